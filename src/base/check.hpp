@@ -1,0 +1,14 @@
+// Broken invariants stop the program, in release builds too. Never used in the tracer: it lives in other programs.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+
+// NOLINTNEXTLINE(cppcoreguidelines-macro-usage)
+#define LEAT_CHECK(condition)                                                                              \
+    do {                                                                                                   \
+        if (!(condition)) {                                                                                \
+            std::fprintf(stderr, "leat: broken invariant at %s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            std::abort();                                                                                  \
+        }                                                                                                  \
+    } while (false)

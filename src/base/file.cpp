@@ -1,0 +1,55 @@
+#include "base/file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace leat {
+
+tl::unexpected<Error> io_error(std::string_view what) {
+    return fail(ErrorKind::kIo, "{}: {}", what, std::strerror(errno));
+}
+
+Result<UniqueFd> open_for_reading(const std::filesystem::path& path) {
+    // O_NONBLOCK: a FIFO in the place of a file must not hang us; regular files do not care.
+    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!fd.is_open()) return io_error(fmt::format("cannot open {}", path.string()));
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) return io_error(fmt::format("cannot stat {}", path.string()));
+    if (!S_ISREG(status.st_mode)) return refused("{} is not a regular file", path.string());
+    return fd;
+}
+
+Result<std::string> read_file(const std::filesystem::path& path, std::size_t size_limit) {
+    const UniqueFd fd = LEAT_TRY(open_for_reading(path));
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) return io_error(fmt::format("cannot stat {}", path.string()));
+    if (static_cast<std::size_t>(status.st_size) > size_limit)
+        return refused("{} has {} bytes, more than the {} that are read", path.string(), status.st_size, size_limit);
+    std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
+    std::size_t filled = 0;
+    while (filled < bytes.size()) {
+        const ssize_t count = ::read(fd.get(), bytes.data() + filled, bytes.size() - filled);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return io_error(fmt::format("cannot read {}", path.string()));
+        if (count == 0) break;  // truncated under our hands: what is there is what we return
+        filled += static_cast<std::size_t>(count);
+    }
+    bytes.resize(filled);
+    return bytes;
+}
+
+Result<void> write_all(int fd, std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+        const ssize_t count = ::write(fd, bytes.data(), bytes.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return io_error("cannot write");
+        bytes = bytes.subspan(static_cast<std::size_t>(count));
+    }
+    return {};
+}
+
+}  // namespace leat

@@ -1,0 +1,28 @@
+// What every command of `leat` agrees on.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace leat::cli {
+
+// Exit statuses are part of the interface: scripts depend on them.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+
+// One command: declares its options on `app` and sets the callback that runs it. `exit_status` is what the program
+// will end with; both references outlive the parse.
+using AddCommand = void (*)(CLI::App& app, int& exit_status);
+
+void add_view_command(CLI::App& app, int& exit_status);
+
+// Prints `leat: MESSAGE` on stderr.
+void print_error(const Error& error);
+
+}  // namespace leat::cli
