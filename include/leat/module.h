@@ -1,0 +1,29 @@
+/* Every program or shared library announces its tracepoints to libleat when it is loaded.
+ *
+ * Included by the headers that programs include; all of this is hidden, once in each module. */
+#ifndef LEAT_MODULE_H
+#define LEAT_MODULE_H
+
+#include <leat/abi.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The linker gathers pointers to all tracepoints of a module in the section "leat_tracepoints". */
+extern struct leat_tracepoint *const __start_leat_tracepoints[] __attribute__((weak, visibility("hidden")));
+extern struct leat_tracepoint *const __stop_leat_tracepoints[] __attribute__((weak, visibility("hidden")));
+
+/* Weak and hidden: each translation unit brings one, the linker keeps one for each module. */
+__attribute__((weak, visibility("hidden"))) struct leat_module leat_module_ = {
+    LEAT_ABI_VERSION, 0, __start_leat_tracepoints, __stop_leat_tracepoints, NULL, 0, {NULL, NULL}};
+
+/* Early (101 is the first priority that is not the implementation's), so that other constructors are traced. */
+static __attribute__((constructor(101), used)) void leat_module_constructor_(void) { leat_module_load(&leat_module_); }
+static __attribute__((destructor(101), used)) void leat_module_destructor_(void) { leat_module_unload(&leat_module_); }
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,40 @@
+// The clock that all writers share: CLOCK_MONOTONIC in nanoseconds, computed from the TSC.
+//
+// Freestanding: the tracer library includes this.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace leat::ring {
+
+inline constexpr uint32_t kClockPageMagic = 0x4354'454c;  // "LETC"
+inline constexpr uint32_t kClockPageVersion = 1;
+
+enum class ClockSource : uint32_t {
+    kTsc,      // ns = ns_base + (tsc - tsc_base) * multiplier / 2^32
+    kSystem,   // clock_gettime(CLOCK_MONOTONIC): no invariant TSC, or the kernel left it
+};
+
+// One straight line from TSC to nanoseconds.
+struct ClockLine {
+    uint64_t tsc_base;
+    uint64_t ns_base;
+    uint64_t multiplier;  // ns per TSC cycle, 32.32 fixed point
+    uint64_t unused;
+};
+
+// The daemon writes, everybody reads. Two lines take turns: `generation`'s lowest bit names the one in force, the other
+// may be rewritten. A reader that sees the generation changed behind its computation computes again.
+// A new line starts where the old one ends: time changes slope, never value.
+struct ClockPage {
+    uint32_t magic;
+    uint32_t version;
+    alignas(64) uint32_t generation;
+    ClockSource source;
+    alignas(64) ClockLine lines[2];
+};
+static_assert(offsetof(ClockPage, generation) == 64 && offsetof(ClockPage, source) == 68);
+static_assert(offsetof(ClockPage, lines) == 128 && sizeof(ClockLine) == 32);
+
+}  // namespace leat::ring

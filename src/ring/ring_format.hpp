@@ -1,0 +1,85 @@
+// The rings of one channel and one user, as they lie in shared memory. See docs/formats/ring.md.
+//
+// Freestanding: the tracer library includes this.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace leat::ring {
+
+// One memfd holds the rings of a channel:
+//
+//   0        4096                                    + (4096 + size)
+//   | set    | ring 0: header page | records ...     | ring 1: header page | records ...  | ...
+//
+// Each side maps the records of a ring twice in a row, so that no record wraps for writer or reader:
+//
+//   | header page | records (size) | the same records again (size) |
+
+inline constexpr uint32_t kRingSetMagic = 0x5254'454c;  // "LETR"
+inline constexpr uint32_t kRingSetVersion = 1;
+inline constexpr size_t kPageSize = 4096;
+inline constexpr uint64_t kMinRingSize = 64U << 10;
+inline constexpr uint64_t kMaxRingSize = 1U << 30;
+inline constexpr uint32_t kMaxRings = 1U << 16;
+
+// A writer may touch this many bytes beyond the record it publishes: it copies in blocks.
+inline constexpr uint64_t kCopySlack = 32;
+
+// Why an event record was not written. The order is part of the format.
+enum class DiscardReason : uint32_t {
+    kRingFull,    // the consumer was slower than the writers
+    kTooLarge,    // more than a quarter of the ring
+    kNoRing,      // no thread-owned ring was free, or a CPU number beyond the set
+    kInterrupted, // a signal handler's event while its thread was writing (thread-owned rings only), or staging full
+    kBorrowed,    // in a vfork child, which runs on its parent's thread
+};
+inline constexpr uint32_t kDiscardReasons = 8;  // room for more
+
+// Written by the daemon before anybody else sees it; only `doorbell` changes later.
+struct RingSetHeader {
+    uint32_t magic;
+    uint32_t version;
+    uint64_t ring_size;         // bytes of records; a power of two
+    uint32_t cpu_ring_count;    // rings 0 .. cpu_ring_count - 1 belong to CPUs
+    uint32_t thread_ring_count; // the rings behind them are claimed by threads that have no rseq
+    // A futex: writers increment it and wake the consumer. Not an eventfd: a program may close or reuse any descriptor
+    // at any time, and must then not be written to.
+    alignas(64) uint32_t doorbell;
+};
+static_assert(offsetof(RingSetHeader, doorbell) == 64 && sizeof(RingSetHeader) == 128);
+
+// Positions count bytes since the start and never wrap. tail <= head <= tail + size, limit <= tail + size.
+// [tail, head) is published; a reader may copy it at leisure. Beyond head nothing is promised.
+struct RingHeader {
+    // The writers of this CPU, or the thread that owns the ring.
+    alignas(64) uint64_t head;
+    uint64_t last_timestamp;              // ns; stored together with head by one 16-byte store: the commit
+    uint64_t discarded[kDiscardReasons];  // event records not written, by reason; only ever incremented, atomically
+
+    // The consumer.
+    alignas(64) uint64_t tail;
+    // Writers go on while they stay below: tail + size, or less, to be woken when the records get there. A writer that
+    // meets it restores tail + size and rings the doorbell.
+    uint64_t limit;
+
+    // Thread-owned rings: the PID namespace (high half) and thread ID of the owner; 0 is nobody.
+    alignas(64) uint64_t owner;
+};
+static_assert(offsetof(RingHeader, head) % 16 == 0 && offsetof(RingHeader, last_timestamp) == 8);
+static_assert(offsetof(RingHeader, discarded) == 16 && offsetof(RingHeader, tail) == 128);
+static_assert(offsetof(RingHeader, limit) == 136 && offsetof(RingHeader, owner) == 192);
+static_assert(sizeof(RingHeader) == 256 && sizeof(RingHeader) <= kPageSize);
+
+constexpr uint64_t file_stride(uint64_t ring_size) { return kPageSize + ring_size; }
+constexpr uint64_t map_stride(uint64_t ring_size) { return kPageSize + 2 * ring_size; }
+constexpr uint64_t file_offset(uint64_t ring_size, uint32_t ring) { return kPageSize + ring * file_stride(ring_size); }
+constexpr uint64_t file_size(uint64_t ring_size, uint32_t ring_count) { return file_offset(ring_size, ring_count); }
+
+constexpr bool is_valid_ring_size(uint64_t size) {
+    return size >= kMinRingSize && size <= kMaxRingSize && (size & (size - 1)) == 0;
+}
+constexpr uint64_t max_record_size(uint64_t ring_size) { return ring_size / 4; }
+
+}  // namespace leat::ring

@@ -1,0 +1,69 @@
+#include "ring/thread_writer.hpp"
+
+#include <string.h>
+#include <time.h>
+
+#if !defined(__x86_64__)
+#error "commit() and clock_now() need a version for this architecture"
+#endif
+#include <immintrin.h>
+
+namespace leat::ring {
+namespace {
+
+// One 16-byte store: a process killed before it leaves nothing, behind it everything.
+// A: the record's bytes become visible before the head that covers them (x86 keeps the order of stores). Pairs with B
+// in RingReader::published().
+void commit(RingHeader& ring, uint64_t head, uint64_t timestamp) {
+    const __m128i pair = _mm_set_epi64x(static_cast<long long>(timestamp), static_cast<long long>(head));
+    __asm__ volatile("movaps %1, %0" : "=m"(*reinterpret_cast<__m128i*>(&ring.head)) : "x"(pair) : "memory");  // NOLINT
+}
+
+}  // namespace
+
+uint64_t system_now() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(now.tv_nsec);
+}
+
+uint64_t clock_now(const ClockPage& page) {
+    for (;;) {
+        const uint32_t generation = __atomic_load_n(&page.generation, __ATOMIC_ACQUIRE);
+        if (page.source != ClockSource::kTsc) return system_now();
+        const ClockLine& line = page.lines[generation & 1];
+        const uint64_t tsc = __rdtsc();
+        const uint64_t cycles = tsc > line.tsc_base ? tsc - line.tsc_base : 0;
+        const auto elapsed = static_cast<unsigned __int128>(cycles) * line.multiplier;
+        const uint64_t now = line.ns_base + static_cast<uint64_t>(elapsed >> 32);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&page.generation, __ATOMIC_RELAXED) == generation) return now;
+    }
+}
+
+WriteOutcome thread_write(const RingMap& map, RingHeader& ring, const EventHeader& header, const void* record,
+                          uint64_t size) {
+    const uint64_t last = ring.last_timestamp;
+    uint64_t now = clock_now(*map.clock);
+    if (now < last) now = last;
+    const bool is_extended = now - last >= header.gap_limit;
+    const uint64_t header_size = is_extended ? header.tag_size + kExtendedTail : header.short_size;
+    const uint64_t end = ring.head + header_size + size;
+    if (end + kCopySlack > __atomic_load_n(&ring.limit, __ATOMIC_RELAXED)) return WriteOutcome::kNoRoom;
+
+    char* at = reinterpret_cast<char*>(&ring) + kPageSize + (ring.head & map.mask);  // NOLINT(*-reinterpret-cast)
+    if (is_extended) {
+        const auto id = static_cast<uint32_t>(header.id);
+        memcpy(at, &header.tag, sizeof header.tag);
+        memcpy(at + header.tag_size, &id, sizeof id);
+        memcpy(at + header.tag_size + sizeof id, &now, sizeof now);
+    } else {
+        const uint64_t short_form = header.id + now * header.timestamp_factor;
+        memcpy(at, &short_form, sizeof short_form);
+    }
+    memcpy(at + header_size, record, size);
+    commit(ring, end, now);
+    return WriteOutcome::kWritten;
+}
+
+}  // namespace leat::ring

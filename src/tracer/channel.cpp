@@ -1,0 +1,119 @@
+#include "tracer/channel.hpp"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "leat/abi.h"
+#include "tracer/process_page.hpp"
+#include "tracer/ring_owner.hpp"
+
+// glibc >= 2.35 registers every thread and says so here; 0 bytes if it did not.
+extern "C" {
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+}
+
+namespace leat::tracer {
+namespace {
+
+constexpr int kAgainstSigbus = F_SEAL_SHRINK | F_SEAL_GROW;
+
+bool has_rseq() { return &__rseq_size != nullptr && &__rseq_offset != nullptr && __rseq_size != 0; }
+
+bool is_sealed(int fd, uint64_t expected_size) {
+    struct stat status {};
+    const int seals = fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & kAgainstSigbus) == kAgainstSigbus && fstat(fd, &status) == 0 &&
+           static_cast<uint64_t>(status.st_size) >= expected_size;
+}
+
+const ring::ClockPage* map_clock(int fd) {
+    if (!is_sealed(fd, ring::kPageSize)) return nullptr;
+    void* page = mmap(nullptr, ring::kPageSize, PROT_READ, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED) return nullptr;
+    const auto* clock = static_cast<const ring::ClockPage*>(page);
+    if (clock->magic == ring::kClockPageMagic && clock->version == ring::kClockPageVersion) return clock;
+    munmap(page, ring::kPageSize);
+    return nullptr;
+}
+
+ring::RingSetHeader* map_set_header(int fd) {
+    if (!is_sealed(fd, ring::kPageSize)) return nullptr;
+    void* page = mmap(nullptr, ring::kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED) return nullptr;
+    auto* set = static_cast<ring::RingSetHeader*>(page);
+    const bool is_good = set->magic == ring::kRingSetMagic && set->version == ring::kRingSetVersion &&
+                         ring::is_valid_ring_size(set->ring_size) && set->cpu_ring_count <= ring::kMaxRings &&
+                         set->thread_ring_count <= ring::kMaxRings &&
+                         is_sealed(fd, ring::file_size(set->ring_size, set->cpu_ring_count + set->thread_ring_count));
+    if (is_good) return set;
+    munmap(page, ring::kPageSize);
+    return nullptr;
+}
+
+// Header page and records, then the records once more.
+bool map_ring(int fd, const ring::RingMap& map, uint32_t index) {
+    const uint64_t size = map.size();
+    const auto offset = static_cast<off_t>(ring::file_offset(size, index));
+    char* at = map.base + index * map.stride;
+    const int flags = MAP_SHARED | MAP_FIXED;
+    return mmap(at, ring::kPageSize + size, PROT_READ | PROT_WRITE, flags, fd, offset) != MAP_FAILED &&
+           mmap(at + ring::kPageSize + size, size, PROT_READ | PROT_WRITE, flags, fd,
+                offset + static_cast<off_t>(ring::kPageSize)) != MAP_FAILED;
+}
+
+// A thread with rseq never writes into a thread-owned ring, one without never into a CPU's.
+bool map_rings(int fd, ring::RingMap& map, const ring::RingSetHeader& set, bool of_threads) {
+    const uint32_t begin = of_threads ? set.cpu_ring_count : 0;
+    const uint32_t end = set.cpu_ring_count + (of_threads ? set.thread_ring_count : 0);
+    const uint64_t total = end * map.stride;
+    void* base = mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) return false;
+    map.base = static_cast<char*>(base);
+    // Ring 0 is always there: it counts what finds no ring.
+    bool is_mapped = map_ring(fd, map, 0);
+    for (uint32_t index = begin; is_mapped && index < end; ++index) is_mapped = map_ring(fd, map, index);
+    if (!is_mapped) munmap(base, total);
+    return is_mapped;
+}
+
+}  // namespace
+
+Channel channel{};
+
+bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_fd, int clock_fd) {
+    ring::RingSetHeader* set = map_set_header(ring_set_fd);
+    const ring::ClockPage* clock = map_clock(clock_fd);
+    if (set == nullptr || clock == nullptr) return false;
+
+    Channel attached{};
+    attached.has_rseq = has_rseq();
+    attached.map.stride = ring::map_stride(set->ring_size);
+    attached.map.mask = set->ring_size - 1;
+    attached.map.clock = clock;
+    attached.map.rseq_offset = attached.has_rseq ? __rseq_offset : 0;
+    attached.map.cpu_ring_count = set->cpu_ring_count;
+    attached.map.thread_ring_count = set->thread_ring_count;
+    if (!map_rings(ring_set_fd, attached.map, *set, !attached.has_rseq)) return false;
+
+    const uint64_t staging_size =
+        LEAT_STAGE_HEADROOM + ring::max_record_size(set->ring_size) + LEAT_STAGE_SLACK + ring::kPageSize - 1;
+    attached.staging_size = staging_size / ring::kPageSize * ring::kPageSize;
+    void* staging = mmap(nullptr, kStagingBuffers * attached.staging_size, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (staging == MAP_FAILED) return false;
+    attached.staging = static_cast<char*>(staging);
+
+    attached.doorbell = &set->doorbell;
+    attached.session_id = message.session_id;
+    attached.contexts = message.contexts & wire::kAllContexts;
+    attached.header_kind = message.header_kind;
+    if (!attached.has_rseq) release_rings_of_ending_threads();
+    channel = attached;
+    return true;
+}
+
+}  // namespace leat::tracer

@@ -1,0 +1,40 @@
+// One exchange with the daemon: here are our tracepoints; what shall we write?
+#pragma once
+
+#include <stdint.h>
+
+#include "wire/app_protocol.hpp"
+
+namespace leat::tracer {
+
+// The daemon's answer. Owns the descriptors that came with it.
+class Registration {
+  public:
+    Registration() = default;
+    ~Registration();
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
+
+    [[nodiscard]] bool is_active() const { return is_active_; }
+    [[nodiscard]] const wire::RegistrationDoneMessage& message() const { return message_; }
+    [[nodiscard]] int event_ids_fd() const { return fds_[0]; }
+    [[nodiscard]] int ring_set_fd() const { return fds_[1]; }
+    [[nodiscard]] int clock_fd() const { return fds_[2]; }
+
+    // Registers the tracepoints described in `descriptions_fd` and waits until the daemon says "registration done",
+    // but no longer than LEAT_REGISTER_TIMEOUT (ms; default 3000, 0: not at all, -1: for ever). Without a daemon, or
+    // when anything goes wrong, is_active() stays false. Not async-signal-safe.
+    void exchange(int descriptions_fd);
+
+  private:
+    void receive(int socket);
+
+    wire::RegistrationDoneMessage message_{};
+    int fds_[wire::kRegistrationDoneDescriptors] = {-1, -1, -1};
+    bool is_active_ = false;
+};
+
+// A daemon may be there: its runtime directory is named in the environment (which setuid programs ignore).
+bool has_daemon();
+
+}  // namespace leat::tracer

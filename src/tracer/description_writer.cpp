@@ -1,0 +1,107 @@
+#include "tracer/description_writer.hpp"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "wire/description_format.hpp"
+
+namespace leat::tracer {
+namespace {
+
+// Appends to memory, or only counts when it has none: so the table is measured and written by the same code.
+class Appender {
+  public:
+    explicit Appender(char* memory) : memory_(memory) {}
+
+    [[nodiscard]] size_t size() const { return size_; }
+
+    template <class T>
+    void value(T value) {
+        bytes(&value, sizeof value);
+    }
+
+    void string(const char* text) {
+        const size_t length = text == nullptr ? 0 : strnlen(text, UINT16_MAX);
+        value(static_cast<uint16_t>(length));
+        bytes(text, length);
+    }
+
+  private:
+    void bytes(const void* from, size_t count) {
+        if (memory_ != nullptr && count != 0) memcpy(memory_ + size_, from, count);
+        size_ += count;
+    }
+
+    char* memory_;
+    size_t size_ = 0;
+};
+
+void append_values(Appender& out, const leat_enumeration* enumeration) {
+    if (enumeration == nullptr) return out.value(uint32_t{0});
+    out.value(enumeration->value_count);
+    int64_t next = 0;
+    for (uint32_t i = 0; i < enumeration->value_count; ++i) {
+        const leat_value& value = enumeration->values[i];
+        const bool is_auto = (value.flags & LEAT_VALUE_AUTO) != 0;
+        const int64_t high = is_auto ? next : value.high;
+        out.string(value.label);
+        out.value(is_auto ? next : value.low);
+        out.value(high);
+        next = static_cast<int64_t>(static_cast<uint64_t>(high) + 1);
+    }
+}
+
+void append_field(Appender& out, const leat_field& field) {
+    out.string(field.name);
+    out.value(field.shape);
+    out.value(field.element);
+    out.value(field.element_size);
+    out.value(field.flags);
+    out.value(field.length_size);
+    out.value(field.count);
+    append_values(out, field.element == LEAT_ELEMENT_ENUM ? field.enumeration : nullptr);
+}
+
+void append_tracepoint(Appender& out, const leat_tracepoint& tracepoint) {
+    out.string(tracepoint.name);
+    out.value(tracepoint.log_level);
+    out.string(tracepoint.file);
+    out.value(tracepoint.line);
+    out.value(tracepoint.field_count);
+    for (uint32_t i = 0; i < tracepoint.field_count; ++i) append_field(out, tracepoint.fields[i]);
+}
+
+size_t append_table(char* memory, size_t table_size, leat_tracepoint* const* tracepoints, size_t count) {
+    Appender out(memory);
+    out.value(wire::kDescriptionMagic);
+    out.value(wire::kDescriptionVersion);
+    out.value(static_cast<uint32_t>(count));
+    out.value(static_cast<uint32_t>(table_size));
+    for (size_t i = 0; i < count; ++i) append_tracepoint(out, *tracepoints[i]);
+    return out.size();
+}
+
+bool fill(int fd, size_t size, leat_tracepoint* const* tracepoints, size_t count) {
+    if (ftruncate(fd, static_cast<off_t>(size)) != 0) return false;
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) return false;
+    append_table(static_cast<char*>(memory), size, tracepoints, count);
+    munmap(memory, size);
+    return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0;
+}
+
+}  // namespace
+
+int write_descriptions(leat_tracepoint* const* tracepoints, size_t count) {
+    const size_t size = append_table(nullptr, 0, tracepoints, count);
+    if (size > wire::kMaxDescriptionSize) return -1;
+    const int fd = memfd_create("leat-descriptions", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return -1;
+    if (fill(fd, size, tracepoints, count)) return fd;
+    close(fd);
+    return -1;
+}
+
+}  // namespace leat::tracer

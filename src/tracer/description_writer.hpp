@@ -1,0 +1,13 @@
+// Writes the description table of a module: what the daemon pulls. Format: wire/description_format.hpp.
+#pragma once
+
+#include <stddef.h>
+
+#include "leat/abi.h"
+
+namespace leat::tracer {
+
+// A sealed memfd with the descriptions of `count` tracepoints, or -1. The caller closes it.
+int write_descriptions(leat_tracepoint* const* tracepoints, size_t count);
+
+}  // namespace leat::tracer

@@ -1,0 +1,149 @@
+// A program or library is loaded: its tracepoints become known to the daemon and are switched on as it says.
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "leat/abi.h"
+#include "tracer/channel.hpp"
+#include "tracer/daemon_link.hpp"
+#include "tracer/description_writer.hpp"
+#include "tracer/process_page.hpp"
+
+namespace leat::tracer {
+namespace {
+
+// Anonymous memory, not malloc's: malloc may itself be what is traced, or not be ready yet. nullptr: there is none.
+void* map_memory(size_t size) {
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? nullptr : memory;
+}
+
+// Bindings are never unmapped: while a process exits, other threads may still be between their test and their record.
+// Those of an unloaded library serve the next one that is loaded.
+struct UnusedBindings {
+    UnusedBindings* next;
+    size_t count;
+};
+static_assert(sizeof(UnusedBindings) <= sizeof(Binding));
+UnusedBindings* unused_bindings = nullptr;
+
+Binding* take_bindings(size_t& count) {
+    for (UnusedBindings** link = &unused_bindings; *link != nullptr; link = &(*link)->next) {
+        UnusedBindings* found = *link;
+        if (found->count < count) continue;
+        *link = found->next;
+        count = found->count;
+        memset(static_cast<void*>(found), 0, count * sizeof(Binding));
+        return reinterpret_cast<Binding*>(found);  // NOLINT(*-reinterpret-cast)
+    }
+    return static_cast<Binding*>(map_memory(count * sizeof(Binding)));
+}
+
+void give_back_bindings(void* bindings, size_t count) {
+    if (bindings == nullptr) return;
+    auto* unused = static_cast<UnusedBindings*>(bindings);
+    *unused = {unused_bindings, count};
+    unused_bindings = unused;
+}
+
+// Each tracepoint once, in `tracepoints`, with its binding. Returns their number.
+size_t collect(const leat_module& module, leat_tracepoint** tracepoints, Binding* bindings) {
+    size_t count = 0;
+    for (leat_tracepoint* const* entry = module.begin; entry != module.end; ++entry) {
+        leat_tracepoint* tracepoint = *entry;
+        if (tracepoint == nullptr || tracepoint->binding != nullptr) continue;
+        tracepoints[count] = tracepoint;
+        __atomic_store_n(&tracepoint->binding, &bindings[count], __ATOMIC_RELEASE);
+        ++count;
+    }
+    return count;
+}
+
+// The map is whole before the first tracepoint is switched on.
+void enable(leat_tracepoint* const* tracepoints, size_t count, const uint32_t* event_ids) {
+    for (size_t i = 0; i < count; ++i) {
+        if (event_ids[i] == wire::kNotEnabled) continue;
+        auto* binding = static_cast<Binding*>(tracepoints[i]->binding);
+        binding->header = ring::event_header(channel.header_kind, event_ids[i]);
+        binding->channel = &channel;
+        __atomic_store_n(&tracepoints[i]->enabled, 1, __ATOMIC_RELEASE);
+    }
+}
+
+void apply(const Registration& registration, leat_tracepoint* const* tracepoints, size_t count) {
+    struct stat status {};
+    const int fd = registration.event_ids_fd();
+    const size_t size = count * sizeof(uint32_t);
+    if (fstat(fd, &status) != 0 || static_cast<size_t>(status.st_size) != size) return;
+    const bool is_same_session = channel.session_id == registration.message().session_id;
+    if (!is_same_session && channel.session_id != 0) return;
+    if (!is_same_session && !attach_channel(registration.message(), registration.ring_set_fd(), registration.clock_fd()))
+        return;
+    void* event_ids = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (event_ids == MAP_FAILED) return;
+    enable(tracepoints, count, static_cast<const uint32_t*>(event_ids));
+    munmap(event_ids, size);
+}
+
+// Describes the tracepoints, and switches on what the daemon answers.
+void exchange(leat_tracepoint* const* tracepoints, size_t count) {
+    const int descriptions_fd = write_descriptions(tracepoints, count);
+    if (descriptions_fd < 0) return;
+    Registration registration;
+    registration.exchange(descriptions_fd);
+    close(descriptions_fd);
+    if (registration.is_active()) apply(registration, tracepoints, count);
+}
+
+void register_with_daemon(leat_module& module) {
+    const auto capacity = static_cast<size_t>(module.end - module.begin);
+    if (capacity == 0) return;
+    void* memory = map_memory(capacity * sizeof(leat_tracepoint*));
+    if (memory == nullptr) return;
+    auto** tracepoints = static_cast<leat_tracepoint**>(memory);
+    module.binding_count = capacity;
+    module.bindings = take_bindings(module.binding_count);
+    if (module.bindings != nullptr)
+        exchange(tracepoints, collect(module, tracepoints, static_cast<Binding*>(module.bindings)));
+    munmap(memory, capacity * sizeof(leat_tracepoint*));
+}
+
+void disable(const leat_module& module) {
+    for (leat_tracepoint* const* entry = module.begin; entry != module.end; ++entry) {
+        if (*entry == nullptr) continue;
+        __atomic_store_n(&(*entry)->enabled, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&(*entry)->binding, nullptr, __ATOMIC_RELEASE);
+    }
+}
+
+}  // namespace
+}  // namespace leat::tracer
+
+using namespace leat::tracer;
+
+void leat_module_load(leat_module* module) {
+    if (module->abi_version != LEAT_ABI_VERSION || module->is_registered != 0 || !has_daemon()) return;
+    const int saved_errno = errno;
+    make_process_page();
+    {
+        const RegistrationLock lock;
+        module->is_registered = 1;
+        register_with_daemon(*module);
+    }
+    errno = saved_errno;
+}
+
+void leat_module_unload(leat_module* module) {
+    if (module->is_registered == 0) return;
+    const int saved_errno = errno;
+    {
+        const RegistrationLock lock;
+        disable(*module);
+        give_back_bindings(module->bindings, module->binding_count);
+        module->bindings = nullptr;
+        module->is_registered = 0;
+    }
+    errno = saved_errno;
+}

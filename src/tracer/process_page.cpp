@@ -1,0 +1,52 @@
+#include "tracer/process_page.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include "ring/ring_format.hpp"
+
+namespace leat::tracer {
+namespace {
+
+// Serves until the mapping is made, and for good where there is no memory for it.
+ProcessPage early_page{};
+
+// Counts generations in ordinary memory, so that a child's differs from its parent's.
+uint32_t last_generation = 0;
+
+// For kernels without MADV_WIPEONFORK (before 4.14): fork() alone is noticed.
+void wipe_in_child() { *process_page = {}; }
+
+}  // namespace
+
+ProcessPage* process_page = &early_page;
+
+void make_process_page() {
+    if (process_page != &early_page) return;
+    void* page = mmap(nullptr, ring::kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const bool is_wiped = page != MAP_FAILED && madvise(page, ring::kPageSize, MADV_WIPEONFORK) == 0;
+    if (page != MAP_FAILED) process_page = static_cast<ProcessPage*>(page);
+    if (!is_wiped) pthread_atfork(nullptr, nullptr, wipe_in_child);
+}
+
+uint32_t process_generation() {
+    uint32_t generation = __atomic_load_n(&process_page->generation, __ATOMIC_ACQUIRE);
+    if (generation != 0) return generation;
+    uint32_t next = __atomic_add_fetch(&last_generation, 1, __ATOMIC_RELAXED);
+    if (next == 0) next = __atomic_add_fetch(&last_generation, 1, __ATOMIC_RELAXED);
+    // Two threads may arrive here at once: the first one's number counts.
+    if (__atomic_compare_exchange_n(&process_page->generation, &generation, next, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE))
+        return next;
+    return generation;
+}
+
+// The dynamic loader already runs constructors one at a time; this covers programs that call us by themselves.
+RegistrationLock::RegistrationLock() {
+    while (__atomic_exchange_n(&process_page->registration_lock, 1, __ATOMIC_ACQUIRE) != 0) sched_yield();
+}
+
+RegistrationLock::~RegistrationLock() { __atomic_store_n(&process_page->registration_lock, 0, __ATOMIC_RELEASE); }
+
+}  // namespace leat::tracer

@@ -1,0 +1,36 @@
+// What must not survive a fork: a page that the kernel wipes in every child, however it was made.
+#pragma once
+
+#include <stdint.h>
+
+namespace leat::tracer {
+
+inline constexpr uint32_t kStagingBuffers = 16;
+
+// All zero in a new child (MADV_WIPEONFORK): that is how we learn of a fork, whether fork(), clone() or a bare system
+// call made it, and how locks and loans that another thread of the parent held do not stay for ever.
+struct ProcessPage {
+    uint32_t generation;  // of the process; 0: a child that nobody has looked at yet
+    uint32_t registration_lock;
+    uint32_t staging_is_lent[kStagingBuffers];
+};
+
+// Never null; the same for the life of the process image.
+extern ProcessPage* process_page;
+
+// Maps the page. Called once, before anything else here; does nothing when called again.
+void make_process_page();
+
+// The generation of this process, never 0; a new one in a new child. Any thread; async-signal-safe.
+uint32_t process_generation();
+
+// Held while modules are added, removed or registered with the daemon.
+class RegistrationLock {
+  public:
+    RegistrationLock();
+    ~RegistrationLock();
+    RegistrationLock(const RegistrationLock&) = delete;
+    RegistrationLock& operator=(const RegistrationLock&) = delete;
+};
+
+}  // namespace leat::tracer

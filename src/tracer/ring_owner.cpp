@@ -1,0 +1,63 @@
+#include "tracer/ring_owner.hpp"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tracer/thread_state.hpp"
+
+namespace leat::tracer {
+namespace {
+
+pthread_key_t ending_thread_key;
+bool has_ending_thread_key = false;
+
+void release_ring(void* ring) {
+    thread_state.ring = nullptr;
+    __atomic_store_n(&static_cast<ring::RingHeader*>(ring)->owner, 0, __ATOMIC_RELEASE);
+}
+
+uint64_t owner_word(uint64_t pid_namespace, int32_t tid) {
+    return pid_namespace << 32 | static_cast<uint32_t>(tid);
+}
+
+uint64_t own_pid_namespace() {
+    struct stat status {};
+    return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino & 0xffff'ffff : 0;
+}
+
+// Thread IDs of another PID namespace tell us nothing: such an owner counts as alive.
+bool is_dead(uint64_t owner, uint64_t pid_namespace) {
+    if (owner >> 32 != pid_namespace) return false;
+    return syscall(SYS_tkill, static_cast<int32_t>(owner), 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
+ring::RingHeader* claim_ring(const Channel& channel) {
+    const int saved_errno = errno;
+    const uint64_t pid_namespace = own_pid_namespace();
+    const uint64_t self = owner_word(pid_namespace, thread_state.tid);
+    const uint32_t first = channel.map.cpu_ring_count;
+    ring::RingHeader* claimed = nullptr;
+    for (uint32_t index = first; claimed == nullptr && index < first + channel.map.thread_ring_count; ++index) {
+        ring::RingHeader* ring = channel.map.ring(index);
+        uint64_t owner = __atomic_load_n(&ring->owner, __ATOMIC_RELAXED);
+        // `self` can be there from before an exec. A ring needs no repair: a dead owner's records are whole.
+        if (owner != 0 && owner != self && !is_dead(owner, pid_namespace)) continue;
+        if (__atomic_compare_exchange_n(&ring->owner, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            claimed = ring;
+    }
+    if (claimed != nullptr && has_ending_thread_key) pthread_setspecific(ending_thread_key, claimed);
+    errno = saved_errno;
+    return claimed;
+}
+
+void release_rings_of_ending_threads() {
+    has_ending_thread_key = pthread_key_create(&ending_thread_key, release_ring) == 0;
+}
+
+}  // namespace leat::tracer

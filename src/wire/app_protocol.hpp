@@ -1,0 +1,67 @@
+// Between an application's tracer library and the daemon. See docs/formats/app-protocol.md.
+//
+// Freestanding: the tracer library includes this. Fixed-width types, the same for 32- and 64-bit programs.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ring/event_header.hpp"
+
+namespace leat::wire {
+
+inline constexpr uint32_t kAppMagic = 0x5041'454c;  // "LEAP"
+inline constexpr uint16_t kAppVersion = 1;
+
+// The daemon's SOCK_SEQPACKET socket in its runtime directory.
+inline constexpr char kAppSocketName[] = "app.sock";
+inline constexpr char kRuntimeDirectoryVariable[] = "LEAT_RUNTIME_DIR";
+
+inline constexpr uint32_t kProcnameSize = 17;  // LTTng's: the kernel's 16 and a NUL
+
+// Contexts of a channel, in the order in which they lie in a record.
+inline constexpr uint32_t kContextVpid = 1;      // i32
+inline constexpr uint32_t kContextVtid = 2;      // i32
+inline constexpr uint32_t kContextProcname = 4;  // text of kProcnameSize bytes
+inline constexpr uint32_t kAllContexts = kContextVpid | kContextVtid | kContextProcname;
+inline constexpr uint32_t kMaxContextSize = 4 + 4 + kProcnameSize;
+
+enum class AppMessageType : uint16_t {
+    kRegister = 1,          // application -> daemon; with it the description table's descriptor
+    kRegistrationDone = 2,  // daemon -> application; with it the descriptors of an active session
+};
+
+struct AppMessageHeader {
+    uint32_t magic;
+    uint16_t version;
+    AppMessageType type;
+};
+
+// A program starts, or a library brought new tracepoints. One connection each: a program holds no descriptor of ours,
+// which it might close, reuse or hand on.
+struct RegisterMessage {
+    AppMessageHeader header;
+    uint32_t pid;       // for people; what counts is SO_PEERCRED
+    uint32_t bitness;   // 32 or 64
+    char procname[kProcnameSize];
+    char unused[7];
+};
+static_assert(sizeof(RegisterMessage) == 40 && offsetof(RegisterMessage, procname) == 16);
+
+// Everything that concerns the application is set up; it goes on. With an active session: what to write, and three
+// descriptors in this order: event ids, ring set, clock page. Without: is_active is 0 and no descriptors follow.
+struct RegistrationDoneMessage {
+    AppMessageHeader header;
+    uint64_t session_id;  // not 0; the same session keeps the rings that are mapped already
+    uint32_t is_active;
+    ring::HeaderKind header_kind;
+    uint32_t contexts;  // kContext... bits
+    uint32_t unused;
+};
+static_assert(sizeof(RegistrationDoneMessage) == 32 && offsetof(RegistrationDoneMessage, session_id) == 8);
+inline constexpr uint32_t kRegistrationDoneDescriptors = 3;
+
+// The event ids memfd: an array of uint32_t, one for each entry of the description table, in its order.
+inline constexpr uint32_t kNotEnabled = 0xffff'ffff;
+
+}  // namespace leat::wire
