@@ -1,0 +1,59 @@
+#include "ctf/trace_class.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace leat::ctf {
+namespace {
+
+template <class T>
+const T* environment_value(const TraceClass& trace_class, std::string_view name) {
+    const auto entry = std::ranges::find(trace_class.environment, name, &EnvironmentEntry::name);
+    return entry == trace_class.environment.end() ? nullptr : std::get_if<T>(&entry->value);
+}
+
+bool is_dash_position(std::size_t position) {
+    return position == 8 || position == 13 || position == 18 || position == 23;
+}
+
+}  // namespace
+
+const std::string* environment_text(const TraceClass& trace_class, std::string_view name) {
+    return environment_value<std::string>(trace_class, name);
+}
+
+const std::int64_t* environment_number(const TraceClass& trace_class, std::string_view name) {
+    return environment_value<std::int64_t>(trace_class, name);
+}
+
+const ClockClass* find_clock(const TraceClass& trace_class, std::string_view name) {
+    const auto clock = std::ranges::find(trace_class.clocks, name, &ClockClass::name);
+    return clock == trace_class.clocks.end() ? nullptr : &*clock;
+}
+
+std::string to_string(const Uuid& uuid) {
+    std::string text;
+    for (const std::uint8_t byte : uuid) {
+        if (is_dash_position(text.size())) text += '-';
+        text += fmt::format("{:02x}", byte);
+    }
+    return text;
+}
+
+std::optional<Uuid> parse_uuid(std::string_view text) {
+    constexpr std::size_t kTextSize = 36;
+    if (text.size() != kTextSize) return std::nullopt;
+    Uuid uuid{};
+    std::size_t position = 0;
+    for (std::uint8_t& byte : uuid) {
+        if (is_dash_position(position) && text[position++] != '-') return std::nullopt;
+        const char* const digits = text.data() + position;
+        if (std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2) return std::nullopt;
+        position += 2;
+    }
+    return uuid;
+}
+
+}  // namespace leat::ctf
