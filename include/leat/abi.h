@@ -17,12 +17,12 @@ extern "C" {
 
 /* What a field holds, and how often. */
 enum leat_shape {
-    LEAT_SHAPE_SCALAR = 0,        /* one element */
-    LEAT_SHAPE_ARRAY = 1,         /* `count` elements */
-    LEAT_SHAPE_SEQUENCE = 2,      /* a length of `length_size` bytes, then that many elements */
-    LEAT_SHAPE_STRING = 3,        /* bytes up to and including a NUL */
-    LEAT_SHAPE_TEXT_ARRAY = 4,    /* `count` bytes of UTF-8; a viewer stops at the first NUL */
-    LEAT_SHAPE_TEXT_SEQUENCE = 5  /* a length of `length_size` bytes, then that many bytes of UTF-8 */
+    LEAT_SHAPE_SCALAR = 0,       /* one element */
+    LEAT_SHAPE_ARRAY = 1,        /* `count` elements */
+    LEAT_SHAPE_SEQUENCE = 2,     /* a length of `length_size` bytes, then that many elements */
+    LEAT_SHAPE_STRING = 3,       /* bytes up to and including a NUL */
+    LEAT_SHAPE_TEXT_ARRAY = 4,   /* `count` bytes of UTF-8; a viewer stops at the first NUL */
+    LEAT_SHAPE_TEXT_SEQUENCE = 5 /* a length of `length_size` bytes, then that many bytes of UTF-8 */
 };
 
 enum leat_element { LEAT_ELEMENT_INTEGER = 0, LEAT_ELEMENT_FLOAT = 1, LEAT_ELEMENT_ENUM = 2 };
@@ -37,21 +37,21 @@ enum leat_value_flags { LEAT_VALUE_AUTO = 1 /* one more than the value before; l
 
 /* One label of an enumeration: covers low ... high, both included. */
 struct leat_value {
-    const char *label;
+    const char* label;
     int64_t low;
     int64_t high;
     uint32_t flags;
 };
 
 struct leat_enumeration {
-    const char *name;
-    const struct leat_value *values;
+    const char* name;
+    const struct leat_value* values;
     uint32_t value_count;
 };
 
 struct leat_field {
-    const char *name;
-    const struct leat_enumeration *enumeration; /* of LEAT_ELEMENT_ENUM, else NULL */
+    const char* name;
+    const struct leat_enumeration* enumeration; /* of LEAT_ELEMENT_ENUM, else NULL */
     uint32_t count;                             /* elements of an array */
     uint8_t shape;                              /* enum leat_shape */
     uint8_t element;                            /* enum leat_element */
@@ -60,14 +60,15 @@ struct leat_field {
     uint8_t length_size;                        /* bytes of a sequence's length: 1, 2, 4 or 8 */
 };
 
-/* One tracepoint. Static, and in place before its library's constructors run; libleat writes `enabled` and `binding`. */
+/* One tracepoint. Static, and in place before its library's constructors run; libleat writes `enabled` and `binding`.
+ */
 struct leat_tracepoint {
     uint32_t enabled; /* what a site tests: one load, one branch */
     uint32_t line;
-    void *binding; /* libleat's */
-    const char *name;
-    const char *file;
-    const struct leat_field *fields;
+    void* binding; /* libleat's */
+    const char* name;
+    const char* file;
+    const struct leat_field* fields;
     uint32_t field_count;
     int32_t log_level; /* 0 to 14, see <leat/tracepoint.h> */
 };
@@ -76,17 +77,17 @@ struct leat_tracepoint {
 struct leat_module {
     uint32_t abi_version;
     uint32_t is_registered; /* libleat's */
-    struct leat_tracepoint *const *begin;
-    struct leat_tracepoint *const *end; /* entries may be NULL or repeated */
-    void *bindings;                     /* libleat's */
+    struct leat_tracepoint* const* begin;
+    struct leat_tracepoint* const* end; /* entries may be NULL or repeated */
+    void* bindings;                     /* libleat's */
     size_t binding_count;               /* libleat's */
-    void *reserved[2];
+    void* reserved[2];
 };
 
 /* Called by constructors and destructors that the headers generate. Repeated calls do nothing. Preserve errno.
  * Not async-signal-safe: they run where dlopen and dlclose run. */
-LEAT_EXPORT void leat_module_load(struct leat_module *module);
-LEAT_EXPORT void leat_module_unload(struct leat_module *module);
+LEAT_EXPORT void leat_module_load(struct leat_module* module);
+LEAT_EXPORT void leat_module_unload(struct leat_module* module);
 
 /* A record is staged in memory before it is written: LEAT_STAGE_HEADROOM bytes for libleat (contexts), the payload,
  * and LEAT_STAGE_SLACK bytes that libleat may read, whatever they hold. */
@@ -96,12 +97,12 @@ LEAT_EXPORT void leat_module_unload(struct leat_module *module);
 
 /* Writes the record of an enabled tracepoint, or counts it as discarded. `payload` has room around it as said above.
  * Any thread; async-signal-safe; neither allocates, locks nor waits; preserves errno. */
-LEAT_EXPORT void leat_write(struct leat_tracepoint *tracepoint, void *payload, size_t size);
+LEAT_EXPORT void leat_write(struct leat_tracepoint* tracepoint, void* payload, size_t size);
 
 /* Memory to stage a payload larger than LEAT_STAGE_SMALL; NULL (and the event counted as discarded) if there is none.
  * What it returns goes to leat_write_large, which gives it back. Any thread; async-signal-safe. */
-LEAT_EXPORT void *leat_stage_large(struct leat_tracepoint *tracepoint, size_t size);
-LEAT_EXPORT void leat_write_large(struct leat_tracepoint *tracepoint, void *payload, size_t size);
+LEAT_EXPORT void* leat_stage_large(struct leat_tracepoint* tracepoint, size_t size);
+LEAT_EXPORT void leat_write_large(struct leat_tracepoint* tracepoint, void* payload, size_t size);
 
 #ifdef __cplusplus
 }

@@ -36,19 +36,19 @@
 #define LEAT_FIELD_PLAIN_(variable) (variable)
 #define LEAT_FIELD_NAMED_(name, expression) (expression)
 
-#define LEAT_EVENT_(level_, name_, text_, ...)                                                              \
-    do {                                                                                                    \
-        struct leat_site {                                                                                  \
-            static constexpr const char* name() { return name_; }                                           \
-            static constexpr std::size_t name_size() { return sizeof(name_); }                              \
-            static constexpr const char* text() { return text_; }                                           \
-            static constexpr std::size_t text_size() { return sizeof(text_); }                              \
-            static constexpr const char* file() { return __FILE__; }                                        \
-            static constexpr std::uint32_t line() { return __LINE__; }                                      \
-            static constexpr std::int32_t level() { return level_; }                                        \
-        };                                                                                                  \
-        using leat_event = ::leat::detail::Event<leat_site, decltype(::leat::detail::types(__VA_ARGS__))>;  \
-        if (LEAT_IS_ENABLED_(leat_event::tracepoint)) leat_event::emit(__VA_ARGS__);                        \
+#define LEAT_EVENT_(level_, name_, text_, ...)                                                             \
+    do {                                                                                                   \
+        struct leat_site {                                                                                 \
+            static constexpr const char* name() { return name_; }                                          \
+            static constexpr std::size_t name_size() { return sizeof(name_); }                             \
+            static constexpr const char* text() { return text_; }                                          \
+            static constexpr std::size_t text_size() { return sizeof(text_); }                             \
+            static constexpr const char* file() { return __FILE__; }                                       \
+            static constexpr std::uint32_t line() { return __LINE__; }                                     \
+            static constexpr std::int32_t level() { return level_; }                                       \
+        };                                                                                                 \
+        using leat_event = ::leat::detail::Event<leat_site, decltype(::leat::detail::types(__VA_ARGS__))>; \
+        if (LEAT_IS_ENABLED_(leat_event::tracepoint)) leat_event::emit(__VA_ARGS__);                       \
     } while (false)
 
 namespace leat {
@@ -85,14 +85,15 @@ template <class... T>
 Types<T...> types(const T&...);
 
 template <class T>
-inline constexpr bool is_scalar = (std::is_arithmetic<T>::value && !std::is_same<T, long double>::value) ||
-                                  std::is_enum<T>::value;
+inline constexpr bool is_scalar =
+    (std::is_arithmetic<T>::value && !std::is_same<T, long double>::value) || std::is_enum<T>::value;
 
 template <class T>
 constexpr leat_field element_field(const char* name, leat_shape shape, std::uint32_t count, unsigned flags,
                                    unsigned length_size) {
     static_assert(is_scalar<T> && sizeof(T) <= 8, "leat: this type cannot be recorded; pass something simpler");
-    constexpr bool is_signed = std::is_enum<T>::value ? (static_cast<T>(-1) < static_cast<T>(0)) : std::is_signed<T>::value;
+    constexpr bool is_signed =
+        std::is_enum<T>::value ? (static_cast<T>(-1) < static_cast<T>(0)) : std::is_signed<T>::value;
     constexpr bool is_float = std::is_floating_point<T>::value;
     return {name,
             nullptr,
@@ -299,8 +300,14 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
     }
     static constexpr Fields fields = describe(std::index_sequence_for<T...>{});
 
-    static inline leat_tracepoint tracepoint{
-        0, Site::line(), nullptr, Site::name(), Site::file(), fields.all, static_cast<std::uint32_t>(kFields), Site::level()};
+    static inline leat_tracepoint tracepoint{0,
+                                             Site::line(),
+                                             nullptr,
+                                             Site::name(),
+                                             Site::file(),
+                                             fields.all,
+                                             static_cast<std::uint32_t>(kFields),
+                                             Site::level()};
 
     __attribute__((noinline, hot)) static void emit(const T&... values) {
         announce();
@@ -321,7 +328,8 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
     // and inline functions. '?': it goes with this function if the linker drops that as a duplicate.
     __attribute__((always_inline)) static void announce() {
         __asm__ volatile(
-            ".pushsection leat_tracepoints,\"aw?\",@progbits\n\t.balign 8\n\t.quad %c0\n\t.popsection" ::"i"(&tracepoint));
+            ".pushsection leat_tracepoints,\"aw?\",@progbits\n\t.balign 8\n\t.quad %c0\n\t.popsection" ::"i"(
+                &tracepoint));
     }
 };
 

@@ -11,8 +11,8 @@ extern "C" {
 #endif
 
 /* The linker gathers pointers to all tracepoints of a module in the section "leat_tracepoints". */
-extern struct leat_tracepoint *const __start_leat_tracepoints[] __attribute__((weak, visibility("hidden")));
-extern struct leat_tracepoint *const __stop_leat_tracepoints[] __attribute__((weak, visibility("hidden")));
+extern struct leat_tracepoint* const __start_leat_tracepoints[] __attribute__((weak, visibility("hidden")));
+extern struct leat_tracepoint* const __stop_leat_tracepoints[] __attribute__((weak, visibility("hidden")));
 
 /* Weak and hidden: each translation unit brings one, the linker keeps one for each module. */
 __attribute__((weak, visibility("hidden"))) struct leat_module leat_module_ = {

@@ -12,9 +12,9 @@
 #include <stdio.h>
 
 #define LEAT_PRINTF_FIELDS_(FIELD) FIELD(string, msg, text)
-LEAT_TRACEPOINT(leat, printf, LEAT_DEBUG, LEAT_PRINTF_FIELDS_, const char *text);
+LEAT_TRACEPOINT(leat, printf, LEAT_DEBUG, LEAT_PRINTF_FIELDS_, const char* text);
 
-static __attribute__((noinline, unused, format(printf, 1, 2))) void leat_printf_(const char *format, ...) {
+static __attribute__((noinline, unused, format(printf, 1, 2))) void leat_printf_(const char* format, ...) {
     char text[512];
     va_list arguments;
     va_start(arguments, format);
@@ -22,8 +22,8 @@ static __attribute__((noinline, unused, format(printf, 1, 2))) void leat_printf_
     va_end(arguments);
 }
 
-#define leat_printf(...)                                       \
-    do {                                                       \
+#define leat_printf(...)                                           \
+    do {                                                           \
         if (leat_enabled(leat, printf)) leat_printf_(__VA_ARGS__); \
     } while (0)
 

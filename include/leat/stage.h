@@ -12,29 +12,29 @@ extern "C" {
 #endif
 
 struct leat_stage {
-    char *payload;
+    char* payload;
     char memory[LEAT_STAGE_HEADROOM + LEAT_STAGE_SMALL + LEAT_STAGE_SLACK] __attribute__((aligned(16)));
 };
 
 /* Where a payload of `size` bytes goes; NULL: there is no room, and the event is counted as discarded. */
-static inline __attribute__((always_inline)) char *leat_stage_begin(struct leat_stage *stage,
-                                                                    struct leat_tracepoint *tracepoint, size_t size) {
+static inline __attribute__((always_inline)) char* leat_stage_begin(struct leat_stage* stage,
+                                                                    struct leat_tracepoint* tracepoint, size_t size) {
     if (size <= LEAT_STAGE_SMALL)
         stage->payload = stage->memory + LEAT_STAGE_HEADROOM;
     else
-        stage->payload = (char *)leat_stage_large(tracepoint, size);
+        stage->payload = (char*)leat_stage_large(tracepoint, size);
     return stage->payload;
 }
 
-static inline __attribute__((always_inline)) void leat_stage_end(struct leat_stage *stage,
-                                                                 struct leat_tracepoint *tracepoint, size_t size) {
+static inline __attribute__((always_inline)) void leat_stage_end(struct leat_stage* stage,
+                                                                 struct leat_tracepoint* tracepoint, size_t size) {
     if (size <= LEAT_STAGE_SMALL)
         leat_write(tracepoint, stage->payload, size);
     else
         leat_write_large(tracepoint, stage->payload, size);
 }
 
-static inline __attribute__((always_inline)) char *leat_store(char *at, const void *from, size_t size) {
+static inline __attribute__((always_inline)) char* leat_store(char* at, const void* from, size_t size) {
     if (from == NULL)
         memset(at, 0, size); /* an array that is not there */
     else
@@ -42,15 +42,15 @@ static inline __attribute__((always_inline)) char *leat_store(char *at, const vo
     return at + size;
 }
 
-static inline __attribute__((always_inline)) const char *leat_no_null(const char *chars) {
+static inline __attribute__((always_inline)) const char* leat_no_null(const char* chars) {
     return chars == NULL ? "(null)" : chars;
 }
 
 /* A string that another thread made shorter since it was measured would end early and shift all that follows: what is
  * missing is filled with '#'. */
-static inline __attribute__((always_inline)) char *leat_store_string(char *at, const char *chars, size_t length) {
+static inline __attribute__((always_inline)) char* leat_store_string(char* at, const char* chars, size_t length) {
     memcpy(at, chars, length);
-    char *end = (char *)memchr(at, 0, length);
+    char* end = (char*)memchr(at, 0, length);
     if (__builtin_expect(end != NULL, 0)) memset(end, '#', (size_t)(at + length - end));
     at[length] = '\0';
     return at + length + 1;

@@ -56,9 +56,9 @@
 #define LEAT_DEBUG 14
 
 /* The event happened: records it if the tracepoint is enabled; else one load and one branch. */
-#define leat_tracepoint(provider, name, ...)                                                \
-    do {                                                                                    \
-        if (leat_enabled(provider, name)) leat_emit_##provider##__##name(__VA_ARGS__);      \
+#define leat_tracepoint(provider, name, ...)                                           \
+    do {                                                                               \
+        if (leat_enabled(provider, name)) leat_emit_##provider##__##name(__VA_ARGS__); \
     } while (0)
 
 /* True if somebody wants the event: for arguments that are costly to work out beforehand. */
@@ -67,49 +67,51 @@
 #define LEAT_NO_FIELDS(FIELD)
 
 /* An enumeration for FIELD(enumeration, ...):
- *     LEAT_ENUM(io_direction, LEAT_VALUE("read", 0), LEAT_VALUE("write", 1), LEAT_RANGE("other", 2, 9), LEAT_AUTO("bad"))
- * A label may hold any text; LEAT_AUTO is one more than the value before. */
-#define LEAT_ENUM(name, ...)                                                                                    \
-    static const struct leat_value leat_values_##name[] = {__VA_ARGS__};                                        \
-    static const struct leat_enumeration leat_enumeration_##name __attribute__((unused)) = {                    \
+ *     LEAT_ENUM(io_direction, LEAT_VALUE("read", 0), LEAT_VALUE("write", 1), LEAT_RANGE("other", 2, 9),
+ * LEAT_AUTO("bad")) A label may hold any text; LEAT_AUTO is one more than the value before. */
+#define LEAT_ENUM(name, ...)                                                                 \
+    static const struct leat_value leat_values_##name[] = {__VA_ARGS__};                     \
+    static const struct leat_enumeration leat_enumeration_##name __attribute__((unused)) = { \
         #name, leat_values_##name, (uint32_t)(sizeof(leat_values_##name) / sizeof(leat_values_##name[0]))};
 #define LEAT_VALUE(label, value) LEAT_RANGE(label, value, value)
-#define LEAT_RANGE(label, low, high) {label, (int64_t)(low), (int64_t)(high), 0}
-#define LEAT_AUTO(label) {label, 0, 0, LEAT_VALUE_AUTO}
+#define LEAT_RANGE(label, low, high) \
+    { label, (int64_t)(low), (int64_t)(high), 0 }
+#define LEAT_AUTO(label) \
+    { label, 0, 0, LEAT_VALUE_AUTO }
 
 /* Taken never, as far as the compiler knows: what it guards goes out of line, among the cold code. */
 #define LEAT_IS_ENABLED_(tracepoint) \
     __builtin_expect_with_probability(__atomic_load_n(&(tracepoint).enabled, __ATOMIC_RELAXED) != 0, 0, 1.0)
 
 /* Weak and hidden: as many copies as files that include it, one in the linked module. */
-#define LEAT_TRACEPOINT(provider, event, level, FIELDS, ...)                                                          \
-    LEAT_EXTERN_C_BEGIN                                                                                               \
-    static const struct leat_field leat_fields_##provider##__##event[] = {                                            \
-        FIELDS(LEAT_DESCRIBE_){NULL, NULL, 0, 0, 0, 0, 0, 0}};                                                        \
-    __attribute__((weak, visibility("hidden"))) struct leat_tracepoint leat_tracepoint_##provider##__##event = {      \
-        0,                                                                                                            \
-        __LINE__,                                                                                                     \
-        NULL,                                                                                                         \
-        #provider ":" #event,                                                                                         \
-        __FILE__,                                                                                                     \
-        leat_fields_##provider##__##event,                                                                            \
-        (uint32_t)(sizeof(leat_fields_##provider##__##event) / sizeof(struct leat_field)) - 1,                        \
-        level};                                                                                                       \
-    static struct leat_tracepoint *leat_entry_##provider##__##event                                                   \
-        __attribute__((section("leat_tracepoints"), used)) = &leat_tracepoint_##provider##__##event;                  \
-    LEAT_EXTERN_C_END                                                                                                 \
-    LEAT_STATIC_ASSERT_(sizeof(#provider ":" #event) <= 256, "provider:name is longer than 255 characters");          \
-    LEAT_STATIC_ASSERT_((level) >= 0 && (level) <= 14, "a log level is 0 to 14");                                     \
-    static __attribute__((noinline, hot, unused)) void leat_emit_##provider##__##event(__VA_ARGS__) {                 \
-        size_t leat_size_ = 0;                                                                                        \
-        FIELDS(LEAT_MEASURE_)                                                                                         \
-        struct leat_stage leat_stage_;                                                                                \
-        char *leat_at_ = leat_stage_begin(&leat_stage_, &leat_tracepoint_##provider##__##event, leat_size_);          \
-        if (leat_at_ == NULL) return;                                                                                 \
-        FIELDS(LEAT_STORE_)                                                                                           \
-        (void)leat_at_;                                                                                               \
-        leat_stage_end(&leat_stage_, &leat_tracepoint_##provider##__##event, leat_size_);                             \
-    }                                                                                                                 \
+#define LEAT_TRACEPOINT(provider, event, level, FIELDS, ...)                                                     \
+    LEAT_EXTERN_C_BEGIN                                                                                          \
+    static const struct leat_field leat_fields_##provider##__##event[] = {                                       \
+        FIELDS(LEAT_DESCRIBE_){NULL, NULL, 0, 0, 0, 0, 0, 0}};                                                   \
+    __attribute__((weak, visibility("hidden"))) struct leat_tracepoint leat_tracepoint_##provider##__##event = { \
+        0,                                                                                                       \
+        __LINE__,                                                                                                \
+        NULL,                                                                                                    \
+        #provider ":" #event,                                                                                    \
+        __FILE__,                                                                                                \
+        leat_fields_##provider##__##event,                                                                       \
+        (uint32_t)(sizeof(leat_fields_##provider##__##event) / sizeof(struct leat_field)) - 1,                   \
+        level};                                                                                                  \
+    static struct leat_tracepoint* leat_entry_##provider##__##event                                              \
+        __attribute__((section("leat_tracepoints"), used)) = &leat_tracepoint_##provider##__##event;             \
+    LEAT_EXTERN_C_END                                                                                            \
+    LEAT_STATIC_ASSERT_(sizeof(#provider ":" #event) <= 256, "provider:name is longer than 255 characters");     \
+    LEAT_STATIC_ASSERT_((level) >= 0 && (level) <= 14, "a log level is 0 to 14");                                \
+    static __attribute__((noinline, hot, unused)) void leat_emit_##provider##__##event(__VA_ARGS__) {            \
+        size_t leat_size_ = 0;                                                                                   \
+        FIELDS(LEAT_MEASURE_)                                                                                    \
+        struct leat_stage leat_stage_;                                                                           \
+        char* leat_at_ = leat_stage_begin(&leat_stage_, &leat_tracepoint_##provider##__##event, leat_size_);     \
+        if (leat_at_ == NULL) return;                                                                            \
+        FIELDS(LEAT_STORE_)                                                                                      \
+        (void)leat_at_;                                                                                          \
+        leat_stage_end(&leat_stage_, &leat_tracepoint_##provider##__##event, leat_size_);                        \
+    }                                                                                                            \
     LEAT_REQUIRE_SEMICOLON_
 
 #ifdef __cplusplus
@@ -131,7 +133,7 @@
 
 #define LEAT_SIGN_(T) ((T)-1 < (T)1 ? LEAT_FIELD_SIGNED : 0)
 #define LEAT_SCALAR_(name, element, T, flags) \
-    {#name, NULL, 0, LEAT_SHAPE_SCALAR, element, (uint8_t)sizeof(T), (uint8_t)(flags), 0}
+    { #name, NULL, 0, LEAT_SHAPE_SCALAR, element, (uint8_t)sizeof(T), (uint8_t)(flags), 0 }
 
 #define LEAT_DESCRIBE_integer_(T, name, flags) LEAT_SCALAR_(name, LEAT_ELEMENT_INTEGER, T, LEAT_SIGN_(T) | (flags))
 #define LEAT_DESCRIBE_integer(T, name, value) LEAT_DESCRIBE_integer_(T, name, 0)
@@ -142,28 +144,34 @@
 #define LEAT_DESCRIBE_boolean(name, value) LEAT_SCALAR_(name, LEAT_ELEMENT_INTEGER, uint8_t, 0)
 #define LEAT_DESCRIBE_floating(T, name, value) LEAT_SCALAR_(name, LEAT_ELEMENT_FLOAT, T, 0)
 #define LEAT_DESCRIBE_enumeration(E, T, name, value) \
-    {#name, &leat_enumeration_##E, 0, LEAT_SHAPE_SCALAR, LEAT_ELEMENT_ENUM, (uint8_t)sizeof(T), LEAT_SIGN_(T), 0}
-#define LEAT_DESCRIBE_string(name, chars) {#name, NULL, 0, LEAT_SHAPE_STRING, LEAT_ELEMENT_INTEGER, 1, 0, 0}
-#define LEAT_DESCRIBE_array_(T, name, N, flags)                                                              \
-    {#name, NULL, (uint32_t)(N), LEAT_SHAPE_ARRAY, LEAT_ELEMENT_INTEGER, (uint8_t)sizeof(T),                 \
-     (uint8_t)(LEAT_SIGN_(T) | (flags)), 0}
+    { #name, &leat_enumeration_##E, 0, LEAT_SHAPE_SCALAR, LEAT_ELEMENT_ENUM, (uint8_t)sizeof(T), LEAT_SIGN_(T), 0 }
+#define LEAT_DESCRIBE_string(name, chars) \
+    { #name, NULL, 0, LEAT_SHAPE_STRING, LEAT_ELEMENT_INTEGER, 1, 0, 0 }
+#define LEAT_DESCRIBE_array_(T, name, N, flags)                                                 \
+    {                                                                                           \
+        #name, NULL, (uint32_t)(N), LEAT_SHAPE_ARRAY, LEAT_ELEMENT_INTEGER, (uint8_t)sizeof(T), \
+            (uint8_t)(LEAT_SIGN_(T) | (flags)), 0                                               \
+    }
 #define LEAT_DESCRIBE_array(T, name, pointer, N) LEAT_DESCRIBE_array_(T, name, N, 0)
 #define LEAT_DESCRIBE_array_hex(T, name, pointer, N) LEAT_DESCRIBE_array_(T, name, N, LEAT_FIELD_HEX)
 #define LEAT_DESCRIBE_array_network(T, name, pointer, N) LEAT_DESCRIBE_array_(T, name, N, LEAT_FIELD_NETWORK)
 #define LEAT_DESCRIBE_array_network_hex(T, name, pointer, N) \
     LEAT_DESCRIBE_array_(T, name, N, LEAT_FIELD_NETWORK | LEAT_FIELD_HEX)
-#define LEAT_DESCRIBE_sequence_(T, name, L, flags)                                            \
-    {#name, NULL, 0, LEAT_SHAPE_SEQUENCE, LEAT_ELEMENT_INTEGER, (uint8_t)sizeof(T),           \
-     (uint8_t)(LEAT_SIGN_(T) | (flags)), (uint8_t)sizeof(L)}
+#define LEAT_DESCRIBE_sequence_(T, name, L, flags)                                     \
+    {                                                                                  \
+        #name, NULL, 0, LEAT_SHAPE_SEQUENCE, LEAT_ELEMENT_INTEGER, (uint8_t)sizeof(T), \
+            (uint8_t)(LEAT_SIGN_(T) | (flags)), (uint8_t)sizeof(L)                     \
+    }
 #define LEAT_DESCRIBE_sequence(T, name, pointer, L, length) LEAT_DESCRIBE_sequence_(T, name, L, 0)
 #define LEAT_DESCRIBE_sequence_hex(T, name, pointer, L, length) LEAT_DESCRIBE_sequence_(T, name, L, LEAT_FIELD_HEX)
 #define LEAT_DESCRIBE_sequence_network(T, name, pointer, L, length) \
     LEAT_DESCRIBE_sequence_(T, name, L, LEAT_FIELD_NETWORK)
 #define LEAT_DESCRIBE_sequence_network_hex(T, name, pointer, L, length) \
     LEAT_DESCRIBE_sequence_(T, name, L, LEAT_FIELD_NETWORK | LEAT_FIELD_HEX)
-#define LEAT_DESCRIBE_text(name, chars, N) {#name, NULL, (uint32_t)(N), LEAT_SHAPE_TEXT_ARRAY, LEAT_ELEMENT_INTEGER, 1, 0, 0}
+#define LEAT_DESCRIBE_text(name, chars, N) \
+    { #name, NULL, (uint32_t)(N), LEAT_SHAPE_TEXT_ARRAY, LEAT_ELEMENT_INTEGER, 1, 0, 0 }
 #define LEAT_DESCRIBE_text_sequence(name, chars, L, length) \
-    {#name, NULL, 0, LEAT_SHAPE_TEXT_SEQUENCE, LEAT_ELEMENT_INTEGER, 1, 0, (uint8_t)sizeof(L)}
+    { #name, NULL, 0, LEAT_SHAPE_TEXT_SEQUENCE, LEAT_ELEMENT_INTEGER, 1, 0, (uint8_t)sizeof(L) }
 
 /* A field's value is evaluated here, once, and kept until it is stored. */
 #define LEAT_MEASURE_value_(T, name, value) \
@@ -176,19 +184,19 @@
 #define LEAT_MEASURE_boolean(name, value) LEAT_MEASURE_value_(uint8_t, name, (value) ? 1 : 0)
 #define LEAT_MEASURE_floating(T, name, value) LEAT_MEASURE_value_(T, name, value)
 #define LEAT_MEASURE_enumeration(E, T, name, value) LEAT_MEASURE_value_(T, name, value)
-#define LEAT_MEASURE_string(name, chars)                          \
-    const char *const leat_value_##name = leat_no_null(chars);    \
-    const size_t leat_length_##name = strlen(leat_value_##name);  \
+#define LEAT_MEASURE_string(name, chars)                         \
+    const char* const leat_value_##name = leat_no_null(chars);   \
+    const size_t leat_length_##name = strlen(leat_value_##name); \
     leat_size_ += leat_length_##name + 1;
-#define LEAT_MEASURE_array(T, name, pointer, N)           \
-    const void *const leat_value_##name = (pointer);      \
+#define LEAT_MEASURE_array(T, name, pointer, N)      \
+    const void* const leat_value_##name = (pointer); \
     leat_size_ += sizeof(T) * (N);
 #define LEAT_MEASURE_array_hex LEAT_MEASURE_array
 #define LEAT_MEASURE_array_network LEAT_MEASURE_array
 #define LEAT_MEASURE_array_network_hex LEAT_MEASURE_array
-#define LEAT_MEASURE_sequence(T, name, pointer, L, length)                                       \
-    const void *const leat_value_##name = (pointer);                                             \
-    const L leat_length_##name = leat_value_##name == NULL ? (L)0 : (L)(length);                 \
+#define LEAT_MEASURE_sequence(T, name, pointer, L, length)                       \
+    const void* const leat_value_##name = (pointer);                             \
+    const L leat_length_##name = leat_value_##name == NULL ? (L)0 : (L)(length); \
     leat_size_ = leat_add_sequence(leat_size_, sizeof(L), leat_length_##name, sizeof(T));
 #define LEAT_MEASURE_sequence_hex LEAT_MEASURE_sequence
 #define LEAT_MEASURE_sequence_network LEAT_MEASURE_sequence
@@ -209,7 +217,7 @@
 #define LEAT_STORE_array_hex LEAT_STORE_array
 #define LEAT_STORE_array_network LEAT_STORE_array
 #define LEAT_STORE_array_network_hex LEAT_STORE_array
-#define LEAT_STORE_sequence(T, name, pointer, L, length)                            \
+#define LEAT_STORE_sequence(T, name, pointer, L, length)                             \
     leat_at_ = leat_store(leat_at_, &leat_length_##name, sizeof leat_length_##name); \
     leat_at_ = leat_store(leat_at_, leat_value_##name, sizeof(T) * (size_t)leat_length_##name);
 #define LEAT_STORE_sequence_hex LEAT_STORE_sequence

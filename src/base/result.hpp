@@ -60,13 +60,20 @@ inline tl::unexpected<Error> wrap(std::string_view clause, Error error) {
     return tl::unexpected(std::move(error));
 }
 
+// For LEAT_TRY: the value of a Result that has one.
+template <class T>
+T unwrap(Result<T>&& result) {
+    return *std::move(result);
+}
+inline void unwrap(Result<void>&&) {}
+
 }  // namespace leat
 
 // The value of a Result, or leave the function with its error.
 // NOLINTNEXTLINE(cppcoreguidelines-macro-usage)
-#define LEAT_TRY(expression)                                                          \
-    __extension__({                                                                   \
-        auto&& leat_result_ = (expression);                                           \
-        if (!leat_result_) return tl::unexpected(std::move(leat_result_).error());    \
-        *std::move(leat_result_);                                                     \
+#define LEAT_TRY(expression)                                                       \
+    __extension__({                                                                \
+        auto&& leat_result_ = (expression);                                        \
+        if (!leat_result_) return tl::unexpected(std::move(leat_result_).error()); \
+        ::leat::unwrap(std::move(leat_result_));                                   \
     })

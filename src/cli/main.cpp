@@ -8,7 +8,8 @@
 namespace leat::cli {
 namespace {
 
-constexpr std::array<AddCommand, 1> kCommands{
+constexpr std::array<AddCommand, 2> kCommands{
+    add_record_command,
     add_view_command,
 };
 

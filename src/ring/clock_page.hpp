@@ -12,8 +12,8 @@ inline constexpr uint32_t kClockPageMagic = 0x4354'454c;  // "LETC"
 inline constexpr uint32_t kClockPageVersion = 1;
 
 enum class ClockSource : uint32_t {
-    kTsc,      // ns = ns_base + (tsc - tsc_base) * multiplier / 2^32
-    kSystem,   // clock_gettime(CLOCK_MONOTONIC): no invariant TSC, or the kernel left it
+    kTsc,     // ns = ns_base + (tsc - tsc_base) * multiplier / 2^32
+    kSystem,  // clock_gettime(CLOCK_MONOTONIC): no invariant TSC, or the kernel left it
 };
 
 // One straight line from TSC to nanoseconds.

@@ -29,11 +29,11 @@ inline constexpr uint64_t kCopySlack = 32;
 
 // Why an event record was not written. The order is part of the format.
 enum class DiscardReason : uint32_t {
-    kRingFull,    // the consumer was slower than the writers
-    kTooLarge,    // more than a quarter of the ring
-    kNoRing,      // no thread-owned ring was free, or a CPU number beyond the set
-    kInterrupted, // a signal handler's event while its thread was writing (thread-owned rings only), or staging full
-    kBorrowed,    // in a vfork child, which runs on its parent's thread
+    kRingFull,     // the consumer was slower than the writers
+    kTooLarge,     // more than a quarter of the ring
+    kNoRing,       // no thread-owned ring was free, or a CPU number beyond the set
+    kInterrupted,  // a signal handler's event while its thread was writing (thread-owned rings only), or staging full
+    kBorrowed,     // in a vfork child, which runs on its parent's thread
 };
 inline constexpr uint32_t kDiscardReasons = 8;  // room for more
 
@@ -41,9 +41,9 @@ inline constexpr uint32_t kDiscardReasons = 8;  // room for more
 struct RingSetHeader {
     uint32_t magic;
     uint32_t version;
-    uint64_t ring_size;         // bytes of records; a power of two
-    uint32_t cpu_ring_count;    // rings 0 .. cpu_ring_count - 1 belong to CPUs
-    uint32_t thread_ring_count; // the rings behind them are claimed by threads that have no rseq
+    uint64_t ring_size;          // bytes of records; a power of two
+    uint32_t cpu_ring_count;     // rings 0 .. cpu_ring_count - 1 belong to CPUs
+    uint32_t thread_ring_count;  // the rings behind them are claimed by threads that have no rseq
     // A futex: writers increment it and wake the consumer. Not an eventfd: a program may close or reuse any descriptor
     // at any time, and must then not be written to.
     alignas(64) uint32_t doorbell;

@@ -22,11 +22,11 @@ enum class WriteOutcome : uint32_t {
 
 // Where a process has mapped the rings of a set.
 struct RingMap {
-    char* base;              // of ring 0's header page
-    uint64_t stride;         // from ring to ring: map_stride(size)
-    uint64_t mask;           // size - 1
+    char* base;       // of ring 0's header page
+    uint64_t stride;  // from ring to ring: map_stride(size)
+    uint64_t mask;    // size - 1
     const ClockPage* clock;
-    int64_t rseq_offset;     // from the thread pointer to the kernel's struct rseq
+    int64_t rseq_offset;  // from the thread pointer to the kernel's struct rseq
     uint32_t cpu_ring_count;
     uint32_t thread_ring_count;
 

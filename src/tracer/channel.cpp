@@ -82,7 +82,7 @@ bool map_rings(int fd, ring::RingMap& map, const ring::RingSetHeader& set, bool 
 
 }  // namespace
 
-Channel channel{};
+Channel process_channel{};
 
 bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_fd, int clock_fd) {
     ring::RingSetHeader* set = map_set_header(ring_set_fd);
@@ -112,7 +112,7 @@ bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_f
     attached.contexts = message.contexts & wire::kAllContexts;
     attached.header_kind = message.header_kind;
     if (!attached.has_rseq) release_rings_of_ending_threads();
-    channel = attached;
+    process_channel = attached;
     return true;
 }
 

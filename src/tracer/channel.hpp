@@ -10,8 +10,8 @@ namespace leat::tracer {
 
 struct Channel {
     ring::RingMap map;
-    uint32_t* doorbell;  // futex in the ring set
-    char* staging;       // process_page's kStagingBuffers buffers, for payloads that are too large for a stack
+    uint32_t* doorbell;     // futex in the ring set
+    char* staging;          // process_page's kStagingBuffers buffers, for payloads that are too large for a stack
     uint64_t staging_size;  // bytes of each, headroom and slack included
     uint64_t session_id;    // 0: not attached
     uint32_t contexts;      // wire::kContext... bits
@@ -20,7 +20,7 @@ struct Channel {
 };
 
 // One for each process: not attached, then attached for good.
-extern Channel channel;
+extern Channel process_channel;
 
 // What a tracepoint needs to write its records.
 struct Binding {

@@ -121,8 +121,7 @@ void Registration::receive(int socket) {
     const wire::AppMessageHeader& header = message_.header;
     is_active_ = size == static_cast<ssize_t>(sizeof message_) && header.magic == wire::kAppMagic &&
                  header.version == wire::kAppVersion && header.type == wire::AppMessageType::kRegistrationDone &&
-                 message_.is_active != 0 && message_.session_id != 0 &&
-                 fd_count == wire::kRegistrationDoneDescriptors;
+                 message_.is_active != 0 && message_.session_id != 0 && fd_count == wire::kRegistrationDoneDescriptors;
 }
 
 void Registration::exchange(int descriptions_fd) {

@@ -66,8 +66,8 @@ void enable(leat_tracepoint* const* tracepoints, size_t count, const uint32_t* e
     for (size_t i = 0; i < count; ++i) {
         if (event_ids[i] == wire::kNotEnabled) continue;
         auto* binding = static_cast<Binding*>(tracepoints[i]->binding);
-        binding->header = ring::event_header(channel.header_kind, event_ids[i]);
-        binding->channel = &channel;
+        binding->header = ring::event_header(process_channel.header_kind, event_ids[i]);
+        binding->channel = &process_channel;
         __atomic_store_n(&tracepoints[i]->enabled, 1, __ATOMIC_RELEASE);
     }
 }
@@ -77,9 +77,10 @@ void apply(const Registration& registration, leat_tracepoint* const* tracepoints
     const int fd = registration.event_ids_fd();
     const size_t size = count * sizeof(uint32_t);
     if (fstat(fd, &status) != 0 || static_cast<size_t>(status.st_size) != size) return;
-    const bool is_same_session = channel.session_id == registration.message().session_id;
-    if (!is_same_session && channel.session_id != 0) return;
-    if (!is_same_session && !attach_channel(registration.message(), registration.ring_set_fd(), registration.clock_fd()))
+    const bool is_same_session = process_channel.session_id == registration.message().session_id;
+    if (!is_same_session && process_channel.session_id != 0) return;
+    if (!is_same_session &&
+        !attach_channel(registration.message(), registration.ring_set_fd(), registration.clock_fd()))
         return;
     void* event_ids = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (event_ids == MAP_FAILED) return;

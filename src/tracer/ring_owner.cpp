@@ -20,9 +20,7 @@ void release_ring(void* ring) {
     __atomic_store_n(&static_cast<ring::RingHeader*>(ring)->owner, 0, __ATOMIC_RELEASE);
 }
 
-uint64_t owner_word(uint64_t pid_namespace, int32_t tid) {
-    return pid_namespace << 32 | static_cast<uint32_t>(tid);
-}
+uint64_t owner_word(uint64_t pid_namespace, int32_t tid) { return pid_namespace << 32 | static_cast<uint32_t>(tid); }
 
 uint64_t own_pid_namespace() {
     struct stat status {};

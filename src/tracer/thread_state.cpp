@@ -10,7 +10,7 @@
 
 namespace leat::tracer {
 
-thread_local __attribute__((tls_model("initial-exec"))) ThreadState thread_state{};
+constinit thread_local __attribute__((tls_model("initial-exec"))) ThreadState thread_state{};
 
 void refresh_thread_state(uint32_t context_mask) {
     const int saved_errno = errno;

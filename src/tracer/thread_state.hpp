@@ -17,14 +17,14 @@ struct ThreadState {
     int32_t tid;
     alignas(16) char context_block[kContextBlockSize];  // the contexts, at its end: two 16-byte moves put them in front
                                                         // of a payload
-    ring::RingHeader* ring;  // owned; threads without rseq only
-    uint32_t is_writing;     // into `ring`: keeps this thread's signal handlers out
-    uint32_t is_borrowed;    // a vfork child runs on this thread: see borrowed_thread.hpp
+    ring::RingHeader* ring;                             // owned; threads without rseq only
+    uint32_t is_writing;                                // into `ring`: keeps this thread's signal handlers out
+    uint32_t is_borrowed;                               // a vfork child runs on this thread: see borrowed_thread.hpp
 };
 static_assert(wire::kMaxContextSize <= kContextBlockSize);
 
 // Initial-exec: reached without a call that might allocate, so also from a signal handler.
-extern thread_local __attribute__((tls_model("initial-exec"))) ThreadState thread_state;
+extern constinit thread_local __attribute__((tls_model("initial-exec"))) ThreadState thread_state;
 
 // Fills in `thread_state` for this thread, process generation and set of contexts. Async-signal-safe; preserves errno.
 void refresh_thread_state(uint32_t context_mask);

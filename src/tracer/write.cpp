@@ -95,7 +95,8 @@ __attribute__((noinline)) void write_slowly(const leat_tracepoint& tracepoint, c
     // Few turns: each one that finds room again has met a new wish to be woken.
     for (int turn = 0; turn < 4 && outcome == WriteOutcome::kNoRoom; ++turn) {
         if (!make_room(channel, counting_ring(channel), record.size)) break;
-        outcome = channel.has_rseq ? write_to_cpu_ring(tracepoint, binding, record) : write_to_own_ring(binding, record);
+        outcome =
+            channel.has_rseq ? write_to_cpu_ring(tracepoint, binding, record) : write_to_own_ring(binding, record);
     }
     if (outcome == WriteOutcome::kNoRoom) count_discarded(channel, DiscardReason::kRingFull);
     if (outcome == WriteOutcome::kNoRing) count_discarded(channel, DiscardReason::kNoRing);
@@ -110,7 +111,8 @@ inline void write_record(const leat_tracepoint& tracepoint, const Binding& bindi
     const ThreadState& thread = thread_state;
     memcpy(payload - kContextBlockSize, thread.context_block, kContextBlockSize);
     const Record record{payload - thread.context_size, size + thread.context_size};
-    if (record.size > ring::max_record_size(channel.map.size())) return count_discarded(channel, DiscardReason::kTooLarge);
+    if (record.size > ring::max_record_size(channel.map.size()))
+        return count_discarded(channel, DiscardReason::kTooLarge);
     if (channel.has_rseq) {
         const WriteOutcome outcome = write_to_cpu_ring(tracepoint, binding, record);
         if (__builtin_expect(outcome != WriteOutcome::kWritten, 0)) write_slowly(tracepoint, binding, record, outcome);
@@ -172,6 +174,7 @@ void* leat_stage_large(leat_tracepoint* tracepoint, size_t size) {
 
 void leat_write_large(leat_tracepoint* tracepoint, void* payload, size_t size) {
     leat_write(tracepoint, payload, size);
-    const auto index = static_cast<uint64_t>(static_cast<char*>(payload) - channel.staging) / channel.staging_size;
+    const auto index =
+        static_cast<uint64_t>(static_cast<char*>(payload) - process_channel.staging) / process_channel.staging_size;
     __atomic_store_n(&process_page->staging_is_lent[index], 0, __ATOMIC_RELEASE);
 }

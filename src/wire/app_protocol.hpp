@@ -41,8 +41,8 @@ struct AppMessageHeader {
 // which it might close, reuse or hand on.
 struct RegisterMessage {
     AppMessageHeader header;
-    uint32_t pid;       // for people; what counts is SO_PEERCRED
-    uint32_t bitness;   // 32 or 64
+    uint32_t pid;      // for people; what counts is SO_PEERCRED
+    uint32_t bitness;  // 32 or 64
     char procname[kProcnameSize];
     char unused[7];
 };

@@ -19,7 +19,7 @@ namespace leat::wire {
 inline constexpr uint32_t kDescriptionMagic = 0x4454'454c;  // "LETD"
 inline constexpr uint32_t kDescriptionVersion = 1;
 inline constexpr uint32_t kDescriptionHeaderSize = 16;
-inline constexpr uint32_t kMaxDescriptionSize = 64U << 20;
+inline constexpr uint32_t kMaxDescriptionSize = 16U << 20;
 inline constexpr uint32_t kMaxNameLength = 255;  // LTTng's limit for provider:name
 
 }  // namespace leat::wire

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "base/result.hpp"
+
+namespace leat {
+
+// Owns a range of mapped memory; unmaps it when it goes.
+class Mapping {
+  public:
+    Mapping() = default;
+    // Takes over `size` bytes at `address`, as mmap returned them.
+    Mapping(void* address, std::size_t size) : address_(address), size_(size) {}
+    Mapping(Mapping&& other) noexcept
+        : address_(std::exchange(other.address_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    Mapping& operator=(Mapping&& other) noexcept {
+        std::swap(address_, other.address_);
+        std::swap(size_, other.size_);
+        return *this;
+    }
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+    ~Mapping();
+
+    // `size` bytes of `fd` from its start, shared; writable or not.
+    static Result<Mapping> of_file(int fd, std::size_t size, bool is_writable);
+    // `size` bytes of address space without access, to map other things into.
+    static Result<Mapping> of_address_space(std::size_t size);
+
+    [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(address_); }
+    [[nodiscard]] std::size_t size() const { return size_; }
+
+  private:
+    void* address_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+}  // namespace leat

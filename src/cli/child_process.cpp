@@ -1,0 +1,89 @@
+#include "cli/child_process.hpp"
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace leat::cli {
+namespace {
+
+// Our environment with some variables replaced or added.
+class Environment {
+  public:
+    explicit Environment(const std::vector<ChildProcess::Variable>& variables) {
+        for (char** entry = ::environ; *entry != nullptr; ++entry) {
+            if (!is_replaced(*entry, variables)) entries_.emplace_back(*entry);
+        }
+        for (const auto& [name, value] : variables) entries_.push_back(name + "=" + value);
+    }
+
+    [[nodiscard]] std::vector<char*> pointers() {
+        std::vector<char*> pointers;
+        for (std::string& entry : entries_) pointers.push_back(entry.data());
+        pointers.push_back(nullptr);
+        return pointers;
+    }
+
+  private:
+    static bool is_replaced(std::string_view entry, const std::vector<ChildProcess::Variable>& variables) {
+        for (const auto& [name, value] : variables) {
+            if (entry.starts_with(name) && entry.substr(name.size(), 1) == "=") return true;
+        }
+        return false;
+    }
+
+    std::vector<std::string> entries_;
+};
+
+// We block signals to read them; the program gets them as if we were not there.
+class SpawnAttributes {
+  public:
+    SpawnAttributes() {
+        sigset_t none;
+        sigemptyset(&none);
+        ::posix_spawnattr_init(&attributes_);
+        ::posix_spawnattr_setsigmask(&attributes_, &none);
+        ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK);
+    }
+    ~SpawnAttributes() { ::posix_spawnattr_destroy(&attributes_); }
+    SpawnAttributes(const SpawnAttributes&) = delete;
+    SpawnAttributes& operator=(const SpawnAttributes&) = delete;
+
+    [[nodiscard]] const posix_spawnattr_t* get() const { return &attributes_; }
+
+  private:
+    posix_spawnattr_t attributes_{};
+};
+
+}  // namespace
+
+Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command,
+                                         const std::vector<Variable>& variables) {
+    std::vector<std::string> arguments = command;
+    std::vector<char*> argument_pointers;
+    for (std::string& argument : arguments) argument_pointers.push_back(argument.data());
+    argument_pointers.push_back(nullptr);
+    Environment environment(variables);
+    const SpawnAttributes attributes;
+    pid_t pid = -1;
+    const int error = ::posix_spawnp(&pid, argument_pointers[0], nullptr, attributes.get(), argument_pointers.data(),
+                                     environment.pointers().data());
+    if (error != 0)
+        return fail(ErrorKind::kIo, "cannot start {}: {}{}", command[0], std::strerror(error),
+                    error == ENOENT ? ": check its name, or give its path" : "");
+    return ChildProcess(pid);
+}
+
+std::optional<int> ChildProcess::poll_exit_status() {
+    int status = 0;
+    if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void ChildProcess::send(int signal) const { ::kill(pid_, signal); }
+
+}  // namespace leat::cli

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace leat::cli {
+
+// The program that we run: it has our stdin, stdout and terminal, and gets our signals.
+class ChildProcess {
+  public:
+    using Variable = std::pair<std::string, std::string>;
+
+    // Starts `command` (found through PATH) with these environment variables added, and with the default signals.
+    static Result<ChildProcess> start(const std::vector<std::string>& command, const std::vector<Variable>& variables);
+
+    [[nodiscard]] pid_t pid() const { return pid_; }
+
+    // Its exit status as a shell gives it (128 + signal when killed), once it has ended. Never waits.
+    std::optional<int> poll_exit_status();
+
+    void send(int signal) const;
+
+  private:
+    explicit ChildProcess(pid_t pid) : pid_(pid) {}
+
+    pid_t pid_;
+};
+
+}  // namespace leat::cli

@@ -1,0 +1,153 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+#include "cli/command.hpp"
+#include "cli/preload.hpp"
+#include "cli/recording.hpp"
+#include "cli/recording_report.hpp"
+#include "cli/runtime_directory.hpp"
+
+namespace leat::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct RecordOptions {
+    std::string output;
+    std::vector<std::string> patterns;
+    std::vector<std::string> exclusions;
+    std::string log_level;
+    std::string header = "compact";
+    std::uint64_t ring_size = 1U << 20;
+    std::vector<std::string> preload;
+    std::vector<std::string> contexts{"vpid", "vtid", "procname"};
+    std::string summary;
+    std::vector<std::string> command;
+};
+
+constexpr char kFooter[] =
+    "Examples:\n"
+    "  leat record -- ./server --port 80         record all events of a program that links libleat\n"
+    "  leat record --preload libc -- python3 -c 'import json'\n"
+    "                                            record memory allocations of any program\n"
+    "  leat record -e 'io:*' -x 'io:poll*' -l info -o trace -- make -j2\n"
+    "  leat view                                 print the newest trace here";
+
+std::string default_output(const std::string& program) {
+    std::array<char, 32> date{};
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    ::localtime_r(&now, &local);
+    std::strftime(date.data(), date.size(), "%Y%m%d-%H%M%S", &local);
+    const std::string base = fmt::format("leat-{}-{}", fs::path(program).filename().string(), date.data());
+    std::string name = base;
+    std::error_code error;
+    for (int i = 2; fs::exists(name, error); ++i) name = fmt::format("{}-{}", base, i);
+    return name;
+}
+
+Result<std::uint32_t> context_bits(const std::vector<std::string>& names) {
+    std::uint32_t bits = 0;
+    for (const std::string& name : names) {
+        if (name == "vpid")
+            bits |= wire::kContextVpid;
+        else if (name == "vtid")
+            bits |= wire::kContextVtid;
+        else if (name == "procname")
+            bits |= wire::kContextProcname;
+        else if (name != "none")
+            return refused("unknown context \"{}\": use vpid, vtid, procname, or none", name);
+    }
+    return bits;
+}
+
+Result<session::SessionParameters> session_parameters(const RecordOptions& options) {
+    session::SessionParameters parameters;
+    parameters.name = fs::path(options.output).lexically_normal().filename().string();
+    if (!options.patterns.empty()) parameters.rules.patterns = options.patterns;
+    parameters.rules.exclusions = options.exclusions;
+    if (!options.log_level.empty()) parameters.rules.log_level = LEAT_TRY(session::parse_log_level(options.log_level));
+    parameters.header = options.header == "large" ? ring::HeaderKind::kLarge : ring::HeaderKind::kCompact;
+    parameters.contexts = LEAT_TRY(context_bits(options.contexts));
+    parameters.uid = ::getuid();
+    if (!ring::is_valid_ring_size(options.ring_size)) return refused("the ring size is a power of two from 64K to 1G");
+    parameters.ring_size = options.ring_size;
+    return parameters;
+}
+
+// 0 or the program's exit status; or an error that kept it from being recorded.
+Result<int> record(const RecordOptions& options, const session::SessionParameters& parameters) {
+    const RuntimeDirectory runtime = LEAT_TRY(RuntimeDirectory::create());
+    std::vector<ChildProcess::Variable> variables{{wire::kRuntimeDirectoryVariable, runtime.path()}};
+    if (!options.preload.empty()) variables.emplace_back("LD_PRELOAD", LEAT_TRY(preload_variable(options.preload)));
+    const auto recording = LEAT_TRY(Recording::create(parameters, runtime.path(), options.output));
+    const auto exit_status = recording->run(options.command, variables);
+    if (!exit_status) {
+        recording->output().remove_if_unused();
+        return exit_status;
+    }
+    const RecordingReport report(*recording, options.output, *exit_status);
+    report.print();
+    if (!options.summary.empty()) LEAT_TRY(report.write_summary(options.summary));
+    return recording->output_error() && *exit_status == kExitOk ? kExitFailed : *exit_status;
+}
+
+int run(RecordOptions& options) {
+    if (options.output.empty()) options.output = default_output(options.command.front());
+    const auto parameters = session_parameters(options);
+    if (!parameters) {
+        print_error(parameters.error());
+        return kExitUsage;
+    }
+    const auto exit_status = record(options, *parameters);
+    if (exit_status) return *exit_status;
+    print_error(exit_status.error());
+    return kExitFailed;
+}
+
+}  // namespace
+
+void add_record_command(CLI::App& app, int& exit_status) {
+    auto options = std::make_shared<RecordOptions>();
+    CLI::App* command = app.add_subcommand("record", "trace a program from start to end");
+    command->footer(kFooter);
+    command->add_option("-o,--output", options->output, "Trace directory (default: leat-PROGRAM-DATE)")
+        ->type_name("DIR");
+    command
+        ->add_option("-e,--event", options->patterns,
+                     "Record events of this name; * stands for any text (default: all)")
+        ->type_name("GLOB")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    command->add_option("-x,--exclude", options->exclusions, "But not these")
+        ->type_name("GLOB")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    command->add_option("-l,--loglevel", options->log_level, "Only events as severe as this: emerg ... debug, or 0-14")
+        ->type_name("LEVEL");
+    command->add_option("--header", options->header, "Event headers: compact (few event types) or large (many)")
+        ->check(CLI::IsMember({"compact", "large"}))
+        ->capture_default_str();
+    command
+        ->add_option("--ring-size", options->ring_size,
+                     "Bytes of each CPU's ring, a power of two: 64K to 1G (default: 1M)")
+        ->transform(CLI::AsSizeValue(false))
+        ->type_name("SIZE");
+    command->add_option("--context", options->contexts, "What each event carries: vpid, vtid, procname, or none")
+        ->delimiter(',')
+        ->type_name("LIST");
+    command->add_option("--preload", options->preload, "Trace a program that has no tracepoints: libc, pthread, dl")
+        ->delimiter(',')
+        ->check(CLI::IsMember(preload_names()))
+        ->type_name("LIST");
+    command->add_option("--summary", options->summary, "Write the closing figures as JSON")->type_name("FILE");
+    command->add_option("command", options->command, "The program and its arguments, behind --")->required();
+    command->callback([options, &exit_status] { exit_status = run(*options); });
+}
+
+}  // namespace leat::cli

@@ -1,0 +1,92 @@
+#include "cli/recording_report.hpp"
+
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace leat::cli {
+namespace {
+
+using ring::DiscardReason;
+
+struct Reason {
+    DiscardReason reason;
+    const char* key;
+    const char* remedy;
+};
+constexpr std::array kReasons{
+    Reason{DiscardReason::kRingFull, "ring_full", "the rings were full: try a larger --ring-size"},
+    Reason{DiscardReason::kTooLarge, "too_large", "larger than a quarter of a ring: try a larger --ring-size"},
+    Reason{DiscardReason::kNoRing, "no_ring", "too many threads at once without rseq"},
+    Reason{DiscardReason::kInterrupted, "interrupted",
+           "in signal handlers of a thread without rseq, or too many large ones at once"},
+    Reason{DiscardReason::kBorrowed, "borrowed", "between vfork and exec"},
+};
+
+std::string bytes_for_people(std::uint64_t bytes) {
+    constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
+    auto value = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+    return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+const char* plural(std::uint64_t count) { return count == 1 ? "" : "s"; }
+
+}  // namespace
+
+std::string RecordingReport::why_nothing() const {
+    const session::Session::Counts& counts = recording_.session().counts();
+    if (counts.registrations == 0)
+        return "no traced library was loaded: link the program with libleat, or trace it with --preload libc";
+    if (counts.tracepoints == 0) return "the program has no tracepoints";
+    if (counts.enabled == 0)
+        return fmt::format("none of its {} tracepoint{} matched: see -e, -x and -l", counts.tracepoints,
+                           plural(counts.tracepoints));
+    return fmt::format("{} tracepoint{} matched, but none was reached", counts.enabled, plural(counts.enabled));
+}
+
+std::string RecordingReport::closing_line() const {
+    const consumer::Totals& totals = recording_.consumer().totals();
+    const std::uint64_t discarded = recording_.consumer().discarded();
+    if (totals.events == 0 && discarded == 0) return fmt::format("nothing was recorded: {}", why_nothing());
+    return fmt::format("{} event{}, {}, {} stream{}, {} discarded; see them with: leat view {}", totals.events,
+                       plural(totals.events), bytes_for_people(totals.bytes), totals.streams, plural(totals.streams),
+                       discarded, trace_.string());
+}
+
+void RecordingReport::print() const {
+    for (const std::string& warning : recording_.warnings()) fmt::print(stderr, "leat: warning: {}\n", warning);
+    for (const Reason& reason : kReasons) {
+        const std::uint64_t count = recording_.consumer().discarded(reason.reason);
+        if (count != 0)
+            fmt::print(stderr, "leat: warning: {} event{} discarded: {}\n", count, plural(count), reason.remedy);
+    }
+    if (recording_.output_error())
+        fmt::print(stderr, "leat: {}: the trace lacks its end; make room, or choose another place with -o\n",
+                   recording_.output_error()->message);
+    fmt::print(stderr, "leat: {}\n", closing_line());
+}
+
+Result<void> RecordingReport::write_summary(const std::filesystem::path& file) const {
+    const consumer::Consumer& consumer = recording_.consumer();
+    nlohmann::ordered_json summary;
+    summary["trace"] = trace_.string();
+    summary["events"] = consumer.totals().events;
+    summary["bytes"] = consumer.totals().bytes;
+    summary["packets"] = consumer.totals().packets;
+    summary["streams"] = consumer.totals().streams;
+    summary["discarded"] = consumer.discarded();
+    for (const Reason& reason : kReasons)
+        summary["discarded_by_reason"][reason.key] = consumer.discarded(reason.reason);
+    summary["registrations"] = recording_.session().counts().registrations;
+    summary["warnings"] = recording_.warnings();
+    summary["exit_status"] = exit_status_;
+    std::ofstream out(file);
+    out << summary.dump(2) << '\n';
+    if (!out.flush()) return io_error(fmt::format("cannot write the summary to {}", file.string()));
+    return {};
+}
+
+}  // namespace leat::cli

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/result.hpp"
+#include "cli/recording.hpp"
+
+namespace leat::cli {
+
+// What a recording came to: one line for people, a file for programs.
+class RecordingReport {
+  public:
+    // `recording` outlives the report.
+    RecordingReport(const Recording& recording, std::filesystem::path trace, int exit_status)
+        : recording_(recording), trace_(std::move(trace)), exit_status_(exit_status) {}
+
+    // On stderr: warnings, then events, bytes, streams, discarded, and how to see them; or why there are none.
+    void print() const;
+
+    // JSON.
+    Result<void> write_summary(const std::filesystem::path& file) const;
+
+  private:
+    [[nodiscard]] std::string closing_line() const;
+    [[nodiscard]] std::string why_nothing() const;
+
+    const Recording& recording_;
+    std::filesystem::path trace_;
+    int exit_status_;
+};
+
+}  // namespace leat::cli

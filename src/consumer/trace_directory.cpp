@@ -1,0 +1,111 @@
+#include "consumer/trace_directory.hpp"
+
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "ctf/index_format.hpp"
+
+namespace leat::consumer {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<void> make_directories(const fs::path& path) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error) return fail(ErrorKind::kIo, "cannot create {}: {}", path.string(), error.message());
+    return {};
+}
+
+iovec vector_of(UntrustedBytes bytes) {
+    return {const_cast<std::byte*>(bytes.data()), bytes.size()};  // NOLINT(*-const-cast): writev only reads
+}
+
+// Both, one behind the other, however many calls it takes.
+Result<void> write_both(int fd, UntrustedBytes first, UntrustedBytes second) {
+    while (!first.empty() || !second.empty()) {
+        const std::array parts{vector_of(first), vector_of(second)};
+        const ssize_t count = ::writev(fd, parts.data(), parts.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return io_error("cannot write the trace");
+        const std::size_t of_first = std::min(first.size(), static_cast<std::size_t>(count));
+        first = first.subspan(of_first);
+        second = second.subspan(static_cast<std::size_t>(count) - of_first);
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TraceDirectory>> TraceDirectory::create(const fs::path& directory, uid_t uid,
+                                                               std::string channel) {
+    std::error_code error;
+    if (fs::exists(directory, error) && !fs::is_empty(directory, error))
+        return refused("{} exists and is not empty: choose another with -o", directory.string());
+    const fs::path trace = directory / "ust" / "uid" / std::to_string(uid) / "64-bit";
+    LEAT_TRY(make_directories(trace / "index"));
+    std::unique_ptr<TraceDirectory> output(new TraceDirectory(directory, trace, std::move(channel)));
+    output->metadata_ = LEAT_TRY(create_file(trace / "metadata"));
+    return output;
+}
+
+Result<TraceDirectory::GrowingFile> TraceDirectory::create_file(const fs::path& path) {
+    GrowingFile file{UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0660))};
+    if (!file.fd.is_open()) return io_error(fmt::format("cannot create {}", path.string()));
+    return file;
+}
+
+void TraceDirectory::cut(GrowingFile& file, std::uint64_t size) {
+    if (::ftruncate(file.fd.get(), static_cast<off_t>(size)) == 0)
+        ::lseek(file.fd.get(), static_cast<off_t>(size), SEEK_SET);
+    file.size = size;
+}
+
+// What was written in part is cut off again, so that the next try, or a reader, finds the end where it was.
+Result<void> TraceDirectory::append(GrowingFile& file, UntrustedBytes first, UntrustedBytes second) {
+    auto written = write_both(file.fd.get(), first, second);
+    if (!written) {
+        cut(file, file.size);
+        return written;
+    }
+    file.size += first.size() + second.size();
+    return {};
+}
+
+Result<void> TraceDirectory::write_metadata(std::string_view unit) {
+    return append(metadata_, std::as_bytes(std::span(unit)), {});
+}
+
+Result<TraceDirectory::StreamFiles*> TraceDirectory::files_of(std::uint64_t stream_instance_id) {
+    const auto found = streams_.find(stream_instance_id);
+    if (found != streams_.end()) return &found->second;
+    const std::string name = fmt::format("{}_{}", channel_, stream_instance_id);
+    StreamFiles files;
+    files.index = LEAT_TRY(create_file(trace_ / "index" / (name + ".idx")));
+    LEAT_TRY(append(files.index, ctf::encode_index_header(), {}));
+    files.data = LEAT_TRY(create_file(trace_ / name));
+    return &streams_.emplace(stream_instance_id, std::move(files)).first->second;
+}
+
+Result<void> TraceDirectory::write_packet(const Packet& packet) {
+    StreamFiles* files = LEAT_TRY(files_of(packet.header.stream_instance_id));
+    const std::uint64_t offset = files->data.size;
+    LEAT_TRY(append(files->data, ctf::encode(packet.header), packet.records));
+    // A packet without its index entry would be missed by readers: then it is not there at all, and is tried again.
+    auto indexed = append(files->index, ctf::encode_index_entry(offset, packet.header), {});
+    if (!indexed) cut(files->data, offset);
+    return indexed;
+}
+
+void TraceDirectory::remove_if_unused() {
+    if (!streams_.empty()) return;
+    std::error_code error;
+    fs::remove_all(root_ / "ust", error);
+    fs::remove(root_, error);  // only if there is nothing else in it
+}
+
+}  // namespace leat::consumer

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/unique_fd.hpp"
+#include "consumer/output.hpp"
+
+namespace leat::consumer {
+
+// A trace on disk, laid out as LTTng's: DIR/ust/uid/UID/64-bit/{metadata, CHANNEL_CPU, index/CHANNEL_CPU.idx}.
+class TraceDirectory final : public Output {
+  public:
+    // Creates the directory, which must not exist, or be empty.
+    static Result<std::unique_ptr<TraceDirectory>> create(const std::filesystem::path& directory, uid_t uid,
+                                                          std::string channel);
+
+    Result<void> write_metadata(std::string_view unit) override;
+    Result<void> write_packet(const Packet& packet) override;
+
+    [[nodiscard]] std::uint64_t metadata_bytes() const { return metadata_.size; }
+
+    // Takes back what create() made, as long as nothing was written to it.
+    void remove_if_unused();
+
+  private:
+    // A file that only ever ends behind something whole.
+    struct GrowingFile {
+        UniqueFd fd;
+        std::uint64_t size = 0;
+    };
+    struct StreamFiles {
+        GrowingFile data;
+        GrowingFile index;
+    };
+
+    TraceDirectory(std::filesystem::path root, std::filesystem::path trace, std::string channel)
+        : root_(std::move(root)), trace_(std::move(trace)), channel_(std::move(channel)) {}
+
+    Result<StreamFiles*> files_of(std::uint64_t stream_instance_id);
+    static Result<GrowingFile> create_file(const std::filesystem::path& path);
+    static void cut(GrowingFile& file, std::uint64_t size);
+    static Result<void> append(GrowingFile& file, UntrustedBytes first, UntrustedBytes second);
+
+    std::filesystem::path root_;
+    std::filesystem::path trace_;
+    std::string channel_;
+    GrowingFile metadata_;
+    std::map<std::uint64_t, StreamFiles> streams_;
+};
+
+}  // namespace leat::consumer

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/byte_cursor.hpp"
+#include "ctf/trace_class.hpp"
+
+namespace leat::ctf {
+
+// How the event records of a stream that we write begin: a short form, or an extended one behind the largest id.
+struct RecordHeaderLayout {
+    unsigned id_bits;          // of the short form, its lowest bits; 5 or 16
+    std::size_t short_size;    // bytes
+    std::size_t extended_tag;  // bytes; all ones in the id's bits. Then 32-bit id, 64-bit timestamp
+};
+
+inline constexpr RecordHeaderLayout kCompactHeader{.id_bits = 5, .short_size = 4, .extended_tag = 1};
+inline constexpr RecordHeaderLayout kLargeHeader{.id_bits = 16, .short_size = 6, .extended_tag = 2};
+
+// Steps over event records without decoding them: counts them, and tells records from rubbish before either gets into
+// a trace. Knows the packed, byte-aligned layouts that our tracer writes, no others.
+class RecordWalker {
+  public:
+    // `context_size`: bytes of the stream's event context, between header and payload.
+    RecordWalker(RecordHeaderLayout header, std::size_t context_size) : header_(header), context_size_(context_size) {}
+
+    // Records of this class may come from now on. Ids are small and dense.
+    void add(const EventClass& event_class);
+
+    struct Walked {
+        std::uint64_t records;
+        std::size_t bytes;  // of whole, known records; less than there were: what follows is no record
+    };
+    [[nodiscard]] Walked walk(UntrustedBytes records) const;
+
+  private:
+    // One stretch of a payload.
+    struct Step {
+        enum class Kind : std::uint8_t { kFixed, kString, kSequence } kind;
+        std::uint8_t length_size;  // kSequence: bytes of the length in front
+        std::uint64_t size;        // kFixed: bytes; kSequence: bytes of an element
+    };
+    struct Plan {
+        bool is_known = false;
+        bool is_fixed = false;
+        std::size_t fixed_size = 0;  // of context and payload
+        std::vector<Step> steps{};
+    };
+
+    void append(Plan& plan, const FieldClass& field_class) const;
+    static void append_fixed(Plan& plan, std::uint64_t bytes);
+    // Bytes of the record at the beginning of `bytes`; 0: that is no record.
+    [[nodiscard]] std::size_t record_size(UntrustedBytes bytes) const;
+    // Context and payload; nothing if they do not fit.
+    [[nodiscard]] static std::optional<std::size_t> payload_size(const Plan& plan, UntrustedBytes payload);
+
+    RecordHeaderLayout header_;
+    std::size_t context_size_;
+    std::vector<Plan> plans_;
+};
+
+}  // namespace leat::ctf

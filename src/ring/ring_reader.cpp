@@ -1,0 +1,53 @@
+#include "ring/ring_reader.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+namespace leat::ring {
+namespace {
+
+// A writer moves head between our two looks at it now and then; one that always does is none of ours.
+constexpr int kMaxLooks = 10'000;
+
+std::uint64_t load(std::uint64_t& word, std::memory_order order) { return std::atomic_ref(word).load(order); }
+
+}  // namespace
+
+Result<Published> RingReader::published() {
+    for (int look = 0; look < kMaxLooks; ++look) {
+        // B: every byte below `head` is visible from here on. Pairs with A in thread_writer.cpp's commit() and with the
+        // last store of the restartable sequence.
+        const std::uint64_t head = load(header_->head, std::memory_order_acquire);
+        const std::uint64_t timestamp = load(header_->last_timestamp, std::memory_order_acquire);
+        // Every commit moves head: the same head again means that the timestamp is its own.
+        if (load(header_->head, std::memory_order_acquire) != head) continue;
+        if (head < tail_ || head - tail_ > size_)
+            return corrupt("ring claims records up to byte {}, {} were read and it holds {}", head, tail_, size_);
+        if (timestamp < last_timestamp_)
+            return corrupt("ring's time goes back from {} to {} ns", last_timestamp_, timestamp);
+        last_timestamp_ = timestamp;
+        const auto* records = reinterpret_cast<const std::byte*>(header_) + kPageSize;  // NOLINT(*-reinterpret-cast)
+        return Published{head, timestamp, {records + (tail_ & (size_ - 1)), head - tail_}};
+    }
+    return corrupt("ring's head does not hold still");
+}
+
+void RingReader::release(std::uint64_t head, std::uint64_t wake_after) {
+    tail_ = head;
+    // C: all reads of the records are done before writers may have their room. Pairs with the writers' reading `limit`.
+    std::atomic_ref(header_->tail).store(head, std::memory_order_release);
+    std::atomic_ref(header_->limit).store(head + std::min(wake_after, size_), std::memory_order_release);
+}
+
+std::uint64_t RingReader::discarded(DiscardReason reason) const {
+    return load(header_->discarded[static_cast<std::uint32_t>(reason)], std::memory_order_relaxed);
+}
+
+std::uint64_t RingReader::discarded() const {
+    std::uint64_t sum = 0;
+    for (std::uint32_t reason = 0; reason < kDiscardReasons; ++reason)
+        sum += discarded(static_cast<DiscardReason>(reason));
+    return sum;
+}
+
+}  // namespace leat::ring

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/byte_cursor.hpp"
+#include "base/result.hpp"
+#include "ring/ring_format.hpp"
+
+namespace leat::ring {
+
+// What a ring holds at one moment: published and not yet released.
+struct Published {
+    std::uint64_t head;
+    std::uint64_t last_timestamp;  // ns; of the last record below head
+    UntrustedBytes records;        // valid until release()
+};
+
+// The consumer's side of one ring. The memory belongs to applications: every value taken from it is checked, and a
+// ring that lies is an error for good. Consumer thread only.
+class RingReader {
+  public:
+    // `header` is the ring as mapped by RingSet, its records behind it twice.
+    RingReader(RingHeader& header, std::uint64_t size) : header_(&header), size_(size) {}
+
+    // What is there to read; nothing new gives empty records. Fails when the ring lies: quarantine it.
+    Result<Published> published();
+
+    // The writers may have the room below `head`, which published() gave. They wake the consumer when `wake_after`
+    // more bytes are there (0: with the next record; the size of the ring or more: never).
+    void release(std::uint64_t head, std::uint64_t wake_after);
+
+    // Event records not written so far, by reason and in all. As untrusted as the rest: only good for counting.
+    [[nodiscard]] std::uint64_t discarded(DiscardReason reason) const;
+    [[nodiscard]] std::uint64_t discarded() const;
+
+    [[nodiscard]] std::uint64_t last_timestamp() const { return last_timestamp_; }
+
+  private:
+    RingHeader* header_;
+    std::uint64_t size_;
+    // Our own, not the ring's: what a program writes over the consumer's half of the header harms its writers only.
+    std::uint64_t tail_ = 0;
+    std::uint64_t last_timestamp_ = 0;
+};
+
+}  // namespace leat::ring

@@ -1,0 +1,12 @@
+// What an application says of a tracepoint, as an event class.
+#pragma once
+
+#include "ctf/trace_class.hpp"
+#include "wire/description_reader.hpp"
+
+namespace leat::session {
+
+// The id is left to the registry. Field names get the underscore that keeps them from being keywords (CTF 1.8).
+ctf::EventClass event_class_of(const wire::TracepointDescription& tracepoint);
+
+}  // namespace leat::session

@@ -1,0 +1,77 @@
+#include "session/event_rules.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace leat::session {
+namespace {
+
+constexpr std::array<std::string_view, 15> kLogLevels{"EMERG",          "ALERT",         "CRIT",         "ERR",
+                                                      "WARNING",        "NOTICE",        "INFO",         "DEBUG_SYSTEM",
+                                                      "DEBUG_PROGRAM",  "DEBUG_PROCESS", "DEBUG_MODULE", "DEBUG_UNIT",
+                                                      "DEBUG_FUNCTION", "DEBUG_LINE",    "DEBUG"};
+
+// One element of a pattern: a star, or one character.
+struct Element {
+    bool is_star;
+    char character;
+    std::size_t size;
+};
+
+Element element_at(std::string_view pattern, std::size_t at) {
+    if (pattern[at] == '\\' && at + 1 < pattern.size()) return {false, pattern[at + 1], 2};
+    return {pattern[at] == '*', pattern[at], 1};
+}
+
+}  // namespace
+
+// Goes back only to the last star: linear in text times pattern at worst, whatever the pattern.
+bool matches_pattern(std::string_view pattern, std::string_view text) {
+    std::size_t p = 0;
+    std::size_t t = 0;
+    std::optional<std::size_t> behind_star;
+    std::size_t star_text = 0;
+    while (t < text.size()) {
+        const std::optional<Element> element =
+            p < pattern.size() ? std::optional(element_at(pattern, p)) : std::nullopt;
+        if (element && element->is_star) {
+            p += element->size;
+            behind_star = p;
+            star_text = t;
+        } else if (element && element->character == text[t]) {
+            p += element->size;
+            ++t;
+        } else if (behind_star) {
+            p = *behind_star;
+            t = ++star_text;
+        } else {
+            return false;
+        }
+    }
+    while (p < pattern.size() && element_at(pattern, p).is_star) ++p;
+    return p == pattern.size();
+}
+
+Result<int> parse_log_level(std::string_view name) {
+    int number = -1;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error == std::errc{} && end == name.data() + name.size() && number >= 0 && number <= 14) return number;
+
+    std::string upper(name);
+    std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
+    std::string_view wanted = upper;
+    if (wanted.starts_with("TRACE_")) wanted.remove_prefix(6);
+    const auto* found = std::find(kLogLevels.begin(), kLogLevels.end(), wanted);
+    if (found == kLogLevels.end())
+        return refused("unknown log level \"{}\": use one of {}, or 0 to 14", name, fmt::join(kLogLevels, ", "));
+    return static_cast<int>(found - kLogLevels.begin());
+}
+
+bool EventRules::matches(std::string_view event_name, int event_log_level) const {
+    const auto match = [&](const std::string& pattern) { return matches_pattern(pattern, event_name); };
+    return (!log_level || event_log_level <= *log_level) && std::any_of(patterns.begin(), patterns.end(), match) &&
+           std::none_of(exclusions.begin(), exclusions.end(), match);
+}
+
+}  // namespace leat::session

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "base/result.hpp"
+#include "ctf/trace_class.hpp"
+
+namespace leat::session {
+
+// The event classes of one session, ABI, channel and user, and their ids (document 002, algorithm 1).
+// Ids are given once and never to another event.
+class Registry {
+  public:
+    struct Enrolled {
+        std::uint32_t id;
+        bool is_new;  // the caller has a metadata unit to write before the id may be used
+    };
+
+    // The id of an event class: that of the same one seen before, or the next. `event_class.id` is not looked at.
+    // Fails when the name is known with other fields or another log level.
+    Result<Enrolled> enroll(ctf::EventClass event_class);
+
+    [[nodiscard]] const ctf::EventClass& event_class(std::uint32_t id) const { return *classes_[id]; }
+    [[nodiscard]] std::size_t size() const { return classes_.size(); }
+
+  private:
+    std::unordered_map<std::string, ctf::EventClass> by_name_;
+    std::vector<const ctf::EventClass*> classes_;  // by id; they live in by_name_, whose nodes never move
+};
+
+}  // namespace leat::session

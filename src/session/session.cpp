@@ -1,0 +1,78 @@
+#include "session/session.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "ctf/tsdl_writer.hpp"
+#include "ring/thread_writer.hpp"
+#include "session/event_description.hpp"
+#include "session/trace_description.hpp"
+
+namespace leat::session {
+namespace {
+
+// Rings for threads without rseq. They cost address space only, until such a thread comes.
+constexpr std::uint32_t kThreadRings = 64;
+
+// The same for everyone who hears of this session, and not 0.
+std::uint64_t session_id(const ctf::TraceClass& trace_class) {
+    std::uint64_t id = 1;
+    for (const std::uint8_t byte : *trace_class.uuid) id = id * 257 + byte;
+    return std::max<std::uint64_t>(id, 1);
+}
+
+}  // namespace
+
+Result<Session> Session::create(const SessionParameters& parameters) {
+    ring::SharedClock clock = LEAT_TRY(ring::SharedClock::create());
+    const ring::RingSetGeometry geometry{
+        .ring_size = parameters.ring_size, .cpu_rings = ring::possible_cpus(), .thread_rings = kThreadRings};
+    ring::RingSet rings = LEAT_TRY(ring::RingSet::create(geometry, ring::clock_now(clock.page())));
+    return Session(parameters, std::move(clock), std::move(rings));
+}
+
+Session::Session(const SessionParameters& parameters, ring::SharedClock clock, ring::RingSet rings)
+    : parameters_(parameters),
+      clock_(std::move(clock)),
+      rings_(std::move(rings)),
+      trace_class_(describe_trace(parameters.name, parameters.uid, parameters.header, parameters.contexts)),
+      walker_(record_header_layout(parameters.header), context_size(parameters.contexts)) {
+    id_ = session_id(trace_class_);
+}
+
+std::string Session::initial_metadata() const { return ctf::kTsdlSignature + ctf::trace_blocks(trace_class_); }
+
+RegistrationOutcome Session::register_application(const wire::AppRegistration& application) {
+    RegistrationOutcome outcome;
+    ++counts_.registrations;
+    counts_.tracepoints += application.tracepoints.size();
+    for (const wire::TracepointDescription& tracepoint : application.tracepoints) {
+        outcome.event_ids.push_back(wire::kNotEnabled);
+        if (!parameters_.rules.matches(tracepoint.name, tracepoint.log_level)) continue;
+        const auto enrolled = registry_.enroll(event_class_of(tracepoint));
+        if (!enrolled) {
+            outcome.warnings.push_back(
+                fmt::format("{} ({}): {}", application.procname, application.pid, enrolled.error().message));
+            continue;
+        }
+        outcome.event_ids.back() = enrolled->id;
+        ++counts_.enabled;
+        if (!enrolled->is_new) continue;
+        const ctf::EventClass& event_class = registry_.event_class(enrolled->id);
+        walker_.add(event_class);
+        outcome.metadata += ctf::event_block(event_class, kStreamClassId);
+    }
+    return outcome;
+}
+
+Result<void> Session::answer(wire::AppConnection& application, const std::vector<std::uint32_t>& event_ids) const {
+    wire::RegistrationDoneMessage message{};
+    message.session_id = id_;
+    message.header_kind = parameters_.header;
+    message.contexts = parameters_.contexts;
+    return application.answer(message, event_ids, rings_.fd(), clock_.fd());
+}
+
+}  // namespace leat::session

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "ctf/record_walker.hpp"
+#include "ctf/trace_class.hpp"
+#include "ring/event_header.hpp"
+#include "ring/ring_set.hpp"
+#include "ring/shared_clock.hpp"
+#include "session/event_rules.hpp"
+#include "session/registry.hpp"
+#include "wire/app_socket.hpp"
+
+namespace leat::session {
+
+struct SessionParameters {
+    std::string name;
+    EventRules rules{};
+    ring::HeaderKind header = ring::HeaderKind::kCompact;
+    std::uint32_t contexts = wire::kAllContexts;
+    std::uint64_t ring_size = 1U << 20;
+    uid_t uid = 0;
+};
+
+// What came of an application's registration.
+struct RegistrationOutcome {
+    std::vector<std::uint32_t> event_ids{};  // for each of its tracepoints; wire::kNotEnabled
+    std::string metadata{};                  // whole units to write before the application may use the ids
+    std::vector<std::string> warnings{};     // for the user: conflicts
+};
+
+// A recording session with one channel, for the programs of one user: which events are wanted, what they are called
+// in the trace, and the rings they go to. One thread.
+class Session {
+  public:
+    static Result<Session> create(const SessionParameters& parameters);
+
+    // The metadata before any event: trace, environment, clock, stream.
+    [[nodiscard]] std::string initial_metadata() const;
+
+    // Document 002, algorithm 1: looks up each tracepoint that the rules match, gives ids, describes what is new.
+    RegistrationOutcome register_application(const wire::AppRegistration& application);
+
+    // "Registration done", with all that the application needs.
+    Result<void> answer(wire::AppConnection& application, const std::vector<std::uint32_t>& event_ids) const;
+
+    [[nodiscard]] const ring::RingSet& rings() const { return rings_; }
+    [[nodiscard]] ring::SharedClock& clock() { return clock_; }
+    [[nodiscard]] const ctf::RecordWalker& walker() const { return walker_; }
+    [[nodiscard]] const ctf::TraceClass& trace_class() const { return trace_class_; }
+
+    // For "nothing was recorded, because ...".
+    struct Counts {
+        std::uint64_t registrations = 0;
+        std::uint64_t tracepoints = 0;
+        std::uint64_t enabled = 0;
+    };
+    [[nodiscard]] const Counts& counts() const { return counts_; }
+
+  private:
+    Session(const SessionParameters& parameters, ring::SharedClock clock, ring::RingSet rings);
+
+    SessionParameters parameters_;
+    ring::SharedClock clock_;
+    ring::RingSet rings_;
+    std::uint64_t id_;
+    Registry registry_;
+    ctf::TraceClass trace_class_;
+    ctf::RecordWalker walker_;
+    Counts counts_;
+};
+
+inline constexpr std::uint64_t kStreamClassId = 0;
+
+}  // namespace leat::session

@@ -1,0 +1,135 @@
+#include "session/trace_description.hpp"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <ctime>
+
+#include "base/check.hpp"
+#include "ctf/packet_header.hpp"
+#include "ring/thread_writer.hpp"
+#include "session/session.hpp"
+#include "wire/app_protocol.hpp"
+
+namespace leat::session {
+namespace {
+
+const std::string kClockName = "monotonic";
+
+// RFC 4122, version 4.
+ctf::Uuid random_uuid() {
+    ctf::Uuid uuid{};
+    LEAT_CHECK(::getrandom(uuid.data(), uuid.size(), 0) == static_cast<ssize_t>(uuid.size()));
+    uuid[6] = static_cast<std::uint8_t>((uuid[6] & 0x0f) | 0x40);
+    uuid[8] = static_cast<std::uint8_t>((uuid[8] & 0x3f) | 0x80);
+    return uuid;
+}
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+// CLOCK_REALTIME - CLOCK_MONOTONIC, ns; of several tries the one that was least disturbed.
+std::uint64_t epoch_offset() {
+    std::uint64_t shortest = UINT64_MAX;
+    std::uint64_t offset = 0;
+    for (int i = 0; i < 10; ++i) {
+        const std::uint64_t before = ring::system_now();
+        const auto real = std::chrono::system_clock::now().time_since_epoch();
+        const std::uint64_t after = ring::system_now();
+        if (after - before >= shortest) continue;
+        shortest = after - before;
+        const auto real_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(real).count();
+        offset = static_cast<std::uint64_t>(real_ns) - (before + (after - before) / 2);
+    }
+    return offset;
+}
+
+std::string creation_time() {
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    ::localtime_r(&now, &local);
+    std::array<char, 64> text{};
+    std::strftime(text.data(), text.size(), "%Y%m%dT%H%M%S%z", &local);
+    return text.data();
+}
+
+ctf::IntegerClass timestamp(unsigned bits, unsigned alignment) {
+    return {.size = bits, .alignment = alignment, .clock = kClockName};
+}
+
+// An enum tag that selects the short or the extended form, as LTTng's headers have it.
+ctf::StructClass header_class(ctf::IntegerClass id, const std::string& short_name, ctf::IntegerClass short_time) {
+    const std::uint64_t last = (1ULL << id.size) - 1;
+    const ctf::EnumClass tag{std::move(id), {{short_name, 0, last - 1}, {"extended", last, last}}};
+    const ctf::StructClass short_form{{{"timestamp", std::move(short_time)}}};
+    const ctf::StructClass extended{{{"id", ctf::IntegerClass{.size = 32}}, {"timestamp", timestamp(64, 8)}}};
+    const ctf::VariantClass forms{{"id"}, {{short_name, short_form}, {"extended", extended}}};
+    return {.members = {{"id", tag}, {"v", forms}}, .minimum_alignment = 8};
+}
+
+ctf::StructClass event_header_class(ring::HeaderKind header) {
+    if (header == ring::HeaderKind::kCompact)
+        return header_class({.size = 5, .alignment = 1}, "compact", timestamp(27, 1));
+    return header_class({.size = 16}, "compact", timestamp(32, 8));
+}
+
+ctf::StructClass context_class(std::uint32_t contexts) {
+    const ctf::IntegerClass id{.size = 32, .is_signed = true};
+    const ctf::FieldClass character = ctf::IntegerClass{.size = 8, .encoding = ctf::Encoding::kUtf8};
+    ctf::StructClass result;
+    if ((contexts & wire::kContextVpid) != 0) result.members.push_back({"_vpid", id});
+    if ((contexts & wire::kContextVtid) != 0) result.members.push_back({"_vtid", id});
+    if ((contexts & wire::kContextProcname) != 0)
+        result.members.push_back({"_procname", ctf::ArrayClass{character, wire::kProcnameSize}});
+    return result;
+}
+
+std::vector<ctf::EnvironmentEntry> environment(const std::string& session_name, uid_t uid) {
+    return {{"domain", std::string("ust")},
+            {"tracer_name", std::string("leat")},
+            {"tracer_major", std::int64_t{0}},
+            {"tracer_minor", std::int64_t{1}},
+            {"tracer_buffering_scheme", std::string("uid")},
+            {"tracer_buffering_id", static_cast<std::int64_t>(uid)},
+            {"architecture_bit_width", std::int64_t{64}},
+            {"trace_name", session_name},
+            {"trace_creation_datetime", creation_time()},
+            {"hostname", host_name()}};
+}
+
+}  // namespace
+
+std::size_t context_size(std::uint32_t contexts) {
+    return ((contexts & wire::kContextVpid) != 0 ? 4U : 0U) + ((contexts & wire::kContextVtid) != 0 ? 4U : 0U) +
+           ((contexts & wire::kContextProcname) != 0 ? wire::kProcnameSize : 0U);
+}
+
+ctf::RecordHeaderLayout record_header_layout(ring::HeaderKind header) {
+    return header == ring::HeaderKind::kCompact ? ctf::kCompactHeader : ctf::kLargeHeader;
+}
+
+ctf::TraceClass describe_trace(const std::string& session_name, uid_t uid, ring::HeaderKind header,
+                               std::uint32_t contexts) {
+    ctf::TraceClass trace;
+    trace.uuid = random_uuid();
+    trace.packet_header = ctf::packet_header_class();
+    trace.environment = environment(session_name, uid);
+    trace.clocks.push_back({.name = kClockName,
+                            .uuid = random_uuid(),
+                            .description = "CLOCK_MONOTONIC",
+                            .offset = epoch_offset(),
+                            .is_absolute = true});
+    ctf::StreamClass stream{.id = kStreamClassId,
+                            .packet_context = ctf::packet_context_class(kClockName),
+                            .event_header = event_header_class(header)};
+    if (contexts != 0) stream.event_context = context_class(contexts);
+    trace.streams.push_back(std::move(stream));
+    return trace;
+}
+
+}  // namespace leat::session

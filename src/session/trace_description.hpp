@@ -1,0 +1,25 @@
+// What the traces that we write say of themselves, apart from their events.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "ctf/record_walker.hpp"
+#include "ctf/trace_class.hpp"
+#include "ring/event_header.hpp"
+
+namespace leat::session {
+
+// A fresh random UUID, this host's name, CLOCK_MONOTONIC and its distance to the Unix epoch, one stream class with the
+// header and the contexts (wire::kContext... bits) of the channel.
+ctf::TraceClass describe_trace(const std::string& session_name, uid_t uid, ring::HeaderKind header,
+                               std::uint32_t contexts);
+
+ctf::RecordHeaderLayout record_header_layout(ring::HeaderKind header);
+
+// Bytes of the contexts in each record.
+std::size_t context_size(std::uint32_t contexts);
+
+}  // namespace leat::session
