@@ -67,8 +67,10 @@
 #define LEAT_NO_FIELDS(FIELD)
 
 /* An enumeration for FIELD(enumeration, ...):
- *     LEAT_ENUM(io_direction, LEAT_VALUE("read", 0), LEAT_VALUE("write", 1), LEAT_RANGE("other", 2, 9),
- * LEAT_AUTO("bad")) A label may hold any text; LEAT_AUTO is one more than the value before. */
+ *
+ *     LEAT_ENUM(io_direction, LEAT_VALUE("read", 0), LEAT_VALUE("write", 1), LEAT_RANGE("other", 2, 9))
+ *
+ * A label may hold any text. LEAT_AUTO("next") is one more than the value before. */
 #define LEAT_ENUM(name, ...)                                                                 \
     static const struct leat_value leat_values_##name[] = {__VA_ARGS__};                     \
     static const struct leat_enumeration leat_enumeration_##name __attribute__((unused)) = { \

@@ -1,0 +1,24 @@
+// clone(), interposed for children that share our memory: see borrowed_thread.hpp.
+#include <sched.h>
+#include <stdarg.h>
+
+#include "tracer/borrowed_thread.hpp"
+
+// glibc's own name for it.
+extern "C" int __clone(int (*function)(void*), void* stack, int flags, void* argument, ...);
+
+extern "C" LEAT_EXPORT int clone(int (*function)(void*), void* stack, int flags, void* argument, ...) noexcept {
+    va_list arguments;
+    va_start(arguments, argument);
+    void* parent_tid = va_arg(arguments, void*);
+    void* tls = va_arg(arguments, void*);
+    void* child_tid = va_arg(arguments, void*);
+    va_end(arguments);
+
+    const bool shares_thread_state = (flags & CLONE_VM) != 0 && (flags & CLONE_SETTLS) == 0;
+    if (shares_thread_state) leat_thread_lend();
+    const int child = __clone(function, stack, flags, argument, parent_tid, tls, child_tid);
+    // Without CLONE_VFORK both run from here on, on one thread-local state: that is lent out for good.
+    if (shares_thread_state && (child < 0 || (flags & CLONE_VFORK) != 0)) leat_thread_take_back();
+    return child;
+}
