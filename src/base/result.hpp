@@ -74,10 +74,10 @@ T take_value(Result<T>&& result) {
 #define LEAT_TRY(expression) LEAT_TRY_COUNTED(expression, __COUNTER__)
 #define LEAT_TRY_COUNTED(expression, counter) LEAT_TRY_JOINED(expression, counter)
 #define LEAT_TRY_JOINED(expression, counter) LEAT_TRY_NAMED(expression, leat_result_##counter)
-#define LEAT_TRY_NAMED(expression, result)                               \
-    __extension__({                                                      \
-        auto&& result = (expression);                                    \
-        if (!result) return tl::unexpected(std::move(result).error());   \
-        ::leat::take_value(std::move(result));                           \
+#define LEAT_TRY_NAMED(expression, result)                             \
+    __extension__({                                                    \
+        auto&& result = (expression);                                  \
+        if (!result) return tl::unexpected(std::move(result).error()); \
+        ::leat::take_value(std::move(result));                         \
     })
 // NOLINTEND(cppcoreguidelines-macro-usage)
