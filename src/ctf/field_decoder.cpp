@@ -33,8 +33,7 @@ bool is_chosen(const PlanChoice& choice, std::uint64_t tag, bool is_signed) {
 void FieldDecoder::start_packet(UntrustedBytes bytes, std::uint64_t size_bits) {
     reader_ = BitReader(bytes, size_bits);
     roles_seen_ = 0;
-    clock_ = 0;
-    has_clock_ = false;
+    has_clock_ = false;  // its value stays: a narrow timestamp continues where the packet before ended
     fields_left_ = size_bits < std::numeric_limits<std::uint64_t>::max() / (2 * kFieldsPerBit)
                        ? size_bits * kFieldsPerBit + kFieldsPerPacket
                        : std::numeric_limits<std::uint64_t>::max();

@@ -17,6 +17,7 @@ PacketDecoder::PacketDecoder(const DecodePlan& plan) : plan_(&plan), decoder_(pl
 Result<PacketProperties> PacketDecoder::start(UntrustedBytes bytes, std::uint64_t offset) {
     offset_ = offset;
     packet_context_.clear();
+    values_.clear();
     decoder_.start_packet(bytes, bytes.size() * 8);
     auto decoded = preamble();
     if (!decoded) return wrap(fmt::format("packet at offset {}", offset), std::move(decoded).error());
@@ -45,7 +46,8 @@ Result<PacketProperties> PacketDecoder::properties(std::uint64_t rest_size) cons
     properties.sequence_number = decoder_.role(FieldRole::kPacketSequenceNumber);
     properties.events_discarded = decoder_.role(FieldRole::kEventsDiscarded);
     if (decoder_.has_clock()) properties.begin_ns = LEAT_TRY(time_of(decoder_.clock()));
-    properties.end_ns = LEAT_TRY(time_of(decoder_.role(FieldRole::kTimestampEnd)));
+    properties.end_cycles = decoder_.role(FieldRole::kTimestampEnd);
+    properties.end_ns = LEAT_TRY(time_of(properties.end_cycles));
     return properties;
 }
 
@@ -78,7 +80,7 @@ Result<void> PacketDecoder::event() {
     decoder_.forget(FieldRole::kEventId);
     LEAT_TRY(scope(plan_->event_header, 0));
     const EventPlan* const event = LEAT_TRY(event_plan());
-    if (decoder_.has_clock()) record_.cycles = decoder_.clock();
+    if (clock_) record_.cycles = decoder_.clock();
     record_.time_ns = LEAT_TRY(time_of(record_.cycles));
     LEAT_TRY(scope(plan_->event_context, 1));
     LEAT_TRY(scope(event->context, 2));

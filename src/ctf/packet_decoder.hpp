@@ -21,6 +21,7 @@ struct PacketProperties {
     std::optional<std::uint64_t> stream_instance_id{};
     std::optional<std::uint64_t> sequence_number{};
     std::optional<std::uint64_t> events_discarded{};  // since the stream began
+    std::optional<std::uint64_t> end_cycles{};
     std::optional<std::int64_t> begin_ns{};
     std::optional<std::int64_t> end_ns{};
 };

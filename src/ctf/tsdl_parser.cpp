@@ -213,7 +213,9 @@ Result<bool> TsdlParser::stream_attribute(std::string_view name) {
 Result<void> TsdlParser::event_block() {
     LEAT_TRY(types_.charge(sizeof(DeclaredEvent)));
     events_.push_back(DeclaredEvent{{}, {}, tokens_.peek().line});
-    return block(&TsdlParser::event_attribute);
+    LEAT_TRY(block(&TsdlParser::event_attribute));
+    if (events_.back().event.name.empty()) return tokens_.expected("the attribute 'name' of the event before this");
+    return {};
 }
 
 Result<bool> TsdlParser::event_attribute(std::string_view name) {
