@@ -73,7 +73,8 @@ Result<void> RecordedTrace::add_directory(const fs::path& directory) {
 }
 
 Result<void> RecordedTrace::add_file(const fs::path& path) {
-    files_.push_back(std::make_unique<StreamFile>(StreamFile{path, LEAT_TRY(MappedFile::open(path))}));
+    MappedFile mapping = LEAT_TRY(MappedFile::open(path));
+    files_.push_back(std::make_unique<StreamFile>(StreamFile{path, std::move(mapping)}));
     auto scanned = scan(*files_.back());
     if (!scanned) return wrap(path.string(), std::move(scanned).error());
     return {};
