@@ -70,6 +70,9 @@ T take_value(Result<T>&& result) {
 }  // namespace leat
 
 // The value of a Result, or leave the function with its error. The counter lets one TRY stand inside another.
+//
+// Leaving from the middle of an expression skips the destructors of what the expression made before: have nothing that
+// owns memory to the left of a TRY. No: `Pair{std::string(name), LEAT_TRY(parse())}`.
 // NOLINTBEGIN(cppcoreguidelines-macro-usage)
 #define LEAT_TRY(expression) LEAT_TRY_COUNTED(expression, __COUNTER__)
 #define LEAT_TRY_COUNTED(expression, counter) LEAT_TRY_JOINED(expression, counter)

@@ -37,7 +37,7 @@ class BitReader {
 
     // 1 to 64 bits, of which there must be as many.
     std::uint64_t read(unsigned size, bool is_big_endian) {
-        if (position_ % 8 == 0 && size % 8 == 0 && std::has_single_bit(size)) return read_whole(size, is_big_endian);
+        if (position_ % 8 == 0 && size % 8 == 0 && (size & (size - 1)) == 0) return read_whole(size, is_big_endian);
         return read_bits(size, is_big_endian);
     }
 

@@ -180,12 +180,12 @@ void FieldDecoder::keep(const PlanNode& node, std::uint64_t value) {
     roles_seen_ |= 1U << index;
 }
 
-bool FieldDecoder::append(const PlanNode& node, FieldValue value, std::vector<FieldValue>& values) {
+bool FieldDecoder::append(const PlanNode& node, const FieldValue& value, std::vector<FieldValue>& values) {
     if (!node.is_shown) return true;
     if (values.size() == kMaxValues) return fail_with(Failure::kTooManyFields);
-    value.field_class = node.field_class;
-    value.name = node.name;
-    values.push_back(value);
+    FieldValue& appended = values.emplace_back(value);
+    appended.field_class = node.field_class;
+    appended.name = node.name;
     return true;
 }
 

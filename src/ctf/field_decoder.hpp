@@ -52,7 +52,7 @@ class FieldDecoder {
     bool variant(const PlanNode& node, std::vector<FieldValue>& values);
 
     void keep(const PlanNode& node, std::uint64_t value);
-    bool append(const PlanNode& node, FieldValue value, std::vector<FieldValue>& values);
+    bool append(const PlanNode& node, const FieldValue& value, std::vector<FieldValue>& values);
     bool append_text(const PlanNode& node, std::string_view text, std::vector<FieldValue>& values);
     [[nodiscard]] const PlanNode* chosen_option(const PlanNode& node) const;
     [[nodiscard]] std::uint64_t length_of(const PlanNode& node) const;

@@ -7,8 +7,8 @@
 namespace leat::ctf {
 namespace {
 
-// The metadata of a kernel with all its events needs a hundredth of it.
-constexpr std::size_t kMaxBytesHeld = 256U << 20U;
+// The metadata of a kernel with all its events needs a tenth of it.
+constexpr std::size_t kMaxBytesHeld = 64U << 20U;
 
 // How much memory a copy of a field class takes, roughly, and how deep it is.
 struct Extent {

@@ -76,7 +76,8 @@ Result<FieldClass> TsdlTypeParser::variant_type() {
         LEAT_TRY(tokens_.expect(">"));
     }
     if (tokens_.at("{")) {
-        FieldClass variant = VariantClass{tag, LEAT_TRY(members())};
+        std::vector<StructMember> options = LEAT_TRY(members());
+        FieldClass variant = VariantClass{std::move(tag), std::move(options)};
         if (!name.empty()) LEAT_TRY(declare("variant " + name, variant));
         return variant;
     }
@@ -215,7 +216,8 @@ Result<std::vector<StructMember>> TsdlTypeParser::member_declaration() {
 Result<StructMember> TsdlTypeParser::declarator(FieldClass base) {
     if (is_keyword(tokens_.peek().text)) return tokens_.expected("the name of a field");
     const TsdlToken name = LEAT_TRY(tokens_.expect_word("the name of a field"));
-    return StructMember{std::string(name.text), LEAT_TRY(dimensions(std::move(base), depth_))};
+    FieldClass field_class = LEAT_TRY(dimensions(std::move(base), depth_));
+    return StructMember{std::string(name.text), std::move(field_class)};
 }
 
 // `[2][n]`: an array of 2 sequences; the last bracket is the innermost.

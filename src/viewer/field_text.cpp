@@ -44,36 +44,42 @@ void append_binary(TextBuffer& buffer, std::uint64_t number, unsigned size) {
     for (unsigned bit = size; bit-- > 0;) buffer.append((number >> bit & 1U) != 0 ? '1' : '0');
 }
 
-void append_formatted(TextBuffer& buffer, fmt::memory_buffer& text) {
-    buffer.append(std::string_view(text.data(), text.size()));
+// With a prefix, in a base that is a power of two; at least one digit.
+void append_power_base(TextBuffer& buffer, std::string_view prefix, std::uint64_t number, unsigned bits_per_digit) {
+    std::array<char, 64> digits;
+    std::size_t begin = digits.size();
+    do {
+        digits[--begin] = "0123456789ABCDEF"[number & ((1U << bits_per_digit) - 1)];
+        number >>= bits_per_digit;
+    } while (number != 0);
+    buffer.append(prefix);
+    buffer.append(std::string_view(digits.data() + begin, digits.size() - begin));
 }
 
 void append_integer(TextBuffer& buffer, std::uint64_t number, const ctf::IntegerClass& integer) {
-    fmt::memory_buffer text;
     switch (integer.base) {
         case ctf::DisplayBase::kBinary:
             append_binary(buffer, number, integer.size);
             return;
         case ctf::DisplayBase::kOctal:
-            fmt::format_to(std::back_inserter(text), FMT_COMPILE("0{:o}"), bits_shown(number, integer, 3));
-            break;
-        case ctf::DisplayBase::kHexadecimal:
-            fmt::format_to(std::back_inserter(text), FMT_COMPILE("0x{:X}"), bits_shown(number, integer, 4));
-            break;
-        case ctf::DisplayBase::kDecimal:
-            if (integer.is_signed)
-                buffer.append_number(static_cast<std::int64_t>(number));
-            else
-                buffer.append_number(number);
+            append_power_base(buffer, "0", bits_shown(number, integer, 3), 3);
             return;
+        case ctf::DisplayBase::kHexadecimal:
+            append_power_base(buffer, "0x", bits_shown(number, integer, 4), 4);
+            return;
+        case ctf::DisplayBase::kDecimal:
+            break;
     }
-    append_formatted(buffer, text);
+    if (integer.is_signed)
+        buffer.append_number(static_cast<std::int64_t>(number));
+    else
+        buffer.append_number(number);
 }
 
 void append_real(TextBuffer& buffer, double number) {
     fmt::memory_buffer text;
     fmt::format_to(std::back_inserter(text), FMT_COMPILE("{:g}"), number);
-    append_formatted(buffer, text);
+    buffer.append(std::string_view(text.data(), text.size()));
 }
 
 bool is_in_range(std::uint64_t number, const ctf::EnumRange& range, bool is_signed) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -72,7 +73,8 @@ Result<void> RecordedTrace::add_directory(const fs::path& directory) {
 }
 
 Result<void> RecordedTrace::add_file(const fs::path& path) {
-    files_.push_back(std::make_unique<StreamFile>(StreamFile{path, LEAT_TRY(MappedFile::open(path))}));
+    MappedFile mapping = LEAT_TRY(MappedFile::open(path));
+    files_.push_back(std::make_unique<StreamFile>(StreamFile{path, std::move(mapping)}));
     auto scanned = scan(*files_.back());
     if (!scanned) return wrap(path.string(), std::move(scanned).error());
     return {};
@@ -114,7 +116,8 @@ void RecordedTrace::note_damage(Error error) {
 void RecordedTrace::put_in_order() {
     for (RecordedStream& stream : streams_) {
         sort_packets(stream.packets);
-        stream.name = stream.packets.front().file->path.string();
+        std::error_code ignored;  // without a current directory, the path as it was given has to do
+        stream.name = fs::absolute(stream.packets.front().file->path, ignored).lexically_normal().string();
     }
     std::ranges::stable_sort(streams_, {}, [](const RecordedStream& stream) {
         return std::tuple(stream.plan->stream_class->id, stream.instance_id);
