@@ -6,10 +6,14 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
-BUILD = pathlib.Path(os.environ.get("LEAT_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build" / "release"))
+# As ctest calls us: SCRIPT SOURCE BUILD. By hand: SCRIPT [TEST...], with the release build.
+IS_FROM_CTEST = len(sys.argv) == 3 and os.path.isabs(sys.argv[2])
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(sys.argv[2]) if IS_FROM_CTEST else SOURCE / "build" / "release"
 LEAT = str(BUILD / "bin" / "leat")
 PROGRAMS = BUILD / "tests" / "programs"
 HAS_RSEQ = "glibc.pthread.rseq=0" not in os.environ.get("GLIBC_TUNABLES", "")
@@ -99,7 +103,7 @@ class InteropTest(unittest.TestCase):
         self.assertEqual(trace.status, 0, trace.stderr)
         for line in trace.stderr.splitlines():
             self.assertRegex(line, DISCARDED)
-        view = subprocess.run([os.environ.get("LEAT_VIEW", LEAT), "view", str(path)], capture_output=True, text=True)
+        view = subprocess.run([LEAT, "view", str(path)], capture_output=True, text=True)
         self.assertEqual(view.returncode, 0, view.stderr)
         if view.stdout != trace.text:
             for ours, theirs in zip(view.stdout.splitlines(), trace.lines):
@@ -146,4 +150,4 @@ def without_daemon():
 
 def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    unittest.main(verbosity=2)
+    unittest.main(argv=sys.argv[:1] if IS_FROM_CTEST else None, verbosity=2)
