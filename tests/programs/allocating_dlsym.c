@@ -34,10 +34,8 @@ static void allocate(void) {
 
 void* dlsym(void* handle, const char* name) {
     static void* (*real)(void*, const char*);
-    if (real == NULL) {
-        real = (void* (*)(void*, const char*))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-        if (strcmp(name, "malloc") == 0) allocate();
-    }
+    if (real == NULL) real = (void* (*)(void*, const char*))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+    if (blocks[0] == NULL && strcmp(name, "malloc") == 0) allocate();
     return real(handle, name); /* a jump: RTLD_NEXT is behind our caller */
 }
 

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""The preload libraries: LTTng's events, and programs that do not notice."""
+import os
+import pathlib
+import re
+import subprocess
+
+from support import BUILD, PROGRAMS, InteropTest, main, plain_run, program, without_daemon
+
+LARGE_RINGS = ("--ring-size", "16M")
+
+# As LTTng 2.13's helpers describe them: each field's type, then its name.
+SIZE, ADDRESS, STATUS = "u64/10", "u64/16", "i32/10"
+LTTNG_EVENTS = {
+    "lttng_ust_libc:malloc": [(SIZE, "size"), (ADDRESS, "ptr")],
+    "lttng_ust_libc:free": [(ADDRESS, "ptr")],
+    "lttng_ust_libc:calloc": [(SIZE, "nmemb"), (SIZE, "size"), (ADDRESS, "ptr")],
+    "lttng_ust_libc:realloc": [(ADDRESS, "in_ptr"), (SIZE, "size"), (ADDRESS, "ptr")],
+    "lttng_ust_libc:memalign": [(SIZE, "alignment"), (SIZE, "size"), (ADDRESS, "ptr")],
+    "lttng_ust_libc:posix_memalign": [(ADDRESS, "out_ptr"), (SIZE, "alignment"), (SIZE, "size"), (STATUS, "result")],
+    "lttng_ust_pthread:pthread_mutex_lock_req": [(ADDRESS, "mutex")],
+    "lttng_ust_pthread:pthread_mutex_lock_acq": [(ADDRESS, "mutex"), (STATUS, "status")],
+    "lttng_ust_pthread:pthread_mutex_trylock": [(ADDRESS, "mutex"), (STATUS, "status")],
+    "lttng_ust_pthread:pthread_mutex_unlock": [(ADDRESS, "mutex"), (STATUS, "status")],
+    "lttng_ust_dl:dlopen": [(ADDRESS, "baddr"), (SIZE, "memsz"), ("i32/16", "flags"), ("string", "path"),
+                            ("u8/10", "has_build_id"), ("u8/10", "has_debug_link")],
+    "lttng_ust_dl:dlmopen": [(ADDRESS, "baddr"), (SIZE, "memsz"), ("i64/10", "nsid"), ("i32/16", "flags"),
+                             ("string", "path"), ("u8/10", "has_build_id"), ("u8/10", "has_debug_link")],
+    "lttng_ust_dl:build_id": [(ADDRESS, "baddr"), (SIZE, "_build_id_length"), ("u8/16", "build_id")],
+    "lttng_ust_dl:debug_link": [(ADDRESS, "baddr"), ("u32/10", "crc"), ("string", "filename")],
+    "lttng_ust_dl:dlclose": [(ADDRESS, "baddr")],
+}
+
+EVENT = re.compile(r'event \{\s*name = "([^"]+)";.*?loglevel = (\d+);\s*fields := struct \{(.*?)\n\t\};', re.S)
+INTEGER = re.compile(r"integer \{ size = (\d+);.* signed = (\w+);.* base = (\d+);.*\} _(\w+)(?:\[ \w+ \])?;")
+
+
+def described_field(line):
+    match = INTEGER.match(line)
+    if match is None:
+        return "string", line.removeprefix("string _").removesuffix(";")
+    size, is_signed, base, name = match.groups()
+    return f"{'i' if is_signed in ('true', '1') else 'u'}{size}/{base}", name
+
+
+def described_events(trace):
+    """Name -> fields, as the metadata has them; all of log level 13."""
+    metadata = next(trace.rglob("metadata")).read_text()
+    events = {}
+    for name, log_level, fields in EVENT.findall(metadata):
+        assert log_level == "13", name
+        events[name] = [described_field(line.strip()) for line in fields.strip().splitlines()]
+    return events
+
+
+class Events(InteropTest):
+    def test_names_fields_and_types_are_those_of_lttng(self):
+        recording = self.record("true", options=("--preload", "libc,pthread,dl"))
+        self.assertEqual(described_events(recording.path), LTTNG_EVENTS)
+
+    def test_malloc_family(self):
+        recording = self.record(program("allocate"), options=("--preload", "libc", *LARGE_RINGS))
+        self.assertEqual((recording.status, recording.stdout), (0, "allocated\n"), recording.stderr)
+        trace = self.read_complete(recording)
+
+        def one(name, **fields):
+            found = [event for event in trace.events(f"lttng_ust_libc:{name}")
+                     if all(event[field] == value for field, value in fields.items())]
+            self.assertEqual(len(found), 1, f"{name} {fields}")
+            return found[0]
+
+        block = one("malloc", size=1001)["ptr"]
+        moved = one("realloc", size=100001)
+        self.assertEqual(moved["in_ptr"], block)
+        aligned = [one("memalign", alignment=256, size=1004)["ptr"],
+                   one("posix_memalign", alignment=512, size=1005, result=0)["out_ptr"]]
+        zeroed = one("calloc", nmemb=11, size=1003)["ptr"]
+        freed = {event["ptr"] for event in trace.events("lttng_ust_libc:free")}
+        self.assertTrue({moved["ptr"], zeroed, *aligned, 0} <= freed)
+        self.assertEqual(one("posix_memalign", alignment=3)["result"], 22)
+        self.assertEqual(one("malloc", size=2**63 - 1)["ptr"], 0)
+        self.assertEqual([event for event in trace.events() if event.name.endswith("aligned_alloc")], [])
+
+    def test_mutexes(self):
+        recording = self.record(program("mutexes"), options=("--preload", "pthread"))
+        self.assertEqual(recording.status, 0, recording.stderr)
+        mutex = int(recording.stdout, 16)
+        events = [(event.name.removeprefix("lttng_ust_pthread:pthread_mutex_"), event.rest.split("status = ")[-1][0])
+                  for event in self.read_complete(recording).events() if event["mutex"] == mutex]
+        self.assertEqual([name for name, _ in events], ["lock_req", "lock_acq", "trylock", "unlock", "trylock", "unlock"])
+        self.assertEqual([status for name, status in events if name == "trylock"], ["1", "0"])  # EBUSY is 16
+
+    def test_libraries(self):
+        zlib = "libz.so.1"
+        recording = self.record(program("open-library"), zlib, "/nonexistent.so", str(PROGRAMS / "libtest-plugin.so"),
+                                options=("--preload", "dl"))
+        self.assertEqual(recording.status, 0, recording.stderr)
+        trace = self.read_complete(recording)
+        plugin = trace.events("lttng_ust_dl:dlopen")[-1]
+        self.assertEqual(plugin["path"], os.path.realpath(PROGRAMS / "libtest-plugin.so"))
+        self.assertEqual((plugin["flags"], plugin["has_build_id"] in (0, 1)), (2, True))
+        self.assertEqual(plugin["memsz"], self.end_of_last_segment(plugin["path"]))
+        self.assertIn(plugin["baddr"], {event["baddr"] for event in trace.events("lttng_ust_dl:dlclose")})
+
+    def test_build_id_and_debug_link(self):
+        library = self.directory / "libsmall.so"
+        source = self.directory / "small.c"
+        source.write_text("int small(void) { return 1; }\n")
+        subprocess.run(["gcc", "-g", "-shared", "-fPIC", "-Wl,--build-id=0x0123456789abcdef", "-o", library, source],
+                       check=True)
+        subprocess.run(["objcopy", "--only-keep-debug", library, self.directory / "small.debug"], check=True)
+        subprocess.run(["objcopy", "--strip-debug", f"--add-gnu-debuglink={self.directory}/small.debug", library],
+                       check=True)
+        trace = self.read_complete(self.record(program("open-library"), str(library), options=("--preload", "dl")))
+        opened, = trace.events("lttng_ust_dl:dlopen")
+        self.assertEqual((opened["has_build_id"], opened["has_debug_link"]), (1, 1))
+        build_id, = trace.events("lttng_ust_dl:build_id")
+        self.assertIn("build_id = [ [0] = 0x1, [1] = 0x23, [2] = 0x45, [3] = 0x67, [4] = 0x89, [5] = 0xAB, [6] = 0xCD, "
+                      "[7] = 0xEF ]", build_id.rest)
+        link, = trace.events("lttng_ust_dl:debug_link")
+        self.assertEqual(link["filename"], "small.debug")
+        self.assertEqual(link["crc"], __import__("zlib").crc32((self.directory / "small.debug").read_bytes()))
+
+    def end_of_last_segment(self, path):
+        headers = subprocess.run(["readelf", "-lW", path], capture_output=True, text=True, check=True).stdout
+        loads = [line.split() for line in headers.splitlines() if line.strip().startswith("LOAD")]
+        return int(loads[-1][2], 16) + int(loads[-1][5], 16)
+
+
+class Unnoticed(InteropTest):
+    ALL = ("--preload", "libc,pthread,dl", *LARGE_RINGS)
+
+    def libraries(self):
+        return ":".join(str(BUILD / "lib" / f"libleat-preload-{name}.so") for name in ("libc", "pthread", "dl"))
+
+    def test_threads_and_forks_that_allocate(self):
+        recording = self.record(program("allocate"), "threads", options=self.ALL)
+        self.assertEqual((recording.status, recording.stdout), (0, "allocated\n"), recording.stderr)
+        self.assertGreater(len({event["vpid"] for event in self.read_recording(recording).events()}), 20)
+
+    def test_without_any_daemon(self):
+        result = plain_run(program("allocate"), "threads", env={**without_daemon(), "LD_PRELOAD": self.libraries()})
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "allocated\n", ""))
+
+    def test_dlsym_that_allocates(self):
+        """Before malloc is found there is memory all the same, and it can be given back later."""
+        preload = f"{PROGRAMS}/libtest-allocating-dlsym.so:{self.libraries()}"
+        for command in ([program("allocate"), "threads"], ["sort", "/etc/passwd"]):
+            result = plain_run(*command, env={**without_daemon(), "LD_PRELOAD": preload})
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(result.stderr, "")
+
+    def test_library_that_only_its_caller_finds(self):
+        """dlopen() searches the RUNPATH of its caller; we must not stand in between."""
+        command = [program("open-library"), "libtest-private.so", "$ORIGIN/private/libtest-private.so"]
+        self.assertEqual(plain_run(*command).stdout, "opened\nopened\n")
+        recording = self.record(*command, options=self.ALL)
+        self.assertEqual(recording.stdout, "opened\nopened\n")
+
+    def test_program_with_an_allocator_of_its_own(self):
+        allocator = self.directory / "bump.c"
+        allocator.write_text("#include <stddef.h>\n#include <string.h>\n"
+                             "static char memory[1 << 24]; static size_t used;\n"
+                             "void* malloc(size_t n) { size_t* at = (size_t*)(memory + used); *at = n;\n"
+                             "    used += (n + 31) / 16 * 16; return at + 2; }\n"
+                             "void free(void* p) { if (p && ((char*)p < memory || (char*)p > memory + used))"
+                             " __builtin_trap(); }\n"
+                             "void* calloc(size_t n, size_t m) { return malloc(n * m); }\n"
+                             "void* realloc(void* p, size_t n) { void* q = malloc(n);\n"
+                             "    if (p) memcpy(q, p, ((size_t*)p)[-2] < n ? ((size_t*)p)[-2] : n); return q; }\n")
+        user = self.directory / "user.c"
+        user.write_text("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
+                        "int main(void) { char* s = strdup(\"own\"); s = realloc(s, 100); puts(s); free(s);\n"
+                        "    char* line = NULL; size_t n = 0; FILE* f = fopen(\"/etc/passwd\", \"r\");\n"
+                        "    while (getline(&line, &n, f) > 0) {} fclose(f); free(line); return 0; }\n")
+        inside, beside, library = (self.directory / name for name in ("inside", "beside", "libbump.so"))
+        build = ["gcc", "-O1", "-fno-builtin", "-w", "-o"]
+        subprocess.run([*build, inside, user, allocator], check=True)
+        subprocess.run([*build, library, "-shared", "-fPIC", allocator], check=True)
+        subprocess.run([*build, beside, user, library, f"-Wl,-rpath,{self.directory}"], check=True)
+        for name, user_program in (("a", inside), ("b", beside)):
+            recording = self.record(str(user_program), options=self.ALL, name=name)
+            self.assertEqual((recording.status, recording.stdout), (0, "own\n"), recording.stderr)
+        # An allocator in a library lies behind ours: its blocks are traced.
+        self.assertTrue(self.read_complete(recording).events("lttng_ust_libc:realloc"))
+
+    def test_setuid_programs_and_closed_descriptors(self):
+        script = "exec 0<&- 1>&- 2>&-; /bin/true; exit 5"
+        self.assertEqual(self.record("sh", "-c", script, options=self.ALL).status, 5)
+
+    def test_handlers_that_allocate(self):
+        """Signals while allocating and locking, at a high rate: counts add up and nothing hangs."""
+        script = ("import signal, threading, json\n"
+                  "signal.signal(signal.SIGALRM, lambda *_: json.dumps([1, 2, {'a': 3}]))\n"
+                  "signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)\n"
+                  "for i in range(3000): json.loads(json.dumps(list(range(i % 50))))\n"
+                  "signal.setitimer(signal.ITIMER_REAL, 0)\n"
+                  "print('done')\n")
+        recording = self.record("python3", "-c", script, options=self.ALL)
+        self.assertEqual((recording.status, recording.stdout), (0, "done\n"), recording.stderr)
+        self.read_recording(recording)
+
+
+if __name__ == "__main__":
+    main()
