@@ -279,6 +279,12 @@ struct FieldNames {
     }
 };
 
+// How a site hands a value on: small ones by value, so that a variable may stay in its register where the event is off.
+template <class T>
+using Handed = std::conditional_t<!std::is_array<T>::value && std::is_trivially_copy_constructible<T>::value &&
+                                      sizeof(T) <= 2 * sizeof(void*),
+                                  T, const T&>;
+
 template <class Site, class Fields>
 struct Event;
 
@@ -309,7 +315,7 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
                                              static_cast<std::uint32_t>(kFields),
                                              Site::level()};
 
-    __attribute__((noinline, hot)) static void emit(const T&... values) {
+    __attribute__((noinline, hot)) static void emit(Handed<T>... values) {
         announce();
         [[maybe_unused]] std::size_t sizes[kFields + 1]{};
         std::size_t size = 0;

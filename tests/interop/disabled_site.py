@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""What a disabled tracepoint costs, in instructions: load, test, one jump that is not taken; no call."""
+import re
+import shutil
+import subprocess
+
+from support import SOURCE, InteropTest, main
+
+C_SITE = """#include <leat/tracepoint.h>
+#define FIELDS(FIELD) FIELD(integer, int, n, n) FIELD(string, text, text)
+LEAT_TRACEPOINT(test, site, LEAT_INFO, FIELDS, int n, const char* text);
+int with_site(int n) { leat_tracepoint(test, site, n, "text"); return 3 * n; }
+int without_site(int n) { return 3 * n; }
+"""
+CPP_SITE = """#include <leat/event.hpp>
+extern "C" int with_site(int n) { LEAT_EVENT("test:site", n, LEAT_FIELD(text, "text")); return 3 * n; }
+extern "C" int without_site(int n) { return 3 * n; }
+"""
+
+INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t(\S+)\s*(.*)$")
+LOAD_AND_TEST = (["mov", "test"], ["cmpl"])  # gcc's way, clang's way
+
+
+class DisabledSite(InteropTest):
+    def disassemble(self, object_file, function):
+        text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", object_file],
+                              capture_output=True, text=True, check=True).stdout
+        return [match.groups() for match in map(INSTRUCTION.match, text.splitlines()) if match]
+
+    def straight_path(self, object_file, function):
+        """What runs as long as no conditional jump is taken."""
+        path = []
+        for address, name, operands in self.disassemble(object_file, function):
+            if name.startswith("endbr") or name.startswith("nop"):
+                continue
+            path.append((name, operands))
+            if name == "ret":
+                return path
+            self.assertNotEqual(name, "jmp", "the straight path is not straight")
+        self.fail(f"{function} does not return")
+
+    def check(self, compiler, source, suffix, options=()):
+        if shutil.which(compiler) is None:
+            self.skipTest(f"{compiler} is not installed")
+        file = self.directory / f"site{suffix}"
+        file.write_text(source)
+        object_file = str(self.directory / "site.o")
+        subprocess.run([compiler, "-O2", *options, f"-I{SOURCE / 'include'}", "-c", "-o", object_file, str(file)],
+                       check=True)
+        path = self.straight_path(object_file, "with_site")
+        names = [name for name, _ in path]
+        jumps = [name for name in names if name.startswith("j")]
+        self.assertEqual(jumps, ["jne"], path)
+        self.assertEqual([name for name in names if name.startswith("call")], [], path)
+        before_jump = [(name, operands) for name, operands in path[:names.index("jne")] if "(%rip)" in operands
+                       or name == "test"]
+        self.assertIn([name for name, _ in before_jump], LOAD_AND_TEST, path)
+        self.assertEqual(sum("(%rip)" in operands for _, operands in path), 1, path)
+        if compiler.startswith("g"):
+            # And nothing else: no frame, no register saved. (clang saves one for the other path.)
+            plain = self.straight_path(object_file, "without_site")
+            self.assertEqual(len(path), len(plain) + 3, path)
+
+    def test_c(self):
+        self.check("gcc", C_SITE, ".c")
+
+    def test_cpp(self):
+        self.check("g++", CPP_SITE, ".cpp")
+
+    def test_c_in_a_shared_library(self):
+        self.check("gcc", C_SITE, ".c", ("-fPIC",))
+
+    def test_cpp_in_a_shared_library(self):
+        self.check("g++", CPP_SITE, ".cpp", ("-fPIC",))
+
+    def test_c_with_clang(self):
+        self.check("clang-16", C_SITE, ".c")
+
+    def test_cpp_with_clang(self):
+        self.check("clang++-16", CPP_SITE, ".cpp")
+
+
+if __name__ == "__main__":
+    main()
