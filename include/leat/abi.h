@@ -80,8 +80,7 @@ struct leat_module {
     struct leat_tracepoint* const* begin;
     struct leat_tracepoint* const* end; /* entries may be NULL or repeated */
     void* bindings;                     /* libleat's */
-    size_t binding_count;               /* libleat's */
-    void* reserved[2];
+    void* reserved[3];
 };
 
 /* Called by constructors and destructors that the headers generate. Repeated calls do nothing. Preserve errno.

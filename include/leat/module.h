@@ -16,7 +16,7 @@ extern struct leat_tracepoint* const __stop_leat_tracepoints[] __attribute__((we
 
 /* Weak and hidden: each translation unit brings one, the linker keeps one for each module. */
 __attribute__((weak, visibility("hidden"))) struct leat_module leat_module_ = {
-    LEAT_ABI_VERSION, 0, __start_leat_tracepoints, __stop_leat_tracepoints, NULL, 0, {NULL, NULL}};
+    LEAT_ABI_VERSION, 0, __start_leat_tracepoints, __stop_leat_tracepoints, NULL, {NULL, NULL, NULL}};
 
 /* Early (101 is the first priority that is not the implementation's), so that other constructors are traced. */
 static __attribute__((constructor(101), used)) void leat_module_constructor_(void) { leat_module_load(&leat_module_); }

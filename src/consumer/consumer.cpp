@@ -32,7 +32,10 @@ Result<void> Consumer::drain(Stream& stream) {
         quarantine(stream, published.error().message);
         return {};
     }
-    if (published->records.empty()) return {};
+    if (published->records.empty()) {
+        stream.reader.release(published->head, parameters_.wake_after);
+        return {};
+    }
     const std::uint64_t discarded = stream.reader.discarded();
     const ctf::RecordWalker::Walked walked = walker_->walk(published->records);
     const bool is_whole = walked.bytes == published->records.size();
@@ -49,17 +52,22 @@ Result<void> Consumer::drain(Stream& stream) {
 Result<void> Consumer::finish() {
     Result<void> outcome;
     for (Stream& stream : streams_) {
-        stream.discarded = std::max(stream.discarded, stream.reader.discarded());
-        if (stream.discarded == stream.discarded_told) continue;
-        // A reader that meets a count in its very first packet cannot tell how many: there it takes a packet more.
-        if (stream.sequence_number == 0) {
-            const std::uint64_t discarded = std::exchange(stream.discarded, 0);
-            if (auto written = write(stream, {}, stream.timestamp); !written && outcome) outcome = std::move(written);
-            stream.discarded = discarded;
-        }
-        if (auto written = write(stream, {}, stream.timestamp); !written && outcome) outcome = std::move(written);
+        auto finished = finish(stream);
+        if (!finished && outcome) outcome = std::move(finished);
     }
     return outcome;
+}
+
+Result<void> Consumer::finish(Stream& stream) {
+    const std::uint64_t discarded = std::max(stream.discarded, stream.reader.discarded());
+    if (discarded == stream.discarded_told) return {};
+    // A reader that meets a count in its very first packet cannot tell how many: there it takes a packet more.
+    if (stream.sequence_number == 0) {
+        stream.discarded = 0;
+        LEAT_TRY(write(stream, {}, stream.timestamp));
+    }
+    stream.discarded = discarded;
+    return write(stream, {}, stream.timestamp);
 }
 
 Result<void> Consumer::write(Stream& stream, UntrustedBytes records, std::uint64_t timestamp_end) {

@@ -59,6 +59,7 @@ class Consumer {
     };
 
     Result<void> drain(Stream& stream);
+    Result<void> finish(Stream& stream);
     Result<void> write(Stream& stream, UntrustedBytes records, std::uint64_t timestamp_end);
     void quarantine(Stream& stream, const std::string& why);
 

@@ -12,7 +12,7 @@ namespace {
 // Every honest field takes a bit at least, or is a struct around some: this is more than any trace needs, and stops
 // arrays of a billion empty structs.
 constexpr std::uint64_t kFieldsPerBit = 8;
-constexpr std::uint64_t kFieldsPerPacket = 65536;
+constexpr std::uint64_t kFieldsPerPacket = 4096;
 // Bounds the memory of one event record.
 constexpr std::size_t kMaxValues = 1U << 22U;
 

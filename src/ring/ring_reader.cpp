@@ -33,10 +33,13 @@ Result<Published> RingReader::published() {
 }
 
 void RingReader::release(std::uint64_t head, std::uint64_t wake_after) {
+    const std::uint64_t limit = head + std::min(wake_after, size_);
+    // Nothing changes in most rings: then leave the cache line to the writers.
+    if (head == tail_ && load(header_->limit, std::memory_order_relaxed) == limit) return;
     tail_ = head;
     // C: all reads of the records are done before writers may have their room. Pairs with the writers' reading `limit`.
     std::atomic_ref(header_->tail).store(head, std::memory_order_release);
-    std::atomic_ref(header_->limit).store(head + std::min(wake_after, size_), std::memory_order_release);
+    std::atomic_ref(header_->limit).store(limit, std::memory_order_release);
 }
 
 std::uint64_t RingReader::discarded(DiscardReason reason) const {

@@ -27,7 +27,8 @@ class RingReader {
     Result<Published> published();
 
     // The writers may have the room below `head`, which published() gave. They wake the consumer when `wake_after`
-    // more bytes are there (0: with the next record; the size of the ring or more: never).
+    // more bytes are there (0: with the next record; the size of the ring or more: never). A wish to be woken is good
+    // for once: call this also when there was nothing to read.
     void release(std::uint64_t head, std::uint64_t wake_after);
 
     // Event records not written so far, by reason and in all. As untrusted as the rest: only good for counting.

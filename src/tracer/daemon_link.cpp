@@ -109,14 +109,14 @@ void Registration::receive(int socket) {
     envelope.msg_iov = &bytes;
     envelope.msg_iovlen = 1;
     envelope.msg_control = control;
-    envelope.msg_controllen = sizeof control;
+    envelope.msg_controllen = CMSG_LEN(sizeof fds_);  // not CMSG_SPACE: its padding has room for one more
     const ssize_t size = recvmsg(socket, &envelope, MSG_CMSG_CLOEXEC);
     if (size < 0) return;
     uint32_t fd_count = 0;
     const cmsghdr* descriptors = CMSG_FIRSTHDR(&envelope);
     if (descriptors != nullptr && descriptors->cmsg_level == SOL_SOCKET && descriptors->cmsg_type == SCM_RIGHTS) {
         fd_count = static_cast<uint32_t>((descriptors->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        memcpy(fds_, CMSG_DATA(descriptors), fd_count * sizeof(int));  // control has no room for more than fds_
+        memcpy(fds_, CMSG_DATA(descriptors), fd_count * sizeof(int));  // the kernel gives no more than fit
     }
     const wire::AppMessageHeader& header = message_.header;
     is_active_ = size == static_cast<ssize_t>(sizeof message_) && header.magic == wire::kAppMagic &&

@@ -21,31 +21,32 @@ void* map_memory(size_t size) {
 }
 
 // Bindings are never unmapped: while a process exits, other threads may still be between their test and their record.
-// Those of an unloaded library serve the next one that is loaded.
-struct UnusedBindings {
-    UnusedBindings* next;
-    size_t count;
+// They must find in them what was there. Those of an unloaded library serve the next one that is loaded.
+struct BindingBlock {
+    BindingBlock* next_unused;
+    size_t capacity;
+    Binding bindings[];
 };
-static_assert(sizeof(UnusedBindings) <= sizeof(Binding));
-UnusedBindings* unused_bindings = nullptr;
+BindingBlock* unused_blocks = nullptr;
 
-Binding* take_bindings(size_t& count) {
-    for (UnusedBindings** link = &unused_bindings; *link != nullptr; link = &(*link)->next) {
-        UnusedBindings* found = *link;
-        if (found->count < count) continue;
-        *link = found->next;
-        count = found->count;
-        memset(static_cast<void*>(found), 0, count * sizeof(Binding));
-        return reinterpret_cast<Binding*>(found);  // NOLINT(*-reinterpret-cast)
+BindingBlock* take_bindings(size_t count) {
+    for (BindingBlock** link = &unused_blocks; *link != nullptr; link = &(*link)->next_unused) {
+        BindingBlock* found = *link;
+        if (found->capacity < count) continue;
+        *link = found->next_unused;
+        memset(static_cast<void*>(found->bindings), 0, count * sizeof(Binding));
+        return found;
     }
-    return static_cast<Binding*>(map_memory(count * sizeof(Binding)));
+    auto* block = static_cast<BindingBlock*>(map_memory(sizeof(BindingBlock) + count * sizeof(Binding)));
+    if (block != nullptr) block->capacity = count;
+    return block;
 }
 
-void give_back_bindings(void* bindings, size_t count) {
+void give_back_bindings(void* bindings) {
     if (bindings == nullptr) return;
-    auto* unused = static_cast<UnusedBindings*>(bindings);
-    *unused = {unused_bindings, count};
-    unused_bindings = unused;
+    auto* block = static_cast<BindingBlock*>(bindings);
+    block->next_unused = unused_blocks;
+    unused_blocks = block;
 }
 
 // Each tracepoint once, in `tracepoints`, with its binding. Returns their number.
@@ -104,10 +105,9 @@ void register_with_daemon(leat_module& module) {
     void* memory = map_memory(capacity * sizeof(leat_tracepoint*));
     if (memory == nullptr) return;
     auto** tracepoints = static_cast<leat_tracepoint**>(memory);
-    module.binding_count = capacity;
-    module.bindings = take_bindings(module.binding_count);
-    if (module.bindings != nullptr)
-        exchange(tracepoints, collect(module, tracepoints, static_cast<Binding*>(module.bindings)));
+    BindingBlock* block = take_bindings(capacity);
+    module.bindings = block;
+    if (block != nullptr) exchange(tracepoints, collect(module, tracepoints, block->bindings));
     munmap(memory, capacity * sizeof(leat_tracepoint*));
 }
 
@@ -142,7 +142,7 @@ void leat_module_unload(leat_module* module) {
     {
         const RegistrationLock lock;
         disable(*module);
-        give_back_bindings(module->bindings, module->binding_count);
+        give_back_bindings(module->bindings);
         module->bindings = nullptr;
         module->is_registered = 0;
     }

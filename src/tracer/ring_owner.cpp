@@ -15,21 +15,31 @@ namespace {
 pthread_key_t ending_thread_key;
 bool has_ending_thread_key = false;
 
-void release_ring(void* ring) {
-    thread_state.ring = nullptr;
-    __atomic_store_n(&static_cast<ring::RingHeader*>(ring)->owner, 0, __ATOMIC_RELEASE);
-}
-
 uint64_t owner_word(uint64_t pid_namespace, int32_t tid) { return pid_namespace << 32 | static_cast<uint32_t>(tid); }
+
+constexpr uint64_t kUnknownNamespace = 0;  // no /proc
 
 uint64_t own_pid_namespace() {
     struct stat status {};
-    return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino & 0xffff'ffff : 0;
+    return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino & 0xffff'ffff : kUnknownNamespace;
+}
+
+// A child of fork() has the key's value from its parent, which goes on writing to that ring: only the owner releases.
+void release_ring(void* ring) {
+    // Keeps signal handlers from claiming the same ring once more while it goes.
+    thread_state.is_writing = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    uint64_t self = owner_word(own_pid_namespace(), static_cast<int32_t>(syscall(SYS_gettid)));
+    thread_state.ring = nullptr;
+    __atomic_compare_exchange_n(&static_cast<ring::RingHeader*>(ring)->owner, &self, 0, false, __ATOMIC_RELEASE,
+                                __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    thread_state.is_writing = 0;
 }
 
 // Thread IDs of another PID namespace tell us nothing: such an owner counts as alive.
 bool is_dead(uint64_t owner, uint64_t pid_namespace) {
-    if (owner >> 32 != pid_namespace) return false;
+    if (owner >> 32 != pid_namespace || pid_namespace == kUnknownNamespace) return false;
     return syscall(SYS_tkill, static_cast<int32_t>(owner), 0) != 0 && errno == ESRCH;
 }
 
@@ -45,7 +55,8 @@ ring::RingHeader* claim_ring(const Channel& channel) {
         ring::RingHeader* ring = channel.map.ring(index);
         uint64_t owner = __atomic_load_n(&ring->owner, __ATOMIC_RELAXED);
         // `self` can be there from before an exec. A ring needs no repair: a dead owner's records are whole.
-        if (owner != 0 && owner != self && !is_dead(owner, pid_namespace)) continue;
+        const bool is_own = owner == self && pid_namespace != kUnknownNamespace;
+        if (owner != 0 && !is_own && !is_dead(owner, pid_namespace)) continue;
         if (__atomic_compare_exchange_n(&ring->owner, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             claimed = ring;
     }

@@ -36,6 +36,8 @@ void refresh_thread_state(uint32_t context_mask) {
     memcpy(thread.context_block + kContextBlockSize - size, contexts, size);
     thread.context_size = size;
     thread.context_mask = context_mask;
+    // A signal handler in between believes what is there once it sees the generation.
+    __atomic_signal_fence(__ATOMIC_RELEASE);
     thread.generation = generation;
     errno = saved_errno;
 }

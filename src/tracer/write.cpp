@@ -19,6 +19,8 @@ using ring::DiscardReason;
 using ring::RingHeader;
 using ring::WriteOutcome;
 
+constexpr int kMaxTurns = 100;
+
 // The contexts as one block in front of the payload: constant-size moves, whatever their number.
 static_assert(kContextBlockSize <= LEAT_STAGE_HEADROOM && LEAT_STAGE_SLACK >= ring::kCopySlack);
 
@@ -42,12 +44,18 @@ void ring_doorbell(const Channel& channel) {
     errno = saved_errno;
 }
 
-// The writer met `limit`. If that was the consumer's wish to be woken, wakes it. True: there is room, write again.
-bool make_room(const Channel& channel, RingHeader& ring, uint64_t record_size) {
+struct Room {
+    bool is_there;    // write again
+    bool is_awaited;  // limit was the consumer's wish to be woken; it is taken down
+};
+
+// The writer met `limit`.
+Room make_room(const Channel& channel, RingHeader& ring, uint64_t record_size) {
     const uint64_t end = __atomic_load_n(&ring.tail, __ATOMIC_ACQUIRE) + channel.map.size();
     // A store too old is harmless: a limit below the true one only brings a writer here again.
-    if (__atomic_exchange_n(&ring.limit, end, __ATOMIC_RELAXED) != end) ring_doorbell(channel);
-    return __atomic_load_n(&ring.head, __ATOMIC_RELAXED) + ring::kMaxHeaderSize + record_size + ring::kCopySlack <= end;
+    const uint64_t limit = __atomic_exchange_n(&ring.limit, end, __ATOMIC_RELAXED);
+    const uint64_t head = __atomic_load_n(&ring.head, __ATOMIC_RELAXED);
+    return {head + ring::kMaxHeaderSize + record_size + ring::kCopySlack <= end, limit != end};
 }
 
 struct Record {
@@ -92,14 +100,20 @@ class WritingFlag {
 __attribute__((noinline)) void write_slowly(const leat_tracepoint& tracepoint, const Binding& binding, Record record,
                                             WriteOutcome outcome) {
     const Channel& channel = *binding.channel;
-    // Few turns: each one that finds room again has met a new wish to be woken.
-    for (int turn = 0; turn < 4 && outcome == WriteOutcome::kNoRoom; ++turn) {
-        if (!make_room(channel, counting_ring(channel), record.size)) break;
+    bool is_awaited = false;
+    // Each turn that finds room again has met a new wish to be woken, from a consumer that came in between.
+    for (int turn = 0; turn < kMaxTurns && outcome == WriteOutcome::kNoRoom; ++turn) {
+        const Room room = make_room(channel, counting_ring(channel), record.size);
+        is_awaited = is_awaited || room.is_awaited;
+        if (!room.is_there) break;
         outcome =
             channel.has_rseq ? write_to_cpu_ring(tracepoint, binding, record) : write_to_own_ring(binding, record);
     }
     if (outcome == WriteOutcome::kNoRoom) count_discarded(channel, DiscardReason::kRingFull);
     if (outcome == WriteOutcome::kNoRing) count_discarded(channel, DiscardReason::kNoRing);
+    // Behind the record: a consumer woken before it is there would find nothing, and ask again, in our way.
+    // A writer that is killed between taking the wish down and this rings never: hosts also drain now and then.
+    if (is_awaited) ring_doorbell(channel);
 }
 
 // First event of a thread or after a fork, or a thread without rseq.

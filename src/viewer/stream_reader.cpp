@@ -22,15 +22,26 @@ StreamReader::StreamReader(const RecordedTrace& trace, const RecordedStream& str
 
 Result<bool> StreamReader::next() {
     while (queue_.empty()) {
-        if (packet_ == nullptr && next_packet_ == stream_->packets.size()) return false;
-        const RecordedPacket& packet = packet_ == nullptr ? stream_->packets[next_packet_++] : *packet_;
-        auto is_event = packet_ == nullptr ? start_packet(packet).map([] { return false; }) : next_in_packet();
-        if (!is_event) return wrap(packet.file->path.string(), std::move(is_event).error());
+        if (!is_in_packet_ && next_packet_ == stream_->packets.size()) return false;
+        auto is_event = is_in_packet_ ? next_in_packet() : start_packet();
+        if (!is_event) return wrap(packet_->file->path.string(), std::move(is_event).error());
         if (*is_event) return true;
     }
     message_ = queue_.front();
     queue_.pop_front();
     return true;
+}
+
+Result<bool> StreamReader::start_packet() {
+    packet_ = &stream_->packets[next_packet_++];
+    const UntrustedBytes bytes = packet_->file->mapping.bytes().subspan(packet_->offset);
+    const ctf::PacketProperties properties = LEAT_TRY(decoder_.start(bytes, packet_->offset));
+    is_in_packet_ = true;
+    last_ns_ = properties.begin_ns;
+    queue_discarded_events(properties);
+    queue_discarded_packets(properties);
+    queue(Message::Kind::kPacketBegin, properties.begin_ns);
+    return false;
 }
 
 Result<bool> StreamReader::next_in_packet() {
@@ -40,22 +51,11 @@ Result<bool> StreamReader::next_in_packet() {
         message_.event = &decoder_.record();
         return true;
     }
+    is_in_packet_ = false;
     previous_ = packet_->properties;
     previous_->end_ns = end_of(packet_->properties);
     queue(Message::Kind::kPacketEnd, previous_->end_ns);
-    packet_ = nullptr;
     return false;
-}
-
-Result<void> StreamReader::start_packet(const RecordedPacket& packet) {
-    const UntrustedBytes file = packet.file->mapping.bytes();
-    const ctf::PacketProperties properties = LEAT_TRY(decoder_.start(file.subspan(packet.offset), packet.offset));
-    packet_ = &packet;
-    last_ns_ = properties.begin_ns;
-    queue_discarded_events(properties);
-    queue_discarded_packets(properties);
-    queue(Message::Kind::kPacketBegin, properties.begin_ns);
-    return {};
 }
 
 // The counter is cumulative and counts up to the end of the packet that carries it.

@@ -25,8 +25,9 @@ class StreamReader {
     [[nodiscard]] const RecordedStream& stream() const { return *stream_; }
 
   private:
+    // Both put into the queue what they meet, or make an event the message and say so.
+    Result<bool> start_packet();
     Result<bool> next_in_packet();
-    Result<void> start_packet(const RecordedPacket& packet);
     void queue_discarded_events(const ctf::PacketProperties& packet);
     void queue_discarded_packets(const ctf::PacketProperties& packet);
     void queue(Message::Kind kind, std::optional<std::int64_t> time_ns, Loss loss = {});
@@ -38,7 +39,8 @@ class StreamReader {
     ctf::PacketDecoder decoder_;
     bool forgives_open_packets_;
     std::size_t next_packet_ = 0;
-    const RecordedPacket* packet_ = nullptr;           // that is being read; null: between two
+    const RecordedPacket* packet_ = nullptr;           // the one begun last
+    bool is_in_packet_ = false;                        // and not yet ended
     std::optional<ctf::PacketProperties> previous_{};  // of the packet before it
     std::optional<std::int64_t> last_ns_{};            // of the last event, or the packet's begin
     std::deque<Message> queue_;                        // to be told before anything else is read

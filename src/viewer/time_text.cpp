@@ -8,6 +8,16 @@ namespace {
 
 constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 
+// "-1.500000000" is a second and a half before the origin.
+void append_seconds(TextBuffer& buffer, std::int64_t time_ns) {
+    const auto bits = static_cast<std::uint64_t>(time_ns);
+    const std::uint64_t distance = time_ns < 0 ? -bits : bits;
+    if (time_ns < 0) buffer.append('-');
+    buffer.append_number(distance / kNanosecondsPerSecond);
+    buffer.append('.');
+    append_nanoseconds(buffer, distance % kNanosecondsPerSecond);
+}
+
 }  // namespace
 
 void append_nanoseconds(TextBuffer& buffer, std::uint64_t ns) {
@@ -20,6 +30,7 @@ void append_nanoseconds(TextBuffer& buffer, std::uint64_t ns) {
 }
 
 void TimeText::append(TextBuffer& buffer, std::int64_t time_ns) {
+    if (format_ == TimeFormat::kSeconds) return append_seconds(buffer, time_ns);
     // Rounded down, so that the nanoseconds of a time before the origin count forward too.
     std::int64_t second = time_ns / kNanosecondsPerSecond;
     std::int64_t ns = time_ns % kNanosecondsPerSecond;
@@ -38,7 +49,7 @@ void TimeText::format_second(std::int64_t second) {
     std::tm time{};
     const std::time_t seconds = second;
     const bool is_known = (is_gmt_ ? ::gmtime_r(&seconds, &time) : ::localtime_r(&seconds, &time)) != nullptr;
-    if (format_ == TimeFormat::kSeconds || !is_known) {
+    if (!is_known) {
         second_text_ = fmt::format("{}.", second);
         return;
     }

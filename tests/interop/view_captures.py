@@ -73,7 +73,7 @@ def error_problem(ours):
     lines = [line for line in ours.stderr.splitlines() if not line.startswith(b"WARNING: ")]
     if ours.returncode == 0:
         return None if not lines else "words on stderr without a failure"
-    return None if len(lines) == 1 and lines[0].startswith(b"leat: ") else f"not one line of error: {lines}"
+    return None if len(lines) == 1 and lines[0].startswith(b"leat: ") else f"not one line of error: {lines[:3]}"
 
 
 def problems_of(leat, name, trace, options):

@@ -22,6 +22,12 @@ TEST(TimeText, ThreeFormats) {
     EXPECT_EQ(text_of(TimeFormat::kSeconds, kTime), "1700004295.033066001");
 }
 
+TEST(TimeText, BeforeTheOrigin) {
+    EXPECT_EQ(text_of(TimeFormat::kSeconds, -1'500'000'000), "-1.500000000");
+    EXPECT_EQ(text_of(TimeFormat::kSeconds, INT64_MIN), "-9223372036.854775808");
+    EXPECT_EQ(text_of(TimeFormat::kDate, -1'500'000'000), "1969-12-31 23:59:58.500000000");
+}
+
 TEST(TimeText, EndOfRepresentableTime) {
     EXPECT_EQ(text_of(TimeFormat::kDate, INT64_MAX), "2262-04-11 23:47:16.854775807");
 }

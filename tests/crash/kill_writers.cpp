@@ -1,0 +1,299 @@
+// Kills writers with SIGKILL at random moments, while they write into rings that they share, and looks whether anything
+// is torn, out of order, or missing. Session, rings and consumer live in this process, as in `leat record`; the writers
+// are real programs that register over the socket.
+//
+//   events counted by the writers <= delivered + discarded <= counted + kills
+//
+// as a killed writer may have written one event that it did not come to count.
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <random>
+
+#include "consumer/consumer.hpp"
+#include "consumer/doorbell_waiter.hpp"
+#include "crash/step_checker.hpp"
+#include "crash/step_event.hpp"
+#include "crash/writer.hpp"
+#include "session/session.hpp"
+#include "support/scratch_directory.hpp"
+#include "wire/app_socket.hpp"
+
+namespace leat::torture {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+
+struct Options {
+    std::uint32_t writers = 6;
+    std::uint32_t kills = 1000;
+    std::uint64_t ring_size = 16U << 20;
+    std::uint64_t seed = std::random_device{}();
+    bool has_no_rseq = false;
+};
+
+// One round: what it is to show, and how.
+struct Phase {
+    const char* name;
+    std::uint64_t ring_size;
+    std::uint32_t kills;
+    bool is_paced;  // writers wait for the consumer, so that nothing is discarded and every gap shows
+};
+
+struct Figures {
+    std::uint32_t kills = 0;
+    std::uint32_t writers = 0;
+    std::uint64_t counted = 0;
+    std::uint64_t delivered = 0;
+    std::uint64_t discarded = 0;
+};
+
+constexpr std::uint64_t kLargestRecord = 13 + 4 + 13 + kLongestTail;
+constexpr microseconds kLongestPause{4000};  // between two kills
+constexpr unsigned kNormalEnds = 8;          // one in so many writers ends by itself instead
+constexpr std::uint32_t kAllTheTime = 400;   // loops of a round without kills
+
+class Round {
+  public:
+    static Result<std::unique_ptr<Round>> create(const Options& options, const Phase& phase);
+
+    // Fails with the first violation.
+    Result<Figures> run();
+
+  private:
+    struct Alive {
+        std::uint32_t incarnation;
+        pid_t pid;
+        bool is_killed = false;
+    };
+
+    Round(const Options& options, const Phase& phase, session::Session session, Ledger ledger);
+
+    Result<void> start_missing_writers();
+    void end_somebody();
+    void end_all();
+    Result<void> reap();
+    void turn(microseconds longest_wait);
+    void answer_applications();
+    [[nodiscard]] Result<Figures> balance() const;
+    [[nodiscard]] Result<void> check_contiguous() const;
+
+    Options options_;
+    Phase phase_;
+    std::mt19937_64 random_;
+    test::ScratchDirectory runtime_;
+    session::Session session_;
+    Ledger ledger_;
+    StepChecker checker_;
+    consumer::Consumer consumer_;
+    wire::AppSocket socket_;
+    std::unique_ptr<consumer::DoorbellWaiter> doorbell_;
+    std::vector<wire::AppConnection> waiting_;
+    std::vector<Alive> alive_;
+    std::vector<bool> was_killed_;  // by incarnation
+    std::uint32_t started_ = 0;
+    std::uint32_t kills_ = 0;
+};
+
+Result<std::unique_ptr<Round>> Round::create(const Options& options, const Phase& phase) {
+    session::Session session = LEAT_TRY(session::Session::create({.name = "torture",
+                                                                  .rules = {.patterns = {kStepEvent}},
+                                                                  .contexts = wire::kContextVpid,
+                                                                  .ring_size = phase.ring_size,
+                                                                  .uid = ::getuid()}));
+    // Twice the normal ends that are to be expected, and some.
+    Ledger ledger = LEAT_TRY(Ledger::create(2 * options.writers + 2 * phase.kills + 100));
+    std::unique_ptr<Round> round(new Round(options, phase, std::move(session), std::move(ledger)));
+    round->socket_ = LEAT_TRY(wire::AppSocket::listen(round->runtime_.path()));
+    round->doorbell_ = LEAT_TRY(consumer::DoorbellWaiter::start(round->session_.rings().doorbell()));
+    return round;
+}
+
+Round::Round(const Options& options, const Phase& phase, session::Session session, Ledger ledger)
+    : options_(options),
+      phase_(phase),
+      random_(options.seed),
+      session_(std::move(session)),
+      ledger_(std::move(ledger)),
+      checker_(ledger_),
+      consumer_(session_.rings(), session_.walker(), checker_,
+                {.trace_uuid = *session_.trace_class().uuid,
+                 .stream_class_id = session::kStreamClassId,
+                 .wake_after = phase.ring_size / 4}),
+      was_killed_(ledger_.size()) {}
+
+Result<Figures> Round::run() {
+    for (std::uint32_t i = 0; phase_.kills == 0 ? i < kAllTheTime : kills_ < phase_.kills; ++i) {
+        LEAT_TRY(start_missing_writers());
+        turn(microseconds(random_() % static_cast<std::uint64_t>(kLongestPause.count())));
+        if (phase_.kills != 0) end_somebody();
+        LEAT_TRY(reap());
+        if (!checker_.violation().empty()) return corrupt("{}", checker_.violation());
+    }
+    end_all();
+    while (!alive_.empty()) {
+        turn(microseconds(1000));
+        LEAT_TRY(reap());
+    }
+    LEAT_TRY(consumer_.drain());
+    LEAT_TRY(consumer_.finish());
+    return balance();
+}
+
+Result<void> Round::start_missing_writers() {
+    while (alive_.size() < options_.writers) {
+        if (started_ == ledger_.size()) return refused("the ledger is full");
+        const std::uint64_t lead = phase_.ring_size / kLargestRecord / options_.writers;
+        const pid_t pid = LEAT_TRY(start_writer(started_, ledger_,
+                                                {.runtime_directory = runtime_.path(),
+                                                 .lead = phase_.is_paced ? lead : 0,
+                                                 .has_rseq = !options_.has_no_rseq}));
+        checker_.expect(started_, pid);
+        alive_.push_back({started_++, pid});
+    }
+    return {};
+}
+
+void Round::end_somebody() {
+    Alive& chosen = alive_[random_() % alive_.size()];
+    if (chosen.is_killed) return;
+    if (random_() % kNormalEnds == 0) {
+        ledger_[chosen.incarnation].is_ending = 1;
+        return;
+    }
+    ::kill(chosen.pid, SIGKILL);
+    chosen.is_killed = true;
+    was_killed_[chosen.incarnation] = true;
+    ++kills_;
+}
+
+void Round::end_all() {
+    for (const Alive& writer : alive_) ledger_[writer.incarnation].is_ending = 1;
+}
+
+Result<void> Round::reap() {
+    for (std::size_t i = 0; i < alive_.size();) {
+        int status = 0;
+        if (::waitpid(alive_[i].pid, &status, WNOHANG) != alive_[i].pid) {
+            ++i;
+            continue;
+        }
+        const bool is_expected = alive_[i].is_killed || (WIFEXITED(status) && WEXITSTATUS(status) == kWriterDone);
+        if (!is_expected) return corrupt("writer {} ended with wait status {:#x}", alive_[i].incarnation, status);
+        alive_.erase(alive_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return {};
+}
+
+void Round::turn(microseconds longest_wait) {
+    const auto until = Clock::now() + longest_wait;
+    do {
+        std::vector<pollfd> wanted{{socket_.fd(), POLLIN, 0}, {doorbell_->fd(), POLLIN, 0}};
+        for (const wire::AppConnection& connection : waiting_) wanted.push_back({connection.fd(), POLLIN, 0});
+        const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
+        const timespec timeout{.tv_sec = 0, .tv_nsec = std::max<long>(left, 0)};
+        ::ppoll(wanted.data(), wanted.size(), &timeout, nullptr);
+        answer_applications();
+        doorbell_->acknowledge();
+        (void)consumer_.drain();  // the checker takes everything
+        session_.clock().discipline();
+    } while (Clock::now() < until && checker_.violation().empty());
+}
+
+// A writer may be killed in the middle of this: errors are its own. One that lives and is not traced ends, and is seen.
+void Round::answer_applications() {
+    while (auto connection = socket_.accept()) waiting_.push_back(std::move(*connection));
+    std::erase_if(waiting_, [this](wire::AppConnection& connection) {
+        pollfd wanted{connection.fd(), POLLIN, 0};
+        if (::poll(&wanted, 1, 0) != 1) return false;
+        const auto registration = connection.receive();
+        if (registration) (void)session_.answer(connection, session_.register_application(*registration).event_ids);
+        return true;
+    });
+}
+
+Result<Figures> Round::balance() const {
+    Figures figures{.kills = kills_, .writers = started_, .discarded = consumer_.discarded()};
+    for (std::uint32_t incarnation = 0; incarnation < started_; ++incarnation) {
+        figures.counted += ledger_[incarnation].counted;
+        figures.delivered += checker_.writer(incarnation).delivered;
+    }
+    if (!checker_.violation().empty()) return corrupt("{}", checker_.violation());
+    if (!consumer_.quarantined().empty()) return corrupt("{}", consumer_.quarantined().front());
+    if (checker_.discarded() != figures.discarded)
+        return corrupt("{} discarded, the packets tell of {}", figures.discarded, checker_.discarded());
+    if (consumer_.totals().events != figures.delivered)
+        return corrupt("the consumer tells of {} events, {} came", consumer_.totals().events, figures.delivered);
+    const std::uint64_t found = figures.delivered + figures.discarded;
+    if (found < figures.counted || found > figures.counted + kills_)
+        return corrupt("{} events counted by their writers, {} delivered + {} discarded = {}; {} kills",
+                       figures.counted, figures.delivered, figures.discarded, found, kills_);
+    if (figures.discarded == 0) LEAT_TRY(check_contiguous());
+    return figures;
+}
+
+Result<void> Round::check_contiguous() const {
+    for (std::uint32_t incarnation = 0; incarnation < started_; ++incarnation) {
+        const StepChecker::Writer& writer = checker_.writer(incarnation);
+        const std::uint64_t counted = ledger_[incarnation].counted;
+        const std::uint64_t in_flight = was_killed_[incarnation] ? 1 : 0;
+        if (!writer.is_contiguous())
+            return corrupt("writer {}: {} events came, up to {}", incarnation, writer.delivered, writer.highest);
+        if (writer.delivered < counted || writer.delivered > counted + in_flight)
+            return corrupt("writer {}: counted {} events, {} came", incarnation, counted, writer.delivered);
+    }
+    return {};
+}
+
+int run(const Options& options) {
+    const std::array phases{Phase{"paced", options.ring_size, options.kills, true},
+                            Phase{"overrun", ring::kMinRingSize, options.kills, false},
+                            Phase{"nobody killed", ring::kMinRingSize, 0, false}};
+    for (const Phase& phase : phases) {
+        auto round = Round::create(options, phase);
+        const Result<Figures> figures = round ? (*round)->run() : tl::unexpected(round.error());
+        if (!figures) {
+            std::fprintf(stderr, "torture kill, %s, seed %llu: %s\n", phase.name,
+                         static_cast<unsigned long long>(options.seed), figures.error().message.c_str());
+            return 1;
+        }
+        fmt::print("torture kill, {}{}: {} writers, {} killed; {} events counted, {} delivered + {} discarded\n",
+                   phase.name, options.has_no_rseq ? ", no rseq" : "", figures->writers, figures->kills,
+                   figures->counted, figures->delivered, figures->discarded);
+        std::fflush(stdout);
+    }
+    return 0;
+}
+
+}  // namespace
+}  // namespace leat::torture
+
+int main(int argc, char** argv) {
+    leat::torture::Options options;
+    std::uint32_t incarnation = 0;
+    int ledger_fd = -1;
+    std::uint64_t lead = 0;
+    CLI::App app{"Kills writers at random moments; nothing that they wrote may be torn, out of order, or missing"};
+    app.add_option("--writers", options.writers, "At a time")->check(CLI::Range(1, 60))->capture_default_str();
+    app.add_option("--kills", options.kills, "In each of two rounds")->capture_default_str();
+    app.add_option("--ring-size", options.ring_size, "Of the first round; a power of two")
+        ->transform(CLI::AsSizeValue(false))
+        ->check(CLI::Validator(
+            [](std::string& text) {
+                return leat::ring::is_valid_ring_size(std::stoull(text)) ? "" : "not a power of two from 64K to 1G";
+            },
+            "SIZE"));
+    app.add_option("--seed", options.seed, "Of the random moments");
+    app.add_flag("--no-rseq", options.has_no_rseq, "Rings that belong to threads instead of CPUs");
+    const auto* writer = app.add_option("--writer", incarnation)->group("");
+    app.add_option("--ledger-fd", ledger_fd)->group("");
+    app.add_option("--lead", lead)->group("");
+    CLI11_PARSE(app, argc, argv);
+    return writer->count() != 0 ? leat::torture::run_writer(incarnation, ledger_fd, lead) : leat::torture::run(options);
+}

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "consumer/output.hpp"
+#include "crash/ledger.hpp"
+
+namespace leat::torture {
+
+// The end of the way: decodes every record and compares it with what its writer must have written. Keeps the first
+// violation, in words.
+class StepChecker final : public consumer::Output {
+  public:
+    explicit StepChecker(const Ledger& ledger) : ledger_(&ledger), writers_(ledger.size()) {}
+
+    // Known before the process can write: what its records must say.
+    void expect(std::uint32_t incarnation, pid_t pid) { writers_[incarnation].pid = pid; }
+
+    Result<void> write_metadata(std::string_view) override { return {}; }
+    Result<void> write_packet(const consumer::Packet& packet) override;
+
+    // What has arrived of one writer. Its events may come through several rings, in any order between those.
+    struct Writer {
+        pid_t pid = 0;
+        std::uint64_t delivered = 0;
+        std::uint64_t highest = 0;
+        std::uint64_t sum = 0;  // of the counters, modulo 2^64
+
+        // 1, 2, 3 ... highest, each once.
+        [[nodiscard]] bool is_contiguous() const {
+            const unsigned __int128 expected = static_cast<unsigned __int128>(highest) * (highest + 1) / 2;
+            return delivered == highest && sum == static_cast<std::uint64_t>(expected);
+        }
+    };
+    [[nodiscard]] const Writer& writer(std::uint32_t incarnation) const { return writers_[incarnation]; }
+
+    // As the packets tell it.
+    [[nodiscard]] std::uint64_t discarded() const;
+    // Empty: all was as it must be.
+    [[nodiscard]] const std::string& violation() const { return violation_; }
+
+  private:
+    struct Stream {
+        bool has_begun = false;
+        std::uint64_t timestamp = 0;  // where the last packet ended
+        std::uint64_t sequence_number = 0;
+        std::uint64_t discarded = 0;
+        std::map<std::uint32_t, std::uint64_t> counters{};  // of the last record of each writer
+    };
+
+    Result<void> check_bounds(Stream& stream, const ctf::PacketHeader& header) const;
+    Result<std::uint64_t> check_record(Stream& stream, ByteCursor& in, std::uint64_t timestamp);
+    Result<void> check_records(Stream& stream, const consumer::Packet& packet);
+
+    const Ledger* ledger_;
+    std::vector<Writer> writers_;
+    std::map<std::uint64_t, Stream> streams_;
+    std::string violation_;
+};
+
+}  // namespace leat::torture

@@ -1,0 +1,31 @@
+// The processes that write, and are killed while they do.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+
+#include "base/result.hpp"
+#include "crash/ledger.hpp"
+
+namespace leat::torture {
+
+struct WriterParameters {
+    std::filesystem::path runtime_directory;
+    // How far a writer may be ahead of what has arrived of it, in events; 0: no matter. Keeps rings from getting full.
+    std::uint64_t lead = 0;
+    bool has_rseq = true;
+};
+
+// Exit statuses.
+inline constexpr int kWriterDone = 0;
+inline constexpr int kWriterNotTraced = 3;
+
+// Starts this same program once more, as a writer.
+Result<pid_t> start_writer(std::uint32_t incarnation, const Ledger& ledger, const WriterParameters& parameters);
+
+// In the writer: writes until it is told to end.
+int run_writer(std::uint32_t incarnation, int ledger_fd, std::uint64_t lead);
+
+}  // namespace leat::torture

@@ -1,0 +1,108 @@
+// Rings with their writers in this process, and a clock that is turned by hand.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ring/ring_set.hpp"
+#include "ring/rseq_writer.hpp"
+#include "ring/thread_writer.hpp"
+
+// glibc >= 2.35
+extern "C" {
+extern const std::ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+}
+
+namespace leat::test {
+
+inline bool has_rseq() { return &__rseq_size != nullptr && __rseq_size != 0; }
+
+// Keeps the thread on one of its CPUs, so that it is known which ring it writes to.
+class OnOneCpu {
+  public:
+    OnOneCpu() {
+        ::sched_getaffinity(0, sizeof before_, &before_);
+        while (!CPU_ISSET(cpu_, &before_)) ++cpu_;
+        move_to(cpu_);
+    }
+    ~OnOneCpu() { ::sched_setaffinity(0, sizeof before_, &before_); }
+    OnOneCpu(const OnOneCpu&) = delete;
+    OnOneCpu& operator=(const OnOneCpu&) = delete;
+
+    [[nodiscard]] std::uint32_t cpu() const { return cpu_; }
+
+    static void move_to(std::uint32_t cpu) {
+        cpu_set_t only;
+        CPU_ZERO(&only);
+        CPU_SET(cpu, &only);
+        ::sched_setaffinity(0, sizeof only, &only);
+    }
+
+  private:
+    cpu_set_t before_{};
+    std::uint32_t cpu_ = 0;
+};
+
+// Both write the same bytes; tests of what they write run with each.
+enum class Writer { kOfCpu, kOfThread };
+
+inline std::string name_of(const testing::TestParamInfo<Writer>& writer) {
+    return writer.param == Writer::kOfCpu ? "CpuRing" : "ThreadRing";
+}
+
+constexpr std::uint64_t kStartOfTime = 1'000'000;  // ns; of the rings
+
+class TestRings {
+  public:
+    explicit TestRings(std::uint64_t ring_size = ring::kMinRingSize, std::uint32_t cpu_rings = ring::possible_cpus())
+        : set_(*ring::RingSet::create({.ring_size = ring_size, .cpu_rings = cpu_rings, .thread_rings = 4},
+                                      kStartOfTime)),
+          map_{.base = set_.rings(),
+               .stride = ring::map_stride(ring_size),
+               .mask = ring_size - 1,
+               .clock = &clock_,
+               .rseq_offset = has_rseq() ? __rseq_offset : 0,
+               .cpu_ring_count = cpu_rings,
+               .thread_ring_count = 4} {
+        clock_.source = ring::ClockSource::kTsc;
+        at(kStartOfTime);
+    }
+    TestRings(const TestRings&) = delete;
+    TestRings& operator=(const TestRings&) = delete;
+
+    // What writers take for now, ns: a clock line that is level.
+    TestRings& at(std::uint64_t now) {
+        clock_.lines[0] = {.tsc_base = 0, .ns_base = now, .multiplier = 0, .unused = 0};
+        return *this;
+    }
+
+    ring::WriteOutcome write(Writer writer, const ring::EventHeader& header, std::string_view payload) {
+        const std::string staged = std::string(payload) + std::string(ring::kCopySlack, '~');
+        if (writer == Writer::kOfThread)
+            return ring::thread_write(map_, own_ring(), header, staged.data(), payload.size());
+        return ring::leat_rseq_write(&map_, &header, &enabled_, staged.data(), payload.size(), 0);
+    }
+
+    void set_enabled(bool is_enabled) { enabled_ = is_enabled ? 1 : 0; }
+
+    [[nodiscard]] const ring::RingSet& set() const { return set_; }
+    [[nodiscard]] const ring::RingMap& map() const { return map_; }
+    // The first ring that belongs to threads.
+    [[nodiscard]] std::uint32_t own_ring_index() const { return map_.cpu_ring_count; }
+    [[nodiscard]] ring::RingHeader& own_ring() const { return *map_.ring(own_ring_index()); }
+
+  private:
+    ring::ClockPage clock_{};
+    ring::RingSet set_;
+    ring::RingMap map_;
+    std::uint32_t enabled_ = 1;
+};
+
+}  // namespace leat::test

@@ -1,0 +1,253 @@
+#include "consumer/consumer.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/test_rings.hpp"
+
+namespace leat::consumer {
+namespace {
+
+using test::kStartOfTime;
+using test::TestRings;
+using test::Writer;
+
+constexpr std::size_t kRecordSize = 4 + 1;  // compact header, one byte
+
+// Keeps what it is given; fails as often as it is told to.
+class KeepingOutput final : public Output {
+  public:
+    struct Kept {
+        ctf::PacketHeader header;
+        std::vector<std::byte> records;
+    };
+
+    Result<void> write_metadata(std::string_view) override { return {}; }
+    Result<void> write_packet(const Packet& packet) override {
+        if (failures_left > 0) {
+            --failures_left;
+            return fail(ErrorKind::kIo, "no space left on device");
+        }
+        packets.push_back({packet.header, {packet.records.begin(), packet.records.end()}});
+        return {};
+    }
+
+    std::vector<Kept> packets{};
+    int failures_left = 0;
+};
+
+ctf::RecordWalker walker_of_one_byte_events() {
+    ctf::RecordWalker walker(ctf::kCompactHeader, 0);
+    ctf::EventClass event_class{.id = 1, .name = "test:byte"};
+    event_class.fields = ctf::StructClass{{{"_byte", ctf::IntegerClass{.size = 8}}}};
+    walker.add(event_class);
+    return walker;
+}
+
+class ConsumerTest : public testing::Test {
+  protected:
+    // One event into a ring that belongs to a thread; `thread` counts those rings.
+    void write(std::uint64_t now, std::uint32_t thread = 0) {
+        const std::string staged(1 + ring::kCopySlack, 'x');
+        rings_.at(now);
+        ASSERT_EQ(ring::thread_write(rings_.map(), header(thread), ring::event_header(ring::HeaderKind::kCompact, 1),
+                                     staged.data(), 1),
+                  ring::WriteOutcome::kWritten);
+    }
+    [[nodiscard]] ring::RingHeader& header(std::uint32_t thread = 0) const {
+        return *rings_.map().ring(rings_.own_ring_index() + thread);
+    }
+    [[nodiscard]] std::uint64_t instance(std::uint32_t thread) const { return rings_.own_ring_index() + thread; }
+
+    TestRings rings_;
+    ctf::RecordWalker walker_ = walker_of_one_byte_events();
+    KeepingOutput output_;
+    Consumer consumer_{rings_.set(), walker_, output_, {.trace_uuid = {7}, .stream_class_id = 0, .wake_after = 100}};
+};
+
+TEST_F(ConsumerTest, NothingNewGivesNoPacket) {
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_TRUE(consumer_.finish());
+    EXPECT_TRUE(output_.packets.empty());
+}
+
+TEST_F(ConsumerTest, PacketSaysWhatIsInIt) {
+    write(kStartOfTime + 10);
+    write(kStartOfTime + 20);
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 1U);
+    const ctf::PacketHeader& header = output_.packets[0].header;
+    EXPECT_EQ(header.uuid, ctf::Uuid{7});
+    EXPECT_EQ(header.stream_instance_id, instance(0));
+    EXPECT_EQ(header.cpu_id, instance(0));
+    EXPECT_EQ(header.timestamp_begin, kStartOfTime);
+    EXPECT_EQ(header.timestamp_end, kStartOfTime + 20);
+    EXPECT_EQ(header.content_size, (ctf::kPacketHeaderSize + 2 * kRecordSize) * 8);
+    EXPECT_EQ(header.packet_size, header.content_size);
+    EXPECT_EQ(header.packet_seq_num, 0U);
+    EXPECT_EQ(header.events_discarded, 0U);
+    EXPECT_EQ(output_.packets[0].records.size(), 2 * kRecordSize);
+}
+
+TEST_F(ConsumerTest, PacketsOfAStreamTouchAndCount) {
+    for (const std::uint64_t now : {10, 20, 20, 35}) {
+        write(kStartOfTime + now);
+        ASSERT_TRUE(consumer_.drain());
+    }
+    ASSERT_EQ(output_.packets.size(), 4U);
+    for (std::size_t i = 1; i < output_.packets.size(); ++i) {
+        EXPECT_EQ(output_.packets[i].header.timestamp_begin, output_.packets[i - 1].header.timestamp_end);
+        EXPECT_EQ(output_.packets[i].header.packet_seq_num, i);
+    }
+}
+
+TEST_F(ConsumerTest, EachRingIsAStreamOfItsOwn) {
+    write(kStartOfTime + 10, 0);
+    write(kStartOfTime + 11, 2);
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 2U);
+    EXPECT_EQ(output_.packets[1].header.stream_instance_id, instance(2));
+    EXPECT_EQ(output_.packets[1].header.packet_seq_num, 0U);
+    EXPECT_EQ(consumer_.totals().streams, 2U);
+    EXPECT_EQ(consumer_.totals().events, 2U);
+}
+
+// Readers place a count between the end of the packet before and the end of the packet that tells it. What is discarded
+// after a packet was cut belongs behind it: so the next one tells.
+TEST_F(ConsumerTest, DiscardedIsToldByTheNextPacket) {
+    write(kStartOfTime + 10);
+    header().discarded[0] = 5;
+    ASSERT_TRUE(consumer_.drain());
+    write(kStartOfTime + 20);
+    header().discarded[0] = 6;
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 2U);
+    EXPECT_EQ(output_.packets[0].header.events_discarded, 0U);
+    EXPECT_EQ(output_.packets[1].header.events_discarded, 5U);
+}
+
+TEST_F(ConsumerTest, FinishTellsTheRest) {
+    write(kStartOfTime + 10);
+    ASSERT_TRUE(consumer_.drain());
+    header().discarded[1] = 3;
+    ASSERT_TRUE(consumer_.finish());
+    ASSERT_EQ(output_.packets.size(), 2U);
+    EXPECT_TRUE(output_.packets[1].records.empty());
+    EXPECT_EQ(output_.packets[1].header.events_discarded, 3U);
+    EXPECT_EQ(output_.packets[1].header.timestamp_begin, kStartOfTime + 10);
+    EXPECT_EQ(output_.packets[1].header.timestamp_end, kStartOfTime + 10);
+    ASSERT_TRUE(consumer_.finish());
+    EXPECT_EQ(output_.packets.size(), 2U) << "told twice";
+}
+
+// A reader cannot tell how many when the very first packet has a count.
+TEST_F(ConsumerTest, FinishOfAStreamWithoutPacketsTakesTwo) {
+    header().discarded[0] = 3;
+    ASSERT_TRUE(consumer_.finish());
+    ASSERT_EQ(output_.packets.size(), 2U);
+    EXPECT_EQ(output_.packets[0].header.events_discarded, 0U);
+    EXPECT_EQ(output_.packets[1].header.events_discarded, 3U);
+    EXPECT_EQ(output_.packets[1].header.packet_seq_num, 1U);
+}
+
+TEST_F(ConsumerTest, FailedFinishIsTriedAgainFromWhereItStopped) {
+    header().discarded[0] = 3;
+    output_.failures_left = 1;
+    EXPECT_FALSE(consumer_.finish());
+    ASSERT_TRUE(consumer_.finish());
+    ASSERT_EQ(output_.packets.size(), 2U);
+    EXPECT_EQ(output_.packets[0].header.events_discarded, 0U);
+    EXPECT_EQ(output_.packets[1].header.events_discarded, 3U);
+}
+
+TEST_F(ConsumerTest, CountThatGoesBackIsNotToldAgain) {
+    write(kStartOfTime + 10);
+    header().discarded[0] = 9;
+    ASSERT_TRUE(consumer_.drain());
+    header().discarded[0] = 2;
+    write(kStartOfTime + 20);
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_TRUE(consumer_.finish());
+    EXPECT_EQ(output_.packets.back().header.events_discarded, 9U);
+}
+
+TEST_F(ConsumerTest, WhatTheOutputRefusesComesAgain) {
+    write(kStartOfTime + 10);
+    output_.failures_left = 1;
+    const auto drained = consumer_.drain();
+    ASSERT_FALSE(drained);
+    EXPECT_EQ(drained.error().message, "no space left on device");
+    EXPECT_EQ(consumer_.totals().events, 0U);
+    write(kStartOfTime + 20);
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 1U);
+    EXPECT_EQ(output_.packets[0].records.size(), 2 * kRecordSize);
+    EXPECT_EQ(output_.packets[0].header.timestamp_begin, kStartOfTime);
+    EXPECT_EQ(output_.packets[0].header.packet_seq_num, 0U);
+    EXPECT_EQ(consumer_.totals().events, 2U);
+}
+
+TEST_F(ConsumerTest, FailureOfOneRingDoesNotStopTheOthers) {
+    write(kStartOfTime + 10, 0);
+    write(kStartOfTime + 10, 1);
+    output_.failures_left = 1;
+    EXPECT_FALSE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 1U);
+    EXPECT_EQ(output_.packets[0].header.stream_instance_id, instance(1));
+}
+
+TEST_F(ConsumerTest, RingThatLiesIsQuarantinedAlone) {
+    write(kStartOfTime + 10, 0);
+    header(0).head = ring::kMinRingSize + 1;
+    write(kStartOfTime + 10, 1);
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(consumer_.quarantined().size(), 1U);
+    EXPECT_NE(consumer_.quarantined()[0].find(fmt::format("ring {}: ", instance(0))), std::string::npos);
+    ASSERT_EQ(output_.packets.size(), 1U);
+    EXPECT_EQ(output_.packets[0].header.stream_instance_id, instance(1));
+    // For good, even when it looks right again.
+    header(0).head = kRecordSize;
+    write(kStartOfTime + 20, 1);
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(consumer_.quarantined().size(), 1U);
+    EXPECT_EQ(output_.packets.size(), 2U);
+}
+
+TEST_F(ConsumerTest, RecordsInFrontOfRubbishAreKept) {
+    write(kStartOfTime + 10);
+    write(kStartOfTime + 11);
+    header().head += 3;
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 1U);
+    EXPECT_EQ(output_.packets[0].records.size(), 2 * kRecordSize);
+    ASSERT_EQ(consumer_.quarantined().size(), 1U);
+    EXPECT_NE(consumer_.quarantined()[0].find("3 bytes in it are no event record"), std::string::npos);
+}
+
+TEST_F(ConsumerTest, RubbishWaitsForTheOutputToo) {
+    write(kStartOfTime + 10);
+    header().head += 3;
+    output_.failures_left = 1;
+    EXPECT_FALSE(consumer_.drain());
+    EXPECT_TRUE(consumer_.quarantined().empty());
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(output_.packets.size(), 1U);
+    EXPECT_EQ(consumer_.quarantined().size(), 1U);
+}
+
+TEST_F(ConsumerTest, BellIsArmedBehindWhatWasRead) {
+    EXPECT_EQ(header().limit, 100U);
+    write(kStartOfTime + 10);
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(header().limit, kRecordSize + 100);
+}
+
+// A writer restores the limit and rings before its record is there. A consumer that comes at once finds nothing: the
+// bell must be armed again, or nobody rings for the record.
+TEST_F(ConsumerTest, BellIsArmedAgainWhenItRangTooEarly) {
+    header().limit = ring::kMinRingSize;  // disarmed, the record is still to come
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(header().limit, 100U);
+}
+
+}  // namespace
+}  // namespace leat::consumer

@@ -1,0 +1,254 @@
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "support/test_rings.hpp"
+
+namespace leat::ring {
+namespace {
+
+using test::kStartOfTime;
+using test::OnOneCpu;
+using test::TestRings;
+using test::Writer;
+
+std::string hex(UntrustedBytes bytes) {
+    std::string text;
+    for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+    return text;
+}
+
+std::string text(UntrustedBytes bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};  // NOLINT(*-reinterpret-cast)
+}
+
+class RingWriters : public testing::TestWithParam<Writer> {
+  protected:
+    void SetUp() override {
+        if (GetParam() == Writer::kOfCpu && !test::has_rseq()) GTEST_SKIP() << "no rseq here";
+    }
+
+    WriteOutcome write(const EventHeader& header, std::string_view payload) {
+        return rings_.write(GetParam(), header, payload);
+    }
+    WriteOutcome write(std::string_view payload) { return write(event_header(HeaderKind::kCompact, 1), payload); }
+
+    [[nodiscard]] std::uint32_t ring() const {
+        return GetParam() == Writer::kOfCpu ? on_one_cpu_.cpu() : rings_.own_ring_index();
+    }
+    [[nodiscard]] RingHeader& header() const { return *rings_.map().ring(ring()); }
+
+    // As the consumer would see it; the records stay.
+    [[nodiscard]] Published published() { return *reader_.published(); }
+    // ... and go.
+    std::string drain() {
+        const Published now = published();
+        std::string bytes = hex(now.records);
+        reader_.release(now.head, kMinRingSize);
+        return bytes;
+    }
+
+    OnOneCpu on_one_cpu_;
+    TestRings rings_;
+    RingReader reader_ = rings_.set().reader(ring());
+};
+
+INSTANTIATE_TEST_SUITE_P(Both, RingWriters, testing::Values(Writer::kOfCpu, Writer::kOfThread), test::name_of);
+
+TEST_P(RingWriters, RecordIsHeaderAndPayload) {
+    rings_.at(kStartOfTime + 5);
+    ASSERT_EQ(write(event_header(HeaderKind::kCompact, 3), "abc"), WriteOutcome::kWritten);
+    const Published now = published();
+    EXPECT_EQ(now.last_timestamp, kStartOfTime + 5);
+    // (1'000'005 << 5) + 3, little-endian
+    EXPECT_EQ(hex(now.records), "a348e801616263");
+}
+
+TEST_P(RingWriters, LargeHeaderHasSixBytes) {
+    ASSERT_EQ(write(event_header(HeaderKind::kLarge, 0x1234), "z"), WriteOutcome::kWritten);
+    EXPECT_EQ(drain(),
+              "3412"
+              "40420f00"
+              "7a");
+}
+
+TEST_P(RingWriters, EmptyPayloadIsHeaderAlone) {
+    ASSERT_EQ(write(event_header(HeaderKind::kCompact, 0), ""), WriteOutcome::kWritten);
+    EXPECT_EQ(drain(), "0048e801");
+}
+
+TEST_P(RingWriters, PayloadOfAnySizeIsCopiedWhole) {
+    for (std::size_t size = 0; size < 200; ++size) {
+        std::string payload(size, '\0');
+        std::iota(payload.begin(), payload.end(), '\1');
+        ASSERT_EQ(write(payload), WriteOutcome::kWritten);
+        const Published now = published();
+        ASSERT_EQ(text(now.records.subspan(4)), payload);
+        reader_.release(now.head, kMinRingSize);
+    }
+}
+
+TEST_P(RingWriters, LargestIdOfShortForm) {
+    EXPECT_EQ(write(event_header(HeaderKind::kCompact, 30), ""), WriteOutcome::kWritten);
+    EXPECT_EQ(drain(), "1e48e801");
+    EXPECT_EQ(write(event_header(HeaderKind::kLarge, 65534), ""), WriteOutcome::kWritten);
+    EXPECT_EQ(drain(), "feff40420f00");
+}
+
+TEST_P(RingWriters, LargerIdTakesExtendedForm) {
+    EXPECT_EQ(write(event_header(HeaderKind::kCompact, 31), "x"), WriteOutcome::kWritten);
+    EXPECT_EQ(drain(),
+              "1f"
+              "1f000000"
+              "40420f0000000000"
+              "78");
+    EXPECT_EQ(write(event_header(HeaderKind::kLarge, 65535), "x"), WriteOutcome::kWritten);
+    EXPECT_EQ(drain(),
+              "ffff"
+              "ffff0000"
+              "40420f0000000000"
+              "78");
+}
+
+TEST_P(RingWriters, GapBelowLimitTakesShortForm) {
+    rings_.at(kStartOfTime + (1U << 27) - 1);
+    EXPECT_EQ(write(event_header(HeaderKind::kCompact, 0), ""), WriteOutcome::kWritten);
+    EXPECT_EQ(published().records.size(), 4U);
+    rings_.at(kStartOfTime + (1U << 27) - 1 + (1ULL << 32) - 1);
+    EXPECT_EQ(write(event_header(HeaderKind::kLarge, 0), ""), WriteOutcome::kWritten);
+    EXPECT_EQ(published().records.size(), 4U + 6U);
+}
+
+TEST_P(RingWriters, GapAtLimitTakesExtendedForm) {
+    rings_.at(kStartOfTime + (1U << 27));
+    EXPECT_EQ(write(event_header(HeaderKind::kCompact, 0), ""), WriteOutcome::kWritten);
+    EXPECT_EQ(published().records.size(), 13U);
+    rings_.at(kStartOfTime + (1U << 27) + (1ULL << 32));
+    EXPECT_EQ(write(event_header(HeaderKind::kLarge, 0), ""), WriteOutcome::kWritten);
+    EXPECT_EQ(published().records.size(), 13U + 14U);
+}
+
+TEST_P(RingWriters, TimeNeverGoesBack) {
+    rings_.at(kStartOfTime + 100);
+    ASSERT_EQ(write(""), WriteOutcome::kWritten);
+    rings_.at(kStartOfTime + 50);
+    ASSERT_EQ(write(""), WriteOutcome::kWritten);
+    const Published now = published();
+    EXPECT_EQ(now.last_timestamp, kStartOfTime + 100);
+    EXPECT_EQ(hex(now.records.first(4)), hex(now.records.last(4)));
+}
+
+TEST_P(RingWriters, RecordsRunOverTheEndOfTheRing) {
+    const std::string payload(1000, 'p');
+    std::uint64_t written = 0;
+    for (int lap = 0; lap < 3 * 66; ++lap) {
+        ASSERT_EQ(write(payload), WriteOutcome::kWritten);
+        written += 4 + payload.size();
+        const Published now = published();
+        ASSERT_EQ(now.head, written);
+        ASSERT_EQ(text(now.records.subspan(4)), payload);
+        reader_.release(now.head, kMinRingSize);
+    }
+    EXPECT_GT(written, 3 * kMinRingSize);
+}
+
+TEST_P(RingWriters, FullRingTakesNothingMoreAndLosesNothing) {
+    const std::string payload(996, 'p');
+    std::uint64_t records = 0;
+    while (write(payload) == WriteOutcome::kWritten) ++records;
+    EXPECT_EQ(records, (kMinRingSize - kCopySlack) / 1000);
+    EXPECT_EQ(published().records.size(), records * 1000);
+    EXPECT_EQ(write(payload), WriteOutcome::kNoRoom);
+    reader_.release(published().head, kMinRingSize);
+    EXPECT_EQ(write(payload), WriteOutcome::kWritten);
+}
+
+// The records in front of the oldest one that is not read yet stay as they are: the slack does not reach them.
+TEST_P(RingWriters, SlackOfTheLastRecordTouchesNothingUnread) {
+    ASSERT_EQ(write("first"), WriteOutcome::kWritten);
+    const std::string first = hex(published().records);
+    for (std::size_t size = 400; size > 0; --size) {
+        while (write(std::string(size, 'x')) == WriteOutcome::kWritten) continue;
+    }
+    EXPECT_EQ(hex(published().records.first(first.size() / 2)), first);
+    EXPECT_LE(published().head, kMinRingSize);
+}
+
+TEST_P(RingWriters, LimitBelowHeadStopsTheNextRecord) {
+    ASSERT_EQ(write("a"), WriteOutcome::kWritten);
+    reader_.release(published().head, 0);
+    EXPECT_EQ(write("b"), WriteOutcome::kNoRoom);
+    // What the tracer does: the true limit again, then once more.
+    header().limit = header().tail + kMinRingSize;
+    EXPECT_EQ(write("b"), WriteOutcome::kWritten);
+}
+
+TEST_P(RingWriters, LimitAheadLetsRecordsPassUpToIt) {
+    reader_.release(0, 5 + kCopySlack);
+    EXPECT_EQ(write("a"), WriteOutcome::kWritten);
+    EXPECT_EQ(write("a"), WriteOutcome::kNoRoom);
+}
+
+TEST_P(RingWriters, ExtendedFormHonoursLimitToo) {
+    reader_.release(0, 13 + kCopySlack);
+    EXPECT_EQ(write(event_header(HeaderKind::kCompact, 31), "a"), WriteOutcome::kNoRoom);
+    EXPECT_EQ(write(event_header(HeaderKind::kCompact, 31), ""), WriteOutcome::kWritten);
+}
+
+TEST_P(RingWriters, PositionsBeyondFourGigabytes) {
+    // As after a long time: both sides have come far.
+    const std::uint64_t far = (1ULL << 40) - 3;
+    header().head = far;
+    reader_.release(far, kMinRingSize);
+    ASSERT_EQ(write("abc"), WriteOutcome::kWritten);
+    EXPECT_EQ(text(published().records.subspan(4)), "abc");
+    EXPECT_EQ(published().head, far + 7);
+}
+
+class CpuRingWriter : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (!test::has_rseq()) GTEST_SKIP() << "no rseq here";
+    }
+    OnOneCpu on_one_cpu_;
+    EventHeader header_ = event_header(HeaderKind::kCompact, 1);
+};
+
+TEST_F(CpuRingWriter, SwitchedOffWritesNothing) {
+    TestRings rings;
+    rings.set_enabled(false);
+    EXPECT_EQ(rings.write(Writer::kOfCpu, header_, "a"), WriteOutcome::kDisabled);
+    EXPECT_EQ(rings.map().ring(on_one_cpu_.cpu())->head, 0U);
+}
+
+TEST_F(CpuRingWriter, CpuBeyondTheSetHasNoRing) {
+    TestRings rings(kMinRingSize, on_one_cpu_.cpu());
+    EXPECT_EQ(rings.write(Writer::kOfCpu, header_, "a"), WriteOutcome::kNoRing);
+}
+
+TEST_F(CpuRingWriter, WithoutTscTakesTheTimeItIsGiven) {
+    TestRings rings;
+    ClockPage page{};
+    page.source = ClockSource::kSystem;
+    RingMap map = rings.map();
+    map.clock = &page;
+    const std::uint32_t enabled = 1;
+    const char record[kCopySlack]{};
+    ASSERT_EQ(leat_rseq_write(&map, &header_, &enabled, record, 0, kStartOfTime + 77), WriteOutcome::kWritten);
+    EXPECT_EQ(map.ring(on_one_cpu_.cpu())->last_timestamp, kStartOfTime + 77);
+}
+
+TEST_F(CpuRingWriter, EachCpuHasItsOwnRing) {
+    cpu_set_t allowed;
+    ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    TestRings rings;
+    const std::uint32_t cpus = possible_cpus();
+    for (std::uint32_t cpu = 0; cpu < cpus; ++cpu) {
+        OnOneCpu::move_to(cpu);
+        ASSERT_EQ(rings.write(Writer::kOfCpu, header_, std::string(cpu, 'x')), WriteOutcome::kWritten);
+    }
+    for (std::uint32_t cpu = 0; cpu < cpus; ++cpu) EXPECT_EQ(rings.map().ring(cpu)->head, 4 + cpu);
+}
+
+}  // namespace
+}  // namespace leat::ring
