@@ -25,6 +25,15 @@ def wait_until(condition, what):
         time.sleep(0.01)
 
 
+def end_session_of(process):
+    """Whatever a test that failed left behind of what it had started in a session of its own."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
 class Selection(InteropTest):
     def names(self, *options, command=("processes", "thread")):
         recording = self.record(program(command[0]), *command[1:], options=options)
@@ -99,6 +108,7 @@ class Signals(InteropTest):
                                    env={**os.environ, "XDG_RUNTIME_DIR": str(self.directory)})
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.stderr.close)
+        self.addCleanup(end_session_of, process)
         self.first_line = process.stdout.readline()
         return process
 
