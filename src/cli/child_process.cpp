@@ -18,11 +18,12 @@ class Environment {
         for (char** entry = ::environ; *entry != nullptr; ++entry) {
             if (!is_replaced(*entry, variables)) entries_.emplace_back(*entry);
         }
-        for (const auto& [name, value] : variables) entries_.push_back(name + "=" + value);
+        for (const auto& [name, value] : variables) entries_.push_back(fmt::format("{}={}", name, value));
     }
 
     [[nodiscard]] std::vector<char*> pointers() {
         std::vector<char*> pointers;
+        pointers.reserve(entries_.size() + 1);
         for (std::string& entry : entries_) pointers.push_back(entry.data());
         pointers.push_back(nullptr);
         return pointers;
@@ -65,6 +66,7 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command
                                          const std::vector<Variable>& variables) {
     std::vector<std::string> arguments = command;
     std::vector<char*> argument_pointers;
+    argument_pointers.reserve(arguments.size() + 1);
     for (std::string& argument : arguments) argument_pointers.push_back(argument.data());
     argument_pointers.push_back(nullptr);
     Environment environment(variables);

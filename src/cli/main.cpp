@@ -13,15 +13,16 @@ constexpr std::array<AddCommand, 2> kCommands{
     add_view_command,
 };
 
-}  // namespace
+constexpr char kFooter[] =
+    "Examples:\n"
+    "  leat record --preload libc -- python3 -c 'import json'\n"
+    "  leat view\n"
+    "leat COMMAND --help has more.";
 
-void print_error(const Error& error) { fmt::print(stderr, "leat: {}\n", error.message); }
-
-}  // namespace leat::cli
-
-int main(int argc, char** argv) {
-    using namespace leat::cli;
+int run(int argc, char** argv) {
     CLI::App app{"Leat: trace programs on Linux, and read what they did.", "leat"};
+    app.set_version_flag("--version", "leat " LEAT_VERSION);
+    app.footer(kFooter);
     app.require_subcommand(1);
     int exit_status = kExitOk;
     for (const AddCommand add_command : kCommands) add_command(app, exit_status);
@@ -32,9 +33,22 @@ int main(int argc, char** argv) {
     } catch (const CLI::ParseError& error) {
         fmt::print(stderr, "leat: {} (see leat --help)\n", error.what());
         return kExitUsage;
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "leat: {}\n", error.what());
-        return kExitFailed;
     }
     return exit_status;
+}
+
+}  // namespace
+
+void print_error(const Error& error) { fmt::print(stderr, "leat: {}\n", error.message); }
+
+}  // namespace leat::cli
+
+// NOLINTNEXTLINE(bugprone-exception-escape): what print itself throws, nobody could print
+int main(int argc, char** argv) {
+    try {
+        return leat::cli::run(argc, argv);
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "leat: {}\n", error.what());
+        return leat::cli::kExitFailed;
+    }
 }

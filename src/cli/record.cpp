@@ -86,7 +86,7 @@ Result<int> record(const RecordOptions& options, const session::SessionParameter
     std::vector<ChildProcess::Variable> variables{{wire::kRuntimeDirectoryVariable, runtime.path()}};
     if (!options.preload.empty()) variables.emplace_back("LD_PRELOAD", LEAT_TRY(preload_variable(options.preload)));
     const auto recording = LEAT_TRY(Recording::create(parameters, runtime.path(), options.output));
-    const auto exit_status = recording->run(options.command, variables);
+    auto exit_status = recording->run(options.command, variables);
     if (!exit_status) {
         recording->output().remove_if_unused();
         return exit_status;

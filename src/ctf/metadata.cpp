@@ -18,7 +18,7 @@ constexpr std::string_view kSignature = "/* CTF 1.8";
 //   minor |
 //
 // Sizes are stored in bits and include the header.
-struct PacketHeader {
+struct MetadataPacketHeader {
     std::size_t content_size;
     std::size_t packet_size;
 };
@@ -33,7 +33,7 @@ bool is_packetized(UntrustedBytes bytes, bool is_swapped) {
     return bytes.size() >= sizeof kMagic && read_u32(bytes, 0, is_swapped) == kMagic;
 }
 
-Result<PacketHeader> parse_packet_header(UntrustedBytes packet, std::size_t offset, bool is_swapped) {
+Result<MetadataPacketHeader> parse_metadata_packet_header(UntrustedBytes packet, std::size_t offset, bool is_swapped) {
     if (packet.size() < kHeaderSize) return corrupt("metadata packet at offset {} is cut short", offset);
     if (read_u32(packet, 0, is_swapped) != kMagic) return corrupt("no metadata packet at offset {}", offset);
     for (std::size_t scheme = 32; scheme < 35; ++scheme)
@@ -41,7 +41,7 @@ Result<PacketHeader> parse_packet_header(UntrustedBytes packet, std::size_t offs
             return unsupported("metadata packet at offset {} is compressed, encrypted or checksummed", offset);
     if (packet[35] != std::byte{1} || packet[36] != std::byte{8})
         return unsupported("metadata packet at offset {} is not of CTF 1.8", offset);
-    const PacketHeader header{read_u32(packet, 24, is_swapped) / 8, read_u32(packet, 28, is_swapped) / 8};
+    const MetadataPacketHeader header{read_u32(packet, 24, is_swapped) / 8, read_u32(packet, 28, is_swapped) / 8};
     if (header.content_size < kHeaderSize || header.packet_size < header.content_size ||
         header.packet_size > packet.size())
         return corrupt("metadata packet at offset {} has impossible sizes", offset);
@@ -53,7 +53,7 @@ Result<std::string> join_packets(UntrustedBytes bytes, bool is_swapped) {
     std::size_t offset = 0;
     while (offset < bytes.size()) {
         const UntrustedBytes packet = bytes.subspan(offset);
-        const PacketHeader header = LEAT_TRY(parse_packet_header(packet, offset, is_swapped));
+        const MetadataPacketHeader header = LEAT_TRY(parse_metadata_packet_header(packet, offset, is_swapped));
         text.append(reinterpret_cast<const char*>(packet.data()) + kHeaderSize, header.content_size - kHeaderSize);
         offset += header.packet_size;
     }

@@ -3,13 +3,9 @@
 #include <span>
 #include <utility>
 
+#include "ctf/packet_header.hpp"
+
 namespace leat::ctf {
-namespace {
-
-constexpr std::uint32_t kPacketMagic = 0xC1FC1FC1;
-
-}  // namespace
-
 PacketDecoder::PacketDecoder(const DecodePlan& plan) : plan_(&plan), decoder_(plan) {
     if (plan.clock != nullptr) clock_.emplace(*plan.clock);
 }

@@ -23,7 +23,7 @@ struct DeclaredEvent {
 
 class TsdlParser {
   public:
-    TsdlParser(TsdlTokens tokens, ByteOrder native) : tokens_(std::move(tokens)), types_(tokens_, native) {
+    TsdlParser(TsdlTokens tokens, ByteOrder native) : tokens_(tokens), types_(tokens_, native) {
         trace_.byte_order = native;
     }
 

@@ -32,7 +32,7 @@ class RingSet {
     // Sealed against shrinking and growing: handing it to a program cannot make us fault.
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] const RingSetGeometry& geometry() const { return geometry_; }
-    [[nodiscard]] RingReader reader(std::uint32_t ring) const;
+    [[nodiscard]] RingReader reader(std::uint32_t index) const;
     // For writers in this process: tests, and applications that host their own consumer.
     [[nodiscard]] char* rings() const;
 

@@ -7,6 +7,7 @@
 // glibc's own name for it.
 extern "C" int __clone(int (*function)(void*), void* stack, int flags, void* argument, ...);
 
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): glibc calls them __fn and so on
 extern "C" LEAT_EXPORT int clone(int (*function)(void*), void* stack, int flags, void* argument, ...) noexcept {
     va_list arguments;
     va_start(arguments, argument);

@@ -138,6 +138,7 @@ Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vecto
         }
     }
     std::vector<std::unique_ptr<RecordedTrace>> traces;
+    traces.reserve(groups.size());
     for (std::vector<TraceDirectory>& group : groups) traces.push_back(LEAT_TRY(RecordedTrace::open(std::move(group))));
     return traces;
 }
