@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""`leat record` as its user meets it: options, exit statuses, signals, bad input and bad days."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from support import LEAT, InteropTest, Trace, main, plain_run, program
+
+
+def tree(path):
+    return sorted(str(file.relative_to(path)) for file in path.rglob("*"))
+
+
+def wait_until(condition, what):
+    """Bounded; for what other processes do."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(what)
+        time.sleep(0.01)
+
+
+class Selection(InteropTest):
+    def names(self, *options, command=("processes", "thread")):
+        recording = self.record(program(command[0]), *command[1:], options=options)
+        self.assertEqual(recording.status, 0, recording.stderr)
+        names = {event.name for event in self.read_complete(recording).events()}
+        shutil.rmtree(recording.path)
+        return names
+
+    def test_event_patterns_and_exclusions(self):
+        emit = ("emit", "3")
+        self.assertEqual(self.names(command=emit), {"test:count", "test:done"})
+        self.assertEqual(self.names("-e", "test:count", command=emit), {"test:count"})
+        self.assertEqual(self.names("-e", "*:d*", command=emit), {"test:done"})
+        self.assertEqual(self.names("-e", "nothing*", "-e", "test:d*", command=emit), {"test:done"})
+        self.assertEqual(self.names("-x", "test:c*", command=emit), {"test:done"})
+        self.assertEqual(self.names("-e", "test:*", "-x", "*:done", "-x", "none", command=emit), {"test:count"})
+
+    def test_log_levels(self):
+        emit = ("emit", "3")
+        self.assertEqual(self.names("-l", "warning", command=emit), {"test:done"})
+        self.assertEqual(self.names("-l", "4", command=emit), {"test:done"})
+        self.assertEqual(self.names("-l", "5", command=emit), {"test:done"})
+        self.assertEqual(self.names("-l", "info", command=emit), {"test:count", "test:done"})
+        self.assertEqual(self.names("-l", "debug", command=emit), {"test:count", "test:done"})
+
+    def test_contexts(self):
+        for options, expected in (((), {"vpid", "vtid", "procname"}), (("--context", "none"), set()),
+                                  (("--context", "vtid"), {"vtid"}), (("--context", "procname,vpid"), {"vpid", "procname"})):
+            recording = self.record(program("processes"), options=options)
+            event = self.read_complete(recording).events("test:step")[0]
+            has = {name for name in ("vpid", "vtid", "procname") if f" {name} = " in event.rest}
+            self.assertEqual(has, expected)
+            shutil.rmtree(recording.path)
+
+    def test_large_headers_carry_the_same_events(self):
+        recording = self.record(program("fields"), options=("--header", "large", "--context", "none"), name="large")
+        compact = self.record(program("fields"), options=("--context", "none"), name="compact")
+        large_events = [(event.name, event.rest) for event in self.read_complete(recording).events()]
+        self.assertEqual(large_events,
+                         [(event.name, event.rest) for event in self.read_complete(compact).events()])
+        metadata = next(recording.path.rglob("metadata")).read_text()
+        self.assertTrue('"extended" = 65535' in metadata)
+
+    def test_default_directory_is_named_after_the_program(self):
+        result = plain_run(LEAT, "record", "--", program("emit"), cwd=self.directory)
+        self.assertEqual(result.returncode, 0)
+        made = [path.name for path in self.directory.iterdir()]
+        self.assertEqual(len(made), 1)
+        self.assertRegex(made[0], r"^leat-test-program-emit-\d{8}-\d{6}$")
+
+
+class ExitStatus(InteropTest):
+    def test_of_the_program(self):
+        self.assertEqual(self.record(program("emit"), "1", "1", "exit3").status, 3)
+
+    def test_of_a_program_that_was_killed(self):
+        recording = self.record(program("emit"), "1", "1", "term")
+        self.assertEqual(recording.status, 143)
+        self.assertEqual(recording.summary["exit_status"], 143)
+        self.read_complete(recording)
+
+    def test_stdin_passes_through(self):
+        recording = self.record("cat", options=("--preload", "libc"), input="one\ntwo\n")
+        self.assertEqual((recording.status, recording.stdout), (0, "one\ntwo\n"))
+
+
+class Signals(InteropTest):
+    def started(self, *command, options=()):
+        """A running `leat record` whose program has printed its first line."""
+        process = subprocess.Popen(self.record_command(command, options), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                   env={**os.environ, "XDG_RUNTIME_DIR": str(self.directory)})
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        self.first_line = process.stdout.readline()
+        return process
+
+    def test_interrupt_to_the_recorder_ends_the_program(self):
+        process = self.started(program("emit"), "1000", "1", "wait")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(60), 130)
+        self.assertEqual(len(self.read(self.directory / "trace").lines), int(self.first_line))
+
+    def test_interrupt_from_the_terminal_ends_both(self):
+        process = self.started(program("emit"), "1000", "1", "wait")
+        os.killpg(process.pid, signal.SIGINT)
+        self.assertEqual(process.wait(60), 130)
+        self.assertEqual(len(self.read(self.directory / "trace").lines), int(self.first_line))
+
+    def test_killed_program_leaves_all_it_committed(self):
+        recording = self.record(program("emit"), "20000", "3", "kill", options=("--ring-size", "8M"))
+        self.assertEqual(recording.status, 137)
+        self.assertEqual(len(self.read_complete(recording).lines), int(recording.stdout))
+
+    def test_killed_recorder_leaves_complete_packets(self):
+        process = self.started(program("emit"), "1000000", "1", "wait", options=("--ring-size", "64K"))
+        trace = self.directory / "trace"
+        data = trace / "ust" / "uid" / str(os.getuid()) / "64-bit"
+        wait_until(lambda: any(file.stat().st_size > 0 for file in data.glob("channel0_*")), "no packet")
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.kill()
+        process.wait(60)
+        for child in children:  # its program goes on untraced, and is ours to end
+            os.kill(int(child), signal.SIGTERM)
+        self.assertGreater(len(self.read(trace).lines), 0)
+        self.assertFalse((self.directory / "trace.json").exists())
+
+
+class BadInput(InteropTest):
+    def fails(self, *arguments, status=1, **keywords):
+        result = plain_run(LEAT, "record", *arguments, cwd=self.directory, **keywords)
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.assertEqual(result.stdout, "")
+        return result.stderr
+
+    def test_usage(self):
+        for wrong in (("--no-such-option", "--", "true"), ("--header", "tiny", "--", "true"), ("-o", "t"),
+                      ("--preload", "libm", "--", "true"), ("--ring-size", "3M", "--", "true"),
+                      ("--ring-size", "much", "--", "true"), ("-l", "loud", "--", "true"),
+                      ("--context", "weather", "--", "true")):
+            self.assert_one_line(self.fails(*wrong, status=2))
+        self.assertEqual(tree(self.directory), [])
+
+    def test_directory_that_is_not_empty_is_left_alone(self):
+        occupied = self.directory / "occupied"
+        occupied.mkdir()
+        (occupied / "precious").write_text("mine")
+        self.assert_one_line(self.fails("-o", "occupied", "--", program("emit")), "occupied", "not empty", "-o")
+        self.assertEqual(tree(self.directory), ["occupied", "occupied/precious"])
+        self.assertEqual((occupied / "precious").read_text(), "mine")
+
+    def test_file_in_the_place_of_the_directory_is_left_alone(self):
+        (self.directory / "file").write_text("mine")
+        self.assert_one_line(self.fails("-o", "file", "--", program("emit")), "file")
+        self.assertEqual((self.directory / "file").read_text(), "mine")
+
+    def test_empty_directory_is_taken(self):
+        (self.directory / "trace").mkdir()
+        self.read_complete(self.record(program("emit")))
+
+    def test_program_that_is_not_there(self):
+        self.assert_one_line(self.fails("-o", "trace", "--", "no-such-program"), "no-such-program", "name")
+        self.assert_one_line(self.fails("-o", "a/b/trace", "--", str(self.directory)), "cannot start")
+        self.assertEqual([name for name in tree(self.directory) if "trace" in name], [])
+
+    def test_nothing_recorded_says_why(self):
+        nothing = self.record("true")
+        self.assertEqual(nothing.status, 0)
+        self.assert_one_line(nothing.stderr, "nothing was recorded", "no traced library", "--preload libc")
+        shutil.rmtree(nothing.path)
+        self.assert_one_line(self.record(program("emit"), options=("-e", "typo:*")).stderr, "nothing was recorded",
+                             "none of its 2 tracepoints matched", "-e")
+        shutil.rmtree(nothing.path)
+        unreached = self.record(program("emit"), "0", options=("-e", "test:count"))
+        self.assert_one_line(unreached.stderr, "nothing was recorded", "1 tracepoint matched", "none was reached")
+        self.assertEqual(self.read_complete(unreached).lines, [])
+
+
+@unittest.skipUnless(os.getuid() == 0, "needs root, for a mount of its own and another user")
+class BadDays(InteropTest):
+    def test_full_disk(self):
+        mount_and_record = ('mount -t tmpfs -o size=256k none "$1/disk" && shift && "$@"; status=$?; '
+                            'cp -r disk copy; exit $status')
+        # Every program that registers makes the recorder drain the rings: so the disk fills step by step.
+        emit_again_and_again = f"for i in $(seq 60); do {program('emit')} 300 >/dev/null; done"
+        (self.directory / "disk").mkdir()
+        result = plain_run("unshare", "-m", "sh", "-c", mount_and_record, "sh", str(self.directory), LEAT, "record",
+                           "-o", "disk/trace", "--ring-size", "64K", "--summary", "summary.json", "--", "sh", "-c",
+                           emit_again_and_again, cwd=self.directory)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        errors = [line for line in result.stderr.splitlines() if line.startswith("leat: cannot")]
+        self.assertEqual(len(errors), 1, result.stderr)
+        self.assert_one_line(errors[0], "No space left on device", "lacks its end", "make room", "-o")
+        lines = self.read(self.directory / "copy" / "trace").lines
+        summary = json.loads((self.directory / "summary.json").read_text())
+        self.assertGreater(len(lines), 0)
+        self.assertEqual(len(lines), summary["events"])
+        self.assertEqual(summary["exit_status"], 0)
+
+    def test_full_disk_from_the_start(self):
+        script = 'mount -t tmpfs -o size=4k none "$1/disk" && head -c 4096 /dev/zero > disk/fill; shift && "$@"'
+        (self.directory / "disk").mkdir()
+        result = plain_run("unshare", "-m", "sh", "-c", script, "sh", str(self.directory), LEAT, "record", "-o",
+                           "disk/trace", "--", program("emit"), cwd=self.directory)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assert_one_line(result.stderr, "No space left")
+
+    def unprivileged(self, *command, **arguments):
+        return plain_run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command, **arguments)
+
+    def test_no_permission(self):
+        self.directory.chmod(0o755)
+        if self.unprivileged("test", "-x", LEAT).returncode != 0:
+            self.skipTest("others may not enter the build directory")
+        result = self.unprivileged(LEAT, "record", "-o", str(self.directory / "trace"), "--", program("emit"))
+        self.assertEqual(result.returncode, 1)
+        self.assert_one_line(result.stderr, "Permission denied", str(self.directory / "trace"))
+        self.assertEqual(tree(self.directory), [])
+
+    def test_no_root_is_needed(self):
+        self.directory.chmod(0o777)
+        if self.unprivileged("test", "-x", LEAT).returncode != 0:
+            self.skipTest("others may not enter the build directory")
+        result = self.unprivileged(LEAT, "record", "-o", str(self.directory / "trace"), "--", program("emit"), "10")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(Trace(self.directory / "trace").lines), 11)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""What the interop tests share: recording a program, and reading the trace with every reader there is."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+# As ctest calls us: SCRIPT SOURCE BUILD. By hand: SCRIPT [TEST...], with the release build.
+IS_FROM_CTEST = len(sys.argv) == 3 and os.path.isabs(sys.argv[2])
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(sys.argv[2]) if IS_FROM_CTEST else SOURCE / "build" / "release"
+LEAT = str(BUILD / "bin" / "leat")
+PROGRAMS = BUILD / "tests" / "programs"
+HAS_RSEQ = "glibc.pthread.rseq=0" not in os.environ.get("GLIBC_TUNABLES", "")
+
+DISCARDED = re.compile(r"^WARNING: Tracer discarded (\d+) events? ")
+EVENT = re.compile(r"^\[(?P<time>[^]]+)\] \((?P<delta>[^)]+)\) (?P<host>\S+) (?P<name>[^ ]+): "
+                   r"\{ cpu_id = (?P<cpu>\d+) \}, (?P<rest>.*)$")
+
+
+def program(name):
+    return str(PROGRAMS / f"test-program-{name}")
+
+
+class Event:
+    """One line of babeltrace2's."""
+
+    def __init__(self, line):
+        match = EVENT.match(line)
+        assert match, f"not an event: {line!r}"
+        self.name = match["name"]
+        self.cpu = int(match["cpu"])
+        self.rest = match["rest"]  # contexts, if any, and the payload, each in braces
+
+    def __getitem__(self, field):
+        """A number or quoted text among the contexts and fields."""
+        match = re.search(rf'[ {{]{field} = ("(?:[^"\\]|\\.)*"|[^ ,}}]+)', self.rest)
+        if match is None:
+            raise KeyError(f"{field} in {self.rest}")
+        text = match[1]
+        return text[1:-1] if text.startswith('"') else int(text, 0)
+
+
+class Trace:
+    """What babeltrace2 prints of a trace directory."""
+
+    def __init__(self, path):
+        result = subprocess.run(["babeltrace2", str(path)], capture_output=True, text=True)
+        self.path = path
+        self.status = result.returncode
+        self.text = result.stdout
+        self.stderr = result.stderr
+        self.lines = result.stdout.splitlines()
+
+    def events(self, name=None):
+        events = [Event(line) for line in self.lines]
+        return [event for event in events if name is None or event.name == name]
+
+    def discarded(self):
+        """As the warnings add up."""
+        return sum(int(match[1]) for match in map(DISCARDED.match, self.stderr.splitlines()) if match)
+
+
+class Recording:
+    """One run of `leat record`."""
+
+    def __init__(self, result, path, summary):
+        self.status = result.returncode
+        self.stdout = result.stdout
+        self.stderr = result.stderr
+        self.path = path
+        self.summary = summary
+
+
+class InteropTest(unittest.TestCase):
+    """Each test has a directory of its own, and leaves nothing behind."""
+
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="leat-interop-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+
+    def record_command(self, command, options=(), name="trace"):
+        trace = self.directory / name
+        return [LEAT, "record", "-o", str(trace), "--summary", str(trace) + ".json", *options, "--", *command]
+
+    def record(self, *command, options=(), name="trace", **arguments):
+        """Records a program to its end."""
+        result = subprocess.run(self.record_command(command, options, name), capture_output=True, text=True,
+                                **{"timeout": 300, **arguments})
+        path = self.directory / name
+        summary_file = pathlib.Path(str(path) + ".json")
+        summary = json.loads(summary_file.read_text()) if summary_file.exists() else None
+        return Recording(result, path, summary)
+
+    def read(self, path):
+        """Every reader reads the trace, and to the same effect."""
+        trace = Trace(path)
+        self.assertEqual(trace.status, 0, trace.stderr)
+        for line in trace.stderr.splitlines():
+            self.assertRegex(line, DISCARDED)
+        view = subprocess.run([LEAT, "view", str(path)], capture_output=True, text=True)
+        self.assertEqual(view.returncode, 0, view.stderr)
+        if view.stdout != trace.text:
+            for ours, theirs in zip(view.stdout.splitlines(), trace.lines):
+                self.assertEqual(ours, theirs, "leat view prints something else than babeltrace2")
+        self.assertTrue(view.stdout == trace.text, "leat view prints more or fewer events than babeltrace2")
+        return trace
+
+    def read_recording(self, recording):
+        """The trace of a recording, whose closing figures are right."""
+        self.assertIsNotNone(recording.summary, recording.stderr)
+        trace = self.read(recording.path)
+        self.assertEqual(recording.summary["events"], len(trace.lines))
+        self.assertEqual(recording.summary["discarded"], trace.discarded())
+        return trace
+
+    def read_complete(self, recording):
+        """The trace of a recording that discarded nothing."""
+        trace = self.read_recording(recording)
+        self.assertEqual(recording.summary["discarded"], 0, recording.summary["discarded_by_reason"])
+        self.assertEqual(trace.stderr, "")
+        return trace
+
+    def assert_one_line(self, text, *parts):
+        self.assertEqual(len(text.splitlines()), 1, text)
+        self.assertTrue(text.startswith("leat: "), text)
+        for part in parts:
+            self.assertIn(part, text)
+
+
+def plain_run(*command, **arguments):
+    """The same program without anybody recording it."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **arguments)
+
+
+def exit_status_of(returncode):
+    """As a shell gives it: 128 + signal for those who were killed."""
+    return returncode if returncode >= 0 else 128 - returncode
+
+
+def without_daemon():
+    """Our environment, with no daemon in it."""
+    return {name: value for name, value in os.environ.items() if name != "LEAT_RUNTIME_DIR"}
+
+
+def main():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    unittest.main(argv=sys.argv[:1] if IS_FROM_CTEST else None, verbosity=2)

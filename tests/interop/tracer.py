@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""The tracer library inside programs of all kinds: fields, processes, threads, signals, plugins, and no daemon."""
+import os
+import socket
+import subprocess
+import time
+
+from support import HAS_RSEQ, PROGRAMS, InteropTest, main, plain_run, program, without_daemon
+
+LARGE_RINGS = ("--ring-size", "64M")
+ONES = ", ".join(f"[{i}] = 1" for i in range(10000))
+THREES = ", ".join(f"[{i}] = 3" for i in range(5000))
+
+FIELDS_IN_C = r"""
+signed_: { a = -128, b = -32768, c = -2147483648, d = -9223372036854775808, e = -128 }
+signed_: { a = 127, b = 32767, c = 2147483647, d = 9223372036854775807, e = 127 }
+unsigned_: { a = 255, b = 65535, c = 4294967295, d = 18446744073709551615, e = 0xFF, f = 0xFFFF, g = 0xFFFFFFFF, h = 0xFFFFFFFFFFFFFFFF, i = 0xFF, j = 0xFFFFFFFFFFFFFFFF }
+unsigned_: { a = 0, b = 0, c = 0, d = 0, e = 0x0, f = 0x0, g = 0x0, h = 0x0, i = 0x0, j = 0x0 }
+network: { a = 4660, b = 1, c = -2, d = 18446744073709551614, e = 0xABC, f = 0xDEADBEEF }
+floating: { no = 0, yes = 1, f = 3.40282e+38, d = 1.79769e+308 }
+floating: { no = 0, yes = 1, f = -1.17549e-38, d = -2.22507e-308 }
+floating: { no = 0, yes = 1, f = 0.5, d = 0.333333 }
+floating: { no = 0, yes = 1, f = -0, d = -inf }
+floating: { no = 0, yes = 1, f = inf, d = nan }
+enumeration: { wide = ( <unknown> : container = -2 ), narrow = ( <unknown> : container = -2 ) }
+enumeration: { wide = ( "minus one" : container = -1 ), narrow = ( "minus one" : container = -1 ) }
+enumeration: { wide = ( <unknown> : container = 0 ), narrow = ( <unknown> : container = 0 ) }
+enumeration: { wide = ( "few" : container = 1 ), narrow = ( "few" : container = 1 ) }
+enumeration: { wide = ( "few" : container = 2 ), narrow = ( "few" : container = 2 ) }
+enumeration: { wide = ( "few" : container = 3 ), narrow = ( "few" : container = 3 ) }
+enumeration: { wide = ( "four" : container = 4 ), narrow = ( "four" : container = 4 ) }
+enumeration: { wide = ( "five" : container = 5 ), narrow = ( "five" : container = 5 ) }
+enumeration: { wide = ( <unknown> : container = 6 ), narrow = ( <unknown> : container = 6 ) }
+enumeration: { wide = ( "big" : container = 2147483647 ), narrow = ( "minus one" : container = -1 ) }
+text: { string = "plain", six = "sixsix", _counted_length = 5, counted = "plain", last = "end" }
+text: { string = "(null)", six = "a", _counted_length = 0, counted = "", last = "end" }
+text: { string = "", six = "", _counted_length = 0, counted = "", last = "end" }
+text: { string = "quote\" slash\\ tab\t newline\n café", six = "ééé", _counted_length = 25, counted = "quote\" slash\\ tab\t newlin", last = "end" }
+array: { plain = [ [0] = 0, [1] = 256, [2] = -1 ], hex = [ [0] = 0x0, [1] = 0x100, [2] = 0xFFFF ], network = [ [0] = 0, [1] = 1, [2] = 65535 ], both = [ [0] = 0x0, [1] = 0x1, [2] = 0xFFFF ] }
+array: { plain = [ [0] = 0, [1] = 0, [2] = 0 ], hex = [ [0] = 0x0, [1] = 0x0, [2] = 0x0 ], network = [ [0] = 0, [1] = 0, [2] = 0 ], both = [ [0] = 0x0, [1] = 0x0, [2] = 0x0 ] }
+sequence: { _plain_length = 2, plain = [ [0] = 1, [1] = -1 ], _hex_length = 2, hex = [ [0] = 0x1, [1] = 0xFFFFFFFFFFFFFFFF ], _network_length = 2, network = [ [0] = 72057594037927936, [1] = 18446744073709551615 ], _both_length = 2, both = [ [0] = 0x100000000000000, [1] = 0xFFFFFFFFFFFFFFFF ] }
+sequence: { _plain_length = 0, plain = [ ], _hex_length = 0, hex = [ ], _network_length = 0, network = [ ], _both_length = 0, both = [ ] }
+sequence: { _plain_length = 0, plain = [ ], _hex_length = 0, hex = [ ], _network_length = 0, network = [ ], _both_length = 0, both = [ ] }
+large: { _bytes_length = 10000, bytes = [ """ + ONES + r""" ], last = 7 }
+none: { }
+"""
+
+FIELDS_IN_CPP = r"""
+integers: { i8 = -128, u8 = 255, i64 = -9223372036854775808, u64 = 18446744073709551615, letter = 65, yes = 1 }
+floating: { f = 0.25, d = -1e+300 }
+enums: { color = 255, direction = -1 }
+hex: { nothing = 0x0, byte = 0xFF, word = 0xFFFFFFFF }
+network: { port = 80 }
+texts: { none = "(null)", array = "array", full = "abc", with_nul = "with", view = "view", literal = "lit, \"eral\"", empty = "" }
+lists: { array = [ [0] = -1, [1] = 0, [2] = 1 ], fixed = [ [0] = 1, [1] = 65535 ], _some_length = 2, some = [ [0] = 0.5, [1] = -0.5 ], _none_length = 0, none = [ ] }
+large: { _large_length = 5000, large = [ """ + THREES + r""" ], size = 5000 }
+edges: { low = -2147483648, high = 2147483647 }
+level: { answer = 42 }
+"""
+
+
+class Fields(InteropTest):
+    def assert_recorded(self, name, provider, expected, options=()):
+        trace = self.read_complete(self.record(program(name), options=("--context", "none", *options)))
+        found = [f"{event.name}: {event.rest}" for event in trace.events() if event.name.startswith(provider)]
+        self.assertEqual(found, [f"{provider}:{line}" for line in expected.strip().splitlines()])
+        return trace
+
+    def test_every_kind_in_c(self):
+        trace = self.assert_recorded("fields", "fields", FIELDS_IN_C)
+        self.assertEqual(trace.events("leat:printf")[0]["msg"], "printed 100%")
+
+    def test_every_kind_in_cpp(self):
+        self.assert_recorded("fields-cpp", "cpp", FIELDS_IN_CPP)
+
+    def test_log_level_of_one_line_event(self):
+        only_level = FIELDS_IN_CPP.strip().splitlines()[-1]
+        self.assert_recorded("fields-cpp", "cpp", only_level, options=("-l", "emerg"))
+
+    def test_record_larger_than_a_quarter_of_the_ring_is_counted(self):
+        recording = self.record(program("fields"), options=("--ring-size", "64K", "-e", "fields:large"))
+        self.assertEqual(len(self.read_complete(recording).lines), 1)
+
+    def test_arguments_are_evaluated_only_if_enabled(self):
+        self.assertEqual(plain_run(program("evaluation"), env=without_daemon()).stdout,
+                         "declared 0 0\none-line 0\nprintf 0\n")
+        disabled = self.record(program("evaluation"), options=("-x", "*"))
+        self.assertEqual(disabled.stdout, "declared 0 0\none-line 0\nprintf 0\n")
+
+    def test_arguments_are_evaluated_once(self):
+        recording = self.record(program("evaluation"))
+        self.assertEqual(recording.stdout, "declared 1 1\none-line 2\nprintf 1\n")
+        declared, line, printf = self.read_complete(recording).events()
+        self.assertEqual((declared["value"], declared["twice"], line["value"], line["other"], printf["msg"]),
+                         (1, 2, 2, 3, "4"))
+
+
+class Processes(InteropTest):
+    def record_ways(self, *ways):
+        """Every step that the processes told us of is in the trace, with the right ids. Returns their summary."""
+        recording = self.record(program("processes"), *ways)
+        self.assertEqual(recording.status, 0, recording.stderr)
+        told = sorted(tuple(line.split()) for line in recording.stdout.splitlines())
+        trace = self.read_recording(recording)
+        steps = trace.events("test:step")
+        self.assertEqual(sorted((step["way"], str(step["pid"]), str(step["tid"])) for step in steps), told)
+        for step in steps:
+            self.assertEqual((step["vpid"], step["vtid"]), (step["pid"], step["tid"]), step.rest)
+        self.assertEqual({way for way, _, _ in told} - {"begin", "between"}, set(ways))
+        return recording.summary
+
+    def test_fork(self):
+        self.assertEqual(self.record_ways("fork")["discarded"], 0)
+
+    def test_bare_clone_system_call(self):
+        self.assertEqual(self.record_ways("clone")["discarded"], 0)
+
+    def test_clone_function(self):
+        self.assertEqual(self.record_ways("clone_fn")["discarded"], 0)
+
+    def test_vfork_child_counts_until_its_exec(self):
+        summary = self.record_ways("vfork")
+        self.assertEqual(summary["discarded"], 1)
+        self.assertEqual(summary["discarded_by_reason"]["borrowed"], 1)
+
+    def test_posix_spawn(self):
+        self.assertEqual(self.record_ways("spawn")["discarded"], 0)
+
+    def test_exec(self):
+        self.assertEqual(self.record_ways("exec")["discarded"], 0)
+
+    def test_thread(self):
+        self.assertEqual(self.record_ways("thread")["discarded"], 0)
+
+    def test_one_after_the_other(self):
+        self.assertEqual(self.record_ways("thread", "fork", "vfork", "clone", "spawn", "clone_fn", "exec")["discarded"], 1)
+
+
+class Signals(InteropTest):
+    def test_handler_emits_while_the_main_thread_does(self):
+        recording = self.record(program("signals"), "300000", options=LARGE_RINGS)
+        self.assertEqual(recording.status, 0, recording.stderr)
+        in_main, in_handler = map(int, recording.stdout.split())
+        trace = self.read_recording(recording)
+        self.assertEqual(in_main + in_handler, len(trace.lines) + recording.summary["discarded"])
+        reasons = recording.summary["discarded_by_reason"]
+        # Without rseq a handler that interrupts a writer may not write; that, and nothing else, may lose events.
+        self.assertEqual(recording.summary["discarded"], 0 if HAS_RSEQ else reasons["interrupted"], reasons)
+        for name, emitted in (("test:main", in_main), ("test:handler", in_handler)):
+            numbers = [event["n"] for event in trace.events(name)]
+            self.assertEqual(numbers, sorted(set(numbers)), f"{name}: out of order or twice")
+            if HAS_RSEQ:
+                self.assertEqual(len(numbers), emitted)
+
+    def test_handler_while_rings_are_full(self):
+        recording = self.record(program("signals"), "3000000", options=("--ring-size", "64K"))
+        in_main, in_handler = map(int, recording.stdout.split())
+        trace = self.read_recording(recording)
+        self.assertEqual(in_main + in_handler, len(trace.lines) + recording.summary["discarded"])
+
+
+class Plugins(InteropTest):
+    def test_library_that_comes_and_goes(self):
+        turns = 20
+        recording = self.record(program("plugin-host"), str(PROGRAMS / "libtest-plugin.so"), str(turns))
+        self.assertEqual((recording.status, recording.stdout), (0, "done\n"), recording.stderr)
+        expected = [n for turn in range(turns) for n in (turn, turn + 1000)]
+        self.assertEqual([event["n"] for event in self.read_complete(recording).events("plugin:work")], expected)
+        self.assertEqual(recording.summary["registrations"], turns)
+        metadata = next(recording.path.rglob("metadata")).read_text()
+        self.assertEqual(metadata.count('"plugin:work"'), 1)
+
+
+class WithoutDaemon(InteropTest):
+    """A program that links libleat is the same program when nobody records it."""
+
+    def assert_same(self, **variables):
+        result = plain_run(program("emit"), "1000", "2", env={**without_daemon(), **variables})
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "2001\n", ""))
+
+    def test_nobody_said_where_it_is(self):
+        self.assert_same()
+
+    def test_directory_that_is_not_there(self):
+        self.assert_same(LEAT_RUNTIME_DIR="/nonexistent")
+        self.assert_same(LEAT_RUNTIME_DIR="")
+        self.assert_same(LEAT_RUNTIME_DIR="/" + "long" * 100)
+
+    def test_socket_that_nobody_listens_to(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as dead:
+            dead.bind(str(self.directory / "app.sock"))
+        self.assert_same(LEAT_RUNTIME_DIR=str(self.directory))
+
+    def elapsed_with_silent_daemon(self, timeout_ms, backlog):
+        path = self.directory / "app.sock"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+            silent.bind(str(path))
+            silent.listen(backlog)
+            begin = time.monotonic()
+            self.assert_same(LEAT_RUNTIME_DIR=str(self.directory), LEAT_REGISTER_TIMEOUT=str(timeout_ms))
+            elapsed = time.monotonic() - begin
+            path.unlink()
+        return elapsed
+
+    def test_daemon_that_never_answers_is_not_waited_for_longer_than_asked(self):
+        self.assertLess(self.elapsed_with_silent_daemon(0, 10), 1.0)
+        elapsed = self.elapsed_with_silent_daemon(400, 10)
+        self.assertGreaterEqual(elapsed, 0.4)
+        self.assertLess(elapsed, 2.5)
+
+    def test_daemon_with_a_full_backlog(self):
+        path = self.directory / "app.sock"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+            silent.bind(str(path))
+            silent.listen(0)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as first:
+                first.connect(str(path))
+                begin = time.monotonic()
+                self.assert_same(LEAT_RUNTIME_DIR=str(self.directory), LEAT_REGISTER_TIMEOUT="300")
+                self.assertGreaterEqual(time.monotonic() - begin, 0.3)
+
+    def test_daemon_that_talks_nonsense(self):
+        path = self.directory / "app.sock"
+        for answer in (b"", b"x", b"\0" * 10_000, os.urandom(64)):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+                server.bind(str(path))
+                server.listen(10)
+                process = subprocess.Popen([program("emit"), "5"], stdout=subprocess.PIPE, text=True,
+                                           env={**without_daemon(), "LEAT_RUNTIME_DIR": str(self.directory)})
+                connection, _ = server.accept()
+                connection.recv(4096)
+                connection.send(answer)
+                connection.close()
+                self.assertEqual(process.communicate(timeout=60)[0], "6\n")
+                self.assertEqual(process.returncode, 0)
+            path.unlink()
+
+
+class Linking(InteropTest):
+    def test_archive(self):
+        self.check("emit-with-archive")
+
+    def test_static_program(self):
+        self.check("emit-static")
+
+    def check(self, name):
+        recording = self.record(program(name), "1000", "3", options=LARGE_RINGS)
+        self.assertEqual(len(self.read_complete(recording).lines), int(recording.stdout))
+        self.assertEqual(plain_run(program(name), "1000", "3", env=without_daemon()).stdout, recording.stdout)
+
+
+class Valgrind(InteropTest):
+    def test_no_errors(self):
+        command = ["valgrind", "-q", "--error-exitcode=99", "--leak-check=no", program("fields")]
+        recording = self.record(*command, options=("--context", "none"))
+        self.assertEqual(recording.status, 0, recording.stderr)
+        self.assertNotIn("==", recording.stderr)
+        trace = self.read_complete(recording)
+        found = [f"{event.name}: {event.rest}" for event in trace.events() if event.name.startswith("fields")]
+        self.assertEqual(found, [f"fields:{line}" for line in FIELDS_IN_C.strip().splitlines()])
+
+
+if __name__ == "__main__":
+    main()
