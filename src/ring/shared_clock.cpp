@@ -90,8 +90,12 @@ ClockPage& SharedClock::writable_page() const {
 void SharedClock::publish(const ClockLine& line, ClockSource source) {
     ClockPage& page = writable_page();
     const std::uint32_t next = page.generation + 1;
-    page.lines[next & 1] = line;
-    std::atomic_thread_fence(std::memory_order_release);
+    // E: who sees a part of the new line sees the generation that took the old one out of force. Pairs with D in
+    // clock_now().
+    ClockLine& unused = page.lines[next & 1];
+    std::atomic_ref(unused.tsc_base).store(line.tsc_base, std::memory_order_release);
+    std::atomic_ref(unused.ns_base).store(line.ns_base, std::memory_order_release);
+    std::atomic_ref(unused.multiplier).store(line.multiplier, std::memory_order_release);
     std::atomic_ref(page.source).store(source, std::memory_order_relaxed);
     std::atomic_ref(page.generation).store(next, std::memory_order_release);
 }

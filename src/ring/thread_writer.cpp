@@ -8,6 +8,10 @@
 #endif
 #include <immintrin.h>
 
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
 namespace leat::ring {
 namespace {
 
@@ -15,6 +19,9 @@ namespace {
 // A: the record's bytes become visible before the head that covers them (x86 keeps the order of stores). Pairs with B
 // in RingReader::published().
 void commit(RingHeader& ring, uint64_t head, uint64_t timestamp) {
+#if defined(__SANITIZE_THREAD__)
+    __tsan_release(&ring.head);  // it does not see the store below
+#endif
     const __m128i pair = _mm_set_epi64x(static_cast<long long>(timestamp), static_cast<long long>(head));
     __asm__ volatile("movaps %1, %0" : "=m"(*reinterpret_cast<__m128i*>(&ring.head)) : "x"(pair) : "memory");  // NOLINT
 }
@@ -30,13 +37,16 @@ uint64_t system_now() {
 uint64_t clock_now(const ClockPage& page) {
     for (;;) {
         const uint32_t generation = __atomic_load_n(&page.generation, __ATOMIC_ACQUIRE);
-        if (page.source != ClockSource::kTsc) return system_now();
+        if (__atomic_load_n(&page.source, __ATOMIC_RELAXED) != ClockSource::kTsc) return system_now();
+        // D: the line is read before the generation is looked at again. Pairs with E in SharedClock::publish().
         const ClockLine& line = page.lines[generation & 1];
+        const uint64_t tsc_base = __atomic_load_n(&line.tsc_base, __ATOMIC_ACQUIRE);
+        const uint64_t ns_base = __atomic_load_n(&line.ns_base, __ATOMIC_ACQUIRE);
+        const uint64_t multiplier = __atomic_load_n(&line.multiplier, __ATOMIC_ACQUIRE);
         const uint64_t tsc = __rdtsc();
-        const uint64_t cycles = tsc > line.tsc_base ? tsc - line.tsc_base : 0;
-        const auto elapsed = static_cast<unsigned __int128>(cycles) * line.multiplier;
-        const uint64_t now = line.ns_base + static_cast<uint64_t>(elapsed >> 32);
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        const uint64_t cycles = tsc > tsc_base ? tsc - tsc_base : 0;
+        const auto elapsed = static_cast<unsigned __int128>(cycles) * multiplier;
+        const uint64_t now = ns_base + static_cast<uint64_t>(elapsed >> 32);
         if (__atomic_load_n(&page.generation, __ATOMIC_RELAXED) == generation) return now;
     }
 }
@@ -49,7 +59,8 @@ WriteOutcome thread_write(const RingMap& map, RingHeader& ring, const EventHeade
     const bool is_extended = now - last >= header.gap_limit;
     const uint64_t header_size = is_extended ? header.tag_size + kExtendedTail : header.short_size;
     const uint64_t end = ring.head + header_size + size;
-    if (end + kCopySlack > __atomic_load_n(&ring.limit, __ATOMIC_RELAXED)) return WriteOutcome::kNoRoom;
+    // Pairs with C in RingReader::release(): who sees the room sees that its records are read.
+    if (end + kCopySlack > __atomic_load_n(&ring.limit, __ATOMIC_ACQUIRE)) return WriteOutcome::kNoRoom;
 
     char* at = reinterpret_cast<char*>(&ring) + kPageSize + (ring.head & map.mask);  // NOLINT(*-reinterpret-cast)
     if (is_extended) {

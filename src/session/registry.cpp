@@ -11,6 +11,8 @@ Result<Registry::Enrolled> Registry::enroll(ctf::EventClass event_class) {
         return refused("event \"{}\" is known with {}: not recorded from this program", known.name,
                        event_class.log_level != known.log_level ? "another log level" : "other fields");
     }
+    if (classes_.size() >= kMaxEventClasses)
+        return refused("event \"{}\" is one too many: there are {} already", event_class.name, kMaxEventClasses);
     event_class.id = classes_.size();
     const auto inserted = by_name_.emplace(event_class.name, std::move(event_class)).first;
     classes_.push_back(&inserted->second);

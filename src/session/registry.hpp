@@ -10,6 +10,9 @@
 
 namespace leat::session {
 
+// More than any program has; a bound on what a hostile one costs.
+inline constexpr std::size_t kMaxEventClasses = 1U << 20;
+
 // The event classes of one session, ABI, channel and user, and their ids (document 002, algorithm 1).
 // Ids are given once and never to another event.
 class Registry {
@@ -20,7 +23,7 @@ class Registry {
     };
 
     // The id of an event class: that of the same one seen before, or the next. `event_class.id` is not looked at.
-    // Fails when the name is known with other fields or another log level.
+    // Fails when the name is known with other fields or another log level, or when there are too many.
     Result<Enrolled> enroll(ctf::EventClass event_class);
 
     [[nodiscard]] const ctf::EventClass& event_class(std::uint32_t id) const { return *classes_[id]; }

@@ -50,7 +50,9 @@ Result<Envelope> receive_envelope(int socket) {
     const ssize_t size = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (size < 0) return io_error("cannot receive a registration");
     envelope.descriptors = take_descriptors(header);
-    if (size != static_cast<ssize_t>(sizeof envelope.message) || (header.msg_flags & MSG_TRUNC) != 0)
+    if ((header.msg_flags & MSG_TRUNC) != 0)
+        return corrupt("registration has more than {} bytes", sizeof envelope.message);
+    if (size != static_cast<ssize_t>(sizeof envelope.message))
         return corrupt("registration has {} bytes of {}", size, sizeof envelope.message);
     return envelope;
 }
@@ -105,7 +107,8 @@ Result<AppRegistration> AppConnection::receive() {
     registration.pid = peer.pid;
     registration.uid = peer.uid;
     registration.bitness = envelope.message.bitness;
-    registration.procname.assign(envelope.message.procname, ::strnlen(envelope.message.procname, kProcnameSize));
+    const char* procname = envelope.message.procname;
+    registration.procname = printable(std::string(procname, ::strnlen(procname, kProcnameSize)));
     registration.tracepoints = LEAT_TRY(read_table(envelope.descriptors[0].get()));
     return registration;
 }

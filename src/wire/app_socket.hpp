@@ -21,7 +21,7 @@ namespace leat::wire {
 struct AppRegistration {
     pid_t pid = 0;
     uid_t uid = 0;
-    std::string procname{};
+    std::string procname{};  // printable
     unsigned bitness = 64;
     std::vector<TracepointDescription> tracepoints{};
 };

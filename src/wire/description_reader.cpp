@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <unordered_set>
 
 #include "leat/abi.h"
 #include "wire/description_format.hpp"
@@ -55,8 +56,23 @@ Result<std::vector<ValueDescription>> parse_values(ByteCursor& in) {
     return values;
 }
 
+bool is_forward(const ValueDescription& value, bool is_signed) {
+    return is_signed ? value.low <= value.high
+                     : static_cast<std::uint64_t>(value.low) <= static_cast<std::uint64_t>(value.high);
+}
+
+Result<void> check_values(const FieldDescription& field) {
+    if (field.element == FieldElement::kEnum && field.values.empty())
+        return corrupt("field \"{}\" is an enumeration without values", field.name);
+    for (const ValueDescription& value : field.values) {
+        if (!is_forward(value, field.is_signed))
+            return corrupt("field \"{}\": value \"{}\" ends before it begins", field.name, value.label);
+    }
+    return {};
+}
+
 Result<void> check_field(const FieldDescription& field, unsigned shape, unsigned element) {
-    if (!is_identifier(field.name)) return corrupt("\"{}\" is no field name", field.name);
+    if (!is_identifier(field.name)) return corrupt("\"{}\" is no field name", printable(field.name));
     if (shape > LEAT_SHAPE_TEXT_SEQUENCE) return corrupt("field \"{}\" has unknown shape {}", field.name, shape);
     if (element > LEAT_ELEMENT_ENUM) return corrupt("field \"{}\" has unknown element {}", field.name, element);
     const bool is_float = element == LEAT_ELEMENT_FLOAT;
@@ -65,8 +81,6 @@ Result<void> check_field(const FieldDescription& field, unsigned shape, unsigned
     const bool has_length = shape == LEAT_SHAPE_SEQUENCE || shape == LEAT_SHAPE_TEXT_SEQUENCE;
     if (has_length && !is_integer_size(field.length_size))
         return corrupt("field \"{}\" has a length of {} bytes", field.name, field.length_size);
-    if (element == LEAT_ELEMENT_ENUM && field.values.empty())
-        return corrupt("field \"{}\" is an enumeration without values", field.name);
     return {};
 }
 
@@ -86,7 +100,23 @@ Result<FieldDescription> parse_field(ByteCursor& in) {
     field.is_signed = (flags & LEAT_FIELD_SIGNED) != 0;
     field.is_hex = (flags & LEAT_FIELD_HEX) != 0;
     field.is_network = (flags & LEAT_FIELD_NETWORK) != 0;
+    LEAT_TRY(check_values(field));
     return field;
+}
+
+bool is_sequence(const FieldDescription& field) {
+    return field.shape == FieldShape::kSequence || field.shape == FieldShape::kTextSequence;
+}
+
+// No reader takes metadata with two members of one name. In front of a sequence "x" stands its length "_x_length".
+Result<void> check_names(const TracepointDescription& tracepoint) {
+    std::unordered_set<std::string> names;
+    for (const FieldDescription& field : tracepoint.fields) {
+        if (!names.insert(field.name).second ||
+            (is_sequence(field) && !names.insert("_" + field.name + "_length").second))
+            return corrupt("tracepoint \"{}\" has two fields \"{}\"", tracepoint.name, field.name);
+    }
+    return {};
 }
 
 Result<TracepointDescription> parse_tracepoint(ByteCursor& in) {
@@ -103,10 +133,17 @@ Result<TracepointDescription> parse_tracepoint(ByteCursor& in) {
     const std::uint32_t field_count = LEAT_TRY(parse_count(in, kMinFieldSize, "fields"));
     tracepoint.fields.reserve(field_count);
     for (std::uint32_t i = 0; i < field_count; ++i) tracepoint.fields.push_back(LEAT_TRY(parse_field(in)));
+    LEAT_TRY(check_names(tracepoint));
     return tracepoint;
 }
 
 }  // namespace
+
+std::string printable(std::string text) {
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return !is_printable(c); }, '?');
+    return text;
+}
 
 Result<std::vector<TracepointDescription>> parse_descriptions(UntrustedBytes table) {
     ByteCursor in(table);

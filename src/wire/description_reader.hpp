@@ -38,9 +38,12 @@ struct TracepointDescription {
     std::int32_t log_level = 0;  // 0 to 14
     std::string file{};
     std::uint32_t line = 0;
-    std::vector<FieldDescription> fields{};
+    std::vector<FieldDescription> fields{};  // no two of one name
 };
 
 Result<std::vector<TracepointDescription>> parse_descriptions(UntrustedBytes table);
+
+// Text of an application, fit to be shown: control characters become '?'.
+std::string printable(std::string text);
 
 }  // namespace leat::wire

@@ -1,0 +1,110 @@
+// What an application sends: a message, descriptors, a description table. Whatever it is, the daemon refuses it or
+// makes sound metadata of it.
+//
+// The input: how the message comes, the message, the table.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <optional>
+
+#include "base/check.hpp"
+#include "base/file.hpp"
+#include "fuzz_input.hpp"
+#include "session/session.hpp"
+#include "wire/app_socket.hpp"
+
+namespace leat::fuzz {
+namespace {
+
+// How it is sent: bits of the input's first byte.
+constexpr unsigned kIsWhole = 1;   // with a good message in front: straight to the table
+constexpr unsigned kIsSealed = 2;  // the table's memfd
+constexpr unsigned kIsTwice = 4;   // the program registers again
+constexpr unsigned kDescriptorShift = 4;
+constexpr std::size_t kMaxDescriptors = 6;
+
+UniqueFd memfd_of(UntrustedBytes table, bool is_sealed) {
+    UniqueFd fd(::memfd_create("table", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    LEAT_CHECK(fd.is_open() && write_all(fd.get(), table));
+    if (is_sealed) ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+    return fd;
+}
+
+void send(int socket, UntrustedBytes message, int fd, std::size_t fd_count) {
+    std::array<int, kMaxDescriptors> descriptors{};
+    descriptors.fill(fd);
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptors)> control{};
+    iovec bytes{const_cast<std::byte*>(message.data()), message.size()};  // NOLINT(*-const-cast)
+    msghdr envelope{};
+    envelope.msg_iov = &bytes;
+    envelope.msg_iovlen = 1;
+    if (fd_count != 0) {
+        envelope.msg_control = control.data();
+        envelope.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+        cmsghdr* part = CMSG_FIRSTHDR(&envelope);
+        part->cmsg_level = SOL_SOCKET;
+        part->cmsg_type = SCM_RIGHTS;
+        part->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+        std::memcpy(CMSG_DATA(part), descriptors.data(), fd_count * sizeof(int));
+    }
+    LEAT_CHECK(::sendmsg(socket, &envelope, MSG_NOSIGNAL) == static_cast<ssize_t>(message.size()));
+}
+
+// Makes a session anew now and then: to make one takes 2 ms, as its clock is measured.
+session::Session& next_session() {
+    static std::optional<session::Session> session;
+    static unsigned runs = 0;
+    if (runs++ % 512 == 0) session.emplace(*session::Session::create({.name = "fuzz", .ring_size = 64U << 10}));
+    return *session;
+}
+
+// What everybody relies on who reads the metadata line by line.
+void check_metadata(const std::string& metadata) {
+    for (const char c : metadata) LEAT_CHECK(static_cast<unsigned char>(c) >= ' ' || c == '\n' || c == '\t');
+    LEAT_CHECK(metadata.empty() || metadata.ends_with("};\n\n"));
+}
+
+void check_line(const std::string& message) {
+    for (const char c : message) LEAT_CHECK(static_cast<unsigned char>(c) >= ' ' && c != '\x7f');
+}
+
+void register_with(session::Session& session, const wire::AppRegistration& registration) {
+    const session::RegistrationOutcome outcome = session.register_application(registration);
+    LEAT_CHECK(outcome.event_ids.size() == registration.tracepoints.size());
+    check_metadata(outcome.metadata);
+    for (const std::string& warning : outcome.warnings) check_line(warning);
+}
+
+void run(FuzzInput input) {
+    const unsigned how = input.take<std::uint8_t>();
+    std::array<int, 2> ends{};
+    LEAT_CHECK(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    const UniqueFd program(ends[0]);
+    wire::AppConnection daemon{UniqueFd(ends[1])};
+
+    wire::RegisterMessage good{};
+    good.header = {wire::kAppMagic, wire::kAppVersion, wire::AppMessageType::kRegister};
+    const bool is_whole = (how & kIsWhole) != 0;
+    const UntrustedBytes message =
+        is_whole ? std::as_bytes(std::span(&good, 1)) : input.take_bytes(input.take<std::uint8_t>());
+    const UniqueFd table = memfd_of(input.take_rest(), is_whole || (how & kIsSealed) != 0);
+    send(program.get(), message, table.get(), is_whole ? 1 : (how >> kDescriptorShift) % (kMaxDescriptors + 1));
+
+    const auto registration = daemon.receive();
+    if (!registration) return check_line(registration.error().message);
+    check_line(registration->procname);
+    session::Session& session = next_session();
+    register_with(session, *registration);
+    if ((how & kIsTwice) != 0) register_with(session, *registration);
+}
+
+}  // namespace
+}  // namespace leat::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    leat::fuzz::run(leat::fuzz::FuzzInput(data, size));
+    return 0;
+}

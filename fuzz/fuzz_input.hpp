@@ -1,0 +1,38 @@
+// Takes a fuzzer's bytes apart; 0 when there are none left.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "base/byte_cursor.hpp"
+
+namespace leat::fuzz {
+
+class FuzzInput {
+  public:
+    FuzzInput(const std::uint8_t* data, std::size_t size)
+        : left_(reinterpret_cast<const std::byte*>(data), size) {}  // NOLINT(*-reinterpret-cast)
+
+    [[nodiscard]] bool is_empty() const { return left_.empty(); }
+
+    template <class T>
+    T take() {
+        T value{};
+        const UntrustedBytes bytes = take_bytes(sizeof value);
+        std::memcpy(&value, bytes.data(), bytes.size());
+        return value;
+    }
+    // As many as there are.
+    UntrustedBytes take_bytes(std::size_t count) {
+        const UntrustedBytes bytes = left_.first(std::min(count, left_.size()));
+        left_ = left_.subspan(bytes.size());
+        return bytes;
+    }
+    UntrustedBytes take_rest() { return take_bytes(left_.size()); }
+
+  private:
+    UntrustedBytes left_;
+};
+
+}  // namespace leat::fuzz

@@ -1,0 +1,151 @@
+// A ring whose every byte is hostile, and changes between drains: reader, walker and consumer must neither crash nor
+// read where no ring is, and what they let through must keep the format.
+//
+// The input is a list of steps: what the program that owns the ring does, and when the consumer looks.
+#include <cstdlib>
+#include <vector>
+
+#include "base/check.hpp"
+#include "consumer/consumer.hpp"
+#include "fuzz_input.hpp"
+
+namespace leat::fuzz {
+namespace {
+
+constexpr std::uint64_t kSize = ring::kMinRingSize;
+constexpr std::size_t kContextSize = 4;
+
+ctf::RecordWalker make_walker(ctf::RecordHeaderLayout layout) {
+    const auto integer = [](unsigned bits) { return ctf::IntegerClass{.size = bits}; };
+    const auto event = [](std::uint64_t id, std::vector<ctf::StructMember> fields) {
+        ctf::EventClass event_class{.id = id, .name = "fuzz:event"};
+        event_class.fields = ctf::StructClass{std::move(fields)};
+        return event_class;
+    };
+    ctf::RecordWalker walker(layout, kContextSize);
+    walker.add(event(0, {}));
+    walker.add(event(1, {{"_a", integer(32)}, {"_b", integer(64)}}));
+    walker.add(event(2, {{"_s", ctf::StringClass{}}, {"_a", integer(8)}}));
+    walker.add(event(3, {{"_n", integer(8)}, {"_v", ctf::SequenceClass{ctf::FieldClass(integer(32)), {"_n"}}}}));
+    walker.add(event(4, {{"_n", integer(16)}, {"_v", ctf::SequenceClass{ctf::FieldClass(integer(64)), {"_n"}}}}));
+    walker.add(event(5, {{"_n", integer(32)}, {"_v", ctf::SequenceClass{ctf::FieldClass(integer(8)), {"_n"}}}}));
+    walker.add(event(6, {{"_n", integer(64)}, {"_v", ctf::SequenceClass{ctf::FieldClass(integer(64)), {"_n"}}}}));
+    walker.add(event(7, {{"_v", ctf::ArrayClass{ctf::FieldClass(integer(64)), 0xffff'ffff}}}));
+    walker.add(event(40, {{"_s", ctf::StringClass{}}, {"_t", ctf::StringClass{}}}));
+    return walker;
+}
+
+// Believes nothing of what a consumer promises.
+class CheckingOutput final : public consumer::Output {
+  public:
+    explicit CheckingOutput(const ctf::RecordWalker& walker) : walker_(&walker) {}
+
+    Result<void> write_metadata(std::string_view) override { return {}; }
+    Result<void> write_packet(const consumer::Packet& packet) override {
+        if (fails_next) {
+            fails_next = false;
+            return fail(ErrorKind::kIo, "no space left on device");
+        }
+        const ctf::PacketHeader& header = packet.header;
+        LEAT_CHECK(packet.records.size() <= kSize);
+        LEAT_CHECK(header.content_size == (ctf::kPacketHeaderSize + packet.records.size()) * 8);
+        LEAT_CHECK(header.timestamp_begin == timestamp_ && header.timestamp_end >= timestamp_);
+        LEAT_CHECK(header.packet_seq_num == sequence_number_++);
+        LEAT_CHECK(header.events_discarded >= discarded_);
+        timestamp_ = header.timestamp_end;
+        discarded_ = header.events_discarded;
+        // A copy of its own: a step beyond its end is seen.
+        const std::vector<std::byte> records(packet.records.begin(), packet.records.end());
+        LEAT_CHECK(walker_->walk(records).bytes == records.size());
+        return {};
+    }
+
+    bool fails_next = false;
+
+  private:
+    const ctf::RecordWalker* walker_;
+    std::uint64_t timestamp_ = 0;
+    std::uint64_t sequence_number_ = 0;
+    std::uint64_t discarded_ = 0;
+};
+
+// Made once: only its contents are fuzzed.
+class HostileRing {
+  public:
+    HostileRing() : set_(*ring::RingSet::create({.ring_size = kSize, .cpu_rings = 1, .thread_rings = 0}, 0)) {}
+
+    void reset() {
+        header() = {};
+        header().limit = kSize;
+    }
+
+    void do_step(FuzzInput& input, CheckingOutput& output, consumer::Consumer& consumer) {
+        switch (input.take<std::uint8_t>() % 9) {
+            case 0:
+                header().head = input.take<std::uint64_t>();
+                break;
+            case 1:
+                header().head += input.take<std::uint16_t>();
+                break;
+            case 2:
+                header().last_timestamp = input.take<std::uint64_t>();
+                break;
+            case 3:
+                header().discarded[input.take<std::uint8_t>() % ring::kDiscardReasons] = input.take<std::uint64_t>();
+                break;
+            case 4:
+                header().tail = input.take<std::uint64_t>();
+                header().limit = input.take<std::uint64_t>();
+                break;
+            case 5:  // anywhere
+                put(input.take<std::uint16_t>(), input.take_bytes(input.take<std::uint8_t>()));
+                break;
+            case 6: {  // as a writer would
+                const UntrustedBytes bytes = input.take_bytes(input.take<std::uint8_t>());
+                put(header().head, bytes);
+                header().head += bytes.size();
+                ++header().last_timestamp;
+                break;
+            }
+            case 7:
+                output.fails_next = true;
+                break;
+            default:
+                (void)consumer.drain();
+        }
+    }
+
+    [[nodiscard]] const ring::RingSet& set() const { return set_; }
+
+  private:
+    [[nodiscard]] ring::RingHeader& header() const {
+        return *reinterpret_cast<ring::RingHeader*>(set_.rings());  // NOLINT(*-reinterpret-cast)
+    }
+    void put(std::uint64_t position, UntrustedBytes bytes) const {
+        if (!bytes.empty())
+            std::memcpy(set_.rings() + ring::kPageSize + (position & (kSize - 1)), bytes.data(), bytes.size());
+    }
+
+    ring::RingSet set_;
+};
+
+}  // namespace
+}  // namespace leat::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace leat;
+    static fuzz::HostileRing hostile;
+    static const ctf::RecordWalker compact = fuzz::make_walker(ctf::kCompactHeader);
+    static const ctf::RecordWalker large = fuzz::make_walker(ctf::kLargeHeader);
+    fuzz::FuzzInput input(data, size);
+    const ctf::RecordWalker& walker = input.take<std::uint8_t>() % 2 == 0 ? compact : large;
+    hostile.reset();
+    fuzz::CheckingOutput output(walker);
+    consumer::Consumer consumer(hostile.set(), walker, output,
+                                {.trace_uuid = {}, .stream_class_id = 0, .wake_after = fuzz::kSize / 2});
+    while (!input.is_empty()) hostile.do_step(input, output, consumer);
+    (void)consumer.drain();
+    (void)consumer.finish();
+    LEAT_CHECK(consumer.quarantined().size() <= 1);
+    return 0;
+}

@@ -1,0 +1,63 @@
+#include "session/registry.hpp"
+
+#include <gtest/gtest.h>
+
+namespace leat::session {
+namespace {
+
+ctf::EventClass event(const std::string& name, unsigned bits = 32, int log_level = 6) {
+    ctf::EventClass event_class{.name = name, .log_level = log_level};
+    event_class.fields = ctf::StructClass{{{"_field", ctf::IntegerClass{.size = bits}}}};
+    return event_class;
+}
+
+TEST(Registry, NewEventGetsTheNextId) {
+    Registry registry;
+    EXPECT_EQ(registry.enroll(event("a:a"))->id, 0U);
+    const auto second = registry.enroll(event("a:b"));
+    EXPECT_EQ(second->id, 1U);
+    EXPECT_TRUE(second->is_new);
+    EXPECT_EQ(registry.size(), 2U);
+    EXPECT_EQ(registry.event_class(1).name, "a:b");
+    EXPECT_EQ(registry.event_class(1).id, 1U);
+}
+
+TEST(Registry, SameDescriptionKeepsItsId) {
+    Registry registry;
+    ASSERT_TRUE(registry.enroll(event("a:a")));
+    ASSERT_TRUE(registry.enroll(event("a:b")));
+    const auto again = registry.enroll(event("a:a"));
+    EXPECT_EQ(again->id, 0U);
+    EXPECT_FALSE(again->is_new);
+    EXPECT_EQ(registry.size(), 2U);
+}
+
+TEST(Registry, SameNameWithOtherFieldsIsRefusedAndNamed) {
+    Registry registry;
+    ASSERT_TRUE(registry.enroll(event("a:a", 32)));
+    const auto conflict = registry.enroll(event("a:a", 64));
+    ASSERT_FALSE(conflict);
+    EXPECT_EQ(conflict.error().kind, ErrorKind::kRefused);
+    EXPECT_EQ(conflict.error().message, "event \"a:a\" is known with other fields: not recorded from this program");
+    EXPECT_EQ(registry.enroll(event("a:a", 32))->id, 0U);
+}
+
+TEST(Registry, SameNameWithOtherLogLevelIsRefusedAndNamed) {
+    Registry registry;
+    ASSERT_TRUE(registry.enroll(event("a:a", 32, 6)));
+    const auto conflict = registry.enroll(event("a:a", 32, 7));
+    ASSERT_FALSE(conflict);
+    EXPECT_NE(conflict.error().message.find("with another log level"), std::string::npos);
+}
+
+TEST(Registry, ClassesStayWhereTheyAreAsItGrows) {
+    Registry registry;
+    ASSERT_TRUE(registry.enroll(event("a:0")));
+    const ctf::EventClass* first = &registry.event_class(0);
+    for (int i = 1; i < 1000; ++i) ASSERT_TRUE(registry.enroll(event(fmt::format("a:{}", i))));
+    EXPECT_EQ(&registry.event_class(0), first);
+    EXPECT_EQ(first->name, "a:0");
+}
+
+}  // namespace
+}  // namespace leat::session
