@@ -5,6 +5,7 @@
 
 #include <string>
 #include <tl/expected.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace leat {
@@ -60,20 +61,26 @@ inline tl::unexpected<Error> wrap(std::string_view clause, Error error) {
     return tl::unexpected(std::move(error));
 }
 
-// For LEAT_TRY: the value of a Result that has one.
+// The value of a Result that has one; for LEAT_TRY, which also serves Result<void>.
 template <class T>
-T unwrap(Result<T>&& result) {
-    return *std::move(result);
+T take_value(Result<T>&& result) {
+    if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
-inline void unwrap(Result<void>&&) {}
 
 }  // namespace leat
 
-// The value of a Result, or leave the function with its error.
-// NOLINTNEXTLINE(cppcoreguidelines-macro-usage)
-#define LEAT_TRY(expression)                                                       \
-    __extension__({                                                                \
-        auto&& leat_result_ = (expression);                                        \
-        if (!leat_result_) return tl::unexpected(std::move(leat_result_).error()); \
-        ::leat::unwrap(std::move(leat_result_));                                   \
+// The value of a Result, or leave the function with its error. The counter lets one TRY stand inside another.
+//
+// Leaving from the middle of an expression skips the destructors of what the expression made before: have nothing that
+// owns memory to the left of a TRY. No: `Pair{std::string(name), LEAT_TRY(parse())}`.
+// NOLINTBEGIN(cppcoreguidelines-macro-usage)
+#define LEAT_TRY(expression) LEAT_TRY_COUNTED(expression, __COUNTER__)
+#define LEAT_TRY_COUNTED(expression, counter) LEAT_TRY_JOINED(expression, counter)
+#define LEAT_TRY_JOINED(expression, counter) LEAT_TRY_NAMED(expression, leat_result_##counter)
+#define LEAT_TRY_NAMED(expression, result)                             \
+    __extension__({                                                    \
+        auto&& result = (expression);                                  \
+        if (!result) return tl::unexpected(std::move(result).error()); \
+        ::leat::take_value(std::move(result));                         \
     })
+// NOLINTEND(cppcoreguidelines-macro-usage)

@@ -110,43 +110,51 @@ int run(RecordOptions& options) {
     return kExitFailed;
 }
 
+// One value for each time that the option is given, and lists with commas. Not a list of arguments: that would also
+// take the `--` behind it.
+CLI::Option* add_list(CLI::App& command, const std::string& names, std::vector<std::string>& values,
+                      const std::string& description) {
+    return command.add_option(names, values, description)
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_options(CLI::App& command, RecordOptions& options) {
+    command.add_option("-o,--output", options.output, "Trace directory (default: leat-PROGRAM-DATE)")->type_name("DIR");
+    add_list(command, "-e,--event", options.patterns,
+             "Record events of this name; * stands for any text (default: all)")
+        ->type_name("GLOB");
+    add_list(command, "-x,--exclude", options.exclusions, "But not these")->type_name("GLOB");
+    command.add_option("-l,--loglevel", options.log_level, "Only events as severe as this: emerg ... debug, or 0-14")
+        ->type_name("LEVEL");
+    command.add_option("--header", options.header, "Event headers: compact (few event types) or large (many)")
+        ->check(CLI::IsMember({"compact", "large"}))
+        ->capture_default_str();
+    command
+        .add_option("--ring-size", options.ring_size,
+                    "Bytes of each CPU's ring, a power of two: 64K to 1G (default: 1M)")
+        ->transform(CLI::AsSizeValue(false))
+        ->type_name("SIZE");
+    add_list(command, "--context", options.contexts,
+             "What each event carries: vpid, vtid, procname (default: all), or none")
+        ->delimiter(',')
+        ->type_name("LIST");
+    add_list(command, "--preload", options.preload, "Trace a program that has no tracepoints: libc, pthread, dl")
+        ->delimiter(',')
+        ->check(CLI::IsMember(preload_names()))
+        ->type_name("LIST");
+    command.add_option("--summary", options.summary, "Write the closing figures as JSON")->type_name("FILE");
+    command.add_option("command", options.command, "The program and its arguments, behind --")->required();
+}
+
 }  // namespace
 
 void add_record_command(CLI::App& app, int& exit_status) {
     auto options = std::make_shared<RecordOptions>();
     CLI::App* command = app.add_subcommand("record", "trace a program from start to end");
     command->footer(kFooter);
-    command->add_option("-o,--output", options->output, "Trace directory (default: leat-PROGRAM-DATE)")
-        ->type_name("DIR");
-    command
-        ->add_option("-e,--event", options->patterns,
-                     "Record events of this name; * stands for any text (default: all)")
-        ->type_name("GLOB")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    command->add_option("-x,--exclude", options->exclusions, "But not these")
-        ->type_name("GLOB")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    command->add_option("-l,--loglevel", options->log_level, "Only events as severe as this: emerg ... debug, or 0-14")
-        ->type_name("LEVEL");
-    command->add_option("--header", options->header, "Event headers: compact (few event types) or large (many)")
-        ->check(CLI::IsMember({"compact", "large"}))
-        ->capture_default_str();
-    command
-        ->add_option("--ring-size", options->ring_size,
-                     "Bytes of each CPU's ring, a power of two: 64K to 1G (default: 1M)")
-        ->transform(CLI::AsSizeValue(false))
-        ->type_name("SIZE");
-    command->add_option("--context", options->contexts, "What each event carries: vpid, vtid, procname, or none")
-        ->delimiter(',')
-        ->type_name("LIST");
-    command->add_option("--preload", options->preload, "Trace a program that has no tracepoints: libc, pthread, dl")
-        ->delimiter(',')
-        ->check(CLI::IsMember(preload_names()))
-        ->type_name("LIST");
-    command->add_option("--summary", options->summary, "Write the closing figures as JSON")->type_name("FILE");
-    command->add_option("command", options->command, "The program and its arguments, behind --")->required();
+    add_options(*command, *options);
     command->callback([options, &exit_status] { exit_status = run(*options); });
 }
 

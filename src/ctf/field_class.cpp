@@ -55,7 +55,7 @@ unsigned alignment_of(const StructClass& struct_class) {
 
 bool is_character(const FieldClass& field_class) {
     const auto* integer = field_class.as<IntegerClass>();
-    return integer != nullptr && integer->size == 8 && integer->encoding != Encoding::kNone;
+    return integer != nullptr && integer->size == 8 && integer->alignment == 8 && integer->encoding != Encoding::kNone;
 }
 
 }  // namespace leat::ctf

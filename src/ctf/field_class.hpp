@@ -155,7 +155,7 @@ struct StructMember {
 [[nodiscard]] unsigned alignment_of(const FieldClass& field_class);
 [[nodiscard]] unsigned alignment_of(const StructClass& struct_class);
 
-// An 8-bit integer with an encoding: arrays and sequences of it are text.
+// A whole byte with an encoding: arrays and sequences of it are text.
 [[nodiscard]] bool is_character(const FieldClass& field_class);
 
 }  // namespace leat::ctf

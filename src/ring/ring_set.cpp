@@ -4,7 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <fstream>
 #include <new>
+#include <string>
 
 #include "base/check.hpp"
 
@@ -42,7 +45,17 @@ Result<Mapping> map_rings(int fd, const RingSetGeometry& geometry) {
 
 }  // namespace
 
+// Not the number of CPUs there are: their numbers may have gaps, and more may be plugged in. The list ends with the
+// highest number: "0-3,8-11".
 std::uint32_t possible_cpus() {
+    std::ifstream file("/sys/devices/system/cpu/possible");
+    std::string list;
+    if (std::getline(file, list)) {
+        const std::size_t last = list.find_last_of("-,") + 1;  // npos + 1 is 0
+        std::uint32_t highest = 0;
+        const auto [end, error] = std::from_chars(list.data() + last, list.data() + list.size(), highest);
+        if (error == std::errc{} && highest < kMaxRings / 2) return highest + 1;
+    }
     const long count = ::sysconf(_SC_NPROCESSORS_CONF);
     return count < 1 ? 1 : static_cast<std::uint32_t>(count);
 }

@@ -100,9 +100,10 @@ void SharedClock::discipline() {
     const ClockPage& page = writable_page();
     if (page.source != ClockSource::kTsc) return;
     const ClockLine& line = page.lines[page.generation & 1];
-    if (!kernel_uses_tsc()) return publish(line, ClockSource::kSystem);
-
     const Sample now = sample();
+    // The TSC also begins anew after some kinds of suspend.
+    if (!kernel_uses_tsc() || now.tsc < line.tsc_base) return publish(line, ClockSource::kSystem);
+
     const std::uint64_t ours = value_at(line, now.tsc);
     // The true slope, over the longest time we know, and what takes the error away within the next second. At most
     // 500 ppm of it at a time, as the kernel's own slewing: time must never stand still or run.

@@ -1,0 +1,110 @@
+// The stream files of a trace, hostile, and their fields as text.
+//
+// Input: u8 variant; of variant 0, u16 size and as many bytes of TSDL; then the bytes of a stream file. The other
+// variants have metadata of their own, with every field class between them, so that the bytes get deep.
+#include "ctf/packet_decoder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/check.hpp"
+#include "ctf/trace_plans.hpp"
+#include "ctf/tsdl_parser.hpp"
+#include "viewer/field_text.hpp"
+
+namespace {
+
+using namespace leat;
+
+constexpr std::array<std::string_view, 3> kVariants{
+    // As LTTng writes: headers with an escape, contexts, sizes in the packet's context.
+    R"(trace { major = 1; minor = 8; byte_order = le;
+        packet.header := struct { integer { size = 32; } magic; integer { size = 8; } stream_id;
+                                  integer { size = 64; } stream_instance_id; }; };
+    clock { name = m; freq = 1000000; offset_s = 17; offset = 99; };
+    typealias integer { size = 64; map = clock.m.value; } := ts64;
+    typealias integer { size = 27; map = clock.m.value; } := ts27;
+    typealias integer { size = 8; encoding = UTF8; } := char;
+    stream { id = 0;
+        packet.context := struct { ts64 timestamp_begin; ts64 timestamp_end; integer { size = 32; } content_size;
+            integer { size = 32; } packet_size; integer { size = 8; } packet_seq_num;
+            integer { size = 8; } events_discarded; integer { size = 8; } cpu_id; };
+        event.header := struct {
+            enum : integer { size = 5; align = 1; } { compact = 0 ... 30, extended = 31 } id;
+            variant <id> { struct { ts27 timestamp; } compact;
+                           struct { integer { size = 32; } id; ts64 timestamp; } extended; } v; } align(8);
+        event.context := struct { integer { size = 32; signed = true; } _vpid; char _procname[17]; }; };
+    event { id = 0; name = a; stream_id = 0; fields := struct { string _s; integer { size = 8; } __n_length;
+        integer { size = 16; byte_order = be; base = 16; } _n[__n_length]; }; };
+    event { id = 1; name = b; stream_id = 0; context := struct { char _c; };
+        fields := struct { floating_point { exp_dig = 8; mant_dig = 24; } _f;
+            floating_point { exp_dig = 11; mant_dig = 53; byte_order = be; } _d;
+            integer { size = 16; } _len; char _text[_len]; }; };
+    event { id = 40; name = c; stream_id = 0; };)",
+    // Bit by bit, big endian, nested, without sizes: the file is one packet.
+    R"(trace { major = 1; minor = 8; byte_order = be; };
+    stream { event.header := struct { integer { size = 2; } id; }; };
+    event { id = 0; name = a; fields := struct { integer { size = 3; signed = true; base = 8; } x;
+        integer { size = 61; base = 2; } y; integer { size = 1; byte_order = le; } z; }; };
+    event { id = 1; name = b; fields := struct {
+        enum : integer { size = 3; signed = true; } { P = 1 ... 3, N = -4 ... -1, P = 2 } t;
+        variant <t> { struct { integer { size = 7; } n; struct { integer { size = 4; align = 4; } q[n]; } s[n]; } P;
+                      string N; } v; }; };
+    event { id = 2; name = c; fields := struct { integer { size = 5; } n; struct {} nothing[n][1000000]; }; };
+    event { id = 3; name = d; fields := struct { integer { size = 64; } n; struct { } nothing[n];
+        integer { size = 64; } bits[n]; }; };)",
+    // No header, no id, a narrow clock that nobody declares.
+    R"(trace { major = 1; minor = 8; byte_order = le; };
+    stream { packet.context := struct { integer { size = 8; } packet_size; };
+             event.header := struct { integer { size = 8; } timestamp; }; };
+    event { name = a; fields := struct { integer { size = 4; align = 32; } x[stream.event.header.timestamp]; }; };)",
+};
+
+void decode_stream(const ctf::TraceClass& trace_class, UntrustedBytes bytes) {
+    auto plans = ctf::TracePlans::make(trace_class);
+    if (!plans) return;
+    viewer::TextBuffer buffer(-1);
+    std::uint64_t offset = 0;
+    while (offset < bytes.size()) {
+        const UntrustedBytes rest = bytes.subspan(offset);
+        const auto plan = plans->plan_for(rest);
+        if (!plan) return;
+        ctf::PacketDecoder decoder(**plan);
+        const auto packet = decoder.start(rest, offset);
+        if (!packet || packet->packet_size > rest.size()) return;
+        LEAT_CHECK(packet->packet_size > 0);
+        for (auto is_event = decoder.next(); is_event && *is_event; is_event = decoder.next()) {
+            const ctf::EventRecord& event = decoder.record();
+            for (const auto scope : {event.packet_context, event.event_context, event.context, event.fields})
+                if (!scope.empty()) viewer::append_fields(buffer, scope, true);
+            buffer.clear();
+        }
+        offset += packet->packet_size;
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    std::span<const std::uint8_t> input(data, size);
+    if (input.size() < 3) return 0;
+    const std::size_t variant = input[0] % (kVariants.size() + 1);
+    input = input.subspan(1);
+    std::string text;
+    if (variant == 0) {
+        const std::size_t text_size = std::min<std::size_t>(input[0] + 256U * input[1], input.size() - 2);
+        text.assign(input.begin() + 2, input.begin() + 2 + static_cast<std::ptrdiff_t>(text_size));
+        input = input.subspan(2 + text_size);
+    } else {
+        text = kVariants[variant - 1];
+    }
+    const auto trace_class = ctf::parse_tsdl(text);
+    LEAT_CHECK(trace_class || variant == 0);
+    if (trace_class) decode_stream(*trace_class, std::as_bytes(input));
+    return 0;
+}

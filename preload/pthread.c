@@ -1,0 +1,88 @@
+/* Mutexes, traced: events, fields and types of LTTng's liblttng-ust-pthread-wrapper. As there, timed locks and the
+ * mutexes inside condition variables are not seen.
+ *
+ * Any thread, from before the first constructor on; in forked children; async-signal-safe as what lies behind. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <leat/tracepoint.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#define REQUEST_FIELDS(FIELD) FIELD(integer_hex, uintptr_t, mutex, mutex)
+#define STATUS_FIELDS(FIELD)                    \
+    FIELD(integer_hex, uintptr_t, mutex, mutex) \
+    FIELD(integer, int, status, status)
+LEAT_TRACEPOINT(lttng_ust_pthread, pthread_mutex_lock_req, LEAT_DEBUG_LINE, REQUEST_FIELDS, const void* mutex);
+LEAT_TRACEPOINT(lttng_ust_pthread, pthread_mutex_lock_acq, LEAT_DEBUG_LINE, STATUS_FIELDS, const void* mutex,
+                int status);
+LEAT_TRACEPOINT(lttng_ust_pthread, pthread_mutex_trylock, LEAT_DEBUG_LINE, STATUS_FIELDS, const void* mutex,
+                int status);
+LEAT_TRACEPOINT(lttng_ust_pthread, pthread_mutex_unlock, LEAT_DEBUG_LINE, STATUS_FIELDS, const void* mutex, int status);
+
+/* Until the functions behind ours have been found, their place is taken by functions that look for them. */
+static int early_lock(pthread_mutex_t* mutex);
+static int early_trylock(pthread_mutex_t* mutex);
+static int early_unlock(pthread_mutex_t* mutex);
+
+typedef int mutex_function(pthread_mutex_t* mutex);
+
+static struct {
+    mutex_function* lock;
+    mutex_function* trylock;
+    mutex_function* unlock;
+} next = {early_lock, early_trylock, early_unlock};
+
+static void find(mutex_function** function, const char* name) {
+    void* const found = dlsym(RTLD_NEXT, name);
+    if (found != NULL) __atomic_store_n((void**)function, found, __ATOMIC_RELAXED);
+}
+
+/* Two threads may do this at once: they find the same. */
+static void find_next(void) {
+    static _Thread_local bool is_finding __attribute__((tls_model("initial-exec")));
+    if (is_finding) return;
+    is_finding = true;
+    const int saved_errno = errno;
+    find(&next.lock, "pthread_mutex_lock");
+    find(&next.trylock, "pthread_mutex_trylock");
+    find(&next.unlock, "pthread_mutex_unlock");
+    errno = saved_errno;
+    is_finding = false;
+}
+
+static __attribute__((constructor(101))) void find_next_at_load(void) { find_next(); }
+
+/* A mutex that dlsym() takes and gives back while we look: both do nothing. */
+static int early_lock(pthread_mutex_t* mutex) {
+    find_next();
+    return next.lock == early_lock ? 0 : next.lock(mutex);
+}
+
+static int early_trylock(pthread_mutex_t* mutex) {
+    find_next();
+    return next.trylock == early_trylock ? 0 : next.trylock(mutex);
+}
+
+static int early_unlock(pthread_mutex_t* mutex) {
+    find_next();
+    return next.unlock == early_unlock ? 0 : next.unlock(mutex);
+}
+
+LEAT_EXPORT int pthread_mutex_lock(pthread_mutex_t* mutex) {
+    leat_tracepoint(lttng_ust_pthread, pthread_mutex_lock_req, mutex);
+    const int status = next.lock(mutex);
+    leat_tracepoint(lttng_ust_pthread, pthread_mutex_lock_acq, mutex, status);
+    return status;
+}
+
+LEAT_EXPORT int pthread_mutex_trylock(pthread_mutex_t* mutex) {
+    const int status = next.trylock(mutex);
+    leat_tracepoint(lttng_ust_pthread, pthread_mutex_trylock, mutex, status);
+    return status;
+}
+
+LEAT_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) {
+    const int status = next.unlock(mutex);
+    leat_tracepoint(lttng_ust_pthread, pthread_mutex_unlock, mutex, status);
+    return status;
+}

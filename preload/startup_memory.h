@@ -1,0 +1,25 @@
+/* Memory for those who allocate before malloc has been found: the dynamic loader, or dlsym() while it looks for malloc.
+ *
+ * A fixed piece of the library's own, handed out once and never taken back. Any thread; async-signal-safe. */
+#ifndef LEAT_PRELOAD_STARTUP_MEMORY_H
+#define LEAT_PRELOAD_STARTUP_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { kStartupMemorySize = 64 * 1024 };
+extern char startup_memory[kStartupMemorySize] __attribute__((visibility("hidden")));
+
+/* Zeroed; `alignment` is a power of two. NULL, and errno is ENOMEM: there is no more. */
+void* startup_allocate(size_t alignment, size_t size);
+
+/* `block` came from here: malloc's functions know nothing of it. */
+static inline bool is_startup_memory(const void* block) {
+    return (uintptr_t)block - (uintptr_t)startup_memory < kStartupMemorySize;
+}
+
+/* The size that such a block was asked for. */
+size_t startup_block_size(const void* block);
+
+#endif

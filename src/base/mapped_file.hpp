@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+
+#include "base/byte_cursor.hpp"
+#include "base/mapping.hpp"
+#include "base/result.hpp"
+
+namespace leat {
+
+// A whole file in memory, read-only, for as long as the object lives.
+//
+// A file that somebody shortens meanwhile kills the reader with SIGBUS: use it for files that only grow or are
+// replaced, such as those of a trace.
+class MappedFile {
+  public:
+    static Result<MappedFile> open(const std::filesystem::path& path);
+
+    [[nodiscard]] UntrustedBytes bytes() const { return {mapping_.data(), mapping_.size()}; }
+
+  private:
+    explicit MappedFile(Mapping mapping) : mapping_(std::move(mapping)) {}
+
+    Mapping mapping_;
+};
+
+}  // namespace leat

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/byte_cursor.hpp"
+
+namespace leat::ctf {
+
+// Reads integers of 1 to 64 bits at any bit of a packet, and never past its end.
+//
+// In little-endian fields the first bit is the lowest of its byte, in big-endian ones the highest.
+class BitReader {
+  public:
+    BitReader() = default;
+    BitReader(UntrustedBytes bytes, std::uint64_t end_bits) : bytes_(bytes.data()), end_(end_bits) {}
+
+    [[nodiscard]] std::uint64_t position() const { return position_; }
+    [[nodiscard]] std::uint64_t remaining() const { return end_ - position_; }
+
+    // Moves the end, which must not lie outside the bytes. A position beyond it stays there with nothing remaining.
+    void set_end(std::uint64_t end_bits) { end_ = end_bits < position_ ? position_ : end_bits; }
+
+    // Whether the position could be aligned. Alignments are powers of two.
+    bool align(std::uint32_t alignment) {
+        const std::uint64_t padding = -position_ & (alignment - 1);
+        if (padding > remaining()) return false;
+        position_ += padding;
+        return true;
+    }
+
+    // The bytes from here on; the position must be at a byte.
+    [[nodiscard]] const std::byte* here() const { return bytes_ + position_ / 8; }
+    void skip(std::uint64_t bits) { position_ += bits; }
+
+    // 1 to 64 bits, of which there must be as many.
+    std::uint64_t read(unsigned size, bool is_big_endian) {
+        if (position_ % 8 == 0 && size % 8 == 0 && (size & (size - 1)) == 0) return read_whole(size, is_big_endian);
+        return read_bits(size, is_big_endian);
+    }
+
+  private:
+    std::uint64_t read_whole(unsigned size, bool is_big_endian) {
+        static_assert(std::endian::native == std::endian::little);
+        std::uint64_t value = 0;
+        switch (size) {  // constant sizes become single loads
+            case 8:
+                std::memcpy(&value, here(), 1);
+                break;
+            case 16:
+                std::memcpy(&value, here(), 2);
+                break;
+            case 32:
+                std::memcpy(&value, here(), 4);
+                break;
+            default:
+                std::memcpy(&value, here(), 8);
+                break;
+        }
+        position_ += size;
+        return is_big_endian ? __builtin_bswap64(value) >> (64 - size) : value;
+    }
+
+    std::uint64_t read_bits(unsigned size, bool is_big_endian) {
+        const auto offset = static_cast<unsigned>(position_ % 8);
+        const unsigned byte_count = (offset + size + 7) / 8;  // up to 9
+        unsigned __int128 bits = 0;
+        for (unsigned i = 0; i < byte_count; ++i) {
+            const auto byte = static_cast<unsigned __int128>(here()[i]);
+            bits = is_big_endian ? bits << 8U | byte : bits | byte << (8 * i);
+        }
+        bits >>= is_big_endian ? byte_count * 8 - offset - size : offset;
+        position_ += size;
+        const std::uint64_t mask = ~std::uint64_t{0} >> (64 - size);
+        return static_cast<std::uint64_t>(bits) & mask;
+    }
+
+    const std::byte* bytes_ = nullptr;
+    std::uint64_t position_ = 0;  // bits, as the end is
+    std::uint64_t end_ = 0;
+};
+
+}  // namespace leat::ctf

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace leat::ctf {
+
+struct TsdlToken {
+    enum class Kind { kWord, kNumber, kString, kPunctuation, kEnd };
+
+    Kind kind = Kind::kEnd;
+    std::string_view text{};  // as it stands in the metadata; of a string, what is between the quotes
+    unsigned line = 1;
+    std::uint64_t number = 0;  // of kNumber
+
+    [[nodiscard]] bool is(std::string_view punctuation_or_word) const {
+        return (kind == Kind::kPunctuation || kind == Kind::kWord) && text == punctuation_or_word;
+    }
+};
+
+// For messages: what the token is, in words.
+std::string describe(const TsdlToken& token);
+
+// Cuts TSDL text (the metadata language of CTF 1.8) into tokens; comments and white space are gone.
+class TsdlLexer {
+  public:
+    // The text must outlive the lexer and its tokens.
+    explicit TsdlLexer(std::string_view text) : text_(text) {}
+
+    // At the end of the text: kEnd, again and again.
+    Result<TsdlToken> next();
+
+  private:
+    Result<void> skip_blanks();
+    Result<void> skip_comment();
+    Result<TsdlToken> word();
+    Result<TsdlToken> number();
+    Result<TsdlToken> string();
+    Result<TsdlToken> punctuation();
+
+    [[nodiscard]] std::string_view rest() const { return text_.substr(offset_); }
+    TsdlToken take(TsdlToken::Kind kind, std::size_t size);
+
+    std::string_view text_;
+    std::size_t offset_ = 0;
+    unsigned line_ = 1;
+};
+
+// Replaces the escapes of C in what stood between quotes: \n, \", \\, \x41, \101...
+Result<std::string> unescape(const TsdlToken& string);
+
+}  // namespace leat::ctf

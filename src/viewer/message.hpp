@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ctf/event_record.hpp"
+#include "ctf/trace_class.hpp"
+
+namespace leat::viewer {
+
+struct RecordedStream;
+
+// Event records or packets that the tracer could not deliver, as the packets around the gap tell.
+struct Loss {
+    std::optional<std::uint64_t> count{};  // none if nobody knows how many, or whether any
+    std::optional<std::int64_t> begin_ns{};
+    std::optional<std::int64_t> end_ns{};
+};
+
+// What a stream says, one after the other: losses before a packet, its begin, its events, its end.
+struct Message {
+    enum class Kind : std::uint8_t { kDiscardedEvents, kDiscardedPackets, kPacketBegin, kEvent, kPacketEnd };
+
+    Kind kind = Kind::kPacketBegin;
+    std::optional<std::int64_t> time_ns{};  // none: it belongs right behind the one before
+    const ctf::TraceClass* trace_class = nullptr;
+    const RecordedStream* stream = nullptr;
+    const ctf::EventRecord* event = nullptr;  // of kEvent
+    Loss loss{};                              // of kDiscarded...
+};
+
+}  // namespace leat::viewer

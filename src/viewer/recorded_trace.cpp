@@ -1,0 +1,145 @@
+#include "viewer/recorded_trace.hpp"
+
+#include <algorithm>
+#include <map>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "base/file.hpp"
+#include "ctf/metadata.hpp"
+#include "ctf/tsdl_parser.hpp"
+#include "viewer/trace_directories.hpp"
+
+namespace leat::viewer {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<std::string> read_metadata_text(const fs::path& file) {
+    const std::string bytes = LEAT_TRY(read_file(file, ctf::kMaxMetadataSize));
+    return ctf::parse_metadata_stream(std::as_bytes(std::span(bytes)));
+}
+
+Result<TraceDirectory> read_trace_directory(const fs::path& directory) {
+    const fs::path file = directory / "metadata";
+    auto text = read_metadata_text(file);
+    if (!text) return wrap(file.string(), std::move(text).error());
+    auto trace_class = ctf::parse_tsdl(*text);
+    if (!trace_class) return wrap(file.string(), std::move(trace_class).error());
+    return TraceDirectory{directory, text->size(), *std::move(trace_class)};
+}
+
+// What tells one packet of a stream from the others: a packet in two snapshots is one packet.
+auto identity(const RecordedPacket& packet) {
+    const ctf::PacketProperties& properties = packet.properties;
+    return std::tuple(properties.begin_ns, properties.end_ns, properties.sequence_number, properties.packet_size,
+                      properties.content_size, properties.events_discarded);
+}
+
+bool can_repeat(const RecordedPacket& packet) {
+    return packet.properties.begin_ns.has_value() || packet.properties.sequence_number.has_value();
+}
+
+// Oldest first; of the same age, as they were found.
+void sort_packets(std::vector<RecordedPacket>& packets) {
+    std::ranges::stable_sort(packets, {}, [](const RecordedPacket& packet) { return packet.properties.begin_ns; });
+    const auto repeated = std::ranges::unique(packets, [](const RecordedPacket& left, const RecordedPacket& right) {
+        return left.file != right.file && can_repeat(left) && identity(left) == identity(right);
+    });
+    packets.erase(repeated.begin(), repeated.end());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::vector<TraceDirectory> directories) {
+    // Each chunk has the metadata up to its own end: the longest covers them all.
+    const auto longest = std::ranges::max_element(directories, {}, &TraceDirectory::metadata_size);
+    std::unique_ptr<RecordedTrace> trace(new RecordedTrace(std::move(longest->trace_class)));
+    auto plans = ctf::TracePlans::make(trace->trace_class_);
+    if (!plans) return wrap((longest->path / "metadata").string(), std::move(plans).error());
+    trace->plans_ = *std::move(plans);
+    for (const TraceDirectory& directory : directories) LEAT_TRY(trace->add_directory(directory.path));
+    trace->put_in_order();
+    return trace;
+}
+
+Result<void> RecordedTrace::add_directory(const fs::path& directory) {
+    for (const fs::path& path : LEAT_TRY(find_stream_files(directory))) {
+        auto added = add_file(path);
+        if (!added) note_damage(std::move(added).error());
+    }
+    return {};
+}
+
+Result<void> RecordedTrace::add_file(const fs::path& path) {
+    MappedFile mapping = LEAT_TRY(MappedFile::open(path));
+    files_.push_back(std::make_unique<StreamFile>(StreamFile{path, std::move(mapping)}));
+    auto scanned = scan(*files_.back());
+    if (!scanned) return wrap(path.string(), std::move(scanned).error());
+    return {};
+}
+
+// Whole packets become part of their streams; the error speaks of the first that is not whole.
+Result<void> RecordedTrace::scan(const StreamFile& file) {
+    const UntrustedBytes bytes = file.mapping.bytes();
+    std::map<const ctf::DecodePlan*, ctf::PacketDecoder> decoders;
+    std::uint64_t offset = 0;
+    while (offset < bytes.size()) {
+        const UntrustedBytes rest = bytes.subspan(offset);
+        auto plan = plans_->plan_for(rest);
+        if (!plan) return wrap(fmt::format("packet at offset {}", offset), std::move(plan).error());
+        ctf::PacketDecoder& decoder = decoders.try_emplace(*plan, **plan).first->second;
+        const ctf::PacketProperties properties = LEAT_TRY(decoder.start(rest, offset));
+        if (properties.packet_size > rest.size())
+            return corrupt("packet at offset {} is cut short: {} bytes of {}", offset, rest.size(),
+                           properties.packet_size);
+        stream_of(**plan, properties, file).packets.push_back({&file, offset, properties});
+        offset += properties.packet_size;
+    }
+    return {};
+}
+
+RecordedStream& RecordedTrace::stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
+                                         const StreamFile& file) {
+    const std::optional<std::uint64_t> instance = properties.stream_instance_id;
+    const StreamKey key(&plan, instance, instance ? nullptr : &file);
+    const auto [entry, is_new] = stream_by_key_.try_emplace(key, streams_.size());
+    if (is_new) streams_.push_back(RecordedStream{&plan, instance});
+    return streams_[entry->second];
+}
+
+void RecordedTrace::note_damage(Error error) {
+    if (!damage_) damage_ = std::move(error);
+}
+
+void RecordedTrace::put_in_order() {
+    for (RecordedStream& stream : streams_) {
+        sort_packets(stream.packets);
+        std::error_code ignored;  // without a current directory, the path as it was given has to do
+        stream.name = fs::absolute(stream.packets.front().file->path, ignored).lexically_normal().string();
+    }
+    std::ranges::stable_sort(streams_, {}, [](const RecordedStream& stream) {
+        return std::tuple(stream.plan->stream_class->id, stream.instance_id);
+    });
+}
+
+Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vector<fs::path>& paths) {
+    std::vector<std::vector<TraceDirectory>> groups;  // each is one trace
+    std::map<ctf::Uuid, std::size_t> group_by_uuid;
+    for (const fs::path& path : paths) {
+        for (const fs::path& found : LEAT_TRY(find_trace_directories(path))) {
+            TraceDirectory directory = LEAT_TRY(read_trace_directory(found));
+            std::size_t group = groups.size();
+            if (const auto& uuid = directory.trace_class.uuid)
+                group = group_by_uuid.try_emplace(*uuid, group).first->second;
+            if (group == groups.size()) groups.emplace_back();
+            groups[group].push_back(std::move(directory));
+        }
+    }
+    std::vector<std::unique_ptr<RecordedTrace>> traces;
+    for (std::vector<TraceDirectory>& group : groups) traces.push_back(LEAT_TRY(RecordedTrace::open(std::move(group))));
+    return traces;
+}
+
+}  // namespace leat::viewer

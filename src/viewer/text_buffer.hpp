@@ -1,0 +1,52 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace leat::viewer {
+
+// Text on its way to a file descriptor, in large writes.
+class TextBuffer {
+  public:
+    explicit TextBuffer(int fd) : fd_(fd) {}
+
+    void append(std::string_view text) {
+        if (text.size() > capacity_ - size_) grow(text.size());
+        if (!text.empty()) std::memcpy(text_.get() + size_, text.data(), text.size());
+        size_ += text.size();
+    }
+    void append(char character) { append(std::string_view(&character, 1)); }
+    void append_number(std::uint64_t number) { append_formatted(fmt::format_int(number)); }
+    void append_number(std::int64_t number) { append_formatted(fmt::format_int(number)); }
+
+    // Writes if much has gathered.
+    Result<void> flush_if_full() { return size_ < kFlushSize ? Result<void>() : flush(); }
+    Result<void> flush();
+
+    // Whether nobody reads any more, as in `leat view | head`. That is no error: what is written is dropped.
+    [[nodiscard]] bool is_closed() const { return is_closed_; }
+
+    [[nodiscard]] std::string_view text() const { return {text_.get(), size_}; }
+    void clear() { size_ = 0; }
+
+  private:
+    static constexpr std::size_t kFlushSize = 256U << 10U;
+
+    void append_formatted(const fmt::format_int& number) { append(std::string_view(number.data(), number.size())); }
+    void grow(std::size_t needed);
+
+    int fd_;
+    bool is_closed_ = false;
+    std::unique_ptr<char[]> text_;
+    std::size_t size_ = 0;
+    std::size_t capacity_ = 0;
+};
+
+}  // namespace leat::viewer

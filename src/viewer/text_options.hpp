@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+namespace leat::viewer {
+
+enum class TimeFormat : std::uint8_t { kTimeOfDay, kDate, kSeconds };
+
+// What the lines of text show; the defaults are those of babeltrace2.
+struct TextOptions {
+    TimeFormat time_format = TimeFormat::kTimeOfDay;
+    bool is_gmt = false;  // otherwise the local time zone
+    bool has_delta = true;
+
+    // Which names stand in front of their values.
+    bool names_payload = true;
+    bool names_context = true;
+    bool names_scope = false;
+    bool names_header = false;
+
+    // Which fields the head of a line has.
+    bool shows_trace = false;
+    bool shows_hostname = true;
+    bool shows_domain = false;
+    bool shows_procname = true;
+    bool shows_vpid = true;
+    bool shows_log_level = false;
+    bool shows_emf_uri = false;
+};
+
+}  // namespace leat::viewer

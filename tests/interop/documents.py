@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Runs every command that README.md and docs/ show, and compiles every snippet.
+
+usage: documents.py SOURCE_DIRECTORY BUILD_DIRECTORY
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(sys.argv[1]).resolve()
+BUILD = pathlib.Path(sys.argv[2]).resolve()
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# What ./dev does is what runs this test, or takes as long.
+NOT_RUN_HERE = re.compile(r"^\./dev ")
+
+
+def blocks(language):
+    for document in [SOURCE / "README.md", *sorted((SOURCE / "docs").rglob("*.md"))]:
+        for match in BLOCK.finditer(document.read_text()):
+            if match.group(1) == language:
+                yield document.name, match.group(2)
+
+
+def split_snippet(snippet):
+    """Statements go into a function; includes, macros and declarations stay in front of it."""
+    lines = snippet.splitlines()
+    last = max(i for i, line in enumerate(lines) if re.match(r"(leat_tracepoint|leat_printf|LEAT_EVENT)\b", line))
+    return "\n".join(lines[:last]), lines[last]
+
+
+class Documents(unittest.TestCase):
+    def run_in(self, directory, command):
+        return subprocess.run(command, shell=True, cwd=directory, capture_output=True, text=True, timeout=120)
+
+    def test_commands_run(self):
+        count = 0
+        for document, text in blocks("sh"):
+            with tempfile.TemporaryDirectory() as directory:
+                (pathlib.Path(directory) / "build").mkdir()
+                (pathlib.Path(directory) / "build" / "release").symlink_to(BUILD)
+                for command in text.splitlines():
+                    if NOT_RUN_HERE.match(command):
+                        continue
+                    count += 1
+                    result = self.run_in(directory, command)
+                    self.assertEqual(result.returncode, 0, f"{document}: {command}\n{result.stderr}")
+        self.assertGreater(count, 0)
+
+    def test_words_of_dev_exist(self):
+        help_text = subprocess.run([SOURCE / "dev", "help"], capture_output=True, text=True).stdout
+        for _, text in blocks("sh"):
+            for word in re.findall(r"^\./dev (\w+)", text, re.MULTILINE):
+                self.assertIn(f"\n  {word} ", help_text)
+
+    def compile(self, compiler, suffix, snippet):
+        declarations, statement = split_snippet(snippet)
+        program = f"#include <stdint.h>\n{declarations}\nint main(void) {{ int id = 1, length = 2; (void)id; (void)length;\n"
+        program += f"{statement}\nreturn 0; }}\n"
+        with tempfile.TemporaryDirectory() as directory:
+            source = pathlib.Path(directory) / f"snippet.{suffix}"
+            source.write_text(program)
+            command = [*compiler, "-Wall", "-Wextra", "-Werror", f"-I{SOURCE / 'include'}", str(source), "-o",
+                       f"{directory}/snippet", f"-L{BUILD / 'lib'}", f"-Wl,-rpath,{BUILD / 'lib'}", "-lleat"]
+            result = subprocess.run(command, capture_output=True, text=True)
+            self.assertEqual(result.returncode, 0, result.stderr + program)
+            self.assertEqual(subprocess.run([f"{directory}/snippet"]).returncode, 0)
+
+    def test_cpp_snippets_compile_and_run(self):
+        for _, snippet in blocks("cpp"):
+            self.compile(["g++", "-std=c++17"], "cpp", snippet)
+
+    def test_c_snippets_compile_and_run(self):
+        for _, snippet in blocks("c"):
+            self.compile(["gcc", "-std=c11"], "c", snippet)
+
+    def test_manual_pages_name_every_option(self):
+        for command in ("record", "view"):
+            help_text = subprocess.run([BUILD / "bin" / "leat", command, "--help"], capture_output=True, text=True).stdout
+            page = (SOURCE / "docs" / "man" / f"leat-{command}.1").read_text().replace("\\-", "-")
+            for option in re.findall(r"^ .*?(--[a-z][a-z-]+) ", help_text.split("Examples:")[0], re.MULTILINE):
+                if option not in ("--help",):
+                    self.assertIn(option, page, f"leat-{command}.1 does not name {option}")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Every captured trace, printed by the real babeltrace2 and by `leat view`: the same bytes, the same kind of status.
+
+usage: view_captures.py SOURCE_DIRECTORY BUILD_DIRECTORY
+"""
+import pathlib
+import shutil
+import subprocess
+import sys
+
+SKIPPED = 77
+
+# Where leat view deliberately differs: {capture: (reason, what it does instead)}. A case that stops to differ fails too.
+PRINTS_MORE = "prints more"  # babeltrace2's text is a beginning of ours
+PRINTS_LESS = "prints less"  # ours is a beginning of babeltrace2's
+SAME_TEXT = "same text"  # only the exit status differs
+DIFFERENCES = {
+    "content-mid-event": (PRINTS_LESS, "an event cut by the end of its packet's content is not made up from what follows"),
+    "file-trailing-zero": (PRINTS_MORE, "whole packets before the damage are printed; babeltrace2 refuses the trace"),
+    "stray-file": (PRINTS_MORE, "the streams beside the stray file are printed; babeltrace2 refuses the trace"),
+    "trailing-2-bytes": (SAME_TEXT, "bytes that are no event are damage: the status says so"),
+}
+
+
+def options_of(capture):
+    """The options that the capture's README used; other sinks than the text one are not ours."""
+    for line in (capture / "README").read_text().splitlines():
+        if line.startswith("command: babeltrace2 "):
+            options = line.split("   ")[0].split()[2:-1]
+            return [] if "sink.text.details" in options else options
+    raise SystemExit(f"{capture}: no command in its README")
+
+
+def cases(captures):
+    for trace in sorted(captures.glob("ctf-examples/*/trace")):
+        yield trace.parent.name, trace, options_of(trace.parent)
+    for pattern in ("*/trace", "local-disk/trace/*", "ust-metadata/*-trace"):
+        for trace in sorted(captures.glob(pattern)):
+            yield str(trace.relative_to(captures)), trace, ["--clock-date"]
+    # The clock's formats, once each, over several hosts' worth of streams.
+    for options in ([], ["--clock-seconds"], ["--clock-gmt", "--no-delta"], ["--names=none"], ["--names=scope"]):
+        yield f"local-disk {options}", captures / "local-disk/trace", options
+
+
+def run(command):
+    return subprocess.run(command, capture_output=True, check=False)
+
+
+def warnings(result):
+    return [line for line in result.stderr.splitlines() if line.startswith(b"WARNING: Tracer")]
+
+
+def text_problem(ours, theirs, difference):
+    if difference is None or difference == SAME_TEXT:
+        return None if ours == theirs else "text differs"
+    more, less = (ours, theirs) if difference == PRINTS_MORE else (theirs, ours)
+    if more == less or not more.startswith(less):
+        return f"not as expected: {difference}"
+    return None
+
+
+def status_problem(ours, theirs, difference):
+    if ours.returncode not in (0, 1):
+        return f"status {ours.returncode}"
+    if difference == SAME_TEXT:
+        return "the status does not differ" if ours.returncode == theirs.returncode else None
+    if (ours.returncode == 0) != (theirs.returncode == 0):
+        return f"status {ours.returncode}, babeltrace2 {theirs.returncode}"
+    return None
+
+
+def error_problem(ours):
+    lines = [line for line in ours.stderr.splitlines() if not line.startswith(b"WARNING: ")]
+    if ours.returncode == 0:
+        return None if not lines else "words on stderr without a failure"
+    return None if len(lines) == 1 and lines[0].startswith(b"leat: ") else f"not one line of error: {lines}"
+
+
+def problems_of(leat, name, trace, options):
+    theirs = run(["babeltrace2", *options, str(trace)])
+    ours = run([leat, "view", *options, str(trace)])
+    difference, _ = DIFFERENCES.get(name, (None, None))
+    problems = [
+        text_problem(ours.stdout, theirs.stdout, difference),
+        status_problem(ours, theirs, difference),
+        error_problem(ours),
+        None if warnings(ours) == warnings(theirs) else "warnings differ",
+    ]
+    return [problem for problem in problems if problem]
+
+
+def main():
+    leat = str(pathlib.Path(sys.argv[2]) / "bin" / "leat")
+    captures = pathlib.Path(sys.argv[1]) / "tests" / "data" / "captures"
+    if shutil.which("babeltrace2") is None:
+        print("babeltrace2 is not installed")
+        return SKIPPED
+    failures = count = 0
+    for name, trace, options in cases(captures):
+        count += 1
+        for problem in problems_of(leat, name, trace, options):
+            failures += 1
+            print(f"{name}: {problem}")
+    print(f"{count} traces, {failures} problems, {len(DIFFERENCES)} deliberate differences")
+    return 1 if failures or count < 90 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

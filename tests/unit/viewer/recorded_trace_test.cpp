@@ -1,0 +1,127 @@
+#include "viewer/recorded_trace.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "viewer/merge.hpp"
+
+namespace leat::viewer {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::string_literals;
+
+const std::string kMetadata =
+    "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le;"
+    "  uuid = \"00112233-4455-6677-8899-aabbccddeeff\";"
+    "  packet.header := struct { integer { size = 8; } stream_instance_id; }; };"
+    "clock { name = m; freq = 1; };"
+    "typealias integer { size = 8; map = clock.m.value; } := ts;"
+    "stream { packet.context := struct { integer { size = 8; } packet_size; ts timestamp_begin; ts timestamp_end; };"
+    "  event.header := struct { ts timestamp; }; };"
+    "event { name = e; };";
+
+std::string packet(char instance, char begin, char end, const std::string& times) {
+    return std::string{instance, static_cast<char>((4 + times.size()) * 8), begin, end} + times;
+}
+
+class RecordedTraceTest : public testing::Test {
+  protected:
+    RecordedTraceTest() : root_(fs::temp_directory_path() / fmt::format("leat-recorded-trace-{}", ::getpid())) {
+        fs::remove_all(root_);
+    }
+    ~RecordedTraceTest() override { fs::remove_all(root_); }
+
+    void write(const std::string& name, const std::string& bytes) const {
+        fs::create_directories((root_ / name).parent_path());
+        std::ofstream(root_ / name, std::ios::binary) << bytes;
+    }
+
+    // Seconds of all events in the order of the merge, then the error or the damage, if any.
+    [[nodiscard]] std::string read() const {
+        const auto traces = open_traces({root_});
+        if (!traces) return traces.error().message;
+        auto merge = Merge::make(*traces);
+        if (!merge) return merge.error().message;
+        std::string text;
+        auto is_message = merge->next();
+        for (; is_message && *is_message; is_message = merge->next())
+            if (merge->message().kind == Message::Kind::kEvent)
+                text += fmt::format("{} ", *merge->message().time_ns / 1'000'000'000);
+        if (!is_message) return text + "error: " + is_message.error().message;
+        for (const auto& trace : *traces)
+            if (trace->damage()) text += "damage: " + trace->damage()->message;
+        return text;
+    }
+
+    [[nodiscard]] std::string path(const std::string& name) const { return (root_ / name).string(); }
+
+    fs::path root_;
+};
+
+TEST_F(RecordedTraceTest, StreamsAreMergedByTime) {
+    write("metadata", kMetadata);
+    write("a", packet(1, 1, 9, "\1\5\7"));
+    write("b", packet(2, 1, 9, "\2\6\10"));
+    EXPECT_EQ(read(), "1 2 5 6 7 8 ");
+}
+
+TEST_F(RecordedTraceTest, FilesOfOneInstanceAreOneStream) {
+    write("metadata", kMetadata);
+    write("a", packet(1, 5, 9, "\6"));
+    write("b", packet(1, 1, 5, "\2"));
+    EXPECT_EQ(read(), "2 6 ");
+    EXPECT_EQ(open_traces({root_}).value().front()->streams().size(), 1U);
+}
+
+TEST_F(RecordedTraceTest, ChunksAreOneTraceAndRepeatedPacketsAreReadOnce) {
+    write("chunk-0/metadata", kMetadata);
+    write("chunk-0/a", packet(1, 1, 5, "\2"));
+    write("chunk-1/metadata", kMetadata);
+    write("chunk-1/a", packet(1, 1, 5, "\2") + packet(1, 5, 9, "\6"));
+    EXPECT_EQ(read(), "2 6 ");
+}
+
+TEST_F(RecordedTraceTest, TruncatedLastPacketIsDamageBehindTheEvents) {
+    write("metadata", kMetadata);
+    const std::string second = packet(1, 5, 9, "\6\7");
+    for (std::size_t size = 1; size < second.size(); ++size) {
+        write("a", packet(1, 1, 5, "\2") + second.substr(0, size));
+        EXPECT_EQ(read().rfind("2 damage: " + path("a") + ": packet at offset 5", 0), 0U) << read();
+    }
+}
+
+TEST_F(RecordedTraceTest, TimeThatGoesBackEndsTheMerge) {
+    write("metadata", kMetadata);
+    write("a", packet(1, 1, 3, "\2\5"));
+    EXPECT_EQ(read().rfind("2 5 error: ", 0), 0U) << read();
+}
+
+TEST_F(RecordedTraceTest, ClocksThatCannotBeComparedAreRefused) {
+    std::string other = kMetadata;
+    other.replace(other.find("0011"), 4, "9911");
+    write("x/metadata", kMetadata);
+    write("x/a", packet(1, 1, 9, "\2"));
+    write("y/metadata", other);
+    write("y/a", packet(1, 1, 9, "\2"));
+    EXPECT_NE(read().find("clocks that cannot be compared"), std::string::npos);
+}
+
+TEST_F(RecordedTraceTest, NoTraceIsNotFound) {
+    write("something", "else");
+    EXPECT_NE(read().find("holds no trace"), std::string::npos);
+    EXPECT_NE(open_traces({root_ / "missing"}).error().message.find("does not exist"), std::string::npos);
+}
+
+TEST_F(RecordedTraceTest, EmptyTraceHasNoEvents) {
+    write("metadata", kMetadata);
+    write("a", "");
+    EXPECT_EQ(read(), "");
+}
+
+}  // namespace
+}  // namespace leat::viewer
