@@ -17,12 +17,12 @@
 enum { kMaxThreads = 2, kMaxRepetitions = 1000, kWarmUpEvents = 10000 };
 
 /* Unknown to the loops, as a caller's text would be. */
-static const char *volatile text = "thirty-one characters of a name";
+static const char* volatile text = "thirty-one characters of a name";
 
 /* The barrier keeps the compiler from working anything out ahead of the loop. */
 #define LOOP(name, event)                                                             \
     static __attribute__((noinline, aligned(64))) void loop_##name(uint64_t events) { \
-        const char *const string = text;                                              \
+        const char* const string = text;                                              \
         for (uint64_t i = 0; i < events; ++i) {                                       \
             __asm__ volatile("" : "+r"(i) : "r"(string) : "memory");                  \
             event;                                                                    \
@@ -39,8 +39,8 @@ LOOP(string, EMIT_string(string, i))
 typedef void loop_function(uint64_t events);
 
 static const struct {
-    const char *name;
-    loop_function *loop;
+    const char* name;
+    loop_function* loop;
 } kLoops[] = {
     {"none", loop_none},
     {"two-integers", loop_two_integers},
@@ -57,14 +57,14 @@ struct span {
 struct worker {
     int cpu;
     unsigned workers;
-    loop_function *loop;
+    loop_function* loop;
     uint64_t events;
     uint64_t repetitions;
     struct span full[kMaxRepetitions];
     struct span empty[kMaxRepetitions];
 };
 
-static loop_function *loop_of(const char *name) {
+static loop_function* loop_of(const char* name) {
     for (size_t i = 0; i < sizeof kLoops / sizeof kLoops[0]; ++i)
         if (strcmp(kLoops[i].name, name) == 0) return kLoops[i].loop;
     return NULL;
@@ -76,7 +76,7 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-static struct span time_of(loop_function *loop, uint64_t events) {
+static struct span time_of(loop_function* loop, uint64_t events) {
     struct span span;
     span.begin = now_ns();
     loop(events);
@@ -92,14 +92,14 @@ static cpu_set_t only(int cpu) {
 }
 
 /* Threads meet by spinning: one that sleeps is late by the time it takes to wake it. */
-static void meet(const struct worker *worker, uint64_t meeting) {
+static void meet(const struct worker* worker, uint64_t meeting) {
     static uint64_t arrived;
     __atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL);
     while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < worker->workers * (meeting + 1)) continue;
 }
 
-static void *work(void *argument) {
-    struct worker *worker = argument;
+static void* work(void* argument) {
+    struct worker* worker = argument;
     const cpu_set_t cpus = only(worker->cpu);
     if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) perror("bench-emit: sched_setaffinity");
     /* Ahead of everybody else's work on that CPU, where it is allowed: the machine need not be idle. */
@@ -116,7 +116,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-static void work_in_thread(pthread_t *thread, struct worker *worker) {
+static void work_in_thread(pthread_t* thread, struct worker* worker) {
     const cpu_set_t cpus = only(worker->cpu);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
@@ -128,17 +128,17 @@ static void work_in_thread(pthread_t *thread, struct worker *worker) {
 /* What the tracer shares with its consumer, as a program that has run for a while has touched it: page faults belong to
  * a program's first second, not to its events. */
 static void populate_shared_memory(void) {
-    FILE *maps = fopen("/proc/self/maps", "r");
+    FILE* maps = fopen("/proc/self/maps", "r");
     char line[512];
     unsigned long begin = 0;
     unsigned long end = 0;
     while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
         if (strstr(line, " rw-s ") != NULL && sscanf(line, "%lx-%lx", &begin, &end) == 2)
-            (void)madvise((void *)begin, end - begin, MADV_POPULATE_WRITE);
+            (void)madvise((void*)begin, end - begin, MADV_POPULATE_WRITE);
     if (maps != NULL) fclose(maps);
 }
 
-static uint64_t duration(const struct worker *workers, unsigned count, uint64_t repetition) {
+static uint64_t duration(const struct worker* workers, unsigned count, uint64_t repetition) {
     struct span all = workers[0].full[repetition];
     for (unsigned i = 1; i < count; ++i) {
         const struct span span = workers[i].full[repetition];
@@ -148,9 +148,9 @@ static uint64_t duration(const struct worker *workers, unsigned count, uint64_t 
     return all.end - all.begin;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     static struct worker workers[kMaxThreads];
-    loop_function *loop = argc == 5 ? loop_of(argv[1]) : NULL;
+    loop_function* loop = argc == 5 ? loop_of(argv[1]) : NULL;
     const uint64_t events = argc == 5 ? strtoull(argv[2], NULL, 10) : 0;
     const uint64_t repetitions = argc == 5 ? strtoull(argv[3], NULL, 10) : 0;
     const unsigned threads = argc == 5 ? (unsigned)strtoul(argv[4], NULL, 10) : 0;

@@ -23,8 +23,8 @@
     FIELD(integer, uint8_t, kind, kind)      \
     FIELD(integer, uint16_t, length, length) \
     FIELD(integer, uint32_t, id, id)
-#define STRING_FIELDS(FIELD)   \
-    FIELD(string, text, text)  \
+#define STRING_FIELDS(FIELD)  \
+    FIELD(string, text, text) \
     FIELD(integer, uint64_t, a, a)
 
 LEAT_TRACEPOINT(bench, none, LEAT_INFO, LEAT_NO_FIELDS, void);
@@ -32,7 +32,7 @@ LEAT_TRACEPOINT(bench, two_integers, LEAT_INFO, TWO_INTEGERS_FIELDS, int32_t a, 
 LEAT_TRACEPOINT(bench, four_integers, LEAT_INFO, FOUR_INTEGERS_FIELDS, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 LEAT_TRACEPOINT(bench, io_request, LEAT_INFO, IO_REQUEST_FIELDS, uint8_t device, uint8_t kind, uint16_t length,
                 uint32_t id);
-LEAT_TRACEPOINT(bench, string, LEAT_INFO, STRING_FIELDS, const char *text, uint64_t a);
+LEAT_TRACEPOINT(bench, string, LEAT_INFO, STRING_FIELDS, const char* text, uint64_t a);
 
 #define EMIT_none() leat_tracepoint(bench, none)
 #define EMIT_two_integers(a, b) leat_tracepoint(bench, two_integers, a, b)

@@ -29,7 +29,7 @@ LTTNG_UST_TRACEPOINT_EVENT(bench, io_request,
                                                        lttng_ust_field_integer(uint16_t, length, length)
                                                            lttng_ust_field_integer(uint32_t, id, id)))
 
-LTTNG_UST_TRACEPOINT_EVENT(bench, string, LTTNG_UST_TP_ARGS(const char *, text, uint64_t, a),
+LTTNG_UST_TRACEPOINT_EVENT(bench, string, LTTNG_UST_TP_ARGS(const char*, text, uint64_t, a),
                            LTTNG_UST_TP_FIELDS(lttng_ust_field_string(text, text)
                                                    lttng_ust_field_integer(uint64_t, a, a)))
 

@@ -19,8 +19,8 @@ using ring::DiscardReason;
 using ring::RingHeader;
 using ring::WriteOutcome;
 
-// The contexts as one block in front of the payload: constant-size moves, whatever their number.
 static_assert(kContextBlockSize <= LEAT_STAGE_HEADROOM && LEAT_STAGE_SLACK >= ring::kCopySlack);
+static_assert(LEAT_STAGE_SMALL + wire::kMaxContextSize <= ring::max_record_size(ring::kMinRingSize));
 
 // The ring that counts what this thread discards. Any ring will do: the counters are atomic.
 RingHeader& counting_ring(const Channel& channel) {
@@ -55,11 +55,18 @@ struct Record {
     uint64_t size;
 };
 
-WriteOutcome write_to_cpu_ring(const leat_tracepoint& tracepoint, const Binding& binding, Record record) {
-    const Channel& channel = *binding.channel;
-    const bool has_tsc = channel.map.clock->source == ring::ClockSource::kTsc;
-    return ring::leat_rseq_write(&channel.map, &binding.header, &tracepoint.enabled, record.bytes, record.size,
-                                 has_tsc ? 0 : ring::system_now());
+// Puts the contexts in front of the payload, as one block of constant size, whatever their number.
+inline Record with_contexts(char* payload, uint64_t size) {
+    const ThreadState& thread = thread_state;
+    if (thread.context_size != 0) memcpy(payload - kContextBlockSize, thread.context_block, kContextBlockSize);
+    return {payload - thread.context_size, size + thread.context_size};
+}
+
+// Without a system time, which few need: kNoTime asks for it.
+inline WriteOutcome write_to_cpu_ring(const leat_tracepoint& tracepoint, const Binding& binding, Record record,
+                                      uint64_t system_time = 0) {
+    return ring::leat_rseq_write(&binding.channel->map, &binding.header, &tracepoint.enabled, record.bytes, record.size,
+                                 system_time);
 }
 
 WriteOutcome write_to_own_ring(const Binding& binding, Record record) {
@@ -88,34 +95,44 @@ class WritingFlag {
     bool was_set_;
 };
 
+WriteOutcome write_again(const leat_tracepoint& tracepoint, const Binding& binding, Record record) {
+    if (!binding.channel->has_rseq) return write_to_own_ring(binding, record);
+    return write_to_cpu_ring(tracepoint, binding, record, ring::system_now());
+}
+
 // Everything but the common case, which left with `outcome`.
-__attribute__((noinline)) void write_slowly(const leat_tracepoint& tracepoint, const Binding& binding, Record record,
-                                            WriteOutcome outcome) {
+__attribute__((noinline, cold)) void write_slowly(const leat_tracepoint& tracepoint, const Binding& binding,
+                                                  Record record, WriteOutcome outcome) {
     const Channel& channel = *binding.channel;
+    if (outcome == WriteOutcome::kNoTime) outcome = write_again(tracepoint, binding, record);
     // Few turns: each one that finds room again has met a new wish to be woken.
     for (int turn = 0; turn < 4 && outcome == WriteOutcome::kNoRoom; ++turn) {
         if (!make_room(channel, counting_ring(channel), record.size)) break;
-        outcome =
-            channel.has_rseq ? write_to_cpu_ring(tracepoint, binding, record) : write_to_own_ring(binding, record);
+        outcome = write_again(tracepoint, binding, record);
     }
     if (outcome == WriteOutcome::kNoRoom) count_discarded(channel, DiscardReason::kRingFull);
     if (outcome == WriteOutcome::kNoRing) count_discarded(channel, DiscardReason::kNoRing);
 }
 
-// First event of a thread or after a fork, or a thread without rseq.
-__attribute__((noinline)) void write_from_unprepared_thread(const leat_tracepoint& tracepoint, const Binding& binding,
-                                                            char* payload, uint64_t size);
-
-inline void write_record(const leat_tracepoint& tracepoint, const Binding& binding, char* payload, uint64_t size) {
-    const Channel& channel = *binding.channel;
+bool is_prepared(const Channel& channel) {
     const ThreadState& thread = thread_state;
-    memcpy(payload - kContextBlockSize, thread.context_block, kContextBlockSize);
-    const Record record{payload - thread.context_size, size + thread.context_size};
+    return thread.generation == __atomic_load_n(&process_page->generation, __ATOMIC_RELAXED) &&
+           thread.generation != 0 && thread.context_mask == channel.contexts;
+}
+
+// The first event of a thread or after a fork, a thread that is lent to a vfork child, a thread without rseq, or a
+// large record.
+__attribute__((noinline)) void write_with_care(const leat_tracepoint& tracepoint, const Binding& binding, char* payload,
+                                               uint64_t size) {
+    const Channel& channel = *binding.channel;
+    if (thread_state.is_borrowed != 0) return count_discarded(channel, DiscardReason::kBorrowed);
+    if (!is_prepared(channel)) refresh_thread_state(channel);
+    const Record record = with_contexts(payload, size);
     if (record.size > ring::max_record_size(channel.map.size()))
         return count_discarded(channel, DiscardReason::kTooLarge);
     if (channel.has_rseq) {
         const WriteOutcome outcome = write_to_cpu_ring(tracepoint, binding, record);
-        if (__builtin_expect(outcome != WriteOutcome::kWritten, 0)) write_slowly(tracepoint, binding, record, outcome);
+        if (outcome != WriteOutcome::kWritten) write_slowly(tracepoint, binding, record, outcome);
         return;
     }
     const WritingFlag flag;
@@ -124,17 +141,11 @@ inline void write_record(const leat_tracepoint& tracepoint, const Binding& bindi
     if (outcome != WriteOutcome::kWritten) write_slowly(tracepoint, binding, record, outcome);
 }
 
-void write_from_unprepared_thread(const leat_tracepoint& tracepoint, const Binding& binding, char* payload,
-                                  uint64_t size) {
-    if (thread_state.is_borrowed != 0) return count_discarded(*binding.channel, DiscardReason::kBorrowed);
-    refresh_thread_state(binding.channel->contexts);
-    write_record(tracepoint, binding, payload, size);
-}
-
-bool is_prepared(const Channel& channel) {
+// In a new child the process has no generation yet, and the thread still its parent's.
+inline bool goes_straight(const Channel& channel) {
     const ThreadState& thread = thread_state;
-    return thread.generation == __atomic_load_n(&process_page->generation, __ATOMIC_RELAXED) &&
-           thread.generation != 0 && thread.context_mask == channel.contexts;
+    return thread.straight_to == &channel &&
+           thread.generation == __atomic_load_n(&process_page->generation, __ATOMIC_RELAXED);
 }
 
 char* lend_staging(const Channel& channel) {
@@ -153,10 +164,11 @@ using namespace leat::tracer;
 void leat_write(leat_tracepoint* tracepoint, void* payload, size_t size) {
     const auto* binding = static_cast<const Binding*>(__atomic_load_n(&tracepoint->binding, __ATOMIC_ACQUIRE));
     if (binding == nullptr || binding->channel == nullptr) return;
-    if (__builtin_expect(is_prepared(*binding->channel), 1))
-        write_record(*tracepoint, *binding, static_cast<char*>(payload), size);
-    else
-        write_from_unprepared_thread(*tracepoint, *binding, static_cast<char*>(payload), size);
+    if (__builtin_expect(!goes_straight(*binding->channel), 0))
+        return write_with_care(*tracepoint, *binding, static_cast<char*>(payload), size);
+    const Record record = with_contexts(static_cast<char*>(payload), size);
+    const WriteOutcome outcome = write_to_cpu_ring(*tracepoint, *binding, record);
+    if (__builtin_expect(outcome != WriteOutcome::kWritten, 0)) write_slowly(*tracepoint, *binding, record, outcome);
 }
 
 void* leat_stage_large(leat_tracepoint* tracepoint, size_t size) {
@@ -173,7 +185,9 @@ void* leat_stage_large(leat_tracepoint* tracepoint, size_t size) {
 }
 
 void leat_write_large(leat_tracepoint* tracepoint, void* payload, size_t size) {
-    leat_write(tracepoint, payload, size);
+    const auto* binding = static_cast<const Binding*>(__atomic_load_n(&tracepoint->binding, __ATOMIC_ACQUIRE));
+    if (binding != nullptr && binding->channel != nullptr)
+        write_with_care(*tracepoint, *binding, static_cast<char*>(payload), size);
     const auto index =
         static_cast<uint64_t>(static_cast<char*>(payload) - process_channel.staging) / process_channel.staging_size;
     __atomic_store_n(&process_page->staging_is_lent[index], 0, __ATOMIC_RELEASE);
