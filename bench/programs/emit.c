@@ -2,8 +2,8 @@
  *
  *     bench-emit-TRACER EVENT EVENTS REPETITIONS THREADS
  *
- * Each thread has a CPU of its own and emits EVENTS events; with several, the time is from the first one's begin to the
- * last one's end. */
+ * Each thread has a CPU of its own and emits EVENTS events; with two, the time is from the first one's begin to the
+ * last one's end. With one, the second CPU is kept still. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -98,13 +98,28 @@ static void meet(const struct worker* worker, uint64_t meeting) {
     while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < worker->workers * (meeting + 1)) continue;
 }
 
-static void* work(void* argument) {
-    struct worker* worker = argument;
-    const cpu_set_t cpus = only(worker->cpu);
+/* This thread runs there alone, ahead of everybody else's work, where that is allowed: the machine need not be idle. */
+static void own_cpu(int cpu) {
+    const cpu_set_t cpus = only(cpu);
     if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) perror("bench-emit: sched_setaffinity");
-    /* Ahead of everybody else's work on that CPU, where it is allowed: the machine need not be idle. */
     const struct sched_param priority = {.sched_priority = 1};
     (void)sched_setscheduler(0, SCHED_FIFO, &priority);
+}
+
+static int is_done;
+
+/* Keeps a CPU still. Two CPUs may be two threads of one core: then what others do on the second one costs the first one
+ * up to half of what it can do at a time. */
+static void* keep_still(void* argument) {
+    const struct worker* worker = argument;
+    own_cpu(worker->cpu);
+    while (!__atomic_load_n(&is_done, __ATOMIC_RELAXED)) __builtin_ia32_pause();
+    return NULL;
+}
+
+static void* work(void* argument) {
+    struct worker* worker = argument;
+    own_cpu(worker->cpu);
 
     worker->loop(kWarmUpEvents);
     for (uint64_t i = 0; i < worker->repetitions; ++i) {
@@ -116,12 +131,12 @@ static void* work(void* argument) {
     return NULL;
 }
 
-static void work_in_thread(pthread_t* thread, struct worker* worker) {
+static void start_thread(pthread_t* thread, void* function(void*), struct worker* worker) {
     const cpu_set_t cpus = only(worker->cpu);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setaffinity_np(&attributes, sizeof cpus, &cpus);
-    if (pthread_create(thread, &attributes, work, worker) != 0) abort();
+    if (pthread_create(thread, &attributes, function, worker) != 0) abort();
     pthread_attr_destroy(&attributes);
 }
 
@@ -161,13 +176,14 @@ int main(int argc, char** argv) {
     populate_shared_memory();
 
     pthread_t others[kMaxThreads];
-    for (unsigned i = threads; i-- > 0;) {
+    for (unsigned i = kMaxThreads; i-- > 0;) {
         workers[i] = (struct worker){
             .cpu = (int)i, .workers = threads, .loop = loop, .events = events, .repetitions = repetitions};
-        if (i > 0) work_in_thread(&others[i], &workers[i]);
+        if (i > 0) start_thread(&others[i], i < threads ? work : keep_still, &workers[i]);
     }
     work(&workers[0]);
-    for (unsigned i = 1; i < threads; ++i) pthread_join(others[i], NULL);
+    __atomic_store_n(&is_done, 1, __ATOMIC_RELAXED);
+    for (unsigned i = 1; i < kMaxThreads; ++i) pthread_join(others[i], NULL);
 
     for (uint64_t i = 0; i < repetitions; ++i)
         printf("%llu %llu\n", (unsigned long long)duration(workers, threads, i),

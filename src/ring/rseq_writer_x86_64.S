@@ -1,7 +1,8 @@
 /* leat_rseq_write for x86-64: see rseq_writer.hpp for its contract, docs/formats/ring.md for its pseudo-code.
  *
- * Arguments: rdi RingMap, rsi EventHeader, rdx enabled word, rcx record, r8 its size, r9 system time. The abort handler
- * begins again with them: rdi, rsi, rcx and r8 stay unchanged until the commit, rdx and r9 wait in the red zone.
+ * Arguments: rdi RingMap, rsi EventHeader, rdx enabled word, rcx record, r8 its size, r9 system time or not_written. The
+ * abort handler begins again with them: rdi, rsi, rcx and r8 stay unchanged until the commit, the others wait in the red
+ * zone.
  *
  * What it costs beyond `rdtsc` is its number of instructions, here and in its callers: about a hundred run for nothing in
  * the time that the clock takes. So: no register that must be saved but one, and no branch where both ways are likely. */
@@ -28,6 +29,7 @@
 
 #define RING_HEAD 0
 #define RING_LAST_TIMESTAMP 8
+#define RING_NEXT_HEAD 80
 #define RING_LIMIT 136
 #define RING_RECORDS 4096
 #define COPY_SLACK 32
@@ -35,6 +37,7 @@
 /* In the red zone, which belongs to a function that calls no other */
 #define SAVED_ENABLED -8
 #define SAVED_SYSTEM_TIME -16
+#define SAVED_NOT_WRITTEN -24
 
 #define CLOCK_GENERATION 64	/* and in the upper half of the same 8 bytes, the source: 0 is the TSC */
 #define CLOCK_SOURCE_BIT 32
@@ -79,6 +82,9 @@
 	mov	RING_LAST_TIMESTAMP(%r10), %rax
 	xor	%r11d, %r11d
 	jmp	.Ltime_in_order
+.Lwrong_guess:
+	mov	RING_HEAD(%r10), %r9
+	jmp	.Lhead_known
 .Lcopy_more:
 	mov	$16, %r11d
 .Lcopy_block:
@@ -91,17 +97,34 @@
 	jb	.Lcopy_block
 	jmp	.Lcopied
 
+	/* The same function by two names: with `not_written`, and without the system time, or the other way round. */
 	.globl leat_rseq_write
 	.hidden leat_rseq_write
 	.type leat_rseq_write, @function
-	.balign 64
 leat_rseq_write:
 	.cfi_startproc
 	push	%rbx
 	.cfi_adjust_cfa_offset 8
 	.cfi_rel_offset %rbx, 0
-	mov	%rdx, SAVED_ENABLED(%rsp)
 	mov	%r9, SAVED_SYSTEM_TIME(%rsp)
+	movq	$0, SAVED_NOT_WRITTEN(%rsp)
+	jmp	.Lbegin
+	.cfi_endproc
+	.size leat_rseq_write, . - leat_rseq_write
+
+	.globl leat_rseq_write_or
+	.hidden leat_rseq_write_or
+	.type leat_rseq_write_or, @function
+	.balign 64
+leat_rseq_write_or:
+	.cfi_startproc
+	push	%rbx
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %rbx, 0
+	movq	$0, SAVED_SYSTEM_TIME(%rsp)
+	mov	%r9, SAVED_NOT_WRITTEN(%rsp)
+.Lbegin:
+	mov	%rdx, SAVED_ENABLED(%rsp)
 
 .Lagain:
 	mov	MAP_RSEQ_OFFSET(%rdi), %rax
@@ -144,7 +167,12 @@ leat_rseq_write:
 	sub	RING_LAST_TIMESTAMP(%r10), %r11
 	jb	.Ltime_went_back
 .Ltime_in_order:
-	mov	RING_HEAD(%r10), %r9
+	/* head comes late: it is stored together with the time, so after the last `rdtsc`. The guess is there at once, and
+	 * the processor goes on with it while the comparison waits. */
+	mov	RING_NEXT_HEAD(%r10), %r9
+	cmp	RING_HEAD(%r10), %r9
+	jne	.Lwrong_guess
+.Lhead_known:
 	mov	MAP_MASK(%rdi), %rbx
 	and	%r9, %rbx
 	lea	RING_RECORDS(%r10, %rbx), %rbx
@@ -171,13 +199,13 @@ leat_rseq_write:
 	cmp	$16, %r8
 	ja	.Lcopy_more
 .Lcopied:
+	mov	%r9, RING_NEXT_HEAD(%r10)
 	movq	%r9, %xmm0
 	movq	%rax, %xmm1
 	punpcklqdq %xmm1, %xmm0
 	movaps	%xmm0, RING_HEAD(%r10)		/* the commit: {head, last_timestamp} */
 .Lcommitted:
 	xor	%eax, %eax
-.Lreturn:
 	/* Not left to the kernel, which clears it lazily: our code may be unmapped by then (static libleat, dlclose). */
 	mov	MAP_RSEQ_OFFSET(%rdi), %rdx
 	movq	$0, %fs:RSEQ_CS(%rdx)
@@ -190,16 +218,31 @@ leat_rseq_write:
 
 .Lno_room:
 	mov	$1, %eax
-	jmp	.Lreturn
+	jmp	.Lnot_written
 .Lno_ring:
 	mov	$2, %eax
-	jmp	.Lreturn
+	jmp	.Lnot_written
 .Ldisabled:
 	mov	$3, %eax
-	jmp	.Lreturn
+	jmp	.Lnot_written
 .Lno_time:
 	mov	$4, %eax
-	jmp	.Lreturn
+.Lnot_written:
+	mov	MAP_RSEQ_OFFSET(%rdi), %rdx
+	movq	$0, %fs:RSEQ_CS(%rdx)
+	mov	SAVED_ENABLED(%rsp), %rdx
+	mov	SAVED_NOT_WRITTEN(%rsp), %r10
+	pop	%rbx
+	.cfi_remember_state
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %rbx
+	mov	%eax, %r9d
+	test	%r10, %r10
+	jz	.Lreturn
+	jmp	*%r10				/* with our arguments, and the outcome as the last one */
+.Lreturn:
+	ret
+	.cfi_restore_state
 
 	/* The kernel looks for the signature before it believes the abort address; as an instruction it is ud1. */
 	.byte	0x0f, 0xb9, 0x3d
@@ -208,6 +251,6 @@ leat_rseq_write:
 	mov	SAVED_ENABLED(%rsp), %rdx
 	jmp	.Lagain
 	.cfi_endproc
-	.size leat_rseq_write, . - leat_rseq_write
+	.size leat_rseq_write_or, . - leat_rseq_write_or
 
 	.section .note.GNU-stack, "", @progbits

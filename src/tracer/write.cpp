@@ -1,6 +1,7 @@
 // The fast path: a staged payload becomes an event record in a ring, or is counted.
 #include <errno.h>
 #include <linux/futex.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -120,6 +121,16 @@ bool is_prepared(const Channel& channel) {
            thread.generation != 0 && thread.context_mask == channel.contexts;
 }
 
+// The sequence has the addresses of a tracepoint's and a binding's first members.
+static_assert(offsetof(leat_tracepoint, enabled) == 0 && offsetof(Binding, header) == 0);
+
+void not_written(const ring::RingMap* /*map*/, const ring::EventHeader* header, const uint32_t* enabled,
+                 const void* record, uint64_t size, WriteOutcome outcome) {
+    const auto& tracepoint = *reinterpret_cast<const leat_tracepoint*>(enabled);  // NOLINT(*-reinterpret-cast)
+    const auto& binding = *reinterpret_cast<const Binding*>(header);              // NOLINT(*-reinterpret-cast)
+    write_slowly(tracepoint, binding, {static_cast<const char*>(record), size}, outcome);
+}
+
 // The first event of a thread or after a fork, a thread that is lent to a vfork child, a thread without rseq, or a
 // large record.
 __attribute__((noinline)) void write_with_care(const leat_tracepoint& tracepoint, const Binding& binding, char* payload,
@@ -167,8 +178,8 @@ void leat_write(leat_tracepoint* tracepoint, void* payload, size_t size) {
     if (__builtin_expect(!goes_straight(*binding->channel), 0))
         return write_with_care(*tracepoint, *binding, static_cast<char*>(payload), size);
     const Record record = with_contexts(static_cast<char*>(payload), size);
-    const WriteOutcome outcome = write_to_cpu_ring(*tracepoint, *binding, record);
-    if (__builtin_expect(outcome != WriteOutcome::kWritten, 0)) write_slowly(*tracepoint, *binding, record, outcome);
+    leat::ring::leat_rseq_write_or(&binding->channel->map, &binding->header, &tracepoint->enabled, record.bytes,
+                                   record.size, not_written);
 }
 
 void* leat_stage_large(leat_tracepoint* tracepoint, size_t size) {
