@@ -96,9 +96,10 @@ static inline uint64_t leat_last_word(const char* chars, size_t length) {
     return word;
 }
 
-/* Some byte of it is 0. */
-static inline __attribute__((always_inline)) uint64_t leat_has_zero(uint64_t word) {
-    return (word - 0x0101010101010101u) & ~word & 0x8080808080808080u;
+/* If one of its bytes is 0, the result and LEAT_ZERO_SEEN_ have a bit in common. */
+#define LEAT_ZERO_SEEN_ 0x8080808080808080u
+static inline __attribute__((always_inline)) uint64_t leat_look_for_zero(uint64_t word) {
+    return (word - 0x0101010101010101u) & ~word;
 }
 
 static __attribute__((noinline, cold, unused)) void leat_fill_shortened(char* text, size_t length) {
@@ -115,13 +116,13 @@ static inline void leat_store_string(struct leat_packer* packer, const char* cha
     size_t done = 0;
     for (; done + rest < length; done += sizeof(uint64_t)) {
         const uint64_t word = leat_load_word(chars + done);
-        zeros |= leat_has_zero(word);
+        zeros |= leat_look_for_zero(word);
         memcpy(text + done, &word, sizeof word);
     }
     const uint64_t last = leat_last_word(chars, length); /* and the NUL */
-    zeros |= leat_has_zero(last | ~(uint64_t)0 << (8 * rest));
+    zeros |= leat_look_for_zero(last | ~(uint64_t)0 << (8 * rest));
     memcpy(text + done, &last, sizeof last);
-    if (__builtin_expect(zeros != 0, 0)) leat_fill_shortened(text, length);
+    if (__builtin_expect((zeros & LEAT_ZERO_SEEN_) != 0, 0)) leat_fill_shortened(text, length);
     packer->at = text + length + 1;
 }
 
