@@ -94,9 +94,20 @@ LEAT_EXPORT void leat_module_unload(struct leat_module* module);
 #define LEAT_STAGE_SLACK 32
 #define LEAT_STAGE_SMALL 512 /* payloads up to this size are staged on the stack of the site */
 
-/* Writes the record of an enabled tracepoint, or counts it as discarded. `payload` has room around it as said above.
+/* Called without the detour of lazy binding: faster, and nothing is resolved inside a signal handler. */
+#if defined(__has_attribute)
+#if __has_attribute(noplt)
+#define LEAT_NO_PLT __attribute__((noplt))
+#endif
+#endif
+#ifndef LEAT_NO_PLT
+#define LEAT_NO_PLT
+#endif
+
+/* Writes the record of an enabled tracepoint, or counts it as discarded. `payload` has at most LEAT_STAGE_SMALL bytes,
+ * and room around it as said above.
  * Any thread; async-signal-safe; neither allocates, locks nor waits; preserves errno. */
-LEAT_EXPORT void leat_write(struct leat_tracepoint* tracepoint, void* payload, size_t size);
+LEAT_EXPORT LEAT_NO_PLT void leat_write(struct leat_tracepoint* tracepoint, void* payload, size_t size);
 
 /* Memory to stage a payload larger than LEAT_STAGE_SMALL; NULL (and the event counted as discarded) if there is none.
  * What it returns goes to leat_write_large, which gives it back. Any thread; async-signal-safe. */

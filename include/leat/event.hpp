@@ -113,7 +113,7 @@ struct Field {
         return element_field<T>(name, LEAT_SHAPE_SCALAR, 0, 0, 0);
     }
     static std::size_t measure(const T&) { return sizeof(T); }
-    static char* store(char* at, const T& value, std::size_t) { return leat_store(at, &value, sizeof value); }
+    static void store(leat_packer& to, const T& value, std::size_t) { leat_store_scalar(&to, &value, sizeof value); }
 };
 
 template <class T>
@@ -122,7 +122,9 @@ struct Field<Hex<T>> {
         return element_field<T>(name, LEAT_SHAPE_SCALAR, 0, LEAT_FIELD_HEX, 0);
     }
     static std::size_t measure(const Hex<T>&) { return sizeof(T); }
-    static char* store(char* at, const Hex<T>& hex, std::size_t) { return leat_store(at, &hex.value, sizeof(T)); }
+    static void store(leat_packer& to, const Hex<T>& hex, std::size_t) {
+        leat_store_scalar(&to, &hex.value, sizeof(T));
+    }
 };
 
 template <class T>
@@ -131,8 +133,8 @@ struct Field<Network<T>> {
         return element_field<T>(name, LEAT_SHAPE_SCALAR, 0, LEAT_FIELD_NETWORK, 0);
     }
     static std::size_t measure(const Network<T>&) { return sizeof(T); }
-    static char* store(char* at, const Network<T>& value, std::size_t) {
-        return leat_store(at, &value.value, sizeof(T));
+    static void store(leat_packer& to, const Network<T>& value, std::size_t) {
+        leat_store_scalar(&to, &value.value, sizeof(T));
     }
 };
 
@@ -145,23 +147,23 @@ struct TextField {
         const void* end = limit == 0 ? nullptr : std::memchr(chars, 0, limit);
         return end == nullptr ? limit : static_cast<std::size_t>(static_cast<const char*>(end) - chars);
     }
-    static char* store_bounded(char* at, const char* chars, std::size_t size) {
-        return leat_store_string(at, chars, size - 1);
+    static void store_bounded(leat_packer& to, const char* chars, std::size_t size) {
+        leat_store_string(&to, chars, size - 1);
     }
 };
 
 template <class T>
 struct Field<T*, std::enable_if_t<std::is_same<std::remove_cv_t<T>, char>::value>> : TextField {
     static std::size_t measure(const char* chars) { return std::strlen(leat_no_null(chars)) + 1; }
-    static char* store(char* at, const char* chars, std::size_t size) {
-        return store_bounded(at, leat_no_null(chars), size);
+    static void store(leat_packer& to, const char* chars, std::size_t size) {
+        store_bounded(to, leat_no_null(chars), size);
     }
 };
 
 template <std::size_t N>
 struct Field<char[N]> : TextField {
     static std::size_t measure(const char (&chars)[N]) { return bounded_length(chars, N) + 1; }
-    static char* store(char* at, const char (&chars)[N], std::size_t size) { return store_bounded(at, chars, size); }
+    static void store(leat_packer& to, const char (&chars)[N], std::size_t size) { store_bounded(to, chars, size); }
 };
 
 template <class T>
@@ -170,7 +172,9 @@ struct Field<T*, std::enable_if_t<!std::is_same<std::remove_cv_t<T>, char>::valu
         return element_field<std::uintptr_t>(name, LEAT_SHAPE_SCALAR, 0, LEAT_FIELD_HEX, 0);
     }
     static std::size_t measure(T* const&) { return sizeof(T*); }
-    static char* store(char* at, T* const& pointer, std::size_t) { return leat_store(at, &pointer, sizeof pointer); }
+    static void store(leat_packer& to, T* const& pointer, std::size_t) {
+        leat_store_scalar(&to, &pointer, sizeof pointer);
+    }
 };
 
 template <class T, std::size_t N>
@@ -179,7 +183,9 @@ struct Field<T[N], std::enable_if_t<!std::is_same<T, char>::value>> {
         return element_field<std::remove_cv_t<T>>(name, LEAT_SHAPE_ARRAY, N, 0, 0);
     }
     static std::size_t measure(const T (&)[N]) { return sizeof(T) * N; }
-    static char* store(char* at, const T (&array)[N], std::size_t) { return leat_store(at, array, sizeof(T) * N); }
+    static void store(leat_packer& to, const T (&array)[N], std::size_t) {
+        leat_store_bytes(&to, array, sizeof(T) * N);
+    }
 };
 
 // Whatever has data() and size(): std::string and its view are text, std::array an array, the rest sequences.
@@ -194,7 +200,7 @@ struct FixedSize<T, std::enable_if_t<(std::tuple_size<T>::value > 0)>> : std::tr
 template <class T>
 struct Field<T, std::enable_if_t<std::is_class<T>::value && std::is_same<ElementOf<T>, char>::value>> : TextField {
     static std::size_t measure(const T& text) { return bounded_length(text.data(), text.size()) + 1; }
-    static char* store(char* at, const T& text, std::size_t size) { return store_bounded(at, text.data(), size); }
+    static void store(leat_packer& to, const T& text, std::size_t size) { store_bounded(to, text.data(), size); }
 };
 
 template <class T>
@@ -212,13 +218,13 @@ struct Field<T, std::enable_if_t<std::is_class<T>::value && !std::is_same<Elemen
         return leat_add_sequence(0, FixedSize<T>::value ? 0 : sizeof(Length), items.size(), sizeof(Element));
     }
     // `size` is what was measured: a container that grows meanwhile is cut, as its room is.
-    static char* store(char* at, const T& items, std::size_t size) {
+    static void store(leat_packer& to, const T& items, std::size_t size) {
         if constexpr (!FixedSize<T>::value) {
             const auto length = static_cast<Length>((size - sizeof(Length)) / sizeof(Element));
-            at = leat_store(at, &length, sizeof length);
+            leat_store_scalar(&to, &length, sizeof length);
             size -= sizeof length;
         }
-        return leat_store(at, items.data(), size);
+        leat_store_bytes(&to, items.data(), size);
     }
 };
 
@@ -322,11 +328,13 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
         [[maybe_unused]] std::size_t index = 0;
         ((sizes[index] = Field<T>::measure(values), size = leat_add_sequence(size, 0, sizes[index++], 1)), ...);
         leat_stage stage;
-        char* at = leat_stage_begin(&stage, &tracepoint, size);
-        if (at == nullptr) return;
+        char* payload = leat_stage_begin(&stage, &tracepoint, size);
+        if (payload == nullptr) return;
+        leat_packer to{payload, 0, 0};
         index = 0;
-        ((at = Field<T>::store(at, values, sizes[index++])), ...);
-        leat_stage_end(&stage, &tracepoint, size);
+        (Field<T>::store(to, values, sizes[index++]), ...);
+        leat_pack_rest(&to);
+        leat_stage_end(&tracepoint, payload, size);
     }
 
   private:

@@ -86,34 +86,35 @@
     __builtin_expect_with_probability(__atomic_load_n(&(tracepoint).enabled, __ATOMIC_RELAXED) != 0, 0, 1.0)
 
 /* Weak and hidden: as many copies as files that include it, one in the linked module. */
-#define LEAT_TRACEPOINT(provider, event, level, FIELDS, ...)                                                     \
-    LEAT_EXTERN_C_BEGIN                                                                                          \
-    static const struct leat_field leat_fields_##provider##__##event[] = {                                       \
-        FIELDS(LEAT_DESCRIBE_){NULL, NULL, 0, 0, 0, 0, 0, 0}};                                                   \
-    __attribute__((weak, visibility("hidden"))) struct leat_tracepoint leat_tracepoint_##provider##__##event = { \
-        0,                                                                                                       \
-        __LINE__,                                                                                                \
-        NULL,                                                                                                    \
-        #provider ":" #event,                                                                                    \
-        __FILE__,                                                                                                \
-        leat_fields_##provider##__##event,                                                                       \
-        (uint32_t)(sizeof(leat_fields_##provider##__##event) / sizeof(struct leat_field)) - 1,                   \
-        level};                                                                                                  \
-    static struct leat_tracepoint* leat_entry_##provider##__##event                                              \
-        __attribute__((section("leat_tracepoints"), used)) = &leat_tracepoint_##provider##__##event;             \
-    LEAT_EXTERN_C_END                                                                                            \
-    LEAT_STATIC_ASSERT_(sizeof(#provider ":" #event) <= 256, "provider:name is longer than 255 characters");     \
-    LEAT_STATIC_ASSERT_((level) >= 0 && (level) <= 14, "a log level is 0 to 14");                                \
-    static __attribute__((noinline, hot, unused)) void leat_emit_##provider##__##event(__VA_ARGS__) {            \
-        size_t leat_size_ = 0;                                                                                   \
-        FIELDS(LEAT_MEASURE_)                                                                                    \
-        struct leat_stage leat_stage_;                                                                           \
-        char* leat_at_ = leat_stage_begin(&leat_stage_, &leat_tracepoint_##provider##__##event, leat_size_);     \
-        if (leat_at_ == NULL) return;                                                                            \
-        FIELDS(LEAT_STORE_)                                                                                      \
-        (void)leat_at_;                                                                                          \
-        leat_stage_end(&leat_stage_, &leat_tracepoint_##provider##__##event, leat_size_);                        \
-    }                                                                                                            \
+#define LEAT_TRACEPOINT(provider, event, level, FIELDS, ...)                                                      \
+    LEAT_EXTERN_C_BEGIN                                                                                           \
+    static const struct leat_field leat_fields_##provider##__##event[] = {                                        \
+        FIELDS(LEAT_DESCRIBE_){NULL, NULL, 0, 0, 0, 0, 0, 0}};                                                    \
+    __attribute__((weak, visibility("hidden"))) struct leat_tracepoint leat_tracepoint_##provider##__##event = {  \
+        0,                                                                                                        \
+        __LINE__,                                                                                                 \
+        NULL,                                                                                                     \
+        #provider ":" #event,                                                                                     \
+        __FILE__,                                                                                                 \
+        leat_fields_##provider##__##event,                                                                        \
+        (uint32_t)(sizeof(leat_fields_##provider##__##event) / sizeof(struct leat_field)) - 1,                    \
+        level};                                                                                                   \
+    static struct leat_tracepoint* leat_entry_##provider##__##event                                               \
+        __attribute__((section("leat_tracepoints"), used)) = &leat_tracepoint_##provider##__##event;              \
+    LEAT_EXTERN_C_END                                                                                             \
+    LEAT_STATIC_ASSERT_(sizeof(#provider ":" #event) <= 256, "provider:name is longer than 255 characters");      \
+    LEAT_STATIC_ASSERT_((level) >= 0 && (level) <= 14, "a log level is 0 to 14");                                 \
+    static __attribute__((noinline, hot, unused)) void leat_emit_##provider##__##event(__VA_ARGS__) {             \
+        size_t leat_size_ = 0;                                                                                    \
+        FIELDS(LEAT_MEASURE_)                                                                                     \
+        struct leat_stage leat_stage_;                                                                            \
+        char* leat_payload_ = leat_stage_begin(&leat_stage_, &leat_tracepoint_##provider##__##event, leat_size_); \
+        if (leat_payload_ == NULL) return;                                                                        \
+        struct leat_packer leat_to_ = {leat_payload_, 0, 0};                                                      \
+        FIELDS(LEAT_STORE_)                                                                                       \
+        leat_pack_rest(&leat_to_);                                                                                \
+        leat_stage_end(&leat_tracepoint_##provider##__##event, leat_payload_, leat_size_);                        \
+    }                                                                                                             \
     LEAT_REQUIRE_SEMICOLON_
 
 #ifdef __cplusplus
@@ -206,7 +207,7 @@
 #define LEAT_MEASURE_text(name, chars, N) LEAT_MEASURE_array(char, name, chars, N)
 #define LEAT_MEASURE_text_sequence(name, chars, L, length) LEAT_MEASURE_sequence(char, name, chars, L, length)
 
-#define LEAT_STORE_value_(name) leat_at_ = leat_store(leat_at_, &leat_value_##name, sizeof leat_value_##name);
+#define LEAT_STORE_value_(name) leat_store_scalar(&leat_to_, &leat_value_##name, sizeof leat_value_##name);
 #define LEAT_STORE_integer(T, name, value) LEAT_STORE_value_(name)
 #define LEAT_STORE_integer_hex LEAT_STORE_integer
 #define LEAT_STORE_integer_network LEAT_STORE_integer
@@ -214,14 +215,14 @@
 #define LEAT_STORE_boolean(name, value) LEAT_STORE_value_(name)
 #define LEAT_STORE_floating(T, name, value) LEAT_STORE_value_(name)
 #define LEAT_STORE_enumeration(E, T, name, value) LEAT_STORE_value_(name)
-#define LEAT_STORE_string(name, chars) leat_at_ = leat_store_string(leat_at_, leat_value_##name, leat_length_##name);
-#define LEAT_STORE_array(T, name, pointer, N) leat_at_ = leat_store(leat_at_, leat_value_##name, sizeof(T) * (N));
+#define LEAT_STORE_string(name, chars) leat_store_string(&leat_to_, leat_value_##name, leat_length_##name);
+#define LEAT_STORE_array(T, name, pointer, N) leat_store_bytes(&leat_to_, leat_value_##name, sizeof(T) * (N));
 #define LEAT_STORE_array_hex LEAT_STORE_array
 #define LEAT_STORE_array_network LEAT_STORE_array
 #define LEAT_STORE_array_network_hex LEAT_STORE_array
-#define LEAT_STORE_sequence(T, name, pointer, L, length)                             \
-    leat_at_ = leat_store(leat_at_, &leat_length_##name, sizeof leat_length_##name); \
-    leat_at_ = leat_store(leat_at_, leat_value_##name, sizeof(T) * (size_t)leat_length_##name);
+#define LEAT_STORE_sequence(T, name, pointer, L, length)                          \
+    leat_store_scalar(&leat_to_, &leat_length_##name, sizeof leat_length_##name); \
+    leat_store_bytes(&leat_to_, leat_value_##name, sizeof(T) * (size_t)leat_length_##name);
 #define LEAT_STORE_sequence_hex LEAT_STORE_sequence
 #define LEAT_STORE_sequence_network LEAT_STORE_sequence
 #define LEAT_STORE_sequence_network_hex LEAT_STORE_sequence

@@ -57,6 +57,7 @@ struct RingHeader {
     alignas(64) uint64_t head;
     uint64_t last_timestamp;              // ns; stored together with head by one 16-byte store: the commit
     uint64_t discarded[kDiscardReasons];  // event records not written, by reason; only ever incremented, atomically
+    uint64_t next_head;                   // a guess at head, for writers alone; checked against head at each use
 
     // The consumer.
     alignas(64) uint64_t tail;
@@ -68,7 +69,8 @@ struct RingHeader {
     alignas(64) uint64_t owner;
 };
 static_assert(offsetof(RingHeader, head) % 16 == 0 && offsetof(RingHeader, last_timestamp) == 8);
-static_assert(offsetof(RingHeader, discarded) == 16 && offsetof(RingHeader, tail) == 128);
+static_assert(offsetof(RingHeader, discarded) == 16 && offsetof(RingHeader, next_head) == 80);
+static_assert(offsetof(RingHeader, tail) == 128);
 static_assert(offsetof(RingHeader, limit) == 136 && offsetof(RingHeader, owner) == 192);
 static_assert(sizeof(RingHeader) == 256 && sizeof(RingHeader) <= kPageSize);
 

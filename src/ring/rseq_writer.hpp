@@ -18,6 +18,7 @@ enum class WriteOutcome : uint32_t {
     kNoRoom = 1,    // the record would cross `limit`: the ring is full, or the consumer wants to be woken
     kNoRing = 2,    // this CPU has no ring, or the thread has no rseq area
     kDisabled = 3,  // the tracepoint was switched off meanwhile
+    kNoTime = 4,    // the clock page says kSystem, and no time was given
 };
 
 // Where a process has mapped the rings of a set.
@@ -46,11 +47,19 @@ static_assert(offsetof(EventHeader, tag) == 32 && offsetof(EventHeader, tag_size
 //
 // `record` is readable for kCopySlack bytes beyond its end. `enabled` is read again inside the sequence, so that a
 // thread that was stopped for an hour between its test and its record does not write what nobody asked for any more.
-// `system_time` (ns) is used when the clock page says kSystem. Any thread that has rseq; async-signal-safe.
+// `system_time` (ns) is used when the clock page says kSystem; 0: ask for it by kNoTime. Any thread that has rseq;
+// async-signal-safe.
 //
 // Killed before the last store, the record was never there; behind it, it is whole. Sanitizers and valgrind do not
 // see into it. A debugger that steps through it restarts it for ever.
 extern "C" WriteOutcome leat_rseq_write(const RingMap* map, const EventHeader* header, const uint32_t* enabled,
                                         const void* record, uint64_t size, uint64_t system_time);
+
+// The same, but whatever is not written ends in `not_written`, which gets the arguments and the outcome, and returns to
+// the caller. So the caller has nothing to keep for it, and may end here itself.
+using NotWritten = void(const RingMap* map, const EventHeader* header, const uint32_t* enabled, const void* record,
+                        uint64_t size, WriteOutcome outcome);
+extern "C" void leat_rseq_write_or(const RingMap* map, const EventHeader* header, const uint32_t* enabled,
+                                   const void* record, uint64_t size, NotWritten* not_written);
 
 }  // namespace leat::ring

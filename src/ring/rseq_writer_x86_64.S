@@ -1,7 +1,11 @@
 /* leat_rseq_write for x86-64: see rseq_writer.hpp for its contract, docs/formats/ring.md for its pseudo-code.
  *
- * Arguments, unchanged until the end, so that the abort handler can begin again:
- *   rdi RingMap, rsi EventHeader, rdx enabled word (moved to rbp), rcx record, r8 its size, r9 system time. */
+ * Arguments: rdi RingMap, rsi EventHeader, rdx enabled word, rcx record, r8 its size, r9 system time or not_written. The
+ * abort handler begins again with them: rdi, rsi, rcx and r8 stay unchanged until the commit, the others wait in the red
+ * zone.
+ *
+ * What it costs beyond `rdtsc` is its number of instructions, here and in its callers: about a hundred run for nothing in
+ * the time that the clock takes. So: no register that must be saved but one, and no branch where both ways are likely. */
 
 /* struct rseq, at thread pointer + RingMap.rseq_offset (kernel, uapi/linux/rseq.h) */
 #define RSEQ_CPU_ID 4
@@ -25,12 +29,18 @@
 
 #define RING_HEAD 0
 #define RING_LAST_TIMESTAMP 8
+#define RING_NEXT_HEAD 80
 #define RING_LIMIT 136
 #define RING_RECORDS 4096
 #define COPY_SLACK 32
 
-#define CLOCK_GENERATION 64
-#define CLOCK_SOURCE 68
+/* In the red zone, which belongs to a function that calls no other */
+#define SAVED_ENABLED -8
+#define SAVED_SYSTEM_TIME -16
+#define SAVED_NOT_WRITTEN -24
+
+#define CLOCK_GENERATION 64	/* and in the upper half of the same 8 bytes, the source: 0 is the TSC */
+#define CLOCK_SOURCE_BIT 32
 #define CLOCK_LINES 128
 #define LINE_TSC_BASE 0
 #define LINE_NS_BASE 8
@@ -50,9 +60,9 @@
 .Lstart:
 .Lextended:
 	mov	HEADER_TAG_SIZE(%rsi), %r11
-	lea	EXTENDED_TAIL(%r12, %r11), %r12
-	add	%r8, %r12			/* r12 = the new head */
-	lea	COPY_SLACK(%r12), %rdx
+	add	%r8, %r9
+	lea	EXTENDED_TAIL(%r9, %r11), %r9	/* r9 = the new head */
+	lea	COPY_SLACK(%r9), %rdx
 	cmp	RING_LIMIT(%r10), %rdx
 	ja	.Lno_room
 	mov	HEADER_TAG(%rsi), %rdx
@@ -64,51 +74,82 @@
 	add	$EXTENDED_TAIL, %rbx
 	jmp	.Lcopy
 .Lsystem_time:
-	mov	%r9, %rax
-	jmp	.Ltime_known
+	mov	SAVED_SYSTEM_TIME(%rsp), %rax
+	test	%rax, %rax
+	jnz	.Ltime_known
+	jmp	.Lno_time
+.Ltime_went_back:
+	mov	RING_LAST_TIMESTAMP(%r10), %rax
+	xor	%r11d, %r11d
+	jmp	.Ltime_in_order
+.Lwrong_guess:
+	mov	RING_HEAD(%r10), %r9
+	jmp	.Lhead_known
+.Lcopy_more:
+	mov	$16, %r11d
+.Lcopy_block:
+	mov	(%rcx, %r11), %rdx
+	mov	%rdx, (%rbx, %r11)
+	mov	8(%rcx, %r11), %rdx
+	mov	%rdx, 8(%rbx, %r11)
+	add	$16, %r11
+	cmp	%r8, %r11
+	jb	.Lcopy_block
+	jmp	.Lcopied
 
+	/* The same function by two names: with `not_written`, and without the system time, or the other way round. */
 	.globl leat_rseq_write
 	.hidden leat_rseq_write
 	.type leat_rseq_write, @function
-	.balign 64
 leat_rseq_write:
 	.cfi_startproc
 	push	%rbx
 	.cfi_adjust_cfa_offset 8
 	.cfi_rel_offset %rbx, 0
-	push	%rbp
+	mov	%r9, SAVED_SYSTEM_TIME(%rsp)
+	movq	$0, SAVED_NOT_WRITTEN(%rsp)
+	jmp	.Lbegin
+	.cfi_endproc
+	.size leat_rseq_write, . - leat_rseq_write
+
+	.globl leat_rseq_write_or
+	.hidden leat_rseq_write_or
+	.type leat_rseq_write_or, @function
+	.balign 64
+leat_rseq_write_or:
+	.cfi_startproc
+	push	%rbx
 	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset %rbp, 0
-	push	%r12
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset %r12, 0
-	mov	%rdx, %rbp
+	.cfi_rel_offset %rbx, 0
+	movq	$0, SAVED_SYSTEM_TIME(%rsp)
+	mov	%r9, SAVED_NOT_WRITTEN(%rsp)
+.Lbegin:
+	mov	%rdx, SAVED_ENABLED(%rsp)
 
 .Lagain:
 	mov	MAP_RSEQ_OFFSET(%rdi), %rax
 	lea	.Lsequence(%rip), %r10
 	mov	%r10, %fs:RSEQ_CS(%rax)		/* from here on we are restarted */
 
-	cmpl	$0, (%rbp)
+	cmpl	$0, (%rdx)
 	je	.Ldisabled
 
 	/* r10 = the ring of this CPU */
-	mov	%fs:RSEQ_CPU_ID(%rax), %eax
-	cmp	MAP_CPU_RING_COUNT(%rdi), %eax
+	mov	%fs:RSEQ_CPU_ID(%rax), %r10d
+	cmp	MAP_CPU_RING_COUNT(%rdi), %r10d
 	jae	.Lno_ring
-	imul	MAP_STRIDE(%rdi), %rax
-	mov	MAP_BASE(%rdi), %r10
-	add	%rax, %r10
+	imul	MAP_STRIDE(%rdi), %r10
+	add	MAP_BASE(%rdi), %r10
 
 	/* rax = now, ns */
-	mov	MAP_CLOCK(%rdi), %rbx
-	mov	CLOCK_GENERATION(%rbx), %r12d
-	cmpl	$0, CLOCK_SOURCE(%rbx)
-	jne	.Lsystem_time
-	mov	%r12d, %r11d
+	mov	MAP_CLOCK(%rdi), %r9
+	mov	CLOCK_GENERATION(%r9), %rbx
+	bt	$CLOCK_SOURCE_BIT, %rbx
+	jc	.Lsystem_time
+	mov	%ebx, %r11d
 	and	$1, %r11d
-	shl	$5, %r11
-	lea	CLOCK_LINES(%rbx, %r11), %r11
+	shl	$5, %r11d
+	lea	CLOCK_LINES(%r9, %r11), %r11
 	rdtsc
 	shl	$32, %rdx
 	or	%rdx, %rax
@@ -118,26 +159,30 @@ leat_rseq_write:
 	mulq	LINE_MULTIPLIER(%r11)
 	shrd	$32, %rdx, %rax
 	add	LINE_NS_BASE(%r11), %rax
-	cmp	CLOCK_GENERATION(%rbx), %r12d
-	jne	.Lagain
+	cmp	CLOCK_GENERATION(%r9), %rbx
+	jne	.Labort
 .Ltime_known:
-	/* Never back inside a ring. r11 = gap to the record before, r12 = head, rbx = where the record goes. */
-	mov	RING_LAST_TIMESTAMP(%r10), %rdx
-	cmp	%rdx, %rax
-	cmovb	%rdx, %rax
+	/* Never back inside a ring. r11 = gap to the record before, r9 = head, rbx = where the record goes. */
 	mov	%rax, %r11
-	sub	%rdx, %r11
-	mov	RING_HEAD(%r10), %r12
+	sub	RING_LAST_TIMESTAMP(%r10), %r11
+	jb	.Ltime_went_back
+.Ltime_in_order:
+	/* head comes late: it is stored together with the time, so after the last `rdtsc`. The guess is there at once, and
+	 * the processor goes on with it while the comparison waits. */
+	mov	RING_NEXT_HEAD(%r10), %r9
+	cmp	RING_HEAD(%r10), %r9
+	jne	.Lwrong_guess
+.Lhead_known:
 	mov	MAP_MASK(%rdi), %rbx
-	and	%r12, %rbx
+	and	%r9, %rbx
 	lea	RING_RECORDS(%r10, %rbx), %rbx
 	cmp	HEADER_GAP_LIMIT(%rsi), %r11
 	jae	.Lextended
 
 	mov	HEADER_SHORT_SIZE(%rsi), %r11
-	add	%r8, %r12
-	add	%r11, %r12			/* r12 = the new head */
-	lea	COPY_SLACK(%r12), %rdx
+	add	%r8, %r9
+	add	%r11, %r9			/* r9 = the new head */
+	lea	COPY_SLACK(%r9), %rdx
 	cmp	RING_LIMIT(%r10), %rdx
 	ja	.Lno_room
 	mov	HEADER_TIMESTAMP_FACTOR(%rsi), %rdx
@@ -146,36 +191,26 @@ leat_rseq_write:
 	mov	%rdx, (%rbx)			/* 8 bytes; the payload goes over what is too much */
 	add	%r11, %rbx
 .Lcopy:
-	mov	%rcx, %rdx
-	mov	%r8, %r11
-.Lcopy_block:
-	movups	(%rdx), %xmm0
-	movups	16(%rdx), %xmm1
-	movups	%xmm0, (%rbx)
-	movups	%xmm1, 16(%rbx)
-	add	$32, %rdx
-	add	$32, %rbx
-	sub	$32, %r11
-	ja	.Lcopy_block
-
-	movq	%r12, %xmm0
+	/* By words, as the payload was staged: a load that spans two stores just made waits until they are in the cache. */
+	mov	(%rcx), %rdx
+	mov	8(%rcx), %r11
+	mov	%rdx, (%rbx)
+	mov	%r11, 8(%rbx)
+	cmp	$16, %r8
+	ja	.Lcopy_more
+.Lcopied:
+	mov	%r9, RING_NEXT_HEAD(%r10)
+	movq	%r9, %xmm0
 	movq	%rax, %xmm1
 	punpcklqdq %xmm1, %xmm0
 	movaps	%xmm0, RING_HEAD(%r10)		/* the commit: {head, last_timestamp} */
 .Lcommitted:
 	xor	%eax, %eax
-.Lreturn:
 	/* Not left to the kernel, which clears it lazily: our code may be unmapped by then (static libleat, dlclose). */
 	mov	MAP_RSEQ_OFFSET(%rdi), %rdx
 	movq	$0, %fs:RSEQ_CS(%rdx)
-	pop	%r12
-	.cfi_remember_state
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore %r12
-	pop	%rbp
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore %rbp
 	pop	%rbx
+	.cfi_remember_state
 	.cfi_adjust_cfa_offset -8
 	.cfi_restore %rbx
 	ret
@@ -183,20 +218,39 @@ leat_rseq_write:
 
 .Lno_room:
 	mov	$1, %eax
-	jmp	.Lreturn
+	jmp	.Lnot_written
 .Lno_ring:
 	mov	$2, %eax
-	jmp	.Lreturn
+	jmp	.Lnot_written
 .Ldisabled:
 	mov	$3, %eax
-	jmp	.Lreturn
+	jmp	.Lnot_written
+.Lno_time:
+	mov	$4, %eax
+.Lnot_written:
+	mov	MAP_RSEQ_OFFSET(%rdi), %rdx
+	movq	$0, %fs:RSEQ_CS(%rdx)
+	mov	SAVED_ENABLED(%rsp), %rdx
+	mov	SAVED_NOT_WRITTEN(%rsp), %r10
+	pop	%rbx
+	.cfi_remember_state
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %rbx
+	mov	%eax, %r9d
+	test	%r10, %r10
+	jz	.Lreturn
+	jmp	*%r10				/* with our arguments, and the outcome as the last one */
+.Lreturn:
+	ret
+	.cfi_restore_state
 
 	/* The kernel looks for the signature before it believes the abort address; as an instruction it is ud1. */
 	.byte	0x0f, 0xb9, 0x3d
 	.long	RSEQ_SIGNATURE
 .Labort:
+	mov	SAVED_ENABLED(%rsp), %rdx
 	jmp	.Lagain
 	.cfi_endproc
-	.size leat_rseq_write, . - leat_rseq_write
+	.size leat_rseq_write_or, . - leat_rseq_write_or
 
 	.section .note.GNU-stack, "", @progbits

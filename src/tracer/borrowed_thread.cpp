@@ -2,8 +2,9 @@
 
 #include "tracer/thread_state.hpp"
 
-// Without a generation the next event goes through the thread's slow path, which sees that it is lent.
+// The next event does not go straight, so it is seen that the thread is lent.
 void leat_thread_lend() {
+    leat::tracer::thread_state.straight_to = nullptr;
     leat::tracer::thread_state.generation = 0;
     ++leat::tracer::thread_state.is_borrowed;
 }

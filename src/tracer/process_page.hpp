@@ -15,8 +15,8 @@ struct ProcessPage {
     uint32_t staging_is_lent[kStagingBuffers];
 };
 
-// Never null; the same for the life of the process image.
-extern ProcessPage* process_page;
+// Never null; the same for the life of the process image. (Hidden, so that the fast path does not look up where it is.)
+extern __attribute__((visibility("hidden"))) ProcessPage* process_page;
 
 // Maps the page. Called once, before anything else here; does nothing when called again.
 void make_process_page();

@@ -8,9 +8,14 @@
 
 namespace leat::tracer {
 
+struct Channel;
+
 inline constexpr uint32_t kContextBlockSize = 32;
 
 struct ThreadState {
+    // Records of this channel may go straight to the CPU's ring: all below is filled in. nullptr: something is to be
+    // seen to first, as always in a thread without rseq.
+    const Channel* straight_to;
     uint32_t generation;    // of the process that this was filled in for; 0: not filled in
     uint32_t context_mask;  // what context_block holds
     uint32_t context_size;  // bytes
@@ -26,7 +31,7 @@ static_assert(wire::kMaxContextSize <= kContextBlockSize);
 // Initial-exec: reached without a call that might allocate, so also from a signal handler.
 extern constinit thread_local __attribute__((tls_model("initial-exec"))) ThreadState thread_state;
 
-// Fills in `thread_state` for this thread, process generation and set of contexts. Async-signal-safe; preserves errno.
-void refresh_thread_state(uint32_t context_mask);
+// Fills in `thread_state` for this thread, process generation and channel. Async-signal-safe; preserves errno.
+void refresh_thread_state(const Channel& channel);
 
 }  // namespace leat::tracer

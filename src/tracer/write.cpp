@@ -1,6 +1,7 @@
 // The fast path: a staged payload becomes an event record in a ring, or is counted.
 #include <errno.h>
 #include <linux/futex.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,8 +22,8 @@ using ring::WriteOutcome;
 
 constexpr int kMaxTurns = 100;
 
-// The contexts as one block in front of the payload: constant-size moves, whatever their number.
 static_assert(kContextBlockSize <= LEAT_STAGE_HEADROOM && LEAT_STAGE_SLACK >= ring::kCopySlack);
+static_assert(LEAT_STAGE_SMALL + wire::kMaxContextSize <= ring::max_record_size(ring::kMinRingSize));
 
 // The ring that counts what this thread discards. Any ring will do: the counters are atomic.
 RingHeader& counting_ring(const Channel& channel) {
@@ -63,11 +64,18 @@ struct Record {
     uint64_t size;
 };
 
-WriteOutcome write_to_cpu_ring(const leat_tracepoint& tracepoint, const Binding& binding, Record record) {
-    const Channel& channel = *binding.channel;
-    const bool has_tsc = channel.map.clock->source == ring::ClockSource::kTsc;
-    return ring::leat_rseq_write(&channel.map, &binding.header, &tracepoint.enabled, record.bytes, record.size,
-                                 has_tsc ? 0 : ring::system_now());
+// Puts the contexts in front of the payload, as one block of constant size, whatever their number.
+inline Record with_contexts(char* payload, uint64_t size) {
+    const ThreadState& thread = thread_state;
+    if (thread.context_size != 0) memcpy(payload - kContextBlockSize, thread.context_block, kContextBlockSize);
+    return {payload - thread.context_size, size + thread.context_size};
+}
+
+// Without a system time, which few need: kNoTime asks for it.
+inline WriteOutcome write_to_cpu_ring(const leat_tracepoint& tracepoint, const Binding& binding, Record record,
+                                      uint64_t system_time = 0) {
+    return ring::leat_rseq_write(&binding.channel->map, &binding.header, &tracepoint.enabled, record.bytes, record.size,
+                                 system_time);
 }
 
 WriteOutcome write_to_own_ring(const Binding& binding, Record record) {
@@ -96,18 +104,23 @@ class WritingFlag {
     bool was_set_;
 };
 
+WriteOutcome write_again(const leat_tracepoint& tracepoint, const Binding& binding, Record record) {
+    if (!binding.channel->has_rseq) return write_to_own_ring(binding, record);
+    return write_to_cpu_ring(tracepoint, binding, record, ring::system_now());
+}
+
 // Everything but the common case, which left with `outcome`.
-__attribute__((noinline)) void write_slowly(const leat_tracepoint& tracepoint, const Binding& binding, Record record,
-                                            WriteOutcome outcome) {
+__attribute__((noinline, cold)) void write_slowly(const leat_tracepoint& tracepoint, const Binding& binding,
+                                                  Record record, WriteOutcome outcome) {
     const Channel& channel = *binding.channel;
+    if (outcome == WriteOutcome::kNoTime) outcome = write_again(tracepoint, binding, record);
     bool is_awaited = false;
     // Each turn that finds room again has met a new wish to be woken, from a consumer that came in between.
     for (int turn = 0; turn < kMaxTurns && outcome == WriteOutcome::kNoRoom; ++turn) {
         const Room room = make_room(channel, counting_ring(channel), record.size);
         is_awaited = is_awaited || room.is_awaited;
         if (!room.is_there) break;
-        outcome =
-            channel.has_rseq ? write_to_cpu_ring(tracepoint, binding, record) : write_to_own_ring(binding, record);
+        outcome = write_again(tracepoint, binding, record);
     }
     if (outcome == WriteOutcome::kNoRoom) count_discarded(channel, DiscardReason::kRingFull);
     if (outcome == WriteOutcome::kNoRing) count_discarded(channel, DiscardReason::kNoRing);
@@ -116,20 +129,35 @@ __attribute__((noinline)) void write_slowly(const leat_tracepoint& tracepoint, c
     if (is_awaited) ring_doorbell(channel);
 }
 
-// First event of a thread or after a fork, or a thread without rseq.
-__attribute__((noinline)) void write_from_unprepared_thread(const leat_tracepoint& tracepoint, const Binding& binding,
-                                                            char* payload, uint64_t size);
-
-inline void write_record(const leat_tracepoint& tracepoint, const Binding& binding, char* payload, uint64_t size) {
-    const Channel& channel = *binding.channel;
+bool is_prepared(const Channel& channel) {
     const ThreadState& thread = thread_state;
-    memcpy(payload - kContextBlockSize, thread.context_block, kContextBlockSize);
-    const Record record{payload - thread.context_size, size + thread.context_size};
+    return thread.generation == __atomic_load_n(&process_page->generation, __ATOMIC_RELAXED) &&
+           thread.generation != 0 && thread.context_mask == channel.contexts;
+}
+
+// The sequence has the addresses of a tracepoint's and a binding's first members.
+static_assert(offsetof(leat_tracepoint, enabled) == 0 && offsetof(Binding, header) == 0);
+
+void not_written(const ring::RingMap* /*map*/, const ring::EventHeader* header, const uint32_t* enabled,
+                 const void* record, uint64_t size, WriteOutcome outcome) {
+    const auto& tracepoint = *reinterpret_cast<const leat_tracepoint*>(enabled);  // NOLINT(*-reinterpret-cast)
+    const auto& binding = *reinterpret_cast<const Binding*>(header);              // NOLINT(*-reinterpret-cast)
+    write_slowly(tracepoint, binding, {static_cast<const char*>(record), size}, outcome);
+}
+
+// The first event of a thread or after a fork, a thread that is lent to a vfork child, a thread without rseq, or a
+// large record.
+__attribute__((noinline)) void write_with_care(const leat_tracepoint& tracepoint, const Binding& binding, char* payload,
+                                               uint64_t size) {
+    const Channel& channel = *binding.channel;
+    if (thread_state.is_borrowed != 0) return count_discarded(channel, DiscardReason::kBorrowed);
+    if (!is_prepared(channel)) refresh_thread_state(channel);
+    const Record record = with_contexts(payload, size);
     if (record.size > ring::max_record_size(channel.map.size()))
         return count_discarded(channel, DiscardReason::kTooLarge);
     if (channel.has_rseq) {
         const WriteOutcome outcome = write_to_cpu_ring(tracepoint, binding, record);
-        if (__builtin_expect(outcome != WriteOutcome::kWritten, 0)) write_slowly(tracepoint, binding, record, outcome);
+        if (outcome != WriteOutcome::kWritten) write_slowly(tracepoint, binding, record, outcome);
         return;
     }
     const WritingFlag flag;
@@ -138,17 +166,11 @@ inline void write_record(const leat_tracepoint& tracepoint, const Binding& bindi
     if (outcome != WriteOutcome::kWritten) write_slowly(tracepoint, binding, record, outcome);
 }
 
-void write_from_unprepared_thread(const leat_tracepoint& tracepoint, const Binding& binding, char* payload,
-                                  uint64_t size) {
-    if (thread_state.is_borrowed != 0) return count_discarded(*binding.channel, DiscardReason::kBorrowed);
-    refresh_thread_state(binding.channel->contexts);
-    write_record(tracepoint, binding, payload, size);
-}
-
-bool is_prepared(const Channel& channel) {
+// In a new child the process has no generation yet, and the thread still its parent's.
+inline bool goes_straight(const Channel& channel) {
     const ThreadState& thread = thread_state;
-    return thread.generation == __atomic_load_n(&process_page->generation, __ATOMIC_RELAXED) &&
-           thread.generation != 0 && thread.context_mask == channel.contexts;
+    return thread.straight_to == &channel &&
+           thread.generation == __atomic_load_n(&process_page->generation, __ATOMIC_RELAXED);
 }
 
 char* lend_staging(const Channel& channel) {
@@ -167,10 +189,11 @@ using namespace leat::tracer;
 void leat_write(leat_tracepoint* tracepoint, void* payload, size_t size) {
     const auto* binding = static_cast<const Binding*>(__atomic_load_n(&tracepoint->binding, __ATOMIC_ACQUIRE));
     if (binding == nullptr || binding->channel == nullptr) return;
-    if (__builtin_expect(is_prepared(*binding->channel), 1))
-        write_record(*tracepoint, *binding, static_cast<char*>(payload), size);
-    else
-        write_from_unprepared_thread(*tracepoint, *binding, static_cast<char*>(payload), size);
+    if (__builtin_expect(!goes_straight(*binding->channel), 0))
+        return write_with_care(*tracepoint, *binding, static_cast<char*>(payload), size);
+    const Record record = with_contexts(static_cast<char*>(payload), size);
+    leat::ring::leat_rseq_write_or(&binding->channel->map, &binding->header, &tracepoint->enabled, record.bytes,
+                                   record.size, not_written);
 }
 
 void* leat_stage_large(leat_tracepoint* tracepoint, size_t size) {
@@ -187,7 +210,9 @@ void* leat_stage_large(leat_tracepoint* tracepoint, size_t size) {
 }
 
 void leat_write_large(leat_tracepoint* tracepoint, void* payload, size_t size) {
-    leat_write(tracepoint, payload, size);
+    const auto* binding = static_cast<const Binding*>(__atomic_load_n(&tracepoint->binding, __ATOMIC_ACQUIRE));
+    if (binding != nullptr && binding->channel != nullptr)
+        write_with_care(*tracepoint, *binding, static_cast<char*>(payload), size);
     const auto index =
         static_cast<uint64_t>(static_cast<char*>(payload) - process_channel.staging) / process_channel.staging_size;
     __atomic_store_n(&process_page->staging_is_lent[index], 0, __ATOMIC_RELEASE);

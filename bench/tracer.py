@@ -1,0 +1,355 @@
+#!/usr/bin/env python3
+"""What an event costs: Leat beside LTTng-UST and beside the clock alone.
+
+    bench/tracer.py [--build DIR] [--json FILE] [--rounds N]
+
+Each round runs every event once with Leat, once with LTTng-UST and once as a bare `rdtsc` (the floor), in turn, so that
+whatever else the machine does meets all three. A run repeats a short loop and gives its fastest repetition, because what
+others do on the same processor (or behind it, on a virtual one) only ever adds; a figure is the median over the rounds,
+and the empty loop is subtracted. The loop runs on CPU 0, daemons and consumers on CPU 1. Both write per-user buffers, in discard
+mode, and a buffer holds all that a run emits: nothing can be discarded, and babeltrace2 counts the events of every trace
+to show it. LTTng's default channel has no contexts, so Leat is told to add none.
+
+Everything happens in namespaces of its own (mount, network, process IDs), with /run and /dev/shm empty: no daemon of
+this machine takes part, what is left behind vanishes with them, and several benchmarks may run at a time.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+EVENTS = ["none", "two-integers", "four-integers", "io-request", "string"]
+LOOP_EVENTS = 20_000
+LOOP_REPETITIONS = 25
+WARM_UP_EVENTS = 10_000  # bench/programs/emit.c
+DISABLED_EVENTS = 20_000_000
+SIZE_EVENTS = 1_000_000
+SIZED = ["two-integers", "io-request"]
+STARTS_EACH_ROUND = 25
+BUFFER = 32 << 20  # bytes for each CPU: more than a run of the largest event writes
+SUB_BUFFERS = 16
+CONSUMER_CPU = ["taskset", "-c", "1"]
+
+
+class Failed(Exception):
+    """The benchmark cannot go on; the text says why."""
+
+
+def say(text):
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def run(command, **options):
+    """Runs a program to its end; what it prints is returned, a failure is ours."""
+    done = subprocess.run([str(word) for word in command], text=True, capture_output=True, check=False, **options)
+    if done.returncode != 0:
+        raise Failed(f"{command[0]} ended with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def enter_namespaces():
+    """Starts this program again, as process 1 of its own namespaces. Ends with it."""
+    command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    if os.geteuid() != 0:
+        command.append("--map-root-user")
+    environment = dict(os.environ, LEAT_BENCH_INSIDE="1")
+    os.execvpe("unshare", command + [sys.executable, os.path.abspath(__file__), *sys.argv[1:]], environment)
+
+
+def hide_the_machine():
+    for directory in ["/run", "/dev/shm"]:
+        run(["mount", "-t", "tmpfs", "tmpfs", directory])
+    for name in [name for name in os.environ if name.startswith(("LEAT_", "LTTNG_", "LD_PRELOAD"))]:
+        del os.environ[name]
+    # As process 1 we would ignore it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+
+
+class Trace:
+    """A finished trace, checked: every event is there."""
+
+    def __init__(self, directory, events):
+        self.directory = directory
+        self.events = events
+        counted = subprocess.run(CONSUMER_CPU + ["babeltrace2", str(directory), "--component", "sink.utils.counter"],
+                                 text=True, capture_output=True, check=False)
+        # It counts aloud: the last figures are those of the whole trace.
+        found = re.findall(r"(\d+) Event messages?$", counted.stdout, re.MULTILINE)
+        if counted.returncode != 0 or counted.stderr:
+            raise Failed(f"babeltrace2 complains about the trace: {counted.stderr.strip()}")
+        if not found or int(found[-1]) != events:
+            raise Failed(f"{found[-1] if found else 'no'} events in the trace, {events} were emitted")
+
+    def bytes_an_event(self):
+        streams = [file for file in self.directory.rglob("*_*")
+                   if file.is_file() and file.suffix != ".idx" and file.name != "metadata"]
+        return sum(file.stat().st_size for file in streams) / self.events
+
+
+class Leat:
+    def __init__(self, programs, work):
+        self.programs = programs
+        self.trace = work / "leat-trace"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def record(self, command, events):
+        shutil.rmtree(self.trace, ignore_errors=True)
+        printed = run(CONSUMER_CPU + [self.programs / "leat", "record", "-o", self.trace, "--context", "none",
+                                      "--ring-size", str(BUFFER), "--", *command])
+        return printed, Trace(self.trace, events)
+
+    def emitter(self):
+        return self.programs / "bench-emit-leat"
+
+
+class Lttng:
+    """LTTng's session daemon, and a session for each run."""
+
+    def __init__(self, programs, work):
+        self.programs = programs
+        self.home = work / "lttng"
+        self.trace = work / "lttng-trace"
+        self.pid = None
+
+    def __enter__(self):
+        self.home.mkdir()
+        os.environ["LTTNG_HOME"] = str(self.home)
+        os.environ["HOME"] = str(self.home)
+        pid_file = self.home / "pid"
+        # Not run(): the daemon keeps what it is given for output, and nobody would see its end.
+        nowhere = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        command = CONSUMER_CPU + ["lttng-sessiond", "--no-kernel", "--background", "--pidfile", str(pid_file)]
+        if subprocess.run(command, check=False, **nowhere).returncode != 0 or not pid_file.exists():
+            raise Failed("lttng-sessiond does not start")
+        self.pid = int(pid_file.read_text())
+        return self
+
+    def __exit__(self, *_):
+        if self.pid is None:
+            return
+        os.kill(self.pid, signal.SIGTERM)
+        deadline = time.monotonic() + 10
+        while is_alive(self.pid) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if is_alive(self.pid):
+            os.kill(self.pid, signal.SIGKILL)
+
+    @staticmethod
+    def lttng(*words):
+        return run(CONSUMER_CPU + ["lttng", "--no-sessiond", *words])
+
+    def record(self, command, events):
+        shutil.rmtree(self.trace, ignore_errors=True)
+        self.lttng("create", "bench", f"--output={self.trace}")
+        try:
+            self.lttng("enable-channel", "--userspace", "--buffers-uid", "--discard",
+                       f"--subbuf-size={BUFFER // SUB_BUFFERS}", f"--num-subbuf={SUB_BUFFERS}", "channel")
+            self.lttng("enable-event", "--userspace", "--channel=channel", "bench:*")
+            self.lttng("start")
+            printed = run(command)
+            self.lttng("stop")
+        finally:
+            self.lttng("destroy", "bench")
+        return printed, Trace(self.trace, events)
+
+    def emitter(self):
+        return self.programs / "bench-emit-lttng"
+
+
+def is_alive(pid):
+    """Process 1 inherits daemons: one that has ended is ours to bury."""
+    try:
+        ended, _ = os.waitpid(pid, os.WNOHANG)
+        return ended == 0
+    except ChildProcessError:
+        return os.path.exists(f"/proc/{pid}")
+
+
+def loop_times(printed):
+    """(ns of the loop, ns of the empty loop) for each repetition."""
+    return [tuple(int(figure) for figure in line.split()) for line in printed.splitlines()]
+
+
+def ns_an_event(printed, events=LOOP_EVENTS):
+    return [min((loop - empty) / events for loop, empty in loop_times(printed))]
+
+
+class Samples:
+    """Figures of one row for each side, as the rounds bring them."""
+
+    def __init__(self):
+        self.of = {"leat": [], "peer": [], "floor": []}
+
+    def add(self, side, figures):
+        self.of[side].extend(figures)
+
+    def median(self, side):
+        return statistics.median(self.of[side]) if self.of[side] else None
+
+
+class Bench:
+    def __init__(self, programs, tracers):
+        self.programs = programs
+        self.tracers = tracers  # by side: "leat", and "peer" where LTTng is there
+        self.samples = {}
+
+    def add(self, row, side, figures):
+        self.samples.setdefault(row, Samples()).add(side, figures)
+
+    def measure_events(self):
+        for event in EVENTS:
+            loop = [event, LOOP_EVENTS, LOOP_REPETITIONS, 1]
+            for side, tracer in self.tracers.items():
+                printed, _ = tracer.record([tracer.emitter(), *loop], LOOP_EVENTS * LOOP_REPETITIONS + WARM_UP_EVENTS)
+                self.add(event, side, ns_an_event(printed))
+            self.add(event, "floor", ns_an_event(run([self.programs / "bench-emit-plain", *loop])))
+
+    def measure_disabled(self):
+        for side, tracer in self.tracers.items():
+            printed = run([tracer.emitter(), "two-integers", DISABLED_EVENTS, 1, 1])
+            self.add("disabled", side, ns_an_event(printed, DISABLED_EVENTS))
+
+    def measure_two_threads(self):
+        for side, tracer in self.tracers.items():
+            for threads in [1, 2]:
+                command = [tracer.emitter(), "two-integers", LOOP_EVENTS, LOOP_REPETITIONS, threads]
+                printed, _ = tracer.record(command, threads * (LOOP_EVENTS * LOOP_REPETITIONS + WARM_UP_EVENTS))
+                fastest = min(loop for loop, _ in loop_times(printed))
+                self.add(f"threads-{threads}", side, [threads * LOOP_EVENTS / fastest])
+
+    def measure_sizes(self):
+        for event in SIZED:
+            for side, tracer in self.tracers.items():
+                command = [tracer.emitter(), event, SIZE_EVENTS - WARM_UP_EVENTS, 1, 1]
+                _, trace = tracer.record(command, SIZE_EVENTS)
+                self.add(f"size-{event}", side, [trace.bytes_an_event()])
+
+    def measure_starts(self):
+        """Nothing but the programs: no daemon anywhere."""
+        programs = {"floor": "bench-start-plain", "leat": "bench-start-leat"}
+        if "peer" in self.tracers:
+            programs["peer"] = "bench-start-lttng"
+        for _ in range(STARTS_EACH_ROUND):
+            for side, program in programs.items():
+                self.add("start", side, [milliseconds_of(self.programs / program)])
+
+    def rows(self):
+        def row(name, unit, figures, floor=None):
+            return {"name": name, "unit": unit, "leat": figures("leat"), "peer": figures("peer"), "floor": floor}
+
+        def two_threads_speedup(side):
+            one, two = (self.samples[f"threads-{threads}"].median(side) for threads in [1, 2])
+            return two / one if one else None
+
+        def start_over_plain(side):
+            median = self.samples["start"].median(side)
+            return median and median - self.samples["start"].median("floor")
+
+        rows = [row(f"tracer/{event}", "ns", self.samples[event].median, self.samples[event].median("floor"))
+                for event in EVENTS]
+        rows.append(row("tracer/disabled", "ns", self.samples["disabled"].median))
+        rows.append(row("tracer/two-threads-speedup", "x", two_threads_speedup))
+        rows += [row(f"size/{event}", "bytes", self.samples[f"size-{event}"].median) for event in SIZED]
+        rows.append(row("startup/nothing-running", "ms", start_over_plain))
+        return rows
+
+
+def milliseconds_of(program):
+    begin = time.perf_counter_ns()
+    pid = os.posix_spawn(program, [str(program)], os.environ)
+    _, status = os.waitpid(pid, 0)
+    end = time.perf_counter_ns()
+    if status != 0:
+        raise Failed(f"{program} ended with {status}")
+    return (end - begin) / 1e6
+
+
+def print_table(rows):
+    def cell(figure, suffix=""):
+        return "-" if figure is None else f"{figure:.2f}{suffix}"
+
+    def ratio(above, below):
+        return "-" if above is None or not below or below <= 0 else f"{above / below:.2f}x"
+
+    lines = [["name", "unit", "leat", "lttng-ust", "floor", "lttng/leat", "leat/floor"]]
+    lines += [[row["name"], row["unit"], cell(row["leat"]), cell(row["peer"]), cell(row["floor"]),
+               ratio(row["peer"], row["leat"]), ratio(row["leat"], row["floor"])] for row in rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    for name, unit, *figures in lines:
+        print(f"{name:<{widths[0]}}  {unit:<{widths[1]}}  " +
+              "  ".join(f"{figure:>{width}}" for figure, width in zip(figures, widths[2:])))
+
+
+def measure(programs, rounds, work):
+    # Before any daemon is there. The first round warms the page cache.
+    bench = Bench(programs, {"leat": None})
+    has_peer = (programs / "bench-emit-lttng").exists() and shutil.which("lttng-sessiond") is not None
+    if has_peer:
+        bench.tracers["peer"] = None
+    else:
+        say("LTTng-UST is not here (./dev setup brings it): no peer in the table")
+    say("starting programs")
+    for _ in range(max(rounds, 200 // STARTS_EACH_ROUND)):
+        bench.measure_starts()
+
+    bench.tracers = {"leat": Leat(programs, work)}
+    if has_peer:
+        bench.tracers["peer"] = Lttng(programs, work)
+    with bench.tracers["leat"], bench.tracers.get("peer", bench.tracers["leat"]):
+        for number in range(rounds):
+            say(f"round {number + 1} of {rounds}")
+            bench.measure_events()
+            bench.measure_disabled()
+            bench.measure_two_threads()
+        say("sizes")
+        bench.measure_sizes()
+    return bench.rows()
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="compare Leat's tracer with LTTng-UST and with the clock alone")
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build/release", metavar="DIR",
+                        help="build directory (default: build/release)")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the rows there")
+    parser.add_argument("--rounds", type=int, default=11, metavar="N", help="interleaved rounds (default: 11)")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    programs = (options.build / "bin").resolve()
+    if not (programs / "bench-emit-leat").exists():
+        raise Failed(f"no bench-emit-leat in {programs}: build first (./dev build)")
+    if "LEAT_BENCH_INSIDE" not in os.environ:
+        enter_namespaces()
+    hide_the_machine()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as work:
+        rows = measure(programs, options.rounds, pathlib.Path(work))
+    print_table(rows)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failed as failure:
+        print(f"bench: {failure}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
