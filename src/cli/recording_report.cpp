@@ -63,9 +63,14 @@ void RecordingReport::print() const {
         if (count != 0)
             fmt::print(stderr, "leat: warning: {} event{} discarded: {}\n", count, plural(count), reason.remedy);
     }
+    const std::uint64_t left = recording_.consumer().totals().left_in_rings;
     if (recording_.output_error())
-        fmt::print(stderr, "leat: {}: the trace lacks its end; make room, or choose another place with -o\n",
-                   recording_.output_error()->message);
+        fmt::print(stderr,
+                   "leat: {}: the trace lacks its last {} event{}; make room, or choose another place with -o\n",
+                   recording_.output_error()->message, left, plural(left));
+    else if (left != 0)
+        fmt::print(stderr, "leat: warning: {} event{} came after the end, from programs that still run\n", left,
+                   plural(left));
     fmt::print(stderr, "leat: {}\n", closing_line());
 }
 
@@ -78,6 +83,7 @@ Result<void> RecordingReport::write_summary(const std::filesystem::path& file) c
     summary["packets"] = consumer.totals().packets;
     summary["streams"] = consumer.totals().streams;
     summary["discarded"] = consumer.discarded();
+    summary["left_in_rings"] = consumer.totals().left_in_rings;
     for (const Reason& reason : kReasons)
         summary["discarded_by_reason"][reason.key] = consumer.discarded(reason.reason);
     summary["registrations"] = recording_.session().counts().registrations;

@@ -59,6 +59,8 @@ Result<void> Consumer::finish() {
 }
 
 Result<void> Consumer::finish(Stream& stream) {
+    const auto left = stream.is_quarantined ? Result<ring::Published>() : stream.reader.published();
+    if (left) totals_.left_in_rings += walker_->walk(left->records).records;
     const std::uint64_t discarded = std::max(stream.discarded, stream.reader.discarded());
     if (discarded == stream.discarded_told) return {};
     // A reader that meets a count in its very first packet cannot tell how many: there it takes a packet more.

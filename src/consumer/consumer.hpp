@@ -16,7 +16,8 @@ struct Totals {
     std::uint64_t events = 0;
     std::uint64_t bytes = 0;  // of packets
     std::uint64_t packets = 0;
-    std::uint64_t streams = 0;  // with at least one packet
+    std::uint64_t streams = 0;        // with at least one packet
+    std::uint64_t left_in_rings = 0;  // events that finish() found: the output did not take them, or they came too late
 };
 
 // Slices what the rings hold into packets. An engine: it owns no thread and never waits; whoever hosts it calls
@@ -37,7 +38,8 @@ class Consumer {
     // failure is returned. Nothing of one ring's trouble reaches the others.
     Result<void> drain();
 
-    // After the last drain: tells, by a packet without events, what was discarded since the last packet of a stream.
+    // After the last drain: tells, by a packet without events, what was discarded since the last packet of a stream,
+    // and counts what the rings still hold.
     Result<void> finish();
 
     [[nodiscard]] const Totals& totals() const { return totals_; }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <new>
 #include <string>
@@ -34,6 +35,8 @@ std::uint64_t value_at(const ClockLine& line, std::uint64_t tsc) {
     const auto elapsed = static_cast<unsigned __int128>(tsc - line.tsc_base) * line.multiplier;
     return line.ns_base + static_cast<std::uint64_t>(elapsed >> 32);
 }
+
+constexpr std::int64_t kMaxErrorNs = 100'000'000;
 
 // How long the first measurement of the TSC's frequency takes. It is good to about 100 ns / 2 ms = 50 ppm; discipline()
 // makes it better from then on.
@@ -109,10 +112,13 @@ void SharedClock::discipline() {
     if (!kernel_uses_tsc() || now.tsc < line.tsc_base) return publish(line, ClockSource::kSystem);
 
     const std::uint64_t ours = value_at(line, now.tsc);
+    const auto error_ns = static_cast<std::int64_t>(now.ns - ours);
+    // So far off, the TSC does not measure CLOCK_MONOTONIC: it runs on during a suspend, for one.
+    if (std::abs(error_ns) > kMaxErrorNs) return publish(line, ClockSource::kSystem);
+
     // The true slope, over the longest time we know, and what takes the error away within the next second. At most
     // 500 ppm of it at a time, as the kernel's own slewing: time must never stand still or run.
     const std::uint64_t slope = multiplier(now.ns - first_.ns, now.tsc - first_.tsc);
-    const auto error_ns = static_cast<std::int64_t>(now.ns - ours);
     constexpr std::int64_t kMaxSlewNs = 500'000;
     const std::int64_t slew_ns = std::clamp(error_ns, -kMaxSlewNs, kMaxSlewNs);
     const auto correction = static_cast<std::int64_t>(static_cast<__int128>(slope) * slew_ns / 1'000'000'000);

@@ -207,11 +207,13 @@ class BadDays(InteropTest):
         self.assertEqual(result.returncode, 1, result.stderr)
         errors = [line for line in result.stderr.splitlines() if line.startswith("leat: cannot")]
         self.assertEqual(len(errors), 1, result.stderr)
-        self.assert_one_line(errors[0], "No space left on device", "lacks its end", "make room", "-o")
+        self.assert_one_line(errors[0], "No space left on device", "lacks its last", "make room", "-o")
         lines = self.read(self.directory / "copy" / "trace").lines
         summary = json.loads((self.directory / "summary.json").read_text())
         self.assertGreater(len(lines), 0)
         self.assertEqual(len(lines), summary["events"])
+        # 300 events of each program and one at its end: all accounted for.
+        self.assertEqual(summary["events"] + summary["discarded"] + summary["left_in_rings"], 60 * 301)
         self.assertEqual(summary["exit_status"], 0)
 
     def test_full_disk_from_the_start(self):
