@@ -36,4 +36,19 @@ function(leat_component name)
   add_library(leat-${name} STATIC ${ARG_SOURCES})
   target_include_directories(leat-${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(leat-${name} PUBLIC ${ARG_LINKS})
+  leat_precompile(leat-${name} leat-base)
+endfunction()
+
+# Most of the time that a small file takes goes into these headers. One set serves all targets of a kind: `first` makes
+# it, the others use it.
+function(leat_precompile target first)
+  if(NOT LEAT_PRECOMPILE)
+    return()
+  endif()
+  if(target STREQUAL first)
+    target_precompile_headers(${target} PRIVATE
+      <fmt/format.h> <tl/expected.hpp> <string> <vector> <variant> <optional> <filesystem> <map> <memory> ${ARGN})
+  else()
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  endif()
 endfunction()

@@ -34,7 +34,7 @@ class Tsdl {
     std::size_t depth_ = 0;
 };
 
-std::string quoted(std::string_view text) {
+std::string string_literal(std::string_view text) {
     std::string out = "\"";
     for (const char c : text) {
         if (c == '"' || c == '\\') out += '\\';
@@ -73,7 +73,7 @@ std::string enumeration(const EnumClass& enum_class) {
     const bool is_signed = enum_class.container.is_signed;
     std::string text = fmt::format("enum : {} {{", integer(enum_class.container));
     for (const EnumRange& range : enum_class.ranges) {
-        text += fmt::format(" {} = {}", quoted(range.label), bound(range.lower, is_signed));
+        text += fmt::format(" {} = {}", string_literal(range.label), bound(range.lower, is_signed));
         if (range.upper != range.lower) text += fmt::format(" ... {}", bound(range.upper, is_signed));
         text += ',';
     }
@@ -133,7 +133,7 @@ void env_block(Tsdl& out, const TraceClass& trace_class) {
     out.open("env");
     for (const EnvironmentEntry& entry : trace_class.environment) {
         if (const auto* text = std::get_if<std::string>(&entry.value))
-            out.line("{} = {};", entry.name, quoted(*text));
+            out.line("{} = {};", entry.name, string_literal(*text));
         else
             out.line("{} = {};", entry.name, std::get<std::int64_t>(entry.value));
     }
@@ -145,7 +145,7 @@ void clock_block(Tsdl& out, const ClockClass& clock) {
     out.open("clock");
     out.line("name = \"{}\";", clock.name);
     if (clock.uuid) out.line("uuid = \"{}\";", to_string(*clock.uuid));
-    if (!clock.description.empty()) out.line("description = {};", quoted(clock.description));
+    if (!clock.description.empty()) out.line("description = {};", string_literal(clock.description));
     out.line("freq = {};", clock.frequency);
     if (clock.precision != 0) out.line("precision = {};", clock.precision);
     out.line("offset_s = {};", clock.offset_s);
@@ -177,11 +177,11 @@ std::string trace_blocks(const TraceClass& trace_class) {
 std::string event_block(const EventClass& event_class, std::uint64_t stream_id) {
     Tsdl out;
     out.open("event");
-    out.line("name = {};", quoted(event_class.name));
+    out.line("name = {};", string_literal(event_class.name));
     out.line("id = {};", event_class.id);
     out.line("stream_id = {};", stream_id);
     if (event_class.log_level) out.line("loglevel = {};", *event_class.log_level);
-    if (!event_class.model_uri.empty()) out.line("model.emf.uri = {};", quoted(event_class.model_uri));
+    if (!event_class.model_uri.empty()) out.line("model.emf.uri = {};", string_literal(event_class.model_uri));
     optional_structure(out, "context", event_class.context);
     out.structure("fields := struct", event_class.fields.value_or(StructClass{}), ";");
     out.close(";\n");

@@ -26,6 +26,13 @@ void commit(RingHeader& ring, uint64_t head, uint64_t timestamp) {
     __asm__ volatile("movaps %1, %0" : "=m"(*reinterpret_cast<__m128i*>(&ring.head)) : "x"(pair) : "memory");  // NOLINT
 }
 
+// The generic form: clang knows the other one for plain integers alone.
+ClockSource source_of(const ClockPage& page) {
+    ClockSource source{};
+    __atomic_load(&page.source, &source, __ATOMIC_RELAXED);
+    return source;
+}
+
 }  // namespace
 
 uint64_t system_now() {
@@ -37,7 +44,7 @@ uint64_t system_now() {
 uint64_t clock_now(const ClockPage& page) {
     for (;;) {
         const uint32_t generation = __atomic_load_n(&page.generation, __ATOMIC_ACQUIRE);
-        if (__atomic_load_n(&page.source, __ATOMIC_RELAXED) != ClockSource::kTsc) return system_now();
+        if (source_of(page) != ClockSource::kTsc) return system_now();
         // D: the line is read before the generation is looked at again. Pairs with E in SharedClock::publish().
         const ClockLine& line = page.lines[generation & 1];
         const uint64_t tsc_base = __atomic_load_n(&line.tsc_base, __ATOMIC_ACQUIRE);
