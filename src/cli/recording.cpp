@@ -17,8 +17,10 @@ constexpr auto kTick = 100ms;
 constexpr auto kPatience = 5s;
 constexpr std::size_t kMaxWaiting = 256;
 
-// What is announced to be written is remedied elsewhere than what cannot be written at all.
-std::string remedy(const Error& error) { return error.message + ": events stay in the rings until there is room"; }
+// While the program runs nothing is lost yet: the report says at the end what was.
+std::string while_running(const Error& error) {
+    return error.message + ": events stay in the rings until there is room";
+}
 
 }  // namespace
 
@@ -126,7 +128,7 @@ Result<void> Recording::write_metadata() {
 void Recording::drain() {
     doorbell_->acknowledge();
     const auto drained = consumer_.drain();
-    if (!drained) warn(remedy(drained.error()));
+    if (!drained) warn(while_running(drained.error()));
     output_error_ = drained ? std::nullopt : std::optional(drained.error());
     for (const std::string& quarantined : consumer_.quarantined())
         warn(fmt::format("{}: a traced program overwrote it; the rest of it is lost", quarantined));
