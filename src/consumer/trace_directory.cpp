@@ -97,7 +97,7 @@ Result<void> TraceDirectory::write_packet(const Packet& packet) {
     const std::uint64_t offset = files->data.size;
     LEAT_TRY(append(files->data, ctf::encode(packet.header), packet.records));
     // A packet without its index entry would be missed by readers: then it is not there at all, and is tried again.
-    auto indexed = append(files->index, ctf::encode_index_entry(offset, packet.header), {});
+    auto indexed = append(files->index, ctf::encode_index_entry(ctf::index_entry_of(packet.header, offset)), {});
     if (!indexed) cut(files->data, offset);
     return indexed;
 }

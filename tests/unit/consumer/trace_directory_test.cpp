@@ -85,10 +85,10 @@ TEST_F(TraceDirectoryTest, IndexSaysWhereEachPacketLies) {
     ASSERT_TRUE(write(0, 0));
     const std::uint64_t second = ctf::kPacketHeaderSize + 10;
     const std::uint64_t third = second + ctf::kPacketHeaderSize + 20;
-    EXPECT_EQ(contents(trace_ / "index/channel0_0.idx"), text(ctf::encode_index_header()) +
-                                                             text(ctf::encode_index_entry(0, header(0, 10))) +
-                                                             text(ctf::encode_index_entry(second, header(0, 20))) +
-                                                             text(ctf::encode_index_entry(third, header(0, 0))));
+    EXPECT_EQ(contents(trace_ / "index/channel0_0.idx"),
+              text(ctf::encode_index_header()) + text(ctf::encode_index_entry(ctf::index_entry_of(header(0, 10), 0))) +
+                  text(ctf::encode_index_entry(ctf::index_entry_of(header(0, 20), second))) +
+                  text(ctf::encode_index_entry(ctf::index_entry_of(header(0, 0), third))));
     EXPECT_EQ(contents(trace_ / "channel0_0").substr(second, ctf::kPacketHeaderSize), text(ctf::encode(header(0, 20))));
 }
 
@@ -105,7 +105,7 @@ TEST_F(TraceDirectoryTest, FullDiskLeavesOnlyWholePackets) {
     ASSERT_TRUE(write(0, 50));
     EXPECT_EQ(fs::file_size(trace_ / "channel0_0"), before.size() + ctf::kPacketHeaderSize + 50);
     EXPECT_EQ(contents(trace_ / "index/channel0_0.idx").substr(ctf::kIndexHeaderSize + ctf::kIndexEntrySize),
-              text(ctf::encode_index_entry(before.size(), header(0, 50))));
+              text(ctf::encode_index_entry(ctf::index_entry_of(header(0, 50), before.size()))));
 }
 
 // The first packet is smaller than index header and entry: its data fits, its entry does not.

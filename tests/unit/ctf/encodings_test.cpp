@@ -65,7 +65,7 @@ TEST(IndexFormat, HeaderIsLttngs) {
 }
 
 TEST(IndexFormat, EntryIsBigEndian) {
-    EXPECT_EQ(hex(encode_index_entry(0x0a0b, kHeader)),
+    EXPECT_EQ(hex(encode_index_entry(index_entry_of(kHeader, 0x0a0b))),
               "0000000000000a0b"
               "0000000000004142"
               "0000000000003132"

@@ -1,0 +1,136 @@
+// Messages of LTTng's network protocols: big-endian integers and names, one behind the other, without gaps.
+//
+// A message type says once how it lies on the wire, in `layout`, and both directions run that:
+//
+//     struct CloseStream {
+//         static constexpr const char* kName = "CLOSE_STREAM";
+//         std::uint64_t stream_id = 0;
+//         std::uint64_t last_net_seq_num = 0;
+//         template <class Layout, class Message>
+//         static void layout(Layout& at, Message& message) { at.integer(message.stream_id, message.last_net_seq_num); }
+//     };
+//     const Bytes bytes = encode(CloseStream{.stream_id = 7});
+//     const CloseStream message = LEAT_TRY(parse<CloseStream>(bytes));
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/byte_cursor.hpp"
+#include "base/check.hpp"
+#include "base/result.hpp"
+
+namespace leat::wire {
+
+using Bytes = std::vector<std::byte>;
+
+// The version that both ends of a connection speak: 2.MINOR. Some messages have changed their form.
+inline constexpr std::uint32_t kProtocolMajor = 2;
+inline constexpr std::uint32_t kProtocolMinor = 13;
+
+// Appends a message to bytes that are to be sent.
+class LayoutWriter {
+  public:
+    LayoutWriter(Bytes& bytes, std::uint32_t minor) : bytes_(&bytes), minor_(minor) {}
+
+    static constexpr bool kIsReader = false;
+    [[nodiscard]] std::uint32_t minor() const { return minor_; }
+
+    template <class... T>
+    void integer(const T&... values) {
+        (put(values), ...);
+    }
+    void raw(const std::array<std::uint8_t, 16>& bytes);
+    void skip(std::size_t count) { bytes_->resize(bytes_->size() + count); }
+    // A name in a field of fixed size, NUL behind it.
+    void padded(const std::string& text, std::size_t size);
+    // The length of a name that follows later, its NUL included.
+    std::uint32_t length(const std::string& text);
+    // The same, but 0 for an empty name, of which then nothing follows.
+    std::uint32_t length_if_any(const std::string& text);
+    void terminated(const std::string& text, std::uint32_t length, std::uint32_t max);
+
+  private:
+    template <class T>
+    void put(const T& value) {
+        static_assert(std::is_unsigned_v<T>);
+        for (std::size_t byte = sizeof(T); byte-- > 0;) bytes_->push_back(static_cast<std::byte>(value >> (8 * byte)));
+    }
+    Bytes* bytes_;
+    std::uint32_t minor_;
+};
+
+// Takes a message out of bytes that a peer sent. The first fault stays; whatever follows it reads as zero.
+class LayoutReader {
+  public:
+    LayoutReader(UntrustedBytes bytes, std::uint32_t minor) : cursor_(bytes), minor_(minor) {}
+
+    static constexpr bool kIsReader = true;
+    [[nodiscard]] std::uint32_t minor() const { return minor_; }
+
+    template <class... T>
+    void integer(T&... values) {
+        (get(values), ...);
+    }
+    void raw(std::array<std::uint8_t, 16>& bytes);
+    void skip(std::size_t count) { take(count); }
+    void padded(std::string& text, std::size_t size);
+    std::uint32_t length(const std::string& text);
+    std::uint32_t length_if_any(const std::string& text) { return length(text); }
+    // `length` may be 0 or 1 for an empty name; at most `max`, its NUL included.
+    void terminated(std::string& text, std::uint32_t length, std::uint32_t max);
+    [[nodiscard]] std::size_t remaining() const { return cursor_.remaining(); }
+    void fault(Error error);
+
+    // Whether all was well, and nothing is left behind the message.
+    [[nodiscard]] Result<void> finish() const;
+
+  private:
+    UntrustedBytes take(std::size_t count);
+    template <class T>
+    void get(T& value) {
+        static_assert(std::is_unsigned_v<T>);
+        value = 0;
+        for (const std::byte byte : take(sizeof(T))) value = static_cast<T>(value << 8) | std::to_integer<T>(byte);
+    }
+
+    ByteCursor cursor_;
+    std::uint32_t minor_;
+    Result<void> outcome_{};
+};
+
+template <class Message>
+void append(Bytes& bytes, const Message& message, std::uint32_t minor = kProtocolMinor) {
+    LayoutWriter writer(bytes, minor);
+    Message::layout(writer, message);
+}
+
+template <class Message>
+Bytes encode(const Message& message, std::uint32_t minor = kProtocolMinor) {
+    Bytes bytes;
+    append(bytes, message, minor);
+    return bytes;
+}
+
+// The whole of `bytes` is one message. Errors name it.
+template <class Message>
+Result<Message> parse(UntrustedBytes bytes, std::uint32_t minor = kProtocolMinor) {
+    LayoutReader reader(bytes, minor);
+    Message message;
+    Message::layout(reader, message);
+    auto outcome = reader.finish();
+    if (!outcome) return wrap(Message::kName, std::move(outcome).error());
+    return message;
+}
+
+// Bytes of a message that holds no names.
+template <class Message>
+std::size_t size_of(std::uint32_t minor = kProtocolMinor) {
+    return encode(Message{}, minor).size();
+}
+
+}  // namespace leat::wire

@@ -1,0 +1,265 @@
+// Between a viewer and a relay: LTTng's live protocol 2.4 to 2.13, and one command of our own.
+// docs/formats/live.md.
+//
+// A request is a LiveHeader and a payload; replies have no header, and come in the order of the requests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "wire/layout.hpp"
+
+namespace leat::wire {
+
+inline constexpr std::uint16_t kLivePort = 5344;
+
+enum class LiveCommand : std::uint32_t {
+    kConnect = 1,
+    kListSessions = 2,
+    kAttachSession = 3,
+    kGetNextIndex = 4,
+    kGetPacket = 5,
+    kGetMetadata = 6,
+    kGetNewStreams = 7,
+    kCreateSession = 8,
+    kDetachSession = 9,
+    kWait = 0x4c65'0001,  // ours: see Wait
+};
+
+// Bits of `flags` in replies.
+inline constexpr std::uint32_t kNewMetadata = 1;
+inline constexpr std::uint32_t kNewStreams = 2;
+
+enum class AttachStatus : std::uint32_t {
+    kOk = 1,
+    kAlready = 2,
+    kUnknownSession = 3,
+    kNotLive = 4,
+    kSeekError = 5,
+    kNoViewerSession = 6,
+};
+enum class CreateViewerStatus : std::uint32_t { kOk = 1, kError = 2 };
+enum class NewStreamsStatus : std::uint32_t { kOk = 1, kNoNew = 2, kError = 3, kHangUp = 4 };
+enum class IndexStatus : std::uint32_t { kOk = 1, kRetry = 2, kHangUp = 3, kError = 4, kInactive = 5, kEof = 6 };
+enum class PacketStatus : std::uint32_t { kOk = 1, kRetry = 2, kError = 3, kEof = 4 };
+enum class MetadataStatus : std::uint32_t { kOk = 1, kNoNew = 2, kError = 3 };
+enum class DetachStatus : std::uint32_t { kOk = 1, kUnknownSession = 2, kNotAttached = 3 };
+enum class WaitStatus : std::uint32_t { kOk = 1, kError = 3 };
+enum class Seek : std::uint32_t { kBeginning = 1, kLast = 2 };
+
+struct LiveHeader {
+    static constexpr const char* kName = "viewer header";
+    std::uint64_t data_size = 0;  // bytes of the payload
+    std::uint32_t command = 0;    // LiveCommand
+    std::uint32_t version = 0;    // not used
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.data_size, message.command, message.version);
+    }
+};
+inline constexpr std::size_t kLiveHeaderSize = 16;
+
+// A viewer that can wait says so where LTTng's send all ones and look at nothing; a relay that can, too, says so where
+// LTTng's send 0. The lowest 16 bits are capabilities.
+inline constexpr std::uint64_t kAskCapabilities = 0x4c65'6174'0000'0000;  // "Leat"
+inline constexpr std::uint32_t kHaveCapabilities = 0x4c65'0000;           // "Le"
+inline constexpr std::uint32_t kCapabilityMask = 0xffff;
+inline constexpr std::uint32_t kCanWait = 1;
+
+inline constexpr std::uint32_t kCommandConnection = 1;
+
+// Request and reply.
+struct Connect {
+    static constexpr const char* kName = "CONNECT";
+    std::uint64_t viewer_session_id = ~std::uint64_t{0};
+    std::uint32_t major = kProtocolMajor;
+    std::uint32_t minor = kProtocolMinor;
+    std::uint32_t type = kCommandConnection;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.viewer_session_id, message.major, message.minor, message.type);
+    }
+};
+
+// CREATE_SESSION and DETACH_SESSION replies; the number of entries that follow in LIST_SESSIONS.
+struct WordReply {
+    static constexpr const char* kName = "reply";
+    std::uint32_t value = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.value);
+    }
+};
+
+struct ListedSession {
+    static constexpr const char* kName = "listed session";
+    std::uint64_t id = 0;
+    std::uint32_t live_timer_us = 0;  // 0: not live
+    std::uint32_t clients = 0;        // viewers attached
+    std::uint32_t streams = 0;
+    std::string hostname{};
+    std::string session_name{};
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.id, message.live_timer_us, message.clients, message.streams);
+        at.padded(message.hostname, 64);
+        at.padded(message.session_name, 255);
+    }
+};
+inline constexpr std::size_t kListedSessionSize = 339;
+
+struct AttachSession {
+    static constexpr const char* kName = "ATTACH_SESSION";
+    std::uint64_t session_id = 0;
+    std::uint64_t offset = 0;  // not used
+    std::uint32_t seek = 0;    // Seek
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.session_id, message.offset, message.seek);
+    }
+};
+
+// Of ATTACH_SESSION and GET_NEW_STREAMS; `streams` stream descriptors follow.
+struct StreamsReply {
+    static constexpr const char* kName = "streams reply";
+    std::uint32_t status = 0;  // AttachStatus or NewStreamsStatus
+    std::uint32_t streams = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.status, message.streams);
+    }
+};
+
+struct StreamDescriptor {
+    static constexpr const char* kName = "stream descriptor";
+    std::uint64_t id = 0;
+    std::uint64_t trace_id = 0;     // streams with the same one are one CTF trace
+    std::uint32_t is_metadata = 0;  // 0 or 1
+    std::string path{};
+    std::string channel_name{};
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.id, message.trace_id, message.is_metadata);
+        at.padded(message.path, 4096);
+        at.padded(message.channel_name, 255);
+    }
+};
+inline constexpr std::size_t kStreamDescriptorSize = 4371;
+
+// GET_NEXT_INDEX and GET_METADATA (a stream), GET_NEW_STREAMS and DETACH_SESSION (a session).
+struct LiveIdRequest {
+    static constexpr const char* kName = "request with an id";
+    std::uint64_t id = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.id);
+    }
+};
+
+struct NextIndexReply {
+    static constexpr const char* kName = "GET_NEXT_INDEX reply";
+    std::uint64_t offset = 0;        // bytes, in the stream's current file
+    std::uint64_t packet_size = 0;   // bits
+    std::uint64_t content_size = 0;  // bits
+    std::uint64_t timestamp_begin = 0;
+    std::uint64_t timestamp_end = 0;
+    std::uint64_t events_discarded = 0;
+    std::uint64_t stream_class_id = 0;
+    std::uint32_t status = 0;  // IndexStatus
+    std::uint32_t flags = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.offset, message.packet_size, message.content_size, message.timestamp_begin,
+                   message.timestamp_end, message.events_discarded, message.stream_class_id, message.status,
+                   message.flags);
+    }
+};
+inline constexpr std::size_t kNextIndexReplySize = 64;
+
+struct GetPacket {
+    static constexpr const char* kName = "GET_PACKET";
+    std::uint64_t stream_id = 0;
+    std::uint64_t offset = 0;  // bytes
+    std::uint32_t length = 0;  // bytes
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.stream_id, message.offset, message.length);
+    }
+};
+
+// With status kOk, `length` bytes follow.
+struct PacketReply {
+    static constexpr const char* kName = "GET_PACKET reply";
+    std::uint32_t status = 0;  // PacketStatus
+    std::uint32_t length = 0;
+    std::uint32_t flags = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.status, message.length, message.flags);
+    }
+};
+inline constexpr std::size_t kPacketReplySize = 12;
+
+// With status kOk, `length` bytes follow.
+struct MetadataReply {
+    static constexpr const char* kName = "GET_METADATA reply";
+    std::uint64_t length = 0;
+    std::uint32_t status = 0;  // MetadataStatus
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.length, message.status);
+    }
+};
+inline constexpr std::size_t kMetadataReplySize = 12;
+
+// Ours, if both have kCanWait: answered as soon as anything is new (index, beacon, metadata, stream, end) in the
+// sessions that this connection is attached to, seen from the change that `seen` names; and otherwise after 10 s.
+struct Wait {
+    static constexpr const char* kName = "WAIT";
+    std::uint64_t seen = 0;  // `change` of the last reply; 0 at first
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.seen);
+    }
+};
+
+struct WaitReply {
+    static constexpr const char* kName = "WAIT reply";
+    std::uint32_t status = 0;  // WaitStatus
+    std::uint64_t change = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.status, message.change);
+    }
+};
+inline constexpr std::size_t kWaitReplySize = 12;
+
+// A whole request: header and payload.
+template <class Message>
+void append_request(Bytes& bytes, LiveCommand command, const Message& message) {
+    append(bytes, LiveHeader{.data_size = size_of<Message>(), .command = static_cast<std::uint32_t>(command)});
+    append(bytes, message);
+}
+
+// One without a payload.
+void append_request(Bytes& bytes, LiveCommand command);
+
+// For messages to people: "GET_PACKET", or "command 99".
+std::string name_of(LiveCommand command);
+
+}  // namespace leat::wire

@@ -1,0 +1,390 @@
+// From the tracing side to a relay: the control connection (requests and replies), the data connection (packets one
+// way), and our own datagrams. LTTng 2.1 to 2.13; relay ingest protocol, docs/formats/relay-ingest.md.
+//
+// A request is a ControlHeader and a payload; replies have no header, and come in the order of the requests.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "wire/layout.hpp"
+
+namespace leat::wire {
+
+inline constexpr std::uint16_t kControlPort = 5342;
+inline constexpr std::uint16_t kDataPort = 5343;  // and, for datagrams, the UDP port of the same number
+
+// A larger payload than this is not believed.
+inline constexpr std::uint64_t kMaxControlPayload = 128U << 20;
+inline constexpr std::uint32_t kMaxSessionName = 255;  // with their NUL, as the next ones
+inline constexpr std::uint32_t kMaxHostname = 256;
+inline constexpr std::uint32_t kMaxBasePath = 4096;
+inline constexpr std::uint32_t kMaxChannelName = 264;
+inline constexpr std::uint32_t kMaxStreamPath = 4096;
+inline constexpr std::uint32_t kMaxChunkName = 255;
+
+// No packet has been sent; also the number that belongs to a metadata stream.
+inline constexpr std::uint64_t kNoPacket = ~std::uint64_t{0};
+
+enum class RelayCommand : std::uint32_t {
+    kAddStream = 1,
+    kCreateSession = 2,
+    kStartData = 3,
+    kUpdateSyncInfo = 4,
+    kVersion = 5,
+    kSendMetadata = 6,
+    kCloseStream = 7,
+    kDataPending = 8,
+    kQuiescentControl = 9,
+    kBeginDataPending = 10,
+    kEndDataPending = 11,
+    kSendIndex = 13,
+    kStreamsSent = 16,
+    kResetMetadata = 17,
+    kRotateStreams = 18,
+    kCreateTraceChunk = 19,
+    kCloseTraceChunk = 20,
+    kTraceChunkExists = 21,
+    kGetConfiguration = 22,
+};
+
+enum class RelayCode : std::uint32_t {
+    kNotPending = 0,  // these two: DATA_PENDING and END_DATA_PENDING alone
+    kPending = 1,
+    kOk = 10,
+    kUnknownError = 11,
+    kFatal = 25,
+    kNoMemory = 26,
+    kInvalid = 97,
+    kProtocolError = 152,
+};
+
+struct ControlHeader {
+    static constexpr const char* kName = "control header";
+    std::uint64_t circuit_id = 0;  // not used
+    std::uint64_t data_size = 0;   // bytes of the payload
+    std::uint32_t command = 0;     // RelayCommand
+    std::uint32_t version = 0;     // not used
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.circuit_id, message.data_size, message.command, message.version);
+    }
+};
+inline constexpr std::size_t kControlHeaderSize = 24;
+
+// Most replies: a RelayCode.
+struct CodeReply {
+    static constexpr const char* kName = "reply";
+    std::uint32_t code = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.code);
+    }
+};
+
+// Request and reply. Both sides then use the smaller minor.
+struct Version {
+    static constexpr const char* kName = "VERSION";
+    std::uint32_t major = kProtocolMajor;
+    std::uint32_t minor = kProtocolMinor;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.major, message.minor);
+    }
+};
+
+// Asks for what only our own relay can do: LTTng's answers kProtocolError, and goes on. The reply has the same bit set.
+inline constexpr std::uint64_t kQueryDatagrams = std::uint64_t{1} << 63;
+// In the reply.
+inline constexpr std::uint64_t kClearAllowed = 1;
+
+struct GetConfiguration {
+    static constexpr const char* kName = "GET_CONFIGURATION";
+    std::uint64_t query_flags = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.query_flags);
+    }
+};
+
+struct ConfigurationReply {
+    static constexpr const char* kName = "GET_CONFIGURATION reply";
+    std::uint32_t code = 0;
+    std::uint64_t flags = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.code, message.flags);
+    }
+};
+
+// Minors below 4 send an empty payload; 4 to 10 only the first four.
+struct CreateSession {
+    static constexpr const char* kName = "CREATE_SESSION";
+    std::string session_name{};
+    std::string hostname{};
+    std::uint32_t live_timer_us = 0;  // 0: not live
+    bool is_snapshot = false;
+    std::string base_path{};  // replaces name and date in the output path
+    bool name_contains_creation_time = false;
+    std::array<std::uint8_t, 16> sessiond_uuid{};
+    std::uint64_t sessiond_session_id = 0;
+    std::uint64_t creation_time = 0;  // s since the epoch
+    std::optional<std::uint64_t> current_chunk_id{};
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message);
+};
+
+// Minors below 11 end behind the code.
+struct CreateSessionReply {
+    static constexpr const char* kName = "CREATE_SESSION reply";
+    std::uint64_t session_id = 0;
+    std::uint32_t code = 0;
+    std::string output_path{};  // relative to the relay's output directory
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message);
+};
+// Of the part of fixed size, for those who read a reply from a socket: its last u32 is the length of the path.
+inline constexpr std::size_t kCreateSessionReplyHead = 16;
+
+struct AddStream {
+    static constexpr const char* kName = "ADD_STREAM";
+    std::string channel_name{};  // CHANNEL_CPU, or `metadata`
+    std::string path{};
+    std::uint64_t tracefile_size = 0;   // bytes; 0: no limit
+    std::uint64_t tracefile_count = 0;  // 0: no limit
+    std::uint64_t trace_chunk_id = 0;   // from minor 11
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message);
+};
+
+struct AddStreamReply {
+    static constexpr const char* kName = "ADD_STREAM reply";
+    std::uint64_t handle = 0;
+    std::uint32_t code = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.handle, message.code);
+    }
+};
+
+// In front of the metadata itself. The relay appends `padding_size` zeros. There is no reply.
+struct SendMetadata {
+    static constexpr const char* kName = "SEND_METADATA";
+    std::uint64_t stream_id = 0;
+    std::uint32_t padding_size = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.stream_id, message.padding_size);
+    }
+};
+inline constexpr std::size_t kSendMetadataSize = 12;
+
+// On the data connection, in front of a packet. The relay appends `padding_size` zeros.
+struct DataHeader {
+    static constexpr const char* kName = "data header";
+    std::uint64_t circuit_id = 0;  // not used
+    std::uint64_t stream_id = 0;
+    std::uint64_t net_seq_num = 0;
+    std::uint32_t data_size = 0;
+    std::uint32_t padding_size = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.circuit_id, message.stream_id, message.net_seq_num, message.data_size, message.padding_size);
+    }
+};
+inline constexpr std::size_t kDataHeaderSize = 32;
+
+// In front of each datagram: which piece of which packet. Our own; version 1.
+struct DatagramHeader {
+    static constexpr const char* kName = "datagram";
+    static constexpr std::uint32_t kMagic = 0x4c65'5501;  // "LeU", version
+    std::uint32_t magic = kMagic;
+    std::uint64_t stream_id = 0;
+    std::uint64_t net_seq_num = 0;
+    std::uint32_t packet_size = 0;  // bytes of the packet: of all its pieces
+    std::uint32_t offset = 0;       // where in the packet this piece belongs
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.magic, message.stream_id, message.net_seq_num, message.packet_size, message.offset);
+    }
+};
+inline constexpr std::size_t kDatagramHeaderSize = 28;
+// Every piece but the last is this long: it fits an Ethernet frame, and the relay counts pieces by it.
+inline constexpr std::size_t kDatagramPiece = 1400;
+inline constexpr std::uint32_t kMaxDatagramPacket = 1U << 20;
+
+// Not sent below minor 4; up to minor 7 it ends behind stream_class_id. packet_size 0: a beacon, whose timestamp_end
+// says that nothing older will come.
+struct SendIndex {
+    static constexpr const char* kName = "SEND_INDEX";
+    std::uint64_t stream_id = 0;
+    std::uint64_t net_seq_num = 0;
+    std::uint64_t packet_size = 0;   // bits
+    std::uint64_t content_size = 0;  // bits
+    std::uint64_t timestamp_begin = 0;
+    std::uint64_t timestamp_end = 0;
+    std::uint64_t events_discarded = 0;  // since the stream began
+    std::uint64_t stream_class_id = 0;
+    std::uint64_t stream_instance_id = ~std::uint64_t{0};
+    std::uint64_t packet_seq_num = ~std::uint64_t{0};
+
+    [[nodiscard]] bool is_beacon() const { return packet_size == 0; }
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.stream_id, message.net_seq_num, message.packet_size, message.content_size,
+                   message.timestamp_begin, message.timestamp_end, message.events_discarded, message.stream_class_id);
+        if (at.minor() >= 8) at.integer(message.stream_instance_id, message.packet_seq_num);
+    }
+};
+
+struct CloseStream {
+    static constexpr const char* kName = "CLOSE_STREAM";
+    std::uint64_t stream_id = 0;
+    std::uint64_t last_net_seq_num = kNoPacket;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.stream_id, message.last_net_seq_num);
+    }
+};
+
+struct DataPending {
+    static constexpr const char* kName = "DATA_PENDING";
+    std::uint64_t stream_id = 0;
+    std::uint64_t last_net_seq_num = kNoPacket;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.stream_id, message.last_net_seq_num);
+    }
+};
+
+// QUIESCENT_CONTROL (a metadata stream), BEGIN_DATA_PENDING and END_DATA_PENDING (the relay's session id).
+struct IdRequest {
+    static constexpr const char* kName = "request with an id";
+    std::uint64_t id = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.id);
+    }
+};
+
+struct ResetMetadata {
+    static constexpr const char* kName = "RESET_METADATA";
+    std::uint64_t stream_id = 0;
+    std::uint64_t version = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.stream_id, message.version);
+    }
+};
+
+struct RotateStreams {
+    static constexpr const char* kName = "ROTATE_STREAMS";
+    struct Position {
+        std::uint64_t stream_id = 0;
+        std::uint64_t rotate_at = 0;  // packet_seq_num of the first packet of the new chunk
+    };
+    std::optional<std::uint64_t> new_chunk_id{};  // none: out of any chunk
+    std::vector<Position> positions{};
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message);
+};
+
+struct CreateTraceChunk {
+    static constexpr const char* kName = "CREATE_TRACE_CHUNK";
+    std::uint64_t chunk_id = 0;
+    std::uint64_t creation_time = 0;  // s since the epoch
+    std::string override_name{};      // snapshots: the directory's name
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.chunk_id, message.creation_time);
+        const std::uint32_t length = at.length_if_any(message.override_name);
+        at.terminated(message.override_name, length, kMaxChunkName);
+    }
+};
+
+enum class ChunkCommand : std::uint32_t { kMoveToArchives = 0, kNone = 1, kDelete = 2 };
+
+struct CloseTraceChunk {
+    static constexpr const char* kName = "CLOSE_TRACE_CHUNK";
+    std::uint64_t chunk_id = 0;
+    std::uint64_t close_time = 0;            // s since the epoch
+    std::optional<std::uint32_t> command{};  // ChunkCommand
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message);
+};
+
+struct CloseTraceChunkReply {
+    static constexpr const char* kName = "CLOSE_TRACE_CHUNK reply";
+    std::uint32_t code = 0;
+    std::string path{};
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.code);
+        const std::uint32_t length = at.length(message.path);
+        at.terminated(message.path, length, kMaxBasePath);
+    }
+};
+inline constexpr std::size_t kCloseTraceChunkReplyHead = 8;
+
+struct TraceChunkExists {
+    static constexpr const char* kName = "TRACE_CHUNK_EXISTS";
+    std::uint64_t chunk_id = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.chunk_id);
+    }
+};
+
+struct TraceChunkExistsReply {
+    static constexpr const char* kName = "TRACE_CHUNK_EXISTS reply";
+    std::uint32_t code = 0;
+    std::uint8_t exists = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.code, message.exists);
+    }
+};
+
+// A whole request: header and payload.
+template <class Message>
+Bytes encode_request(RelayCommand command, const Message& message, std::uint32_t minor = kProtocolMinor) {
+    const Bytes payload = encode(message, minor);
+    Bytes bytes = encode(ControlHeader{.data_size = payload.size(), .command = static_cast<std::uint32_t>(command)});
+    bytes.insert(bytes.end(), payload.begin(), payload.end());
+    return bytes;
+}
+
+// One without a payload.
+Bytes encode_request(RelayCommand command);
+
+// For messages to people: "ADD_STREAM", or "command 99".
+std::string name_of(RelayCommand command);
+
+}  // namespace leat::wire
