@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "relay/log.hpp"
 #include "relay/stream_file.hpp"
 
 namespace leat::relay {
@@ -21,8 +22,12 @@ Result<std::unique_ptr<MetadataStream>> MetadataStream::create(std::uint64_t han
 MetadataStream::~MetadataStream() { finish(); }
 
 Result<void> MetadataStream::open_in(std::shared_ptr<TraceChunk> chunk) {
-    const ConfinedDirectory trace = LEAT_TRY(directory_->make_path(*chunk, path_));
-    file_ = LEAT_TRY(trace.create_file("metadata"));
+    ConfinedDirectory trace = LEAT_TRY(directory_->make_path(*chunk, path_));
+    UniqueFd file = LEAT_TRY(trace.create_file("metadata"));
+    wire::SyncWriter sync = LEAT_TRY(wire::SyncWriter::create(trace.fd()));
+    end_followed();
+    file_ = std::move(file);
+    followed_.emplace(Followed{std::move(trace), std::move(sync)});
     written_ = size_ = 0;
     directory_->enter(*chunk);
     if (chunk_ != nullptr) directory_->leave(*chunk_);
@@ -50,9 +55,24 @@ Result<void> MetadataStream::reset() {
 
 Result<void> MetadataStream::rotate(std::shared_ptr<TraceChunk> chunk) {
     if (chunk != nullptr) return open_in(std::move(chunk));
+    end_followed();
     if (chunk_ != nullptr) directory_->leave(*chunk_);
     chunk_.reset();
     return {};
+}
+
+void MetadataStream::publish(std::uint64_t horizon) {
+    if (!followed_ || (horizon <= followed_->horizon && size_ == followed_->size)) return;
+    followed_->horizon = std::max(followed_->horizon, horizon);
+    followed_->size = size_;
+    const auto published = followed_->sync.publish(followed_->horizon, size_);
+    if (!published) log("{}: {}", path_, published.error().message);
+}
+
+void MetadataStream::end_followed() {
+    if (!followed_) return;
+    (void)followed_->directory.remove(wire::kSyncFileName);
+    followed_.reset();
 }
 
 void MetadataStream::finish() {
@@ -60,6 +80,7 @@ void MetadataStream::finish() {
     is_finished_ = true;
     // What came of a message that was never finished.
     if (file_.is_open() && written_ != size_) (void)!::ftruncate(file_.get(), static_cast<off_t>(size_));
+    end_followed();
     if (chunk_ != nullptr) directory_->leave(*chunk_);
     chunk_.reset();
 }

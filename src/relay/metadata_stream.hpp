@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "relay/session_directory.hpp"
 #include "wire/relay_messages.hpp"
+#include "wire/sync_file.hpp"
 
 namespace leat::relay {
 
@@ -39,12 +41,18 @@ class MetadataStream {
 
     // Bytes of whole messages in the file.
     [[nodiscard]] std::uint64_t size() const { return size_; }
+    // Tells followers of the directory: the text so far, and events up to `horizon` (cycles of the trace's clock) are
+    // there. (docs/formats/sync-file.md)
+    void publish(std::uint64_t horizon);
+
     // For reading; another one after a rotation.
     [[nodiscard]] UniqueFd duplicate() const;
 
   private:
     MetadataStream(std::uint64_t handle, std::string path, std::shared_ptr<SessionDirectory> directory)
         : handle_(handle), path_(std::move(path)), directory_(std::move(directory)) {}
+    // The session has ended for those who follow the directory.
+    void end_followed();
     Result<void> open_in(std::shared_ptr<TraceChunk> chunk);
 
     std::uint64_t handle_;
@@ -52,6 +60,13 @@ class MetadataStream {
     std::shared_ptr<SessionDirectory> directory_;
     std::shared_ptr<TraceChunk> chunk_{};
     UniqueFd file_{};
+    struct Followed {
+        ConfinedDirectory directory;
+        wire::SyncWriter sync;
+        std::uint64_t horizon = 0;
+        std::uint64_t size = 0;
+    };
+    std::optional<Followed> followed_{};
     std::uint64_t written_ = 0;
     std::uint64_t size_ = 0;
     bool is_finished_ = false;

@@ -7,6 +7,7 @@
 namespace leat::relay {
 
 void Session::note_change() {
+    locked(publish_horizons);
     change_.fetch_add(1);
     const std::lock_guard lock(listeners_mutex_);
     for (const Listener& listener : listeners_) listener();
@@ -50,6 +51,17 @@ void end_data(SessionState& state, Time now) {
         entry.stream->end_data();
         const auto committed = entry.stream->commit(now);
         if (!committed) log("stream {}: {}", handle, committed.error().message);
+    }
+}
+
+void publish_horizons(SessionState& state) {
+    for (const auto& [path, trace] : state.traces) {
+        if (trace->metadata == nullptr || trace->metadata->is_finished()) continue;
+        std::uint64_t horizon = ~std::uint64_t{0};
+        for (const auto& [handle, entry] : state.streams)
+            if (entry.trace == trace && !entry.stream->is_finished())
+                horizon = std::min(horizon, entry.stream->horizon().value_or(0));
+        if (horizon != ~std::uint64_t{0}) trace->metadata->publish(horizon);
     }
 }
 

@@ -67,7 +67,8 @@ class Session {
         return std::forward<Function>(function)(state_);
     }
 
-    // Viewers learn of changes without looking again and again: every change counts one up, and calls who asked.
+    // Viewers learn of changes without looking again and again: every change counts one up, and calls who asked; and
+    // it rings for those who follow the files. Without the lock.
     [[nodiscard]] std::uint64_t change() const { return change_.load(); }
     void note_change();
     using Listener = std::function<void()>;
@@ -93,5 +94,7 @@ Result<Disk> commit_all(SessionState& state, Time now);
 // No data will come any more, nor anything else: ends streams that wait for nothing. True when all have ended.
 bool finish_streams(SessionState& state);
 void end_data(SessionState& state, Time now);
+// How far each trace is, for those who follow its files.
+void publish_horizons(SessionState& state);
 
 }  // namespace leat::relay

@@ -27,6 +27,7 @@ Result<StreamFile> StreamFile::create(const ConfinedDirectory& trace, const std:
     file.number_ = number;
     file.data_ = LEAT_TRY(trace.create_file(name));
     if (!has_index) return file;
+    file.lock_ = wire::MovingLock(file.data_.get(), 0);
     const ConfinedDirectory indexes = LEAT_TRY(trace.make("index"));
     file.index_ = LEAT_TRY(indexes.create_file(name + ".idx"));
     file.entry_size_ = index_minor == 0 ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize;
@@ -65,7 +66,7 @@ Result<void> StreamFile::read(std::uint64_t offset, std::span<std::byte> bytes) 
     return {};
 }
 
-Result<bool> StreamFile::append_entry(const ctf::IndexEntry& entry, std::uint64_t /*safe_end*/) {
+Result<bool> StreamFile::append_entry(const ctf::IndexEntry& entry, std::uint64_t safe_end) {
     const auto bytes = ctf::encode_index_entry(entry);
     const UntrustedBytes whole = UntrustedBytes(bytes).first(entry_size_);
     if (LEAT_TRY(write_what_fits(index_.get(), index_size_, whole)) != whole.size()) {
@@ -74,6 +75,7 @@ Result<bool> StreamFile::append_entry(const ctf::IndexEntry& entry, std::uint64_
     }
     index_size_ += whole.size();
     ++entries_;
+    lock_.move_to(safe_end);
     return true;
 }
 

@@ -8,6 +8,7 @@
 #include "base/unique_fd.hpp"
 #include "ctf/index_format.hpp"
 #include "relay/confined_directory.hpp"
+#include "wire/moving_lock.hpp"
 
 namespace leat::relay {
 
@@ -40,6 +41,7 @@ class StreamFile {
     std::uint64_t number_ = 0;
     UniqueFd data_;
     UniqueFd index_;
+    wire::MovingLock lock_{};  // on what is not safe to read
     std::uint64_t size_ = 0;
     std::uint64_t entries_ = 0;
     std::uint64_t index_size_ = 0;
