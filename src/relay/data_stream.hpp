@@ -46,6 +46,8 @@ class DataStream {
     [[nodiscard]] std::uint64_t missing() const;
     // When nothing is missing; again if the disk was full.
     Result<Disk> end_packet(Time now);
+    // Not at all.
+    void drop_packet();
 
     // From the control connection.
     Result<void> add_index(const wire::SendIndex& index, Time now);
