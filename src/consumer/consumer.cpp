@@ -49,6 +49,7 @@ Result<void> Consumer::drain() {
         wants_drain_ |= !stream.is_quiet && !stream.is_full();
     }
     auto outcome = announce_new_streams();
+    if (outcome) outcome = begin_part();
     if (outcome) outcome = cut();
     if (outcome) tell_horizon();
     for (Stream& stream : streams_)
@@ -86,6 +87,15 @@ Result<void> Consumer::announce_new_streams() {
 Result<void> Consumer::announce(std::span<const std::uint64_t> rings) {
     LEAT_TRY(output_->announce(rings));
     for (const std::uint64_t ring : rings) streams_[ring].is_announced = true;
+    return {};
+}
+
+// Packets that are not stored yet come again by themselves.
+Result<void> Consumer::begin_part() {
+    if (output_->part() == part_) return {};
+    for (Stream& stream : streams_)
+        if (stream.is_announced && stream.unstored.empty() && !stream.has_records()) LEAT_TRY(write(stream, {}, 0));
+    part_ = output_->part();
     return {};
 }
 

@@ -101,6 +101,7 @@ class Consumer {
     void sample(Stream& stream);
     Result<void> announce_new_streams();
     Result<void> announce(std::span<const std::uint64_t> rings);
+    Result<void> begin_part();
     Result<void> cut();
     Result<void> cut(Stream& stream);
     void tell_horizon();
@@ -117,6 +118,7 @@ class Consumer {
     Parameters parameters_;
     std::vector<Stream> streams_;
     std::uint32_t cpu_rings_ = 0;
+    std::uint64_t part_ = 0;
     std::uint64_t now_ = 0;     // ns: between the two looks of this cycle
     std::uint64_t newest_ = 0;  // ns: the latest end of any packet
     bool wants_drain_ = false;

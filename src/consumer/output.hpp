@@ -50,6 +50,9 @@ class Output {
     // By default a packet is stored when write_packet() returns.
     [[nodiscard]] virtual std::uint64_t stored(std::uint64_t /*stream_instance_id*/) const { return ~std::uint64_t{0}; }
 
+    // Counts up when readers begin anew, knowing nothing of any stream: each is then begun with a packet.
+    [[nodiscard]] virtual std::uint64_t part() const { return 0; }
+
     // Takes back what was made for a session that did not begin.
     virtual void remove_if_unused() {}
 };

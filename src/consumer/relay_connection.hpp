@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,7 +52,6 @@ class RelayConnection {
     void send_metadata(std::string_view unit);
     // The packet stays where it is until stored() passes its number.
     void send_packet(const Packet& packet);
-    void send_beacon(const Packet& last_packet, std::uint64_t timestamp);
     void send_beacon(std::uint64_t stream_instance_id, std::uint64_t timestamp);
     // Ends the session, as tracers do. Nothing may be sent from here on.
     void close();
@@ -80,11 +80,14 @@ class RelayConnection {
     };
     struct Stream {
         std::optional<std::uint64_t> handle{};
-        std::uint64_t stream_class_id = 0;
+        std::uint64_t unsent = 0;  // packets that wait
+        std::optional<std::uint64_t> beacon{};  // that waits for these
         std::uint64_t last_sent = wire::kNoPacket;  // sequence numbers
         std::uint64_t last_asked = wire::kNoPacket;
         std::uint64_t stored = 0;  // the first that may not be
         bool is_asked = false;
+
+        [[nodiscard]] bool has_unconfirmed() const { return last_sent != wire::kNoPacket && last_sent >= stored; }
     };
 
     RelayConnection(const HostAddress& host, const RelayAddress& address, const RelaySession& session,
@@ -101,6 +104,7 @@ class RelayConnection {
     void flush_metadata();
     Result<void> send_data(Clock::time_point now);
     void send_index(const Packet& packet, Stream& stream);
+    void send_pending_beacon(Stream& stream);
     void ask_what_is_stored(Clock::time_point now);
 
     Result<void> handle_replies(Clock::time_point now);
@@ -111,6 +115,7 @@ class RelayConnection {
     Result<void> handle_session(UntrustedBytes bytes);
     Result<void> handle_stream(const Expected& expected, UntrustedBytes bytes);
     Result<void> handle_stored(const Expected& expected, UntrustedBytes bytes, Clock::time_point now);
+    void ask_at(Clock::time_point time);
 
     HostAddress host_;
     RelayAddress address_;
