@@ -168,7 +168,7 @@ Result<void> RelayOutput::deliver() {
 }
 
 void RelayOutput::close() {
-    if (!connection_) return;
+    if (!connection_ || !connection_->is_ready()) return;
     const auto give_up_at = Clock::now() + kClosingPatience;
     connection_->close();
     // Everything is stored: a relay that does not answer any more may do as it likes.
