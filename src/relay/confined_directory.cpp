@@ -73,8 +73,8 @@ Result<UniqueFd> ConfinedDirectory::create_file(const std::string& name) const {
     return file;
 }
 
-Result<UniqueFd> ConfinedDirectory::open_file(const std::string& name) const {
-    UniqueFd file = open_beneath(fd(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+Result<UniqueFd> ConfinedDirectory::open_file(const std::string& name, int flags) const {
+    UniqueFd file = open_beneath(fd(), name, flags | O_NOFOLLOW | O_NONBLOCK);
     if (!file.is_open()) return io_error(fmt::format("cannot open {}", name));
     return file;
 }

@@ -24,7 +24,8 @@ class ConfinedDirectory {
 
     // A new, empty file, for reading and writing. One of that name that was there is unlinked: who reads it keeps it.
     [[nodiscard]] Result<UniqueFd> create_file(const std::string& name) const;
-    [[nodiscard]] Result<UniqueFd> open_file(const std::string& name) const;
+    // `flags`: O_RDONLY or O_RDWR.
+    [[nodiscard]] Result<UniqueFd> open_file(const std::string& name, int flags = 0) const;
     [[nodiscard]] Result<void> rename(const std::string& from, const ConfinedDirectory& to_directory,
                                       const std::string& to) const;
     // A file, or a directory with all that is in it. Links are removed, not followed.

@@ -39,8 +39,15 @@ std::string DataStream::file_name(std::uint64_t number) const {
 Result<void> DataStream::open_next_file() {
     if (chunk_ == nullptr) return refused("stream {} is out of every trace chunk", parameters_.handle);
     const ConfinedDirectory trace = LEAT_TRY(directory_->make_path(*chunk_, parameters_.path));
-    StreamFile file = LEAT_TRY(
-        StreamFile::create(trace, file_name(next_file_), next_file_, parameters_.has_indexes, parameters_.index_minor));
+    const bool is_again =
+        parameters_.tracefile_count != 0 && next_file_ - first_of_chunk_ >= parameters_.tracefile_count;
+    StreamFile file = LEAT_TRY(StreamFile::create(trace, {.name = file_name(next_file_),
+                                                          .number = next_file_,
+                                                          .has_index = parameters_.has_indexes,
+                                                          .index_minor = parameters_.index_minor,
+                                                          // Not under the eyes of a viewer.
+                                                          .is_reused = is_again && directory_->viewers == 0}));
+    if (!files_.empty()) files_.back().seal();
     files_.push_back(std::move(file));
     ++next_file_;
     safe_end_ = 0;
@@ -240,6 +247,7 @@ void DataStream::switch_chunk() {
         incoming_->file_number = arriving.file_number;
         incoming_->offset = arriving.offset;
     }
+    if (old_files != 0) files_[old_files - 1].seal();
     if (old_files != 0 && old_end < files_[old_files - 1].size()) files_[old_files - 1].truncate(old_end);
     files_.erase(files_.begin(), files_.begin() + static_cast<std::ptrdiff_t>(old_files));
     if (left != nullptr) directory_->leave(*left);
@@ -296,7 +304,9 @@ void DataStream::finish() {
 }
 
 void DataStream::cut_uncommitted() {
-    if (!files_.empty() && files_.back().size() > safe_end_) files_.back().truncate(safe_end_);
+    if (files_.empty()) return;
+    files_.back().seal();
+    if (files_.back().size() > safe_end_) files_.back().truncate(safe_end_);
 }
 
 std::optional<std::uint64_t> DataStream::newest_file() const {

@@ -75,9 +75,6 @@ class Session {
     std::list<Listener>::iterator add_listener(Listener listener);
     void remove_listener(std::list<Listener>::iterator listener);
 
-    // For viewers: the number attached.
-    std::atomic<std::uint32_t> viewers{0};
-
   private:
     Description description_;
     std::mutex mutex_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -53,6 +54,9 @@ class SessionDirectory {
     void enter(TraceChunk& chunk);
     void leave(TraceChunk& chunk);
     Result<ConfinedDirectory> make_path(TraceChunk& chunk, const std::string& path);
+
+    // That read what is stored here over the network: the files must then not change behind their backs.
+    std::atomic<std::uint32_t> viewers{0};
 
     // The session is over: chunks whose closing waits for nobody any more.
     void finish_all();

@@ -1,5 +1,7 @@
 #include "relay/stream_file.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,21 +23,37 @@ Result<std::size_t> write_what_fits(int fd, std::uint64_t offset, UntrustedBytes
     return written;
 }
 
-Result<StreamFile> StreamFile::create(const ConfinedDirectory& trace, const std::string& name, std::uint64_t number,
-                                      bool has_index, std::uint32_t index_minor) {
+Result<StreamFile> StreamFile::create(const ConfinedDirectory& trace, const Parameters& parameters) {
     StreamFile file;
-    file.number_ = number;
-    file.data_ = LEAT_TRY(trace.create_file(name));
-    if (!has_index) return file;
-    file.lock_ = wire::MovingLock(file.data_.get(), 0);
+    file.number_ = parameters.number;
+    if (parameters.is_reused) file.reopen(trace, parameters.name);
+    if (!file.data_.is_open()) file.data_ = LEAT_TRY(trace.create_file(parameters.name));
+    if (!parameters.has_index) return file;
+    if (!file.is_reused()) file.lock_ = wire::MovingLock(file.data_.get(), 0);
     const ConfinedDirectory indexes = LEAT_TRY(trace.make("index"));
-    file.index_ = LEAT_TRY(indexes.create_file(name + ".idx"));
-    file.entry_size_ = index_minor == 0 ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize;
-    const auto header = ctf::encode_index_header(index_minor);
+    file.index_ = LEAT_TRY(indexes.create_file(parameters.name + ".idx"));
+    file.entry_size_ = parameters.index_minor == 0 ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize;
+    const auto header = ctf::encode_index_header(parameters.index_minor);
     if (LEAT_TRY(write_what_fits(file.index_.get(), 0, header)) != header.size())
         return fail(ErrorKind::kIo, "cannot write the trace: the disk is full");
     file.index_size_ = header.size();
     return file;
+}
+
+// Only if nobody who cooperates is reading it: readers hold locks.
+void StreamFile::reopen(const ConfinedDirectory& trace, const std::string& name) {
+    auto old = trace.open_file(name, O_RDWR);
+    struct stat status {};
+    if (!old || ::fstat(old->get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 1) return;
+    lock_ = wire::MovingLock(old->get(), 0);
+    if (!lock_.is_held()) return;
+    data_ = *std::move(old);
+    old_size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+void StreamFile::seal() {
+    if (old_size_ > size_) truncate(size_);
+    old_size_ = 0;
 }
 
 Result<std::size_t> StreamFile::write(std::uint64_t offset, UntrustedBytes bytes) {

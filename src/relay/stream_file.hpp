@@ -16,10 +16,18 @@ namespace leat::relay {
 // are not safe to read yet.
 class StreamFile {
   public:
-    // `number` counts the files of a stream, over all chunks. Creates NAME, and index/NAME.idx if there are to be
-    // indexes; `index_minor`: 0 for the short entries of old peers.
-    static Result<StreamFile> create(const ConfinedDirectory& trace, const std::string& name, std::uint64_t number,
-                                     bool has_index, std::uint32_t index_minor);
+    struct Parameters {
+        std::string name{};
+        std::uint64_t number = 0;  // counts the files of a stream, over all chunks
+        bool has_index = true;
+        std::uint32_t index_minor = ctf::kIndexMinor;  // 0: short entries, for old peers
+        // Writes over the file of that name, if there is one, instead of beginning a new one: the system's memory for
+        // its bytes is used again, and to get and give back that memory costs more than all the rest of a relay's work.
+        // What is left of the old file behind the new bytes goes at seal().
+        bool is_reused = false;
+    };
+    // Creates NAME, and index/NAME.idx if there are to be indexes.
+    static Result<StreamFile> create(const ConfinedDirectory& trace, const Parameters& parameters);
 
     [[nodiscard]] std::uint64_t number() const { return number_; }
     [[nodiscard]] std::uint64_t size() const { return size_; }
@@ -32,17 +40,23 @@ class StreamFile {
     Result<std::size_t> write_zeros(std::uint64_t offset, std::uint64_t count);
     // Cuts off what lies behind `size`.
     void truncate(std::uint64_t size);
+    // Nothing will be written behind size() any more.
+    void seal();
     Result<void> read(std::uint64_t offset, std::span<std::byte> bytes) const;
 
     // An entry goes in whole or not at all; false: the disk is full. Data up to `safe_end` may be read from now on.
     Result<bool> append_entry(const ctf::IndexEntry& entry, std::uint64_t safe_end);
 
   private:
+    void reopen(const ConfinedDirectory& trace, const std::string& name);
+    [[nodiscard]] bool is_reused() const { return lock_.is_held(); }
+
     std::uint64_t number_ = 0;
     UniqueFd data_;
     UniqueFd index_;
     wire::MovingLock lock_{};  // on what is not safe to read
     std::uint64_t size_ = 0;
+    std::uint64_t old_size_ = 0;  // of the file that is written over
     std::uint64_t entries_ = 0;
     std::uint64_t index_size_ = 0;
     std::size_t entry_size_ = ctf::kIndexEntrySize;

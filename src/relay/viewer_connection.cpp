@@ -162,7 +162,7 @@ void ViewerConnection::list_sessions() {
         });
         wire::append(replies_, wire::ListedSession{.id = description.id,
                                                    .live_timer_us = description.request.live_timer_us,
-                                                   .clients = session->viewers.load(),
+                                                   .clients = session->directory().viewers.load(),
                                                    .streams = static_cast<std::uint32_t>(streams),
                                                    .hostname = description.request.hostname,
                                                    .session_name = description.request.session_name});

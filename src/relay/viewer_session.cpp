@@ -47,7 +47,7 @@ ViewerSession::Streams ViewerSession::attach(const wire::AttachSession& request)
     if (seek != wire::Seek::kBeginning && seek != wire::Seek::kLast) return refused(wire::AttachStatus::kSeekError);
     Attachment& attachment = attachments_.emplace_back(Attachment{.session = session, .listener = {}});
     attachment.listener = session->add_listener(wake_);
-    session->viewers.fetch_add(1);
+    session->directory().viewers.fetch_add(1);
     auto streams = session->locked([&](SessionState& state) { return take_new_streams(attachment, state, seek); });
     const auto count = static_cast<std::uint32_t>(streams.size());
     return {{word(wire::AttachStatus::kOk), count}, std::move(streams)};
@@ -122,7 +122,7 @@ wire::DetachStatus ViewerSession::detach(std::uint64_t session_id) {
 
 void ViewerSession::forget(Attachment& attachment) {
     attachment.session->remove_listener(attachment.listener);
-    attachment.session->viewers.fetch_sub(1);
+    attachment.session->directory().viewers.fetch_sub(1);
     std::erase_if(cursors_, [&](const auto& cursor) { return cursor.second.attachment == &attachment; });
     std::erase_if(metadata_, [&](const auto& cursor) { return cursor.second.attachment == &attachment; });
     attachments_.remove_if([&](const Attachment& entry) { return &entry == &attachment; });

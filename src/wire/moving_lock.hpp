@@ -18,6 +18,8 @@ class MovingLock {
     // Locks from `begin` on. `fd` is open for writing, and outlives the lock.
     MovingLock(int fd, std::uint64_t begin);
 
+    [[nodiscard]] bool is_held() const { return fd_ >= 0; }
+
     // What lies before `begin` is safe from now on. Backwards is not possible: that stays safe.
     void move_to(std::uint64_t begin);
 
