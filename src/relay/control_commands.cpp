@@ -4,8 +4,6 @@
 #include <array>
 #include <chrono>
 
-#include "relay/log.hpp"
-
 namespace leat::relay {
 namespace {
 
@@ -143,23 +141,23 @@ CommandOutcome streams_sent(Producer& producer, UntrustedBytes /*payload*/) {
 
 CommandOutcome send_index(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(SendIndex);
-    const auto disk = producer.session->locked([&](SessionState& state) -> Result<Disk> {
+    const auto added = producer.session->locked([&](SessionState& state) -> Result<void> {
         const auto found = state.streams.find(message.stream_id);
         if (found == state.streams.end()) return not_found("SEND_INDEX: there is no stream {}", message.stream_id);
-        DataStream& stream = *found->second.stream;
+        const auto& stream = found->second.stream;
         if (message.is_beacon()) {
-            stream.add_beacon(message);
-            return Disk::kDone;
+            stream->add_beacon(message);
+            return {};
         }
-        LEAT_TRY(stream.add_index(message, now()));
-        const Disk committed = LEAT_TRY(stream.commit(now()));
-        if (stream.should_finish()) stream.finish();
-        return committed;
+        LEAT_TRY(stream->add_index(message, now()));
+        LEAT_TRY(stream->commit(now()));
+        note_commit(state, stream);
+        if (stream->should_finish()) stream->finish();
+        return {};
     });
-    if (!disk) return failed(RelayCode::kUnknownError, disk.error());
+    if (!added) return failed(RelayCode::kUnknownError, added.error());
     CommandOutcome outcome = replied(RelayCode::kOk);
     outcome.is_change = true;
-    outcome.disk = *disk;
     return outcome;
 }
 
@@ -356,8 +354,7 @@ void end_producer(Producer& producer) {
     producer.session->locked([](SessionState& state) {
         state.is_control_open = false;
         for (auto& [handle, entry] : state.streams) entry.stream->end_indexes();
-        const auto committed = commit_all(state, now());
-        if (!committed) log("{}", committed.error().message);
+        commit_all(state, now());
         if (!finish_streams(state) && state.hurry_data) state.hurry_data();
     });
     producer.session->directory().finish_all();

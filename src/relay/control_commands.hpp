@@ -23,7 +23,6 @@ struct CommandOutcome {
     std::optional<Error> error{};  // what was wrong, for the log
     bool ends_connection = false;  // behind the reply
     bool is_change = false;        // viewers may see something new
-    Disk disk = Disk::kDone;       // kFull: commit again before the next command
 };
 
 // SEND_METADATA is not among them: its bytes are not gathered but written as they come.

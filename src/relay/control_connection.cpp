@@ -38,7 +38,8 @@ asio::awaitable<Result<void>> ControlConnection::serve() {
             if (!outcome) co_return tl::unexpected(outcome.error());
             if (!*outcome || has_ended_) break;
         }
-        co_await send_replies();
+        const auto sent = co_await send_replies();
+        if (!sent) co_return tl::unexpected(sent.error());
         if (has_ended_) co_return Result<void>();
         const std::size_t count = co_await receive(input_.room(wanted_));
         if (count == 0) co_return Result<void>();
@@ -82,10 +83,6 @@ asio::awaitable<Result<bool>> ControlConnection::next_message() {
     if (outcome.error) log("{}: {}", peer(), outcome.error->message);
     is_change_ = is_change_ || outcome.is_change;
     has_ended_ = outcome.ends_connection;
-    if (outcome.disk == Disk::kFull) {
-        const auto waited = co_await wait_for_disk();
-        if (!waited) co_return tl::unexpected(waited.error());
-    }
     replies_.insert(replies_.end(), outcome.reply.begin(), outcome.reply.end());
     co_return true;
 }
@@ -121,8 +118,7 @@ asio::awaitable<Result<bool>> ControlConnection::metadata() {
         (is_text ? metadata_->missing : metadata_->padding) -= *written;
         if (is_text) input_.drop(*written);
         if (*written != 0) continue;
-        const auto waited = co_await wait_for_disk();
-        if (!waited) co_return tl::unexpected(waited.error());
+        co_await wait_for_disk();
     }
     producer_.session->locked([&](SessionState&) { metadata_->stream->end_message(); });
     metadata_.reset();
@@ -130,25 +126,29 @@ asio::awaitable<Result<bool>> ControlConnection::metadata() {
     co_return true;
 }
 
-asio::awaitable<Result<void>> ControlConnection::wait_for_disk() {
-    log("{}: the disk is full: its session waits for room", peer());
+asio::awaitable<void> ControlConnection::wait_for_disk() {
+    if (!std::exchange(was_full_, true)) log("{}: the disk is full: its session waits for room", peer());
     expect_nothing();
-    for (;;) {
-        co_await sleep(std::chrono::duration_cast<std::chrono::milliseconds>(kDiskInterval));
-        const auto disk = producer_.session->locked(
-            [](SessionState& state) { return commit_all(state, std::chrono::steady_clock::now()); });
-        if (!disk) co_return tl::unexpected(disk.error());
-        if (*disk == Disk::kDone) break;
-    }
-    co_return Result<void>();
+    co_await sleep(std::chrono::duration_cast<std::chrono::milliseconds>(kDiskInterval));
+    expect_within(kPatience);
 }
 
-asio::awaitable<void> ControlConnection::send_replies() {
-    if (is_change_ && producer_.session != nullptr) producer_.session->note_change();
+// A reply says that it is on disk.
+asio::awaitable<Result<void>> ControlConnection::send_replies() {
+    while (is_change_ && producer_.session != nullptr) {
+        const auto flushed = producer_.session->locked(flush_all);
+        if (!flushed) co_return tl::unexpected(flushed.error());
+        if (*flushed == Disk::kDone) {
+            producer_.session->note_change();
+            break;
+        }
+        co_await wait_for_disk();
+    }
     is_change_ = false;
-    if (replies_.empty()) co_return;
-    co_await send(replies_);
+    was_full_ = false;
+    if (!replies_.empty()) co_await send(replies_);
     replies_.clear();
+    co_return Result<void>();
 }
 
 }  // namespace leat::relay

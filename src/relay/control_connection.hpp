@@ -25,8 +25,8 @@ class ControlConnection final : public Connection {
     asio::awaitable<Result<bool>> next_message();
     Result<void> begin_metadata(std::uint64_t payload_size);
     asio::awaitable<Result<bool>> metadata();
-    asio::awaitable<Result<void>> wait_for_disk();
-    asio::awaitable<void> send_replies();
+    asio::awaitable<void> wait_for_disk();
+    asio::awaitable<Result<void>> send_replies();
 
     Producer producer_;
     InputBuffer input_;
@@ -34,6 +34,7 @@ class ControlConnection final : public Connection {
     std::optional<Metadata> metadata_{};
     wire::Bytes replies_{};
     bool is_change_ = false;
+    bool was_full_ = false;   // the disk, and the log says so
     bool has_ended_ = false;  // we close, behind the replies
 };
 

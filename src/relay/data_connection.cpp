@@ -23,22 +23,29 @@ DataConnection::DataConnection(asio::ip::tcp::socket socket, Relay& relay, std::
 asio::awaitable<Result<void>> DataConnection::serve() {
     bool was_full = false;
     for (;;) {
-        const auto consumed = consume();
-        if (is_change_) session_->note_change();
-        is_change_ = false;
-        if (!consumed) co_return tl::unexpected(consumed.error());
-        if (*consumed == Progress::kDiskFull) {
-            if (!was_full) log("{}: the disk is full: its session waits for room", peer());
-            was_full = true;
+        const auto progress = consume_and_flush();
+        if (!progress) co_return tl::unexpected(progress.error());
+        const bool is_full = *progress == Progress::kDiskFull;
+        if (is_full != was_full)
+            log("{}: {}", peer(), is_full ? "the disk is full: its session waits for room" : "the disk has room again");
+        was_full = is_full;
+        if (is_full) {
             co_await sleep(std::chrono::duration_cast<std::chrono::milliseconds>(kDiskInterval));
             continue;
         }
-        if (was_full) log("{}: the disk has room again", peer());
-        was_full = false;
         const std::size_t count = co_await receive(input_.room(wire::kDataHeaderSize));
         if (count == 0) co_return Result<void>();
         input_.add(count);
     }
+}
+
+Result<DataConnection::Progress> DataConnection::consume_and_flush() {
+    const Progress progress = LEAT_TRY(consume());
+    if (!is_change_) return progress;
+    if (LEAT_TRY(session_->locked(flush_all)) == Disk::kFull) return Progress::kDiskFull;
+    session_->note_change();
+    is_change_ = false;
+    return progress;
 }
 
 Result<DataConnection::Progress> DataConnection::consume() {
@@ -85,7 +92,7 @@ Result<void> DataConnection::find_session(std::uint64_t handle) {
 
 // As much of the packet as is here.
 Result<DataConnection::Progress> DataConnection::write_piece() {
-    return session_->locked([&](SessionState&) -> Result<Progress> {
+    return session_->locked([&](SessionState& state) -> Result<Progress> {
         const auto missing = stream_->missing();
         const UntrustedBytes piece =
             input_.bytes().first(static_cast<std::size_t>(std::min<std::uint64_t>(missing, input_.size())));
@@ -96,6 +103,7 @@ Result<DataConnection::Progress> DataConnection::write_piece() {
         }
         if (piece.size() != missing) return Progress::kNeedsMore;
         if (LEAT_TRY(stream_->end_packet(now())) == Disk::kFull) return Progress::kDiskFull;
+        note_commit(state, stream_);
         if (stream_->should_finish()) stream_->finish();
         is_change_ = true;
         stream_.reset();

@@ -16,6 +16,7 @@ class DataConnection final : public Connection {
 
     // What came of an attempt to write what is in the buffer.
     enum class Progress : std::uint8_t { kPacketDone, kNeedsMore, kDiskFull };
+    Result<Progress> consume_and_flush();
     Result<Progress> consume();
     Result<void> begin_packet();
     Result<void> find_session(std::uint64_t handle);

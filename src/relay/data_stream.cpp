@@ -105,7 +105,8 @@ Result<Disk> DataStream::end_packet(Time now) {
         else
             safe_end_ = packet.offset + packet.size;
     }
-    return commit(now);
+    LEAT_TRY(commit(now));
+    return Disk::kDone;
 }
 
 Result<Disk> DataStream::pad_packet() {
@@ -142,30 +143,37 @@ void DataStream::apply_beacon() {
     pending_beacon_.reset();
 }
 
-Result<Disk> DataStream::commit(Time now) {
-    while (in_hand_ || (in_hand_ = pairs_.take(now))) {
+Result<void> DataStream::commit(Time now) {
+    while ((in_hand_ = pairs_.take(now))) {
         if (in_hand_->index) rotate_if_due(in_hand_->index->packet_seq_num);
-        if (LEAT_TRY(commit(*in_hand_)) == Disk::kFull) return Disk::kFull;
+        LEAT_TRY(commit(*in_hand_));
         const auto index = in_hand_->index;
         in_hand_.reset();
         if (index) rotate_if_due(index->packet_seq_num + 1);
     }
     apply_beacon();
-    drop_old_files();
-    return Disk::kDone;
+    return {};
 }
 
-Result<Disk> DataStream::commit(const PairingTable::Outcome& outcome) {
+Result<void> DataStream::commit(const PairingTable::Outcome& outcome) {
     const ctf::IndexEntry entry = entry_of(outcome);
     if (outcome.is_lost() && files_.empty()) LEAT_TRY(file_for(0));
     StreamFile* const target = outcome.is_lost() ? &files_.back() : file(outcome.data->file_number);
     if (target == nullptr) return refused("packet {} is in no file", outcome.number);
     const bool is_newest = target == &files_.back();
     const std::uint64_t end = outcome.is_lost() ? safe_end_ : outcome.data->offset + outcome.data->size;
-    if (!LEAT_TRY(target->append_entry(entry, is_newest ? end : target->size()))) return Disk::kFull;
+    target->append_entry(entry, is_newest ? end : target->size());
     if (is_newest) safe_end_ = std::max(safe_end_, end);
     if (outcome.is_lost()) ++lost_packets_;
     note_committed(entry);
+    return {};
+}
+
+Result<Disk> DataStream::flush() {
+    for (StreamFile& file : files_)
+        if (!LEAT_TRY(file.flush())) return Disk::kFull;
+    has_unflushed_ = false;
+    drop_old_files();
     return Disk::kDone;
 }
 
@@ -196,6 +204,7 @@ void DataStream::note_committed(const ctf::IndexEntry& entry) {
     horizon_ = std::max(horizon_.value_or(0), entry.timestamp_end);
     beacon_.reset();
     ++committed_packets_;
+    has_unflushed_ = true;
 }
 
 // Files that nothing waits for any more, and the newest is another.
@@ -222,6 +231,7 @@ void DataStream::rotate_if_due(std::uint64_t next) {
 // What has come already and belongs behind the position is moved: the connection for data may be ahead of the other.
 void DataStream::switch_chunk() {
     const std::shared_ptr<TraceChunk> left = chunk_;
+    flush_or_log();
     const std::uint64_t old_end = safe_end_;
     const std::size_t old_files = files_.size();
     chunk_ = rotation_->chunk;
@@ -296,11 +306,20 @@ void DataStream::finish() {
     end_indexes();
     const auto committed = commit(Time::max());
     if (!committed) log("stream {}: {}", parameters_.handle, committed.error().message);
+    flush_or_log();
     cut_uncommitted();
     files_.clear();
     is_finished_ = true;
     if (chunk_ != nullptr) directory_->leave(*chunk_);
     chunk_.reset();
+}
+
+// Where there is no later.
+void DataStream::flush_or_log() {
+    const auto flushed = flush();
+    if (!flushed) log("stream {}: {}", parameters_.handle, flushed.error().message);
+    if (flushed && *flushed == Disk::kFull)
+        log("stream {}: the disk is full: the index of its last packets is lost", parameters_.handle);
 }
 
 void DataStream::cut_uncommitted() {

@@ -56,8 +56,10 @@ class DataStream {
     Result<void> rotate(std::shared_ptr<TraceChunk> chunk, std::uint64_t packet_seq_num);
     void close_after(std::uint64_t last_number) { close_after_ = last_number; }
 
-    // Writes the index of what is complete, or lost.
-    Result<Disk> commit(Time now);
+    // What is complete, or lost, gets its index; flush() brings that to disk, and then it can be seen.
+    Result<void> commit(Time now);
+    [[nodiscard]] bool has_unflushed() const { return has_unflushed_; }
+    Result<Disk> flush();
     // No more data, no more indexes.
     void end_data();
     void end_indexes() { pairs_.end_indexes(); }
@@ -111,13 +113,14 @@ class DataStream {
     StreamFile* file(std::uint64_t number);
     void drop_old_files();
     Result<Disk> pad_packet();
-    Result<Disk> commit(const PairingTable::Outcome& outcome);
+    Result<void> commit(const PairingTable::Outcome& outcome);
     ctf::IndexEntry entry_of(const PairingTable::Outcome& outcome) const;
     void note_committed(const ctf::IndexEntry& entry);
     void apply_beacon();
     void rotate_if_due(std::uint64_t next_packet_seq_num);
     void switch_chunk();
     Result<void> move(StoredData& data, std::uint64_t count);
+    void flush_or_log();
     void cut_uncommitted();
 
     StreamParameters parameters_;
@@ -130,7 +133,8 @@ class DataStream {
     std::optional<Incoming> incoming_{};
     std::optional<std::uint64_t> last_data_{};  // number of the last packet whose data is here
     PairingTable pairs_;
-    std::optional<PairingTable::Outcome> in_hand_{};  // taken from the table, not yet written
+    std::optional<PairingTable::Outcome> in_hand_{};  // taken from the table, not yet in the index
+    bool has_unflushed_ = false;
     std::optional<PendingRotation> rotation_{};
     std::optional<std::uint64_t> close_after_{};
     std::optional<wire::SendIndex> pending_beacon_{};

@@ -94,7 +94,13 @@ void DatagramReceiver::store(Source& source, Time now) {
     const std::size_t before = source.window.bytes();
     bool is_change = false;
     while (const auto packet = source.window.take(now)) {
-        const auto stored = source.session->locked([&](SessionState&) { return store(source, *packet, now); });
+        const auto stored = source.session->locked([&](SessionState& state) {
+            auto outcome = store(source, *packet, now);
+            note_commit(state, source.stream);
+            // What the disk has no room for is tried again by the housekeeping.
+            if (outcome) (void)flush_all(state);
+            return outcome;
+        });
         if (!stored) log("stream {}: {}", source.stream->parameters().handle, stored.error().message);
         is_change = true;
     }

@@ -131,9 +131,12 @@ void Server::keep_house() {
     housekeeping_.async_wait([this](const asio::error_code& error) {
         if (error) return;
         for (const auto& session : relay_.sessions()) {
-            const auto committed = session->locked(
-                [](SessionState& state) { return commit_all(state, std::chrono::steady_clock::now()); });
-            if (!committed) log("{}", committed.error().message);
+            const bool is_change = session->locked([](SessionState& state) {
+                commit_all(state, std::chrono::steady_clock::now());
+                const bool has_unflushed = !state.unflushed.empty();
+                return flush_all(state).value_or(Disk::kFull) == Disk::kDone && has_unflushed;
+            });
+            if (is_change) session->note_change();
         }
         keep_house();
     });

@@ -23,11 +23,24 @@ void Session::remove_listener(std::list<Listener>::iterator listener) {
     listeners_.erase(listener);
 }
 
-Result<Disk> commit_all(SessionState& state, Time now) {
+void commit_all(SessionState& state, Time now) {
     for (auto& [handle, entry] : state.streams) {
         if (entry.stream->is_finished()) continue;
-        if (LEAT_TRY(entry.stream->commit(now)) == Disk::kFull) return Disk::kFull;
+        const auto committed = entry.stream->commit(now);
+        if (!committed) log("stream {}: {}", handle, committed.error().message);
+        note_commit(state, entry.stream);
     }
+}
+
+void note_commit(SessionState& state, const std::shared_ptr<DataStream>& stream) {
+    const bool is_noted = !state.unflushed.empty() && state.unflushed.back() == stream;
+    if (stream->has_unflushed() && !is_noted) state.unflushed.push_back(stream);
+}
+
+Result<Disk> flush_all(SessionState& state) {
+    for (const auto& stream : state.unflushed)
+        if (LEAT_TRY(stream->flush()) == Disk::kFull) return Disk::kFull;
+    state.unflushed.clear();
     return Disk::kDone;
 }
 
@@ -46,12 +59,9 @@ bool finish_streams(SessionState& state) {
 
 void end_data(SessionState& state, Time now) {
     state.has_data_connection = false;
-    for (auto& [handle, entry] : state.streams) {
-        if (entry.stream->is_finished()) continue;
-        entry.stream->end_data();
-        const auto committed = entry.stream->commit(now);
-        if (!committed) log("stream {}: {}", handle, committed.error().message);
-    }
+    for (auto& [handle, entry] : state.streams)
+        if (!entry.stream->is_finished()) entry.stream->end_data();
+    commit_all(state, now);
 }
 
 void publish_horizons(SessionState& state) {

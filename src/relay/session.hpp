@@ -41,6 +41,7 @@ struct SessionState {
     std::shared_ptr<TraceChunk> chunk{};                         // where new streams go
     bool is_control_open = true;
     bool has_data_connection = false;
+    std::vector<std::shared_ptr<DataStream>> unflushed{};
     std::function<void()> hurry_data{};  // tells the data connection that the end is near
     std::uint64_t publications = 0;      // STREAMS_SENT so far
 };
@@ -70,6 +71,7 @@ class Session {
     // Viewers learn of changes without looking again and again: every change counts one up, and calls who asked; and
     // it rings for those who follow the files. Without the lock.
     [[nodiscard]] std::uint64_t change() const { return change_.load(); }
+    // What was committed before is to be flushed first.
     void note_change();
     using Listener = std::function<void()>;
     std::list<Listener>::iterator add_listener(Listener listener);
@@ -86,8 +88,11 @@ class Session {
 
 // The parts of a session's life that more than one connection can bring about. Under the lock.
 
-// Commits what can be; Disk::kFull: some of it cannot be written now.
-Result<Disk> commit_all(SessionState& state, Time now);
+// Commits what time has made complete, or lost.
+void commit_all(SessionState& state, Time now);
+// A stream has committed something; flush_all() brings all of that to disk, or says that the disk is full.
+void note_commit(SessionState& state, const std::shared_ptr<DataStream>& stream);
+Result<Disk> flush_all(SessionState& state);
 // No data will come any more, nor anything else: ends streams that wait for nothing. True when all have ended.
 bool finish_streams(SessionState& state);
 void end_data(SessionState& state, Time now);

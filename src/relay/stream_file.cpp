@@ -84,16 +84,21 @@ Result<void> StreamFile::read(std::uint64_t offset, std::span<std::byte> bytes) 
     return {};
 }
 
-Result<bool> StreamFile::append_entry(const ctf::IndexEntry& entry, std::uint64_t safe_end) {
+void StreamFile::append_entry(const ctf::IndexEntry& entry, std::uint64_t safe_end) {
     const auto bytes = ctf::encode_index_entry(entry);
-    const UntrustedBytes whole = UntrustedBytes(bytes).first(entry_size_);
-    if (LEAT_TRY(write_what_fits(index_.get(), index_size_, whole)) != whole.size()) {
+    unflushed_.insert(unflushed_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(entry_size_));
+    safe_end_ = std::max(safe_end_, safe_end);
+}
+
+Result<bool> StreamFile::flush() {
+    if (unflushed_.empty()) return true;
+    if (LEAT_TRY(write_what_fits(index_.get(), index_size_, unflushed_)) != unflushed_.size()) {
         (void)!::ftruncate(index_.get(), static_cast<off_t>(index_size_));
         return false;
     }
-    index_size_ += whole.size();
-    ++entries_;
-    lock_.move_to(safe_end);
+    index_size_ += unflushed_.size();
+    unflushed_.clear();
+    lock_.move_to(safe_end_);
     return true;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
@@ -31,7 +32,6 @@ class StreamFile {
 
     [[nodiscard]] std::uint64_t number() const { return number_; }
     [[nodiscard]] std::uint64_t size() const { return size_; }
-    [[nodiscard]] std::uint64_t entries() const { return entries_; }
 
     // Writes at `offset`, which is at most size(). As many bytes as there is room for on the disk: fewer than given
     // mean that it is full, and that one may try again.
@@ -44,8 +44,11 @@ class StreamFile {
     void seal();
     Result<void> read(std::uint64_t offset, std::span<std::byte> bytes) const;
 
-    // An entry goes in whole or not at all; false: the disk is full. Data up to `safe_end` may be read from now on.
-    Result<bool> append_entry(const ctf::IndexEntry& entry, std::uint64_t safe_end);
+    // Entries gather, and go to disk together. Behind flush(), data up to the largest `safe_end` may be read.
+    void append_entry(const ctf::IndexEntry& entry, std::uint64_t safe_end);
+    [[nodiscard]] bool has_unflushed() const { return !unflushed_.empty(); }
+    // All or nothing; false: the disk is full.
+    Result<bool> flush();
 
   private:
     void reopen(const ConfinedDirectory& trace, const std::string& name);
@@ -57,8 +60,9 @@ class StreamFile {
     wire::MovingLock lock_{};  // on what is not safe to read
     std::uint64_t size_ = 0;
     std::uint64_t old_size_ = 0;  // of the file that is written over
-    std::uint64_t entries_ = 0;
     std::uint64_t index_size_ = 0;
+    std::vector<std::byte> unflushed_{};  // entries
+    std::uint64_t safe_end_ = 0;
     std::size_t entry_size_ = ctf::kIndexEntrySize;
 };
 

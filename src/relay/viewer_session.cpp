@@ -153,6 +153,8 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t stream_id) {
     }
     Cursor& cursor = found->second;
     cursor.attachment->session->locked([&](SessionState& state) {
+        // What is committed but not flushed would be overtaken by the beacon behind it.
+        if (cursor.stream->has_unflushed()) (void)cursor.stream->flush();
         const auto entry = next_entry(cursor);
         reply.flags = flags_of(cursor, state);
         if (!entry) {

@@ -40,6 +40,7 @@ class DataStreamTest : public testing::Test {
         begin(number, static_cast<std::uint32_t>(text.size()), padding);
         write(text);
         ASSERT_EQ(*stream->end_packet(kNow), Disk::kDone);
+        ASSERT_EQ(*stream->flush(), Disk::kDone);
     }
     void begin(std::uint64_t number, std::uint32_t size, std::uint32_t padding = 0) {
         ASSERT_TRUE(stream->begin_packet({.net_seq_num = number, .data_size = size, .padding_size = padding}));
@@ -56,7 +57,8 @@ class DataStreamTest : public testing::Test {
                                        .stream_instance_id = 0,
                                        .packet_seq_num = number + 100},
                                       kNow));
-        ASSERT_EQ(*stream->commit(kNow), Disk::kDone);
+        ASSERT_TRUE(stream->commit(kNow));
+        ASSERT_EQ(*stream->flush(), Disk::kDone);
     }
     std::string text(const std::string& name = "ust/ch_0") { return contents(scratch.path() / name); }
     // Offsets in an index file; "lost" where it says so.
