@@ -136,18 +136,19 @@ void Consumer::tell_horizon() {
             continue;
         }
         stream.timestamp = std::max(stream.timestamp, horizon);
-        if (!needs_beacon(stream)) continue;
-        output_->write_beacon(stream.ring, horizon);
-        stream.told = horizon;
+        // A nanosecond apart: babeltrace2 warns of streams whose beacons are the same, each time.
+        const std::uint64_t beacon = horizon - std::min<std::uint64_t>(stream.ring, horizon);
+        if (!needs_beacon(stream, beacon)) continue;
+        output_->write_beacon(stream.ring, beacon);
+        stream.told = beacon;
     }
     if (is_settled) output_->cycle_done(horizon);
 }
 
 // One that has said more than all others holds nobody up.
-bool Consumer::needs_beacon(const Stream& stream) const {
-    const std::uint64_t horizon = now_ - kClockMargin;
-    if (!stream.is_announced || stream.told >= horizon) return false;
-    return stream.told < newest_ || horizon - stream.told >= kBeaconPeriod;
+bool Consumer::needs_beacon(const Stream& stream, std::uint64_t beacon) const {
+    if (!stream.is_announced || stream.told >= beacon) return false;
+    return stream.told < newest_ || beacon - stream.told >= kBeaconPeriod;
 }
 
 // A ring whose packets wait to be stored does not want to be woken for more.

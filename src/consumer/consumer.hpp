@@ -105,7 +105,7 @@ class Consumer {
     Result<void> cut();
     Result<void> cut(Stream& stream);
     void tell_horizon();
-    bool needs_beacon(const Stream& stream) const;
+    [[nodiscard]] bool needs_beacon(const Stream& stream, std::uint64_t beacon) const;
     void arm(Stream& stream) const;
     void forget_stored(Stream& stream) const;
     Result<void> finish(Stream& stream);

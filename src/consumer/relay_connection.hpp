@@ -132,6 +132,7 @@ class RelayConnection {
     std::deque<Expected> expected_;
 
     std::map<std::uint64_t, Stream> streams_;
+    bool is_metadata_announced_ = false;
     std::optional<std::uint64_t> metadata_handle_;
     std::string unsent_metadata_;
     std::deque<const Packet*> to_send_;
