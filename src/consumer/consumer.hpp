@@ -84,9 +84,9 @@ class Consumer {
         bool is_announced = false;
         bool is_quiet = false;  // in this cycle: all that was committed before the horizon has been cut
         ring::Published sample{};
-        std::uint64_t timestamp = 0;      // ns: nothing older comes, the next packet begins here
-        std::uint64_t told = 0;           // ns: the end of the last packet, or a later beacon
-        std::uint64_t last_record = 0;    // ns: the next record's short header counts from there
+        std::uint64_t timestamp = 0;    // ns: nothing older comes, the next packet begins here
+        std::uint64_t told = 0;         // ns: the end of the last packet, or a later beacon
+        std::uint64_t last_record = 0;  // ns: the next record's short header counts from there
         std::uint64_t sequence_number = 0;
         // Read when the packet before was cut: what was discarded by then lies behind that packet's last record.
         std::uint64_t discarded = 0;
