@@ -315,6 +315,7 @@ Result<void> RelayConnection::handle_reply(const Expected& expected, UntrustedBy
     if (expected.command != RelayCommand::kCreateTraceChunk) return {};
     step_ = Step::kReady;
     std::vector<std::uint64_t> ids;
+    ids.reserve(streams_.size());
     for (const auto& [id, stream] : streams_) ids.push_back(id);
     request_streams(ids);
     return {};

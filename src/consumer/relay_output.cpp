@@ -54,6 +54,7 @@ Result<void> RelayOutput::open() {
 // Everything that the new connection has to say, in an order that it may.
 void RelayOutput::hand_over() {
     std::vector<std::uint64_t> ids;
+    ids.reserve(streams_.size());
     for (const auto& [id, stream] : streams_) ids.push_back(id);
     connection_->announce(ids);
     connection_->send_metadata(metadata_);
