@@ -34,6 +34,7 @@ Result<void> Consumer::announce_cpu_rings() {
     for (std::uint32_t ring = 0; ring < cpu_rings_; ++ring) rings.push_back(ring);
     LEAT_TRY(announce(rings));
     for (const std::uint64_t ring : rings) LEAT_TRY(write(streams_[ring], {}, 0));
+    is_followed_ = true;
     return {};
 }
 
@@ -81,7 +82,11 @@ Result<void> Consumer::announce_new_streams() {
     std::vector<std::uint64_t> rings;
     for (const Stream& stream : streams_)
         if (!stream.is_announced && (stream.has_records() || !stream.is_quiet)) rings.push_back(stream.ring);
-    return rings.empty() ? Result<void>() : announce(rings);
+    if (rings.empty()) return {};
+    LEAT_TRY(announce(rings));
+    // LTTng's relay tells viewers of new streams only along with a packet of one that they know: give them one.
+    Stream& known = streams_.front();
+    return is_followed_ && !known.has_records() && !known.is_full() ? write(known, {}, 0) : Result<void>();
 }
 
 Result<void> Consumer::announce(std::span<const std::uint64_t> rings) {

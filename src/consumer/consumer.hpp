@@ -118,6 +118,7 @@ class Consumer {
     Parameters parameters_;
     std::vector<Stream> streams_;
     std::uint32_t cpu_rings_ = 0;
+    bool is_followed_ = false;  // by readers while it runs
     std::uint64_t part_ = 0;
     std::uint64_t now_ = 0;     // ns: between the two looks of this cycle
     std::uint64_t newest_ = 0;  // ns: the latest end of any packet
