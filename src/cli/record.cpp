@@ -126,13 +126,16 @@ Result<int> record(const RecordOptions& options, const session::SessionParameter
     const RecordingReport report(*recording, destination, *exit_status);
     report.print();
     if (!options.summary.empty()) LEAT_TRY(report.write_summary(options.summary));
-    return recording->output_error() && *exit_status == kExitOk ? kExitFailed : *exit_status;
+    // What became of a trace far away is no reason for scripts to take the program for failed.
+    const bool is_failed = recording->output_error() && !destination.relay;
+    return is_failed && *exit_status == kExitOk ? kExitFailed : *exit_status;
 }
 
 int run(RecordOptions& options) {
     const auto destination = destination_of(options);
     if (destination && options.session.empty()) options.session = default_session(options, *destination);
-    const auto parameters = destination ? session_parameters(options, *destination) : tl::unexpected(destination.error());
+    const auto parameters =
+        destination ? session_parameters(options, *destination) : tl::unexpected(destination.error());
     if (!parameters) {
         print_error(parameters.error());
         return kExitUsage;

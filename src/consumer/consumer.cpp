@@ -34,6 +34,7 @@ Result<void> Consumer::announce_cpu_rings() {
     for (std::uint32_t ring = 0; ring < cpu_rings_; ++ring) rings.push_back(ring);
     LEAT_TRY(announce(rings));
     for (const std::uint64_t ring : rings) LEAT_TRY(write(streams_[ring], {}, 0));
+    is_followed_ = true;
     return {};
 }
 
@@ -81,7 +82,11 @@ Result<void> Consumer::announce_new_streams() {
     std::vector<std::uint64_t> rings;
     for (const Stream& stream : streams_)
         if (!stream.is_announced && (stream.has_records() || !stream.is_quiet)) rings.push_back(stream.ring);
-    return rings.empty() ? Result<void>() : announce(rings);
+    if (rings.empty()) return {};
+    LEAT_TRY(announce(rings));
+    // LTTng's relay tells viewers of new streams only along with a packet of one that they know: give them one.
+    Stream& known = streams_.front();
+    return is_followed_ && !known.has_records() && !known.is_full() ? write(known, {}, 0) : Result<void>();
 }
 
 Result<void> Consumer::announce(std::span<const std::uint64_t> rings) {
@@ -136,18 +141,19 @@ void Consumer::tell_horizon() {
             continue;
         }
         stream.timestamp = std::max(stream.timestamp, horizon);
-        if (!needs_beacon(stream)) continue;
-        output_->write_beacon(stream.ring, horizon);
-        stream.told = horizon;
+        // A nanosecond apart: babeltrace2 warns of streams whose beacons are the same, each time.
+        const std::uint64_t beacon = horizon - std::min<std::uint64_t>(stream.ring, horizon);
+        if (!needs_beacon(stream, beacon)) continue;
+        output_->write_beacon(stream.ring, beacon);
+        stream.told = beacon;
     }
     if (is_settled) output_->cycle_done(horizon);
 }
 
 // One that has said more than all others holds nobody up.
-bool Consumer::needs_beacon(const Stream& stream) const {
-    const std::uint64_t horizon = now_ - kClockMargin;
-    if (!stream.is_announced || stream.told >= horizon) return false;
-    return stream.told < newest_ || horizon - stream.told >= kBeaconPeriod;
+bool Consumer::needs_beacon(const Stream& stream, std::uint64_t beacon) const {
+    if (!stream.is_announced || stream.told >= beacon) return false;
+    return stream.told < newest_ || beacon - stream.told >= kBeaconPeriod;
 }
 
 // A ring whose packets wait to be stored does not want to be woken for more.

@@ -84,9 +84,9 @@ class Consumer {
         bool is_announced = false;
         bool is_quiet = false;  // in this cycle: all that was committed before the horizon has been cut
         ring::Published sample{};
-        std::uint64_t timestamp = 0;      // ns: nothing older comes, the next packet begins here
-        std::uint64_t told = 0;           // ns: the end of the last packet, or a later beacon
-        std::uint64_t last_record = 0;    // ns: the next record's short header counts from there
+        std::uint64_t timestamp = 0;    // ns: nothing older comes, the next packet begins here
+        std::uint64_t told = 0;         // ns: the end of the last packet, or a later beacon
+        std::uint64_t last_record = 0;  // ns: the next record's short header counts from there
         std::uint64_t sequence_number = 0;
         // Read when the packet before was cut: what was discarded by then lies behind that packet's last record.
         std::uint64_t discarded = 0;
@@ -105,7 +105,7 @@ class Consumer {
     Result<void> cut();
     Result<void> cut(Stream& stream);
     void tell_horizon();
-    bool needs_beacon(const Stream& stream) const;
+    [[nodiscard]] bool needs_beacon(const Stream& stream, std::uint64_t beacon) const;
     void arm(Stream& stream) const;
     void forget_stored(Stream& stream) const;
     Result<void> finish(Stream& stream);
@@ -118,6 +118,7 @@ class Consumer {
     Parameters parameters_;
     std::vector<Stream> streams_;
     std::uint32_t cpu_rings_ = 0;
+    bool is_followed_ = false;  // by readers while it runs
     std::uint64_t part_ = 0;
     std::uint64_t now_ = 0;     // ns: between the two looks of this cycle
     std::uint64_t newest_ = 0;  // ns: the latest end of any packet

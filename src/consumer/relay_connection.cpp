@@ -104,10 +104,11 @@ void RelayConnection::request_streams(std::span<const std::uint64_t> stream_inst
                                 .path = session_.trace_path,
                                 .trace_chunk_id = kChunk},
                 {.command = RelayCommand::kAddStream, .stream_instance_id = id});
-    if (!metadata_handle_)
+    if (!is_metadata_announced_)
         request(RelayCommand::kAddStream,
                 wire::AddStream{.channel_name = kMetadataName, .path = session_.trace_path, .trace_chunk_id = kChunk},
                 {.command = RelayCommand::kAddStream, .is_metadata = true});
+    is_metadata_announced_ = true;
     const wire::Bytes bytes = wire::encode_request(RelayCommand::kStreamsSent);
     output_.back().insert(output_.back().end(), bytes.begin(), bytes.end());
     expected_.push_back({.command = RelayCommand::kStreamsSent});
@@ -314,6 +315,7 @@ Result<void> RelayConnection::handle_reply(const Expected& expected, UntrustedBy
     if (expected.command != RelayCommand::kCreateTraceChunk) return {};
     step_ = Step::kReady;
     std::vector<std::uint64_t> ids;
+    ids.reserve(streams_.size());
     for (const auto& [id, stream] : streams_) ids.push_back(id);
     request_streams(ids);
     return {};

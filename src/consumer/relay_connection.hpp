@@ -28,9 +28,9 @@ namespace leat::consumer {
 struct RelaySession {
     std::string name;
     std::string hostname;
-    std::string trace_path;               // below the session's directory: ust/uid/UID/64-bit
-    std::string channel;                  // streams are called CHANNEL_INSTANCE
-    std::uint32_t live_timer_us = 0;      // 0: nobody reads while it runs, and beacons stay at home
+    std::string trace_path;           // below the session's directory: ust/uid/UID/64-bit
+    std::string channel;              // streams are called CHANNEL_INSTANCE
+    std::uint32_t live_timer_us = 0;  // 0: nobody reads while it runs, and beacons stay at home
     ctf::Uuid trace_uuid{};
 };
 
@@ -80,8 +80,8 @@ class RelayConnection {
     };
     struct Stream {
         std::optional<std::uint64_t> handle{};
-        std::uint64_t unsent = 0;  // packets that wait
-        std::optional<std::uint64_t> beacon{};  // that waits for these
+        std::uint64_t unsent = 0;                   // packets that wait
+        std::optional<std::uint64_t> beacon{};      // that waits for these
         std::uint64_t last_sent = wire::kNoPacket;  // sequence numbers
         std::uint64_t last_asked = wire::kNoPacket;
         std::uint64_t stored = 0;  // the first that may not be
@@ -132,6 +132,7 @@ class RelayConnection {
     std::deque<Expected> expected_;
 
     std::map<std::uint64_t, Stream> streams_;
+    bool is_metadata_announced_ = false;
     std::optional<std::uint64_t> metadata_handle_;
     std::string unsent_metadata_;
     std::deque<const Packet*> to_send_;

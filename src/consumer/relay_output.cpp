@@ -54,6 +54,7 @@ Result<void> RelayOutput::open() {
 // Everything that the new connection has to say, in an order that it may.
 void RelayOutput::hand_over() {
     std::vector<std::uint64_t> ids;
+    ids.reserve(streams_.size());
     for (const auto& [id, stream] : streams_) ids.push_back(id);
     connection_->announce(ids);
     connection_->send_metadata(metadata_);
@@ -113,8 +114,8 @@ void RelayOutput::reopen() {
 
 void RelayOutput::give_up(const Error& error) {
     if (was_ready_)
-        warnings_.push_back(fmt::format("relay {}: {}: events stay in the rings until it is back", to_text(address_),
-                                        error.message));
+        warnings_.push_back(
+            fmt::format("relay {}: {}: events stay in the rings until it is back", to_text(address_), error.message));
     if (connection_) sent_before_ += connection_->packets_sent();
     connection_.reset();
     was_ready_ = false;
@@ -152,7 +153,8 @@ void RelayOutput::poll_until(Clock::time_point time) const {
 }
 
 bool RelayOutput::is_delivered() const {
-    return std::all_of(streams_.begin(), streams_.end(), [](const auto& entry) { return entry.second.unstored.empty(); });
+    return std::all_of(streams_.begin(), streams_.end(),
+                       [](const auto& entry) { return entry.second.unstored.empty(); });
 }
 
 Result<void> RelayOutput::deliver() {

@@ -29,9 +29,9 @@ class RingReader {
     // What published() gave up to `head` is not given again. Its room stays taken: the bytes hold still.
     void take(std::uint64_t head);
 
-    // The writers may have the room below `position`, which published() gave; it counts as taken. They wake the consumer when `wake_after`
-    // bytes are there that were not taken (0: with the next record; the size of the ring or more: never). A wish to be
-    // woken is good for once: call this also when there was nothing to read.
+    // The writers may have the room below `position`, which published() gave; it counts as taken. They wake the
+    // consumer when `wake_after` bytes are there that were not taken (0: with the next record; the size of the ring or
+    // more: never). A wish to be woken is good for once: call this also when there was nothing to read.
     void release(std::uint64_t position, std::uint64_t wake_after);
 
     // Whether records were published since published() looked.

@@ -199,7 +199,7 @@ class LiveProducer(InteropTest):
         self.relay.kill()
         self.begin(process)
         _, errors = process.communicate(timeout=PATIENCE)
-        self.assertEqual(process.returncode, 1, errors)
+        self.assertEqual(process.returncode, 0, errors)
         self.assertRegex(errors, r"leat: relay \S+ does not take packets? .* of stream \d+.*: 50 events: "
                                  r"the trace lacks its last 50 events")
         self.assertEqual(self.summary["relay"]["events_lost"], 50)

@@ -90,6 +90,8 @@ class TestRings {
         return ring::leat_rseq_write(&map_, &header, &enabled_, staged.data(), payload.size(), 0);
     }
 
+    [[nodiscard]] const ring::ClockPage& clock() const { return clock_; }
+
     void set_enabled(bool is_enabled) { enabled_ = is_enabled ? 1 : 0; }
 
     [[nodiscard]] const ring::RingSet& set() const { return set_; }

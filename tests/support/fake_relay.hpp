@@ -1,0 +1,202 @@
+// A relay in this process that does what a test tells it, and keeps what it hears.
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "wire/relay_messages.hpp"
+
+namespace leat::test {
+
+class FakeRelay {
+  public:
+    struct Request {
+        wire::RelayCommand command;
+        wire::Bytes payload;
+    };
+    struct Data {
+        wire::DataHeader header;
+        wire::Bytes bytes;
+    };
+    // What to do with a request; each for once.
+    struct Script {
+        std::optional<std::size_t> cut_at;  // the connections, instead of answering this request, counted from 0
+        std::optional<wire::RelayCommand> refuse;
+        bool is_slow;  // replies go out byte by byte
+    };
+
+    FakeRelay() : FakeRelay(Script{std::nullopt, std::nullopt, false}) {}
+    explicit FakeRelay(Script script) : script_(script) {
+        control_port_ = listen(control_listener_);
+        data_port_ = listen(data_listener_);
+        stop_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
+        thread_ = std::thread([this] { serve(); });
+    }
+    ~FakeRelay() {
+        ::eventfd_write(stop_.get(), 1);
+        thread_.join();
+    }
+    FakeRelay(const FakeRelay&) = delete;
+    FakeRelay& operator=(const FakeRelay&) = delete;
+
+    [[nodiscard]] std::uint16_t control_port() const { return control_port_; }
+    [[nodiscard]] std::uint16_t data_port() const { return data_port_; }
+
+    std::vector<Request> requests() {
+        const std::scoped_lock lock(mutex_);
+        return requests_;
+    }
+    std::vector<Data> data() {
+        const std::scoped_lock lock(mutex_);
+        return data_;
+    }
+
+  private:
+    static std::uint16_t listen(UniqueFd& listener) {
+        listener = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t size = sizeof address;
+        auto* generic = reinterpret_cast<sockaddr*>(&address);  // NOLINT(*-reinterpret-cast)
+        EXPECT_EQ(::bind(listener.get(), generic, size), 0);
+        EXPECT_EQ(::listen(listener.get(), 5), 0);
+        EXPECT_EQ(::getsockname(listener.get(), generic, &size), 0);
+        return ntohs(address.sin_port);
+    }
+
+    void serve() {
+        for (;;) {
+            std::array fds{pollfd{stop_.get(), POLLIN, 0}, pollfd{control_listener_.get(), POLLIN, 0},
+                           pollfd{data_listener_.get(), POLLIN, 0}, pollfd{control_.get(), POLLIN, 0},
+                           pollfd{data_socket_.get(), POLLIN, 0}};
+            ::poll(fds.data(), fds.size(), -1);
+            if (fds[0].revents != 0) return;
+            if (fds[1].revents != 0) accept(control_listener_, control_, control_input_);
+            if (fds[2].revents != 0) accept(data_listener_, data_socket_, data_input_);
+            const std::scoped_lock lock(mutex_);
+            // Data first, so that questions about it have one answer.
+            if (fds[4].revents != 0 && receive(data_socket_, data_input_)) take_data();
+            if (fds[3].revents != 0 && receive(control_, control_input_)) take_requests();
+        }
+    }
+
+    static void accept(UniqueFd& listener, UniqueFd& socket, wire::Bytes& input) {
+        socket = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        input.clear();
+    }
+
+    static bool receive(UniqueFd& socket, wire::Bytes& input) {
+        std::array<std::byte, 65536> piece{};
+        const ssize_t count = ::recv(socket.get(), piece.data(), piece.size(), MSG_DONTWAIT);
+        if (count <= 0) {
+            socket = UniqueFd();
+            return false;
+        }
+        input.insert(input.end(), piece.begin(), piece.begin() + count);
+        return true;
+    }
+
+    void take_data() {
+        while (data_input_.size() >= wire::kDataHeaderSize) {
+            const auto header =
+                *wire::parse<wire::DataHeader>(UntrustedBytes(data_input_).first(wire::kDataHeaderSize));
+            const std::size_t size = wire::kDataHeaderSize + header.data_size;
+            if (data_input_.size() < size) return;
+            const auto end = data_input_.begin() + static_cast<std::ptrdiff_t>(size);
+            data_.push_back({header, {data_input_.begin() + wire::kDataHeaderSize, end}});
+            data_input_.erase(data_input_.begin(), end);
+            arrived_[header.stream_id] = header.net_seq_num + 1;
+        }
+    }
+
+    void take_requests() {
+        while (control_input_.size() >= wire::kControlHeaderSize) {
+            const auto header =
+                *wire::parse<wire::ControlHeader>(UntrustedBytes(control_input_).first(wire::kControlHeaderSize));
+            const std::size_t size = wire::kControlHeaderSize + header.data_size;
+            if (control_input_.size() < size) return;
+            const auto end = control_input_.begin() + static_cast<std::ptrdiff_t>(size);
+            const Request request{static_cast<wire::RelayCommand>(header.command),
+                                  {control_input_.begin() + wire::kControlHeaderSize, end}};
+            control_input_.erase(control_input_.begin(), end);
+            requests_.push_back(request);
+            if (script_.cut_at && count_++ == *script_.cut_at) {
+                script_.cut_at.reset();
+                control_ = UniqueFd();
+                data_socket_ = UniqueFd();
+                control_input_.clear();
+                data_input_.clear();
+                return;
+            }
+            answer(request);
+        }
+    }
+
+    void answer(const Request& request) {
+        using wire::RelayCommand;
+        std::uint32_t ok = 10;
+        if (script_.refuse == request.command) {
+            script_.refuse.reset();
+            ok = 11;
+        }
+        switch (request.command) {
+            case RelayCommand::kVersion:
+                return send(wire::encode(wire::Version{}));
+            case RelayCommand::kGetConfiguration:
+                return send(wire::encode(wire::ConfigurationReply{.code = ok}));
+            case RelayCommand::kCreateSession:
+                return send(wire::encode(wire::CreateSessionReply{1, ok, "host/session"}));
+            case RelayCommand::kAddStream:
+                return send(wire::encode(wire::AddStreamReply{++handles_, ok}));
+            case RelayCommand::kCloseTraceChunk:
+                return send(wire::encode(wire::CloseTraceChunkReply{ok, "host/session"}));
+            case RelayCommand::kSendMetadata:
+                return;
+            case RelayCommand::kDataPending: {
+                const auto message = *wire::parse<wire::DataPending>(request.payload);
+                const bool has_arrived = arrived_[message.stream_id] > message.last_net_seq_num;
+                return send(wire::encode(wire::CodeReply{ok != 10 ? ok : has_arrived ? 0U : 1U}));
+            }
+            default:
+                return send(wire::encode(wire::CodeReply{ok}));
+        }
+    }
+
+    void send(const wire::Bytes& bytes) const {
+        const std::size_t step = script_.is_slow ? 1 : bytes.size();
+        for (std::size_t offset = 0; offset < bytes.size(); offset += step) {
+            (void)!::send(control_.get(), bytes.data() + offset, step, MSG_NOSIGNAL);
+            if (script_.is_slow) std::this_thread::yield();
+        }
+    }
+
+    Script script_;
+    std::uint16_t control_port_ = 0;
+    std::uint16_t data_port_ = 0;
+    UniqueFd control_listener_, data_listener_, stop_;
+    UniqueFd control_, data_socket_;
+    wire::Bytes control_input_, data_input_;
+    std::size_t count_ = 0;
+    std::uint64_t handles_ = 0;
+    std::map<std::uint64_t, std::uint64_t> arrived_;  // by handle: the number behind the last packet
+
+    std::mutex mutex_;
+    std::vector<Request> requests_;
+    std::vector<Data> data_;
+    std::thread thread_;
+};
+
+}  // namespace leat::test

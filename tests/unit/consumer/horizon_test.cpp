@@ -1,0 +1,278 @@
+// What the consumer says about time, and when the rings get their room back.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+
+#include "consumer/consumer.hpp"
+#include "support/test_rings.hpp"
+
+namespace leat::consumer {
+namespace {
+
+using test::kStartOfTime;
+using test::TestRings;
+
+constexpr std::uint64_t kMargin = 1'000;        // ns
+constexpr std::uint64_t kPeriod = 100'000'000;  // ns
+constexpr std::size_t kRecordSize = 4 + 1;      // compact header, one byte
+constexpr std::uint32_t kCpuRings = 2;
+
+// Keeps all that it hears, in order, and stores what it is told to.
+class Journal final : public Output {
+  public:
+    struct Kept {
+        ctf::PacketHeader header;
+        std::vector<std::byte> bytes;  // as they would leave
+    };
+
+    Result<void> write_metadata(std::string_view) override { return {}; }
+    Result<void> write_packet(const Packet& packet) override {
+        lines.push_back(fmt::format("packet {}", packet.header.stream_instance_id));
+        Kept kept{packet.header, {}};
+        const UntrustedBytes first = packet.first_header.bytes();
+        const UntrustedBytes rest = packet.records_behind_header();
+        kept.bytes.insert(kept.bytes.end(), first.begin(), first.end());
+        kept.bytes.insert(kept.bytes.end(), rest.begin(), rest.end());
+        packets.push_back(std::move(kept));
+        if (on_packet) on_packet();
+        return {};
+    }
+    Result<void> announce(std::span<const std::uint64_t> ids) override {
+        for (const std::uint64_t id : ids) lines.push_back(fmt::format("announce {}", id));
+        return {};
+    }
+    void write_beacon(std::uint64_t id, std::uint64_t timestamp) override {
+        lines.push_back(fmt::format("beacon {}", id));
+        EXPECT_GT(timestamp, beacons[id]) << "time goes back";
+        beacons[id] = timestamp;
+    }
+    void cycle_done(std::uint64_t timestamp) override { horizon = timestamp; }
+    [[nodiscard]] std::uint64_t stored(std::uint64_t) const override { return stored_packets; }
+    [[nodiscard]] std::uint64_t part() const override { return parts; }
+
+    std::vector<std::string> take_lines() { return std::exchange(lines, {}); }
+
+    std::vector<std::string> lines;
+    std::vector<Kept> packets;
+    std::map<std::uint64_t, std::uint64_t> beacons;
+    std::uint64_t horizon = 0;
+    std::uint64_t stored_packets = ~0ULL;
+    std::uint64_t parts = 0;
+    std::function<void()> on_packet;
+};
+
+class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
+  protected:
+    HorizonTest() {
+        ctf::EventClass event_class{.id = 1, .name = "test:byte"};
+        event_class.fields = ctf::StructClass{{{"_byte", ctf::IntegerClass{.size = 8}}}};
+        walker_.add(event_class);
+    }
+
+    // One event into a ring that belongs to a thread; it thinks that it is `now`, everyone else `later`.
+    void write(std::uint64_t now, std::uint32_t thread = 0) {
+        const std::string staged(1 + ring::kCopySlack, 'x');
+        rings_.at(now);
+        ring_of(thread).limit = ring_of(thread).tail + ring::kMinRingSize;  // as a writer that was to ring does
+        ASSERT_EQ(
+            ring::thread_write(rings_.map(), ring_of(thread), ring::event_header(GetParam(), 1), staged.data(), 1),
+            ring::WriteOutcome::kWritten);
+    }
+    void drain_at(std::uint64_t now) {
+        rings_.at(now);
+        ASSERT_TRUE(consumer_.drain());
+    }
+    [[nodiscard]] ring::RingHeader& ring_of(std::uint32_t thread = 0) const {
+        return *rings_.map().ring(kCpuRings + thread);
+    }
+    // Of the first record of a packet, as a reader has it.
+    [[nodiscard]] std::uint64_t first_timestamp(std::size_t packet) const {
+        const Journal::Kept& kept = output_.packets.at(packet);
+        return ctf::record_timestamp(layout_, kept.bytes, kept.header.timestamp_begin);
+    }
+
+    TestRings rings_{ring::kMinRingSize, kCpuRings};
+    ctf::RecordHeaderLayout layout_ =
+        GetParam() == ring::HeaderKind::kCompact ? ctf::kCompactHeader : ctf::kLargeHeader;
+    ctf::RecordWalker walker_{layout_, 0};
+    Journal output_;
+    Consumer consumer_{rings_.set(),
+                       walker_,
+                       output_,
+                       {.trace_uuid = {7}, .stream_class_id = 0, .wake_after = 0, .clock = &rings_.clock()}};
+};
+
+constexpr std::uint64_t kNow = kStartOfTime + 1'000'000;
+using Lines = std::vector<std::string>;
+
+TEST_P(HorizonTest, CpuRingsBeginWithAPacketWithoutEvents) {
+    ASSERT_TRUE(consumer_.announce_cpu_rings());
+    EXPECT_EQ(output_.take_lines(), (Lines{"announce 0", "announce 1", "packet 0", "packet 1"}));
+    EXPECT_TRUE(output_.packets[0].bytes.empty());
+}
+
+TEST_P(HorizonTest, QuietStreamsHearOfTheTimeWhenAnotherHadEvents) {
+    ASSERT_TRUE(consumer_.announce_cpu_rings());
+    output_.take_lines();
+    write(kNow);
+    drain_at(kNow + 5'000);
+    // Announced before its packet, and before the others' time passes it; a packet of a known stream makes viewers ask.
+    EXPECT_EQ(output_.take_lines(), (Lines{"announce 2", "packet 0", "packet 2", "beacon 0", "beacon 1"}));
+    EXPECT_EQ(output_.horizon, kNow + 5'000 - kMargin);
+    EXPECT_LE(output_.beacons[0], output_.horizon);
+    EXPECT_GT(output_.beacons[0], kNow);
+    EXPECT_TRUE(consumer_.wants_drain()) << "a bell may have been missed";
+}
+
+TEST_P(HorizonTest, NobodyIsToldWhatHelpsNobody) {
+    ASSERT_TRUE(consumer_.announce_cpu_rings());
+    write(kNow);
+    drain_at(kNow + 5'000);
+    output_.take_lines();
+    drain_at(kNow + 50'000);
+    EXPECT_EQ(output_.take_lines(), Lines{});
+    EXPECT_FALSE(consumer_.wants_drain());
+    EXPECT_EQ(output_.horizon, kNow + 50'000 - kMargin);
+    drain_at(kNow + 5'000 + 2 * kPeriod);
+    EXPECT_EQ(output_.take_lines(), (Lines{"beacon 0", "beacon 1", "beacon 2"}));
+}
+
+TEST_P(HorizonTest, UnknownRingGetsNoBeacon) {
+    drain_at(kNow + 10 * kPeriod);
+    EXPECT_EQ(output_.take_lines(), Lines{});
+}
+
+// A writer that read the clock before the consumer and committed behind it.
+TEST_P(HorizonTest, LateRecordGetsTheTimeThatWasTold) {
+    write(kNow);
+    drain_at(kNow + 50'000);
+    const std::uint64_t told = output_.horizon;
+    write(kNow + 10'000);
+    write(kNow + 60'000);
+    drain_at(kNow + 70'000);
+    ASSERT_EQ(output_.packets.size(), 2U);
+    EXPECT_EQ(first_timestamp(0), kNow);
+    EXPECT_EQ(output_.packets[1].header.timestamp_begin, told);
+    EXPECT_EQ(first_timestamp(1), told);
+    const UntrustedBytes records = output_.packets[1].bytes;
+    const std::size_t size = records.size() / 2;
+    EXPECT_EQ(ctf::record_timestamp(layout_, records.subspan(size), told), kNow + 60'000);
+    EXPECT_EQ(output_.packets[1].header.timestamp_end, kNow + 60'000);
+}
+
+TEST_P(HorizonTest, LateRecordWithExtendedHeaderToo) {
+    const std::uint64_t later = kNow + (1ULL << 33);
+    write(kNow);
+    drain_at(later);
+    const std::uint64_t told = output_.horizon;
+    write(later - 20'000);
+    drain_at(later + 10'000);
+    ASSERT_EQ(output_.packets.size(), 2U);
+    EXPECT_EQ(first_timestamp(1), told);
+    EXPECT_EQ(output_.packets[1].header.timestamp_end, told);
+}
+
+TEST_P(HorizonTest, RecordInTimeIsLeftAsItIs) {
+    write(kNow);
+    drain_at(kNow + 50'000);
+    write(kNow + 50'000);
+    drain_at(kNow + 60'000);
+    EXPECT_EQ(first_timestamp(1), kNow + 50'000);
+    EXPECT_EQ(output_.packets[1].header.timestamp_begin, kNow + 50'000 - kMargin);
+}
+
+TEST_P(HorizonTest, NewPartBeginsEachStreamWithAPacket) {
+    ASSERT_TRUE(consumer_.announce_cpu_rings());
+    write(kNow);
+    drain_at(kNow + 5'000);
+    output_.take_lines();
+    output_.parts = 1;
+    drain_at(kNow + 6'000);
+    EXPECT_EQ(Lines(output_.lines.begin(), output_.lines.begin() + 3), (Lines{"packet 0", "packet 1", "packet 2"}));
+    output_.take_lines();
+    drain_at(kNow + 7'000);
+    for (const std::string& line : output_.take_lines()) EXPECT_FALSE(line.starts_with("packet")) << line;
+}
+
+TEST_P(HorizonTest, RoomComesBackWhenThePacketIsStored) {
+    output_.stored_packets = 0;
+    write(kNow);
+    drain_at(kNow + 5'000);
+    const std::uint64_t head = ring_of().head;
+    EXPECT_EQ(ring_of().tail, 0U);
+    EXPECT_EQ(ring_of().limit, head) << "the next event rings";
+    drain_at(kNow + 6'000);
+    EXPECT_EQ(output_.packets.size(), 1U) << "cut twice";
+    write(kNow + 7'000);
+    drain_at(kNow + 8'000);
+    EXPECT_EQ(output_.packets.size(), 2U);
+    output_.stored_packets = 1;
+    drain_at(kNow + 9'000);
+    EXPECT_EQ(ring_of().tail, head);
+    output_.stored_packets = 2;
+    drain_at(kNow + 10'000);
+    EXPECT_EQ(ring_of().tail, ring_of().head);
+}
+
+TEST_P(HorizonTest, RingIsFullWhenNothingIsStored) {
+    output_.stored_packets = 0;
+    const std::string staged(1000 + ring::kCopySlack, 'x');
+    ctf::EventClass event_class{.id = 2, .name = "test:large"};
+    event_class.fields =
+        ctf::StructClass{{{"_a", ctf::ArrayClass{ctf::FieldClass(ctf::IntegerClass{.size = 8}), 1000}}}};
+    walker_.add(event_class);
+    std::uint64_t written = 0;
+    const auto fill = [&] {
+        ring_of().limit = ring_of().tail + ring::kMinRingSize;
+        return ring::thread_write(rings_.map(), ring_of(), ring::event_header(GetParam(), 2), staged.data(), 1000);
+    };
+    while (fill() == ring::WriteOutcome::kWritten) {
+        if (++written % 10 == 0) drain_at(kNow + written);
+        ASSERT_LT(written, 100U) << "the ring does not fill";
+    }
+    EXPECT_GT(written, 50U);
+    drain_at(kNow + 1'000);
+    EXPECT_EQ(consumer_.totals().events, written);
+    output_.stored_packets = ~0ULL;
+    drain_at(kNow + 2'000);
+    EXPECT_EQ(fill(), ring::WriteOutcome::kWritten);
+}
+
+TEST_P(HorizonTest, TooManyUnstoredPacketsLetTheBytesGather) {
+    output_.stored_packets = 0;
+    for (std::size_t i = 0; i < Consumer::kMaxUnstored + 10; ++i) {
+        write(kNow + i * 2'000);
+        drain_at(kNow + i * 2'000 + 1'000);
+    }
+    EXPECT_EQ(output_.packets.size(), Consumer::kMaxUnstored);
+    EXPECT_TRUE(consumer_.is_blocked());
+    EXPECT_FALSE(consumer_.wants_drain()) << "only the output can change it";
+    EXPECT_EQ(ring_of().limit, ring_of().tail + ring::kMinRingSize) << "nobody is to ring";
+    output_.stored_packets = 1;
+    drain_at(kNow + kPeriod);
+    EXPECT_FALSE(consumer_.is_blocked());
+    ASSERT_EQ(output_.packets.size(), Consumer::kMaxUnstored + 1);
+    EXPECT_EQ(consumer_.totals().events, Consumer::kMaxUnstored + 10);
+}
+
+TEST_P(HorizonTest, StreamThatHoldsBackGetsNoBeacon) {
+    output_.stored_packets = 0;
+    for (std::size_t i = 0; i < Consumer::kMaxUnstored + 1; ++i) {
+        write(kNow + i * 2'000);
+        drain_at(kNow + i * 2'000 + 1'000);
+    }
+    const std::uint64_t horizon = output_.horizon;
+    output_.take_lines();
+    drain_at(kNow + 10 * kPeriod);
+    EXPECT_EQ(output_.take_lines(), Lines{});
+    EXPECT_EQ(output_.horizon, horizon);
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, HorizonTest, testing::Values(ring::HeaderKind::kCompact, ring::HeaderKind::kLarge),
+                         [](const auto& kind) {
+                             return kind.param == ring::HeaderKind::kCompact ? "Compact" : "Large";
+                         });
+
+}  // namespace
+}  // namespace leat::consumer

@@ -1,0 +1,242 @@
+#include "consumer/relay_output.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "ctf/metadata.hpp"
+#include "support/fake_relay.hpp"
+
+namespace leat::consumer {
+namespace {
+
+using test::FakeRelay;
+using wire::RelayCommand;
+
+const std::string kMetadata = "/* CTF 1.8 */ trace { };\n";
+
+RelaySession live_session() {
+    return {.name = "name",
+            .hostname = "host",
+            .trace_path = "ust/uid/7/64-bit",
+            .channel = "channel0",
+            .live_timer_us = 100'000,
+            .trace_uuid = {9}};
+}
+
+std::unique_ptr<RelayOutput> connect_to(FakeRelay& relay) {
+    auto output = RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session());
+    EXPECT_TRUE(output) << output.error().message;
+    return output ? std::move(*output) : nullptr;
+}
+
+// Records as they lie in a ring: they hold still.
+const wire::Bytes& records() {
+    static const wire::Bytes bytes(300'000, std::byte{'r'});
+    return bytes;
+}
+
+Packet packet(std::uint64_t stream, std::uint64_t number, std::size_t size) {
+    const std::uint64_t bits = (ctf::kPacketHeaderSize + size) * 8;
+    return {.header = {.stream_instance_id = stream,
+                       .timestamp_begin = 1'000 * number,
+                       .timestamp_end = 1'000 * (number + 1),
+                       .content_size = bits,
+                       .packet_size = bits,
+                       .packet_seq_num = number,
+                       .events_discarded = 3},
+            .records = UntrustedBytes(records()).first(size),
+            .events = 2};
+}
+
+std::vector<RelayCommand> commands(FakeRelay& relay) {
+    std::vector<RelayCommand> commands;
+    for (const FakeRelay::Request& request : relay.requests())
+        if (request.command != RelayCommand::kDataPending) commands.push_back(request.command);
+    return commands;
+}
+
+template <class Message>
+std::vector<Message> all(FakeRelay& relay, RelayCommand command) {
+    std::vector<Message> messages;
+    for (const FakeRelay::Request& request : relay.requests())
+        if (request.command == command) messages.push_back(*wire::parse<Message>(request.payload));
+    return messages;
+}
+
+// Two streams, three packets; and a beacon.
+void send_all(RelayOutput& output) {
+    ASSERT_TRUE(output.write_metadata(kMetadata));
+    ASSERT_TRUE(output.announce(std::array<std::uint64_t, 2>{0, 1}));
+    ASSERT_TRUE(output.write_packet(packet(0, 0, 0)));
+    ASSERT_TRUE(output.write_packet(packet(1, 0, records().size())));
+    ASSERT_TRUE(output.write_packet(packet(0, 1, 10)));
+    output.write_beacon(0, 9'000);
+}
+
+TEST(RelayOutput, SaysWhatTheProtocolAsksForInItsOrder) {
+    FakeRelay relay;
+    const auto output = connect_to(relay);
+    send_all(*output);
+    ASSERT_TRUE(output->deliver());
+    output->close();
+    EXPECT_EQ(
+        commands(relay),
+        (std::vector{RelayCommand::kVersion,          RelayCommand::kGetConfiguration, RelayCommand::kCreateSession,
+                     RelayCommand::kCreateTraceChunk, RelayCommand::kAddStream,        RelayCommand::kStreamsSent,
+                     RelayCommand::kAddStream,        RelayCommand::kAddStream,        RelayCommand::kStreamsSent,
+                     RelayCommand::kSendMetadata,     RelayCommand::kSendIndex,        RelayCommand::kSendIndex,
+                     RelayCommand::kSendIndex,        RelayCommand::kSendIndex,        RelayCommand::kRotateStreams,
+                     RelayCommand::kRotateStreams,    RelayCommand::kCloseTraceChunk,  RelayCommand::kCloseStream,
+                     RelayCommand::kCloseStream,      RelayCommand::kCloseStream}));
+    const auto session = all<wire::CreateSession>(relay, RelayCommand::kCreateSession).at(0);
+    EXPECT_EQ(session.session_name, "name");
+    EXPECT_EQ(session.hostname, "host");
+    EXPECT_EQ(session.live_timer_us, 100'000U);
+    const auto streams = all<wire::AddStream>(relay, RelayCommand::kAddStream);
+    ASSERT_EQ(streams.size(), 3U);
+    EXPECT_EQ(streams[0].channel_name, "metadata");
+    EXPECT_EQ(streams[2].channel_name, "channel0_1");
+    EXPECT_EQ(streams[2].path, "ust/uid/7/64-bit");
+    EXPECT_TRUE(output->take_warnings().empty());
+}
+
+TEST(RelayOutput, PacketsArriveAsTheyAreWithTheirIndex) {
+    FakeRelay relay;
+    const auto output = connect_to(relay);
+    send_all(*output);
+    ASSERT_TRUE(output->deliver());
+    const auto data = relay.data();
+    ASSERT_EQ(data.size(), 3U);
+    const Packet large = packet(1, 0, records().size());
+    wire::Bytes expected;
+    const auto header = ctf::encode(large.header);
+    expected.insert(expected.end(), header.begin(), header.end());
+    expected.insert(expected.end(), records().begin(), records().end());
+    EXPECT_EQ(data[1].bytes, expected);
+    const auto index = all<wire::SendIndex>(relay, RelayCommand::kSendIndex).at(1);
+    EXPECT_EQ(index.stream_id, data[1].header.stream_id);
+    EXPECT_EQ(index.packet_size, large.header.packet_size);
+    EXPECT_EQ(index.timestamp_end, 1'000U);
+    EXPECT_EQ(index.events_discarded, 3U);
+    EXPECT_EQ(index.stream_instance_id, 1U);
+    EXPECT_EQ(output->stored(0), 2U);
+    EXPECT_EQ(output->stored(1), 1U);
+}
+
+TEST(RelayOutput, RewrittenHeaderGoesOutInPlaceOfTheRecords) {
+    FakeRelay relay;
+    const auto output = connect_to(relay);
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    Packet late = packet(0, 0, 10);
+    late.first_header.storage.fill(std::byte{'h'});
+    late.first_header.size = 4;
+    ASSERT_TRUE(output->write_packet(late));
+    ASSERT_TRUE(output->deliver());
+    const wire::Bytes bytes = relay.data().at(0).bytes;
+    ASSERT_EQ(bytes.size(), ctf::kPacketHeaderSize + 10);
+    EXPECT_EQ(bytes[ctf::kPacketHeaderSize + 3], std::byte{'h'});
+    EXPECT_EQ(bytes[ctf::kPacketHeaderSize + 4], std::byte{'r'});
+}
+
+TEST(RelayOutput, BeaconDoesNotOvertakeItsStreamsPackets) {
+    FakeRelay relay;
+    const auto output = connect_to(relay);
+    send_all(*output);
+    ASSERT_TRUE(output->deliver());
+    const auto indexes = all<wire::SendIndex>(relay, RelayCommand::kSendIndex);
+    ASSERT_EQ(indexes.size(), 4U);
+    EXPECT_TRUE(indexes[3].is_beacon());
+    EXPECT_EQ(indexes[3].timestamp_end, 9'000U);
+    EXPECT_EQ(indexes[3].net_seq_num, 1U);
+}
+
+TEST(RelayOutput, MetadataIsPacketsOfText) {
+    FakeRelay relay;
+    const auto output = connect_to(relay);
+    const std::string unit = kMetadata + std::string(10'000, ' ') + "event { };\n";
+    ASSERT_TRUE(output->write_metadata(unit));
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    ASSERT_TRUE(output->write_packet(packet(0, 0, 0)));
+    ASSERT_TRUE(output->deliver());
+    wire::Bytes stream;
+    for (const FakeRelay::Request& request : relay.requests()) {
+        if (request.command != RelayCommand::kSendMetadata) continue;
+        const auto head = *wire::parse<wire::SendMetadata>(UntrustedBytes(request.payload).first(12));
+        stream.insert(stream.end(), request.payload.begin() + 12, request.payload.end());
+        stream.resize(stream.size() + head.padding_size);
+        EXPECT_EQ(stream.size() % 4096, 0U);
+    }
+    EXPECT_EQ(*ctf::parse_metadata_stream(stream), unit);
+}
+
+TEST(RelayOutput, RepliesInPiecesAreReplies) {
+    FakeRelay relay({std::nullopt, std::nullopt, true});
+    const auto output = connect_to(relay);
+    send_all(*output);
+    ASSERT_TRUE(output->deliver());
+    EXPECT_EQ(output->figures().parts, 1U);
+}
+
+// What was in flight is sent again with its numbers, all metadata in front.
+void expect_whole_in_parts(FakeRelay& relay, RelayOutput& output, std::uint64_t parts) {
+    EXPECT_EQ(output.figures().parts, parts);
+    EXPECT_EQ(output.figures().packets_stored, 3U);
+    EXPECT_EQ(output.figures().events_lost, 0U);
+    std::set<std::pair<std::uint64_t, std::uint64_t>> sizes;
+    for (const FakeRelay::Data& data : relay.data()) sizes.emplace(data.header.net_seq_num, data.bytes.size());
+    EXPECT_EQ(sizes.size(), 3U);
+    const auto sessions = all<wire::CreateSession>(relay, RelayCommand::kCreateSession);
+    EXPECT_EQ(sessions.front().session_name, sessions.back().session_name);
+    if (parts > 1) {
+        EXPECT_GT(sessions.back().creation_time, sessions.front().creation_time) << "parts share a directory";
+        EXPECT_NE(sessions.back().sessiond_uuid, sessions.front().sessiond_uuid);
+    }
+}
+
+TEST(RelayOutput, CutAtEachRequestLosesNothing) {
+    constexpr std::size_t kOfHandshake = 4;
+    constexpr std::size_t kRequests = 15;  // up to the first question what is stored
+    for (std::size_t cut_at = kOfHandshake; cut_at < kRequests; ++cut_at) {
+        SCOPED_TRACE(cut_at);
+        FakeRelay relay({cut_at, std::nullopt, false});
+        const auto output = connect_to(relay);
+        send_all(*output);
+        ASSERT_TRUE(output->deliver());
+        expect_whole_in_parts(relay, *output, 2);
+        EXPECT_EQ(output->take_warnings().size(), 1U);
+    }
+}
+
+TEST(RelayOutput, RefusalOfAnythingBeginsANewPart) {
+    for (const RelayCommand command :
+         {RelayCommand::kAddStream, RelayCommand::kStreamsSent, RelayCommand::kSendIndex, RelayCommand::kDataPending}) {
+        SCOPED_TRACE(wire::name_of(command));
+        FakeRelay relay({std::nullopt, command, false});
+        const auto output = connect_to(relay);
+        send_all(*output);
+        ASSERT_TRUE(output->deliver());
+        expect_whole_in_parts(relay, *output, 2);
+        const auto warnings = output->take_warnings();
+        ASSERT_EQ(warnings.size(), 1U);
+        EXPECT_NE(warnings[0].find(fmt::format("it answers {} with error 11: events stay in the rings until it is back",
+                                               wire::name_of(command))),
+                  std::string::npos)
+            << warnings[0];
+    }
+}
+
+TEST(RelayOutput, RefusedSessionIsNoSession) {
+    for (const RelayCommand command : {RelayCommand::kCreateSession, RelayCommand::kCreateTraceChunk}) {
+        FakeRelay relay({std::nullopt, command, false});
+        const auto output =
+            RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session());
+        ASSERT_FALSE(output);
+        EXPECT_NE(output.error().message.find(fmt::format("it answers {} with error 11", wire::name_of(command))),
+                  std::string::npos);
+    }
+}
+
+}  // namespace
+}  // namespace leat::consumer
