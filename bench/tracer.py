@@ -6,28 +6,21 @@
 Each round runs every event once with Leat, once with LTTng-UST and once as a bare `rdtsc` (the floor), in turn, so that
 whatever else the machine does meets all three. A run repeats a short loop and gives its fastest repetition, because what
 others do on the same processor (or behind it, on a virtual one) only ever adds; a figure is the median over the rounds,
-and the empty loop is subtracted. The loop runs on CPU 0, daemons and consumers on CPU 1. Both write per-user buffers, in discard
-mode, and a buffer holds all that a run emits: nothing can be discarded, and babeltrace2 counts the events of every trace
+and the empty loop is subtracted. The loop runs on CPU 0, daemons and consumers on CPU 1. Both write per-user buffers, in
+discard mode, and a buffer holds all that a run emits: nothing can be discarded, and babeltrace2 counts the events of every trace
 to show it. LTTng's default channel has no contexts, so Leat is told to add none.
-
-Everything happens in namespaces of its own (mount, network, process IDs), with /run and /dev/shm empty: no daemon of
-this machine takes part, what is left behind vanishes with them, and several benchmarks may run at a time.
 """
 
-import argparse
-import json
 import os
-import pathlib
 import re
 import shutil
 import signal
-import statistics
 import subprocess
-import sys
-import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
+import support
+from support import Failed, Samples, is_alive, run, say
+
 EVENTS = ["none", "two-integers", "four-integers", "io-request", "string"]
 LOOP_EVENTS = 20_000
 LOOP_REPETITIONS = 25
@@ -39,40 +32,6 @@ STARTS_EACH_ROUND = 25
 BUFFER = 32 << 20  # bytes for each CPU: more than a run of the largest event writes
 SUB_BUFFERS = 16
 CONSUMER_CPU = ["taskset", "-c", "1"]
-
-
-class Failed(Exception):
-    """The benchmark cannot go on; the text says why."""
-
-
-def say(text):
-    print(f"bench: {text}", file=sys.stderr, flush=True)
-
-
-def run(command, **options):
-    """Runs a program to its end; what it prints is returned, a failure is ours."""
-    done = subprocess.run([str(word) for word in command], text=True, capture_output=True, check=False, **options)
-    if done.returncode != 0:
-        raise Failed(f"{command[0]} ended with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
-    return done.stdout
-
-
-def enter_namespaces():
-    """Starts this program again, as process 1 of its own namespaces. Ends with it."""
-    command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    if os.geteuid() != 0:
-        command.append("--map-root-user")
-    environment = dict(os.environ, LEAT_BENCH_INSIDE="1")
-    os.execvpe("unshare", command + [sys.executable, os.path.abspath(__file__), *sys.argv[1:]], environment)
-
-
-def hide_the_machine():
-    for directory in ["/run", "/dev/shm"]:
-        run(["mount", "-t", "tmpfs", "tmpfs", directory])
-    for name in [name for name in os.environ if name.startswith(("LEAT_", "LTTNG_", "LD_PRELOAD"))]:
-        del os.environ[name]
-    # As process 1 we would ignore it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
 class Trace:
@@ -171,15 +130,6 @@ class Lttng:
         return self.programs / "bench-emit-lttng"
 
 
-def is_alive(pid):
-    """Process 1 inherits daemons: one that has ended is ours to bury."""
-    try:
-        ended, _ = os.waitpid(pid, os.WNOHANG)
-        return ended == 0
-    except ChildProcessError:
-        return os.path.exists(f"/proc/{pid}")
-
-
 def loop_times(printed):
     """(ns of the loop, ns of the empty loop) for each repetition."""
     return [tuple(int(figure) for figure in line.split()) for line in printed.splitlines()]
@@ -187,19 +137,6 @@ def loop_times(printed):
 
 def ns_an_event(printed, events=LOOP_EVENTS):
     return [min((loop - empty) / events for loop, empty in loop_times(printed))]
-
-
-class Samples:
-    """Figures of one row for each side, as the rounds bring them."""
-
-    def __init__(self):
-        self.of = {"leat": [], "peer": [], "floor": []}
-
-    def add(self, side, figures):
-        self.of[side].extend(figures)
-
-    def median(self, side):
-        return statistics.median(self.of[side]) if self.of[side] else None
 
 
 class Bench:
@@ -279,22 +216,6 @@ def milliseconds_of(program):
     return (end - begin) / 1e6
 
 
-def print_table(rows):
-    def cell(figure, suffix=""):
-        return "-" if figure is None else f"{figure:.2f}{suffix}"
-
-    def ratio(above, below):
-        return "-" if above is None or not below or below <= 0 else f"{above / below:.2f}x"
-
-    lines = [["name", "unit", "leat", "lttng-ust", "floor", "lttng/leat", "leat/floor"]]
-    lines += [[row["name"], row["unit"], cell(row["leat"]), cell(row["peer"]), cell(row["floor"]),
-               ratio(row["peer"], row["leat"]), ratio(row["leat"], row["floor"])] for row in rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    for name, unit, *figures in lines:
-        print(f"{name:<{widths[0]}}  {unit:<{widths[1]}}  " +
-              "  ".join(f"{figure:>{width}}" for figure, width in zip(figures, widths[2:])))
-
-
 def measure(programs, rounds, work):
     # Before any daemon is there. The first round warms the page cache.
     bench = Bench(programs, {"leat": None})
@@ -321,35 +242,6 @@ def measure(programs, rounds, work):
     return bench.rows()
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description="compare Leat's tracer with LTTng-UST and with the clock alone")
-    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build/release", metavar="DIR",
-                        help="build directory (default: build/release)")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the rows there")
-    parser.add_argument("--rounds", type=int, default=11, metavar="N", help="interleaved rounds (default: 11)")
-    return parser.parse_args()
-
-
-def main():
-    options = arguments()
-    programs = (options.build / "bin").resolve()
-    if not (programs / "bench-emit-leat").exists():
-        raise Failed(f"no bench-emit-leat in {programs}: build first (./dev build)")
-    if "LEAT_BENCH_INSIDE" not in os.environ:
-        enter_namespaces()
-    hide_the_machine()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as work:
-        rows = measure(programs, options.rounds, pathlib.Path(work))
-    print_table(rows)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=2) + "\n")
-
-
 if __name__ == "__main__":
-    try:
-        main()
-    except Failed as failure:
-        print(f"bench: {failure}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    support.main("compare Leat's tracer with LTTng-UST and with the clock alone", "bench-emit-leat", 11, measure,
+                 peer="lttng-ust")

@@ -23,11 +23,11 @@ std::uint32_t read_u32(UntrustedBytes bytes, std::size_t offset) {
 
 }  // namespace
 
-std::array<std::byte, kIndexHeaderSize> encode_index_header() {
+std::array<std::byte, kIndexHeaderSize> encode_index_header(std::uint32_t minor) {
     std::array<std::byte, kIndexHeaderSize> bytes{};
     std::byte* at = bytes.data();
-    for (const std::uint32_t value :
-         {kIndexMagic, kIndexMajor, kIndexMinor, static_cast<std::uint32_t>(kIndexEntrySize)}) {
+    const std::size_t size = minor == 0 ? kIndexEntrySize10 : kIndexEntrySize;
+    for (const std::uint32_t value : {kIndexMagic, kIndexMajor, minor, static_cast<std::uint32_t>(size)}) {
         const std::uint32_t big_endian = htobe32(value);
         std::memcpy(at, &big_endian, sizeof big_endian);
         at += sizeof big_endian;

@@ -38,7 +38,8 @@ struct IndexEntry {
     bool operator==(const IndexEntry&) const = default;
 };
 
-std::array<std::byte, kIndexHeaderSize> encode_index_header();
+// `minor` 0: of a file with entries of kIndexEntrySize10 bytes, the first of the 72.
+std::array<std::byte, kIndexHeaderSize> encode_index_header(std::uint32_t minor = kIndexMinor);
 std::array<std::byte, kIndexEntrySize> encode_index_entry(const IndexEntry& entry);
 
 // The entry of a packet that lies `offset` bytes into its stream file.

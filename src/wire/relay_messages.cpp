@@ -62,7 +62,7 @@ template <class Layout, class Message>
 void CreateSessionReply::layout(Layout& at, Message& message) {
     at.integer(message.session_id, message.code);
     if (at.minor() < 11) return;
-    const std::uint32_t length = at.length(message.output_path);
+    const std::uint32_t length = at.length_if_any(message.output_path);
     at.terminated(message.output_path, length, kMaxBasePath);
 }
 

@@ -149,7 +149,7 @@ struct CreateSessionReply {
     static constexpr const char* kName = "CREATE_SESSION reply";
     std::uint64_t session_id = 0;
     std::uint32_t code = 0;
-    std::string output_path{};  // relative to the relay's output directory
+    std::string output_path{};  // relative to the relay's output directory; none in a refusal
 
     template <class Layout, class Message>
     static void layout(Layout& at, Message& message);
@@ -340,12 +340,12 @@ struct CloseTraceChunk {
 struct CloseTraceChunkReply {
     static constexpr const char* kName = "CLOSE_TRACE_CHUNK reply";
     std::uint32_t code = 0;
-    std::string path{};
+    std::string path{};  // never empty if all is well: LTTng's producer then fails
 
     template <class Layout, class Message>
     static void layout(Layout& at, Message& message) {
         at.integer(message.code);
-        const std::uint32_t length = at.length(message.path);
+        const std::uint32_t length = at.length_if_any(message.path);
         at.terminated(message.path, length, kMaxBasePath);
     }
 };

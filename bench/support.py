@@ -1,0 +1,126 @@
+"""What the benchmarks share: isolation, figures, the table and its JSON.
+
+Everything happens in namespaces of its own (mount, network, process IDs), with /run and /dev/shm empty: no daemon of
+this machine takes part, what is left behind vanishes with them, and several benchmarks may run at a time.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Failed(Exception):
+    """The benchmark cannot go on; the text says why."""
+
+
+def say(text):
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def run(command, **options):
+    """Runs a program to its end; what it prints is returned, a failure is ours."""
+    done = subprocess.run([str(word) for word in command], text=True, capture_output=True, check=False, **options)
+    if done.returncode != 0:
+        raise Failed(f"{command[0]} ended with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def enter_namespaces():
+    """Starts this program again, as process 1 of its own namespaces. Ends with it."""
+    command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    if os.geteuid() != 0:
+        command.append("--map-root-user")
+    environment = dict(os.environ, LEAT_BENCH_INSIDE="1")
+    os.execvpe("unshare", command + [sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]], environment)
+
+
+def hide_the_machine():
+    for directory in ["/run", "/dev/shm"]:
+        run(["mount", "-t", "tmpfs", "tmpfs", directory])
+    for name in [name for name in os.environ if name.startswith(("LEAT_", "LTTNG_", "LD_PRELOAD"))]:
+        del os.environ[name]
+    run(["ip", "link", "set", "lo", "up"])
+    # As process 1 we would ignore it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+
+
+def is_alive(pid):
+    """Process 1 inherits daemons: one that has ended is ours to bury."""
+    try:
+        ended, _ = os.waitpid(pid, os.WNOHANG)
+        return ended == 0
+    except ChildProcessError:
+        return os.path.exists(f"/proc/{pid}")
+
+
+class Samples:
+    """Figures of one row for each side, as the rounds bring them."""
+
+    def __init__(self):
+        self.of = {"leat": [], "peer": [], "floor": []}
+
+    def add(self, side, figures):
+        self.of[side].extend(figures)
+
+    def median(self, side):
+        return statistics.median(self.of[side]) if self.of[side] else None
+
+
+def print_table(rows, peer):
+    def cell(figure, suffix=""):
+        return "-" if figure is None else f"{figure:.2f}{suffix}"
+
+    def ratio(above, below):
+        return "-" if above is None or not below or below <= 0 else f"{above / below:.2f}x"
+
+    lines = [["name", "unit", "leat", peer, "floor", f"{peer}/leat", "leat/floor"]]
+    lines += [[row["name"], row["unit"], cell(row["leat"]), cell(row["peer"]), cell(row["floor"]),
+               ratio(row["peer"], row["leat"]), ratio(row["leat"], row["floor"])] for row in rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    for name, unit, *figures in lines:
+        print(f"{name:<{widths[0]}}  {unit:<{widths[1]}}  " +
+              "  ".join(f"{figure:>{width}}" for figure, width in zip(figures, widths[2:])))
+
+
+def arguments(description, rounds):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build/release", metavar="DIR",
+                        help="build directory (default: build/release)")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the rows there")
+    parser.add_argument("--rounds", type=int, default=rounds, metavar="N",
+                        help=f"interleaved rounds (default: {rounds})")
+    return parser.parse_args()
+
+
+def bench(description, needs, rounds, measure, peer):
+    options = arguments(description, rounds)
+    programs = (options.build / "bin").resolve()
+    if not (programs / needs).exists():
+        raise Failed(f"no {needs} in {programs}: build first (./dev build)")
+    if "LEAT_BENCH_INSIDE" not in os.environ:
+        enter_namespaces()
+    hide_the_machine()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as work:
+        rows = measure(programs, options.rounds, pathlib.Path(work))
+    print_table(rows, peer)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+def main(description, needs, rounds, measure, peer):
+    """`measure(programs, rounds, work)` gives the rows; `needs` is a program that a build brings."""
+    try:
+        bench(description, needs, rounds, measure, peer)
+    except Failed as failure:
+        print(f"bench: {failure}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

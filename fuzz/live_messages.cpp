@@ -1,0 +1,33 @@
+// What either end of a viewer's connection reads. What is taken comes back from its own bytes: encoded and read again,
+// it is the same.
+//
+// The input: which message, its bytes.
+#include "wire/live_messages.hpp"
+
+#include "fuzz_input.hpp"
+#include "message_round_trip.hpp"
+
+namespace leat::fuzz {
+namespace {
+
+using namespace wire;
+
+constexpr std::array kMessages{
+    round_trip<LiveHeader>,     round_trip<Connect>,      round_trip<WordReply>,        round_trip<ListedSession>,
+    round_trip<AttachSession>,  round_trip<StreamsReply>, round_trip<StreamDescriptor>, round_trip<LiveIdRequest>,
+    round_trip<NextIndexReply>, round_trip<GetPacket>,    round_trip<PacketReply>,      round_trip<MetadataReply>,
+    round_trip<Wait>,           round_trip<WaitReply>,
+};
+
+void run(FuzzInput input) {
+    const auto message = input.take<std::uint8_t>() % kMessages.size();
+    kMessages.at(message)(input.take_rest(), kProtocolMinor);
+}
+
+}  // namespace
+}  // namespace leat::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    leat::fuzz::run(leat::fuzz::FuzzInput(data, size));
+    return 0;
+}

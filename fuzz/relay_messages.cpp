@@ -1,0 +1,53 @@
+// What either end of an ingest connection reads, at every minor version. What is taken comes back from its own bytes:
+// encoded and read again, it is the same.
+//
+// The input: which message, the minor version, its bytes.
+#include "wire/relay_messages.hpp"
+
+#include "fuzz_input.hpp"
+#include "message_round_trip.hpp"
+
+namespace leat::fuzz {
+namespace {
+
+using namespace wire;
+
+constexpr std::array kMessages{
+    round_trip<ControlHeader>,
+    round_trip<CodeReply>,
+    round_trip<Version>,
+    round_trip<GetConfiguration>,
+    round_trip<ConfigurationReply>,
+    round_trip<CreateSession>,
+    round_trip<CreateSessionReply>,
+    round_trip<AddStream>,
+    round_trip<AddStreamReply>,
+    round_trip<SendMetadata>,
+    round_trip<DataHeader>,
+    round_trip<DatagramHeader>,
+    round_trip<SendIndex>,
+    round_trip<CloseStream>,
+    round_trip<DataPending>,
+    round_trip<IdRequest>,
+    round_trip<ResetMetadata>,
+    round_trip<RotateStreams>,
+    round_trip<CreateTraceChunk>,
+    round_trip<CloseTraceChunk>,
+    round_trip<CloseTraceChunkReply>,
+    round_trip<TraceChunkExists>,
+    round_trip<TraceChunkExistsReply>,
+};
+
+void run(FuzzInput input) {
+    const auto message = input.take<std::uint8_t>() % kMessages.size();
+    const auto minor = std::uint32_t{input.take<std::uint8_t>()} % (kProtocolMinor + 1);
+    kMessages.at(message)(input.take_rest(), minor);
+}
+
+}  // namespace
+}  // namespace leat::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    leat::fuzz::run(leat::fuzz::FuzzInput(data, size));
+    return 0;
+}

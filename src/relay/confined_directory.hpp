@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+
+namespace leat::relay {
+
+// A directory that peers may name things in. Whatever they name stays below it: every step of a path is looked up
+// from here, no `..`, no absolute path, no symbolic link is followed, also not one that somebody put there meanwhile.
+// Any thread.
+class ConfinedDirectory {
+  public:
+    // The output directory itself: made if it is not there; the user chose it, so links in its path are the user's.
+    static Result<ConfinedDirectory> open_root(const std::string& path);
+
+    // Makes what is missing of a relative path like "host/session/ust". Empty: this directory again.
+    [[nodiscard]] Result<ConfinedDirectory> make(std::string_view path) const;
+    [[nodiscard]] Result<ConfinedDirectory> open(std::string_view path) const;
+    [[nodiscard]] bool exists(const std::string& path) const;
+
+    // A new, empty file, for reading and writing. One of that name that was there is unlinked: who reads it keeps it.
+    [[nodiscard]] Result<UniqueFd> create_file(const std::string& name) const;
+    [[nodiscard]] Result<UniqueFd> open_file(const std::string& name) const;
+    [[nodiscard]] Result<void> rename(const std::string& from, const ConfinedDirectory& to_directory,
+                                      const std::string& to) const;
+    // A file, or a directory with all that is in it. Links are removed, not followed.
+    [[nodiscard]] Result<void> remove(const std::string& name) const;
+    [[nodiscard]] std::vector<std::string> entries() const;
+
+    [[nodiscard]] int fd() const { return fd_.get(); }
+
+  private:
+    explicit ConfinedDirectory(UniqueFd fd) : fd_(std::move(fd)) {}
+
+    UniqueFd fd_;
+};
+
+// Names from peers. A name is one step of a path; a path is steps, each a good name, with single slashes between;
+// those in front and behind are dropped, as peers send them.
+Result<std::string> parse_name(const std::string& name);
+Result<std::string> parse_path(const std::string& path);
+
+}  // namespace leat::relay

@@ -1,0 +1,152 @@
+#include "relay/connection.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
+#include <cerrno>
+#include <cstring>
+
+#include "relay/log.hpp"
+
+namespace leat::relay {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How often deadlines are looked at: they are coarse, and idle connections are to cost nothing.
+constexpr auto kWatchInterval = 5s;
+// A connection that always has bytes lets others have their turn after so many reads.
+constexpr unsigned kReadsInARow = 16;
+
+// A peer that has vanished without a word is noticed after a minute and a half.
+void set_options(asio::ip::tcp::socket& socket) {
+    const int handle = socket.native_handle();
+    const auto set = [handle](int level, int option, int value) {
+        ::setsockopt(handle, level, option, &value, sizeof value);
+    };
+    set(IPPROTO_TCP, TCP_NODELAY, 1);
+    set(SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(IPPROTO_TCP, TCP_KEEPIDLE, 60);
+    set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
+    set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+    asio::error_code ignored;
+    socket.native_non_blocking(true, ignored);
+}
+
+std::string address_of(const asio::ip::tcp::socket& socket) {
+    asio::error_code error;
+    const auto endpoint = socket.remote_endpoint(error);
+    return error ? "an unknown address" : fmt::format("{}:{}", endpoint.address().to_string(), endpoint.port());
+}
+
+}  // namespace
+
+Connection::Connection(asio::ip::tcp::socket socket, std::string kind)
+    : socket_(std::move(socket)), watchdog_(socket_.get_executor()), peer_(kind + " " + address_of(socket_)) {
+    set_options(socket_);
+}
+
+void Connection::start() {
+    const auto self = shared_from_this();
+    asio::co_spawn(
+        socket_.get_executor(), [self] { return self->run(); }, asio::detached);
+    asio::co_spawn(
+        socket_.get_executor(), [self] { return self->watch(); }, asio::detached);
+}
+
+void Connection::stop() {
+    asio::post(socket_.get_executor(), [self = shared_from_this()] {
+        asio::error_code ignored;
+        self->socket_.close(ignored);
+    });
+}
+
+void Connection::hurry(std::chrono::seconds patience) {
+    asio::post(socket_.get_executor(), [self = shared_from_this(), patience] {
+        self->patience_ = patience;
+        self->expect_within(patience);
+    });
+}
+
+asio::awaitable<void> Connection::run() {
+    try {
+        const auto served = co_await serve();
+        if (!served) log("{}: {}", peer_, served.error().message);
+    } catch (const std::system_error&) {
+        // The peer is gone, or was dropped: an everyday event.
+    } catch (const std::exception& error) {
+        log("{}: {}", peer_, error.what());
+    }
+    has_ended_ = true;
+    end();
+    asio::error_code ignored;
+    socket_.close(ignored);
+    watchdog_.cancel(ignored);
+}
+
+asio::awaitable<void> Connection::watch() {
+    const auto self = shared_from_this();
+    while (!has_ended_) {
+        watchdog_.expires_after(kWatchInterval);
+        try {
+            co_await watchdog_.async_wait(asio::use_awaitable);
+        } catch (const std::system_error&) {
+            break;
+        }
+        if (has_ended_ || Clock::now() < deadline_) continue;
+        log("{}: it is too slow: dropped", peer_);
+        asio::error_code ignored;
+        socket_.close(ignored);
+        break;
+    }
+}
+
+asio::awaitable<std::size_t> Connection::receive(std::span<std::byte> bytes) {
+    if (++reads_in_a_row_ % kReadsInARow == 0) co_await asio::post(socket_.get_executor(), asio::use_awaitable);
+    while (socket_.is_open()) {
+        const ssize_t count = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+        if (count > 0 && patience_ != Clock::duration::zero()) expect_within(patience_);
+        if (count >= 0) co_return static_cast<std::size_t>(count);
+        if (errno == EINTR) continue;
+        if (errno != EAGAIN) throw std::system_error(errno, std::generic_category());
+        co_await socket_.async_wait(asio::ip::tcp::socket::wait_read, asio::use_awaitable);
+    }
+    co_return 0;
+}
+
+asio::awaitable<void> Connection::send(UntrustedBytes bytes) {
+    while (!bytes.empty()) {
+        const ssize_t count = ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (count >= 0)
+            bytes = bytes.subspan(static_cast<std::size_t>(count));
+        else if (errno == EAGAIN)
+            co_await socket_.async_wait(asio::ip::tcp::socket::wait_write, asio::use_awaitable);
+        else if (errno != EINTR)
+            throw std::system_error(errno, std::generic_category());
+    }
+}
+
+asio::awaitable<void> Connection::sleep(std::chrono::milliseconds duration) {
+    asio::steady_timer timer(socket_.get_executor(), duration);
+    co_await timer.async_wait(asio::use_awaitable);
+    if (!socket_.is_open()) throw std::system_error(ECANCELED, std::generic_category());
+}
+
+std::span<std::byte> InputBuffer::room(std::size_t wanted) {
+    if (begin_ == end_) begin_ = end_ = 0;
+    if (begin_ != 0 && (end_ == bytes_.size() || bytes_.size() - begin_ < wanted)) {
+        std::memmove(bytes_.data(), bytes_.data() + begin_, end_ - begin_);
+        end_ -= begin_;
+        begin_ = 0;
+    }
+    // Only as far as the peer has really sent: what it promises is not believed.
+    if (end_ == bytes_.size()) bytes_.resize(std::max(std::min(bytes_.size() * 2, wanted), bytes_.size() + 1));
+    return std::span(bytes_).subspan(end_);
+}
+
+}  // namespace leat::relay

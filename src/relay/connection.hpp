@@ -1,0 +1,85 @@
+#pragma once
+
+#include <asio/awaitable.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/byte_cursor.hpp"
+#include "base/result.hpp"
+#include "wire/layout.hpp"
+
+namespace leat::relay {
+
+// One TCP connection and the coroutine that serves it. All of it runs on the connection's strand. It lives as long as
+// the coroutine.
+class Connection : public std::enable_shared_from_this<Connection> {
+  public:
+    virtual ~Connection() = default;
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+
+    void start();
+    // Any thread. The coroutine then ends by itself.
+    void stop();
+    // Any thread. It is given so long to come to its end; more when bytes come meanwhile.
+    void hurry(std::chrono::seconds patience);
+
+  protected:
+    // `kind` is for messages: "producer", "viewer".
+    Connection(asio::ip::tcp::socket socket, std::string kind);
+
+    // Until the peer goes away, or an error ends it.
+    virtual asio::awaitable<Result<void>> serve() = 0;
+    // Whatever came: behind serve(), also when it ended by an exception.
+    virtual void end() = 0;
+
+    // As many bytes as are there, at least one; 0: the peer has closed.
+    asio::awaitable<std::size_t> receive(std::span<std::byte> bytes);
+    asio::awaitable<void> send(UntrustedBytes bytes);
+    asio::awaitable<void> sleep(std::chrono::milliseconds duration);
+
+    // A peer that is slower than this is dropped: a message that has begun, or a connection that says nothing at all
+    // where it should.
+    using Clock = std::chrono::steady_clock;
+    void expect_within(Clock::duration duration) { deadline_ = Clock::now() + duration; }
+    void expect_nothing() { deadline_ = Clock::time_point::max(); }
+
+    [[nodiscard]] asio::ip::tcp::socket& socket() { return socket_; }
+    [[nodiscard]] const std::string& peer() const { return peer_; }
+
+  private:
+    asio::awaitable<void> run();
+    asio::awaitable<void> watch();
+
+    asio::ip::tcp::socket socket_;
+    asio::steady_timer watchdog_;
+    std::string peer_;  // kind and address
+    Clock::time_point deadline_ = Clock::time_point::max();
+    Clock::duration patience_{};  // renewed with every byte, if not 0
+    unsigned reads_in_a_row_ = 0;
+    bool has_ended_ = false;
+};
+
+// Bytes that have come and are not used up yet: whole messages are taken off its front.
+class InputBuffer {
+  public:
+    explicit InputBuffer(std::size_t size) : bytes_(size) {}
+
+    [[nodiscard]] UntrustedBytes bytes() const { return UntrustedBytes(bytes_).subspan(begin_, end_ - begin_); }
+    [[nodiscard]] std::size_t size() const { return end_ - begin_; }
+    void drop(std::size_t count) { begin_ += count; }
+    // Room for more, behind what is there; `wanted` bytes in all if it must grow.
+    std::span<std::byte> room(std::size_t wanted);
+    void add(std::size_t count) { end_ += count; }
+
+  private:
+    wire::Bytes bytes_;
+    std::size_t begin_ = 0;
+    std::size_t end_ = 0;
+};
+
+}  // namespace leat::relay

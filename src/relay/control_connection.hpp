@@ -1,0 +1,40 @@
+#pragma once
+
+#include "relay/connection.hpp"
+#include "relay/control_commands.hpp"
+
+namespace leat::relay {
+
+// A producer's control connection: requests in, replies out, in order.
+class ControlConnection final : public Connection {
+  public:
+    ControlConnection(asio::ip::tcp::socket socket, Relay& relay);
+
+  private:
+    // A SEND_METADATA that has begun: its bytes go to the file as they come.
+    struct Metadata {
+        std::shared_ptr<MetadataStream> stream;
+        std::uint64_t missing;  // bytes to come
+        std::uint64_t padding;  // bytes to add then
+    };
+
+    asio::awaitable<Result<void>> serve() override;
+    void end() override { end_producer(producer_); }
+
+    // One message off the buffer; false: there is no whole one in it.
+    asio::awaitable<Result<bool>> next_message();
+    Result<void> begin_metadata(std::uint64_t payload_size);
+    asio::awaitable<Result<bool>> metadata();
+    asio::awaitable<Result<void>> wait_for_disk();
+    asio::awaitable<void> send_replies();
+
+    Producer producer_;
+    InputBuffer input_;
+    std::size_t wanted_ = 0;  // bytes of the message that has begun
+    std::optional<Metadata> metadata_{};
+    wire::Bytes replies_{};
+    bool is_change_ = false;
+    bool has_ended_ = false;  // we close, behind the replies
+};
+
+}  // namespace leat::relay

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "relay/connection.hpp"
+#include "relay/relay.hpp"
+
+namespace leat::relay {
+
+// A producer's data connection: packets, one way. Which session it belongs to, its first packet says.
+class DataConnection final : public Connection {
+  public:
+    DataConnection(asio::ip::tcp::socket socket, Relay& relay, std::size_t buffer_size);
+
+  private:
+    asio::awaitable<Result<void>> serve() override;
+    void end() override;
+
+    // What came of an attempt to write what is in the buffer.
+    enum class Progress : std::uint8_t { kPacketDone, kNeedsMore, kDiskFull };
+    Result<Progress> consume();
+    Result<void> begin_packet();
+    Result<void> find_session(std::uint64_t handle);
+    Result<Progress> write_piece();
+
+    Relay* relay_;
+    InputBuffer input_;
+    std::shared_ptr<Session> session_{};
+    std::shared_ptr<DataStream> stream_{};  // of the packet that has begun
+    bool is_change_ = false;
+};
+
+}  // namespace leat::relay

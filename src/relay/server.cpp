@@ -1,0 +1,157 @@
+#include "relay/server.hpp"
+
+#include <algorithm>
+#include <asio/awaitable.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/post.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/strand.hpp>
+#include <asio/use_awaitable.hpp>
+#include <thread>
+
+#include "relay/control_connection.hpp"
+#include "relay/data_connection.hpp"
+#include "relay/log.hpp"
+#include "relay/viewer_connection.hpp"
+
+namespace leat::relay {
+namespace {
+
+using namespace std::chrono_literals;
+using asio::ip::tcp;
+
+// What waits too long for its other half is looked for this often.
+constexpr auto kHousekeeping = 1s;
+constexpr auto kAcceptPause = 100ms;
+// A data connection reads into a buffer that fits a core's cache, as long as there are not too many of them.
+constexpr std::size_t kLargeBuffer = 256U << 10;
+constexpr std::size_t kSmallBuffer = 32U << 10;
+constexpr std::size_t kManyConnections = 64;
+
+Result<void> listen(tcp::acceptor& acceptor, const asio::ip::address& address, std::uint16_t port) {
+    const tcp::endpoint endpoint(address, port);
+    asio::error_code error;
+    acceptor.open(endpoint.protocol(), error);
+    if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor.bind(endpoint, error);
+    if (!error) acceptor.listen(tcp::acceptor::max_listen_connections, error);
+    if (!error) return {};
+    return fail(ErrorKind::kIo, "cannot listen on {} port {}: {}: choose others with --bind and --ports",
+                address.to_string(), port, error.message());
+}
+
+}  // namespace
+
+Server::Server(ConfinedDirectory output) : relay_(std::move(output)) {}
+
+Server::~Server() = default;
+
+Result<std::unique_ptr<Server>> Server::create(const Parameters& parameters) {
+    asio::error_code error;
+    const auto address = asio::ip::make_address(parameters.address, error);
+    if (error) return refused("\"{}\" is no IP address", parameters.address);
+    ConfinedDirectory output = LEAT_TRY(ConfinedDirectory::open_root(parameters.output));
+    std::unique_ptr<Server> server(new Server(std::move(output)));
+    LEAT_TRY(listen(server->control_, address, parameters.control_port));
+    LEAT_TRY(listen(server->data_, address, parameters.data_port));
+    LEAT_TRY(listen(server->live_, address, parameters.live_port));
+    LEAT_TRY(server->listen_for_datagrams(address));
+    return server;
+}
+
+Result<void> Server::listen_for_datagrams(const asio::ip::address& address) {
+    const asio::ip::udp::endpoint endpoint(address, data_port());
+    asio::ip::udp::socket socket(asio::make_strand(context_));
+    asio::error_code error;
+    socket.open(endpoint.protocol(), error);
+    if (!error) socket.bind(endpoint, error);
+    if (error)
+        return fail(ErrorKind::kIo, "cannot listen for datagrams on {} port {}: {}: choose others with --ports",
+                    address.to_string(), data_port(), error.message());
+    datagrams_.emplace(std::move(socket), relay_);
+    return {};
+}
+
+template <class MakeConnection>
+void Server::serve(tcp::acceptor& acceptor, MakeConnection make) {
+    const auto accept_all = [this, &acceptor, make]() -> asio::awaitable<void> {
+        while (acceptor.is_open()) {
+            asio::error_code error;
+            tcp::socket socket(asio::make_strand(context_));
+            co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
+            std::size_t count = 0;
+            {
+                const std::lock_guard lock(connections_mutex_);
+                std::erase_if(connections_, [](const auto& connection) { return connection.expired(); });
+                count = connections_.size();
+            }
+            if (!acceptor.is_open()) break;
+            if (error || count >= kMaxConnections) {
+                // Out of descriptors, or of patience: those who are served come first.
+                if (!error) log("{} connections are open: another one was turned away", count);
+                asio::steady_timer pause(context_, kAcceptPause);
+                co_await pause.async_wait(asio::use_awaitable);
+                continue;
+            }
+            const auto connection = make(std::move(socket), count);
+            {
+                const std::lock_guard lock(connections_mutex_);
+                connections_.push_back(connection);
+            }
+            connection->start();
+        }
+    };
+    asio::co_spawn(context_, accept_all, asio::detached);
+}
+
+void Server::run() {
+    serve(control_, [this](tcp::socket socket, std::size_t) -> std::shared_ptr<Connection> {
+        return std::make_shared<ControlConnection>(std::move(socket), relay_);
+    });
+    serve(data_, [this](tcp::socket socket, std::size_t count) -> std::shared_ptr<Connection> {
+        const std::size_t buffer = count < kManyConnections ? kLargeBuffer : kSmallBuffer;
+        return std::make_shared<DataConnection>(std::move(socket), relay_, buffer);
+    });
+    serve(live_, [this](tcp::socket socket, std::size_t) -> std::shared_ptr<Connection> {
+        return std::make_shared<ViewerConnection>(std::move(socket), relay_);
+    });
+    asio::co_spawn(datagrams_->executor(), datagrams_->receive(), asio::detached);
+    asio::co_spawn(datagrams_->executor(), datagrams_->expire(), asio::detached);
+    keep_house();
+    std::vector<std::thread> threads;
+    for (unsigned i = 1; i < std::max(1U, std::thread::hardware_concurrency()); ++i)
+        threads.emplace_back([this] { context_.run(); });
+    context_.run();
+    for (std::thread& thread : threads) thread.join();
+}
+
+void Server::keep_house() {
+    housekeeping_.expires_after(kHousekeeping);
+    housekeeping_.async_wait([this](const asio::error_code& error) {
+        if (error) return;
+        for (const auto& session : relay_.sessions()) {
+            const auto committed = session->locked(
+                [](SessionState& state) { return commit_all(state, std::chrono::steady_clock::now()); });
+            if (!committed) log("{}", committed.error().message);
+        }
+        keep_house();
+    });
+}
+
+// Nothing is awaited any more once all connections have ended: each ends its session, which puts files in order.
+void Server::stop() {
+    asio::post(context_, [this] {
+        asio::error_code ignored;
+        control_.close(ignored);
+        data_.close(ignored);
+        live_.close(ignored);
+        housekeeping_.cancel(ignored);
+        asio::post(datagrams_->executor(), [this] { datagrams_->close(); });
+        const std::lock_guard lock(connections_mutex_);
+        for (const auto& entry : connections_)
+            if (const auto connection = entry.lock()) connection->stop();
+    });
+}
+
+}  // namespace leat::relay

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "relay/connection.hpp"
+#include "relay/datagram_receiver.hpp"
+#include "relay/relay.hpp"
+#include "wire/live_messages.hpp"
+#include "wire/relay_messages.hpp"
+
+namespace leat::relay {
+
+// Listens on the three ports, and for datagrams on the one for data, and serves who comes, on as many threads as there
+// are CPUs.
+class Server {
+  public:
+    struct Parameters {
+        std::string address = "127.0.0.1";
+        std::uint16_t control_port = wire::kControlPort;
+        std::uint16_t data_port = wire::kDataPort;
+        std::uint16_t live_port = wire::kLivePort;
+        std::string output;
+    };
+    // Ports are open from here on; 0 takes a free one.
+    static Result<std::unique_ptr<Server>> create(const Parameters& parameters);
+    ~Server();
+
+    // Until stop(). What has come by then is on disk when it returns.
+    void run();
+    // Any thread; async-signal-unsafe.
+    void stop();
+
+    [[nodiscard]] std::uint16_t control_port() const { return control_.local_endpoint().port(); }
+    [[nodiscard]] std::uint16_t data_port() const { return data_.local_endpoint().port(); }
+    [[nodiscard]] std::uint16_t live_port() const { return live_.local_endpoint().port(); }
+    [[nodiscard]] asio::io_context& context() { return context_; }
+
+    static constexpr std::size_t kMaxConnections = 512;
+
+  private:
+    explicit Server(ConfinedDirectory output);
+
+    template <class MakeConnection>
+    void serve(asio::ip::tcp::acceptor& acceptor, MakeConnection make);
+    Result<void> listen_for_datagrams(const asio::ip::address& address);
+    void keep_house();
+
+    asio::io_context context_;
+    asio::ip::tcp::acceptor control_{context_};
+    asio::ip::tcp::acceptor data_{context_};
+    asio::ip::tcp::acceptor live_{context_};
+    asio::steady_timer housekeeping_{context_};
+    Relay relay_;
+    std::optional<DatagramReceiver> datagrams_{};
+    std::mutex connections_mutex_;
+    std::vector<std::weak_ptr<Connection>> connections_;
+};
+
+}  // namespace leat::relay

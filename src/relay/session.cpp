@@ -1,0 +1,68 @@
+#include "relay/session.hpp"
+
+#include <algorithm>
+
+#include "relay/log.hpp"
+
+namespace leat::relay {
+
+void Session::note_change() {
+    locked(publish_horizons);
+    change_.fetch_add(1);
+    const std::lock_guard lock(listeners_mutex_);
+    for (const Listener& listener : listeners_) listener();
+}
+
+std::list<Session::Listener>::iterator Session::add_listener(Listener listener) {
+    const std::lock_guard lock(listeners_mutex_);
+    return listeners_.insert(listeners_.end(), std::move(listener));
+}
+
+void Session::remove_listener(std::list<Listener>::iterator listener) {
+    const std::lock_guard lock(listeners_mutex_);
+    listeners_.erase(listener);
+}
+
+Result<Disk> commit_all(SessionState& state, Time now) {
+    for (auto& [handle, entry] : state.streams) {
+        if (entry.stream->is_finished()) continue;
+        if (LEAT_TRY(entry.stream->commit(now)) == Disk::kFull) return Disk::kFull;
+    }
+    return Disk::kDone;
+}
+
+bool finish_streams(SessionState& state) {
+    bool are_all = true;
+    for (auto& [handle, entry] : state.streams) {
+        DataStream& stream = *entry.stream;
+        const bool is_over = !state.is_control_open && (!state.has_data_connection || !stream.waits_for_data());
+        if (!stream.is_finished() && (is_over || stream.should_finish())) stream.finish();
+        are_all = are_all && stream.is_finished();
+    }
+    if (!state.is_control_open)
+        for (auto& [handle, trace] : state.metadata) trace->metadata->finish();
+    return are_all;
+}
+
+void end_data(SessionState& state, Time now) {
+    state.has_data_connection = false;
+    for (auto& [handle, entry] : state.streams) {
+        if (entry.stream->is_finished()) continue;
+        entry.stream->end_data();
+        const auto committed = entry.stream->commit(now);
+        if (!committed) log("stream {}: {}", handle, committed.error().message);
+    }
+}
+
+void publish_horizons(SessionState& state) {
+    for (const auto& [path, trace] : state.traces) {
+        if (trace->metadata == nullptr || trace->metadata->is_finished()) continue;
+        std::uint64_t horizon = ~std::uint64_t{0};
+        for (const auto& [handle, entry] : state.streams)
+            if (entry.trace == trace && !entry.stream->is_finished())
+                horizon = std::min(horizon, entry.stream->horizon().value_or(0));
+        if (horizon != ~std::uint64_t{0}) trace->metadata->publish(horizon);
+    }
+}
+
+}  // namespace leat::relay

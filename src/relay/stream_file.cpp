@@ -1,0 +1,82 @@
+#include "relay/stream_file.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace leat::relay {
+
+Result<std::size_t> write_what_fits(int fd, std::uint64_t offset, UntrustedBytes bytes) {
+    std::size_t written = 0;
+    while (written < bytes.size()) {
+        const ssize_t count =
+            ::pwrite(fd, bytes.data() + written, bytes.size() - written, static_cast<off_t>(offset + written));
+        if (count > 0) written += static_cast<std::size_t>(count);
+        if (count >= 0 || errno == EINTR) continue;
+        if (errno == ENOSPC || errno == EDQUOT) break;
+        return io_error("cannot write the trace");
+    }
+    return written;
+}
+
+Result<StreamFile> StreamFile::create(const ConfinedDirectory& trace, const std::string& name, std::uint64_t number,
+                                      bool has_index, std::uint32_t index_minor) {
+    StreamFile file;
+    file.number_ = number;
+    file.data_ = LEAT_TRY(trace.create_file(name));
+    if (!has_index) return file;
+    file.lock_ = wire::MovingLock(file.data_.get(), 0);
+    const ConfinedDirectory indexes = LEAT_TRY(trace.make("index"));
+    file.index_ = LEAT_TRY(indexes.create_file(name + ".idx"));
+    file.entry_size_ = index_minor == 0 ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize;
+    const auto header = ctf::encode_index_header(index_minor);
+    if (LEAT_TRY(write_what_fits(file.index_.get(), 0, header)) != header.size())
+        return fail(ErrorKind::kIo, "cannot write the trace: the disk is full");
+    file.index_size_ = header.size();
+    return file;
+}
+
+Result<std::size_t> StreamFile::write(std::uint64_t offset, UntrustedBytes bytes) {
+    const std::size_t written = LEAT_TRY(write_what_fits(data_.get(), offset, bytes));
+    size_ = std::max(size_, offset + written);
+    return written;
+}
+
+Result<std::size_t> StreamFile::write_zeros(std::uint64_t offset, std::uint64_t count) {
+    static constexpr std::array<std::byte, 4096> kZeros{};
+    return write(offset, UntrustedBytes(kZeros).first(static_cast<std::size_t>(std::min<std::uint64_t>(count, 4096))));
+}
+
+void StreamFile::truncate(std::uint64_t size) {
+    // What cannot be cut off stays behind what the index covers.
+    (void)!::ftruncate(data_.get(), static_cast<off_t>(size));
+    size_ = size;
+}
+
+Result<void> StreamFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
+    while (!bytes.empty()) {
+        const ssize_t count = ::pread(data_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return io_error("cannot read the trace back");
+        offset += static_cast<std::uint64_t>(count);
+        bytes = bytes.subspan(static_cast<std::size_t>(count));
+    }
+    return {};
+}
+
+Result<bool> StreamFile::append_entry(const ctf::IndexEntry& entry, std::uint64_t safe_end) {
+    const auto bytes = ctf::encode_index_entry(entry);
+    const UntrustedBytes whole = UntrustedBytes(bytes).first(entry_size_);
+    if (LEAT_TRY(write_what_fits(index_.get(), index_size_, whole)) != whole.size()) {
+        (void)!::ftruncate(index_.get(), static_cast<off_t>(index_size_));
+        return false;
+    }
+    index_size_ += whole.size();
+    ++entries_;
+    lock_.move_to(safe_end);
+    return true;
+}
+
+}  // namespace leat::relay

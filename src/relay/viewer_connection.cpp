@@ -1,0 +1,244 @@
+#include "relay/viewer_connection.hpp"
+
+#include <sys/sendfile.h>
+
+#include <algorithm>
+#include <array>
+#include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
+#include <cerrno>
+
+#include "relay/log.hpp"
+
+namespace leat::relay {
+namespace {
+
+using namespace std::chrono_literals;
+using wire::LiveCommand;
+
+// A viewer introduces itself at once; then it may be silent for ever.
+constexpr auto kPatience = 30s;
+// A viewer that waits hears from us at least so often.
+constexpr auto kLongestWait = 10s;
+constexpr std::size_t kBufferSize = 4096;
+constexpr std::size_t kMaxReplies = 256U << 10;
+
+struct Request {
+    LiveCommand command;
+    std::size_t payload;  // bytes; the header's own figure is not looked at, as in LTTng's relay
+};
+constexpr std::array kRequests{
+    Request{LiveCommand::kConnect, 20},       Request{LiveCommand::kListSessions, 0},
+    Request{LiveCommand::kAttachSession, 20}, Request{LiveCommand::kGetNextIndex, 8},
+    Request{LiveCommand::kGetPacket, 20},     Request{LiveCommand::kGetMetadata, 8},
+    Request{LiveCommand::kGetNewStreams, 8},  Request{LiveCommand::kCreateSession, 0},
+    Request{LiveCommand::kDetachSession, 8},  Request{LiveCommand::kWait, 8},
+};
+
+template <class Enum>
+std::uint32_t word(Enum value) {
+    return static_cast<std::uint32_t>(value);
+}
+
+std::uint64_t id_in(UntrustedBytes payload) { return wire::parse<wire::LiveIdRequest>(payload)->id; }
+
+}  // namespace
+
+ViewerConnection::ViewerConnection(asio::ip::tcp::socket socket, Relay& relay)
+    : Connection(std::move(socket), "viewer"),
+      relay_(&relay),
+      input_(kBufferSize),
+      waker_(std::make_shared<Waker>(this->socket().get_executor())) {}
+
+asio::awaitable<Result<void>> ViewerConnection::serve() {
+    expect_within(kPatience);
+    std::size_t wanted = wire::kLiveHeaderSize;
+    for (;;) {
+        while (input_.size() >= wanted) {
+            const auto header = wire::parse<wire::LiveHeader>(input_.bytes().first(wire::kLiveHeaderSize));
+            const auto command = static_cast<LiveCommand>(header->command);
+            const auto* const request = std::ranges::find(kRequests, command, &Request::command);
+            if (request == kRequests.end()) {
+                wire::append(replies_, wire::WordReply{11});  // what LTTng's relay says to it
+                co_await flush();
+                co_return unsupported("{} is not served", wire::name_of(command));
+            }
+            wanted = wire::kLiveHeaderSize + request->payload;
+            if (input_.size() < wanted) break;
+            const auto done =
+                co_await run_command(command, input_.bytes().subspan(wire::kLiveHeaderSize, request->payload));
+            if (!done) co_return tl::unexpected(done.error());
+            input_.drop(wanted);
+            wanted = wire::kLiveHeaderSize;
+        }
+        co_await flush();
+        const std::size_t count = co_await receive(input_.room(wanted));
+        if (count == 0) co_return Result<void>();
+        input_.add(count);
+    }
+}
+
+asio::awaitable<Result<void>> ViewerConnection::run_command(LiveCommand command, UntrustedBytes payload) {
+    if (command != LiveCommand::kConnect && !is_connected_)
+        co_return refused("{} before CONNECT", wire::name_of(command));
+    switch (command) {
+        case LiveCommand::kConnect:
+            co_return connect(payload);
+        case LiveCommand::kListSessions:
+            list_sessions();
+            break;
+        case LiveCommand::kCreateSession:
+            create_session();
+            break;
+        case LiveCommand::kDetachSession:
+            detach_session(id_in(payload));
+            break;
+        case LiveCommand::kAttachSession: {
+            const auto request = wire::parse<wire::AttachSession>(payload);
+            ViewerSession::Streams streams{{word(wire::AttachStatus::kNoViewerSession), 0}, {}};
+            if (viewer_) streams = viewer_->attach(*request);
+            co_await send_streams(streams);
+            break;
+        }
+        case LiveCommand::kGetNewStreams: {
+            ViewerSession::Streams streams{{word(wire::NewStreamsStatus::kError), 0}, {}};
+            if (viewer_) streams = viewer_->new_streams(id_in(payload));
+            co_await send_streams(streams);
+            break;
+        }
+        case LiveCommand::kGetNextIndex: {
+            wire::NextIndexReply reply{.status = word(wire::IndexStatus::kError)};
+            if (viewer_) reply = viewer_->next_index(id_in(payload));
+            wire::append(replies_, reply);
+            break;
+        }
+        case LiveCommand::kGetPacket: {
+            ViewerSession::Packet packet{{word(wire::PacketStatus::kError), 0, 0}, std::nullopt};
+            if (viewer_) packet = viewer_->packet(*wire::parse<wire::GetPacket>(payload));
+            wire::append(replies_, packet.reply);
+            co_await send_range(packet.data);
+            break;
+        }
+        case LiveCommand::kGetMetadata: {
+            ViewerSession::Metadata metadata{{0, word(wire::MetadataStatus::kError)}, std::nullopt};
+            if (viewer_) metadata = viewer_->metadata(id_in(payload));
+            wire::append(replies_, metadata.reply);
+            co_await send_range(metadata.text);
+            break;
+        }
+        case LiveCommand::kWait:
+            co_await wait_for_change(wire::parse<wire::Wait>(payload)->seen);
+            break;
+    }
+    if (replies_.size() > kMaxReplies) co_await flush();
+    co_return Result<void>();
+}
+
+Result<void> ViewerConnection::connect(UntrustedBytes payload) {
+    const auto request = LEAT_TRY(wire::parse<wire::Connect>(payload));
+    if (request.major != wire::kProtocolMajor)
+        return unsupported("it speaks live protocol {}.{}; 2 is what we speak", request.major, request.minor);
+    constexpr std::uint32_t kNotificationConnection = 2;
+    if (request.type != wire::kCommandConnection && request.type != kNotificationConnection)
+        return unsupported("a connection of type {} is not served", request.type);
+    is_connected_ = true;
+    expect_nothing();
+    const bool asks = (request.viewer_session_id & ~std::uint64_t{wire::kCapabilityMask}) == wire::kAskCapabilities;
+    can_wait_ = asks && (request.viewer_session_id & wire::kCanWait) != 0;
+    wire::append(replies_, wire::Connect{.viewer_session_id = relay_->next_viewer_id(),
+                                         .type = can_wait_ ? wire::kHaveCapabilities | wire::kCanWait : 0});
+    return {};
+}
+
+void ViewerConnection::list_sessions() {
+    const auto sessions = relay_->sessions();
+    wire::append(replies_, wire::WordReply{static_cast<std::uint32_t>(sessions.size())});
+    for (const auto& session : sessions) {
+        const auto& description = session->description();
+        const std::size_t streams = session->locked([](const SessionState& state) {
+            return state.metadata.size() +
+                   static_cast<std::size_t>(std::ranges::count_if(
+                       state.streams, [](const auto& e) { return !e.second.stream->is_finished(); }));
+        });
+        wire::append(replies_, wire::ListedSession{.id = description.id,
+                                                   .live_timer_us = description.request.live_timer_us,
+                                                   .clients = session->viewers.load(),
+                                                   .streams = static_cast<std::uint32_t>(streams),
+                                                   .hostname = description.request.hostname,
+                                                   .session_name = description.request.session_name});
+    }
+}
+
+void ViewerConnection::create_session() {
+    if (!viewer_) viewer_.emplace(*relay_, [waker = waker_] { wake(waker); });
+    wire::append(replies_, wire::WordReply{word(wire::CreateViewerStatus::kOk)});
+}
+
+void ViewerConnection::detach_session(std::uint64_t session_id) {
+    const auto status = viewer_ ? viewer_->detach(session_id) : wire::DetachStatus::kNotAttached;
+    wire::append(replies_, wire::WordReply{word(status)});
+}
+
+// Descriptors are large: they are made a few at a time.
+asio::awaitable<void> ViewerConnection::send_streams(const ViewerSession::Streams& streams) {
+    wire::append(replies_, streams.reply);
+    for (const wire::StreamDescriptor& stream : streams.streams) {
+        wire::append(replies_, stream);
+        if (replies_.size() > kMaxReplies) co_await flush();
+    }
+}
+
+// From the file into the socket, past our memory. Its head goes first, in one segment with it.
+asio::awaitable<void> ViewerConnection::send_range(const std::optional<FileRange>& range) {
+    if (!range) co_return;
+    co_await flush();
+    auto offset = static_cast<off_t>(range->offset);
+    std::uint64_t missing = range->size;
+    while (missing != 0) {
+        const ssize_t count = ::sendfile(socket().native_handle(), range->file.get(), &offset, missing);
+        if (count > 0)
+            missing -= static_cast<std::uint64_t>(count);
+        else if (count == 0)
+            throw std::runtime_error("a file is shorter than its index says");
+        else if (errno == EAGAIN)
+            co_await socket().async_wait(asio::ip::tcp::socket::wait_write, asio::use_awaitable);
+        else if (errno != EINTR)
+            throw std::system_error(errno, std::generic_category());
+    }
+}
+
+void ViewerConnection::wake(const std::shared_ptr<Waker>& waker) {
+    if (!waker->is_armed.exchange(false)) return;
+    asio::post(waker->timer.get_executor(), [waker] {
+        asio::error_code ignored;
+        waker->timer.cancel(ignored);
+    });
+}
+
+asio::awaitable<void> ViewerConnection::wait_for_change(std::uint64_t seen) {
+    if (!can_wait_ || !viewer_) {
+        wire::append(replies_, wire::WaitReply{word(wire::WaitStatus::kError), 0});
+        co_return;
+    }
+    co_await flush();
+    // Armed before the look: a change behind it posts its wake-up to this strand, where the wait is begun first.
+    waker_->is_armed = true;
+    if (viewer_->change() == seen) {
+        waker_->timer.expires_after(kLongestWait);
+        try {
+            co_await waker_->timer.async_wait(asio::use_awaitable);
+        } catch (const std::system_error&) {
+            // Woken.
+        }
+    }
+    waker_->is_armed = false;
+    wire::append(replies_, wire::WaitReply{word(wire::WaitStatus::kOk), viewer_->change()});
+}
+
+asio::awaitable<void> ViewerConnection::flush() {
+    if (replies_.empty()) co_return;
+    co_await send(replies_);
+    replies_.clear();
+}
+
+}  // namespace leat::relay
