@@ -21,6 +21,7 @@ constexpr const char* kExamples =
     "  leat view my-trace             one trace, or all traces below a directory, merged by time\n"
     "  leat view --clock-date a b     with the date; traces of two hosts in one order\n"
     "  leat view my-trace | head      the first events\n"
+    "  leat view --follow my-trace    while it is being recorded\n"
     "  leat view net://relay          the sessions of a relay\n"
     "  leat view net://relay/host/H/S follow one of them\n";
 
@@ -71,6 +72,7 @@ viewer::TextOptions text_options(const ViewArguments& arguments) {
 Result<void> view(const ViewArguments& arguments) {
     const viewer::TextOptions options = text_options(arguments);
     if (std::ranges::any_of(arguments.traces, wire::is_relay_url)) return view_relay(arguments, options);
+    if (arguments.is_followed) return view_followed(arguments, options);
     return view_recorded(arguments, options);
 }
 

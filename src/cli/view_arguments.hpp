@@ -25,6 +25,8 @@ struct ViewArguments {
 
 // Traces on disk, to their end.
 Result<void> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options);
+// Traces on disk that are being written, until they are not.
+Result<void> view_followed(const ViewArguments& arguments, const viewer::TextOptions& options);
 // net://...: lists sessions, or follows one.
 Result<void> view_relay(const ViewArguments& arguments, const viewer::TextOptions& options);
 

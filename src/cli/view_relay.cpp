@@ -1,16 +1,13 @@
 // `leat view net://...`: sessions of a relay, while they are recorded.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <set>
 
+#include "cli/live_printer.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/view_arguments.hpp"
 #include "viewer/relay_session.hpp"
-#include "viewer/text_sink.hpp"
 #include "wire/relay_url.hpp"
 
 namespace leat::cli {
@@ -21,8 +18,6 @@ using viewer::LiveConnection;
 using viewer::Progress;
 
 constexpr auto kReconnectPeriod = 500ms;
-
-void warn(const std::string& text) { fmt::print(stderr, "leat: warning: {}\n", text); }
 
 Result<LiveConnection> connect(const wire::RelayUrl& url, int stop_fd) {
     auto socket = viewer::RelaySocket::connect(url.host, url.port, stop_fd);
@@ -73,15 +68,15 @@ class Following {
         : reconnects_(arguments.reconnects),
           seek_(arguments.from == "now" ? wire::Seek::kLast : wire::Seek::kBeginning),
           url_(url),
-          sink_(options, STDOUT_FILENO, STDERR_FILENO) {}
+          printer_(options) {}
 
     Result<void> run() {
         while (true) {
             auto followed = follow_once();
-            LEAT_TRY(print());
+            LEAT_TRY(printer_.print());
             if (is_over()) return {};
             if (!reconnects_) return followed;
-            if (!followed && has_attached_) warn(followed.error().message + "; trying again");
+            if (!followed && has_attached_) print_warning(followed.error().message + "; trying again");
             has_attached_ = false;
             wait();
             if (is_over()) return {};
@@ -89,7 +84,7 @@ class Following {
     }
 
   private:
-    [[nodiscard]] bool is_over() const { return stop_.has_come() || sink_.is_closed(); }
+    [[nodiscard]] bool is_over() const { return stop_.has_come() || printer_.is_closed(); }
 
     void wait() const { viewer::RelaySocket(UniqueFd(), stop_.fd()).wait(kReconnectPeriod); }
 
@@ -97,7 +92,7 @@ class Following {
         LiveConnection connection = LEAT_TRY(connect(url_, stop_.fd()));
         const auto sessions = LEAT_TRY(connection.list_sessions());
         LEAT_TRY(connection.create_viewer_session());
-        viewer::RelaySession session(connection, merge_, shown_, warn);
+        viewer::RelaySession session(connection, printer_.merge(), shown_, print_warning);
         LEAT_TRY(attach(session, sessions));
         auto followed = follow(session, connection);
         if (!followed && !is_over()) return followed;
@@ -123,39 +118,20 @@ class Following {
     Result<void> follow(viewer::RelaySession& session, LiveConnection& connection) {
         while (!is_over()) {
             const Progress progress = LEAT_TRY(session.advance());
-            LEAT_TRY(print());
+            LEAT_TRY(printer_.print());
             if (progress == Progress::kEnded) return {};
             if (progress == Progress::kNothingNew) LEAT_TRY(connection.wait());
         }
         return {};
     }
 
-    Result<void> print() {
-        while (!sink_.is_closed()) {
-            const auto is_message = merge_.next();
-            if (!is_message) {
-                warn(is_message.error().message + "; the rest of the stream is not shown");
-                continue;
-            }
-            if (!*is_message) break;
-            LEAT_TRY(sink_.consume(merge_.message()));
-        }
-        if (merge_.late_messages() > 0 && !has_warned_) {
-            warn("events came too late to be shown in order");
-            has_warned_ = true;
-        }
-        return sink_.flush();
-    }
-
     bool reconnects_;
     wire::Seek seek_;
     const wire::RelayUrl& url_;
     StopSignals stop_;
-    viewer::TextSink sink_;
-    viewer::LiveMerge merge_;
+    LivePrinter printer_;
     viewer::ShownPackets shown_;
     bool has_attached_ = false;
-    bool has_warned_ = false;
 };
 
 Result<void> view(const ViewArguments& arguments, const wire::RelayUrl& url, const viewer::TextOptions& options) {

@@ -14,11 +14,9 @@
 #include "viewer/live_merge.hpp"
 #include "viewer/live_stream.hpp"
 #include "viewer/live_trace.hpp"
+#include "viewer/progress.hpp"
 
 namespace leat::viewer {
-
-// What following something that grows has come to.
-enum class Progress : std::uint8_t { kNews, kNothingNew, kEnded };
 
 // Which packets have been shown: a producer that connects again sends some of them a second time.
 class ShownPackets {
