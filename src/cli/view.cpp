@@ -92,6 +92,8 @@ void add_view_command(CLI::App& app, int& exit_status) {
     command->add_option("--fields", arguments->fields,
                         "fields to print: trace,trace:hostname,trace:domain,trace:procname,trace:vpid,loglevel,emf; or "
                         "all, none");
+    command->add_flag("--follow", arguments->is_followed,
+                      "go on while the trace is being written, until it is finished");
     command
         ->add_option("--from", arguments->from, "of a live session: all that the relay has, or what comes from now on")
         ->check(CLI::IsMember({"start", "now"}));
