@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Traces that are viewed while they are recorded: through a relay, and on disk."""
+import json
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+import support
+
+RELAYD = str(support.BUILD / "bin" / "leat-relayd")
+# A program a tenth of a second, ten of them.
+PACED = "for i in 1 2 3 4 5 6 7 8 9 10; do %s 50 2 >/dev/null; sleep 0.1; done" % support.program("emit")
+EVENTS = 10 * (2 * 50 + 1)
+
+
+class LiveView(support.InteropTest):
+    def start(self, command, **arguments):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **arguments)
+        self.addCleanup(process.kill)
+        return process
+
+    def finish(self, process):
+        """All that it printed."""
+        output, errors = process.communicate(timeout=30)
+        self.assertEqual((process.returncode, errors), (0, ""))
+        return output
+
+    def wait_until(self, condition):
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            result = condition()
+            if result:
+                return result
+            time.sleep(0.02)
+        self.fail("it did not happen within 10 s")
+
+    def view_of(self, path):
+        return subprocess.run([support.LEAT, "view", str(path)], capture_output=True, text=True).stdout
+
+    def test_follow_a_recording(self):
+        trace = self.directory / "trace"
+        recorder = self.start(self.record_command(["sh", "-c", PACED]))
+        self.wait_until(lambda: list(trace.rglob("metadata")))
+        follow = [support.LEAT, "view", "--follow", str(trace)]
+        first, second, killed, interrupted = (self.start(follow) for _ in range(4))
+        self.assertIn("test:", killed.stdout.readline())
+        killed.kill()
+        self.assertIn("test:", interrupted.stdout.readline())
+        interrupted.send_signal(signal.SIGINT)
+        self.finish(interrupted)
+        recorder.communicate(timeout=30)
+        printed = self.finish(first)
+        self.assertEqual(self.finish(second), printed)
+        self.assertEqual(len(printed.splitlines()), EVENTS)
+        self.assertEqual(printed, self.view_of(trace))
+
+    def test_follow_what_is_finished(self):
+        recording = self.record(support.program("emit"), "20")
+        followed = subprocess.run([support.LEAT, "view", "--follow", str(recording.path)], capture_output=True, text=True,
+                                  timeout=10)
+        self.assertEqual(followed.stdout, self.view_of(recording.path))
+
+    def start_relay(self):
+        relay = self.start([RELAYD, "-o", str(self.directory / "relay"), "--ports", "0:0:0"])
+        return re.search(r"control (\d+), data (\d+), live (\d+)", relay.stdout.readline()).groups()
+
+    def test_session_of_a_relay(self):
+        control, data, live = self.start_relay()
+        recorder = self.start([support.LEAT, "record", f"--live=net://127.0.0.1:{control}:{data}", "--",
+                               "sh", "-c", PACED])
+        listing = [support.LEAT, "view", "--format=json", f"net://127.0.0.1:{live}"]
+        sessions = self.wait_until(lambda: json.loads(self.finish(self.start(listing))))
+        url = sessions[0]["url"]
+        self.assertIn(url, self.finish(self.start([support.LEAT, "view", f"net://127.0.0.1:{live}"])))
+        first, second, interrupted = (self.start([support.LEAT, "view", url]) for _ in range(3))
+        self.assertIn("test:", interrupted.stdout.readline())
+        interrupted.send_signal(signal.SIGINT)
+        self.finish(interrupted)
+        recorder.communicate(timeout=30)
+        printed = self.finish(first)
+        self.assertEqual(self.finish(second), printed)
+        self.assertEqual(len(printed.splitlines()), EVENTS)
+        self.assertEqual(printed, self.view_of(self.directory / "relay"))
+
+    def test_relay_that_is_not_there(self):
+        view = subprocess.run([support.LEAT, "view", "net://127.0.0.1:1"], capture_output=True, text=True)
+        self.assertEqual(view.returncode, 1)
+        self.assert_one_line(view.stderr, "127.0.0.1:1", "Connection refused")
+
+
+if __name__ == "__main__":
+    support.main()
