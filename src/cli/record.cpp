@@ -19,6 +19,8 @@ namespace fs = std::filesystem;
 
 struct RecordOptions {
     std::string output;
+    std::string live;
+    std::string session;
     std::vector<std::string> patterns;
     std::vector<std::string> exclusions;
     std::string log_level;
@@ -37,6 +39,8 @@ constexpr char kFooter[] =
     "                                            record memory allocations of any program\n"
     "  leat record -e 'io:*' -x 'io:poll*' -l info -o trace -- make -j2\n"
     "  leat view                                 print the newest trace here";
+
+constexpr char kDefaultRelay[] = "net://127.0.0.1";
 
 std::string default_output(const std::string& program) {
     std::array<char, 32> date{};
@@ -66,9 +70,36 @@ Result<std::uint32_t> context_bits(const std::vector<std::string>& names) {
     return bits;
 }
 
-Result<session::SessionParameters> session_parameters(const RecordOptions& options) {
+Result<Destination> destination_of(const RecordOptions& options) {
+    const bool is_url = options.output.starts_with(consumer::kRelayScheme);
+    Destination destination{.is_live = !options.live.empty()};
+    if (destination.is_live && !options.output.empty())
+        return refused("--live and -o exclude each other: a live session is stored by its relay");
+    if (destination.is_live || is_url)
+        destination.relay = LEAT_TRY(consumer::parse_relay_address(is_url ? options.output : options.live));
+    else
+        destination.directory = options.output.empty() ? default_output(options.command.front()) : options.output;
+    return destination;
+}
+
+// A directory names its session; a relay's readers look for the program.
+std::string default_session(const RecordOptions& options, const Destination& destination) {
+    const fs::path path = destination.relay ? fs::path(options.command.front()) : destination.directory;
+    return path.lexically_normal().filename().string();
+}
+
+// A relay makes a directory of it.
+Result<void> check_session_name(const std::string& name) {
+    if (name.empty() || name.size() >= wire::kMaxSessionName || name.starts_with('.') ||
+        name.find('/') != std::string::npos)
+        return refused("\"{}\" cannot name a session: choose another with --session", name);
+    return {};
+}
+
+Result<session::SessionParameters> session_parameters(const RecordOptions& options, const Destination& destination) {
+    if (destination.relay) LEAT_TRY(check_session_name(options.session));
     session::SessionParameters parameters;
-    parameters.name = fs::path(options.output).lexically_normal().filename().string();
+    parameters.name = options.session;
     if (!options.patterns.empty()) parameters.rules.patterns = options.patterns;
     parameters.rules.exclusions = options.exclusions;
     if (!options.log_level.empty()) parameters.rules.log_level = LEAT_TRY(session::parse_log_level(options.log_level));
@@ -81,30 +112,32 @@ Result<session::SessionParameters> session_parameters(const RecordOptions& optio
 }
 
 // 0 or the program's exit status; or an error that kept it from being recorded.
-Result<int> record(const RecordOptions& options, const session::SessionParameters& parameters) {
+Result<int> record(const RecordOptions& options, const session::SessionParameters& parameters,
+                   const Destination& destination) {
     const RuntimeDirectory runtime = LEAT_TRY(RuntimeDirectory::create());
     std::vector<ChildProcess::Variable> variables{{wire::kRuntimeDirectoryVariable, runtime.path()}};
     if (!options.preload.empty()) variables.emplace_back("LD_PRELOAD", LEAT_TRY(preload_variable(options.preload)));
-    const auto recording = LEAT_TRY(Recording::create(parameters, runtime.path(), options.output));
+    const auto recording = LEAT_TRY(Recording::create(parameters, runtime.path(), destination));
     auto exit_status = recording->run(options.command, variables);
     if (!exit_status) {
         recording->output().remove_if_unused();
         return exit_status;
     }
-    const RecordingReport report(*recording, options.output, *exit_status);
+    const RecordingReport report(*recording, destination, *exit_status);
     report.print();
     if (!options.summary.empty()) LEAT_TRY(report.write_summary(options.summary));
     return recording->output_error() && *exit_status == kExitOk ? kExitFailed : *exit_status;
 }
 
 int run(RecordOptions& options) {
-    if (options.output.empty()) options.output = default_output(options.command.front());
-    const auto parameters = session_parameters(options);
+    const auto destination = destination_of(options);
+    if (destination && options.session.empty()) options.session = default_session(options, *destination);
+    const auto parameters = destination ? session_parameters(options, *destination) : tl::unexpected(destination.error());
     if (!parameters) {
         print_error(parameters.error());
         return kExitUsage;
     }
-    const auto exit_status = record(options, *parameters);
+    const auto exit_status = record(options, *parameters, *destination);
     if (exit_status) return *exit_status;
     print_error(exit_status.error());
     return kExitFailed;
@@ -121,7 +154,18 @@ CLI::Option* add_list(CLI::App& command, const std::string& names, std::vector<s
 }
 
 void add_options(CLI::App& command, RecordOptions& options) {
-    command.add_option("-o,--output", options.output, "Trace directory (default: leat-PROGRAM-DATE)")->type_name("DIR");
+    command
+        .add_option("-o,--output", options.output,
+                    "Trace directory (default: leat-PROGRAM-DATE), or net://HOST[:CONTROL[:DATA]], a relay")
+        ->type_name("DIR");
+    command
+        .add_option("--live", options.live,
+                    "Send the trace to a relay, for readers who follow it (default: net://127.0.0.1)")
+        ->expected(0, 1)
+        ->default_str(kDefaultRelay)
+        ->type_name("URL");
+    command.add_option("--session", options.session, "Its name at the relay (default: the program's)")
+        ->type_name("NAME");
     add_list(command, "-e,--event", options.patterns,
              "Record events of this name; * stands for any text (default: all)")
         ->type_name("GLOB");

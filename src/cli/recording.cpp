@@ -5,14 +5,23 @@
 
 #include <algorithm>
 
+#include "session/trace_description.hpp"
+
 namespace leat::cli {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
+
+constexpr char kChannel[] = "channel0";
 
 // Between two drains that nothing asked for: bounds what a killed recorder takes with it.
 constexpr auto kTick = 100ms;
+// From one drain to the next: events that come faster share a packet. Live readers see them that much later; a packet and
+// its index cost about as much as hundreds of small events.
+constexpr auto kShortestPause = 100us;
+// What a live session's relay is told; LTTng's viewers use it to guess how often to ask.
+constexpr std::uint32_t kLiveTimerUs = 100'000;
+constexpr std::size_t kDoorbell = 1;  // its place among the descriptors
 // An application that connects speaks at once; one that does not is dropped.
 constexpr auto kPatience = 5s;
 constexpr std::size_t kMaxWaiting = 256;
@@ -22,34 +31,68 @@ std::string while_running(const Error& error) {
     return error.message + ": events stay in the rings until there is room";
 }
 
+consumer::RelaySession relay_session(const session::Session& session, const session::SessionParameters& parameters,
+                                     bool is_live) {
+    return {.name = parameters.name,
+            .hostname = session::host_name(),
+            .trace_path = fmt::format("ust/uid/{}/64-bit", parameters.uid),
+            .channel = kChannel,
+            .live_timer_us = is_live ? kLiveTimerUs : 0,
+            .trace_uuid = *session.trace_class().uuid};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Recording>> Recording::create(const session::SessionParameters& parameters,
                                                      const std::filesystem::path& runtime_directory,
-                                                     const std::filesystem::path& trace) {
+                                                     const Destination& destination) {
     session::Session session = LEAT_TRY(session::Session::create(parameters));
     wire::AppSocket socket = LEAT_TRY(wire::AppSocket::listen(runtime_directory));
-    auto output = LEAT_TRY(consumer::TraceDirectory::create(trace, parameters.uid, "channel0"));
-    auto metadata = output->write_metadata(session.initial_metadata());
-    if (!metadata) {
-        output->remove_if_unused();
-        return tl::unexpected(metadata.error());
+    return create(std::move(session), std::move(socket), parameters, destination);
+}
+
+Result<std::unique_ptr<Recording>> Recording::create(session::Session session, wire::AppSocket socket,
+                                                     const session::SessionParameters& parameters,
+                                                     const Destination& destination) {
+    std::unique_ptr<consumer::Output> output;
+    consumer::RelayOutput* relay = nullptr;
+    if (destination.relay) {
+        const consumer::RelaySession description = relay_session(session, parameters, destination.is_live);
+        auto connected = LEAT_TRY(consumer::RelayOutput::connect(*destination.relay, description));
+        relay = connected.get();
+        output = std::move(connected);
+    } else {
+        output = LEAT_TRY(consumer::TraceDirectory::create(destination.directory, parameters.uid, kChannel));
     }
+    const std::uint64_t wake_after = destination.is_live ? 0 : parameters.ring_size / 2;
     std::unique_ptr<Recording> recording(
-        new Recording(std::move(session), std::move(socket), std::move(output), parameters.ring_size / 2));
-    recording->doorbell_ = LEAT_TRY(consumer::DoorbellWaiter::start(recording->session_.rings().doorbell()));
+        new Recording(std::move(session), std::move(socket), std::move(output), relay, wake_after));
+    auto begun = recording->begin(destination.is_live);
+    if (!begun) {
+        recording->output_->remove_if_unused();
+        return tl::unexpected(std::move(begun).error());
+    }
     return recording;
 }
 
-Recording::Recording(session::Session session, wire::AppSocket socket, std::unique_ptr<consumer::TraceDirectory> output,
-                     std::uint64_t wake_after)
+Recording::Recording(session::Session session, wire::AppSocket socket, std::unique_ptr<consumer::Output> output,
+                     consumer::RelayOutput* relay, std::uint64_t wake_after)
     : session_(std::move(session)),
       socket_(std::move(socket)),
       output_(std::move(output)),
+      relay_(relay),
       consumer_(session_.rings(), session_.walker(), *output_,
                 {.trace_uuid = *session_.trace_class().uuid,
                  .stream_class_id = session::kStreamClassId,
-                 .wake_after = wake_after}) {}
+                 .wake_after = wake_after,
+                 .clock = &session_.clock().page()}) {}
+
+Result<void> Recording::begin(bool is_live) {
+    LEAT_TRY(output_->write_metadata(session_.initial_metadata()));
+    if (is_live) LEAT_TRY(consumer_.announce_cpu_rings());
+    doorbell_ = LEAT_TRY(consumer::DoorbellWaiter::start(session_.rings().doorbell()));
+    return {};
+}
 
 Result<int> Recording::run(const std::vector<std::string>& command,
                            const std::vector<ChildProcess::Variable>& variables) {
@@ -60,21 +103,45 @@ Result<int> Recording::run(const std::vector<std::string>& command,
         handle_signals(child);
         accept_applications();
         handle_applications();
-        drain();
+        run_relay();
+        drain_if_due();
         exit_status = child.poll_exit_status();
     }
     finish();
     return *exit_status;
 }
 
-// Until there is something to do, or it is time for a tick.
-void Recording::wait() {
+std::vector<pollfd> Recording::wanted() const {
     std::vector<pollfd> wanted{{socket_.fd(), POLLIN, 0}, {doorbell_->fd(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
     for (const Waiting& waiting : waiting_) wanted.push_back({waiting.connection.fd(), POLLIN, 0});
-    ::poll(wanted.data(), wanted.size(), static_cast<int>(kTick / 1ms));
-    if (Clock::now() - last_tick_ < kTick) return;
-    last_tick_ = Clock::now();
+    if (relay_ == nullptr) return wanted;
+    const auto of_relay = relay_->wanted();
+    wanted.insert(wanted.end(), of_relay.begin(), of_relay.end());
+    return wanted;
+}
+
+Recording::Clock::time_point Recording::deadline() const {
+    Clock::time_point deadline = next_tick_;
+    if (is_drain_due_) deadline = std::min(deadline, last_drain_ + kShortestPause);
+    if (relay_ != nullptr) deadline = std::min(deadline, relay_->deadline());
+    return deadline;
+}
+
+// Until there is something to do, or it is time for a tick.
+void Recording::wait() {
+    std::vector<pollfd> fds = wanted();
+    const auto left = std::max<Clock::duration>(deadline() - Clock::now(), 0ns);
+    const std::int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+    const timespec timeout{.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
+    ::ppoll(fds.data(), fds.size(), &timeout, nullptr);
+    if (fds[kDoorbell].revents != 0) {
+        doorbell_->acknowledge();
+        is_drain_due_ = true;
+    }
+    if (Clock::now() < next_tick_) return;
+    next_tick_ = Clock::now() + kTick;
     session_.clock().discipline();
+    is_drain_due_ = true;
 }
 
 // What a terminal sends, it sends to the program as well; what somebody sends to us alone, we pass on.
@@ -125,9 +192,22 @@ Result<void> Recording::write_metadata() {
     return {};
 }
 
+void Recording::run_relay() {
+    if (relay_ == nullptr) return;
+    if (relay_->run()) is_drain_due_ = true;
+    for (const std::string& warning : relay_->take_warnings()) warn(warning);
+}
+
+void Recording::drain_if_due() {
+    if (!is_drain_due_ || Clock::now() < last_drain_ + kShortestPause) return;
+    drain();
+    run_relay();
+}
+
 void Recording::drain() {
-    doorbell_->acknowledge();
+    last_drain_ = Clock::now();
     const auto drained = consumer_.drain();
+    is_drain_due_ = consumer_.wants_drain();
     if (!drained) warn(while_running(drained.error()));
     output_error_ = drained ? std::nullopt : std::optional(drained.error());
     for (const std::string& quarantined : consumer_.quarantined())
@@ -136,8 +216,23 @@ void Recording::drain() {
 
 void Recording::finish() {
     drain();
+    // What is cut at once is what was there at the end; what a relay's slowness kept from being cut follows.
+    deliver();
+    while (!output_error_ && consumer_.is_blocked()) {
+        drain();
+        deliver();
+    }
     const auto finished = consumer_.finish();
     if (!finished) output_error_ = finished.error();
+    deliver();
+    if (relay_ != nullptr && !output_error_) relay_->close();
+}
+
+void Recording::deliver() {
+    if (relay_ == nullptr || output_error_) return;
+    const auto delivered = relay_->deliver();
+    if (!delivered) output_error_ = delivered.error();
+    for (const std::string& warning : relay_->take_warnings()) warn(warning);
 }
 
 void Recording::warn(const std::string& warning) {

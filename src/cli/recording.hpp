@@ -1,5 +1,7 @@
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -12,26 +14,36 @@
 #include "cli/readable_signals.hpp"
 #include "consumer/consumer.hpp"
 #include "consumer/doorbell_waiter.hpp"
+#include "consumer/relay_output.hpp"
 #include "consumer/trace_directory.hpp"
 #include "session/session.hpp"
 #include "wire/app_socket.hpp"
 
 namespace leat::cli {
 
+// Where a recording goes.
+struct Destination {
+    std::filesystem::path directory{};  // if there is no relay
+    std::optional<consumer::RelayAddress> relay{};
+    bool is_live = false;  // read while it runs
+};
+
 // Session, consumer and output in one process, for as long as one program runs. One thread, one poll loop.
 class Recording {
   public:
-    // Everything is ready to hear from applications that look into `runtime_directory`; the metadata is on disk.
+    // Everything is ready to hear from applications that look into `runtime_directory`; the output has the metadata.
     static Result<std::unique_ptr<Recording>> create(const session::SessionParameters& parameters,
                                                      const std::filesystem::path& runtime_directory,
-                                                     const std::filesystem::path& trace);
+                                                     const Destination& destination);
 
     // Starts the program and records until it has ended; passes signals on to it. Fails if it cannot be started.
     Result<int> run(const std::vector<std::string>& command, const std::vector<ChildProcess::Variable>& variables);
 
     [[nodiscard]] const session::Session& session() const { return session_; }
     [[nodiscard]] const consumer::Consumer& consumer() const { return consumer_; }
-    [[nodiscard]] consumer::TraceDirectory& output() { return *output_; }
+    [[nodiscard]] consumer::Output& output() { return *output_; }
+    // Nothing if it goes into a directory.
+    [[nodiscard]] const consumer::RelayOutput* relay() const { return relay_; }
     // What the user should know: each once, in the order in which it happened.
     [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
     // The output's last word, if it failed and did not recover.
@@ -43,10 +55,20 @@ class Recording {
         std::chrono::steady_clock::time_point since;
     };
 
-    Recording(session::Session session, wire::AppSocket socket, std::unique_ptr<consumer::TraceDirectory> output,
-              std::uint64_t wake_after);
+    using Clock = std::chrono::steady_clock;
 
+    Recording(session::Session session, wire::AppSocket socket, std::unique_ptr<consumer::Output> output,
+              consumer::RelayOutput* relay, std::uint64_t wake_after);
+
+    static Result<std::unique_ptr<Recording>> create(session::Session session, wire::AppSocket socket,
+                                                     const session::SessionParameters& parameters,
+                                                     const Destination& destination);
+    Result<void> begin(bool is_live);
     void wait();
+    [[nodiscard]] Clock::time_point deadline() const;
+    [[nodiscard]] std::vector<pollfd> wanted() const;
+    void run_relay();
+    void drain_if_due();
     void handle_signals(const ChildProcess& child);
     void accept_applications();
     void handle_applications();
@@ -54,19 +76,23 @@ class Recording {
     Result<void> write_metadata();
     void drain();
     void finish();
+    void deliver();
     void warn(const std::string& warning);
 
     ReadableSignals signals_;
     session::Session session_;
     wire::AppSocket socket_;
-    std::unique_ptr<consumer::TraceDirectory> output_;
+    std::unique_ptr<consumer::Output> output_;
+    consumer::RelayOutput* relay_;  // the output, if it is one
     consumer::Consumer consumer_;
     std::unique_ptr<consumer::DoorbellWaiter> doorbell_;
     std::vector<Waiting> waiting_;
     std::string unwritten_metadata_;
     std::vector<std::string> warnings_;
     std::optional<Error> output_error_;
-    std::chrono::steady_clock::time_point last_tick_;
+    Clock::time_point next_tick_{};
+    Clock::time_point last_drain_{};
+    bool is_drain_due_ = false;
 };
 
 }  // namespace leat::cli

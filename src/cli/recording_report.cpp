@@ -53,7 +53,29 @@ std::string RecordingReport::closing_line() const {
     if (totals.events == 0 && discarded == 0) return fmt::format("nothing was recorded: {}", why_nothing());
     return fmt::format("{} event{}, {}, {} stream{}, {} discarded; see them with: leat view {}", totals.events,
                        plural(totals.events), bytes_for_people(totals.bytes), totals.streams, plural(totals.streams),
-                       discarded, trace_.string());
+                       discarded, where());
+}
+
+// As `leat view` takes it. Only a relay with the usual ports lets us guess where its readers connect.
+std::string RecordingReport::where() const {
+    const consumer::RelayOutput* relay = recording_.relay();
+    if (relay == nullptr) return destination_.directory.string();
+    const consumer::RelayAddress& address = relay->address();
+    const bool is_usual = address.control_port == wire::kControlPort;
+    const std::string host = address.host.find(':') == std::string::npos ? address.host : "[" + address.host + "]";
+    return fmt::format("net://{}{}/host/{}/{}", host, is_usual ? "" : ":LIVE-PORT", relay->session().hostname,
+                       relay->session().name);
+}
+
+void RecordingReport::print_output_error() const {
+    const std::uint64_t left = recording_.consumer().totals().left_in_rings;
+    if (recording_.relay() == nullptr)
+        return fmt::print(stderr,
+                          "leat: {}: the trace lacks its last {} event{}; make room, or choose another place with -o\n",
+                          recording_.output_error()->message, left, plural(left));
+    const std::uint64_t lost = recording_.relay()->figures().events_lost + left;
+    fmt::print(stderr, "leat: {}: the trace lacks its last {} event{}; see to the relay, or record with -o DIR\n",
+               recording_.output_error()->message, lost, plural(lost));
 }
 
 void RecordingReport::print() const {
@@ -65,9 +87,7 @@ void RecordingReport::print() const {
     }
     const std::uint64_t left = recording_.consumer().totals().left_in_rings;
     if (recording_.output_error())
-        fmt::print(stderr,
-                   "leat: {}: the trace lacks its last {} event{}; make room, or choose another place with -o\n",
-                   recording_.output_error()->message, left, plural(left));
+        print_output_error();
     else if (left != 0)
         fmt::print(stderr, "leat: warning: {} event{} came after the end, from programs that still run\n", left,
                    plural(left));
@@ -77,7 +97,7 @@ void RecordingReport::print() const {
 Result<void> RecordingReport::write_summary(const std::filesystem::path& file) const {
     const consumer::Consumer& consumer = recording_.consumer();
     nlohmann::ordered_json summary;
-    summary["trace"] = trace_.string();
+    summary["trace"] = where();
     summary["events"] = consumer.totals().events;
     summary["bytes"] = consumer.totals().bytes;
     summary["packets"] = consumer.totals().packets;
@@ -87,6 +107,14 @@ Result<void> RecordingReport::write_summary(const std::filesystem::path& file) c
     for (const Reason& reason : kReasons)
         summary["discarded_by_reason"][reason.key] = consumer.discarded(reason.reason);
     summary["registrations"] = recording_.session().counts().registrations;
+    if (const consumer::RelayOutput* relay = recording_.relay()) {
+        const consumer::RelayOutput::Figures figures = relay->figures();
+        summary["relay"] = {{"parts", figures.parts},
+                            {"packets_sent", figures.packets_sent},
+                            {"packets_stored", figures.packets_stored},
+                            {"packets_lost", figures.packets_lost},
+                            {"events_lost", figures.events_lost}};
+    }
     summary["warnings"] = recording_.warnings();
     summary["exit_status"] = exit_status_;
     std::ofstream out(file);

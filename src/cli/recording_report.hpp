@@ -12,8 +12,8 @@ namespace leat::cli {
 class RecordingReport {
   public:
     // `recording` outlives the report.
-    RecordingReport(const Recording& recording, std::filesystem::path trace, int exit_status)
-        : recording_(recording), trace_(std::move(trace)), exit_status_(exit_status) {}
+    RecordingReport(const Recording& recording, const Destination& destination, int exit_status)
+        : recording_(recording), destination_(destination), exit_status_(exit_status) {}
 
     // On stderr: warnings, then events, bytes, streams, discarded, and how to see them; or why there are none.
     void print() const;
@@ -24,9 +24,11 @@ class RecordingReport {
   private:
     [[nodiscard]] std::string closing_line() const;
     [[nodiscard]] std::string why_nothing() const;
+    [[nodiscard]] std::string where() const;
+    void print_output_error() const;
 
     const Recording& recording_;
-    std::filesystem::path trace_;
+    Destination destination_;
     int exit_status_;
 };
 

@@ -1,8 +1,19 @@
 #include "consumer/consumer.hpp"
 
 #include <algorithm>
+#include <array>
+
+#include "ring/thread_writer.hpp"
 
 namespace leat::consumer {
+namespace {
+
+// Between a writer's reading of the clock and ours: TSCs of two CPUs may differ by a fraction of this.
+constexpr std::uint64_t kClockMargin = 1'000;  // ns
+// A stream that nobody waits for is told about this often at most.
+constexpr std::uint64_t kBeaconPeriod = 100'000'000;  // ns
+
+}  // namespace
 
 Consumer::Consumer(const ring::RingSet& rings, const ctf::RecordWalker& walker, Output& output,
                    const Parameters& parameters)
@@ -10,43 +21,157 @@ Consumer::Consumer(const ring::RingSet& rings, const ctf::RecordWalker& walker, 
     for (std::uint32_t ring = 0; ring < rings.geometry().ring_count(); ++ring) {
         Stream stream{.reader = rings.reader(ring), .ring = ring};
         // The first packet begins when the ring was made: the first record's gap counts from there.
-        if (const auto published = stream.reader.published()) stream.timestamp = published->last_timestamp;
-        stream.reader.release(0, parameters_.wake_after);
-        streams_.push_back(stream);
+        if (const auto published = stream.reader.published()) stream.last_record = published->last_timestamp;
+        stream.timestamp = stream.told = stream.last_record;
+        arm(stream);
+        streams_.push_back(std::move(stream));
     }
+    cpu_rings_ = rings.geometry().cpu_rings;
 }
 
+Result<void> Consumer::announce_cpu_rings() {
+    std::vector<std::uint64_t> rings;
+    for (std::uint32_t ring = 0; ring < cpu_rings_; ++ring) rings.push_back(ring);
+    LEAT_TRY(announce(rings));
+    for (const std::uint64_t ring : rings) LEAT_TRY(write(streams_[ring], {}, 0));
+    return {};
+}
+
+// Document 000, stream synchronisation. Every ring is looked at, then the clock is read, then every ring is looked at
+// again: one that did not move meanwhile has nothing to come that is older than the clock, but for one record that a
+// writer may be about to commit (see header_for_late_record()).
 Result<void> Consumer::drain() {
+    sample();
+    now_ = parameters_.clock != nullptr ? ring::clock_now(*parameters_.clock) : 0;
+    wants_drain_ = false;
+    for (Stream& stream : streams_) {
+        stream.is_quiet = stream.is_quarantined || !stream.reader.has_moved();
+        wants_drain_ |= !stream.is_quiet && !stream.is_full();
+    }
+    auto outcome = announce_new_streams();
+    if (outcome) outcome = begin_part();
+    if (outcome) outcome = cut();
+    if (outcome) tell_horizon();
+    for (Stream& stream : streams_)
+        if (!stream.is_quarantined) arm(stream);
+    return outcome;
+}
+
+// Those that nobody has heard of come last: whatever they hold by then is announced in this very cycle, before a reader
+// gets to know of anything newer.
+void Consumer::sample() {
+    for (Stream& stream : streams_)
+        if (stream.is_announced) sample(stream);
+    for (Stream& stream : streams_)
+        if (!stream.is_announced) sample(stream);
+}
+
+void Consumer::sample(Stream& stream) {
+    stream.sample = {};
+    if (stream.is_quarantined) return;
+    forget_stored(stream);
+    auto published = stream.reader.published();
+    if (published)
+        stream.sample = *published;
+    else
+        quarantine(stream, published.error().message);
+}
+
+Result<void> Consumer::announce_new_streams() {
+    std::vector<std::uint64_t> rings;
+    for (const Stream& stream : streams_)
+        if (!stream.is_announced && (stream.has_records() || !stream.is_quiet)) rings.push_back(stream.ring);
+    return rings.empty() ? Result<void>() : announce(rings);
+}
+
+Result<void> Consumer::announce(std::span<const std::uint64_t> rings) {
+    LEAT_TRY(output_->announce(rings));
+    for (const std::uint64_t ring : rings) streams_[ring].is_announced = true;
+    return {};
+}
+
+// Packets that are not stored yet come again by themselves.
+Result<void> Consumer::begin_part() {
+    if (output_->part() == part_) return {};
+    for (Stream& stream : streams_)
+        if (stream.is_announced && stream.unstored.empty() && !stream.has_records()) LEAT_TRY(write(stream, {}, 0));
+    part_ = output_->part();
+    return {};
+}
+
+Result<void> Consumer::cut() {
     Result<void> outcome;
     for (Stream& stream : streams_) {
-        if (stream.is_quarantined) continue;
-        auto drained = drain(stream);
-        if (!drained && outcome) outcome = std::move(drained);
+        if (!stream.has_records() || stream.is_full()) continue;
+        auto done = cut(stream);
+        if (!done && outcome) outcome = std::move(done);
     }
     return outcome;
 }
 
-Result<void> Consumer::drain(Stream& stream) {
-    const auto published = stream.reader.published();
-    if (!published) {
-        quarantine(stream, published.error().message);
-        return {};
-    }
-    if (published->records.empty()) {
-        stream.reader.release(published->head, parameters_.wake_after);
-        return {};
-    }
+Result<void> Consumer::cut(Stream& stream) {
+    const ring::Published published = stream.sample;
     const std::uint64_t discarded = stream.reader.discarded();
-    const ctf::RecordWalker::Walked walked = walker_->walk(published->records);
-    const bool is_whole = walked.bytes == published->records.size();
-    if (walked.bytes != 0) LEAT_TRY(write(stream, published->records.first(walked.bytes), published->last_timestamp));
+    const ctf::RecordWalker::Walked walked = walker_->walk(published.records);
+    const bool is_whole = walked.bytes == published.records.size();
+    if (walked.bytes != 0) LEAT_TRY(write(stream, published.records.first(walked.bytes), walked.records));
     totals_.events += walked.records;
     stream.discarded = std::max(stream.discarded, discarded);
+    stream.sample.records = {};
+    wants_drain_ = true;
     if (is_whole)
-        stream.reader.release(published->head, parameters_.wake_after);
+        stream.last_record = published.last_timestamp;
     else
-        quarantine(stream, fmt::format("{} bytes in it are no event record", published->records.size() - walked.bytes));
+        quarantine(stream, fmt::format("{} bytes in it are no event record", published.records.size() - walked.bytes));
     return {};
+}
+
+void Consumer::tell_horizon() {
+    if (now_ <= kClockMargin) return;
+    const std::uint64_t horizon = now_ - kClockMargin;
+    bool is_settled = true;
+    for (Stream& stream : streams_) {
+        if (!stream.is_quiet || stream.has_records()) {
+            is_settled = false;
+            continue;
+        }
+        stream.timestamp = std::max(stream.timestamp, horizon);
+        if (!needs_beacon(stream)) continue;
+        output_->write_beacon(stream.ring, horizon);
+        stream.told = horizon;
+    }
+    if (is_settled) output_->cycle_done(horizon);
+}
+
+// One that has said more than all others holds nobody up.
+bool Consumer::needs_beacon(const Stream& stream) const {
+    const std::uint64_t horizon = now_ - kClockMargin;
+    if (!stream.is_announced || stream.told >= horizon) return false;
+    return stream.told < newest_ || horizon - stream.told >= kBeaconPeriod;
+}
+
+// A ring whose packets wait to be stored does not want to be woken for more.
+void Consumer::arm(Stream& stream) const {
+    forget_stored(stream);
+    const bool is_held_up = stream.is_full() || stream.has_records();
+    const std::uint64_t position = stream.unstored.empty() ? stream.reader.taken() : stream.reader.released();
+    stream.reader.release(position, is_held_up ? ~std::uint64_t{0} : parameters_.wake_after);
+}
+
+void Consumer::forget_stored(Stream& stream) const {
+    if (stream.unstored.empty()) return;
+    const std::uint64_t stored = output_->stored(stream.ring);
+    std::uint64_t position = stream.reader.released();
+    while (!stream.unstored.empty() && stream.unstored.front().sequence_number < stored) {
+        position = stream.unstored.front().end;
+        stream.unstored.pop_front();
+    }
+    if (position != stream.reader.released()) stream.reader.release(position, ~std::uint64_t{0});
+}
+
+bool Consumer::is_blocked() const {
+    return std::any_of(streams_.begin(), streams_.end(),
+                       [](const Stream& stream) { return stream.has_records() && stream.is_full(); });
 }
 
 Result<void> Consumer::finish() {
@@ -63,30 +188,45 @@ Result<void> Consumer::finish(Stream& stream) {
     if (left) totals_.left_in_rings += walker_->walk(left->records).records;
     const std::uint64_t discarded = std::max(stream.discarded, stream.reader.discarded());
     if (discarded == stream.discarded_told) return {};
+    if (!stream.is_announced) LEAT_TRY(announce(std::array{std::uint64_t{stream.ring}}));
     // A reader that meets a count in its very first packet cannot tell how many: there it takes a packet more.
     if (stream.sequence_number == 0) {
         stream.discarded = 0;
-        LEAT_TRY(write(stream, {}, stream.timestamp));
+        LEAT_TRY(write(stream, {}, 0));
     }
     stream.discarded = discarded;
-    return write(stream, {}, stream.timestamp);
+    return write(stream, {}, 0);
 }
 
-Result<void> Consumer::write(Stream& stream, UntrustedBytes records, std::uint64_t timestamp_end) {
+// A writer read the clock before we did, was held up, and committed its record behind our second look: it is older than
+// what was told. That is one record at most, the next packet's first; readers get it with the time that was told.
+ctf::RecordHeaderBytes Consumer::header_for_late_record(const Stream& stream, UntrustedBytes records) const {
+    if (records.empty()) return {};
+    const bool is_late = ctf::record_timestamp(walker_->header(), records, stream.last_record) < stream.timestamp;
+    return is_late ? ctf::with_timestamp(walker_->header(), records, stream.timestamp) : ctf::RecordHeaderBytes{};
+}
+
+Result<void> Consumer::write(Stream& stream, UntrustedBytes records, std::uint64_t events) {
     const std::uint64_t bits = (ctf::kPacketHeaderSize + records.size()) * 8;
+    const std::uint64_t end = std::max(stream.timestamp, records.empty() ? 0 : stream.sample.last_timestamp);
     const Packet packet{.header = {.uuid = parameters_.trace_uuid,
                                    .stream_id = static_cast<std::uint32_t>(parameters_.stream_class_id),
                                    .stream_instance_id = stream.ring,
                                    .timestamp_begin = stream.timestamp,
-                                   .timestamp_end = timestamp_end,
+                                   .timestamp_end = end,
                                    .content_size = bits,
                                    .packet_size = bits,
                                    .packet_seq_num = stream.sequence_number,
                                    .events_discarded = stream.discarded,
                                    .cpu_id = stream.ring},
-                        .records = records};
+                        .records = records,
+                        .first_header = header_for_late_record(stream, records),
+                        .events = events};
     LEAT_TRY(output_->write_packet(packet));
-    stream.timestamp = timestamp_end;
+    if (!records.empty()) stream.reader.take(stream.reader.taken() + records.size());
+    stream.unstored.push_back({stream.sequence_number, stream.reader.taken()});
+    stream.timestamp = stream.told = end;
+    newest_ = std::max(newest_, end);
     stream.discarded_told = stream.discarded;
     if (stream.sequence_number++ == 0) ++totals_.streams;
     ++totals_.packets;

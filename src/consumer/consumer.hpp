@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "consumer/output.hpp"
 #include "ctf/record_walker.hpp"
+#include "ring/clock_page.hpp"
 #include "ring/ring_set.hpp"
 
 namespace leat::consumer {
@@ -22,6 +24,8 @@ struct Totals {
 
 // Slices what the rings hold into packets. An engine: it owns no thread and never waits; whoever hosts it calls
 // drain(), when the doorbell rings and now and then. One thread.
+//
+// The rings are the memory of what the output has not stored yet: room goes back to the writers only behind that.
 class Consumer {
   public:
     struct Parameters {
@@ -29,14 +33,34 @@ class Consumer {
         std::uint64_t stream_class_id;
         // Ring the doorbell when a ring holds this many bytes; 0: at every event after a drain.
         std::uint64_t wake_after;
+        // The writers' clock, for beacons and the horizon; none: nothing is said about time. Outlives the consumer.
+        const ring::ClockPage* clock = nullptr;
     };
+
+    // Packets of one stream that wait to be stored. Behind these nothing is cut: the bytes gather for a larger packet.
+    static constexpr std::size_t kMaxUnstored = 64;
 
     // All three outlive the consumer.
     Consumer(const ring::RingSet& rings, const ctf::RecordWalker& walker, Output& output, const Parameters& parameters);
 
+    // For sessions that are read while they run: announces the rings of all CPUs, each with a packet without events.
+    // Readers wait until every stream has said something, and LTTng's relay takes beacons only behind a packet.
+    Result<void> announce_cpu_rings();
+
     // One turn over all rings. What the output does not take stays in the rings for the next turn; the first such
     // failure is returned. Nothing of one ring's trouble reaches the others.
     Result<void> drain();
+
+    // After a drain: whether to drain again soon, even if no doorbell rings.
+    //
+    // A doorbell may be missed:  writer: reads limit, not armed yet
+    //                            consumer: arms the bell; head has not moved
+    //                            writer: commits its record
+    // A restartable sequence takes some ten ns, so the next drain sees that record.
+    [[nodiscard]] bool wants_drain() const { return wants_drain_; }
+
+    // Whether rings hold what was not cut, because too many of their packets are not stored.
+    [[nodiscard]] bool is_blocked() const;
 
     // After the last drain: tells, by a packet without events, what was discarded since the last packet of a stream,
     // and counts what the rings still hold.
@@ -49,26 +73,55 @@ class Consumer {
     [[nodiscard]] const std::vector<std::string>& quarantined() const { return quarantined_; }
 
   private:
+    struct Unstored {
+        std::uint64_t sequence_number;
+        std::uint64_t end;  // position in the ring behind the packet's records
+    };
     struct Stream {
         ring::RingReader reader;
         std::uint32_t ring;
         bool is_quarantined = false;
-        std::uint64_t timestamp = 0;  // where the last packet ended, ns
+        bool is_announced = false;
+        bool is_quiet = false;  // in this cycle: all that was committed before the horizon has been cut
+        ring::Published sample{};
+        std::uint64_t timestamp = 0;      // ns: nothing older comes, the next packet begins here
+        std::uint64_t told = 0;           // ns: the end of the last packet, or a later beacon
+        std::uint64_t last_record = 0;    // ns: the next record's short header counts from there
         std::uint64_t sequence_number = 0;
         // Read when the packet before was cut: what was discarded by then lies behind that packet's last record.
         std::uint64_t discarded = 0;
         std::uint64_t discarded_told = 0;  // in a packet
+        std::deque<Unstored> unstored{};
+
+        [[nodiscard]] bool is_full() const { return unstored.size() >= kMaxUnstored; }
+        [[nodiscard]] bool has_records() const { return !is_quarantined && !sample.records.empty(); }
     };
 
-    Result<void> drain(Stream& stream);
+    void sample();
+    void sample(Stream& stream);
+    Result<void> announce_new_streams();
+    Result<void> announce(std::span<const std::uint64_t> rings);
+    Result<void> begin_part();
+    Result<void> cut();
+    Result<void> cut(Stream& stream);
+    void tell_horizon();
+    bool needs_beacon(const Stream& stream) const;
+    void arm(Stream& stream) const;
+    void forget_stored(Stream& stream) const;
     Result<void> finish(Stream& stream);
-    Result<void> write(Stream& stream, UntrustedBytes records, std::uint64_t timestamp_end);
+    Result<void> write(Stream& stream, UntrustedBytes records, std::uint64_t events);
+    [[nodiscard]] ctf::RecordHeaderBytes header_for_late_record(const Stream& stream, UntrustedBytes records) const;
     void quarantine(Stream& stream, const std::string& why);
 
     ctf::RecordWalker const* walker_;
     Output* output_;
     Parameters parameters_;
     std::vector<Stream> streams_;
+    std::uint32_t cpu_rings_ = 0;
+    std::uint64_t part_ = 0;
+    std::uint64_t now_ = 0;     // ns: between the two looks of this cycle
+    std::uint64_t newest_ = 0;  // ns: the latest end of any packet
+    bool wants_drain_ = false;
     Totals totals_;
     std::vector<std::string> quarantined_;
 };

@@ -1,19 +1,26 @@
-// Where a session's packets go: a trace directory, later a relay.
+// Where a session's packets go: a trace directory, or a relay.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
 #include "ctf/packet_header.hpp"
+#include "ctf/record_header.hpp"
 
 namespace leat::consumer {
 
 // What the consumer cut from one ring.
 struct Packet {
     ctf::PacketHeader header;
-    UntrustedBytes records;  // valid during the call
+    UntrustedBytes records;  // in the ring: they hold still until the packet is stored
+    // If not empty, it goes out in place of the first bytes of `records`, as many as it has.
+    ctf::RecordHeaderBytes first_header{};
+    std::uint64_t events = 0;
+
+    [[nodiscard]] UntrustedBytes records_behind_header() const { return records.subspan(first_header.size); }
 };
 
 // Order of the calls: metadata, then packets that need it. A call that fails has written nothing that a reader would
@@ -28,6 +35,26 @@ class Output {
     // A whole unit: declarations that can be parsed with those before.
     virtual Result<void> write_metadata(std::string_view unit) = 0;
     virtual Result<void> write_packet(const Packet& packet) = 0;
+
+    // Packets of these streams will come. Whoever reads on hears of them before anything that is newer than their first
+    // event.
+    virtual Result<void> announce(std::span<const std::uint64_t> /*stream_instance_ids*/) { return {}; }
+
+    // Nothing of this stream that is still to come is older than `timestamp`. Never goes back.
+    virtual void write_beacon(std::uint64_t /*stream_instance_id*/, std::uint64_t /*timestamp*/) {}
+
+    // Nothing at all that is still to come is older than `horizon`.
+    virtual void cycle_done(std::uint64_t /*horizon*/) {}
+
+    // The stream's packets of smaller sequence numbers are stored for good: their records may be overwritten.
+    // By default a packet is stored when write_packet() returns.
+    [[nodiscard]] virtual std::uint64_t stored(std::uint64_t /*stream_instance_id*/) const { return ~std::uint64_t{0}; }
+
+    // Counts up when readers begin anew, knowing nothing of any stream: each is then begun with a packet.
+    [[nodiscard]] virtual std::uint64_t part() const { return 0; }
+
+    // Takes back what was made for a session that did not begin.
+    virtual void remove_if_unused() {}
 };
 
 }  // namespace leat::consumer

@@ -4,7 +4,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 
 #include "ctf/index_format.hpp"
@@ -25,16 +24,20 @@ iovec vector_of(UntrustedBytes bytes) {
     return {const_cast<std::byte*>(bytes.data()), bytes.size()};  // NOLINT(*-const-cast): writev only reads
 }
 
-// Both, one behind the other, however many calls it takes.
-Result<void> write_both(int fd, UntrustedBytes first, UntrustedBytes second) {
-    while (!first.empty() || !second.empty()) {
-        const std::array parts{vector_of(first), vector_of(second)};
-        const ssize_t count = ::writev(fd, parts.data(), parts.size());
+// However many calls it takes.
+Result<void> write_all(int fd, std::span<iovec> parts) {
+    while (!parts.empty()) {
+        const ssize_t count = ::writev(fd, parts.data(), static_cast<int>(parts.size()));
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) return io_error("cannot write the trace");
-        const std::size_t of_first = std::min(first.size(), static_cast<std::size_t>(count));
-        first = first.subspan(of_first);
-        second = second.subspan(static_cast<std::size_t>(count) - of_first);
+        auto written = static_cast<std::size_t>(count);
+        while (!parts.empty() && written >= parts.front().iov_len) {
+            written -= parts.front().iov_len;
+            parts = parts.subspan(1);
+        }
+        if (parts.empty()) break;
+        parts.front().iov_base = static_cast<std::byte*>(parts.front().iov_base) + written;
+        parts.front().iov_len -= written;
     }
     return {};
 }
@@ -67,18 +70,24 @@ void TraceDirectory::cut(GrowingFile& file, std::uint64_t size) {
 }
 
 // What was written in part is cut off again, so that the next try, or a reader, finds the end where it was.
-Result<void> TraceDirectory::append(GrowingFile& file, UntrustedBytes first, UntrustedBytes second) {
-    auto written = write_both(file.fd.get(), first, second);
+Result<void> TraceDirectory::append(GrowingFile& file, std::initializer_list<UntrustedBytes> parts) {
+    std::vector<iovec> vectors;
+    std::uint64_t size = 0;
+    for (const UntrustedBytes part : parts) {
+        vectors.push_back(vector_of(part));
+        size += part.size();
+    }
+    auto written = write_all(file.fd.get(), vectors);
     if (!written) {
         cut(file, file.size);
         return written;
     }
-    file.size += first.size() + second.size();
+    file.size += size;
     return {};
 }
 
 Result<void> TraceDirectory::write_metadata(std::string_view unit) {
-    return append(metadata_, std::as_bytes(std::span(unit)), {});
+    return append(metadata_, {std::as_bytes(std::span(unit))});
 }
 
 Result<TraceDirectory::StreamFiles*> TraceDirectory::files_of(std::uint64_t stream_instance_id) {
@@ -87,7 +96,7 @@ Result<TraceDirectory::StreamFiles*> TraceDirectory::files_of(std::uint64_t stre
     const std::string name = fmt::format("{}_{}", channel_, stream_instance_id);
     StreamFiles files;
     files.index = LEAT_TRY(create_file(trace_ / "index" / (name + ".idx")));
-    LEAT_TRY(append(files.index, ctf::encode_index_header(), {}));
+    LEAT_TRY(append(files.index, {ctf::encode_index_header()}));
     files.data = LEAT_TRY(create_file(trace_ / name));
     return &streams_.emplace(stream_instance_id, std::move(files)).first->second;
 }
@@ -95,9 +104,10 @@ Result<TraceDirectory::StreamFiles*> TraceDirectory::files_of(std::uint64_t stre
 Result<void> TraceDirectory::write_packet(const Packet& packet) {
     StreamFiles* files = LEAT_TRY(files_of(packet.header.stream_instance_id));
     const std::uint64_t offset = files->data.size;
-    LEAT_TRY(append(files->data, ctf::encode(packet.header), packet.records));
+    const auto header = ctf::encode(packet.header);
+    LEAT_TRY(append(files->data, {header, packet.first_header.bytes(), packet.records_behind_header()}));
     // A packet without its index entry would be missed by readers: then it is not there at all, and is tried again.
-    auto indexed = append(files->index, ctf::encode_index_entry(ctf::index_entry_of(packet.header, offset)), {});
+    auto indexed = append(files->index, {ctf::encode_index_entry(ctf::index_entry_of(packet.header, offset))});
     if (!indexed) cut(files->data, offset);
     return indexed;
 }

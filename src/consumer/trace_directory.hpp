@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -22,8 +23,7 @@ class TraceDirectory final : public Output {
 
     [[nodiscard]] std::uint64_t metadata_bytes() const { return metadata_.size; }
 
-    // Takes back what create() made, as long as nothing was written to it.
-    void remove_if_unused();
+    void remove_if_unused() override;
 
   private:
     // A file that only ever ends behind something whole.
@@ -42,7 +42,8 @@ class TraceDirectory final : public Output {
     Result<StreamFiles*> files_of(std::uint64_t stream_instance_id);
     static Result<GrowingFile> create_file(const std::filesystem::path& path);
     static void cut(GrowingFile& file, std::uint64_t size);
-    static Result<void> append(GrowingFile& file, UntrustedBytes first, UntrustedBytes second);
+    // One behind the other.
+    static Result<void> append(GrowingFile& file, std::initializer_list<UntrustedBytes> parts);
 
     std::filesystem::path root_;
     std::filesystem::path trace_;

@@ -36,6 +36,8 @@ class RecordWalker {
     };
     [[nodiscard]] Walked walk(UntrustedBytes records) const;
 
+    [[nodiscard]] const RecordHeaderLayout& header() const { return header_; }
+
   private:
     // One stretch of a payload.
     struct Step {

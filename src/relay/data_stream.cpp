@@ -78,6 +78,11 @@ Result<std::size_t> DataStream::write(UntrustedBytes piece) {
     return written;
 }
 
+void DataStream::drop_packet() {
+    file(incoming_->file_number)->truncate(incoming_->offset);
+    incoming_.reset();
+}
+
 std::uint64_t DataStream::missing() const {
     return incoming_ && incoming_->received < incoming_->data_size ? incoming_->data_size - incoming_->received : 0;
 }

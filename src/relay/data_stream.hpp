@@ -14,9 +14,9 @@
 namespace leat::relay {
 
 struct StreamParameters {
-    std::uint64_t handle;
-    std::string channel_name;
-    std::string path;  // of its trace, below the chunk
+    std::uint64_t handle = 0;
+    std::string channel_name{};
+    std::string path{};  // of its trace, below the chunk
     std::uint64_t tracefile_size = 0;
     std::uint64_t tracefile_count = 0;
     bool has_indexes = true;  // snapshots, and peers below 2.4, send none
@@ -46,6 +46,8 @@ class DataStream {
     [[nodiscard]] std::uint64_t missing() const;
     // When nothing is missing; again if the disk was full.
     Result<Disk> end_packet(Time now);
+    // Not at all.
+    void drop_packet();
 
     // From the control connection.
     Result<void> add_index(const wire::SendIndex& index, Time now);

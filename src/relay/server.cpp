@@ -56,7 +56,21 @@ Result<std::unique_ptr<Server>> Server::create(const Parameters& parameters) {
     LEAT_TRY(listen(server->control_, address, parameters.control_port));
     LEAT_TRY(listen(server->data_, address, parameters.data_port));
     LEAT_TRY(listen(server->live_, address, parameters.live_port));
+    LEAT_TRY(server->listen_for_datagrams(address));
     return server;
+}
+
+Result<void> Server::listen_for_datagrams(const asio::ip::address& address) {
+    const asio::ip::udp::endpoint endpoint(address, data_port());
+    asio::ip::udp::socket socket(asio::make_strand(context_));
+    asio::error_code error;
+    socket.open(endpoint.protocol(), error);
+    if (!error) socket.bind(endpoint, error);
+    if (error)
+        return fail(ErrorKind::kIo, "cannot listen for datagrams on {} port {}: {}: choose others with --ports",
+                    address.to_string(), data_port(), error.message());
+    datagrams_.emplace(std::move(socket), relay_);
+    return {};
 }
 
 template <class MakeConnection>
@@ -102,6 +116,8 @@ void Server::run() {
     serve(live_, [this](tcp::socket socket, std::size_t) -> std::shared_ptr<Connection> {
         return std::make_shared<ViewerConnection>(std::move(socket), relay_);
     });
+    asio::co_spawn(datagrams_->executor(), datagrams_->receive(), asio::detached);
+    asio::co_spawn(datagrams_->executor(), datagrams_->expire(), asio::detached);
     keep_house();
     std::vector<std::thread> threads;
     for (unsigned i = 1; i < std::max(1U, std::thread::hardware_concurrency()); ++i)
@@ -131,6 +147,7 @@ void Server::stop() {
         data_.close(ignored);
         live_.close(ignored);
         housekeeping_.cancel(ignored);
+        asio::post(datagrams_->executor(), [this] { datagrams_->close(); });
         const std::lock_guard lock(connections_mutex_);
         for (const auto& entry : connections_)
             if (const auto connection = entry.lock()) connection->stop();

@@ -3,23 +3,24 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "relay/connection.hpp"
+#include "relay/datagram_receiver.hpp"
 #include "relay/relay.hpp"
 #include "wire/live_messages.hpp"
 #include "wire/relay_messages.hpp"
 
 namespace leat::relay {
 
-// Listens on the three ports and serves who comes, on as many threads as there are CPUs.
+// Listens on the three ports, and for datagrams on the one for data, and serves who comes, on as many threads as there
+// are CPUs.
 class Server {
   public:
     struct Parameters {
@@ -50,6 +51,7 @@ class Server {
 
     template <class MakeConnection>
     void serve(asio::ip::tcp::acceptor& acceptor, MakeConnection make);
+    Result<void> listen_for_datagrams(const asio::ip::address& address);
     void keep_house();
 
     asio::io_context context_;
@@ -58,6 +60,7 @@ class Server {
     asio::ip::tcp::acceptor live_{context_};
     asio::steady_timer housekeeping_{context_};
     Relay relay_;
+    std::optional<DatagramReceiver> datagrams_{};
     std::mutex connections_mutex_;
     std::vector<std::weak_ptr<Connection>> connections_;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/check.hpp"
+
 namespace leat::ring {
 namespace {
 
@@ -21,24 +23,35 @@ Result<Published> RingReader::published() {
         const std::uint64_t timestamp = load(header_->last_timestamp, std::memory_order_acquire);
         // Every commit moves head: the same head again means that the timestamp is its own.
         if (load(header_->head, std::memory_order_acquire) != head) continue;
-        if (head < tail_ || head - tail_ > size_)
-            return corrupt("ring claims records up to byte {}, {} were read and it holds {}", head, tail_, size_);
+        if (head < head_ || head - tail_ > size_)
+            return corrupt("ring claims records up to byte {}, {} were read and it holds {}", head, taken_, size_);
         if (timestamp < last_timestamp_)
             return corrupt("ring's time goes back from {} to {} ns", last_timestamp_, timestamp);
         last_timestamp_ = timestamp;
+        head_ = head;
         const auto* records = reinterpret_cast<const std::byte*>(header_) + kPageSize;  // NOLINT(*-reinterpret-cast)
-        return Published{head, timestamp, {records + (tail_ & (size_ - 1)), head - tail_}};
+        return Published{head, timestamp, {records + (taken_ & (size_ - 1)), head - taken_}};
     }
     return corrupt("ring's head does not hold still");
 }
 
-void RingReader::release(std::uint64_t head, std::uint64_t wake_after) {
-    const std::uint64_t limit = head + std::min(wake_after, size_);
+void RingReader::take(std::uint64_t head) {
+    LEAT_CHECK(taken_ <= head && head <= head_);
+    taken_ = head;
+}
+
+bool RingReader::has_moved() const { return load(header_->head, std::memory_order_acquire) != head_; }
+
+void RingReader::release(std::uint64_t position, std::uint64_t wake_after) {
+    LEAT_CHECK(tail_ <= position);
+    taken_ = std::max(taken_, position);
+    head_ = std::max(head_, position);
+    const std::uint64_t limit = std::min(taken_ + std::min(wake_after, size_), position + size_);
     // Nothing changes in most rings: then leave the cache line to the writers.
-    if (head == tail_ && load(header_->limit, std::memory_order_relaxed) == limit) return;
-    tail_ = head;
+    if (position == tail_ && load(header_->limit, std::memory_order_relaxed) == limit) return;
+    tail_ = position;
     // C: all reads of the records are done before writers may have their room. Pairs with the writers' reading `limit`.
-    std::atomic_ref(header_->tail).store(head, std::memory_order_release);
+    std::atomic_ref(header_->tail).store(position, std::memory_order_release);
     std::atomic_ref(header_->limit).store(limit, std::memory_order_release);
 }
 

@@ -9,11 +9,11 @@
 
 namespace leat::ring {
 
-// What a ring holds at one moment: published and not yet released.
+// What a ring holds at one moment: published and not yet taken.
 struct Published {
     std::uint64_t head;
     std::uint64_t last_timestamp;  // ns; of the last record below head
-    UntrustedBytes records;        // valid until release()
+    UntrustedBytes records;        // valid until release() has passed them
 };
 
 // The consumer's side of one ring. The memory belongs to applications: every value taken from it is checked, and a
@@ -26,10 +26,19 @@ class RingReader {
     // What is there to read; nothing new gives empty records. Fails when the ring lies: quarantine it.
     Result<Published> published();
 
-    // The writers may have the room below `head`, which published() gave. They wake the consumer when `wake_after`
-    // more bytes are there (0: with the next record; the size of the ring or more: never). A wish to be woken is good
-    // for once: call this also when there was nothing to read.
-    void release(std::uint64_t head, std::uint64_t wake_after);
+    // What published() gave up to `head` is not given again. Its room stays taken: the bytes hold still.
+    void take(std::uint64_t head);
+
+    // The writers may have the room below `position`, which published() gave; it counts as taken. They wake the consumer when `wake_after`
+    // bytes are there that were not taken (0: with the next record; the size of the ring or more: never). A wish to be
+    // woken is good for once: call this also when there was nothing to read.
+    void release(std::uint64_t position, std::uint64_t wake_after);
+
+    // Whether records were published since published() looked.
+    [[nodiscard]] bool has_moved() const;
+
+    [[nodiscard]] std::uint64_t released() const { return tail_; }
+    [[nodiscard]] std::uint64_t taken() const { return taken_; }
 
     // Event records not written so far, by reason and in all. As untrusted as the rest: only good for counting.
     [[nodiscard]] std::uint64_t discarded(DiscardReason reason) const;
@@ -41,7 +50,9 @@ class RingReader {
     RingHeader* header_;
     std::uint64_t size_;
     // Our own, not the ring's: what a program writes over the consumer's half of the header harms its writers only.
-    std::uint64_t tail_ = 0;
+    std::uint64_t tail_ = 0;   // what was released
+    std::uint64_t taken_ = 0;  // tail_ <= taken_ <= head_ <= tail_ + size_
+    std::uint64_t head_ = 0;   // as published() last saw it
     std::uint64_t last_timestamp_ = 0;
 };
 

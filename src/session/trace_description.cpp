@@ -28,11 +28,6 @@ ctf::Uuid random_uuid() {
     return uuid;
 }
 
-std::string host_name() {
-    std::array<char, 256> name{};
-    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
-
 // CLOCK_REALTIME - CLOCK_MONOTONIC, ns; of several tries the one that was least disturbed.
 std::uint64_t epoch_offset() {
     std::uint64_t shortest = UINT64_MAX;
@@ -103,6 +98,11 @@ std::vector<ctf::EnvironmentEntry> environment(const std::string& session_name, 
 }
 
 }  // namespace
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
 
 std::size_t context_size(std::uint32_t contexts) {
     return ((contexts & wire::kContextVpid) != 0 ? 4U : 0U) + ((contexts & wire::kContextVtid) != 0 ? 4U : 0U) +

@@ -19,6 +19,9 @@ ctf::TraceClass describe_trace(const std::string& session_name, uid_t uid, ring:
 
 ctf::RecordHeaderLayout record_header_layout(ring::HeaderKind header);
 
+// As the traces name it.
+std::string host_name();
+
 // Bytes of the contexts in each record.
 std::size_t context_size(std::uint32_t contexts);
 

@@ -1,0 +1,44 @@
+#include "consumer/data_link.hpp"
+
+#include <array>
+
+#include "base/check.hpp"
+#include "wire/relay_messages.hpp"
+
+namespace leat::consumer {
+
+void DataLink::begin(const Packet& packet, std::uint64_t stream_handle) {
+    LEAT_CHECK(is_idle());
+    wire::append(head_, wire::DataHeader{.stream_id = stream_handle,
+                                         .net_seq_num = packet.header.packet_seq_num,
+                                         .data_size = static_cast<std::uint32_t>(packet.header.packet_size / 8)});
+    const auto header = ctf::encode(packet.header);
+    head_.insert(head_.end(), header.begin(), header.end());
+    const UntrustedBytes first = packet.first_header.bytes();
+    head_.insert(head_.end(), first.begin(), first.end());
+    records_ = packet.records_behind_header();
+    sent_ = 0;
+}
+
+Result<void> DataLink::flush() {
+    while (!is_idle()) {
+        const std::size_t of_head = std::min(sent_, head_.size());
+        const UntrustedBytes records = records_.subspan(sent_ - of_head);
+        std::array parts{iovec{head_.data() + of_head, head_.size() - of_head},
+                         iovec{const_cast<std::byte*>(records.data()), records.size()}};  // NOLINT(*-const-cast)
+        const std::size_t count = LEAT_TRY(send_some(socket_, parts));
+        if (count == 0) return {};
+        sent_ += count;
+        if (sent_ == head_.size() + records_.size()) head_.clear();
+    }
+    return {};
+}
+
+Result<void> DataLink::check() {
+    wire::Bytes unexpected;
+    LEAT_TRY(receive_some(socket_, unexpected));
+    if (!unexpected.empty()) return corrupt("it sends on the data connection");
+    return {};
+}
+
+}  // namespace leat::consumer

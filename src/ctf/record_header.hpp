@@ -1,0 +1,28 @@
+// The time in the header of an event record that our tracer wrote: reading it, and writing another.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/byte_cursor.hpp"
+#include "ctf/record_walker.hpp"
+
+namespace leat::ctf {
+
+// A record's header, as bytes.
+struct RecordHeaderBytes {
+    std::array<std::byte, 14> storage{};
+    std::size_t size = 0;
+
+    [[nodiscard]] UntrustedBytes bytes() const { return UntrustedBytes(storage).first(size); }
+};
+
+// Both: `record` begins with a whole record, as RecordWalker found.
+//
+// When it happened, ns; short headers count from the record before it, which was at `previous`.
+std::uint64_t record_timestamp(const RecordHeaderLayout& layout, UntrustedBytes record, std::uint64_t previous);
+// Its header with another time, which short headers cut to what they hold.
+RecordHeaderBytes with_timestamp(const RecordHeaderLayout& layout, UntrustedBytes record, std::uint64_t timestamp);
+
+}  // namespace leat::ctf

@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""`leat record --live` and `-o net://...` against the real lttng-relayd and babeltrace2."""
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import time
+import unittest
+
+from support import LEAT, InteropTest, main, program
+
+PATIENCE = 60  # s; for what other processes do
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(what)
+        time.sleep(0.02)
+
+
+def free_ports(count):
+    """Nobody's at the moment."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [server.getsockname()[1] for server in sockets]
+    for server in sockets:
+        server.close()
+    return ports
+
+
+def answers(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    except OSError:
+        return False
+
+
+class Relay:
+    """An lttng-relayd with directories and ports of its own."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.output = directory / "relay"
+        self.control, self.data, self.live = free_ports(3)
+        self.process = None
+        self.start()
+
+    def start(self):
+        home = self.directory / "home"
+        home.mkdir(exist_ok=True)
+        environment = {**os.environ, "HOME": str(home), "LTTNG_HOME": str(home), "LTTNG_RUNDIR": str(home / "run")}
+        urls = [f"tcp://127.0.0.1:{port}" for port in (self.control, self.data, self.live)]
+        with open(self.directory / "relay.log", "ab") as log:
+            self.process = subprocess.Popen(
+                ["lttng-relayd", "-o", self.output, "-C", urls[0], "-D", urls[1], "-L", urls[2]],
+                stdout=log, stderr=log, env=environment)
+        wait_until(lambda: all(answers(port) for port in (self.control, self.data, self.live)), "lttng-relayd")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+            self.process.wait(PATIENCE)
+
+    @property
+    def url(self):
+        return f"net://127.0.0.1:{self.control}:{self.data}"
+
+    def live_url(self, name):
+        return f"net://127.0.0.1:{self.live}/host/{socket.gethostname()}/{name}"
+
+    def parts(self):
+        """The directories of the sessions, oldest first."""
+        return sorted(self.output.glob("*/*"))
+
+
+class LiveProducer(InteropTest):
+    def setUp(self):
+        super().setUp()
+        self.relay = Relay(self.directory)
+        self.addCleanup(self.relay.stop)
+        self.summary_file = self.directory / "summary.json"
+
+    def start(self, *command, options=None):
+        """leat record, not waited for."""
+        options = (f"--live={self.relay.url}",) if options is None else options
+        process = subprocess.Popen([LEAT, "record", *options, "--summary", str(self.summary_file), "--", *command],
+                                   stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+    def finish(self, process):
+        """What the recording says on stderr; it came to a good end."""
+        _, errors = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 0, errors)
+        return errors
+
+    @property
+    def summary(self):
+        return json.loads(self.summary_file.read_text())
+
+    def begin(self, process):
+        process.stdin.write("\n")
+        process.stdin.flush()
+
+    def watch(self, name):
+        """babeltrace2, attached."""
+        output = open(self.directory / "live.txt", "wb")
+        self.addCleanup(output.close)
+        viewer = subprocess.Popen(["babeltrace2", "-i", "lttng-live", self.relay.live_url(name)],
+                                  stdout=output, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, viewer)
+        return viewer
+
+    def numbers(self, text, event="test:paced"):
+        """(thread, n) of each event, in order."""
+        return [(int(match[1]), int(match[2]))
+                for match in re.finditer(rf"{event}: .*thread = (\d+), n = (\d+)", text)]
+
+    def read_parts(self):
+        """The events of all parts, each of which every reader reads."""
+        return [pair for part in self.relay.parts() for pair in self.numbers(self.read(part).text)]
+
+    def assert_all_once(self, numbers, count, threads=1):
+        self.assertEqual(sorted(numbers), [(thread, n) for thread in range(threads) for n in range(count)])
+
+    def test_babeltrace2_watches(self):
+        process = self.start(program("paced"), "200", "5000", "2")
+        wait_until(lambda: self.relay.parts(), "the session")
+        viewer = self.watch("test-program-paced")
+        time.sleep(0.5)
+        self.begin(process)
+        live = self.directory / "live.txt"
+        wait_until(lambda: b"n = 20 }" in live.read_bytes(), "events while the program runs")
+        self.assertIsNone(process.poll())
+        self.finish(process)
+        self.assertEqual(viewer.wait(PATIENCE), 0, viewer.stderr.read())
+        text = live.read_text()
+        self.assert_all_once(self.numbers(text), 200, threads=2)
+        self.assert_all_once(self.read_parts(), 200, threads=2)
+        self.assertEqual(text, self.read(self.relay.parts()[0]).text)
+        self.assertEqual(self.summary["relay"]["packets_lost"], 0)
+        self.assertEqual(self.summary["relay"]["packets_stored"], self.summary["packets"])
+
+    def test_streaming(self):
+        recording = self.start(program("emit"), "200000", "2", options=("-o", self.relay.url, "--ring-size", "16M"))
+        self.finish(recording)
+        self.assertEqual(self.summary["discarded"], 0)
+        [part] = self.relay.parts()
+        self.assert_all_once(self.numbers(self.read(part).text, "test:count"), 200000, threads=2)
+
+    def test_killed_relay_comes_back(self):
+        process = self.start(program("paced"), "400", "5000", "2")
+        wait_until(lambda: self.relay.parts(), "the session")
+        self.begin(process)
+        time.sleep(0.7)
+        self.relay.kill()
+        time.sleep(0.3)
+        self.relay.start()
+        errors = self.finish(process)
+        self.assertRegex(errors, r"warning: relay 127\.0\.0\.1:\d+: .*events stay in the rings until it is back")
+        self.assertEqual(self.summary["relay"]["parts"], 2)
+        self.assertEqual(self.summary["relay"]["events_lost"], 0)
+        self.assertEqual(len(self.relay.parts()), 2)
+        # What was stored, but not known to be, is there twice.
+        self.assert_all_once(set(self.read_parts()), 400, threads=2)
+
+    def test_stopped_relay_costs_no_event(self):
+        process = self.start(program("paced"), "10000", "100", "2", options=(f"--live={self.relay.url}",))
+        wait_until(lambda: self.relay.parts(), "the session")
+        self.begin(process)
+        time.sleep(0.2)
+        self.relay.process.send_signal(signal.SIGSTOP)
+        time.sleep(3)
+        self.relay.process.send_signal(signal.SIGCONT)
+        self.finish(process)
+        self.assertEqual(self.summary["discarded"], 0)
+        self.assertEqual(self.summary["relay"]["parts"], 1)
+        self.assert_all_once(self.read_parts(), 10000, threads=2)
+
+    def test_relay_that_stays_away(self):
+        process = self.start(program("paced"), "50", "1000")
+        wait_until(lambda: self.relay.parts(), "the session")
+        self.relay.kill()
+        self.begin(process)
+        _, errors = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 1, errors)
+        self.assertRegex(errors, r"leat: relay \S+ does not take packets? .* of stream \d+.*: 50 events: "
+                                 r"the trace lacks its last 50 events")
+        self.assertEqual(self.summary["relay"]["events_lost"], 50)
+
+
+class NoRelay(InteropTest):
+    def refused(self, *options):
+        marker = self.directory / "started"
+        result = subprocess.run([LEAT, "record", *options, "--", "touch", str(marker)], capture_output=True, text=True,
+                                timeout=PATIENCE)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertFalse(marker.exists(), "the program was started")
+        return result.stderr
+
+    def test_nobody_listens(self):
+        [port] = free_ports(1)
+        self.assert_one_line(self.refused(f"--live=net://127.0.0.1:{port}"), f"cannot reach relay 127.0.0.1:{port}: ",
+                             "start leat-relayd there, or check the address")
+
+    def test_bad_addresses(self):
+        for url in ("tcp://x", "net://", "net://h:0", "net://h:70000", "net://h:1:2:3", "net://[::1", "net://h:x"):
+            self.assert_one_line(self.refused(f"--live={url}"), "write net://HOST[:CONTROL[:DATA]]")
+        self.assert_one_line(self.refused("--live=net://no-such-host.invalid"), "cannot find the host")
+
+    def test_live_and_directory(self):
+        self.assert_one_line(self.refused("--live", "-o", "trace"), "--live and -o exclude each other")
+
+
+if __name__ == "__main__":
+    main()

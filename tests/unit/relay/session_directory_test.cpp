@@ -1,0 +1,134 @@
+#include "relay/session_directory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "support/scratch_directory.hpp"
+
+namespace leat::relay {
+namespace {
+
+namespace fs = std::filesystem;
+
+class SessionDirectoryTest : public testing::Test {
+  protected:
+    SessionDirectoryTest() : directory(*ConfinedDirectory::open_root(scratch.path().string()), "host/session") {
+        ::setenv("TZ", "UTC", 1);
+    }
+
+    std::shared_ptr<TraceChunk> create(std::uint64_t id) {
+        auto chunk = *directory.create_chunk({.chunk_id = id, .creation_time = 60 * id});
+        directory.enter(*chunk);
+        EXPECT_TRUE(directory.make_path(*chunk, "ust/uid")->create_file(fmt::format("of-{}", id)));
+        return chunk;
+    }
+    std::string close(TraceChunk& chunk, std::optional<std::uint32_t> command) {
+        return *directory.close_chunk({.chunk_id = chunk.id, .close_time = 60 * chunk.id + 60, .command = command});
+    }
+    bool exists(const std::string& path) { return fs::exists(scratch.path() / path); }
+
+    test::ScratchDirectory scratch;
+    SessionDirectory directory;
+};
+
+constexpr auto kMove = static_cast<std::uint32_t>(wire::ChunkCommand::kMoveToArchives);
+constexpr auto kDelete = static_cast<std::uint32_t>(wire::ChunkCommand::kDelete);
+
+TEST_F(SessionDirectoryTest, FirstChunkLivesInTheSessionsDirectory) {
+    auto chunk = create(0);
+    EXPECT_TRUE(exists("ust/uid/of-0"));
+    EXPECT_EQ(close(*chunk, std::nullopt), "host/session");
+    directory.leave(*chunk);
+    EXPECT_TRUE(exists("ust/uid/of-0"));
+}
+
+TEST_F(SessionDirectoryTest, RotatedChunkGoesToTheArchivesWhenItsStreamsHaveLeft) {
+    auto first = create(0);
+    auto second = create(1);
+    EXPECT_EQ(close(*first, kMove), "host/session/archives/19700101T000000+0000-19700101T000100+0000-0");
+    EXPECT_TRUE(directory.is_open(0));
+    EXPECT_TRUE(exists("ust/uid/of-0"));
+    directory.leave(*first);
+    EXPECT_FALSE(directory.is_open(0));
+    EXPECT_TRUE(exists("archives/19700101T000000+0000-19700101T000100+0000-0/ust/uid/of-0"));
+    EXPECT_TRUE(exists("19700101T000100+0000-1/ust/uid/of-1"));
+    directory.leave(*second);
+    EXPECT_EQ(close(*second, std::nullopt), "host/session/archives/19700101T000100+0000-19700101T000200+0000-1");
+    EXPECT_TRUE(exists("archives/19700101T000100+0000-19700101T000200+0000-1/ust/uid/of-1"));
+    EXPECT_FALSE(exists("19700101T000100+0000-1"));
+}
+
+TEST_F(SessionDirectoryTest, ClearedChunkMakesRoomForTheNext) {
+    auto first = create(0);
+    auto second = create(1);
+    close(*first, kDelete);
+    directory.leave(*first);
+    EXPECT_FALSE(exists("ust/uid/of-0"));
+    EXPECT_TRUE(exists("ust/uid/of-1"));
+    EXPECT_FALSE(exists("19700101T000100+0000-1"));
+    EXPECT_TRUE(directory.make_path(*second, "ust/uid")->create_file("later"));
+    EXPECT_TRUE(exists("ust/uid/later"));
+}
+
+TEST_F(SessionDirectoryTest, SnapshotHasADirectoryOfItsOwn) {
+    auto chunk = *directory.create_chunk({.chunk_id = 0, .override_name = "snapshot-1"});
+    EXPECT_TRUE(exists("snapshot-1"));
+    EXPECT_EQ(close(*chunk, std::nullopt), "host/session/snapshot-1");
+}
+
+TEST_F(SessionDirectoryTest, ThirdOpenChunkIsRefused) {
+    create(0), create(1);
+    EXPECT_FALSE(directory.create_chunk({.chunk_id = 2}));
+}
+
+TEST_F(SessionDirectoryTest, NameOfASnapshotCannotLeaveTheDirectory) {
+    EXPECT_FALSE(directory.create_chunk({.chunk_id = 0, .override_name = ".."}));
+    EXPECT_FALSE(directory.create_chunk({.chunk_id = 0, .override_name = "a/b"}));
+}
+
+TEST(ConfinedDirectory, LinksAreNotFollowed) {
+    test::ScratchDirectory scratch;
+    const auto root = *ConfinedDirectory::open_root(scratch.path().string());
+    test::ScratchDirectory outside;
+    fs::create_directory_symlink(outside.path(), scratch.path() / "link");
+    fs::create_symlink(outside.path() / "file", scratch.path() / "name");
+    EXPECT_FALSE(root.make("link/inner"));
+    EXPECT_FALSE(root.open("link"));
+    // A link in the place of a file is replaced, what it points to is not touched.
+    EXPECT_TRUE(root.create_file("name"));
+    EXPECT_FALSE(fs::exists(outside.path() / "file"));
+    EXPECT_TRUE(root.remove("link"));
+    EXPECT_TRUE(fs::is_empty(outside.path()));
+}
+
+TEST(ConfinedDirectory, NothingAboveIsReached) {
+    test::ScratchDirectory scratch;
+    const auto root = *ConfinedDirectory::open_root(scratch.path().string());
+    EXPECT_FALSE(root.open(".."));
+    EXPECT_FALSE(root.make("../x"));
+    EXPECT_FALSE(root.open("/tmp"));
+    EXPECT_FALSE(root.open_file("/etc/passwd"));
+}
+
+TEST(ConfinedDirectory, NamesFromPeersAreChecked) {
+    for (const char* bad : {"", ".", "..", "a/b", "a\nb", "\x7f"}) EXPECT_FALSE(parse_name(bad)) << bad;
+    EXPECT_FALSE(parse_name(std::string("a\0b", 3)));
+    EXPECT_FALSE(parse_name(std::string(256, 'x')));
+    EXPECT_TRUE(parse_name(std::string(255, 'x')));
+    EXPECT_TRUE(parse_name("...")) << "an odd name, but one that stays where it is";
+}
+
+TEST(ConfinedDirectory, PathsFromPeersAreChecked) {
+    EXPECT_EQ(*parse_path("/host//session/"), "host/session");
+    EXPECT_EQ(*parse_path(""), "");
+    EXPECT_FALSE(parse_path("a/../b"));
+    EXPECT_FALSE(parse_path("a/./b"));
+    std::string deep;
+    for (int i = 0; i < 100; ++i) deep += "d/";
+    EXPECT_FALSE(parse_path(deep));
+}
+
+}  // namespace
+}  // namespace leat::relay
