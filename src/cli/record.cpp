@@ -132,7 +132,8 @@ Result<int> record(const RecordOptions& options, const session::SessionParameter
 int run(RecordOptions& options) {
     const auto destination = destination_of(options);
     if (destination && options.session.empty()) options.session = default_session(options, *destination);
-    const auto parameters = destination ? session_parameters(options, *destination) : tl::unexpected(destination.error());
+    const auto parameters =
+        destination ? session_parameters(options, *destination) : tl::unexpected(destination.error());
     if (!parameters) {
         print_error(parameters.error());
         return kExitUsage;

@@ -16,8 +16,8 @@ constexpr char kChannel[] = "channel0";
 
 // Between two drains that nothing asked for: bounds what a killed recorder takes with it.
 constexpr auto kTick = 100ms;
-// From one drain to the next: events that come faster share a packet. Live readers see them that much later; a packet and
-// its index cost about as much as hundreds of small events.
+// From one drain to the next: events that come faster share a packet. Live readers see them that much later; a packet
+// and its index cost about as much as hundreds of small events.
 constexpr auto kShortestPause = 100us;
 // What a live session's relay is told; LTTng's viewers use it to guess how often to ask.
 constexpr std::uint32_t kLiveTimerUs = 100'000;

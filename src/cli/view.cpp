@@ -1,43 +1,29 @@
-// `leat view`: traces on disk, as text.
-#include <unistd.h>
-
+// `leat view`: its options, and which of its forms they mean.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <filesystem>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cli/command.hpp"
-#include "viewer/merge.hpp"
-#include "viewer/recorded_trace.hpp"
-#include "viewer/text_sink.hpp"
-#include "viewer/trace_directories.hpp"
+#include "cli/view_arguments.hpp"
+#include "wire/relay_url.hpp"
 
 namespace leat::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kExamples =
     "Examples:\n"
     "  leat view                      the newest trace here, of those that leat record makes\n"
     "  leat view my-trace             one trace, or all traces below a directory, merged by time\n"
     "  leat view --clock-date a b     with the date; traces of two hosts in one order\n"
-    "  leat view my-trace | head      the first events\n";
-
-struct ViewArguments {
-    std::vector<fs::path> paths{};
-    std::string names{};
-    std::string fields{};
-    bool has_clock_date = false;
-    bool has_clock_seconds = false;
-    bool has_no_delta = false;
-    viewer::TextOptions text{};
-};
+    "  leat view my-trace | head      the first events\n"
+    "  leat view --follow my-trace    while it is being recorded\n"
+    "  leat view net://relay          the sessions of a relay\n"
+    "  leat view net://relay/host/H/S follow one of them\n";
 
 // One word of a `--names` or `--fields` list, and the option that it switches on.
 struct ListWord {
@@ -83,44 +69,11 @@ viewer::TextOptions text_options(const ViewArguments& arguments) {
     return options;
 }
 
-// What `leat record` left here last.
-Result<fs::path> newest_recording() {
-    std::optional<fs::path> newest;
-    fs::file_time_type newest_time;
-    std::error_code error;
-    for (const fs::directory_entry& entry : fs::directory_iterator(".", error)) {
-        std::error_code ignored;
-        const std::string name = entry.path().filename().string();
-        if (!name.starts_with("leat-") || !entry.is_directory(ignored)) continue;
-        const fs::file_time_type time = entry.last_write_time(ignored);
-        if (newest && time <= newest_time) continue;
-        if (!viewer::find_trace_directories(name)) continue;
-        newest = name;
-        newest_time = time;
-    }
-    if (!newest) return not_found("no trace here: no directory leat-* with a trace in it; name one: leat view PATH");
-    return *newest;
-}
-
-// Prints until the end, or until nobody reads.
-Result<void> print(viewer::Merge& merge, viewer::TextSink& sink) {
-    while (!sink.is_closed() && LEAT_TRY(merge.next())) LEAT_TRY(sink.consume(merge.message()));
-    return {};
-}
-
 Result<void> view(const ViewArguments& arguments) {
-    std::vector<fs::path> paths = arguments.paths;
-    if (paths.empty()) paths.push_back(LEAT_TRY(newest_recording()));
-    const auto traces = LEAT_TRY(viewer::open_traces(paths));
-    viewer::Merge merge = LEAT_TRY(viewer::Merge::make(traces));
-    viewer::TextSink sink(text_options(arguments), STDOUT_FILENO, STDERR_FILENO);
-    auto printed = print(merge, sink);
-    LEAT_TRY(sink.flush());
-    if (!printed || sink.is_closed()) return printed;
-    // Damage is told last, below the events that could be read in spite of it.
-    for (const auto& trace : traces)
-        if (trace->damage()) return tl::unexpected(*trace->damage());
-    return {};
+    const viewer::TextOptions options = text_options(arguments);
+    if (std::ranges::any_of(arguments.traces, wire::is_relay_url)) return view_relay(arguments, options);
+    if (arguments.is_followed) return view_followed(arguments, options);
+    return view_recorded(arguments, options);
 }
 
 }  // namespace
@@ -128,8 +81,9 @@ Result<void> view(const ViewArguments& arguments) {
 void add_view_command(CLI::App& app, int& exit_status) {
     const auto arguments = std::make_shared<ViewArguments>();
     CLI::App* command = app.add_subcommand("view", "print the events of a trace, oldest first");
-    command->add_option("TRACE", arguments->paths,
-                        "directories with traces in or below them; none: the newest ./leat-*");
+    command->add_option("TRACE", arguments->traces,
+                        "directories with traces in or below them, or net://HOST[:PORT][/host/TARGET/SESSION]; none: "
+                        "the newest ./leat-*");
     command->add_flag("--clock-date", arguments->has_clock_date, "print the date of each event");
     command->add_flag("--clock-gmt", arguments->text.is_gmt, "print times in UTC, not in the local time zone");
     command->add_flag("--clock-seconds", arguments->has_clock_seconds, "print times in seconds since 1970");
@@ -138,6 +92,15 @@ void add_view_command(CLI::App& app, int& exit_status) {
     command->add_option("--fields", arguments->fields,
                         "fields to print: trace,trace:hostname,trace:domain,trace:procname,trace:vpid,loglevel,emf; or "
                         "all, none");
+    command->add_flag("--follow", arguments->is_followed,
+                      "go on while the trace is being written, until it is finished");
+    command
+        ->add_option("--from", arguments->from, "of a live session: all that the relay has, or what comes from now on")
+        ->check(CLI::IsMember({"start", "now"}));
+    command->add_flag("--reconnect", arguments->reconnects,
+                      "when the relay or the session goes away, wait for its return");
+    command->add_option("--format", arguments->format, "of a relay's list of sessions: text or json")
+        ->check(CLI::IsMember({"text", "json"}));
     command->footer(kExamples);
     command->callback([arguments, &exit_status] {
         // A closed pipe is an answer of write(), not a signal.

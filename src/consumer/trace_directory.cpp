@@ -53,6 +53,8 @@ Result<std::unique_ptr<TraceDirectory>> TraceDirectory::create(const fs::path& d
     LEAT_TRY(make_directories(trace / "index"));
     std::unique_ptr<TraceDirectory> output(new TraceDirectory(directory, trace, std::move(channel)));
     output->metadata_ = LEAT_TRY(create_file(trace / "metadata"));
+    const UniqueFd trace_fd(::open(trace.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (auto sync = wire::SyncWriter::create(trace_fd.get())) output->sync_ = *std::move(sync);
     return output;
 }
 
@@ -98,6 +100,7 @@ Result<TraceDirectory::StreamFiles*> TraceDirectory::files_of(std::uint64_t stre
     files.index = LEAT_TRY(create_file(trace_ / "index" / (name + ".idx")));
     LEAT_TRY(append(files.index, {ctf::encode_index_header()}));
     files.data = LEAT_TRY(create_file(trace_ / name));
+    files.unsafe = wire::MovingLock(files.data.fd.get(), 0);
     return &streams_.emplace(stream_instance_id, std::move(files)).first->second;
 }
 
@@ -108,8 +111,17 @@ Result<void> TraceDirectory::write_packet(const Packet& packet) {
     LEAT_TRY(append(files->data, {header, packet.first_header.bytes(), packet.records_behind_header()}));
     // A packet without its index entry would be missed by readers: then it is not there at all, and is tried again.
     auto indexed = append(files->index, {ctf::encode_index_entry(ctf::index_entry_of(packet.header, offset))});
-    if (!indexed) cut(files->data, offset);
-    return indexed;
+    if (!indexed) {
+        cut(files->data, offset);
+        return indexed;
+    }
+    files->unsafe.move_to(files->data.size);
+    return {};
+}
+
+// On a full disk nothing is published, and followers wait until there is room.
+void TraceDirectory::cycle_done(std::uint64_t horizon) {
+    if (sync_) (void)sync_->publish(horizon, metadata_.size);
 }
 
 void TraceDirectory::remove_if_unused() {

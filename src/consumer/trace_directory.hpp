@@ -4,14 +4,18 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/unique_fd.hpp"
 #include "consumer/output.hpp"
+#include "wire/moving_lock.hpp"
+#include "wire/sync_file.hpp"
 
 namespace leat::consumer {
 
-// A trace on disk, laid out as LTTng's: DIR/ust/uid/UID/64-bit/{metadata, CHANNEL_CPU, index/CHANNEL_CPU.idx}.
+// A trace on disk, laid out as LTTng's: DIR/ust/uid/UID/64-bit/{metadata, CHANNEL_CPU, index/CHANNEL_CPU.idx}. It can
+// be followed while it grows: docs/formats/sync-file.md.
 class TraceDirectory final : public Output {
   public:
     // Creates the directory, which must not exist, or be empty.
@@ -20,6 +24,7 @@ class TraceDirectory final : public Output {
 
     Result<void> write_metadata(std::string_view unit) override;
     Result<void> write_packet(const Packet& packet) override;
+    void cycle_done(std::uint64_t horizon) override;
 
     [[nodiscard]] std::uint64_t metadata_bytes() const { return metadata_.size; }
 
@@ -34,6 +39,7 @@ class TraceDirectory final : public Output {
     struct StreamFiles {
         GrowingFile data;
         GrowingFile index;
+        wire::MovingLock unsafe{};  // of the data: what has no index entry yet
     };
 
     TraceDirectory(std::filesystem::path root, std::filesystem::path trace, std::string channel)
@@ -49,6 +55,7 @@ class TraceDirectory final : public Output {
     std::filesystem::path trace_;
     std::string channel_;
     GrowingFile metadata_;
+    std::optional<wire::SyncWriter> sync_;  // none: nobody can follow, and nothing else is missing
     std::map<std::uint64_t, StreamFiles> streams_;
 };
 

@@ -62,6 +62,16 @@ Result<std::string> join_packets(UntrustedBytes bytes, bool is_swapped) {
 
 }  // namespace
 
+bool is_metadata_packet(UntrustedBytes bytes) { return is_packetized(bytes, false) || is_packetized(bytes, true); }
+
+Result<std::size_t> metadata_packet_size(UntrustedBytes bytes) {
+    if (bytes.size() < kHeaderSize) return 0;
+    if (!is_metadata_packet(bytes)) return corrupt("no metadata packet where one should begin");
+    const std::size_t size = read_u32(bytes, 28, is_packetized(bytes, true)) / 8;
+    if (size < kHeaderSize) return corrupt("metadata packet of {} bytes is smaller than its header", size);
+    return size;
+}
+
 Result<std::string> parse_metadata_stream(UntrustedBytes bytes) {
     if (bytes.size() > kMaxMetadataSize)
         return refused("metadata has {} bytes, more than the {} that are read", bytes.size(), kMaxMetadataSize);

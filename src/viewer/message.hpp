@@ -2,13 +2,20 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "ctf/event_record.hpp"
 #include "ctf/trace_class.hpp"
 
 namespace leat::viewer {
 
-struct RecordedStream;
+// The packets of one ring, as people are told of it.
+struct Stream {
+    std::uint64_t trace_number = 0;  // no two traces that one program views have the same
+    std::uint64_t class_id = 0;
+    std::optional<std::uint64_t> instance_id{};
+    std::string name{};  // path of its first file, or what the relay calls it
+};
 
 // Event records or packets that the tracer could not deliver, as the packets around the gap tell.
 struct Loss {
@@ -24,7 +31,7 @@ struct Message {
     Kind kind = Kind::kPacketBegin;
     std::optional<std::int64_t> time_ns{};  // none: it belongs right behind the one before
     const ctf::TraceClass* trace_class = nullptr;
-    const RecordedStream* stream = nullptr;
+    const Stream* stream = nullptr;
     const ctf::EventRecord* event = nullptr;  // of kEvent
     Loss loss{};                              // of kDiscarded...
 };

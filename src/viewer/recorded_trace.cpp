@@ -52,10 +52,11 @@ void sort_packets(std::vector<RecordedPacket>& packets) {
 
 }  // namespace
 
-Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::vector<TraceDirectory> directories) {
+Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::vector<TraceDirectory> directories,
+                                                           std::uint64_t trace_number) {
     // Each chunk has the metadata up to its own end: the longest covers them all.
     const auto longest = std::ranges::max_element(directories, {}, &TraceDirectory::metadata_size);
-    std::unique_ptr<RecordedTrace> trace(new RecordedTrace(std::move(longest->trace_class)));
+    std::unique_ptr<RecordedTrace> trace(new RecordedTrace(std::move(longest->trace_class), trace_number));
     auto plans = ctf::TracePlans::make(trace->trace_class_);
     if (!plans) return wrap((longest->path / "metadata").string(), std::move(plans).error());
     trace->plans_ = *std::move(plans);
@@ -105,7 +106,7 @@ RecordedStream& RecordedTrace::stream_of(const ctf::DecodePlan& plan, const ctf:
     const std::optional<std::uint64_t> instance = properties.stream_instance_id;
     const StreamKey key(&plan, instance, instance ? nullptr : &file);
     const auto [entry, is_new] = stream_by_key_.try_emplace(key, streams_.size());
-    if (is_new) streams_.push_back(RecordedStream{&plan, instance});
+    if (is_new) streams_.push_back(RecordedStream{{trace_number_, plan.stream_class->id, instance}, &plan});
     return streams_[entry->second];
 }
 
@@ -119,9 +120,8 @@ void RecordedTrace::put_in_order() {
         std::error_code ignored;  // without a current directory, the path as it was given has to do
         stream.name = fs::absolute(stream.packets.front().file->path, ignored).lexically_normal().string();
     }
-    std::ranges::stable_sort(streams_, {}, [](const RecordedStream& stream) {
-        return std::tuple(stream.plan->stream_class->id, stream.instance_id);
-    });
+    std::ranges::stable_sort(
+        streams_, {}, [](const RecordedStream& stream) { return std::tuple(stream.class_id, stream.instance_id); });
 }
 
 Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vector<fs::path>& paths) {
@@ -139,7 +139,8 @@ Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vecto
     }
     std::vector<std::unique_ptr<RecordedTrace>> traces;
     traces.reserve(groups.size());
-    for (std::vector<TraceDirectory>& group : groups) traces.push_back(LEAT_TRY(RecordedTrace::open(std::move(group))));
+    for (std::vector<TraceDirectory>& group : groups)
+        traces.push_back(LEAT_TRY(RecordedTrace::open(std::move(group), traces.size())));
     return traces;
 }
 

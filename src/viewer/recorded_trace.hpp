@@ -14,6 +14,7 @@
 #include "ctf/packet_decoder.hpp"
 #include "ctf/trace_class.hpp"
 #include "ctf/trace_plans.hpp"
+#include "viewer/message.hpp"
 
 namespace leat::viewer {
 
@@ -29,10 +30,8 @@ struct RecordedPacket {
 };
 
 // The packets of one ring, oldest first, in however many files.
-struct RecordedStream {
-    const ctf::DecodePlan* plan = nullptr;
-    std::optional<std::uint64_t> instance_id{};  // without one, the stream is a file of its own
-    std::string name{};                          // path of its first file
+struct RecordedStream : Stream {
+    const ctf::DecodePlan* plan = nullptr;  // without an instance id, the stream is a file of its own
     std::vector<RecordedPacket> packets{};
 };
 
@@ -47,7 +46,8 @@ struct TraceDirectory {
 class RecordedTrace {
   public:
     // Reads the headers of all packets. Files that are damaged are used as far as they are whole: see damage().
-    static Result<std::unique_ptr<RecordedTrace>> open(std::vector<TraceDirectory> directories);
+    static Result<std::unique_ptr<RecordedTrace>> open(std::vector<TraceDirectory> directories,
+                                                       std::uint64_t trace_number);
 
     RecordedTrace(const RecordedTrace&) = delete;
     RecordedTrace& operator=(const RecordedTrace&) = delete;
@@ -61,7 +61,8 @@ class RecordedTrace {
     // Packets without an instance id are told apart by their file.
     using StreamKey = std::tuple<const ctf::DecodePlan*, std::optional<std::uint64_t>, const StreamFile*>;
 
-    explicit RecordedTrace(ctf::TraceClass trace_class) : trace_class_(std::move(trace_class)) {}
+    RecordedTrace(ctf::TraceClass trace_class, std::uint64_t trace_number)
+        : trace_class_(std::move(trace_class)), trace_number_(trace_number) {}
 
     Result<void> add_directory(const std::filesystem::path& directory);
     Result<void> add_file(const std::filesystem::path& path);
@@ -72,6 +73,7 @@ class RecordedTrace {
     void put_in_order();
 
     ctf::TraceClass trace_class_;
+    std::uint64_t trace_number_;
     std::optional<ctf::TracePlans> plans_;
     std::vector<std::unique_ptr<StreamFile>> files_;
     std::vector<RecordedStream> streams_;

@@ -1,9 +1,9 @@
 #include "viewer/text_sink.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "viewer/field_text.hpp"
-#include "viewer/recorded_trace.hpp"
 
 namespace leat::viewer {
 namespace {
@@ -71,9 +71,13 @@ void TextSink::times(const ctf::EventRecord& event) {
 }
 
 void TextSink::delta(std::int64_t time_ns) {
-    output_.append(name_or("delta = +", "(+"));
+    // Only live can time go back.
+    const bool is_backwards = previous_ns_ && time_ns < *previous_ns_;
+    output_.append(name_or("delta = ", "("));
+    output_.append(is_backwards ? '-' : '+');
     if (previous_ns_) {
-        const auto delta_ns = static_cast<std::uint64_t>(time_ns) - static_cast<std::uint64_t>(*previous_ns_);
+        const auto [earlier, later] = std::minmax(time_ns, *previous_ns_);
+        const auto delta_ns = static_cast<std::uint64_t>(later) - static_cast<std::uint64_t>(earlier);
         output_.append_number(delta_ns / kNanosecondsPerSecond);
         output_.append('.');
         append_nanoseconds(output_, delta_ns % kNanosecondsPerSecond);
@@ -85,7 +89,7 @@ void TextSink::delta(std::int64_t time_ns) {
 
 // What the trace says is the same for all its events; log level and URI are the event's.
 void TextSink::head(const Message& message) {
-    const TraceHead& trace_head = head_of(*message.trace_class);
+    const TraceHead& trace_head = head_of(message);
     output_.append(trace_head.text);
     bool has_fields = trace_head.has_fields;
     if (options_.shows_log_level || options_.shows_emf_uri) {
@@ -98,10 +102,11 @@ void TextSink::head(const Message& message) {
     if (has_fields) output_.append(name_or("", " "));
 }
 
-const TextSink::TraceHead& TextSink::head_of(const ctf::TraceClass& trace_class) {
-    const auto [entry, is_new] = heads_.try_emplace(&trace_class);
+const TextSink::TraceHead& TextSink::head_of(const Message& message) {
+    const auto [entry, is_new] = heads_.try_emplace(message.stream->trace_number);
     TraceHead& head = entry->second;
     if (!is_new) return head;
+    const ctf::TraceClass& trace_class = *message.trace_class;
     const std::string hostname = text_of(trace_class, "hostname");
     // The name of a trace is its host's. It stands there without what separates the other fields, as in babeltrace2.
     if (options_.shows_trace) head.text = options_.names_header ? fmt::format("trace = {}, , ", hostname) : hostname;
@@ -151,7 +156,7 @@ Result<void> TextSink::loss(const Message& message) {
     warnings_.append(fmt::format(" in trace \"{}\" {} within stream \"{}\" (stream class ID: {}, stream ID: {}).\n",
                                  text_of(*message.trace_class, "hostname"),
                                  uuid ? fmt::format("(UUID: {})", ctf::to_string(*uuid)) : "(no UUID)",
-                                 message.stream->name, message.stream->plan->stream_class->id,
+                                 message.stream->name, message.stream->class_id,
                                  message.stream->instance_id.value_or(0)));
     return warnings_.flush();
 }

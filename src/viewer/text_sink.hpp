@@ -40,7 +40,7 @@ class TextSink {
     void delta(std::int64_t time_ns);
     void head(const Message& message);
     void scope(std::string_view name, std::span<const ctf::FieldValue> values, bool has_names);
-    const TraceHead& head_of(const ctf::TraceClass& trace_class);
+    const TraceHead& head_of(const Message& message);
     void append_head_field(std::string& head, bool& has_fields, std::string_view name, std::string_view value) const;
     Result<void> loss(const Message& message);
     void loss_range(const Loss& loss);
@@ -52,7 +52,7 @@ class TextSink {
     TimeText time_text_;
     TextBuffer output_;
     TextBuffer warnings_;
-    std::unordered_map<const ctf::TraceClass*, TraceHead> heads_;
+    std::unordered_map<std::uint64_t, TraceHead> heads_;  // by trace number
     std::optional<std::int64_t> previous_ns_;
     bool has_scope_ = false;  // in the line that is being written
 };

@@ -1,0 +1,30 @@
+#include "cli/live_printer.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace leat::cli {
+
+void print_warning(const std::string& text) { fmt::print(stderr, "leat: warning: {}\n", text); }
+
+LivePrinter::LivePrinter(const viewer::TextOptions& options) : sink_(options, STDOUT_FILENO, STDERR_FILENO) {}
+
+Result<void> LivePrinter::print() {
+    while (!sink_.is_closed()) {
+        const auto is_message = merge_.next();
+        if (!is_message) {
+            print_warning(is_message.error().message + "; the rest of the stream is not shown");
+            continue;
+        }
+        if (!*is_message) break;
+        LEAT_TRY(sink_.consume(merge_.message()));
+    }
+    if (merge_.late_messages() > 0 && !has_warned_) {
+        print_warning("events came too late to be shown in order");
+        has_warned_ = true;
+    }
+    return sink_.flush();
+}
+
+}  // namespace leat::cli

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+#include "viewer/live_merge.hpp"
+#include "viewer/text_sink.hpp"
+
+namespace leat::cli {
+
+// On stderr, as one line.
+void print_warning(const std::string& text);
+
+// Prints what a merge of growing streams has to tell, as soon as it may.
+class LivePrinter {
+  public:
+    explicit LivePrinter(const viewer::TextOptions& options);
+
+    [[nodiscard]] viewer::LiveMerge& merge() { return merge_; }
+    // All that is certain by now.
+    Result<void> print();
+    // Nobody reads any more.
+    [[nodiscard]] bool is_closed() const { return sink_.is_closed(); }
+
+  private:
+    viewer::TextSink sink_;
+    viewer::LiveMerge merge_;
+    bool has_warned_ = false;
+};
+
+}  // namespace leat::cli

@@ -1,0 +1,33 @@
+// What the forms of `leat view` share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "viewer/text_options.hpp"
+
+namespace leat::cli {
+
+struct ViewArguments {
+    std::vector<std::string> traces{};  // paths, or one net:// URL
+    std::string names{};
+    std::string fields{};
+    bool has_clock_date = false;
+    bool has_clock_seconds = false;
+    bool has_no_delta = false;
+    bool is_followed = false;
+    std::string from = "start";
+    bool reconnects = false;
+    std::string format = "text";
+    viewer::TextOptions text{};
+};
+
+// Traces on disk, to their end.
+Result<void> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options);
+// Traces on disk that are being written, until they are not.
+Result<void> view_followed(const ViewArguments& arguments, const viewer::TextOptions& options);
+// net://...: lists sessions, or follows one.
+Result<void> view_relay(const ViewArguments& arguments, const viewer::TextOptions& options);
+
+}  // namespace leat::cli

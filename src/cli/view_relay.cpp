@@ -1,0 +1,153 @@
+// `leat view net://...`: sessions of a relay, while they are recorded.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/live_printer.hpp"
+#include "cli/stop_signals.hpp"
+#include "cli/view_arguments.hpp"
+#include "viewer/relay_session.hpp"
+#include "wire/relay_url.hpp"
+
+namespace leat::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using viewer::LiveConnection;
+using viewer::Progress;
+
+constexpr auto kReconnectPeriod = 500ms;
+
+Result<LiveConnection> connect(const wire::RelayUrl& url, int stop_fd) {
+    auto socket = viewer::RelaySocket::connect(url.host, url.port, stop_fd);
+    if (!socket) return tl::unexpected(std::move(socket).error());
+    return LiveConnection::open(*std::move(socket));
+}
+
+void print_json(const wire::RelayUrl& url, const std::vector<wire::ListedSession>& sessions) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const wire::ListedSession& session : sessions)
+        list.push_back({{"id", session.id},
+                        {"host", session.hostname},
+                        {"session", session.session_name},
+                        {"live_timer_us", session.live_timer_us},
+                        {"clients", session.clients},
+                        {"streams", session.streams},
+                        {"url", url.url_of(session.hostname, session.session_name)}});
+    // Names come from far away: what is no UTF-8 is replaced.
+    fmt::print("{}\n", list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+// Names come from far away, and go to a terminal.
+std::string printable(std::string text) {
+    std::ranges::replace_if(
+        text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+    return text;
+}
+
+void print_table(const wire::RelayUrl& url, const std::vector<wire::ListedSession>& sessions) {
+    if (sessions.empty()) return fmt::print("no session at {}\n", url.address());
+    for (const wire::ListedSession& session : sessions)
+        fmt::print(
+            "{}  ({}, {} stream{}, {} viewer{})\n", printable(url.url_of(session.hostname, session.session_name)),
+            session.live_timer_us == 0 ? std::string("not live") : fmt::format("timer {} us", session.live_timer_us),
+            session.streams, session.streams == 1 ? "" : "s", session.clients, session.clients == 1 ? "" : "s");
+}
+
+Result<void> list(const ViewArguments& arguments, const wire::RelayUrl& url, LiveConnection& connection) {
+    const auto sessions = LEAT_TRY(connection.list_sessions());
+    arguments.format == "json" ? print_json(url, sessions) : print_table(url, sessions);
+    return {};
+}
+
+// One viewer, through all the connections that it takes.
+class Following {
+  public:
+    Following(const ViewArguments& arguments, const wire::RelayUrl& url, const viewer::TextOptions& options)
+        : reconnects_(arguments.reconnects),
+          seek_(arguments.from == "now" ? wire::Seek::kLast : wire::Seek::kBeginning),
+          url_(url),
+          printer_(options) {}
+
+    Result<void> run() {
+        while (true) {
+            auto followed = follow_once();
+            LEAT_TRY(printer_.print());
+            if (is_over()) return {};
+            if (!reconnects_) return followed;
+            if (!followed && has_attached_) print_warning(followed.error().message + "; trying again");
+            has_attached_ = false;
+            wait();
+            if (is_over()) return {};
+        }
+    }
+
+  private:
+    [[nodiscard]] bool is_over() const { return stop_.has_come() || printer_.is_closed(); }
+
+    void wait() const { viewer::RelaySocket(UniqueFd(), stop_.fd()).wait(kReconnectPeriod); }
+
+    Result<void> follow_once() {
+        LiveConnection connection = LEAT_TRY(connect(url_, stop_.fd()));
+        const auto sessions = LEAT_TRY(connection.list_sessions());
+        LEAT_TRY(connection.create_viewer_session());
+        viewer::RelaySession session(connection, printer_.merge(), shown_, print_warning);
+        LEAT_TRY(attach(session, sessions));
+        auto followed = follow(session, connection);
+        if (!followed && !is_over()) return followed;
+        if (followed) return session.detach();
+        return {};
+    }
+
+    // All of that name: a producer that connected again has made a second part of its session.
+    Result<void> attach(viewer::RelaySession& session, const std::vector<wire::ListedSession>& sessions) {
+        std::size_t count = 0;
+        for (const wire::ListedSession& listed : sessions) {
+            if (listed.hostname != url_.target_host || listed.session_name != url_.session) continue;
+            LEAT_TRY(session.attach(listed, seek_));
+            ++count;
+        }
+        if (count == 0)
+            return not_found("no session \"{}\" of host {}: leat view net://{} lists what there is", url_.session,
+                             url_.target_host, url_.address());
+        has_attached_ = true;
+        return {};
+    }
+
+    Result<void> follow(viewer::RelaySession& session, LiveConnection& connection) {
+        while (!is_over()) {
+            const Progress progress = LEAT_TRY(session.advance());
+            LEAT_TRY(printer_.print());
+            if (progress == Progress::kEnded) return {};
+            if (progress == Progress::kNothingNew) LEAT_TRY(connection.wait());
+        }
+        return {};
+    }
+
+    bool reconnects_;
+    wire::Seek seek_;
+    const wire::RelayUrl& url_;
+    StopSignals stop_;
+    LivePrinter printer_;
+    viewer::ShownPackets shown_;
+    bool has_attached_ = false;
+};
+
+Result<void> view(const ViewArguments& arguments, const wire::RelayUrl& url, const viewer::TextOptions& options) {
+    if (url.names_session()) return Following(arguments, url, options).run();
+    LiveConnection connection = LEAT_TRY(connect(url, -1));
+    return list(arguments, url, connection);
+}
+
+}  // namespace
+
+Result<void> view_relay(const ViewArguments& arguments, const viewer::TextOptions& options) {
+    if (arguments.traces.size() != 1) return refused("one net:// URL at a time");
+    const wire::RelayUrl url = LEAT_TRY(wire::parse_relay_url(arguments.traces.front()));
+    auto viewed = view(arguments, url, options);
+    if (!viewed) return wrap(fmt::format("relay {}", url.address()), std::move(viewed).error());
+    return {};
+}
+
+}  // namespace leat::cli

@@ -1,0 +1,273 @@
+#include "viewer/relay_session.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "ctf/metadata.hpp"
+#include "ctf/packet_decoder.hpp"
+
+namespace leat::viewer {
+namespace {
+
+// Of one packet: what is larger is not fetched. LTTng's sub-buffers end at 1 GiB in theory, at a few MiB in practice.
+constexpr std::uint64_t kMaxPacketSize = 64U << 20U;
+// Of one GET_PACKET.
+constexpr std::uint64_t kPieceSize = 1U << 20U;
+
+// Traces of all sessions that this program follows are told apart.
+std::uint64_t next_trace_number() {
+    static std::uint64_t number = 0;
+    return number++;
+}
+
+tl::unexpected<Error> attach_error(const wire::ListedSession& session, std::uint32_t status) {
+    const auto clause = fmt::format("cannot attach to session \"{}\"", session.session_name);
+    switch (static_cast<wire::AttachStatus>(status)) {
+        case wire::AttachStatus::kAlready:
+            return refused("{}: another viewer is attached, and this relay serves one: end it, or use leat-relayd",
+                           clause);
+        case wire::AttachStatus::kUnknownSession:
+            return not_found("{}: it has ended", clause);
+        case wire::AttachStatus::kNotLive:
+            return unsupported("{}: it is not live: create it with lttng create --live, or read its files", clause);
+        case wire::AttachStatus::kSeekError:
+            return unsupported("{}: the relay cannot start there: try --from=start", clause);
+        default:
+            return refused("{}: the relay answered with status {}", clause, status);
+    }
+}
+
+}  // namespace
+
+bool ShownPackets::add(const ctf::TraceClass& trace_class, std::uint64_t stream_class_id,
+                       const ctf::PacketProperties& packet) {
+    if (!trace_class.uuid || !packet.stream_instance_id || !packet.sequence_number) return true;
+    const Key key(*trace_class.uuid, stream_class_id, *packet.stream_instance_id);
+    const auto [last, is_new] = last_.try_emplace(key, *packet.sequence_number);
+    if (!is_new && *packet.sequence_number <= last->second) return false;
+    last->second = *packet.sequence_number;
+    return true;
+}
+
+RelaySession::~RelaySession() {
+    for (const Data& data : data_) data.stream->end();
+    merge_->refresh();
+}
+
+Result<void> RelaySession::attach(const wire::ListedSession& session, wire::Seek seek) {
+    const LiveConnection::Streams answer = LEAT_TRY(connection_->attach(session.id, seek));
+    if (answer.status != static_cast<std::uint32_t>(wire::AttachStatus::kOk))
+        return attach_error(session, answer.status);
+    sessions_.push_back({session.id});
+    add_streams(answer.streams);
+    return {};
+}
+
+void RelaySession::add_streams(const std::vector<wire::StreamDescriptor>& descriptors) {
+    for (const wire::StreamDescriptor& descriptor : descriptors) {
+        if (!known_streams_.emplace(descriptor.id, true).second) continue;
+        if (known_streams_.size() > kMaxStreams) return warn_("the relay has more streams than can be followed");
+        const auto trace = traces_.try_emplace(descriptor.trace_id, next_trace_number()).first;
+        if (descriptor.is_metadata != 0) {
+            metadata_.push_back({descriptor.id, descriptor.trace_id});
+            continue;
+        }
+        auto stream = std::make_shared<LiveStream>(
+            Stream{.trace_number = trace->second.number(),
+                   .name = fmt::format("{}/{}", descriptor.path, descriptor.channel_name)});
+        merge_->add(stream);
+        data_.push_back({descriptor.id, descriptor.trace_id, std::move(stream)});
+    }
+}
+
+Result<Progress> RelaySession::advance() {
+    bool is_new = LEAT_TRY(ask_for_indexes());
+    // Asked in every turn: some relays say only with packets that there are new streams, and never in a quiet session.
+    const std::size_t known = known_streams_.size();
+    if (wants_streams_ || !is_new)
+        for (Session& session : sessions_) LEAT_TRY(ask_for_streams(session));
+    wants_streams_ = false;
+    is_new = is_new || known_streams_.size() != known;
+    LEAT_TRY(fetch_metadata());
+    if (LEAT_TRY(fetch_packets())) is_new = true;
+    forget_finished();
+    merge_->refresh();
+    if (is_new) return Progress::kNews;
+    const bool is_over = data_.empty() && std::ranges::all_of(sessions_, &Session::has_hung_up);
+    return is_over ? Progress::kEnded : Progress::kNothingNew;
+}
+
+Result<void> RelaySession::ask_for_streams(Session& session) {
+    if (session.has_hung_up) return {};
+    const LiveConnection::Streams answer = LEAT_TRY(connection_->new_streams(session.id));
+    switch (static_cast<wire::NewStreamsStatus>(answer.status)) {
+        case wire::NewStreamsStatus::kOk:
+            add_streams(answer.streams);
+            return {};
+        case wire::NewStreamsStatus::kNoNew:
+            return {};
+        case wire::NewStreamsStatus::kHangUp:
+            session.has_hung_up = true;
+            return {};
+        default:
+            // The real relay says so of a session that has gone while we read it.
+            session.has_hung_up = true;
+            warn_(fmt::format("the relay does not know session {} any more", session.id));
+            return {};
+    }
+}
+
+// Whether there is something to fetch, or a stream has ended.
+Result<bool> RelaySession::ask_for_indexes() {
+    std::vector<std::uint64_t> ids;
+    std::vector<Data*> asked;
+    for (Data& data : data_) {
+        if (!data.stream->is_hungry() || data.index) continue;
+        ids.push_back(data.id);
+        asked.push_back(&data);
+    }
+    const std::vector<wire::NextIndexReply> replies = LEAT_TRY(connection_->next_indexes(ids));
+    bool is_new = false;
+    for (std::size_t i = 0; i < replies.size(); ++i) {
+        if ((replies[i].flags & wire::kNewStreams) != 0) wants_streams_ = true;
+        if ((replies[i].flags & wire::kNewMetadata) != 0) want_metadata_of(asked[i]->trace_id);
+        is_new |= take_index(*asked[i], replies[i]);
+    }
+    return is_new;
+}
+
+bool RelaySession::take_index(Data& data, const wire::NextIndexReply& reply) {
+    switch (static_cast<wire::IndexStatus>(reply.status)) {
+        case wire::IndexStatus::kOk:
+            data.index = reply;
+            return true;
+        case wire::IndexStatus::kRetry:
+            return false;
+        case wire::IndexStatus::kInactive:
+            be_quiet(data, reply);
+            return false;
+        case wire::IndexStatus::kHangUp:
+        case wire::IndexStatus::kEof:
+            data.stream->end();
+            return true;
+        default:
+            end(data, fmt::format("the relay answered GET_NEXT_INDEX with status {}", reply.status));
+            return true;
+    }
+}
+
+void RelaySession::be_quiet(Data& data, const wire::NextIndexReply& reply) {
+    const auto time_ns = traces_.at(data.trace_id).nanoseconds(reply.timestamp_end);
+    if (time_ns) data.stream->quiet_until(*time_ns);
+}
+
+void RelaySession::want_metadata_of(std::uint64_t trace_id) {
+    for (Metadata& metadata : metadata_)
+        if (metadata.trace_id == trace_id) metadata.is_wanted = true;
+}
+
+Result<void> RelaySession::fetch_metadata() {
+    for (Metadata& metadata : metadata_)
+        if (metadata.is_wanted && !metadata.is_closed) LEAT_TRY(fetch_metadata(metadata));
+    return {};
+}
+
+// Until the relay has no more: what it gave is whole then.
+Result<void> RelaySession::fetch_metadata(Metadata& metadata) {
+    LiveTrace& trace = traces_.at(metadata.trace_id);
+    while (true) {
+        const auto answer =
+            LEAT_TRY(connection_->metadata(metadata.stream_id, ctf::kMaxMetadataSize - trace.metadata_size()));
+        if (answer.status != wire::MetadataStatus::kOk || answer.bytes.empty()) {
+            // An error after the first bytes is how the real relay says that there will be no more.
+            metadata.is_closed = answer.status == wire::MetadataStatus::kError;
+            metadata.is_wanted = trace.metadata_size() == 0;
+            return {};
+        }
+        auto appended = trace.append_metadata(answer.bytes);
+        if (appended) continue;
+        metadata.is_closed = true;
+        warn_(fmt::format("a trace cannot be read on: {}", appended.error().message));
+        return {};
+    }
+}
+
+Result<bool> RelaySession::fetch_packets() {
+    bool is_new = false;
+    for (Data& data : data_)
+        if (data.index && LEAT_TRY(fetch_packet(data))) is_new = true;
+    return is_new;
+}
+
+// False: the relay does not have it yet.
+Result<bool> RelaySession::fetch_packet(Data& data) {
+    const std::uint64_t size = data.index->packet_size / 8;
+    const std::uint64_t offset = data.index->offset;
+    if (size == 0 || size > kMaxPacketSize) {
+        data.index.reset();
+        end(data, fmt::format("a packet of {} bytes is not read, at most {}", size, kMaxPacketSize));
+        return true;
+    }
+    auto packet = LEAT_TRY(receive_packet(data, size));
+    if (!packet) return !data.index;
+    data.index.reset();
+    LEAT_TRY(feed(data, *std::move(packet), offset));
+    return true;
+}
+
+// Nothing if the relay does not have it yet; or if the stream ended over it, and then the index is gone.
+Result<std::optional<std::vector<std::byte>>> RelaySession::receive_packet(Data& data, std::uint64_t size) {
+    std::vector<std::byte> packet(size);
+    std::uint64_t filled = 0;
+    while (filled < size) {
+        const auto rest = std::span(packet).subspan(filled);
+        const auto piece = LEAT_TRY(connection_->packet(data.id, data.index->offset + filled,
+                                                        rest.first(std::min<std::uint64_t>(rest.size(), kPieceSize))));
+        filled += piece.length;
+        if (piece.status == wire::PacketStatus::kOk) continue;
+        // Old relays want their news to be fetched first, and say so by an error.
+        if ((piece.flags & wire::kNewStreams) != 0) wants_streams_ = true;
+        if ((piece.flags & wire::kNewMetadata) != 0) want_metadata_of(data.trace_id);
+        if (piece.status == wire::PacketStatus::kRetry || piece.flags != 0)
+            return std::optional<std::vector<std::byte>>();
+        data.index.reset();
+        end(data,
+            fmt::format("the relay answered GET_PACKET with status {}", static_cast<std::uint32_t>(piece.status)));
+        return std::optional<std::vector<std::byte>>();
+    }
+    return std::optional(std::move(packet));
+}
+
+Result<void> RelaySession::feed(Data& data, std::vector<std::byte> packet, std::uint64_t offset) {
+    auto model = traces_.at(data.trace_id).model();
+    if (model && *model == nullptr) model = corrupt("a packet came before any metadata");
+    if (!model) {
+        end(data, model.error().message);
+        return {};
+    }
+    auto plan = (*model)->plans.plan_for(packet);
+    if (plan) {
+        ctf::PacketDecoder decoder(**plan);
+        const auto properties = decoder.start(packet, offset);
+        if (properties && !shown_->add(*(*model)->trace_class, (*plan)->stream_class->id, *properties)) return {};
+    }
+    auto fed = data.stream->feed(*model, std::move(packet), offset);
+    if (!fed) warn_(fed.error().message + "; the rest of the stream is not shown");
+    return {};
+}
+
+void RelaySession::end(Data& data, const std::string& why) {
+    data.stream->end();
+    warn_(fmt::format("{}: {}; the rest of the stream is not shown", data.stream->identity().name, why));
+}
+
+void RelaySession::forget_finished() {
+    std::erase_if(data_, [](const Data& data) { return data.stream->is_finished(); });
+}
+
+Result<void> RelaySession::detach() {
+    for (const Session& session : sessions_) LEAT_TRY(connection_->detach(session.id));
+    return {};
+}
+
+}  // namespace leat::viewer

@@ -1,0 +1,131 @@
+#include "viewer/relay_socket.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace leat::viewer {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kConnectPatience = 10s;
+// Longer than a relay may take to answer WAIT.
+constexpr auto kReplyPatience = 30s;
+constexpr std::size_t kInputSize = 64U << 10U;
+
+struct AddressDeleter {
+    void operator()(addrinfo* addresses) const { ::freeaddrinfo(addresses); }
+};
+using Addresses = std::unique_ptr<addrinfo, AddressDeleter>;
+
+Result<Addresses> resolve(const std::string& host, std::uint16_t port) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* addresses = nullptr;
+    const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &addresses);
+    if (error != 0) return fail(ErrorKind::kNotFound, "cannot find host {}: {}", host, ::gai_strerror(error));
+    return Addresses(addresses);
+}
+
+}  // namespace
+
+Result<RelaySocket> RelaySocket::connect(const std::string& host, std::uint16_t port, int stop_fd) {
+    const Addresses addresses = LEAT_TRY(resolve(host, port));
+    Result<void> outcome;
+    for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+        RelaySocket socket(
+            UniqueFd(::socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, address->ai_protocol)),
+            stop_fd);
+        const int fd = socket.fd_.get();
+        if (fd < 0) continue;
+        const int one = 1;
+        ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        int error = ::connect(fd, address->ai_addr, address->ai_addrlen) == 0 ? 0 : errno;
+        if (error == EINPROGRESS) {
+            outcome = socket.wait_for(POLLOUT, kConnectPatience);
+            if (!outcome) continue;
+            socklen_t size = sizeof error;
+            ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+        }
+        if (error == 0) return socket;
+        outcome = fail(ErrorKind::kIo, "{}", std::strerror(error));
+    }
+    if (outcome) outcome = fail(ErrorKind::kIo, "no socket for its addresses");
+    return wrap("cannot connect: is a relay running there?", std::move(outcome).error());
+}
+
+Result<void> RelaySocket::wait_for(short events, std::chrono::milliseconds patience) const {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (true) {
+        const auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+        std::array<pollfd, 2> wanted{{{fd_.get(), events, 0}, {stop_fd_, POLLIN, 0}}};
+        const int count = ::poll(wanted.data(), wanted.size(), static_cast<int>(std::max(0ms, left) / 1ms));
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return io_error("cannot wait for the relay");
+        if (wanted[1].revents != 0) return refused("stopped");
+        if (wanted[0].revents != 0) return {};
+        if (left <= 0ms) return fail(ErrorKind::kIo, "no answer within {} s", patience / 1s);
+    }
+}
+
+Result<void> RelaySocket::send(UntrustedBytes bytes) {
+    while (!bytes.empty()) {
+        const ssize_t count = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (count >= 0)
+            bytes = bytes.subspan(static_cast<std::size_t>(count));
+        else if (errno == EAGAIN)
+            LEAT_TRY(wait_for(POLLOUT, kReplyPatience));
+        else if (errno != EINTR)
+            return io_error("connection lost");
+    }
+    return {};
+}
+
+Result<void> RelaySocket::receive(std::span<std::byte> bytes) {
+    while (!bytes.empty()) {
+        if (taken_ < input_.size()) {
+            const std::size_t count = std::min(bytes.size(), input_.size() - taken_);
+            std::memcpy(bytes.data(), input_.data() + taken_, count);
+            taken_ += count;
+            bytes = bytes.subspan(count);
+            continue;
+        }
+        // What is large goes where it belongs; what is small, with what comes behind it.
+        const bool is_direct = bytes.size() >= kInputSize;
+        if (!is_direct) input_.resize(kInputSize);
+        std::byte* const target = is_direct ? bytes.data() : input_.data();
+        const ssize_t count = ::recv(fd_.get(), target, is_direct ? bytes.size() : kInputSize, 0);
+        const int error = errno;
+        if (!is_direct) input_.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+        taken_ = 0;
+        if (is_direct && count > 0) bytes = bytes.subspan(static_cast<std::size_t>(count));
+        if (count == 0) return fail(ErrorKind::kIo, "the relay closed the connection");
+        if (count < 0 && error == EAGAIN)
+            LEAT_TRY(wait_for(POLLIN, kReplyPatience));
+        else if (count < 0 && error != EINTR)
+            return fail(ErrorKind::kIo, "connection lost: {}", std::strerror(error));
+    }
+    return {};
+}
+
+void RelaySocket::wait(std::chrono::milliseconds time) const {
+    pollfd wanted{stop_fd_, POLLIN, 0};
+    ::poll(&wanted, 1, static_cast<int>(time / 1ms));
+}
+
+bool RelaySocket::is_stopped() const {
+    pollfd wanted{stop_fd_, POLLIN, 0};
+    return ::poll(&wanted, 1, 0) == 1;
+}
+
+}  // namespace leat::viewer

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/byte_cursor.hpp"
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+
+namespace leat::viewer {
+
+// A TCP connection whose every wait is bounded, and ends when `stop_fd` becomes readable.
+class RelaySocket {
+  public:
+    // Takes what getaddrinfo knows by that name, one address after the other.
+    static Result<RelaySocket> connect(const std::string& host, std::uint16_t port, int stop_fd);
+    // One that is connected already; it must not block.
+    RelaySocket(UniqueFd fd, int stop_fd) : fd_(std::move(fd)), stop_fd_(stop_fd) {}
+
+    Result<void> send(UntrustedBytes bytes);
+    // Fills all of `bytes`.
+    Result<void> receive(std::span<std::byte> bytes);
+    // Sleeps.
+    void wait(std::chrono::milliseconds time) const;
+
+    // Whether we were told to stop: what failed since then did so for that reason.
+    [[nodiscard]] bool is_stopped() const;
+
+  private:
+    Result<void> wait_for(short events, std::chrono::milliseconds patience) const;
+
+    UniqueFd fd_;
+    int stop_fd_;
+    std::vector<std::byte> input_;  // received, not yet asked for
+    std::size_t taken_ = 0;         // of input_
+};
+
+}  // namespace leat::viewer
