@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""From an event to its line on the viewer's stdout, and what a live session costs that has nothing to say.
+
+    bench/live.py [--build DIR] [--json FILE] [--rounds N]
+
+A program writes the time into each event; a reader notes when the line with it arrives. At two rates: 100 events 50 to
+150 ms apart, and 10,000 events a second for 2 s. All of Leat (application, consumer, relay, viewer) beside all of LTTng
+with babeltrace2 at their best settings (live timer 1 ms, retry 1 ms) and at their default ones (1 s, 100 ms); and
+Leat's application and relay with babeltrace2, at a retry of 1 ms like the peer. A figure is the median over the rounds.
+
+Idle: CPU time of the daemons (Leat's recorder and relay; LTTng's session, consumer and relay daemons) over 10 s of a live
+session that nothing happens in; LTTng at a timer of 200 ms.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import time
+
+import support
+from support import Failed, Samples, run, say
+
+LEAT_LIVE_PORT = 6344
+RATES = {"": (100, 50_000, 100_000), "fast-": (20_000, 100, 0)}  # events, gap and its spread in us
+BEST_US, DEFAULT_US, IDLE_US = 1_000, 1_000_000, 200_000
+RETRY_BEST_US, RETRY_DEFAULT_US = 1_000, 100_000
+IDLE_SECONDS = 10
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class Daemons:
+    """Programs that run until the end of a `with`."""
+
+    def __init__(self):
+        self.processes = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def start(self, *command, **options):
+        process = subprocess.Popen([str(word) for word in command],
+                                   **{"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL,
+                                      "stderr": subprocess.DEVNULL, **options})
+        self.processes.append(process)
+        return process
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + 10
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failed(what)
+        time.sleep(0.02)
+
+
+def cpu_seconds(pids):
+    total = 0
+    for pid in pids:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / TICKS_A_SECOND
+
+
+def idle_percent(pids):
+    before = cpu_seconds(pids)
+    time.sleep(IDLE_SECONDS)
+    return 100 * (cpu_seconds(pids) - before) / IDLE_SECONDS
+
+
+def latencies(daemons, viewer, count, programs):
+    """Starts a viewer; what comes back waits for all lines and gives them in ms."""
+    viewing = daemons.start(*viewer, stdout=subprocess.PIPE)
+    reading = daemons.start(programs / "bench-line-latency", count, stdin=viewing.stdout, stdout=subprocess.PIPE,
+                            text=True)
+    viewing.stdout.close()
+
+    def wait():
+        printed, _ = reading.communicate(timeout=60)
+        figures = [int(line) / 1e6 for line in printed.split()]
+        if len(figures) != count:
+            raise Failed(f"{len(figures)} of {count} events came to {viewer[0]}")
+        return figures
+    return wait
+
+
+def babeltrace2(url, retry_us):
+    return ["stdbuf", "-oL", "babeltrace2", "--input-format=lttng-live", url, f"--retry-duration={retry_us}"]
+
+
+class Lttng:
+    """Its three daemons; a session for each run."""
+
+    def __init__(self, programs, work):
+        self.programs = programs
+        self.home = work / "lttng"
+        self.daemons = Daemons()
+
+    def __enter__(self):
+        self.home.mkdir()
+        os.environ["LTTNG_HOME"] = os.environ["HOME"] = str(self.home)
+        self.relay = self.daemons.start("lttng-relayd", f"--output={self.home / 'traces'}")
+        self.session_daemon = self.daemons.start("lttng-sessiond", "--no-kernel")
+        wait_for(lambda: subprocess.run(["lttng", "--no-sessiond", "list"], capture_output=True,
+                                        check=False).returncode == 0, "lttng-sessiond does not start")
+        return self
+
+    def __exit__(self, *_):
+        self.daemons.__exit__()
+
+    @staticmethod
+    def lttng(*words):
+        return run(["lttng", "--no-sessiond", *words])
+
+    def session(self, timer_us):
+        self.lttng("create", "bench", f"--live={timer_us}", "--set-url=net://127.0.0.1")
+        self.lttng("enable-channel", "--userspace", "channel")
+        self.lttng("enable-event", "--userspace", "--channel=channel", "bench:*")
+        self.lttng("start")
+
+    def measure(self, rate, timer_us, retry_us):
+        count, gap, spread = rate
+        self.session(timer_us)
+        try:
+            url = f"net://127.0.0.1/host/{os.uname().nodename}/bench"
+            with Daemons() as running:
+                wait = latencies(running, babeltrace2(url, retry_us), count, self.programs)
+                running.start(self.programs / "bench-tick-lttng", count, gap, spread)
+                return wait()
+        finally:
+            self.lttng("destroy", "bench")
+
+    def idle(self):
+        self.session(IDLE_US)
+        try:
+            with Daemons() as running:
+                running.start(self.programs / "bench-tick-lttng", 1, 60_000_000, 0)
+                time.sleep(4)  # it has emitted what it emits first
+                consumer = run(["pgrep", "-x", "lttng-consumerd"]).split()
+                return idle_percent([self.relay.pid, self.session_daemon.pid, *consumer])
+        finally:
+            self.lttng("destroy", "bench")
+
+
+class Leat:
+    """A relay; a recorder for each run."""
+
+    def __init__(self, programs, work):
+        self.programs = programs
+        self.work = work
+        self.daemons = Daemons()
+
+    def __enter__(self):
+        self.relay = self.daemons.start(self.programs / "leat-relayd", "-o", self.work / "leat",
+                                        "--ports", f"6342:6343:{LEAT_LIVE_PORT}")
+        wait_for(lambda: run([self.programs / "leat", "view", f"net://127.0.0.1:{LEAT_LIVE_PORT}"]) is not None,
+                 "leat-relayd does not start")
+        return self
+
+    def __exit__(self, *_):
+        self.daemons.__exit__()
+
+    def record(self, running, *command):
+        return running.start(self.programs / "leat", "record", "--live=net://127.0.0.1:6342:6343", "--context", "none",
+                             "--", self.programs / "bench-tick-leat", *command)
+
+    def url(self):
+        """Of the session that is recorded now."""
+        found = []
+
+        def look():
+            found.extend(re.findall(r"net://\S+/host/\S+", run([self.programs / "leat", "view",
+                                                               f"net://127.0.0.1:{LEAT_LIVE_PORT}"])))
+            return found
+        wait_for(look, "leat view lists no session")
+        return found[-1]
+
+    def measure(self, rate, viewer):
+        count, gap, spread = rate
+        with Daemons() as running:
+            self.record(running, count, gap, spread)
+            return latencies(running, viewer(self.url()), count, self.programs)()
+
+    def view(self, url):
+        return [self.programs / "leat", "view", url]
+
+    def idle(self):
+        with Daemons() as running:
+            recorder = self.record(running, 1, 60_000_000, 0)
+            time.sleep(4)
+            return idle_percent([self.relay.pid, recorder.pid])
+
+
+def percentile(figures, percent):
+    return statistics.quantiles(figures, n=100, method="inclusive")[percent - 1]
+
+
+class Bench:
+    def __init__(self):
+        self.samples = {}
+
+    def add(self, row, side, figures):
+        self.samples.setdefault(row, Samples()).add(side, figures)
+
+    def add_latencies(self, prefix, side, figures):
+        self.add(f"{prefix}p50-ms", side, [percentile(figures, 50)])
+        self.add(f"{prefix}p99-ms", side, [percentile(figures, 99)])
+
+    def measure_lttng(self, lttng):
+        for name, rate in RATES.items():
+            best = lttng.measure(rate, BEST_US, RETRY_BEST_US)
+            self.add_latencies(name, "peer", best)
+            self.add_latencies(f"{name}babeltrace2-", "peer", best)
+        self.add_latencies("default-settings-", "peer", lttng.measure(RATES[""], DEFAULT_US, RETRY_DEFAULT_US))
+        self.add("idle-cpu-percent", "peer", [lttng.idle()])
+
+    def measure_leat(self, leat):
+        for name, rate in RATES.items():
+            self.add_latencies(name, "leat", leat.measure(rate, leat.view))
+            with_babeltrace2 = leat.measure(rate, lambda url: babeltrace2(url, RETRY_BEST_US))
+            self.add_latencies(f"{name}babeltrace2-", "leat", with_babeltrace2)
+        self.add("idle-cpu-percent", "leat", [leat.idle()])
+
+    def rows(self):
+        return [{"name": f"live/{row}", "unit": "%" if row.endswith("percent") else "ms",
+                 "leat": samples.median("leat"), "peer": samples.median("peer"), "floor": None}
+                for row, samples in sorted(self.samples.items())]
+
+
+def measure(programs, rounds, work):
+    bench = Bench()
+    has_peer = shutil.which("lttng-relayd") is not None and (programs / "bench-tick-lttng").exists()
+    if not has_peer:
+        say("LTTng is not here: no peer in the table")
+    for number in range(rounds):
+        say(f"round {number + 1} of {rounds}")
+        with Leat(programs, work) as leat:
+            bench.measure_leat(leat)
+        shutil.rmtree(work / "leat")
+        if has_peer:
+            with Lttng(programs, work) as lttng:
+                bench.measure_lttng(lttng)
+            shutil.rmtree(work / "lttng")
+    return bench.rows()
+
+
+if __name__ == "__main__":
+    support.main("compare the live path of Leat with LTTng's and babeltrace2", "bench-tick-leat", 3, measure,
+                 peer="lttng+bt2")

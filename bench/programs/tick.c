@@ -1,0 +1,53 @@
+/* Emits events that carry the time of their emission.
+ *
+ *     bench-tick-TRACER COUNT GAP_US SPREAD_US
+ *
+ * bench:two_integers, a = number, b = CLOCK_MONOTONIC in ns; the gap to the next is GAP_US and up to SPREAD_US more, by
+ * chance. First, events of the numbers -100 to -1, 20 ms apart, while a viewer finds the session; then COUNT from 0 on;
+ * then 50 more, from COUNT on, so that a viewer who looks for the next event finds one. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "events.h"
+
+enum { kWarmUp = 100, kWarmUpGapUs = 20000, kAfter = 50 };
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void sleep_until(int64_t ns) {
+    const struct timespec until = {ns / 1000000000, ns % 1000000000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
+    }
+}
+
+static int64_t emit(int32_t begin, int32_t end, int64_t next, int64_t gap_us, int64_t spread_us) {
+    for (int32_t number = begin; number < end; ++number) {
+        sleep_until(next);
+        const int64_t now = now_ns();
+        EMIT_two_integers(number, now);
+        next += 1000 * (gap_us + (spread_us > 0 ? rand() % spread_us : 0));
+    }
+    return next;
+}
+
+int main(int argc, char** argv) {
+    if (argc != 4) {
+        fprintf(stderr, "usage: bench-tick COUNT GAP_US SPREAD_US\n");
+        return 2;
+    }
+    const int32_t count = atoi(argv[1]);
+    const int64_t gap_us = atoll(argv[2]);
+    const int64_t spread_us = atoll(argv[3]);
+    srand(1);
+    int64_t next = emit(-kWarmUp, 0, now_ns(), kWarmUpGapUs, 0);
+    next = emit(0, count, next, gap_us, spread_us);
+    emit(count, count + kAfter, next, kWarmUpGapUs, 0);
+    return 0;
+}

@@ -1,0 +1,719 @@
+"""What peers have done to other relays, and bad days: leat-relayd refuses, goes on, and keeps what it has."""
+import ctypes
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import relay_peer as peer  # noqa: E402
+from relay_peer import Closed, Link, Producer, Relay, Viewer  # noqa: E402
+from support import SOURCE, InteropTest, main  # noqa: E402
+
+
+def ticks(first, count, step=10):
+    """(time, n), from n = first."""
+    return [(step * n, n) for n in range(first, first + count)]
+
+
+class RelayTest(InteropTest):
+    def setUp(self):
+        super().setUp()
+        self.output = self.directory / "output"
+        self.relay = self.start_relay()
+
+    def start_relay(self, **arguments):
+        relay = Relay(self.output, **arguments)
+        self.addCleanup(lambda: relay.process.poll() is None and relay.stop(signal.SIGKILL))
+        return relay
+
+    def producer(self, **arguments):
+        producer = Producer(self.relay)
+        self.addCleanup(producer.close)
+        return producer.start(**arguments)
+
+    def viewer(self, **arguments):
+        viewer = Viewer(self.relay, **arguments)
+        self.addCleanup(viewer.close)
+        return viewer
+
+    def stop_relay(self):
+        """It has come through, and ends as it should."""
+        self.assertTrue(self.relay.is_alive(), "the relay is dead")
+        self.assertEqual(self.relay.stop(), 0, self.relay.log)
+
+    def assert_serves(self, session="sound"):
+        """A new producer and a new viewer are served as if nothing had been."""
+        producer = self.producer(session=session)
+        self.assertEqual(producer.push(ticks(1, 3)), peer.OK)
+        viewer = self.viewer()
+        status, streams = viewer.attach(producer.session)
+        self.assertEqual(status, 1)
+        stream = [id for id, _, is_metadata in streams if not is_metadata][0]
+        self.assertEqual(viewer.read_packets(stream, 1), ticks(1, 3))
+        producer.finish()
+        viewer.close()
+
+    def traces(self):
+        return sorted(path.parent for path in self.output.rglob("metadata") if path.stat().st_size > 0)
+
+    def read_events(self, trace):
+        """As babeltrace2 reads the trace on disk, in silence."""
+        result = subprocess.run(["babeltrace2", str(trace)], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return [int(line.rpartition("n = ")[2].split()[0]) for line in result.stdout.splitlines()], result.stderr
+
+
+class Viewers(RelayTest):
+    def setUp(self):
+        super().setUp()
+        self.producing = self.producer()
+        self.stream = self.producing.streams[0]
+
+    def attached(self):
+        viewer = self.viewer()
+        status, _ = viewer.attach(self.producing.session)
+        self.assertEqual(status, 1)
+        return viewer
+
+    def test_packet_before_any_index(self):
+        viewer = self.attached()
+        self.assertEqual(viewer.packet(self.stream, 0, 4096), (3, 0, b""))
+        self.producing.push(ticks(1, 3))
+        self.assertEqual(viewer.read_packets(self.stream, 1), ticks(1, 3))
+
+    def test_packet_lengths_that_lie(self):
+        viewer = self.attached()
+        self.producing.push(ticks(1, 3))
+        viewer.read_packets(self.stream, 1)
+        memory = self.relay.memory_mib()
+        for offset, size in [(0, 0), (0, 2 ** 31), (0, 2 ** 32 - 1), (0, 4097), (1, 4096), (4096, 1), (2 ** 63, 1),
+                             (2 ** 64 - 1, 2 ** 32 - 1), (2 ** 64 - 4096, 4096)]:
+            status, _, data = viewer.packet(self.stream, offset, size)
+            self.assertEqual((status, data), (3, b""), f"{size} bytes at {offset}")
+        self.assertLess(self.relay.memory_mib() - memory, 16)
+        status, _, data = viewer.packet(self.stream, 100, 200)
+        self.assertEqual((status, len(data)), (1, 200), "a part of the packet is as good as all of it")
+
+    def test_data_without_its_index_is_not_shown(self):
+        viewer = self.attached()
+        self.producing.push(ticks(1, 3))
+        viewer.read_packets(self.stream, 1)
+        self.producing.data_link.send(
+            peer.data_message(self.stream, 1, peer.packet_of(ticks(4, 3), 1)))
+        time.sleep(0.1)
+        self.assertEqual(viewer.packet(self.stream, 4096, 4096)[0], 3)
+        self.assertIn(viewer.index(self.stream)[7], (2, 5))
+
+    def test_commands_before_connect(self):
+        for command, payload in [(peer.LIST_SESSIONS, b""), (peer.ATTACH_SESSION, bytes(20)),
+                                 (peer.GET_NEXT_INDEX, bytes(8)), (peer.GET_PACKET, bytes(20)),
+                                 (peer.GET_METADATA, bytes(8)), (peer.VIEWER_CREATE_SESSION, b""),
+                                 (peer.DETACH_SESSION, bytes(8)), (0x4C650001, bytes(8))]:
+            viewer = self.viewer(connect=False)
+            viewer.send(peer.viewer_message(command, payload))
+            self.assertTrue(viewer.is_closed(), f"command {command}")
+
+    def test_commands_before_create_and_attach(self):
+        viewer = self.viewer(connect=False)
+        viewer.ask(peer.CONNECT, struct.pack(">QIII", peer.NO_PACKET, 2, 4, 1), 20)
+        self.assertEqual(viewer.attach(self.producing.session), (6, []))
+        self.assertEqual(viewer.detach(self.producing.session), 3)
+        viewer.ask(peer.VIEWER_CREATE_SESSION)
+        self.assertEqual(viewer.index(self.stream)[7], 4)
+        self.assertEqual(viewer.packet(self.stream, 0, 1), (3, 0, b""))
+        self.assertEqual(viewer.metadata(self.producing.metadata), (3, b""))
+        self.assertEqual(viewer.new_streams(self.producing.session), (3, []))
+        self.assertEqual(viewer.detach(self.producing.session), 3)
+        self.assertEqual(viewer.detach(4711), 2)
+
+    def test_streams_of_another_viewers_session(self):
+        other = self.producer(session="other")
+        other.push(ticks(1, 3))
+        viewer = self.attached()
+        reader = self.viewer()
+        reader.attach(other.session)
+        self.assertEqual(reader.read_packets(other.streams[0], 1), ticks(1, 3))
+        self.assertEqual(viewer.index(other.streams[0])[7], 4)
+        self.assertEqual(viewer.packet(other.streams[0], 0, 4096), (3, 0, b""))
+        self.assertEqual(viewer.metadata(other.metadata), (3, b""))
+        self.assertEqual(viewer.new_streams(other.session), (3, []))
+
+    def test_attach_that_is_refused(self):
+        viewer = self.viewer()
+        self.assertEqual(viewer.attach(4711), (3, []))
+        self.assertEqual(viewer.attach(self.producing.session, seek=9), (5, []))
+        self.assertEqual(viewer.attach(self.producing.session)[0], 1)
+        self.assertEqual(viewer.attach(self.producing.session)[0], 2)
+        not_live = self.producer(session="stored", live_timer=0)
+        self.assertEqual(viewer.attach(not_live.session), (4, []))
+
+    def test_metadata_asked_of_a_data_stream(self):
+        viewer = self.attached()
+        self.assertEqual(viewer.metadata(self.stream), (3, b""))
+
+    def test_payload_that_is_larger_than_any(self):
+        for size in [2 ** 20, 2 ** 31, 2 ** 64 - 1]:
+            viewer = self.attached()
+            viewer.send(struct.pack(">QII", size, peer.GET_NEXT_INDEX, 0) + bytes(8))
+            try:
+                viewer.receive(64)
+            except Closed:
+                pass
+            viewer.close()
+        self.assert_serves()
+
+    def test_major_version_of_another_world(self):
+        viewer = self.viewer(connect=False)
+        viewer.send(peer.viewer_message(peer.CONNECT, struct.pack(">QIII", peer.NO_PACKET, 3, 0, 1)))
+        self.assertTrue(viewer.is_closed())
+
+    def test_slow_viewer_does_not_hold_up_others(self):
+        slow = self.attached()
+        slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        fast = [self.attached(), self.attached()]
+        begin = time.monotonic()
+        for number in range(200):
+            self.producing.push(ticks(1 + 3 * number, 3), size=65536)
+            if number == 0:
+                slow.send(peer.viewer_message(peer.GET_PACKET, struct.pack(">QQI", self.stream, 0, 65536)) * 64)
+            if number % 50 == 0:
+                slow.receive(1)
+        for viewer in fast:
+            self.assertEqual(viewer.read_packets(self.stream, 200), ticks(1, 600))
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertLess(self.relay.memory_mib(), 64)
+
+
+class Names(RelayTest):
+    """Whatever a name says, nothing is written outside the output directory."""
+    BAD = ["..", "../x", "a/../../x", "../../../../x", "/x", "a/b", ".hidden", ".", "", b"a\0b\0", b"no-end",
+           "x" * 4095, "\x01\n\x1b[2J"]
+
+    def setUp(self):
+        super().setUp()
+        self.before = self.outside()
+
+    def outside(self):
+        return sorted(str(path) for path in self.directory.rglob("*") if self.output not in path.parents)
+
+    def attempt(self, **arguments):
+        """Whether a session of these names is taken. Refused with 25, or by closing."""
+        producer = Producer(self.relay)
+        self.addCleanup(producer.close)
+        producer.greet()
+        try:
+            _, code, path = producer.create(**arguments)
+        except Closed:
+            return None
+        self.assertIn(code, (peer.OK, 25))
+        if code != peer.OK:
+            return None
+        self.assertNotIn("..", path.split("/"))
+        producer.code(peer.CREATE_TRACE_CHUNK, struct.pack(">QQI", 0, 1_600_000_000, 0))
+        return producer
+
+    def check_outside(self):
+        self.assertEqual(self.outside(), self.before)
+        self.assert_serves()
+        self.stop_relay()
+
+    def test_session(self):
+        for bad in self.BAD[:-1]:
+            self.assertIsNone(self.attempt(session=bad), f"session {bad!r}")
+        self.attempt(session=self.BAD[-1])
+        self.check_outside()
+
+    def test_host(self):
+        for bad in self.BAD[:-1]:
+            self.assertIsNone(self.attempt(host=bad), f"host {bad!r}")
+        self.check_outside()
+
+    def test_base_path(self):
+        for bad in ["..", "../x", "a/../../x", "a/..", "../../../../x"]:
+            self.assertIsNone(self.attempt(base_path=bad), f"base path {bad!r}")
+        self.attempt(base_path="/a/b")
+        self.check_outside()
+
+    def test_streams(self):
+        producer = self.attempt()
+        for bad in ["..", "../x", "a/b", "/x", "", "index", "x" * 4095, b"a\0b\0", b"no-end"]:
+            for arguments in [{"channel": bad}, {"channel": "c_0", "path": bad if bad not in ("a/b", "/x", "index") else
+                                                 "a/../../../x"}]:
+                try:
+                    _, code = producer.add_stream(**arguments)
+                except Closed:
+                    producer = self.attempt()
+                    continue
+                if code == peer.OK:
+                    self.assertNotIn("..", str(arguments).split("/"), f"taken: {arguments}")
+        self.check_outside()
+
+    def test_snapshot_directory(self):
+        for bad in ["..", "../x", "/x", "a/b"]:
+            producer = Producer(self.relay)
+            self.addCleanup(producer.close)
+            producer.greet()
+            producer.create()
+            name = bad.encode() + b"\0"
+            try:
+                code = producer.code(peer.CREATE_TRACE_CHUNK, struct.pack(">QQI", 0, 1, len(name)) + name)
+                self.assertNotEqual(code, peer.OK, bad)
+            except Closed:
+                pass
+        self.check_outside()
+
+    def test_symbolic_links_in_the_output_directory(self):
+        trap = self.directory / "trap"
+        trap.mkdir()
+        (trap / "sentinel").write_text("as it was")
+        (self.output / "host").symlink_to(trap)
+        self.assertIsNone(self.attempt(host="host"))
+        (self.output / "other" / "night-20200913-122640").mkdir(parents=True)
+        (self.output / "other" / "night-20200913-122640" / "ust").symlink_to(trap)
+        producer = self.attempt(host="other")
+        if producer is not None:
+            try:
+                producer.add_stream("channel_0")
+            except Closed:
+                pass
+        self.assertEqual([path.name for path in trap.rglob("*")], ["sentinel"])
+        (self.output / "host").unlink()
+        self.before = self.outside()
+        self.check_outside()
+
+
+class Producers(RelayTest):
+    def test_commands_before_version(self):
+        for command in [1, 2, 3, 6, 7, 8, 9, 10, 11, 13, 16, 17, 18, 19, 20, 21, 22]:
+            link = Link(self.relay.control)
+            link.send(peer.control_message(command, bytes(32)))
+            self.assertTrue(link.is_closed(), f"command {command}")
+            link.close()
+        self.assert_serves()
+
+    def test_commands_without_a_session(self):
+        for command, size in [(peer.ADD_STREAM, 40), (peer.STREAMS_SENT, 0), (peer.SEND_INDEX, 80),
+                              (peer.CLOSE_STREAM, 16), (peer.SEND_METADATA, 20), (peer.ROTATE_STREAMS, 20),
+                              (peer.CREATE_TRACE_CHUNK, 20), (peer.CLOSE_TRACE_CHUNK, 21)]:
+            producer = Producer(self.relay)
+            producer.greet()
+            producer.send(peer.control_message(command, bytes(size)))
+            self.assertTrue(producer.is_closed(), f"command {command}")
+            producer.close()
+        self.assert_serves()
+
+    def test_unknown_commands_are_answered_and_closed(self):
+        for command in [0, 4, 12, 14, 15, 23, 99]:
+            producer = self.producer(session=f"s{command}")
+            self.assertEqual(producer.code(command), 11, f"command {command}")
+            self.assertTrue(producer.is_closed(), f"command {command}")
+
+    def test_payload_that_is_promised_and_never_sent(self):
+        producer = self.producer()
+        links = [Link(self.relay.control) for _ in range(10)]
+        for link in links:
+            link.send(peer.control_message(peer.VERSION, struct.pack(">II", 2, 13)))
+            link.receive(8)
+            link.send(struct.pack(">QQII", 0, 128 << 20, peer.CREATE_SESSION, 0) + b"x" * 100)
+        producer.send(struct.pack(">QQIIQI", 0, 128 << 20, peer.SEND_METADATA, 0, producer.metadata, 0) + b"x" * 100)
+        self.assert_serves()
+        self.assertLess(self.relay.memory_mib(), 64)
+        for link in links:
+            link.close()
+
+    def test_payload_that_is_too_large(self):
+        for size in [(128 << 20) + 1, 2 ** 32, 2 ** 63, 2 ** 64 - 1]:
+            producer = self.producer(session=f"s{size}")
+            producer.send(struct.pack(">QQII", 0, size, peer.SEND_METADATA, 0))
+            self.assertTrue(producer.is_closed(), f"{size} bytes")
+        self.assert_serves()
+
+    def test_lengths_whose_sum_wraps(self):
+        half = 2 ** 31
+        for lengths in [(half, half, 0), (2 ** 32 - 1, 2, 1), (6, 2 ** 32 - 1, 1), (255, 255, 255), (0, 0, 0)]:
+            producer = Producer(self.relay)
+            self.addCleanup(producer.close)
+            producer.greet()
+            try:
+                self.assertEqual(producer.create(lengths=lengths)[1], 25, lengths)
+            except Closed:
+                pass
+        producer = self.producer()
+        producer.send(peer.control_message(peer.ADD_STREAM, peer.add_stream_payload("c_0", lengths=(half, half))))
+        self.assertTrue(len(producer.socket.recv(12)) in (0, 12))
+        producer = self.producer(session="rotates")
+        producer.send(peer.control_message(peer.ROTATE_STREAMS, struct.pack(">IB7xQ", 2 ** 28, 0, 0)))
+        try:
+            self.assertNotEqual(struct.unpack(">I", producer.receive(4))[0], peer.OK)
+        except Closed:
+            pass
+        self.assert_serves()
+
+    def test_packet_whose_size_wraps(self):
+        for sizes in [(2 ** 32 - 1, 2 ** 32 - 1), (2 ** 31, 2 ** 31), (0, 2 ** 32 - 1)]:
+            producer = self.producer(session=f"s{sizes[0]}")
+            producer.data_link.send(struct.pack(">QQQII", 0, producer.streams[0], 0, *sizes) + b"x" * 100)
+            producer.close()
+        self.assert_serves()
+        used = sum(path.stat().st_blocks * 512 for path in self.output.rglob("*") if path.is_file())
+        self.assertLess(used, 64 << 20)
+
+    def test_index_that_contradicts_its_packet(self):
+        for size, content in [(2 ** 64 - 1, 8), (4096 * 8, 2 ** 64 - 1), (7, 7), (8, 8)]:
+            producer = self.producer(session=f"s{size}-{content}")
+            stream = producer.streams[0]
+            producer.data_link.send(peer.data_message(stream, 0, peer.packet_of(ticks(1, 3), 0)))
+            try:
+                producer.code(peer.SEND_INDEX, struct.pack(">10Q", stream, 0, size, content, 1, 2, 0, 0, 0, 0))
+            except Closed:
+                pass
+            producer.close()
+        self.assert_serves()
+
+    def test_no_limit_of_files(self):
+        producer = self.producer(file_size=8192, file_count=0)
+        for number in range(6):
+            self.assertEqual(producer.push(ticks(1 + 3 * number, 3)), peer.OK)
+        producer.finish()
+        self.stop_relay()
+        events, complaints = self.read_events(self.traces()[0])
+        self.assertEqual(events, list(range(1, 19)), complaints)
+
+    def test_data_for_streams_that_are_not_there(self):
+        producer = self.producer()
+        for stream in [0, 4711, peer.NO_PACKET, producer.metadata]:
+            link = Link(self.relay.data)
+            link.send(peer.data_message(stream, 0, b"x" * 100))
+            self.assertTrue(link.is_closed(), f"stream {stream}")
+            link.close()
+        self.assert_serves()
+
+    def test_streams_of_another_session(self):
+        victim = self.producer(session="victim")
+        victim.push(ticks(1, 3))
+        robber = self.producer(session="robber")
+        try:
+            code = robber.code(peer.SEND_INDEX, peer.index_payload(victim.streams[0], 1, ticks(4, 3)))
+            self.assertNotEqual(code, peer.OK)
+        except Closed:
+            pass
+        robber = self.producer(session="robber2")
+        try:
+            code = robber.code(peer.CLOSE_STREAM, struct.pack(">QQ", victim.streams[0], 0))
+            self.assertNotEqual(code, peer.OK)
+        except Closed:
+            pass
+        self.assertEqual(victim.push(ticks(4, 3)), peer.OK)
+        victim.finish()
+        self.stop_relay()
+        trace = [path for path in self.traces() if "victim" in str(path)][0]
+        self.assertEqual(self.read_events(trace)[0], list(range(1, 7)))
+
+    def test_peers_that_say_nothing_or_a_byte_now_and_then(self):
+        links = [Link(port) for port in (self.relay.control, self.relay.data, self.relay.live) for _ in range(30)]
+        message = peer.control_message(peer.VERSION, struct.pack(">II", 2, 13))
+        for at in range(3):
+            for link in links:
+                link.send(message[at:at + 1])
+        self.assert_serves()
+        for link in links:
+            link.close()
+
+
+class Endings(RelayTest):
+    """Connections, relay and viewers end anywhere; what was committed stays, and the others go on."""
+
+    def script(self, session):
+        """A session as [(is data, bytes, bytes of the reply)]."""
+        relay_ids = self.next_handle
+        self.next_handle += 2
+        stream, metadata = relay_ids, relay_ids + 1
+        control = lambda command, payload=b"", reply=4: (False, peer.control_message(command, payload), reply)
+        yield control(peer.VERSION, struct.pack(">II", 2, 13), 8)
+        yield control(peer.CREATE_SESSION, peer.create_session_payload(session=session), 16)
+        yield control(peer.CREATE_TRACE_CHUNK, struct.pack(">QQI", 0, 1_600_000_000, 0))
+        yield control(peer.ADD_STREAM, peer.add_stream_payload("channel_0"), 12)
+        yield control(peer.ADD_STREAM, peer.add_stream_payload("metadata"), 12)
+        yield control(peer.STREAMS_SENT)
+        yield control(peer.SEND_METADATA, struct.pack(">QI", metadata, 0) + peer.METADATA, 0)
+        for number in range(3):
+            events = ticks(1 + 3 * number, 3)
+            yield (True, peer.data_message(stream, number, peer.packet_of(events, number)), 0)
+            yield control(peer.SEND_INDEX, peer.index_payload(stream, number, events))
+        yield control(peer.CLOSE_STREAM, struct.pack(">QQ", metadata, peer.NO_PACKET))
+        yield control(peer.CLOSE_STREAM, struct.pack(">QQ", stream, 2))
+
+    def setUp(self):
+        super().setUp()
+        self.next_handle = 1
+
+    def play(self, session, messages, last=None):
+        """All of them, and of the last one only `last` bytes; then both connections are cut."""
+        control, data = Link(self.relay.control), Link(self.relay.data)
+        for number, (is_data, message, reply) in enumerate(messages):
+            if last is not None and number == len(messages) - 1:
+                (data if is_data else control).send(message[:last])
+                break
+            (data if is_data else control).send(message)
+            answer = control.receive(reply) if reply else b""
+            if reply == 16:
+                control.receive(struct.unpack(">I", answer[12:])[0])
+            if reply == 12:
+                self.next_handle = struct.unpack(">Q", answer[:8])[0] + 1
+        control.close()
+        data.close()
+
+    def check_traces(self):
+        """What there is of each can be read; whole packets from the first on, nothing else."""
+        self.stop_relay()
+        for trace in self.traces():
+            events, complaints = self.read_events(trace)
+            self.assertEqual(events, list(range(1, len(events) + 1)), f"{trace}: {complaints}")
+            self.assertEqual(len(events) % 3, 0, trace)
+
+    def messages_of(self, session):
+        return list(self.script(session))
+
+    def test_cut_at_every_message_boundary(self):
+        for count in range(len(self.messages_of("count")) + 1):
+            begin = self.next_handle = self.handle_now()
+            messages = self.messages_of(f"cut{count}")
+            self.play(f"cut{count}", messages[:count])
+            self.next_handle = begin
+        self.assert_serves()
+        self.check_traces()
+
+    def handle_now(self):
+        """The next that the relay will give: another producer asks."""
+        producer = Producer(self.relay)
+        producer.greet()
+        producer.create(session="probe")
+        producer.code(peer.CREATE_TRACE_CHUNK, struct.pack(">QQI", 0, 1_600_000_000, 0))
+        handle, code = producer.add_stream("channel_0")
+        self.assertEqual(code, peer.OK)
+        producer.close()
+        return handle + 1
+
+    def test_cut_at_random_bytes(self):
+        chance = random.Random(1)
+        for number in range(60):
+            self.next_handle = self.handle_now()
+            messages = self.messages_of(f"random{number}")
+            count = chance.randrange(1, len(messages) + 1)
+            self.play(f"random{number}", messages[:count], chance.randrange(len(messages[count - 1][1])))
+        self.assert_serves()
+        self.check_traces()
+
+    def test_relay_killed_in_a_session(self):
+        producer = self.producer(cpus=2)
+        for number in range(20):
+            for cpu in range(2):
+                producer.push([(10 * n + cpu, n) for n in range(1 + 3 * number, 4 + 3 * number)], cpu)
+        producer.wait_until_stored()
+        self.relay.stop(signal.SIGKILL)
+        self.assertTrue(producer.is_closed())
+        events, _ = self.read_events(self.traces()[0])
+        self.assertEqual(events, sorted(list(range(1, 61)) * 2))
+        for index in self.output.rglob("*.idx"):
+            self.assertEqual(index.stat().st_size, 16 + 20 * 72)
+        self.relay = self.start_relay()
+        self.assert_serves("after")
+
+    def test_lost_packet_has_an_index_without_a_place(self):
+        producer = self.producer()
+        stream = producer.streams[0]
+        producer.push(ticks(1, 3))
+        producer.code(peer.SEND_INDEX, peer.index_payload(stream, 1, ticks(4, 3)))
+        producer.numbers[stream] = 2
+        producer.push(ticks(7, 3))
+        producer.close()
+        self.stop_relay()
+        index = next(self.output.rglob("*.idx")).read_bytes()
+        offsets = [struct.unpack_from(">Q", index, at)[0] for at in range(16, len(index), 72)]
+        self.assertEqual(offsets, [0, 2 ** 64 - 1, 4096])
+        events, _ = self.read_events(self.traces()[0])
+        self.assertEqual(events, [1, 2, 3, 7, 8, 9])
+
+    def test_producer_that_stands_still(self):
+        still = self.producer(session="still")
+        still.push(ticks(1, 3))
+        still.send(peer.control_message(peer.SEND_INDEX)[:10])
+        still.data_link.send(peer.data_message(still.streams[0], 1, b"x" * 100)[:50])
+        self.assert_serves()
+        viewer = self.viewer()
+        viewer.attach(still.session)
+        self.assertEqual(viewer.read_packets(still.streams[0], 1), ticks(1, 3))
+        self.assertIn(viewer.index(still.streams[0])[7], (2, 5))
+
+    def test_relay_stopped_for_a_while(self):
+        producer = self.producer()
+        producer.push(ticks(1, 3))
+        self.relay.process.send_signal(signal.SIGSTOP)
+        resume = threading.Timer(2, self.relay.process.send_signal, [signal.SIGCONT])
+        resume.start()
+        self.assertEqual(producer.push(ticks(4, 3)), peer.OK)
+        resume.join()
+        producer.finish()
+        self.check_traces()
+
+    def test_viewer_that_goes_in_the_middle_of_a_reply(self):
+        producer = self.producer()
+        for number in range(50):
+            producer.push(ticks(1 + 3 * number, 3), size=65536)
+        for _ in range(20):
+            viewer = Viewer(self.relay)
+            viewer.attach(producer.session)
+            viewer.send(peer.viewer_message(peer.GET_PACKET, struct.pack(">QQI", producer.streams[0], 0, 65536)) * 20)
+            viewer.receive(1)
+            viewer.close()
+        self.assertEqual(producer.push(ticks(151, 3), size=65536), peer.OK)
+        producer.finish()
+        self.assert_serves()
+
+
+class FullDisk(RelayTest):
+    def start_relay(self):
+        """Its output is a file system of 2 MiB in a mount namespace of its own."""
+        self.output.mkdir()
+        mount = f"mount -t tmpfs -o size=2m tmpfs {self.output} && exec \"$@\""
+        return super().start_relay(wrapper=["unshare", "--mount", "sh", "-c", mount, "relay"])
+
+    def test_session_waits_for_room_and_goes_on(self):
+        inside = pathlib.Path(f"/proc/{self.relay.process.pid}/root{self.output}")
+        producer = self.producer()
+        self.assertEqual(producer.push(ticks(1, 3), size=65536), peer.OK)
+        viewer = self.viewer()
+        viewer.attach(producer.session)
+        self.assertEqual(viewer.read_packets(producer.streams[0], 1), ticks(1, 3))
+        ballast = inside / "ballast"
+        with open(ballast, "wb") as file:
+            try:
+                while True:
+                    file.write(bytes(65536))
+                    file.flush()
+            except OSError:
+                pass
+        producer.data_link.send(peer.data_message(producer.streams[0], 1, peer.packet_of(ticks(4, 3), 1)
+                                                  .ljust(65536, b"\0"), 65536))
+        time.sleep(0.5)
+        self.assertIn(viewer.index(producer.streams[0])[7], (2, 5), "what is stored can be read, the rest is to come")
+        self.assertTrue(self.relay.is_alive())
+        ballast.unlink()
+        self.assertEqual(producer.code(peer.SEND_INDEX, peer.index_payload(producer.streams[0], 1, ticks(4, 3),
+                                                                           size=65536)), peer.OK)
+        producer.numbers[producer.streams[0]] = 2
+        self.assertEqual(viewer.read_packets(producer.streams[0], 1), ticks(4, 3))
+        producer.finish()
+        shutil.copytree(inside, self.directory / "copy")
+        trace = next((self.directory / "copy").rglob("metadata")).parent
+        self.assertEqual(self.read_events(trace)[0], list(range(1, 7)))
+        self.stop_relay()
+        self.assertIn("full", self.relay.log)
+
+
+class BadNetwork(RelayTest):
+    """Delay, loss and a narrow line, in a network namespace of this test's own."""
+    CLONE_NEWNET = 0x40000000
+
+    def setUp(self):
+        libc = ctypes.CDLL(None, use_errno=True)
+        ours = os.open("/proc/self/ns/net", os.O_RDONLY)
+        self.addCleanup(os.close, ours)
+        if libc.unshare(self.CLONE_NEWNET) != 0:
+            self.skipTest("no network namespaces here")
+        self.addCleanup(libc.setns, ours, self.CLONE_NEWNET)
+        subprocess.run(["ip", "link", "set", "lo", "mtu", "1500", "up"], check=True)
+        super().setUp()
+
+    def serve_over(self, *discipline):
+        if subprocess.run(["tc", "qdisc", "add", "dev", "lo", "root", *discipline], capture_output=True).returncode != 0:
+            self.skipTest(f"no {discipline[0]} in this kernel")
+        producer = self.producer()
+        viewer = self.viewer()
+        viewer.attach(producer.session)
+        for number in range(10):
+            self.assertEqual(producer.push(ticks(1 + 3 * number, 3)), peer.OK)
+        self.assertEqual(viewer.read_packets(producer.streams[0], 10), ticks(1, 30))
+        producer.finish()
+
+    def test_delay_and_loss(self):
+        self.serve_over("netem", "delay", "5ms", "3ms", "loss", "2%")
+
+    def test_narrow_line(self):
+        # What does not fit into its short queue is lost.
+        self.serve_over("tbf", "rate", "1mbit", "burst", "3kb", "latency", "50ms")
+
+
+class Captures(RelayTest):
+    """What LTTng's daemons said to LTTng's relay, said to ours: the answers are the same, byte for byte."""
+    SESSIONS = ["live-uid-two-apps", "live-pid-buffers", "live-new-metadata-dlopen", "live-tracefile-rotation",
+                "stream-nonlive"]
+
+    def replay(self, directory):
+        requests = (directory / "control1.c2s.bin").read_bytes()
+        replies = (directory / "control1.s2c.bin").read_bytes()
+        stored = (directory / "data1.c2s.bin").read_bytes()
+        control, data = Link(self.relay.control), None
+        at = said = sent = 0
+        while at < len(requests):
+            _, size, command, _ = struct.unpack_from(">QQII", requests, at)
+            message = requests[at:at + 24 + size]
+            at += len(message)
+            if command == peer.SEND_INDEX and sent < len(stored) and struct.unpack_from(">Q", message, 40)[0] != 0:
+                data = data or Link(self.relay.data)
+                data_size, = struct.unpack_from(">I", stored, sent + 24)
+                data.send(stored[sent:sent + 32 + data_size])
+                sent += 32 + data_size
+            expected = self.reply_in(replies, said, command)
+            said += len(expected)
+            deadline = time.monotonic() + peer.PATIENCE
+            while True:
+                control.send(message)
+                answer = control.receive(len(expected))
+                # Data has a connection of its own: it may be on its way yet.
+                if answer == expected or command not in (peer.DATA_PENDING, peer.END_DATA_PENDING):
+                    break
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(0.005)
+            self.assertEqual(answer, expected, f"{directory.name}: command {command} that ends at byte {at}")
+        self.assertEqual(said, len(replies))
+        control.close()
+        if data:
+            data.close()
+
+    @staticmethod
+    def reply_in(replies, at, command):
+        sizes = {peer.VERSION: 8, peer.GET_CONFIGURATION: 12, peer.ADD_STREAM: 12, peer.SEND_METADATA: 0,
+                 peer.TRACE_CHUNK_EXISTS: 5}
+        size = sizes.get(command, 4)
+        if command == peer.CREATE_SESSION:
+            size = 16 + struct.unpack_from(">I", replies, at + 12)[0]
+        if command == peer.CLOSE_TRACE_CHUNK:
+            size = 8 + struct.unpack_from(">I", replies, at + 4)[0]
+        return replies[at:at + size]
+
+    def test_replayed_session_is_answered_and_stored_as_it_was(self):
+        for session in self.SESSIONS:
+            with self.subTest(session):
+                directory = SOURCE / "tests" / "data" / "captures" / session
+                self.replay(directory)
+                self.stop_relay()
+                theirs = sorted(path for path in (directory / "trace").rglob("*") if path.is_file())
+                for path in theirs:
+                    ours = self.output / path.relative_to(directory / "trace")
+                    self.assertEqual(ours.read_bytes(), path.read_bytes(), path)
+            shutil.rmtree(self.output)
+            self.relay = self.start_relay()
+
+
+if __name__ == "__main__":
+    main()
