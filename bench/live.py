@@ -164,9 +164,9 @@ class Leat:
 
     def __enter__(self):
         self.relay = self.daemons.start(self.programs / "leat-relayd", "-o", self.work / "leat",
-                                        "--ports", f"6342:6343:{LEAT_LIVE_PORT}")
-        wait_for(lambda: run([self.programs / "leat", "view", f"net://127.0.0.1:{LEAT_LIVE_PORT}"]) is not None,
-                 "leat-relayd does not start")
+                                        "--ports", f"6342:6343:{LEAT_LIVE_PORT}", stdout=subprocess.PIPE, text=True)
+        if not self.relay.stdout.readline().startswith("listening"):
+            raise Failed("leat-relayd does not start")
         return self
 
     def __exit__(self, *_):

@@ -10,19 +10,20 @@ Result<void> LiveStream::feed(std::shared_ptr<TraceModel> model, std::vector<std
     // one is in its place.
     const std::shared_ptr<TraceModel> before = std::exchange(model_, std::move(model));
     packet_ = std::move(packet);
-    auto plan = model_->plans.plan_for(packet_);
-    Result<void> started;
-    if (plan)
-        started = reader_.start(*model_->trace_class, **plan, packet_, offset);
-    else
-        started = tl::unexpected(std::move(plan).error());
+    auto started = start(offset);
     if (!started) {
         end();
         return wrap(stream_.name, std::move(started).error());
     }
-    stream_.class_id = (*plan)->stream_class->id;
-    stream_.instance_id = reader_.properties().stream_instance_id;
     return advance();
+}
+
+Result<void> LiveStream::start(std::uint64_t offset) {
+    const ctf::DecodePlan* const plan = LEAT_TRY(model_->plans.plan_for(packet_));
+    LEAT_TRY(reader_.start(*model_->trace_class, *plan, packet_, offset));
+    stream_.class_id = plan->stream_class->id;
+    stream_.instance_id = reader_.properties().stream_instance_id;
+    return {};
 }
 
 void LiveStream::quiet_until(std::int64_t time_ns) { horizon_ns_ = std::max(horizon_ns_, time_ns); }

@@ -40,6 +40,9 @@ class LiveStream {
     Result<void> advance();
 
   private:
+    // Reads the head of packet_.
+    Result<void> start(std::uint64_t offset);
+
     Stream stream_;
     PacketReader reader_;
     std::shared_ptr<TraceModel> model_;  // of the packet

@@ -18,8 +18,15 @@ EVENTS = 10 * (2 * 50 + 1)
 class LiveView(support.InteropTest):
     def start(self, command, **arguments):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **arguments)
-        self.addCleanup(process.kill)
+        self.addCleanup(self.end, process)
         return process
+
+    def end(self, process):
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+        process.stdout.close()
+        process.stderr.close()
 
     def finish(self, process):
         """All that it printed."""
