@@ -20,8 +20,6 @@ using namespace std::chrono_literals;
 
 // How often deadlines are looked at: they are coarse, and idle connections are to cost nothing.
 constexpr auto kWatchInterval = 5s;
-// A connection that always has bytes lets others have their turn after so many reads.
-constexpr unsigned kReadsInARow = 16;
 
 // A peer that has vanished without a word is noticed after a minute and a half.
 void set_options(asio::ip::tcp::socket& socket) {
@@ -106,17 +104,27 @@ asio::awaitable<void> Connection::watch() {
     }
 }
 
-asio::awaitable<std::size_t> Connection::receive(std::span<std::byte> bytes) {
-    if (++reads_in_a_row_ % kReadsInARow == 0) co_await asio::post(socket_.get_executor(), asio::use_awaitable);
-    while (socket_.is_open()) {
+std::optional<std::size_t> Connection::try_receive(std::span<std::byte> bytes) {
+    for (;;) {
         const ssize_t count = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
         if (count > 0 && patience_ != Clock::duration::zero()) expect_within(patience_);
-        if (count >= 0) co_return static_cast<std::size_t>(count);
-        if (errno == EINTR) continue;
-        if (errno != EAGAIN) throw std::system_error(errno, std::generic_category());
-        co_await socket_.async_wait(asio::ip::tcp::socket::wait_read, asio::use_awaitable);
+        if (count >= 0) return static_cast<std::size_t>(count);
+        if (errno == EAGAIN) return std::nullopt;
+        if (errno != EINTR) throw std::system_error(errno, std::generic_category());
     }
-    co_return 0;
+}
+
+asio::awaitable<void> Connection::wait_for_bytes() {
+    co_await socket_.async_wait(asio::ip::tcp::socket::wait_read, asio::use_awaitable);
+}
+
+asio::awaitable<void> Connection::yield() { co_await asio::post(socket_.get_executor(), asio::use_awaitable); }
+
+asio::awaitable<std::size_t> Connection::receive(std::span<std::byte> bytes) {
+    for (;;) {
+        if (const auto count = try_receive(bytes)) co_return *count;
+        co_await wait_for_bytes();
+    }
 }
 
 asio::awaitable<void> Connection::send(UntrustedBytes bytes) {
@@ -131,7 +139,7 @@ asio::awaitable<void> Connection::send(UntrustedBytes bytes) {
     }
 }
 
-asio::awaitable<void> Connection::sleep(std::chrono::milliseconds duration) {
+asio::awaitable<void> Connection::sleep(std::chrono::microseconds duration) {
     asio::steady_timer timer(socket_.get_executor(), duration);
     co_await timer.async_wait(asio::use_awaitable);
     if (!socket_.is_open()) throw std::system_error(ECANCELED, std::generic_category());

@@ -5,6 +5,7 @@
 #include <asio/steady_timer.hpp>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@
 
 namespace leat::relay {
 
-// One TCP connection and the coroutine that serves it. All of it runs on the connection's strand. It lives as long as
+// One TCP connection and the coroutine that serves it. All of it runs on the thread of its socket. It lives as long as
 // the coroutine.
 class Connection : public std::enable_shared_from_this<Connection> {
   public:
@@ -39,8 +40,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
     // As many bytes as are there, at least one; 0: the peer has closed.
     asio::awaitable<std::size_t> receive(std::span<std::byte> bytes);
+    // The same without waiting; nothing: there is nothing yet.
+    std::optional<std::size_t> try_receive(std::span<std::byte> bytes);
+    asio::awaitable<void> wait_for_bytes();
+    // Lets others have their turn.
+    asio::awaitable<void> yield();
     asio::awaitable<void> send(UntrustedBytes bytes);
-    asio::awaitable<void> sleep(std::chrono::milliseconds duration);
+    asio::awaitable<void> sleep(std::chrono::microseconds duration);
 
     // A peer that is slower than this is dropped: a message that has begun, or a connection that says nothing at all
     // where it should.
@@ -60,7 +66,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::string peer_;  // kind and address
     Clock::time_point deadline_ = Clock::time_point::max();
     Clock::duration patience_{};  // renewed with every byte, if not 0
-    unsigned reads_in_a_row_ = 0;
     bool has_ended_ = false;
 };
 

@@ -158,6 +158,7 @@ CommandOutcome send_index(Producer& producer, UntrustedBytes payload) {
     if (!added) return failed(RelayCode::kUnknownError, added.error());
     CommandOutcome outcome = replied(RelayCode::kOk);
     outcome.is_change = true;
+    outcome.packet_size = message.packet_size / 8;
     return outcome;
 }
 

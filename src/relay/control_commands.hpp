@@ -20,9 +20,10 @@ struct Producer {
 
 struct CommandOutcome {
     wire::Bytes reply{};
-    std::optional<Error> error{};  // what was wrong, for the log
-    bool ends_connection = false;  // behind the reply
-    bool is_change = false;        // viewers may see something new
+    std::optional<Error> error{};   // what was wrong, for the log
+    bool ends_connection = false;   // behind the reply
+    bool is_change = false;         // viewers may see something new
+    std::uint64_t packet_size = 0;  // bytes, of SEND_INDEX
 };
 
 // SEND_METADATA is not among them: its bytes are not gathered but written as they come.

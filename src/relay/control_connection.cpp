@@ -13,6 +13,10 @@ constexpr auto kPatience = 30s;
 constexpr std::uint64_t kSlowestBytesPerSecond = 512;
 // A full disk is looked at again this often.
 constexpr auto kDiskInterval = 200ms;
+// A producer that sends large packets without waiting for each reply is in no hurry: its indexes gather for a moment,
+// and cost a third as much together.
+constexpr std::uint64_t kBulkPacket = 64U << 10;
+constexpr auto kBulkPause = 300us;
 
 std::chrono::seconds time_for(std::uint64_t bytes) {
     return kPatience + std::chrono::seconds(bytes / kSlowestBytesPerSecond);
@@ -41,6 +45,7 @@ asio::awaitable<Result<void>> ControlConnection::serve() {
         const auto sent = co_await send_replies();
         if (!sent) co_return tl::unexpected(sent.error());
         if (has_ended_) co_return Result<void>();
+        if (std::exchange(bulk_indexes_, 0) > 1) co_await sleep(kBulkPause);
         const std::size_t count = co_await receive(input_.room(wanted_));
         if (count == 0) co_return Result<void>();
         input_.add(count);
@@ -82,6 +87,7 @@ asio::awaitable<Result<bool>> ControlConnection::next_message() {
     wanted_ = 0;
     if (outcome.error) log("{}: {}", peer(), outcome.error->message);
     is_change_ = is_change_ || outcome.is_change;
+    if (outcome.packet_size >= kBulkPacket) ++bulk_indexes_;
     has_ended_ = outcome.ends_connection;
     replies_.insert(replies_.end(), outcome.reply.begin(), outcome.reply.end());
     co_return true;
@@ -129,7 +135,7 @@ asio::awaitable<Result<bool>> ControlConnection::metadata() {
 asio::awaitable<void> ControlConnection::wait_for_disk() {
     if (!std::exchange(was_full_, true)) log("{}: the disk is full: its session waits for room", peer());
     expect_nothing();
-    co_await sleep(std::chrono::duration_cast<std::chrono::milliseconds>(kDiskInterval));
+    co_await sleep(kDiskInterval);
     expect_within(kPatience);
 }
 

@@ -34,8 +34,9 @@ class ControlConnection final : public Connection {
     std::optional<Metadata> metadata_{};
     wire::Bytes replies_{};
     bool is_change_ = false;
-    bool was_full_ = false;   // the disk, and the log says so
-    bool has_ended_ = false;  // we close, behind the replies
+    unsigned bulk_indexes_ = 0;  // of large packets, since the last pause
+    bool was_full_ = false;      // the disk, and the log says so
+    bool has_ended_ = false;     // we close, behind the replies
 };
 
 }  // namespace leat::relay

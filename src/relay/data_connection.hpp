@@ -16,8 +16,12 @@ class DataConnection final : public Connection {
 
     // What came of an attempt to write what is in the buffer.
     enum class Progress : std::uint8_t { kPacketDone, kNeedsMore, kDiskFull };
-    Result<Progress> consume_and_flush();
     Result<Progress> consume();
+    // Shows what has been committed; false: the disk is full.
+    Result<bool> flush();
+    [[nodiscard]] std::span<std::byte> room();
+    asio::awaitable<void> wait_for_disk();
+    asio::awaitable<Result<void>> flush_patiently();
     Result<void> begin_packet();
     Result<void> find_session(std::uint64_t handle);
     Result<Progress> write_piece();
@@ -26,7 +30,10 @@ class DataConnection final : public Connection {
     InputBuffer input_;
     std::shared_ptr<Session> session_{};
     std::shared_ptr<DataStream> stream_{};  // of the packet that has begun
+    std::uint64_t missing_ = 0;             // bytes of the packet that has begun
+    std::uint64_t last_size_ = 0;           // bytes of the last packet that began
     bool is_change_ = false;
+    bool was_full_ = false;  // the disk, and the log says so
 };
 
 }  // namespace leat::relay

@@ -83,10 +83,21 @@ Result<void> DataStream::begin_packet(const wire::DataHeader& header) {
 }
 
 Result<std::size_t> DataStream::write(UntrustedBytes piece) {
-    StreamFile* const target = file(incoming_->file_number);
-    const std::size_t written = LEAT_TRY(target->write(incoming_->offset + incoming_->received, piece));
-    incoming_->received += written;
+    const Target target = begin_write();
+    const auto written = write_what_fits(target.fd, target.offset, piece);
+    end_write(written.value_or(0));
     return written;
+}
+
+DataStream::Target DataStream::begin_write() {
+    incoming_->is_being_written = true;
+    return {file(incoming_->file_number)->fd(), incoming_->offset + incoming_->received};
+}
+
+void DataStream::end_write(std::size_t written) {
+    incoming_->is_being_written = false;
+    incoming_->received += written;
+    file(incoming_->file_number)->note_written(incoming_->offset + incoming_->received);
 }
 
 void DataStream::drop_packet() {
@@ -148,13 +159,17 @@ void DataStream::apply_beacon() {
 }
 
 Result<void> DataStream::commit(Time now) {
-    while ((in_hand_ = pairs_.take(now))) {
-        if (in_hand_->index) rotate_if_due(in_hand_->index->packet_seq_num);
+    while (in_hand_ || (in_hand_ = pairs_.take(now))) {
+        if (in_hand_->index && is_rotation_due(in_hand_->index->packet_seq_num)) {
+            if (is_being_written()) return {};  // it goes on when the write is done
+            switch_chunk();
+        }
         LEAT_TRY(commit(*in_hand_));
         const auto index = in_hand_->index;
         in_hand_.reset();
         if (index) rotate_if_due(index->packet_seq_num + 1);
     }
+    if (last_) rotate_if_due(last_->packet_seq_num + 1);
     apply_beacon();
     return {};
 }
@@ -230,9 +245,13 @@ Result<void> DataStream::rotate(std::shared_ptr<TraceChunk> chunk, std::uint64_t
     return {};
 }
 
-// Everything before the position is committed: `next` is what follows.
+bool DataStream::is_rotation_due(std::uint64_t next) const {
+    return rotation_ && is_at_or_past(next, rotation_->packet_seq_num);
+}
+
+// Everything before the position is committed: `next` is what follows. A write that goes on is waited for.
 void DataStream::rotate_if_due(std::uint64_t next) {
-    if (rotation_ && is_at_or_past(next, rotation_->packet_seq_num)) switch_chunk();
+    if (is_rotation_due(next) && !is_being_written()) switch_chunk();
 }
 
 // What has come already and belongs behind the position is moved: the connection for data may be ahead of the other.

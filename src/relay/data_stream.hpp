@@ -43,6 +43,13 @@ class DataStream {
     // One packet, from the data connection. Its bytes come in pieces; write() takes as many as the disk has room for.
     Result<void> begin_packet(const wire::DataHeader& header);
     Result<std::size_t> write(UntrustedBytes piece);
+    // The same in two halves, the lock being given up between: nothing moves or closes the file meanwhile.
+    struct Target {
+        int fd;
+        std::uint64_t offset;
+    };
+    Target begin_write();
+    void end_write(std::size_t written);
     [[nodiscard]] std::uint64_t missing() const;
     // When nothing is missing; again if the disk was full.
     Result<Disk> end_packet(Time now);
@@ -70,7 +77,9 @@ class DataStream {
     [[nodiscard]] bool waits_for_data() const;
     // All packets up to this number are stored, or known to be lost.
     [[nodiscard]] bool has_stored(std::uint64_t number) const;
-    [[nodiscard]] bool should_finish() const { return close_after_ && has_stored(*close_after_); }
+    [[nodiscard]] bool should_finish() const {
+        return close_after_ && !is_being_written() && has_stored(*close_after_);
+    }
     [[nodiscard]] std::uint64_t lost_packets() const { return lost_packets_; }
 
     // For viewers. Files have numbers that only ever grow; those from oldest_file() to newest_file() are there.
@@ -100,6 +109,7 @@ class DataStream {
         std::uint64_t data_size;  // bytes that come
         std::uint64_t size;       // and with the padding that we add
         std::uint64_t received = 0;
+        bool is_being_written = false;
     };
     struct PendingRotation {
         std::shared_ptr<TraceChunk> chunk;
@@ -117,6 +127,8 @@ class DataStream {
     ctf::IndexEntry entry_of(const PairingTable::Outcome& outcome) const;
     void note_committed(const ctf::IndexEntry& entry);
     void apply_beacon();
+    [[nodiscard]] bool is_being_written() const { return incoming_ && incoming_->is_being_written; }
+    [[nodiscard]] bool is_rotation_due(std::uint64_t next_packet_seq_num) const;
     void rotate_if_due(std::uint64_t next_packet_seq_num);
     void switch_chunk();
     Result<void> move(StoredData& data, std::uint64_t count);

@@ -1,12 +1,13 @@
 #include "relay/server.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <asio/awaitable.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
-#include <asio/strand.hpp>
 #include <asio/use_awaitable.hpp>
 #include <thread>
 
@@ -24,10 +25,11 @@ using asio::ip::tcp;
 // What waits too long for its other half is looked for this often.
 constexpr auto kHousekeeping = 1s;
 constexpr auto kAcceptPause = 100ms;
-// A data connection reads into a buffer that fits a core's cache, as long as there are not too many of them.
-constexpr std::size_t kLargeBuffer = 256U << 10;
+// A data connection has a buffer for several packets, as long as there are not too many of them: half are data
+// connections, so large buffers take 16 MiB in all.
+constexpr std::size_t kLargeBuffer = 1U << 20;
 constexpr std::size_t kSmallBuffer = 32U << 10;
-constexpr std::size_t kManyConnections = 64;
+constexpr std::size_t kManyConnections = 32;
 
 Result<void> listen(tcp::acceptor& acceptor, const asio::ip::address& address, std::uint16_t port) {
     const tcp::endpoint endpoint(address, port);
@@ -41,9 +43,16 @@ Result<void> listen(tcp::acceptor& acceptor, const asio::ip::address& address, s
                 address.to_string(), port, error.message());
 }
 
+// Those that we may run on.
+std::size_t cpu_count() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<std::size_t>(CPU_COUNT(&set)) : 1;
+}
+
 }  // namespace
 
-Server::Server(ConfinedDirectory output) : relay_(std::move(output)) {}
+Server::Server(ConfinedDirectory output) : contexts_(cpu_count()), relay_(std::move(output)) {}
 
 Server::~Server() = default;
 
@@ -62,7 +71,7 @@ Result<std::unique_ptr<Server>> Server::create(const Parameters& parameters) {
 
 Result<void> Server::listen_for_datagrams(const asio::ip::address& address) {
     const asio::ip::udp::endpoint endpoint(address, data_port());
-    asio::ip::udp::socket socket(asio::make_strand(context_));
+    asio::ip::udp::socket socket(contexts_.back());
     asio::error_code error;
     socket.open(endpoint.protocol(), error);
     if (!error) socket.bind(endpoint, error);
@@ -74,11 +83,11 @@ Result<void> Server::listen_for_datagrams(const asio::ip::address& address) {
 }
 
 template <class MakeConnection>
-void Server::serve(tcp::acceptor& acceptor, MakeConnection make) {
-    const auto accept_all = [this, &acceptor, make]() -> asio::awaitable<void> {
-        while (acceptor.is_open()) {
+void Server::serve(tcp::acceptor& acceptor, std::size_t thread, MakeConnection make) {
+    const auto accept_all = [this, &acceptor, thread, make]() -> asio::awaitable<void> {
+        for (std::size_t next = thread; acceptor.is_open(); ++next) {
             asio::error_code error;
-            tcp::socket socket(asio::make_strand(context_));
+            tcp::socket socket(contexts_[next % contexts_.size()]);
             co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
             std::size_t count = 0;
             {
@@ -90,7 +99,7 @@ void Server::serve(tcp::acceptor& acceptor, MakeConnection make) {
             if (error || count >= kMaxConnections) {
                 // Out of descriptors, or of patience: those who are served come first.
                 if (!error) log("{} connections are open: another one was turned away", count);
-                asio::steady_timer pause(context_, kAcceptPause);
+                asio::steady_timer pause(context(), kAcceptPause);
                 co_await pause.async_wait(asio::use_awaitable);
                 continue;
             }
@@ -102,27 +111,28 @@ void Server::serve(tcp::acceptor& acceptor, MakeConnection make) {
             connection->start();
         }
     };
-    asio::co_spawn(context_, accept_all, asio::detached);
+    asio::co_spawn(context(), accept_all, asio::detached);
 }
 
+// The two connections of a session are on different threads, and so are the data connections of two sessions.
 void Server::run() {
-    serve(control_, [this](tcp::socket socket, std::size_t) -> std::shared_ptr<Connection> {
+    serve(control_, 1, [this](tcp::socket socket, std::size_t) -> std::shared_ptr<Connection> {
         return std::make_shared<ControlConnection>(std::move(socket), relay_);
     });
-    serve(data_, [this](tcp::socket socket, std::size_t count) -> std::shared_ptr<Connection> {
+    serve(data_, 0, [this](tcp::socket socket, std::size_t count) -> std::shared_ptr<Connection> {
         const std::size_t buffer = count < kManyConnections ? kLargeBuffer : kSmallBuffer;
         return std::make_shared<DataConnection>(std::move(socket), relay_, buffer);
     });
-    serve(live_, [this](tcp::socket socket, std::size_t) -> std::shared_ptr<Connection> {
+    serve(live_, 1, [this](tcp::socket socket, std::size_t) -> std::shared_ptr<Connection> {
         return std::make_shared<ViewerConnection>(std::move(socket), relay_);
     });
     asio::co_spawn(datagrams_->executor(), datagrams_->receive(), asio::detached);
     asio::co_spawn(datagrams_->executor(), datagrams_->expire(), asio::detached);
     keep_house();
+    for (Context& context : contexts_) guards_.push_back(asio::make_work_guard(context));
     std::vector<std::thread> threads;
-    for (unsigned i = 1; i < std::max(1U, std::thread::hardware_concurrency()); ++i)
-        threads.emplace_back([this] { context_.run(); });
-    context_.run();
+    for (std::size_t i = 1; i < contexts_.size(); ++i) threads.emplace_back([this, i] { contexts_[i].run(); });
+    contexts_.front().run();
     for (std::thread& thread : threads) thread.join();
 }
 
@@ -144,8 +154,9 @@ void Server::keep_house() {
 
 // Nothing is awaited any more once all connections have ended: each ends its session, which puts files in order.
 void Server::stop() {
-    asio::post(context_, [this] {
+    asio::post(context(), [this] {
         asio::error_code ignored;
+        guards_.clear();
         control_.close(ignored);
         data_.close(ignored);
         live_.close(ignored);

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -42,23 +44,31 @@ class Server {
     [[nodiscard]] std::uint16_t control_port() const { return control_.local_endpoint().port(); }
     [[nodiscard]] std::uint16_t data_port() const { return data_.local_endpoint().port(); }
     [[nodiscard]] std::uint16_t live_port() const { return live_.local_endpoint().port(); }
-    [[nodiscard]] asio::io_context& context() { return context_; }
+    // For signals.
+    [[nodiscard]] asio::io_context& context() { return contexts_.front(); }
 
     static constexpr std::size_t kMaxConnections = 512;
 
   private:
     explicit Server(ConfinedDirectory output);
 
+    // `thread`: of the first connection; the next one goes to the next.
     template <class MakeConnection>
-    void serve(asio::ip::tcp::acceptor& acceptor, MakeConnection make);
+    void serve(asio::ip::tcp::acceptor& acceptor, std::size_t thread, MakeConnection make);
     Result<void> listen_for_datagrams(const asio::ip::address& address);
     void keep_house();
 
-    asio::io_context context_;
-    asio::ip::tcp::acceptor control_{context_};
-    asio::ip::tcp::acceptor data_{context_};
-    asio::ip::tcp::acceptor live_{context_};
-    asio::steady_timer housekeeping_{context_};
+    // One for each thread, and run by no other.
+    struct Context : asio::io_context {
+        Context() : asio::io_context(1) {}
+    };
+    std::deque<Context> contexts_;
+    asio::ip::tcp::acceptor control_{context()};
+    asio::ip::tcp::acceptor data_{context()};
+    asio::ip::tcp::acceptor live_{context()};
+    asio::steady_timer housekeeping_{context()};
+    using Guard = asio::executor_work_guard<asio::io_context::executor_type>;
+    std::vector<Guard> guards_{};  // threads do not end while there is no connection
     Relay relay_;
     std::optional<DatagramReceiver> datagrams_{};
     std::mutex connections_mutex_;

@@ -58,7 +58,7 @@ void StreamFile::seal() {
 
 Result<std::size_t> StreamFile::write(std::uint64_t offset, UntrustedBytes bytes) {
     const std::size_t written = LEAT_TRY(write_what_fits(data_.get(), offset, bytes));
-    size_ = std::max(size_, offset + written);
+    note_written(offset + written);
     return written;
 }
 

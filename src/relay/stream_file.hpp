@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,7 +37,10 @@ class StreamFile {
     // Writes at `offset`, which is at most size(). As many bytes as there is room for on the disk: fewer than given
     // mean that it is full, and that one may try again.
     Result<std::size_t> write(std::uint64_t offset, UntrustedBytes bytes);
-    // The same for `count` zeros.
+    // For those who write by themselves: where, and how far they came.
+    [[nodiscard]] int fd() const { return data_.get(); }
+    void note_written(std::uint64_t end) { size_ = std::max(size_, end); }
+    // write() for `count` zeros.
     Result<std::size_t> write_zeros(std::uint64_t offset, std::uint64_t count);
     // Cuts off what lies behind `size`.
     void truncate(std::uint64_t size);
