@@ -354,9 +354,10 @@ void end_producer(Producer& producer) {
     producer.relay->remove_session(*producer.session);
     producer.session->locked([](SessionState& state) {
         state.is_control_open = false;
+        state.control_end = now();
         for (auto& [handle, entry] : state.streams) entry.stream->end_indexes();
         commit_all(state, now());
-        if (!finish_streams(state) && state.hurry_data) state.hurry_data();
+        if (!finish_streams(state, now()) && state.hurry_data) state.hurry_data();
     });
     producer.session->directory().finish_all();
     producer.session->note_change();

@@ -107,8 +107,9 @@ Result<void> DataConnection::find_session(std::uint64_t handle) {
     const std::shared_ptr<Session> session = relay_->session_of(handle);
     if (session == nullptr) return not_found("data for stream {}, which does not exist", handle);
     const bool is_first = session->locked([&](SessionState& state) {
-        if (!state.is_control_open || state.has_data_connection) return false;
+        if (state.has_data_connection) return false;
         state.has_data_connection = true;
+        if (!state.is_control_open) expect_within(kPatienceAtEnd);
         // The control connection's end leaves little to come: it has to come soon.
         state.hurry_data = [connection = weak_from_this()] {
             if (const auto self = connection.lock()) self->hurry(kPatienceAtEnd);
@@ -152,7 +153,7 @@ void DataConnection::end() {
     if (session_ == nullptr) return;
     session_->locked([](SessionState& state) {
         end_data(state, now());
-        finish_streams(state);
+        finish_streams(state, now());
     });
     session_->directory().finish_all();
     session_->note_change();

@@ -41,12 +41,13 @@ Result<void> DataStream::open_next_file() {
     const ConfinedDirectory trace = LEAT_TRY(directory_->make_path(*chunk_, parameters_.path));
     const bool is_again =
         parameters_.tracefile_count != 0 && next_file_ - first_of_chunk_ >= parameters_.tracefile_count;
-    StreamFile file = LEAT_TRY(StreamFile::create(trace, {.name = file_name(next_file_),
-                                                          .number = next_file_,
-                                                          .has_index = parameters_.has_indexes,
-                                                          .index_minor = parameters_.index_minor,
-                                                          // Not under the eyes of a viewer.
-                                                          .is_reused = is_again && directory_->viewers == 0}));
+    StreamFile file = LEAT_TRY(
+        StreamFile::create(trace, {.name = file_name(next_file_),
+                                   .number = next_file_,
+                                   .has_index = parameters_.has_indexes,
+                                   .index_minor = parameters_.index_minor,
+                                   // Not under the eyes of a viewer.
+                                   .reuse = is_again && directory_->viewers == 0 ? directory_->guard() : nullptr}));
     if (!files_.empty()) files_.back().seal();
     files_.push_back(std::move(file));
     ++next_file_;

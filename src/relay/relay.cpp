@@ -54,14 +54,14 @@ Result<std::string> Relay::unused_path(const std::string& path) const {
 Result<std::shared_ptr<SessionDirectory>> Relay::directory_for(const wire::CreateSession& request,
                                                                std::uint32_t minor) {
     // Old peers say with each stream where it goes, from the output directory on.
-    if (minor < kMinorOfChunks) return std::make_shared<SessionDirectory>(LEAT_TRY(output_.make("")), "");
+    if (minor < kMinorOfChunks) return std::make_shared<SessionDirectory>(LEAT_TRY(output_.make("")), "", guard_);
     std::string path = LEAT_TRY(session_path(request));
     if (std::ranges::all_of(request.sessiond_uuid, [](std::uint8_t byte) { return byte == 0; }))
         return refused("the session daemon's UUID is nil");
     auto& known = directories_[DirectoryKey(request.sessiond_uuid, request.sessiond_session_id)];
     if (auto directory = known.lock(); directory != nullptr && directory->path() == path) return directory;
     if (!request.is_snapshot && request.base_path.empty()) path = LEAT_TRY(unused_path(path));
-    auto directory = std::make_shared<SessionDirectory>(LEAT_TRY(output_.make(path)), path);
+    auto directory = std::make_shared<SessionDirectory>(LEAT_TRY(output_.make(path)), path, guard_);
     known = directory;
     return directory;
 }
@@ -89,18 +89,16 @@ Result<std::shared_ptr<Session>> Relay::create_session(const wire::CreateSession
 
 void Relay::remove_session(const Session& session) {
     const std::lock_guard lock(mutex_);
-    sessions_.erase(session.description().id);
+    const auto found = sessions_.find(session.description().id);
+    if (found == sessions_.end()) return;
+    ending_.push_back(found->second);
+    sessions_.erase(found);
     std::erase_if(directories_, [](const auto& entry) { return entry.second.expired(); });
 }
 
 void Relay::add_handle(std::uint64_t handle, const std::shared_ptr<Session>& session) {
     const std::lock_guard lock(mutex_);
     session_of_[handle] = session;
-}
-
-void Relay::remove_handles(const std::vector<std::uint64_t>& handles) {
-    const std::lock_guard lock(mutex_);
-    for (const std::uint64_t handle : handles) session_of_.erase(handle);
 }
 
 std::shared_ptr<Session> Relay::session_of(std::uint64_t handle) const {
@@ -113,6 +111,17 @@ std::shared_ptr<Session> Relay::find_session(std::uint64_t id) const {
     const std::lock_guard lock(mutex_);
     const auto found = sessions_.find(id);
     return found == sessions_.end() ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<Session>> Relay::ending_sessions() const {
+    const std::lock_guard lock(mutex_);
+    return ending_;
+}
+
+void Relay::forget(const std::shared_ptr<Session>& ending_session) {
+    const std::lock_guard lock(mutex_);
+    std::erase(ending_, ending_session);
+    std::erase_if(session_of_, [](const auto& entry) { return entry.second.expired(); });
 }
 
 std::vector<std::shared_ptr<Session>> Relay::sessions() const {

@@ -17,7 +17,7 @@ namespace leat::relay {
 // All sessions there are, by the ids that this relay gives. Any thread.
 class Relay {
   public:
-    explicit Relay(ConfinedDirectory output) : output_(std::move(output)) {}
+    Relay(ConfinedDirectory output, FileGuard* guard) : output_(std::move(output)), guard_(guard) {}
 
     // Gives the session its id and its directory.
     Result<std::shared_ptr<Session>> create_session(const wire::CreateSession& request, std::uint32_t minor);
@@ -30,11 +30,13 @@ class Relay {
     std::uint64_t next_viewer_id() { return next_viewer_id_.fetch_add(1); }
     // The session that a stream belongs to; null if there is none.
     void add_handle(std::uint64_t handle, const std::shared_ptr<Session>& session);
-    void remove_handles(const std::vector<std::uint64_t>& handles);
     [[nodiscard]] std::shared_ptr<Session> session_of(std::uint64_t handle) const;
 
     [[nodiscard]] std::shared_ptr<Session> find_session(std::uint64_t id) const;
     [[nodiscard]] std::vector<std::shared_ptr<Session>> sessions() const;
+    // That have lost their control connection, and whose data may still be on its way.
+    [[nodiscard]] std::vector<std::shared_ptr<Session>> ending_sessions() const;
+    void forget(const std::shared_ptr<Session>& ending_session);
 
     static constexpr std::size_t kMaxSessions = 4096;
 
@@ -46,8 +48,10 @@ class Relay {
     Result<std::string> unused_path(const std::string& path) const;
 
     ConfinedDirectory output_;
+    FileGuard* guard_;
     mutable std::mutex mutex_;
     std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
+    std::vector<std::shared_ptr<Session>> ending_;
     std::map<std::uint64_t, std::weak_ptr<Session>> session_of_;
     std::map<DirectoryKey, std::weak_ptr<SessionDirectory>> directories_;
     std::uint64_t next_session_ = 1;

@@ -43,6 +43,16 @@ Result<void> listen(tcp::acceptor& acceptor, const asio::ip::address& address, s
                 address.to_string(), port, error.message());
 }
 
+// What time has decided.
+void commit_and_show(Session& session) {
+    const bool is_change = session.locked([](SessionState& state) {
+        commit_all(state, std::chrono::steady_clock::now());
+        const bool has_unflushed = !state.unflushed.empty();
+        return flush_all(state).value_or(Disk::kFull) == Disk::kDone && has_unflushed;
+    });
+    if (is_change) session.note_change();
+}
+
 // Those that we may run on.
 std::size_t cpu_count() {
     cpu_set_t set;
@@ -52,7 +62,8 @@ std::size_t cpu_count() {
 
 }  // namespace
 
-Server::Server(ConfinedDirectory output) : contexts_(cpu_count()), relay_(std::move(output)) {}
+Server::Server(ConfinedDirectory output, std::unique_ptr<FileGuard> guard)
+    : guard_(std::move(guard)), contexts_(cpu_count()), relay_(std::move(output), guard_.get()) {}
 
 Server::~Server() = default;
 
@@ -61,7 +72,8 @@ Result<std::unique_ptr<Server>> Server::create(const Parameters& parameters) {
     const auto address = asio::ip::make_address(parameters.address, error);
     if (error) return refused("\"{}\" is no IP address", parameters.address);
     ConfinedDirectory output = LEAT_TRY(ConfinedDirectory::open_root(parameters.output));
-    std::unique_ptr<Server> server(new Server(std::move(output)));
+    std::unique_ptr<FileGuard> guard = LEAT_TRY(FileGuard::start());
+    std::unique_ptr<Server> server(new Server(std::move(output), std::move(guard)));
     LEAT_TRY(listen(server->control_, address, parameters.control_port));
     LEAT_TRY(listen(server->data_, address, parameters.data_port));
     LEAT_TRY(listen(server->live_, address, parameters.live_port));
@@ -140,13 +152,14 @@ void Server::keep_house() {
     housekeeping_.expires_after(kHousekeeping);
     housekeeping_.async_wait([this](const asio::error_code& error) {
         if (error) return;
-        for (const auto& session : relay_.sessions()) {
-            const bool is_change = session->locked([](SessionState& state) {
-                commit_all(state, std::chrono::steady_clock::now());
-                const bool has_unflushed = !state.unflushed.empty();
-                return flush_all(state).value_or(Disk::kFull) == Disk::kDone && has_unflushed;
-            });
-            if (is_change) session->note_change();
+        for (const auto& session : relay_.sessions()) commit_and_show(*session);
+        for (const auto& session : relay_.ending_sessions()) {
+            const bool has_ended = session->locked(
+                [](SessionState& state) { return finish_streams(state, std::chrono::steady_clock::now()); });
+            if (!has_ended) continue;
+            session->directory().finish_all();
+            session->note_change();
+            relay_.forget(session);
         }
         keep_house();
     });

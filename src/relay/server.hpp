@@ -32,7 +32,7 @@ class Server {
         std::uint16_t live_port = wire::kLivePort;
         std::string output;
     };
-    // Ports are open from here on; 0 takes a free one.
+    // Ports are open from here on; 0 takes a free one. Forks: there are no threads yet.
     static Result<std::unique_ptr<Server>> create(const Parameters& parameters);
     ~Server();
 
@@ -50,7 +50,7 @@ class Server {
     static constexpr std::size_t kMaxConnections = 512;
 
   private:
-    explicit Server(ConfinedDirectory output);
+    Server(ConfinedDirectory output, std::unique_ptr<FileGuard> guard);
 
     // `thread`: of the first connection; the next one goes to the next.
     template <class MakeConnection>
@@ -58,6 +58,7 @@ class Server {
     Result<void> listen_for_datagrams(const asio::ip::address& address);
     void keep_house();
 
+    std::unique_ptr<FileGuard> guard_;
     // One for each thread, and run by no other.
     struct Context : asio::io_context {
         Context() : asio::io_context(1) {}

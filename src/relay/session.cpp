@@ -5,6 +5,12 @@
 #include "relay/log.hpp"
 
 namespace leat::relay {
+namespace {
+
+// For the first byte of data behind the end of the control connection.
+constexpr std::chrono::seconds kPatienceForData{2};
+
+}  // namespace
 
 void Session::note_change() {
     locked(publish_horizons);
@@ -44,11 +50,13 @@ Result<Disk> flush_all(SessionState& state) {
     return Disk::kDone;
 }
 
-bool finish_streams(SessionState& state) {
+bool finish_streams(SessionState& state, Time now) {
+    // The data connection may be the slower one: we may not even have seen it yet.
+    const bool may_data_come = state.has_data_connection || now - state.control_end < kPatienceForData;
     bool are_all = true;
     for (auto& [handle, entry] : state.streams) {
         DataStream& stream = *entry.stream;
-        const bool is_over = !state.is_control_open && (!state.has_data_connection || !stream.waits_for_data());
+        const bool is_over = !state.is_control_open && !(may_data_come && stream.waits_for_data());
         if (!stream.is_finished() && (is_over || stream.should_finish())) stream.finish();
         are_all = are_all && stream.is_finished();
     }
@@ -59,6 +67,7 @@ bool finish_streams(SessionState& state) {
 
 void end_data(SessionState& state, Time now) {
     state.has_data_connection = false;
+    state.control_end = {};  // no patience any more
     for (auto& [handle, entry] : state.streams)
         if (!entry.stream->is_finished()) entry.stream->end_data();
     commit_all(state, now);

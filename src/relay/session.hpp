@@ -40,6 +40,7 @@ struct SessionState {
     std::map<std::uint64_t, std::shared_ptr<Trace>> metadata{};  // by handle of the metadata stream
     std::shared_ptr<TraceChunk> chunk{};                         // where new streams go
     bool is_control_open = true;
+    Time control_end{};  // when it closed
     bool has_data_connection = false;
     std::vector<std::shared_ptr<DataStream>> unflushed{};
     std::function<void()> hurry_data{};  // tells the data connection that the end is near
@@ -93,8 +94,8 @@ void commit_all(SessionState& state, Time now);
 // A stream has committed something; flush_all() brings all of that to disk, or says that the disk is full.
 void note_commit(SessionState& state, const std::shared_ptr<DataStream>& stream);
 Result<Disk> flush_all(SessionState& state);
-// No data will come any more, nor anything else: ends streams that wait for nothing. True when all have ended.
-bool finish_streams(SessionState& state);
+// Ends the streams that nothing more will come for. True when all have ended.
+bool finish_streams(SessionState& state, Time now);
 void end_data(SessionState& state, Time now);
 // How far each trace is, for those who follow its files.
 void publish_horizons(SessionState& state);

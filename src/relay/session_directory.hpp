@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "relay/confined_directory.hpp"
+#include "relay/file_guard.hpp"
 #include "wire/relay_messages.hpp"
 
 namespace leat::relay {
@@ -34,8 +35,11 @@ struct TraceChunk {
 // cleared. Several connections may share it: the parts of one session (kernel, 32-bit programs). Any thread.
 class SessionDirectory {
   public:
-    SessionDirectory(ConfinedDirectory directory, std::string path)
-        : directory_(std::move(directory)), path_(std::move(path)) {}
+    // `guard`: of files that are written over; null: none are.
+    SessionDirectory(ConfinedDirectory directory, std::string path, FileGuard* guard = nullptr)
+        : directory_(std::move(directory)), path_(std::move(path)), guard_(guard) {}
+
+    [[nodiscard]] FileGuard* guard() const { return guard_; }
 
     // Relative to the relay's output.
     [[nodiscard]] const std::string& path() const { return path_; }
@@ -72,6 +76,7 @@ class SessionDirectory {
     mutable std::mutex mutex_;
     ConfinedDirectory directory_;
     std::string path_;
+    FileGuard* guard_;
     std::map<std::uint64_t, std::shared_ptr<TraceChunk>> chunks_;  // open, or waiting for their streams to leave
     bool has_rotated_ = false;
 };

@@ -26,10 +26,10 @@ Result<std::size_t> write_what_fits(int fd, std::uint64_t offset, UntrustedBytes
 Result<StreamFile> StreamFile::create(const ConfinedDirectory& trace, const Parameters& parameters) {
     StreamFile file;
     file.number_ = parameters.number;
-    if (parameters.is_reused) file.reopen(trace, parameters.name);
+    if (parameters.reuse != nullptr) file.reopen(trace, parameters);
     if (!file.data_.is_open()) file.data_ = LEAT_TRY(trace.create_file(parameters.name));
     if (!parameters.has_index) return file;
-    if (!file.is_reused()) file.lock_ = wire::MovingLock(file.data_.get(), 0);
+    if (!file.lock_.is_held()) file.lock_ = wire::MovingLock(file.data_.get(), 0);
     const ConfinedDirectory indexes = LEAT_TRY(trace.make("index"));
     file.index_ = LEAT_TRY(indexes.create_file(parameters.name + ".idx"));
     file.entry_size_ = parameters.index_minor == 0 ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize;
@@ -41,12 +41,17 @@ Result<StreamFile> StreamFile::create(const ConfinedDirectory& trace, const Para
 }
 
 // Only if nobody who cooperates is reading it: readers hold locks.
-void StreamFile::reopen(const ConfinedDirectory& trace, const std::string& name) {
-    auto old = trace.open_file(name, O_RDWR);
+void StreamFile::reopen(const ConfinedDirectory& trace, const Parameters& parameters) {
+    auto old = trace.open_file(parameters.name, O_RDWR);
     struct stat status {};
     if (!old || ::fstat(old->get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 1) return;
     lock_ = wire::MovingLock(old->get(), 0);
     if (!lock_.is_held()) return;
+    guarded_ = parameters.reuse->guard(old->get());
+    if (!guarded_) {
+        lock_ = {};
+        return;
+    }
     data_ = *std::move(old);
     old_size_ = static_cast<std::uint64_t>(status.st_size);
 }
@@ -54,6 +59,7 @@ void StreamFile::reopen(const ConfinedDirectory& trace, const std::string& name)
 void StreamFile::seal() {
     if (old_size_ > size_) truncate(size_);
     old_size_ = 0;
+    guarded_.reset();
 }
 
 Result<std::size_t> StreamFile::write(std::uint64_t offset, UntrustedBytes bytes) {
@@ -98,6 +104,7 @@ Result<bool> StreamFile::flush() {
     }
     index_size_ += unflushed_.size();
     unflushed_.clear();
+    if (guarded_) guarded_->set_size(safe_end_);
     lock_.move_to(safe_end_);
     return true;
 }

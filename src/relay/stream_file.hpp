@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "base/unique_fd.hpp"
 #include "ctf/index_format.hpp"
 #include "relay/confined_directory.hpp"
+#include "relay/file_guard.hpp"
 #include "wire/moving_lock.hpp"
 
 namespace leat::relay {
@@ -25,8 +27,8 @@ class StreamFile {
         std::uint32_t index_minor = ctf::kIndexMinor;  // 0: short entries, for old peers
         // Writes over the file of that name, if there is one, instead of beginning a new one: the system's memory for
         // its bytes is used again, and to get and give back that memory costs more than all the rest of a relay's work.
-        // What is left of the old file behind the new bytes goes at seal().
-        bool is_reused = false;
+        // What is left of the old file behind the new bytes goes at seal(), or is cut by the guard. Null: not.
+        FileGuard* reuse = nullptr;
     };
     // Creates NAME, and index/NAME.idx if there are to be indexes.
     static Result<StreamFile> create(const ConfinedDirectory& trace, const Parameters& parameters);
@@ -55,8 +57,7 @@ class StreamFile {
     Result<bool> flush();
 
   private:
-    void reopen(const ConfinedDirectory& trace, const std::string& name);
-    [[nodiscard]] bool is_reused() const { return lock_.is_held(); }
+    void reopen(const ConfinedDirectory& trace, const Parameters& parameters);
 
     std::uint64_t number_ = 0;
     UniqueFd data_;
@@ -64,6 +65,7 @@ class StreamFile {
     wire::MovingLock lock_{};  // on what is not safe to read
     std::uint64_t size_ = 0;
     std::uint64_t old_size_ = 0;  // of the file that is written over
+    std::optional<FileGuard::Guarded> guarded_{};
     std::uint64_t index_size_ = 0;
     std::vector<std::byte> unflushed_{};  // entries
     std::uint64_t safe_end_ = 0;
