@@ -71,7 +71,7 @@ Result<std::uint32_t> context_bits(const std::vector<std::string>& names) {
 }
 
 Result<Destination> destination_of(const RecordOptions& options) {
-    const bool is_url = options.output.starts_with(consumer::kRelayScheme);
+    const bool is_url = consumer::is_relay_address(options.output);
     Destination destination{.is_live = !options.live.empty()};
     if (destination.is_live && !options.output.empty())
         return refused("--live and -o exclude each other: a live session is stored by its relay");

@@ -85,7 +85,8 @@ Recording::Recording(session::Session session, wire::AppSocket socket, std::uniq
                 {.trace_uuid = *session_.trace_class().uuid,
                  .stream_class_id = session::kStreamClassId,
                  .wake_after = wake_after,
-                 .clock = &session_.clock().page()}) {}
+                 .clock = &session_.clock().page(),
+                 .max_packet_size = relay != nullptr ? relay->max_packet_size() : ~std::size_t{0}}) {}
 
 Result<void> Recording::begin(bool is_live) {
     LEAT_TRY(output_->write_metadata(session_.initial_metadata()));

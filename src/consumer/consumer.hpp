@@ -35,6 +35,9 @@ class Consumer {
         std::uint64_t wake_after;
         // The writers' clock, for beacons and the horizon; none: nothing is said about time. Outlives the consumer.
         const ring::ClockPage* clock = nullptr;
+        // Bytes of a packet: what a ring holds beyond that goes into the next one. A larger record is a packet of its
+        // own.
+        std::size_t max_packet_size = ~std::size_t{0};
     };
 
     // Packets of one stream that wait to be stored. Behind these nothing is cut: the bytes gather for a larger packet.
@@ -104,12 +107,15 @@ class Consumer {
     Result<void> begin_part();
     Result<void> cut();
     Result<void> cut(Stream& stream);
+    Result<void> cut_packet(Stream& stream);
+    [[nodiscard]] ctf::RecordWalker::Part next_part(const Stream& stream) const;
     void tell_horizon();
     [[nodiscard]] bool needs_beacon(const Stream& stream, std::uint64_t beacon) const;
     void arm(Stream& stream) const;
     void forget_stored(Stream& stream) const;
     Result<void> finish(Stream& stream);
-    Result<void> write(Stream& stream, UntrustedBytes records, std::uint64_t events);
+    Result<void> write_empty(Stream& stream);
+    Result<void> write(Stream& stream, UntrustedBytes records, std::uint64_t events, std::uint64_t last_timestamp);
     [[nodiscard]] ctf::RecordHeaderBytes header_for_late_record(const Stream& stream, UntrustedBytes records) const;
     void quarantine(Stream& stream, const std::string& why);
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <ctime>
 
+#include "consumer/datagram_link.hpp"
+
 namespace leat::consumer {
 namespace {
 
@@ -15,6 +17,16 @@ constexpr auto kLongestBackOff = 5s;
 // The end of a session: a relay that takes nothing for this long does not get the rest.
 constexpr auto kPatience = 10s;
 constexpr auto kClosingPatience = 2s;
+// Viewers read whole packets.
+constexpr std::size_t kMaxPacketSize = 1U << 20;
+
+tl::unexpected<Error> cannot_connect(const RelayAddress& address, const Error& error) {
+    if (error.kind == ErrorKind::kUnsupported) return unsupported("relay {}: {}", to_text(address), error.message);
+    if (error.kind == ErrorKind::kRefused)
+        return refused("relay {} does not take the session: {}: its log says why", to_text(address), error.message);
+    return fail(error.kind, "cannot reach relay {}: {}: start leat-relayd there, or check the address",
+                to_text(address), error.message);
+}
 
 }  // namespace
 
@@ -36,8 +48,11 @@ Result<std::unique_ptr<RelayOutput>> RelayOutput::connect(const RelayAddress& ad
         error = std::move(outcome).error();
         output->connection_.reset();
     }
-    return fail(error.kind, "cannot reach relay {}: {}: start leat-relayd there, or check the address",
-                to_text(address), error.message);
+    return cannot_connect(address, error);
+}
+
+std::size_t RelayOutput::max_packet_size() const {
+    return address_.takes_datagrams ? DatagramLink::kMaxPacketSize : kMaxPacketSize;
 }
 
 // Parts are told apart by their second.

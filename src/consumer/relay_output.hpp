@@ -46,6 +46,8 @@ class RelayOutput final : public Output {
     // Ends the session at the relay, behind deliver().
     void close();
 
+    // Bytes; larger ones may not get there.
+    [[nodiscard]] std::size_t max_packet_size() const;
     [[nodiscard]] const RelayAddress& address() const { return address_; }
     [[nodiscard]] const RelaySession& session() const { return session_; }
     // What befell the connection, for the user; empties itself.
