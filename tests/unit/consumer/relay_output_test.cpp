@@ -32,7 +32,11 @@ std::unique_ptr<RelayOutput> connect_to(FakeRelay& relay) {
 
 // Records as they lie in a ring: they hold still.
 const wire::Bytes& records() {
-    static const wire::Bytes bytes(300'000, std::byte{'r'});
+    static const wire::Bytes bytes = [] {
+        wire::Bytes made;
+        for (std::size_t i = 0; i < 300'000; ++i) made.push_back(static_cast<std::byte>(i % 251));
+        return made;
+    }();
     return bytes;
 }
 
@@ -137,7 +141,7 @@ TEST(RelayOutput, RewrittenHeaderGoesOutInPlaceOfTheRecords) {
     const wire::Bytes bytes = relay.data().at(0).bytes;
     ASSERT_EQ(bytes.size(), ctf::kPacketHeaderSize + 10);
     EXPECT_EQ(bytes[ctf::kPacketHeaderSize + 3], std::byte{'h'});
-    EXPECT_EQ(bytes[ctf::kPacketHeaderSize + 4], std::byte{'r'});
+    EXPECT_EQ(bytes[ctf::kPacketHeaderSize + 4], records()[4]);
 }
 
 TEST(RelayOutput, BeaconDoesNotOvertakeItsStreamsPackets) {
@@ -177,6 +181,35 @@ TEST(RelayOutput, RepliesInPiecesAreReplies) {
     send_all(*output);
     ASSERT_TRUE(output->deliver());
     EXPECT_EQ(output->figures().parts, 1U);
+}
+
+TEST(RelayOutput, DatagramsArePiecesOfTheSamePackets) {
+    FakeRelay relay({std::nullopt, std::nullopt, false, true});
+    auto output = *RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port(), true}, live_session());
+    EXPECT_LE(output->max_packet_size(), 64U << 10);
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    // Of one piece, ending with a piece, and with the border between header and records within one.
+    const std::vector<std::size_t> sizes{0, 10, wire::kDatagramPiece - ctf::kPacketHeaderSize, 100'000};
+    for (std::size_t i = 0; i < sizes.size(); ++i) ASSERT_TRUE(output->write_packet(packet(0, i, sizes[i])));
+    ASSERT_TRUE(output->deliver());
+    const auto data = relay.data();
+    ASSERT_EQ(data.size(), sizes.size());
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        wire::Bytes expected;
+        append_head(expected, packet(0, i, sizes[i]));
+        expected.insert(expected.end(), records().begin(), records().begin() + static_cast<std::ptrdiff_t>(sizes[i]));
+        EXPECT_EQ(data[i].bytes, expected);
+    }
+    EXPECT_EQ(all<wire::SendIndex>(relay, RelayCommand::kSendIndex).size(), sizes.size());
+}
+
+TEST(RelayOutput, RelayWithoutDatagramsIsToldAtTheStart) {
+    FakeRelay relay;
+    const auto output =
+        RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port(), true}, live_session());
+    ASSERT_FALSE(output);
+    EXPECT_NE(output.error().message.find("it does not take datagrams: use net://"), std::string::npos);
 }
 
 // What was in flight is sent again with its numbers, all metadata in front.
