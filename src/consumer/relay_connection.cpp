@@ -242,11 +242,14 @@ Result<void> RelayConnection::run(Clock::time_point now) {
     LEAT_TRY(handle_replies(now));
     LEAT_TRY(received);
     if (data_) LEAT_TRY(data_->check());
+    if (!is_ready() && now > give_up_at_) return fail(ErrorKind::kIo, "it does not answer");
+    return send(now);
+}
+
+Result<void> RelayConnection::send(Clock::time_point now) {
     LEAT_TRY(send_data(now));
     ask_what_is_stored(now);
-    LEAT_TRY(output_.flush(control_));
-    if (!is_ready() && now > give_up_at_) return fail(ErrorKind::kIo, "it does not answer");
-    return {};
+    return output_.flush(control_);
 }
 
 std::array<pollfd, 2> RelayConnection::wanted() const {

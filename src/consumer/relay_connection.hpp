@@ -58,6 +58,8 @@ class RelayConnection {
 
     // Reads and writes what there is. An error is the end of this connection, in words that follow "relay HOST: ".
     Result<void> run(Clock::time_point now);
+    // The half of it that writes.
+    Result<void> send(Clock::time_point now);
 
     // Session and chunk are made, data can flow.
     [[nodiscard]] bool is_ready() const { return step_ >= Step::kReady && data_ && data_->is_connected(); }

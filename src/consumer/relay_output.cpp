@@ -121,6 +121,12 @@ bool RelayOutput::run() {
     return true;
 }
 
+void RelayOutput::flush() {
+    if (!connection_) return;
+    const auto outcome = connection_->send(Clock::now());
+    if (!outcome) give_up(outcome.error());
+}
+
 void RelayOutput::reopen() {
     if (Clock::now() < retry_at_) return;
     const auto opened = open();

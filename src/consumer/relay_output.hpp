@@ -36,8 +36,10 @@ class RelayOutput final : public Output {
     [[nodiscard]] std::uint64_t part() const override { return session_.live_timer_us == 0 ? 0 : part_; }
 
     // Does what can be done now. Whether the consumer has something to do about it: packets were stored, or a new part
-    // began.
+    // began. To be called when something wanted() is there, and at the deadline().
     bool run();
+    // Sends what can be sent of what was written. To be called behind writing.
+    void flush();
     [[nodiscard]] std::array<pollfd, 2> wanted() const;
     [[nodiscard]] Clock::time_point deadline() const;
 

@@ -35,6 +35,7 @@ Result<void> TcpLink::check() {
     wire::Bytes unexpected;
     LEAT_TRY(receive_some(socket_, unexpected));
     if (!unexpected.empty()) return corrupt("it sends on the data connection");
+    is_connected_ = is_connected_ || consumer::is_connected(socket_);
     return {};
 }
 
