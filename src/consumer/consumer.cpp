@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "ring/thread_writer.hpp"
 
@@ -53,8 +54,11 @@ Result<void> Consumer::drain() {
     if (outcome) outcome = begin_part();
     if (outcome) outcome = cut();
     if (outcome) tell_horizon();
+    // While there is more to drain soon, nobody needs to ring: writers of a busy program do without.
+    const bool were_armed = std::exchange(are_armed_, parameters_.wake_after != 0 || !wants_drain_);
     for (Stream& stream : streams_)
         if (!stream.is_quarantined) arm(stream);
+    wants_drain_ |= are_armed_ && !were_armed;
     return outcome;
 }
 
@@ -177,7 +181,7 @@ void Consumer::arm(Stream& stream) const {
     forget_stored(stream);
     const bool is_held_up = stream.is_full() || stream.has_records();
     const std::uint64_t position = stream.unstored.empty() ? stream.reader.taken() : stream.reader.released();
-    stream.reader.release(position, is_held_up ? ~std::uint64_t{0} : parameters_.wake_after);
+    stream.reader.release(position, is_held_up || !are_armed_ ? ~std::uint64_t{0} : parameters_.wake_after);
 }
 
 void Consumer::forget_stored(Stream& stream) const {

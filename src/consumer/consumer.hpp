@@ -31,7 +31,7 @@ class Consumer {
     struct Parameters {
         ctf::Uuid trace_uuid;
         std::uint64_t stream_class_id;
-        // Ring the doorbell when a ring holds this many bytes; 0: at every event after a drain.
+        // Ring the doorbell when a ring holds this many bytes; 0: at every event after a drain that found nothing.
         std::uint64_t wake_after;
         // The writers' clock, for beacons and the horizon; none: nothing is said about time. Outlives the consumer.
         const ring::ClockPage* clock = nullptr;
@@ -54,11 +54,13 @@ class Consumer {
     // failure is returned. Nothing of one ring's trouble reaches the others.
     Result<void> drain();
 
-    // After a drain: whether to drain again soon, even if no doorbell rings.
+    // After a drain: whether to drain again soon, as no doorbell may ring: there was something, and more is likely.
+    // Bells are armed by a drain that found nothing, and then it takes another one:
     //
-    // A doorbell may be missed:  writer: reads limit, not armed yet
-    //                            consumer: arms the bell; head has not moved
-    //                            writer: commits its record
+    //     writer: reads limit, not armed yet
+    //     consumer: arms the bell; head has not moved
+    //     writer: commits its record, and rings no bell
+    //
     // A restartable sequence takes some ten ns, so the next drain sees that record.
     [[nodiscard]] bool wants_drain() const { return wants_drain_; }
 
@@ -129,6 +131,7 @@ class Consumer {
     std::uint64_t now_ = 0;     // ns: between the two looks of this cycle
     std::uint64_t newest_ = 0;  // ns: the latest end of any packet
     bool wants_drain_ = false;
+    bool are_armed_ = true;  // the bells of all rings
     Totals totals_;
     std::vector<std::string> quarantined_;
 };
