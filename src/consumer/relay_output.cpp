@@ -12,7 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kShortestBackOff = 100ms;
 constexpr auto kLongestBackOff = 5s;
 // The end of a session: a relay that takes nothing for this long does not get the rest.
 constexpr auto kPatience = 10s;
@@ -30,9 +29,10 @@ tl::unexpected<Error> cannot_connect(const RelayAddress& address, const Error& e
 
 }  // namespace
 
-Result<std::unique_ptr<RelayOutput>> RelayOutput::connect(const RelayAddress& address, const RelaySession& session) {
+Result<std::unique_ptr<RelayOutput>> RelayOutput::connect(const RelayAddress& address, const RelaySession& session,
+                                                          Clock::duration shortest_back_off) {
     std::vector<HostAddress> hosts = LEAT_TRY(resolve(address.host));
-    std::unique_ptr<RelayOutput> output(new RelayOutput(address, session, std::move(hosts)));
+    std::unique_ptr<RelayOutput> output(new RelayOutput(address, session, std::move(hosts), shortest_back_off));
     Error error{ErrorKind::kIo, "it does not answer"};
     for (std::size_t i = 0; i < output->hosts_.size(); ++i) {
         auto outcome = output->open();
@@ -140,7 +140,7 @@ void RelayOutput::give_up(const Error& error) {
     if (connection_) sent_before_ += connection_->packets_sent();
     connection_.reset();
     was_ready_ = false;
-    back_off_ = std::clamp<Clock::duration>(back_off_ * 2, kShortestBackOff, kLongestBackOff);
+    back_off_ = std::clamp<Clock::duration>(back_off_ * 2, shortest_back_off_, kLongestBackOff);
     retry_at_ = Clock::now() + back_off_;
 }
 

@@ -25,8 +25,12 @@ class RelayOutput final : public Output {
   public:
     using Clock = RelayConnection::Clock;
 
+    // From a connection that breaks to the next; twice as long for each that does not come about.
+    static constexpr std::chrono::milliseconds kShortestBackOff{100};
+
     // Waits until the relay has taken the session, or has not: then the error says what to do.
-    static Result<std::unique_ptr<RelayOutput>> connect(const RelayAddress& address, const RelaySession& session);
+    static Result<std::unique_ptr<RelayOutput>> connect(const RelayAddress& address, const RelaySession& session,
+                                                        Clock::duration shortest_back_off = kShortestBackOff);
 
     Result<void> write_metadata(std::string_view unit) override;
     Result<void> write_packet(const Packet& packet) override;
@@ -70,8 +74,9 @@ class RelayOutput final : public Output {
         std::uint64_t stored = 0;  // the first number that is not
     };
 
-    RelayOutput(const RelayAddress& address, const RelaySession& session, std::vector<HostAddress> hosts)
-        : address_(address), session_(session), hosts_(std::move(hosts)) {}
+    RelayOutput(const RelayAddress& address, const RelaySession& session, std::vector<HostAddress> hosts,
+                Clock::duration shortest_back_off)
+        : address_(address), session_(session), hosts_(std::move(hosts)), shortest_back_off_(shortest_back_off) {}
 
     Result<void> open();
     void reopen();
@@ -86,6 +91,7 @@ class RelayOutput final : public Output {
     RelaySession session_;
     std::vector<HostAddress> hosts_;
     std::size_t next_host_ = 0;
+    Clock::duration shortest_back_off_;
 
     std::unique_ptr<RelayConnection> connection_;
     bool was_ready_ = false;  // this connection

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -30,12 +31,19 @@ class FakeRelay {
         wire::DataHeader header;
         wire::Bytes bytes;
     };
+    // Of one connection or both, behind so many bytes since the last cut, of whatever connection.
+    struct Cut {
+        std::size_t after;
+        bool is_of_control;
+        bool is_of_data;
+    };
     // What to do with a request; each for once.
     struct Script {
         std::optional<std::size_t> cut_at;  // the connections, instead of answering this request, counted from 0
         std::optional<wire::RelayCommand> refuse;
         bool is_slow;  // replies go out byte by byte
         bool takes_datagrams = false;
+        std::vector<Cut> cuts{};
     };
 
     FakeRelay() : FakeRelay(Script{std::nullopt, std::nullopt, false}) {}
@@ -101,23 +109,37 @@ class FakeRelay {
             if (fds[5].revents != 0) take_datagram();
             if (fds[4].revents != 0 && receive(data_socket_, data_input_)) take_data();
             if (fds[3].revents != 0 && receive(control_, control_input_)) take_requests();
+            cut_if_due();
         }
     }
 
     static void accept(UniqueFd& listener, UniqueFd& socket, wire::Bytes& input) {
         socket = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        const int is_on = 1;
+        ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &is_on, sizeof is_on);
         input.clear();
     }
 
-    static bool receive(UniqueFd& socket, wire::Bytes& input) {
+    // Not beyond the byte of the next cut.
+    bool receive(UniqueFd& socket, wire::Bytes& input) {
         std::array<std::byte, 65536> piece{};
-        const ssize_t count = ::recv(socket.get(), piece.data(), piece.size(), MSG_DONTWAIT);
+        const std::size_t wanted = script_.cuts.empty() ? piece.size() : script_.cuts.front().after - received_;
+        const ssize_t count = ::recv(socket.get(), piece.data(), std::min(piece.size(), wanted), MSG_DONTWAIT);
         if (count <= 0) {
             socket = UniqueFd();
             return false;
         }
         input.insert(input.end(), piece.begin(), piece.begin() + count);
+        received_ += static_cast<std::size_t>(count);
         return true;
+    }
+
+    void cut_if_due() {
+        if (script_.cuts.empty() || received_ < script_.cuts.front().after) return;
+        if (script_.cuts.front().is_of_control) control_ = UniqueFd();
+        if (script_.cuts.front().is_of_data) data_socket_ = UniqueFd();
+        script_.cuts.erase(script_.cuts.begin());
+        received_ = 0;
     }
 
     void take_data() {
@@ -222,6 +244,7 @@ class FakeRelay {
     UniqueFd control_, data_socket_;
     wire::Bytes control_input_, data_input_;
     std::size_t count_ = 0;
+    std::size_t received_ = 0;  // bytes since the last cut
     std::uint64_t handles_ = 0;
     std::map<std::uint64_t, std::uint64_t> arrived_;  // by handle: the number behind the last packet
     std::map<std::pair<std::uint64_t, std::uint64_t>, wire::Bytes> pieces_;  // by handle and number

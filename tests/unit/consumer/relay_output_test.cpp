@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <set>
 
 #include "ctf/metadata.hpp"
@@ -240,6 +241,46 @@ TEST(RelayOutput, CutAtEachRequestLosesNothing) {
         expect_whole_in_parts(relay, *output, 2);
         EXPECT_EQ(output->take_warnings().size(), 1U);
     }
+}
+
+// Positions anywhere in messages and packets, of the first connections and of those that come to replace them.
+std::vector<FakeRelay::Cut> random_cuts(std::mt19937& random, std::size_t count) {
+    std::vector<FakeRelay::Cut> cuts;
+    // Not within the handshake of the first part: without it there is no session.
+    constexpr std::size_t kOfHandshake = 500;
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto which = random() % 3;
+        cuts.push_back({(i == 0 ? kOfHandshake : 1) + random() % 20'000, which != 0, which != 1});
+    }
+    return cuts;
+}
+
+TEST(RelayOutput, CutAtAThousandBytesLosesNothingAndDoublesNothing) {
+    constexpr std::size_t kRuns = 50;
+    constexpr std::size_t kCuts = 20;
+    constexpr std::size_t kPackets = 40;
+    std::mt19937 random(1);
+    std::uint64_t parts = 0;
+    for (std::size_t run = 0; run < kRuns; ++run) {
+        SCOPED_TRACE(run);
+        FakeRelay relay({std::nullopt, std::nullopt, false, false, random_cuts(random, kCuts)});
+        auto output = *RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session(),
+                                            std::chrono::milliseconds(1));
+        ASSERT_TRUE(output->write_metadata(kMetadata));
+        ASSERT_TRUE(output->announce(std::array<std::uint64_t, 2>{0, 1}));
+        for (std::size_t i = 0; i < kPackets; ++i) ASSERT_TRUE(output->write_packet(packet(i % 2, i / 2, 100 * i)));
+        ASSERT_TRUE(output->deliver());
+        EXPECT_EQ(output->figures().packets_stored, kPackets);
+        std::set<std::size_t> sizes;
+        std::set<std::pair<std::uint64_t, std::uint64_t>> places;
+        for (const FakeRelay::Data& data : relay.data()) {
+            EXPECT_TRUE(places.emplace(data.header.stream_id, data.header.net_seq_num).second) << "twice in a part";
+            sizes.insert(data.bytes.size());
+        }
+        EXPECT_EQ(sizes.size(), kPackets);
+        parts += output->figures().parts;
+    }
+    EXPECT_GT(parts, kRuns * kCuts / 4);
 }
 
 TEST(RelayOutput, RefusalOfAnythingBeginsANewPart) {
