@@ -163,7 +163,8 @@ void add_options(CLI::App& command, RecordOptions& options) {
         ->type_name("DIR");
     command
         .add_option("--live", options.live,
-                    "Send the trace to a relay, for readers who follow it (default: net://127.0.0.1)")
+                    "Send the trace to a relay, for readers who follow it (default: net://127.0.0.1; net+udp://: as "
+                    "datagrams)")
         ->expected(0, 1)
         ->default_str(kDefaultRelay)
         ->type_name("URL");
