@@ -28,7 +28,7 @@ UniqueFd open_beneath(int directory, const std::string& path, int flags, mode_t 
 // The first step of a path, which it leaves without it.
 std::string take_step(std::string_view& path) {
     const std::size_t slash = path.find('/');
-    const std::string step(path.substr(0, slash));
+    std::string step(path.substr(0, slash));
     path = slash == std::string_view::npos ? std::string_view() : path.substr(slash + 1);
     return step;
 }

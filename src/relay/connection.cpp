@@ -44,7 +44,7 @@ std::string address_of(const asio::ip::tcp::socket& socket) {
 
 }  // namespace
 
-Connection::Connection(asio::ip::tcp::socket socket, std::string kind)
+Connection::Connection(asio::ip::tcp::socket socket, const std::string& kind)
     : socket_(std::move(socket)), watchdog_(socket_.get_executor()), peer_(kind + " " + address_of(socket_)) {
     set_options(socket_);
 }

@@ -31,7 +31,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   protected:
     // `kind` is for messages: "producer", "viewer".
-    Connection(asio::ip::tcp::socket socket, std::string kind);
+    Connection(asio::ip::tcp::socket socket, const std::string& kind);
 
     // Until the peer goes away, or an error ends it.
     virtual asio::awaitable<Result<void>> serve() = 0;
