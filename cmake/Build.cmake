@@ -25,6 +25,14 @@ add_compile_options(-Wall -Wextra -Werror -Wshadow -Wvla -Wundef -fno-common
 if(LEAT_SANITIZE)
   add_compile_options(-fsanitize=${LEAT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${LEAT_SANITIZE})
+  if(LEAT_SANITIZE MATCHES thread)
+    # Asio's fences, which that sanitizer does not know, are there beside its locks.
+    add_compile_definitions(ASIO_DISABLE_FENCED_BLOCK)
+  endif()
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 17)
+  # It has coroutines, and does not say so to libstdc++ and Asio.
+  add_compile_definitions(__cpp_impl_coroutine=201902L ASIO_HAS_CO_AWAIT)
 endif()
 if(LEAT_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)

@@ -15,7 +15,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
 from relay_peer import Closed, Link, Producer, Relay, Viewer  # noqa: E402
-from support import SOURCE, InteropTest, main  # noqa: E402
+from support import LEAT, SOURCE, InteropTest, main  # noqa: E402
 
 
 def ticks(first, count, step=10):
@@ -577,6 +577,71 @@ class Endings(RelayTest):
         self.assertEqual(producer.push(ticks(151, 3), size=65536), peer.OK)
         producer.finish()
         self.assert_serves()
+
+
+class GrowingMetadata(RelayTest):
+    """Event classes that are new while viewers read: no viewer sees a part of what belongs together."""
+    CLASSES, AT_A_TIME = 1000, 10
+    UUID = bytes(range(16))
+    PREAMBLE = peer.METADATA[:peer.METADATA.index(b"event {")].replace(
+        b"trace {", b'trace { uuid = "00010203-0405-0607-0809-0a0b0c0d0e0f";').replace(
+        b"event.header := struct {", b"event.header := struct { u32 id;")
+
+    def packetized(self, text):
+        """As LTTng's consumer sends a unit: declarations go over the borders of packets."""
+        room = 512 - 37
+        return b"".join(
+            struct.pack("<I16sIIIBBBBB", 0x75D11D57, self.UUID, 0, 8 * (37 + len(part)), 8 * 512, 0, 0, 0, 1, 8) +
+            part.ljust(room, b"\0") for part in (text[at:at + room] for at in range(0, len(text), room)))
+
+    @staticmethod
+    def declaration(id):
+        return f'event {{ name = "class_{id}"; id = {id}; stream_id = 0; fields := struct {{ u64 n; }}; }};\n'.encode()
+
+    @staticmethod
+    def packet(number, ids):
+        records = b"".join(struct.pack("<IQQ", id, 10 + id, id) for id in ids)
+        content = 8 * (peer.HEADER.size + len(records))
+        return peer.HEADER.pack(0xC1FC1FC1, 0, 10 + ids[0], 10 + ids[-1], content, 8 * 4096, number, 0, 0) + records
+
+    def send_in_pieces(self, link, message, cuts):
+        for begin, end in zip([0, *cuts], [*cuts, len(message)]):
+            link.send(message[begin:end])
+
+    def watch(self, *command):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        return process
+
+    def test_a_thousand_classes_while_viewers_read(self):
+        producer = self.producer(metadata=self.packetized(self.PREAMBLE))
+        url = f"net://127.0.0.1:{self.relay.live}/host/host/night"
+        viewers = [self.watch("babeltrace2", "--input-format=lttng-live", url), self.watch(LEAT, "view", url)]
+        lister = self.viewer()
+        while lister.clients()["night"] < len(viewers):
+            time.sleep(0.01)
+        chance = random.Random(2)
+        stream = producer.streams[0]
+        for number, first in enumerate(range(0, self.CLASSES, self.AT_A_TIME)):
+            ids = list(range(first, first + self.AT_A_TIME))
+            unit = self.packetized(b"".join(self.declaration(id) for id in ids))
+            message = peer.control_message(peer.SEND_METADATA, struct.pack(">QI", producer.metadata, 0) + unit)
+            cuts = range(1, len(message)) if number == 0 else sorted(chance.sample(range(1, len(message)), 5))
+            self.send_in_pieces(producer, message, cuts)
+            data = self.packet(number, ids)
+            producer.data_link.send(peer.data_message(stream, number, data))
+            index = struct.pack(">10Q", stream, number, 8 * 4096, 8 * len(data), 10 + ids[0], 10 + ids[-1], 0, 0, 0, number)
+            self.assertEqual(producer.code(peer.SEND_INDEX, index), peer.OK)
+            time.sleep(0.005)  # viewers have something to read all the while
+        producer.numbers[stream] = self.CLASSES // self.AT_A_TIME
+        producer.finish()
+        for viewer in viewers:
+            printed, errors = viewer.communicate(timeout=60)
+            self.assertEqual((viewer.returncode, errors), (0, ""))
+            self.assertEqual([line.split()[2].rstrip(":") for line in printed.splitlines()],
+                             [f"class_{id}" for id in range(self.CLASSES)])
+        self.stop_relay()
+        self.assertEqual(self.read_events(self.traces()[0]), (list(range(self.CLASSES)), ""))
 
 
 class FullDisk(RelayTest):

@@ -14,7 +14,7 @@ from support import BUILD
 RELAYD = str(BUILD / "bin" / "leat-relayd")
 
 ADD_STREAM, CREATE_SESSION, VERSION, SEND_METADATA, CLOSE_STREAM = 1, 2, 5, 6, 7
-DATA_PENDING, SEND_INDEX, STREAMS_SENT, RESET_METADATA, ROTATE_STREAMS = 8, 13, 16, 17, 18
+DATA_PENDING, END_DATA_PENDING, SEND_INDEX, STREAMS_SENT, RESET_METADATA, ROTATE_STREAMS = 8, 11, 13, 16, 17, 18
 CREATE_TRACE_CHUNK, CLOSE_TRACE_CHUNK, TRACE_CHUNK_EXISTS, GET_CONFIGURATION = 19, 20, 21, 22
 OK = 10
 CONNECT, LIST_SESSIONS, ATTACH_SESSION, GET_NEXT_INDEX, GET_PACKET = 1, 2, 3, 4, 5
@@ -251,11 +251,17 @@ class Viewer(Link):
         self.send(viewer_message(command, payload))
         return self.receive(reply)
 
+    def _list(self):
+        count, = struct.unpack(">I", self.ask(LIST_SESSIONS))
+        return [struct.unpack(">QIII64s255s", self.receive(339)) for _ in range(count)]
+
     def list(self):
         """{name: id}"""
-        count, = struct.unpack(">I", self.ask(LIST_SESSIONS))
-        entries = [struct.unpack(">QIII64s255s", self.receive(339)) for _ in range(count)]
-        return {entry[5].rstrip(b"\0").decode(): entry[0] for entry in entries}
+        return {entry[5].rstrip(b"\0").decode(): entry[0] for entry in self._list()}
+
+    def clients(self):
+        """{name: viewers that have attached}"""
+        return {entry[5].rstrip(b"\0").decode(): entry[2] for entry in self._list()}
 
     def _streams(self, reply):
         """(status, [(id, trace, is metadata)])"""

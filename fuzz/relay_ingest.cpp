@@ -1,0 +1,54 @@
+// What a producer says on its two connections, in whatever order: the relay stores what it can, and nothing outside of
+// its directory.
+//
+// The input: bytes of both connections in turn. In front of each message, a byte says what comes: a control message, a
+// packet, a while of nothing, or the end of the data connection.
+#include "scratch_relay.hpp"
+
+namespace leat::fuzz {
+namespace {
+
+enum class Step : std::uint8_t { kControl, kData, kWait, kEndOfData };
+
+bool run_step(FuzzInput& input, ScratchProducer& producer) {
+    switch (static_cast<Step>(input.take<std::uint8_t>() % 4)) {
+        case Step::kControl: {
+            const auto header = wire::parse<wire::ControlHeader>(input.take_bytes(wire::kControlHeaderSize));
+            if (!header) return false;
+            return producer.control(static_cast<wire::RelayCommand>(header->command),
+                                    input.take_bytes(header->data_size));
+        }
+        case Step::kData: {
+            const auto header = wire::parse<wire::DataHeader>(input.take_bytes(wire::kDataHeaderSize));
+            if (!header) return false;
+            return producer.data(*header, input.take_bytes(header->data_size));
+        }
+        case Step::kWait:
+            producer.wait(std::chrono::seconds(input.take<std::uint8_t>()));
+            return true;
+        case Step::kEndOfData:
+            producer.end_data();
+            return true;
+    }
+    return true;
+}
+
+void run(FuzzInput input) {
+    ScratchRelay relay;
+    {
+        ScratchProducer producer(*relay);
+        while (!input.is_empty() && run_step(input, producer)) {
+        }
+    }
+    // Its directory and nothing else.
+    const auto above = ScratchRelay::root().parent_path();
+    LEAT_CHECK(std::distance(std::filesystem::directory_iterator(above), {}) == 1);
+}
+
+}  // namespace
+}  // namespace leat::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    leat::fuzz::run(leat::fuzz::FuzzInput(data, size));
+    return 0;
+}

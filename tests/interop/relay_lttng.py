@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+"""LTTng's application, session daemon and consumer into leat-relayd: whatever its sessions can do, side by side.
+
+Two programs are traced by all sessions at once; between the batches that they emit, each session does what it is there
+to show. All of it in namespaces of its own: LTTng's daemons have fixed places and ports.
+"""
+import concurrent.futures
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import relay_peer
+from relay_peer import PATIENCE, RELAYD
+from support import LEAT, InteropTest, main, program
+
+IS_INSIDE = "LEAT_TEST_INSIDE" in os.environ
+BATCHES = [(1, 1000), (1001, 2000), (3001, 300)]
+TOOLS = ["lttng", "lttng-sessiond", "babeltrace2", "unshare"]
+
+
+def numbers(*batches):
+    """Of the events of these batches."""
+    return [n for batch in batches for n in range(BATCHES[batch][0], sum(BATCHES[batch]))]
+
+
+def enter_namespaces():
+    """Starts this script again, as process 1 of its own. Ends with it."""
+    command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    if os.geteuid() != 0:
+        command.append("--map-root-user")
+    os.environ["LEAT_TEST_INSIDE"] = "1"
+    os.execvp("unshare", command + [sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]])
+
+
+def hide_the_machine():
+    for directory in ["/run", "/dev/shm"]:
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", directory], check=True)
+    os.mkdir("/run/lttng")
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    # As process 1 we would ignore it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+
+
+def lttng(*words):
+    done = subprocess.run(["lttng", "--no-sessiond", *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, f"lttng {' '.join(words)}: {done.stdout}{done.stderr}"
+
+
+def concurrently(*functions):
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for future in [pool.submit(function) for function in functions]:
+            future.result()
+
+
+class Application:
+    """One that is traced by LTTng; all of its events are of one CPU, so that their order is that of their numbers."""
+
+    def __init__(self, test):
+        self.process = subprocess.Popen(["taskset", "-c", "0", program("lttng-ticks")], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        test.addCleanup(self.end)
+        assert self.process.stdout.readline() == "ready\n"
+
+    def emit(self, batch):
+        self.process.stdin.write("{} {}\n".format(*BATCHES[batch]))
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n"
+
+    def end(self):
+        if not self.process.stdin.closed:
+            self.process.stdin.close()
+            self.process.stdout.close()
+        self.process.wait(PATIENCE)
+
+
+class Viewer:
+    """One that follows a live session to its end."""
+
+    def __init__(self, test, *command):
+        self.output = test.directory / f"viewer-{len(list(test.directory.glob('viewer-*')))}"
+        with open(self.output, "w", encoding="utf-8") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True)
+        test.addCleanup(lambda: self.process.poll() is None and self.process.kill())
+
+    def numbers(self):
+        text = self.output.read_text(encoding="utf-8")
+        return [int(line.rpartition("n = ")[2].split()[0]) for line in text[:text.rfind("\n") + 1].splitlines()]
+
+    def wait_for(self, count):
+        deadline = time.monotonic() + PATIENCE
+        while len(self.numbers()) < count:
+            assert time.monotonic() < deadline, f"{len(self.numbers())} of {count} events came to {self.process.args}"
+            time.sleep(0.05)
+
+    def finish(self):
+        _, errors = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0, f"{self.process.args}: {errors}"
+        return self.numbers()
+
+
+def babeltrace2(test, session):
+    return Viewer(test, "stdbuf", "-oL", "babeltrace2", "--input-format=lttng-live",
+                  f"net://127.0.0.1/host/{socket.gethostname()}/{session}")
+
+
+def leat_view(test, session):
+    return Viewer(test, LEAT, "view", f"net://127.0.0.1/host/{socket.gethostname()}/{session}")
+
+
+class Session:
+    """One of LTTng's that streams to leat-relayd; what a test overrides, it does between the batches."""
+    CREATE = []
+    CHANNEL = ["--subbuf-size=65536", "--num-subbuf=16"]
+
+    def __init__(self, test):
+        self.test = test
+        self.name = type(self).__name__.lower()
+
+    def create(self):
+        lttng("create", self.name, "--set-url=net://127.0.0.1", *self.CREATE)
+        lttng("enable-channel", f"--session={self.name}", "--userspace", "ch0", *self.CHANNEL)
+        lttng("enable-event", f"--session={self.name}", "--userspace", "--channel=ch0", "test:*")
+        self.before_start()
+        lttng("start", self.name)
+
+    def before_start(self):
+        pass
+
+    def after(self, batch):
+        pass
+
+    def destroy(self):
+        lttng("destroy", self.name)
+
+    def check(self):
+        raise NotImplementedError
+
+    def directory(self):
+        found = list((self.test.output / socket.gethostname()).glob(f"{self.name}-*"))
+        self.test.assertEqual(len(found), 1, found)
+        return found[0]
+
+    def read(self, path):
+        return [event["n"] for event in self.test.read(path).events("test:tick")]
+
+    def check_events(self, path, *batches):
+        self.test.assertEqual(self.read(path), numbers(*batches), f"{self.name}: {path}")
+
+
+class Streamed(Session):
+    """Rotated twice: three chunks."""
+
+    def after(self, batch):
+        if batch < 2:
+            lttng("rotate", self.name)
+
+    def check(self):
+        chunks = sorted((self.directory() / "archives").iterdir(), key=lambda path: path.name.rpartition("-")[2])
+        self.test.assertEqual([path.name.rpartition("-")[2] for path in chunks], ["0", "1", "2"])
+        for batch, chunk in enumerate(chunks):
+            self.check_events(chunk, batch)
+        self.check_events(self.directory(), 0, 1, 2)
+
+
+class Cleared(Session):
+    def after(self, batch):
+        if batch == 0:
+            lttng("clear", self.name)
+
+    def check(self):
+        self.check_events(self.directory(), 1, 2)
+
+
+class StoppedAndCleared(Session):
+    def after(self, batch):
+        if batch == 1:
+            lttng("stop", self.name)
+            lttng("clear", self.name)
+            lttng("start", self.name)
+
+    def check(self):
+        self.check_events(self.directory(), 2)
+
+
+class StoppedAndRotated(Session):
+    def after(self, batch):
+        if batch == 0:
+            lttng("stop", self.name)
+            lttng("rotate", self.name)
+
+    def check(self):
+        self.test.assertEqual([path.name for path in self.directory().iterdir()], ["archives"])
+        self.check_events(self.directory(), 0)
+
+
+class Snapshots(Session):
+    CREATE = ["--snapshot"]
+
+    def after(self, batch):
+        if batch < 2:
+            lttng("snapshot", "record", f"--session={self.name}")
+
+    def check(self):
+        directories = sorted((self.test.output / socket.gethostname()).glob(f"{self.name}-*/*"),
+                             key=lambda path: path.name.rpartition("-")[2])
+        self.test.assertEqual(len(directories), 2, directories)
+        self.check_events(directories[0], 0)
+        self.check_events(directories[1], 0, 1)
+
+
+class OfProcesses(Session):
+    """Per-process buffers, into files that are rolled over: of each process, its newest events."""
+    CHANNEL = ["--buffers-pid", "--subbuf-size=4096", "--num-subbuf=64", "--tracefile-size=4096",
+               "--tracefile-count=3"]
+
+    def check(self):
+        traces = sorted(path.parent for path in self.directory().rglob("metadata"))
+        self.test.assertEqual(len(traces), 2, traces)
+        found = sorted((self.read(trace) for trace in traces), key=lambda events: events[-1])
+        self.check_newest(found[0], 1)
+        self.check_newest(found[1], 2)
+
+    def check_newest(self, found, batch):
+        emitted = numbers(0, 2) if batch == 2 else numbers(1)
+        self.test.assertEqual(found, emitted[-len(found):])
+        self.test.assertGreater(len(found), 100)
+        self.test.assertLess(len(found), len(emitted))
+
+
+class Live(Session):
+    CREATE = ["--live=50000"]
+
+    def before_start(self):
+        self.viewers = [babeltrace2(self.test, self.name), leat_view(self.test, self.name)]
+        # babeltrace2 reads on from where it has attached.
+        with contextlib.closing(relay_peer.Viewer(self.test)) as lister:
+            deadline = time.monotonic() + PATIENCE
+            while lister.clients()[self.name] < len(self.viewers):
+                assert time.monotonic() < deadline, "the viewers do not attach"
+                time.sleep(0.02)
+
+    def check(self):
+        for viewer in self.viewers:
+            self.test.assertEqual(viewer.finish(), numbers(0, 1, 2), viewer.process.args)
+        self.check_events(self.directory(), 0, 1, 2)
+
+
+class LiveAndCleared(Live):
+    def after(self, batch):
+        if batch == 0:
+            for viewer in self.viewers:
+                viewer.wait_for(len(numbers(0)))
+            lttng("clear", self.name)
+
+    def check(self):
+        for viewer in self.viewers:
+            self.test.assertEqual(viewer.finish(), numbers(0, 1, 2), viewer.process.args)
+        self.check_events(self.directory(), 1, 2)
+
+
+SESSIONS = [Streamed, Cleared, StoppedAndCleared, StoppedAndRotated, Snapshots, OfProcesses, Live, LiveAndCleared]
+
+
+class Sessions(InteropTest):
+    live = 5344  # the relay's port for viewers
+
+    def setUp(self):
+        super().setUp()
+        self.output = self.directory / "relay"
+        os.environ["HOME"] = os.environ["LTTNG_HOME"] = str(self.directory)
+        os.environ["TZ"] = "UTC"
+        self.relay = self.start(RELAYD, "-o", str(self.output), stdout=subprocess.PIPE)
+        self.assertIn("listening", self.relay.stdout.readline())
+        self.start("lttng-sessiond", "--no-kernel", stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + PATIENCE
+        while subprocess.run(["lttng", "--no-sessiond", "list"], capture_output=True).returncode != 0:
+            self.assertLess(time.monotonic(), deadline, "lttng-sessiond does not start")
+            time.sleep(0.05)
+
+    def start(self, *command, **options):
+        process = subprocess.Popen(command, text=True, **{"stdout": subprocess.DEVNULL, **options})
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        process.terminate()
+        process.wait(PATIENCE)
+        if process.stdout:
+            process.stdout.close()
+
+    def test_whatever_its_sessions_can_do(self):
+        applications = [Application(self), Application(self)]
+        sessions = [session(self) for session in SESSIONS]
+        concurrently(*(session.create for session in sessions))
+        for batch in range(len(BATCHES)):
+            applications[batch % 2].emit(batch)
+            concurrently(*(lambda session=session: session.after(batch) for session in sessions))
+        for application in applications:
+            application.end()
+        concurrently(*(session.destroy for session in sessions))
+        for session in sessions:
+            with self.subTest(session.name):
+                session.check()
+        self.assertIsNone(self.relay.poll(), "the relay is dead")
+
+
+if __name__ == "__main__":
+    if not all(map(shutil.which, TOOLS)) or not pathlib.Path(program("lttng-ticks")).exists():
+        print("LTTng is not here")
+    elif not IS_INSIDE:
+        enter_namespaces()
+    else:
+        hide_the_machine()
+        main()
