@@ -32,7 +32,7 @@ if(LEAT_SANITIZE)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 17)
   # It has coroutines, and does not say so to libstdc++ and Asio.
-  add_compile_definitions(__cpp_impl_coroutine=201902L ASIO_HAS_CO_AWAIT)
+  add_compile_definitions(__cpp_impl_coroutine=201902L)
 endif()
 if(LEAT_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
