@@ -336,7 +336,8 @@ TEST_F(PacketSizeTest, TimesThatLieStayInTheirPacket) {
         const std::size_t packets = output_.packets.size();
         const auto* const ring = reinterpret_cast<std::byte*>(&header()) + ring::kPageSize;  // NOLINT
         for (std::uint64_t i = 1; i <= 4; ++i) write(begin + (i << 30));  // all have extended headers
-        const std::size_t third = header().head - 2 * (1 + 4 + 8 + 1);
+        constexpr std::size_t kExtendedRecord = 1 + 4 + 8 + 1;
+        const std::size_t third = header().head - 2 * kExtendedRecord;
         std::memcpy(const_cast<std::byte*>(ring) + third + 5, &lie, sizeof lie);  // NOLINT
         for (int i = 0; i < 3; ++i) ASSERT_TRUE(consumer_.drain());
         for (std::size_t i = packets; i < output_.packets.size(); ++i) {
