@@ -10,7 +10,6 @@ namespace {
 
 using test::kStartOfTime;
 using test::TestRings;
-using test::Writer;
 
 constexpr std::size_t kRecordSize = 4 + 1;  // compact header, one byte
 
@@ -336,8 +335,9 @@ TEST_F(PacketSizeTest, TimesThatLieStayInTheirPacket) {
         const std::uint64_t begin = rings_.clock().lines[0].ns_base;
         const std::size_t packets = output_.packets.size();
         const auto* const ring = reinterpret_cast<std::byte*>(&header()) + ring::kPageSize;  // NOLINT
-        for (int i = 0; i < 4; ++i) write(begin + (1ULL << 30) * (i + 1));  // all have extended headers
-        const std::size_t third = header().head - 2 * (1 + 4 + 8 + 1);
+        for (std::uint64_t i = 1; i <= 4; ++i) write(begin + (i << 30));  // all have extended headers
+        constexpr std::size_t kExtendedRecord = 1 + 4 + 8 + 1;
+        const std::size_t third = header().head - 2 * kExtendedRecord;
         std::memcpy(const_cast<std::byte*>(ring) + third + 5, &lie, sizeof lie);  // NOLINT
         for (int i = 0; i < 3; ++i) ASSERT_TRUE(consumer_.drain());
         for (std::size_t i = packets; i < output_.packets.size(); ++i) {

@@ -15,7 +15,6 @@ using test::TestRings;
 
 constexpr std::uint64_t kMargin = 1'000;        // ns
 constexpr std::uint64_t kPeriod = 100'000'000;  // ns
-constexpr std::size_t kRecordSize = 4 + 1;      // compact header, one byte
 constexpr std::uint32_t kCpuRings = 2;
 
 // Keeps all that it hears, in order, and stores what it is told to.
