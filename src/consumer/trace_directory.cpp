@@ -58,6 +58,12 @@ Result<std::unique_ptr<TraceDirectory>> TraceDirectory::create(const fs::path& d
     return output;
 }
 
+// The locks go behind the name: a follower sees the end, and nobody finds a file that nobody writes.
+TraceDirectory::~TraceDirectory() {
+    std::error_code ignored;
+    if (sync_) fs::remove(trace_ / wire::kSyncFileName, ignored);
+}
+
 Result<TraceDirectory::GrowingFile> TraceDirectory::create_file(const fs::path& path) {
     GrowingFile file{UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0660))};
     if (!file.fd.is_open()) return io_error(fmt::format("cannot create {}", path.string()));

@@ -21,6 +21,10 @@ class TraceDirectory final : public Output {
     // Creates the directory, which must not exist, or be empty.
     static Result<std::unique_ptr<TraceDirectory>> create(const std::filesystem::path& directory, uid_t uid,
                                                           std::string channel);
+    // Whoever follows learns that this is the end.
+    ~TraceDirectory() override;
+    TraceDirectory(const TraceDirectory&) = delete;
+    TraceDirectory& operator=(const TraceDirectory&) = delete;
 
     Result<void> write_metadata(std::string_view unit) override;
     Result<void> write_packet(const Packet& packet) override;

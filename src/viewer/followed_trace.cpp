@@ -100,7 +100,7 @@ Result<bool> FollowedTrace::advance(File& file) {
     if (!file.stream->is_hungry()) return false;
     while (const auto entry = LEAT_TRY(next_entry(file))) {
         if (!entry->is_lost()) return feed(file, *entry);
-        ++file.lost_packets;
+        file.stream->note_lost_packet(entry->packet_seq_num);
         file.position += file.entry_size;
     }
     if (is_writer_gone_) {
@@ -155,10 +155,8 @@ Result<void> FollowedTrace::read_metadata() {
 
 void FollowedTrace::end(File& file) {
     file.stream->end();
-    if (file.lost_packets > 0)
-        warn_(fmt::format("{}: {} packet{} lost on the network", file.name, file.lost_packets,
-                          file.lost_packets == 1 ? "" : "s"));
-    file.lost_packets = 0;
+    const std::size_t lost = file.stream->identity().lost_packets.size();
+    if (lost > 0) warn_(fmt::format("network lost {} packet{} of {}", lost, lost == 1 ? "" : "s", file.name));
 }
 
 }  // namespace leat::viewer

@@ -43,7 +43,6 @@ class FollowedTrace {
         std::shared_ptr<LiveStream> stream;
         std::uint64_t position = 0;    // in the index
         std::uint64_t entry_size = 0;  // 0: its header has not been read
-        std::uint64_t lost_packets = 0;
     };
 
     FollowedTrace(std::filesystem::path directory, std::uint64_t trace_number, wire::SyncReader sync, LiveMerge& merge,

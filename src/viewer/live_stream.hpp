@@ -33,6 +33,8 @@ class LiveStream {
     // When hungry. An error ends the stream.
     Result<void> feed(std::shared_ptr<TraceModel> model, std::vector<std::byte> packet, std::uint64_t offset);
     void quiet_until(std::int64_t time_ns);
+    // A packet that will not be fed, because the network lost it; before those that follow it.
+    void note_lost_packet(std::uint64_t sequence_number) { stream_.lost_packets.push_back(sequence_number); }
     // After what it holds.
     void end() { is_ended_ = true; }
 

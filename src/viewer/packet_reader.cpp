@@ -1,5 +1,6 @@
 #include "viewer/packet_reader.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -73,8 +74,19 @@ void PacketReader::queue_discarded_events(const ctf::PacketProperties& packet) {
 void PacketReader::queue_discarded_packets(const ctf::PacketProperties& packet) {
     if (!packet.sequence_number || !previous_ || !previous_->sequence_number) return;
     const std::uint64_t distance = *packet.sequence_number - *previous_->sequence_number;
-    if (distance > 1)
-        queue(Message::Kind::kDiscardedPackets, previous_->end_ns, {distance - 1, previous_->end_ns, packet.begin_ns});
+    if (distance <= 1) return;
+    // What the network lost, the tracer has not discarded.
+    const auto& lost = stream_->lost_packets;
+    const auto first = std::ranges::upper_bound(lost, *previous_->sequence_number);
+    const auto last = std::ranges::lower_bound(lost, *packet.sequence_number);
+    const auto count = distance - 1 - static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(0, last - first));
+    if (count != 0 && count < distance)
+        queue(Message::Kind::kDiscardedPackets, previous_->end_ns, {count, previous_->end_ns, packet.begin_ns});
+}
+
+void PacketReader::finish() {
+    if (previous_ && !stream_->lost_packets.empty())
+        queue(Message::Kind::kLostPackets, previous_->end_ns, {stream_->lost_packets.size(), {}, {}});
 }
 
 void PacketReader::queue(Message::Kind kind, std::optional<std::int64_t> time_ns, Loss loss) {

@@ -29,6 +29,8 @@ class PacketReader {
     Result<bool> next();
     // An event in it lives until the next call of next().
     [[nodiscard]] const Message& message() const { return message_; }
+    // Behind the last packet, once: next() tells what the network lost of the stream.
+    void finish();
     // Of the packet started last.
     [[nodiscard]] const ctf::PacketProperties& properties() const { return properties_; }
 

@@ -1,6 +1,7 @@
 #include "viewer/recorded_trace.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <system_error>
 #include <tuple>
@@ -9,6 +10,7 @@
 #include "base/file.hpp"
 #include "ctf/metadata.hpp"
 #include "ctf/tsdl_parser.hpp"
+#include "viewer/lost_packets.hpp"
 #include "viewer/trace_directories.hpp"
 
 namespace leat::viewer {
@@ -86,6 +88,7 @@ Result<void> RecordedTrace::scan(const StreamFile& file) {
     const UntrustedBytes bytes = file.mapping.bytes();
     std::map<const ctf::DecodePlan*, ctf::PacketDecoder> decoders;
     std::uint64_t offset = 0;
+    bool is_first = true;
     while (offset < bytes.size()) {
         const UntrustedBytes rest = bytes.subspan(offset);
         auto plan = plans_->plan_for(rest);
@@ -95,10 +98,17 @@ Result<void> RecordedTrace::scan(const StreamFile& file) {
         if (properties.packet_size > rest.size())
             return corrupt("packet at offset {} is cut short: {} bytes of {}", offset, rest.size(),
                            properties.packet_size);
-        stream_of(**plan, properties, file).packets.push_back({&file, offset, properties});
+        RecordedStream& stream = stream_of(**plan, properties, file);
+        if (std::exchange(is_first, false)) note_lost_packets(file, stream);
+        stream.packets.push_back({&file, offset, properties});
         offset += properties.packet_size;
     }
     return {};
+}
+
+// A file has the packets of one ring.
+void RecordedTrace::note_lost_packets(const StreamFile& file, RecordedStream& stream) {
+    std::ranges::copy(lost_packets(file.path), std::back_inserter(stream.lost_packets));
 }
 
 RecordedStream& RecordedTrace::stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
@@ -117,6 +127,7 @@ void RecordedTrace::note_damage(Error error) {
 void RecordedTrace::put_in_order() {
     for (RecordedStream& stream : streams_) {
         sort_packets(stream.packets);
+        std::ranges::sort(stream.lost_packets);
         std::error_code ignored;  // without a current directory, the path as it was given has to do
         stream.name = fs::absolute(stream.packets.front().file->path, ignored).lexically_normal().string();
     }

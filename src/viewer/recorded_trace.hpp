@@ -69,6 +69,7 @@ class RecordedTrace {
     Result<void> scan(const StreamFile& file);
     RecordedStream& stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
                               const StreamFile& file);
+    static void note_lost_packets(const StreamFile& file, RecordedStream& stream);
     void note_damage(Error error);
     void put_in_order();
 

@@ -27,6 +27,7 @@ class StreamReader {
     PacketReader reader_;
     std::size_t next_packet_ = 0;
     const RecordedPacket* packet_ = nullptr;  // the one begun last
+    bool is_finished_ = false;
 };
 
 }  // namespace leat::viewer

@@ -35,6 +35,7 @@ Result<void> TextSink::consume(const Message& message) {
             return output_.flush_if_full();
         case Message::Kind::kDiscardedEvents:
         case Message::Kind::kDiscardedPackets:
+        case Message::Kind::kLostPackets:
             return loss(message);
         default:
             return {};
@@ -144,11 +145,12 @@ void TextSink::scope(std::string_view name, std::span<const ctf::FieldValue> val
 
 // Warnings are written at once: whoever watches sees them beside the events that they are about.
 Result<void> TextSink::loss(const Message& message) {
-    const bool is_packets = message.kind == Message::Kind::kDiscardedPackets;
+    const bool is_packets = message.kind != Message::Kind::kDiscardedEvents;
+    const bool is_network = message.kind == Message::Kind::kLostPackets;
     const std::optional<std::uint64_t> count = message.loss.count;
     if (count)
-        warnings_.append(fmt::format("WARNING: Tracer discarded {} {}{}", *count, is_packets ? "packet" : "event",
-                                     *count == 1 ? "" : "s"));
+        warnings_.append(fmt::format("WARNING: {} {} {}{}", is_network ? "Network lost" : "Tracer discarded", *count,
+                                     is_packets ? "packet" : "event", *count == 1 ? "" : "s"));
     else
         warnings_.append("WARNING: Tracer may have discarded events");
     loss_range(message.loss);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "ctf/index_format.hpp"
 #include "viewer/merge.hpp"
 
 namespace leat::viewer {
@@ -121,6 +122,50 @@ TEST_F(RecordedTraceTest, EmptyTraceHasNoEvents) {
     write("metadata", kMetadata);
     write("a", "");
     EXPECT_EQ(read(), "");
+}
+
+// Index entries of packets with these numbers; those in `lost` are not in the file.
+std::string index_of(const std::string& numbers, const std::string& lost) {
+    const auto append = [](std::string& text, const auto& bytes) {
+        for (const std::byte byte : bytes) text += static_cast<char>(byte);
+    };
+    std::string index;
+    append(index, ctf::encode_index_header());
+    for (const char number : numbers) {
+        ctf::IndexEntry entry{.packet_seq_num = static_cast<std::uint64_t>(number)};
+        if (lost.find(number) != std::string::npos) entry.offset = ctf::IndexEntry::kLostOffset;
+        append(index, ctf::encode_index_entry(entry));
+    }
+    return index;
+}
+
+TEST_F(RecordedTraceTest, NetworkLossIsToldOnceAndIsNoneOfTheTracers) {
+    std::string metadata = kMetadata;
+    const std::string size = "packet_size;";
+    metadata.insert(metadata.find(size) + size.size(), " integer { size = 8; } packet_seq_num;");
+    const auto packet = [](char number, char time) { return "\1"s + "\60"s + number + time + time + time; };
+    write("metadata", metadata);
+    write("c_0", packet(1, 1) + packet(5, 5) + packet(7, 7));
+    write("index/c_0.idx", index_of("\1\2\3\5\6\7\10", "\2\3\6\10"));  // 4 is in neither
+    const auto traces = open_traces({root_});
+    ASSERT_TRUE(traces);
+    auto merge = Merge::make(*traces);
+    std::string losses;
+    while (merge->next().value_or(false)) {
+        const Message& message = merge->message();
+        if (message.kind == Message::Kind::kDiscardedPackets) losses += fmt::format("tracer {} ", *message.loss.count);
+        if (message.kind == Message::Kind::kLostPackets) losses += fmt::format("network {} ", *message.loss.count);
+    }
+    EXPECT_EQ(losses, "tracer 1 network 4 ");
+}
+
+TEST_F(RecordedTraceTest, IndexThatIsNoneDisturbsNobody) {
+    write("metadata", kMetadata);
+    write("c_0", packet(1, 1, 9, "\2"));
+    for (const std::string& index : {""s, "short"s, std::string(200, 'x'), index_of("\1\2", "").substr(0, 100)}) {
+        write("index/c_0.idx", index);
+        EXPECT_EQ(read(), "2 ");
+    }
 }
 
 }  // namespace
