@@ -41,6 +41,9 @@ Result<void> DataStream::open_next_file() {
     const ConfinedDirectory trace = LEAT_TRY(directory_->make_path(*chunk_, parameters_.path));
     const bool is_again =
         parameters_.tracefile_count != 0 && next_file_ - first_of_chunk_ >= parameters_.tracefile_count;
+    // The oldest packets go now: the newest must be safe by then, should we be killed.
+    if (is_again)
+        for (StreamFile& file : files_) (void)LEAT_TRY(file.flush());
     StreamFile file = LEAT_TRY(StreamFile::create(trace, {.name = file_name(next_file_),
                                                           .number = next_file_,
                                                           .has_index = parameters_.has_indexes,
@@ -85,7 +88,7 @@ Result<void> DataStream::begin_packet(const wire::DataHeader& header) {
 
 Result<std::size_t> DataStream::write(UntrustedBytes piece) {
     const Target target = begin_write();
-    const auto written = write_what_fits(target.fd, target.offset, piece);
+    auto written = write_what_fits(target.fd, target.offset, piece);
     end_write(written.value_or(0));
     return written;
 }

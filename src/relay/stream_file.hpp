@@ -62,6 +62,7 @@ class StreamFile {
     void note_safe(std::uint64_t safe_end);
 
   private:
+    Result<void> create_index(const ConfinedDirectory& trace, const Parameters& parameters);
     void reopen(const ConfinedDirectory& trace, const Parameters& parameters);
 
     std::uint64_t number_ = 0;
