@@ -17,8 +17,9 @@ class LivePrinter {
     explicit LivePrinter(const viewer::TextOptions& options);
 
     [[nodiscard]] viewer::LiveMerge& merge() { return merge_; }
-    // All that is certain by now.
+    // All that is certain by now; flush() brings it to the reader.
     Result<void> print();
+    Result<void> flush() { return sink_.flush(); }
     // Nobody reads any more.
     [[nodiscard]] bool is_closed() const { return sink_.is_closed(); }
 

@@ -71,7 +71,7 @@ Result<std::uint32_t> context_bits(const std::vector<std::string>& names) {
 }
 
 Result<Destination> destination_of(const RecordOptions& options) {
-    const bool is_url = options.output.starts_with(consumer::kRelayScheme);
+    const bool is_url = consumer::is_relay_address(options.output);
     Destination destination{.is_live = !options.live.empty()};
     if (destination.is_live && !options.output.empty())
         return refused("--live and -o exclude each other: a live session is stored by its relay");
@@ -163,7 +163,8 @@ void add_options(CLI::App& command, RecordOptions& options) {
         ->type_name("DIR");
     command
         .add_option("--live", options.live,
-                    "Send the trace to a relay, for readers who follow it (default: net://127.0.0.1)")
+                    "Send the trace to a relay, for readers who follow it (default: net://127.0.0.1; net+udp://: as "
+                    "datagrams)")
         ->expected(0, 1)
         ->default_str(kDefaultRelay)
         ->type_name("URL");

@@ -14,14 +14,20 @@ using namespace std::chrono_literals;
 
 constexpr char kChannel[] = "channel0";
 
-// Between two drains that nothing asked for: bounds what a killed recorder takes with it.
+// Between two drains that nothing asked for: bounds what a killed recorder takes with it, and how long quiet streams
+// say nothing. A live session drains at every event, and its ticks are all that it costs while there are none.
 constexpr auto kTick = 100ms;
-// From one drain to the next: events that come faster share a packet. Live readers see them that much later; a packet
-// and its index cost about as much as hundreds of small events.
-constexpr auto kShortestPause = 100us;
+constexpr auto kLiveTick = 200ms;
+// From one drain to the next: events that come faster share a packet, and live readers see them up to this much later.
+// 10,000 events a second cost the recorder and its relay about as much CPU time as that many packets: a third of it so.
+constexpr auto kShortestPause = 250us;
 // What a live session's relay is told; LTTng's viewers use it to guess how often to ask.
-constexpr std::uint32_t kLiveTimerUs = 100'000;
-constexpr std::size_t kDoorbell = 1;  // its place among the descriptors
+constexpr std::uint32_t kLiveTimerUs = std::chrono::microseconds(kLiveTick).count();
+// Places among the descriptors.
+constexpr std::size_t kListener = 0;
+constexpr std::size_t kDoorbell = 1;
+constexpr std::size_t kSignals = 2;
+constexpr std::size_t kApplications = 3;  // and what follows
 // An application that connects speaks at once; one that does not is dropped.
 constexpr auto kPatience = 5s;
 constexpr std::size_t kMaxWaiting = 256;
@@ -81,11 +87,13 @@ Recording::Recording(session::Session session, wire::AppSocket socket, std::uniq
       socket_(std::move(socket)),
       output_(std::move(output)),
       relay_(relay),
+      tick_(wake_after == 0 ? Clock::duration(kLiveTick) : kTick),
       consumer_(session_.rings(), session_.walker(), *output_,
                 {.trace_uuid = *session_.trace_class().uuid,
                  .stream_class_id = session::kStreamClassId,
                  .wake_after = wake_after,
-                 .clock = &session_.clock().page()}) {}
+                 .clock = &session_.clock().page(),
+                 .max_packet_size = relay != nullptr ? relay->max_packet_size() : ~std::size_t{0}}) {}
 
 Result<void> Recording::begin(bool is_live) {
     LEAT_TRY(output_->write_metadata(session_.initial_metadata()));
@@ -99,13 +107,13 @@ Result<int> Recording::run(const std::vector<std::string>& command,
     ChildProcess child = LEAT_TRY(ChildProcess::start(command, variables));
     std::optional<int> exit_status;
     while (!exit_status) {
-        wait();
-        handle_signals(child);
-        accept_applications();
-        handle_applications();
-        run_relay();
+        const Woken woken = wait();
+        if (woken.by_signal) handle_signals(child);
+        if (woken.by_application) handle_applications();
+        if (woken.by_relay) run_relay();
         drain_if_due();
-        exit_status = child.poll_exit_status();
+        if (relay_ != nullptr) relay_->flush();
+        if (woken.by_signal) exit_status = child.poll_exit_status();
     }
     finish();
     return *exit_status;
@@ -115,8 +123,11 @@ std::vector<pollfd> Recording::wanted() const {
     std::vector<pollfd> wanted{{socket_.fd(), POLLIN, 0}, {doorbell_->fd(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
     for (const Waiting& waiting : waiting_) wanted.push_back({waiting.connection.fd(), POLLIN, 0});
     if (relay_ == nullptr) return wanted;
-    const auto of_relay = relay_->wanted();
-    wanted.insert(wanted.end(), of_relay.begin(), of_relay.end());
+    for (pollfd of_relay : relay_->wanted()) {
+        // Its answers can wait for a drain that is due: each would wake us once more.
+        if (is_drain_due_) of_relay.events &= ~POLLIN;
+        wanted.push_back(of_relay);
+    }
     return wanted;
 }
 
@@ -128,20 +139,29 @@ Recording::Clock::time_point Recording::deadline() const {
 }
 
 // Until there is something to do, or it is time for a tick.
-void Recording::wait() {
+Recording::Woken Recording::wait() {
     std::vector<pollfd> fds = wanted();
     const auto left = std::max<Clock::duration>(deadline() - Clock::now(), 0ns);
     const std::int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
     const timespec timeout{.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
     ::ppoll(fds.data(), fds.size(), &timeout, nullptr);
+    const auto now = Clock::now();
     if (fds[kDoorbell].revents != 0) {
         doorbell_->acknowledge();
         is_drain_due_ = true;
     }
-    if (Clock::now() < next_tick_) return;
-    next_tick_ = Clock::now() + kTick;
-    session_.clock().discipline();
-    is_drain_due_ = true;
+    if (now >= next_tick_) {
+        next_tick_ = now + tick_;
+        session_.clock().discipline();
+        is_drain_due_ = true;
+    }
+    const auto is_ready = [](const pollfd& fd) { return fd.revents != 0; };
+    const auto of_relay = fds.begin() + static_cast<std::ptrdiff_t>(kApplications + waiting_.size());
+    const bool is_relay_due = relay_ != nullptr && now >= relay_->deadline();
+    // A program that ends may have come just before: the signal is the later one.
+    return {.by_signal = fds[kSignals].revents != 0,
+            .by_application = fds[kListener].revents != 0 || fds[kSignals].revents != 0 || !waiting_.empty(),
+            .by_relay = is_relay_due || std::any_of(of_relay, fds.end(), is_ready)};
 }
 
 // What a terminal sends, it sends to the program as well; what somebody sends to us alone, we pass on.
@@ -161,6 +181,7 @@ void Recording::accept_applications() {
 }
 
 void Recording::handle_applications() {
+    accept_applications();
     for (Waiting& waiting : waiting_) {
         pollfd wanted{waiting.connection.fd(), POLLIN, 0};
         if (::poll(&wanted, 1, 0) == 1) {
@@ -200,8 +221,8 @@ void Recording::run_relay() {
 
 void Recording::drain_if_due() {
     if (!is_drain_due_ || Clock::now() < last_drain_ + kShortestPause) return;
-    drain();
     run_relay();
+    drain();
 }
 
 void Recording::drain() {

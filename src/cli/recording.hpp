@@ -64,7 +64,13 @@ class Recording {
                                                      const session::SessionParameters& parameters,
                                                      const Destination& destination);
     Result<void> begin(bool is_live);
-    void wait();
+    // What there is to do.
+    struct Woken {
+        bool by_signal;
+        bool by_application;
+        bool by_relay;
+    };
+    Woken wait();
     [[nodiscard]] Clock::time_point deadline() const;
     [[nodiscard]] std::vector<pollfd> wanted() const;
     void run_relay();
@@ -84,6 +90,7 @@ class Recording {
     wire::AppSocket socket_;
     std::unique_ptr<consumer::Output> output_;
     consumer::RelayOutput* relay_;  // the output, if it is one
+    Clock::duration tick_;
     consumer::Consumer consumer_;
     std::unique_ptr<consumer::DoorbellWaiter> doorbell_;
     std::vector<Waiting> waiting_;

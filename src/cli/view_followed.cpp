@@ -64,6 +64,7 @@ Result<void> view_followed(const ViewArguments& arguments, const viewer::TextOpt
         }
         std::erase(traces, nullptr);
         LEAT_TRY(printer.print());
+        LEAT_TRY(printer.flush());
         if (!is_new && !stop.has_come()) LEAT_TRY(wait(traces, stop));
     }
     return {};

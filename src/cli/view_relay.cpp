@@ -74,6 +74,7 @@ class Following {
         while (true) {
             auto followed = follow_once();
             LEAT_TRY(printer_.print());
+            LEAT_TRY(printer_.flush());
             if (is_over()) return {};
             if (!reconnects_) return followed;
             if (!followed && has_attached_) print_warning(followed.error().message + "; trying again");
@@ -94,7 +95,7 @@ class Following {
         LEAT_TRY(connection.create_viewer_session());
         viewer::RelaySession session(connection, printer_.merge(), shown_, print_warning);
         LEAT_TRY(attach(session, sessions));
-        auto followed = follow(session, connection);
+        auto followed = follow(session);
         if (!followed && !is_over()) return followed;
         if (followed) return session.detach();
         return {};
@@ -115,12 +116,14 @@ class Following {
         return {};
     }
 
-    Result<void> follow(viewer::RelaySession& session, LiveConnection& connection) {
+    Result<void> follow(viewer::RelaySession& session) {
         while (!is_over()) {
             const Progress progress = LEAT_TRY(session.advance());
             LEAT_TRY(printer_.print());
             if (progress == Progress::kEnded) return {};
-            if (progress == Progress::kNothingNew) LEAT_TRY(connection.wait());
+            // One write for all that came at once.
+            if (progress == Progress::kNothingNew || !session.has_queued()) LEAT_TRY(printer_.flush());
+            if (progress == Progress::kNothingNew) LEAT_TRY(session.wait());
         }
         return {};
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "ring/thread_writer.hpp"
 
@@ -33,7 +34,7 @@ Result<void> Consumer::announce_cpu_rings() {
     std::vector<std::uint64_t> rings;
     for (std::uint32_t ring = 0; ring < cpu_rings_; ++ring) rings.push_back(ring);
     LEAT_TRY(announce(rings));
-    for (const std::uint64_t ring : rings) LEAT_TRY(write(streams_[ring], {}, 0));
+    for (const std::uint64_t ring : rings) LEAT_TRY(write_empty(streams_[ring]));
     is_followed_ = true;
     return {};
 }
@@ -53,8 +54,11 @@ Result<void> Consumer::drain() {
     if (outcome) outcome = begin_part();
     if (outcome) outcome = cut();
     if (outcome) tell_horizon();
+    // While there is more to drain soon, nobody needs to ring: writers of a busy program do without.
+    const bool were_armed = std::exchange(are_armed_, parameters_.wake_after != 0 || !wants_drain_);
     for (Stream& stream : streams_)
         if (!stream.is_quarantined) arm(stream);
+    wants_drain_ |= are_armed_ && !were_armed;
     return outcome;
 }
 
@@ -86,7 +90,7 @@ Result<void> Consumer::announce_new_streams() {
     LEAT_TRY(announce(rings));
     // LTTng's relay tells viewers of new streams only along with a packet of one that they know: give them one.
     Stream& known = streams_.front();
-    return is_followed_ && !known.has_records() && !known.is_full() ? write(known, {}, 0) : Result<void>();
+    return is_followed_ && !known.has_records() && !known.is_full() ? write_empty(known) : Result<void>();
 }
 
 Result<void> Consumer::announce(std::span<const std::uint64_t> rings) {
@@ -99,7 +103,7 @@ Result<void> Consumer::announce(std::span<const std::uint64_t> rings) {
 Result<void> Consumer::begin_part() {
     if (output_->part() == part_) return {};
     for (Stream& stream : streams_)
-        if (stream.is_announced && stream.unstored.empty() && !stream.has_records()) LEAT_TRY(write(stream, {}, 0));
+        if (stream.is_announced && stream.unstored.empty() && !stream.has_records()) LEAT_TRY(write_empty(stream));
     part_ = output_->part();
     return {};
 }
@@ -114,21 +118,37 @@ Result<void> Consumer::cut() {
     return outcome;
 }
 
+// What was discarded by now lies behind the last record of this sample.
 Result<void> Consumer::cut(Stream& stream) {
-    const ring::Published published = stream.sample;
     const std::uint64_t discarded = stream.reader.discarded();
-    const ctf::RecordWalker::Walked walked = walker_->walk(published.records);
-    const bool is_whole = walked.bytes == published.records.size();
-    if (walked.bytes != 0) LEAT_TRY(write(stream, published.records.first(walked.bytes), walked.records));
-    totals_.events += walked.records;
-    stream.discarded = std::max(stream.discarded, discarded);
-    stream.sample.records = {};
-    wants_drain_ = true;
-    if (is_whole)
-        stream.last_record = published.last_timestamp;
-    else
-        quarantine(stream, fmt::format("{} bytes in it are no event record", published.records.size() - walked.bytes));
+    while (stream.has_records() && !stream.is_full()) LEAT_TRY(cut_packet(stream));
+    if (!stream.has_records()) stream.discarded = std::max(stream.discarded, discarded);
     return {};
+}
+
+Result<void> Consumer::cut_packet(Stream& stream) {
+    const UntrustedBytes records = stream.sample.records;
+    const ctf::RecordWalker::Part part = next_part(stream);
+    if (part.bytes == 0) {
+        quarantine(stream, fmt::format("{} bytes in it are no event record", records.size()));
+        return {};
+    }
+    LEAT_TRY(write(stream, records.first(part.bytes), part.records, part.last_timestamp));
+    totals_.events += part.records;
+    stream.sample.records = records.subspan(part.bytes);
+    stream.last_record = part.last_timestamp;
+    wants_drain_ = true;
+    return {};
+}
+
+// The last part ends when the ring's last record happened, which the ring tells; the others end with their own.
+ctf::RecordWalker::Part Consumer::next_part(const Stream& stream) const {
+    const ring::Published& sample = stream.sample;
+    const std::size_t room = parameters_.max_packet_size - ctf::kPacketHeaderSize;
+    if (sample.records.size() <= room) return {walker_->walk(sample.records), sample.last_timestamp};
+    ctf::RecordWalker::Part part = walker_->walk_part(sample.records, room, stream.last_record);
+    part.last_timestamp = std::clamp(part.last_timestamp, stream.last_record, sample.last_timestamp);
+    return part;
 }
 
 void Consumer::tell_horizon() {
@@ -161,7 +181,7 @@ void Consumer::arm(Stream& stream) const {
     forget_stored(stream);
     const bool is_held_up = stream.is_full() || stream.has_records();
     const std::uint64_t position = stream.unstored.empty() ? stream.reader.taken() : stream.reader.released();
-    stream.reader.release(position, is_held_up ? ~std::uint64_t{0} : parameters_.wake_after);
+    stream.reader.release(position, is_held_up || !are_armed_ ? ~std::uint64_t{0} : parameters_.wake_after);
 }
 
 void Consumer::forget_stored(Stream& stream) const {
@@ -198,10 +218,10 @@ Result<void> Consumer::finish(Stream& stream) {
     // A reader that meets a count in its very first packet cannot tell how many: there it takes a packet more.
     if (stream.sequence_number == 0) {
         stream.discarded = 0;
-        LEAT_TRY(write(stream, {}, 0));
+        LEAT_TRY(write_empty(stream));
     }
     stream.discarded = discarded;
-    return write(stream, {}, 0);
+    return write_empty(stream);
 }
 
 // A writer read the clock before we did, was held up, and committed its record behind our second look: it is older than
@@ -212,9 +232,12 @@ ctf::RecordHeaderBytes Consumer::header_for_late_record(const Stream& stream, Un
     return is_late ? ctf::with_timestamp(walker_->header(), records, stream.timestamp) : ctf::RecordHeaderBytes{};
 }
 
-Result<void> Consumer::write(Stream& stream, UntrustedBytes records, std::uint64_t events) {
+Result<void> Consumer::write_empty(Stream& stream) { return write(stream, {}, 0, 0); }
+
+Result<void> Consumer::write(Stream& stream, UntrustedBytes records, std::uint64_t events,
+                             std::uint64_t last_timestamp) {
     const std::uint64_t bits = (ctf::kPacketHeaderSize + records.size()) * 8;
-    const std::uint64_t end = std::max(stream.timestamp, records.empty() ? 0 : stream.sample.last_timestamp);
+    const std::uint64_t end = std::max(stream.timestamp, last_timestamp);
     const Packet packet{.header = {.uuid = parameters_.trace_uuid,
                                    .stream_id = static_cast<std::uint32_t>(parameters_.stream_class_id),
                                    .stream_instance_id = stream.ring,

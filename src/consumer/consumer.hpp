@@ -31,10 +31,13 @@ class Consumer {
     struct Parameters {
         ctf::Uuid trace_uuid;
         std::uint64_t stream_class_id;
-        // Ring the doorbell when a ring holds this many bytes; 0: at every event after a drain.
+        // Ring the doorbell when a ring holds this many bytes; 0: at every event after a drain that found nothing.
         std::uint64_t wake_after;
         // The writers' clock, for beacons and the horizon; none: nothing is said about time. Outlives the consumer.
         const ring::ClockPage* clock = nullptr;
+        // Bytes of a packet: what a ring holds beyond that goes into the next one. A larger record is a packet of its
+        // own.
+        std::size_t max_packet_size = ~std::size_t{0};
     };
 
     // Packets of one stream that wait to be stored. Behind these nothing is cut: the bytes gather for a larger packet.
@@ -51,11 +54,13 @@ class Consumer {
     // failure is returned. Nothing of one ring's trouble reaches the others.
     Result<void> drain();
 
-    // After a drain: whether to drain again soon, even if no doorbell rings.
+    // After a drain: whether to drain again soon, as no doorbell may ring: there was something, and more is likely.
+    // Bells are armed by a drain that found nothing, and then it takes another one:
     //
-    // A doorbell may be missed:  writer: reads limit, not armed yet
-    //                            consumer: arms the bell; head has not moved
-    //                            writer: commits its record
+    //     writer: reads limit, not armed yet
+    //     consumer: arms the bell; head has not moved
+    //     writer: commits its record, and rings no bell
+    //
     // A restartable sequence takes some ten ns, so the next drain sees that record.
     [[nodiscard]] bool wants_drain() const { return wants_drain_; }
 
@@ -104,12 +109,15 @@ class Consumer {
     Result<void> begin_part();
     Result<void> cut();
     Result<void> cut(Stream& stream);
+    Result<void> cut_packet(Stream& stream);
+    [[nodiscard]] ctf::RecordWalker::Part next_part(const Stream& stream) const;
     void tell_horizon();
     [[nodiscard]] bool needs_beacon(const Stream& stream, std::uint64_t beacon) const;
     void arm(Stream& stream) const;
     void forget_stored(Stream& stream) const;
     Result<void> finish(Stream& stream);
-    Result<void> write(Stream& stream, UntrustedBytes records, std::uint64_t events);
+    Result<void> write_empty(Stream& stream);
+    Result<void> write(Stream& stream, UntrustedBytes records, std::uint64_t events, std::uint64_t last_timestamp);
     [[nodiscard]] ctf::RecordHeaderBytes header_for_late_record(const Stream& stream, UntrustedBytes records) const;
     void quarantine(Stream& stream, const std::string& why);
 
@@ -123,6 +131,7 @@ class Consumer {
     std::uint64_t now_ = 0;     // ns: between the two looks of this cycle
     std::uint64_t newest_ = 0;  // ns: the latest end of any packet
     bool wants_drain_ = false;
+    bool are_armed_ = true;  // the bells of all rings
     Totals totals_;
     std::vector<std::string> quarantined_;
 };

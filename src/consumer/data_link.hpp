@@ -1,34 +1,38 @@
 #pragma once
 
+#include <poll.h>
+
+#include <chrono>
 #include <cstdint>
 
-#include "base/unique_fd.hpp"
 #include "consumer/output.hpp"
-#include "consumer/relay_socket.hpp"
 
 namespace leat::consumer {
 
-// How packets get to a relay: one after the other over a data connection, straight from the ring.
+// How packets get to a relay, one after the other and straight from the ring. Never blocks.
 class DataLink {
   public:
-    explicit DataLink(UniqueFd socket) : socket_(std::move(socket)) {}
+    using Clock = std::chrono::steady_clock;
 
-    [[nodiscard]] int fd() const { return socket_.get(); }
-    [[nodiscard]] bool is_connected() const { return consumer::is_connected(socket_); }
-    [[nodiscard]] bool is_idle() const { return head_.empty(); }
+    DataLink() = default;
+    DataLink(const DataLink&) = delete;
+    DataLink& operator=(const DataLink&) = delete;
+    virtual ~DataLink() = default;
+
+    [[nodiscard]] virtual bool is_connected() const = 0;
+    // No packet is on its way out.
+    [[nodiscard]] virtual bool is_idle() const = 0;
 
     // Only while idle. The packet's records hold still until it has left.
-    void begin(const Packet& packet, std::uint64_t stream_handle);
-    // Sends what the socket takes; idle() then tells whether the packet has left. Fails when the connection is over.
-    Result<void> flush();
-    // A relay has nothing to say here: whatever comes is the end.
-    Result<void> check();
+    virtual void begin(const Packet& packet, std::uint64_t stream_handle) = 0;
+    // Sends what may leave now; is_idle() then tells whether the packet has left. Fails when the connection is over.
+    virtual Result<void> flush(Clock::time_point now) = 0;
+    // Notices what the other side does.
+    virtual Result<void> check() = 0;
 
-  private:
-    UniqueFd socket_;
-    wire::Bytes head_;  // data header, packet header, and the first record's header if it differs; empty: idle
-    UntrustedBytes records_;
-    std::size_t sent_ = 0;  // of both
+    // When to call the two again: what to poll for, and at the latest.
+    [[nodiscard]] virtual pollfd wanted() const = 0;
+    [[nodiscard]] virtual Clock::time_point deadline() const { return Clock::time_point::max(); }
 };
 
 }  // namespace leat::consumer

@@ -13,8 +13,9 @@
 namespace leat::consumer {
 namespace {
 
-// The doorbell lies in memory that applications write: one that resets it, or wakes nobody, delays us by this much.
-constexpr timespec kLongestWait{.tv_sec = 1, .tv_nsec = 0};
+// The doorbell lies in memory that applications write: after one that resets it, or wakes nobody, we hear bells again
+// no later than this. Our host looks at the rings now and then anyway.
+constexpr timespec kLongestWait{.tv_sec = 10, .tv_nsec = 0};
 
 // Signals are for the thread that handles them.
 class BlockedSignals {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
@@ -22,6 +23,14 @@ struct Packet {
 
     [[nodiscard]] UntrustedBytes records_behind_header() const { return records.subspan(first_header.size); }
 };
+
+// What leaves in front of records_behind_header(): the packet's header, and the first record's if it differs.
+inline void append_head(std::vector<std::byte>& bytes, const Packet& packet) {
+    const auto header = ctf::encode(packet.header);
+    const UntrustedBytes first = packet.first_header.bytes();
+    bytes.insert(bytes.end(), header.begin(), header.end());
+    bytes.insert(bytes.end(), first.begin(), first.end());
+}
 
 // Order of the calls: metadata, then packets that need it. A call that fails has written nothing that a reader would
 // take for whole, and may be tried again.

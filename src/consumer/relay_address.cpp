@@ -9,6 +9,9 @@
 namespace leat::consumer {
 namespace {
 
+constexpr std::string_view kScheme = "net://";
+constexpr std::string_view kDatagramScheme = "net+udp://";
+
 tl::unexpected<Error> bad_address(std::string_view url) {
     return refused("{} is no relay's address: write net://HOST[:CONTROL[:DATA]], an IPv6 address in brackets", url);
 }
@@ -29,13 +32,16 @@ Result<std::uint16_t> parse_port(std::string_view text) {
 
 }  // namespace
 
+bool is_relay_address(std::string_view text) { return text.starts_with(kScheme) || text.starts_with(kDatagramScheme); }
+
 Result<RelayAddress> parse_relay_address(std::string_view url) {
-    if (!url.starts_with(kRelayScheme)) return bad_address(url);
-    std::string_view rest = url.substr(kRelayScheme.size());
+    if (!is_relay_address(url)) return bad_address(url);
+    const bool takes_datagrams = url.starts_with(kDatagramScheme);
+    std::string_view rest = url.substr(takes_datagrams ? kDatagramScheme.size() : kScheme.size());
     while (rest.ends_with('/')) rest.remove_suffix(1);
     const std::string_view host = host_of(rest);
     rest.remove_prefix(host.size());
-    RelayAddress address{.host = std::string(host)};
+    RelayAddress address{.host = std::string(host), .takes_datagrams = takes_datagrams};
     if (host.starts_with('[')) address.host = host.substr(1, host.size() - 2);
     if (address.host.empty() || address.host.find('/') != std::string::npos) return bad_address(url);
     for (std::uint16_t* port : {&address.control_port, &address.data_port}) {

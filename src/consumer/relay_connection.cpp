@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "consumer/datagram_link.hpp"
+#include "consumer/tcp_link.hpp"
 #include "ctf/metadata_packets.hpp"
 
 namespace leat::consumer {
@@ -47,6 +49,8 @@ Result<void> expect_ok(RelayCommand command, std::uint32_t code) {
     if (code == static_cast<std::uint32_t>(wire::RelayCode::kOk)) return {};
     return refused("it answers {} with error {}", wire::name_of(command), code);
 }
+
+tl::unexpected<Error> no_datagrams() { return unsupported("it does not take datagrams: use net://"); }
 
 std::uint32_t last_word(UntrustedBytes bytes) {
     std::uint32_t value = 0;
@@ -177,7 +181,7 @@ Result<void> RelayConnection::send_data(Clock::time_point now) {
         Stream& stream = streams_[packet.header.stream_instance_id];
         if (!stream.handle || !metadata_handle_) return {};
         if (data_->is_idle()) data_->begin(packet, *stream.handle);
-        LEAT_TRY(data_->flush());
+        LEAT_TRY(data_->flush(now));
         if (!data_->is_idle()) return {};
         to_send_.pop_front();
         --stream.unsent;
@@ -238,23 +242,24 @@ Result<void> RelayConnection::run(Clock::time_point now) {
     LEAT_TRY(handle_replies(now));
     LEAT_TRY(received);
     if (data_) LEAT_TRY(data_->check());
+    if (!is_ready() && now > give_up_at_) return fail(ErrorKind::kIo, "it does not answer");
+    return send(now);
+}
+
+Result<void> RelayConnection::send(Clock::time_point now) {
     LEAT_TRY(send_data(now));
     ask_what_is_stored(now);
-    LEAT_TRY(output_.flush(control_));
-    if (!is_ready() && now > give_up_at_) return fail(ErrorKind::kIo, "it does not answer");
-    return {};
+    return output_.flush(control_);
 }
 
 std::array<pollfd, 2> RelayConnection::wanted() const {
-    const auto events = [](bool has_output) { return static_cast<short>(has_output ? POLLIN | POLLOUT : POLLIN); };
-    if (!data_) return {pollfd{control_.get(), events(!output_.is_empty()), 0}, pollfd{-1, 0, 0}};
-    const bool has_data = !data_->is_idle() || !data_->is_connected();
-    return {pollfd{control_.get(), events(!output_.is_empty()), 0}, pollfd{data_->fd(), events(has_data), 0}};
+    const auto events = static_cast<short>(output_.is_empty() ? POLLIN : POLLIN | POLLOUT);
+    return {pollfd{control_.get(), events, 0}, data_ ? data_->wanted() : pollfd{-1, 0, 0}};
 }
 
 RelayConnection::Clock::time_point RelayConnection::deadline() const {
     if (!is_ready()) return give_up_at_;
-    return ask_at_.value_or(Clock::time_point::max());
+    return std::min(ask_at_.value_or(Clock::time_point::max()), data_->deadline());
 }
 
 Result<std::optional<std::size_t>> RelayConnection::reply_size(RelayCommand command) const {
@@ -298,8 +303,7 @@ Result<void> RelayConnection::handle_reply(const Expected& expected, UntrustedBy
         case RelayCommand::kVersion:
             return handle_version(bytes);
         case RelayCommand::kGetConfiguration:
-            request_session();
-            return {};  // says only what we do not use
+            return handle_configuration(bytes);
         case RelayCommand::kCreateSession:
             return handle_session(bytes);
         case RelayCommand::kAddStream:
@@ -327,24 +331,40 @@ Result<void> RelayConnection::handle_version(UntrustedBytes bytes) {
         return unsupported("it speaks protocol {}.{}, 2.{} or later is needed: upgrade the relay", version.major,
                            version.minor, kOldestMinor);
     minor_ = std::min(version.minor, wire::kProtocolMinor);
+    if (minor_ < 12 && address_.takes_datagrams) return no_datagrams();
     if (minor_ < 12) {
         request_session();
         return {};
     }
     step_ = Step::kConfiguration;
-    request(RelayCommand::kGetConfiguration, wire::GetConfiguration{});
+    const std::uint64_t query = address_.takes_datagrams ? wire::kQueryDatagrams : 0;
+    request(RelayCommand::kGetConfiguration, wire::GetConfiguration{.query_flags = query});
+    return {};
+}
+
+Result<void> RelayConnection::handle_configuration(UntrustedBytes bytes) {
+    const wire::ConfigurationReply reply = LEAT_TRY(wire::parse<wire::ConfigurationReply>(bytes));
+    const bool is_ok = reply.code == static_cast<std::uint32_t>(wire::RelayCode::kOk);
+    if (address_.takes_datagrams && (!is_ok || (reply.flags & wire::kQueryDatagrams) == 0)) return no_datagrams();
+    request_session();
     return {};
 }
 
 Result<void> RelayConnection::handle_session(UntrustedBytes bytes) {
     const wire::CreateSessionReply reply = LEAT_TRY(wire::parse<wire::CreateSessionReply>(bytes, minor_));
     LEAT_TRY(expect_ok(RelayCommand::kCreateSession, reply.code));
-    UniqueFd data = LEAT_TRY(start_connecting(host_, address_.data_port));
-    data_.emplace(std::move(data));
+    data_ = LEAT_TRY(open_data_link());
     step_ = Step::kChunk;
     request(RelayCommand::kCreateTraceChunk,
             wire::CreateTraceChunk{.chunk_id = kChunk, .creation_time = creation_time_});
     return {};
+}
+
+Result<std::unique_ptr<DataLink>> RelayConnection::open_data_link() const {
+    UniqueFd socket = LEAT_TRY(address_.takes_datagrams ? open_datagram_socket(host_, address_.data_port)
+                                                        : start_connecting(host_, address_.data_port));
+    if (address_.takes_datagrams) return std::make_unique<DatagramLink>(std::move(socket));
+    return std::make_unique<TcpLink>(std::move(socket));
 }
 
 Result<void> RelayConnection::handle_stream(const Expected& expected, UntrustedBytes bytes) {

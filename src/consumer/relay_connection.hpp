@@ -58,6 +58,8 @@ class RelayConnection {
 
     // Reads and writes what there is. An error is the end of this connection, in words that follow "relay HOST: ".
     Result<void> run(Clock::time_point now);
+    // The half of it that writes.
+    Result<void> send(Clock::time_point now);
 
     // Session and chunk are made, data can flow.
     [[nodiscard]] bool is_ready() const { return step_ >= Step::kReady && data_ && data_->is_connected(); }
@@ -112,7 +114,9 @@ class RelayConnection {
     [[nodiscard]] Result<std::optional<std::size_t>> reply_size(wire::RelayCommand command) const;
     Result<void> handle_reply(const Expected& expected, UntrustedBytes bytes, Clock::time_point now);
     Result<void> handle_version(UntrustedBytes bytes);
+    Result<void> handle_configuration(UntrustedBytes bytes);
     Result<void> handle_session(UntrustedBytes bytes);
+    Result<std::unique_ptr<DataLink>> open_data_link() const;
     Result<void> handle_stream(const Expected& expected, UntrustedBytes bytes);
     Result<void> handle_stored(const Expected& expected, UntrustedBytes bytes, Clock::time_point now);
     void ask_at(Clock::time_point time);
@@ -122,7 +126,7 @@ class RelayConnection {
     RelaySession session_;
     std::uint64_t creation_time_;
     UniqueFd control_;
-    std::optional<DataLink> data_;
+    std::unique_ptr<DataLink> data_;
     Step step_ = Step::kVersion;
     std::uint32_t minor_ = wire::kProtocolMinor;
     Clock::time_point give_up_at_;  // on the handshake

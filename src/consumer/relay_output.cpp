@@ -5,22 +5,34 @@
 #include <algorithm>
 #include <ctime>
 
+#include "consumer/datagram_link.hpp"
+
 namespace leat::consumer {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kShortestBackOff = 100ms;
 constexpr auto kLongestBackOff = 5s;
 // The end of a session: a relay that takes nothing for this long does not get the rest.
 constexpr auto kPatience = 10s;
 constexpr auto kClosingPatience = 2s;
+// Viewers read whole packets.
+constexpr std::size_t kMaxPacketSize = 1U << 20;
+
+tl::unexpected<Error> cannot_connect(const RelayAddress& address, const Error& error) {
+    if (error.kind == ErrorKind::kUnsupported) return unsupported("relay {}: {}", to_text(address), error.message);
+    if (error.kind == ErrorKind::kRefused)
+        return refused("relay {} does not take the session: {}: its log says why", to_text(address), error.message);
+    return fail(error.kind, "cannot reach relay {}: {}: start leat-relayd there, or check the address",
+                to_text(address), error.message);
+}
 
 }  // namespace
 
-Result<std::unique_ptr<RelayOutput>> RelayOutput::connect(const RelayAddress& address, const RelaySession& session) {
+Result<std::unique_ptr<RelayOutput>> RelayOutput::connect(const RelayAddress& address, const RelaySession& session,
+                                                          Clock::duration shortest_back_off) {
     std::vector<HostAddress> hosts = LEAT_TRY(resolve(address.host));
-    std::unique_ptr<RelayOutput> output(new RelayOutput(address, session, std::move(hosts)));
+    std::unique_ptr<RelayOutput> output(new RelayOutput(address, session, std::move(hosts), shortest_back_off));
     Error error{ErrorKind::kIo, "it does not answer"};
     for (std::size_t i = 0; i < output->hosts_.size(); ++i) {
         auto outcome = output->open();
@@ -36,8 +48,11 @@ Result<std::unique_ptr<RelayOutput>> RelayOutput::connect(const RelayAddress& ad
         error = std::move(outcome).error();
         output->connection_.reset();
     }
-    return fail(error.kind, "cannot reach relay {}: {}: start leat-relayd there, or check the address",
-                to_text(address), error.message);
+    return cannot_connect(address, error);
+}
+
+std::size_t RelayOutput::max_packet_size() const {
+    return address_.takes_datagrams ? DatagramLink::kMaxPacketSize : kMaxPacketSize;
 }
 
 // Parts are told apart by their second.
@@ -106,6 +121,12 @@ bool RelayOutput::run() {
     return true;
 }
 
+void RelayOutput::flush() {
+    if (!connection_) return;
+    const auto outcome = connection_->send(Clock::now());
+    if (!outcome) give_up(outcome.error());
+}
+
 void RelayOutput::reopen() {
     if (Clock::now() < retry_at_) return;
     const auto opened = open();
@@ -119,7 +140,7 @@ void RelayOutput::give_up(const Error& error) {
     if (connection_) sent_before_ += connection_->packets_sent();
     connection_.reset();
     was_ready_ = false;
-    back_off_ = std::clamp<Clock::duration>(back_off_ * 2, kShortestBackOff, kLongestBackOff);
+    back_off_ = std::clamp<Clock::duration>(back_off_ * 2, shortest_back_off_, kLongestBackOff);
     retry_at_ = Clock::now() + back_off_;
 }
 

@@ -25,8 +25,12 @@ class RelayOutput final : public Output {
   public:
     using Clock = RelayConnection::Clock;
 
+    // From a connection that breaks to the next; twice as long for each that does not come about.
+    static constexpr std::chrono::milliseconds kShortestBackOff{100};
+
     // Waits until the relay has taken the session, or has not: then the error says what to do.
-    static Result<std::unique_ptr<RelayOutput>> connect(const RelayAddress& address, const RelaySession& session);
+    static Result<std::unique_ptr<RelayOutput>> connect(const RelayAddress& address, const RelaySession& session,
+                                                        Clock::duration shortest_back_off = kShortestBackOff);
 
     Result<void> write_metadata(std::string_view unit) override;
     Result<void> write_packet(const Packet& packet) override;
@@ -36,8 +40,10 @@ class RelayOutput final : public Output {
     [[nodiscard]] std::uint64_t part() const override { return session_.live_timer_us == 0 ? 0 : part_; }
 
     // Does what can be done now. Whether the consumer has something to do about it: packets were stored, or a new part
-    // began.
+    // began. To be called when something wanted() is there, and at the deadline().
     bool run();
+    // Sends what can be sent of what was written. To be called behind writing.
+    void flush();
     [[nodiscard]] std::array<pollfd, 2> wanted() const;
     [[nodiscard]] Clock::time_point deadline() const;
 
@@ -46,6 +52,8 @@ class RelayOutput final : public Output {
     // Ends the session at the relay, behind deliver().
     void close();
 
+    // Bytes; larger ones may not get there.
+    [[nodiscard]] std::size_t max_packet_size() const;
     [[nodiscard]] const RelayAddress& address() const { return address_; }
     [[nodiscard]] const RelaySession& session() const { return session_; }
     // What befell the connection, for the user; empties itself.
@@ -66,8 +74,9 @@ class RelayOutput final : public Output {
         std::uint64_t stored = 0;  // the first number that is not
     };
 
-    RelayOutput(const RelayAddress& address, const RelaySession& session, std::vector<HostAddress> hosts)
-        : address_(address), session_(session), hosts_(std::move(hosts)) {}
+    RelayOutput(const RelayAddress& address, const RelaySession& session, std::vector<HostAddress> hosts,
+                Clock::duration shortest_back_off)
+        : address_(address), session_(session), hosts_(std::move(hosts)), shortest_back_off_(shortest_back_off) {}
 
     Result<void> open();
     void reopen();
@@ -82,6 +91,7 @@ class RelayOutput final : public Output {
     RelaySession session_;
     std::vector<HostAddress> hosts_;
     std::size_t next_host_ = 0;
+    Clock::duration shortest_back_off_;
 
     std::unique_ptr<RelayConnection> connection_;
     bool was_ready_ = false;  // this connection

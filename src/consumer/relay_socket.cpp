@@ -21,6 +21,12 @@ void set_option(const UniqueFd& socket, int level, int option, T value) {
     ::setsockopt(socket.get(), level, option, &value, sizeof value);  // without it works too, only worse
 }
 
+bool connect(const UniqueFd& socket, const sockaddr_storage& address) {
+    const socklen_t size = address.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    const auto* peer = reinterpret_cast<const sockaddr*>(&address);  // NOLINT(*-reinterpret-cast)
+    return ::connect(socket.get(), peer, size) == 0;
+}
+
 }  // namespace
 
 Result<UniqueFd> start_connecting(const HostAddress& host, std::uint16_t port) {
@@ -31,9 +37,20 @@ Result<UniqueFd> start_connecting(const HostAddress& host, std::uint16_t port) {
     set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
     set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleSeconds);
     set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-    const socklen_t size = address.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-    const auto* peer = reinterpret_cast<const sockaddr*>(&address);  // NOLINT(*-reinterpret-cast)
-    if (::connect(socket.get(), peer, size) != 0 && errno != EINPROGRESS) return io_error("cannot connect");
+    if (!connect(socket, address) && errno != EINPROGRESS) return io_error("cannot connect");
+    return socket;
+}
+
+Result<UniqueFd> open_datagram_socket(const HostAddress& host, std::uint16_t port) {
+    const sockaddr_storage address = host.with_port(port);
+    UniqueFd socket(::socket(address.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!socket.is_open()) return io_error("cannot create a socket");
+    // A network of small frames may take them apart: that is better than none.
+    if (address.ss_family == AF_INET6)
+        set_option(socket, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DONT);
+    else
+        set_option(socket, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT);
+    if (!connect(socket, address)) return io_error("cannot connect");
     return socket;
 }
 

@@ -1,4 +1,4 @@
-// TCP to a relay, never blocking.
+// Sockets to a relay, never blocking.
 #pragma once
 
 #include <sys/uio.h>
@@ -15,6 +15,9 @@ namespace leat::consumer {
 
 // Starts to connect; bytes may be queued at once, a failure shows when they are sent.
 Result<UniqueFd> start_connecting(const HostAddress& host, std::uint16_t port);
+
+// For datagrams: there is nothing to wait for.
+Result<UniqueFd> open_datagram_socket(const HostAddress& host, std::uint16_t port);
 
 // Whether the connection has come about.
 bool is_connected(const UniqueFd& socket);

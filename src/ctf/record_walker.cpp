@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.hpp"
+#include "ctf/record_header.hpp"
 
 namespace leat::ctf {
 namespace {
@@ -115,6 +116,19 @@ RecordWalker::Walked RecordWalker::walk(UntrustedBytes records) const {
         walked.bytes += size;
     }
     return walked;
+}
+
+RecordWalker::Part RecordWalker::walk_part(UntrustedBytes records, std::size_t limit, std::uint64_t previous) const {
+    Part part{{0, 0}, previous};
+    while (part.bytes < records.size()) {
+        const UntrustedBytes rest = records.subspan(part.bytes);
+        const std::size_t size = record_size(rest);
+        if (size == 0 || (part.records != 0 && part.bytes + size > limit)) break;
+        part.last_timestamp = record_timestamp(header_, rest, part.last_timestamp);
+        ++part.records;
+        part.bytes += size;
+    }
+    return part;
 }
 
 }  // namespace leat::ctf

@@ -36,6 +36,13 @@ class RecordWalker {
     };
     [[nodiscard]] Walked walk(UntrustedBytes records) const;
 
+    // The same, but stops at the end of the record that is the last to fit into `limit` bytes; one fits always.
+    struct Part : Walked {
+        std::uint64_t last_timestamp;  // ns; as it stands in the last record, true or not
+    };
+    // `previous`: when the record before these happened, ns.
+    [[nodiscard]] Part walk_part(UntrustedBytes records, std::size_t limit, std::uint64_t previous) const;
+
     [[nodiscard]] const RecordHeaderLayout& header() const { return header_; }
 
   private:

@@ -1,6 +1,7 @@
 #include "relay/viewer_connection.hpp"
 
 #include <sys/sendfile.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,6 +23,7 @@ constexpr auto kPatience = 30s;
 constexpr auto kLongestWait = 10s;
 constexpr std::size_t kBufferSize = 4096;
 constexpr std::size_t kMaxReplies = 256U << 10;
+constexpr std::uint64_t kMaxNews = 1U << 20;  // bytes of packets in one reply
 
 struct Request {
     LiveCommand command;
@@ -33,6 +35,7 @@ constexpr std::array kRequests{
     Request{LiveCommand::kGetPacket, 20},     Request{LiveCommand::kGetMetadata, 8},
     Request{LiveCommand::kGetNewStreams, 8},  Request{LiveCommand::kCreateSession, 0},
     Request{LiveCommand::kDetachSession, 8},  Request{LiveCommand::kWait, 8},
+    Request{LiveCommand::kGetNews, 4},
 };
 
 template <class Enum>
@@ -129,6 +132,9 @@ asio::awaitable<Result<void>> ViewerConnection::run_command(LiveCommand command,
         case LiveCommand::kWait:
             co_await wait_for_change(wire::parse<wire::Wait>(payload)->seen);
             break;
+        case LiveCommand::kGetNews:
+            co_await send_news(wire::parse<wire::GetNews>(payload)->limit);
+            break;
     }
     if (replies_.size() > kMaxReplies) co_await flush();
     co_return Result<void>();
@@ -145,8 +151,10 @@ Result<void> ViewerConnection::connect(UntrustedBytes payload) {
     expect_nothing();
     const bool asks = (request.viewer_session_id & ~std::uint64_t{wire::kCapabilityMask}) == wire::kAskCapabilities;
     can_wait_ = asks && (request.viewer_session_id & wire::kCanWait) != 0;
+    can_get_news_ = asks && (request.viewer_session_id & wire::kCanGetNews) != 0;
+    const std::uint32_t capabilities = (can_wait_ ? wire::kCanWait : 0) | (can_get_news_ ? wire::kCanGetNews : 0);
     wire::append(replies_, wire::Connect{.viewer_session_id = relay_->next_viewer_id(),
-                                         .type = can_wait_ ? wire::kHaveCapabilities | wire::kCanWait : 0});
+                                         .type = capabilities != 0 ? wire::kHaveCapabilities | capabilities : 0});
     return {};
 }
 
@@ -223,16 +231,56 @@ asio::awaitable<void> ViewerConnection::wait_for_change(std::uint64_t seen) {
     co_await flush();
     // Armed before the look: a change behind it posts its wake-up to this strand, where the wait is begun first.
     waker_->is_armed = true;
-    if (viewer_->change() == seen) {
-        waker_->timer.expires_after(kLongestWait);
-        try {
-            co_await waker_->timer.async_wait(asio::use_awaitable);
-        } catch (const std::system_error&) {
-            // Woken.
-        }
-    }
+    if (viewer_->change() == seen) co_await sleep_until_woken(Clock::now() + kLongestWait);
     waker_->is_armed = false;
     wire::append(replies_, wire::WaitReply{word(wire::WaitStatus::kOk), viewer_->change()});
+}
+
+asio::awaitable<void> ViewerConnection::sleep_until_woken(std::chrono::steady_clock::time_point deadline) {
+    waker_->timer.expires_at(deadline);
+    try {
+        co_await waker_->timer.async_wait(asio::use_awaitable);
+    } catch (const std::system_error&) {
+        // Woken.
+    }
+}
+
+asio::awaitable<void> ViewerConnection::send_news(std::uint64_t limit) {
+    if (!can_get_news_ || !viewer_) {
+        wire::append(replies_, wire::NewsReply{.status = word(wire::NewsStatus::kError)});
+        co_return;
+    }
+    co_await flush();
+    const auto deadline = Clock::now() + kLongestWait;
+    ViewerSession::News news;
+    for (;;) {
+        // Armed before the look, as in wait_for_change().
+        waker_->is_armed = true;
+        news = viewer_->news(std::clamp<std::uint64_t>(limit, 1, kMaxNews));
+        if (!news.is_empty() || Clock::now() >= deadline || !socket().is_open()) break;
+        co_await sleep_until_woken(deadline);
+    }
+    waker_->is_armed = false;
+    const auto count = static_cast<std::uint32_t>(news.entries.size());
+    wire::append(replies_, wire::NewsReply{word(wire::NewsStatus::kOk), news.flags, count});
+    for (const ViewerSession::News::Entry& entry : news.entries) {
+        append_news(entry);
+        if (replies_.size() > kMaxReplies) co_await flush();
+    }
+}
+
+// Most are a page or less: copied here they share a write, and a segment.
+void ViewerConnection::append_news(const ViewerSession::News::Entry& entry) {
+    wire::append(replies_, entry.head);
+    const std::size_t begin = replies_.size();
+    replies_.resize(begin + entry.head.length);
+    for (std::size_t at = begin; at < replies_.size();) {
+        const ssize_t count = ::pread(entry.file->data.get(), replies_.data() + at, replies_.size() - at,
+                                      static_cast<off_t>(entry.head.index.offset + (at - begin)));
+        if (count == 0) throw std::runtime_error("a file is shorter than its index says");
+        if (count < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category());
+        if (count > 0) at += static_cast<std::size_t>(count);
+    }
 }
 
 asio::awaitable<void> ViewerConnection::flush() {

@@ -38,12 +38,16 @@ class ViewerConnection final : public Connection {
     asio::awaitable<void> send_streams(const ViewerSession::Streams& streams);
     asio::awaitable<void> send_range(const std::optional<FileRange>& range);
     asio::awaitable<void> wait_for_change(std::uint64_t seen);
+    asio::awaitable<void> sleep_until_woken(std::chrono::steady_clock::time_point deadline);
+    asio::awaitable<void> send_news(std::uint64_t limit);
+    void append_news(const ViewerSession::News::Entry& entry);
     asio::awaitable<void> flush();
 
     Relay* relay_;
     InputBuffer input_;
     bool is_connected_ = false;
     bool can_wait_ = false;
+    bool can_get_news_ = false;
     std::shared_ptr<Waker> waker_;
     std::optional<ViewerSession> viewer_{};
     wire::Bytes replies_{};

@@ -100,6 +100,7 @@ ViewerSession::Streams ViewerSession::new_streams(std::uint64_t session_id) {
         is_open = state.is_control_open;
     });
     const bool is_over = !is_open && streams.streams.empty() && !has_unread(*attachment);
+    attachment->has_hung_up = is_over;
     streams.reply.status = word(is_over ? wire::NewStreamsStatus::kHangUp : wire::NewStreamsStatus::kOk);
     streams.reply.streams = static_cast<std::uint32_t>(streams.streams.size());
     return streams;
@@ -108,6 +109,10 @@ ViewerSession::Streams ViewerSession::new_streams(std::uint64_t session_id) {
 // A stream that has hung up has no cursor any more.
 bool ViewerSession::has_unread(const Attachment& attachment) const {
     return std::ranges::any_of(cursors_, [&](const auto& cursor) { return cursor.second.attachment == &attachment; });
+}
+
+bool ViewerSession::has_ended(const Attachment& attachment, const SessionState& state) const {
+    return !state.is_control_open && !attachment.has_hung_up && !has_unread(attachment);
 }
 
 wire::DetachStatus ViewerSession::detach(std::uint64_t session_id) {
@@ -144,18 +149,19 @@ std::uint32_t ViewerSession::flags_of(const Cursor& cursor, const SessionState& 
 
 // facts: live protocol, section 4, "check order".
 wire::NextIndexReply ViewerSession::next_index(std::uint64_t stream_id) {
+    const auto found = cursors_.find(stream_id);
+    if (found == cursors_.end())
+        return {.status = word(metadata_.contains(stream_id) ? wire::IndexStatus::kHangUp : wire::IndexStatus::kError)};
+    const wire::NextIndexReply reply = next_index(stream_id, found->second);
+    if (reply.status == word(wire::IndexStatus::kHangUp)) cursors_.erase(found);
+    return reply;
+}
+
+wire::NextIndexReply ViewerSession::next_index(std::uint64_t stream_id, Cursor& cursor) const {
     wire::NextIndexReply reply;
     const auto status = [&](wire::IndexStatus value) { reply.status = word(value); };
-    const auto found = cursors_.find(stream_id);
-    if (found == cursors_.end()) {
-        status(metadata_.contains(stream_id) ? wire::IndexStatus::kHangUp : wire::IndexStatus::kError);
-        return reply;
-    }
-    Cursor& cursor = found->second;
     cursor.attachment->session->locked([&](SessionState& state) {
-        // What is committed but not flushed would be overtaken by the beacon behind it.
-        if (cursor.stream->has_unflushed()) (void)cursor.stream->flush();
-        const auto entry = next_entry(cursor);
+        const auto entry = next_unread_entry(cursor);
         reply.flags = flags_of(cursor, state);
         if (!entry) {
             log("a viewer's stream {}: {}", stream_id, entry.error().message);
@@ -177,8 +183,76 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t stream_id) {
         reply.stream_class_id = beacon->stream_class_id;
         status(wire::IndexStatus::kInactive);
     });
-    if (reply.status == word(wire::IndexStatus::kHangUp)) cursors_.erase(found);
     return reply;
+}
+
+ViewerSession::News ViewerSession::news(std::uint64_t limit) {
+    News news;
+    auto unread = cursors_in_turn();
+    const auto has_room = [&] { return news.bytes < limit && news.entries.size() < wire::kMaxNewsEntries; };
+    while (!unread.empty() && has_room())
+        std::erase_if(unread, [&](Cursors::iterator cursor) { return has_room() && !add_news(news, cursor); });
+    // Behind the packets: whatever was published before one of them is told with it.
+    for (const Attachment& attachment : attachments_)
+        attachment.session->locked([&](const SessionState& state) {
+            if (state.publications != attachment.publications || has_ended(attachment, state))
+                news.flags |= wire::kNewStreams;
+        });
+    return news;
+}
+
+// Whoever found no room the last time comes first.
+std::vector<ViewerSession::Cursors::iterator> ViewerSession::cursors_in_turn() {
+    std::vector<Cursors::iterator> turn;
+    turn.reserve(cursors_.size());
+    const auto first = cursors_.upper_bound(last_in_news_);
+    for (auto at = first; at != cursors_.end(); ++at) turn.push_back(at);
+    for (auto at = cursors_.begin(); at != first; ++at) turn.push_back(at);
+    return turn;
+}
+
+// Whether there may be more of that stream.
+bool ViewerSession::add_news(News& news, Cursors::iterator at) {
+    const std::uint64_t handle = last_in_news_ = at->first;
+    Cursor& cursor = at->second;
+    News::Entry entry{{handle, next_index(handle, cursor), 0}};
+    switch (static_cast<wire::IndexStatus>(entry.head.index.status)) {
+        case wire::IndexStatus::kOk: {
+            const std::uint64_t size = entry.head.index.packet_size / 8;
+            const bool is_small = size <= wire::kMaxNewsPacket;
+            if (is_small) {
+                entry.head.length = static_cast<std::uint32_t>(size);
+                entry.file = cursor.file;
+                news.bytes += size;
+            }
+            news.entries.push_back(std::move(entry));
+            return is_small;
+        }
+        case wire::IndexStatus::kInactive:
+            if (entry.head.index.timestamp_end <= cursor.told_beacon) return false;
+            cursor.told_beacon = entry.head.index.timestamp_end;
+            news.entries.push_back(std::move(entry));
+            return false;
+        case wire::IndexStatus::kRetry:
+            return false;
+        default:
+            // The viewer is told once.
+            news.entries.push_back(std::move(entry));
+            cursors_.erase(at);
+            return false;
+    }
+}
+
+// Only what was committed since all had been read is looked for. It is flushed first, or else the beacon behind it
+// would overtake it.
+Result<std::optional<ctf::IndexEntry>> ViewerSession::next_unread_entry(Cursor& cursor) const {
+    DataStream& stream = *cursor.stream;
+    if (stream.has_unflushed()) (void)stream.flush();
+    const std::uint64_t committed = stream.committed_packets();
+    if (cursor.read_up_to == committed) return std::optional<ctf::IndexEntry>();
+    auto entry = LEAT_TRY(next_entry(cursor));
+    if (!entry && !stream.has_unflushed()) cursor.read_up_to = committed;
+    return entry;
 }
 
 Result<std::optional<ctf::IndexEntry>> ViewerSession::next_entry(Cursor& cursor) const {
@@ -202,7 +276,7 @@ Result<std::optional<ctf::IndexEntry>> ViewerSession::read_entry(Cursor& cursor)
     std::array<std::byte, ctf::kIndexEntrySize> bytes{};
     const auto whole = std::span(bytes).first(std::min(cursor.entry_size, bytes.size()));
     const std::uint64_t offset = ctf::kIndexHeaderSize + cursor.next_entry * cursor.entry_size;
-    if (!LEAT_TRY(read_at(cursor.file.index.get(), offset, whole))) return std::optional<ctf::IndexEntry>();
+    if (!LEAT_TRY(read_at(cursor.file->index.get(), offset, whole))) return std::optional<ctf::IndexEntry>();
     return LEAT_TRY(ctf::parse_index_entry(whole));
 }
 
@@ -212,9 +286,10 @@ Result<bool> ViewerSession::go_to_next_file(Cursor& cursor) const {
     const auto newest = cursor.stream->newest_file();
     if (!oldest || (cursor.file_number && *cursor.file_number >= *newest)) return false;
     const std::uint64_t next = cursor.file_number ? std::max(*cursor.file_number + 1, *oldest) : *oldest;
-    cursor.file = LEAT_TRY(cursor.stream->open_file(next));
+    auto file = LEAT_TRY(cursor.stream->open_file(next));
+    cursor.file = std::make_shared<const DataStream::Reading>(std::move(file));
     std::array<std::byte, ctf::kIndexHeaderSize> header{};
-    if (!LEAT_TRY(read_at(cursor.file.index.get(), 0, header))) return corrupt("the index has no header");
+    if (!LEAT_TRY(read_at(cursor.file->index.get(), 0, header))) return corrupt("the index has no header");
     cursor.entry_size = LEAT_TRY(ctf::parse_index_header(header));
     cursor.file_number = next;
     cursor.next_entry = 0;
@@ -235,7 +310,7 @@ ViewerSession::Packet ViewerSession::packet(const wire::GetPacket& request) {
     // Document 001, "Get data packet": not before the metadata that it may need.
     if (metadata_.at(cursor.metadata_handle).sent < cursor.needed_metadata) return refused(wire::kNewMetadata);
     Packet packet{{word(wire::PacketStatus::kOk), request.length, 0}, FileRange{}};
-    packet.data->file = UniqueFd(::dup(cursor.file.data.get()));
+    packet.data->file = UniqueFd(::dup(cursor.file->data.get()));
     packet.data->offset = request.offset;
     packet.data->size = request.length;
     return packet;

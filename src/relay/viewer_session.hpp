@@ -52,6 +52,20 @@ class ViewerSession {
     };
     Metadata metadata(std::uint64_t stream_id);
 
+    // What GET_NEXT_INDEX would say of all streams, one after the other, as long as it is new and there is room.
+    struct News {
+        struct Entry {
+            wire::NewsEntry head;
+            std::shared_ptr<const DataStream::Reading> file{};  // that the packet is in
+        };
+        std::uint32_t flags = 0;
+        std::uint64_t bytes = 0;  // of packets
+        std::vector<Entry> entries{};
+
+        [[nodiscard]] bool is_empty() const { return flags == 0 && entries.empty(); }
+    };
+    News news(std::uint64_t limit);
+
     // Counts changes of all that is attached.
     [[nodiscard]] std::uint64_t change() const;
 
@@ -61,6 +75,7 @@ class ViewerSession {
         std::list<Session::Listener>::iterator listener;
         std::uint64_t publications = 0;   // of which the viewer knows the streams
         std::set<std::uint64_t> known{};  // handles that it has been told of
+        bool has_hung_up = false;         // and it has been told
     };
     // How far a data stream has been read.
     struct Cursor {
@@ -68,11 +83,14 @@ class ViewerSession {
         Attachment* attachment;
         std::uint64_t metadata_handle;
         std::optional<std::uint64_t> file_number{};
-        DataStream::Reading file{};
+        std::shared_ptr<const DataStream::Reading> file{};
         std::size_t entry_size = 0;
         std::uint64_t next_entry = 0;
         std::uint64_t readable_end = 0;     // bytes of the file that its indexes have been given for
         std::uint64_t needed_metadata = 0;  // bytes, to decode the packet whose index was given last
+        // All that was committed then has been read: it need not be looked for again.
+        std::optional<std::uint64_t> read_up_to{};
+        std::uint64_t told_beacon = 0;  // by news()
     };
     struct MetadataCursor {
         std::shared_ptr<MetadataStream> stream;
@@ -84,9 +102,15 @@ class ViewerSession {
     std::vector<wire::StreamDescriptor> take_new_streams(Attachment& attachment, SessionState& state, wire::Seek seek);
     void add_cursor(Attachment& attachment, std::uint64_t handle, const SessionStream& entry, wire::Seek seek);
     bool has_unread(const Attachment& attachment) const;
+    bool has_ended(const Attachment& attachment, const SessionState& state) const;
+    using Cursors = std::map<std::uint64_t, Cursor>;
+    std::vector<Cursors::iterator> cursors_in_turn();
+    bool add_news(News& news, Cursors::iterator at);
+    wire::NextIndexReply next_index(std::uint64_t stream_id, Cursor& cursor) const;
     std::uint32_t flags_of(const Cursor& cursor, const SessionState& state) const;
     // The next entry of the stream, which it goes over; nothing if all has been read.
     Result<std::optional<ctf::IndexEntry>> next_entry(Cursor& cursor) const;
+    Result<std::optional<ctf::IndexEntry>> next_unread_entry(Cursor& cursor) const;
     Result<std::optional<ctf::IndexEntry>> read_entry(Cursor& cursor) const;
     Result<bool> go_to_next_file(Cursor& cursor) const;
     void forget(Attachment& attachment);
@@ -94,7 +118,8 @@ class ViewerSession {
     Relay* relay_;
     std::function<void()> wake_;
     std::list<Attachment> attachments_;
-    std::map<std::uint64_t, Cursor> cursors_;           // by handle
+    Cursors cursors_;                                   // by handle
+    std::uint64_t last_in_news_ = 0;                    // handle
     std::map<std::uint64_t, MetadataCursor> metadata_;  // by handle
 };
 

@@ -6,24 +6,17 @@
 #include <x86intrin.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
-#include <fstream>
 #include <new>
-#include <string>
+#include <string_view>
 
 #include "ring/ring_format.hpp"
 #include "ring/thread_writer.hpp"
 
 namespace leat::ring {
 namespace {
-
-// The kernel trusts the TSC only where it is invariant and the same on all CPUs.
-bool kernel_uses_tsc() {
-    std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    std::string name;
-    return static_cast<bool>(file >> name) && name == "tsc";
-}
 
 constexpr std::uint64_t kFixedPoint = 1ULL << 32;
 
@@ -43,6 +36,13 @@ constexpr std::int64_t kMaxErrorNs = 100'000'000;
 constexpr std::uint64_t kFirstMeasurementNs = 2'000'000;
 
 }  // namespace
+
+// The kernel trusts the TSC only where it is invariant and the same on all CPUs.
+bool SharedClock::does_kernel_use_tsc() const {
+    std::array<char, 16> name{};
+    const ssize_t size = ::pread(clock_source_.get(), name.data(), name.size(), 0);
+    return size > 0 && std::string_view(name.data(), static_cast<std::size_t>(size)) == "tsc\n";
+}
 
 // Of several tries the one that was least disturbed.
 SharedClock::Sample SharedClock::sample() {
@@ -72,7 +72,9 @@ Result<SharedClock> SharedClock::create() {
                                           .generation = 0,
                                           .source = ClockSource::kSystem,
                                           .lines = {}};
-    if (!kernel_uses_tsc()) return clock;
+    clock.clock_source_ =
+        UniqueFd(::open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC));
+    if (!clock.does_kernel_use_tsc()) return clock;
 
     clock.first_ = sample();
     while (system_now() - clock.first_.ns < kFirstMeasurementNs) _mm_pause();
@@ -109,7 +111,7 @@ void SharedClock::discipline() {
     const ClockLine& line = page.lines[page.generation & 1];
     const Sample now = sample();
     // The TSC also begins anew after some kinds of suspend.
-    if (!kernel_uses_tsc() || now.tsc < line.tsc_base) return publish(line, ClockSource::kSystem);
+    if (!does_kernel_use_tsc() || now.tsc < line.tsc_base) return publish(line, ClockSource::kSystem);
 
     const std::uint64_t ours = value_at(line, now.tsc);
     const auto error_ns = static_cast<std::int64_t>(now.ns - ours);

@@ -29,11 +29,13 @@ class SharedClock {
         std::uint64_t ns;
     };
     [[nodiscard]] static Sample sample();
+    [[nodiscard]] bool does_kernel_use_tsc() const;
     void publish(const ClockLine& line, ClockSource source);
     [[nodiscard]] ClockPage& writable_page() const;
 
     UniqueFd fd_;
     Mapping mapping_;
+    UniqueFd clock_source_;  // the kernel's name of it
     Sample first_{};
 };
 

@@ -15,6 +15,7 @@ constexpr auto kPollPeriod = 50ms;
 // Requests in one write: as many answers wait for us in the worst case.
 constexpr std::size_t kMaxPipelined = 256;
 constexpr std::uint32_t kOldestMinor = 3;
+constexpr std::uint32_t kNewsSize = 1U << 20;  // bytes of packets in one answer
 
 template <class T>
 Result<T> named(LiveCommand command, Result<T> result) {
@@ -47,13 +48,15 @@ Result<LiveConnection> LiveConnection::open(RelaySocket socket) {
 }
 
 Result<void> LiveConnection::agree_on_version() {
-    const wire::Connect wish{.viewer_session_id = wire::kAskCapabilities | wire::kCanWait};
+    const wire::Connect wish{.viewer_session_id = wire::kAskCapabilities | wire::kCanWait | wire::kCanGetNews};
     const wire::Connect reply = LEAT_TRY(ask<wire::Connect>(LiveCommand::kConnect, wish));
     if (reply.major != wire::kProtocolMajor || reply.minor < kOldestMinor)
         return unsupported("it speaks live protocol {}.{}, {}.4 or later is needed: upgrade the relay", reply.major,
                            reply.minor, wire::kProtocolMajor);
     // All of the word but the capabilities says that it is one of ours.
-    can_wait_ = (reply.type & ~wire::kCapabilityMask) == wire::kHaveCapabilities && (reply.type & wire::kCanWait) != 0;
+    const bool is_ours = (reply.type & ~wire::kCapabilityMask) == wire::kHaveCapabilities;
+    can_wait_ = is_ours && (reply.type & wire::kCanWait) != 0;
+    can_get_news_ = is_ours && (reply.type & wire::kCanGetNews) != 0;
     return {};
 }
 
@@ -160,6 +163,48 @@ Result<void> LiveConnection::detach(std::uint64_t session_id) {
     // Whatever it answers: we go.
     LEAT_TRY(ask<wire::WordReply>(LiveCommand::kDetachSession, wire::LiveIdRequest{session_id}));
     return {};
+}
+
+Result<void> LiveConnection::request_news() {
+    wire::Bytes bytes;
+    wire::append_request(bytes, LiveCommand::kGetNews, wire::GetNews{kNewsSize});
+    LEAT_TRY(named(LiveCommand::kGetNews, socket_.send(bytes)));
+    has_requested_news_ = true;
+    return {};
+}
+
+Result<LiveConnection::News> LiveConnection::receive_news() {
+    has_requested_news_ = false;
+    return named(LiveCommand::kGetNews, receive_news_reply());
+}
+
+Result<LiveConnection::News> LiveConnection::receive_news_reply() {
+    const auto reply = LEAT_TRY(receive<wire::NewsReply>(wire::kNewsReplySize));
+    if (reply.status != static_cast<std::uint32_t>(wire::NewsStatus::kOk))
+        return refused("the relay refused it (status {})", reply.status);
+    if (reply.entries > wire::kMaxNewsEntries) return corrupt("{} entries are more than it may have", reply.entries);
+    News news{.flags = reply.flags};
+    std::uint64_t bytes = 0;
+    for (std::uint32_t i = 0; i < reply.entries; ++i) {
+        if (bytes >= kNewsSize) return corrupt("more bytes came than were asked for");
+        auto entry = receive_news_entry();
+        if (!entry) return tl::unexpected(std::move(entry).error());
+        bytes += entry->packet.size();
+        news.entries.push_back(*std::move(entry));
+    }
+    return news;
+}
+
+Result<LiveConnection::News::Entry> LiveConnection::receive_news_entry() {
+    const auto head = LEAT_TRY(receive<wire::NewsEntry>(wire::kNewsEntrySize));
+    const bool is_packet = head.index.status == static_cast<std::uint32_t>(wire::IndexStatus::kOk);
+    if (head.length != 0 &&
+        (!is_packet || head.length > wire::kMaxNewsPacket || head.length != head.index.packet_size / 8))
+        return corrupt("{} bytes come with a packet of {} bits", head.length, head.index.packet_size);
+    News::Entry entry{head.stream_id, head.index, wire::Bytes(head.length)};
+    auto received = socket_.receive(entry.packet);
+    if (!received) return tl::unexpected(std::move(received).error());
+    return entry;
 }
 
 Result<void> LiveConnection::wait() {

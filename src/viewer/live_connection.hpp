@@ -34,6 +34,16 @@ class LiveConnection {
         std::uint32_t length = 0;
     };
 
+    struct News {
+        struct Entry {
+            std::uint64_t stream_id = 0;
+            wire::NextIndexReply index{};
+            wire::Bytes packet{};  // empty if it is to be fetched
+        };
+        std::uint32_t flags = 0;
+        std::vector<Entry> entries{};
+    };
+
     // Connects and agrees on the version.
     static Result<LiveConnection> open(RelaySocket socket);
 
@@ -50,6 +60,13 @@ class LiveConnection {
     Result<Packet> packet(std::uint64_t stream_id, std::uint64_t offset, std::span<std::byte> bytes);
     Result<void> detach(std::uint64_t session_id);
 
+    // If the relay can: asks for what is new in all streams of the sessions that are attached, and takes the answer,
+    // which comes when there is something. No other command in between.
+    [[nodiscard]] bool can_get_news() const { return can_get_news_; }
+    Result<void> request_news();
+    Result<News> receive_news();
+    [[nodiscard]] bool has_requested_news() const { return has_requested_news_; }
+
     // Until something may be new in the sessions that are attached, or we are told to stop.
     Result<void> wait();
     [[nodiscard]] bool can_wait() const { return can_wait_; }
@@ -64,9 +81,13 @@ class LiveConnection {
     template <class Reply, class Request>
     Result<Reply> ask(wire::LiveCommand command, const Request& request);
     Result<Streams> receive_streams();
+    Result<News> receive_news_reply();
+    Result<News::Entry> receive_news_entry();
 
     RelaySocket socket_;
     bool can_wait_ = false;
+    bool can_get_news_ = false;
+    bool has_requested_news_ = false;
     std::uint64_t seen_change_ = 0;
 };
 

@@ -13,6 +13,15 @@ namespace {
 constexpr std::uint64_t kMaxPacketSize = 64U << 20U;
 // Of one GET_PACKET.
 constexpr std::uint64_t kPieceSize = 1U << 20U;
+// What may lie here and wait for its turn. Beyond it only streams that hold up the others are asked for.
+constexpr std::uint64_t kMaxQueued = 64U << 20U;
+
+// Of an entry in a queue, with what surrounds it.
+std::uint64_t weight(const LiveConnection::News::Entry& entry) { return sizeof entry + entry.packet.size(); }
+
+bool has_status(const LiveConnection::News::Entry& entry, wire::IndexStatus status) {
+    return entry.index.status == static_cast<std::uint32_t>(status);
+}
 
 // Traces of all sessions that this program follows are told apart.
 std::uint64_t next_trace_number() {
@@ -50,7 +59,7 @@ bool ShownPackets::add(const ctf::TraceClass& trace_class, std::uint64_t stream_
 }
 
 RelaySession::~RelaySession() {
-    for (const Data& data : data_) data.stream->end();
+    for (const auto& [id, data] : data_) data.stream->end();
     merge_->refresh();
 }
 
@@ -76,25 +85,112 @@ void RelaySession::add_streams(const std::vector<wire::StreamDescriptor>& descri
             Stream{.trace_number = trace->second.number(),
                    .name = fmt::format("{}/{}", descriptor.path, descriptor.channel_name)});
         merge_->add(stream);
-        data_.push_back({descriptor.id, descriptor.trace_id, std::move(stream)});
+        data_.insert_or_assign(descriptor.id, Data{descriptor.id, descriptor.trace_id, std::move(stream)});
     }
 }
 
 Result<Progress> RelaySession::advance() {
-    bool is_new = LEAT_TRY(ask_for_indexes());
-    // Asked in every turn: some relays say only with packets that there are new streams, and never in a quiet session.
-    const std::size_t known = known_streams_.size();
-    if (wants_streams_ || !is_new)
-        for (Session& session : sessions_) LEAT_TRY(ask_for_streams(session));
-    wants_streams_ = false;
-    is_new = is_new || known_streams_.size() != known;
-    LEAT_TRY(fetch_metadata());
-    if (LEAT_TRY(fetch_packets())) is_new = true;
+    bool is_new = LEAT_TRY(take_queued());
+    if (!is_new && !takes_news()) is_new = LEAT_TRY(advance_by_asking());
     forget_finished();
     merge_->refresh();
     if (is_new) return Progress::kNews;
     const bool is_over = data_.empty() && std::ranges::all_of(sessions_, &Session::has_hung_up);
     return is_over ? Progress::kEnded : Progress::kNothingNew;
+}
+
+Result<void> RelaySession::wait() {
+    if (!takes_news()) return connection_->wait();
+    if (!connection_->has_requested_news()) LEAT_TRY(connection_->request_news());
+    return take_news();
+}
+
+bool RelaySession::takes_news() const {
+    return connection_->has_requested_news() || (connection_->can_get_news() && queued_bytes_ < kMaxQueued);
+}
+
+Result<bool> RelaySession::advance_by_asking() {
+    bool is_new = LEAT_TRY(ask_for_indexes());
+    // Asked in every turn: some relays say only with packets that there are new streams, and never in a quiet session.
+    const std::size_t known = known_streams_.size();
+    if (wants_streams_ || !is_new) LEAT_TRY(ask_for_streams());
+    is_new = is_new || known_streams_.size() != known;
+    LEAT_TRY(fetch_metadata());
+    if (LEAT_TRY(fetch_packets())) is_new = true;
+    return is_new;
+}
+
+// What is in the answer can be read when streams and metadata have been fetched; then the next one may come, while this
+// is printed.
+Result<void> RelaySession::take_news() {
+    LiveConnection::News news = LEAT_TRY(connection_->receive_news());
+    if ((news.flags & wire::kNewStreams) != 0) LEAT_TRY(ask_for_streams());
+    for (const LiveConnection::News::Entry& entry : news.entries) {
+        const auto found = data_.find(entry.stream_id);
+        if (found != data_.end() && (entry.index.flags & wire::kNewMetadata) != 0)
+            want_metadata_of(found->second.trace_id);
+    }
+    LEAT_TRY(fetch_metadata());
+    for (LiveConnection::News::Entry& entry : news.entries) {
+        const auto found = data_.find(entry.stream_id);
+        if (found == data_.end()) continue;  // we have given it up
+        LEAT_TRY(complete(found->second, entry));
+        enqueue(found->second, std::move(entry));
+    }
+    if (queued_bytes_ < kMaxQueued) return connection_->request_news();
+    return {};
+}
+
+// A large packet does not come along; it can be fetched now, and only now.
+Result<void> RelaySession::complete(Data& data, LiveConnection::News::Entry& entry) {
+    if (!has_status(entry, wire::IndexStatus::kOk) || !entry.packet.empty()) return {};
+    const std::uint64_t size = entry.index.packet_size / 8;
+    if (size == 0 || size > kMaxPacketSize) return {};  // refused in its turn
+    data.index = entry.index;
+    auto packet = LEAT_TRY(receive_packet(data, size));
+    data.index.reset();
+    if (packet) entry.packet = *std::move(packet);
+    return {};
+}
+
+void RelaySession::enqueue(Data& data, LiveConnection::News::Entry entry) {
+    // The later beacon says all that the earlier one did.
+    const auto is_quiet = [](const auto& item) { return has_status(item, wire::IndexStatus::kInactive); };
+    if (!data.queue.empty() && is_quiet(data.queue.back()) && is_quiet(entry)) {
+        data.queue.back() = std::move(entry);
+        return;
+    }
+    queued_bytes_ += weight(entry);
+    data.queue.push_back(std::move(entry));
+}
+
+// Whether there was anything for a stream that had nothing more to say.
+Result<bool> RelaySession::take_queued() {
+    if (queued_bytes_ == 0) return false;
+    const std::uint64_t before = queued_bytes_;
+    for (auto& [id, data] : data_) LEAT_TRY(take_queued(data));
+    return queued_bytes_ != before;
+}
+
+Result<void> RelaySession::take_queued(Data& data) {
+    while (data.stream->is_hungry() && !data.queue.empty()) {
+        LiveConnection::News::Entry entry = std::move(data.queue.front());
+        data.queue.pop_front();
+        queued_bytes_ -= weight(entry);
+        if (!has_status(entry, wire::IndexStatus::kOk))
+            take_index(data, entry.index);
+        else if (entry.packet.empty())
+            end(data, fmt::format("a packet of {} bytes cannot be fetched", entry.index.packet_size / 8));
+        else
+            LEAT_TRY(feed(data, std::move(entry.packet), entry.index.offset));
+    }
+    return {};
+}
+
+Result<void> RelaySession::ask_for_streams() {
+    for (Session& session : sessions_) LEAT_TRY(ask_for_streams(session));
+    wants_streams_ = false;
+    return {};
 }
 
 Result<void> RelaySession::ask_for_streams(Session& session) {
@@ -121,9 +217,9 @@ Result<void> RelaySession::ask_for_streams(Session& session) {
 Result<bool> RelaySession::ask_for_indexes() {
     std::vector<std::uint64_t> ids;
     std::vector<Data*> asked;
-    for (Data& data : data_) {
+    for (auto& [id, data] : data_) {
         if (!data.stream->is_hungry() || data.index) continue;
-        ids.push_back(data.id);
+        ids.push_back(id);
         asked.push_back(&data);
     }
     const std::vector<wire::NextIndexReply> replies = LEAT_TRY(connection_->next_indexes(ids));
@@ -194,7 +290,7 @@ Result<void> RelaySession::fetch_metadata(Metadata& metadata) {
 
 Result<bool> RelaySession::fetch_packets() {
     bool is_new = false;
-    for (Data& data : data_)
+    for (auto& [id, data] : data_)
         if (data.index && LEAT_TRY(fetch_packet(data))) is_new = true;
     return is_new;
 }
@@ -262,10 +358,17 @@ void RelaySession::end(Data& data, const std::string& why) {
 }
 
 void RelaySession::forget_finished() {
-    std::erase_if(data_, [](const Data& data) { return data.stream->is_finished(); });
+    std::erase_if(data_, [this](const auto& entry) {
+        const Data& data = entry.second;
+        if (!data.stream->is_finished()) return false;
+        for (const auto& queued : data.queue) queued_bytes_ -= weight(queued);
+        return true;
+    });
 }
 
 Result<void> RelaySession::detach() {
+    // An answer is under way that may take its time: closing the connection does as well.
+    if (connection_->has_requested_news()) return {};
     for (const Session& session : sessions_) LEAT_TRY(connection_->detach(session.id));
     return {};
 }

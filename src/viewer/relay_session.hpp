@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -44,8 +45,11 @@ class RelaySession {
 
     // Errors say why the relay refused, and what to do.
     Result<void> attach(const wire::ListedSession& session, wire::Seek seek);
-    // One turn over all streams that have been read to their end.
+    // One turn over all streams that have been read to their end. When there is nothing new, wait().
     Result<Progress> advance();
+    Result<void> wait();
+    // Whether packets lie here whose turn has not come.
+    [[nodiscard]] bool has_queued() const { return queued_bytes_ != 0; }
     // Says goodbye.
     Result<void> detach();
 
@@ -64,11 +68,22 @@ class RelaySession {
         std::uint64_t id;
         std::uint64_t trace_id;
         std::shared_ptr<LiveStream> stream;
-        std::optional<wire::NextIndexReply> index{};  // its packet is still to be fetched
+        std::optional<wire::NextIndexReply> index{};      // its packet is still to be fetched
+        std::deque<LiveConnection::News::Entry> queue{};  // came before their turn; packets whole
     };
 
     void add_streams(const std::vector<wire::StreamDescriptor>& descriptors);
     Result<void> ask_for_streams(Session& session);
+    // The relay is asked for each stream that needs something, or tells what is new in all of them.
+    [[nodiscard]] bool takes_news() const;
+    Result<bool> advance_by_asking();
+    Result<bool> take_queued();
+    Result<void> take_queued(Data& data);
+    Result<void> take_news();
+    Result<void> complete(Data& data, LiveConnection::News::Entry& entry);
+    void enqueue(Data& data, LiveConnection::News::Entry entry);
+
+    Result<void> ask_for_streams();
     Result<bool> ask_for_indexes();
     bool take_index(Data& data, const wire::NextIndexReply& reply);
     void be_quiet(Data& data, const wire::NextIndexReply& reply);
@@ -89,9 +104,10 @@ class RelaySession {
     std::vector<Session> sessions_;
     std::map<std::uint64_t, LiveTrace> traces_;  // by the relay's id
     std::vector<Metadata> metadata_;
-    std::vector<Data> data_;
+    std::map<std::uint64_t, Data> data_;           // by id
     std::map<std::uint64_t, bool> known_streams_;  // by id; a relay may offer one again
     bool wants_streams_ = false;
+    std::uint64_t queued_bytes_ = 0;
 };
 
 }  // namespace leat::viewer

@@ -93,29 +93,33 @@ Result<void> RelaySocket::send(UntrustedBytes bytes) {
 
 Result<void> RelaySocket::receive(std::span<std::byte> bytes) {
     while (!bytes.empty()) {
-        if (taken_ < input_.size()) {
-            const std::size_t count = std::min(bytes.size(), input_.size() - taken_);
+        if (taken_ < received_) {
+            const std::size_t count = std::min(bytes.size(), received_ - taken_);
             std::memcpy(bytes.data(), input_.data() + taken_, count);
             taken_ += count;
             bytes = bytes.subspan(count);
-            continue;
+        } else if (bytes.size() >= kInputSize) {
+            // What is large goes where it belongs; what is small comes with what is behind it.
+            bytes = bytes.subspan(LEAT_TRY(receive_some(bytes)));
+        } else {
+            input_.resize(kInputSize);
+            taken_ = received_ = 0;
+            received_ = LEAT_TRY(receive_some(input_));
         }
-        // What is large goes where it belongs; what is small, with what comes behind it.
-        const bool is_direct = bytes.size() >= kInputSize;
-        if (!is_direct) input_.resize(kInputSize);
-        std::byte* const target = is_direct ? bytes.data() : input_.data();
-        const ssize_t count = ::recv(fd_.get(), target, is_direct ? bytes.size() : kInputSize, 0);
-        const int error = errno;
-        if (!is_direct) input_.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
-        taken_ = 0;
-        if (is_direct && count > 0) bytes = bytes.subspan(static_cast<std::size_t>(count));
-        if (count == 0) return fail(ErrorKind::kIo, "the relay closed the connection");
-        if (count < 0 && error == EAGAIN)
-            LEAT_TRY(wait_for(POLLIN, kReplyPatience));
-        else if (count < 0 && error != EINTR)
-            return fail(ErrorKind::kIo, "connection lost: {}", std::strerror(error));
     }
     return {};
+}
+
+Result<std::size_t> RelaySocket::receive_some(std::span<std::byte> bytes) const {
+    while (true) {
+        const ssize_t count = ::recv(fd_.get(), bytes.data(), bytes.size(), 0);
+        if (count > 0) return static_cast<std::size_t>(count);
+        if (count == 0) return fail(ErrorKind::kIo, "the relay closed the connection");
+        if (errno == EAGAIN)
+            LEAT_TRY(wait_for(POLLIN, kReplyPatience));
+        else if (errno != EINTR)
+            return fail(ErrorKind::kIo, "connection lost: {}", std::strerror(errno));
+    }
 }
 
 void RelaySocket::wait(std::chrono::milliseconds time) const {

@@ -31,12 +31,16 @@ class RelaySocket {
     [[nodiscard]] bool is_stopped() const;
 
   private:
+    // One byte at least.
+    Result<std::size_t> receive_some(std::span<std::byte> bytes) const;
     Result<void> wait_for(short events, std::chrono::milliseconds patience) const;
 
     UniqueFd fd_;
     int stop_fd_;
-    std::vector<std::byte> input_;  // received, not yet asked for
-    std::size_t taken_ = 0;         // of input_
+    // [taken_, received_): received, not yet asked for.
+    std::vector<std::byte> input_;
+    std::size_t taken_ = 0;
+    std::size_t received_ = 0;
 };
 
 }  // namespace leat::viewer

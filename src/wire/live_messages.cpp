@@ -28,6 +28,8 @@ std::string name_of(LiveCommand command) {
             return "DETACH_SESSION";
         case LiveCommand::kWait:
             return "WAIT";
+        case LiveCommand::kGetNews:
+            return "GET_NEWS";
     }
     return fmt::format("command {}", static_cast<std::uint32_t>(command));
 }

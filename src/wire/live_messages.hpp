@@ -1,4 +1,4 @@
-// Between a viewer and a relay: LTTng's live protocol 2.4 to 2.13, and one command of our own.
+// Between a viewer and a relay: LTTng's live protocol 2.4 to 2.13, and two commands of our own.
 // docs/formats/live.md.
 //
 // A request is a LiveHeader and a payload; replies have no header, and come in the order of the requests.
@@ -24,7 +24,8 @@ enum class LiveCommand : std::uint32_t {
     kGetNewStreams = 7,
     kCreateSession = 8,
     kDetachSession = 9,
-    kWait = 0x4c65'0001,  // ours: see Wait
+    kWait = 0x4c65'0001,     // ours: see Wait
+    kGetNews = 0x4c65'0002,  // ours: see GetNews
 };
 
 // Bits of `flags` in replies.
@@ -46,6 +47,7 @@ enum class PacketStatus : std::uint32_t { kOk = 1, kRetry = 2, kError = 3, kEof 
 enum class MetadataStatus : std::uint32_t { kOk = 1, kNoNew = 2, kError = 3 };
 enum class DetachStatus : std::uint32_t { kOk = 1, kUnknownSession = 2, kNotAttached = 3 };
 enum class WaitStatus : std::uint32_t { kOk = 1, kError = 3 };
+enum class NewsStatus : std::uint32_t { kOk = 1, kError = 3 };
 enum class Seek : std::uint32_t { kBeginning = 1, kLast = 2 };
 
 struct LiveHeader {
@@ -67,6 +69,7 @@ inline constexpr std::uint64_t kAskCapabilities = 0x4c65'6174'0000'0000;  // "Le
 inline constexpr std::uint32_t kHaveCapabilities = 0x4c65'0000;           // "Le"
 inline constexpr std::uint32_t kCapabilityMask = 0xffff;
 inline constexpr std::uint32_t kCanWait = 1;
+inline constexpr std::uint32_t kCanGetNews = 2;
 
 inline constexpr std::uint32_t kCommandConnection = 1;
 
@@ -248,6 +251,51 @@ struct WaitReply {
     }
 };
 inline constexpr std::size_t kWaitReplySize = 12;
+
+// Ours, if both have kCanGetNews: everything that is new in all streams of all sessions that this connection is
+// attached to, as soon as there is anything; after 10 s without, an answer that is empty.
+struct GetNews {
+    static constexpr const char* kName = "GET_NEWS";
+    std::uint32_t limit = 0;  // bytes of packets; the last one may go beyond it
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.limit);
+    }
+};
+inline constexpr std::uint32_t kMaxNewsEntries = 1024;
+// Larger packets come without their bytes: GET_PACKET fetches them, before the next GET_NEWS.
+inline constexpr std::uint32_t kMaxNewsPacket = 256U << 10;
+
+// `entries` NewsEntry follow.
+struct NewsReply {
+    static constexpr const char* kName = "GET_NEWS reply";
+    std::uint32_t status = 0;  // NewsStatus
+    std::uint32_t flags = 0;   // kNewStreams: ask for them, or learn that the session has ended
+    std::uint32_t entries = 0;
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.status, message.flags, message.entries);
+    }
+};
+inline constexpr std::size_t kNewsReplySize = 12;
+
+// What GET_NEXT_INDEX would have answered, and with kOk the packet: `length` bytes follow.
+struct NewsEntry {
+    static constexpr const char* kName = "news";
+    std::uint64_t stream_id = 0;
+    NextIndexReply index{};
+    std::uint32_t length = 0;  // of the packet; 0 if it does not come along
+
+    template <class Layout, class Message>
+    static void layout(Layout& at, Message& message) {
+        at.integer(message.stream_id);
+        NextIndexReply::layout(at, message.index);
+        at.integer(message.length);
+    }
+};
+inline constexpr std::size_t kNewsEntrySize = 76;
 
 // A whole request: header and payload.
 template <class Message>

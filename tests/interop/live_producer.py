@@ -224,6 +224,11 @@ class NoRelay(InteropTest):
             self.assert_one_line(self.refused(f"--live={url}"), "write net://HOST[:CONTROL[:DATA]]")
         self.assert_one_line(self.refused("--live=net://no-such-host.invalid"), "cannot find the host")
 
+    def test_names_that_are_none(self):
+        for name in ("n" * 255, "a/b", ".hidden", ".."):
+            self.assert_one_line(self.refused("--live", "--session", name), "cannot name a session",
+                                 "choose another with --session")
+
     def test_live_and_directory(self):
         self.assert_one_line(self.refused("--live", "-o", "trace"), "--live and -o exclude each other")
 

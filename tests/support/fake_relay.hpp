@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -30,17 +31,27 @@ class FakeRelay {
         wire::DataHeader header;
         wire::Bytes bytes;
     };
+    // Of one connection or both, behind so many bytes since the last cut, of whatever connection.
+    struct Cut {
+        std::size_t after;
+        bool is_of_control;
+        bool is_of_data;
+    };
     // What to do with a request; each for once.
     struct Script {
         std::optional<std::size_t> cut_at;  // the connections, instead of answering this request, counted from 0
         std::optional<wire::RelayCommand> refuse;
         bool is_slow;  // replies go out byte by byte
+        bool takes_datagrams = false;
+        std::vector<Cut> cuts{};
     };
 
     FakeRelay() : FakeRelay(Script{std::nullopt, std::nullopt, false}) {}
     explicit FakeRelay(Script script) : script_(script) {
         control_port_ = listen(control_listener_);
         data_port_ = listen(data_listener_);
+        datagrams_ = UniqueFd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+        bind(datagrams_, data_port_);
         stop_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
         thread_ = std::thread([this] { serve(); });
     }
@@ -66,47 +77,69 @@ class FakeRelay {
   private:
     static std::uint16_t listen(UniqueFd& listener) {
         listener = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        const std::uint16_t port = bind(listener, 0);
+        EXPECT_EQ(::listen(listener.get(), 5), 0);
+        return port;
+    }
+
+    // 0: any that is free.
+    static std::uint16_t bind(const UniqueFd& socket, std::uint16_t port) {
         sockaddr_in address{};
         address.sin_family = AF_INET;
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        address.sin_port = htons(port);
         socklen_t size = sizeof address;
         auto* generic = reinterpret_cast<sockaddr*>(&address);  // NOLINT(*-reinterpret-cast)
-        EXPECT_EQ(::bind(listener.get(), generic, size), 0);
-        EXPECT_EQ(::listen(listener.get(), 5), 0);
-        EXPECT_EQ(::getsockname(listener.get(), generic, &size), 0);
+        EXPECT_EQ(::bind(socket.get(), generic, size), 0);
+        EXPECT_EQ(::getsockname(socket.get(), generic, &size), 0);
         return ntohs(address.sin_port);
     }
 
     void serve() {
         for (;;) {
-            std::array fds{pollfd{stop_.get(), POLLIN, 0}, pollfd{control_listener_.get(), POLLIN, 0},
+            std::array fds{pollfd{stop_.get(), POLLIN, 0},          pollfd{control_listener_.get(), POLLIN, 0},
                            pollfd{data_listener_.get(), POLLIN, 0}, pollfd{control_.get(), POLLIN, 0},
-                           pollfd{data_socket_.get(), POLLIN, 0}};
+                           pollfd{data_socket_.get(), POLLIN, 0},   pollfd{datagrams_.get(), POLLIN, 0}};
             ::poll(fds.data(), fds.size(), -1);
             if (fds[0].revents != 0) return;
             if (fds[1].revents != 0) accept(control_listener_, control_, control_input_);
             if (fds[2].revents != 0) accept(data_listener_, data_socket_, data_input_);
             const std::scoped_lock lock(mutex_);
             // Data first, so that questions about it have one answer.
+            if (fds[5].revents != 0) take_datagram();
             if (fds[4].revents != 0 && receive(data_socket_, data_input_)) take_data();
             if (fds[3].revents != 0 && receive(control_, control_input_)) take_requests();
+            cut_if_due();
         }
     }
 
     static void accept(UniqueFd& listener, UniqueFd& socket, wire::Bytes& input) {
         socket = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        const int is_on = 1;
+        ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &is_on, sizeof is_on);
         input.clear();
     }
 
-    static bool receive(UniqueFd& socket, wire::Bytes& input) {
+    // Not beyond the byte of the next cut.
+    bool receive(UniqueFd& socket, wire::Bytes& input) {
         std::array<std::byte, 65536> piece{};
-        const ssize_t count = ::recv(socket.get(), piece.data(), piece.size(), MSG_DONTWAIT);
+        const std::size_t wanted = script_.cuts.empty() ? piece.size() : script_.cuts.front().after - received_;
+        const ssize_t count = ::recv(socket.get(), piece.data(), std::min(piece.size(), wanted), MSG_DONTWAIT);
         if (count <= 0) {
             socket = UniqueFd();
             return false;
         }
         input.insert(input.end(), piece.begin(), piece.begin() + count);
+        received_ += static_cast<std::size_t>(count);
         return true;
+    }
+
+    void cut_if_due() {
+        if (script_.cuts.empty() || received_ < script_.cuts.front().after) return;
+        if (script_.cuts.front().is_of_control) control_ = UniqueFd();
+        if (script_.cuts.front().is_of_data) data_socket_ = UniqueFd();
+        script_.cuts.erase(script_.cuts.begin());
+        received_ = 0;
     }
 
     void take_data() {
@@ -120,6 +153,21 @@ class FakeRelay {
             data_input_.erase(data_input_.begin(), end);
             arrived_[header.stream_id] = header.net_seq_num + 1;
         }
+    }
+
+    void take_datagram() {
+        std::array<std::byte, 65536> datagram{};
+        const ssize_t count = ::recv(datagrams_.get(), datagram.data(), datagram.size(), 0);
+        ASSERT_GT(count, static_cast<ssize_t>(wire::kDatagramHeaderSize));
+        const auto bytes = UntrustedBytes(datagram).first(static_cast<std::size_t>(count));
+        const auto header = *wire::parse<wire::DatagramHeader>(bytes.first(wire::kDatagramHeaderSize));
+        const UntrustedBytes piece = bytes.subspan(wire::kDatagramHeaderSize);
+        wire::Bytes& packet = pieces_[{header.stream_id, header.net_seq_num}];
+        EXPECT_EQ(packet.size(), header.offset) << "nothing is lost on the way here";
+        packet.insert(packet.end(), piece.begin(), piece.end());
+        if (packet.size() < header.packet_size) return;
+        data_.push_back({{.stream_id = header.stream_id, .net_seq_num = header.net_seq_num}, packet});
+        arrived_[header.stream_id] = header.net_seq_num + 1;
     }
 
     void take_requests() {
@@ -156,7 +204,7 @@ class FakeRelay {
             case RelayCommand::kVersion:
                 return send(wire::encode(wire::Version{}));
             case RelayCommand::kGetConfiguration:
-                return send(wire::encode(wire::ConfigurationReply{.code = ok}));
+                return send(wire::encode(configuration(request, ok)));
             case RelayCommand::kCreateSession:
                 return send(wire::encode(wire::CreateSessionReply{1, ok, "host/session"}));
             case RelayCommand::kAddStream:
@@ -175,6 +223,12 @@ class FakeRelay {
         }
     }
 
+    [[nodiscard]] wire::ConfigurationReply configuration(const Request& request, std::uint32_t ok) const {
+        const std::uint64_t query = wire::parse<wire::GetConfiguration>(request.payload)->query_flags;
+        if (query != 0 && !script_.takes_datagrams) return {.code = 152, .flags = 0};
+        return {.code = ok, .flags = query};
+    }
+
     void send(const wire::Bytes& bytes) const {
         const std::size_t step = script_.is_slow ? 1 : bytes.size();
         for (std::size_t offset = 0; offset < bytes.size(); offset += step) {
@@ -186,12 +240,14 @@ class FakeRelay {
     Script script_;
     std::uint16_t control_port_ = 0;
     std::uint16_t data_port_ = 0;
-    UniqueFd control_listener_, data_listener_, stop_;
+    UniqueFd control_listener_, data_listener_, datagrams_, stop_;
     UniqueFd control_, data_socket_;
     wire::Bytes control_input_, data_input_;
     std::size_t count_ = 0;
+    std::size_t received_ = 0;  // bytes since the last cut
     std::uint64_t handles_ = 0;
     std::map<std::uint64_t, std::uint64_t> arrived_;  // by handle: the number behind the last packet
+    std::map<std::pair<std::uint64_t, std::uint64_t>, wire::Bytes> pieces_;  // by handle and number
 
     std::mutex mutex_;
     std::vector<Request> requests_;

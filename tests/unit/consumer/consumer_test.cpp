@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ctf/record_header.hpp"
 #include "support/test_rings.hpp"
 
 namespace leat::consumer {
@@ -45,6 +46,10 @@ ctf::RecordWalker walker_of_one_byte_events() {
 
 class ConsumerTest : public testing::Test {
   protected:
+    explicit ConsumerTest(std::size_t max_packet_size = ~std::size_t{0})
+        : consumer_(rings_.set(), walker_, output_,
+                    {.trace_uuid = {7}, .stream_class_id = 0, .wake_after = 100, .max_packet_size = max_packet_size}) {}
+
     // One event into a ring that belongs to a thread; `thread` counts those rings.
     void write(std::uint64_t now, std::uint32_t thread = 0) {
         const std::string staged(1 + ring::kCopySlack, 'x');
@@ -61,7 +66,7 @@ class ConsumerTest : public testing::Test {
     TestRings rings_;
     ctf::RecordWalker walker_ = walker_of_one_byte_events();
     KeepingOutput output_;
-    Consumer consumer_{rings_.set(), walker_, output_, {.trace_uuid = {7}, .stream_class_id = 0, .wake_after = 100}};
+    Consumer consumer_;
 };
 
 TEST_F(ConsumerTest, NothingNewGivesNoPacket) {
@@ -247,6 +252,111 @@ TEST_F(ConsumerTest, BellIsArmedAgainWhenItRangTooEarly) {
     header().limit = ring::kMinRingSize;  // disarmed, the record is still to come
     ASSERT_TRUE(consumer_.drain());
     EXPECT_EQ(header().limit, 100U);
+}
+
+// Three records fit into a packet, four do not.
+class PacketSizeTest : public ConsumerTest {
+  protected:
+    PacketSizeTest() : ConsumerTest(ctf::kPacketHeaderSize + 4 * kRecordSize - 1) {}
+
+    void write_all(std::initializer_list<std::uint64_t> times) {
+        for (const std::uint64_t time : times) write(kStartOfTime + time);
+    }
+    // When its records happened, as a reader has it.
+    [[nodiscard]] std::vector<std::uint64_t> times(std::size_t packet) const {
+        const KeepingOutput::Kept& kept = output_.packets.at(packet);
+        std::vector<std::uint64_t> times;
+        std::uint64_t time = kept.header.timestamp_begin;
+        for (std::size_t at = 0; at < kept.records.size(); at += kRecordSize) {
+            time = ctf::record_timestamp(ctf::kCompactHeader, UntrustedBytes(kept.records).subspan(at), time);
+            times.push_back(time - kStartOfTime);
+        }
+        return times;
+    }
+};
+
+using Times = std::vector<std::uint64_t>;
+
+TEST_F(PacketSizeTest, RestGoesIntoTheNextPacketsOfTheSameDrain) {
+    write_all({10, 20, 30, 30, 50, 60, 70});
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 3U);
+    EXPECT_EQ(times(0), (Times{10, 20, 30}));
+    EXPECT_EQ(times(1), (Times{30, 50, 60}));
+    EXPECT_EQ(times(2), (Times{70}));
+    for (std::size_t i = 0; i < 3; ++i) {
+        const ctf::PacketHeader& header = output_.packets[i].header;
+        EXPECT_EQ(header.packet_seq_num, i);
+        EXPECT_EQ(header.timestamp_begin, i == 0 ? kStartOfTime : output_.packets[i - 1].header.timestamp_end);
+        EXPECT_EQ(header.timestamp_end, kStartOfTime + times(i).back());
+    }
+    EXPECT_EQ(consumer_.totals().events, 7U);
+}
+
+TEST_F(PacketSizeTest, WhatIsDiscardedBelongsBehindAllOfThem) {
+    write_all({10, 20, 30, 40});
+    header().discarded[0] = 5;
+    ASSERT_TRUE(consumer_.drain());
+    write_all({50});
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 3U);
+    EXPECT_EQ(output_.packets[1].header.events_discarded, 0U);
+    EXPECT_EQ(output_.packets[2].header.events_discarded, 5U);
+}
+
+TEST_F(PacketSizeTest, WhatTheOutputRefusesComesAgainInParts) {
+    write_all({10, 20, 30, 40});
+    output_.failures_left = 1;
+    EXPECT_FALSE(consumer_.drain());
+    write_all({50});
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 2U);
+    EXPECT_EQ(times(1), (Times{40, 50}));
+    EXPECT_EQ(consumer_.totals().events, 5U);
+}
+
+TEST_F(PacketSizeTest, LargerRecordIsAPacketOfItsOwn) {
+    const std::string staged(30 + ring::kCopySlack, 'x');
+    ctf::EventClass event_class{.id = 2, .name = "test:large"};
+    event_class.fields = ctf::StructClass{{{"_a", ctf::ArrayClass{ctf::FieldClass(ctf::IntegerClass{.size = 8}), 30}}}};
+    walker_.add(event_class);
+    write_all({10});
+    ASSERT_EQ(ring::thread_write(rings_.map(), header(), ring::event_header(ring::HeaderKind::kCompact, 2),
+                                 staged.data(), 30),
+              ring::WriteOutcome::kWritten);
+    write_all({20});
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 3U);
+    EXPECT_EQ(output_.packets[1].records.size(), 4 + 30U);
+}
+
+// An extended header that a program wrote over: its time is no reason for packets to go back, or beyond their ring.
+TEST_F(PacketSizeTest, TimesThatLieStayInTheirPacket) {
+    for (const std::uint64_t lie : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+        const std::uint64_t begin = rings_.clock().lines[0].ns_base;
+        const std::size_t packets = output_.packets.size();
+        const auto* const ring = reinterpret_cast<std::byte*>(&header()) + ring::kPageSize;  // NOLINT
+        for (int i = 0; i < 4; ++i) write(begin + (1ULL << 30) * (i + 1));  // all have extended headers
+        const std::size_t third = header().head - 2 * (1 + 4 + 8 + 1);
+        std::memcpy(const_cast<std::byte*>(ring) + third + 5, &lie, sizeof lie);  // NOLINT
+        for (int i = 0; i < 3; ++i) ASSERT_TRUE(consumer_.drain());
+        for (std::size_t i = packets; i < output_.packets.size(); ++i) {
+            const ctf::PacketHeader& header = output_.packets[i].header;
+            EXPECT_GE(header.timestamp_end, header.timestamp_begin);
+            EXPECT_LE(header.timestamp_end, begin + (1ULL << 32));
+        }
+        EXPECT_EQ(output_.packets.back().header.timestamp_end, begin + (1ULL << 32));
+    }
+    EXPECT_TRUE(consumer_.quarantined().empty());
+}
+
+TEST_F(PacketSizeTest, RubbishBehindAFullPacketIsFound) {
+    write_all({10, 20, 30});
+    header().head += 3;
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(output_.packets.size(), 1U);
+    ASSERT_EQ(consumer_.quarantined().size(), 1U);
+    EXPECT_NE(consumer_.quarantined()[0].find("3 bytes in it are no event record"), std::string::npos);
 }
 
 }  // namespace

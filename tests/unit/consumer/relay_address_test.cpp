@@ -19,6 +19,13 @@ TEST(RelayAddress, Ipv6StandsInBrackets) {
     EXPECT_EQ(to_text({"host", 7, 8}), "host:7");
 }
 
+TEST(RelayAddress, SchemeTellsHowPacketsTravel) {
+    EXPECT_EQ(*parse_relay_address("net+udp://host:1:2"), (RelayAddress{"host", 1, 2, true}));
+    EXPECT_FALSE(parse_relay_address("net://host")->takes_datagrams);
+    EXPECT_TRUE(is_relay_address("net+udp://"));
+    EXPECT_FALSE(is_relay_address("net/x"));
+}
+
 TEST(RelayAddress, OthersAreRefusedWithTheRemedy) {
     for (const char* url : {"", "net:/", "net://", "net:///", "tcp://h", "net://:1", "net://h:", "net://h:0",
                             "net://h:65536", "net://h:-1", "net://h: 1", "net://h:1:", "net://h:1:2:3",

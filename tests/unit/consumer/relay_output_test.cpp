@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <set>
 
 #include "ctf/metadata.hpp"
@@ -32,7 +33,11 @@ std::unique_ptr<RelayOutput> connect_to(FakeRelay& relay) {
 
 // Records as they lie in a ring: they hold still.
 const wire::Bytes& records() {
-    static const wire::Bytes bytes(300'000, std::byte{'r'});
+    static const wire::Bytes bytes = [] {
+        wire::Bytes made;
+        for (std::size_t i = 0; i < 300'000; ++i) made.push_back(static_cast<std::byte>(i % 251));
+        return made;
+    }();
     return bytes;
 }
 
@@ -137,7 +142,7 @@ TEST(RelayOutput, RewrittenHeaderGoesOutInPlaceOfTheRecords) {
     const wire::Bytes bytes = relay.data().at(0).bytes;
     ASSERT_EQ(bytes.size(), ctf::kPacketHeaderSize + 10);
     EXPECT_EQ(bytes[ctf::kPacketHeaderSize + 3], std::byte{'h'});
-    EXPECT_EQ(bytes[ctf::kPacketHeaderSize + 4], std::byte{'r'});
+    EXPECT_EQ(bytes[ctf::kPacketHeaderSize + 4], records()[4]);
 }
 
 TEST(RelayOutput, BeaconDoesNotOvertakeItsStreamsPackets) {
@@ -179,6 +184,35 @@ TEST(RelayOutput, RepliesInPiecesAreReplies) {
     EXPECT_EQ(output->figures().parts, 1U);
 }
 
+TEST(RelayOutput, DatagramsArePiecesOfTheSamePackets) {
+    FakeRelay relay({std::nullopt, std::nullopt, false, true});
+    auto output = *RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port(), true}, live_session());
+    EXPECT_LE(output->max_packet_size(), 64U << 10);
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    // Of one piece, ending with a piece, and with the border between header and records within one.
+    const std::vector<std::size_t> sizes{0, 10, wire::kDatagramPiece - ctf::kPacketHeaderSize, 100'000};
+    for (std::size_t i = 0; i < sizes.size(); ++i) ASSERT_TRUE(output->write_packet(packet(0, i, sizes[i])));
+    ASSERT_TRUE(output->deliver());
+    const auto data = relay.data();
+    ASSERT_EQ(data.size(), sizes.size());
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        wire::Bytes expected;
+        append_head(expected, packet(0, i, sizes[i]));
+        expected.insert(expected.end(), records().begin(), records().begin() + static_cast<std::ptrdiff_t>(sizes[i]));
+        EXPECT_EQ(data[i].bytes, expected);
+    }
+    EXPECT_EQ(all<wire::SendIndex>(relay, RelayCommand::kSendIndex).size(), sizes.size());
+}
+
+TEST(RelayOutput, RelayWithoutDatagramsIsToldAtTheStart) {
+    FakeRelay relay;
+    const auto output =
+        RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port(), true}, live_session());
+    ASSERT_FALSE(output);
+    EXPECT_NE(output.error().message.find("it does not take datagrams: use net://"), std::string::npos);
+}
+
 // What was in flight is sent again with its numbers, all metadata in front.
 void expect_whole_in_parts(FakeRelay& relay, RelayOutput& output, std::uint64_t parts) {
     EXPECT_EQ(output.figures().parts, parts);
@@ -207,6 +241,46 @@ TEST(RelayOutput, CutAtEachRequestLosesNothing) {
         expect_whole_in_parts(relay, *output, 2);
         EXPECT_EQ(output->take_warnings().size(), 1U);
     }
+}
+
+// Positions anywhere in messages and packets, of the first connections and of those that come to replace them.
+std::vector<FakeRelay::Cut> random_cuts(std::mt19937& random, std::size_t count) {
+    std::vector<FakeRelay::Cut> cuts;
+    // Not within the handshake of the first part: without it there is no session.
+    constexpr std::size_t kOfHandshake = 500;
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto which = random() % 3;
+        cuts.push_back({(i == 0 ? kOfHandshake : 1) + random() % 20'000, which != 0, which != 1});
+    }
+    return cuts;
+}
+
+TEST(RelayOutput, CutAtAThousandBytesLosesNothingAndDoublesNothing) {
+    constexpr std::size_t kRuns = 50;
+    constexpr std::size_t kCuts = 20;
+    constexpr std::size_t kPackets = 40;
+    std::mt19937 random(1);
+    std::uint64_t parts = 0;
+    for (std::size_t run = 0; run < kRuns; ++run) {
+        SCOPED_TRACE(run);
+        FakeRelay relay({std::nullopt, std::nullopt, false, false, random_cuts(random, kCuts)});
+        auto output = *RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session(),
+                                            std::chrono::milliseconds(1));
+        ASSERT_TRUE(output->write_metadata(kMetadata));
+        ASSERT_TRUE(output->announce(std::array<std::uint64_t, 2>{0, 1}));
+        for (std::size_t i = 0; i < kPackets; ++i) ASSERT_TRUE(output->write_packet(packet(i % 2, i / 2, 100 * i)));
+        ASSERT_TRUE(output->deliver());
+        EXPECT_EQ(output->figures().packets_stored, kPackets);
+        std::set<std::size_t> sizes;
+        std::set<std::pair<std::uint64_t, std::uint64_t>> places;
+        for (const FakeRelay::Data& data : relay.data()) {
+            EXPECT_TRUE(places.emplace(data.header.stream_id, data.header.net_seq_num).second) << "twice in a part";
+            sizes.insert(data.bytes.size());
+        }
+        EXPECT_EQ(sizes.size(), kPackets);
+        parts += output->figures().parts;
+    }
+    EXPECT_GT(parts, kRuns * kCuts / 4);
 }
 
 TEST(RelayOutput, RefusalOfAnythingBeginsANewPart) {

@@ -131,6 +131,9 @@ TEST(LiveMessages, CutAnywhereOrTooLongIsRefused) {
     expect_no_other_length<MetadataReply>(encode(MetadataReply{}));
     expect_no_other_length<Wait>(encode(Wait{}));
     expect_no_other_length<WaitReply>(encode(WaitReply{}));
+    expect_no_other_length<GetNews>(encode(GetNews{}));
+    expect_no_other_length<NewsReply>(encode(NewsReply{}));
+    expect_no_other_length<NewsEntry>(encode(NewsEntry{}));
 }
 
 // A swap of two fields of one size would come back as it went: encoder and decoder have one layout.
@@ -164,6 +167,8 @@ TEST(LiveMessages, SizesAreThoseThatReadersTakeFromASocket) {
     EXPECT_EQ(size_of<PacketReply>(), kPacketReplySize);
     EXPECT_EQ(size_of<MetadataReply>(), kMetadataReplySize);
     EXPECT_EQ(size_of<WaitReply>(), kWaitReplySize);
+    EXPECT_EQ(size_of<NewsReply>(), kNewsReplySize);
+    EXPECT_EQ(size_of<NewsEntry>(), kNewsEntrySize);
 }
 
 // LTTng's relay lets go of the viewer if a host name does not fit; its beginning is better than nothing.

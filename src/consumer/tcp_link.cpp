@@ -1,4 +1,4 @@
-#include "consumer/data_link.hpp"
+#include "consumer/tcp_link.hpp"
 
 #include <array>
 
@@ -7,20 +7,17 @@
 
 namespace leat::consumer {
 
-void DataLink::begin(const Packet& packet, std::uint64_t stream_handle) {
+void TcpLink::begin(const Packet& packet, std::uint64_t stream_handle) {
     LEAT_CHECK(is_idle());
     wire::append(head_, wire::DataHeader{.stream_id = stream_handle,
                                          .net_seq_num = packet.header.packet_seq_num,
                                          .data_size = static_cast<std::uint32_t>(packet.header.packet_size / 8)});
-    const auto header = ctf::encode(packet.header);
-    head_.insert(head_.end(), header.begin(), header.end());
-    const UntrustedBytes first = packet.first_header.bytes();
-    head_.insert(head_.end(), first.begin(), first.end());
+    append_head(head_, packet);
     records_ = packet.records_behind_header();
     sent_ = 0;
 }
 
-Result<void> DataLink::flush() {
+Result<void> TcpLink::flush(Clock::time_point /*now*/) {
     while (!is_idle()) {
         const std::size_t of_head = std::min(sent_, head_.size());
         const UntrustedBytes records = records_.subspan(sent_ - of_head);
@@ -34,11 +31,17 @@ Result<void> DataLink::flush() {
     return {};
 }
 
-Result<void> DataLink::check() {
+Result<void> TcpLink::check() {
     wire::Bytes unexpected;
     LEAT_TRY(receive_some(socket_, unexpected));
     if (!unexpected.empty()) return corrupt("it sends on the data connection");
+    is_connected_ = is_connected_ || consumer::is_connected(socket_);
     return {};
+}
+
+pollfd TcpLink::wanted() const {
+    const bool has_output = !is_idle() || !is_connected();
+    return {socket_.get(), static_cast<short>(has_output ? POLLIN | POLLOUT : POLLIN), 0};
 }
 
 }  // namespace leat::consumer

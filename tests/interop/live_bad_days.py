@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Producers and relays of live sessions that are killed or stopped while others look on; all of Leat."""
+import re
+import signal
+import socket
+import subprocess
+import time
+import unittest
+
+import live_producer
+import relay_peer
+from live_producer import PATIENCE, wait_until
+from support import LEAT, InteropTest, main, program
+
+COUNT, INTERVAL_US = 800, 2_000  # events of each thread
+
+
+class Relay:
+    """leat-relayd that can be killed and come back to its ports."""
+
+    def __init__(self, output):
+        self.output = output
+        self.ports = live_producer.free_ports(3)
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [relay_peer.RELAYD, "-o", str(self.output), "--ports", ":".join(map(str, self.ports))],
+            stdout=subprocess.PIPE, text=True)
+        assert "listening" in self.process.stdout.readline()
+
+    def kill(self, with_signal=signal.SIGKILL):
+        self.process.send_signal(with_signal)
+        self.process.wait(PATIENCE)
+        self.process.stdout.close()
+
+    @property
+    def url(self):
+        return f"net://127.0.0.1:{self.ports[0]}:{self.ports[1]}"
+
+    def session_url(self, name):
+        return f"net://127.0.0.1:{self.ports[2]}/host/{socket.gethostname()}/{name}"
+
+
+class LiveBadDays(InteropTest):
+    def setUp(self):
+        super().setUp()
+        self.relay = Relay(self.directory / "relay")
+        self.addCleanup(lambda: self.relay.process.poll() is None and self.relay.kill())
+
+    def record(self, name):
+        process = subprocess.Popen(
+            [LEAT, "record", f"--live={self.relay.url}", "--session", name, "--", program("paced"), str(COUNT),
+             str(INTERVAL_US), "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, process)
+        wait_until(lambda: self.parts(name), "the session")
+        return process
+
+    def view(self, name, *options):
+        """It writes into a file, of the same name."""
+        with open(self.directory / name, "wb") as output:
+            process = subprocess.Popen([LEAT, "view", *options, self.relay.session_url(name)], stdout=output,
+                                       stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+        process.communicate()
+
+    @staticmethod
+    def begin(process):
+        process.stdin.write("\n")
+        process.stdin.flush()
+
+    def parts(self, name):
+        return list(self.relay.output.glob(f"*/{name}-*"))
+
+    def viewed(self, name):
+        return (self.directory / name).read_text()
+
+    @staticmethod
+    def numbers(text):
+        return [(int(thread), int(n)) for thread, n in re.findall(r"thread = (\d+), n = (\d+)", text)]
+
+    def assert_all_once_in_order(self, numbers):
+        for thread in (0, 1):
+            self.assertEqual([n for t, n in numbers if t == thread], list(range(COUNT)))
+
+    def wait_for_events(self, name, count):
+        wait_until(lambda: len(self.numbers(self.viewed(name))) >= count, f"{count} events")
+
+    def test_viewer_across_a_killed_relay(self):
+        producer = self.record("session")
+        viewer = self.view("session", "--reconnect")
+        self.begin(producer)
+        self.wait_for_events("session", 100)
+        self.relay.kill()
+        time.sleep(0.2)
+        self.relay.start()
+        _, errors = producer.communicate(timeout=PATIENCE)
+        self.assertIn("events stay in the rings until it is back", errors)
+        self.wait_for_events("session", 2 * COUNT)
+        viewer.send_signal(signal.SIGINT)
+        viewer.communicate(timeout=PATIENCE)
+        self.assert_all_once_in_order(self.numbers(self.viewed("session")))
+        self.assertEqual(len(self.parts("session")), 2)
+
+    def test_killed_producer(self):
+        victim, other = self.record("victim"), self.record("other")
+        viewers = [self.view("victim"), self.view("other")]
+        self.begin(victim)
+        self.begin(other)
+        self.wait_for_events("victim", 100)
+        victim.kill()
+        victim.wait()
+        _, errors = viewers[0].communicate(timeout=PATIENCE)
+        self.assertEqual(viewers[0].returncode, 0, errors)
+        other.communicate(timeout=PATIENCE)
+        viewers[1].communicate(timeout=PATIENCE)
+        self.assert_all_once_in_order(self.numbers(self.viewed("other")))
+        [part] = self.parts("victim")
+        text = self.read(part).text
+        self.assertEqual(text, self.viewed("victim"))
+        numbers = self.numbers(text)
+        for thread in (0, 1):
+            of_thread = [n for t, n in numbers if t == thread]
+            self.assertEqual(of_thread, list(range(len(of_thread))), "what was stored has no holes")
+
+    def test_stopped_producer(self):
+        stopped, other = self.record("stopped"), self.record("other")
+        viewers = [self.view("stopped"), self.view("other")]
+        self.begin(stopped)
+        self.begin(other)
+        self.wait_for_events("stopped", 100)
+        stopped.send_signal(signal.SIGSTOP)
+        other.communicate(timeout=PATIENCE)
+        viewers[1].communicate(timeout=PATIENCE)
+        self.assert_all_once_in_order(self.numbers(self.viewed("other")))
+        self.assertIsNone(viewers[0].poll())
+        stopped.send_signal(signal.SIGCONT)
+        _, errors = stopped.communicate(timeout=PATIENCE)
+        self.assertIn("0 discarded", errors)
+        viewers[0].communicate(timeout=PATIENCE)
+        self.assert_all_once_in_order(self.numbers(self.viewed("stopped")))
+        self.assertEqual(self.read(self.parts("stopped")[0]).text, self.viewed("stopped"))
+
+
+if __name__ == "__main__":
+    main()
