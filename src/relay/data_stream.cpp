@@ -41,13 +41,16 @@ Result<void> DataStream::open_next_file() {
     const ConfinedDirectory trace = LEAT_TRY(directory_->make_path(*chunk_, parameters_.path));
     const bool is_again =
         parameters_.tracefile_count != 0 && next_file_ - first_of_chunk_ >= parameters_.tracefile_count;
-    StreamFile file = LEAT_TRY(
-        StreamFile::create(trace, {.name = file_name(next_file_),
-                                   .number = next_file_,
-                                   .has_index = parameters_.has_indexes,
-                                   .index_minor = parameters_.index_minor,
-                                   // Not under the eyes of a viewer.
-                                   .reuse = is_again && directory_->viewers == 0 ? directory_->guard() : nullptr}));
+    // The oldest packets go now: the newest must be safe by then, should we be killed.
+    if (is_again)
+        for (StreamFile& file : files_) (void)LEAT_TRY(file.flush());
+    StreamFile file = LEAT_TRY(StreamFile::create(trace, {.name = file_name(next_file_),
+                                                          .number = next_file_,
+                                                          .has_index = parameters_.has_indexes,
+                                                          .index_minor = parameters_.index_minor,
+                                                          // Not under the eyes of a viewer.
+                                                          .guard = directory_->guard(),
+                                                          .is_reused = is_again && directory_->viewers == 0}));
     if (!files_.empty()) files_.back().seal();
     files_.push_back(std::move(file));
     ++next_file_;
@@ -85,7 +88,7 @@ Result<void> DataStream::begin_packet(const wire::DataHeader& header) {
 
 Result<std::size_t> DataStream::write(UntrustedBytes piece) {
     const Target target = begin_write();
-    const auto written = write_what_fits(target.fd, target.offset, piece);
+    auto written = write_what_fits(target.fd, target.offset, piece);
     end_write(written.value_or(0));
     return written;
 }
@@ -119,10 +122,15 @@ Result<Disk> DataStream::end_packet(Time now) {
         if (parameters_.has_indexes)
             LEAT_TRY(pairs_.add_data(packet.number, {packet.file_number, packet.offset, packet.size}, now));
         else
-            safe_end_ = packet.offset + packet.size;
+            note_stored_without_index(packet);
     }
     LEAT_TRY(commit(now));
     return Disk::kDone;
+}
+
+void DataStream::note_stored_without_index(const Incoming& packet) {
+    safe_end_ = packet.offset + packet.size;
+    file(packet.file_number)->note_safe(safe_end_);
 }
 
 Result<Disk> DataStream::pad_packet() {

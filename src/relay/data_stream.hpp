@@ -123,6 +123,7 @@ class DataStream {
     StreamFile* file(std::uint64_t number);
     void drop_old_files();
     Result<Disk> pad_packet();
+    void note_stored_without_index(const Incoming& packet);
     Result<void> commit(const PairingTable::Outcome& outcome);
     ctf::IndexEntry entry_of(const PairingTable::Outcome& outcome) const;
     void note_committed(const ctf::IndexEntry& entry);

@@ -26,18 +26,26 @@ Result<std::size_t> write_what_fits(int fd, std::uint64_t offset, UntrustedBytes
 Result<StreamFile> StreamFile::create(const ConfinedDirectory& trace, const Parameters& parameters) {
     StreamFile file;
     file.number_ = parameters.number;
-    if (parameters.reuse != nullptr) file.reopen(trace, parameters);
-    if (!file.data_.is_open()) file.data_ = LEAT_TRY(trace.create_file(parameters.name));
-    if (!parameters.has_index) return file;
-    if (!file.lock_.is_held()) file.lock_ = wire::MovingLock(file.data_.get(), 0);
-    const ConfinedDirectory indexes = LEAT_TRY(trace.make("index"));
-    file.index_ = LEAT_TRY(indexes.create_file(parameters.name + ".idx"));
-    file.entry_size_ = parameters.index_minor == 0 ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize;
-    const auto header = ctf::encode_index_header(parameters.index_minor);
-    if (LEAT_TRY(write_what_fits(file.index_.get(), 0, header)) != header.size())
-        return fail(ErrorKind::kIo, "cannot write the trace: the disk is full");
-    file.index_size_ = header.size();
+    // First: an old index is gone before the packets that it speaks of.
+    if (parameters.has_index) LEAT_TRY(file.create_index(trace, parameters));
+    if (parameters.is_reused && parameters.guard != nullptr) file.reopen(trace, parameters);
+    if (!file.data_.is_open()) {
+        file.data_ = LEAT_TRY(trace.create_file(parameters.name));
+        if (parameters.guard != nullptr) file.guarded_ = parameters.guard->guard(file.data_.get());
+    }
+    if (parameters.has_index && !file.lock_.is_held()) file.lock_ = wire::MovingLock(file.data_.get(), 0);
     return file;
+}
+
+Result<void> StreamFile::create_index(const ConfinedDirectory& trace, const Parameters& parameters) {
+    const ConfinedDirectory indexes = LEAT_TRY(trace.make("index"));
+    index_ = LEAT_TRY(indexes.create_file(parameters.name + ".idx"));
+    entry_size_ = parameters.index_minor == 0 ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize;
+    const auto header = ctf::encode_index_header(parameters.index_minor);
+    if (LEAT_TRY(write_what_fits(index_.get(), 0, header)) != header.size())
+        return fail(ErrorKind::kIo, "cannot write the trace: the disk is full");
+    index_size_ = header.size();
+    return {};
 }
 
 // Only if nobody who cooperates is reading it: readers hold locks.
@@ -47,7 +55,7 @@ void StreamFile::reopen(const ConfinedDirectory& trace, const Parameters& parame
     if (!old || ::fstat(old->get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 1) return;
     lock_ = wire::MovingLock(old->get(), 0);
     if (!lock_.is_held()) return;
-    guarded_ = parameters.reuse->guard(old->get());
+    guarded_ = parameters.guard->guard(old->get());
     if (!guarded_) {
         lock_ = {};
         return;
@@ -104,9 +112,13 @@ Result<bool> StreamFile::flush() {
     }
     index_size_ += unflushed_.size();
     unflushed_.clear();
-    if (guarded_) guarded_->set_size(safe_end_);
+    note_safe(safe_end_);
     lock_.move_to(safe_end_);
     return true;
+}
+
+void StreamFile::note_safe(std::uint64_t safe_end) {
+    if (guarded_) guarded_->set_size(safe_end);
 }
 
 }  // namespace leat::relay

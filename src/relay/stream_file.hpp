@@ -25,10 +25,13 @@ class StreamFile {
         std::uint64_t number = 0;  // counts the files of a stream, over all chunks
         bool has_index = true;
         std::uint32_t index_minor = ctf::kIndexMinor;  // 0: short entries, for old peers
-        // Writes over the file of that name, if there is one, instead of beginning a new one: the system's memory for
-        // its bytes is used again, and to get and give back that memory costs more than all the rest of a relay's work.
-        // What is left of the old file behind the new bytes goes at seal(), or is cut by the guard. Null: not.
-        FileGuard* reuse = nullptr;
+        // If we are killed, it cuts off what is not safe to read: a packet of which only a part is there makes
+        // babeltrace2 refuse the whole trace. May be null.
+        FileGuard* guard = nullptr;
+        // Writes over the file of that name, if there is one and it can be guarded, instead of beginning a new one: the
+        // system's memory for its bytes is used again, and to get and give back that memory costs more than all the
+        // rest of a relay's work. What is left of the old file behind the new bytes goes at seal().
+        bool is_reused = false;
     };
     // Creates NAME, and index/NAME.idx if there are to be indexes.
     static Result<StreamFile> create(const ConfinedDirectory& trace, const Parameters& parameters);
@@ -55,8 +58,11 @@ class StreamFile {
     [[nodiscard]] bool has_unflushed() const { return !unflushed_.empty(); }
     // All or nothing; false: the disk is full.
     Result<bool> flush();
+    // The same where there are no indexes.
+    void note_safe(std::uint64_t safe_end);
 
   private:
+    Result<void> create_index(const ConfinedDirectory& trace, const Parameters& parameters);
     void reopen(const ConfinedDirectory& trace, const Parameters& parameters);
 
     std::uint64_t number_ = 0;

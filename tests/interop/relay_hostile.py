@@ -527,6 +527,66 @@ class Endings(RelayTest):
         self.relay = self.start_relay()
         self.assert_serves("after")
 
+    def push_for_ever(self, producer, size):
+        """Until the relay is gone; the newest packets are of two files, which are written over."""
+        per_packet = 200
+        try:
+            for number in range(100000):
+                producer.push(ticks(1 + per_packet * number, per_packet), size=size)
+        except (Closed, OSError):
+            pass
+
+    def end_under_load(self, signal_number, session):
+        size = 65536
+        producer = self.producer(session=session, file_size=4 * size, file_count=2)
+        pushing = threading.Thread(target=self.push_for_ever, args=(producer, size))
+        pushing.start()
+        time.sleep(random.Random(session).uniform(0.1, 0.3))
+        guard = self.child_of(self.relay.process.pid)
+        self.relay.stop(signal_number)
+        pushing.join()
+        while os.path.exists(f"/proc/{guard}") and "\nState:\tZ" not in self.status_of(guard):
+            time.sleep(0.01)
+        trace = [path for path in self.traces() if session in str(path)][0]
+        for data in trace.glob("channel_0_*"):
+            index = trace / "index" / f"{data.name}.idx"
+            index = index.read_bytes() if index.exists() else b""
+            offsets = [struct.unpack_from(">Q", index, at)[0] for at in range(16, len(index), 72)]
+            # Data that was still on its way is lost, and the index says so.
+            stored = [offset for offset in offsets if offset != 2 ** 64 - 1]
+            packets = list(range(0, data.stat().st_size, size))
+            # A file that is about to be written over has its old packets, and a new index.
+            if stored or len(packets) != 4:
+                self.assertEqual(stored, packets, data)
+        # The files are streams of their own here: they are read one by one.
+        for data in trace.glob("channel_0_*"):
+            alone = self.directory / "alone" / session / data.name
+            alone.mkdir(parents=True)
+            shutil.copy(trace / "metadata", alone)
+            shutil.copy(data, alone)
+            events, _ = self.read_events(alone)
+            self.assertEqual(events, list(range(events[0], events[0] + len(events))) if events else [])
+        self.relay = self.start_relay()
+
+    @staticmethod
+    def status_of(pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+        except FileNotFoundError:
+            return ""
+
+    @staticmethod
+    def child_of(pid):
+        return pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()[0]
+
+    def test_relay_killed_under_load(self):
+        for number in range(4):
+            self.end_under_load(signal.SIGKILL, f"killed{number}")
+
+    def test_relay_terminated_under_load(self):
+        for number in range(4):
+            self.end_under_load(signal.SIGTERM, f"terminated{number}")
+
     def test_lost_packet_has_an_index_without_a_place(self):
         producer = self.producer()
         stream = producer.streams[0]
