@@ -127,6 +127,7 @@ void Relay::forget(const std::shared_ptr<Session>& ending_session) {
 std::vector<std::shared_ptr<Session>> Relay::sessions() const {
     const std::lock_guard lock(mutex_);
     std::vector<std::shared_ptr<Session>> all;
+    all.reserve(sessions_.size());
     for (const auto& [id, session] : sessions_) all.push_back(session);
     return all;
 }

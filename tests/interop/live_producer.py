@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`leat record --live` and `-o net://...` against the real lttng-relayd and babeltrace2."""
+"""`leat record --live` and `-o net://...`, watched by babeltrace2 and `leat view`, over lttng-relayd and leat-relayd."""
 import json
 import os
 import pathlib
@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from support import LEAT, InteropTest, main, program
+from support import BUILD, LEAT, InteropTest, main, program
 
 PATIENCE = 60  # s; for what other processes do
 
@@ -56,10 +56,11 @@ class Relay:
         environment = {**os.environ, "HOME": str(home), "LTTNG_HOME": str(home), "LTTNG_RUNDIR": str(home / "run")}
         urls = [f"tcp://127.0.0.1:{port}" for port in (self.control, self.data, self.live)]
         with open(self.directory / "relay.log", "ab") as log:
-            self.process = subprocess.Popen(
-                ["lttng-relayd", "-o", self.output, "-C", urls[0], "-D", urls[1], "-L", urls[2]],
-                stdout=log, stderr=log, env=environment)
-        wait_until(lambda: all(answers(port) for port in (self.control, self.data, self.live)), "lttng-relayd")
+            self.process = subprocess.Popen(self.command(urls), stdout=log, stderr=log, env=environment)
+        wait_until(lambda: all(answers(port) for port in (self.control, self.data, self.live)), "the relay")
+
+    def command(self, urls):
+        return ["lttng-relayd", "-o", self.output, "-C", urls[0], "-D", urls[1], "-L", urls[2]]
 
     def kill(self):
         self.process.kill()
@@ -83,10 +84,20 @@ class Relay:
         return sorted(self.output.glob("*/*"))
 
 
-class LiveProducer(InteropTest):
+class OurRelay(Relay):
+    """A leat-relayd."""
+
+    def command(self, urls):
+        ports = ":".join(url.rpartition(":")[2] for url in urls)
+        return [BUILD / "bin" / "leat-relayd", "-o", self.output, "--ports", ports]
+
+
+class Producer(InteropTest):
+    relay_class = Relay
+
     def setUp(self):
         super().setUp()
-        self.relay = Relay(self.directory)
+        self.relay = self.relay_class(self.directory)
         self.addCleanup(self.relay.stop)
         self.summary_file = self.directory / "summary.json"
 
@@ -118,14 +129,17 @@ class LiveProducer(InteropTest):
         process.stdin.write("\n")
         process.stdin.flush()
 
-    def watch(self, name):
-        """babeltrace2, attached."""
-        output = open(self.directory / "live.txt", "wb")
+    BABELTRACE2 = ["babeltrace2", "-i", "lttng-live"]
+    LEAT_VIEW = [LEAT, "view"]
+
+    def watch(self, command, name):
+        """A viewer, attached, and the file that it prints into."""
+        text = self.directory / f"{pathlib.Path(command[0]).name}.txt"
+        output = open(text, "wb")
         self.addCleanup(output.close)
-        viewer = subprocess.Popen(["babeltrace2", "-i", "lttng-live", self.relay.live_url(name)],
-                                  stdout=output, stderr=subprocess.PIPE, text=True)
+        viewer = subprocess.Popen([*command, self.relay.live_url(name)], stdout=output, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, viewer)
-        return viewer
+        return viewer, text
 
     def numbers(self, text, event="test:paced"):
         """(thread, n) of each event, in order."""
@@ -139,23 +153,51 @@ class LiveProducer(InteropTest):
     def assert_all_once(self, numbers, count, threads=1):
         self.assertEqual(sorted(numbers), [(thread, n) for thread in range(threads) for n in range(count)])
 
-    def test_babeltrace2_watches(self):
+    def check_watched(self, *commands):
+        """All viewers at once print every event while it happens, as the directory has it."""
         process = self.start(program("paced"), "200", "5000", "2")
         wait_until(lambda: self.relay.parts(), "the session")
-        viewer = self.watch("test-program-paced")
+        viewers = [self.watch(command, "test-program-paced") for command in commands]
         time.sleep(0.5)
         self.begin(process)
-        live = self.directory / "live.txt"
-        wait_until(lambda: b"n = 20 }" in live.read_bytes(), "events while the program runs")
+        wait_until(lambda: all(b"n = 20 }" in text.read_bytes() for _, text in viewers), "events while the program runs")
         self.assertIsNone(process.poll())
         self.finish(process)
-        self.assertEqual(viewer.wait(PATIENCE), 0, viewer.stderr.read())
-        text = live.read_text()
-        self.assert_all_once(self.numbers(text), 200, threads=2)
         self.assert_all_once(self.read_parts(), 200, threads=2)
-        self.assertEqual(text, self.read(self.relay.parts()[0]).text)
+        for viewer, text in viewers:
+            self.assertEqual(viewer.wait(PATIENCE), 0, viewer.stderr.read())
+            self.assert_all_once(self.numbers(text.read_text()), 200, threads=2)
+            self.assertEqual(text.read_text(), self.read(self.relay.parts()[0]).text)
         self.assertEqual(self.summary["relay"]["packets_lost"], 0)
         self.assertEqual(self.summary["relay"]["packets_stored"], self.summary["packets"])
+
+
+class OverOurRelay(Producer):
+    relay_class = OurRelay
+
+    def test_several_watch(self):
+        self.check_watched(self.BABELTRACE2, self.LEAT_VIEW)
+
+    def test_streaming_with_a_follower(self):
+        recording = self.start(program("paced"), "100", "5000", options=("-o", self.relay.url))
+        wait_until(lambda: list(self.relay.output.rglob("metadata")), "the session")
+        follower = subprocess.Popen([*self.LEAT_VIEW, "--follow", str(self.relay.parts()[0])], stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, follower)
+        time.sleep(0.3)
+        self.begin(recording)
+        self.finish(recording)
+        text, errors = follower.communicate(timeout=PATIENCE)
+        self.assertEqual((follower.returncode, errors), (0, ""))
+        self.assert_all_once(self.numbers(text), 100)
+
+
+class LiveProducer(Producer):
+    def test_babeltrace2_watches(self):
+        self.check_watched(self.BABELTRACE2)
+
+    def test_leat_view_watches(self):
+        self.check_watched(self.LEAT_VIEW)
 
     def test_streaming(self):
         recording = self.start(program("emit"), "200000", "2", options=("-o", self.relay.url, "--ring-size", "16M"))
