@@ -33,6 +33,7 @@ class RelaySocket {
   private:
     // One byte at least.
     Result<std::size_t> receive_some(std::span<std::byte> bytes) const;
+    void acknowledge_at_once() const;
     Result<void> wait_for(short events, std::chrono::milliseconds patience) const;
 
     UniqueFd fd_;
