@@ -28,7 +28,7 @@ RATES = {"": (100, 50_000, 100_000), "fast-": (20_000, 100, 0)}  # events, gap a
 BEST_US, DEFAULT_US, IDLE_US = 1_000, 1_000_000, 200_000
 RETRY_BEST_US, RETRY_DEFAULT_US = 1_000, 100_000
 IDLE_SECONDS = 10
-TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+ATTEMPTS = 3
 
 
 class Daemons:
@@ -67,11 +67,12 @@ def wait_for(condition, what):
 
 
 def cpu_seconds(pids):
+    """Of all their threads; to the nanosecond, where /proc/PID/stat counts ticks of 10 ms."""
     total = 0
     for pid in pids:
-        fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / TICKS_A_SECOND
+        for schedstat in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            total += int(schedstat.read_text(encoding="ascii").split()[0])
+    return total / 1e9
 
 
 def idle_percent(pids):
@@ -94,6 +95,17 @@ def latencies(daemons, viewer, count, programs):
             raise Failed(f"{len(figures)} of {count} events came to {viewer[0]}")
         return figures
     return wait
+
+
+def patiently(measure, *arguments):
+    """A viewer that attaches in the wrong moment sees nothing: once more."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return measure(*arguments)
+        except Failed as error:
+            if attempt == ATTEMPTS - 1:
+                raise
+            say(f"{error}: once more")
 
 
 def babeltrace2(url, retry_us):
@@ -161,6 +173,7 @@ class Leat:
         self.programs = programs
         self.work = work
         self.daemons = Daemons()
+        self.session = 0
 
     def __enter__(self):
         self.relay = self.daemons.start(self.programs / "leat-relayd", "-o", self.work / "leat",
@@ -173,15 +186,17 @@ class Leat:
         self.daemons.__exit__()
 
     def record(self, running, *command):
+        # A name of its own: the session before may still be on its way out.
+        self.session += 1
         return running.start(self.programs / "leat", "record", "--live=net://127.0.0.1:6342:6343", "--context", "none",
-                             "--", self.programs / "bench-tick-leat", *command)
+                             "--session", f"bench-{self.session}", "--", self.programs / "bench-tick-leat", *command)
 
     def url(self):
         """Of the session that is recorded now."""
         found = []
 
         def look():
-            found.extend(re.findall(r"net://\S+/host/\S+", run([self.programs / "leat", "view",
+            found.extend(re.findall(rf"net://\S+/host/\S+/bench-{self.session}\b", run([self.programs / "leat", "view",
                                                                f"net://127.0.0.1:{LEAT_LIVE_PORT}"])))
             return found
         wait_for(look, "leat view lists no session")
@@ -220,16 +235,16 @@ class Bench:
 
     def measure_lttng(self, lttng):
         for name, rate in RATES.items():
-            best = lttng.measure(rate, BEST_US, RETRY_BEST_US)
+            best = patiently(lttng.measure, rate, BEST_US, RETRY_BEST_US)
             self.add_latencies(name, "peer", best)
             self.add_latencies(f"{name}babeltrace2-", "peer", best)
-        self.add_latencies("default-settings-", "peer", lttng.measure(RATES[""], DEFAULT_US, RETRY_DEFAULT_US))
+        self.add_latencies("default-settings-", "peer", patiently(lttng.measure, RATES[""], DEFAULT_US, RETRY_DEFAULT_US))
         self.add("idle-cpu-percent", "peer", [lttng.idle()])
 
     def measure_leat(self, leat):
         for name, rate in RATES.items():
-            self.add_latencies(name, "leat", leat.measure(rate, leat.view))
-            with_babeltrace2 = leat.measure(rate, lambda url: babeltrace2(url, RETRY_BEST_US))
+            self.add_latencies(name, "leat", patiently(leat.measure, rate, leat.view))
+            with_babeltrace2 = patiently(leat.measure, rate, lambda url: babeltrace2(url, RETRY_BEST_US))
             self.add_latencies(f"{name}babeltrace2-", "leat", with_babeltrace2)
         self.add("idle-cpu-percent", "leat", [leat.idle()])
 
