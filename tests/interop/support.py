@@ -66,6 +66,12 @@ class Trace:
         return sum(int(match[1]) for match in map(DISCARDED.match, self.stderr.splitlines()) if match)
 
 
+def lines_of(text):
+    """The lines of a viewer's text, without their deltas, and those of the same time in one order: which stream comes first
+    then, a live viewer cannot know."""
+    return sorted(re.sub(r"\(\+[^)]*\) ", "", line) for line in text.splitlines())
+
+
 class Recording:
     """One run of `leat record`."""
 
