@@ -107,11 +107,21 @@ asio::awaitable<void> Connection::watch() {
 std::optional<std::size_t> Connection::try_receive(std::span<std::byte> bytes) {
     for (;;) {
         const ssize_t count = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-        if (count > 0 && patience_ != Clock::duration::zero()) expect_within(patience_);
+        if (count > 0) note_received();
         if (count >= 0) return static_cast<std::size_t>(count);
         if (errno == EAGAIN) return std::nullopt;
         if (errno != EINTR) throw std::system_error(errno, std::generic_category());
     }
+}
+
+std::optional<std::size_t> Connection::try_receive(SplicePipe& pipe) {
+    const auto received = pipe.fill(socket_.native_handle());
+    if (received.value_or(0) > 0) note_received();
+    return received;
+}
+
+void Connection::note_received() {
+    if (patience_ != Clock::duration::zero()) expect_within(patience_);
 }
 
 asio::awaitable<void> Connection::wait_for_bytes() {

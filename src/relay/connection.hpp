@@ -11,6 +11,7 @@
 
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
+#include "relay/splice_pipe.hpp"
 #include "wire/layout.hpp"
 
 namespace leat::relay {
@@ -42,6 +43,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     asio::awaitable<std::size_t> receive(std::span<std::byte> bytes);
     // The same without waiting; nothing: there is nothing yet.
     std::optional<std::size_t> try_receive(std::span<std::byte> bytes);
+    // The same, into an empty pipe.
+    std::optional<std::size_t> try_receive(SplicePipe& pipe);
     asio::awaitable<void> wait_for_bytes();
     // Lets others have their turn.
     asio::awaitable<void> yield();
@@ -58,6 +61,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     [[nodiscard]] const std::string& peer() const { return peer_; }
 
   private:
+    void note_received();
     asio::awaitable<void> run();
     asio::awaitable<void> watch();
 

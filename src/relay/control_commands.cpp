@@ -141,23 +141,26 @@ CommandOutcome streams_sent(Producer& producer, UntrustedBytes /*payload*/) {
 
 CommandOutcome send_index(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(SendIndex);
+    bool is_change = false;
     const auto added = producer.session->locked([&](SessionState& state) -> Result<void> {
         const auto found = state.streams.find(message.stream_id);
         if (found == state.streams.end()) return not_found("SEND_INDEX: there is no stream {}", message.stream_id);
         const auto& stream = found->second.stream;
+        const std::uint64_t changes = stream->changes();
         if (message.is_beacon()) {
             stream->add_beacon(message);
-            return {};
+        } else {
+            LEAT_TRY(stream->add_index(message, now()));
+            LEAT_TRY(stream->commit(now()));
+            note_commit(state, stream);
+            if (stream->should_finish()) stream->finish();
         }
-        LEAT_TRY(stream->add_index(message, now()));
-        LEAT_TRY(stream->commit(now()));
-        note_commit(state, stream);
-        if (stream->should_finish()) stream->finish();
+        is_change = stream->changes() != changes;
         return {};
     });
     if (!added) return failed(RelayCode::kUnknownError, added.error());
     CommandOutcome outcome = replied(RelayCode::kOk);
-    outcome.is_change = true;
+    outcome.is_change = is_change;
     outcome.packet_size = message.packet_size / 8;
     return outcome;
 }

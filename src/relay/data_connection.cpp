@@ -9,21 +9,24 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// So many reads of a connection that always has more, before what they brought is shown and others have their turn.
-constexpr unsigned kReadsToShow = 8;
+// So many bytes of a connection that always has more, before they are shown and others have their turn.
+constexpr std::size_t kMuch = 1U << 20;
 // A full disk is looked at again this often.
 constexpr auto kDiskInterval = 200ms;
 constexpr auto kPatienceAtEnd = 10s;
+// From here on it is cheaper to leave a packet's bytes to the system than to receive several packets with one call.
+constexpr std::size_t kLargePacket = 32U << 10;
+constexpr std::size_t kBufferSize = kLargePacket;
 
 Time now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 
-DataConnection::DataConnection(asio::ip::tcp::socket socket, Relay& relay, std::size_t buffer_size)
-    : Connection(std::move(socket), "data of producer"), relay_(&relay), input_(buffer_size) {}
+DataConnection::DataConnection(asio::ip::tcp::socket socket, Relay& relay)
+    : Connection(std::move(socket), "data of producer"), relay_(&relay), input_(kBufferSize) {}
 
 asio::awaitable<Result<void>> DataConnection::serve() {
-    unsigned reads = 0;
+    std::size_t taken = 0;
     for (;;) {
         const auto progress = consume();
         if (!progress) co_return tl::unexpected(progress.error());
@@ -32,25 +35,25 @@ asio::awaitable<Result<void>> DataConnection::serve() {
             continue;
         }
         // What has come is shown when there is nothing more to read, or much has.
-        auto count = ++reads % kReadsToShow == 0 ? std::nullopt : try_receive(room());
+        const bool is_much = taken >= kMuch;
+        auto count = is_much ? std::nullopt : take();
         if (!count) {
+            taken = 0;
             const auto flushed = co_await flush_patiently();
             if (!flushed) co_return flushed;
-            if (reads % kReadsToShow == 0) co_await yield();
-            count = co_await receive(room());
+            if (is_much) co_await yield();
+            while (!(count = take())) co_await wait_for_bytes();
         }
         if (*count == 0) co_return Result<void>();
-        input_.add(*count);
+        taken += *count;
     }
 }
 
-// As far as the end of a packet, if those to come are as large as the last one: whole packets make whole pages.
-std::span<std::byte> DataConnection::room() {
-    const std::span<std::byte> room = input_.room(wire::kDataHeaderSize);
-    const std::uint64_t first = missing_ > input_.size() ? missing_ - input_.size() : 0;
-    const std::uint64_t packet = wire::kDataHeaderSize + last_size_;
-    if (first >= room.size() || input_.size() > missing_) return room;
-    return room.first(std::max<std::size_t>(first + (room.size() - first) / packet * packet, 1));
+std::optional<std::size_t> DataConnection::take() {
+    if (is_spliced_) return try_receive(pipe_);
+    const auto count = try_receive(input_.room(wire::kDataHeaderSize));
+    input_.add(count.value_or(0));
+    return count;
 }
 
 asio::awaitable<Result<void>> DataConnection::flush_patiently() {
@@ -80,12 +83,21 @@ asio::awaitable<void> DataConnection::wait_for_disk() {
 Result<DataConnection::Progress> DataConnection::consume() {
     for (;;) {
         if (stream_ == nullptr) {
+            LEAT_TRY(take_header_from_pipe());
             if (input_.size() < wire::kDataHeaderSize) return Progress::kNeedsMore;
             LEAT_TRY(begin_packet());
         }
         const Progress progress = LEAT_TRY(write_piece());
-        if (progress != Progress::kPacketDone) return progress;
+        const bool is_all = input_.size() + pipe_.size() == 0;
+        if (progress == Progress::kDiskFull || (progress == Progress::kNeedsMore && is_all)) return progress;
     }
+}
+
+Result<void> DataConnection::take_header_from_pipe() {
+    if (pipe_.size() == 0 || input_.size() >= wire::kDataHeaderSize) return {};
+    const std::size_t missing = wire::kDataHeaderSize - input_.size();
+    input_.add(LEAT_TRY(pipe_.read(input_.room(missing).first(missing))));
+    return {};
 }
 
 Result<void> DataConnection::begin_packet() {
@@ -98,7 +110,7 @@ Result<void> DataConnection::begin_packet() {
     if (stream_ == nullptr) return not_found("data for stream {}, which its session does not have", header.stream_id);
     LEAT_TRY(session_->locked([&](SessionState&) { return stream_->begin_packet(header); }));
     input_.drop(wire::kDataHeaderSize);
-    last_size_ = header.data_size;
+    is_spliced_ = can_splice_ && header.data_size >= kLargePacket && pipe_.open();
     return {};
 }
 
@@ -125,28 +137,40 @@ Result<void> DataConnection::find_session(std::uint64_t handle) {
 Result<DataConnection::Progress> DataConnection::write_piece() {
     const auto [missing, target] =
         session_->locked([&](SessionState&) { return std::pair(stream_->missing(), stream_->begin_write()); });
-    const UntrustedBytes piece =
-        input_.bytes().first(static_cast<std::size_t>(std::min<std::uint64_t>(missing, input_.size())));
-    const auto written = write_what_fits(target.fd, target.offset, piece);
-    if (written) input_.drop(*written);
+    const std::uint64_t here = std::min<std::uint64_t>(missing, input_.size() != 0 ? input_.size() : pipe_.size());
+    const auto written = write_what_fits(target, here);
     return session_->locked([&](SessionState& state) -> Result<Progress> {
+        const std::uint64_t changes = stream_->changes();
         stream_->end_write(written.value_or(0));
         missing_ = missing - written.value_or(0);
         if (!written) return tl::unexpected(written.error());
-        if (*written != piece.size()) return Progress::kDiskFull;
-        if (piece.size() == missing) {
+        if (*written != here) return Progress::kDiskFull;
+        if (here == missing) {
             if (LEAT_TRY(stream_->end_packet(now())) == Disk::kFull) return Progress::kDiskFull;
         } else {
             LEAT_TRY(stream_->commit(now()));  // what waited for the write to end
         }
         note_commit(state, stream_);
-        is_change_ = is_change_ || stream_->has_unflushed();
-        if (piece.size() != missing) return Progress::kNeedsMore;
-        if (stream_->should_finish()) stream_->finish();
-        is_change_ = true;
+        if (here == missing && stream_->should_finish()) stream_->finish();
+        is_change_ = is_change_ || stream_->changes() != changes;
+        if (here != missing) return Progress::kNeedsMore;
         stream_.reset();
         return Progress::kPacketDone;
     });
+}
+
+// From the buffer, or if that is empty, from the pipe.
+Result<std::size_t> DataConnection::write_what_fits(const DataStream::Target& target, std::uint64_t count) {
+    if (input_.size() == 0 && count != 0) {
+        auto written = pipe_.write_what_fits(target.fd, target.offset, count);
+        if (written || written.error().kind != ErrorKind::kUnsupported) return written;
+        while (pipe_.size() != 0) input_.add(LEAT_TRY(pipe_.read(input_.room(pipe_.size()))));
+        can_splice_ = is_spliced_ = false;
+    }
+    const UntrustedBytes piece = input_.bytes().first(static_cast<std::size_t>(count));
+    const std::size_t written = LEAT_TRY(relay::write_what_fits(target.fd, target.offset, piece));
+    input_.drop(written);
+    return written;
 }
 
 void DataConnection::end() {

@@ -2,13 +2,15 @@
 
 #include "relay/connection.hpp"
 #include "relay/relay.hpp"
+#include "relay/splice_pipe.hpp"
 
 namespace leat::relay {
 
-// A producer's data connection: packets, one way. Which session it belongs to, its first packet says.
+// A producer's data connection: packets, one way. Which session it belongs to, its first packet says. Headers and small
+// packets come through a buffer, several at once; the bytes of large packets go through a pipe, and never come to us.
 class DataConnection final : public Connection {
   public:
-    DataConnection(asio::ip::tcp::socket socket, Relay& relay, std::size_t buffer_size);
+    DataConnection(asio::ip::tcp::socket socket, Relay& relay);
 
   private:
     asio::awaitable<Result<void>> serve() override;
@@ -19,19 +21,24 @@ class DataConnection final : public Connection {
     Result<Progress> consume();
     // Shows what has been committed; false: the disk is full.
     Result<bool> flush();
-    [[nodiscard]] std::span<std::byte> room();
+    // Whatever has come, as Connection::try_receive().
+    std::optional<std::size_t> take();
     asio::awaitable<void> wait_for_disk();
     asio::awaitable<Result<void>> flush_patiently();
+    Result<void> take_header_from_pipe();
     Result<void> begin_packet();
     Result<void> find_session(std::uint64_t handle);
     Result<Progress> write_piece();
+    Result<std::size_t> write_what_fits(const DataStream::Target& target, std::uint64_t count);
 
     Relay* relay_;
-    InputBuffer input_;
+    InputBuffer input_;  // its bytes are in front of those in the pipe
+    SplicePipe pipe_{};
+    bool is_spliced_ = false;  // what comes next
+    bool can_splice_ = true;   // the file system has not said otherwise
     std::shared_ptr<Session> session_{};
     std::shared_ptr<DataStream> stream_{};  // of the packet that has begun
     std::uint64_t missing_ = 0;             // bytes of the packet that has begun
-    std::uint64_t last_size_ = 0;           // bytes of the last packet that began
     bool is_change_ = false;
     bool was_full_ = false;  // the disk, and the log says so
 };

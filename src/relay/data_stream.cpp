@@ -165,6 +165,7 @@ void DataStream::apply_beacon() {
         beacon_ = {pending_beacon_->timestamp_end, pending_beacon_->stream_class_id};
     horizon_ = std::max(horizon_.value_or(0), beacon_->timestamp);
     pending_beacon_.reset();
+    ++changes_;
 }
 
 Result<void> DataStream::commit(Time now) {
@@ -236,6 +237,7 @@ void DataStream::note_committed(const ctf::IndexEntry& entry) {
     beacon_.reset();
     ++committed_packets_;
     has_unflushed_ = true;
+    ++changes_;
 }
 
 // Files that nothing waits for any more, and the newest is another.
@@ -267,6 +269,7 @@ void DataStream::rotate_if_due(std::uint64_t next) {
 void DataStream::switch_chunk() {
     const std::shared_ptr<TraceChunk> left = chunk_;
     flush_or_log();
+    ++changes_;
     const std::uint64_t old_end = safe_end_;
     const std::size_t old_files = files_.size();
     chunk_ = rotation_->chunk;
@@ -345,6 +348,7 @@ void DataStream::finish() {
     cut_uncommitted();
     files_.clear();
     is_finished_ = true;
+    ++changes_;
     if (chunk_ != nullptr) directory_->leave(*chunk_);
     chunk_.reset();
 }

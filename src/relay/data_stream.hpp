@@ -73,6 +73,8 @@ class DataStream {
     // Everything that will ever come is here: files are cut behind the last packet, and closed.
     void finish();
 
+    // Counts what viewers can tell: packets committed, beacons, rotations, the end.
+    [[nodiscard]] std::uint64_t changes() const { return changes_; }
     [[nodiscard]] bool is_finished() const { return is_finished_; }
     [[nodiscard]] bool waits_for_data() const;
     // All packets up to this number are stored, or known to be lost.
@@ -157,6 +159,7 @@ class DataStream {
     std::uint64_t safe_end_ = 0;             // of the newest file: what lies behind is not committed
     std::uint64_t committed_packets_ = 0;
     std::uint64_t lost_packets_ = 0;
+    std::uint64_t changes_ = 0;
     bool is_finished_ = false;
 };
 

@@ -25,11 +25,6 @@ using asio::ip::tcp;
 // What waits too long for its other half is looked for this often.
 constexpr auto kHousekeeping = 1s;
 constexpr auto kAcceptPause = 100ms;
-// A data connection has a buffer for several packets, as long as there are not too many of them: half are data
-// connections, so large buffers take 16 MiB in all.
-constexpr std::size_t kLargeBuffer = 1U << 20;
-constexpr std::size_t kSmallBuffer = 32U << 10;
-constexpr std::size_t kManyConnections = 32;
 
 Result<void> listen(tcp::acceptor& acceptor, const asio::ip::address& address, std::uint16_t port) {
     const tcp::endpoint endpoint(address, port);
@@ -115,7 +110,7 @@ void Server::serve(tcp::acceptor& acceptor, std::size_t thread, MakeConnection m
                 co_await pause.async_wait(asio::use_awaitable);
                 continue;
             }
-            const auto connection = make(std::move(socket), count);
+            const auto connection = make(std::move(socket));
             {
                 const std::lock_guard lock(connections_mutex_);
                 connections_.push_back(connection);
@@ -128,14 +123,13 @@ void Server::serve(tcp::acceptor& acceptor, std::size_t thread, MakeConnection m
 
 // The two connections of a session are on different threads, and so are the data connections of two sessions.
 void Server::run() {
-    serve(control_, 1, [this](tcp::socket socket, std::size_t) -> std::shared_ptr<Connection> {
+    serve(control_, 1, [this](tcp::socket socket) -> std::shared_ptr<Connection> {
         return std::make_shared<ControlConnection>(std::move(socket), relay_);
     });
-    serve(data_, 0, [this](tcp::socket socket, std::size_t count) -> std::shared_ptr<Connection> {
-        const std::size_t buffer = count < kManyConnections ? kLargeBuffer : kSmallBuffer;
-        return std::make_shared<DataConnection>(std::move(socket), relay_, buffer);
+    serve(data_, 0, [this](tcp::socket socket) -> std::shared_ptr<Connection> {
+        return std::make_shared<DataConnection>(std::move(socket), relay_);
     });
-    serve(live_, 1, [this](tcp::socket socket, std::size_t) -> std::shared_ptr<Connection> {
+    serve(live_, 1, [this](tcp::socket socket) -> std::shared_ptr<Connection> {
         return std::make_shared<ViewerConnection>(std::move(socket), relay_);
     });
     asio::co_spawn(datagrams_->executor(), datagrams_->receive(), asio::detached);

@@ -704,6 +704,36 @@ class GrowingMetadata(RelayTest):
         self.assertEqual(self.read_events(self.traces()[0]), (list(range(self.CLASSES)), ""))
 
 
+class Sizes(RelayTest):
+    def test_packets_of_all_sizes_in_pieces_of_all_sizes(self):
+        """Small ones gather, large ones are spliced; each arrives byte for byte, wherever the network cut it."""
+        random_numbers = random.Random(3)
+        producer = self.producer()
+        stream = producer.streams[0]
+        wire, stored = b"", b""
+        sizes = [4096, 32767, 32768, 300_000, 200, 32768, 131_072, 131_072, 131_072, 70_000, 512, 512, 100_000]
+        for number, size in enumerate(sizes):
+            events = ticks(1 + 3 * number, 3)
+            packet = peer.packet_of(events, number, size=size)
+            packet += random_numbers.randbytes(size - len(packet))
+            stored += packet
+            wire += peer.data_message(stream, number, packet, size)
+        while wire:
+            cut = random_numbers.choice([1, 31, 32, 33, 1000, 40_000, 200_000])
+            producer.data_link.send(wire[:cut])
+            wire = wire[cut:]
+            time.sleep(0.002)  # so that the pieces are not one on the way
+        for number, size in enumerate(sizes):
+            index = peer.index_payload(stream, number, ticks(1 + 3 * number, 3), size=size)
+            self.assertEqual(producer.code(peer.SEND_INDEX, index), peer.OK)
+        producer.numbers[stream] = len(sizes)
+        producer.finish()
+        self.stop_relay()
+        trace = self.traces()[0]
+        self.assertEqual((trace / "channel_0").read_bytes(), stored)
+        self.assertEqual(self.read_events(trace), (list(range(1, 1 + 3 * len(sizes))), ""))
+
+
 class FullDisk(RelayTest):
     def start_relay(self):
         """Its output is a file system of 2 MiB in a mount namespace of its own."""
