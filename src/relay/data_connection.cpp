@@ -88,8 +88,7 @@ Result<DataConnection::Progress> DataConnection::consume() {
             LEAT_TRY(begin_packet());
         }
         const Progress progress = LEAT_TRY(write_piece());
-        const bool is_all = input_.size() + pipe_.size() == 0;
-        if (progress == Progress::kDiskFull || (progress == Progress::kNeedsMore && is_all)) return progress;
+        if (progress != Progress::kPacketDone) return progress;
     }
 }
 

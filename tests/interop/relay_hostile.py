@@ -710,19 +710,18 @@ class Sizes(RelayTest):
         random_numbers = random.Random(3)
         producer = self.producer()
         stream = producer.streams[0]
-        wire, stored = b"", b""
+        wire, stored, cuts = b"", b"", []
         sizes = [4096, 32767, 32768, 300_000, 200, 32768, 131_072, 131_072, 131_072, 70_000, 512, 512, 100_000]
         for number, size in enumerate(sizes):
             events = ticks(1 + 3 * number, 3)
             packet = peer.packet_of(events, number, size=size)
             packet += random_numbers.randbytes(size - len(packet))
             stored += packet
+            cuts += [len(wire) + cut for cut in random_numbers.sample([0, 1, 31, 32, 33, 100, size // 2], 3)]
             wire += peer.data_message(stream, number, packet, size)
-        while wire:
-            cut = random_numbers.choice([1, 31, 32, 33, 1000, 40_000, 200_000])
-            producer.data_link.send(wire[:cut])
-            wire = wire[cut:]
-            time.sleep(0.002)  # so that the pieces are not one on the way
+        for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(wire)]):
+            producer.data_link.send(wire[begin:end])
+            time.sleep(0.005)  # so that the pieces are not one on the way
         for number, size in enumerate(sizes):
             index = peer.index_payload(stream, number, ticks(1 + 3 * number, 3), size=size)
             self.assertEqual(producer.code(peer.SEND_INDEX, index), peer.OK)
