@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/post.hpp>
@@ -64,6 +65,14 @@ void Connection::stop() {
     });
 }
 
+void Connection::drain() {
+    asio::post(socket_.get_executor(), [self = shared_from_this()] {
+        asio::error_code ignored;
+        self->allowance_ = self->socket_.available(ignored);
+        self->socket_.shutdown(asio::ip::tcp::socket::shutdown_receive, ignored);  // wakes who waits
+    });
+}
+
 void Connection::hurry(std::chrono::seconds patience) {
     asio::post(socket_.get_executor(), [self = shared_from_this(), patience] {
         self->patience_ = patience;
@@ -105,22 +114,27 @@ asio::awaitable<void> Connection::watch() {
 }
 
 std::optional<std::size_t> Connection::try_receive(std::span<std::byte> bytes) {
+    const std::size_t size = std::min(bytes.size(), allowance_);
     for (;;) {
-        const ssize_t count = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-        if (count > 0) note_received();
-        if (count >= 0) return static_cast<std::size_t>(count);
+        const ssize_t count = ::recv(socket_.native_handle(), bytes.data(), size, MSG_DONTWAIT);
+        if (count >= 0) {
+            note_received(static_cast<std::size_t>(count));
+            return static_cast<std::size_t>(count);
+        }
         if (errno == EAGAIN) return std::nullopt;
         if (errno != EINTR) throw std::system_error(errno, std::generic_category());
     }
 }
 
 std::optional<std::size_t> Connection::try_receive(SplicePipe& pipe) {
-    const auto received = pipe.fill(socket_.native_handle());
-    if (received.value_or(0) > 0) note_received();
-    return received;
+    const auto count = pipe.fill(socket_.native_handle(), allowance_);
+    note_received(count.value_or(0));
+    return count;
 }
 
-void Connection::note_received() {
+void Connection::note_received(std::size_t count) {
+    if (count == 0) return;
+    if (allowance_ != SIZE_MAX) allowance_ -= count;
     if (patience_ != Clock::duration::zero()) expect_within(patience_);
 }
 

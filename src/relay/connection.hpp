@@ -4,6 +4,7 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     void start();
     // Any thread. The coroutine then ends by itself.
     void stop();
+    // Any thread. It takes what the system has already received, and ends as if the peer had closed behind that.
+    void drain();
     // Any thread. It is given so long to come to its end; more when bytes come meanwhile.
     void hurry(std::chrono::seconds patience);
 
@@ -61,7 +64,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     [[nodiscard]] const std::string& peer() const { return peer_; }
 
   private:
-    void note_received();
+    void note_received(std::size_t count);
     asio::awaitable<void> run();
     asio::awaitable<void> watch();
 
@@ -69,7 +72,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     asio::steady_timer watchdog_;
     std::string peer_;  // kind and address
     Clock::time_point deadline_ = Clock::time_point::max();
-    Clock::duration patience_{};  // renewed with every byte, if not 0
+    Clock::duration patience_{};        // renewed with every byte, if not 0
+    std::size_t allowance_ = SIZE_MAX;  // bytes that it still takes
     bool has_ended_ = false;
 };
 

@@ -134,8 +134,14 @@ Result<void> DataConnection::find_session(std::uint64_t handle) {
 
 // As much of the packet as is here. The bytes are written without the lock: commands and viewers do not wait for them.
 Result<DataConnection::Progress> DataConnection::write_piece() {
-    const auto [missing, target] =
-        session_->locked([&](SessionState&) { return std::pair(stream_->missing(), stream_->begin_write()); });
+    const auto begun =
+        session_->locked([&](SessionState&) -> std::optional<std::pair<std::uint64_t, DataStream::Target>> {
+            if (stream_->is_finished())
+                return std::nullopt;  // its session has ended, and no index will come for this packet
+            return std::pair(stream_->missing(), stream_->begin_write());
+        });
+    if (!begun) return refused("stream {} is closed", stream_->parameters().handle);
+    const auto [missing, target] = *begun;
     const std::uint64_t here = std::min<std::uint64_t>(missing, input_.size() != 0 ? input_.size() : pipe_.size());
     const auto written = write_what_fits(target, here);
     return session_->locked([&](SessionState& state) -> Result<Progress> {

@@ -330,7 +330,9 @@ bool DataStream::has_stored(std::uint64_t number) const {
 
 bool DataStream::waits_for_data() const {
     if (!parameters_.has_indexes && close_after_ && !has_stored(*close_after_)) return true;
-    return incoming_.has_value() || pairs_.waits_for_data();
+    // What is being written must not lose its file; else a packet that no index will come for is not waited for.
+    const bool may_index_come = !parameters_.has_indexes || !pairs_.have_indexes_ended();
+    return (incoming_ && may_index_come) || is_being_written() || pairs_.waits_for_data();
 }
 
 void DataStream::end_data() {

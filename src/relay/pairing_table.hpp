@@ -43,6 +43,7 @@ class PairingTable {
     // No data, or no index, will come any more.
     void end_data() { has_data_ended_ = true; }
     void end_indexes() { have_indexes_ended_ = true; }
+    [[nodiscard]] bool have_indexes_ended() const { return have_indexes_ended_; }
 
     struct Outcome {
         std::uint64_t number = 0;

@@ -25,6 +25,9 @@ using asio::ip::tcp;
 // What waits too long for its other half is looked for this often.
 constexpr auto kHousekeeping = 1s;
 constexpr auto kAcceptPause = 100ms;
+// Data that does not come is not waited for when we are to end.
+constexpr auto kPatienceAtEnd = 1s;
+constexpr auto kDrainInterval = 5ms;
 
 Result<void> listen(tcp::acceptor& acceptor, const asio::ip::address& address, std::uint16_t port) {
     const tcp::endpoint endpoint(address, port);
@@ -46,6 +49,18 @@ void commit_and_show(Session& session) {
         return flush_all(state).value_or(Disk::kFull) == Disk::kDone && has_unflushed;
     });
     if (is_change) session.note_change();
+}
+
+// Forgets those that have ended.
+std::size_t count_open(std::vector<std::weak_ptr<Connection>>& connections) {
+    std::erase_if(connections, [](const auto& connection) { return connection.expired(); });
+    return connections.size();
+}
+
+template <class Function>
+void for_each_open(const std::vector<std::weak_ptr<Connection>>& connections, Function function) {
+    for (const auto& entry : connections)
+        if (const auto connection = entry.lock()) function(*connection);
 }
 
 // Those that we may run on.
@@ -90,8 +105,8 @@ Result<void> Server::listen_for_datagrams(const asio::ip::address& address) {
 }
 
 template <class MakeConnection>
-void Server::serve(tcp::acceptor& acceptor, std::size_t thread, MakeConnection make) {
-    const auto accept_all = [this, &acceptor, thread, make]() -> asio::awaitable<void> {
+void Server::serve(tcp::acceptor& acceptor, std::size_t thread, Connections& connections, MakeConnection make) {
+    const auto accept_all = [this, &acceptor, thread, &connections, make]() -> asio::awaitable<void> {
         for (std::size_t next = thread; acceptor.is_open(); ++next) {
             asio::error_code error;
             tcp::socket socket(contexts_[next % contexts_.size()]);
@@ -99,8 +114,7 @@ void Server::serve(tcp::acceptor& acceptor, std::size_t thread, MakeConnection m
             std::size_t count = 0;
             {
                 const std::lock_guard lock(connections_mutex_);
-                std::erase_if(connections_, [](const auto& connection) { return connection.expired(); });
-                count = connections_.size();
+                count = count_open(controls_) + count_open(others_);
             }
             if (!acceptor.is_open()) break;
             if (error || count >= kMaxConnections) {
@@ -113,7 +127,7 @@ void Server::serve(tcp::acceptor& acceptor, std::size_t thread, MakeConnection m
             const auto connection = make(std::move(socket));
             {
                 const std::lock_guard lock(connections_mutex_);
-                connections_.push_back(connection);
+                connections.push_back(connection);
             }
             connection->start();
         }
@@ -123,13 +137,13 @@ void Server::serve(tcp::acceptor& acceptor, std::size_t thread, MakeConnection m
 
 // The two connections of a session are on different threads, and so are the data connections of two sessions.
 void Server::run() {
-    serve(control_, 1, [this](tcp::socket socket) -> std::shared_ptr<Connection> {
+    serve(control_, 1, controls_, [this](tcp::socket socket) -> std::shared_ptr<Connection> {
         return std::make_shared<ControlConnection>(std::move(socket), relay_);
     });
-    serve(data_, 0, [this](tcp::socket socket) -> std::shared_ptr<Connection> {
+    serve(data_, 0, others_, [this](tcp::socket socket) -> std::shared_ptr<Connection> {
         return std::make_shared<DataConnection>(std::move(socket), relay_);
     });
-    serve(live_, 1, [this](tcp::socket socket) -> std::shared_ptr<Connection> {
+    serve(live_, 1, others_, [this](tcp::socket socket) -> std::shared_ptr<Connection> {
         return std::make_shared<ViewerConnection>(std::move(socket), relay_);
     });
     asio::co_spawn(datagrams_->executor(), datagrams_->receive(), asio::detached);
@@ -145,21 +159,27 @@ void Server::run() {
 void Server::keep_house() {
     housekeeping_.expires_after(kHousekeeping);
     housekeeping_.async_wait([this](const asio::error_code& error) {
-        if (error) return;
+        if (error || !control_.is_open()) return;
         for (const auto& session : relay_.sessions()) commit_and_show(*session);
-        for (const auto& session : relay_.ending_sessions()) {
-            const bool has_ended = session->locked(
-                [](SessionState& state) { return finish_streams(state, std::chrono::steady_clock::now()); });
-            if (!has_ended) continue;
-            session->directory().finish_all();
-            session->note_change();
-            relay_.forget(session);
-        }
+        end_sessions();
         keep_house();
     });
 }
 
-// Nothing is awaited any more once all connections have ended: each ends its session, which puts files in order.
+// Those whose control connection has ended, once nothing more will come for them.
+void Server::end_sessions() {
+    for (const auto& session : relay_.ending_sessions()) {
+        const bool has_ended = session->locked(
+            [](SessionState& state) { return finish_streams(state, std::chrono::steady_clock::now()); });
+        if (!has_ended) continue;
+        session->directory().finish_all();
+        session->note_change();
+        relay_.forget(session);
+    }
+}
+
+// Of an index that we have acknowledged, the data may still be on its way: control connections end first, and their
+// sessions when that data is here.
 void Server::stop() {
     asio::post(context(), [this] {
         asio::error_code ignored;
@@ -168,10 +188,30 @@ void Server::stop() {
         data_.close(ignored);
         live_.close(ignored);
         housekeeping_.cancel(ignored);
-        asio::post(datagrams_->executor(), [this] { datagrams_->close(); });
+        {
+            const std::lock_guard lock(connections_mutex_);
+            for_each_open(controls_, [](Connection& connection) { connection.drain(); });
+        }
+        stop_when_drained(std::chrono::steady_clock::now() + kPatienceAtEnd);
+    });
+}
+
+// Nothing is awaited any more once all connections have ended: each ends its session, which puts files in order.
+void Server::stop_when_drained(std::chrono::steady_clock::time_point deadline) {
+    end_sessions();
+    {
         const std::lock_guard lock(connections_mutex_);
-        for (const auto& entry : connections_)
-            if (const auto connection = entry.lock()) connection->stop();
+        const bool is_drained = count_open(controls_) == 0 && relay_.ending_sessions().empty();
+        if (is_drained || std::chrono::steady_clock::now() >= deadline) {
+            for_each_open(controls_, [](Connection& connection) { connection.stop(); });
+            for_each_open(others_, [](Connection& connection) { connection.stop(); });
+            asio::post(datagrams_->executor(), [this] { datagrams_->close(); });
+            return;
+        }
+    }
+    draining_.expires_after(kDrainInterval);
+    draining_.async_wait([this, deadline](const asio::error_code& error) {
+        if (!error) stop_when_drained(deadline);
     });
 }
 

@@ -36,7 +36,7 @@ class Server {
     static Result<std::unique_ptr<Server>> create(const Parameters& parameters);
     ~Server();
 
-    // Until stop(). What has come by then is on disk when it returns.
+    // Until stop(). All packets whose index we have acknowledged are on disk when it returns.
     void run();
     // Any thread; async-signal-unsafe.
     void stop();
@@ -52,11 +52,15 @@ class Server {
   private:
     Server(ConfinedDirectory output, std::unique_ptr<FileGuard> guard);
 
+    using Connections = std::vector<std::weak_ptr<Connection>>;
+
     // `thread`: of the first connection; the next one goes to the next.
     template <class MakeConnection>
-    void serve(asio::ip::tcp::acceptor& acceptor, std::size_t thread, MakeConnection make);
+    void serve(asio::ip::tcp::acceptor& acceptor, std::size_t thread, Connections& connections, MakeConnection make);
     Result<void> listen_for_datagrams(const asio::ip::address& address);
     void keep_house();
+    void end_sessions();
+    void stop_when_drained(std::chrono::steady_clock::time_point deadline);
 
     std::unique_ptr<FileGuard> guard_;
     // One for each thread, and run by no other.
@@ -68,12 +72,14 @@ class Server {
     asio::ip::tcp::acceptor data_{context()};
     asio::ip::tcp::acceptor live_{context()};
     asio::steady_timer housekeeping_{context()};
+    asio::steady_timer draining_{context()};
     using Guard = asio::executor_work_guard<asio::io_context::executor_type>;
     std::vector<Guard> guards_{};  // threads do not end while there is no connection
     Relay relay_;
     std::optional<DatagramReceiver> datagrams_{};
     std::mutex connections_mutex_;
-    std::vector<std::weak_ptr<Connection>> connections_;
+    Connections controls_;
+    Connections others_;  // data, viewers
 };
 
 }  // namespace leat::relay

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <system_error>
@@ -27,10 +28,11 @@ bool SplicePipe::open() {
     return true;
 }
 
-std::optional<std::size_t> SplicePipe::fill(int socket) {
+std::optional<std::size_t> SplicePipe::fill(int socket, std::size_t count) {
+    count = std::min<std::size_t>(count, kPipeSize);
+    if (count == 0) return 0;
     for (;;) {
-        const ssize_t moved =
-            ::splice(socket, nullptr, in_.get(), nullptr, kPipeSize, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+        const ssize_t moved = ::splice(socket, nullptr, in_.get(), nullptr, count, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
         if (moved > 0) size_ += static_cast<std::size_t>(moved);
         if (moved >= 0) return static_cast<std::size_t>(moved);
         if (errno == EAGAIN) return std::nullopt;

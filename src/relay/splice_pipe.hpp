@@ -18,9 +18,9 @@ class SplicePipe {
     bool open();
 
     [[nodiscard]] std::size_t size() const { return size_; }  // bytes in it
-    // As many bytes as have come and fit; 0: the peer has closed; nothing: there is nothing yet. Throws
-    // std::system_error if the connection is lost. Only when it is empty.
-    std::optional<std::size_t> fill(int socket);
+    // As many bytes as have come and fit, `count` at most; 0: the peer has closed; nothing: there is nothing yet.
+    // Throws std::system_error if the connection is lost. Only when it is empty.
+    std::optional<std::size_t> fill(int socket, std::size_t count);
     // As write_what_fits(), `count` of its bytes. ErrorKind::kUnsupported: this file can only be written from memory,
     // and nothing was.
     Result<std::size_t> write_what_fits(int fd, std::uint64_t offset, std::uint64_t count);

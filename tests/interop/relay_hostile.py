@@ -533,6 +533,7 @@ class Endings(RelayTest):
         try:
             for number in range(100000):
                 producer.push(ticks(1 + per_packet * number, per_packet), size=size)
+                producer.acknowledged = number
         except (Closed, OSError):
             pass
 
@@ -552,8 +553,12 @@ class Endings(RelayTest):
             index = trace / "index" / f"{data.name}.idx"
             index = index.read_bytes() if index.exists() else b""
             offsets = [struct.unpack_from(">Q", index, at)[0] for at in range(16, len(index), 72)]
-            # Data that was still on its way is lost, and the index says so.
+            # Data that was still on its way is lost if the relay is killed, and the index says so.
             stored = [offset for offset in offsets if offset != 2 ** 64 - 1]
+            if signal_number == signal.SIGTERM:
+                numbers = [struct.unpack_from(">Q", index, at)[0] for at in range(16 + 64, len(index), 72)]
+                lost = [number for number, offset in zip(numbers, offsets) if offset == 2 ** 64 - 1]
+                self.assertLessEqual(lost, [producer.acknowledged + 1], "what was acknowledged is stored")
             packets = list(range(0, data.stat().st_size, size))
             # A file that is about to be written over has its old packets, and a new index.
             if stored or len(packets) != 4:
@@ -586,6 +591,24 @@ class Endings(RelayTest):
     def test_relay_terminated_under_load(self):
         for number in range(4):
             self.end_under_load(signal.SIGTERM, f"terminated{number}")
+
+    def test_terminated_relay_waits_for_the_data_of_what_it_has_acknowledged(self):
+        producer = self.producer(session="awaited")
+        stream = producer.streams[0]
+        data = peer.data_message(stream, 0, peer.packet_of(ticks(1, 3), 0))
+        producer.data_link.send(data[:50])
+        self.assertEqual(producer.code(peer.SEND_INDEX, peer.index_payload(stream, 0, ticks(1, 3))), peer.OK)
+        self.relay.process.send_signal(signal.SIGTERM)
+        self.assertTrue(producer.is_closed())
+        producer.data_link.send(data[50:])
+        self.assertEqual(self.relay.process.wait(peer.PATIENCE), 0)
+        self.assertEqual(self.read_events(self.traces()[0]), ([1, 2, 3], ""))
+
+    def test_terminated_relay_does_not_wait_for_ever(self):
+        producer = self.producer(session="never")
+        stream = producer.streams[0]
+        self.assertEqual(producer.code(peer.SEND_INDEX, peer.index_payload(stream, 0, ticks(1, 3))), peer.OK)
+        self.stop_relay()
 
     def test_lost_packet_has_an_index_without_a_place(self):
         producer = self.producer()

@@ -46,7 +46,7 @@ TEST_F(SplicePipeTest, BytesComeToTheirPlaceAndNoMoreThanWanted) {
     const UniqueFd target = file();
     ASSERT_EQ(::pwrite(target.get(), "..........", 10, 0), 10);
     send("abcdef");
-    EXPECT_EQ(pipe.fill(socket.get()), 6U);
+    EXPECT_EQ(pipe.fill(socket.get(), 100), 6U);
     EXPECT_EQ(pipe.size(), 6U);
     EXPECT_EQ(*pipe.write_what_fits(target.get(), 3, 4), 4U);
     EXPECT_EQ(pipe.size(), 2U);
@@ -56,16 +56,23 @@ TEST_F(SplicePipeTest, BytesComeToTheirPlaceAndNoMoreThanWanted) {
     EXPECT_EQ(content_of(target), "...abcd..ef");
 }
 
+TEST_F(SplicePipeTest, TakesNoMoreThanAllowed) {
+    send("abcdef");
+    EXPECT_EQ(pipe.fill(socket.get(), 4), 4U);
+    EXPECT_EQ(pipe.fill(socket.get(), 0), 0U);
+    EXPECT_EQ(pipe.size(), 4U);
+}
+
 TEST_F(SplicePipeTest, NothingYetIsNotTheEnd) {
-    EXPECT_EQ(pipe.fill(socket.get()), std::nullopt);
+    EXPECT_EQ(pipe.fill(socket.get(), 100), std::nullopt);
     peer.reset();
-    EXPECT_EQ(pipe.fill(socket.get()), 0U);
+    EXPECT_EQ(pipe.fill(socket.get(), 100), 0U);
 }
 
 TEST_F(SplicePipeTest, FilesThatTakeNoPipeGetTheirBytesFromMemory) {
     const UniqueFd target = file(O_APPEND);
     send("abcdef");
-    EXPECT_EQ(pipe.fill(socket.get()), 6U);
+    EXPECT_EQ(pipe.fill(socket.get(), 100), 6U);
     const auto written = pipe.write_what_fits(target.get(), 0, 6);
     ASSERT_FALSE(written);
     EXPECT_EQ(written.error().kind, ErrorKind::kUnsupported);
@@ -75,7 +82,7 @@ TEST_F(SplicePipeTest, FilesThatTakeNoPipeGetTheirBytesFromMemory) {
     EXPECT_EQ(pipe.size(), 2U);
 }
 
-TEST_F(SplicePipeTest, LostConnectionIsAnException) { EXPECT_THROW(pipe.fill(-1), std::system_error); }
+TEST_F(SplicePipeTest, LostConnectionIsAnException) { EXPECT_THROW(pipe.fill(-1, 100), std::system_error); }
 
 }  // namespace
 }  // namespace leat::relay
