@@ -21,6 +21,8 @@ using namespace std::chrono_literals;
 
 // How often deadlines are looked at: they are coarse, and idle connections are to cost nothing.
 constexpr auto kWatchInterval = 5s;
+// A full disk is looked at again this often.
+constexpr auto kDiskInterval = 200ms;
 
 // A peer that has vanished without a word is noticed after a minute and a half.
 void set_options(asio::ip::tcp::socket& socket) {
@@ -167,6 +169,16 @@ asio::awaitable<void> Connection::sleep(std::chrono::microseconds duration) {
     asio::steady_timer timer(socket_.get_executor(), duration);
     co_await timer.async_wait(asio::use_awaitable);
     if (!socket_.is_open()) throw std::system_error(ECANCELED, std::generic_category());
+}
+
+asio::awaitable<void> Connection::wait_for_disk() {
+    if (!std::exchange(is_disk_full_, true)) log("{}: the disk is full: its session waits for room", peer_);
+    co_await sleep(kDiskInterval);
+    if (deadline_ != Clock::time_point::max()) deadline_ += kDiskInterval;  // the peer could do nothing meanwhile
+}
+
+void Connection::note_stored() {
+    if (std::exchange(is_disk_full_, false)) log("{}: the disk has room again", peer_);
 }
 
 std::span<std::byte> InputBuffer::room(std::size_t wanted) {

@@ -53,6 +53,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     asio::awaitable<void> yield();
     asio::awaitable<void> send(UntrustedBytes bytes);
     asio::awaitable<void> sleep(std::chrono::microseconds duration);
+    // A full disk is a slow disk: to be tried again behind this. The log tells it once, and once that it is over.
+    asio::awaitable<void> wait_for_disk();
+    void note_stored();
 
     // A peer that is slower than this is dropped: a message that has begun, or a connection that says nothing at all
     // where it should.
@@ -74,6 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Clock::time_point deadline_ = Clock::time_point::max();
     Clock::duration patience_{};        // renewed with every byte, if not 0
     std::size_t allowance_ = SIZE_MAX;  // bytes that it still takes
+    bool is_disk_full_ = false;
     bool has_ended_ = false;
 };
 

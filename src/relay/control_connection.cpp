@@ -11,8 +11,6 @@ constexpr std::size_t kBufferSize = 16U << 10;
 // A producer introduces itself at once, and slow networks carry at least so many bytes a second.
 constexpr auto kPatience = 30s;
 constexpr std::uint64_t kSlowestBytesPerSecond = 512;
-// A full disk is looked at again this often.
-constexpr auto kDiskInterval = 200ms;
 // A producer that sends large packets without waiting for each reply is in no hurry: its indexes gather for a moment,
 // and cost a third as much together.
 constexpr std::uint64_t kBulkPacket = 64U << 10;
@@ -132,13 +130,6 @@ asio::awaitable<Result<bool>> ControlConnection::metadata() {
     co_return true;
 }
 
-asio::awaitable<void> ControlConnection::wait_for_disk() {
-    if (!std::exchange(was_full_, true)) log("{}: the disk is full: its session waits for room", peer());
-    expect_nothing();
-    co_await sleep(kDiskInterval);
-    expect_within(kPatience);
-}
-
 // A reply says that it is on disk.
 asio::awaitable<Result<void>> ControlConnection::send_replies() {
     while (is_change_ && producer_.session != nullptr) {
@@ -151,7 +142,7 @@ asio::awaitable<Result<void>> ControlConnection::send_replies() {
         co_await wait_for_disk();
     }
     is_change_ = false;
-    was_full_ = false;
+    note_stored();
     if (!replies_.empty()) co_await send(replies_);
     replies_.clear();
     co_return Result<void>();

@@ -25,7 +25,6 @@ class ControlConnection final : public Connection {
     asio::awaitable<Result<bool>> next_message();
     Result<void> begin_metadata(std::uint64_t payload_size);
     asio::awaitable<Result<bool>> metadata();
-    asio::awaitable<void> wait_for_disk();
     asio::awaitable<Result<void>> send_replies();
 
     Producer producer_;
@@ -35,7 +34,6 @@ class ControlConnection final : public Connection {
     wire::Bytes replies_{};
     bool is_change_ = false;
     unsigned bulk_indexes_ = 0;  // of large packets, since the last pause
-    bool was_full_ = false;      // the disk, and the log says so
     bool has_ended_ = false;     // we close, behind the replies
 };
 

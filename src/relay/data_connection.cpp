@@ -11,8 +11,6 @@ using namespace std::chrono_literals;
 
 // So many bytes of a connection that always has more, before they are shown and others have their turn.
 constexpr std::size_t kMuch = 1U << 20;
-// A full disk is looked at again this often.
-constexpr auto kDiskInterval = 200ms;
 constexpr auto kPatienceAtEnd = 10s;
 // From here on it is cheaper to leave a packet's bytes to the system than to receive several packets with one call.
 constexpr std::size_t kLargePacket = 32U << 10;
@@ -63,7 +61,7 @@ asio::awaitable<Result<void>> DataConnection::flush_patiently() {
         if (*is_flushed) break;
         co_await wait_for_disk();
     }
-    if (std::exchange(was_full_, false)) log("{}: the disk has room again", peer());
+    note_stored();
     co_return Result<void>();
 }
 
@@ -73,11 +71,6 @@ Result<bool> DataConnection::flush() {
     session_->note_change();
     is_change_ = false;
     return true;
-}
-
-asio::awaitable<void> DataConnection::wait_for_disk() {
-    if (!std::exchange(was_full_, true)) log("{}: the disk is full: its session waits for room", peer());
-    co_await sleep(kDiskInterval);
 }
 
 Result<DataConnection::Progress> DataConnection::consume() {

@@ -23,7 +23,6 @@ class DataConnection final : public Connection {
     Result<bool> flush();
     // Whatever has come, as Connection::try_receive().
     std::optional<std::size_t> take();
-    asio::awaitable<void> wait_for_disk();
     asio::awaitable<Result<void>> flush_patiently();
     Result<void> take_header_from_pipe();
     Result<void> begin_packet();
@@ -40,7 +39,6 @@ class DataConnection final : public Connection {
     std::shared_ptr<DataStream> stream_{};  // of the packet that has begun
     std::uint64_t missing_ = 0;             // bytes of the packet that has begun
     bool is_change_ = false;
-    bool was_full_ = false;  // the disk, and the log says so
 };
 
 }  // namespace leat::relay
