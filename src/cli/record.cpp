@@ -26,6 +26,8 @@ struct RecordOptions {
     std::string log_level;
     std::string header = "compact";
     std::uint64_t ring_size = 1U << 20;
+    std::uint64_t tracefile_size = 0;
+    std::uint64_t tracefile_count = 0;
     std::vector<std::string> preload;
     std::vector<std::string> contexts{"vpid", "vtid", "procname"};
     std::string summary;
@@ -72,9 +74,15 @@ Result<std::uint32_t> context_bits(const std::vector<std::string>& names) {
 
 Result<Destination> destination_of(const RecordOptions& options) {
     const bool is_url = consumer::is_relay_address(options.output);
-    Destination destination{.is_live = !options.live.empty()};
+    Destination destination{.is_live = !options.live.empty(),
+                            .tracefile_size = options.tracefile_size,
+                            .tracefile_count = options.tracefile_count};
     if (destination.is_live && !options.output.empty())
         return refused("--live and -o exclude each other: a live session is stored by its relay");
+    if (options.tracefile_count != 0 && options.tracefile_size == 0)
+        return refused("--tracefile-count says how many files of --tracefile-size are kept: give both");
+    if (options.tracefile_size != 0 && !destination.is_live && !is_url)
+        return refused("--tracefile-size needs a relay: send the trace to one with --live or -o net://HOST");
     if (destination.is_live || is_url)
         destination.relay = LEAT_TRY(consumer::parse_relay_address(is_url ? options.output : options.live));
     else
@@ -184,6 +192,15 @@ void add_options(CLI::App& command, RecordOptions& options) {
                     "Bytes of each CPU's ring, a power of two: 64K to 1G (default: 1M)")
         ->transform(CLI::AsSizeValue(false))
         ->type_name("SIZE");
+    command
+        .add_option("--tracefile-size", options.tracefile_size,
+                    "At a relay: go on in a new file when that of a stream has so many bytes")
+        ->transform(CLI::AsSizeValue(false))
+        ->type_name("SIZE");
+    command
+        .add_option("--tracefile-count", options.tracefile_count,
+                    "And keep only so many files of each stream: the oldest is written over")
+        ->type_name("N");
     add_list(command, "--context", options.contexts,
              "What each event carries: vpid, vtid, procname (default: all), or none")
         ->delimiter(',')

@@ -38,12 +38,14 @@ std::string while_running(const Error& error) {
 }
 
 consumer::RelaySession relay_session(const session::Session& session, const session::SessionParameters& parameters,
-                                     bool is_live) {
+                                     const Destination& destination) {
     return {.name = parameters.name,
             .hostname = session::host_name(),
             .trace_path = fmt::format("ust/uid/{}/64-bit", parameters.uid),
             .channel = kChannel,
-            .live_timer_us = is_live ? kLiveTimerUs : 0,
+            .live_timer_us = destination.is_live ? kLiveTimerUs : 0,
+            .tracefile_size = destination.tracefile_size,
+            .tracefile_count = destination.tracefile_count,
             .trace_uuid = *session.trace_class().uuid};
 }
 
@@ -63,7 +65,7 @@ Result<std::unique_ptr<Recording>> Recording::create(session::Session session, w
     std::unique_ptr<consumer::Output> output;
     consumer::RelayOutput* relay = nullptr;
     if (destination.relay) {
-        const consumer::RelaySession description = relay_session(session, parameters, destination.is_live);
+        const consumer::RelaySession description = relay_session(session, parameters, destination);
         auto connected = LEAT_TRY(consumer::RelayOutput::connect(*destination.relay, description));
         relay = connected.get();
         output = std::move(connected);

@@ -26,6 +26,9 @@ struct Destination {
     std::filesystem::path directory{};  // if there is no relay
     std::optional<consumer::RelayAddress> relay{};
     bool is_live = false;  // read while it runs
+    // Of each stream: bytes, and how many are kept. 0: without limit. Only a relay takes them.
+    std::uint64_t tracefile_size = 0;
+    std::uint64_t tracefile_count = 0;
 };
 
 // Session, consumer and output in one process, for as long as one program runs. One thread, one poll loop.

@@ -106,6 +106,8 @@ void RelayConnection::request_streams(std::span<const std::uint64_t> stream_inst
         request(RelayCommand::kAddStream,
                 wire::AddStream{.channel_name = fmt::format("{}_{}", session_.channel, id),
                                 .path = session_.trace_path,
+                                .tracefile_size = session_.tracefile_size,
+                                .tracefile_count = session_.tracefile_count,
                                 .trace_chunk_id = kChunk},
                 {.command = RelayCommand::kAddStream, .stream_instance_id = id});
     if (!is_metadata_announced_)

@@ -31,6 +31,9 @@ struct RelaySession {
     std::string trace_path;           // below the session's directory: ust/uid/UID/64-bit
     std::string channel;              // streams are called CHANNEL_INSTANCE
     std::uint32_t live_timer_us = 0;  // 0: nobody reads while it runs, and beacons stay at home
+    // Of each stream: bytes, and how many are kept, the oldest being written over. 0: without limit.
+    std::uint64_t tracefile_size = 0;
+    std::uint64_t tracefile_count = 0;
     ctf::Uuid trace_uuid{};
 };
 

@@ -153,6 +153,19 @@ class Producer(InteropTest):
     def assert_all_once(self, numbers, count, threads=1):
         self.assertEqual(sorted(numbers), [(thread, n) for thread in range(threads) for n in range(count)])
 
+    def check_newest_files_are_kept(self):
+        limits = ("--tracefile-size", "1M", "--tracefile-count", "2")
+        recording = self.start(program("emit"), "400000", "1", options=("-o", self.relay.url, "--ring-size", "16M", *limits))
+        self.finish(recording)
+        [part] = self.relay.parts()
+        files = {}
+        for path in part.glob("channel0_*_*"):
+            files.setdefault(path.name.rpartition("_")[0], []).append(path.stat().st_size)
+        self.assertTrue(all(len(sizes) <= 2 and max(sizes) <= 1 << 20 for sizes in files.values()), files)
+        kept = [n for _, n in self.numbers(self.read(part).text, "test:count")]
+        self.assertLess(len(kept), 400000, "no file was written over")
+        self.assertEqual(kept[-1], 399999)
+
     def check_watched(self, *commands):
         """All viewers at once print every event while it happens, as the directory has it."""
         process = self.start(program("paced"), "200", "5000", "2")
@@ -177,6 +190,9 @@ class OverOurRelay(Producer):
 
     def test_several_watch(self):
         self.check_watched(self.BABELTRACE2, self.LEAT_VIEW)
+
+    def test_newest_files_are_kept(self):
+        self.check_newest_files_are_kept()
 
     def test_streaming_with_a_follower(self):
         recording = self.start(program("paced"), "100", "5000", options=("-o", self.relay.url))
@@ -205,6 +221,9 @@ class LiveProducer(Producer):
         self.assertEqual(self.summary["discarded"], 0)
         [part] = self.relay.parts()
         self.assert_all_once(self.numbers(self.read(part).text, "test:count"), 200000, threads=2)
+
+    def test_newest_files_are_kept(self):
+        self.check_newest_files_are_kept()
 
     def test_killed_relay_comes_back(self):
         process = self.start(program("paced"), "400", "5000", "2")
@@ -270,6 +289,10 @@ class NoRelay(InteropTest):
         for name in ("n" * 255, "a/b", ".hidden", ".."):
             self.assert_one_line(self.refused("--live", "--session", name), "cannot name a session",
                                  "choose another with --session")
+
+    def test_files_of_a_directory_are_not_limited(self):
+        self.assert_one_line(self.refused("--tracefile-size", "1M"), "--tracefile-size needs a relay")
+        self.assert_one_line(self.refused("--live", "--tracefile-count", "2"), "give both")
 
     def test_live_and_directory(self):
         self.assert_one_line(self.refused("--live", "-o", "trace"), "--live and -o exclude each other")
