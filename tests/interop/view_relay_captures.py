@@ -18,7 +18,7 @@ from support import LEAT, SOURCE, InteropTest, main  # noqa: E402
 
 CAPTURES = SOURCE / "tests" / "data" / "captures"
 PATIENCE = 60  # s; with one byte a segment, on a busy machine
-NEW_STREAMS_HANG_UP, INDEX_HANG_UP = 4, 3
+NEW_STREAMS_HANG_UP, INDEX_HANG_UP, METADATA_NOTHING = 4, 3, 2  # statuses
 REQUEST = struct.Struct(">QII")
 
 
@@ -27,19 +27,16 @@ def words(data, at=0):
 
 
 class Reply:
-    """One of the captured relay's. Its position says what the relay had sent before."""
+    """One of the captured relay's. Its position says what the relay had said before."""
 
     def __init__(self, command, position, data):
         self.position = position
         self.data = data
-        self.status = {
-            peer.GET_NEW_STREAMS: lambda: words(data)[0],
-            peer.GET_METADATA: lambda: words(data, 4)[1],
-            peer.GET_NEXT_INDEX: lambda: words(data, 56)[0],
-        }.get(command, lambda: None)()
-        # "Not yet": the asker came before there was anything.
-        self.is_empty = (command == peer.GET_NEW_STREAMS and words(data) in [(1, 0), (2, 0)]
-                         or command == peer.GET_METADATA and self.status == 2)
+        self.is_hang_up = (command == peer.GET_NEW_STREAMS and words(data)[0] == NEW_STREAMS_HANG_UP
+                           or command == peer.GET_NEXT_INDEX and words(data, 56)[0] == INDEX_HANG_UP)
+        # Nothing new yet: is not said any more when it is no longer true.
+        self.is_nothing = (command == peer.GET_NEW_STREAMS and words(data) == (1, 0)
+                           or command == peer.GET_METADATA and words(data, 4)[1] == METADATA_NOTHING)
 
 
 def size_of_reply(command, replies, at):
@@ -59,18 +56,18 @@ def size_of_reply(command, replies, at):
 
 
 def subject(command, payload):
-    """What a request is about. Who asks, and from where on, is the viewer's own."""
+    """What a request is about. Who asks, and from where on it reads, is the viewer's own."""
     if command in (peer.CONNECT, peer.LIST_SESSIONS, peer.VIEWER_CREATE_SESSION):
         return (command,)
     return (command, payload[:8]) if command == peer.ATTACH_SESSION else (command, payload)
 
 
 class CapturedRelay:
-    """Plays the relay of a capture for one viewer that asks in an order of its own.
+    """Plays the relay of a capture for one viewer, which asks in an order of its own.
 
-    What is asked about one subject is answered in the captured order. Between subjects only what a relay cannot know
-    differs: who asks later than babeltrace2 did is not told "not yet" of what had come by then; a session hangs up when its
-    streams have.
+    Questions about the same thing get their captured replies, in their order. So that no order of questions shows what no
+    relay would: once an index or packet is told, so are, to who asks, the metadata and streams that were there before it;
+    and a session hangs up after its streams.
     """
 
     def __init__(self, directory, split):
@@ -78,9 +75,8 @@ class CapturedRelay:
         self.replies = collections.defaultdict(collections.deque)
         self.read(directory)
         # Whether the session ended while babeltrace2 was watching; otherwise that was interrupted.
-        self.hangs_up = any(reply.status == NEW_STREAMS_HANG_UP
-                            for about, replies in self.replies.items() if about[0] == peer.GET_NEW_STREAMS
-                            for reply in replies)
+        self.hangs_up = any(reply.is_hang_up for about, replies in self.replies.items()
+                            if about[0] == peer.GET_NEW_STREAMS for reply in replies)
         self.position = 0  # of the latest index or packet that was told
         self.said = {}  # last reply to each subject
         self.requests = []  # commands
@@ -105,31 +101,26 @@ class CapturedRelay:
             said += len(data)
         assert said == len(replies), f"{said} of {len(replies)} bytes"
 
-    def indexes(self):
-        return [replies for about, replies in self.replies.items() if about[0] == peer.GET_NEXT_INDEX]
+    def has_indexes(self):
+        return any(replies for about, replies in self.replies.items() if about[0] == peer.GET_NEXT_INDEX)
 
     def reply_to(self, command, payload):
         about = subject(command, payload)
         replies = self.replies.get(about, ())
         last = self.said.get(about)
-        if command in (peer.GET_NEW_STREAMS, peer.GET_METADATA):
-            while replies and replies[0].is_empty and any(
-                    not reply.is_empty and reply.position < self.position for reply in replies):
-                replies.popleft()
-        if command == peer.GET_NEW_STREAMS and replies and replies[0].status == NEW_STREAMS_HANG_UP and any(
-                self.indexes()):
-            return last
         if not replies:
-            # Until something happens, which it did not while the capture lasted, a relay repeats itself.
+            # Until something happens, and nothing did while it was captured, a relay repeats itself.
             can_repeat = command in (peer.GET_NEW_STREAMS, peer.GET_METADATA, peer.GET_NEXT_INDEX)
-            if last is None or not can_repeat or last.status == INDEX_HANG_UP:
-                return None
+            return last if can_repeat and last and not last.is_hang_up else None
+        if command == peer.GET_NEW_STREAMS and replies[0].is_hang_up and self.has_indexes():
             return last
-        reply = replies.popleft()
-        self.said[about] = reply
+        while replies[0].is_nothing and any(
+                not reply.is_nothing and reply.position < self.position for reply in replies):
+            replies.popleft()
+        reply = self.said[about] = replies.popleft()
         if command in (peer.GET_NEXT_INDEX, peer.GET_PACKET):
             self.position = max(self.position, reply.position)
-        if not any(self.indexes()):
+        if not self.has_indexes():
             self.has_told_all.set()
         return reply
 
