@@ -21,7 +21,7 @@ import subprocess
 import time
 
 import support
-from support import Failed, Samples, run, say
+from support import Daemons, Failed, LttngDaemons, Samples, cpu_seconds, run, say, wait_for
 
 LEAT_LIVE_PORT = 6344
 RATES = {"": (100, 50_000, 100_000), "fast-": (20_000, 100, 0)}  # events, gap and its spread in us
@@ -29,50 +29,6 @@ BEST_US, DEFAULT_US, IDLE_US = 1_000, 1_000_000, 200_000
 RETRY_BEST_US, RETRY_DEFAULT_US = 1_000, 100_000
 IDLE_SECONDS = 10
 ATTEMPTS = 3
-
-
-class Daemons:
-    """Programs that run until the end of a `with`."""
-
-    def __init__(self):
-        self.processes = []
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for process in reversed(self.processes):
-            if process.poll() is None:
-                process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-    def start(self, *command, **options):
-        process = subprocess.Popen([str(word) for word in command],
-                                   **{"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL,
-                                      "stderr": subprocess.DEVNULL, **options})
-        self.processes.append(process)
-        return process
-
-
-def wait_for(condition, what):
-    deadline = time.monotonic() + 10
-    while not condition():
-        if time.monotonic() > deadline:
-            raise Failed(what)
-        time.sleep(0.02)
-
-
-def cpu_seconds(pids):
-    """Of all their threads; to the nanosecond, where /proc/PID/stat counts ticks of 10 ms."""
-    total = 0
-    for pid in pids:
-        for schedstat in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
-            total += int(schedstat.read_text(encoding="ascii").split()[0])
-    return total / 1e9
 
 
 def idle_percent(pids):
@@ -112,29 +68,8 @@ def babeltrace2(url, retry_us):
     return ["stdbuf", "-oL", "babeltrace2", "--input-format=lttng-live", url, f"--retry-duration={retry_us}"]
 
 
-class Lttng:
-    """Its three daemons; a session for each run."""
-
-    def __init__(self, programs, work):
-        self.programs = programs
-        self.home = work / "lttng"
-        self.daemons = Daemons()
-
-    def __enter__(self):
-        self.home.mkdir()
-        os.environ["LTTNG_HOME"] = os.environ["HOME"] = str(self.home)
-        self.relay = self.daemons.start("lttng-relayd", f"--output={self.home / 'traces'}")
-        self.session_daemon = self.daemons.start("lttng-sessiond", "--no-kernel")
-        wait_for(lambda: subprocess.run(["lttng", "--no-sessiond", "list"], capture_output=True,
-                                        check=False).returncode == 0, "lttng-sessiond does not start")
-        return self
-
-    def __exit__(self, *_):
-        self.daemons.__exit__()
-
-    @staticmethod
-    def lttng(*words):
-        return run(["lttng", "--no-sessiond", *words])
+class Lttng(LttngDaemons):
+    """A session for each run."""
 
     def session(self, timer_us):
         self.lttng("create", "bench", f"--live={timer_us}", "--set-url=net://127.0.0.1")
@@ -160,8 +95,7 @@ class Lttng:
             with Daemons() as running:
                 running.start(self.programs / "bench-tick-lttng", 1, 60_000_000, 0)
                 time.sleep(4)  # it has emitted what it emits first
-                consumer = run(["pgrep", "-x", "lttng-consumerd"]).split()
-                return idle_percent([self.relay.pid, self.session_daemon.pid, *consumer])
+                return idle_percent(self.pids())
         finally:
             self.lttng("destroy", "bench")
 

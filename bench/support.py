@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -59,6 +60,80 @@ def is_alive(pid):
         return ended == 0
     except ChildProcessError:
         return os.path.exists(f"/proc/{pid}")
+
+
+class Daemons:
+    """Programs that run until the end of a `with`."""
+
+    def __init__(self):
+        self.processes = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def start(self, *command, **options):
+        process = subprocess.Popen([str(word) for word in command],
+                                   **{"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL,
+                                      "stderr": subprocess.DEVNULL, **options})
+        self.processes.append(process)
+        return process
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + 10
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failed(what)
+        time.sleep(0.02)
+
+
+def cpu_seconds(pids):
+    """Of all their threads; to the nanosecond, where /proc/PID/stat counts ticks of 10 ms."""
+    total = 0
+    for pid in pids:
+        for schedstat in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            total += int(schedstat.read_text(encoding="ascii").split()[0])
+    return total / 1e9
+
+
+class LttngDaemons:
+    """The three of LTTng, as long as a `with` lasts."""
+
+    def __init__(self, programs, work):
+        self.programs = programs
+        self.home = work / "lttng"
+        self.daemons = Daemons()
+
+    def __enter__(self):
+        self.home.mkdir()
+        os.environ["LTTNG_HOME"] = os.environ["HOME"] = str(self.home)
+        self.relay = self.daemons.start("lttng-relayd", f"--output={self.home / 'traces'}")
+        self.session_daemon = self.daemons.start("lttng-sessiond", "--no-kernel")
+        wait_for(lambda: subprocess.run(["lttng", "--no-sessiond", "list"], capture_output=True,
+                                        check=False).returncode == 0, "lttng-sessiond does not start")
+        return self
+
+    def __exit__(self, *_):
+        self.daemons.__exit__()
+
+    @staticmethod
+    def lttng(*words):
+        return run(["lttng", "--no-sessiond", *words])
+
+    def pids(self):
+        """Of all daemons, while there is a session."""
+        consumer = run(["pgrep", "-x", "lttng-consumerd"]).split()
+        return [self.relay.pid, self.session_daemon.pid, *consumer]
 
 
 class Samples:

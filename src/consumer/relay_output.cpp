@@ -16,8 +16,9 @@ constexpr auto kLongestBackOff = 5s;
 // The end of a session: a relay that takes nothing for this long does not get the rest.
 constexpr auto kPatience = 10s;
 constexpr auto kClosingPatience = 2s;
-// Viewers read whole packets.
-constexpr std::size_t kMaxPacketSize = 1U << 20;
+// Viewers read whole packets; and while one is on its way, the next one is cut.
+constexpr std::size_t kMaxPacketSize = 256U << 10;
+constexpr std::size_t kLargePacket = 64U << 10;
 
 tl::unexpected<Error> cannot_connect(const RelayAddress& address, const Error& error) {
     if (error.kind == ErrorKind::kUnsupported) return unsupported("relay {}: {}", to_text(address), error.message);
@@ -87,6 +88,8 @@ Result<void> RelayOutput::write_packet(const Packet& packet) {
     Stream& stream = streams_[packet.header.stream_instance_id];
     stream.unstored.push_back(packet);
     if (connection_) connection_->send_packet(stream.unstored.back());
+    // On its way while the next one is cut.
+    if (packet.header.packet_size / 8 >= kLargePacket) flush();
     return {};
 }
 

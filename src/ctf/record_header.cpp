@@ -17,8 +17,7 @@ std::uint64_t short_form(const RecordHeaderLayout& layout, UntrustedBytes record
 }
 
 bool is_extended(const RecordHeaderLayout& layout, UntrustedBytes record) {
-    const std::uint64_t all_ones = (1ULL << layout.id_bits) - 1;
-    return (short_form(layout, record) & all_ones) == all_ones;
+    return (short_form(layout, record) & layout.all_ones()) == layout.all_ones();
 }
 
 std::size_t extended_timestamp(const RecordHeaderLayout& layout) { return layout.extended_tag + kIdSize; }
@@ -32,9 +31,7 @@ std::uint64_t record_timestamp(const RecordHeaderLayout& layout, UntrustedBytes 
         std::memcpy(&timestamp, record.data() + extended_timestamp(layout), sizeof timestamp);
         return timestamp;
     }
-    const std::uint64_t period = 1ULL << (layout.short_size * 8 - layout.id_bits);
-    const std::uint64_t low = short_form(layout, record) >> layout.id_bits;
-    return previous + ((low - previous) & (period - 1));
+    return layout.short_timestamp(short_form(layout, record), previous);
 }
 
 RecordHeaderBytes with_timestamp(const RecordHeaderLayout& layout, UntrustedBytes record, std::uint64_t timestamp) {
@@ -47,7 +44,7 @@ RecordHeaderBytes with_timestamp(const RecordHeaderLayout& layout, UntrustedByte
         return header;
     }
     header.size = layout.short_size;
-    const std::uint64_t id = short_form(layout, record) & ((1ULL << layout.id_bits) - 1);
+    const std::uint64_t id = short_form(layout, record) & layout.all_ones();
     const std::uint64_t value = id | timestamp << layout.id_bits;
     std::memcpy(header.storage.data(), &value, layout.short_size);
     return header;

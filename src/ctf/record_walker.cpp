@@ -9,13 +9,14 @@ namespace leat::ctf {
 namespace {
 
 // An unsigned little-endian value of 1 to 8 bytes.
-std::uint64_t load(UntrustedBytes bytes, std::size_t size) {
+std::uint64_t load(const std::byte* at, std::size_t size) {
     std::uint64_t value = 0;
-    std::memcpy(&value, bytes.data(), size);
+    std::memcpy(&value, at, size);
     return value;
 }
 
-constexpr std::size_t kExtendedTail = 4 + 8;
+constexpr std::size_t kIdSize = 4;  // of the extended form
+constexpr std::size_t kTimestampSize = 8;
 constexpr std::uint64_t kMaxEventId = 1U << 24;
 
 }  // namespace
@@ -50,7 +51,7 @@ void RecordWalker::add(const EventClass& event_class) {
     Plan& plan = plans_[event_class.id];
     plan = {};
     plan.is_known = true;
-    append_fixed(plan, context_size_);
+    if (context_size_ != 0) append_fixed(plan, context_size_);
     const StructClass* fields = event_class.fields ? &*event_class.fields : nullptr;
     for (std::size_t i = 0; fields != nullptr && i < fields->members.size(); ++i) {
         const FieldClass& field_class = fields->members[i].field_class;
@@ -65,70 +66,68 @@ void RecordWalker::add(const EventClass& event_class) {
         append(plan, fields->members[++i].field_class);
         plan.steps.back().length_size = static_cast<std::uint8_t>(length->size / 8);
     }
-    plan.is_fixed = plan.steps.size() == 1;
-    plan.fixed_size = plan.steps.front().size;
+    const bool has_one_step = plan.steps.size() == 1 && plan.steps.front().kind == Step::Kind::kFixed;
+    plan.is_fixed = plan.steps.empty() || has_one_step;
+    plan.fixed_size = has_one_step ? plan.steps.front().size : 0;
 }
 
-std::optional<std::size_t> RecordWalker::payload_size(const Plan& plan, UntrustedBytes payload) {
-    std::size_t offset = 0;
+const std::byte* RecordWalker::payload_end(const Plan& plan, const std::byte* at, const std::byte* end) {
     for (const Step& step : plan.steps) {
-        const std::size_t left = payload.size() - offset;
+        const auto left = static_cast<std::size_t>(end - at);
         if (step.kind == Step::Kind::kFixed) {
-            if (step.size > left) return std::nullopt;
-            offset += step.size;
+            if (step.size > left) return nullptr;
+            at += step.size;
         } else if (step.kind == Step::Kind::kString) {
-            const void* end = left == 0 ? nullptr : std::memchr(payload.data() + offset, 0, left);
-            if (end == nullptr) return std::nullopt;
-            offset = static_cast<std::size_t>(static_cast<const std::byte*>(end) - payload.data()) + 1;
+            const void* zero = left == 0 ? nullptr : std::memchr(at, 0, left);
+            if (zero == nullptr) return nullptr;
+            at = static_cast<const std::byte*>(zero) + 1;
         } else {
-            if (step.length_size > left) return std::nullopt;
-            const std::uint64_t length = load(payload.subspan(offset), step.length_size);
-            if (length > (left - step.length_size) / step.size) return std::nullopt;
-            offset += step.length_size + length * step.size;
+            if (step.length_size > left) return nullptr;
+            const std::uint64_t length = load(at, step.length_size);
+            if (length > (left - step.length_size) / step.size) return nullptr;
+            at += step.length_size + length * step.size;
         }
     }
-    return offset;
+    return at;
 }
 
-std::size_t RecordWalker::record_size(UntrustedBytes bytes) const {
-    if (bytes.size() < header_.short_size) return 0;
-    const std::uint64_t all_ones = (1U << header_.id_bits) - 1;
-    std::uint64_t id = load(bytes, header_.short_size) & all_ones;
-    std::size_t offset = header_.short_size;
-    if (id == all_ones) {
-        offset = header_.extended_tag + kExtendedTail;
-        if (bytes.size() < offset) return 0;
-        id = load(bytes.subspan(header_.extended_tag), 4);
+template <RecordHeaderLayout kHeader>
+RecordWalker::Part RecordWalker::walk_as(UntrustedBytes records, std::size_t limit, std::uint64_t previous) const {
+    constexpr std::size_t kExtendedSize = kHeader.extended_tag + kIdSize + kTimestampSize;
+    const std::byte* const begin = records.data();
+    const std::byte* const end = begin + records.size();
+    const std::byte* at = begin;
+    Part part{{0, 0}, previous};
+    while (static_cast<std::size_t>(end - at) >= kHeader.short_size) {
+        const std::uint64_t short_form = load(at, kHeader.short_size);
+        const std::byte* payload = at + kHeader.short_size;
+        std::uint64_t id = short_form & kHeader.all_ones();
+        std::uint64_t timestamp = kHeader.short_timestamp(short_form, part.last_timestamp);
+        if (id == kHeader.all_ones()) {
+            if (static_cast<std::size_t>(end - at) < kExtendedSize) break;
+            id = load(at + kHeader.extended_tag, kIdSize);
+            timestamp = load(at + kHeader.extended_tag + kIdSize, kTimestampSize);
+            payload = at + kExtendedSize;
+        }
+        if (id >= plans_.size() || !plans_[id].is_known) break;
+        const Plan& plan = plans_[id];
+        const std::byte* next = nullptr;
+        if (!plan.is_fixed)
+            next = payload_end(plan, payload, end);
+        else if (plan.fixed_size <= static_cast<std::size_t>(end - payload))
+            next = payload + plan.fixed_size;
+        if (next == nullptr || (part.records != 0 && static_cast<std::size_t>(next - begin) > limit)) break;
+        part.last_timestamp = timestamp;
+        ++part.records;
+        at = next;
     }
-    if (id >= plans_.size() || !plans_[id].is_known) return 0;
-    const Plan& plan = plans_[id];
-    if (plan.is_fixed) return plan.fixed_size <= bytes.size() - offset ? offset + plan.fixed_size : 0;
-    const auto size = payload_size(plan, bytes.subspan(offset));
-    return size ? offset + *size : 0;
-}
-
-RecordWalker::Walked RecordWalker::walk(UntrustedBytes records) const {
-    Walked walked{0, 0};
-    while (walked.bytes < records.size()) {
-        const std::size_t size = record_size(records.subspan(walked.bytes));
-        if (size == 0) break;
-        ++walked.records;
-        walked.bytes += size;
-    }
-    return walked;
+    part.bytes = static_cast<std::size_t>(at - begin);
+    return part;
 }
 
 RecordWalker::Part RecordWalker::walk_part(UntrustedBytes records, std::size_t limit, std::uint64_t previous) const {
-    Part part{{0, 0}, previous};
-    while (part.bytes < records.size()) {
-        const UntrustedBytes rest = records.subspan(part.bytes);
-        const std::size_t size = record_size(rest);
-        if (size == 0 || (part.records != 0 && part.bytes + size > limit)) break;
-        part.last_timestamp = record_timestamp(header_, rest, part.last_timestamp);
-        ++part.records;
-        part.bytes += size;
-    }
-    return part;
+    if (header_.id_bits == kCompactHeader.id_bits) return walk_as<kCompactHeader>(records, limit, previous);
+    return walk_as<kLargeHeader>(records, limit, previous);
 }
 
 }  // namespace leat::ctf

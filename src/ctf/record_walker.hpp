@@ -15,6 +15,13 @@ struct RecordHeaderLayout {
     unsigned id_bits;          // of the short form, its lowest bits; 5 or 16
     std::size_t short_size;    // bytes
     std::size_t extended_tag;  // bytes; all ones in the id's bits. Then 32-bit id, 64-bit timestamp
+
+    [[nodiscard]] constexpr std::uint64_t all_ones() const { return (std::uint64_t{1} << id_bits) - 1; }
+    // What a short form says of the time, counted from the record before it, which was at `previous`; ns.
+    [[nodiscard]] constexpr std::uint64_t short_timestamp(std::uint64_t short_form, std::uint64_t previous) const {
+        const std::uint64_t period = std::uint64_t{1} << (short_size * 8 - id_bits);
+        return previous + (((short_form >> id_bits) - previous) & (period - 1));
+    }
 };
 
 inline constexpr RecordHeaderLayout kCompactHeader{.id_bits = 5, .short_size = 4, .extended_tag = 1};
@@ -34,14 +41,14 @@ class RecordWalker {
         std::uint64_t records;
         std::size_t bytes;  // of whole, known records; less than there were: what follows is no record
     };
-    [[nodiscard]] Walked walk(UntrustedBytes records) const;
-
-    // The same, but stops at the end of the record that is the last to fit into `limit` bytes; one fits always.
     struct Part : Walked {
         std::uint64_t last_timestamp;  // ns; as it stands in the last record, true or not
     };
-    // `previous`: when the record before these happened, ns.
+    // Stops at the end of the record that is the last to fit into `limit` bytes; one fits always. `previous`: when the
+    // record before these happened, ns.
     [[nodiscard]] Part walk_part(UntrustedBytes records, std::size_t limit, std::uint64_t previous) const;
+
+    [[nodiscard]] Walked walk(UntrustedBytes records) const { return walk_part(records, ~std::size_t{0}, 0); }
 
     [[nodiscard]] const RecordHeaderLayout& header() const { return header_; }
 
@@ -61,10 +68,11 @@ class RecordWalker {
 
     void append(Plan& plan, const FieldClass& field_class) const;
     static void append_fixed(Plan& plan, std::uint64_t bytes);
-    // Bytes of the record at the beginning of `bytes`; 0: that is no record.
-    [[nodiscard]] std::size_t record_size(UntrustedBytes bytes) const;
-    // Context and payload; nothing if they do not fit.
-    [[nodiscard]] static std::optional<std::size_t> payload_size(const Plan& plan, UntrustedBytes payload);
+    // walk_part() with a layout that the compiler knows: this runs once for each event there is.
+    template <RecordHeaderLayout kHeader>
+    [[nodiscard]] Part walk_as(UntrustedBytes records, std::size_t limit, std::uint64_t previous) const;
+    // The end of context and payload, which begin at `at`; null if they do not end before `end`.
+    [[nodiscard]] static const std::byte* payload_end(const Plan& plan, const std::byte* at, const std::byte* end);
 
     RecordHeaderLayout header_;
     std::size_t context_size_;
