@@ -11,11 +11,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
-#include <string_view>
 
 #include "base/check.hpp"
 #include "base/file.hpp"
 #include "fuzz_input.hpp"
+#include "support/byte_metadata.hpp"
 #include "viewer/text_sink.hpp"
 
 namespace leat::fuzz {
@@ -23,15 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using viewer::Progress;
-
-constexpr std::string_view kMetadata =
-    "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le;"
-    "  packet.header := struct { integer { size = 8; } stream_instance_id; }; };"
-    "clock { name = m; freq = 1; };"
-    "typealias integer { size = 8; map = clock.m.value; } := ts;"
-    "stream { packet.context := struct { integer { size = 8; } packet_size; ts timestamp_begin; ts timestamp_end; };"
-    "  event.header := struct { ts timestamp; }; };"
-    "event { name = e; };";
 
 // In memory; gone when the fuzzer ends.
 class ScratchPlace {
@@ -60,7 +51,7 @@ class GrowingTrace {
         writer_ = *wire::SyncWriter::create(directory_fd_.get());
         for (const FileName file : {kTraceMetadata, kFirstData, kFirstIndex, kSecondData, kSecondIndex})
             append(file, {});
-        append(kTraceMetadata, std::as_bytes(std::span(kMetadata)));
+        append(kTraceMetadata, std::as_bytes(std::span(test::kByteMetadata)));
         append(kFirstIndex, ctf::encode_index_header());
         append(kSecondIndex, ctf::encode_index_header(0));
     }
