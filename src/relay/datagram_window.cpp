@@ -1,6 +1,7 @@
 #include "relay/datagram_window.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace leat::relay {
 namespace {
@@ -24,8 +25,8 @@ Result<void> DatagramWindow::add(const wire::DatagramHeader& header, UntrustedBy
     const std::size_t pieces = (header.packet_size + wire::kDatagramPiece - 1) / wire::kDatagramPiece;
     auto found = waiting_.find(header.net_seq_num);
     if (found == waiting_.end()) {
-        const Partial partial{wire::Bytes(header.packet_size), std::vector<bool>(pieces), pieces, now};
-        found = waiting_.emplace(header.net_seq_num, partial).first;
+        Partial partial{wire::Bytes(header.packet_size), std::vector<bool>(pieces), pieces, now};
+        found = waiting_.emplace(header.net_seq_num, std::move(partial)).first;
         bytes_ += header.packet_size;
     }
     Partial& packet = found->second;
