@@ -12,7 +12,7 @@
 namespace leat::wire {
 namespace {
 
-// A host that is gone sends nothing, not even a reset: this long without its acknowledgement, and the connection is lost.
+// A host that is gone sends nothing, not even a reset: after this long without its acknowledgement, it is lost.
 constexpr unsigned kUserTimeoutMs = 60'000;
 constexpr int kKeepAliveIdleSeconds = 20;
 
