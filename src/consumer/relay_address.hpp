@@ -1,12 +1,8 @@
 #pragma once
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.hpp"
 #include "wire/relay_messages.hpp"
@@ -31,20 +27,5 @@ Result<RelayAddress> parse_relay_address(std::string_view url);
 
 // HOST:PORT as people write it.
 std::string to_text(const RelayAddress& address);
-
-// One of the host's addresses, without a port.
-class HostAddress {
-  public:
-    explicit HostAddress(const sockaddr& address);
-
-    // The same with a port, as connect() takes it.
-    [[nodiscard]] sockaddr_storage with_port(std::uint16_t port) const;
-
-  private:
-    sockaddr_storage storage_{};
-};
-
-// Asks the system's resolver, and waits for it. At least one address.
-Result<std::vector<HostAddress>> resolve(const std::string& host);
 
 }  // namespace leat::consumer

@@ -60,18 +60,19 @@ std::uint32_t last_word(UntrustedBytes bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<RelayConnection>> RelayConnection::open(const HostAddress& host, const RelayAddress& address,
-                                                               const RelaySession& session,
+Result<std::unique_ptr<RelayConnection>> RelayConnection::open(const wire::HostAddress& host,
+                                                               const RelayAddress& address, const RelaySession& session,
                                                                std::uint64_t creation_time) {
-    UniqueFd control = LEAT_TRY(start_connecting(host, address.control_port));
+    UniqueFd control = LEAT_TRY(wire::start_connecting(host, address.control_port));
     std::unique_ptr<RelayConnection> connection(
         new RelayConnection(host, address, session, creation_time, std::move(control), Clock::now()));
     connection->request(RelayCommand::kVersion, wire::Version{});
     return connection;
 }
 
-RelayConnection::RelayConnection(const HostAddress& host, const RelayAddress& address, const RelaySession& session,
-                                 std::uint64_t creation_time, UniqueFd control, Clock::time_point now)
+RelayConnection::RelayConnection(const wire::HostAddress& host, const RelayAddress& address,
+                                 const RelaySession& session, std::uint64_t creation_time, UniqueFd control,
+                                 Clock::time_point now)
     : host_(host),
       address_(address),
       session_(session),
@@ -363,8 +364,8 @@ Result<void> RelayConnection::handle_session(UntrustedBytes bytes) {
 }
 
 Result<std::unique_ptr<DataLink>> RelayConnection::open_data_link() const {
-    UniqueFd socket = LEAT_TRY(address_.takes_datagrams ? open_datagram_socket(host_, address_.data_port)
-                                                        : start_connecting(host_, address_.data_port));
+    UniqueFd socket = LEAT_TRY(address_.takes_datagrams ? wire::open_datagram_socket(host_, address_.data_port)
+                                                        : wire::start_connecting(host_, address_.data_port));
     if (address_.takes_datagrams) return std::make_unique<DatagramLink>(std::move(socket));
     return std::make_unique<TcpLink>(std::move(socket));
 }

@@ -20,6 +20,7 @@
 #include "consumer/relay_address.hpp"
 #include "consumer/relay_socket.hpp"
 #include "ctf/trace_class.hpp"
+#include "wire/connecting.hpp"
 #include "wire/relay_messages.hpp"
 
 namespace leat::consumer {
@@ -47,7 +48,7 @@ class RelayConnection {
     using Clock = std::chrono::steady_clock;
 
     // Starts to connect; nobody waits. `creation_time`, s since the epoch, tells the parts of a session apart.
-    static Result<std::unique_ptr<RelayConnection>> open(const HostAddress& host, const RelayAddress& address,
+    static Result<std::unique_ptr<RelayConnection>> open(const wire::HostAddress& host, const RelayAddress& address,
                                                          const RelaySession& session, std::uint64_t creation_time);
 
     // All from here on may be called at any time; what the relay is not ready for waits.
@@ -95,7 +96,7 @@ class RelayConnection {
         [[nodiscard]] bool has_unconfirmed() const { return last_sent != wire::kNoPacket && last_sent >= stored; }
     };
 
-    RelayConnection(const HostAddress& host, const RelayAddress& address, const RelaySession& session,
+    RelayConnection(const wire::HostAddress& host, const RelayAddress& address, const RelaySession& session,
                     std::uint64_t creation_time, UniqueFd control, Clock::time_point now);
 
     template <class Message>
@@ -124,7 +125,7 @@ class RelayConnection {
     Result<void> handle_stored(const Expected& expected, UntrustedBytes bytes, Clock::time_point now);
     void ask_at(Clock::time_point time);
 
-    HostAddress host_;
+    wire::HostAddress host_;
     RelayAddress address_;
     RelaySession session_;
     std::uint64_t creation_time_;

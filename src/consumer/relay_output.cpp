@@ -32,7 +32,7 @@ tl::unexpected<Error> cannot_connect(const RelayAddress& address, const Error& e
 
 Result<std::unique_ptr<RelayOutput>> RelayOutput::connect(const RelayAddress& address, const RelaySession& session,
                                                           Clock::duration shortest_back_off) {
-    std::vector<HostAddress> hosts = LEAT_TRY(resolve(address.host));
+    std::vector<wire::HostAddress> hosts = LEAT_TRY(wire::resolve(address.host));
     std::unique_ptr<RelayOutput> output(new RelayOutput(address, session, std::move(hosts), shortest_back_off));
     Error error{ErrorKind::kIo, "it does not answer"};
     for (std::size_t i = 0; i < output->hosts_.size(); ++i) {
@@ -59,7 +59,7 @@ std::size_t RelayOutput::max_packet_size() const {
 // Parts are told apart by their second.
 Result<void> RelayOutput::open() {
     creation_time_ = std::max(static_cast<std::uint64_t>(std::time(nullptr)), creation_time_ + 1);
-    const HostAddress& host = hosts_[next_host_];
+    const wire::HostAddress& host = hosts_[next_host_];
     next_host_ = (next_host_ + 1) % hosts_.size();
     was_ready_ = false;
     connection_ = LEAT_TRY(RelayConnection::open(host, address_, session_, creation_time_));

@@ -14,6 +14,7 @@
 #include "consumer/output.hpp"
 #include "consumer/relay_address.hpp"
 #include "consumer/relay_connection.hpp"
+#include "wire/connecting.hpp"
 
 namespace leat::consumer {
 
@@ -74,7 +75,7 @@ class RelayOutput final : public Output {
         std::uint64_t stored = 0;  // the first number that is not
     };
 
-    RelayOutput(const RelayAddress& address, const RelaySession& session, std::vector<HostAddress> hosts,
+    RelayOutput(const RelayAddress& address, const RelaySession& session, std::vector<wire::HostAddress> hosts,
                 Clock::duration shortest_back_off)
         : address_(address), session_(session), hosts_(std::move(hosts)), shortest_back_off_(shortest_back_off) {}
 
@@ -89,7 +90,7 @@ class RelayOutput final : public Output {
 
     RelayAddress address_;
     RelaySession session_;
-    std::vector<HostAddress> hosts_;
+    std::vector<wire::HostAddress> hosts_;
     std::size_t next_host_ = 0;
     Clock::duration shortest_back_off_;
 

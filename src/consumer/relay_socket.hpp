@@ -3,21 +3,13 @@
 
 #include <sys/uio.h>
 
-#include <cstdint>
 #include <span>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "consumer/relay_address.hpp"
 #include "wire/layout.hpp"
 
 namespace leat::consumer {
-
-// Starts to connect; bytes may be queued at once, a failure shows when they are sent.
-Result<UniqueFd> start_connecting(const HostAddress& host, std::uint16_t port);
-
-// For datagrams: there is nothing to wait for.
-Result<UniqueFd> open_datagram_socket(const HostAddress& host, std::uint16_t port);
 
 // Whether the connection has come about.
 bool is_connected(const UniqueFd& socket);

@@ -18,7 +18,9 @@ namespace leat::relay {
 class DatagramWindow {
   public:
     static constexpr std::chrono::milliseconds kMaxAge{500};
-    static constexpr std::size_t kMaxBytes = 4U << 20;  // of packets that wait
+    // Of what waits; packets count too, because small ones cost more than their bytes.
+    static constexpr std::size_t kMaxBytes = 4U << 20;
+    static constexpr std::size_t kMaxPackets = 4096;
 
     // Pieces that belong nowhere any more are dropped without a word; those that break the format are refused.
     Result<void> add(const wire::DatagramHeader& header, UntrustedBytes piece, Time now);

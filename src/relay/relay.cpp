@@ -1,8 +1,8 @@
 #include "relay/relay.hpp"
 
 #include <algorithm>
-#include <ctime>
 
+#include "relay/local_time.hpp"
 #include "relay/log.hpp"
 
 namespace leat::relay {
@@ -10,15 +10,7 @@ namespace {
 
 constexpr std::uint32_t kMinorOfNamedSessions = 4;
 constexpr std::uint32_t kMinorOfChunks = 11;
-
-std::string date_text(std::uint64_t seconds) {
-    const auto time = static_cast<std::time_t>(seconds);
-    std::tm local{};
-    std::array<char, 64> text{};
-    if (::localtime_r(&time, &local) == nullptr) return std::to_string(seconds);
-    std::strftime(text.data(), text.size(), "%Y%m%d-%H%M%S", &local);
-    return text.data();
-}
+constexpr const char* kDateFormat = "%Y%m%d-%H%M%S";
 
 Result<std::string> parse_session_name(const std::string& what, const std::string& text) {
     auto name = parse_name(text);
@@ -35,7 +27,7 @@ Result<std::string> session_path(const wire::CreateSession& request) {
     if (!base) return wrap("the base path", std::move(base).error());
     if (!base->empty()) return host + "/" + *base;
     if (request.name_contains_creation_time) return host + "/" + name;
-    return fmt::format("{}/{}-{}", host, name, date_text(request.creation_time));
+    return fmt::format("{}/{}-{}", host, name, local_time_text(request.creation_time, kDateFormat));
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 #include "relay/session_directory.hpp"
 
 #include <algorithm>
-#include <array>
-#include <ctime>
 
+#include "relay/local_time.hpp"
 #include "relay/log.hpp"
 
 namespace leat::relay {
@@ -12,14 +11,7 @@ namespace {
 constexpr const char* kArchives = "archives";
 
 // As LTTng's daemons write times into names: local, 1 s.
-std::string time_text(std::uint64_t seconds) {
-    const auto time = static_cast<std::time_t>(seconds);
-    std::tm local{};
-    std::array<char, 64> text{};
-    if (::localtime_r(&time, &local) == nullptr) return std::to_string(seconds);
-    std::strftime(text.data(), text.size(), "%Y%m%dT%H%M%S%z", &local);
-    return text.data();
-}
+std::string time_text(std::uint64_t seconds) { return local_time_text(seconds, "%Y%m%dT%H%M%S%z"); }
 
 bool is_move(const wire::CloseTraceChunk& close) {
     return close.command == static_cast<std::uint32_t>(wire::ChunkCommand::kMoveToArchives);

@@ -1,6 +1,5 @@
 #include "viewer/relay_socket.hpp"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -10,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 
 namespace leat::viewer {
 namespace {
@@ -22,45 +20,26 @@ constexpr auto kConnectPatience = 10s;
 constexpr auto kReplyPatience = 30s;
 constexpr std::size_t kInputSize = 64U << 10U;
 
-struct AddressDeleter {
-    void operator()(addrinfo* addresses) const { ::freeaddrinfo(addresses); }
-};
-using Addresses = std::unique_ptr<addrinfo, AddressDeleter>;
-
-Result<Addresses> resolve(const std::string& host, std::uint16_t port) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* addresses = nullptr;
-    const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &addresses);
-    if (error != 0) return fail(ErrorKind::kNotFound, "cannot find host {}: {}", host, ::gai_strerror(error));
-    return Addresses(addresses);
-}
-
 }  // namespace
 
 Result<RelaySocket> RelaySocket::connect(const std::string& host, std::uint16_t port, int stop_fd) {
-    const Addresses addresses = LEAT_TRY(resolve(host, port));
-    Result<void> outcome;
-    for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
-        RelaySocket socket(
-            UniqueFd(::socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, address->ai_protocol)),
-            stop_fd);
-        const int fd = socket.fd_.get();
-        if (fd < 0) continue;
-        const int one = 1;
-        ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        int error = ::connect(fd, address->ai_addr, address->ai_addrlen) == 0 ? 0 : errno;
-        if (error == EINPROGRESS) {
-            outcome = socket.wait_for(POLLOUT, kConnectPatience);
-            if (!outcome) continue;
-            socklen_t size = sizeof error;
-            ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
-        }
-        if (error == 0) return socket;
-        outcome = fail(ErrorKind::kIo, "{}", std::strerror(error));
+    Error error{};
+    for (const wire::HostAddress& address : LEAT_TRY(wire::resolve(host))) {
+        auto socket = connect(address, port, stop_fd);
+        if (socket) return socket;
+        error = std::move(socket).error();
     }
-    if (outcome) outcome = fail(ErrorKind::kIo, "no socket for its addresses");
-    return wrap("cannot connect: is a relay running there?", std::move(outcome).error());
+    return wrap("cannot connect: is a relay running there?", std::move(error));
+}
+
+Result<RelaySocket> RelaySocket::connect(const wire::HostAddress& address, std::uint16_t port, int stop_fd) {
+    RelaySocket socket(LEAT_TRY(wire::start_connecting(address, port)), stop_fd);
+    LEAT_TRY(socket.wait_for(POLLOUT, kConnectPatience));
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(socket.fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) return fail(ErrorKind::kIo, "{}", std::strerror(error));
+    return socket;
 }
 
 Result<void> RelaySocket::wait_for(short events, std::chrono::milliseconds patience) const {

@@ -10,6 +10,7 @@
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "wire/connecting.hpp"
 
 namespace leat::viewer {
 
@@ -31,6 +32,7 @@ class RelaySocket {
     [[nodiscard]] bool is_stopped() const;
 
   private:
+    static Result<RelaySocket> connect(const wire::HostAddress& address, std::uint16_t port, int stop_fd);
     // One byte at least.
     Result<std::size_t> receive_some(std::span<std::byte> bytes) const;
     void acknowledge_at_once() const;

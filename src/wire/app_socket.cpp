@@ -92,8 +92,6 @@ Result<UniqueFd> make_event_id_table(const std::vector<std::uint32_t>& event_ids
     return fd;
 }
 
-constexpr AppMessageHeader kDoneHeader{kAppMagic, kAppVersion, AppMessageType::kRegistrationDone};
-
 }  // namespace
 
 Result<AppRegistration> AppConnection::receive() {
@@ -113,17 +111,10 @@ Result<AppRegistration> AppConnection::receive() {
     return registration;
 }
 
-Result<void> AppConnection::answer_inactive() {
-    RegistrationDoneMessage message{};
-    message.header = kDoneHeader;
-    if (::send(fd(), &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return io_error("cannot answer");
-    return {};
-}
-
 Result<void> AppConnection::answer(RegistrationDoneMessage message, const std::vector<std::uint32_t>& event_ids,
                                    int ring_set_fd, int clock_fd) {
     const UniqueFd ids = LEAT_TRY(make_event_id_table(event_ids));
-    message.header = kDoneHeader;
+    message.header = {kAppMagic, kAppVersion, AppMessageType::kRegistrationDone};
     message.is_active = 1;
     const std::array<int, kRegistrationDoneDescriptors> descriptors{ids.get(), ring_set_fd, clock_fd};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptors)> control{};

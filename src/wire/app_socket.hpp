@@ -36,8 +36,6 @@ class AppConnection {
     // Call when fd() is readable. Fails on anything but one good registration; then drop the connection.
     Result<AppRegistration> receive();
 
-    // "Registration done", nothing to record.
-    Result<void> answer_inactive();
     // "Registration done": write these events (an id for each tracepoint, or kNotEnabled) into that channel.
     Result<void> answer(RegistrationDoneMessage message, const std::vector<std::uint32_t>& event_ids, int ring_set_fd,
                         int clock_fd);

@@ -21,6 +21,8 @@ struct RelayUrl {
     [[nodiscard]] std::string address() const;
     // The URL of a session of this relay.
     [[nodiscard]] std::string url_of(std::string_view target, std::string_view name) const;
+
+    bool operator==(const RelayUrl&) const = default;
 };
 
 // Whether the text means a relay, right or wrong: not a path.

@@ -46,6 +46,12 @@ class LiveView(support.InteropTest):
     def view_of(self, path):
         return subprocess.run([support.LEAT, "view", str(path)], capture_output=True, text=True).stdout
 
+    def assert_all_printed(self, viewers, path):
+        for viewer in viewers:
+            printed = self.finish(viewer)
+            self.assertEqual(len(printed.splitlines()), EVENTS)
+            self.assertEqual(support.lines_of(printed), support.lines_of(self.view_of(path)))
+
     def test_follow_a_recording(self):
         trace = self.directory / "trace"
         recorder = self.start(self.record_command(["sh", "-c", PACED]))
@@ -58,10 +64,7 @@ class LiveView(support.InteropTest):
         interrupted.send_signal(signal.SIGINT)
         self.finish(interrupted)
         recorder.communicate(timeout=30)
-        printed = self.finish(first)
-        self.assertEqual(support.lines_of(self.finish(second)), support.lines_of(printed))
-        self.assertEqual(len(printed.splitlines()), EVENTS)
-        self.assertEqual(support.lines_of(printed), support.lines_of(self.view_of(trace)))
+        self.assert_all_printed((first, second), trace)
 
     def test_follow_what_is_finished(self):
         recording = self.record(support.program("emit"), "20")
@@ -86,10 +89,7 @@ class LiveView(support.InteropTest):
         interrupted.send_signal(signal.SIGINT)
         self.finish(interrupted)
         recorder.communicate(timeout=30)
-        printed = self.finish(first)
-        self.assertEqual(support.lines_of(self.finish(second)), support.lines_of(printed))
-        self.assertEqual(len(printed.splitlines()), EVENTS)
-        self.assertEqual(support.lines_of(printed), support.lines_of(self.view_of(self.directory / "relay")))
+        self.assert_all_printed((first, second), self.directory / "relay")
 
     def test_relay_that_is_not_there(self):
         view = subprocess.run([support.LEAT, "view", "net://127.0.0.1:1"], capture_output=True, text=True)

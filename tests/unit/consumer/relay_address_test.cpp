@@ -27,20 +27,14 @@ TEST(RelayAddress, SchemeTellsHowPacketsTravel) {
 }
 
 TEST(RelayAddress, OthersAreRefusedWithTheRemedy) {
-    for (const char* url : {"", "net:/", "net://", "net:///", "tcp://h", "net://:1", "net://h:", "net://h:0",
-                            "net://h:65536", "net://h:-1", "net://h: 1", "net://h:1:", "net://h:1:2:3",
-                            "net://h:1:2:", "net://h/x", "net://[::1", "net://[]", "net://[::1]x", "net://::1"}) {
+    for (const char* url : {"",           "net:/",      "net://",        "net:///",       "tcp://h",
+                            "net://:1",   "net://h:",   "net://h:0",     "net://h:65536", "net://h:-1",
+                            "net://h: 1", "net://h:1:", "net://h:1:2:3", "net://h:1:2:",  "net://h/x",
+                            "net://[::1", "net://[]",   "net://[::1]x",  "net://::1",     "net://[[h]",
+                            "net://h]"}) {
         const auto address = parse_relay_address(url);
         ASSERT_FALSE(address) << url;
         EXPECT_NE(address.error().message.find("write net://HOST[:CONTROL[:DATA]]"), std::string::npos) << url;
-    }
-}
-
-TEST(RelayAddress, NumbersNeedNoResolver) {
-    for (const char* host : {"127.0.0.1", "::1"}) {
-        const auto addresses = resolve(host);
-        ASSERT_TRUE(addresses) << host;
-        EXPECT_FALSE(addresses->empty());
     }
 }
 

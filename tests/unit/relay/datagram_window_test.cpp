@@ -83,6 +83,29 @@ TEST_F(DatagramWindowTest, MemoryIsBounded) {
     }
 }
 
+TEST_F(DatagramWindowTest, SmallPacketsThatWaitAreBoundedToo) {
+    // The first one never comes.
+    std::uint64_t taken = 0;
+    constexpr std::uint64_t kMore = 10;
+    for (std::uint64_t number = 1; number <= DatagramWindow::kMaxPackets + kMore; ++number) {
+        ASSERT_TRUE(add(number, 0, 1));
+        while (window.take(now)) ++taken;
+        EXPECT_LE(window.bytes(), DatagramWindow::kMaxPackets);
+    }
+    EXPECT_GE(taken, kMore);
+}
+
+TEST_F(DatagramWindowTest, NumbersDoNotBeginAnew) {
+    constexpr std::uint64_t kLast = ~std::uint64_t{0};
+    EXPECT_FALSE(add(kLast, 0)) << "nothing could follow";
+    add_whole(kLast - 1);
+    now += DatagramWindow::kMaxAge + 1ms;
+    EXPECT_EQ(taken(), fmt::format("{} ", kLast - 1));
+    add_whole(0);
+    now += DatagramWindow::kMaxAge + 1ms;
+    EXPECT_EQ(taken(), "");
+}
+
 TEST_F(DatagramWindowTest, RubbishIsRefused) {
     EXPECT_FALSE(add(0, 1)) << "not at a piece's border";
     EXPECT_FALSE(add(0, 2 * kPiece)) << "behind the packet";

@@ -4,23 +4,16 @@
 
 #include <string>
 
+#include "support/byte_metadata.hpp"
+
 namespace leat::viewer {
 namespace {
-
-const std::string kMetadata =
-    "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le;"
-    "  packet.header := struct { integer { size = 8; } stream_instance_id; }; };"
-    "clock { name = m; freq = 1; };"
-    "typealias integer { size = 8; map = clock.m.value; } := ts;"
-    "stream { packet.context := struct { integer { size = 8; } packet_size; ts timestamp_begin; ts timestamp_end; };"
-    "  event.header := struct { ts timestamp; }; };"
-    "event { name = e; };";
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
 class LiveMergeTest : public testing::Test {
   protected:
-    LiveMergeTest() { EXPECT_TRUE(trace_.append_metadata(std::as_bytes(std::span(kMetadata)))); }
+    LiveMergeTest() { EXPECT_TRUE(trace_.append_metadata(std::as_bytes(std::span(test::kByteMetadata)))); }
 
     std::shared_ptr<LiveStream> add() {
         auto stream = std::make_shared<LiveStream>(Stream{});

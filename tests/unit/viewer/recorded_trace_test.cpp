@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ctf/index_format.hpp"
+#include "support/byte_metadata.hpp"
 #include "viewer/merge.hpp"
 
 namespace leat::viewer {
@@ -15,16 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::string_literals;
-
-const std::string kMetadata =
-    "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le;"
-    "  uuid = \"00112233-4455-6677-8899-aabbccddeeff\";"
-    "  packet.header := struct { integer { size = 8; } stream_instance_id; }; };"
-    "clock { name = m; freq = 1; };"
-    "typealias integer { size = 8; map = clock.m.value; } := ts;"
-    "stream { packet.context := struct { integer { size = 8; } packet_size; ts timestamp_begin; ts timestamp_end; };"
-    "  event.header := struct { ts timestamp; }; };"
-    "event { name = e; };";
 
 std::string packet(char instance, char begin, char end, const std::string& times) {
     return std::string{instance, static_cast<char>((4 + times.size()) * 8), begin, end} + times;
@@ -65,14 +56,14 @@ class RecordedTraceTest : public testing::Test {
 };
 
 TEST_F(RecordedTraceTest, StreamsAreMergedByTime) {
-    write("metadata", kMetadata);
+    write("metadata", test::kByteMetadata);
     write("a", packet(1, 1, 9, "\1\5\7"));
     write("b", packet(2, 1, 9, "\2\6\10"));
     EXPECT_EQ(read(), "1 2 5 6 7 8 ");
 }
 
 TEST_F(RecordedTraceTest, FilesOfOneInstanceAreOneStream) {
-    write("metadata", kMetadata);
+    write("metadata", test::kByteMetadata);
     write("a", packet(1, 5, 9, "\6"));
     write("b", packet(1, 1, 5, "\2"));
     EXPECT_EQ(read(), "2 6 ");
@@ -80,15 +71,15 @@ TEST_F(RecordedTraceTest, FilesOfOneInstanceAreOneStream) {
 }
 
 TEST_F(RecordedTraceTest, ChunksAreOneTraceAndRepeatedPacketsAreReadOnce) {
-    write("chunk-0/metadata", kMetadata);
+    write("chunk-0/metadata", test::kByteMetadata);
     write("chunk-0/a", packet(1, 1, 5, "\2"));
-    write("chunk-1/metadata", kMetadata);
+    write("chunk-1/metadata", test::kByteMetadata);
     write("chunk-1/a", packet(1, 1, 5, "\2") + packet(1, 5, 9, "\6"));
     EXPECT_EQ(read(), "2 6 ");
 }
 
 TEST_F(RecordedTraceTest, TruncatedLastPacketIsDamageBehindTheEvents) {
-    write("metadata", kMetadata);
+    write("metadata", test::kByteMetadata);
     const std::string second = packet(1, 5, 9, "\6\7");
     for (std::size_t size = 1; size < second.size(); ++size) {
         write("a", packet(1, 1, 5, "\2") + second.substr(0, size));
@@ -97,15 +88,15 @@ TEST_F(RecordedTraceTest, TruncatedLastPacketIsDamageBehindTheEvents) {
 }
 
 TEST_F(RecordedTraceTest, TimeThatGoesBackEndsTheMerge) {
-    write("metadata", kMetadata);
+    write("metadata", test::kByteMetadata);
     write("a", packet(1, 1, 3, "\2\5"));
     EXPECT_EQ(read().rfind("2 5 error: ", 0), 0U) << read();
 }
 
 TEST_F(RecordedTraceTest, ClocksThatCannotBeComparedAreRefused) {
-    std::string other = kMetadata;
+    std::string other = test::kByteMetadata;
     other.replace(other.find("0011"), 4, "9911");
-    write("x/metadata", kMetadata);
+    write("x/metadata", test::kByteMetadata);
     write("x/a", packet(1, 1, 9, "\2"));
     write("y/metadata", other);
     write("y/a", packet(1, 1, 9, "\2"));
@@ -119,7 +110,7 @@ TEST_F(RecordedTraceTest, NoTraceIsNotFound) {
 }
 
 TEST_F(RecordedTraceTest, EmptyTraceHasNoEvents) {
-    write("metadata", kMetadata);
+    write("metadata", test::kByteMetadata);
     write("a", "");
     EXPECT_EQ(read(), "");
 }
@@ -140,7 +131,7 @@ std::string index_of(const std::string& numbers, const std::string& lost) {
 }
 
 TEST_F(RecordedTraceTest, NetworkLossIsToldOnceAndIsNoneOfTheTracers) {
-    std::string metadata = kMetadata;
+    std::string metadata = test::kByteMetadata;
     const std::string size = "packet_size;";
     metadata.insert(metadata.find(size) + size.size(), " integer { size = 8; } packet_seq_num;");
     const auto packet = [](char number, char time) { return "\1"s + "\60"s + number + time + time + time; };
@@ -160,7 +151,7 @@ TEST_F(RecordedTraceTest, NetworkLossIsToldOnceAndIsNoneOfTheTracers) {
 }
 
 TEST_F(RecordedTraceTest, IndexThatIsNoneDisturbsNobody) {
-    write("metadata", kMetadata);
+    write("metadata", test::kByteMetadata);
     write("c_0", packet(1, 1, 9, "\2"));
     for (const std::string& index : {""s, "short"s, std::string(200, 'x'), index_of("\1\2", "").substr(0, 100)}) {
         write("index/c_0.idx", index);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "support/byte_metadata.hpp"
 #include "support/scripted_socket.hpp"
 
 namespace leat::viewer {
@@ -17,15 +18,6 @@ constexpr std::uint32_t kOk = 1;
 constexpr std::uint64_t kMetadataStream = 1;
 constexpr std::uint64_t kTrace = 9;
 constexpr std::int64_t kSecond = 1'000'000'000;
-
-const std::string kMetadata =
-    "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le;"
-    "  packet.header := struct { integer { size = 8; } stream_instance_id; }; };"
-    "clock { name = m; freq = 1; };"
-    "typealias integer { size = 8; map = clock.m.value; } := ts;"
-    "stream { packet.context := struct { integer { size = 8; } packet_size; ts timestamp_begin; ts timestamp_end; };"
-    "  event.header := struct { ts timestamp; }; };"
-    "event { name = e; };";
 
 // What a relay answers, in the order of the requests that a viewer makes.
 class RelayScript {
@@ -53,7 +45,7 @@ class RelayScript {
     }
     // GET_METADATA, twice.
     RelayScript& metadata() {
-        return add(MetadataReply{kMetadata.size(), kOk}).text(kMetadata).add(MetadataReply{0, 2});
+        return add(MetadataReply{test::kByteMetadata.size(), kOk}).text(test::kByteMetadata).add(MetadataReply{0, 2});
     }
     [[nodiscard]] const Bytes& bytes() const { return bytes_; }
 

@@ -125,16 +125,10 @@ TEST_F(AppSocketTest, AnswerBringsThreeDescriptors) {
     EXPECT_EQ(::fcntl(fds[0], F_GET_SEALS) & kAllSeals, kAllSeals);
 }
 
-TEST_F(AppSocketTest, InactiveAnswerBringsNone) {
-    ASSERT_TRUE(connection_->answer_inactive());
-    RegistrationDoneMessage received{};
-    ASSERT_EQ(::recv(peer_.get(), &received, sizeof received, 0), static_cast<ssize_t>(sizeof received));
-    EXPECT_EQ(received.is_active, 0U);
-}
-
 TEST_F(AppSocketTest, PeerThatIsGoneCannotBeAnswered) {
+    const UniqueFd rings = memfd_of("rings");
     peer_.reset();
-    EXPECT_FALSE(connection_->answer_inactive());
+    EXPECT_FALSE(connection_->answer({}, {}, rings.get(), rings.get()));
     expect_refused("registration has 0 bytes of 40");
 }
 

@@ -27,10 +27,11 @@ TEST(RelayUrl, Ip6AddressInBrackets) {
 }
 
 TEST(RelayUrl, OtherFormsAreRefused) {
-    for (const char* text :
-         {"relay", "net://", "net://:5", "net://[::1", "net://[::1]x", "net://a:b", "net://a:0", "net://a:65536",
-          "net://a/b", "net://a/host/", "net://a/host/b", "net://a/host//c", "net://a/host/b/"})
+    for (const char* text : {"relay", "net://", "net://:5", "net://[::1", "net://[::1]x", "net://[[a]", "net://a]",
+                             "net://a:b", "net://a:0", "net://a:65536", "net://a/b", "net://a/host/", "net://a/host/b",
+                             "net://a/host//c", "net://a/host/b/"})
         EXPECT_FALSE(parse_relay_url(text)) << text;
+    EXPECT_EQ(parse_relay_url("net://a:0").error().message, "net://a:0: '0' is not a port");
 }
 
 }  // namespace

@@ -1,0 +1,38 @@
+// An index file: its header, and its entries. What an entry says, written again, is the bytes that it was read from.
+//
+// The input: the file.
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "ctf/index_format.hpp"
+#include "fuzz_input.hpp"
+
+namespace leat::fuzz {
+namespace {
+
+void read_entry(UntrustedBytes bytes) {
+    const auto entry = ctf::parse_index_entry(bytes);
+    LEAT_CHECK(entry.has_value());
+    const auto written = ctf::encode_index_entry(*entry);
+    // Whole values only; what an entry of version 1.0 does not have is not known.
+    const std::size_t known = std::min(bytes.size() / 8 * 8, written.size());
+    LEAT_CHECK(std::ranges::equal(std::span(written).first(known), bytes.first(known)));
+    LEAT_CHECK(known == written.size() || entry->packet_seq_num == ctf::IndexEntry::kUnknown);
+    LEAT_CHECK(*ctf::parse_index_entry(written) == *entry);
+}
+
+void read_index(FuzzInput input) {
+    const auto entry_size = ctf::parse_index_header(input.take_bytes(ctf::kIndexHeaderSize));
+    if (!entry_size) return;
+    LEAT_CHECK(*entry_size >= ctf::kIndexEntrySize10);
+    for (UntrustedBytes rest = input.take_rest(); rest.size() >= *entry_size; rest = rest.subspan(*entry_size))
+        read_entry(rest.first(*entry_size));
+}
+
+}  // namespace
+}  // namespace leat::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    leat::fuzz::read_index(leat::fuzz::FuzzInput(data, size));
+    return 0;
+}

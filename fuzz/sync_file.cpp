@@ -1,0 +1,33 @@
+// The record of a sync file. All of its bytes mean something: what is taken, written again, is the same bytes.
+//
+// The input: the file.
+#include "wire/sync_file.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "base/check.hpp"
+#include "fuzz_input.hpp"
+
+namespace leat::fuzz {
+namespace {
+
+void run(UntrustedBytes bytes) {
+    const auto state = wire::parse_sync_record(bytes);
+    if (!state) return;
+    const wire::SyncRecord record{.generation = state->generation,
+                                  .horizon = state->horizon,
+                                  .metadata_size = state->metadata_size,
+                                  .generation_again = state->generation};
+    LEAT_CHECK(std::ranges::equal(std::as_bytes(std::span(&record, 1)), bytes));
+    // Its bell is a byte that a lock can be on.
+    LEAT_CHECK(state->generation <= static_cast<std::uint64_t>(INT64_MAX) - wire::kSyncLockBase);
+}
+
+}  // namespace
+}  // namespace leat::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    leat::fuzz::run(leat::fuzz::FuzzInput(data, size).take_rest());
+    return 0;
+}

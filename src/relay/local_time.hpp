@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace leat::relay {
+
+// Seconds since 1970 in the local time, as strftime() writes it; the number itself if no date has it.
+std::string local_time_text(std::uint64_t seconds, const char* format);
+
+}  // namespace leat::relay
