@@ -72,7 +72,8 @@ Result<std::unique_ptr<Recording>> Recording::create(session::Session session, w
     } else {
         output = LEAT_TRY(consumer::TraceDirectory::create(destination.directory, parameters.uid, kChannel));
     }
-    const std::uint64_t wake_after = destination.is_live ? 0 : parameters.ring_size / 2;
+    // A relay gives room back later than a disk does.
+    const std::uint64_t wake_after = destination.is_live ? 0 : parameters.ring_size / (relay != nullptr ? 4 : 2);
     std::unique_ptr<Recording> recording(
         new Recording(std::move(session), std::move(socket), std::move(output), relay, wake_after));
     auto begun = recording->begin(destination.is_live);
