@@ -14,6 +14,7 @@ Result<void> LivePrinter::print() {
     while (!sink_.is_closed()) {
         const auto is_message = merge_.next();
         if (!is_message) {
+            ++cut_short_;
             print_warning(is_message.error().message + "; the rest of the stream is not shown");
             continue;
         }
@@ -25,6 +26,12 @@ Result<void> LivePrinter::print() {
         has_warned_ = true;
     }
     return {};
+}
+
+Result<void> LivePrinter::outcome(std::uint64_t others) const {
+    const std::uint64_t count = cut_short_ + others;
+    if (count == 0) return {};
+    return corrupt("{} stream{} could not be shown to the end: warnings say why", count, count == 1 ? "" : "s");
 }
 
 }  // namespace leat::cli

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/result.hpp"
@@ -20,6 +21,9 @@ class LivePrinter {
     // All that is certain by now; flush() brings it to the reader.
     Result<void> print();
     Result<void> flush() { return sink_.flush(); }
+    // The outcome of it all, when `others` streams were cut short elsewhere: an error if some could not be shown to
+    // their end.
+    [[nodiscard]] Result<void> outcome(std::uint64_t others) const;
     // Nobody reads any more.
     [[nodiscard]] bool is_closed() const { return sink_.is_closed(); }
 
@@ -27,6 +31,7 @@ class LivePrinter {
     viewer::TextSink sink_;
     viewer::LiveMerge merge_;
     bool has_warned_ = false;
+    std::uint64_t cut_short_ = 0;
 };
 
 }  // namespace leat::cli

@@ -1,51 +1,96 @@
 // `leat view --follow DIR`: traces on disk, while they are written.
-#include <poll.h>
-
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "cli/live_printer.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/view_arguments.hpp"
+#include "viewer/directory_watch.hpp"
 #include "viewer/followed_trace.hpp"
 #include "viewer/trace_directories.hpp"
 
 namespace leat::cli {
 namespace {
 
+namespace fs = std::filesystem;
 using viewer::FollowedTrace;
 using viewer::Progress;
 
-// One lock can be slept on at a time: several traces are looked at in turn.
-constexpr int kPollPeriodMs = 20;
+// Traces that are written below some directories, and those that come to be there meanwhile.
+class GrowingTraces {
+  public:
+    GrowingTraces(const ViewArguments& arguments, LivePrinter& printer)
+        : roots_(arguments.traces.begin(), arguments.traces.end()), printer_(&printer) {}
 
-using Traces = std::vector<std::unique_ptr<FollowedTrace>>;
+    // Opens those that are new.
+    Result<void> look() {
+        for (const fs::path& root : roots_) {
+            watch(root);
+            for (const fs::path& directory : LEAT_TRY(viewer::find_trace_directories(root)))
+                if (!known_.contains(directory)) LEAT_TRY(open(directory));
+        }
+        return {};
+    }
 
-Result<Traces> open_growing(const ViewArguments& arguments, LivePrinter& printer) {
-    Traces traces;
-    std::size_t finished = 0;
-    for (const std::string& path : arguments.traces) {
-        for (const auto& directory : LEAT_TRY(viewer::find_trace_directories(path))) {
-            auto trace = FollowedTrace::open(directory, traces.size(), printer.merge(), print_warning);
-            if (!trace) return wrap(directory.string(), std::move(trace).error());
-            if (*trace != nullptr)
-                traces.push_back(*std::move(trace));
-            else
-                ++finished;
+    // Whether there was anything new.
+    Result<bool> advance() {
+        bool is_new = false;
+        for (auto& trace : traces_) {
+            const Progress progress = LEAT_TRY(trace->advance());
+            is_new |= progress != Progress::kNothingNew;
+            if (progress != Progress::kEnded) continue;
+            cut_short_ += trace->cut_short();
+            trace.reset();
+        }
+        std::erase(traces_, nullptr);
+        return is_new;
+    }
+
+    // One lock can be slept on at a time, and it tells nothing of other traces.
+    Result<void> wait(const StopSignals& stop) {
+        const bool is_alone = roots_.size() == 1 && known_.size() == 1 && known_.contains(roots_.front());
+        if (is_alone) return traces_.front()->wait();
+        return watch_.wait(stop.fd()) ? look() : Result<void>();
+    }
+
+    [[nodiscard]] bool empty() const { return traces_.empty(); }
+    [[nodiscard]] std::size_t finished() const { return finished_; }
+    [[nodiscard]] std::uint64_t cut_short() const { return cut_short_; }
+
+  private:
+    // Whatever is created behind this, in any directory below, is told.
+    void watch(const fs::path& root) {
+        std::vector<fs::path> seen;
+        for (std::vector<fs::path> now = viewer::find_directories(root); now != seen;
+             now = viewer::find_directories(root)) {
+            for (const fs::path& directory : now) watch_.add_directory(directory);
+            seen = std::move(now);
         }
     }
-    if (!traces.empty() && finished > 0)
-        print_warning("traces that are finished are not shown: leat view without --follow shows them");
-    return traces;
-}
 
-Result<void> wait(const Traces& traces, const StopSignals& stop) {
-    if (traces.size() == 1) return traces.front()->wait();
-    pollfd wanted{stop.fd(), POLLIN, 0};
-    ::poll(&wanted, 1, kPollPeriodMs);
-    return {};
-}
+    Result<void> open(const fs::path& directory) {
+        auto trace = FollowedTrace::open(directory, known_.size(), printer_->merge(), print_warning);
+        if (!trace) return wrap(directory.string(), std::move(trace).error());
+        if (*trace == nullptr) {
+            ++finished_;
+            return {};
+        }
+        watch_.add_file(directory / wire::kSyncFileName);
+        known_.insert(directory);
+        traces_.push_back(*std::move(trace));
+        return {};
+    }
+
+    std::vector<fs::path> roots_;
+    LivePrinter* printer_;
+    viewer::DirectoryWatch watch_;
+    std::set<fs::path> known_;  // that are or were followed
+    std::vector<std::unique_ptr<FollowedTrace>> traces_;
+    std::size_t finished_ = 0;
+    std::uint64_t cut_short_ = 0;
+};
 
 }  // namespace
 
@@ -53,21 +98,18 @@ Result<void> view_followed(const ViewArguments& arguments, const viewer::TextOpt
     if (arguments.traces.empty()) return refused("--follow needs the directory of a trace that is being written");
     const StopSignals stop;
     LivePrinter printer(options);
-    Traces traces = LEAT_TRY(open_growing(arguments, printer));
+    GrowingTraces traces(arguments, printer);
+    LEAT_TRY(traces.look());
     if (traces.empty()) return view_recorded(arguments, options);
+    if (traces.finished() > 0)
+        print_warning("traces that are finished are not shown: leat view without --follow shows them");
     while (!stop.has_come() && !printer.is_closed() && !traces.empty()) {
-        bool is_new = false;
-        for (auto& trace : traces) {
-            const Progress progress = LEAT_TRY(trace->advance());
-            is_new |= progress != Progress::kNothingNew;
-            if (progress == Progress::kEnded) trace.reset();
-        }
-        std::erase(traces, nullptr);
+        const bool is_new = LEAT_TRY(traces.advance());
         LEAT_TRY(printer.print());
         LEAT_TRY(printer.flush());
-        if (!is_new && !stop.has_come()) LEAT_TRY(wait(traces, stop));
+        if (!is_new && !stop.has_come()) LEAT_TRY(traces.wait(stop));
     }
-    return {};
+    return printer.outcome(traces.cut_short());
 }
 
 }  // namespace leat::cli

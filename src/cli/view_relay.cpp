@@ -76,7 +76,7 @@ class Following {
             LEAT_TRY(printer_.print());
             LEAT_TRY(printer_.flush());
             if (is_over()) return {};
-            if (!reconnects_) return followed;
+            if (!reconnects_) return followed ? printer_.outcome(cut_short_) : followed;
             if (!followed && has_attached_) print_warning(followed.error().message + "; trying again");
             has_attached_ = false;
             wait();
@@ -96,6 +96,7 @@ class Following {
         viewer::RelaySession session(connection, printer_.merge(), shown_, print_warning);
         LEAT_TRY(attach(session, sessions));
         auto followed = follow(session);
+        cut_short_ += session.cut_short();
         if (!followed && !is_over()) return followed;
         if (followed) return session.detach();
         return {};
@@ -135,6 +136,7 @@ class Following {
     LivePrinter printer_;
     viewer::ShownPackets shown_;
     bool has_attached_ = false;
+    std::uint64_t cut_short_ = 0;
 };
 
 Result<void> view(const ViewArguments& arguments, const wire::RelayUrl& url, const viewer::TextOptions& options) {

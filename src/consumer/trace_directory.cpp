@@ -52,9 +52,10 @@ Result<std::unique_ptr<TraceDirectory>> TraceDirectory::create(const fs::path& d
     const fs::path trace = directory / "ust" / "uid" / std::to_string(uid) / "64-bit";
     LEAT_TRY(make_directories(trace / "index"));
     std::unique_ptr<TraceDirectory> output(new TraceDirectory(directory, trace, std::move(channel)));
-    output->metadata_ = LEAT_TRY(create_file(trace / "metadata"));
+    // First: by the metadata a trace is known, and then it can be followed.
     const UniqueFd trace_fd(::open(trace.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (auto sync = wire::SyncWriter::create(trace_fd.get())) output->sync_ = *std::move(sync);
+    output->metadata_ = LEAT_TRY(create_file(trace / "metadata"));
     return output;
 }
 

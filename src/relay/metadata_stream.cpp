@@ -23,8 +23,9 @@ MetadataStream::~MetadataStream() { finish(); }
 
 Result<void> MetadataStream::open_in(std::shared_ptr<TraceChunk> chunk) {
     ConfinedDirectory trace = LEAT_TRY(directory_->make_path(*chunk, path_));
-    UniqueFd file = LEAT_TRY(trace.create_file("metadata"));
+    // First: by the metadata a trace is known, and then it can be followed.
     wire::SyncWriter sync = LEAT_TRY(wire::SyncWriter::create(trace.fd()));
+    UniqueFd file = LEAT_TRY(trace.create_file("metadata"));
     end_followed();
     file_ = std::move(file);
     followed_.emplace(Followed{std::move(trace), std::move(sync)});

@@ -56,20 +56,37 @@ Result<Progress> FollowedTrace::advance() {
     // what follows.
     is_writer_gone_ = sync_.is_writer_gone();
     state_ = LEAT_TRY(sync_.read());
+    if (state_.generation == 0 && !is_writer_gone_) return Progress::kNothingNew;
     LEAT_TRY(add_new_files());
     bool is_new = false;
     for (File& file : files_) {
         auto advanced = advance(file);
         if (!advanced) {
+            ++cut_short_;
             warn_(fmt::format("{}: {}; the rest of it is not shown", file.name, advanced.error().message));
             end(file);
         }
         is_new |= !advanced || *advanced;
     }
     std::erase_if(files_, [](const File& file) { return file.stream->is_finished(); });
+    hold_back();
     merge_->refresh();
     if (is_new) return Progress::kNews;
     return is_writer_gone_ && files_.empty() ? Progress::kEnded : Progress::kNothingNew;
+}
+
+void FollowedTrace::hold_back() {
+    if (is_writer_gone_) {
+        if (limit_ != nullptr) limit_->end();
+        return;
+    }
+    const auto horizon_ns = trace_.nanoseconds(state_.horizon);
+    if (!horizon_ns || state_.horizon == 0) return;
+    if (limit_ == nullptr) {
+        limit_ = std::make_shared<LiveStream>(Stream{.trace_number = trace_.number()});
+        merge_->add(limit_);
+    }
+    limit_->quiet_until(*horizon_ns);
 }
 
 Result<void> FollowedTrace::wait() {
@@ -132,9 +149,13 @@ Result<bool> FollowedTrace::feed(File& file, const ctf::IndexEntry& entry) {
     if (size == 0 || size > kMaxPacketSize || entry.offset > static_cast<std::uint64_t>(INT64_MAX) - size)
         return corrupt("its index has a packet of {} bytes at offset {}", size, entry.offset);
     if (!is_writer_gone_ && wire::is_write_locked(file.data.get(), entry.offset, size)) return false;
+    // What is not locked is there: no memory for what an index only claims.
+    const std::uint64_t file_size = size_of_file(file.data.get());
+    if (entry.offset + size > file_size)
+        return corrupt("packet at offset {} is cut short: {} bytes of {}", entry.offset,
+                       file_size - std::min(entry.offset, file_size), size);
     auto packet = LEAT_TRY(read_at(file.data.get(), entry.offset, size));
-    if (packet.size() < size)
-        return corrupt("packet at offset {} is cut short: {} bytes of {}", entry.offset, packet.size(), size);
+    if (packet.size() < size) return corrupt("packet at offset {} was cut while it was read", entry.offset);
     // The index entry was there, and so is all metadata that the packet needs.
     LEAT_TRY(read_metadata());
     auto model = trace_.model();

@@ -32,6 +32,8 @@ class FollowedTrace {
 
     // One turn over all streams that have been read to their end.
     Result<Progress> advance();
+    // Streams of which something could not be shown; what, a warning said.
+    [[nodiscard]] std::uint64_t cut_short() const { return cut_short_; }
     // Sleeps until there is more, the writer is gone, or a signal comes.
     Result<void> wait();
 
@@ -54,6 +56,7 @@ class FollowedTrace {
           warn_(std::move(warn)) {}
 
     Result<void> add_new_files();
+    void hold_back();
     Result<void> read_metadata();
     Result<bool> advance(File& file);
     Result<std::optional<ctf::IndexEntry>> next_entry(File& file);
@@ -66,10 +69,14 @@ class FollowedTrace {
     LiveMerge* merge_;
     Warn warn_;
     UniqueFd metadata_;
+    // Has no events: keeps the merge from going beyond what was published. A writer may be in the middle of its next
+    // round, and the first packet of a new stream still be missing.
+    std::shared_ptr<LiveStream> limit_;
     std::set<std::string> known_;  // names of files
     std::vector<File> files_;
     wire::SyncState state_{};
     bool is_writer_gone_ = false;
+    std::uint64_t cut_short_ = 0;
 };
 
 }  // namespace leat::viewer

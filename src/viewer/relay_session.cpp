@@ -348,12 +348,16 @@ Result<void> RelaySession::feed(Data& data, std::vector<std::byte> packet, std::
         if (properties && !shown_->add(*(*model)->trace_class, (*plan)->stream_class->id, *properties)) return {};
     }
     auto fed = data.stream->feed(*model, std::move(packet), offset);
-    if (!fed) warn_(fed.error().message + "; the rest of the stream is not shown");
+    if (!fed) {
+        ++cut_short_;
+        warn_(fed.error().message + "; the rest of the stream is not shown");
+    }
     return {};
 }
 
 void RelaySession::end(Data& data, const std::string& why) {
     data.stream->end();
+    ++cut_short_;
     warn_(fmt::format("{}: {}; the rest of the stream is not shown", data.stream->identity().name, why));
 }
 

@@ -50,6 +50,8 @@ class RelaySession {
     Result<void> wait();
     // Whether packets lie here whose turn has not come.
     [[nodiscard]] bool has_queued() const { return queued_bytes_ != 0; }
+    // Streams of which something could not be shown; what, a warning said.
+    [[nodiscard]] std::uint64_t cut_short() const { return cut_short_; }
     // Says goodbye.
     Result<void> detach();
 
@@ -108,6 +110,7 @@ class RelaySession {
     std::map<std::uint64_t, bool> known_streams_;  // by id; a relay may offer one again
     bool wants_streams_ = false;
     std::uint64_t queued_bytes_ = 0;
+    std::uint64_t cut_short_ = 0;
 };
 
 }  // namespace leat::viewer

@@ -18,17 +18,15 @@ tl::unexpected<Error> directory_error(const fs::path& path, const std::error_cod
     return fail(ErrorKind::kIo, "cannot read directory {}: {}", path.string(), error.message());
 }
 
-// Symbolic links to directories are not followed: they could lead in circles.
-Result<std::vector<fs::path>> directories_below(const fs::path& path) {
+// In the order of their names. Symbolic links to directories are not followed: they could lead in circles.
+std::vector<fs::path> directories_below(const fs::path& path, std::error_code& error) {
     std::vector<fs::path> directories;
-    std::error_code error;
     fs::recursive_directory_iterator entry(path, fs::directory_options::skip_permission_denied, error);
     while (!error && entry != fs::recursive_directory_iterator()) {
         std::error_code ignored;
-        if (entry->is_directory(ignored) && holds_trace(entry->path())) directories.push_back(entry->path());
+        if (entry->is_directory(ignored)) directories.push_back(entry->path());
         entry.increment(error);
     }
-    if (error) return directory_error(path, error);
     std::ranges::sort(directories);
     return directories;
 }
@@ -39,9 +37,18 @@ Result<std::vector<fs::path>> find_trace_directories(const fs::path& path) {
     std::error_code error;
     if (!fs::exists(path, error)) return not_found("{} does not exist", path.string());
     if (!fs::is_directory(path, error)) return refused("{} is not a directory", path.string());
-    std::vector<fs::path> directories = LEAT_TRY(directories_below(path));
-    if (holds_trace(path)) directories.insert(directories.begin(), path);
+    std::vector<fs::path> directories = directories_below(path, error);
+    if (error) return directory_error(path, error);
+    directories.insert(directories.begin(), path);
+    std::erase_if(directories, [](const fs::path& directory) { return !holds_trace(directory); });
     if (directories.empty()) return not_found("{} holds no trace: no file 'metadata' at or below it", path.string());
+    return directories;
+}
+
+std::vector<fs::path> find_directories(const fs::path& path) {
+    std::error_code ignored;
+    std::vector<fs::path> directories = directories_below(path, ignored);
+    directories.insert(directories.begin(), path);
     return directories;
 }
 

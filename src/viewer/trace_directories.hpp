@@ -11,6 +11,9 @@ namespace leat::viewer {
 // An error if there is none.
 Result<std::vector<std::filesystem::path>> find_trace_directories(const std::filesystem::path& path);
 
+// `path` and all directories below it.
+std::vector<std::filesystem::path> find_directories(const std::filesystem::path& path);
+
 // The files of a trace directory that hold its streams: all but `metadata`, hidden files and directories.
 Result<std::vector<std::filesystem::path>> find_stream_files(const std::filesystem::path& directory);
 

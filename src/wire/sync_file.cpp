@@ -20,6 +20,7 @@ constexpr std::uint64_t kMaxGeneration = std::uint64_t{1} << 62U;
 // Held as long as the writer lives.
 constexpr std::uint64_t kLastBell = kSyncLockBase + kMaxGeneration;
 constexpr int kReadTries = 1000;
+constexpr char kNewSyncFileName[] = ".leat-sync-new";
 
 }  // namespace
 
@@ -39,13 +40,16 @@ Result<SyncState> parse_sync_record(UntrustedBytes bytes) {
 }
 
 Result<SyncWriter> SyncWriter::create(int directory_fd) {
-    // A new file, not the old one cut: those who still read the old one see that its session has ended.
-    if (::unlinkat(directory_fd, kSyncFileName, 0) != 0 && errno != ENOENT)
-        return io_error(fmt::format("cannot replace {}", kSyncFileName));
-    UniqueFd fd(::openat(directory_fd, kSyncFileName, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0660));
-    if (!fd.is_open()) return io_error(fmt::format("cannot create {}", kSyncFileName));
+    // A new file, not the old one cut: those who still read the old one see that its session has ended. It gets its name
+    // when it is locked: without, it would be that of a session that has ended.
+    if (::unlinkat(directory_fd, kNewSyncFileName, 0) != 0 && errno != ENOENT)
+        return io_error(fmt::format("cannot replace {}", kNewSyncFileName));
+    UniqueFd fd(::openat(directory_fd, kNewSyncFileName, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0660));
+    if (!fd.is_open()) return io_error(fmt::format("cannot create {}", kNewSyncFileName));
     SyncWriter writer(std::move(fd));
     LEAT_TRY(writer.write());
+    if (::renameat(directory_fd, kNewSyncFileName, directory_fd, kSyncFileName) != 0)
+        return io_error(fmt::format("cannot replace {}", kSyncFileName));
     return writer;
 }
 

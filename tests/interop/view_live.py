@@ -66,6 +66,31 @@ class LiveView(support.InteropTest):
         recorder.communicate(timeout=30)
         self.assert_all_printed((first, second), trace)
 
+    def test_follow_traces_that_come_later(self):
+        first = self.start(self.record_command(["sh", "-c", PACED], name="all/first"))
+        self.wait_until(lambda: list(self.directory.rglob("metadata")))
+        follower = self.start([support.LEAT, "view", "--follow", str(self.directory / "all")])
+        time.sleep(0.3)
+        second = self.start(self.record_command(["sh", "-c", PACED], name="all/second"))
+        for recorder in (first, second):
+            recorder.communicate(timeout=30)
+        printed, errors = follower.communicate(timeout=30)
+        # What the second one had to say first, the first one may have been ahead of.
+        self.assertRegex(errors, r"\A(leat: warning: events came too late to be shown in order\n)?\Z")
+        self.assertEqual((follower.returncode, len(printed.splitlines())), (0, 2 * EVENTS))
+
+    def test_follower_of_a_killed_writer_ends(self):
+        trace = self.directory / "trace"
+        recorder = self.start(self.record_command([support.program("paced"), "1000", "10000"]))
+        self.wait_until(lambda: list(trace.rglob("metadata")))
+        [directory] = [path.parent for path in trace.rglob("metadata")]
+        followers = [self.start([support.LEAT, "view", "--follow", str(path)]) for path in (trace, directory)]
+        for follower in followers:
+            self.assertIn("test:", follower.stdout.readline())
+        recorder.kill()
+        for follower in followers:
+            self.finish(follower)
+
     def test_follow_what_is_finished(self):
         recording = self.record(support.program("emit"), "20")
         followed = subprocess.run([support.LEAT, "view", "--follow", str(recording.path)], capture_output=True, text=True,
