@@ -2,64 +2,34 @@
 """Producers and relays of live sessions that are killed or stopped while others look on; all of Leat."""
 import re
 import signal
-import socket
 import subprocess
 import time
 import unittest
 
-import live_producer
-import relay_peer
-from live_producer import PATIENCE, wait_until
-from support import LEAT, InteropTest, lines_of, main, program
+from relays import LeatRelay
+from support import LEAT, PATIENCE, InteropTest, lines_of, main, program, wait_until
 
 COUNT, INTERVAL_US = 800, 2_000  # events of each thread
-
-
-class Relay:
-    """leat-relayd that can be killed and come back to its ports."""
-
-    def __init__(self, output):
-        self.output = output
-        self.ports = live_producer.free_ports(3)
-        self.start()
-
-    def start(self):
-        self.process = subprocess.Popen(
-            [relay_peer.RELAYD, "-o", str(self.output), "--ports", ":".join(map(str, self.ports))],
-            stdout=subprocess.PIPE, text=True)
-        assert "listening" in self.process.stdout.readline()
-
-    def kill(self, with_signal=signal.SIGKILL):
-        self.process.send_signal(with_signal)
-        self.process.wait(PATIENCE)
-        self.process.stdout.close()
-
-    @property
-    def url(self):
-        return f"net://127.0.0.1:{self.ports[0]}:{self.ports[1]}"
-
-    def session_url(self, name):
-        return f"net://127.0.0.1:{self.ports[2]}/host/{socket.gethostname()}/{name}"
 
 
 class LiveBadDays(InteropTest):
     def setUp(self):
         super().setUp()
-        self.relay = Relay(self.directory / "relay")
-        self.addCleanup(lambda: self.relay.process.poll() is None and self.relay.kill())
+        self.relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(self.relay.kill)
 
     def record(self, name):
         process = subprocess.Popen(
             [LEAT, "record", f"--live={self.relay.url}", "--session", name, "--", program("paced"), str(COUNT),
              str(INTERVAL_US), "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
-        wait_until(lambda: self.parts(name), "the session")
+        wait_until(lambda: self.relay.parts(name), "the session")
         return process
 
     def view(self, name, *options):
         """It writes into a file, of the same name."""
         with open(self.directory / name, "wb") as output:
-            process = subprocess.Popen([LEAT, "view", *options, self.relay.session_url(name)], stdout=output,
+            process = subprocess.Popen([LEAT, "view", *options, self.relay.live_url(name)], stdout=output,
                                        stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
         return process
@@ -75,9 +45,6 @@ class LiveBadDays(InteropTest):
     def begin(process):
         process.stdin.write("\n")
         process.stdin.flush()
-
-    def parts(self, name):
-        return list(self.relay.output.glob(f"*/{name}-*"))
 
     def viewed(self, name):
         return (self.directory / name).read_text()
@@ -107,7 +74,7 @@ class LiveBadDays(InteropTest):
         viewer.send_signal(signal.SIGINT)
         viewer.communicate(timeout=PATIENCE)
         self.assert_all_once_in_order(self.numbers(self.viewed("session")))
-        self.assertEqual(len(self.parts("session")), 2)
+        self.assertEqual(len(self.relay.parts("session")), 2)
 
     def test_killed_producer(self):
         victim, other = self.record("victim"), self.record("other")
@@ -122,7 +89,7 @@ class LiveBadDays(InteropTest):
         other.communicate(timeout=PATIENCE)
         viewers[1].communicate(timeout=PATIENCE)
         self.assert_all_once_in_order(self.numbers(self.viewed("other")))
-        [part] = self.parts("victim")
+        [part] = self.relay.parts("victim")
         text = self.read(part).text
         self.assertEqual(lines_of(text), lines_of(self.viewed("victim")))
         numbers = self.numbers(text)
@@ -146,7 +113,7 @@ class LiveBadDays(InteropTest):
         self.assertIn("0 discarded", errors)
         viewers[0].communicate(timeout=PATIENCE)
         self.assert_all_once_in_order(self.numbers(self.viewed("stopped")))
-        self.assertEqual(lines_of(self.read(self.parts("stopped")[0]).text), lines_of(self.viewed("stopped")))
+        self.assertEqual(lines_of(self.read(self.relay.parts("stopped")[0]).text), lines_of(self.viewed("stopped")))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ import threading
 import time
 import unittest
 
-import live_producer
-import relay_peer
+from relays import LeatRelay, LttngRelay
 from support import LEAT, InteropTest, Trace, main, program
 
 COUNT = 10_000  # events of each thread
@@ -72,8 +71,8 @@ class BadNetwork:
 class Udp(InteropTest):
     def setUp(self):
         super().setUp()
-        self.relay = relay_peer.Relay(self.directory / "relay")
-        self.addCleanup(lambda: self.relay.is_alive() and self.relay.stop())
+        self.relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(self.relay.kill)
 
     def record(self, network, count):
         url = f"net+udp://127.0.0.1:{self.relay.control}:{network.port}"
@@ -148,8 +147,8 @@ class Udp(InteropTest):
 
 class OtherRelay(InteropTest):
     def test_lttng_relayd_takes_no_datagrams(self):
-        relay = live_producer.Relay(self.directory)
-        self.addCleanup(relay.stop)
+        relay = LttngRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
         result = subprocess.run([LEAT, "record", f"--live=net+udp://127.0.0.1:{relay.control}", "--", "false"],
                                 capture_output=True, text=True, timeout=30)
         self.assertEqual(result.returncode, 1)

@@ -14,7 +14,8 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
-from relay_peer import Closed, Link, Producer, Relay, Viewer  # noqa: E402
+from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
+from relays import LeatRelay  # noqa: E402
 from support import LEAT, SOURCE, InteropTest, main  # noqa: E402
 
 
@@ -30,8 +31,8 @@ class RelayTest(InteropTest):
         self.relay = self.start_relay()
 
     def start_relay(self, **arguments):
-        relay = Relay(self.output, **arguments)
-        self.addCleanup(lambda: relay.process.poll() is None and relay.stop(signal.SIGKILL))
+        relay = LeatRelay(self.output, **arguments)
+        self.addCleanup(relay.kill)
         return relay
 
     def producer(self, **arguments):
