@@ -1,34 +1,40 @@
 #!/usr/bin/env python3
 """Producers and relays of live sessions that are killed or stopped while others look on; all of Leat."""
+import os
 import re
 import signal
 import subprocess
 import time
-import unittest
 
+from bad_line import BadLine
 from relays import LeatRelay
 from support import LEAT, PATIENCE, InteropTest, lines_of, main, program, wait_until
 
-COUNT, INTERVAL_US = 800, 2_000  # events of each thread
 
+class LiveTest(InteropTest):
+    count, interval_us = 800, 2_000  # events of each thread
+    prefix = []  # in front of the program
 
-class LiveBadDays(InteropTest):
     def setUp(self):
         super().setUp()
-        self.relay = LeatRelay(self.directory / "relay")
-        self.addCleanup(self.relay.kill)
+        self.relay = self.start_relay()
+
+    def start_relay(self, **arguments):
+        relay = LeatRelay(self.directory / "relay", **arguments)
+        self.addCleanup(relay.kill)
+        return relay
 
     def record(self, name):
         process = subprocess.Popen(
-            [LEAT, "record", f"--live={self.relay.url}", "--session", name, "--", program("paced"), str(COUNT),
-             str(INTERVAL_US), "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            [LEAT, "record", f"--live={self.relay.url}", "--session", name, "--", *self.prefix, program("paced"),
+             str(self.count), str(self.interval_us), "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
         wait_until(lambda: self.relay.parts(name), "the session")
         return process
 
-    def view(self, name, *options):
-        """It writes into a file, of the same name."""
-        with open(self.directory / name, "wb") as output:
+    def view(self, name, *options, text=None):
+        """It writes into a file, of the same name unless `text` says another."""
+        with open(self.directory / (text or name), "wb") as output:
             process = subprocess.Popen([LEAT, "view", *options, self.relay.live_url(name)], stdout=output,
                                        stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
@@ -55,11 +61,13 @@ class LiveBadDays(InteropTest):
 
     def assert_all_once_in_order(self, numbers):
         for thread in (0, 1):
-            self.assertEqual([n for t, n in numbers if t == thread], list(range(COUNT)))
+            self.assertEqual([n for t, n in numbers if t == thread], list(range(self.count)))
 
     def wait_for_events(self, name, count):
         wait_until(lambda: len(self.numbers(self.viewed(name))) >= count, f"{count} events")
 
+
+class LiveBadDays(LiveTest):
     def test_viewer_across_a_killed_relay(self):
         producer = self.record("session")
         viewer = self.view("session", "--reconnect")
@@ -70,7 +78,7 @@ class LiveBadDays(InteropTest):
         self.relay.start()
         _, errors = producer.communicate(timeout=PATIENCE)
         self.assertIn("events stay in the rings until it is back", errors)
-        self.wait_for_events("session", 2 * COUNT)
+        self.wait_for_events("session", 2 * self.count)
         viewer.send_signal(signal.SIGINT)
         viewer.communicate(timeout=PATIENCE)
         self.assert_all_once_in_order(self.numbers(self.viewed("session")))
@@ -114,6 +122,44 @@ class LiveBadDays(InteropTest):
         viewers[0].communicate(timeout=PATIENCE)
         self.assert_all_once_in_order(self.numbers(self.viewed("stopped")))
         self.assertEqual(lines_of(self.read(self.relay.parts("stopped")[0]).text), lines_of(self.viewed("stopped")))
+
+
+class OverABadLine(LiveTest):
+    """The relay is at its far end, the producer at its near one; viewers are at both."""
+
+    def start_relay(self):
+        return None  # when there is a line
+
+    def follow(self, *viewers, **line):
+        """Viewers at these ends: each has all, once, in order, as it is stored."""
+        line = BadLine(**line)
+        self.addCleanup(line.close)
+        with line.far:
+            self.relay = super().start_relay(address=line.far.address)
+        with line.near:
+            producer = self.record("session")
+        ends = {"near": line.near, "far": line.far}
+        processes = {}
+        for end in viewers:
+            with ends[end]:
+                processes[end] = self.view("session", text=end)
+        self.begin(producer)
+        _, errors = producer.communicate(timeout=PATIENCE)
+        self.assertEqual(producer.returncode, 0, errors)
+        self.assertIn("0 discarded", errors)
+        [part] = self.relay.parts("session")
+        stored = lines_of(self.read(part).text)
+        for end, process in processes.items():
+            _, errors = process.communicate(timeout=PATIENCE)
+            self.assertEqual((process.returncode, errors), (0, ""))
+            self.assert_all_once_in_order(self.numbers(self.viewed(end)))
+            self.assertEqual(lines_of(self.viewed(end)), stored)
+        return line
+
+    def test_delay_and_loss(self):
+        line = self.follow("near", "far", delay=0.05, loss=0.01)
+        self.assertGreater(line.there.lost, 0)
+        self.assertGreater(line.back.lost, 0)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import time
-import unittest
 
 from relays import LeatRelay, LttngRelay, free_ports
 from support import LEAT, PATIENCE, InteropTest, lines_of, main, program, wait_until

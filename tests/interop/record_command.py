@@ -6,7 +6,6 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import time
 import unittest
 
 from support import LEAT, InteropTest, Trace, main, plain_run, program, wait_until

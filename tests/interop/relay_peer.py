@@ -39,8 +39,8 @@ class Closed(Exception):
 class Link:
     """One connection."""
 
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+    def __init__(self, port, address="127.0.0.1"):
+        self.socket = socket.create_connection((address, port), timeout=PATIENCE)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def close(self):
@@ -121,7 +121,7 @@ class Producer(Link):
     """A session on the tracing side, of `cpus` streams and their metadata."""
 
     def __init__(self, relay):
-        super().__init__(relay.control)
+        super().__init__(relay.control, relay.address)
         self.relay = relay
         self.data_link = None
         self.streams = []
@@ -166,7 +166,7 @@ class Producer(Link):
         assert code == OK, code
         assert self.code(STREAMS_SENT) == OK
         self.send_metadata(metadata)
-        self.data_link = Link(self.relay.data)
+        self.data_link = Link(self.relay.data, self.relay.address)
         return self
 
     def send_metadata(self, text):
@@ -202,7 +202,7 @@ def viewer_message(command, payload=b""):
 
 class Viewer(Link):
     def __init__(self, relay, connect=True):
-        super().__init__(relay.live)
+        super().__init__(relay.live, relay.address)
         self.metadata_streams = []
         if connect:
             self.ask(CONNECT, struct.pack(">QIII", NO_PACKET, 2, 4, 1), 20)

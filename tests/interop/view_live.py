@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import unittest
 
 import support
 from relays import LeatRelay
