@@ -161,6 +161,12 @@ class OverABadLine(LiveTest):
         self.assertGreater(line.there.lost, 0)
         self.assertGreater(line.back.lost, 0)
 
+    def test_narrow(self):
+        """A packet that takes longer than a relay may be silent, at the end of a session."""
+        self.count, self.interval_us = 150, 0
+        self.prefix = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]  # one CPU, one packet: 12 kB
+        self.follow("far", rate=1000)
+
 
 if __name__ == "__main__":
     main()
