@@ -16,7 +16,7 @@ import relay_peer as peer  # noqa: E402
 from bad_line import BadLine  # noqa: E402
 from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
 from relays import LeatRelay  # noqa: E402
-from support import LEAT, SOURCE, InteropTest, main  # noqa: E402
+from support import LEAT, SOURCE, InteropTest, main, wait_until  # noqa: E402
 
 
 def ticks(first, count, step=10):
@@ -177,20 +177,37 @@ class Viewers(RelayTest):
         self.assertTrue(viewer.is_closed())
 
     def test_slow_viewer_does_not_hold_up_others(self):
+        """It reads a byte a second, of 4 MiB that it has asked for; the others do not notice."""
         slow = self.attached()
         slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.assertEqual(self.producing.push(ticks(1, 3), size=65536), peer.OK)
+        request = peer.viewer_message(peer.GET_PACKET, struct.pack(">QQI", self.stream, 0, 65536))
+        slow.send(64 * request)
+        expected = struct.pack(">III", 1, 65536, 0) + peer.packet_of(ticks(1, 3), 0).ljust(65536, b"\0")
+        received = []
+        is_over = threading.Event()
+
+        def read_slowly():
+            while not is_over.wait(1):
+                received.append(slow.receive(1))
+
+        reading = threading.Thread(target=read_slowly)
+        reading.start()
+        self.addCleanup(reading.join)
+        self.addCleanup(is_over.set)
         fast = [self.attached(), self.attached()]
-        begin = time.monotonic()
-        for number in range(200):
+        for number in range(1, 200):
             self.producing.push(ticks(1 + 3 * number, 3), size=65536)
-            if number == 0:
-                slow.send(peer.viewer_message(peer.GET_PACKET, struct.pack(">QQI", self.stream, 0, 65536)) * 64)
-            if number % 50 == 0:
-                slow.receive(1)
         for viewer in fast:
             self.assertEqual(viewer.read_packets(self.stream, 200), ticks(1, 600))
-        self.assertLess(time.monotonic() - begin, 10)
+        wait_until(lambda: len(received) >= 3, "the slow viewer")
+        self.producing.push(ticks(601, 3), size=65536)
+        for viewer in fast:
+            self.assertEqual(viewer.read_packets(self.stream, 1), ticks(601, 3))
         self.assertLess(self.relay.memory_mib(), 64)
+        is_over.set()
+        reading.join()
+        self.assertEqual(b"".join(received), expected[:len(received)])
 
 
 class Names(RelayTest):
@@ -236,6 +253,28 @@ class Names(RelayTest):
         for bad in self.BAD[:-1]:
             self.assertIsNone(self.attempt(host=bad), f"host {bad!r}")
         self.check_outside()
+
+    def test_names_that_are_good_and_too_long_with_their_date(self):
+        """A session's directory is NAME-DATE-TIME, 16 bytes more; a name has at most 254 bytes, of a host 255."""
+        refused = 0
+        for size in range(230, 256):
+            for name in [size * "x", size // 2 * "\u00e9" + size % 2 * "x"]:
+                taken = [self.attempt(session=name) is not None, self.attempt(session=name, base_path="base") is not None,
+                         self.attempt(host=name) is not None]
+                self.assertEqual(taken, [size <= 239, size <= 254, True], f"{size} bytes")
+                refused += taken.count(False)
+        viewer = self.viewer()
+        self.assertEqual(max(len(name.encode()) for name in viewer.list()), 254)
+        viewer.close()
+        record = subprocess.run([LEAT, "record", f"--live={self.relay.url}", "--session", 240 * "x", "--", "true"],
+                                capture_output=True, text=True, timeout=peer.PATIENCE)
+        self.assertEqual(record.returncode, 1)
+        self.assert_one_line(record.stderr, "does not take the session")
+        self.check_outside()
+        complaints = self.relay.log.splitlines()
+        self.assertEqual(len(complaints), refused + 1, self.relay.log)
+        for complaint in complaints:
+            self.assertRegex(complaint, "File name too long|has 256 bytes of at most 255")
 
     def test_base_path(self):
         for bad in ["..", "../x", "a/../../x", "a/..", "../../../../x"]:
