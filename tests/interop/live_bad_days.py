@@ -3,12 +3,15 @@
 import os
 import re
 import signal
+import struct
 import subprocess
 import time
 
 from bad_line import BadLine
 from relays import LeatRelay
 from support import LEAT, PATIENCE, InteropTest, lines_of, main, program, wait_until
+
+INDEX_ENTRY = struct.Struct(">9Q")
 
 
 class LiveTest(InteropTest):
@@ -24,19 +27,20 @@ class LiveTest(InteropTest):
         self.addCleanup(relay.kill)
         return relay
 
-    def record(self, name):
+    def record(self, name, *options, relay=None):
+        relay = relay or self.relay
         process = subprocess.Popen(
-            [LEAT, "record", f"--live={self.relay.url}", "--session", name, "--", *self.prefix, program("paced"),
+            [LEAT, "record", f"--live={relay.url}", "--session", name, *options, "--", *self.prefix, program("paced"),
              str(self.count), str(self.interval_us), "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
-        wait_until(lambda: self.relay.parts(name), "the session")
+        wait_until(lambda: relay.parts(name), "the session")
         return process
 
-    def view(self, name, *options, text=None):
+    def view(self, name, *options, text=None, relay=None):
         """It writes into a file, of the same name unless `text` says another."""
+        url = (relay or self.relay).live_url(name)
         with open(self.directory / (text or name), "wb") as output:
-            process = subprocess.Popen([LEAT, "view", *options, self.relay.live_url(name)], stdout=output,
-                                       stderr=subprocess.PIPE, text=True)
+            process = subprocess.Popen([LEAT, "view", *options, url], stdout=output, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
         return process
 
@@ -122,6 +126,62 @@ class LiveBadDays(LiveTest):
         viewers[0].communicate(timeout=PATIENCE)
         self.assert_all_once_in_order(self.numbers(self.viewed("stopped")))
         self.assertEqual(lines_of(self.read(self.relay.parts("stopped")[0]).text), lines_of(self.viewed("stopped")))
+
+    def lost_by_index(self, part):
+        """As the last entry of each stream's index has it."""
+        return sum(INDEX_ENTRY.unpack(path.read_bytes()[-INDEX_ENTRY.size:])[5] for path in part.rglob("*.idx"))
+
+    def check_accounted_for(self, part, name, errors):
+        """What the rings did not hold is counted, by the recorder, the index and every reader; the rest is there."""
+        trace = self.read(part)
+        self.assertGreater(trace.discarded(), 0)
+        self.assertIn(f" {trace.discarded()} discarded", errors)
+        self.assertEqual(self.lost_by_index(part), trace.discarded())
+        self.assertEqual(len(trace.lines) + trace.discarded(), 2 * self.count)
+        numbers = self.numbers(trace.text)
+        for thread in (0, 1):
+            of_thread = [n for t, n in numbers if t == thread]
+            self.assertEqual(of_thread, sorted(set(of_thread)))
+        self.assertEqual(lines_of(trace.text), lines_of(self.viewed(name)))
+
+    def test_relay_producer_and_viewer_paused_for_ten_seconds(self):
+        """Each in a session of its own, all at once, with rings that are full long before."""
+        self.count = 6_000
+        small = ("--ring-size", "64K")
+        paused_relay = LeatRelay(self.directory / "paused-relay")
+        self.addCleanup(paused_relay.kill)
+        of_relay = self.record("of-relay", *small, relay=paused_relay)
+        of_producer = self.record("of-producer", *small)
+        of_viewer = self.record("of-viewer")
+        viewers = [self.view("of-relay", relay=paused_relay), self.view("of-producer"), self.view("of-viewer", text="other")]
+        paused_viewer = self.view("of-viewer")
+        for producer in (of_relay, of_producer, of_viewer):
+            self.begin(producer)
+        for name in ("of-relay", "of-producer", "of-viewer", "other"):
+            self.wait_for_events(name, 100)
+        paused = [paused_relay.process, of_producer, paused_viewer]
+        for process in paused:
+            process.send_signal(signal.SIGSTOP)
+        time.sleep(1)
+        before = len(self.viewed("of-viewer"))
+        time.sleep(9)
+        self.assertEqual(len(self.viewed("of-viewer")), before)
+        self.wait_for_events("other", 4_000)
+        for process in paused:
+            process.send_signal(signal.SIGCONT)
+        errors = {}
+        for producer in (of_relay, of_producer, of_viewer):
+            _, errors[producer] = producer.communicate(timeout=PATIENCE)
+            self.assertEqual(producer.returncode, 0, errors[producer])
+        for viewer in (*viewers, paused_viewer):
+            viewer.communicate(timeout=PATIENCE)
+            self.assertEqual(viewer.returncode, 0)
+        [part] = paused_relay.parts("of-relay")
+        self.check_accounted_for(part, "of-relay", errors[of_relay])
+        [part] = self.relay.parts("of-producer")
+        self.check_accounted_for(part, "of-producer", errors[of_producer])
+        for name in ("of-viewer", "other"):
+            self.assert_all_once_in_order(self.numbers(self.viewed(name)))
 
 
 class OverABadLine(LiveTest):
