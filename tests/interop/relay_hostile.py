@@ -853,7 +853,7 @@ class BadNetwork(RelayTest):
 
     def test_narrow_line(self):
         # A list of two streams has 9 kB: the viewer is beside the relay.
-        self.serve_over(5, viewer_end="far", rate=1000)
+        self.serve_over(3, viewer_end="far", rate=1000)
 
 
 class Captures(RelayTest):
