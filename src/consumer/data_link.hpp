@@ -30,6 +30,9 @@ class DataLink {
     // Notices what the other side does.
     virtual Result<void> check() = 0;
 
+    // Bytes that have arrived, as far as one hears of it.
+    [[nodiscard]] virtual std::uint64_t arrived() const { return 0; }
+
     // When to call the two again: what to poll for, and at the latest.
     [[nodiscard]] virtual pollfd wanted() const = 0;
     [[nodiscard]] virtual Clock::time_point deadline() const { return Clock::time_point::max(); }

@@ -295,6 +295,7 @@ Result<void> RelayConnection::handle_replies(Clock::time_point now) {
         if (!size || input_.size() < *size) return {};
         const Expected expected = expected_.front();
         expected_.pop_front();
+        if (expected.command != RelayCommand::kDataPending) ++answers_;
         LEAT_TRY(handle_reply(expected, UntrustedBytes(input_).first(*size), now));
         input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(*size));
     }

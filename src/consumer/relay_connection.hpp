@@ -70,6 +70,9 @@ class RelayConnection {
     [[nodiscard]] bool is_closed() const { return step_ == Step::kClosing && expected_.empty(); }
     [[nodiscard]] std::uint64_t stored(std::uint64_t stream_instance_id) const;
     [[nodiscard]] std::uint64_t packets_sent() const { return packets_sent_; }
+    // Grows while the relay takes something, long before it has stored it if the line is slow; to repeat that nothing
+    // is stored yet does not count.
+    [[nodiscard]] std::uint64_t taken() const { return answers_ + (data_ ? data_->arrived() : 0); }
 
     [[nodiscard]] std::array<pollfd, 2> wanted() const;
     // When to call run() even if nothing can be read or written.
@@ -138,6 +141,7 @@ class RelayConnection {
     SendQueue output_;
     wire::Bytes input_;
     std::deque<Expected> expected_;
+    std::uint64_t answers_ = 0;  // but those of DATA_PENDING
 
     std::map<std::uint64_t, Stream> streams_;
     bool is_metadata_announced_ = false;

@@ -183,8 +183,13 @@ bool RelayOutput::is_delivered() const {
 
 Result<void> RelayOutput::deliver() {
     auto give_up_at = Clock::now() + kPatience;
+    std::uint64_t taken_before = 0;
     while (!is_delivered()) {
-        if (run()) give_up_at = Clock::now() + kPatience;
+        const bool has_come_further = run();
+        const std::uint64_t taken = connection_ && connection_->is_ready() ? connection_->taken() : 0;
+        if (has_come_further) taken_before = 0;  // also: another connection, that counts anew
+        if (has_come_further || taken > taken_before) give_up_at = Clock::now() + kPatience;
+        taken_before = std::max(taken, taken_before);
         if (is_delivered()) break;
         if (Clock::now() > give_up_at)
             return fail(ErrorKind::kIo, "relay {} does not take {}", to_text(address_), undelivered());

@@ -1,5 +1,7 @@
 #include "consumer/relay_socket.hpp"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -27,6 +29,13 @@ Result<std::size_t> send_some(const UniqueFd& socket, std::span<iovec> parts) {
     if (count >= 0) return static_cast<std::size_t>(count);
     if (errno == EAGAIN || errno == EINTR) return 0;
     return io_error("cannot send");
+}
+
+std::uint64_t acknowledged_bytes(const UniqueFd& socket) {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    ::getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size);  // fails: 0
+    return info.tcpi_bytes_acked;
 }
 
 Result<void> receive_some(const UniqueFd& socket, wire::Bytes& bytes) {

@@ -17,6 +17,9 @@ bool is_connected(const UniqueFd& socket);
 // What the socket takes now; 0: it is full.
 Result<std::size_t> send_some(const UniqueFd& socket, std::span<iovec> parts);
 
+// How much the other side's kernel has said to have, since the connection began.
+std::uint64_t acknowledged_bytes(const UniqueFd& socket);
+
 // What is there now, appended to `bytes`; nothing new is no error, the peer's end of the connection is one.
 Result<void> receive_some(const UniqueFd& socket, wire::Bytes& bytes);
 

@@ -17,6 +17,7 @@ class TcpLink final : public DataLink {
     Result<void> flush(Clock::time_point now) override;
     // A relay has nothing to say here but that it is there: whatever else comes is the end.
     Result<void> check() override;
+    [[nodiscard]] std::uint64_t arrived() const override { return acknowledged_bytes(socket_); }
     [[nodiscard]] pollfd wanted() const override;
 
   private:

@@ -1,66 +1,46 @@
 #!/usr/bin/env python3
 """Producers and relays of live sessions that are killed or stopped while others look on; all of Leat."""
+import os
 import re
 import signal
-import socket
+import struct
 import subprocess
 import time
-import unittest
 
-import live_producer
-import relay_peer
-from live_producer import PATIENCE, wait_until
-from support import LEAT, InteropTest, lines_of, main, program
+from bad_line import BadLine
+from relays import LeatRelay
+from support import LEAT, PATIENCE, InteropTest, lines_of, main, program, wait_until
 
-COUNT, INTERVAL_US = 800, 2_000  # events of each thread
+INDEX_ENTRY = struct.Struct(">9Q")
 
 
-class Relay:
-    """leat-relayd that can be killed and come back to its ports."""
+class LiveTest(InteropTest):
+    count, interval_us = 800, 2_000  # events of each thread
+    prefix = []  # in front of the program
 
-    def __init__(self, output):
-        self.output = output
-        self.ports = live_producer.free_ports(3)
-        self.start()
-
-    def start(self):
-        self.process = subprocess.Popen(
-            [relay_peer.RELAYD, "-o", str(self.output), "--ports", ":".join(map(str, self.ports))],
-            stdout=subprocess.PIPE, text=True)
-        assert "listening" in self.process.stdout.readline()
-
-    def kill(self, with_signal=signal.SIGKILL):
-        self.process.send_signal(with_signal)
-        self.process.wait(PATIENCE)
-        self.process.stdout.close()
-
-    @property
-    def url(self):
-        return f"net://127.0.0.1:{self.ports[0]}:{self.ports[1]}"
-
-    def session_url(self, name):
-        return f"net://127.0.0.1:{self.ports[2]}/host/{socket.gethostname()}/{name}"
-
-
-class LiveBadDays(InteropTest):
     def setUp(self):
         super().setUp()
-        self.relay = Relay(self.directory / "relay")
-        self.addCleanup(lambda: self.relay.process.poll() is None and self.relay.kill())
+        self.relay = self.start_relay()
 
-    def record(self, name):
+    def start_relay(self, **arguments):
+        relay = LeatRelay(self.directory / "relay", **arguments)
+        self.addCleanup(relay.kill)
+        return relay
+
+    def record(self, name, *options, relay=None):
+        relay = relay or self.relay
         process = subprocess.Popen(
-            [LEAT, "record", f"--live={self.relay.url}", "--session", name, "--", program("paced"), str(COUNT),
-             str(INTERVAL_US), "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            [LEAT, "record", f"--live={relay.url}", "--session", name, *options, "--", *self.prefix, program("paced"),
+             str(self.count), str(self.interval_us), "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
-        wait_until(lambda: self.parts(name), "the session")
+        wait_until(lambda: relay.parts(name), "the session")
         return process
 
-    def view(self, name, *options):
-        """It writes into a file, of the same name."""
-        with open(self.directory / name, "wb") as output:
-            process = subprocess.Popen([LEAT, "view", *options, self.relay.session_url(name)], stdout=output,
-                                       stderr=subprocess.PIPE, text=True)
+    def view(self, name, *options, text=None, relay=None):
+        """It writes into a file, of the same name unless `text` says another."""
+        url = (relay or self.relay).live_url(name)
+        with open(self.directory / (text or name), "wb") as output:
+            process = subprocess.Popen([LEAT, "view", *options, url], stdout=output, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
         return process
 
@@ -76,9 +56,6 @@ class LiveBadDays(InteropTest):
         process.stdin.write("\n")
         process.stdin.flush()
 
-    def parts(self, name):
-        return list(self.relay.output.glob(f"*/{name}-*"))
-
     def viewed(self, name):
         return (self.directory / name).read_text()
 
@@ -88,11 +65,13 @@ class LiveBadDays(InteropTest):
 
     def assert_all_once_in_order(self, numbers):
         for thread in (0, 1):
-            self.assertEqual([n for t, n in numbers if t == thread], list(range(COUNT)))
+            self.assertEqual([n for t, n in numbers if t == thread], list(range(self.count)))
 
     def wait_for_events(self, name, count):
         wait_until(lambda: len(self.numbers(self.viewed(name))) >= count, f"{count} events")
 
+
+class LiveBadDays(LiveTest):
     def test_viewer_across_a_killed_relay(self):
         producer = self.record("session")
         viewer = self.view("session", "--reconnect")
@@ -103,11 +82,11 @@ class LiveBadDays(InteropTest):
         self.relay.start()
         _, errors = producer.communicate(timeout=PATIENCE)
         self.assertIn("events stay in the rings until it is back", errors)
-        self.wait_for_events("session", 2 * COUNT)
+        self.wait_for_events("session", 2 * self.count)
         viewer.send_signal(signal.SIGINT)
         viewer.communicate(timeout=PATIENCE)
         self.assert_all_once_in_order(self.numbers(self.viewed("session")))
-        self.assertEqual(len(self.parts("session")), 2)
+        self.assertEqual(len(self.relay.parts("session")), 2)
 
     def test_killed_producer(self):
         victim, other = self.record("victim"), self.record("other")
@@ -122,7 +101,7 @@ class LiveBadDays(InteropTest):
         other.communicate(timeout=PATIENCE)
         viewers[1].communicate(timeout=PATIENCE)
         self.assert_all_once_in_order(self.numbers(self.viewed("other")))
-        [part] = self.parts("victim")
+        [part] = self.relay.parts("victim")
         text = self.read(part).text
         self.assertEqual(lines_of(text), lines_of(self.viewed("victim")))
         numbers = self.numbers(text)
@@ -146,7 +125,107 @@ class LiveBadDays(InteropTest):
         self.assertIn("0 discarded", errors)
         viewers[0].communicate(timeout=PATIENCE)
         self.assert_all_once_in_order(self.numbers(self.viewed("stopped")))
-        self.assertEqual(lines_of(self.read(self.parts("stopped")[0]).text), lines_of(self.viewed("stopped")))
+        self.assertEqual(lines_of(self.read(self.relay.parts("stopped")[0]).text), lines_of(self.viewed("stopped")))
+
+    def lost_by_index(self, part):
+        """As the last entry of each stream's index has it."""
+        return sum(INDEX_ENTRY.unpack(path.read_bytes()[-INDEX_ENTRY.size:])[5] for path in part.rglob("*.idx"))
+
+    def check_accounted_for(self, part, name, errors):
+        """What the rings did not hold is counted, by the recorder, the index and every reader; the rest is there."""
+        trace = self.read(part)
+        self.assertGreater(trace.discarded(), 0)
+        self.assertIn(f" {trace.discarded()} discarded", errors)
+        self.assertEqual(self.lost_by_index(part), trace.discarded())
+        self.assertEqual(len(trace.lines) + trace.discarded(), 2 * self.count)
+        numbers = self.numbers(trace.text)
+        for thread in (0, 1):
+            of_thread = [n for t, n in numbers if t == thread]
+            self.assertEqual(of_thread, sorted(set(of_thread)))
+        self.assertEqual(lines_of(trace.text), lines_of(self.viewed(name)))
+
+    def test_relay_producer_and_viewer_paused_for_ten_seconds(self):
+        """Each in a session of its own, all at once, with rings that are full long before."""
+        self.count = 6_000
+        small = ("--ring-size", "64K")
+        paused_relay = LeatRelay(self.directory / "paused-relay")
+        self.addCleanup(paused_relay.kill)
+        of_relay = self.record("of-relay", *small, relay=paused_relay)
+        of_producer = self.record("of-producer", *small)
+        of_viewer = self.record("of-viewer")
+        viewers = [self.view("of-relay", relay=paused_relay), self.view("of-producer"), self.view("of-viewer", text="other")]
+        paused_viewer = self.view("of-viewer")
+        for producer in (of_relay, of_producer, of_viewer):
+            self.begin(producer)
+        for name in ("of-relay", "of-producer", "of-viewer", "other"):
+            self.wait_for_events(name, 100)
+        paused = [paused_relay.process, of_producer, paused_viewer]
+        for process in paused:
+            process.send_signal(signal.SIGSTOP)
+        time.sleep(1)
+        before = len(self.viewed("of-viewer"))
+        time.sleep(9)
+        self.assertEqual(len(self.viewed("of-viewer")), before)
+        self.wait_for_events("other", 4_000)
+        for process in paused:
+            process.send_signal(signal.SIGCONT)
+        errors = {}
+        for producer in (of_relay, of_producer, of_viewer):
+            _, errors[producer] = producer.communicate(timeout=PATIENCE)
+            self.assertEqual(producer.returncode, 0, errors[producer])
+        for viewer in (*viewers, paused_viewer):
+            viewer.communicate(timeout=PATIENCE)
+            self.assertEqual(viewer.returncode, 0)
+        [part] = paused_relay.parts("of-relay")
+        self.check_accounted_for(part, "of-relay", errors[of_relay])
+        [part] = self.relay.parts("of-producer")
+        self.check_accounted_for(part, "of-producer", errors[of_producer])
+        for name in ("of-viewer", "other"):
+            self.assert_all_once_in_order(self.numbers(self.viewed(name)))
+
+
+class OverABadLine(LiveTest):
+    """The relay is at its far end, the producer at its near one; viewers are at both."""
+
+    def start_relay(self):
+        return None  # when there is a line
+
+    def follow(self, *viewers, **line):
+        """Viewers at these ends: each has all, once, in order, as it is stored."""
+        line = BadLine(**line)
+        self.addCleanup(line.close)
+        with line.far:
+            self.relay = super().start_relay(address=line.far.address)
+        with line.near:
+            producer = self.record("session")
+        ends = {"near": line.near, "far": line.far}
+        processes = {}
+        for end in viewers:
+            with ends[end]:
+                processes[end] = self.view("session", text=end)
+        self.begin(producer)
+        _, errors = producer.communicate(timeout=PATIENCE)
+        self.assertEqual(producer.returncode, 0, errors)
+        self.assertIn("0 discarded", errors)
+        [part] = self.relay.parts("session")
+        stored = lines_of(self.read(part).text)
+        for end, process in processes.items():
+            _, errors = process.communicate(timeout=PATIENCE)
+            self.assertEqual((process.returncode, errors), (0, ""))
+            self.assert_all_once_in_order(self.numbers(self.viewed(end)))
+            self.assertEqual(lines_of(self.viewed(end)), stored)
+        return line
+
+    def test_delay_and_loss(self):
+        line = self.follow("near", "far", delay=0.05, loss=0.01)
+        self.assertGreater(line.there.lost, 0)
+        self.assertGreater(line.back.lost, 0)
+
+    def test_narrow(self):
+        """A packet that takes longer than a relay may be silent, at the end of a session."""
+        self.count, self.interval_us = 150, 0
+        self.prefix = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]  # one CPU, one packet: 12 kB
+        self.follow("far", rate=1000)
 
 
 if __name__ == "__main__":

@@ -1,104 +1,22 @@
 #!/usr/bin/env python3
 """`leat record --live` and `-o net://...`, watched by babeltrace2 and `leat view`, over lttng-relayd and leat-relayd."""
 import json
-import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import time
-import unittest
 
-from support import BUILD, LEAT, InteropTest, lines_of, main, program
-
-PATIENCE = 60  # s; for what other processes do
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(what)
-        time.sleep(0.02)
-
-
-def free_ports(count):
-    """Nobody's at the moment."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [server.getsockname()[1] for server in sockets]
-    for server in sockets:
-        server.close()
-    return ports
-
-
-def answers(port):
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        return True
-    except OSError:
-        return False
-
-
-class Relay:
-    """An lttng-relayd with directories and ports of its own."""
-
-    def __init__(self, directory):
-        self.directory = directory
-        self.output = directory / "relay"
-        self.control, self.data, self.live = free_ports(3)
-        self.process = None
-        self.start()
-
-    def start(self):
-        home = self.directory / "home"
-        home.mkdir(exist_ok=True)
-        environment = {**os.environ, "HOME": str(home), "LTTNG_HOME": str(home), "LTTNG_RUNDIR": str(home / "run")}
-        urls = [f"tcp://127.0.0.1:{port}" for port in (self.control, self.data, self.live)]
-        with open(self.directory / "relay.log", "ab") as log:
-            self.process = subprocess.Popen(self.command(urls), stdout=log, stderr=log, env=environment)
-        wait_until(lambda: all(answers(port) for port in (self.control, self.data, self.live)), "the relay")
-
-    def command(self, urls):
-        return ["lttng-relayd", "-o", self.output, "-C", urls[0], "-D", urls[1], "-L", urls[2]]
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
-            self.process.terminate()
-            self.process.wait(PATIENCE)
-
-    @property
-    def url(self):
-        return f"net://127.0.0.1:{self.control}:{self.data}"
-
-    def live_url(self, name):
-        return f"net://127.0.0.1:{self.live}/host/{socket.gethostname()}/{name}"
-
-    def parts(self):
-        """The directories of the sessions, oldest first."""
-        return sorted(self.output.glob("*/*"))
-
-
-class OurRelay(Relay):
-    """A leat-relayd."""
-
-    def command(self, urls):
-        ports = ":".join(url.rpartition(":")[2] for url in urls)
-        return [BUILD / "bin" / "leat-relayd", "-o", self.output, "--ports", ports]
-
+from relays import LeatRelay, LttngRelay, free_ports
+from support import LEAT, PATIENCE, InteropTest, lines_of, main, program, wait_until
 
 class Producer(InteropTest):
-    relay_class = Relay
+    relay_class = LttngRelay
 
     def setUp(self):
         super().setUp()
-        self.relay = self.relay_class(self.directory)
-        self.addCleanup(self.relay.stop)
+        self.relay = self.relay_class(self.directory / "relay")
+        self.addCleanup(self.relay.kill)
         self.summary_file = self.directory / "summary.json"
 
     def start(self, *command, options=None):
@@ -186,7 +104,7 @@ class Producer(InteropTest):
 
 
 class OverOurRelay(Producer):
-    relay_class = OurRelay
+    relay_class = LeatRelay
 
     def test_several_watch(self):
         self.check_watched(self.BABELTRACE2, self.LEAT_VIEW)

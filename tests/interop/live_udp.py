@@ -1,18 +1,13 @@
 #!/usr/bin/env python3
 """`leat record --live=net+udp://...` over a network that loses and reorders: what is missing is accounted for."""
-import random
 import re
-import select
 import socket
 import struct
 import subprocess
-import threading
-import time
-import unittest
 
-import live_producer
-import relay_peer
-from support import LEAT, InteropTest, Trace, main, program
+from bad_line import BadLine
+from relays import LeatRelay, LttngRelay
+from support import LEAT, PATIENCE, InteropTest, Trace, main, program
 
 COUNT = 10_000  # events of each thread
 THREADS = 2
@@ -23,71 +18,30 @@ INDEX_HEADER = 16
 LOST = 2 ** 64 - 1
 
 
-class BadNetwork:
-    """Between a producer and the UDP port of a relay. Datagrams are numbered as they come."""
-
-    def __init__(self, port, seed=1, loss=0.0):
-        self.random = random.Random(seed)
-        self.loss = loss
-        self.lost = 0
-        self.held = []  # (when it leaves, datagram)
-        self.incoming = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.incoming.bind(("127.0.0.1", 0))
-        self.incoming.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
-        self.outgoing = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.outgoing.connect(("127.0.0.1", port))
-        self.ending, self.end = socket.socketpair()
-        self.thread = threading.Thread(target=self.run)
-        self.thread.start()
-
-    @property
-    def port(self):
-        return self.incoming.getsockname()[1]
-
-    def run(self):
-        while True:
-            ready, _, _ = select.select([self.incoming, self.ending], [], [], 0.001 if self.held else None)
-            if self.ending in ready:
-                return
-            if self.incoming in ready:
-                self.take(self.incoming.recv(65536))
-            while self.held and self.held[0][0] <= time.monotonic():
-                self.outgoing.send(self.held.pop(0)[1])
-
-    def take(self, datagram):
-        if self.random.random() < self.loss:
-            self.lost += 1
-        elif self.random.random() < 0.1:
-            self.held.append((time.monotonic() + 0.003, datagram))
-        else:
-            self.outgoing.send(datagram)
-
-    def stop(self):
-        self.end.send(b"x")
-        self.thread.join()
-        for each in (self.incoming, self.outgoing, self.ending, self.end):
-            each.close()
-
-
 class Udp(InteropTest):
-    def setUp(self):
-        super().setUp()
-        self.relay = relay_peer.Relay(self.directory / "relay")
-        self.addCleanup(lambda: self.relay.is_alive() and self.relay.stop())
+    def start_relay(self, **arguments):
+        self.relay = LeatRelay(self.directory / "relay", **arguments)
+        self.addCleanup(self.relay.kill)
 
-    def record(self, network, count):
-        url = f"net+udp://127.0.0.1:{self.relay.control}:{network.port}"
+    def record(self, data_port, count):
+        url = f"net+udp://{self.relay.address}:{self.relay.control}:{data_port}"
         result = subprocess.run(
             [LEAT, "record", f"--live={url}", "--ring-size", "4M", "--", program("paced"), str(count), "0",
-             str(THREADS)], input="\n", capture_output=True, text=True, timeout=60)
+             str(THREADS)], input="\n", capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("0 discarded", result.stderr)
         self.assertEqual(self.relay.stop(), 0)
 
-    def network(self, **arguments):
-        network = BadNetwork(self.relay.data, **arguments)
-        self.addCleanup(network.stop)
-        return network
+    def record_over(self, count, **line):
+        """The datagrams share the line with the control connection."""
+        line = BadLine(**line)
+        self.addCleanup(line.close)
+        with line.far:
+            self.start_relay(address=line.far.address)
+        with line.near:
+            self.record(self.relay.data, count)
+        self.assertGreater(line.there.reordered, 0)
+        return line
 
     def events(self):
         """{(thread, n): time in ns}, as babeltrace2 has them; no event is there twice, and Leat has the same."""
@@ -128,28 +82,30 @@ class Udp(InteropTest):
 
     def test_reordered(self):
         count = 2_000  # what fits into the sockets' smallest buffers
-        self.record(self.network(), count)
+        self.record_over(count, reordering=0.1)
         events = self.events()
         self.assertEqual(len(events), count * THREADS)
         self.assertEqual(self.lost_packets(), [])
 
     def test_lost_and_reordered(self):
-        network = self.network(loss=0.01)
-        self.record(network, COUNT)
-        self.assertGreater(network.lost, 0)
+        line = self.record_over(COUNT, loss=0.01, reordering=0.1)
+        self.assertGreater(line.there.lost, 0)
         lost = self.lost_packets()
         self.assertGreater(len(lost), 0)
         self.assert_accounted_for(self.events(), lost, COUNT)
 
     def test_everything_is_lost(self):
-        self.record(self.network(loss=1.0), 100)
+        self.start_relay()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            self.record(nobody.getsockname()[1], 100)
         self.assertEqual(sum(number for _, _, number in self.lost_packets()), 100 * THREADS)
 
 
 class OtherRelay(InteropTest):
     def test_lttng_relayd_takes_no_datagrams(self):
-        relay = live_producer.Relay(self.directory)
-        self.addCleanup(relay.stop)
+        relay = LttngRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
         result = subprocess.run([LEAT, "record", f"--live=net+udp://127.0.0.1:{relay.control}", "--", "false"],
                                 capture_output=True, text=True, timeout=30)
         self.assertEqual(result.returncode, 1)

@@ -6,23 +6,13 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import time
 import unittest
 
-from support import LEAT, InteropTest, Trace, main, plain_run, program
+from support import LEAT, InteropTest, Trace, main, plain_run, program, wait_until
 
 
 def tree(path):
     return sorted(str(file.relative_to(path)) for file in path.rglob("*"))
-
-
-def wait_until(condition, what):
-    """Bounded; for what other processes do."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(what)
-        time.sleep(0.01)
 
 
 def end_session_of(process):

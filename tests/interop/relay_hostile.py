@@ -1,5 +1,5 @@
 """What peers have done to other relays, and bad days: leat-relayd refuses, goes on, and keeps what it has."""
-import ctypes
+import concurrent.futures
 import os
 import pathlib
 import random
@@ -14,8 +14,10 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
-from relay_peer import Closed, Link, Producer, Relay, Viewer  # noqa: E402
-from support import LEAT, SOURCE, InteropTest, main  # noqa: E402
+from bad_line import BadLine  # noqa: E402
+from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
+from relays import LeatRelay  # noqa: E402
+from support import LEAT, SOURCE, InteropTest, main, wait_until  # noqa: E402
 
 
 def ticks(first, count, step=10):
@@ -30,8 +32,8 @@ class RelayTest(InteropTest):
         self.relay = self.start_relay()
 
     def start_relay(self, **arguments):
-        relay = Relay(self.output, **arguments)
-        self.addCleanup(lambda: relay.process.poll() is None and relay.stop(signal.SIGKILL))
+        relay = LeatRelay(self.output, **arguments)
+        self.addCleanup(relay.kill)
         return relay
 
     def producer(self, **arguments):
@@ -176,20 +178,37 @@ class Viewers(RelayTest):
         self.assertTrue(viewer.is_closed())
 
     def test_slow_viewer_does_not_hold_up_others(self):
+        """It reads a byte a second, of 4 MiB that it has asked for; the others do not notice."""
         slow = self.attached()
         slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.assertEqual(self.producing.push(ticks(1, 3), size=65536), peer.OK)
+        request = peer.viewer_message(peer.GET_PACKET, struct.pack(">QQI", self.stream, 0, 65536))
+        slow.send(64 * request)
+        expected = struct.pack(">III", 1, 65536, 0) + peer.packet_of(ticks(1, 3), 0).ljust(65536, b"\0")
+        received = []
+        is_over = threading.Event()
+
+        def read_slowly():
+            while not is_over.wait(1):
+                received.append(slow.receive(1))
+
+        reading = threading.Thread(target=read_slowly)
+        reading.start()
+        self.addCleanup(reading.join)
+        self.addCleanup(is_over.set)
         fast = [self.attached(), self.attached()]
-        begin = time.monotonic()
-        for number in range(200):
+        for number in range(1, 200):
             self.producing.push(ticks(1 + 3 * number, 3), size=65536)
-            if number == 0:
-                slow.send(peer.viewer_message(peer.GET_PACKET, struct.pack(">QQI", self.stream, 0, 65536)) * 64)
-            if number % 50 == 0:
-                slow.receive(1)
         for viewer in fast:
             self.assertEqual(viewer.read_packets(self.stream, 200), ticks(1, 600))
-        self.assertLess(time.monotonic() - begin, 10)
+        wait_until(lambda: len(received) >= 3, "the slow viewer")
+        self.producing.push(ticks(601, 3), size=65536)
+        for viewer in fast:
+            self.assertEqual(viewer.read_packets(self.stream, 1), ticks(601, 3))
         self.assertLess(self.relay.memory_mib(), 64)
+        is_over.set()
+        reading.join()
+        self.assertEqual(b"".join(received), expected[:len(received)])
 
 
 class Names(RelayTest):
@@ -235,6 +254,28 @@ class Names(RelayTest):
         for bad in self.BAD[:-1]:
             self.assertIsNone(self.attempt(host=bad), f"host {bad!r}")
         self.check_outside()
+
+    def test_names_that_are_good_and_too_long_with_their_date(self):
+        """A session's directory is NAME-DATE-TIME, 16 bytes more; a name has at most 254 bytes, of a host 255."""
+        refused = 0
+        for size in range(230, 256):
+            for name in [size * "x", size // 2 * "\u00e9" + size % 2 * "x"]:
+                taken = [self.attempt(session=name) is not None, self.attempt(session=name, base_path="base") is not None,
+                         self.attempt(host=name) is not None]
+                self.assertEqual(taken, [size <= 239, size <= 254, True], f"{size} bytes")
+                refused += taken.count(False)
+        viewer = self.viewer()
+        self.assertEqual(max(len(name.encode()) for name in viewer.list()), 254)
+        viewer.close()
+        record = subprocess.run([LEAT, "record", f"--live={self.relay.url}", "--session", 240 * "x", "--", "true"],
+                                capture_output=True, text=True, timeout=peer.PATIENCE)
+        self.assertEqual(record.returncode, 1)
+        self.assert_one_line(record.stderr, "does not take the session")
+        self.check_outside()
+        complaints = self.relay.log.splitlines()
+        self.assertEqual(len(complaints), refused + 1, self.relay.log)
+        for complaint in complaints:
+            self.assertRegex(complaint, "File name too long|has 256 bytes of at most 255")
 
     def test_base_path(self):
         for bad in ["..", "../x", "a/../../x", "a/..", "../../../../x"]:
@@ -431,86 +472,96 @@ class Producers(RelayTest):
 class Endings(RelayTest):
     """Connections, relay and viewers end anywhere; what was committed stays, and the others go on."""
 
-    def script(self, session):
-        """A session as [(is data, bytes, bytes of the reply)]."""
-        relay_ids = self.next_handle
-        self.next_handle += 2
-        stream, metadata = relay_ids, relay_ids + 1
-        control = lambda command, payload=b"", reply=4: (False, peer.control_message(command, payload), reply)
-        yield control(peer.VERSION, struct.pack(">II", 2, 13), 8)
-        yield control(peer.CREATE_SESSION, peer.create_session_payload(session=session), 16)
-        yield control(peer.CREATE_TRACE_CHUNK, struct.pack(">QQI", 0, 1_600_000_000, 0))
-        yield control(peer.ADD_STREAM, peer.add_stream_payload("channel_0"), 12)
-        yield control(peer.ADD_STREAM, peer.add_stream_payload("metadata"), 12)
-        yield control(peer.STREAMS_SENT)
-        yield control(peer.SEND_METADATA, struct.pack(">QI", metadata, 0) + peer.METADATA, 0)
-        for number in range(3):
-            events = ticks(1 + 3 * number, 3)
-            yield (True, peer.data_message(stream, number, peer.packet_of(events, number)), 0)
-            yield control(peer.SEND_INDEX, peer.index_payload(stream, number, events))
-        yield control(peer.CLOSE_STREAM, struct.pack(">QQ", metadata, peer.NO_PACKET))
-        yield control(peer.CLOSE_STREAM, struct.pack(">QQ", stream, 2))
+    def script(self, number):
+        """Session `number` as [(is data, its bytes for these handles, bytes of the reply)]; its events tell whose they are."""
+        def control(command, payload=lambda stream, metadata: b"", reply=4):
+            return False, lambda *handles: peer.control_message(command, payload(*handles)), reply
 
-    def setUp(self):
-        super().setUp()
-        self.next_handle = 1
+        def data(packet, events):
+            return True, lambda stream, _: peer.data_message(stream, packet, peer.packet_of(events, packet)), 0
 
-    def play(self, session, messages, last=None):
-        """All of them, and of the last one only `last` bytes; then both connections are cut."""
-        control, data = Link(self.relay.control), Link(self.relay.data)
-        for number, (is_data, message, reply) in enumerate(messages):
-            if last is not None and number == len(messages) - 1:
-                (data if is_data else control).send(message[:last])
+        def index(packet, events):
+            return control(peer.SEND_INDEX, lambda stream, _: peer.index_payload(stream, packet, events))
+
+        def add(channel):
+            return control(peer.ADD_STREAM, lambda *_: peer.add_stream_payload(channel), 12)
+
+        create = peer.create_session_payload(session=f"cut{number}")
+        script = [
+            control(peer.VERSION, lambda *_: struct.pack(">II", 2, 13), 8),
+            control(peer.CREATE_SESSION, lambda *_: create, 16),
+            control(peer.CREATE_TRACE_CHUNK, lambda *_: struct.pack(">QQI", 0, 1_600_000_000, 0)),
+            add("channel_0"),
+            add("metadata"),
+            control(peer.STREAMS_SENT),
+            control(peer.SEND_METADATA, lambda _, metadata: struct.pack(">QI", metadata, 0) + peer.METADATA, 0)]
+        for packet in range(3):
+            events = ticks(self.EVENTS_OF_SESSION * number + 1 + 3 * packet, 3)
+            script += [data(packet, events), index(packet, events)]
+        return script + [
+            control(peer.CLOSE_STREAM, lambda _, metadata: struct.pack(">QQ", metadata, peer.NO_PACKET)),
+            control(peer.CLOSE_STREAM, lambda stream, _: struct.pack(">QQ", stream, 2))]
+
+    EVENTS_OF_SESSION = 1000  # at most
+
+    def play(self, script, count, last=None):
+        """The first `count` messages; `last`(size) says how many bytes of the last one. Then both connections are cut.
+        The number of packets whose index was answered."""
+        links = [Link(self.relay.control), Link(self.relay.data)]
+        handles = []
+        answered = 0
+        for number, (is_data, message, reply) in enumerate(script[:count]):
+            message = message(*(handles + [0, 0])[:2])
+            if last is not None and number == count - 1:
+                links[is_data].send(message[:last(len(message))])
                 break
-            (data if is_data else control).send(message)
-            answer = control.receive(reply) if reply else b""
+            links[is_data].send(message)
+            answer = links[0].receive(reply) if reply else b""
             if reply == 16:
-                control.receive(struct.unpack(">I", answer[12:])[0])
+                links[0].receive(struct.unpack(">I", answer[12:])[0])
             if reply == 12:
-                self.next_handle = struct.unpack(">Q", answer[:8])[0] + 1
-        control.close()
-        data.close()
+                handles.append(struct.unpack(">Q", answer[:8])[0])
+            answered += script[number - 1][0]  # behind data comes its index
+        for link in links:
+            link.close()
+        return answered
 
-    def check_traces(self):
-        """What there is of each can be read; whole packets from the first on, nothing else."""
+    def check_traces(self, committed=()):
+        """What there is of each session can be read; whole packets from the first on, nothing else, and as many as
+        `committed` says. Session 0 is that of assert_serves()."""
         self.stop_relay()
-        for trace in self.traces():
-            events, complaints = self.read_events(trace)
-            self.assertEqual(events, list(range(1, len(events) + 1)), f"{trace}: {complaints}")
-            self.assertEqual(len(events) % 3, 0, trace)
-
-    def messages_of(self, session):
-        return list(self.script(session))
+        found = {number: [] for number in range(len(committed))}
+        traces = self.traces()
+        for begin in range(0, len(traces), 100):
+            printed = subprocess.run(["babeltrace2", *traces[begin:begin + 100]], capture_output=True, text=True)
+            self.assertEqual(printed.returncode, 0, printed.stderr)
+            for line in printed.stdout.splitlines():
+                number, event = divmod(int(line.rpartition("n = ")[2].split()[0]), self.EVENTS_OF_SESSION)
+                found.setdefault(number, []).append(event)
+        for number, events in found.items():
+            self.assertEqual(events, list(range(1, len(events) + 1)), f"session {number}")
+            self.assertEqual(len(events) % 3, 0, f"session {number}")
+        for number, packets in enumerate(committed):
+            self.assertGreaterEqual(len(found[number]), 3 * packets, f"session {number}")
 
     def test_cut_at_every_message_boundary(self):
-        for count in range(len(self.messages_of("count")) + 1):
-            begin = self.next_handle = self.handle_now()
-            messages = self.messages_of(f"cut{count}")
-            self.play(f"cut{count}", messages[:count])
-            self.next_handle = begin
+        count = len(self.script(0))
+        committed = [self.play(self.script(number), number) for number in range(1, count + 1)]
+        self.assertEqual(committed[-1], 3)
         self.assert_serves()
-        self.check_traces()
-
-    def handle_now(self):
-        """The next that the relay will give: another producer asks."""
-        producer = Producer(self.relay)
-        producer.greet()
-        producer.create(session="probe")
-        producer.code(peer.CREATE_TRACE_CHUNK, struct.pack(">QQI", 0, 1_600_000_000, 0))
-        handle, code = producer.add_stream("channel_0")
-        self.assertEqual(code, peer.OK)
-        producer.close()
-        return handle + 1
+        self.check_traces([1, *committed])
 
     def test_cut_at_random_bytes(self):
-        chance = random.Random(1)
-        for number in range(60):
-            self.next_handle = self.handle_now()
-            messages = self.messages_of(f"random{number}")
-            count = chance.randrange(1, len(messages) + 1)
-            self.play(f"random{number}", messages[:count], chance.randrange(len(messages[count - 1][1])))
+        """A thousand times, several at a time."""
+        def cut(number):
+            chance = random.Random(number)
+            script = self.script(number)
+            return self.play(script, chance.randrange(1, len(script) + 1), chance.randrange)
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            committed = list(pool.map(cut, range(1, 1001)))
         self.assert_serves()
-        self.check_traces()
+        self.check_traces([1, *committed])
 
     def test_relay_killed_in_a_session(self):
         producer = self.producer(cpus=2)
@@ -797,36 +848,34 @@ class FullDisk(RelayTest):
 
 
 class BadNetwork(RelayTest):
-    """Delay, loss and a narrow line, in a network namespace of this test's own."""
-    CLONE_NEWNET = 0x40000000
+    """Delay, loss and a narrow line between the relay and everybody else; live_bad_days.py has real programs on it."""
 
-    def setUp(self):
-        libc = ctypes.CDLL(None, use_errno=True)
-        ours = os.open("/proc/self/ns/net", os.O_RDONLY)
-        self.addCleanup(os.close, ours)
-        if libc.unshare(self.CLONE_NEWNET) != 0:
-            self.skipTest("no network namespaces here")
-        self.addCleanup(libc.setns, ours, self.CLONE_NEWNET)
-        subprocess.run(["ip", "link", "set", "lo", "mtu", "1500", "up"], check=True)
-        super().setUp()
+    def start_relay(self):
+        return None  # when there is a line
 
-    def serve_over(self, *discipline):
-        if subprocess.run(["tc", "qdisc", "add", "dev", "lo", "root", *discipline], capture_output=True).returncode != 0:
-            self.skipTest(f"no {discipline[0]} in this kernel")
-        producer = self.producer()
-        viewer = self.viewer()
+    def serve_over(self, count, viewer_end="near", **line):
+        line = BadLine(**line)
+        self.addCleanup(line.close)
+        with line.far:
+            self.relay = super().start_relay(address=line.far.address)
+        with line.near:
+            producer = self.producer()
+        with getattr(line, viewer_end):
+            viewer = self.viewer()
         viewer.attach(producer.session)
-        for number in range(10):
-            self.assertEqual(producer.push(ticks(1 + 3 * number, 3)), peer.OK)
-        self.assertEqual(viewer.read_packets(producer.streams[0], 10), ticks(1, 30))
+        for number in range(count):
+            self.assertEqual(producer.push(ticks(1 + 3 * number, 3), size=256), peer.OK)
+        self.assertEqual(viewer.read_packets(producer.streams[0], count), ticks(1, 3 * count))
         producer.finish()
+        return line
 
     def test_delay_and_loss(self):
-        self.serve_over("netem", "delay", "5ms", "3ms", "loss", "2%")
+        line = self.serve_over(10, delay=0.05, loss=0.01)
+        self.assertGreater(line.lost, 0)
 
     def test_narrow_line(self):
-        # What does not fit into its short queue is lost.
-        self.serve_over("tbf", "rate", "1mbit", "burst", "3kb", "latency", "50ms")
+        # A list of two streams has 9 kB: the viewer is beside the relay.
+        self.serve_over(3, viewer_end="far", rate=1000)
 
 
 class Captures(RelayTest):

@@ -13,11 +13,10 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import relay_peer
-from relay_peer import PATIENCE, RELAYD
-from support import LEAT, InteropTest, main, program
+from relays import LeatRelay
+from support import LEAT, PATIENCE, InteropTest, main, program, wait_until
 
 IS_INSIDE = "LEAT_TEST_INSIDE" in os.environ
 BATCHES = [(1, 1000), (1001, 2000), (3001, 300)]
@@ -93,10 +92,7 @@ class Viewer:
         return [int(line.rpartition("n = ")[2].split()[0]) for line in text[:text.rfind("\n") + 1].splitlines()]
 
     def wait_for(self, count):
-        deadline = time.monotonic() + PATIENCE
-        while len(self.numbers()) < count:
-            assert time.monotonic() < deadline, f"{len(self.numbers())} of {count} events came to {self.process.args}"
-            time.sleep(0.05)
+        wait_until(lambda: len(self.numbers()) >= count, f"{count} events from {self.process.args}")
 
     def finish(self):
         _, errors = self.process.communicate(timeout=60)
@@ -239,11 +235,8 @@ class Live(Session):
     def before_start(self):
         self.viewers = [babeltrace2(self.test, self.name), leat_view(self.test, self.name)]
         # babeltrace2 reads on from where it has attached.
-        with contextlib.closing(relay_peer.Viewer(self.test)) as lister:
-            deadline = time.monotonic() + PATIENCE
-            while lister.clients()[self.name] < len(self.viewers):
-                assert time.monotonic() < deadline, "the viewers do not attach"
-                time.sleep(0.02)
+        with contextlib.closing(relay_peer.Viewer(self.test.relay)) as lister:
+            wait_until(lambda: lister.clients()[self.name] == len(self.viewers), "the viewers")
 
     def check(self):
         for viewer in self.viewers:
@@ -268,20 +261,16 @@ SESSIONS = [Streamed, Cleared, StoppedAndCleared, StoppedAndRotated, Snapshots, 
 
 
 class Sessions(InteropTest):
-    live = 5344  # the relay's port for viewers
-
     def setUp(self):
         super().setUp()
         self.output = self.directory / "relay"
         os.environ["HOME"] = os.environ["LTTNG_HOME"] = str(self.directory)
         os.environ["TZ"] = "UTC"
-        self.relay = self.start(RELAYD, "-o", str(self.output), stdout=subprocess.PIPE)
-        self.assertIn("listening", self.relay.stdout.readline())
+        self.relay = LeatRelay(self.output, ports=(5342, 5343, 5344))  # where LTTng looks for one
+        self.addCleanup(self.relay.kill)
         self.start("lttng-sessiond", "--no-kernel", stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + PATIENCE
-        while subprocess.run(["lttng", "--no-sessiond", "list"], capture_output=True).returncode != 0:
-            self.assertLess(time.monotonic(), deadline, "lttng-sessiond does not start")
-            time.sleep(0.05)
+        wait_until(lambda: subprocess.run(["lttng", "--no-sessiond", "list"], capture_output=True).returncode == 0,
+                   "lttng-sessiond")
 
     def start(self, *command, **options):
         process = subprocess.Popen(command, text=True, **{"stdout": subprocess.DEVNULL, **options})
@@ -292,8 +281,6 @@ class Sessions(InteropTest):
     def end(process):
         process.terminate()
         process.wait(PATIENCE)
-        if process.stdout:
-            process.stdout.close()
 
     def test_whatever_its_sessions_can_do(self):
         applications = [Application(self), Application(self)]
@@ -308,7 +295,7 @@ class Sessions(InteropTest):
         for session in sessions:
             with self.subTest(session.name):
                 session.check()
-        self.assertIsNone(self.relay.poll(), "the relay is dead")
+        self.assertTrue(self.relay.is_alive(), "the relay is dead")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,9 @@
 """A producer and a viewer by hand, from the protocols alone: nothing of Leat's encoders is in it."""
-import os
-import re
 import select
-import signal
 import socket
 import struct
-import subprocess
 import time
 import uuid
-
-from support import BUILD
-
-RELAYD = str(BUILD / "bin" / "leat-relayd")
 
 ADD_STREAM, CREATE_SESSION, VERSION, SEND_METADATA, CLOSE_STREAM = 1, 2, 5, 6, 7
 DATA_PENDING, END_DATA_PENDING, SEND_INDEX, STREAMS_SENT, RESET_METADATA, ROTATE_STREAMS = 8, 11, 13, 16, 17, 18
@@ -40,37 +32,6 @@ HEADER = struct.Struct("<II6QI")
 RECORD = struct.Struct("<QQ")
 
 
-class Relay:
-    """leat-relayd on ports that were free."""
-
-    def __init__(self, output, wrapper=()):
-        self.output = output
-        self.process = subprocess.Popen(
-            [*wrapper, RELAYD, "-o", str(output), "--ports", "0:0:0"], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ, TZ="UTC"))
-        line = self.process.stdout.readline()
-        ports = re.search(r"control (\d+), data (\d+), live (\d+)", line)
-        if not ports:
-            raise AssertionError(f"leat-relayd does not start: {line}{self.process.stderr.read()}")
-        self.control, self.data, self.live = (int(port) for port in ports.groups())
-
-    def stop(self, signal_number=signal.SIGTERM):
-        if self.process.poll() is None:
-            self.process.send_signal(signal_number)
-        self.process.wait(PATIENCE)
-        self.log = self.process.stderr.read()
-        self.process.stdout.close()
-        self.process.stderr.close()
-        return self.process.returncode
-
-    def is_alive(self):
-        return self.process.poll() is None
-
-    def memory_mib(self):
-        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
-            return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1]) / 1024
-
-
 class Closed(Exception):
     """The relay has closed the connection."""
 
@@ -78,8 +39,8 @@ class Closed(Exception):
 class Link:
     """One connection."""
 
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+    def __init__(self, port, address="127.0.0.1"):
+        self.socket = socket.create_connection((address, port), timeout=PATIENCE)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def close(self):
@@ -160,7 +121,7 @@ class Producer(Link):
     """A session on the tracing side, of `cpus` streams and their metadata."""
 
     def __init__(self, relay):
-        super().__init__(relay.control)
+        super().__init__(relay.control, relay.address)
         self.relay = relay
         self.data_link = None
         self.streams = []
@@ -205,7 +166,7 @@ class Producer(Link):
         assert code == OK, code
         assert self.code(STREAMS_SENT) == OK
         self.send_metadata(metadata)
-        self.data_link = Link(self.relay.data)
+        self.data_link = Link(self.relay.data, self.relay.address)
         return self
 
     def send_metadata(self, text):
@@ -241,7 +202,7 @@ def viewer_message(command, payload=b""):
 
 class Viewer(Link):
     def __init__(self, relay, connect=True):
-        super().__init__(relay.live)
+        super().__init__(relay.live, relay.address)
         self.metadata_streams = []
         if connect:
             self.ask(CONNECT, struct.pack(">QIII", NO_PACKET, 2, 4, 1), 20)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 # As ctest calls us: SCRIPT SOURCE BUILD. By hand: SCRIPT [TEST...], with the release build.
@@ -16,6 +17,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv[2]) if IS_FROM_CTEST else SOURCE / "build" / "release"
 LEAT = str(BUILD / "bin" / "leat")
 PROGRAMS = BUILD / "tests" / "programs"
+PATIENCE = 60  # s; for what other processes do, on a busy machine
 HAS_RSEQ = "glibc.pthread.rseq=0" not in os.environ.get("GLIBC_TUNABLES", "")
 
 DISCARDED = re.compile(r"^WARNING: Tracer discarded (\d+) events? ")
@@ -152,6 +154,16 @@ def exit_status_of(returncode):
 def without_daemon():
     """Our environment, with no daemon in it."""
     return {name: value for name, value in os.environ.items() if name != "LEAT_RUNTIME_DIR"}
+
+
+def wait_until(condition, what):
+    """What the condition gives in the end."""
+    deadline = time.monotonic() + PATIENCE
+    while not (result := condition()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(what)
+        time.sleep(0.02)
+    return result
 
 
 def main():

@@ -1,15 +1,12 @@
 #!/usr/bin/env python3
 """Traces that are viewed while they are recorded: through a relay, and on disk."""
 import json
-import re
 import signal
 import subprocess
-import time
-import unittest
 
 import support
+from relays import LeatRelay
 
-RELAYD = str(support.BUILD / "bin" / "leat-relayd")
 # A program a tenth of a second, ten of them.
 PACED = "for i in 1 2 3 4 5 6 7 8 9 10; do %s 50 2 >/dev/null; sleep 0.1; done" % support.program("emit")
 EVENTS = 10 * (2 * 50 + 1)
@@ -34,15 +31,6 @@ class LiveView(support.InteropTest):
         self.assertEqual((process.returncode, errors), (0, ""))
         return output
 
-    def wait_until(self, condition):
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            result = condition()
-            if result:
-                return result
-            time.sleep(0.02)
-        self.fail("it did not happen within 10 s")
-
     def view_of(self, path):
         return subprocess.run([support.LEAT, "view", str(path)], capture_output=True, text=True).stdout
 
@@ -55,7 +43,7 @@ class LiveView(support.InteropTest):
     def test_follow_a_recording(self):
         trace = self.directory / "trace"
         recorder = self.start(self.record_command(["sh", "-c", PACED]))
-        self.wait_until(lambda: list(trace.rglob("metadata")))
+        support.wait_until(lambda: list(trace.rglob("metadata")), "the metadata")
         follow = [support.LEAT, "view", "--follow", str(trace)]
         first, second, killed, interrupted = (self.start(follow) for _ in range(4))
         self.assertIn("test:", killed.stdout.readline())
@@ -97,18 +85,15 @@ class LiveView(support.InteropTest):
                                   timeout=10)
         self.assertEqual(support.lines_of(followed.stdout), support.lines_of(self.view_of(recording.path)))
 
-    def start_relay(self):
-        relay = self.start([RELAYD, "-o", str(self.directory / "relay"), "--ports", "0:0:0"])
-        return re.search(r"control (\d+), data (\d+), live (\d+)", relay.stdout.readline()).groups()
-
     def test_session_of_a_relay(self):
-        control, data, live = self.start_relay()
-        recorder = self.start([support.LEAT, "record", f"--live=net://127.0.0.1:{control}:{data}", "--",
+        relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
+        recorder = self.start([support.LEAT, "record", f"--live={relay.url}", "--",
                                "sh", "-c", PACED])
-        listing = [support.LEAT, "view", "--format=json", f"net://127.0.0.1:{live}"]
-        sessions = self.wait_until(lambda: json.loads(self.finish(self.start(listing))))
+        listing = [support.LEAT, "view", "--format=json", f"net://127.0.0.1:{relay.live}"]
+        sessions = support.wait_until(lambda: json.loads(self.finish(self.start(listing))), "the session")
         url = sessions[0]["url"]
-        self.assertIn(url, self.finish(self.start([support.LEAT, "view", f"net://127.0.0.1:{live}"])))
+        self.assertIn(url, self.finish(self.start([support.LEAT, "view", f"net://127.0.0.1:{relay.live}"])))
         first, second, interrupted = (self.start([support.LEAT, "view", url]) for _ in range(3))
         self.assertIn("test:", interrupted.stdout.readline())
         interrupted.send_signal(signal.SIGINT)

@@ -1,0 +1,115 @@
+"""Relays for the interop tests: each has a directory and ports of its own, and can be killed and come back to them."""
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+
+from support import BUILD, PATIENCE, wait_until
+
+RELAYD = str(BUILD / "bin" / "leat-relayd")
+
+
+def free_ports(count):
+    """Nobody's at the moment."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [server.getsockname()[1] for server in sockets]
+    for server in sockets:
+        server.close()
+    return ports
+
+
+class Relay:
+    """Started, and serving."""
+    address = "127.0.0.1"
+
+    def __init__(self, output):
+        self.output = output
+        self.log = ""
+        self.start()
+
+    def launch(self, command, **options):
+        # A file holds whatever it says; a pipe that nobody reads would hold up the relay.
+        self.log_file = tempfile.TemporaryFile("w+", errors="replace")
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=self.log_file, text=True, **options)
+
+    def stop(self, signal_number=signal.SIGTERM):
+        """Its exit status; `log` is what it said."""
+        if self.is_alive():
+            self.process.send_signal(signal_number)
+            self.process.send_signal(signal.SIGCONT)
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        if not self.log_file.closed:
+            self.log_file.seek(0)
+            self.log = self.log_file.read()
+            self.log_file.close()
+        return self.process.returncode
+
+    def kill(self):
+        return self.stop(signal.SIGKILL)
+
+    def is_alive(self):
+        return self.process.poll() is None
+
+    def memory_mib(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
+            return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1]) / 1024
+
+    @property
+    def url(self):
+        return f"net://{self.address}:{self.control}:{self.data}"
+
+    def live_url(self, name):
+        return f"net://{self.address}:{self.live}/host/{socket.gethostname()}/{name}"
+
+    def parts(self, name=""):
+        """The directories of the sessions, oldest first."""
+        return sorted(self.output.glob(f"*/{name}-*" if name else "*/*"))
+
+
+class LeatRelay(Relay):
+    def __init__(self, output, wrapper=(), address=Relay.address, ports=(0, 0, 0)):
+        self.wrapper = wrapper
+        self.address = address
+        self.control, self.data, self.live = ports
+        super().__init__(output)
+
+    def start(self):
+        self.launch([*self.wrapper, RELAYD, "-o", str(self.output), "--bind", self.address, "--ports",
+                     f"{self.control}:{self.data}:{self.live}"],
+                    stdout=subprocess.PIPE, env=dict(os.environ, TZ="UTC"))
+        with self.process.stdout as output:
+            line = output.readline()
+        ports = re.search(r"control (\d+), data (\d+), live (\d+)", line)
+        if not ports:
+            self.kill()
+            raise AssertionError(f"leat-relayd does not start: {line}{self.log}")
+        self.control, self.data, self.live = (int(port) for port in ports.groups())
+
+
+class LttngRelay(Relay):
+    def __init__(self, output):
+        self.control, self.data, self.live = free_ports(3)
+        super().__init__(output)
+
+    def start(self):
+        home = self.output.with_name(self.output.name + "-home")
+        home.mkdir(exist_ok=True)
+        urls = [f"tcp://{self.address}:{port}" for port in (self.control, self.data, self.live)]
+        self.launch(["lttng-relayd", "-o", str(self.output), "-C", urls[0], "-D", urls[1], "-L", urls[2]],
+                    stdout=subprocess.DEVNULL,
+                    env={**os.environ, "HOME": str(home), "LTTNG_HOME": str(home), "LTTNG_RUNDIR": str(home / "run")})
+        wait_until(self.answers, "lttng-relayd")
+
+    def answers(self):
+        try:
+            for port in (self.control, self.data, self.live):
+                socket.create_connection((self.address, port), timeout=1).close()
+            return True
+        except OSError:
+            return False
