@@ -168,8 +168,18 @@ void DataStream::apply_beacon() {
     ++changes_;
 }
 
+// Whether there is anything to commit. A peer that claims to have lost much fills the disk, not our memory.
+Result<bool> DataStream::take_in_hand(Time now) {
+    constexpr std::size_t kMuch = 1U << 20;
+    std::size_t unflushed = 0;
+    for (const StreamFile& file : files_) unflushed += file.unflushed();
+    if (unflushed >= kMuch && LEAT_TRY(flush()) == Disk::kFull) return false;
+    in_hand_ = pairs_.take(now);
+    return in_hand_.has_value();
+}
+
 Result<void> DataStream::commit(Time now) {
-    while (in_hand_ || (in_hand_ = pairs_.take(now))) {
+    while (in_hand_ || LEAT_TRY(take_in_hand(now))) {
         if (in_hand_->index && is_rotation_due(in_hand_->index->packet_seq_num)) {
             if (is_being_written()) return {};  // it goes on when the write is done
             switch_chunk();

@@ -126,6 +126,7 @@ class DataStream {
     void drop_old_files();
     Result<Disk> pad_packet();
     void note_stored_without_index(const Incoming& packet);
+    Result<bool> take_in_hand(Time now);
     Result<void> commit(const PairingTable::Outcome& outcome);
     ctf::IndexEntry entry_of(const PairingTable::Outcome& outcome) const;
     void note_committed(const ctf::IndexEntry& entry);

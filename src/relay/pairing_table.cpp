@@ -5,19 +5,22 @@
 namespace leat::relay {
 namespace {
 
-// A larger gap is no loss but rubbish: each lost packet costs an entry in the index.
-constexpr std::uint64_t kMaxGap = 1U << 16;
+// A larger gap is no loss but rubbish: each lost packet costs an entry in the index. Connections lose none, but one may
+// be that far behind the other; networks may be gone for a while.
+constexpr std::uint64_t kMaxGap = PairingTable::kMaxWaiting;
+constexpr std::uint64_t kMaxGapOfDatagrams = 1U << 16;
 
 }  // namespace
 
 Result<PairingTable::Waiting*> PairingTable::entry(std::uint64_t number, Time now) {
+    const std::uint64_t max_gap = is_data_ordered_ ? kMaxGap : kMaxGapOfDatagrams;
     if (!next_) next_ = number;
     if (number < *next_) {
-        if (has_taken_ || *next_ - number > kMaxGap) return refused("packet {} comes too late", number);
+        if (has_taken_ || *next_ - number > max_gap) return refused("packet {} comes too late", number);
         next_ = number;
     }
-    if (number - *next_ > kMaxGap)
-        return refused("packet {} comes after packet {}: no network loses so many", number, *next_ - 1);
+    if (number - *next_ > max_gap)
+        return refused("packet {} comes after packet {}: so many cannot be lost", number, *next_ - 1);
     if (waiting_.size() >= kMaxWaiting && !waiting_.contains(number))
         return refused("{} packets wait for their other half", waiting_.size());
     return &waiting_.try_emplace(number, Waiting{.since = now}).first->second;

@@ -55,7 +55,7 @@ class StreamFile {
 
     // Entries gather, and go to disk together. Behind flush(), data up to the largest `safe_end` may be read.
     void append_entry(const ctf::IndexEntry& entry, std::uint64_t safe_end);
-    [[nodiscard]] bool has_unflushed() const { return !unflushed_.empty(); }
+    [[nodiscard]] std::size_t unflushed() const { return unflushed_.size(); }  // bytes
     // All or nothing; false: the disk is full.
     Result<bool> flush();
     // The same where there are no indexes.

@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import time
 
 import support
 from relays import LeatRelay
@@ -56,7 +57,7 @@ class LiveView(support.InteropTest):
 
     def test_follow_traces_that_come_later(self):
         first = self.start(self.record_command(["sh", "-c", PACED], name="all/first"))
-        self.wait_until(lambda: list(self.directory.rglob("metadata")))
+        support.wait_until(lambda: list(self.directory.rglob("metadata")), "the metadata")
         follower = self.start([support.LEAT, "view", "--follow", str(self.directory / "all")])
         time.sleep(0.3)
         second = self.start(self.record_command(["sh", "-c", PACED], name="all/second"))
@@ -70,7 +71,7 @@ class LiveView(support.InteropTest):
     def test_follower_of_a_killed_writer_ends(self):
         trace = self.directory / "trace"
         recorder = self.start(self.record_command([support.program("paced"), "1000", "10000"]))
-        self.wait_until(lambda: list(trace.rglob("metadata")))
+        support.wait_until(lambda: list(trace.rglob("metadata")), "the metadata")
         [directory] = [path.parent for path in trace.rglob("metadata")]
         followers = [self.start([support.LEAT, "view", "--follow", str(path)]) for path in (trace, directory)]
         for follower in followers:

@@ -113,6 +113,24 @@ TEST_F(DataStreamTest, LostPacketHasAnIndexWithoutOffset) {
     EXPECT_EQ(stream->lost_packets(), 1U);
 }
 
+TEST_F(DataStreamTest, ManyLostPacketsDoNotFillTheMemory) {
+    make();
+    data(0, "first"), index(0, 5);
+    constexpr std::uint64_t kGap = 4000;
+    constexpr std::uint64_t kGaps = 10;
+    for (std::uint64_t number = kGap; number <= kGaps * kGap; number += kGap) {
+        begin(number, 1);
+        write("x");
+        ASSERT_EQ(*stream->end_packet(kNow), Disk::kDone);
+        ASSERT_TRUE(stream->add_index({.net_seq_num = number, .packet_size = 8, .content_size = 8}, kNow));
+        ASSERT_TRUE(stream->commit(kNow));
+    }
+    // Nobody has asked for it to be flushed.
+    EXPECT_GT(fs::file_size(scratch.path() / "ust/index/ch_0.idx"), 72 * (kGaps - 1) * kGap - (1U << 20));
+    ASSERT_EQ(*stream->flush(), Disk::kDone);
+    EXPECT_EQ(fs::file_size(scratch.path() / "ust/index/ch_0.idx"), 16 + 72 * (1 + kGaps * kGap));
+}
+
 TEST_F(DataStreamTest, PacketCutByTheConnectionIsCutFromTheFile) {
     make();
     data(0, "whole"), index(0, 5);
