@@ -6,7 +6,8 @@
 A program writes the time into each event; a reader notes when the line with it arrives. At two rates: 100 events 50 to
 150 ms apart, and 10,000 events a second for 2 s. All of Leat (application, consumer, relay, viewer) beside all of LTTng
 with babeltrace2 at their best settings (live timer 1 ms, retry 1 ms) and at their default ones (1 s, 100 ms); and
-Leat's application and relay with babeltrace2, at a retry of 1 ms like the peer. A figure is the median over the rounds.
+Leat's application and relay with babeltrace2, at a retry of 1 ms like the peer; and Leat with three viewers, of which one
+takes a byte a second from its connection. A figure is the median over the rounds.
 
 Idle: CPU time of the daemons (Leat's recorder and relay; LTTng's session, consumer and relay daemons) over 10 s of a live
 session that nothing happens in; LTTng at a timer of 200 ms.
@@ -16,8 +17,10 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import statistics
 import subprocess
+import threading
 import time
 
 import support
@@ -66,6 +69,58 @@ def patiently(measure, *arguments):
 
 def babeltrace2(url, retry_us):
     return ["stdbuf", "-oL", "babeltrace2", "--input-format=lttng-live", url, f"--retry-duration={retry_us}"]
+
+
+class SlowLine:
+    """A port that leads to a relay; what comes back arrives at a byte a second, once the viewer has had time to attach."""
+
+    FAST_SECONDS = 1
+
+    def __init__(self, port):
+        self.relay = socket.create_connection(("127.0.0.1", port))
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.viewer = None
+        self.carried = 0
+        self.is_over = threading.Event()
+        self.threads = [threading.Thread(target=work, daemon=True) for work in (self.carry_there, self.carry_back)]
+        self.is_connected = threading.Event()
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        for end in (self.relay, self.viewer, self.listener):
+            if end is not None:
+                end.close()
+
+    def carry_there(self):
+        try:
+            self.viewer, _ = self.listener.accept()
+            self.is_connected.set()
+            while data := self.viewer.recv(4096):
+                self.relay.sendall(data)
+        except OSError:
+            pass
+
+    def carry_back(self):
+        try:
+            self.is_connected.wait()
+            slow_from = time.monotonic() + self.FAST_SECONDS
+            while not self.is_over.is_set():
+                is_slow = time.monotonic() >= slow_from
+                data = self.relay.recv(1 if is_slow else 4096)
+                if not data:
+                    break
+                self.viewer.sendall(data)
+                self.carried += len(data)
+                if is_slow:
+                    self.is_over.wait(1)
+        except OSError:
+            pass
 
 
 class Lttng(LttngDaemons):
@@ -145,6 +200,18 @@ class Leat:
     def view(self, url):
         return [self.programs / "leat", "view", url]
 
+    def measure_beside_slow_viewer(self, rate):
+        count, gap, spread = rate
+        with Daemons() as running, SlowLine(LEAT_LIVE_PORT) as line:
+            self.record(running, count, gap, spread)
+            url = self.url()
+            running.start(*self.view(url.replace(f":{LEAT_LIVE_PORT}/", f":{line.port}/")))
+            running.start(*self.view(url))
+            figures = latencies(running, self.view(url), count, self.programs)()
+            if line.carried == 0:
+                raise Failed("the slow viewer has not attached")
+            return figures
+
     def idle(self):
         with Daemons() as running:
             recorder = self.record(running, 1, 60_000_000, 0)
@@ -180,6 +247,7 @@ class Bench:
             self.add_latencies(name, "leat", patiently(leat.measure, rate, leat.view))
             with_babeltrace2 = patiently(leat.measure, rate, lambda url: babeltrace2(url, RETRY_BEST_US))
             self.add_latencies(f"{name}babeltrace2-", "leat", with_babeltrace2)
+            self.add_latencies(f"{name}beside-slow-viewer-", "leat", patiently(leat.measure_beside_slow_viewer, rate))
         self.add("idle-cpu-percent", "leat", [leat.idle()])
 
     def rows(self):
