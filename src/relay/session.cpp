@@ -74,14 +74,14 @@ void end_data(SessionState& state, Time now) {
 }
 
 void publish_horizons(SessionState& state) {
-    for (const auto& [path, trace] : state.traces) {
-        if (trace->metadata == nullptr || trace->metadata->is_finished()) continue;
-        std::uint64_t horizon = ~std::uint64_t{0};
-        for (const auto& [handle, entry] : state.streams)
-            if (entry.trace == trace && !entry.stream->is_finished())
-                horizon = std::min(horizon, entry.stream->horizon().value_or(0));
-        if (horizon != ~std::uint64_t{0}) trace->metadata->publish(horizon);
-    }
+    constexpr std::uint64_t kNone = ~std::uint64_t{0};
+    for (const auto& [path, trace] : state.traces) trace->horizon = kNone;
+    for (const auto& [handle, entry] : state.streams)
+        if (!entry.stream->is_finished())
+            entry.trace->horizon = std::min(entry.trace->horizon, entry.stream->horizon().value_or(0));
+    for (const auto& [path, trace] : state.traces)
+        if (trace->horizon != kNone && trace->metadata != nullptr && !trace->metadata->is_finished())
+            trace->metadata->publish(trace->horizon);
 }
 
 }  // namespace leat::relay

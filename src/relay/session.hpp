@@ -24,6 +24,7 @@ struct Trace {
     std::string path{};
     std::shared_ptr<MetadataStream> metadata{};
     bool is_metadata_published = false;
+    std::uint64_t horizon = 0;  // of its streams, when publish_horizons() looked last
 };
 
 struct SessionStream {
