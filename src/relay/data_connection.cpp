@@ -129,8 +129,8 @@ Result<void> DataConnection::find_session(std::uint64_t handle) {
 Result<DataConnection::Progress> DataConnection::write_piece() {
     const auto begun =
         session_->locked([&](SessionState&) -> std::optional<std::pair<std::uint64_t, DataStream::Target>> {
-            if (stream_->is_finished())
-                return std::nullopt;  // its session has ended, and no index will come for this packet
+            // Its session has ended: no index will come for this packet.
+            if (stream_->is_finished()) return std::nullopt;
             return std::pair(stream_->missing(), stream_->begin_write());
         });
     if (!begun) return refused("stream {} is closed", stream_->parameters().handle);

@@ -17,7 +17,7 @@ import relay_peer as peer  # noqa: E402
 from bad_line import BadLine  # noqa: E402
 from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
 from relays import LeatRelay  # noqa: E402
-from support import LEAT, SOURCE, InteropTest, main, wait_until  # noqa: E402
+from support import LEAT, PROGRAMS, SOURCE, InteropTest, main, wait_until  # noqa: E402
 
 
 def ticks(first, count, step=10):
@@ -805,6 +805,13 @@ class Sizes(RelayTest):
         trace = self.traces()[0]
         self.assertEqual((trace / "channel_0").read_bytes(), stored)
         self.assertEqual(self.read_events(trace), (list(range(1, 1 + 3 * len(sizes))), ""))
+
+
+class SizesWithoutSplice(Sizes):
+    """The same where the file system takes bytes from memory only."""
+
+    def start_relay(self):
+        return super().start_relay(wrapper=["env", f"LD_PRELOAD={PROGRAMS / 'libtest-no-splice.so'}"])
 
 
 class FullDisk(RelayTest):
