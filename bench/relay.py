@@ -6,7 +6,8 @@
 bench-relay-push sends the same packets of 128 KiB to each in turn, so that whatever else the machine does meets all
 three; a figure is the median over the rounds. Each run starts a relay anew and first fills its files (two for each
 stream, rolled over and re-used), which is not counted: on some machines the first touch of fresh memory costs more than
-everything else. One session: the sender has CPU 0, the relay CPU 1. Eight sessions: all have all CPUs.
+everything else. One session: the sender has CPU 0, the relay CPU 1. Eight sessions: all have all CPUs; and again with the
+relay on CPU 1 alone, to see what the second one brings it.
 
 CPU time is that of all threads of the relay (/proc/PID/stat), memory the most that it ever held (VmHWM).
 """
@@ -27,18 +28,19 @@ TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 class Load:
     """What is pushed in one run; `mib` for each session."""
 
-    def __init__(self, prefix, sessions, streams, mib, is_pinned):
+    def __init__(self, prefix, sessions, streams, mib, sender_cpu=None, relay_cpu=None):
         self.prefix = prefix
         self.sessions = sessions
         self.streams = streams
         self.mib = mib
         self.warm_up_mib = 3 * FILE_MIB * streams
-        self.sender_cpu = ["taskset", "-c", "0"] if is_pinned else []
-        self.relay_cpu = ["taskset", "-c", "1"] if is_pinned else []
+        self.sender_cpu = [] if sender_cpu is None else ["taskset", "-c", str(sender_cpu)]
+        self.relay_cpu = [] if relay_cpu is None else ["taskset", "-c", str(relay_cpu)]
 
 
-LOADS = [Load("relay", sessions=1, streams=2, mib=2048, is_pinned=True),
-         Load("relay/8-sessions", sessions=8, streams=1, mib=384, is_pinned=False)]
+LOADS = [Load("relay", sessions=1, streams=2, mib=2048, sender_cpu=0, relay_cpu=1),
+         Load("relay/8-sessions", sessions=8, streams=1, mib=384),
+         Load("relay/8-sessions-1-cpu", sessions=8, streams=1, mib=384, relay_cpu=1)]
 
 
 def relay_command(side, programs, output):
