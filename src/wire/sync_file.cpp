@@ -40,8 +40,8 @@ Result<SyncState> parse_sync_record(UntrustedBytes bytes) {
 }
 
 Result<SyncWriter> SyncWriter::create(int directory_fd) {
-    // A new file, not the old one cut: those who still read the old one see that its session has ended. It gets its name
-    // when it is locked: without, it would be that of a session that has ended.
+    // A new file, not the old one cut: those who still read the old one see that its session has ended. It gets its
+    // name when it is locked: without, it would be that of a session that has ended.
     if (::unlinkat(directory_fd, kNewSyncFileName, 0) != 0 && errno != ENOENT)
         return io_error(fmt::format("cannot replace {}", kNewSyncFileName));
     UniqueFd fd(::openat(directory_fd, kNewSyncFileName, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0660));
