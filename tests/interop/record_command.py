@@ -94,8 +94,7 @@ class Signals(InteropTest):
     def started(self, *command, options=()):
         """A running `leat record` whose program has printed its first line."""
         process = subprocess.Popen(self.record_command(command, options), stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                                   env={**os.environ, "XDG_RUNTIME_DIR": str(self.directory)})
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.stderr.close)
         self.addCleanup(end_session_of, process)
@@ -215,7 +214,9 @@ class BadDays(InteropTest):
         self.assert_one_line(result.stderr, "No space left")
 
     def unprivileged(self, *command, **arguments):
-        return plain_run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command, **arguments)
+        # Our runtime directory is not theirs.
+        return plain_run("env", "--unset=XDG_RUNTIME_DIR", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                         *command, **arguments)
 
     def test_no_permission(self):
         self.directory.chmod(0o755)

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 # As ctest calls us: SCRIPT SOURCE BUILD. By hand: SCRIPT [TEST...], with the release build.
 IS_FROM_CTEST = len(sys.argv) == 3 and os.path.isabs(sys.argv[2])
@@ -91,6 +92,10 @@ class InteropTest(unittest.TestCase):
     def setUp(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="leat-interop-"))
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        # A recorder that is killed leaves its runtime directory behind: here, where it goes with the rest.
+        environment = unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": str(self.directory)})
+        environment.start()
+        self.addCleanup(environment.stop)
 
     def record_command(self, command, options=(), name="trace"):
         trace = self.directory / name
