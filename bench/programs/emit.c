@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "events.h"
+#include "monotonic.h"
 
 enum { kMaxThreads = 2, kMaxRepetitions = 1000, kWarmUpEvents = 10000 };
 
@@ -68,12 +68,6 @@ static loop_function* loop_of(const char* name) {
     for (size_t i = 0; i < sizeof kLoops / sizeof kLoops[0]; ++i)
         if (strcmp(kLoops[i].name, name) == 0) return kLoops[i].loop;
     return NULL;
-}
-
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
 static struct span time_of(loop_function* loop, uint64_t events) {

@@ -4,15 +4,14 @@
  *
  * bench:string, 46 bytes in LTTng's trace. Prints the events emitted, the seconds that it took (when they are more than
  * SECONDS, the program could not keep up), and the CPU time in seconds. */
-#include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "events.h"
+#include "monotonic.h"
 
 enum { kMaxThreads = 64, kBurstsPerSecond = 1000 };
 
@@ -23,18 +22,6 @@ struct worker {
     uint64_t bursts;
     int64_t begin; /* ns */
 };
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static void sleep_until(int64_t ns) {
-    const struct timespec until = {ns / 1000000000, ns % 1000000000};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
-    }
-}
 
 static double cpu_seconds(void) {
     struct rusage usage;

@@ -5,27 +5,14 @@
  * bench:two_integers, a = number, b = CLOCK_MONOTONIC in ns; the gap to the next is GAP_US and up to SPREAD_US more, by
  * chance. First, events of the numbers -100 to -1, 20 ms apart, while a viewer finds the session; then COUNT from 0 on;
  * then 50 more, from COUNT on, so that a viewer who looks for the next event finds one. */
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "events.h"
+#include "monotonic.h"
 
 enum { kWarmUp = 100, kWarmUpGapUs = 20000, kAfter = 50 };
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static void sleep_until(int64_t ns) {
-    const struct timespec until = {ns / 1000000000, ns % 1000000000};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
-    }
-}
 
 static int64_t emit(int32_t begin, int32_t end, int64_t next, int64_t gap_us, int64_t spread_us) {
     for (int32_t number = begin; number < end; ++number) {

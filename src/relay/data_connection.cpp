@@ -140,7 +140,6 @@ Result<DataConnection::Progress> DataConnection::write_piece() {
     return session_->locked([&](SessionState& state) -> Result<Progress> {
         const std::uint64_t changes = stream_->changes();
         stream_->end_write(written.value_or(0));
-        missing_ = missing - written.value_or(0);
         if (!written) return tl::unexpected(written.error());
         if (*written != here) return Progress::kDiskFull;
         if (here == missing) {

@@ -37,7 +37,6 @@ class DataConnection final : public Connection {
     bool can_splice_ = true;   // the file system has not said otherwise
     std::shared_ptr<Session> session_{};
     std::shared_ptr<DataStream> stream_{};  // of the packet that has begun
-    std::uint64_t missing_ = 0;             // bytes of the packet that has begun
     bool is_change_ = false;
 };
 
