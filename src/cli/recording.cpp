@@ -24,13 +24,9 @@ constexpr auto kShortestPause = 250us;
 // What a live session's relay is told; LTTng's viewers use it to guess how often to ask.
 constexpr std::uint32_t kLiveTimerUs = std::chrono::microseconds(kLiveTick).count();
 // Places among the descriptors.
-constexpr std::size_t kListener = 0;
-constexpr std::size_t kDoorbell = 1;
-constexpr std::size_t kSignals = 2;
-constexpr std::size_t kApplications = 3;  // and what follows
-// An application that connects speaks at once; one that does not is dropped.
-constexpr auto kPatience = 5s;
-constexpr std::size_t kMaxWaiting = 256;
+constexpr std::size_t kDoorbell = 0;
+constexpr std::size_t kSignals = 1;
+constexpr std::size_t kRelay = 2;  // and what follows
 
 // While the program runs nothing is lost yet: the report says at the end what was.
 std::string while_running(const Error& error) {
@@ -74,9 +70,8 @@ Result<std::unique_ptr<Recording>> Recording::create(session::Session session, w
     }
     // A relay gives room back later than a disk does.
     const std::uint64_t wake_after = destination.is_live ? 0 : parameters.ring_size / (relay != nullptr ? 4 : 2);
-    std::unique_ptr<Recording> recording(
-        new Recording(std::move(session), std::move(socket), std::move(output), relay, wake_after));
-    auto begun = recording->begin(destination.is_live);
+    std::unique_ptr<Recording> recording(new Recording(std::move(session), std::move(output), relay, wake_after));
+    auto begun = recording->begin(std::move(socket), destination.is_live);
     if (!begun) {
         recording->output_->remove_if_unused();
         return tl::unexpected(std::move(begun).error());
@@ -84,24 +79,26 @@ Result<std::unique_ptr<Recording>> Recording::create(session::Session session, w
     return recording;
 }
 
-Recording::Recording(session::Session session, wire::AppSocket socket, std::unique_ptr<consumer::Output> output,
-                     consumer::RelayOutput* relay, std::uint64_t wake_after)
+Recording::Recording(session::Session session, std::unique_ptr<consumer::Output> output, consumer::RelayOutput* relay,
+                     std::uint64_t wake_after)
     : session_(std::move(session)),
-      socket_(std::move(socket)),
       output_(std::move(output)),
       relay_(relay),
       tick_(wake_after == 0 ? Clock::duration(kLiveTick) : kTick),
       consumer_(session_.rings(), session_.walker(), *output_,
                 {.trace_uuid = *session_.trace_class().uuid,
                  .stream_class_id = session::kStreamClassId,
+                 .thread_stream_class_id = session::kThreadStreamClassId,
                  .wake_after = wake_after,
                  .clock = &session_.clock().page(),
-                 .max_packet_size = relay != nullptr ? relay->max_packet_size() : ~std::size_t{0}}) {}
+                 .max_packet_size = relay != nullptr ? relay->max_packet_size() : ~std::size_t{0},
+                 .before_cut = [this] { return write_metadata(); }}) {}
 
-Result<void> Recording::begin(bool is_live) {
+Result<void> Recording::begin(wire::AppSocket socket, bool is_live) {
     LEAT_TRY(output_->write_metadata(session_.initial_metadata()));
     if (is_live) LEAT_TRY(consumer_.announce_cpu_rings());
     doorbell_ = LEAT_TRY(consumer::DoorbellWaiter::start(session_.rings().doorbell()));
+    registrar_ = LEAT_TRY(Registrar::start(session_, std::move(socket)));
     return {};
 }
 
@@ -112,7 +109,6 @@ Result<int> Recording::run(const std::vector<std::string>& command,
     while (!exit_status) {
         const Woken woken = wait();
         if (woken.by_signal) handle_signals(child);
-        if (woken.by_application) handle_applications();
         if (woken.by_relay) run_relay();
         drain_if_due();
         if (relay_ != nullptr) relay_->flush();
@@ -123,8 +119,7 @@ Result<int> Recording::run(const std::vector<std::string>& command,
 }
 
 std::vector<pollfd> Recording::wanted() const {
-    std::vector<pollfd> wanted{{socket_.fd(), POLLIN, 0}, {doorbell_->fd(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
-    for (const Waiting& waiting : waiting_) wanted.push_back({waiting.connection.fd(), POLLIN, 0});
+    std::vector<pollfd> wanted{{doorbell_->fd(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
     if (relay_ == nullptr) return wanted;
     for (pollfd of_relay : relay_->wanted()) {
         // Its answers can wait for a drain that is due: each would wake us once more.
@@ -155,15 +150,13 @@ Recording::Woken Recording::wait() {
     }
     if (now >= next_tick_) {
         next_tick_ = now + tick_;
-        session_.clock().discipline();
+        session_.clock().discipline(consumer_.newest());
         is_drain_due_ = true;
     }
     const auto is_ready = [](const pollfd& fd) { return fd.revents != 0; };
-    const auto of_relay = fds.begin() + static_cast<std::ptrdiff_t>(kApplications + waiting_.size());
+    const auto of_relay = fds.begin() + static_cast<std::ptrdiff_t>(kRelay);
     const bool is_relay_due = relay_ != nullptr && now >= relay_->deadline();
-    // A program that ends may have come just before: the signal is the later one.
     return {.by_signal = fds[kSignals].revents != 0,
-            .by_application = fds[kListener].revents != 0 || fds[kSignals].revents != 0 || !waiting_.empty(),
             .by_relay = is_relay_due || std::any_of(of_relay, fds.end(), is_ready)};
 }
 
@@ -175,41 +168,12 @@ void Recording::handle_signals(const ChildProcess& child) {
     }
 }
 
-void Recording::accept_applications() {
-    while (waiting_.size() < kMaxWaiting) {
-        auto connection = socket_.accept();
-        if (!connection) return;
-        waiting_.push_back({std::move(*connection), Clock::now()});
-    }
-}
-
-void Recording::handle_applications() {
-    accept_applications();
-    for (Waiting& waiting : waiting_) {
-        pollfd wanted{waiting.connection.fd(), POLLIN, 0};
-        if (::poll(&wanted, 1, 0) == 1) {
-            register_application(waiting.connection);
-            waiting.since = {};  // done, whatever came of it
-        }
-    }
-    std::erase_if(waiting_, [](const Waiting& waiting) { return Clock::now() - waiting.since > kPatience; });
-}
-
-void Recording::register_application(wire::AppConnection& connection) {
-    const auto registration = connection.receive();
-    if (!registration) return warn("a program could not be traced: " + registration.error().message);
-    const session::RegistrationOutcome outcome = session_.register_application(*registration);
-    for (const std::string& warning : outcome.warnings) warn(warning);
-    // Metadata before data: the program learns its ids when what they mean is on disk.
-    unwritten_metadata_ += outcome.metadata;
-    const auto written = write_metadata();
-    if (!written) return warn("a program could not be traced: " + written.error().message);
-    const auto answered = session_.answer(connection, outcome.event_ids);
-    if (!answered) warn("a program could not be traced: " + answered.error().message);
-}
-
-// What could not be written stays in front of what comes later: ids that were given stay given.
+// Metadata before data: called between looking at the rings and cutting packets. What could not be written stays in
+// front of what comes later, and no packet leaves before it.
 Result<void> Recording::write_metadata() {
+    unwritten_metadata_ += session_.describe(registrar_->take_event_classes());
+    if (consumer_.has_thread_streams()) unwritten_metadata_ += session_.describe_thread_streams();
+    for (const std::string& warning : registrar_->take_warnings()) warn(warning);
     if (unwritten_metadata_.empty()) return {};
     LEAT_TRY(output_->write_metadata(unwritten_metadata_));
     unwritten_metadata_.clear();
@@ -239,6 +203,7 @@ void Recording::drain() {
 }
 
 void Recording::finish() {
+    registrar_->stop();
     drain();
     // What is cut at once is what was there at the end; what a relay's slowness kept from being cut follows.
     deliver();

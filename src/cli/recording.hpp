@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "cli/child_process.hpp"
 #include "cli/readable_signals.hpp"
+#include "cli/registrar.hpp"
 #include "consumer/consumer.hpp"
 #include "consumer/doorbell_waiter.hpp"
 #include "consumer/relay_output.hpp"
@@ -31,7 +32,8 @@ struct Destination {
     std::uint64_t tracefile_count = 0;
 };
 
-// Session, consumer and output in one process, for as long as one program runs. One thread, one poll loop.
+// Session, consumer and output in one process, for as long as one program runs. One thread, one poll loop; beside it,
+// the registrar's.
 class Recording {
   public:
     // Everything is ready to hear from applications that look into `runtime_directory`; the output has the metadata.
@@ -53,24 +55,18 @@ class Recording {
     [[nodiscard]] const std::optional<Error>& output_error() const { return output_error_; }
 
   private:
-    struct Waiting {
-        wire::AppConnection connection;
-        std::chrono::steady_clock::time_point since;
-    };
-
     using Clock = std::chrono::steady_clock;
 
-    Recording(session::Session session, wire::AppSocket socket, std::unique_ptr<consumer::Output> output,
-              consumer::RelayOutput* relay, std::uint64_t wake_after);
+    Recording(session::Session session, std::unique_ptr<consumer::Output> output, consumer::RelayOutput* relay,
+              std::uint64_t wake_after);
 
     static Result<std::unique_ptr<Recording>> create(session::Session session, wire::AppSocket socket,
                                                      const session::SessionParameters& parameters,
                                                      const Destination& destination);
-    Result<void> begin(bool is_live);
+    Result<void> begin(wire::AppSocket socket, bool is_live);
     // What there is to do.
     struct Woken {
         bool by_signal;
-        bool by_application;
         bool by_relay;
     };
     Woken wait();
@@ -79,9 +75,6 @@ class Recording {
     void run_relay();
     void drain_if_due();
     void handle_signals(const ChildProcess& child);
-    void accept_applications();
-    void handle_applications();
-    void register_application(wire::AppConnection& connection);
     Result<void> write_metadata();
     void drain();
     void finish();
@@ -90,13 +83,12 @@ class Recording {
 
     ReadableSignals signals_;
     session::Session session_;
-    wire::AppSocket socket_;
     std::unique_ptr<consumer::Output> output_;
     consumer::RelayOutput* relay_;  // the output, if it is one
     Clock::duration tick_;
     consumer::Consumer consumer_;
     std::unique_ptr<consumer::DoorbellWaiter> doorbell_;
-    std::vector<Waiting> waiting_;
+    std::unique_ptr<Registrar> registrar_;
     std::string unwritten_metadata_;
     std::vector<std::string> warnings_;
     std::optional<Error> output_error_;

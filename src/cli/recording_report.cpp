@@ -17,11 +17,11 @@ struct Reason {
 };
 constexpr std::array kReasons{
     Reason{DiscardReason::kRingFull, "ring_full", "the rings were full: try a larger --ring-size"},
-    Reason{DiscardReason::kTooLarge, "too_large", "larger than a quarter of a ring: try a larger --ring-size"},
+    Reason{DiscardReason::kTooLarge, "too_large", "larger than a quarter of a ring (see --ring-size), or than 256 KiB"},
     Reason{DiscardReason::kNoRing, "no_ring", "too many threads at once without rseq"},
     Reason{DiscardReason::kInterrupted, "interrupted",
            "in signal handlers of a thread without rseq, or too many large ones at once"},
-    Reason{DiscardReason::kBorrowed, "borrowed", "between vfork and exec"},
+    Reason{DiscardReason::kBorrowed, "borrowed", "between vfork and exec, in too many processes at once"},
 };
 
 std::string bytes_for_people(std::uint64_t bytes) {
@@ -85,6 +85,10 @@ void RecordingReport::print() const {
         if (count != 0)
             fmt::print(stderr, "leat: warning: {} event{} discarded: {}\n", count, plural(count), reason.remedy);
     }
+    const std::uint64_t unreadable = recording_.consumer().unreadable();
+    if (unreadable != 0)
+        fmt::print(stderr, "leat: warning: {} event{} discarded: a traced program wrote over them in its ring\n",
+                   unreadable, plural(unreadable));
     const std::uint64_t left = recording_.consumer().totals().left_in_rings;
     if (recording_.output_error())
         print_output_error();
@@ -106,6 +110,7 @@ Result<void> RecordingReport::write_summary(const std::filesystem::path& file) c
     summary["left_in_rings"] = consumer.totals().left_in_rings;
     for (const Reason& reason : kReasons)
         summary["discarded_by_reason"][reason.key] = consumer.discarded(reason.reason);
+    summary["discarded_by_reason"]["unreadable"] = consumer.unreadable();
     summary["registrations"] = recording_.session().counts().registrations;
     if (const consumer::RelayOutput* relay = recording_.relay()) {
         const consumer::RelayOutput::Figures figures = relay->figures();

@@ -10,24 +10,50 @@ namespace leat::consumer {
 namespace {
 
 // Between a writer's reading of the clock and ours: TSCs of two CPUs may differ by a fraction of this.
-constexpr std::uint64_t kClockMargin = 1'000;  // ns
+constexpr std::uint64_t kLiveMargin = 1'000;  // ns
+// Where nobody waits for the horizon it may stay behind by more than most stores wait in a CPU, so that fewer records
+// come late and keep their own time.
+constexpr std::uint64_t kMargin = 1'000'000;  // ns
 // A stream that nobody waits for is told about this often at most.
 constexpr std::uint64_t kBeaconPeriod = 100'000'000;  // ns
+
+// Pages of a ring that exist before a writer needs them: what comes in the time that a wake-up takes, by far. The bell
+// rings when half of it is used; after the first time around, all pages exist.
+constexpr std::uint64_t kTouchedAhead = 256U << 10;
+// For all CPUs, before it is known which of them will run traced programs.
+constexpr std::uint64_t kTouchedAtFirst = 64U << 10;
 
 }  // namespace
 
 Consumer::Consumer(const ring::RingSet& rings, const ctf::RecordWalker& walker, Output& output,
                    const Parameters& parameters)
-    : walker_(&walker), output_(&output), parameters_(parameters) {
-    for (std::uint32_t ring = 0; ring < rings.geometry().ring_count(); ++ring) {
+    : rings_(&rings),
+      walker_(&walker),
+      output_(&output),
+      parameters_(parameters),
+      cpu_rings_(rings.geometry().cpu_rings) {
+    for (std::uint32_t ring = 0; ring < cpu_rings_; ++ring) {
         Stream stream{.reader = rings.reader(ring), .ring = ring};
         // The first packet begins when the ring was made: the first record's gap counts from there.
-        if (const auto published = stream.reader.published()) stream.last_record = published->last_timestamp;
+        if (const auto published = stream.reader.published()) {
+            stream.last_record = begin_ = published->last_timestamp;
+            stream.record_count = published->record_count;
+        }
         stream.timestamp = stream.told = stream.last_record;
+        stream.reader.touch_ahead(kTouchedAtFirst);
         arm(stream);
         streams_.push_back(std::move(stream));
     }
-    cpu_rings_ = rings.geometry().cpu_rings;
+}
+
+// A ring of a thread begins empty and at time 0.
+void Consumer::add_used_thread_rings() {
+    const std::size_t in_use = cpu_rings_ + rings_->thread_rings_used();
+    while (streams_.size() < in_use) {
+        const auto ring = static_cast<std::uint32_t>(streams_.size());
+        streams_.push_back({.reader = rings_->reader(ring), .ring = ring, .timestamp = begin_, .told = begin_});
+        streams_.back().reader.touch_ahead(kTouchedAtFirst);
+    }
 }
 
 Result<void> Consumer::announce_cpu_rings() {
@@ -40,17 +66,20 @@ Result<void> Consumer::announce_cpu_rings() {
 }
 
 // Document 000, stream synchronisation. Every ring is looked at, then the clock is read, then every ring is looked at
-// again: one that did not move meanwhile has nothing to come that is older than the clock, but for one record that a
-// writer may be about to commit (see header_for_late_record()).
+// again: one that did not move meanwhile has nothing to come that is older than the clock, but for records whose stores
+// still wait in their CPU (see late_records()). The same with rings that are claimed in between.
 Result<void> Consumer::drain() {
+    add_used_thread_rings();
     sample();
     now_ = parameters_.clock != nullptr ? ring::clock_now(*parameters_.clock) : 0;
+    add_used_thread_rings();
     wants_drain_ = false;
     for (Stream& stream : streams_) {
         stream.is_quiet = stream.is_quarantined || !stream.reader.has_moved();
         wants_drain_ |= !stream.is_quiet && !stream.is_full();
     }
-    auto outcome = announce_new_streams();
+    auto outcome = before_cut();
+    if (outcome) outcome = announce_new_streams();
     if (outcome) outcome = begin_part();
     if (outcome) outcome = cut();
     if (outcome) tell_horizon();
@@ -61,6 +90,8 @@ Result<void> Consumer::drain() {
     wants_drain_ |= are_armed_ && !were_armed;
     return outcome;
 }
+
+Result<void> Consumer::before_cut() const { return parameters_.before_cut ? parameters_.before_cut() : Result<void>(); }
 
 // Those that nobody has heard of come last: whatever they hold by then is announced in this very cycle, before a reader
 // gets to know of anything newer.
@@ -76,10 +107,9 @@ void Consumer::sample(Stream& stream) {
     if (stream.is_quarantined) return;
     forget_stored(stream);
     auto published = stream.reader.published();
-    if (published)
-        stream.sample = *published;
-    else
-        quarantine(stream, published.error().message);
+    if (!published) return quarantine(stream, published.error().message);
+    stream.sample = *published;
+    stream.sample_size = published->records.size();
 }
 
 Result<void> Consumer::announce_new_streams() {
@@ -122,7 +152,10 @@ Result<void> Consumer::cut() {
 Result<void> Consumer::cut(Stream& stream) {
     const std::uint64_t discarded = stream.reader.discarded();
     while (stream.has_records() && !stream.is_full()) LEAT_TRY(cut_packet(stream));
-    if (!stream.has_records()) stream.discarded = std::max(stream.discarded, discarded);
+    if (stream.has_records()) return {};
+    // Records of other sizes than their headers claim may look like fewer records than there were.
+    count_unreadable(stream, stream.sample.record_count);
+    stream.discarded = std::max(stream.discarded, discarded + stream.unreadable);
     return {};
 }
 
@@ -130,30 +163,47 @@ Result<void> Consumer::cut_packet(Stream& stream) {
     const UntrustedBytes records = stream.sample.records;
     const ctf::RecordWalker::Part part = next_part(stream);
     if (part.bytes == 0) {
-        quarantine(stream, fmt::format("{} bytes in it are no event record", records.size()));
+        give_up(stream);
         return {};
     }
     LEAT_TRY(write(stream, records.first(part.bytes), part.records, part.last_timestamp));
     totals_.events += part.records;
     stream.sample.records = records.subspan(part.bytes);
     stream.last_record = part.last_timestamp;
+    stream.record_count += part.records;
     wants_drain_ = true;
     return {};
+}
+
+// What follows in this sample is no record. Where the next one begins is known again at head, and its time, and how
+// many were lost: all of that the writers have stored together.
+void Consumer::give_up(Stream& stream) {
+    stream.reader.take(stream.sample.head);
+    stream.last_record = stream.sample.last_timestamp;
+    stream.sample.records = {};
+}
+
+// The ring has had `record_count` records: those that were not cut are unreadable. More than fit into the sample, or
+// fewer than were cut, is a lie.
+void Consumer::count_unreadable(Stream& stream, std::uint64_t record_count) {
+    const std::uint64_t missing = record_count - stream.record_count;
+    if (missing <= stream.sample_size / ctf::kMinRecordSize) stream.unreadable += missing;
+    stream.record_count = record_count;
 }
 
 // The last part ends when the ring's last record happened, which the ring tells; the others end with their own.
 ctf::RecordWalker::Part Consumer::next_part(const Stream& stream) const {
     const ring::Published& sample = stream.sample;
     const std::size_t room = parameters_.max_packet_size - ctf::kPacketHeaderSize;
-    if (sample.records.size() <= room) return {walker_->walk(sample.records), sample.last_timestamp};
-    ctf::RecordWalker::Part part = walker_->walk_part(sample.records, room, stream.last_record);
-    part.last_timestamp = std::clamp(part.last_timestamp, stream.last_record, sample.last_timestamp);
+    ctf::RecordWalker::Part part =
+        walker_->walk_part(sample.records, room, {stream.last_record, sample.last_timestamp});
+    if (part.bytes == sample.records.size()) part.last_timestamp = sample.last_timestamp;
     return part;
 }
 
 void Consumer::tell_horizon() {
-    if (now_ <= kClockMargin) return;
-    const std::uint64_t horizon = now_ - kClockMargin;
+    if (now_ <= clock_margin()) return;
+    const std::uint64_t horizon = now_ - clock_margin();
     bool is_settled = true;
     for (Stream& stream : streams_) {
         if (!stream.is_quiet || stream.has_records()) {
@@ -170,6 +220,8 @@ void Consumer::tell_horizon() {
     if (is_settled) output_->cycle_done(horizon);
 }
 
+std::uint64_t Consumer::clock_margin() const { return is_followed_ ? kLiveMargin : kMargin; }
+
 // One that has said more than all others holds nobody up.
 bool Consumer::needs_beacon(const Stream& stream, std::uint64_t beacon) const {
     if (!stream.is_announced || stream.told >= beacon) return false;
@@ -177,11 +229,14 @@ bool Consumer::needs_beacon(const Stream& stream, std::uint64_t beacon) const {
 }
 
 // A ring whose packets wait to be stored does not want to be woken for more.
-void Consumer::arm(Stream& stream) const {
+// A ring that begins to be used wants to be woken early: its next pages are then there before its writers.
+void Consumer::arm(Stream& stream) {
     forget_stored(stream);
     const bool is_held_up = stream.is_full() || stream.has_records();
     const std::uint64_t position = stream.unstored.empty() ? stream.reader.taken() : stream.reader.released();
-    stream.reader.release(position, is_held_up || !are_armed_ ? ~std::uint64_t{0} : parameters_.wake_after);
+    if (stream.reader.taken() != 0) stream.reader.touch_ahead(kTouchedAhead);
+    const std::uint64_t wake_after = std::min(parameters_.wake_after, stream.reader.wake_to_touch());
+    stream.reader.release(position, is_held_up || !are_armed_ ? ~std::uint64_t{0} : wake_after);
 }
 
 void Consumer::forget_stored(Stream& stream) const {
@@ -201,6 +256,8 @@ bool Consumer::is_blocked() const {
 }
 
 Result<void> Consumer::finish() {
+    add_used_thread_rings();
+    LEAT_TRY(before_cut());
     Result<void> outcome;
     for (Stream& stream : streams_) {
         auto finished = finish(stream);
@@ -212,7 +269,12 @@ Result<void> Consumer::finish() {
 Result<void> Consumer::finish(Stream& stream) {
     const auto left = stream.is_quarantined ? Result<ring::Published>() : stream.reader.published();
     if (left) totals_.left_in_rings += walker_->walk(left->records).records;
-    const std::uint64_t discarded = std::max(stream.discarded, stream.reader.discarded());
+    // What it had when it was given up, and since: until it was full.
+    if (stream.is_quarantined) {
+        stream.sample_size = rings_->geometry().ring_size;
+        count_unreadable(stream, stream.reader.record_count());
+    }
+    const std::uint64_t discarded = std::max(stream.discarded, stream.reader.discarded() + stream.unreadable);
     if (discarded == stream.discarded_told) return {};
     if (!stream.is_announced) LEAT_TRY(announce(std::array{std::uint64_t{stream.ring}}));
     // A reader that meets a count in its very first packet cannot tell how many: there it takes a packet more.
@@ -224,12 +286,37 @@ Result<void> Consumer::finish(Stream& stream) {
     return write_empty(stream);
 }
 
-// A writer read the clock before we did, was held up, and committed its record behind our second look: it is older than
-// what was told. That is one record at most, the next packet's first; readers get it with the time that was told.
-ctf::RecordHeaderBytes Consumer::header_for_late_record(const Stream& stream, UntrustedBytes records) const {
-    if (records.empty()) return {};
-    const bool is_late = ctf::record_timestamp(walker_->header(), records, stream.last_record) < stream.timestamp;
-    return is_late ? ctf::with_timestamp(walker_->header(), records, stream.timestamp) : ctf::RecordHeaderBytes{};
+// Writers stamped records before we read the clock, and their stores became visible after our second look: they waited
+// in the store buffer of a CPU, or the whole CPU stood still (a virtual one, whose host ran something else).
+//
+//     writer     stamps 100   stamps 110                                 both visible    stamps 130
+//     consumer                             clock: 120   looks: no news                              looks: 100 110 130
+//                                                       tells: 120                                  sends: 120 120 130
+//
+// So all records in front that are older than what was told go out with the time that was told. The copy is taken once:
+// a program that writes over its ring meanwhile changes no size that we use twice.
+std::vector<std::byte> Consumer::late_records(const Stream& stream, UntrustedBytes records) const {
+    const ctf::RecordHeaderLayout& layout = walker_->header();
+    std::vector<std::byte> late;
+    std::uint64_t previous = stream.last_record;
+    while (late.size() < records.size()) {
+        const UntrustedBytes rest = records.subspan(late.size());
+        const ctf::RecordHeaderBytes header = ctf::copy_header(layout, rest);
+        previous = ctf::record_timestamp(layout, header, previous);
+        if (previous >= stream.timestamp) break;
+        const std::size_t size = walker_->walk_part(rest, 1, {}).bytes;
+        if (size < header.size) break;
+        const UntrustedBytes stamped = ctf::with_timestamp(layout, header, stream.timestamp).bytes();
+        late.insert(late.end(), stamped.begin(), stamped.end());
+        late.insert(late.end(), rest.begin() + static_cast<std::ptrdiff_t>(header.size),
+                    rest.begin() + static_cast<std::ptrdiff_t>(size));
+    }
+    return late;
+}
+
+std::uint32_t Consumer::stream_class_of(const Stream& stream) const {
+    return static_cast<std::uint32_t>(is_of_cpu(stream) ? parameters_.stream_class_id
+                                                        : parameters_.thread_stream_class_id);
 }
 
 Result<void> Consumer::write_empty(Stream& stream) { return write(stream, {}, 0, 0); }
@@ -239,7 +326,7 @@ Result<void> Consumer::write(Stream& stream, UntrustedBytes records, std::uint64
     const std::uint64_t bits = (ctf::kPacketHeaderSize + records.size()) * 8;
     const std::uint64_t end = std::max(stream.timestamp, last_timestamp);
     const Packet packet{.header = {.uuid = parameters_.trace_uuid,
-                                   .stream_id = static_cast<std::uint32_t>(parameters_.stream_class_id),
+                                   .stream_id = stream_class_of(stream),
                                    .stream_instance_id = stream.ring,
                                    .timestamp_begin = stream.timestamp,
                                    .timestamp_end = end,
@@ -247,9 +334,9 @@ Result<void> Consumer::write(Stream& stream, UntrustedBytes records, std::uint64
                                    .packet_size = bits,
                                    .packet_seq_num = stream.sequence_number,
                                    .events_discarded = stream.discarded,
-                                   .cpu_id = stream.ring},
+                                   .cpu_or_thread_ring = is_of_cpu(stream) ? stream.ring : stream.ring - cpu_rings_},
                         .records = records,
-                        .first_header = header_for_late_record(stream, records),
+                        .late_records = late_records(stream, records),
                         .events = events};
     LEAT_TRY(output_->write_packet(packet));
     if (!records.empty()) stream.reader.take(stream.reader.taken() + records.size());
@@ -271,6 +358,12 @@ void Consumer::quarantine(Stream& stream, const std::string& why) {
 std::uint64_t Consumer::discarded() const {
     std::uint64_t sum = 0;
     for (const Stream& stream : streams_) sum += stream.reader.discarded();
+    return sum + unreadable();
+}
+
+std::uint64_t Consumer::unreadable() const {
+    std::uint64_t sum = 0;
+    for (const Stream& stream : streams_) sum += stream.unreadable;
     return sum;
 }
 

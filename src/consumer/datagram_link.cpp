@@ -28,7 +28,7 @@ void DatagramLink::begin(const Packet& packet, std::uint64_t stream_handle) {
     number_ = packet.header.packet_seq_num;
     head_.clear();
     append_head(head_, packet);
-    records_ = packet.records_behind_header();
+    records_ = packet.other_records();
     sent_ = size() > wire::kMaxDatagramPacket ? size() : 0;
 }
 

@@ -1,8 +1,6 @@
 #include "consumer/doorbell_waiter.hpp"
 
 #include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,28 +8,14 @@
 #include <climits>
 #include <ctime>
 
+#include "base/blocked_signals.hpp"
+
 namespace leat::consumer {
 namespace {
 
 // The doorbell lies in memory that applications write: after one that resets it, or wakes nobody, we hear bells again
 // no later than this. Our host looks at the rings now and then anyway.
 constexpr timespec kLongestWait{.tv_sec = 10, .tv_nsec = 0};
-
-// Signals are for the thread that handles them.
-class BlockedSignals {
-  public:
-    BlockedSignals() {
-        sigset_t all;
-        sigfillset(&all);
-        ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    BlockedSignals(const BlockedSignals&) = delete;
-    BlockedSignals& operator=(const BlockedSignals&) = delete;
-
-  private:
-    sigset_t before_{};
-};
 
 }  // namespace
 

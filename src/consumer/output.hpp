@@ -9,27 +9,26 @@
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
 #include "ctf/packet_header.hpp"
-#include "ctf/record_header.hpp"
 
 namespace leat::consumer {
 
 // What the consumer cut from one ring.
 struct Packet {
     ctf::PacketHeader header;
-    UntrustedBytes records;  // in the ring: they hold still until the packet is stored
-    // If not empty, it goes out in place of the first bytes of `records`, as many as it has.
-    ctf::RecordHeaderBytes first_header{};
+    UntrustedBytes records;  // in the ring: only programs that overwrite it touch them until the packet is stored
+    // Records that were stamped before the packet begins, with the time at which it does. They go out in place of the
+    // first bytes of `records`, as many as these are.
+    std::vector<std::byte> late_records{};
     std::uint64_t events = 0;
 
-    [[nodiscard]] UntrustedBytes records_behind_header() const { return records.subspan(first_header.size); }
+    [[nodiscard]] UntrustedBytes other_records() const { return records.subspan(late_records.size()); }
 };
 
-// What leaves in front of records_behind_header(): the packet's header, and the first record's if it differs.
+// What leaves in front of other_records(): the packet's header, and the late records.
 inline void append_head(std::vector<std::byte>& bytes, const Packet& packet) {
     const auto header = ctf::encode(packet.header);
-    const UntrustedBytes first = packet.first_header.bytes();
     bytes.insert(bytes.end(), header.begin(), header.end());
-    bytes.insert(bytes.end(), first.begin(), first.end());
+    bytes.insert(bytes.end(), packet.late_records.begin(), packet.late_records.end());
 }
 
 // Order of the calls: metadata, then packets that need it. A call that fails has written nothing that a reader would

@@ -13,7 +13,7 @@ void TcpLink::begin(const Packet& packet, std::uint64_t stream_handle) {
                                          .net_seq_num = packet.header.packet_seq_num,
                                          .data_size = static_cast<std::uint32_t>(packet.header.packet_size / 8)});
     append_head(head_, packet);
-    records_ = packet.records_behind_header();
+    records_ = packet.other_records();
     sent_ = 0;
 }
 

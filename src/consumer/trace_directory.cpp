@@ -115,7 +115,7 @@ Result<void> TraceDirectory::write_packet(const Packet& packet) {
     StreamFiles* files = LEAT_TRY(files_of(packet.header.stream_instance_id));
     const std::uint64_t offset = files->data.size;
     const auto header = ctf::encode(packet.header);
-    LEAT_TRY(append(files->data, {header, packet.first_header.bytes(), packet.records_behind_header()}));
+    LEAT_TRY(append(files->data, {header, packet.late_records, packet.other_records()}));
     // A packet without its index entry would be missed by readers: then it is not there at all, and is tried again.
     auto indexed = append(files->index, {ctf::encode_index_entry(ctf::index_entry_of(packet.header, offset))});
     if (!indexed) {

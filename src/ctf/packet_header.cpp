@@ -38,7 +38,7 @@ std::array<std::byte, kPacketHeaderSize> encode(const PacketHeader& header) {
     out.put(header.packet_size);
     out.put(header.packet_seq_num);
     out.put(header.events_discarded);
-    out.put(header.cpu_id);
+    out.put(header.cpu_or_thread_ring);
     return out.bytes;
 }
 
@@ -49,14 +49,14 @@ StructClass packet_header_class() {
              {"stream_instance_id", unsigned_integer(64)}}};
 }
 
-StructClass packet_context_class(const std::string& clock) {
+StructClass packet_context_class(const std::string& clock, const std::string& owner) {
     return {{{"timestamp_begin", unsigned_integer(64, clock)},
              {"timestamp_end", unsigned_integer(64, clock)},
              {"content_size", unsigned_integer(64)},
              {"packet_size", unsigned_integer(64)},
              {"packet_seq_num", unsigned_integer(64)},
              {"events_discarded", unsigned_integer(64)},
-             {"cpu_id", unsigned_integer(32)}}};
+             {owner, unsigned_integer(32)}}};
 }
 
 }  // namespace leat::ctf

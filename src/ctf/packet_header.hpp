@@ -21,8 +21,8 @@ struct PacketHeader {
     std::uint64_t content_size = 0;  // bits, this header included
     std::uint64_t packet_size = 0;   // bits; we write no padding
     std::uint64_t packet_seq_num = 0;
-    std::uint64_t events_discarded = 0;  // since the stream began
-    std::uint32_t cpu_id = 0;
+    std::uint64_t events_discarded = 0;    // since the stream began
+    std::uint32_t cpu_or_thread_ring = 0;  // as packet_context_class() names it
 };
 
 inline constexpr std::size_t kPacketHeaderSize = 4 + 16 + 4 + 8 + 6 * 8 + 4;
@@ -31,6 +31,7 @@ std::array<std::byte, kPacketHeaderSize> encode(const PacketHeader& header);
 
 // The same as metadata: `trace.packet.header` and `stream.packet.context`, with times of clock `clock`.
 StructClass packet_header_class();
-StructClass packet_context_class(const std::string& clock);
+// The last member, whose value is a number of 32 bits, is called `owner`: "cpu_id" where rings belong to CPUs.
+StructClass packet_context_class(const std::string& clock, const std::string& owner);
 
 }  // namespace leat::ctf

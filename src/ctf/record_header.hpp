@@ -18,11 +18,14 @@ struct RecordHeaderBytes {
     [[nodiscard]] UntrustedBytes bytes() const { return UntrustedBytes(storage).first(size); }
 };
 
-// Both: `record` begins with a whole record, as RecordWalker found.
-//
-// When it happened, ns; short headers count from the record before it, which was at `previous`.
-std::uint64_t record_timestamp(const RecordHeaderLayout& layout, UntrustedBytes record, std::uint64_t previous);
-// Its header with another time, which short headers cut to what they hold.
-RecordHeaderBytes with_timestamp(const RecordHeaderLayout& layout, UntrustedBytes record, std::uint64_t timestamp);
+// The header that `record` begins with, copied: programs may write over a ring at any time, but not over this. Of bytes
+// that are missing, it has zeros.
+RecordHeaderBytes copy_header(const RecordHeaderLayout& layout, UntrustedBytes record);
+// When the record happened, ns; short headers count from the record before it, which was at `previous`.
+std::uint64_t record_timestamp(const RecordHeaderLayout& layout, const RecordHeaderBytes& header,
+                               std::uint64_t previous);
+// The same header with another time, which short headers cut to what they hold.
+RecordHeaderBytes with_timestamp(const RecordHeaderLayout& layout, const RecordHeaderBytes& header,
+                                 std::uint64_t timestamp);
 
 }  // namespace leat::ctf

@@ -92,12 +92,12 @@ const std::byte* RecordWalker::payload_end(const Plan& plan, const std::byte* at
 }
 
 template <RecordHeaderLayout kHeader>
-RecordWalker::Part RecordWalker::walk_as(UntrustedBytes records, std::size_t limit, std::uint64_t previous) const {
+RecordWalker::Part RecordWalker::walk_as(UntrustedBytes records, std::size_t limit, const Times& times) const {
     constexpr std::size_t kExtendedSize = kHeader.extended_tag + kIdSize + kTimestampSize;
     const std::byte* const begin = records.data();
     const std::byte* const end = begin + records.size();
     const std::byte* at = begin;
-    Part part{{0, 0}, previous};
+    Part part{{0, 0}, times.previous};
     while (static_cast<std::size_t>(end - at) >= kHeader.short_size) {
         const std::uint64_t short_form = load(at, kHeader.short_size);
         const std::byte* payload = at + kHeader.short_size;
@@ -109,6 +109,7 @@ RecordWalker::Part RecordWalker::walk_as(UntrustedBytes records, std::size_t lim
             timestamp = load(at + kHeader.extended_tag + kIdSize, kTimestampSize);
             payload = at + kExtendedSize;
         }
+        if (timestamp < part.last_timestamp || timestamp > times.latest) break;
         if (id >= plans_.size() || !plans_[id].is_known) break;
         const Plan& plan = plans_[id];
         const std::byte* next = nullptr;
@@ -125,9 +126,9 @@ RecordWalker::Part RecordWalker::walk_as(UntrustedBytes records, std::size_t lim
     return part;
 }
 
-RecordWalker::Part RecordWalker::walk_part(UntrustedBytes records, std::size_t limit, std::uint64_t previous) const {
-    if (header_.id_bits == kCompactHeader.id_bits) return walk_as<kCompactHeader>(records, limit, previous);
-    return walk_as<kLargeHeader>(records, limit, previous);
+RecordWalker::Part RecordWalker::walk_part(UntrustedBytes records, std::size_t limit, const Times& times) const {
+    if (header_.id_bits == kCompactHeader.id_bits) return walk_as<kCompactHeader>(records, limit, times);
+    return walk_as<kLargeHeader>(records, limit, times);
 }
 
 }  // namespace leat::ctf

@@ -24,6 +24,8 @@ struct RecordHeaderLayout {
     }
 };
 
+inline constexpr std::size_t kMinRecordSize = 4;  // bytes: a compact header alone
+
 inline constexpr RecordHeaderLayout kCompactHeader{.id_bits = 5, .short_size = 4, .extended_tag = 1};
 inline constexpr RecordHeaderLayout kLargeHeader{.id_bits = 16, .short_size = 6, .extended_tag = 2};
 
@@ -42,13 +44,18 @@ class RecordWalker {
         std::size_t bytes;  // of whole, known records; less than there were: what follows is no record
     };
     struct Part : Walked {
-        std::uint64_t last_timestamp;  // ns; as it stands in the last record, true or not
+        std::uint64_t last_timestamp;  // ns; of the last record
     };
-    // Stops at the end of the record that is the last to fit into `limit` bytes; one fits always. `previous`: when the
-    // record before these happened, ns.
-    [[nodiscard]] Part walk_part(UntrustedBytes records, std::size_t limit, std::uint64_t previous) const;
+    // When the record before these happened, and the last one that may be among them; ns.
+    struct Times {
+        std::uint64_t previous = 0;
+        std::uint64_t latest = ~std::uint64_t{0};
+    };
+    // Stops at the end of the record that is the last to fit into `limit` bytes; one fits always. What says that it
+    // happened before the record in front of it, or after `times.latest`, is no record.
+    [[nodiscard]] Part walk_part(UntrustedBytes records, std::size_t limit, const Times& times) const;
 
-    [[nodiscard]] Walked walk(UntrustedBytes records) const { return walk_part(records, ~std::size_t{0}, 0); }
+    [[nodiscard]] Walked walk(UntrustedBytes records) const { return walk_part(records, ~std::size_t{0}, {}); }
 
     [[nodiscard]] const RecordHeaderLayout& header() const { return header_; }
 
@@ -70,7 +77,7 @@ class RecordWalker {
     static void append_fixed(Plan& plan, std::uint64_t bytes);
     // walk_part() with a layout that the compiler knows: this runs once for each event there is.
     template <RecordHeaderLayout kHeader>
-    [[nodiscard]] Part walk_as(UntrustedBytes records, std::size_t limit, std::uint64_t previous) const;
+    [[nodiscard]] Part walk_as(UntrustedBytes records, std::size_t limit, const Times& times) const;
     // The end of context and payload, which begin at `at`; null if they do not end before `end`.
     [[nodiscard]] static const std::byte* payload_end(const Plan& plan, const std::byte* at, const std::byte* end);
 

@@ -9,11 +9,11 @@
 namespace leat::ring {
 
 inline constexpr uint32_t kClockPageMagic = 0x4354'454c;  // "LETC"
-inline constexpr uint32_t kClockPageVersion = 1;
+inline constexpr uint32_t kClockPageVersion = 2;
 
 enum class ClockSource : uint32_t {
     kTsc,     // ns = ns_base + (tsc - tsc_base) * multiplier / 2^32
-    kSystem,  // clock_gettime(CLOCK_MONOTONIC): no invariant TSC, or the kernel left it
+    kSystem,  // ns = clock_gettime(CLOCK_MONOTONIC) + system_offset: no invariant TSC, or the kernel left it
 };
 
 // One straight line from TSC to nanoseconds.
@@ -26,15 +26,17 @@ struct ClockLine {
 
 // The daemon writes, everybody reads. Two lines take turns: `generation`'s lowest bit names the one in force, the other
 // may be rewritten. A reader that sees the generation changed behind its computation computes again.
-// A new line starts where the old one ends: time changes slope, never value.
+// A new line starts where the old one ends, and so does the system's time: time changes slope, never value.
 struct ClockPage {
     uint32_t magic;
     uint32_t version;
     alignas(64) uint32_t generation;
     ClockSource source;
+    uint64_t system_offset;  // ns, modulo 2^64; written before `source` becomes kSystem, and never after
     alignas(64) ClockLine lines[2];
 };
 static_assert(offsetof(ClockPage, generation) == 64 && offsetof(ClockPage, source) == 68);
+static_assert(offsetof(ClockPage, system_offset) == 72);
 static_assert(offsetof(ClockPage, lines) == 128 && sizeof(ClockLine) == 32);
 
 }  // namespace leat::ring

@@ -18,11 +18,13 @@ namespace leat::ring {
 //   | header page | records (size) | the same records again (size) |
 
 inline constexpr uint32_t kRingSetMagic = 0x5254'454c;  // "LETR"
-inline constexpr uint32_t kRingSetVersion = 1;
+inline constexpr uint32_t kRingSetVersion = 2;
 inline constexpr size_t kPageSize = 4096;
 inline constexpr uint64_t kMinRingSize = 64U << 10;
 inline constexpr uint64_t kMaxRingSize = 1U << 30;
 inline constexpr uint32_t kMaxRings = 1U << 16;
+// A longer record could not be copied between two interruptions of its writer: it would restart for ever.
+inline constexpr uint64_t kMaxRecordSize = 256U << 10;
 
 // A writer may touch this many bytes beyond the record it publishes: it copies in blocks.
 inline constexpr uint64_t kCopySlack = 32;
@@ -30,14 +32,15 @@ inline constexpr uint64_t kCopySlack = 32;
 // Why an event record was not written. The order is part of the format.
 enum class DiscardReason : uint32_t {
     kRingFull,     // the consumer was slower than the writers
-    kTooLarge,     // more than a quarter of the ring
+    kTooLarge,     // more than max_record_size()
     kNoRing,       // no thread-owned ring was free, or a CPU number beyond the set
     kInterrupted,  // a signal handler's event while its thread was writing (thread-owned rings only), or staging full
-    kBorrowed,     // in a vfork child, which runs on its parent's thread
+    kBorrowed,     // in a child that runs on its parent's thread (vfork), when no thread-owned ring was free
 };
 inline constexpr uint32_t kDiscardReasons = 8;  // room for more
 
-// Written by the daemon before anybody else sees it; only `doorbell` changes later.
+// Written by the daemon before anybody else sees it; only the last two change later. For people and readers of the
+// file: a program takes the geometry from the daemon's answer, not from memory that others can write.
 struct RingSetHeader {
     uint32_t magic;
     uint32_t version;
@@ -47,8 +50,12 @@ struct RingSetHeader {
     // A futex: writers increment it and wake the consumer. Not an eventfd: a program may close or reuse any descriptor
     // at any time, and must then not be written to.
     alignas(64) uint32_t doorbell;
+    // Thread-owned rings up to the highest that was ever claimed, raised by the claiming thread before it writes. The
+    // consumer looks at no others.
+    uint32_t thread_rings_used;
 };
-static_assert(offsetof(RingSetHeader, doorbell) == 64 && sizeof(RingSetHeader) == 128);
+static_assert(offsetof(RingSetHeader, doorbell) == 64 && offsetof(RingSetHeader, thread_rings_used) == 68);
+static_assert(sizeof(RingSetHeader) == 128);
 
 // Positions count bytes since the start and never wrap. tail <= head <= tail + size, limit <= tail + size.
 // [tail, head) is published; a reader may copy it at leisure. Beyond head nothing is promised.
@@ -57,7 +64,10 @@ struct RingHeader {
     alignas(64) uint64_t head;
     uint64_t last_timestamp;              // ns; stored together with head by one 16-byte store: the commit
     uint64_t discarded[kDiscardReasons];  // event records not written, by reason; only ever incremented, atomically
-    uint64_t next_head;                   // a guess at head, for writers alone; checked against head at each use
+    // Stored together, before the commit. next_head: where head is about to be; records: how many were committed up to
+    // there. See committed_records().
+    uint64_t next_head;
+    uint64_t next_records;
 
     // The consumer.
     alignas(64) uint64_t tail;
@@ -70,6 +80,7 @@ struct RingHeader {
 };
 static_assert(offsetof(RingHeader, head) % 16 == 0 && offsetof(RingHeader, last_timestamp) == 8);
 static_assert(offsetof(RingHeader, discarded) == 16 && offsetof(RingHeader, next_head) == 80);
+static_assert(offsetof(RingHeader, next_head) % 16 == 0 && offsetof(RingHeader, next_records) == 88);
 static_assert(offsetof(RingHeader, tail) == 128);
 static_assert(offsetof(RingHeader, limit) == 136 && offsetof(RingHeader, owner) == 192);
 static_assert(sizeof(RingHeader) == 256 && sizeof(RingHeader) <= kPageSize);
@@ -82,6 +93,18 @@ constexpr uint64_t file_size(uint64_t ring_size, uint32_t ring_count) { return f
 constexpr bool is_valid_ring_size(uint64_t size) {
     return size >= kMinRingSize && size <= kMaxRingSize && (size & (size - 1)) == 0;
 }
-constexpr uint64_t max_record_size(uint64_t ring_size) { return ring_size / 4; }
+// Bytes of contexts and payload.
+constexpr uint64_t max_record_size(uint64_t ring_size) {
+    return ring_size / 4 < kMaxRecordSize ? ring_size / 4 : kMaxRecordSize;
+}
+
+// How many records lie below `head`, since the start. A writer announces its record in {next_head, next_records} and
+// then commits it; one that was killed or restarted in between leaves an announcement that nothing followed:
+//
+//   next_head == head    the last announcement was committed: next_records
+//   next_head != head    it was not (yet): one less
+constexpr uint64_t committed_records(uint64_t head, uint64_t next_head, uint64_t next_records) {
+    return next_head == head ? next_records : next_records - 1;
+}
 
 }  // namespace leat::ring

@@ -21,8 +21,13 @@ Result<Published> RingReader::published() {
         // last store of the restartable sequence.
         const std::uint64_t head = load(header_->head, std::memory_order_acquire);
         const std::uint64_t timestamp = load(header_->last_timestamp, std::memory_order_acquire);
-        // Every commit moves head: the same head again means that the timestamp is its own.
-        if (load(header_->head, std::memory_order_acquire) != head) continue;
+        const std::uint64_t next_head = load(header_->next_head, std::memory_order_acquire);
+        const std::uint64_t next_records = load(header_->next_records, std::memory_order_acquire);
+        // Every commit moves head: the same head again means that the timestamp is its own. The same next_head again
+        // means that the two words of the announcement belong together.
+        if (load(header_->next_head, std::memory_order_acquire) != next_head ||
+            load(header_->head, std::memory_order_acquire) != head)
+            continue;
         if (head < head_ || head - tail_ > size_)
             return corrupt("ring claims records up to byte {}, {} were read and it holds {}", head, taken_, size_);
         if (timestamp < last_timestamp_)
@@ -30,7 +35,10 @@ Result<Published> RingReader::published() {
         last_timestamp_ = timestamp;
         head_ = head;
         const auto* records = reinterpret_cast<const std::byte*>(header_) + kPageSize;  // NOLINT(*-reinterpret-cast)
-        return Published{head, timestamp, {records + (taken_ & (size_ - 1)), head - taken_}};
+        return Published{head,
+                         timestamp,
+                         committed_records(head, next_head, next_records),
+                         {records + (taken_ & (size_ - 1)), head - taken_}};
     }
     return corrupt("ring's head does not hold still");
 }
@@ -38,6 +46,24 @@ Result<Published> RingReader::published() {
 void RingReader::take(std::uint64_t head) {
     LEAT_CHECK(taken_ <= head && head <= head_);
     taken_ = head;
+}
+
+// Reading is enough for memory of a file, and disturbs no writer.
+void RingReader::touch_ahead(std::uint64_t bytes) {
+    const std::uint64_t end = std::min(head_ + std::min(bytes, size_), size_);
+    const auto* const records =
+        reinterpret_cast<const volatile char*>(header_) + kPageSize;  // NOLINT(*-reinterpret-cast)
+    for (; touched_ < end; touched_ += kPageSize) (void)records[touched_];
+}
+
+std::uint64_t RingReader::wake_to_touch() const {
+    return touched_ >= size_ ? ~std::uint64_t{0} : (touched_ - std::min(head_, touched_)) / 2;
+}
+
+std::uint64_t RingReader::record_count() const {
+    return committed_records(load(header_->head, std::memory_order_acquire),
+                             load(header_->next_head, std::memory_order_acquire),
+                             load(header_->next_records, std::memory_order_acquire));
 }
 
 bool RingReader::has_moved() const { return load(header_->head, std::memory_order_acquire) != head_; }

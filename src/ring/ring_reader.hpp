@@ -13,6 +13,7 @@ namespace leat::ring {
 struct Published {
     std::uint64_t head;
     std::uint64_t last_timestamp;  // ns; of the last record below head
+    std::uint64_t record_count;    // of all records below head, since the start; as untrusted as they are
     UntrustedBytes records;        // valid until release() has passed them
 };
 
@@ -34,6 +35,16 @@ class RingReader {
     // more: never). A wish to be woken is good for once: call this also when there was nothing to read.
     void release(std::uint64_t position, std::uint64_t wake_after);
 
+    // Brings the pages of the `bytes` beyond head into being, so that no writer waits for it. Costs nothing once the
+    // writers have been all around the ring.
+    void touch_ahead(std::uint64_t bytes);
+    // After how many more bytes touch_ahead() should be called again: half of those that it brought; never, once all
+    // pages exist.
+    [[nodiscard]] std::uint64_t wake_to_touch() const;
+
+    // Records below head by now. For a ring that is not read any more: as untrusted as the rest.
+    [[nodiscard]] std::uint64_t record_count() const;
+
     // Whether records were published since published() looked.
     [[nodiscard]] bool has_moved() const;
 
@@ -54,6 +65,7 @@ class RingReader {
     std::uint64_t taken_ = 0;  // tail_ <= taken_ <= head_ <= tail_ + size_
     std::uint64_t head_ = 0;   // as published() last saw it
     std::uint64_t last_timestamp_ = 0;
+    std::uint64_t touched_ = 0;  // pages below this position exist, if it is less than size_
 };
 
 }  // namespace leat::ring

@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <fstream>
 #include <new>
@@ -72,8 +74,11 @@ Result<RingSet> RingSet::create(const RingSetGeometry& geometry, std::uint64_t n
                                              .ring_size = geometry.ring_size,
                                              .cpu_ring_count = geometry.cpu_rings,
                                              .thread_ring_count = geometry.thread_rings,
-                                             .doorbell = 0};
-    for (std::uint32_t index = 0; index < geometry.ring_count(); ++index) {
+                                             .doorbell = 0,
+                                             .thread_rings_used = 0};
+    // Rings of threads stay untouched until somebody claims one: there are many, and few are ever used. Their first
+    // writer takes the limit of 0 for a wish to be woken, and their time of 0 for a long gap.
+    for (std::uint32_t index = 0; index < geometry.cpu_rings; ++index) {
         set.ring(index).last_timestamp = now;
         set.ring(index).limit = geometry.ring_size;
     }
@@ -82,6 +87,11 @@ Result<RingSet> RingSet::create(const RingSetGeometry& geometry, std::uint64_t n
 
 RingSetHeader& RingSet::header() const {
     return *reinterpret_cast<RingSetHeader*>(set_page_.data());  // NOLINT(*-reinterpret-cast)
+}
+
+std::uint32_t RingSet::thread_rings_used() const {
+    return std::min(std::atomic_ref(header().thread_rings_used).load(std::memory_order_acquire),
+                    geometry_.thread_rings);
 }
 
 char* RingSet::rings() const { return reinterpret_cast<char*>(rings_.data()); }  // NOLINT(*-reinterpret-cast)

@@ -35,12 +35,15 @@ class RingSet {
     [[nodiscard]] RingReader reader(std::uint32_t index) const;
     // For writers in this process: tests, and applications that host their own consumer.
     [[nodiscard]] char* rings() const;
+    [[nodiscard]] RingSetHeader& header() const;
+
+    // Thread-owned rings that were ever claimed: the first ones. The others hold nothing, and were never looked at.
+    [[nodiscard]] std::uint32_t thread_rings_used() const;
 
     // The futex that writers count up; see DoorbellWaiter.
     [[nodiscard]] std::uint32_t& doorbell() const { return header().doorbell; }
 
   private:
-    [[nodiscard]] RingSetHeader& header() const;
     [[nodiscard]] RingHeader& ring(std::uint32_t index) const;
 
     UniqueFd fd_;

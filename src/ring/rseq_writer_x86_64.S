@@ -18,6 +18,8 @@
 #define MAP_CLOCK 24
 #define MAP_RSEQ_OFFSET 32
 #define MAP_CPU_RING_COUNT 40
+#define MAP_LAST_WRITE_OFFSET 48
+#define MAP_LONGEST_PAUSE 56
 
 #define HEADER_GAP_LIMIT 0
 #define HEADER_TIMESTAMP_FACTOR 8
@@ -30,6 +32,7 @@
 #define RING_HEAD 0
 #define RING_LAST_TIMESTAMP 8
 #define RING_NEXT_HEAD 80
+#define RING_NEXT_RECORDS 88
 #define RING_LIMIT 136
 #define RING_RECORDS 4096
 #define COPY_SLACK 32
@@ -83,7 +86,14 @@
 	xor	%r11d, %r11d
 	jmp	.Ltime_in_order
 .Lwrong_guess:
+	/* The last announcement was not committed: take it back, so that its record does not count. */
 	mov	RING_HEAD(%r10), %r9
+	mov	RING_NEXT_RECORDS(%r10), %rdx
+	dec	%rdx
+	movq	%r9, %xmm0
+	movq	%rdx, %xmm1
+	punpcklqdq %xmm1, %xmm0
+	movaps	%xmm0, RING_NEXT_HEAD(%r10)
 	jmp	.Lhead_known
 .Lcopy_more:
 	mov	$16, %r11d
@@ -162,6 +172,14 @@ leat_rseq_write_or:
 	cmp	CLOCK_GENERATION(%r9), %rbx
 	jne	.Labort
 .Ltime_known:
+	/* Is this still the thread that it was? A child of vfork() has our thread-local state, but the kernel does not
+	 * restart it. It cannot be here within longest_pause of its parent's last event. */
+	mov	MAP_LAST_WRITE_OFFSET(%rdi), %r9
+	mov	%rax, %r11
+	sub	%fs:(%r9), %r11
+	cmp	MAP_LONGEST_PAUSE(%rdi), %r11
+	jg	.Lpaused
+	mov	%rax, %fs:(%r9)
 	/* Never back inside a ring. r11 = gap to the record before, r9 = head, rbx = where the record goes. */
 	mov	%rax, %r11
 	sub	RING_LAST_TIMESTAMP(%r10), %r11
@@ -199,8 +217,13 @@ leat_rseq_write_or:
 	cmp	$16, %r8
 	ja	.Lcopy_more
 .Lcopied:
-	mov	%r9, RING_NEXT_HEAD(%r10)
+	mov	RING_NEXT_RECORDS(%r10), %rdx
+	inc	%rdx
 	movq	%r9, %xmm0
+	movq	%rdx, %xmm1
+	movdqa	%xmm0, %xmm2
+	punpcklqdq %xmm1, %xmm2
+	movaps	%xmm2, RING_NEXT_HEAD(%r10)	/* the announcement: {next_head, next_records} */
 	movq	%rax, %xmm1
 	punpcklqdq %xmm1, %xmm0
 	movaps	%xmm0, RING_HEAD(%r10)		/* the commit: {head, last_timestamp} */
@@ -224,6 +247,9 @@ leat_rseq_write_or:
 	jmp	.Lnot_written
 .Ldisabled:
 	mov	$3, %eax
+	jmp	.Lnot_written
+.Lpaused:
+	mov	$5, %eax
 	jmp	.Lnot_written
 .Lno_time:
 	mov	$4, %eax

@@ -24,43 +24,56 @@ std::uint64_t multiplier(std::uint64_t ns, std::uint64_t cycles) {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(ns) * kFixedPoint / cycles);
 }
 
-std::uint64_t value_at(const ClockLine& line, std::uint64_t tsc) {
-    const auto elapsed = static_cast<unsigned __int128>(tsc - line.tsc_base) * line.multiplier;
-    return line.ns_base + static_cast<std::uint64_t>(elapsed >> 32);
-}
-
+// So far off, the TSC does not measure CLOCK_MONOTONIC: it runs on during a suspend, for one.
 constexpr std::int64_t kMaxErrorNs = 100'000'000;
+// A record further ahead than that was written by a program that overwrites its ring.
+constexpr std::uint64_t kMaxAheadNs = 3'600'000'000'000;
 
 // How long the first measurement of the TSC's frequency takes. It is good to about 100 ns / 2 ms = 50 ppm; discipline()
 // makes it better from then on.
 constexpr std::uint64_t kFirstMeasurementNs = 2'000'000;
+// A slope that was measured over less than this is worse than the one before.
+constexpr std::uint64_t kShortestMeasurementNs = 50'000'000;
+
+class SystemTime final : public TimeSource {
+  public:
+    SystemTime()
+        : clock_source_(
+              ::open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC)) {}
+
+    // Of several tries the one that was least disturbed.
+    Sample sample() override {
+        Sample best{};
+        std::uint64_t shortest = UINT64_MAX;
+        for (int i = 0; i < 8; ++i) {
+            const std::uint64_t before = __rdtsc();
+            const std::uint64_t ns = system_now();
+            const std::uint64_t after = __rdtsc();
+            if (after - before >= shortest) continue;
+            shortest = after - before;
+            best = {before + (after - before) / 2, ns};
+        }
+        return best;
+    }
+
+    // The kernel trusts the TSC only where it is invariant and the same on all CPUs.
+    [[nodiscard]] bool is_tsc_trusted() const override {
+        std::array<char, 16> name{};
+        const ssize_t size = ::pread(clock_source_.get(), name.data(), name.size(), 0);
+        return size > 0 && std::string_view(name.data(), static_cast<std::size_t>(size)) == "tsc\n";
+    }
+
+  private:
+    UniqueFd clock_source_;  // the kernel's name of it
+};
 
 }  // namespace
 
-// The kernel trusts the TSC only where it is invariant and the same on all CPUs.
-bool SharedClock::does_kernel_use_tsc() const {
-    std::array<char, 16> name{};
-    const ssize_t size = ::pread(clock_source_.get(), name.data(), name.size(), 0);
-    return size > 0 && std::string_view(name.data(), static_cast<std::size_t>(size)) == "tsc\n";
-}
+std::unique_ptr<TimeSource> TimeSource::of_system() { return std::make_unique<SystemTime>(); }
 
-// Of several tries the one that was least disturbed.
-SharedClock::Sample SharedClock::sample() {
-    Sample best{};
-    std::uint64_t shortest = UINT64_MAX;
-    for (int i = 0; i < 8; ++i) {
-        const std::uint64_t before = __rdtsc();
-        const std::uint64_t ns = system_now();
-        const std::uint64_t after = __rdtsc();
-        if (after - before >= shortest) continue;
-        shortest = after - before;
-        best = {before + (after - before) / 2, ns};
-    }
-    return best;
-}
-
-Result<SharedClock> SharedClock::create() {
+Result<SharedClock> SharedClock::create(std::unique_ptr<TimeSource> source) {
     SharedClock clock;
+    clock.source_ = std::move(source);
     clock.fd_ = UniqueFd(::memfd_create("leat-clock", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!clock.fd_.is_open() || ::ftruncate(clock.fd(), kPageSize) != 0)
         return io_error("cannot create the clock page");
@@ -71,14 +84,13 @@ Result<SharedClock> SharedClock::create() {
                                           .version = kClockPageVersion,
                                           .generation = 0,
                                           .source = ClockSource::kSystem,
+                                          .system_offset = 0,
                                           .lines = {}};
-    clock.clock_source_ =
-        UniqueFd(::open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC));
-    if (!clock.does_kernel_use_tsc()) return clock;
+    if (!clock.source_->is_tsc_trusted()) return clock;
 
-    clock.first_ = sample();
-    while (system_now() - clock.first_.ns < kFirstMeasurementNs) _mm_pause();
-    const Sample now = sample();
+    clock.first_ = clock.last_ = clock.source_->sample();
+    while (clock.last_.ns - clock.first_.ns < kFirstMeasurementNs) clock.last_ = clock.source_->sample();
+    const Sample& now = clock.last_;
     clock.publish({now.tsc, now.ns, multiplier(now.ns - clock.first_.ns, now.tsc - clock.first_.tsc), 0},
                   ClockSource::kTsc);
     return clock;
@@ -101,30 +113,54 @@ void SharedClock::publish(const ClockLine& line, ClockSource source) {
     std::atomic_ref(unused.tsc_base).store(line.tsc_base, std::memory_order_release);
     std::atomic_ref(unused.ns_base).store(line.ns_base, std::memory_order_release);
     std::atomic_ref(unused.multiplier).store(line.multiplier, std::memory_order_release);
-    std::atomic_ref(page.source).store(source, std::memory_order_relaxed);
+    std::atomic_ref(page.source).store(source, std::memory_order_release);
     std::atomic_ref(page.generation).store(next, std::memory_order_release);
 }
 
-void SharedClock::discipline() {
+void SharedClock::discipline(std::uint64_t newest) {
     const ClockPage& page = writable_page();
     if (page.source != ClockSource::kTsc) return;
     const ClockLine& line = page.lines[page.generation & 1];
-    const Sample now = sample();
-    // The TSC also begins anew after some kinds of suspend.
-    if (!does_kernel_use_tsc() || now.tsc < line.tsc_base) return publish(line, ClockSource::kSystem);
+    const Sample now = source_->sample();
+    const std::uint64_t ours = value_at(now, line);
+    // Time must not stand still until the others have caught up with a CPU whose TSC runs ahead.
+    const bool is_ahead_somewhere = newest > ours + kMaxErrorNs && newest - ours < kMaxAheadNs;
+    if (is_ahead_somewhere || !source_->is_tsc_trusted()) return leave_tsc(now, is_ahead_somewhere ? newest : ours);
+    bend(now, line, ours);
+    last_ = now;
+}
 
-    const std::uint64_t ours = value_at(line, now.tsc);
-    const auto error_ns = static_cast<std::int64_t>(now.ns - ours);
-    // So far off, the TSC does not measure CLOCK_MONOTONIC: it runs on during a suspend, for one.
-    if (std::abs(error_ns) > kMaxErrorNs) return publish(line, ClockSource::kSystem);
+// By the line; or by CLOCK_MONOTONIC, if the TSC began anew, as it does after some kinds of suspend.
+std::uint64_t SharedClock::value_at(const Sample& now, const ClockLine& line) const {
+    if (now.tsc < line.tsc_base) return line.ns_base + (now.ns - last_.ns);
+    const auto elapsed = static_cast<unsigned __int128>(now.tsc - line.tsc_base) * line.multiplier;
+    return line.ns_base + static_cast<std::uint64_t>(elapsed >> 32);
+}
 
-    // The true slope, over the longest time we know, and what takes the error away within the next second. At most
-    // 500 ppm of it at a time, as the kernel's own slewing: time must never stand still or run.
-    const std::uint64_t slope = multiplier(now.ns - first_.ns, now.tsc - first_.tsc);
+// The true slope, over the longest time we know, and what takes the error away within the next second. At most 500 ppm
+// of it at a time, as the kernel's own slewing: time must never stand still or run.
+void SharedClock::bend(const Sample& now, const ClockLine& line, std::uint64_t ours) {
+    auto error_ns = static_cast<std::int64_t>(now.ns + distance_ - ours);
+    if (now.tsc < line.tsc_base || std::abs(error_ns) > kMaxErrorNs) {
+        // The two have come apart. Where we are behind, time may jump; it never goes back.
+        ours = std::max(ours, now.ns + distance_);
+        distance_ = ours - now.ns;
+        error_ns = 0;
+        first_ = now;
+    }
+    const bool is_measured = now.ns - first_.ns >= kShortestMeasurementNs;
+    const std::uint64_t slope = is_measured ? multiplier(now.ns - first_.ns, now.tsc - first_.tsc) : line.multiplier;
     constexpr std::int64_t kMaxSlewNs = 500'000;
     const std::int64_t slew_ns = std::clamp(error_ns, -kMaxSlewNs, kMaxSlewNs);
     const auto correction = static_cast<std::int64_t>(static_cast<__int128>(slope) * slew_ns / 1'000'000'000);
     publish({now.tsc, ours, slope + static_cast<std::uint64_t>(correction), 0}, ClockSource::kTsc);
+}
+
+// The system's clock goes on from `ours`.
+void SharedClock::leave_tsc(const Sample& now, std::uint64_t ours) {
+    ClockPage& page = writable_page();
+    std::atomic_ref(page.system_offset).store(ours - now.ns, std::memory_order_release);
+    publish(page.lines[page.generation & 1], ClockSource::kSystem);
 }
 
 }  // namespace leat::ring

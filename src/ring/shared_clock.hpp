@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "base/mapping.hpp"
 #include "base/result.hpp"
@@ -9,34 +10,61 @@
 
 namespace leat::ring {
 
+// What the clock is tied to.
+class TimeSource {
+  public:
+    struct Sample {
+        std::uint64_t tsc;
+        std::uint64_t ns;  // CLOCK_MONOTONIC
+    };
+
+    TimeSource() = default;
+    TimeSource(const TimeSource&) = delete;
+    TimeSource& operator=(const TimeSource&) = delete;
+    virtual ~TimeSource() = default;
+
+    // Both at one moment.
+    virtual Sample sample() = 0;
+    // Invariant, and the same on all CPUs.
+    [[nodiscard]] virtual bool is_tsc_trusted() const = 0;
+
+    // The processor's and the kernel's.
+    static std::unique_ptr<TimeSource> of_system();
+};
+
 // Keeps the clock page: ties the TSC to CLOCK_MONOTONIC, and keeps it tied. Daemon only, one thread.
+//
+// Time in a trace never jumps back, and never stands still for long: where the two have come apart (a TSC that ran on
+// while the machine slept, or began anew), the clock goes on from where it was, at a constant distance to
+// CLOCK_MONOTONIC from then on.
 class SharedClock {
   public:
-    static Result<SharedClock> create();
+    static Result<SharedClock> create(std::unique_ptr<TimeSource> source = TimeSource::of_system());
 
     // Sealed against every further writable mapping: programs can only read the clock.
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] const ClockPage& page() const;
 
-    // Bends the line so that it meets CLOCK_MONOTONIC again; a few times a second. Gives the TSC up for good if the
-    // kernel did.
-    void discipline();
+    // Bends the line so that it meets CLOCK_MONOTONIC again; a few times a second. `newest`: the latest time in a
+    // record so far, ns. Gives the TSC up for good if the kernel did, or if a record shows that it runs ahead on some
+    // CPU.
+    void discipline(std::uint64_t newest);
 
   private:
-    // The TSC and CLOCK_MONOTONIC at one moment.
-    struct Sample {
-        std::uint64_t tsc;
-        std::uint64_t ns;
-    };
-    [[nodiscard]] static Sample sample();
-    [[nodiscard]] bool does_kernel_use_tsc() const;
+    using Sample = TimeSource::Sample;
+
+    [[nodiscard]] std::uint64_t value_at(const Sample& now, const ClockLine& line) const;
+    void bend(const Sample& now, const ClockLine& line, std::uint64_t ours);
+    void leave_tsc(const Sample& now, std::uint64_t ours);
     void publish(const ClockLine& line, ClockSource source);
     [[nodiscard]] ClockPage& writable_page() const;
 
     UniqueFd fd_;
     Mapping mapping_;
-    UniqueFd clock_source_;  // the kernel's name of it
-    Sample first_{};
+    std::unique_ptr<TimeSource> source_;
+    Sample first_{};              // since when the slope is measured
+    Sample last_{};               // when the line in force begins
+    std::uint64_t distance_ = 0;  // ns, modulo 2^64: our time less CLOCK_MONOTONIC, but for the error that is bent away
 };
 
 }  // namespace leat::ring

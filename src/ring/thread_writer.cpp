@@ -15,21 +15,28 @@
 namespace leat::ring {
 namespace {
 
-// One 16-byte store: a process killed before it leaves nothing, behind it everything.
+// Two neighbouring words by one 16-byte store.
+void store_pair(uint64_t* first_word, uint64_t first, uint64_t second) {
+    const __m128i pair = _mm_set_epi64x(static_cast<long long>(second), static_cast<long long>(first));
+    __asm__ volatile("movaps %1, %0" : "=m"(*reinterpret_cast<__m128i*>(first_word)) : "x"(pair) : "memory");  // NOLINT
+}
+
+// Announces the record, then commits it. A process killed before the commit leaves nothing, after it everything.
 // A: the record's bytes become visible before the head that covers them (x86 keeps the order of stores). Pairs with B
 // in RingReader::published().
 void commit(RingHeader& ring, uint64_t head, uint64_t timestamp) {
+    const uint64_t records = committed_records(ring.head, ring.next_head, ring.next_records) + 1;
 #if defined(__SANITIZE_THREAD__)
-    __tsan_release(&ring.head);  // it does not see the store below
+    __tsan_release(&ring.head);  // it does not see the stores below
 #endif
-    const __m128i pair = _mm_set_epi64x(static_cast<long long>(timestamp), static_cast<long long>(head));
-    __asm__ volatile("movaps %1, %0" : "=m"(*reinterpret_cast<__m128i*>(&ring.head)) : "x"(pair) : "memory");  // NOLINT
+    store_pair(&ring.next_head, head, records);
+    store_pair(&ring.head, head, timestamp);
 }
 
 // The generic form: clang knows the other one for plain integers alone.
 ClockSource source_of(const ClockPage& page) {
     ClockSource source{};
-    __atomic_load(&page.source, &source, __ATOMIC_RELAXED);
+    __atomic_load(&page.source, &source, __ATOMIC_ACQUIRE);  // then system_offset is there, too
     return source;
 }
 
@@ -41,10 +48,12 @@ uint64_t system_now() {
     return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(now.tv_nsec);
 }
 
+bool uses_tsc(const ClockPage& page) { return source_of(page) == ClockSource::kTsc; }
+
 uint64_t clock_now(const ClockPage& page) {
     for (;;) {
         const uint32_t generation = __atomic_load_n(&page.generation, __ATOMIC_ACQUIRE);
-        if (source_of(page) != ClockSource::kTsc) return system_now();
+        if (!uses_tsc(page)) return system_now() + __atomic_load_n(&page.system_offset, __ATOMIC_RELAXED);
         // D: the line is read before the generation is looked at again. Pairs with E in SharedClock::publish().
         const ClockLine& line = page.lines[generation & 1];
         const uint64_t tsc_base = __atomic_load_n(&line.tsc_base, __ATOMIC_ACQUIRE);
@@ -59,9 +68,8 @@ uint64_t clock_now(const ClockPage& page) {
 }
 
 WriteOutcome thread_write(const RingMap& map, RingHeader& ring, const EventHeader& header, const void* record,
-                          uint64_t size) {
+                          uint64_t size, uint64_t now) {
     const uint64_t last = ring.last_timestamp;
-    uint64_t now = clock_now(*map.clock);
     if (now < last) now = last;
     const bool is_extended = now - last >= header.gap_limit;
     const uint64_t header_size = is_extended ? header.tag_size + kExtendedTail : header.short_size;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.hpp"
 #include "ctf/tsdl_writer.hpp"
@@ -13,8 +14,8 @@
 namespace leat::session {
 namespace {
 
-// Rings for threads without rseq. They cost address space only, until such a thread comes.
-constexpr std::uint32_t kThreadRings = 64;
+// Rings for threads without rseq, and for children of vfork(). They cost address space only, until such a thread comes.
+constexpr std::uint32_t kThreadRings = 512;
 
 // The same for everyone who hears of this session, and not 0.
 std::uint64_t session_id(const ctf::TraceClass& trace_class) {
@@ -60,11 +61,28 @@ RegistrationOutcome Session::register_application(const wire::AppRegistration& a
         outcome.event_ids.back() = enrolled->id;
         ++counts_.enabled;
         if (!enrolled->is_new) continue;
-        const ctf::EventClass& event_class = registry_.event_class(enrolled->id);
-        walker_.add(event_class);
-        outcome.metadata += ctf::event_block(event_class, kStreamClassId);
+        outcome.new_classes.push_back(registry_.event_class(enrolled->id));
     }
     return outcome;
+}
+
+std::string Session::describe(const std::vector<ctf::EventClass>& classes) {
+    std::string metadata;
+    for (const ctf::EventClass& event_class : classes) {
+        walker_.add(event_class);
+        metadata += ctf::event_block(event_class, kStreamClassId);
+        if (has_thread_streams_) metadata += ctf::event_block(event_class, kThreadStreamClassId);
+        described_.push_back(event_class);
+    }
+    return metadata;
+}
+
+std::string Session::describe_thread_streams() {
+    std::string metadata;
+    if (std::exchange(has_thread_streams_, true)) return metadata;
+    for (const ctf::EventClass& event_class : described_)
+        metadata += ctf::event_block(event_class, kThreadStreamClassId);
+    return metadata;
 }
 
 Result<void> Session::answer(wire::AppConnection& application, const std::vector<std::uint32_t>& event_ids) const {
@@ -72,6 +90,9 @@ Result<void> Session::answer(wire::AppConnection& application, const std::vector
     message.session_id = id_;
     message.header_kind = parameters_.header;
     message.contexts = parameters_.contexts;
+    message.ring_size = rings_.geometry().ring_size;
+    message.cpu_ring_count = rings_.geometry().cpu_rings;
+    message.thread_ring_count = rings_.geometry().thread_rings;
     return application.answer(message, event_ids, rings_.fd(), clock_.fd());
 }
 

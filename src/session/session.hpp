@@ -31,13 +31,14 @@ struct SessionParameters {
 
 // What came of an application's registration.
 struct RegistrationOutcome {
-    std::vector<std::uint32_t> event_ids{};  // for each of its tracepoints; wire::kNotEnabled
-    std::string metadata{};                  // whole units to write before the application may use the ids
-    std::vector<std::string> warnings{};     // for the user: conflicts
+    std::vector<std::uint32_t> event_ids{};      // for each of its tracepoints; wire::kNotEnabled
+    std::vector<ctf::EventClass> new_classes{};  // to describe() before any packet is cut from what the rings then hold
+    std::vector<std::string> warnings{};         // for the user: conflicts
 };
 
 // A recording session with one channel, for the programs of one user: which events are wanted, what they are called
-// in the trace, and the rings they go to. One thread.
+// in the trace, and the rings they go to. Two threads: one registers applications and answers them, the other describes
+// what they write; what both need is constant.
 class Session {
   public:
     static Result<Session> create(const SessionParameters& parameters);
@@ -45,18 +46,25 @@ class Session {
     // The metadata before any event: trace, environment, clock, stream.
     [[nodiscard]] std::string initial_metadata() const;
 
-    // Document 002, algorithm 1: looks up each tracepoint that the rules match, gives ids, describes what is new.
+    // Document 002, algorithm 1: looks up each tracepoint that the rules match, gives ids. Registering thread.
     RegistrationOutcome register_application(const wire::AppRegistration& application);
 
-    // "Registration done", with all that the application needs.
+    // "Registration done", with all that the application needs. Registering thread.
     Result<void> answer(wire::AppConnection& application, const std::vector<std::uint32_t>& event_ids) const;
+
+    // Whole units of metadata that declare these event classes; from now on, their records are known. Describing
+    // thread.
+    std::string describe(const std::vector<ctf::EventClass>& classes);
+    // The same for the streams of rings that belong to threads, which most traces do not have: of all classes so far;
+    // and from now on, describe() declares for both. Nothing if that was done before. Describing thread.
+    std::string describe_thread_streams();
 
     [[nodiscard]] const ring::RingSet& rings() const { return rings_; }
     [[nodiscard]] ring::SharedClock& clock() { return clock_; }
     [[nodiscard]] const ctf::RecordWalker& walker() const { return walker_; }
     [[nodiscard]] const ctf::TraceClass& trace_class() const { return trace_class_; }
 
-    // For "nothing was recorded, because ...".
+    // For "nothing was recorded, because ...". Registering thread.
     struct Counts {
         std::uint64_t registrations = 0;
         std::uint64_t tracepoints = 0;
@@ -75,8 +83,11 @@ class Session {
     ctf::TraceClass trace_class_;
     ctf::RecordWalker walker_;
     Counts counts_;
+    std::vector<ctf::EventClass> described_;
+    bool has_thread_streams_ = false;
 };
 
-inline constexpr std::uint64_t kStreamClassId = 0;
+inline constexpr std::uint64_t kStreamClassId = 0;        // of rings that belong to CPUs
+inline constexpr std::uint64_t kThreadStreamClassId = 1;  // of rings that belong to threads
 
 }  // namespace leat::session

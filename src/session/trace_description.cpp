@@ -124,11 +124,14 @@ ctf::TraceClass describe_trace(const std::string& session_name, uid_t uid, ring:
                             .description = "CLOCK_MONOTONIC",
                             .offset = epoch_offset(),
                             .is_absolute = true});
-    ctf::StreamClass stream{.id = kStreamClassId,
-                            .packet_context = ctf::packet_context_class(kClockName),
-                            .event_header = event_header_class(header)};
-    if (contexts != 0) stream.event_context = context_class(contexts);
-    trace.streams.push_back(std::move(stream));
+    for (const bool is_of_cpus : {true, false}) {
+        const std::string owner = is_of_cpus ? "cpu_id" : "thread_ring";
+        ctf::StreamClass stream{.id = is_of_cpus ? kStreamClassId : kThreadStreamClassId,
+                                .packet_context = ctf::packet_context_class(kClockName, owner),
+                                .event_header = event_header_class(header)};
+        if (contexts != 0) stream.event_context = context_class(contexts);
+        trace.streams.push_back(std::move(stream));
+    }
     return trace;
 }
 

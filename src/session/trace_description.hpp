@@ -12,8 +12,9 @@
 
 namespace leat::session {
 
-// A fresh random UUID, this host's name, CLOCK_MONOTONIC and its distance to the Unix epoch, one stream class with the
-// header and the contexts (wire::kContext... bits) of the channel.
+// A fresh random UUID, this host's name, CLOCK_MONOTONIC and its distance to the Unix epoch, two stream classes with
+// the header and the contexts (wire::kContext... bits) of the channel: a packet of a CPU's ring tells which, "cpu_id";
+// one of a thread's ring tells which of those rings, "thread_ring", as it may come from any CPU.
 ctf::TraceClass describe_trace(const std::string& session_name, uid_t uid, ring::HeaderKind header,
                                std::uint32_t contexts);
 

@@ -9,6 +9,8 @@
 #include "leat/abi.h"
 #include "tracer/process_page.hpp"
 #include "tracer/ring_owner.hpp"
+#include "tracer/thread_identity.hpp"
+#include "tracer/thread_state.hpp"
 
 // glibc >= 2.35 registers every thread and says so here; 0 bytes if it did not.
 extern "C" {
@@ -40,16 +42,16 @@ const ring::ClockPage* map_clock(int fd) {
     return nullptr;
 }
 
-ring::RingSetHeader* map_set_header(int fd) {
-    if (!is_sealed(fd, ring::kPageSize)) return nullptr;
+// The geometry is the daemon's answer: what the page says, others can write.
+ring::RingSetHeader* map_set_header(int fd, const wire::RegistrationDoneMessage& message) {
+    if (!ring::is_valid_ring_size(message.ring_size) || message.cpu_ring_count > ring::kMaxRings ||
+        message.thread_ring_count > ring::kMaxRings ||
+        !is_sealed(fd, ring::file_size(message.ring_size, message.cpu_ring_count + message.thread_ring_count)))
+        return nullptr;
     void* page = mmap(nullptr, ring::kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) return nullptr;
     auto* set = static_cast<ring::RingSetHeader*>(page);
-    const bool is_good = set->magic == ring::kRingSetMagic && set->version == ring::kRingSetVersion &&
-                         ring::is_valid_ring_size(set->ring_size) && set->cpu_ring_count <= ring::kMaxRings &&
-                         set->thread_ring_count <= ring::kMaxRings &&
-                         is_sealed(fd, ring::file_size(set->ring_size, set->cpu_ring_count + set->thread_ring_count));
-    if (is_good) return set;
+    if (set->magic == ring::kRingSetMagic && set->version == ring::kRingSetVersion) return set;
     munmap(page, ring::kPageSize);
     return nullptr;
 }
@@ -65,15 +67,15 @@ bool map_ring(int fd, const ring::RingMap& map, uint32_t index) {
                 offset + static_cast<off_t>(ring::kPageSize)) != MAP_FAILED;
 }
 
-// A thread with rseq never writes into a thread-owned ring, one without never into a CPU's.
-bool map_rings(int fd, ring::RingMap& map, const ring::RingSetHeader& set, bool of_threads) {
-    const uint32_t begin = of_threads ? set.cpu_ring_count : 0;
-    const uint32_t end = set.cpu_ring_count + (of_threads ? set.thread_ring_count : 0);
+// Ring 0 is always there: it counts what finds no ring. With rseq: the rings of CPUs and of guests. Without: those of
+// threads, and of guests.
+bool map_rings(int fd, ring::RingMap& map, bool has_rseq) {
+    const uint32_t begin = has_rseq ? 0 : map.cpu_ring_count;
+    const uint32_t end = map.cpu_ring_count + map.thread_ring_count;
     const uint64_t total = end * map.stride;
     void* base = mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) return false;
     map.base = static_cast<char*>(base);
-    // Ring 0 is always there: it counts what finds no ring.
     bool is_mapped = map_ring(fd, map, 0);
     for (uint32_t index = begin; is_mapped && index < end; ++index) is_mapped = map_ring(fd, map, index);
     if (!is_mapped) munmap(base, total);
@@ -85,29 +87,34 @@ bool map_rings(int fd, ring::RingMap& map, const ring::RingSetHeader& set, bool 
 Channel process_channel{};
 
 bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_fd, int clock_fd) {
-    ring::RingSetHeader* set = map_set_header(ring_set_fd);
+    ring::RingSetHeader* set = map_set_header(ring_set_fd, message);
     const ring::ClockPage* clock = map_clock(clock_fd);
     if (set == nullptr || clock == nullptr) return false;
 
     Channel attached{};
-    attached.has_rseq = has_rseq();
-    attached.map.stride = ring::map_stride(set->ring_size);
-    attached.map.mask = set->ring_size - 1;
+    attached.rseq_area_size = has_rseq() ? registered_area_size(__rseq_offset) : 0;
+    attached.has_rseq = attached.rseq_area_size != 0;
+    attached.map.stride = ring::map_stride(message.ring_size);
+    attached.map.mask = message.ring_size - 1;
     attached.map.clock = clock;
     attached.map.rseq_offset = attached.has_rseq ? __rseq_offset : 0;
-    attached.map.cpu_ring_count = set->cpu_ring_count;
-    attached.map.thread_ring_count = set->thread_ring_count;
-    if (!map_rings(ring_set_fd, attached.map, *set, !attached.has_rseq)) return false;
+    attached.map.cpu_ring_count = message.cpu_ring_count;
+    const uint32_t guest_rings = message.thread_ring_count < kGuestRings ? message.thread_ring_count : kGuestRings;
+    attached.map.thread_ring_count = attached.has_rseq ? guest_rings : message.thread_ring_count;
+    attached.map.last_write_offset =
+        reinterpret_cast<char*>(&thread_state.last_write) - static_cast<char*>(__builtin_thread_pointer());  // NOLINT
+    attached.map.longest_pause = kLongestPause;
+    if (!map_rings(ring_set_fd, attached.map, attached.has_rseq)) return false;
 
     const uint64_t staging_size =
-        LEAT_STAGE_HEADROOM + ring::max_record_size(set->ring_size) + LEAT_STAGE_SLACK + ring::kPageSize - 1;
+        LEAT_STAGE_HEADROOM + ring::max_record_size(message.ring_size) + LEAT_STAGE_SLACK + ring::kPageSize - 1;
     attached.staging_size = staging_size / ring::kPageSize * ring::kPageSize;
     void* staging = mmap(nullptr, kStagingBuffers * attached.staging_size, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (staging == MAP_FAILED) return false;
     attached.staging = static_cast<char*>(staging);
 
-    attached.doorbell = &set->doorbell;
+    attached.set = set;
     attached.session_id = message.session_id;
     attached.contexts = message.contexts & wire::kAllContexts;
     attached.header_kind = message.header_kind;

@@ -1,8 +1,8 @@
-// clone(), interposed for children that share our memory: see borrowed_thread.hpp.
+// clone(), interposed for children that share our memory and run beside us: see shared_thread.hpp.
 #include <sched.h>
 #include <stdarg.h>
 
-#include "tracer/borrowed_thread.hpp"
+#include "tracer/shared_thread.hpp"
 
 // glibc's own name for it.
 extern "C" int __clone(int (*function)(void*), void* stack, int flags, void* argument, ...);
@@ -16,10 +16,9 @@ extern "C" LEAT_EXPORT int clone(int (*function)(void*), void* stack, int flags,
     void* child_tid = va_arg(arguments, void*);
     va_end(arguments);
 
-    const bool shares_thread_state = (flags & CLONE_VM) != 0 && (flags & CLONE_SETTLS) == 0;
-    if (shares_thread_state) leat_thread_lend();
+    const bool shares_thread = (flags & (CLONE_VM | CLONE_SETTLS | CLONE_VFORK)) == CLONE_VM;
+    if (shares_thread) leat_thread_share();
     const int child = __clone(function, stack, flags, argument, parent_tid, tls, child_tid);
-    // Without CLONE_VFORK both run from here on, on one thread-local state: that is lent out for good.
-    if (shares_thread_state && (child < 0 || (flags & CLONE_VFORK) != 0)) leat_thread_take_back();
+    if (shares_thread && child < 0) leat_thread_unshare();
     return child;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +18,10 @@ namespace {
 
 constexpr int kDefaultTimeoutMs = 3000;
 constexpr uint64_t kForever = UINT64_MAX;
+
+// A daemon did not answer in time. Nobody waits for it again: a program that loads many libraries starts late once.
+// Whatever process of ours that was: a forked child would fare no better.
+bool is_deaf = false;
 
 const char* runtime_directory() { return secure_getenv(wire::kRuntimeDirectoryVariable); }
 
@@ -47,10 +52,28 @@ bool wait_for(int socket, short events, uint64_t deadline) {
 bool connect_until(int socket, const sockaddr_un& address, uint64_t deadline) {
     while (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {  // NOLINT
         if (errno == EINTR) continue;
-        if (errno != EAGAIN || remaining_ms(deadline) == 0) return false;
+        if (errno == EAGAIN && remaining_ms(deadline) == 0) is_deaf = true;
+        if (errno != EAGAIN || is_deaf) return false;
         poll(nullptr, 0, 1);
     }
     return true;
+}
+
+// Who may tell us what to write, and where: our own user, or root.
+bool is_trusted(uid_t uid) { return uid == 0 || uid == geteuid(); }
+
+// Nobody else can put a socket of theirs there.
+bool is_trusted_directory(const char* path) {
+    struct stat status {};
+    return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && is_trusted(status.st_uid) &&
+           (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// Whoever listens: the kernel knows.
+bool is_trusted_peer(int socket) {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && is_trusted(peer.uid);
 }
 
 int connect_to_daemon(uint64_t deadline) {
@@ -59,13 +82,14 @@ int connect_to_daemon(uint64_t deadline) {
     const char* directory = runtime_directory();
     const size_t length = directory == nullptr ? 0 : strlen(directory);
     if (length == 0 || length + 1 + sizeof wire::kAppSocketName > sizeof address.sun_path) return -1;
+    if (!is_trusted_directory(directory)) return -1;
     memcpy(address.sun_path, directory, length);
     address.sun_path[length] = '/';
     memcpy(address.sun_path + length + 1, wire::kAppSocketName, sizeof wire::kAppSocketName);
 
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return -1;
-    if (connect_until(fd, address, deadline)) return fd;
+    if (connect_until(fd, address, deadline) && is_trusted_peer(fd)) return fd;
     close(fd);
     return -1;
 }
@@ -125,10 +149,14 @@ void Registration::receive(int socket) {
 }
 
 void Registration::exchange(int descriptions_fd) {
+    if (is_deaf) return;
     const uint64_t until = deadline();
     const int socket = connect_to_daemon(until);
     if (socket < 0) return;
-    if (send_registration(socket, descriptions_fd) && wait_for(socket, POLLIN, until)) receive(socket);
+    if (send_registration(socket, descriptions_fd)) {
+        is_deaf = !wait_for(socket, POLLIN, until);
+        if (!is_deaf) receive(socket);
+    }
     close(socket);
 }
 

@@ -22,8 +22,9 @@ class Registration {
     [[nodiscard]] int clock_fd() const { return fds_[2]; }
 
     // Registers the tracepoints described in `descriptions_fd` and waits until the daemon says "registration done",
-    // but no longer than LEAT_REGISTER_TIMEOUT (ms; default 3000, 0: not at all, -1: for ever). Without a daemon, or
-    // when anything goes wrong, is_active() stays false. Not async-signal-safe.
+    // but no longer than LEAT_REGISTER_TIMEOUT (ms; default 3000, 0: not at all, -1: for ever), and once in the life of
+    // the process: a daemon that did not answer is not asked again. Without a daemon, if it is neither root nor our own
+    // user, or when anything goes wrong, is_active() stays false. Under the RegistrationLock; not async-signal-safe.
     void exchange(int descriptions_fd);
 
   private:

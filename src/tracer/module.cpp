@@ -83,9 +83,11 @@ void apply(const Registration& registration, leat_tracepoint* const* tracepoints
     if (!is_same_session &&
         !attach_channel(registration.message(), registration.ring_set_fd(), registration.clock_fd()))
         return;
-    void* event_ids = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (event_ids == MAP_FAILED) return;
-    enable(tracepoints, count, static_cast<const uint32_t*>(event_ids));
+    // Read, not mapped: a file that shrinks would be the end of the program.
+    void* event_ids = map_memory(size);
+    if (event_ids == nullptr) return;
+    if (pread(fd, event_ids, size, 0) == static_cast<ssize_t>(size))
+        enable(tracepoints, count, static_cast<const uint32_t*>(event_ids));
     munmap(event_ids, size);
 }
 

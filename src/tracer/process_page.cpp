@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "ring/ring_format.hpp"
 
@@ -28,6 +30,7 @@ void make_process_page() {
     const bool is_wiped = page != MAP_FAILED && madvise(page, ring::kPageSize, MADV_WIPEONFORK) == 0;
     if (page != MAP_FAILED) process_page = static_cast<ProcessPage*>(page);
     if (!is_wiped) pthread_atfork(nullptr, nullptr, wipe_in_child);
+    (void)process_pid();  // while it is sure whose memory this is
 }
 
 uint32_t process_generation() {
@@ -40,6 +43,14 @@ uint32_t process_generation() {
                                     __ATOMIC_ACQUIRE))
         return next;
     return generation;
+}
+
+int32_t process_pid() {
+    int32_t pid = __atomic_load_n(&process_page->pid, __ATOMIC_RELAXED);
+    if (pid != 0) return pid;
+    pid = static_cast<int32_t>(syscall(SYS_getpid));
+    __atomic_store_n(&process_page->pid, pid, __ATOMIC_RELAXED);
+    return pid;
 }
 
 // The dynamic loader already runs constructors one at a time; this covers programs that call us by themselves.

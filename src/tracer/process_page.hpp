@@ -11,6 +11,7 @@ inline constexpr uint32_t kStagingBuffers = 16;
 // call made it, and how locks and loans that another thread of the parent held do not stay for ever.
 struct ProcessPage {
     uint32_t generation;  // of the process; 0: a child that nobody has looked at yet
+    int32_t pid;          // of the process; 0: likewise
     uint32_t registration_lock;
     uint32_t staging_is_lent[kStagingBuffers];
 };
@@ -23,6 +24,10 @@ void make_process_page();
 
 // The generation of this process, never 0; a new one in a new child. Any thread; async-signal-safe.
 uint32_t process_generation();
+
+// The process that this memory belongs to, as opposed to a child of vfork() that runs in it meanwhile. Any thread;
+// async-signal-safe.
+int32_t process_pid();
 
 // Held while modules are added, removed or registered with the daemon.
 class RegistrationLock {

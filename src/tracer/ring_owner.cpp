@@ -43,26 +43,53 @@ bool is_dead(uint64_t owner, uint64_t pid_namespace) {
     return syscall(SYS_tkill, static_cast<int32_t>(owner), 0) != 0 && errno == ESRCH;
 }
 
-}  // namespace
+// The consumer looks at the rings up to the highest that was ever claimed.
+void tell_use(ring::RingSetHeader& set, uint32_t rings) {
+    uint32_t used = __atomic_load_n(&set.thread_rings_used, __ATOMIC_RELAXED);
+    while (used < rings && !__atomic_compare_exchange_n(&set.thread_rings_used, &used, rings, false, __ATOMIC_RELEASE,
+                                                        __ATOMIC_RELAXED)) {
+    }
+}
 
-ring::RingHeader* claim_ring(const Channel& channel) {
-    const int saved_errno = errno;
+// Of the thread-owned rings from `begin` to `end`, one that nobody owns, or whose owner has died.
+ring::RingHeader* claim_among(const Channel& channel, uint32_t begin, uint32_t end, int32_t tid) {
     const uint64_t pid_namespace = own_pid_namespace();
-    const uint64_t self = owner_word(pid_namespace, thread_state.tid);
-    const uint32_t first = channel.map.cpu_ring_count;
-    ring::RingHeader* claimed = nullptr;
-    for (uint32_t index = first; claimed == nullptr && index < first + channel.map.thread_ring_count; ++index) {
-        ring::RingHeader* ring = channel.map.ring(index);
+    const uint64_t self = owner_word(pid_namespace, tid);
+    for (uint32_t index = begin; index < end; ++index) {
+        ring::RingHeader* ring = channel.map.ring(channel.map.cpu_ring_count + index);
         uint64_t owner = __atomic_load_n(&ring->owner, __ATOMIC_RELAXED);
         // `self` can be there from before an exec. A ring needs no repair: a dead owner's records are whole.
         const bool is_own = owner == self && pid_namespace != kUnknownNamespace;
         if (owner != 0 && !is_own && !is_dead(owner, pid_namespace)) continue;
-        if (__atomic_compare_exchange_n(&ring->owner, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-            claimed = ring;
+        if (!__atomic_compare_exchange_n(&ring->owner, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            continue;
+        tell_use(*channel.set, index + 1);
+        return ring;
     }
+    return nullptr;
+}
+
+}  // namespace
+
+ring::RingHeader* claim_ring(const Channel& channel, int32_t tid) {
+    const int saved_errno = errno;
+    // The first rings are for guests. Where there are no others, they are for all.
+    const uint32_t count = channel.map.thread_ring_count;
+    ring::RingHeader* claimed = claim_among(channel, count > kGuestRings ? kGuestRings : 0, count, tid);
     if (claimed != nullptr && has_ending_thread_key) pthread_setspecific(ending_thread_key, claimed);
     errno = saved_errno;
     return claimed;
+}
+
+GuestRing::GuestRing(const Channel& channel, int32_t tid) {
+    const int saved_errno = errno;
+    const uint32_t count = channel.map.thread_ring_count;
+    ring_ = claim_among(channel, 0, count < kGuestRings ? count : kGuestRings, tid);
+    errno = saved_errno;
+}
+
+GuestRing::~GuestRing() {
+    if (ring_ != nullptr) __atomic_store_n(&ring_->owner, 0, __ATOMIC_RELEASE);
 }
 
 void release_rings_of_ending_threads() {

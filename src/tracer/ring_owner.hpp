@@ -5,9 +5,25 @@
 
 namespace leat::tracer {
 
-// A ring for this thread alone: one that nobody owns, or whose owner has died. nullptr: all are taken.
+// A ring for thread `tid` alone: one that nobody owns, or whose owner has died. nullptr: all are taken.
 // Async-signal-safe; preserves errno.
-ring::RingHeader* claim_ring(const Channel& channel);
+ring::RingHeader* claim_ring(const Channel& channel, int32_t tid);
+
+// A ring for one record of a guest: a child that runs on its parent's thread, where it has no place to keep a ring of
+// its own. A signal handler in between, another guest, takes another ring. Async-signal-safe; preserves errno.
+class GuestRing {
+  public:
+    GuestRing(const Channel& channel, int32_t tid);
+    ~GuestRing();
+    GuestRing(const GuestRing&) = delete;
+    GuestRing& operator=(const GuestRing&) = delete;
+
+    // nullptr: all are taken.
+    [[nodiscard]] ring::RingHeader* get() const { return ring_; }
+
+  private:
+    ring::RingHeader* ring_;
+};
 
 // From now on a thread that ends gives its ring back. (A process that ends or is killed need not: its threads are
 // dead, and that is seen.)

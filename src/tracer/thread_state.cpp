@@ -3,50 +3,60 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "ring/thread_writer.hpp"
 #include "tracer/channel.hpp"
 #include "tracer/process_page.hpp"
+#include "tracer/thread_identity.hpp"
 
 namespace leat::tracer {
 
 constinit thread_local __attribute__((tls_model("initial-exec"))) ThreadState thread_state{};
 
-void refresh_thread_state(const Channel& channel) {
+ContextBlock make_contexts(uint32_t context_mask, const Task& task) {
     const int saved_errno = errno;
-    ThreadState& thread = thread_state;
-    const uint32_t context_mask = channel.contexts;
-    const uint32_t generation = process_generation();
-    // In a child, the ring is still the parent's. The same thread with other contexts keeps it.
-    if (thread.generation != generation) thread.ring = nullptr;
-    thread.tid = static_cast<int32_t>(syscall(SYS_gettid));
-    const auto pid = static_cast<int32_t>(syscall(SYS_getpid));
     char name[wire::kProcnameSize] = {};
     prctl(PR_GET_NAME, name);
+    errno = saved_errno;
 
-    thread.straight_to = nullptr;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     char contexts[kContextBlockSize];
-    uint32_t size = 0;
+    ContextBlock block{};
     const auto append = [&](uint32_t context, const void* value, uint32_t value_size) {
         if ((context_mask & context) == 0) return;
-        memcpy(contexts + size, value, value_size);
-        size += value_size;
+        memcpy(contexts + block.size, value, value_size);
+        block.size += value_size;
     };
-    append(wire::kContextVpid, &pid, sizeof pid);
-    append(wire::kContextVtid, &thread.tid, sizeof thread.tid);
+    append(wire::kContextVpid, &task.pid, sizeof task.pid);
+    append(wire::kContextVtid, &task.tid, sizeof task.tid);
     append(wire::kContextProcname, name, sizeof name);
-    memcpy(thread.context_block + kContextBlockSize - size, contexts, size);
-    thread.context_size = size;
-    thread.context_mask = context_mask;
+    memcpy(block.bytes + kContextBlockSize - block.size, contexts, block.size);
+    return block;
+}
+
+void refresh_thread_state(const Channel& channel, const Task& task, uint64_t now) {
+    ThreadState& thread = thread_state;
+    const uint32_t generation = process_generation();
+    const ContextBlock contexts = make_contexts(channel.contexts, task);
+    // Until all is filled in, a signal handler's event must not go straight.
+    thread.straight_to = nullptr;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    // In a child, the ring is still the parent's. The same thread with other contexts keeps it.
+    if (thread.generation != generation || thread.tid != task.tid) {
+        thread.ring = nullptr;
+        thread.claim_again = 0;
+    }
+    thread.tid = task.tid;
+    thread.contexts = contexts;
+    thread.context_mask = channel.contexts;
+    thread.refreshed = now;
+    thread.last_write = static_cast<int64_t>(now);
     // A signal handler in between believes what is there once it sees the generation.
     __atomic_signal_fence(__ATOMIC_RELEASE);
     thread.generation = generation;
-    // Last: a signal handler's event in between must not go straight.
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    thread.straight_to = channel.has_rseq ? &channel : nullptr;
-    errno = saved_errno;
+    // Without the TSC, the time is read before the sequence; a shared thread asks at each event who it is.
+    const bool may_go_straight = channel.has_rseq && thread.is_shared == 0 && ring::uses_tsc(*channel.map.clock);
+    thread.straight_to = may_go_straight ? &channel : nullptr;
 }
 
 }  // namespace leat::tracer

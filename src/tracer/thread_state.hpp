@@ -9,29 +9,41 @@
 namespace leat::tracer {
 
 struct Channel;
+struct Task;
 
 inline constexpr uint32_t kContextBlockSize = 32;
+
+// The contexts of a record, at the end of the block: two 16-byte moves put them in front of a payload.
+struct ContextBlock {
+    alignas(16) char bytes[kContextBlockSize];
+    uint32_t size;  // of the contexts
+};
+static_assert(wire::kMaxContextSize <= kContextBlockSize);
 
 struct ThreadState {
     // Records of this channel may go straight to the CPU's ring: all below is filled in. nullptr: something is to be
     // seen to first, as always in a thread without rseq.
     const Channel* straight_to;
     uint32_t generation;    // of the process that this was filled in for; 0: not filled in
-    uint32_t context_mask;  // what context_block holds
-    uint32_t context_size;  // bytes
+    uint32_t context_mask;  // what `contexts` holds
     int32_t tid;
-    alignas(16) char context_block[kContextBlockSize];  // the contexts, at its end: two 16-byte moves put them in front
-                                                        // of a payload
-    ring::RingHeader* ring;                             // owned; threads without rseq only
-    uint32_t is_writing;                                // into `ring`: keeps this thread's signal handlers out
-    uint32_t is_borrowed;                               // a vfork child runs on this thread: see borrowed_thread.hpp
+    uint32_t is_shared;  // see shared_thread.hpp
+    ContextBlock contexts;
+    int64_t last_write;      // ns: when this thread last wrote, or showed that it is itself; see thread_identity.hpp
+    uint64_t refreshed;      // ns: when all this was filled in
+    ring::RingHeader* ring;  // owned; threads without rseq only
+    uint64_t claim_again;    // ns: no ring was free, and before this time nobody looks again
+    uint32_t is_writing;     // into `ring`: keeps this thread's signal handlers out
 };
-static_assert(wire::kMaxContextSize <= kContextBlockSize);
 
 // Initial-exec: reached without a call that might allocate, so also from a signal handler.
 extern constinit thread_local __attribute__((tls_model("initial-exec"))) ThreadState thread_state;
 
-// Fills in `thread_state` for this thread, process generation and channel. Async-signal-safe; preserves errno.
-void refresh_thread_state(const Channel& channel);
+// The contexts of the channel's records, for one task. Async-signal-safe; preserves errno.
+ContextBlock make_contexts(uint32_t context_mask, const Task& task);
+
+// Fills in `thread_state` for this process generation and channel; `now`: ns. Only for the task that owns the thread.
+// Async-signal-safe; preserves errno.
+void refresh_thread_state(const Channel& channel, const Task& task, uint64_t now);
 
 }  // namespace leat::tracer

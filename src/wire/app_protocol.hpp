@@ -11,7 +11,7 @@
 namespace leat::wire {
 
 inline constexpr uint32_t kAppMagic = 0x5041'454c;  // "LEAP"
-inline constexpr uint16_t kAppVersion = 1;
+inline constexpr uint16_t kAppVersion = 2;
 
 // The daemon's SOCK_SEQPACKET socket in its runtime directory.
 inline constexpr char kAppSocketName[] = "app.sock";
@@ -56,9 +56,12 @@ struct RegistrationDoneMessage {
     uint32_t is_active;
     ring::HeaderKind header_kind;
     uint32_t contexts;  // kContext... bits
+    uint32_t cpu_ring_count;
+    uint64_t ring_size;  // bytes of records in each ring
+    uint32_t thread_ring_count;
     uint32_t unused;
 };
-static_assert(sizeof(RegistrationDoneMessage) == 32 && offsetof(RegistrationDoneMessage, session_id) == 8);
+static_assert(sizeof(RegistrationDoneMessage) == 48 && offsetof(RegistrationDoneMessage, session_id) == 8);
 inline constexpr uint32_t kRegistrationDoneDescriptors = 3;
 
 // The event ids memfd: an array of uint32_t, one for each entry of the description table, in its order.

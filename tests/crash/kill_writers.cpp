@@ -125,6 +125,7 @@ Round::Round(const Options& options, const Phase& phase, session::Session sessio
       consumer_(session_.rings(), session_.walker(), checker_,
                 {.trace_uuid = *session_.trace_class().uuid,
                  .stream_class_id = session::kStreamClassId,
+                 .thread_stream_class_id = session::kThreadStreamClassId,
                  .wake_after = phase.ring_size / 4}),
       was_killed_(ledger_.size()) {}
 
@@ -202,7 +203,7 @@ void Round::turn(microseconds longest_wait) {
         answer_applications();
         doorbell_->acknowledge();
         (void)consumer_.drain();  // the checker takes everything
-        session_.clock().discipline();
+        session_.clock().discipline(consumer_.newest());
     } while (Clock::now() < until && checker_.violation().empty());
 }
 
@@ -213,7 +214,11 @@ void Round::answer_applications() {
         pollfd wanted{connection.fd(), POLLIN, 0};
         if (::poll(&wanted, 1, 0) != 1) return false;
         const auto registration = connection.receive();
-        if (registration) (void)session_.answer(connection, session_.register_application(*registration).event_ids);
+        if (registration) {
+            const session::RegistrationOutcome outcome = session_.register_application(*registration);
+            (void)session_.describe(outcome.new_classes);
+            (void)session_.answer(connection, outcome.event_ids);
+        }
         return true;
     });
 }

@@ -23,7 +23,7 @@ HAS_RSEQ = "glibc.pthread.rseq=0" not in os.environ.get("GLIBC_TUNABLES", "")
 
 DISCARDED = re.compile(r"^WARNING: Tracer discarded (\d+) events? ")
 EVENT = re.compile(r"^\[(?P<time>[^]]+)\] \((?P<delta>[^)]+)\) (?P<host>\S+) (?P<name>[^ ]+): "
-                   r"\{ cpu_id = (?P<cpu>\d+) \}, (?P<rest>.*)$")
+                   r"\{ (?:cpu_id|thread_ring) = (?P<cpu>\d+) \}, (?P<rest>.*)$")
 
 
 def program(name):

@@ -22,7 +22,7 @@ extern char** environ;
     FIELD(integer, int32_t, tid, tid)
 LEAT_TRACEPOINT(test, step, LEAT_INFO, STEP_FIELDS, const char* way, int32_t pid, int32_t tid);
 
-static void step(const char* way) {
+static __attribute__((noinline)) void step(const char* way) {
     const int32_t pid = (int32_t)syscall(SYS_getpid);
     const int32_t tid = (int32_t)syscall(SYS_gettid);
     leat_tracepoint(test, step, way, pid, tid);
@@ -64,12 +64,11 @@ static void by_clone_function(void) {
     wait_for(clone(cloned, stack + sizeof stack, SIGCHLD, (void*)"clone_fn"));
 }
 
-/* What the child emits before its exec is counted, not written. */
 static void by_vfork(char* program) {
     char* const arguments[] = {program, (char*)"child", (char*)"vfork", NULL};
     const pid_t child = vfork();
     if (child == 0) {
-        leat_tracepoint(test, step, "borrowed", 0, 0);
+        step("vfork_child");
         execv(program, arguments);
         _exit(127);
     }

@@ -50,6 +50,12 @@ class OnOneCpu {
     std::uint32_t cpu_ = 0;
 };
 
+// When this thread last wrote, as the tracer keeps it.
+inline thread_local std::int64_t last_write = 0;
+inline std::int64_t offset_of_last_write() {
+    return reinterpret_cast<char*>(&last_write) - static_cast<char*>(__builtin_thread_pointer());  // NOLINT
+}
+
 // Both write the same bytes; tests of what they write run with each.
 enum class Writer { kOfCpu, kOfThread };
 
@@ -70,9 +76,17 @@ class TestRings {
                .clock = &clock_,
                .rseq_offset = has_rseq() ? __rseq_offset : 0,
                .cpu_ring_count = cpu_rings,
-               .thread_ring_count = 4} {
+               .thread_ring_count = 4,
+               .last_write_offset = offset_of_last_write(),
+               .longest_pause = INT64_MAX} {
         clock_.source = ring::ClockSource::kTsc;
         at(kStartOfTime);
+        // As if each ring had been claimed.
+        set_.header().thread_rings_used = map_.thread_ring_count;
+        for (std::uint32_t ring = 0; ring < map_.thread_ring_count; ++ring) {
+            map_.ring(own_ring_index() + ring)->last_timestamp = kStartOfTime;
+            map_.ring(own_ring_index() + ring)->limit = ring_size;
+        }
     }
     TestRings(const TestRings&) = delete;
     TestRings& operator=(const TestRings&) = delete;
@@ -85,9 +99,14 @@ class TestRings {
 
     ring::WriteOutcome write(Writer writer, const ring::EventHeader& header, std::string_view payload) {
         const std::string staged = std::string(payload) + std::string(ring::kCopySlack, '~');
-        if (writer == Writer::kOfThread)
-            return ring::thread_write(map_, own_ring(), header, staged.data(), payload.size());
+        if (writer == Writer::kOfThread) return write_to(own_ring(), header, staged.data(), payload.size());
         return ring::leat_rseq_write(&map_, &header, &enabled_, staged.data(), payload.size(), 0);
+    }
+
+    // Into a ring that belongs to a thread.
+    ring::WriteOutcome write_to(ring::RingHeader& ring, const ring::EventHeader& header, const void* record,
+                                std::uint64_t size) {
+        return ring::thread_write(map_, ring, header, record, size, ring::clock_now(clock_));
     }
 
     [[nodiscard]] const ring::ClockPage& clock() const { return clock_; }

@@ -13,8 +13,9 @@ namespace {
 using test::kStartOfTime;
 using test::TestRings;
 
-constexpr std::uint64_t kMargin = 1'000;        // ns
-constexpr std::uint64_t kPeriod = 100'000'000;  // ns
+constexpr std::uint64_t kMargin = 1'000;          // ns
+constexpr std::uint64_t kWideMargin = 1'000'000;  // ns; where nobody follows live
+constexpr std::uint64_t kPeriod = 100'000'000;    // ns
 constexpr std::uint32_t kCpuRings = 2;
 
 // Keeps all that it hears, in order, and stores what it is told to.
@@ -29,9 +30,8 @@ class Journal final : public Output {
     Result<void> write_packet(const Packet& packet) override {
         lines.push_back(fmt::format("packet {}", packet.header.stream_instance_id));
         Kept kept{packet.header, {}};
-        const UntrustedBytes first = packet.first_header.bytes();
-        const UntrustedBytes rest = packet.records_behind_header();
-        kept.bytes.insert(kept.bytes.end(), first.begin(), first.end());
+        const UntrustedBytes rest = packet.other_records();
+        kept.bytes = packet.late_records;
         kept.bytes.insert(kept.bytes.end(), rest.begin(), rest.end());
         packets.push_back(std::move(kept));
         if (on_packet) on_packet();
@@ -74,9 +74,8 @@ class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
         const std::string staged(1 + ring::kCopySlack, 'x');
         rings_.at(now);
         ring_of(thread).limit = ring_of(thread).tail + ring::kMinRingSize;  // as a writer that was to ring does
-        ASSERT_EQ(
-            ring::thread_write(rings_.map(), ring_of(thread), ring::event_header(GetParam(), 1), staged.data(), 1),
-            ring::WriteOutcome::kWritten);
+        ASSERT_EQ(rings_.write_to(ring_of(thread), ring::event_header(GetParam(), 1), staged.data(), 1),
+                  ring::WriteOutcome::kWritten);
     }
     void drain_at(std::uint64_t now) {
         rings_.at(now);
@@ -85,10 +84,18 @@ class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
     [[nodiscard]] ring::RingHeader& ring_of(std::uint32_t thread = 0) const {
         return *rings_.map().ring(kCpuRings + thread);
     }
-    // Of the first record of a packet, as a reader has it.
-    [[nodiscard]] std::uint64_t first_timestamp(std::size_t packet) const {
+    // When the records of a packet happened, as a reader has it.
+    using Times = std::vector<std::uint64_t>;
+    [[nodiscard]] Times times(std::size_t packet) const {
         const Journal::Kept& kept = output_.packets.at(packet);
-        return ctf::record_timestamp(layout_, kept.bytes, kept.header.timestamp_begin);
+        Times times;
+        std::uint64_t time = kept.header.timestamp_begin;
+        for (UntrustedBytes rest = kept.bytes; !rest.empty();) {
+            const ctf::RecordHeaderBytes header = ctf::copy_header(layout_, rest);
+            times.push_back(time = ctf::record_timestamp(layout_, header, time));
+            rest = rest.subspan(header.size + 1);
+        }
+        return times;
     }
 
     TestRings rings_{ring::kMinRingSize, kCpuRings};
@@ -96,10 +103,14 @@ class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
         GetParam() == ring::HeaderKind::kCompact ? ctf::kCompactHeader : ctf::kLargeHeader;
     ctf::RecordWalker walker_{layout_, 0};
     Journal output_;
-    Consumer consumer_{rings_.set(),
-                       walker_,
-                       output_,
-                       {.trace_uuid = {7}, .stream_class_id = 0, .wake_after = 0, .clock = &rings_.clock()}};
+    std::function<Result<void>()> describe_;
+    Consumer consumer_{
+        rings_.set(),
+        walker_,
+        output_,
+        {.trace_uuid = {7}, .stream_class_id = 0, .wake_after = 0, .clock = &rings_.clock(), .before_cut = [this] {
+             return describe_ ? describe_() : Result<void>();
+         }}};
 };
 
 constexpr std::uint64_t kNow = kStartOfTime + 1'000'000;
@@ -143,43 +154,82 @@ TEST_P(HorizonTest, UnknownRingGetsNoBeacon) {
     EXPECT_EQ(output_.take_lines(), Lines{});
 }
 
-// A writer that read the clock before the consumer and committed behind it.
-TEST_P(HorizonTest, LateRecordGetsTheTimeThatWasTold) {
+// Writers that read the clock before the consumer did, and whose stores became visible after its second look: several
+// at once. Without the time that was told, each would wrap the short header of a reader.
+TEST_P(HorizonTest, LateRecordsGetTheTimeThatWasTold) {
     write(kNow);
-    drain_at(kNow + 50'000);
+    drain_at(kNow + 2 * kWideMargin);
     const std::uint64_t told = output_.horizon;
-    write(kNow + 10'000);
-    write(kNow + 60'000);
-    drain_at(kNow + 70'000);
+    for (const std::uint64_t before : {20'000U, 594U, 300U, 1U}) write(told - before);
+    write(told + 60'000);
+    write(told + 60'001);
+    drain_at(told + 70'000);
     ASSERT_EQ(output_.packets.size(), 2U);
-    EXPECT_EQ(first_timestamp(0), kNow);
+    EXPECT_EQ(times(0), (Times{kNow}));
     EXPECT_EQ(output_.packets[1].header.timestamp_begin, told);
-    EXPECT_EQ(first_timestamp(1), told);
-    const UntrustedBytes records = output_.packets[1].bytes;
-    const std::size_t size = records.size() / 2;
-    EXPECT_EQ(ctf::record_timestamp(layout_, records.subspan(size), told), kNow + 60'000);
-    EXPECT_EQ(output_.packets[1].header.timestamp_end, kNow + 60'000);
+    EXPECT_EQ(times(1), (Times{told, told, told, told, told + 60'000, told + 60'001}));
+    EXPECT_EQ(output_.packets[1].header.timestamp_end, told + 60'001);
 }
 
-TEST_P(HorizonTest, LateRecordWithExtendedHeaderToo) {
+TEST_P(HorizonTest, LateRecordsWithExtendedHeadersToo) {
     const std::uint64_t later = kNow + (1ULL << 33);
     write(kNow);
     drain_at(later);
     const std::uint64_t told = output_.horizon;
-    write(later - 20'000);
-    drain_at(later + 10'000);
+    write(told - 20'000);
+    write(told - 10'000);
+    drain_at(told + 10'000);
     ASSERT_EQ(output_.packets.size(), 2U);
-    EXPECT_EQ(first_timestamp(1), told);
+    EXPECT_EQ(times(1), (Times{told, told}));
     EXPECT_EQ(output_.packets[1].header.timestamp_end, told);
+}
+
+TEST_P(HorizonTest, LateRecordsOfALiveSessionToo) {
+    ASSERT_TRUE(consumer_.announce_cpu_rings());
+    write(kNow);
+    drain_at(kNow + 50'000);
+    const std::uint64_t told = output_.horizon;
+    EXPECT_EQ(told, kNow + 50'000 - kMargin);
+    write(told - 594);
+    write(told - 10);
+    drain_at(told + 10'000);
+    EXPECT_EQ(times(output_.packets.size() - 1), (Times{told, told}));
 }
 
 TEST_P(HorizonTest, RecordInTimeIsLeftAsItIs) {
     write(kNow);
-    drain_at(kNow + 50'000);
-    write(kNow + 50'000);
-    drain_at(kNow + 60'000);
-    EXPECT_EQ(first_timestamp(1), kNow + 50'000);
-    EXPECT_EQ(output_.packets[1].header.timestamp_begin, kNow + 50'000 - kMargin);
+    drain_at(kNow + 2 * kWideMargin);
+    write(kNow + kWideMargin);
+    drain_at(kNow + 2 * kWideMargin);
+    EXPECT_EQ(times(1), (Times{kNow + kWideMargin}));
+    EXPECT_EQ(output_.packets[1].header.timestamp_begin, kNow + kWideMargin);
+}
+
+// A ring of a thread is claimed between the two looks: readers must not pass its first event.
+TEST_P(HorizonTest, RingThatIsClaimedInBetweenHoldsTheHorizon) {
+    ASSERT_TRUE(consumer_.announce_cpu_rings());
+    drain_at(kNow);
+    const std::uint64_t told = output_.horizon;
+    rings_.set().header().thread_rings_used = 4;
+    write(kNow + 1'000, 3);
+    drain_at(kNow + 90'000);
+    EXPECT_EQ(output_.packets.back().header.stream_instance_id, kCpuRings + 3);
+    EXPECT_GE(times(output_.packets.size() - 1).front(), told);
+}
+
+// What the rings hold is described first: metadata of programs that registered up to the second look.
+TEST_P(HorizonTest, NothingIsCutWithoutItsMetadata) {
+    write(kNow);
+    describe_ = [] { return fail(ErrorKind::kIo, "no space left on device"); };
+    rings_.at(kNow + 10'000);
+    EXPECT_FALSE(consumer_.drain());
+    EXPECT_TRUE(output_.packets.empty());
+    describe_ = [this]() -> Result<void> {
+        EXPECT_TRUE(output_.packets.empty());
+        return {};
+    };
+    drain_at(kNow + 20'000);
+    EXPECT_EQ(output_.packets.size(), 1U);
 }
 
 TEST_P(HorizonTest, NewPartBeginsEachStreamWithAPacket) {
@@ -238,7 +288,7 @@ TEST_P(HorizonTest, RingIsFullWhenNothingIsStored) {
     std::uint64_t written = 0;
     const auto fill = [&] {
         ring_of().limit = ring_of().tail + ring::kMinRingSize;
-        return ring::thread_write(rings_.map(), ring_of(), ring::event_header(GetParam(), 2), staged.data(), 1000);
+        return rings_.write_to(ring_of(), ring::event_header(GetParam(), 2), staged.data(), 1000);
     };
     while (fill() == ring::WriteOutcome::kWritten) {
         if (++written % 10 == 0) drain_at(kNow + written);

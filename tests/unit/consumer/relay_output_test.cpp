@@ -135,8 +135,7 @@ TEST(RelayOutput, RewrittenHeaderGoesOutInPlaceOfTheRecords) {
     ASSERT_TRUE(output->write_metadata(kMetadata));
     ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
     Packet late = packet(0, 0, 10);
-    late.first_header.storage.fill(std::byte{'h'});
-    late.first_header.size = 4;
+    late.late_records.assign(4, std::byte{'h'});
     ASSERT_TRUE(output->write_packet(late));
     ASSERT_TRUE(output->deliver());
     const wire::Bytes bytes = relay.data().at(0).bytes;

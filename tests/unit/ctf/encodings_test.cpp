@@ -26,7 +26,7 @@ constexpr PacketHeader kHeader{
     .packet_size = 0x4142,
     .packet_seq_num = 0x51,
     .events_discarded = 0x61,
-    .cpu_id = 0x71};
+    .cpu_or_thread_ring = 0x71};
 
 TEST(PacketHeader, IsLittleEndianAndPacked) {
     EXPECT_EQ(hex(encode(kHeader)),
@@ -45,7 +45,7 @@ TEST(PacketHeader, IsLittleEndianAndPacked) {
 
 TEST(PacketHeader, ClassesDescribeAsManyBits) {
     std::uint64_t bits = 0;
-    for (const StructClass& part : {packet_header_class(), packet_context_class("clock")}) {
+    for (const StructClass& part : {packet_header_class(), packet_context_class("clock", "cpu_id")}) {
         for (const StructMember& member : part.members) {
             const auto* array = member.field_class.as<ArrayClass>();
             const auto* element =

@@ -26,7 +26,7 @@ TraceClass trace_with_every_field_class() {
         {"_items", SequenceClass{FieldClass(IntegerClass{.size = 8}), {"__items_length"}}},
         {"_point", StructClass{{{"x", length}, {"y", length}}}},
     }};
-    StreamClass stream{.id = 0, .packet_context = packet_context_class("monotonic")};
+    StreamClass stream{.id = 0, .packet_context = packet_context_class("monotonic", "cpu_id")};
     stream.event_header = StructClass{{{"id", length}, {"timestamp", IntegerClass{.size = 64, .clock = "monotonic"}}}};
     stream.event_context = StructClass{{{"_vpid", IntegerClass{.size = 32, .is_signed = true}}}};
     stream.events.push_back(event);

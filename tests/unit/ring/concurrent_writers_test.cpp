@@ -84,10 +84,10 @@ class ConcurrentWriters : public testing::TestWithParam<Writer> {
             char slack[kCopySlack];
         } staged{Step::of(writer, number), {}};
         const EventHeader header = event_header(HeaderKind::kLarge, 0);
-        const WriteOutcome outcome =
-            GetParam() == Writer::kOfCpu
-                ? leat_rseq_write(&map_, &header, &enabled_, &staged, sizeof(Step), 0)
-                : thread_write(map_, *map_.ring(map_.cpu_ring_count + writer), header, &staged, sizeof(Step));
+        const WriteOutcome outcome = GetParam() == Writer::kOfCpu
+                                         ? leat_rseq_write(&map_, &header, &enabled_, &staged, sizeof(Step), 0)
+                                         : thread_write(map_, *map_.ring(map_.cpu_ring_count + writer), header, &staged,
+                                                        sizeof(Step), clock_now(*map_.clock));
         EXPECT_TRUE(outcome == WriteOutcome::kWritten || outcome == WriteOutcome::kNoRoom);
         return outcome == WriteOutcome::kWritten;
     }

@@ -59,7 +59,7 @@ TEST(RingSet, FirstPageSaysWhatFollows) {
     EXPECT_EQ(header.cpu_ring_count, 2U);
     EXPECT_EQ(header.thread_ring_count, 1U);
     RingHeader ring{};
-    ASSERT_EQ(::pread(set->fd(), &ring, sizeof ring, 4096 + 2 * (4096 + 65536)), static_cast<ssize_t>(sizeof ring));
+    ASSERT_EQ(::pread(set->fd(), &ring, sizeof ring, 4096 + 4096 + 65536), static_cast<ssize_t>(sizeof ring));
     EXPECT_EQ(ring.last_timestamp, 5U);
     EXPECT_EQ(ring.limit, kMinRingSize);
     EXPECT_EQ(ring.owner, 0U);

@@ -33,7 +33,7 @@ TEST(SharedClock, IsCloseToMonotonicFromTheStart) {
 
 TEST(SharedClock, StaysCloseWhileDisciplined) {
     auto clock = SharedClock::create();
-    for (int i = 0; i < 2000; ++i) clock->discipline();
+    for (int i = 0; i < 2000; ++i) clock->discipline(0);
     EXPECT_LT(distance_to_system(clock->page()), 100'000);
 }
 
@@ -41,7 +41,7 @@ TEST(SharedClock, NeverGoesBackOverItsSteps) {
     auto clock = SharedClock::create();
     std::uint64_t last = 0;
     for (int i = 0; i < 20'000; ++i) {
-        if (i % 7 == 0) clock->discipline();
+        if (i % 7 == 0) clock->discipline(0);
         const std::uint64_t now = clock_now(clock->page());
         ASSERT_GE(now, last) << "step " << i;
         last = now;
@@ -54,7 +54,7 @@ TEST(SharedClock, NewLineStartsWhereTheOldOneEnds) {
     if (clock->page().source != ClockSource::kTsc) GTEST_SKIP() << "the kernel does not trust the TSC";
     for (int i = 0; i < 100; ++i) {
         const ClockLine before = clock->page().lines[clock->page().generation & 1];
-        clock->discipline();
+        clock->discipline(0);
         const ClockLine after = clock->page().lines[clock->page().generation & 1];
         const auto cycles = static_cast<unsigned __int128>(after.tsc_base - before.tsc_base);
         const auto end = before.ns_base + static_cast<std::uint64_t>((cycles * before.multiplier) >> 32);
@@ -75,7 +75,7 @@ TEST(SharedClock, ReadersSeeWholeLinesWhileItIsDisciplined) {
             worst = std::max<std::int64_t>(worst, ahead);  // a line half new would be off by far
         }
     });
-    for (int i = 0; i < 20'000; ++i) clock->discipline();
+    for (int i = 0; i < 20'000; ++i) clock->discipline(0);
     is_ending = true;
     reader.join();
     EXPECT_LT(worst, 1'000'000);

@@ -28,9 +28,9 @@ TEST(Session, FirstProgramGetsIdsAndDescribesThem) {
         application({{.name = "io:queued", .fields = {TestField{.name = "id"}}}, {.name = "io:done"}}));
     EXPECT_EQ(outcome.event_ids, (std::vector<std::uint32_t>{0, 1}));
     EXPECT_TRUE(outcome.warnings.empty());
-    EXPECT_NE(outcome.metadata.find("name = \"io:queued\""), std::string::npos);
-    EXPECT_NE(outcome.metadata.find("_id;"), std::string::npos);
-    EXPECT_NE(outcome.metadata.find("name = \"io:done\""), std::string::npos);
+    EXPECT_NE(session.describe(outcome.new_classes).find("name = \"io:queued\""), std::string::npos);
+    EXPECT_NE(session.describe(outcome.new_classes).find("_id;"), std::string::npos);
+    EXPECT_NE(session.describe(outcome.new_classes).find("name = \"io:done\""), std::string::npos);
 }
 
 TEST(Session, SecondProgramSharesIdsAndDescribesOnlyWhatIsNew) {
@@ -38,8 +38,8 @@ TEST(Session, SecondProgramSharesIdsAndDescribesOnlyWhatIsNew) {
     session.register_application(application({{.name = "a:a"}, {.name = "a:b"}}));
     const auto outcome = session.register_application(application({{.name = "a:c"}, {.name = "a:b"}}));
     EXPECT_EQ(outcome.event_ids, (std::vector<std::uint32_t>{2, 1}));
-    EXPECT_NE(outcome.metadata.find("a:c"), std::string::npos);
-    EXPECT_EQ(outcome.metadata.find("a:b"), std::string::npos);
+    EXPECT_NE(session.describe(outcome.new_classes).find("a:c"), std::string::npos);
+    EXPECT_EQ(session.describe(outcome.new_classes).find("a:b"), std::string::npos);
 }
 
 TEST(Session, WhatTheRulesDoNotMatchStaysOffAndUndescribed) {
@@ -47,7 +47,7 @@ TEST(Session, WhatTheRulesDoNotMatchStaysOffAndUndescribed) {
     const auto outcome = session.register_application(
         application({{.name = "net:sent"}, {.name = "io:done"}, {.name = "io:chatty", .log_level = 14}}));
     EXPECT_EQ(outcome.event_ids, (std::vector<std::uint32_t>{wire::kNotEnabled, 0, wire::kNotEnabled}));
-    EXPECT_EQ(outcome.metadata.find("net:sent"), std::string::npos);
+    EXPECT_EQ(session.describe(outcome.new_classes).find("net:sent"), std::string::npos);
     EXPECT_EQ(session.counts().registrations, 1U);
     EXPECT_EQ(session.counts().tracepoints, 3U);
     EXPECT_EQ(session.counts().enabled, 1U);
@@ -84,14 +84,16 @@ TEST(Session, WalkerKnowsWhatWasRegistered) {
     Session session = *Session::create({.name = "test", .contexts = 0, .ring_size = 64U << 10});
     const std::array<std::byte, 8> record{};
     EXPECT_EQ(session.walker().walk(record).records, 0U);
-    session.register_application(application({{.name = "a:a", .fields = {TestField{}}}}));
+    const auto outcome = session.register_application(application({{.name = "a:a", .fields = {TestField{}}}}));
+    EXPECT_EQ(session.walker().walk(record).records, 0U);
+    (void)session.describe(outcome.new_classes);
     EXPECT_EQ(session.walker().walk(record).records, 1U);
 }
 
 TEST(Session, QuotesInNamesStayInTheirString) {
     Session session = session_with();
     const auto outcome = session.register_application(application({{.name = "a:\"; };"}}));
-    EXPECT_NE(outcome.metadata.find(R"(name = "a:\"; };";)"), std::string::npos);
+    EXPECT_NE(session.describe(outcome.new_classes).find(R"(name = "a:\"; };";)"), std::string::npos);
 }
 
 }  // namespace

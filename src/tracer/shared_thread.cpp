@@ -1,0 +1,13 @@
+#include "tracer/shared_thread.hpp"
+
+#include "tracer/thread_state.hpp"
+
+using leat::tracer::thread_state;
+
+// The next event does not go straight, so it is seen that the thread is shared.
+void leat_thread_share() {
+    ++thread_state.is_shared;
+    thread_state.straight_to = nullptr;
+}
+
+void leat_thread_unshare() { --thread_state.is_shared; }

@@ -1,0 +1,50 @@
+#include "tracer/thread_identity.hpp"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tracer/process_page.hpp"
+#include "tracer/thread_state.hpp"
+
+namespace leat::tracer {
+namespace {
+
+// Kernel, uapi/linux/rseq.h. glibc registers 32 bytes, later versions as many as the kernel knows.
+constexpr int kUnregister = 1;
+constexpr uint32_t kSmallestArea = 32;
+constexpr uint32_t kLargestArea = 256;
+constexpr uint32_t kWrongSignature = 0;
+
+// Asks to unregister the area with a wrong signature, which the kernel refuses with EPERM if the area is this task's.
+bool is_registered(int64_t rseq_offset, uint32_t area_size) {
+    char* area = static_cast<char*>(__builtin_thread_pointer()) + rseq_offset;
+    return syscall(SYS_rseq, area, area_size, kUnregister, kWrongSignature) != 0 && errno == EPERM;
+}
+
+}  // namespace
+
+uint32_t registered_area_size(int64_t rseq_offset) {
+    const int saved_errno = errno;
+    uint32_t size = kSmallestArea;
+    while (size <= kLargestArea && !is_registered(rseq_offset, size)) size += sizeof(uint64_t);
+    errno = saved_errno;
+    return size <= kLargestArea ? size : 0;
+}
+
+Task running_task(const Channel& channel) {
+    const int saved_errno = errno;
+    Task task{.pid = static_cast<int32_t>(syscall(SYS_getpid)),
+              .tid = static_cast<int32_t>(syscall(SYS_gettid)),
+              .owns_thread = false};
+    const ThreadState& thread = thread_state;
+    const bool is_known = thread.generation == process_generation() && thread.tid == task.tid;
+    if (channel.has_rseq)
+        task.owns_thread = is_known || is_registered(channel.map.rseq_offset, channel.rseq_area_size);
+    else
+        task.owns_thread = thread.is_shared == 0 && task.pid == process_pid();
+    errno = saved_errno;
+    return task;
+}
+
+}  // namespace leat::tracer
