@@ -31,7 +31,7 @@
  *
  * The arguments of leat_tracepoint() are evaluated only if the tracepoint is enabled, and once; so is each field's
  * value. Any thread, also inside signal handlers; nothing allocates, locks or waits. A record holds up to a quarter
- * of its ring; a larger one is counted as discarded. */
+ * of its ring, and at most 256 KiB; a larger one is counted as discarded. */
 #ifndef LEAT_TRACEPOINT_H
 #define LEAT_TRACEPOINT_H
 
@@ -179,7 +179,7 @@
 /* A field's value is evaluated here, once, and kept until it is stored. */
 #define LEAT_MEASURE_value_(T, name, value) \
     const T leat_value_##name = (T)(value); \
-    leat_size_ += sizeof(T);
+    leat_size_ = leat_add_size(leat_size_, sizeof(T));
 #define LEAT_MEASURE_integer(T, name, value) LEAT_MEASURE_value_(T, name, value)
 #define LEAT_MEASURE_integer_hex LEAT_MEASURE_integer
 #define LEAT_MEASURE_integer_network LEAT_MEASURE_integer
@@ -190,10 +190,10 @@
 #define LEAT_MEASURE_string(name, chars)                         \
     const char* const leat_value_##name = leat_no_null(chars);   \
     const size_t leat_length_##name = strlen(leat_value_##name); \
-    leat_size_ += leat_length_##name + 1;
+    leat_size_ = leat_add_size(leat_size_, leat_length_##name + 1);
 #define LEAT_MEASURE_array(T, name, pointer, N)      \
     const void* const leat_value_##name = (pointer); \
-    leat_size_ += sizeof(T) * (N);
+    leat_size_ = leat_add_sequence(leat_size_, 0, (size_t)(N), sizeof(T));
 #define LEAT_MEASURE_array_hex LEAT_MEASURE_array
 #define LEAT_MEASURE_array_network LEAT_MEASURE_array
 #define LEAT_MEASURE_array_network_hex LEAT_MEASURE_array

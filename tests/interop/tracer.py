@@ -81,6 +81,14 @@ class Fields(InteropTest):
         recording = self.record(program("fields"), options=("--ring-size", "64K", "-e", "fields:large"))
         self.assertEqual(len(self.read_complete(recording).lines), 1)
 
+    def test_lengths_that_cannot_be_are_counted(self):
+        recording = self.record(program("wrong-lengths"))
+        self.assertEqual(recording.status, 0, recording.stderr)
+        trace = self.read_recording(recording)
+        self.assertEqual([event.name for event in trace.events()], ["right:done"])
+        self.assertEqual(recording.summary["discarded_by_reason"]["too_large"], int(recording.stdout))
+        self.assertEqual(recording.summary["discarded"], int(recording.stdout))
+
     def test_arguments_are_evaluated_only_if_enabled(self):
         self.assertEqual(plain_run(program("evaluation"), env=without_daemon()).stdout,
                          "declared 0 0\none-line 0\nprintf 0\n")
