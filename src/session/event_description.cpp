@@ -72,7 +72,8 @@ void append_field(ctf::StructClass& fields, const FieldDescription& field) {
 
 }  // namespace
 
-ctf::EventClass event_class_of(const wire::TracepointDescription& tracepoint) {
+Result<ctf::EventClass> event_class_of(const wire::TracepointDescription& tracepoint) {
+    if (!tracepoint.refusal.empty()) return refused("{}", tracepoint.refusal);
     ctf::EventClass event_class;
     event_class.name = tracepoint.name;
     event_class.log_level = tracepoint.log_level;

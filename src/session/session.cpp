@@ -16,6 +16,9 @@ namespace {
 // Rings for threads without rseq. They cost address space only, until such a thread comes.
 constexpr std::uint32_t kThreadRings = 64;
 
+// What one registration may tell the user. A program with more tracepoints that are wrong is wrong altogether.
+constexpr std::size_t kMaxWarnings = 20;
+
 // The same for everyone who hears of this session, and not 0.
 std::uint64_t session_id(const ctf::TraceClass& trace_class) {
     std::uint64_t id = 1;
@@ -44,26 +47,38 @@ Session::Session(const SessionParameters& parameters, ring::SharedClock clock, r
 
 std::string Session::initial_metadata() const { return ctf::kTsdlSignature + ctf::trace_blocks(trace_class_); }
 
+Result<Session::Enrolled> Session::enroll(const wire::TracepointDescription& tracepoint) {
+    const std::string place = fmt::format("{}:{}", tracepoint.file, tracepoint.line);
+    auto described = event_class_of(tracepoint);
+    if (!described)
+        return wrap(fmt::format("tracepoint \"{}\" of {} is not recorded", tracepoint.name, place), described.error());
+    const auto [id, is_new] = LEAT_TRY(registry_.enroll(*std::move(described), place));
+    if (!is_new) return Enrolled{id, {}};
+    const ctf::EventClass& event_class = registry_.event_class(id);
+    walker_.add(event_class);
+    return Enrolled{id, ctf::event_block(event_class, kStreamClassId)};
+}
+
 RegistrationOutcome Session::register_application(const wire::AppRegistration& application) {
     RegistrationOutcome outcome;
-    ++counts_.registrations;
-    counts_.tracepoints += application.tracepoints.size();
+    std::size_t refusals = 0;
+    ++registrations_;
     for (const wire::TracepointDescription& tracepoint : application.tracepoints) {
+        if (names_seen_.size() < kMaxEventClasses) names_seen_.insert(tracepoint.name);
         outcome.event_ids.push_back(wire::kNotEnabled);
         if (!parameters_.rules.matches(tracepoint.name, tracepoint.log_level)) continue;
-        const auto enrolled = registry_.enroll(event_class_of(tracepoint));
-        if (!enrolled) {
+        const auto enrolled = enroll(tracepoint);
+        if (enrolled) {
+            outcome.event_ids.back() = enrolled->id;
+            outcome.metadata += enrolled->metadata;
+        } else if (++refusals <= kMaxWarnings) {
             outcome.warnings.push_back(
                 fmt::format("{} ({}): {}", application.procname, application.pid, enrolled.error().message));
-            continue;
         }
-        outcome.event_ids.back() = enrolled->id;
-        ++counts_.enabled;
-        if (!enrolled->is_new) continue;
-        const ctf::EventClass& event_class = registry_.event_class(enrolled->id);
-        walker_.add(event_class);
-        outcome.metadata += ctf::event_block(event_class, kStreamClassId);
     }
+    if (refusals > kMaxWarnings)
+        outcome.warnings.push_back(fmt::format("{} ({}): {} more tracepoints are not recorded", application.procname,
+                                               application.pid, refusals - kMaxWarnings));
     return outcome;
 }
 
