@@ -8,14 +8,14 @@
 
 namespace {
 
+volatile std::size_t wrong = SIZE_MAX;  // volatile: a compiler that knows the number warns of it
+
 // A container whose size was overwritten.
 struct Broken {
     const std::uint8_t* data() const { return bytes; }
-    std::size_t size() const { return SIZE_MAX; }
+    std::size_t size() const { return wrong; }
     std::uint8_t bytes[1] = {1};
 };
-
-std::size_t wrong = SIZE_MAX;
 
 }  // namespace
 
