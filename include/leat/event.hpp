@@ -341,9 +341,8 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
     // Puts a pointer to the tracepoint where <leat/module.h> finds it: an attribute would not do it inside templates
     // and inline functions. '?': it goes with this function if the linker drops that as a duplicate.
     __attribute__((always_inline)) static void announce() {
-        __asm__ volatile(
-            ".pushsection leat_tracepoints,\"aw?\",@progbits\n\t.balign 8\n\t.quad %c0\n\t.popsection" ::"i"(
-                &tracepoint));
+        __asm__ volatile(".pushsection leat_tracepoints,\"" LEAT_SECTION_FLAGS_
+                         "?\",@progbits\n\t.balign 8\n\t.quad %c0\n\t.popsection" ::"i"(&tracepoint));
     }
 };
 

@@ -10,7 +10,20 @@
 extern "C" {
 #endif
 
-/* The linker gathers pointers to all tracepoints of a module in the section "leat_tracepoints". */
+/* The linker gathers pointers to all tracepoints of a module in the section "leat_tracepoints". Nothing refers to these
+ * pointers by name, so --gc-sections would drop them: they are marked as retained where the compiler can. Attribute and
+ * section flags say the same thing, as an assembler may refuse one section with two sets of flags. */
+#if defined(__has_attribute)
+#if __has_attribute(retain)
+#define LEAT_IN_SECTION_ section("leat_tracepoints"), used, retain
+#define LEAT_SECTION_FLAGS_ "awR"
+#endif
+#endif
+#ifndef LEAT_IN_SECTION_
+#define LEAT_IN_SECTION_ section("leat_tracepoints"), used
+#define LEAT_SECTION_FLAGS_ "aw"
+#endif
+
 extern struct leat_tracepoint* const __start_leat_tracepoints[] __attribute__((weak, visibility("hidden")));
 extern struct leat_tracepoint* const __stop_leat_tracepoints[] __attribute__((weak, visibility("hidden")));
 

@@ -13,8 +13,10 @@
  *     leat_tracepoint(io, queued, request);
  *
  * LEAT_TRACEPOINT(provider, name, log level, FIELDS, parameters...) stands at file scope, in a header or a source file;
- * the same one in several files of a program is one tracepoint. Its events are called "provider:name", at most 255
- * characters. A tracepoint without parameters says (..., void); one without fields, LEAT_NO_FIELDS.
+ * each file that includes the header has a tracepoint of its own, and they record the same event. Files that describe
+ * one name in two ways conflict: who records takes the first and says where the other is. The events are called
+ * "provider:name", at most 255 characters. A tracepoint without parameters says (..., void); one without fields,
+ * LEAT_NO_FIELDS.
  *
  * Fields, in any number. T is an integer type of 1 to 8 bytes, L an unsigned one:
  *
@@ -85,12 +87,12 @@
 #define LEAT_IS_ENABLED_(tracepoint) \
     __builtin_expect_with_probability(__atomic_load_n(&(tracepoint).enabled, __ATOMIC_RELAXED) != 0, 0, 1.0)
 
-/* Weak and hidden: as many copies as files that include it, one in the linked module. */
+/* Static: site, description and what packs the fields come from one file. Were they merged by name, as weak symbols
+ * are, a file with other fields under the same name would write records that the description does not fit. */
 #define LEAT_TRACEPOINT(provider, event, level, FIELDS, ...)                                                      \
-    LEAT_EXTERN_C_BEGIN                                                                                           \
     static const struct leat_field leat_fields_##provider##__##event[] = {                                        \
         FIELDS(LEAT_DESCRIBE_){NULL, NULL, 0, 0, 0, 0, 0, 0}};                                                    \
-    __attribute__((weak, visibility("hidden"))) struct leat_tracepoint leat_tracepoint_##provider##__##event = {  \
+    static struct leat_tracepoint leat_tracepoint_##provider##__##event = {                                       \
         0,                                                                                                        \
         __LINE__,                                                                                                 \
         NULL,                                                                                                     \
@@ -99,9 +101,8 @@
         leat_fields_##provider##__##event,                                                                        \
         (uint32_t)(sizeof(leat_fields_##provider##__##event) / sizeof(struct leat_field)) - 1,                    \
         level};                                                                                                   \
-    static struct leat_tracepoint* leat_entry_##provider##__##event                                               \
-        __attribute__((section("leat_tracepoints"), used)) = &leat_tracepoint_##provider##__##event;              \
-    LEAT_EXTERN_C_END                                                                                             \
+    static struct leat_tracepoint* leat_entry_##provider##__##event __attribute__((LEAT_IN_SECTION_)) =           \
+        &leat_tracepoint_##provider##__##event;                                                                   \
     LEAT_STATIC_ASSERT_(sizeof(#provider ":" #event) <= 256, "provider:name is longer than 255 characters");      \
     LEAT_STATIC_ASSERT_((level) >= 0 && (level) <= 14, "a log level is 0 to 14");                                 \
     static __attribute__((noinline, hot, unused)) void leat_emit_##provider##__##event(__VA_ARGS__) {             \
@@ -118,13 +119,9 @@
     LEAT_REQUIRE_SEMICOLON_
 
 #ifdef __cplusplus
-#define LEAT_EXTERN_C_BEGIN extern "C" {
-#define LEAT_EXTERN_C_END }
 #define LEAT_STATIC_ASSERT_ static_assert
 #define LEAT_REQUIRE_SEMICOLON_ static_assert(true, "")
 #else
-#define LEAT_EXTERN_C_BEGIN
-#define LEAT_EXTERN_C_END
 #define LEAT_STATIC_ASSERT_ _Static_assert
 #define LEAT_REQUIRE_SEMICOLON_ _Static_assert(1, "")
 #endif

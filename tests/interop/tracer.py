@@ -103,6 +103,33 @@ class Fields(InteropTest):
                          (1, 2, 2, 3, "4"))
 
 
+class SeveralFiles(InteropTest):
+    """Each file of a program has its own tracepoint, even under one name."""
+
+    def test_same_name_with_other_fields_is_refused_and_both_files_are_named(self):
+        recording = self.record(program("conflict"))
+        count = int(recording.stdout)
+        trace = self.read_complete(recording)
+        self.assertEqual([event["n"] for event in trace.events("io:queued")], list(range(count)))
+        self.assertEqual([event["n"] for event in trace.events("io:closed")], list(range(count)))
+        warning, = recording.summary["warnings"]
+        self.assertRegex(warning, r'^test-program-co\w* \(\d+\): event "io:queued" of \S*conflict_second\.c:4 has other '
+                                  r"fields than that of \S*conflict_first\.c:7: not recorded; rename one of them$")
+
+    def test_same_tracepoint_is_one_event(self):
+        recording = self.record(program("conflict"), options=("-e", "io:shared"))
+        events = self.read_complete(recording).events()
+        self.assertEqual([(event["n"], event["from"]) for event in events],
+                         [(n, name) for n in range(int(recording.stdout)) for name in ("first", "second")])
+        metadata = next(recording.path.rglob("metadata")).read_text()
+        self.assertEqual(metadata.count('"io:shared"'), 1)
+        self.assertEqual(recording.summary["warnings"], [])
+
+    def test_tracepoints_are_counted_by_name(self):
+        recording = self.record(program("conflict"), options=("-e", "nothing"))
+        self.assertIn("none of its 3 tracepoints matched", recording.stderr)
+
+
 class Processes(InteropTest):
     def record_ways(self, *ways):
         """Every step that the processes told us of is in the trace, with the right ids. Returns their summary."""
