@@ -12,13 +12,15 @@
  *
  *     leat_tracepoint(io, queued, request);
  *
- * LEAT_TRACEPOINT(provider, name, log level, FIELDS, parameters...) stands at file scope, in a header or a source file;
- * each file that includes the header has a tracepoint of its own, and they record the same event. Files that describe
- * one name in two ways conflict: who records takes the first and says where the other is. The events are called
- * "provider:name", at most 255 characters. A tracepoint without parameters says (..., void); one without fields,
- * LEAT_NO_FIELDS.
+ * LEAT_TRACEPOINT(provider, name, log level, FIELDS, parameters...) stands at file scope, in a header or a source file.
+ * Its events are called "provider:name", at most 255 characters. A tracepoint without parameters says (..., void); one
+ * without fields, LEAT_NO_FIELDS.
  *
- * Fields, in any number. T is an integer type of 1 to 8 bytes, L an unsigned one:
+ * Every file that includes the header has its own copy, and all copies record the same event. If two files describe one
+ * name with other fields or another log level, the recorder takes the first and warns of the second, with both places.
+ *
+ * Fields, in any number. Their names are ASCII letters, digits and underscores. T is an integer type of 1 to 8 bytes, L
+ * an unsigned one:
  *
  *     FIELD(integer, T, name, value)              also integer_hex, integer_network, integer_network_hex:
  *                                                 shown in base 16; bytes are big-endian already
@@ -72,7 +74,7 @@
  *
  *     LEAT_ENUM(io_direction, LEAT_VALUE("read", 0), LEAT_VALUE("write", 1), LEAT_RANGE("other", 2, 9))
  *
- * A label may hold any text. LEAT_AUTO("next") is one more than the value before. */
+ * A label may hold any text without control characters. LEAT_AUTO("next") is one more than the value before. */
 #define LEAT_ENUM(name, ...)                                                                 \
     static const struct leat_value leat_values_##name[] = {__VA_ARGS__};                     \
     static const struct leat_enumeration leat_enumeration_##name __attribute__((unused)) = { \
