@@ -11,8 +11,9 @@ extern "C" {
 #endif
 
 /* The linker gathers pointers to all tracepoints of a module in the section "leat_tracepoints". Nothing refers to these
- * pointers by name, so --gc-sections would drop them: they are marked as retained where the compiler can. Attribute and
- * section flags say the same thing, as an assembler may refuse one section with two sets of flags. */
+ * pointers by name, so some linkers drop them with --gc-sections; where the compiler knows how, they are marked as
+ * retained. The attribute and the flags (for <leat/event.hpp>) must agree: an assembler may refuse to give one section
+ * two sets of flags. */
 #if defined(__has_attribute)
 #if __has_attribute(retain)
 #define LEAT_IN_SECTION_ section("leat_tracepoints"), used, retain

@@ -126,8 +126,8 @@ static inline void leat_store_string(struct leat_packer* packer, const char* cha
     packer->at = text + length + 1;
 }
 
-/* Sizes saturate: what cannot be stays SIZE_MAX, whatever is added to it, and the event is counted as too large. A sum
- * that wrapped would be a small stage for many bytes. Numbers alone are still added up by the compiler. */
+/* Sizes saturate: an impossible size stays SIZE_MAX, whatever is added to it, and the event is counted as too large. If
+ * the sum wrapped, many bytes would be copied to a small stage. The compiler still folds constants. */
 static inline __attribute__((always_inline)) size_t leat_add_size(size_t size, size_t more) {
     size_t sum;
     return __builtin_add_overflow(size, more, &sum) ? SIZE_MAX : sum;

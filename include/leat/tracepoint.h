@@ -89,8 +89,9 @@
 #define LEAT_IS_ENABLED_(tracepoint) \
     __builtin_expect_with_probability(__atomic_load_n(&(tracepoint).enabled, __ATOMIC_RELAXED) != 0, 0, 1.0)
 
-/* Static: site, description and what packs the fields come from one file. Were they merged by name, as weak symbols
- * are, a file with other fields under the same name would write records that the description does not fit. */
+/* Static, so that a site, its description and the code that packs its fields always come from one file. Weak symbols
+ * are merged by name: a file with other fields under the same name would write records that do not fit the description.
+ */
 #define LEAT_TRACEPOINT(provider, event, level, FIELDS, ...)                                                      \
     static const struct leat_field leat_fields_##provider##__##event[] = {                                        \
         FIELDS(LEAT_DESCRIBE_){NULL, NULL, 0, 0, 0, 0, 0, 0}};                                                    \

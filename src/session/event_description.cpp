@@ -48,11 +48,11 @@ bool is_text(FieldShape shape) { return shape == FieldShape::kTextArray || shape
 
 bool is_sequence(FieldShape shape) { return shape == FieldShape::kSequence || shape == FieldShape::kTextSequence; }
 
-// What the fields of one event are called in TSDL, in the order of the fields.
+// Chooses what the fields of one event are called in TSDL. Ask in the order of the fields.
 //
-// The field "x" is written "_x"; readers take one underscore off. babeltrace2 takes it off before it looks for
-// duplicates: it refuses a field that is written as an earlier one is shown, "_x" after "__x". So "x" is written "x" if
-// the program has a field "_x" before it, or if "_x" is a keyword ("_Bool").
+// The field "x" is written "_x", and readers remove one underscore. babeltrace2 compares the name of a new field, as
+// written, with the names of earlier fields, as shown: it refuses "_x" after "__x", which it shows as "_x". So "x" is
+// written "x" if the program has a field "_x" before it. The same helps where "_x" is a keyword ("_Bool").
 class MemberNames {
   public:
     explicit MemberNames(const std::vector<FieldDescription>& fields) {
@@ -67,11 +67,11 @@ class MemberNames {
         std::string written = "_" + name;
         if (!shown_.contains(written) && !ctf::is_keyword(written)) return written;
         if (!name.starts_with('_') && !ctf::is_keyword(name)) return name;
-        return refused("CTF has no room for the field \"{}\" after \"{}\": rename one of them", name, written);
+        return refused("CTF cannot name the field \"{}\" after a field \"{}\": rename one of them", name, written);
     }
 
-    // The length of the sequence "x" is written "__x_length", or "__x_length_2" and so on: neither that nor how it is
-    // shown may get in the way of a field.
+    // The length of the sequence "x" is written "__x_length", or "__x_length_2" and so on, so that it cannot collide
+    // with a field of the program, as written or as shown.
     std::string of_length(const std::string& sequence) {
         const std::string shown = "_" + sequence + "_length";
         std::string suffix;

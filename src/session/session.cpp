@@ -16,7 +16,8 @@ namespace {
 // Rings for threads without rseq. They cost address space only, until such a thread comes.
 constexpr std::uint32_t kThreadRings = 64;
 
-// What one registration may tell the user. A program with more tracepoints that are wrong is wrong altogether.
+// Warnings about tracepoints of one registration. The rest is only counted, so that a broken program cannot flood the
+// user's terminal.
 constexpr std::size_t kMaxWarnings = 20;
 
 // The same for everyone who hears of this session, and not 0.

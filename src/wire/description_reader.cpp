@@ -34,7 +34,7 @@ Result<std::uint32_t> parse_count(ByteCursor& in, std::size_t min_entry_size, st
 bool is_printable_char(char c) { return static_cast<unsigned char>(c) >= ' ' && c != '\x7f'; }
 bool is_printable(std::string_view text) { return std::all_of(text.begin(), text.end(), is_printable_char); }
 
-// A name that is too long fills nobody's screen.
+// For messages: a name that is too long is cut.
 std::string shortened(std::string name) {
     constexpr std::size_t kShown = 80;
     return name.size() <= kMaxNameLength ? std::move(name) : name.substr(0, kShown) + "...";
@@ -136,7 +136,7 @@ Result<void> check_tracepoint(const TracepointDescription& tracepoint) {
     return {};
 }
 
-// Keeps what a message needs to name the tracepoint, and nothing that makes no sense.
+// Keeps only what a message needs to name the tracepoint, in a form that can be printed.
 void refuse(TracepointDescription& tracepoint, std::string reason) {
     tracepoint.refusal = std::move(reason);
     tracepoint.name = shortened(printable(tracepoint.name));

@@ -39,13 +39,13 @@ struct TracepointDescription {
     std::string file{};          // printable
     std::uint32_t line = 0;
     std::vector<FieldDescription> fields{};  // no two of one name
-    // Why it cannot be recorded; empty: it can. If it cannot, it has no fields, its name may be empty, and its log
+    // Why it cannot be recorded; empty if it can. If it cannot: it has no fields, its name may be empty, and its log
     // level may be any number.
     std::string refusal{};
 };
 
-// Fails if the table cannot be told apart into tracepoints. One that is whole but makes no sense (two fields of one
-// name, a log level of 99) comes with a refusal, and the others are none the worse for it.
+// Fails if the table cannot be split into tracepoints. A tracepoint that makes no sense (two fields of one name, a log
+// level of 99) gets a refusal, and does not affect the others.
 Result<std::vector<TracepointDescription>> parse_descriptions(UntrustedBytes table);
 
 // Text of an application, fit to be shown: control characters become '?'.

@@ -22,8 +22,8 @@ names:labels: {{ label = ( "*/ }};" : container = 3 ) }}
 # The tracepoint, and what is said of it.
 REFUSED = {
     "names:too_long": f'"{LONGEST[:80]}..." is no field name',
-    "names:no_room": 'CTF has no room for the field "_x" after "__x"',
-    "names:keyword_second": 'CTF has no room for the field "stream" after "_stream"',
+    "names:no_room": 'CTF cannot name the field "_x" after a field "__x"',
+    "names:keyword_second": 'CTF cannot name the field "stream" after a field "_stream"',
     "names:dollar": '"a$b" is no field name',
     "names:utf8": '"größe" is no field name',
     "names:tabbed": 'field "label": a label has control characters',

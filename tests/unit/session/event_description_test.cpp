@@ -58,9 +58,9 @@ TEST(EventDescription, FieldThatWouldBecomeAKeywordHasNoUnderscore) {
 
 TEST(EventDescription, NamesThatCtfCannotHoldTogetherAreRefused) {
     EXPECT_EQ(written_names({number("__x"), number("_x")}),
-              Names{"CTF has no room for the field \"_x\" after \"__x\": rename one of them"});
+              Names{"CTF cannot name the field \"_x\" after a field \"__x\": rename one of them"});
     EXPECT_EQ(written_names({number("_int"), number("int")}),
-              Names{"CTF has no room for the field \"int\" after \"_int\": rename one of them"});
+              Names{"CTF cannot name the field \"int\" after a field \"_int\": rename one of them"});
 }
 
 TEST(EventDescription, LengthGivesWayToFields) {

@@ -86,13 +86,13 @@ TEST(Session, OneBadTracepointIsSkippedAndNamed) {
     EXPECT_EQ(outcome.metadata.find("a:bad"), std::string::npos);
 }
 
-TEST(Session, BadTracepointThatNobodyWantsIsNotSpokenOf) {
+TEST(Session, BadTracepointThatNobodyWantsGivesNoWarning) {
     Session session = session_with({.patterns = {"a:good"}});
     const auto outcome = session.register_application(application({{.name = "a:bad", .log_level = 99}}));
     EXPECT_TRUE(outcome.warnings.empty());
 }
 
-TEST(Session, ManyBadTracepointsAreNotAllSpokenOf) {
+TEST(Session, ManyBadTracepointsGiveFewWarnings) {
     Session session = session_with();
     std::vector<TestTracepoint> bad;
     for (int i = 0; i < 30; ++i) bad.push_back({.name = fmt::format("a:{}", i), .log_level = 99});
