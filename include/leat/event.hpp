@@ -15,7 +15,7 @@
 //     arrays and std::array of arithmetic type; anything else with data() and size() of such: a sequence
 //
 // Any thread, also inside signal handlers; nothing allocates, locks or waits. A record holds up to a quarter of its
-// ring; a larger one is counted as discarded.
+// ring, and at most 256 KiB; a larger one is counted as discarded.
 #ifndef LEAT_EVENT_HPP
 #define LEAT_EVENT_HPP
 
@@ -199,7 +199,7 @@ struct FixedSize<T, std::enable_if_t<(std::tuple_size<T>::value > 0)>> : std::tr
 
 template <class T>
 struct Field<T, std::enable_if_t<std::is_class<T>::value && std::is_same<ElementOf<T>, char>::value>> : TextField {
-    static std::size_t measure(const T& text) { return bounded_length(text.data(), text.size()) + 1; }
+    static std::size_t measure(const T& text) { return leat_add_size(bounded_length(text.data(), text.size()), 1); }
     static void store(leat_packer& to, const T& text, std::size_t size) { store_bounded(to, text.data(), size); }
 };
 
@@ -326,7 +326,7 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
         [[maybe_unused]] std::size_t sizes[kFields + 1]{};
         std::size_t size = 0;
         [[maybe_unused]] std::size_t index = 0;
-        ((sizes[index] = Field<T>::measure(values), size = leat_add_sequence(size, 0, sizes[index++], 1)), ...);
+        ((sizes[index] = Field<T>::measure(values), size = leat_add_size(size, sizes[index++])), ...);
         leat_stage stage;
         char* payload = leat_stage_begin(&stage, &tracepoint, size);
         if (payload == nullptr) return;
@@ -341,9 +341,8 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
     // Puts a pointer to the tracepoint where <leat/module.h> finds it: an attribute would not do it inside templates
     // and inline functions. '?': it goes with this function if the linker drops that as a duplicate.
     __attribute__((always_inline)) static void announce() {
-        __asm__ volatile(
-            ".pushsection leat_tracepoints,\"aw?\",@progbits\n\t.balign 8\n\t.quad %c0\n\t.popsection" ::"i"(
-                &tracepoint));
+        __asm__ volatile(".pushsection leat_tracepoints,\"" LEAT_SECTION_FLAGS_
+                         "?\",@progbits\n\t.balign 8\n\t.quad %c0\n\t.popsection" ::"i"(&tracepoint));
     }
 };
 

@@ -10,7 +10,21 @@
 extern "C" {
 #endif
 
-/* The linker gathers pointers to all tracepoints of a module in the section "leat_tracepoints". */
+/* The linker gathers pointers to all tracepoints of a module in the section "leat_tracepoints". Nothing refers to these
+ * pointers by name, so some linkers drop them with --gc-sections; where the compiler knows how, they are marked as
+ * retained. The attribute and the flags (for <leat/event.hpp>) must agree: an assembler may refuse to give one section
+ * two sets of flags. */
+#if defined(__has_attribute)
+#if __has_attribute(retain)
+#define LEAT_IN_SECTION_ section("leat_tracepoints"), used, retain
+#define LEAT_SECTION_FLAGS_ "awR"
+#endif
+#endif
+#ifndef LEAT_IN_SECTION_
+#define LEAT_IN_SECTION_ section("leat_tracepoints"), used
+#define LEAT_SECTION_FLAGS_ "aw"
+#endif
+
 extern struct leat_tracepoint* const __start_leat_tracepoints[] __attribute__((weak, visibility("hidden")));
 extern struct leat_tracepoint* const __stop_leat_tracepoints[] __attribute__((weak, visibility("hidden")));
 

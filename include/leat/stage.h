@@ -126,14 +126,19 @@ static inline void leat_store_string(struct leat_packer* packer, const char* cha
     packer->at = text + length + 1;
 }
 
-/* Saturates: a length that makes no sense ends as "too large", never as a small number. */
+/* Sizes saturate: an impossible size stays SIZE_MAX, whatever is added to it, and the event is counted as too large. If
+ * the sum wrapped, many bytes would be copied to a small stage. The compiler still folds constants. */
+static inline __attribute__((always_inline)) size_t leat_add_size(size_t size, size_t more) {
+    size_t sum;
+    return __builtin_add_overflow(size, more, &sum) ? SIZE_MAX : sum;
+}
+
+/* `size`, a length of `length_size` bytes, and as many elements as that says. */
 static inline __attribute__((always_inline)) size_t leat_add_sequence(size_t size, size_t length_size, size_t length,
                                                                       size_t element_size) {
     size_t bytes;
-    if (__builtin_mul_overflow(length, element_size, &bytes) || __builtin_add_overflow(bytes, length_size, &bytes) ||
-        __builtin_add_overflow(bytes, size, &bytes))
-        return SIZE_MAX;
-    return bytes;
+    if (__builtin_mul_overflow(length, element_size, &bytes)) return SIZE_MAX;
+    return leat_add_size(size, leat_add_size(length_size, bytes));
 }
 
 #ifdef __cplusplus

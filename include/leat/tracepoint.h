@@ -12,11 +12,15 @@
  *
  *     leat_tracepoint(io, queued, request);
  *
- * LEAT_TRACEPOINT(provider, name, log level, FIELDS, parameters...) stands at file scope, in a header or a source file;
- * the same one in several files of a program is one tracepoint. Its events are called "provider:name", at most 255
- * characters. A tracepoint without parameters says (..., void); one without fields, LEAT_NO_FIELDS.
+ * LEAT_TRACEPOINT(provider, name, log level, FIELDS, parameters...) stands at file scope, in a header or a source file.
+ * Its events are called "provider:name", at most 255 characters. A tracepoint without parameters says (..., void); one
+ * without fields, LEAT_NO_FIELDS.
  *
- * Fields, in any number. T is an integer type of 1 to 8 bytes, L an unsigned one:
+ * Every file that includes the header has its own copy, and all copies record the same event. If two files describe one
+ * name with other fields or another log level, the recorder takes the first and warns of the second, with both places.
+ *
+ * Fields, in any number. Their names are ASCII letters, digits and underscores. T is an integer type of 1 to 8 bytes, L
+ * an unsigned one:
  *
  *     FIELD(integer, T, name, value)              also integer_hex, integer_network, integer_network_hex:
  *                                                 shown in base 16; bytes are big-endian already
@@ -31,7 +35,7 @@
  *
  * The arguments of leat_tracepoint() are evaluated only if the tracepoint is enabled, and once; so is each field's
  * value. Any thread, also inside signal handlers; nothing allocates, locks or waits. A record holds up to a quarter
- * of its ring; a larger one is counted as discarded. */
+ * of its ring, and at most 256 KiB; a larger one is counted as discarded. */
 #ifndef LEAT_TRACEPOINT_H
 #define LEAT_TRACEPOINT_H
 
@@ -70,7 +74,7 @@
  *
  *     LEAT_ENUM(io_direction, LEAT_VALUE("read", 0), LEAT_VALUE("write", 1), LEAT_RANGE("other", 2, 9))
  *
- * A label may hold any text. LEAT_AUTO("next") is one more than the value before. */
+ * A label may hold any text without control characters. LEAT_AUTO("next") is one more than the value before. */
 #define LEAT_ENUM(name, ...)                                                                 \
     static const struct leat_value leat_values_##name[] = {__VA_ARGS__};                     \
     static const struct leat_enumeration leat_enumeration_##name __attribute__((unused)) = { \
@@ -85,12 +89,13 @@
 #define LEAT_IS_ENABLED_(tracepoint) \
     __builtin_expect_with_probability(__atomic_load_n(&(tracepoint).enabled, __ATOMIC_RELAXED) != 0, 0, 1.0)
 
-/* Weak and hidden: as many copies as files that include it, one in the linked module. */
+/* Static, so that a site, its description and the code that packs its fields always come from one file. Weak symbols
+ * are merged by name: a file with other fields under the same name would write records that do not fit the description.
+ */
 #define LEAT_TRACEPOINT(provider, event, level, FIELDS, ...)                                                      \
-    LEAT_EXTERN_C_BEGIN                                                                                           \
     static const struct leat_field leat_fields_##provider##__##event[] = {                                        \
         FIELDS(LEAT_DESCRIBE_){NULL, NULL, 0, 0, 0, 0, 0, 0}};                                                    \
-    __attribute__((weak, visibility("hidden"))) struct leat_tracepoint leat_tracepoint_##provider##__##event = {  \
+    static struct leat_tracepoint leat_tracepoint_##provider##__##event = {                                       \
         0,                                                                                                        \
         __LINE__,                                                                                                 \
         NULL,                                                                                                     \
@@ -99,9 +104,8 @@
         leat_fields_##provider##__##event,                                                                        \
         (uint32_t)(sizeof(leat_fields_##provider##__##event) / sizeof(struct leat_field)) - 1,                    \
         level};                                                                                                   \
-    static struct leat_tracepoint* leat_entry_##provider##__##event                                               \
-        __attribute__((section("leat_tracepoints"), used)) = &leat_tracepoint_##provider##__##event;              \
-    LEAT_EXTERN_C_END                                                                                             \
+    static struct leat_tracepoint* leat_entry_##provider##__##event __attribute__((LEAT_IN_SECTION_)) =           \
+        &leat_tracepoint_##provider##__##event;                                                                   \
     LEAT_STATIC_ASSERT_(sizeof(#provider ":" #event) <= 256, "provider:name is longer than 255 characters");      \
     LEAT_STATIC_ASSERT_((level) >= 0 && (level) <= 14, "a log level is 0 to 14");                                 \
     static __attribute__((noinline, hot, unused)) void leat_emit_##provider##__##event(__VA_ARGS__) {             \
@@ -118,13 +122,9 @@
     LEAT_REQUIRE_SEMICOLON_
 
 #ifdef __cplusplus
-#define LEAT_EXTERN_C_BEGIN extern "C" {
-#define LEAT_EXTERN_C_END }
 #define LEAT_STATIC_ASSERT_ static_assert
 #define LEAT_REQUIRE_SEMICOLON_ static_assert(true, "")
 #else
-#define LEAT_EXTERN_C_BEGIN
-#define LEAT_EXTERN_C_END
 #define LEAT_STATIC_ASSERT_ _Static_assert
 #define LEAT_REQUIRE_SEMICOLON_ _Static_assert(1, "")
 #endif
@@ -179,7 +179,7 @@
 /* A field's value is evaluated here, once, and kept until it is stored. */
 #define LEAT_MEASURE_value_(T, name, value) \
     const T leat_value_##name = (T)(value); \
-    leat_size_ += sizeof(T);
+    leat_size_ = leat_add_size(leat_size_, sizeof(T));
 #define LEAT_MEASURE_integer(T, name, value) LEAT_MEASURE_value_(T, name, value)
 #define LEAT_MEASURE_integer_hex LEAT_MEASURE_integer
 #define LEAT_MEASURE_integer_network LEAT_MEASURE_integer
@@ -190,10 +190,10 @@
 #define LEAT_MEASURE_string(name, chars)                         \
     const char* const leat_value_##name = leat_no_null(chars);   \
     const size_t leat_length_##name = strlen(leat_value_##name); \
-    leat_size_ += leat_length_##name + 1;
+    leat_size_ = leat_add_size(leat_size_, leat_length_##name + 1);
 #define LEAT_MEASURE_array(T, name, pointer, N)      \
     const void* const leat_value_##name = (pointer); \
-    leat_size_ += sizeof(T) * (N);
+    leat_size_ = leat_add_sequence(leat_size_, 0, (size_t)(N), sizeof(T));
 #define LEAT_MEASURE_array_hex LEAT_MEASURE_array
 #define LEAT_MEASURE_array_network LEAT_MEASURE_array
 #define LEAT_MEASURE_array_network_hex LEAT_MEASURE_array

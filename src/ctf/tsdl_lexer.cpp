@@ -11,6 +11,12 @@ namespace {
 constexpr std::array<std::string_view, 19> kPunctuation{"...", "->", ":=", "{", "}", "[", "]", "(", ")", "<",
                                                         ">",   ";",  ":",  "=", ",", ".", "*", "-", "+"};
 
+constexpr std::array<std::string_view, 28> kKeywords{
+    "align",   "callsite", "char",           "clock",  "const",  "double",   "enum",
+    "env",     "event",    "floating_point", "float",  "int",    "integer",  "long",
+    "short",   "signed",   "stream",         "string", "struct", "trace",    "typealias",
+    "typedef", "unsigned", "variant",        "void",   "_Bool",  "_Complex", "_Imaginary"};
+
 // Locale-free, unlike those of <cctype>.
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -85,6 +91,8 @@ Escape parse_escape(std::string_view text) {
 }
 
 }  // namespace
+
+bool is_keyword(std::string_view word) { return std::ranges::find(kKeywords, word) != kKeywords.end(); }
 
 std::string describe(const TsdlToken& token) {
     if (token.kind == TsdlToken::Kind::kEnd) return "the end";

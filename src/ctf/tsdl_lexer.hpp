@@ -22,6 +22,9 @@ struct TsdlToken {
     }
 };
 
+// A field of such a name would be a syntax error to other readers: they are why TSDL writers put an underscore first.
+[[nodiscard]] bool is_keyword(std::string_view word);
+
 // For messages: what the token is, in words.
 std::string describe(const TsdlToken& token);
 

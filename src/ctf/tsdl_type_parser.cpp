@@ -12,15 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 11> kTypeWords{"void",   "char",   "short",    "int",   "long",    "float",
                                                       "double", "signed", "unsigned", "_Bool", "_Complex"};
 
-// A field of such a name would be a syntax error to other readers: they are why TSDL writers put an underscore first.
-constexpr std::array<std::string_view, 28> kKeywords{
-    "align",   "callsite", "char",           "clock",  "const",  "double",   "enum",
-    "env",     "event",    "floating_point", "float",  "int",    "integer",  "long",
-    "short",   "signed",   "stream",         "string", "struct", "trace",    "typealias",
-    "typedef", "unsigned", "variant",        "void",   "_Bool",  "_Complex", "_Imaginary"};
-
 bool is_type_word(std::string_view word) { return std::ranges::find(kTypeWords, word) != kTypeWords.end(); }
-bool is_keyword(std::string_view word) { return std::ranges::find(kKeywords, word) != kKeywords.end(); }
 
 bool is_in_order(const EnumRange& range, bool is_signed) {
     if (is_signed) return static_cast<std::int64_t>(range.lower) <= static_cast<std::int64_t>(range.upper);

@@ -1,5 +1,9 @@
 #include "session/event_description.hpp"
 
+#include <unordered_set>
+
+#include "ctf/tsdl_lexer.hpp"
+
 namespace leat::session {
 namespace {
 
@@ -42,42 +46,95 @@ ctf::FieldClass character_class() { return ctf::IntegerClass{.size = 8, .encodin
 
 bool is_text(FieldShape shape) { return shape == FieldShape::kTextArray || shape == FieldShape::kTextSequence; }
 
-void append_sequence(ctf::StructClass& fields, const FieldDescription& field, ctf::FieldClass element) {
-    const std::string length_name = "__" + field.name + "_length";
-    fields.members.push_back({length_name, ctf::IntegerClass{.size = field.length_size * 8}});
-    fields.members.push_back({"_" + field.name, ctf::SequenceClass{std::move(element), {length_name}}});
-}
+bool is_sequence(FieldShape shape) { return shape == FieldShape::kSequence || shape == FieldShape::kTextSequence; }
 
-void append_field(ctf::StructClass& fields, const FieldDescription& field) {
-    const std::string name = "_" + field.name;
+// Chooses what the fields of one event are called in TSDL. Ask in the order of the fields.
+//
+// The field "x" is written "_x", and readers remove one underscore. babeltrace2 compares the name of a new field, as
+// written, with the names of earlier fields, as shown: it refuses "_x" after "__x", which it shows as "_x". So "x" is
+// written "x" if the program has a field "_x" before it. The same helps where "_x" is a keyword ("_Bool").
+class MemberNames {
+  public:
+    explicit MemberNames(const std::vector<FieldDescription>& fields) {
+        for (const FieldDescription& field : fields) {
+            lengths_avoid_.insert(field.name);
+            lengths_avoid_.insert("_" + field.name);
+        }
+    }
+
+    Result<std::string> of_field(const std::string& name) {
+        shown_.insert(name);
+        std::string written = "_" + name;
+        if (!shown_.contains(written) && !ctf::is_keyword(written)) return written;
+        if (!name.starts_with('_') && !ctf::is_keyword(name)) return name;
+        return refused("CTF cannot name the field \"{}\" after a field \"{}\": rename one of them", name, written);
+    }
+
+    // The length of the sequence "x" is written "__x_length", or "__x_length_2" and so on, so that it cannot collide
+    // with a field of the program, as written or as shown.
+    std::string of_length(const std::string& sequence) {
+        const std::string shown = "_" + sequence + "_length";
+        std::string suffix;
+        for (unsigned turn = 2; is_avoided(shown + suffix); ++turn) suffix = fmt::format("_{}", turn);
+        lengths_avoid_.insert(shown + suffix);
+        lengths_avoid_.insert("_" + shown + suffix);
+        return "_" + shown + suffix;
+    }
+
+  private:
+    [[nodiscard]] bool is_avoided(const std::string& shown) const {
+        return lengths_avoid_.contains(shown) || lengths_avoid_.contains("_" + shown);
+    }
+
+    std::unordered_set<std::string> lengths_avoid_;  // all fields, as they are shown and written; lengths so far
+    std::unordered_set<std::string> shown_;          // the fields so far
+};
+
+ctf::FieldClass element_of(const FieldDescription& field) {
+    if (is_text(field.shape)) return character_class();
     // Arrays of enumerations are described, but no header makes them: their numbers are recorded.
     const bool is_scalar = field.shape == FieldShape::kScalar;
-    ctf::FieldClass element = is_text(field.shape) ? character_class()
-                              : is_scalar || field.element != FieldElement::kEnum
-                                  ? element_class(field)
-                                  : ctf::FieldClass(integer_class(field));
+    return is_scalar || field.element != FieldElement::kEnum ? element_class(field)
+                                                             : ctf::FieldClass(integer_class(field));
+}
+
+ctf::FieldClass field_class_of(const FieldDescription& field, const std::string& length_name) {
     switch (field.shape) {
         case FieldShape::kScalar:
-            return fields.members.push_back({name, std::move(element)});
+            return element_of(field);
         case FieldShape::kString:
-            return fields.members.push_back({name, ctf::StringClass{}});
+            return ctf::StringClass{};
         case FieldShape::kArray:
         case FieldShape::kTextArray:
-            return fields.members.push_back({name, ctf::ArrayClass{std::move(element), field.count}});
+            return ctf::ArrayClass{element_of(field), field.count};
         case FieldShape::kSequence:
         case FieldShape::kTextSequence:
-            return append_sequence(fields, field, std::move(element));
+            break;
     }
+    return ctf::SequenceClass{element_of(field), {length_name}};
+}
+
+Result<void> append_field(ctf::StructClass& fields, const FieldDescription& field, MemberNames& names) {
+    std::string length_name;
+    if (is_sequence(field.shape)) {
+        length_name = names.of_length(field.name);
+        fields.members.push_back({length_name, ctf::IntegerClass{.size = field.length_size * 8}});
+    }
+    const std::string name = LEAT_TRY(names.of_field(field.name));
+    fields.members.push_back({name, field_class_of(field, length_name)});
+    return {};
 }
 
 }  // namespace
 
-ctf::EventClass event_class_of(const wire::TracepointDescription& tracepoint) {
+Result<ctf::EventClass> event_class_of(const wire::TracepointDescription& tracepoint) {
+    if (!tracepoint.refusal.empty()) return refused("{}", tracepoint.refusal);
     ctf::EventClass event_class;
     event_class.name = tracepoint.name;
     event_class.log_level = tracepoint.log_level;
     event_class.fields.emplace();
-    for (const FieldDescription& field : tracepoint.fields) append_field(*event_class.fields, field);
+    MemberNames names(tracepoint.fields);
+    for (const FieldDescription& field : tracepoint.fields) LEAT_TRY(append_field(*event_class.fields, field, names));
     return event_class;
 }
 

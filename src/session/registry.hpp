@@ -23,14 +23,19 @@ class Registry {
     };
 
     // The id of an event class: that of the same one seen before, or the next. `event_class.id` is not looked at.
-    // Fails when the name is known with other fields or another log level, or when there are too many.
-    Result<Enrolled> enroll(ctf::EventClass event_class);
+    // Fails when the name is known with other fields or another log level, or when there are too many. `place`, as
+    // "file.c:12", is for that message alone: the same event class may come from many places.
+    Result<Enrolled> enroll(ctf::EventClass event_class, std::string place);
 
     [[nodiscard]] const ctf::EventClass& event_class(std::uint32_t id) const { return *classes_[id]; }
     [[nodiscard]] std::size_t size() const { return classes_.size(); }
 
   private:
-    std::unordered_map<std::string, ctf::EventClass> by_name_;
+    struct Entry {
+        ctf::EventClass event_class;
+        std::string first_place;
+    };
+    std::unordered_map<std::string, Entry> by_name_;
     std::vector<const ctf::EventClass*> classes_;  // by id; they live in by_name_, whose nodes never move
 };
 

@@ -17,6 +17,10 @@ namespace {
 // Rings for threads without rseq, and for children of vfork(). They cost address space only, until such a thread comes.
 constexpr std::uint32_t kThreadRings = 512;
 
+// Warnings about tracepoints of one registration. The rest is only counted, so that a broken program cannot flood the
+// user's terminal.
+constexpr std::size_t kMaxWarnings = 20;
+
 // The same for everyone who hears of this session, and not 0.
 std::uint64_t session_id(const ctf::TraceClass& trace_class) {
     std::uint64_t id = 1;
@@ -45,24 +49,34 @@ Session::Session(const SessionParameters& parameters, ring::SharedClock clock, r
 
 std::string Session::initial_metadata() const { return ctf::kTsdlSignature + ctf::trace_blocks(trace_class_); }
 
+Result<Registry::Enrolled> Session::enroll(const wire::TracepointDescription& tracepoint) {
+    const std::string place = fmt::format("{}:{}", tracepoint.file, tracepoint.line);
+    auto described = event_class_of(tracepoint);
+    if (!described)
+        return wrap(fmt::format("tracepoint \"{}\" of {} is not recorded", tracepoint.name, place), described.error());
+    return registry_.enroll(*std::move(described), place);
+}
+
 RegistrationOutcome Session::register_application(const wire::AppRegistration& application) {
     RegistrationOutcome outcome;
-    ++counts_.registrations;
-    counts_.tracepoints += application.tracepoints.size();
+    std::size_t refusals = 0;
+    ++registrations_;
     for (const wire::TracepointDescription& tracepoint : application.tracepoints) {
+        if (names_seen_.size() < kMaxEventClasses) names_seen_.insert(tracepoint.name);
         outcome.event_ids.push_back(wire::kNotEnabled);
         if (!parameters_.rules.matches(tracepoint.name, tracepoint.log_level)) continue;
-        const auto enrolled = registry_.enroll(event_class_of(tracepoint));
-        if (!enrolled) {
+        const auto enrolled = enroll(tracepoint);
+        if (enrolled) {
+            outcome.event_ids.back() = enrolled->id;
+            if (enrolled->is_new) outcome.new_classes.push_back(registry_.event_class(enrolled->id));
+        } else if (++refusals <= kMaxWarnings) {
             outcome.warnings.push_back(
                 fmt::format("{} ({}): {}", application.procname, application.pid, enrolled.error().message));
-            continue;
         }
-        outcome.event_ids.back() = enrolled->id;
-        ++counts_.enabled;
-        if (!enrolled->is_new) continue;
-        outcome.new_classes.push_back(registry_.event_class(enrolled->id));
     }
+    if (refusals > kMaxWarnings)
+        outcome.warnings.push_back(fmt::format("{} ({}): {} more tracepoints are not recorded", application.procname,
+                                               application.pid, refusals - kMaxWarnings));
     return outcome;
 }
 

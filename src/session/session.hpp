@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.hpp"
@@ -33,7 +34,7 @@ struct SessionParameters {
 struct RegistrationOutcome {
     std::vector<std::uint32_t> event_ids{};      // for each of its tracepoints; wire::kNotEnabled
     std::vector<ctf::EventClass> new_classes{};  // to describe() before any packet is cut from what the rings then hold
-    std::vector<std::string> warnings{};         // for the user: conflicts
+    std::vector<std::string> warnings{};         // for the user: which tracepoints are not recorded, and why
 };
 
 // A recording session with one channel, for the programs of one user: which events are wanted, what they are called
@@ -64,16 +65,19 @@ class Session {
     [[nodiscard]] const ctf::RecordWalker& walker() const { return walker_; }
     [[nodiscard]] const ctf::TraceClass& trace_class() const { return trace_class_; }
 
-    // For "nothing was recorded, because ...". Registering thread.
+    // For "nothing was recorded, because ...". A name counts once, however many files and programs have it. Registering
+    // thread.
     struct Counts {
         std::uint64_t registrations = 0;
         std::uint64_t tracepoints = 0;
         std::uint64_t enabled = 0;
     };
-    [[nodiscard]] const Counts& counts() const { return counts_; }
+    [[nodiscard]] Counts counts() const { return {registrations_, names_seen_.size(), registry_.size()}; }
 
   private:
     Session(const SessionParameters& parameters, ring::SharedClock clock, ring::RingSet rings);
+
+    Result<Registry::Enrolled> enroll(const wire::TracepointDescription& tracepoint);
 
     SessionParameters parameters_;
     ring::SharedClock clock_;
@@ -82,7 +86,8 @@ class Session {
     Registry registry_;
     ctf::TraceClass trace_class_;
     ctf::RecordWalker walker_;
-    Counts counts_;
+    std::uint64_t registrations_ = 0;
+    std::unordered_set<std::string> names_seen_;
     std::vector<ctf::EventClass> described_;
     bool has_thread_streams_ = false;
 };

@@ -31,7 +31,14 @@ Result<std::uint32_t> parse_count(ByteCursor& in, std::size_t min_entry_size, st
     return count;
 }
 
-bool is_printable(char c) { return static_cast<unsigned char>(c) >= ' ' && c != '\x7f'; }
+bool is_printable_char(char c) { return static_cast<unsigned char>(c) >= ' ' && c != '\x7f'; }
+bool is_printable(std::string_view text) { return std::all_of(text.begin(), text.end(), is_printable_char); }
+
+// For messages: a name that is too long is cut.
+std::string shortened(std::string name) {
+    constexpr std::size_t kShown = 80;
+    return name.size() <= kMaxNameLength ? std::move(name) : name.substr(0, kShown) + "...";
+}
 
 bool is_identifier(std::string_view name) {
     const auto is_word = [](char c) {
@@ -50,10 +57,37 @@ Result<std::vector<ValueDescription>> parse_values(ByteCursor& in) {
         value.label = LEAT_TRY(parse_string(in));
         value.low = LEAT_TRY(in.read<std::int64_t>());
         value.high = LEAT_TRY(in.read<std::int64_t>());
-        if (!std::all_of(value.label.begin(), value.label.end(), is_printable))
-            return corrupt("an enumeration label has control characters");
     }
     return values;
+}
+
+// Shape and element may still be ones that do not exist.
+Result<FieldDescription> parse_field(ByteCursor& in) {
+    FieldDescription field;
+    field.name = LEAT_TRY(parse_string(in));
+    field.shape = static_cast<FieldShape>(LEAT_TRY(in.read<std::uint8_t>()));
+    field.element = static_cast<FieldElement>(LEAT_TRY(in.read<std::uint8_t>()));
+    field.element_size = LEAT_TRY(in.read<std::uint8_t>());
+    const unsigned flags = LEAT_TRY(in.read<std::uint8_t>());
+    field.is_signed = (flags & LEAT_FIELD_SIGNED) != 0;
+    field.is_hex = (flags & LEAT_FIELD_HEX) != 0;
+    field.is_network = (flags & LEAT_FIELD_NETWORK) != 0;
+    field.length_size = LEAT_TRY(in.read<std::uint8_t>());
+    field.count = LEAT_TRY(in.read<std::uint32_t>());
+    field.values = LEAT_TRY(parse_values(in));
+    return field;
+}
+
+Result<TracepointDescription> parse_tracepoint(ByteCursor& in) {
+    TracepointDescription tracepoint;
+    tracepoint.name = LEAT_TRY(parse_string(in));
+    tracepoint.log_level = LEAT_TRY(in.read<std::int32_t>());
+    tracepoint.file = LEAT_TRY(parse_string(in));
+    tracepoint.line = LEAT_TRY(in.read<std::uint32_t>());
+    const std::uint32_t field_count = LEAT_TRY(parse_count(in, kMinFieldSize, "fields"));
+    tracepoint.fields.reserve(field_count);
+    for (std::uint32_t i = 0; i < field_count; ++i) tracepoint.fields.push_back(LEAT_TRY(parse_field(in)));
+    return tracepoint;
 }
 
 bool is_forward(const ValueDescription& value, bool is_signed) {
@@ -63,85 +97,57 @@ bool is_forward(const ValueDescription& value, bool is_signed) {
 
 Result<void> check_values(const FieldDescription& field) {
     if (field.element == FieldElement::kEnum && field.values.empty())
-        return corrupt("field \"{}\" is an enumeration without values", field.name);
+        return refused("field \"{}\" is an enumeration without values", field.name);
     for (const ValueDescription& value : field.values) {
+        if (!is_printable(value.label)) return refused("field \"{}\": a label has control characters", field.name);
         if (!is_forward(value, field.is_signed))
-            return corrupt("field \"{}\": value \"{}\" ends before it begins", field.name, value.label);
+            return refused("field \"{}\": value \"{}\" ends before it begins", field.name, value.label);
     }
     return {};
 }
 
-Result<void> check_field(const FieldDescription& field, unsigned shape, unsigned element) {
-    if (!is_identifier(field.name)) return corrupt("\"{}\" is no field name", printable(field.name));
-    if (shape > LEAT_SHAPE_TEXT_SEQUENCE) return corrupt("field \"{}\" has unknown shape {}", field.name, shape);
-    if (element > LEAT_ELEMENT_ENUM) return corrupt("field \"{}\" has unknown element {}", field.name, element);
-    const bool is_float = element == LEAT_ELEMENT_FLOAT;
+Result<void> check_field(const FieldDescription& field) {
+    if (!is_identifier(field.name))
+        return refused("\"{}\" is no field name: up to {} ASCII letters, digits and underscores are",
+                       shortened(printable(field.name)), kMaxNameLength);
+    const auto shape = static_cast<unsigned>(field.shape);
+    const auto element = static_cast<unsigned>(field.element);
+    if (shape > LEAT_SHAPE_TEXT_SEQUENCE) return refused("field \"{}\" has unknown shape {}", field.name, shape);
+    if (element > LEAT_ELEMENT_ENUM) return refused("field \"{}\" has unknown element {}", field.name, element);
+    const bool is_float = field.element == FieldElement::kFloat;
     if (!is_integer_size(field.element_size) || (is_float && field.element_size < 4))
-        return corrupt("field \"{}\" has elements of {} bytes", field.name, field.element_size);
-    const bool has_length = shape == LEAT_SHAPE_SEQUENCE || shape == LEAT_SHAPE_TEXT_SEQUENCE;
+        return refused("field \"{}\" has elements of {} bytes", field.name, field.element_size);
+    const bool has_length = field.shape == FieldShape::kSequence || field.shape == FieldShape::kTextSequence;
     if (has_length && !is_integer_size(field.length_size))
-        return corrupt("field \"{}\" has a length of {} bytes", field.name, field.length_size);
-    return {};
+        return refused("field \"{}\" has a length of {} bytes", field.name, field.length_size);
+    return check_values(field);
 }
 
-Result<FieldDescription> parse_field(ByteCursor& in) {
-    FieldDescription field;
-    field.name = LEAT_TRY(parse_string(in));
-    const unsigned shape = LEAT_TRY(in.read<std::uint8_t>());
-    const unsigned element = LEAT_TRY(in.read<std::uint8_t>());
-    field.element_size = LEAT_TRY(in.read<std::uint8_t>());
-    const unsigned flags = LEAT_TRY(in.read<std::uint8_t>());
-    field.length_size = LEAT_TRY(in.read<std::uint8_t>());
-    field.count = LEAT_TRY(in.read<std::uint32_t>());
-    field.values = LEAT_TRY(parse_values(in));
-    LEAT_TRY(check_field(field, shape, element));
-    field.shape = static_cast<FieldShape>(shape);
-    field.element = static_cast<FieldElement>(element);
-    field.is_signed = (flags & LEAT_FIELD_SIGNED) != 0;
-    field.is_hex = (flags & LEAT_FIELD_HEX) != 0;
-    field.is_network = (flags & LEAT_FIELD_NETWORK) != 0;
-    LEAT_TRY(check_values(field));
-    return field;
-}
-
-bool is_sequence(const FieldDescription& field) {
-    return field.shape == FieldShape::kSequence || field.shape == FieldShape::kTextSequence;
-}
-
-// No reader takes metadata with two members of one name. In front of a sequence "x" stands its length "_x_length".
-Result<void> check_names(const TracepointDescription& tracepoint) {
-    std::unordered_set<std::string> names;
+Result<void> check_tracepoint(const TracepointDescription& tracepoint) {
+    if (tracepoint.name.empty() || tracepoint.name.size() > kMaxNameLength || !is_printable(tracepoint.name))
+        return refused("its name has {} bytes or is not printable", tracepoint.name.size());
+    if (tracepoint.log_level < 0 || tracepoint.log_level > 14)
+        return refused("it has log level {}", tracepoint.log_level);
+    std::unordered_set<std::string_view> names;
     for (const FieldDescription& field : tracepoint.fields) {
-        if (!names.insert(field.name).second ||
-            (is_sequence(field) && !names.insert("_" + field.name + "_length").second))
-            return corrupt("tracepoint \"{}\" has two fields \"{}\"", tracepoint.name, field.name);
+        LEAT_TRY(check_field(field));
+        if (!names.insert(field.name).second) return refused("it has two fields \"{}\"", field.name);
     }
     return {};
 }
 
-Result<TracepointDescription> parse_tracepoint(ByteCursor& in) {
-    TracepointDescription tracepoint;
-    tracepoint.name = LEAT_TRY(parse_string(in));
-    if (tracepoint.name.empty() || tracepoint.name.size() > kMaxNameLength ||
-        !std::all_of(tracepoint.name.begin(), tracepoint.name.end(), is_printable))
-        return corrupt("a tracepoint's name has {} bytes or is not printable", tracepoint.name.size());
-    tracepoint.log_level = LEAT_TRY(in.read<std::int32_t>());
-    if (tracepoint.log_level < 0 || tracepoint.log_level > 14)
-        return corrupt("tracepoint \"{}\" has log level {}", tracepoint.name, tracepoint.log_level);
-    tracepoint.file = LEAT_TRY(parse_string(in));
-    tracepoint.line = LEAT_TRY(in.read<std::uint32_t>());
-    const std::uint32_t field_count = LEAT_TRY(parse_count(in, kMinFieldSize, "fields"));
-    tracepoint.fields.reserve(field_count);
-    for (std::uint32_t i = 0; i < field_count; ++i) tracepoint.fields.push_back(LEAT_TRY(parse_field(in)));
-    LEAT_TRY(check_names(tracepoint));
-    return tracepoint;
+// Keeps only what a message needs to name the tracepoint, in a form that can be printed.
+void refuse(TracepointDescription& tracepoint, std::string reason) {
+    tracepoint.refusal = std::move(reason);
+    tracepoint.name = shortened(printable(tracepoint.name));
+    tracepoint.fields.clear();
 }
 
 }  // namespace
 
 std::string printable(std::string text) {
     std::replace_if(
-        text.begin(), text.end(), [](char c) { return !is_printable(c); }, '?');
+        text.begin(), text.end(), [](char c) { return !is_printable_char(c); }, '?');
     return text;
 }
 
@@ -156,7 +162,13 @@ Result<std::vector<TracepointDescription>> parse_descriptions(UntrustedBytes tab
     const auto size = LEAT_TRY(in.read<std::uint32_t>());
     if (size != table.size()) return corrupt("description table of {} bytes says {}", table.size(), size);
     std::vector<TracepointDescription> tracepoints;
-    for (std::uint32_t i = 0; i < count; ++i) tracepoints.push_back(LEAT_TRY(parse_tracepoint(in)));
+    for (std::uint32_t i = 0; i < count; ++i) {
+        TracepointDescription tracepoint = LEAT_TRY(parse_tracepoint(in));
+        tracepoint.file = printable(std::move(tracepoint.file));
+        const auto checked = check_tracepoint(tracepoint);
+        if (!checked) refuse(tracepoint, checked.error().message);
+        tracepoints.push_back(std::move(tracepoint));
+    }
     return tracepoints;
 }
 

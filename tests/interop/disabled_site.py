@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What a disabled tracepoint costs, in instructions: load, test, one jump that is not taken; no call."""
+"""What a tracepoint costs, in instructions. Disabled: load, test, one jump that is not taken; no call. Enabled, with
+numbers alone: its size is known to the compiler, so nothing is compared."""
 import re
 import shutil
 import subprocess
@@ -17,16 +18,37 @@ extern "C" int with_site(int n) { LEAT_EVENT("test:site", n, LEAT_FIELD(text, "t
 extern "C" int without_site(int n) { return 3 * n; }
 """
 
+NUMBERS = """#include <leat/tracepoint.h>
+#define FIELDS(FIELD) FIELD(integer, int, a, a) FIELD(integer, long, b, b) FIELD(floating, double, c, c)
+LEAT_TRACEPOINT(test, numbers, LEAT_INFO, FIELDS, int a, long b, double c);
+void site(int a, long b, double c) { leat_tracepoint(test, numbers, a, b, c); }
+"""
+CPP_NUMBERS = """#include <leat/event.hpp>
+void site(int a, long b, double c) { LEAT_EVENT("test:numbers", a, b, c); }
+"""
+
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t(\S+)\s*(.*)$")
 LOAD_AND_TEST = (["mov", "test"], ["cmpl"])  # gcc's way, clang's way
 
 
-class DisabledSite(InteropTest):
+class SiteTest(InteropTest):
+    def compile(self, compiler, source, suffix, options=()):
+        if shutil.which(compiler) is None:
+            self.skipTest(f"{compiler} is not installed")
+        file = self.directory / f"site{suffix}"
+        file.write_text(source)
+        object_file = str(self.directory / "site.o")
+        subprocess.run([compiler, "-O2", *options, f"-I{SOURCE / 'include'}", "-c", "-o", object_file, str(file)],
+                       check=True)
+        return object_file
+
     def disassemble(self, object_file, function):
         text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", object_file],
                               capture_output=True, text=True, check=True).stdout
         return [match.groups() for match in map(INSTRUCTION.match, text.splitlines()) if match]
 
+
+class DisabledSite(SiteTest):
     def straight_path(self, object_file, function):
         """What runs as long as no conditional jump is taken."""
         path = []
@@ -40,13 +62,7 @@ class DisabledSite(InteropTest):
         self.fail(f"{function} does not return")
 
     def check(self, compiler, source, suffix, options=()):
-        if shutil.which(compiler) is None:
-            self.skipTest(f"{compiler} is not installed")
-        file = self.directory / f"site{suffix}"
-        file.write_text(source)
-        object_file = str(self.directory / "site.o")
-        subprocess.run([compiler, "-O2", *options, f"-I{SOURCE / 'include'}", "-c", "-o", object_file, str(file)],
-                       check=True)
+        object_file = self.compile(compiler, source, suffix, options)
         path = self.straight_path(object_file, "with_site")
         names = [name for name, _ in path]
         jumps = [name for name in names if name.startswith("j")]
@@ -78,6 +94,28 @@ class DisabledSite(InteropTest):
 
     def test_cpp_with_clang(self):
         self.check("clang++-16", CPP_SITE, ".cpp")
+
+
+class EnabledSite(SiteTest):
+    def check(self, compiler, source, suffix):
+        object_file = self.compile(compiler, source, suffix)
+        symbols = subprocess.run(["nm", object_file], capture_output=True, text=True, check=True).stdout
+        emit, = (line.split()[2] for line in symbols.splitlines() if "emit" in line and line.split()[1] in "tTW")
+        names = [name for _, name, _ in self.disassemble(object_file, emit)]
+        self.assertGreater(len(names), 3)
+        self.assertEqual([name for name in names if name.startswith(("j", "cmp", "test", "cmov"))], [], names)
+
+    def test_c(self):
+        self.check("gcc", NUMBERS, ".c")
+
+    def test_cpp(self):
+        self.check("g++", CPP_NUMBERS, ".cpp")
+
+    def test_c_with_clang(self):
+        self.check("clang-16", NUMBERS, ".c")
+
+    def test_cpp_with_clang(self):
+        self.check("clang++-16", CPP_NUMBERS, ".cpp")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,17 @@ class Headers(CompilerTest):
                     with self.subTest(compiler=compiler, standard=standard, header=header):
                         self.assert_compiles(compiler, standard, f"#include <leat/{header}>\n", ".cpp")
 
+    def test_declared_and_never_used(self):
+        declared = DECLARED % ("a", "b", "LEAT_DEBUG") + "LEAT_TRACEPOINT(a, c, LEAT_INFO, LEAT_NO_FIELDS, void);\n"
+        for optimisation in ("-O0", "-O2", "-flto"):
+            for compiler in C_COMPILERS:
+                with self.subTest(compiler=compiler, optimisation=optimisation):
+                    self.assert_compiles(compiler, "c11", declared, ".c", optimisation)
+            for compiler in CPP_COMPILERS:
+                with self.subTest(compiler=compiler, optimisation=optimisation):
+                    self.assert_compiles(compiler, "c++17", declared + f"namespace n {{ namespace {{\n{declared}}} }}\n",
+                                         ".cpp", optimisation)
+
     def test_in_use(self):
         examples = SOURCE / "examples"
         for compiler in C_COMPILERS:

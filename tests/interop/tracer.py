@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """The tracer library inside programs of all kinds: fields, processes, threads, signals, plugins, and no daemon."""
 import os
+import pathlib
+import shutil
 import socket
 import subprocess
+import tempfile
 import time
 
-from support import HAS_RSEQ, PROGRAMS, InteropTest, main, plain_run, program, without_daemon
+from support import HAS_RSEQ, LEAT, PROGRAMS, InteropTest, Trace, main, plain_run, program, without_daemon
 
 LARGE_RINGS = ("--ring-size", "64M")
 ONES = ", ".join(f"[{i}] = 1" for i in range(10000))
@@ -81,6 +84,14 @@ class Fields(InteropTest):
         recording = self.record(program("fields"), options=("--ring-size", "64K", "-e", "fields:large"))
         self.assertEqual(len(self.read_complete(recording).lines), 1)
 
+    def test_lengths_that_cannot_be_are_counted(self):
+        recording = self.record(program("wrong-lengths"))
+        self.assertEqual(recording.status, 0, recording.stderr)
+        trace = self.read_recording(recording)
+        self.assertEqual([event.name for event in trace.events()], ["right:done"])
+        self.assertEqual(recording.summary["discarded_by_reason"]["too_large"], int(recording.stdout))
+        self.assertEqual(recording.summary["discarded"], int(recording.stdout))
+
     def test_arguments_are_evaluated_only_if_enabled(self):
         self.assertEqual(plain_run(program("evaluation"), env=without_daemon()).stdout,
                          "declared 0 0\none-line 0\nprintf 0\n")
@@ -93,6 +104,33 @@ class Fields(InteropTest):
         declared, line, printf = self.read_complete(recording).events()
         self.assertEqual((declared["value"], declared["twice"], line["value"], line["other"], printf["msg"]),
                          (1, 2, 2, 3, "4"))
+
+
+class SeveralFiles(InteropTest):
+    """Each file of a program has its own tracepoint, even under one name."""
+
+    def test_same_name_with_other_fields_is_refused_and_both_files_are_named(self):
+        recording = self.record(program("conflict"))
+        count = int(recording.stdout)
+        trace = self.read_complete(recording)
+        self.assertEqual([event["n"] for event in trace.events("io:queued")], list(range(count)))
+        self.assertEqual([event["n"] for event in trace.events("io:closed")], list(range(count)))
+        warning, = recording.summary["warnings"]
+        self.assertRegex(warning, r'^test-program-co\w* \(\d+\): event "io:queued" of \S*conflict_second\.c:4 has other '
+                                  r"fields than that of \S*conflict_first\.c:7: not recorded; rename one of them$")
+
+    def test_same_tracepoint_is_one_event(self):
+        recording = self.record(program("conflict"), options=("-e", "io:shared"))
+        events = self.read_complete(recording).events()
+        self.assertEqual([(event["n"], event["from"]) for event in events],
+                         [(n, name) for n in range(int(recording.stdout)) for name in ("first", "second")])
+        metadata = next(recording.path.rglob("metadata")).read_text()
+        self.assertEqual(metadata.count('"io:shared"'), 1)
+        self.assertEqual(recording.summary["warnings"], [])
+
+    def test_tracepoints_are_counted_by_name(self):
+        recording = self.record(program("conflict"), options=("-e", "nothing"))
+        self.assertIn("none of its 3 tracepoints matched", recording.stderr)
 
 
 class Processes(InteropTest):
@@ -133,6 +171,85 @@ class Processes(InteropTest):
     def test_one_after_the_other(self):
         ways = ("thread", "fork", "vfork", "clone", "spawn", "clone_fn", "exec")
         self.assertEqual(self.record_ways(*ways)["discarded"], 0)
+
+
+class Time(InteropTest):
+    def test_siblings_on_one_cpu_whose_records_are_late(self):
+        """Records that were stamped before the recorder's look and become visible after it: no reader minds."""
+        for turn in range(3):
+            recording = self.record(program("siblings"), "300", name=f"trace{turn}", options=("--ring-size", "256K"))
+            self.assertEqual(recording.status, 0, recording.stderr)
+            view = subprocess.run([LEAT, "view", recording.path], capture_output=True, text=True)
+            self.assertEqual(view.returncode, 0, view.stderr)
+            summary = recording.summary
+            self.assertEqual(view.stdout.count("\n"), summary["events"])
+            self.assertEqual(int(recording.stdout), summary["events"] + summary["discarded"], summary)
+        trace = Trace(recording.path)
+        self.assertEqual((trace.status, len(trace.lines)), (0, summary["events"]), trace.stderr[-1000:])
+
+    def test_name_of_a_thread_that_changes(self):
+        trace = self.read_complete(self.record(program("names-of-threads")))
+        self.assertEqual([event["procname"] for event in trace.events()], ["first", "second", "third"])
+
+
+class Trust(InteropTest):
+    """Who listens at the path in the environment may be somebody else."""
+
+    def run_with_listener(self, user, mode=0o755):
+        place = pathlib.Path(tempfile.mkdtemp(prefix="leat-trust-"))
+        self.addCleanup(shutil.rmtree, place)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.addCleanup(listener.close)
+        # SO_PEERCRED tells who called listen().
+        os.chown(place, user, user)
+        os.seteuid(user)
+        try:
+            listener.bind(str(place / "app.sock"))
+            listener.listen(5)
+        finally:
+            os.seteuid(0)
+        os.chmod(place, mode)
+        os.chmod(place / "app.sock", 0o777)
+        environment = {**without_daemon(), "LEAT_RUNTIME_DIR": str(place), "LEAT_REGISTER_TIMEOUT": "300"}
+        result = plain_run(program("emit"), "10", "1", env=environment)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "11\n", ""))
+        listener.settimeout(0)
+        try:
+            peer, _ = listener.accept()
+        except BlockingIOError:
+            return None
+        with peer:
+            peer.settimeout(0)
+            return peer.recv(1000)
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest("only root can be two users")
+
+    def test_another_user_hears_nothing(self):
+        self.assertIsNone(self.run_with_listener(65534), "not even a connection: its directory shows")
+
+    def test_directory_that_others_may_write_is_not_trusted(self):
+        self.assertIsNone(self.run_with_listener(0, 0o777))
+
+    def test_own_user_is_told(self):
+        self.assertEqual(self.run_with_listener(0)[:4], b"LEAP")
+
+    def test_listener_of_another_user_in_a_trusted_directory_hears_nothing(self):
+        place = pathlib.Path(tempfile.mkdtemp(prefix="leat-trust-"))
+        self.addCleanup(shutil.rmtree, place)
+        os.chmod(place, 0o755)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(str(place / "app.sock"))
+            os.seteuid(65534)
+            listener.listen(5)
+            os.seteuid(0)
+            environment = {**without_daemon(), "LEAT_RUNTIME_DIR": str(place), "LEAT_REGISTER_TIMEOUT": "300"}
+            self.assertEqual(plain_run(program("emit"), "10", "1", env=environment).stdout, "11\n")
+            peer, _ = listener.accept()
+            with peer:
+                self.assertEqual(peer.recv(1000), b"")
 
 
 class Signals(InteropTest):

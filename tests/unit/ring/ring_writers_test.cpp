@@ -195,6 +195,25 @@ TEST_P(RingWriters, ExtendedFormHonoursLimitToo) {
     EXPECT_EQ(write(event_header(HeaderKind::kCompact, 31), ""), WriteOutcome::kWritten);
 }
 
+TEST_P(RingWriters, RecordsAreCounted) {
+    for (std::uint64_t count = 1; count <= 5; ++count) {
+        ASSERT_EQ(write("abc"), WriteOutcome::kWritten);
+        EXPECT_EQ(published().record_count, count);
+    }
+}
+
+// A writer was killed, or restarted, after it announced its record and before the commit.
+TEST_P(RingWriters, AnnouncedRecordThatWasNotCommittedIsNotCounted) {
+    ASSERT_EQ(write("abc"), WriteOutcome::kWritten);
+    for (int i = 0; i < 3; ++i) {
+        header().next_head = header().head + 100;
+        ++header().next_records;
+        EXPECT_EQ(published().record_count, 1U + static_cast<unsigned>(i));
+        ASSERT_EQ(write("abc"), WriteOutcome::kWritten);
+        EXPECT_EQ(published().record_count, 2U + static_cast<unsigned>(i));
+    }
+}
+
 TEST_P(RingWriters, PositionsBeyondFourGigabytes) {
     // As after a long time: both sides have come far.
     const std::uint64_t far = (1ULL << 40) - 3;
@@ -224,6 +243,28 @@ TEST_F(CpuRingWriter, SwitchedOffWritesNothing) {
 TEST_F(CpuRingWriter, CpuBeyondTheSetHasNoRing) {
     TestRings rings(kMinRingSize, on_one_cpu_.cpu());
     EXPECT_EQ(rings.write(Writer::kOfCpu, header_, "a"), WriteOutcome::kNoRing);
+}
+
+TEST_F(CpuRingWriter, ThreadThatWasSilentForLongIsAskedWhoItIs) {
+    TestRings rings;
+    RingMap map = rings.map();
+    map.longest_pause = 3'000;
+    const std::uint32_t enabled = 1;
+    const char record[kCopySlack]{};
+    const auto write_at = [&](std::uint64_t now) {
+        rings.at(now);
+        return leat_rseq_write(&map, &header_, &enabled, record, 0, 0);
+    };
+    test::last_write = static_cast<std::int64_t>(kStartOfTime);
+    EXPECT_EQ(write_at(kStartOfTime + 3'000), WriteOutcome::kWritten);
+    EXPECT_EQ(write_at(kStartOfTime + 6'000), WriteOutcome::kWritten);
+    EXPECT_EQ(write_at(kStartOfTime + 9'001), WriteOutcome::kPaused);
+    EXPECT_EQ(write_at(kStartOfTime + 9'001), WriteOutcome::kPaused) << "it has not shown yet";
+    test::last_write = static_cast<std::int64_t>(kStartOfTime + 9'000);
+    EXPECT_EQ(write_at(kStartOfTime + 9'001), WriteOutcome::kWritten);
+    // Another CPU's clock may be a little behind.
+    EXPECT_EQ(write_at(kStartOfTime + 8'000), WriteOutcome::kWritten);
+    EXPECT_EQ(map.ring(on_one_cpu_.cpu())->head, 4 * 4U);
 }
 
 TEST_F(CpuRingWriter, WithoutTscTakesTheTimeItIsGiven) {

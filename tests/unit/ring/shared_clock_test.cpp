@@ -89,6 +89,120 @@ TEST(SharedClock, ProgramsCannotWriteIt) {
     ::munmap(readable, 4096);
 }
 
+// A TSC and a system clock that are turned by hand: one cycle is a nanosecond.
+class Hands final : public TimeSource {
+  public:
+    explicit Hands(Sample* now, bool* is_trusted) : now_(now), is_trusted_(is_trusted) {}
+    Sample sample() override {
+        now_->tsc += 1'000;
+        now_->ns += 1'000;
+        return *now_;
+    }
+    [[nodiscard]] bool is_tsc_trusted() const override { return *is_trusted_; }
+
+  private:
+    Sample* now_;
+    bool* is_trusted_;
+};
+
+class TurnedClock : public testing::Test {
+  protected:
+    // Of the line in force, at this moment.
+    [[nodiscard]] std::uint64_t now() const {
+        const ClockPage& page = clock_.page();
+        if (page.source == ClockSource::kSystem) return now_.ns + page.system_offset;
+        const ClockLine& line = page.lines[page.generation & 1];
+        if (now_.tsc < line.tsc_base) return line.ns_base;
+        return line.ns_base + static_cast<std::uint64_t>(
+                                  (static_cast<unsigned __int128>(now_.tsc - line.tsc_base) * line.multiplier) >> 32);
+    }
+    void pass(std::uint64_t ns) {
+        now_.tsc += ns;
+        now_.ns += ns;
+    }
+    // A second of writing, with the usual ten looks; time goes on all the while, about as fast as it should.
+    void expect_a_good_second() {
+        const std::uint64_t begin = now();
+        for (int i = 0; i < 10; ++i) {
+            const std::uint64_t before = now();
+            pass(100'000'000);
+            clock_.discipline(0);
+            EXPECT_GT(now(), before + 90'000'000);
+        }
+        EXPECT_NEAR(static_cast<double>(now() - begin), 1e9, 5e6);
+    }
+
+    TimeSource::Sample now_{.tsc = 5'000'000'000, .ns = 70'000'000'000};
+    bool is_trusted_ = true;
+    SharedClock clock_ = *SharedClock::create(std::make_unique<Hands>(&now_, &is_trusted_));
+};
+
+TEST_F(TurnedClock, GoesOnFromWhereItWasWhenTheTscRanOnDuringASuspend) {
+    expect_a_good_second();
+    now_.tsc += 3'600'000'000'000;  // an hour that CLOCK_MONOTONIC does not count
+    const std::uint64_t woken = now();
+    clock_.discipline(0);
+    EXPECT_GE(now(), woken) << "records of an hour would all have the same time";
+    EXPECT_EQ(clock_.page().source, ClockSource::kTsc);
+    expect_a_good_second();
+}
+
+TEST_F(TurnedClock, GoesOnFromWhereItWasWhenTheTscBeganAnew) {
+    expect_a_good_second();
+    const std::uint64_t before = now();
+    now_.tsc = 1'000;
+    now_.ns += 50'000'000;
+    clock_.discipline(0);
+    EXPECT_GE(now(), before);
+    EXPECT_LE(now(), before + 60'000'000);
+    expect_a_good_second();
+}
+
+TEST_F(TurnedClock, SystemTimeGoesOnFromWhereTheTscWasLeft) {
+    expect_a_good_second();
+    now_.tsc += 90'000'000;  // not enough to tell
+    clock_.discipline(0);
+    const std::uint64_t before = now();
+    is_trusted_ = false;
+    clock_.discipline(0);
+    EXPECT_EQ(clock_.page().source, ClockSource::kSystem);
+    EXPECT_GE(now(), before);
+    EXPECT_LE(now(), before + 1'000'000);
+    expect_a_good_second();
+}
+
+// One CPU's TSC is ahead: its ring has times that the others would have to wait for.
+TEST_F(TurnedClock, CatchesUpWithACpuThatRanAhead) {
+    expect_a_good_second();
+    const std::uint64_t ahead = now() + 20'000'000'000;
+    clock_.discipline(ahead);
+    EXPECT_EQ(clock_.page().source, ClockSource::kSystem) << "that TSC is not to be trusted";
+    EXPECT_GE(now(), ahead);
+    EXPECT_LE(now(), ahead + 1'000'000);
+    expect_a_good_second();
+}
+
+TEST_F(TurnedClock, RecordOfAnotherCenturyChangesNothing) {
+    expect_a_good_second();
+    clock_.discipline(~std::uint64_t{0} / 2);
+    EXPECT_EQ(clock_.page().source, ClockSource::kTsc);
+    expect_a_good_second();
+}
+
+TEST_F(TurnedClock, CatchesUpWhenTheTscStoodStill) {
+    expect_a_good_second();
+    now_.ns += 5'000'000'000;
+    clock_.discipline(0);
+    expect_a_good_second();
+}
+
+TEST(ClockPage, SystemTimeIsCountedFromItsOffset) {
+    ClockPage page{};
+    page.source = ClockSource::kSystem;
+    page.system_offset = 1'000'000'000'000;
+    EXPECT_GE(clock_now(page), system_now() + 999'000'000'000);
+}
+
 TEST(ClockPage, TscBehindTheBaseIsTheBase) {
     ClockPage page{};
     page.source = ClockSource::kTsc;

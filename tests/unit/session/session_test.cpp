@@ -53,15 +53,52 @@ TEST(Session, WhatTheRulesDoNotMatchStaysOffAndUndescribed) {
     EXPECT_EQ(session.counts().enabled, 1U);
 }
 
-TEST(Session, ConflictIsRefusedAndNamesTheProgram) {
+TEST(Session, ConflictIsRefusedAndNamesProgramAndPlaces) {
     Session session = session_with();
-    session.register_application(application({{.name = "a:a", .fields = {TestField{.element_size = 4}}}}));
+    session.register_application(
+        application({{.name = "a:a", .fields = {TestField{.element_size = 4}}, .file = "a.c", .line = 7}}));
     const auto outcome = session.register_application(
-        application({{.name = "a:a", .fields = {TestField{.element_size = 8}}}, {.name = "a:b"}}));
+        application({{.name = "a:a", .fields = {TestField{.element_size = 8}}, .file = "b.c"}, {.name = "a:b"}}));
     EXPECT_EQ(outcome.event_ids, (std::vector<std::uint32_t>{wire::kNotEnabled, 1}));
     ASSERT_EQ(outcome.warnings.size(), 1U);
     EXPECT_EQ(outcome.warnings[0],
-              "program (12): event \"a:a\" is known with other fields: not recorded from this program");
+              "program (12): event \"a:a\" of b.c:12 has other fields than that of a.c:7: not recorded; "
+              "rename one of them");
+}
+
+// Several files of one program include the header.
+TEST(Session, SameTracepointOfSeveralFilesIsOneEvent) {
+    Session session = session_with({.patterns = {"a:*"}});
+    const auto outcome =
+        session.register_application(application({{.name = "a:a"}, {.name = "b:b"}, {.name = "a:a"}, {.name = "b:b"}}));
+    EXPECT_EQ(outcome.event_ids, (std::vector<std::uint32_t>{0, wire::kNotEnabled, 0, wire::kNotEnabled}));
+    EXPECT_EQ(session.counts().tracepoints, 2U);
+    EXPECT_EQ(session.counts().enabled, 1U);
+}
+
+TEST(Session, OneBadTracepointIsSkippedAndNamed) {
+    Session session = session_with();
+    const TestTracepoint bad{.name = "a:bad", .fields = {TestField{.name = "x"}, TestField{.name = "x"}}, .line = 30};
+    const auto outcome = session.register_application(application({{.name = "a:a"}, bad, {.name = "a:b"}}));
+    EXPECT_EQ(outcome.event_ids, (std::vector<std::uint32_t>{0, wire::kNotEnabled, 1}));
+    EXPECT_EQ(outcome.warnings, (std::vector<std::string>{"program (12): tracepoint \"a:bad\" of test.c:30 is not "
+                                                          "recorded: it has two fields \"x\""}));
+    EXPECT_EQ(session.describe(outcome.new_classes).find("a:bad"), std::string::npos);
+}
+
+TEST(Session, BadTracepointThatNobodyWantsGivesNoWarning) {
+    Session session = session_with({.patterns = {"a:good"}});
+    const auto outcome = session.register_application(application({{.name = "a:bad", .log_level = 99}}));
+    EXPECT_TRUE(outcome.warnings.empty());
+}
+
+TEST(Session, ManyBadTracepointsGiveFewWarnings) {
+    Session session = session_with();
+    std::vector<TestTracepoint> bad;
+    for (int i = 0; i < 30; ++i) bad.push_back({.name = fmt::format("a:{}", i), .log_level = 99});
+    const auto outcome = session.register_application(application(bad));
+    ASSERT_EQ(outcome.warnings.size(), 21U);
+    EXPECT_EQ(outcome.warnings.back(), "program (12): 10 more tracepoints are not recorded");
 }
 
 TEST(Session, InitialMetadataIsReadableByItself) {

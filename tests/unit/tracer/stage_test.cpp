@@ -72,6 +72,9 @@ TEST(Stage, SequenceThatCannotBeSaturates) {
     EXPECT_EQ(leat_add_sequence(16, 1, SIZE_MAX - 8, 1), SIZE_MAX);
     // ... for good, whatever else is added.
     EXPECT_EQ(leat_add_sequence(SIZE_MAX, 8, 100, 8), SIZE_MAX);
+    EXPECT_EQ(leat_add_size(SIZE_MAX, 8), SIZE_MAX);
+    EXPECT_EQ(leat_add_size(8, SIZE_MAX), SIZE_MAX);
+    EXPECT_EQ(leat_add_size(3, 4), 7U);
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ TEST_F(AppSocketTest, OtherVersionIsNamed) {
     RegisterMessage message = good_message();
     message.header.version = 9;
     send(message, {table.get()});
-    expect_refused("application speaks protocol 9; this is 1");
+    expect_refused("application speaks protocol 9; this is 2");
 }
 
 TEST_F(AppSocketTest, OtherMessageIsRefused) {
