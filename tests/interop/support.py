@@ -26,6 +26,9 @@ EVENT = re.compile(r"^\[(?P<time>[^]]+)\] \((?P<delta>[^)]+)\) (?P<host>\S+) (?P
                    r"\{ cpu_id = (?P<cpu>\d+) \}, (?P<rest>.*)$")
 
 
+MUSL_GCC = shutil.which("musl-gcc")
+
+
 def program(name):
     return str(PROGRAMS / f"test-program-{name}")
 
@@ -139,11 +142,24 @@ class InteropTest(unittest.TestCase):
         self.assertEqual(trace.stderr, "")
         return trace
 
+    def assert_like_plain(self, recording, plain):
+        """The program's own output and exit status are those that it has without a recorder."""
+        self.assertEqual(recording.stdout, plain.stdout)
+        other_lines = [line for line in recording.stderr.splitlines() if not line.startswith("leat: ")]
+        self.assertEqual(other_lines, plain.stderr.splitlines())
+        self.assertEqual(recording.status, exit_status_of(plain.returncode), recording.stderr)
+
     def assert_one_line(self, text, *parts):
         self.assertEqual(len(text.splitlines()), 1, text)
         self.assertTrue(text.startswith("leat: "), text)
         for part in parts:
             self.assertIn(part, text)
+
+
+def compiled(compiler, path, source):
+    """The C program at `path`, made of `source` by a compiler with its options."""
+    subprocess.run([*compiler, "-o", path, "-x", "c", "-"], input=source, text=True, check=True)
+    return str(path)
 
 
 def plain_run(*command, **arguments):
