@@ -131,7 +131,8 @@ Result<void> RecordingReport::write_summary(const std::filesystem::path& file) c
     summary["warnings"] = recording_.warnings();
     summary["exit_status"] = exit_status_;
     std::ofstream out(file);
-    out << summary.dump(2) << '\n';
+    // JSON is UTF-8; the names of files, sessions and programs are any bytes: what is not UTF-8 becomes U+FFFD.
+    out << summary.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
     if (!out.flush()) return io_error(fmt::format("cannot write the summary to {}", file.string()));
     return {};
 }

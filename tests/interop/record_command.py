@@ -170,6 +170,22 @@ class BadInput(InteropTest):
         self.assert_one_line(self.fails("-o", "a/b/trace", "--", str(self.directory)), "cannot start")
         self.assertEqual([name for name in tree(self.directory) if "trace" in name], [])
 
+    def test_names_that_are_not_utf8(self):
+        name = os.fsdecode(b"caf\xe9")
+        trace = self.directory / name
+        os.symlink(program("emit"), self.directory / (name + "-program"))
+        for options in ((), ("--session", name)):
+            result = subprocess.run([LEAT, "record", "-o", trace, *options, "--summary", self.directory / "summary", "--",
+                                     self.directory / (name + "-program"), "10"], capture_output=True)
+            self.assertEqual((result.returncode, result.stdout), (0, b"11\n"), result.stderr)
+            self.assertIn(b"leat view " + os.fsencode(trace), result.stderr)
+            summary = json.loads((self.directory / "summary").read_text())
+            self.assertEqual((summary["events"], summary["trace"]), (11, f"{self.directory}/caf\ufffd"))
+            view = subprocess.run([LEAT, "view", trace], capture_output=True)
+            self.assertEqual((view.returncode, len(view.stdout.splitlines())), (0, 11), view.stderr)
+            self.assertIn(b'procname = "caf\xe9-program"', view.stdout)
+            shutil.rmtree(trace)
+
 
 class NothingRecorded(InteropTest):
     """The closing line says why, and what to do."""
