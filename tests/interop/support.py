@@ -108,6 +108,10 @@ class InteropTest(unittest.TestCase):
         """Records a program to its end."""
         result = subprocess.run(self.record_command(command, options, name), capture_output=True, text=True,
                                 **{"timeout": 300, **arguments})
+        return self.recording_of(result, name)
+
+    def recording_of(self, result, name):
+        """What a `leat record` of `record_command` has left behind."""
         path = self.directory / name
         summary_file = pathlib.Path(str(path) + ".json")
         summary = json.loads(summary_file.read_text()) if summary_file.exists() else None
