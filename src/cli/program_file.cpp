@@ -6,7 +6,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
+#include <climits>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>

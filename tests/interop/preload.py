@@ -240,7 +240,8 @@ class OtherLoaders(InteropTest):
         recording = self.record("sh", "-c", script + 'exec "$0"', self.of_musl(), own, options=self.ALL)
         self.assert_like_plain(recording, plain_run("sh", "-c", script + 'exec "$0"', self.of_musl(), own))
         shutil.rmtree(recording.path)
-        self.assertIn("sort", self.procnames(self.record_like_plain("sh", "-c", 'eval "LD_PRELOAD=$LD_PRELOAD exec sort"')))
+        recording = self.record_like_plain("sh", "-c", 'eval "LD_PRELOAD=$LD_PRELOAD exec sort"')
+        self.assertIn("sort", self.procnames(recording))
 
     def test_makefile_that_expands_the_variable(self):
         makefile = self.directory / "Makefile"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Real loads at default settings: a shell script of 1,000 commands, `make -j2`, redis and nginx. Each goes on as without
-us, and what a recording discards it tells by reason. Prints the figures of each.
+"""Real loads at default settings: a shell script of 1,000 commands, `make -j2`, redis and nginx. Each runs as it does
+without us, and a recording gives a reason for every event that it discards. Prints the figures of each.
 
-By hand: real_loads.py [TEST...]. LEAT_MAKE_DIRECTORY: the sources of a package, configured, to make instead of generated
-ones. Servers that are not installed are skipped: apt-get install redis-server nginx wrk."""
+By hand: real_loads.py [TEST...]. Servers that are not installed are skipped: apt-get install redis-server nginx wrk.
+LEAT_MAKE_DIRECTORY names the configured sources of a package, to be made instead of generated ones."""
 import os
 import pathlib
 import shutil
@@ -41,8 +41,8 @@ class RealLoad(InteropTest):
         self.assertGreater(summary["events"], 0)
         view = subprocess.run(f'"{LEAT}" view "{recording.path}" | wc -l', shell=True, capture_output=True, text=True)
         self.assertEqual(int(view.stdout), summary["events"], view.stderr)
-        print(f"{what}: {summary['events']} events, {summary['bytes']} bytes, {summary['discarded']} discarded {reasons}, "
-              f"{summary['registrations']} registrations", file=sys.stderr)
+        print(f"{what}: {summary['events']} events, {summary['bytes']} bytes, {summary['discarded']} discarded "
+              f"{reasons}, {summary['registrations']} registrations", file=sys.stderr)
 
     def serve(self, *command, is_ready):
         """A server that runs under `leat record` until it gets SIGTERM from stop()."""

@@ -175,8 +175,8 @@ class BadInput(InteropTest):
         trace = self.directory / name
         os.symlink(program("emit"), self.directory / (name + "-program"))
         for options in ((), ("--session", name)):
-            result = subprocess.run([LEAT, "record", "-o", trace, *options, "--summary", self.directory / "summary", "--",
-                                     self.directory / (name + "-program"), "10"], capture_output=True)
+            result = subprocess.run([LEAT, "record", "-o", trace, *options, "--summary", self.directory / "summary",
+                                     "--", self.directory / (name + "-program"), "10"], capture_output=True)
             self.assertEqual((result.returncode, result.stdout), (0, b"11\n"), result.stderr)
             self.assertIn(b"leat view " + os.fsencode(trace), result.stderr)
             summary = json.loads((self.directory / "summary").read_text())
@@ -259,7 +259,8 @@ class NothingRecorded(InteropTest):
         self.directory.chmod(0o755)
         for mode, word in ((0o4755, "setuid"), (0o2755, "setgid")):
             os.chmod(other, mode)
-            self.assert_one_line(self.closing_line_with_or_without_preload(other), f"is {word}", "65534", "record it as")
+            self.assert_one_line(self.closing_line_with_or_without_preload(other), f"is {word}", "65534",
+                                 "record it as")
 
     def test_no_event_matched(self):
         recording = self.record(program("emit"), options=("-e", "typo:*"))
