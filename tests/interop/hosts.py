@@ -205,7 +205,7 @@ class Surroundings(HostTest):
         self.assertEqual(exit_status_of(plain.returncode), result.returncode)
         self.assert_all_recorded(self.recording_of(result, "trace"), 2000)
 
-    def test_timer_at_a_millisecond(self):
+    def test_timer_that_is_faster_than_a_copy(self):
         """A record that takes longer to copy than the time between two signals would never be done: it is counted."""
         recording = self.record_like_plain(HOST, "timer", "5", options=("--ring-size", "64M"))
         self.assertEqual(recording.summary["discarded_by_reason"]["too_large"], 5)
