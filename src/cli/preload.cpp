@@ -1,5 +1,7 @@
 #include "cli/preload.hpp"
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 #include <filesystem>
 
@@ -8,13 +10,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<fs::path> find_library(const std::string& name) {
+// glibc's loader replaces this by the name of its library directory, e.g. lib64. Others, such as musl's, take it
+// literally: they find no such file and start the program without it, where the file itself would stop them. In braces:
+// a shell script or Makefile that expands the variable once more makes it empty, and the path is still right.
+constexpr char kGlibcOnly[] = "${LIB}";
+
+fs::path library_directory() {
     std::error_code error;
-    const fs::path program = fs::read_symlink("/proc/self/exe", error);
+    return fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() / "lib";
+}
+
+// Beside the libraries, preload/CMakeLists.txt puts links for the names that glibc's directory has on known systems.
+// Where it has another one, each program's loader would complain about a missing file: so we try with our own.
+bool has_glibc_only_path(const fs::path& directory) {
+    void* probe = ::dlopen((directory / kGlibcOnly / "libleat-probe.so").c_str(), RTLD_LAZY);
+    if (probe != nullptr) ::dlclose(probe);
+    return probe != nullptr;
+}
+
+Result<fs::path> find_library(const std::string& name) {
     const std::string file = "libleat-preload-" + name + ".so";
-    const fs::path lib = program.parent_path().parent_path() / "lib";
-    for (const fs::path& candidate : {lib / file, lib / "leat" / file}) {
-        if (fs::exists(candidate, error)) return candidate;
+    const fs::path lib = library_directory();
+    for (const fs::path& directory : {lib / "leat", lib}) {
+        std::error_code error;
+        if (!fs::exists(directory / file, error)) continue;
+        return has_glibc_only_path(directory) ? directory / kGlibcOnly / file : directory / file;
     }
     return not_found("{} is not in {}: build or install it", file, lib.string());
 }

@@ -131,7 +131,8 @@ Result<int> record(const RecordOptions& options, const session::SessionParameter
         recording->output().remove_if_unused();
         return exit_status;
     }
-    const RecordingReport report(*recording, destination, *exit_status);
+    const RecordedProgram program{.name = options.command.front(), .is_preloaded = !options.preload.empty()};
+    const RecordingReport report(*recording, destination, program, *exit_status);
     report.print();
     if (!options.summary.empty()) LEAT_TRY(report.write_summary(options.summary));
     // What became of a trace far away is no reason for scripts to take the program for failed.

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cli/program_file.hpp"
+
 namespace leat::cli {
 namespace {
 
@@ -38,13 +40,24 @@ const char* plural(std::uint64_t count) { return count == 1 ? "" : "s"; }
 
 std::string RecordingReport::why_nothing() const {
     const session::Session::Counts& counts = recording_.session().counts();
-    if (counts.registrations == 0)
-        return "no traced library was loaded: link the program with libleat, or trace it with --preload libc";
+    if (counts.registrations == 0) return why_unregistered();
     if (counts.tracepoints == 0) return "the program has no tracepoints";
     if (counts.enabled == 0)
         return fmt::format("none of its {} tracepoint{} matched: see -e, -x and -l", counts.tracepoints,
                            plural(counts.tracepoints));
     return fmt::format("{} tracepoint{} matched, but none was reached", counts.enabled, plural(counts.enabled));
+}
+
+std::string RecordingReport::why_unregistered() const {
+    if (const auto obstacle = find_obstacle(program_.name))
+        return fmt::format("{}: {}", obstacle->reason, obstacle->remedy);
+    if (!program_.is_preloaded)
+        return "no traced library was loaded: link the program with libleat, or trace it with --preload libc";
+    return fmt::format(
+        "{} ended before it had loaded the libraries of --preload, or could not reach us: see whether it starts "
+        "without "
+        "leat record, and its limits (ulimit -a)",
+        program_.name);
 }
 
 std::string RecordingReport::closing_line() const {
@@ -123,7 +136,8 @@ Result<void> RecordingReport::write_summary(const std::filesystem::path& file) c
     summary["warnings"] = recording_.warnings();
     summary["exit_status"] = exit_status_;
     std::ofstream out(file);
-    out << summary.dump(2) << '\n';
+    // JSON is UTF-8; the names of files, sessions and programs are any bytes: what is not UTF-8 becomes U+FFFD.
+    out << summary.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
     if (!out.flush()) return io_error(fmt::format("cannot write the summary to {}", file.string()));
     return {};
 }

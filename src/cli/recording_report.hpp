@@ -8,12 +8,19 @@
 
 namespace leat::cli {
 
+// What was to be recorded.
+struct RecordedProgram {
+    std::string name;  // as the user gave it
+    bool is_preloaded;
+};
+
 // What a recording came to: one line for people, a file for programs.
 class RecordingReport {
   public:
     // `recording` outlives the report.
-    RecordingReport(const Recording& recording, const Destination& destination, int exit_status)
-        : recording_(recording), destination_(destination), exit_status_(exit_status) {}
+    RecordingReport(const Recording& recording, const Destination& destination, RecordedProgram program,
+                    int exit_status)
+        : recording_(recording), destination_(destination), program_(std::move(program)), exit_status_(exit_status) {}
 
     // On stderr: warnings, then events, bytes, streams, discarded, and how to see them; or why there are none.
     void print() const;
@@ -24,11 +31,13 @@ class RecordingReport {
   private:
     [[nodiscard]] std::string closing_line() const;
     [[nodiscard]] std::string why_nothing() const;
+    [[nodiscard]] std::string why_unregistered() const;
     [[nodiscard]] std::string where() const;
     void print_output_error() const;
 
     const Recording& recording_;
     Destination destination_;
+    RecordedProgram program_;
     int exit_status_;
 };
 

@@ -3,9 +3,12 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
+import unittest
 
-from support import BUILD, PROGRAMS, InteropTest, main, plain_run, program, without_daemon
+from support import (BUILD, LEAT, MUSL_GCC, PROGRAMS, InteropTest, compiled, main, plain_run, program,
+                     without_daemon)
 
 LARGE_RINGS = ("--ring-size", "16M")
 
@@ -199,6 +202,86 @@ class Unnoticed(InteropTest):
         recording = self.record("python3", "-c", script, options=self.ALL)
         self.assertEqual((recording.status, recording.stdout), (0, "done\n"), recording.stderr)
         self.read_recording(recording)
+
+
+SPEAKING = """
+#include <stdio.h>
+int main(void) { puts("out"); fputs("err\\n", stderr); return 7; }
+"""
+EXITING_32_BIT = 'void _start(void) { __asm__("mov $1, %eax; mov $7, %ebx; int $0x80"); }'
+LOADER_32_BIT = "/lib/ld-linux.so.2"
+
+
+class OtherLoaders(InteropTest):
+    """Programs that cannot load our libraries start as if nobody had asked them to."""
+    ALL = ("--preload", "libc,pthread,dl")
+
+    def record_like_plain(self, *command):
+        recording = self.record(*command, options=self.ALL)
+        self.assert_like_plain(recording, plain_run(*command))
+        return recording
+
+    def of_musl(self):
+        if MUSL_GCC is None:
+            self.skipTest("needs musl-gcc")
+        return compiled([MUSL_GCC], self.directory / "of-musl", SPEAKING)
+
+    def test_program_of_musl(self):
+        self.record_like_plain(self.of_musl())
+
+    def test_program_of_musl_below_a_shell(self):
+        recording = self.record_like_plain("sh", "-c", '"$0"; echo $?; exec "$0"', self.of_musl())
+        self.assertGreater(recording.summary["events"], 0)
+
+    def test_scripts_that_extend_the_variable(self):
+        """With a library of their own, or by having the shell expand it once more."""
+        own = compiled(["gcc", "-shared", "-nostdlib"], self.directory / "libown.so", "")
+        script = 'export LD_PRELOAD="$1${LD_PRELOAD:+:$LD_PRELOAD}"; cat /dev/null; '
+        recording = self.record("sh", "-c", script + 'exec "$0"', self.of_musl(), own, options=self.ALL)
+        self.assert_like_plain(recording, plain_run("sh", "-c", script + 'exec "$0"', self.of_musl(), own))
+        shutil.rmtree(recording.path)
+        recording = self.record_like_plain("sh", "-c", 'eval "LD_PRELOAD=$LD_PRELOAD exec sort"')
+        self.assertIn("sort", self.procnames(recording))
+
+    def test_makefile_that_expands_the_variable(self):
+        makefile = self.directory / "Makefile"
+        makefile.write_text("export LD_PRELOAD := $(LD_PRELOAD)\nall:\n\t@sort /etc/passwd\n")
+        self.assertIn("sort", self.procnames(self.record_like_plain("make", "-s", "-f", str(makefile))))
+
+    def procnames(self, recording):
+        return {event["procname"] for event in self.read_recording(recording).events()}
+
+    def test_static_program(self):
+        self.record_like_plain(compiled(["gcc", "-static"], self.directory / "static", SPEAKING))
+
+    @unittest.skipUnless(os.path.exists(LOADER_32_BIT), "needs a 32-bit C library")
+    def test_32_bit_program(self):
+        compiler = ["gcc", "-m32", "-nostdlib", "-pie", f"-Wl,-I{LOADER_32_BIT}"]
+        self.record_like_plain(compiled(compiler, self.directory / "of-32-bit", EXITING_32_BIT))
+
+    def installed(self):
+        """leat as a package would install it."""
+        for directory in ("bin", "lib/leat"):
+            (self.directory / directory).mkdir(parents=True)
+        shutil.copy(LEAT, self.directory / "bin")
+        shutil.copy(BUILD / "lib" / "libleat.so.0", self.directory / "lib")
+        for library in (BUILD / "lib" / "leat").glob("libleat-*.so"):
+            shutil.copy(library, self.directory / "lib" / "leat")
+        return str(self.directory / "bin" / "leat")
+
+    def record_installed(self, leat):
+        return plain_run(leat, "record", "-o", str(self.directory / "trace"), *self.ALL, "--", program("allocate"))
+
+    def test_installed(self):
+        leat = self.installed()
+        for link in ("lib", "lib64", "usr", "x86_64-linux-gnu"):
+            (self.directory / "lib" / "leat" / link).symlink_to(".")
+        self.assert_one_line(self.record_installed(leat).stderr, " events")
+        recording = plain_run(leat, "record", "-o", str(self.directory / "musl"), *self.ALL, "--", self.of_musl())
+        self.assertEqual((recording.returncode, recording.stdout), (7, "out\n"))
+
+    def test_c_library_whose_directory_has_an_unknown_name(self):
+        self.assert_one_line(self.record_installed(self.installed()).stderr, " events")
 
 
 if __name__ == "__main__":

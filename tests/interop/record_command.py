@@ -8,7 +8,8 @@ import signal
 import subprocess
 import unittest
 
-from support import LEAT, InteropTest, Trace, main, plain_run, program, wait_until
+from support import (LEAT, MUSL_GCC, InteropTest, Trace, compiled, main, plain_run, program,
+                     wait_until)
 
 
 def tree(path):
@@ -169,14 +170,103 @@ class BadInput(InteropTest):
         self.assert_one_line(self.fails("-o", "a/b/trace", "--", str(self.directory)), "cannot start")
         self.assertEqual([name for name in tree(self.directory) if "trace" in name], [])
 
-    def test_nothing_recorded_says_why(self):
-        nothing = self.record("true")
-        self.assertEqual(nothing.status, 0)
-        self.assert_one_line(nothing.stderr, "nothing was recorded", "no traced library", "--preload libc")
-        shutil.rmtree(nothing.path)
-        self.assert_one_line(self.record(program("emit"), options=("-e", "typo:*")).stderr, "nothing was recorded",
-                             "none of its 2 tracepoints matched", "-e")
-        shutil.rmtree(nothing.path)
+    def test_names_that_are_not_utf8(self):
+        name = os.fsdecode(b"caf\xe9")
+        trace = self.directory / name
+        os.symlink(program("emit"), self.directory / (name + "-program"))
+        for options in ((), ("--session", name)):
+            result = subprocess.run([LEAT, "record", "-o", trace, *options, "--summary", self.directory / "summary",
+                                     "--", self.directory / (name + "-program"), "10"], capture_output=True)
+            self.assertEqual((result.returncode, result.stdout), (0, b"11\n"), result.stderr)
+            self.assertIn(b"leat view " + os.fsencode(trace), result.stderr)
+            summary = json.loads((self.directory / "summary").read_text())
+            self.assertEqual((summary["events"], summary["trace"]), (11, f"{self.directory}/caf\ufffd"))
+            view = subprocess.run([LEAT, "view", trace], capture_output=True)
+            self.assertEqual((view.returncode, len(view.stdout.splitlines())), (0, 11), view.stderr)
+            self.assertIn(b'procname = "caf\xe9-program"', view.stdout)
+            shutil.rmtree(trace)
+
+
+class NothingRecorded(InteropTest):
+    """The closing line says why, and what to do."""
+
+    def closing_line(self, *command, preload=None, **arguments):
+        recording = self.record(*command, options=("--preload", preload) if preload else (), **arguments)
+        shutil.rmtree(recording.path)
+        self.assertEqual(recording.summary["registrations"], 0)
+        lines = [line for line in recording.stderr.splitlines() if line.startswith("leat: ")]
+        self.assertEqual(len(lines), 1, recording.stderr)
+        self.assertIn("nothing was recorded", lines[0])
+        return lines[0]
+
+    def closing_line_with_or_without_preload(self, *command):
+        lines = {self.closing_line(*command), self.closing_line(*command, preload="libc,dl")}
+        self.assertEqual(len(lines), 1, lines)
+        self.assertNotIn("--preload", next(iter(lines)))
+        return lines.pop()
+
+    def empty_program(self, *compiler, name="empty"):
+        return compiled(compiler, self.directory / name, "int main(void) { return 0; }")
+
+    def script(self, interpreter, name="script"):
+        path = self.directory / name
+        path.write_text(f"#! {interpreter} argument\n")
+        path.chmod(0o755)
+        return str(path)
+
+    def test_no_traced_library(self):
+        self.assert_one_line(self.closing_line("true"), "no traced library", "--preload libc")
+
+    def test_preload_that_did_not_get_to_run(self):
+        broken = self.empty_program("gcc", "-Wl,--no-as-needed", f"-Wl,-rpath,{self.directory}", self.library())
+        (self.directory / "libgone.so").unlink()
+        self.assert_one_line(self.closing_line(broken, preload="libc"), "ended before it had loaded")
+
+    def library(self):
+        return compiled(["gcc", "-shared", "-Wl,-soname,libgone.so"], self.directory / "libgone.so", "")
+
+    def test_statically_linked(self):
+        for option in ("-static", "-static-pie"):
+            static = self.empty_program("gcc", option, name=option[1:])
+            self.assert_one_line(self.closing_line_with_or_without_preload(static), f"{static} is statically linked",
+                                 "libleat.a")
+
+    @unittest.skipIf(MUSL_GCC is None, "needs musl-gcc")
+    def test_another_c_library(self):
+        self.assert_one_line(self.closing_line_with_or_without_preload(self.empty_program(MUSL_GCC)),
+                             "another C library", "ld-musl-x86_64.so.1", "build it with glibc")
+
+    def test_32_bit(self):
+        program_of_32_bit = compiled(["gcc", "-m32", "-nostdlib", "-static"], self.directory / "of-32-bit",
+                                     'void _start(void) { __asm__("mov $1, %eax; xor %ebx, %ebx; int $0x80"); }')
+        self.assert_one_line(self.closing_line_with_or_without_preload(program_of_32_bit), "is a 32-bit program")
+
+    def test_script_of_a_script_whose_interpreter_is_static(self):
+        static = self.empty_program("gcc", "-static")
+        script = self.script(self.script(static, "inner"))
+        self.assert_one_line(self.closing_line_with_or_without_preload(script),
+                             f"{static}, which runs {script}, is statically linked")
+
+    def test_program_found_through_the_path(self):
+        self.empty_program("gcc", "-static", name="only-here")
+        os.environ["PATH"] = f"/nonexistent:{self.directory}:" + os.environ["PATH"]  # setUp() restores it
+        self.assert_one_line(self.closing_line_with_or_without_preload("only-here"), "only-here is statically linked")
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root, to give files away")
+    def test_program_that_changes_its_user_or_group(self):
+        other = self.empty_program("gcc")
+        os.chown(other, 65534, 65534)
+        self.directory.chmod(0o755)
+        for mode, word in ((0o4755, "setuid"), (0o2755, "setgid")):
+            os.chmod(other, mode)
+            self.assert_one_line(self.closing_line_with_or_without_preload(other), f"is {word}", "65534",
+                                 "record it as")
+
+    def test_no_event_matched(self):
+        recording = self.record(program("emit"), options=("-e", "typo:*"))
+        self.assert_one_line(recording.stderr, "nothing was recorded", "none of its 2 tracepoints matched", "-e")
+
+    def test_no_event_was_reached(self):
         unreached = self.record(program("emit"), "0", options=("-e", "test:count"))
         self.assert_one_line(unreached.stderr, "nothing was recorded", "1 tracepoint matched", "none was reached")
         self.assertEqual(self.read_complete(unreached).lines, [])

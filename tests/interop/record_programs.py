@@ -6,7 +6,7 @@ import random
 import shutil
 import sys
 
-from support import InteropTest, exit_status_of, main, plain_run, program
+from support import InteropTest, main, plain_run, program
 
 LARGE_RINGS = ("--ring-size", "64M")
 LIBC = ("--preload", "libc", *LARGE_RINGS)
@@ -18,10 +18,7 @@ class RealPrograms(InteropTest):
         """Runs the command in two directories made by `fresh_directory`, plain and recorded, and compares."""
         plain = plain_run(*command, cwd=fresh_directory("plain"))
         recording = self.record(*command, options=options, cwd=fresh_directory("recorded"))
-        self.assertEqual(recording.status, exit_status_of(plain.returncode), recording.stderr)
-        self.assertEqual(recording.stdout, plain.stdout)
-        other_lines = [line for line in recording.stderr.splitlines() if not line.startswith("leat: ")]
-        self.assertEqual(other_lines, plain.stderr.splitlines())
+        self.assert_like_plain(recording, plain)
         # Shells allocate between vfork and exec: that is counted, never written. Nothing else is lost.
         borrowed = recording.summary["discarded_by_reason"]["borrowed"]
         self.assertEqual(recording.summary["discarded"], borrowed, recording.stderr)

@@ -26,6 +26,9 @@ EVENT = re.compile(r"^\[(?P<time>[^]]+)\] \((?P<delta>[^)]+)\) (?P<host>\S+) (?P
                    r"\{ (?:cpu_id|thread_ring) = (?P<cpu>\d+) \}, (?P<rest>.*)$")
 
 
+MUSL_GCC = shutil.which("musl-gcc")
+
+
 def program(name):
     return str(PROGRAMS / f"test-program-{name}")
 
@@ -105,6 +108,10 @@ class InteropTest(unittest.TestCase):
         """Records a program to its end."""
         result = subprocess.run(self.record_command(command, options, name), capture_output=True, text=True,
                                 **{"timeout": 300, **arguments})
+        return self.recording_of(result, name)
+
+    def recording_of(self, result, name):
+        """What a `leat record` of `record_command` has left behind."""
         path = self.directory / name
         summary_file = pathlib.Path(str(path) + ".json")
         summary = json.loads(summary_file.read_text()) if summary_file.exists() else None
@@ -139,11 +146,24 @@ class InteropTest(unittest.TestCase):
         self.assertEqual(trace.stderr, "")
         return trace
 
+    def assert_like_plain(self, recording, plain):
+        """The program's own output and exit status are those that it has without a recorder."""
+        self.assertEqual(recording.stdout, plain.stdout)
+        other_lines = [line for line in recording.stderr.splitlines() if not line.startswith("leat: ")]
+        self.assertEqual(other_lines, plain.stderr.splitlines())
+        self.assertEqual(recording.status, exit_status_of(plain.returncode), recording.stderr)
+
     def assert_one_line(self, text, *parts):
         self.assertEqual(len(text.splitlines()), 1, text)
         self.assertTrue(text.startswith("leat: "), text)
         for part in parts:
             self.assertIn(part, text)
+
+
+def compiled(compiler, path, source):
+    """The C program at `path`, made of `source` by a compiler with its options."""
+    subprocess.run([*compiler, "-o", path, "-x", "c", "-"], input=source, text=True, check=True)
+    return str(path)
 
 
 def plain_run(*command, **arguments):

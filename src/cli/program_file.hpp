@@ -1,0 +1,19 @@
+// The file of the program that was to be recorded, and what keeps the tracer out of it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace leat::cli {
+
+// Why no library of ours can be loaded into a program, and what to do about it: two clauses of one sentence.
+struct Obstacle {
+    std::string reason;
+    std::string remedy;
+};
+
+// Looks at `program` as the system does when it starts it: through PATH, and a script through its interpreter.
+// Nothing if there is no such obstacle, or no such file.
+std::optional<Obstacle> find_obstacle(const std::string& program);
+
+}  // namespace leat::cli
