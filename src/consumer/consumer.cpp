@@ -36,7 +36,7 @@ Consumer::Consumer(const ring::RingSet& rings, const ctf::RecordWalker& walker, 
         Stream stream{.reader = rings.reader(ring), .ring = ring};
         // The first packet begins when the ring was made: the first record's gap counts from there.
         if (const auto published = stream.reader.published()) {
-            stream.last_record = begin_ = published->last_timestamp;
+            stream.last_record = horizon_ = published->last_timestamp;
             stream.record_count = published->record_count;
         }
         stream.timestamp = stream.told = stream.last_record;
@@ -46,12 +46,12 @@ Consumer::Consumer(const ring::RingSet& rings, const ctf::RecordWalker& walker, 
     }
 }
 
-// A ring of a thread begins empty and at time 0.
+// A ring of a thread begins empty and at time 0; its stream, where readers of the others are.
 void Consumer::add_used_thread_rings() {
     const std::size_t in_use = cpu_rings_ + rings_->thread_rings_used();
     while (streams_.size() < in_use) {
         const auto ring = static_cast<std::uint32_t>(streams_.size());
-        streams_.push_back({.reader = rings_->reader(ring), .ring = ring, .timestamp = begin_, .told = begin_});
+        streams_.push_back({.reader = rings_->reader(ring), .ring = ring, .timestamp = horizon_, .told = horizon_});
         streams_.back().reader.touch_ahead(kTouchedAtFirst);
     }
 }
@@ -204,6 +204,7 @@ ctf::RecordWalker::Part Consumer::next_part(const Stream& stream) const {
 void Consumer::tell_horizon() {
     if (now_ <= clock_margin()) return;
     const std::uint64_t horizon = now_ - clock_margin();
+    horizon_ = std::max(horizon_, horizon);
     bool is_settled = true;
     for (Stream& stream : streams_) {
         if (!stream.is_quiet || stream.has_records()) {

@@ -153,9 +153,9 @@ class Consumer {
     std::uint32_t cpu_rings_ = 0;
     bool is_followed_ = false;  // by readers while it runs
     std::uint64_t part_ = 0;
-    std::uint64_t begin_ = 0;   // ns: nothing in the rings is older
-    std::uint64_t now_ = 0;     // ns: between the two looks of this cycle
-    std::uint64_t newest_ = 0;  // ns: the latest end of any packet
+    std::uint64_t horizon_ = 0;  // ns: streams may have been told of this time
+    std::uint64_t now_ = 0;      // ns: between the two looks of this cycle
+    std::uint64_t newest_ = 0;   // ns: the latest end of any packet
     bool wants_drain_ = false;
     bool are_armed_ = true;  // the bells of all rings
     Totals totals_;

@@ -141,7 +141,9 @@ void RelayConnection::flush_metadata() {
 
 void RelayConnection::send_packet(const Packet& packet) {
     to_send_.push_back(&packet);
-    ++streams_[packet.header.stream_instance_id].unsent;
+    Stream& stream = streams_[packet.header.stream_instance_id];
+    stream.stream_class_id = packet.header.stream_id;
+    ++stream.unsent;
 }
 
 void RelayConnection::send_beacon(std::uint64_t stream_instance_id, std::uint64_t timestamp) {
@@ -160,6 +162,7 @@ void RelayConnection::send_pending_beacon(Stream& stream) {
     request(RelayCommand::kSendIndex, wire::SendIndex{.stream_id = *stream.handle,
                                                       .net_seq_num = stream.last_sent,
                                                       .timestamp_end = timestamp,
+                                                      .stream_class_id = stream.stream_class_id,
                                                       .stream_instance_id = 0,
                                                       .packet_seq_num = 0});
 }

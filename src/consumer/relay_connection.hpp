@@ -89,6 +89,7 @@ class RelayConnection {
     };
     struct Stream {
         std::optional<std::uint64_t> handle{};
+        std::uint64_t stream_class_id = 0;          // as its packets say; beacons repeat it for viewers
         std::uint64_t unsent = 0;                   // packets that wait
         std::optional<std::uint64_t> beacon{};      // that waits for these
         std::uint64_t last_sent = wire::kNoPacket;  // sequence numbers

@@ -214,6 +214,7 @@ TEST_P(HorizonTest, RingThatIsClaimedInBetweenHoldsTheHorizon) {
     write(kNow + 1'000, 3);
     drain_at(kNow + 90'000);
     EXPECT_EQ(output_.packets.back().header.stream_instance_id, kCpuRings + 3);
+    EXPECT_GE(output_.packets.back().header.timestamp_begin, told);
     EXPECT_GE(times(output_.packets.size() - 1).front(), told);
 }
 
