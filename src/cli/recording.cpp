@@ -25,9 +25,8 @@ constexpr auto kShortestPause = 250us;
 constexpr std::uint32_t kLiveTimerUs = std::chrono::microseconds(kLiveTick).count();
 // Places among the descriptors.
 constexpr std::size_t kListener = 0;
-constexpr std::size_t kDoorbell = 1;
-constexpr std::size_t kSignals = 2;
-constexpr std::size_t kApplications = 3;  // and what follows
+constexpr std::size_t kSignals = 1;
+constexpr std::size_t kApplications = 2;  // and what follows
 // An application that connects speaks at once; one that does not is dropped.
 constexpr auto kPatience = 5s;
 constexpr std::size_t kMaxWaiting = 256;
@@ -123,7 +122,7 @@ Result<int> Recording::run(const std::vector<std::string>& command,
 }
 
 std::vector<pollfd> Recording::wanted() const {
-    std::vector<pollfd> wanted{{socket_.fd(), POLLIN, 0}, {doorbell_->fd(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
+    std::vector<pollfd> wanted{{socket_.fd(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
     for (const Waiting& waiting : waiting_) wanted.push_back({waiting.connection.fd(), POLLIN, 0});
     if (relay_ == nullptr) return wanted;
     for (pollfd of_relay : relay_->wanted()) {
@@ -145,14 +144,8 @@ Recording::Clock::time_point Recording::deadline() const {
 Recording::Woken Recording::wait() {
     std::vector<pollfd> fds = wanted();
     const auto left = std::max<Clock::duration>(deadline() - Clock::now(), 0ns);
-    const std::int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
-    const timespec timeout{.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
-    ::ppoll(fds.data(), fds.size(), &timeout, nullptr);
+    if (doorbell_->wait(fds, left)) is_drain_due_ = true;
     const auto now = Clock::now();
-    if (fds[kDoorbell].revents != 0) {
-        doorbell_->acknowledge();
-        is_drain_due_ = true;
-    }
     if (now >= next_tick_) {
         next_tick_ = now + tick_;
         session_.clock().discipline();
