@@ -217,7 +217,8 @@ void Recording::run_relay() {
 
 void Recording::drain_if_due() {
     if (!is_drain_due_ || Clock::now() < last_drain_ + kShortestPause) return;
-    run_relay();
+    // What the relay has stored gives the rings room back. If it has stored everything, events need not wait for that.
+    if (relay_ != nullptr && !relay_->is_delivered()) run_relay();
     drain();
 }
 
