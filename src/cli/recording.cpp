@@ -15,9 +15,13 @@ using namespace std::chrono_literals;
 constexpr char kChannel[] = "channel0";
 
 // Between two drains that nothing asked for: bounds what a killed recorder takes with it, and how long quiet streams
-// say nothing. A live session drains at every event, and its ticks are all that it costs while there are none.
+// say nothing. A live session drains at every event, and its ticks are all that it costs while there are none. Where it
+// has had none for a while they are rarer; only viewers who follow a busy session at the same time notice, as they wait
+// for our beacons. LTTng's tick is a second.
 constexpr auto kTick = 100ms;
 constexpr auto kLiveTick = 200ms;
+constexpr auto kQuietLiveTick = 400ms;
+constexpr auto kQuietAfter = 2s;
 // From one drain to the next: events that come faster share a packet, and live readers see them up to this much later.
 // 10,000 events a second cost the recorder and its relay about as much CPU time as that many packets: a third of it so.
 constexpr auto kShortestPause = 250us;
@@ -89,7 +93,7 @@ Recording::Recording(session::Session session, wire::AppSocket socket, std::uniq
       socket_(std::move(socket)),
       output_(std::move(output)),
       relay_(relay),
-      tick_(wake_after == 0 ? Clock::duration(kLiveTick) : kTick),
+      is_live_(wake_after == 0),
       consumer_(session_.rings(), session_.walker(), *output_,
                 {.trace_uuid = *session_.trace_class().uuid,
                  .stream_class_id = session::kStreamClassId,
@@ -140,6 +144,11 @@ Recording::Clock::time_point Recording::deadline() const {
     return deadline;
 }
 
+Recording::Clock::duration Recording::tick(Clock::time_point now) const {
+    if (!is_live_) return kTick;
+    return now - last_events_ < kQuietAfter ? kLiveTick : kQuietLiveTick;
+}
+
 // Until there is something to do, or it is time for a tick.
 Recording::Woken Recording::wait() {
     std::vector<pollfd> fds = wanted();
@@ -147,7 +156,7 @@ Recording::Woken Recording::wait() {
     if (doorbell_->wait(fds, left)) is_drain_due_ = true;
     const auto now = Clock::now();
     if (now >= next_tick_) {
-        next_tick_ = now + tick_;
+        next_tick_ = now + tick(now);
         session_.clock().discipline();
         is_drain_due_ = true;
     }
@@ -224,7 +233,9 @@ void Recording::drain_if_due() {
 
 void Recording::drain() {
     last_drain_ = Clock::now();
+    const std::uint64_t events = consumer_.totals().events;
     const auto drained = consumer_.drain();
+    if (consumer_.totals().events != events) last_events_ = last_drain_;
     is_drain_due_ = consumer_.wants_drain();
     if (!drained) warn(while_running(drained.error()));
     output_error_ = drained ? std::nullopt : std::optional(drained.error());
