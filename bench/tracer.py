@@ -5,16 +5,16 @@
 
 Each round runs every event once with Leat, once with LTTng-UST, once as a bare `rdtsc` (the floor) and once as `rdtsc`
 and as many bytes as Leat's record has, written into a buffer of the thread's own (the copy: the least that any tracer
-does), in turn, so that whatever else the machine does meets all of them. A run repeats a short loop and gives its fastest repetition, because what
-others do on the same processor (or behind it, on a virtual one) only ever adds; a figure is the median over the rounds,
-and the empty loop is subtracted. The loop runs on CPU 0, daemons and consumers on CPU 1. Both write per-user buffers, in
-discard mode, and a buffer holds all that a run emits: nothing can be discarded, and babeltrace2 counts the events of every trace
-to show it.
+does), in turn, so that whatever else the machine does meets all of them. A run repeats a short loop and gives its fastest
+repetition, because what others do on the same processor (or behind it, on a virtual one) only ever adds; a figure is the
+median over the rounds, and the empty loop is subtracted. The loop runs on CPU 0, daemons and consumers on CPU 1. Both
+write per-user buffers, in discard mode, and a buffer holds all that a run emits: nothing can be discarded, and
+babeltrace2 counts the events of every trace to show it.
 
-LTTng's default channel has no contexts, so Leat is told to add none; rows called "+contexts" have those that `leat record`
-adds by default (vpid, vtid, procname), in both. Rows called "paused" are of events 10 us apart, each timed by itself,
-"cold" of a process's first events in a new recording, whose memory nobody has touched; of these also the 99.9th percentile
-and the longest of the gaps between two events (the median of it over the rounds).
+LTTng's default channel has no contexts, so Leat is told to add none; rows called "+contexts" have those that `leat
+record` adds by default (vpid, vtid, procname), in both. Rows called "paused" are of events 10 us apart, each timed by
+itself; "cold" ones of a process's first events in a new recording, whose memory nobody has touched, with the 99.9th
+percentile and the longest of the gaps between two of them (medians over the rounds, too).
 """
 
 import os
