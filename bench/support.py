@@ -140,7 +140,7 @@ class Samples:
     """Figures of one row for each side, as the rounds bring them."""
 
     def __init__(self):
-        self.of = {"leat": [], "peer": [], "floor": []}
+        self.of = {"leat": [], "peer": [], "floor": [], "copy": []}
 
     def add(self, side, figures):
         self.of[side].extend(figures)
@@ -159,6 +159,10 @@ def print_table(rows, peer):
     lines = [["name", "unit", "leat", peer, "floor", f"{peer}/leat", "leat/floor"]]
     lines += [[row["name"], row["unit"], cell(row["leat"]), cell(row["peer"]), cell(row["floor"]),
                ratio(row["peer"], row["leat"]), ratio(row["leat"], row["floor"])] for row in rows]
+    if any("copy" in row for row in rows):  # a second floor
+        lines[0] += ["copy", "leat/copy"]
+        for line, row in zip(lines[1:], rows):
+            line += [cell(row.get("copy")), ratio(row["leat"], row.get("copy"))]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     for name, unit, *figures in lines:
         print(f"{name:<{widths[0]}}  {unit:<{widths[1]}}  " +

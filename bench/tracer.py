@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
-"""What an event costs: Leat beside LTTng-UST and beside the clock alone.
+"""What an event costs: Leat beside LTTng-UST and beside two floors.
 
     bench/tracer.py [--build DIR] [--json FILE] [--rounds N]
 
-Each round runs every event once with Leat, once with LTTng-UST and once as a bare `rdtsc` (the floor), in turn, so that
-whatever else the machine does meets all three. A run repeats a short loop and gives its fastest repetition, because what
-others do on the same processor (or behind it, on a virtual one) only ever adds; a figure is the median over the rounds,
-and the empty loop is subtracted. The loop runs on CPU 0, daemons and consumers on CPU 1. Both write per-user buffers, in
-discard mode, and a buffer holds all that a run emits: nothing can be discarded, and babeltrace2 counts the events of every trace
-to show it. LTTng's default channel has no contexts, so Leat is told to add none.
+Each round runs every event once with Leat, once with LTTng-UST, once as a bare `rdtsc` (the floor) and once as `rdtsc`
+and as many bytes as Leat's record has, written into a buffer of the thread's own (the copy: the least that any tracer
+does), in turn, so that whatever else the machine does meets all of them. A run repeats a short loop and gives its fastest
+repetition, because what others do on the same processor (or behind it, on a virtual one) only ever adds; a figure is the
+median over the rounds, and the empty loop is subtracted. The loop runs on CPU 0, daemons and consumers on CPU 1. Both
+write per-user buffers, in discard mode, and a buffer holds all that a run emits: nothing can be discarded, and
+babeltrace2 counts the events of every trace to show it.
+
+LTTng's default channel has no contexts, so Leat is told to add none; rows called "+contexts" have those that `leat
+record` adds by default (vpid, vtid, procname), in both. Rows called "paused" are of events 10 us apart, each timed by
+itself; "cold" ones of a process's first events in a new recording, whose memory nobody has touched, with the 99.9th
+percentile and the longest of the gaps between two of them (medians over the rounds, too).
 """
 
 import os
@@ -29,6 +35,14 @@ DISABLED_EVENTS = 20_000_000
 SIZE_EVENTS = 1_000_000
 SIZED = ["two-integers", "io-request"]
 STARTS_EACH_ROUND = 25
+CONTEXTS = ["vpid", "vtid", "procname"]
+WITH_CONTEXTS = ["none", "two-integers", "string"]
+CONTEXTS_REPETITIONS = 16  # records are larger, the buffer is not
+SINGLE = "two-integers"  # the event of the paused and cold rows
+PAUSED_EVENTS = 200
+PAUSED_REPETITIONS = 20
+COLD_EVENTS = 20_000
+COLD_WARM_UP_EVENTS = 16  # bench/programs/emit.c
 BUFFER = 32 << 20  # bytes for each CPU: more than a run of the largest event writes
 SUB_BUFFERS = 16
 CONSUMER_CPU = ["taskset", "-c", "1"]
@@ -66,9 +80,10 @@ class Leat:
     def __exit__(self, *_):
         pass
 
-    def record(self, command, events):
+    def record(self, command, events, contexts=()):
         shutil.rmtree(self.trace, ignore_errors=True)
-        printed = run(CONSUMER_CPU + [self.programs / "leat", "record", "-o", self.trace, "--context", "none",
+        printed = run(CONSUMER_CPU + [self.programs / "leat", "record", "-o", self.trace,
+                                      "--context", ",".join(contexts) or "none",
                                       "--ring-size", str(BUFFER), "--", *command])
         return printed, Trace(self.trace, events)
 
@@ -112,13 +127,16 @@ class Lttng:
     def lttng(*words):
         return run(CONSUMER_CPU + ["lttng", "--no-sessiond", *words])
 
-    def record(self, command, events):
+    def record(self, command, events, contexts=()):
         shutil.rmtree(self.trace, ignore_errors=True)
         self.lttng("create", "bench", f"--output={self.trace}")
         try:
             self.lttng("enable-channel", "--userspace", "--buffers-uid", "--discard",
                        f"--subbuf-size={BUFFER // SUB_BUFFERS}", f"--num-subbuf={SUB_BUFFERS}", "channel")
             self.lttng("enable-event", "--userspace", "--channel=channel", "bench:*")
+            if contexts:
+                self.lttng("add-context", "--userspace", "--channel=channel",
+                           *[f"--type={context}" for context in contexts])
             self.lttng("start")
             printed = run(command)
             self.lttng("stop")
@@ -132,11 +150,15 @@ class Lttng:
 
 def loop_times(printed):
     """(ns of the loop, ns of the empty loop) for each repetition."""
-    return [tuple(int(figure) for figure in line.split()) for line in printed.splitlines()]
+    return [tuple(int(figure) for figure in line.split()[:2]) for line in printed.splitlines()]
 
 
 def ns_an_event(printed, events=LOOP_EVENTS):
     return [min((loop - empty) / events for loop, empty in loop_times(printed))]
+
+
+def row_name(event, contexts):
+    return f"{event}+contexts" if contexts else event
 
 
 class Bench:
@@ -144,17 +166,44 @@ class Bench:
         self.programs = programs
         self.tracers = tracers  # by side: "leat", and "peer" where LTTng is there
         self.samples = {}
+        self.emitted = {}  # rows of the emitter, in order
 
     def add(self, row, side, figures):
         self.samples.setdefault(row, Samples()).add(side, figures)
 
-    def measure_events(self):
-        for event in EVENTS:
-            loop = [event, LOOP_EVENTS, LOOP_REPETITIONS, 1]
-            for side, tracer in self.tracers.items():
-                printed, _ = tracer.record([tracer.emitter(), *loop], LOOP_EVENTS * LOOP_REPETITIONS + WARM_UP_EVENTS)
-                self.add(event, side, ns_an_event(printed))
-            self.add(event, "floor", ns_an_event(run([self.programs / "bench-emit-plain", *loop])))
+    def add_emitted(self, row, side, figures):
+        self.emitted[row] = True
+        self.add(row, side, figures)
+
+    def emit(self, words, events, contexts=()):
+        """Runs the emitter in all ways: what each printed, by side."""
+        printed = {}
+        for side, tracer in self.tracers.items():
+            printed[side], _ = tracer.record([tracer.emitter(), *words], events, contexts)
+        printed["floor"] = run([self.programs / "bench-emit-plain", *words])
+        printed["copy"] = run([self.programs / f"bench-emit-copy{'-contexts' if contexts else ''}", *words])
+        return printed
+
+    def measure_events(self, names, repetitions, contexts=()):
+        for event in names:
+            printed = self.emit([event, LOOP_EVENTS, repetitions, 1], LOOP_EVENTS * repetitions + WARM_UP_EVENTS,
+                                contexts)
+            for side, text in printed.items():
+                self.add_emitted(row_name(event, contexts), side, ns_an_event(text))
+
+    def measure_paused(self, contexts=()):
+        printed = self.emit([SINGLE, PAUSED_EVENTS, PAUSED_REPETITIONS, 1, "paused"],
+                            PAUSED_EVENTS * PAUSED_REPETITIONS + WARM_UP_EVENTS, contexts)
+        for side, text in printed.items():
+            self.add_emitted(row_name(f"paused-{SINGLE}", contexts), side, ns_an_event(text, PAUSED_EVENTS))
+
+    def measure_cold(self, contexts=()):
+        printed = self.emit([SINGLE, COLD_EVENTS, 1, 1, "cold"], COLD_EVENTS + COLD_WARM_UP_EVENTS, contexts)
+        for side, text in printed.items():
+            name = row_name(f"cold-{SINGLE}", contexts)
+            self.add_emitted(name, side, ns_an_event(text, COLD_EVENTS))
+            for gap, figure in zip(["p999", "longest"], text.split()[2:]):
+                self.add_emitted(f"{name}-{gap}-gap", side, [int(figure)])
 
     def measure_disabled(self):
         for side, tracer in self.tracers.items():
@@ -186,8 +235,12 @@ class Bench:
                 self.add("start", side, [milliseconds_of(self.programs / program)])
 
     def rows(self):
-        def row(name, unit, figures, floor=None):
-            return {"name": name, "unit": unit, "leat": figures("leat"), "peer": figures("peer"), "floor": floor}
+        def row(name, unit, figures):
+            return {"name": name, "unit": unit, "leat": figures("leat"), "peer": figures("peer"), "floor": None}
+
+        def row_of_emitter(name):
+            samples = self.samples[name]
+            return {"name": f"tracer/{name}", "unit": "ns"} | {side: samples.median(side) for side in samples.of}
 
         def two_threads_speedup(side):
             one, two = (self.samples[f"threads-{threads}"].median(side) for threads in [1, 2])
@@ -197,8 +250,7 @@ class Bench:
             median = self.samples["start"].median(side)
             return median and median - self.samples["start"].median("floor")
 
-        rows = [row(f"tracer/{event}", "ns", self.samples[event].median, self.samples[event].median("floor"))
-                for event in EVENTS]
+        rows = [row_of_emitter(name) for name in self.emitted]
         rows.append(row("tracer/disabled", "ns", self.samples["disabled"].median))
         rows.append(row("tracer/two-threads-speedup", "x", two_threads_speedup))
         rows += [row(f"size/{event}", "bytes", self.samples[f"size-{event}"].median) for event in SIZED]
@@ -234,7 +286,11 @@ def measure(programs, rounds, work):
     with bench.tracers["leat"], bench.tracers.get("peer", bench.tracers["leat"]):
         for number in range(rounds):
             say(f"round {number + 1} of {rounds}")
-            bench.measure_events()
+            bench.measure_events(EVENTS, LOOP_REPETITIONS)
+            bench.measure_events(WITH_CONTEXTS, CONTEXTS_REPETITIONS, CONTEXTS)
+            for contexts in [(), CONTEXTS]:
+                bench.measure_paused(contexts)
+                bench.measure_cold(contexts)
             bench.measure_disabled()
             bench.measure_two_threads()
         say("sizes")

@@ -1,20 +1,29 @@
-/* Emits events in a timed loop. Each repetition prints a line: ns of the loop, ns of the same loop without events.
+/* Emits events and prints what they took. Each repetition prints a line that begins with two figures: ns of the loop,
+ * ns of the same loop without events.
  *
- *     bench-emit-TRACER EVENT EVENTS REPETITIONS THREADS
+ *     bench-emit-TRACER EVENT EVENTS REPETITIONS THREADS [paused|cold]
  *
  * Each thread has a CPU of its own and emits EVENTS events; with two, the time is from the first one's begin to the
- * last one's end. With one, the second CPU is kept still. */
+ * last one's end. With one, the second CPU is kept still.
+ *
+ * paused: one thread waits 10 us before each event, and only the events are timed: what a program pays that emits now
+ * and then.
+ * cold: one thread emits into memory that nobody has touched, as a program's first events are. The line goes on with
+ * the 99.9th percentile and the longest of the gaps from event to event, in ns. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <x86intrin.h>
 
 #include "events.h"
 #include "monotonic.h"
 
-enum { kMaxThreads = 2, kMaxRepetitions = 1000, kWarmUpEvents = 10000 };
+enum { kMaxThreads = 2, kMaxRepetitions = 1000, kWarmUpEvents = 10000, kMaxTimed = 100000, kPauseNs = 10000 };
+/* Enough to have met the code, few enough to lie on the ring's first page. */
+enum { kColdWarmUpEvents = 16 };
 
 /* Unknown to the loops, as a caller's text would be. */
 static const char* volatile text = "thirty-one characters of a name";
@@ -157,30 +166,114 @@ static uint64_t duration(const struct worker* workers, unsigned count, uint64_t 
     return all.end - all.begin;
 }
 
-int main(int argc, char** argv) {
-    static struct worker workers[kMaxThreads];
-    loop_function* loop = argc == 5 ? loop_of(argv[1]) : NULL;
-    const uint64_t events = argc == 5 ? strtoull(argv[2], NULL, 10) : 0;
-    const uint64_t repetitions = argc == 5 ? strtoull(argv[3], NULL, 10) : 0;
-    const unsigned threads = argc == 5 ? (unsigned)strtoul(argv[4], NULL, 10) : 0;
-    if (loop == NULL || repetitions > kMaxRepetitions || threads < 1 || threads > kMaxThreads) {
-        fprintf(stderr, "usage: %s EVENT EVENTS REPETITIONS THREADS\n", argv[0]);
-        return 2;
-    }
-    populate_shared_memory();
+static double ns_per_cycle(void) {
+    const int64_t begin_ns = now_ns();
+    const uint64_t begin = __rdtsc();
+    while (now_ns() - begin_ns < 10000000) continue;
+    return (double)(now_ns() - begin_ns) / (double)(__rdtsc() - begin);
+}
 
-    pthread_t others[kMaxThreads];
-    for (unsigned i = kMaxThreads; i-- > 0;) {
-        workers[i] = (struct worker){
-            .cpu = (int)i, .workers = threads, .loop = loop, .events = events, .repetitions = repetitions};
-        if (i > 0) start_thread(&others[i], i < threads ? work : keep_still, &workers[i]);
+static uint64_t times[kMaxTimed + 1];
+
+/* In cycles. The fences keep the event between its two looks at the clock. */
+static uint64_t paused_events(loop_function* loop, uint64_t events, uint64_t pause) {
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < events; ++i) {
+        const uint64_t until = __rdtsc() + pause;
+        while (__rdtsc() < until) __builtin_ia32_pause();
+        _mm_lfence();
+        const uint64_t begin = __rdtsc();
+        loop(1);
+        _mm_lfence();
+        sum += __rdtsc() - begin;
     }
-    work(&workers[0]);
+    return sum;
+}
+
+static void run_paused(const struct worker* worker) {
+    const double ns = ns_per_cycle();
+    const uint64_t pause = (uint64_t)(kPauseNs / ns);
+    worker->loop(kWarmUpEvents);
+    for (uint64_t i = 0; i < worker->repetitions; ++i) {
+        const uint64_t full = paused_events(worker->loop, worker->events, pause);
+        const uint64_t empty = paused_events(loop_empty, worker->events, pause);
+        printf("%.0f %.0f\n", (double)full * ns, (double)empty * ns);
+    }
+}
+
+/* In cycles; `times` then holds when each event was done. */
+static uint64_t timed_events(loop_function* loop, uint64_t events) {
+    times[0] = __rdtsc();
+    for (uint64_t i = 1; i <= events; ++i) {
+        loop(1);
+        times[i] = __rdtsc();
+    }
+    return times[events] - times[0];
+}
+
+static int compare_gaps(const void* left, const void* right) {
+    const uint64_t a = *(const uint64_t*)left;
+    const uint64_t b = *(const uint64_t*)right;
+    return (a > b) - (a < b);
+}
+
+/* Memory is cold once: there is one repetition. */
+static void run_cold(const struct worker* worker) {
+    const double ns = ns_per_cycle();
+    const uint64_t events = worker->events;
+    worker->loop(kColdWarmUpEvents);
+    const uint64_t empty = timed_events(loop_empty, events); /* also touches `times` */
+    const uint64_t full = timed_events(worker->loop, events);
+    for (uint64_t i = 0; i < events; ++i) times[i] = times[i + 1] - times[i];
+    qsort(times, events, sizeof times[0], compare_gaps);
+    printf("%.0f %.0f %.0f %.0f\n", (double)full * ns, (double)empty * ns,
+           (double)times[events - 1 - events / 1000] * ns, (double)times[events - 1] * ns);
+}
+
+static struct worker workers[kMaxThreads];
+
+/* The second CPU stays free: the consumer may have work to do for us there. */
+static int run_cold_alone(void) {
+    own_cpu(0);
+    run_cold(&workers[0]);
+    return 0;
+}
+
+static int run_steady(unsigned threads, int is_paused) {
+    populate_shared_memory();
+    pthread_t others[kMaxThreads];
+    for (unsigned i = kMaxThreads; i-- > 1;) start_thread(&others[i], i < threads ? work : keep_still, &workers[i]);
+    if (is_paused) {
+        own_cpu(0);
+        run_paused(&workers[0]);
+    } else {
+        work(&workers[0]);
+    }
     __atomic_store_n(&is_done, 1, __ATOMIC_RELAXED);
     for (unsigned i = 1; i < kMaxThreads; ++i) pthread_join(others[i], NULL);
-
-    for (uint64_t i = 0; i < repetitions; ++i)
+    for (uint64_t i = 0; !is_paused && i < workers[0].repetitions; ++i)
         printf("%llu %llu\n", (unsigned long long)duration(workers, threads, i),
                (unsigned long long)(workers[0].empty[i].end - workers[0].empty[i].begin));
     return 0;
+}
+
+int main(int argc, char** argv) {
+    const int is_complete = argc == 5 || argc == 6;
+    const char* const mode = argc == 6 ? argv[5] : "steady";
+    loop_function* loop = is_complete ? loop_of(argv[1]) : NULL;
+    const uint64_t events = is_complete ? strtoull(argv[2], NULL, 10) : 0;
+    const uint64_t repetitions = is_complete ? strtoull(argv[3], NULL, 10) : 0;
+    const unsigned threads = is_complete ? (unsigned)strtoul(argv[4], NULL, 10) : 0;
+    const int is_paused = strcmp(mode, "paused") == 0;
+    const int is_cold = strcmp(mode, "cold") == 0;
+    const int is_known = is_paused || is_cold || strcmp(mode, "steady") == 0;
+    if (loop == NULL || !is_known || repetitions > kMaxRepetitions || threads < 1 || threads > kMaxThreads ||
+        (is_cold && events > kMaxTimed)) {
+        fprintf(stderr, "usage: %s EVENT EVENTS REPETITIONS THREADS [paused|cold]\n", argv[0]);
+        return 2;
+    }
+    for (unsigned i = 0; i < kMaxThreads; ++i)
+        workers[i] = (struct worker){
+            .cpu = (int)i, .workers = threads, .loop = loop, .events = events, .repetitions = repetitions};
+    return is_cold ? run_cold_alone() : run_steady(threads, is_paused);
 }

@@ -15,18 +15,21 @@ using namespace std::chrono_literals;
 constexpr char kChannel[] = "channel0";
 
 // Between two drains that nothing asked for: bounds what a killed recorder takes with it, and how long quiet streams
-// say nothing. A live session drains at every event, and its ticks are all that it costs while there are none.
+// say nothing. A live session drains at every event, and its ticks are all that it costs while there are none. Where it
+// has had none for a while they are rarer; only viewers who follow a busy session at the same time notice, as they wait
+// for our beacons. LTTng's tick is a second.
 constexpr auto kTick = 100ms;
 constexpr auto kLiveTick = 200ms;
+constexpr auto kQuietLiveTick = 400ms;
+constexpr auto kQuietAfter = 2s;
 // From one drain to the next: events that come faster share a packet, and live readers see them up to this much later.
 // 10,000 events a second cost the recorder and its relay about as much CPU time as that many packets: a third of it so.
 constexpr auto kShortestPause = 250us;
 // What a live session's relay is told; LTTng's viewers use it to guess how often to ask.
 constexpr std::uint32_t kLiveTimerUs = std::chrono::microseconds(kLiveTick).count();
 // Places among the descriptors.
-constexpr std::size_t kDoorbell = 0;
-constexpr std::size_t kSignals = 1;
-constexpr std::size_t kRelay = 2;  // and what follows
+constexpr std::size_t kSignals = 0;
+constexpr std::size_t kRelay = 1;  // and what follows
 
 // While the program runs nothing is lost yet: the report says at the end what was.
 std::string while_running(const Error& error) {
@@ -84,7 +87,7 @@ Recording::Recording(session::Session session, std::unique_ptr<consumer::Output>
     : session_(std::move(session)),
       output_(std::move(output)),
       relay_(relay),
-      tick_(wake_after == 0 ? Clock::duration(kLiveTick) : kTick),
+      is_live_(wake_after == 0),
       consumer_(session_.rings(), session_.walker(), *output_,
                 {.trace_uuid = *session_.trace_class().uuid,
                  .stream_class_id = session::kStreamClassId,
@@ -119,7 +122,7 @@ Result<int> Recording::run(const std::vector<std::string>& command,
 }
 
 std::vector<pollfd> Recording::wanted() const {
-    std::vector<pollfd> wanted{{doorbell_->fd(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
+    std::vector<pollfd> wanted{{signals_.fd(), POLLIN, 0}};
     if (relay_ == nullptr) return wanted;
     for (pollfd of_relay : relay_->wanted()) {
         // Its answers can wait for a drain that is due: each would wake us once more.
@@ -136,20 +139,19 @@ Recording::Clock::time_point Recording::deadline() const {
     return deadline;
 }
 
+Recording::Clock::duration Recording::tick(Clock::time_point now) const {
+    if (!is_live_) return kTick;
+    return now - last_events_ < kQuietAfter ? kLiveTick : kQuietLiveTick;
+}
+
 // Until there is something to do, or it is time for a tick.
 Recording::Woken Recording::wait() {
     std::vector<pollfd> fds = wanted();
     const auto left = std::max<Clock::duration>(deadline() - Clock::now(), 0ns);
-    const std::int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
-    const timespec timeout{.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
-    ::ppoll(fds.data(), fds.size(), &timeout, nullptr);
+    if (doorbell_->wait(fds, left)) is_drain_due_ = true;
     const auto now = Clock::now();
-    if (fds[kDoorbell].revents != 0) {
-        doorbell_->acknowledge();
-        is_drain_due_ = true;
-    }
     if (now >= next_tick_) {
-        next_tick_ = now + tick_;
+        next_tick_ = now + tick(now);
         session_.clock().discipline(consumer_.newest());
         is_drain_due_ = true;
     }
@@ -188,13 +190,16 @@ void Recording::run_relay() {
 
 void Recording::drain_if_due() {
     if (!is_drain_due_ || Clock::now() < last_drain_ + kShortestPause) return;
-    run_relay();
+    // What the relay has stored gives the rings room back. If it has stored everything, events need not wait for that.
+    if (relay_ != nullptr && !relay_->is_delivered()) run_relay();
     drain();
 }
 
 void Recording::drain() {
     last_drain_ = Clock::now();
+    const std::uint64_t events = consumer_.totals().events;
     const auto drained = consumer_.drain();
+    if (consumer_.totals().events != events) last_events_ = last_drain_;
     is_drain_due_ = consumer_.wants_drain();
     if (!drained) warn(while_running(drained.error()));
     output_error_ = drained ? std::nullopt : std::optional(drained.error());

@@ -71,6 +71,7 @@ class Recording {
     };
     Woken wait();
     [[nodiscard]] Clock::time_point deadline() const;
+    [[nodiscard]] Clock::duration tick(Clock::time_point now) const;
     [[nodiscard]] std::vector<pollfd> wanted() const;
     void run_relay();
     void drain_if_due();
@@ -85,7 +86,7 @@ class Recording {
     session::Session session_;
     std::unique_ptr<consumer::Output> output_;
     consumer::RelayOutput* relay_;  // the output, if it is one
-    Clock::duration tick_;
+    bool is_live_;                  // read while it runs
     consumer::Consumer consumer_;
     std::unique_ptr<consumer::DoorbellWaiter> doorbell_;
     std::unique_ptr<Registrar> registrar_;
@@ -94,6 +95,7 @@ class Recording {
     std::optional<Error> output_error_;
     Clock::time_point next_tick_{};
     Clock::time_point last_drain_{};
+    Clock::time_point last_events_{};
     bool is_drain_due_ = false;
 };
 

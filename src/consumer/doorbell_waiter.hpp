@@ -1,8 +1,12 @@
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <thread>
 
 #include "base/result.hpp"
@@ -10,8 +14,11 @@
 
 namespace leat::consumer {
 
-// Turns the doorbell of a ring set, a futex in shared memory, into a descriptor that a poll loop can wait for.
-// Owns the one thread that it takes; the process that hosts a consumer has one.
+// Waits for the doorbell of a ring set, a futex in shared memory, and for descriptors, whichever comes first.
+//
+// The caller sleeps on the futex itself, so that an event wakes it without a detour. A thread of ours watches the
+// descriptors meanwhile and rings the same bell; these can take the longer way. The process that hosts a consumer has
+// one such object.
 class DoorbellWaiter {
   public:
     // `doorbell` outlives the waiter.
@@ -20,18 +27,24 @@ class DoorbellWaiter {
     DoorbellWaiter(const DoorbellWaiter&) = delete;
     DoorbellWaiter& operator=(const DoorbellWaiter&) = delete;
 
-    // Readable once the doorbell has rung.
-    [[nodiscard]] int fd() const { return event_.get(); }
-    // Call before the drain that answers the bell: a ring during that drain is then not lost.
-    void acknowledge();
+    // Like ppoll(), but also returns when the doorbell has rung since the last wait() that said so; says whether it
+    // has. With a timeout below 300 us bells may go unheard until the next call. One thread.
+    bool wait(std::span<pollfd> fds, std::chrono::nanoseconds timeout);
 
   private:
-    DoorbellWaiter(std::uint32_t& doorbell, UniqueFd event);
-    void wait_and_tell();
+    DoorbellWaiter(std::uint32_t& doorbell, UniqueFd watched, UniqueFd end);
+    void watch_and_ring();
+    void ring();
+    void watch(std::span<const pollfd> fds) const;
+    // Whether writers have rung since the last call.
+    bool has_rung();
 
     std::uint32_t* doorbell_;
-    UniqueFd event_;
-    std::atomic<bool> is_ending_{false};
+    UniqueFd watched_;  // epoll
+    UniqueFd end_;      // readable when the thread is to end
+    std::uint32_t heard_ = 0;
+    std::atomic<std::uint32_t> own_rings_{0};
+    std::atomic<bool> is_fd_ready_{false};
     std::thread thread_;
 };
 

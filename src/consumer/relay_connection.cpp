@@ -29,6 +29,9 @@ constexpr auto kAskAgain = 1ms;
 constexpr std::size_t kMaxQueuedForBeacons = 64U << 10;
 constexpr std::size_t kMaxExpectedForBeacons = 1024;
 
+// So many answers that say nothing new may lie unread.
+constexpr std::size_t kMaxUnreadAnswers = 64;
+
 constexpr std::uint64_t kChunk = 0;
 constexpr char kMetadataName[] = "metadata";  // LTTng's relay knows a metadata stream by it
 
@@ -259,8 +262,17 @@ Result<void> RelayConnection::send(Clock::time_point now) {
 }
 
 std::array<pollfd, 2> RelayConnection::wanted() const {
-    const auto events = static_cast<short>(output_.is_empty() ? POLLIN : POLLIN | POLLOUT);
-    return {pollfd{control_.get(), events, 0}, data_ ? data_->wanted() : pollfd{-1, 0, 0}};
+    int events = POLLRDHUP;
+    if (waits_for_answer()) events |= POLLIN;
+    if (!output_.is_empty()) events |= POLLOUT;
+    return {pollfd{control_.get(), static_cast<short>(events), 0}, data_ ? data_->wanted() : pollfd{-1, 0, 0}};
+}
+
+// Most answers say nothing but that an index or a beacon has come: they are read when run() is called for something
+// else, which saves a wake-up for each packet and each tick.
+bool RelayConnection::waits_for_answer() const {
+    const auto can_wait = [](const Expected& expected) { return expected.command == RelayCommand::kSendIndex; };
+    return expected_.size() >= kMaxUnreadAnswers || !std::ranges::all_of(expected_, can_wait);
 }
 
 RelayConnection::Clock::time_point RelayConnection::deadline() const {

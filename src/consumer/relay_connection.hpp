@@ -128,6 +128,7 @@ class RelayConnection {
     Result<void> handle_stream(const Expected& expected, UntrustedBytes bytes);
     Result<void> handle_stored(const Expected& expected, UntrustedBytes bytes, Clock::time_point now);
     void ask_at(Clock::time_point time);
+    [[nodiscard]] bool waits_for_answer() const;
 
     wire::HostAddress host_;
     RelayAddress address_;

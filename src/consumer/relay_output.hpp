@@ -45,6 +45,8 @@ class RelayOutput final : public Output {
     bool run();
     // Sends what can be sent of what was written. To be called behind writing.
     void flush();
+    // Whether the relay has stored all packets.
+    [[nodiscard]] bool is_delivered() const;
     [[nodiscard]] std::array<pollfd, 2> wanted() const;
     [[nodiscard]] Clock::time_point deadline() const;
 
@@ -84,7 +86,6 @@ class RelayOutput final : public Output {
     void give_up(const Error& error);
     void hand_over();
     bool forget_stored();
-    [[nodiscard]] bool is_delivered() const;
     void poll_until(Clock::time_point time) const;
     [[nodiscard]] std::string undelivered() const;
 

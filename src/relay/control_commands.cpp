@@ -61,8 +61,10 @@ CommandOutcome create_session(Producer& producer, UntrustedBytes payload) {
                 .error = session.error()};
     producer.session = *session;
     const Session::Description& description = producer.session->description();
-    if (*producer.minor < 11)
-        producer.session->locked([&](SessionState& state) { state.chunk = description.directory->implicit_chunk(); });
+    producer.session->locked([&](SessionState& state) {
+        state.thread = producer.thread;
+        if (*producer.minor < 11) state.chunk = description.directory->implicit_chunk();
+    });
     const wire::CreateSessionReply reply{description.id, code(RelayCode::kOk), description.directory->path()};
     return {.reply = wire::encode(reply, *producer.minor)};
 }

@@ -13,6 +13,7 @@ namespace leat::relay {
 // What a control connection has come to.
 struct Producer {
     Relay* relay = nullptr;
+    std::size_t thread = 0;                // of the server
     std::optional<std::uint32_t> minor{};  // since VERSION
     std::shared_ptr<Session> session{};    // since CREATE_SESSION
     bool can_send_datagrams = false;       // it asked, and so may its streams

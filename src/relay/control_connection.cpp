@@ -22,9 +22,10 @@ std::chrono::seconds time_for(std::uint64_t bytes) {
 
 }  // namespace
 
-ControlConnection::ControlConnection(asio::ip::tcp::socket socket, Relay& relay)
+ControlConnection::ControlConnection(asio::ip::tcp::socket socket, Relay& relay, std::size_t thread)
     : Connection(std::move(socket), "producer"), input_(kBufferSize) {
     producer_.relay = &relay;
+    producer_.thread = thread;
 }
 
 asio::awaitable<Result<void>> ControlConnection::serve() {
@@ -136,7 +137,10 @@ asio::awaitable<Result<void>> ControlConnection::send_replies() {
         const auto flushed = producer_.session->locked(flush_all);
         if (!flushed) co_return tl::unexpected(flushed.error());
         if (*flushed == Disk::kDone) {
-            producer_.session->note_change();
+            // Viewers first: for an event somebody may be waiting, for a reply hardly anybody.
+            producer_.session->wake_viewers();
+            co_await yield();
+            producer_.session->ring_for_followers();
             break;
         }
         co_await wait_for_disk();

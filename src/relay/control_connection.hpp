@@ -8,7 +8,8 @@ namespace leat::relay {
 // A producer's control connection: requests in, replies out, in order.
 class ControlConnection final : public Connection {
   public:
-    ControlConnection(asio::ip::tcp::socket socket, Relay& relay);
+    // `thread`, of the server, is the one that serves the socket.
+    ControlConnection(asio::ip::tcp::socket socket, Relay& relay, std::size_t thread);
 
   private:
     // A SEND_METADATA that has begun: its bytes go to the file as they come.

@@ -39,8 +39,14 @@ asio::awaitable<Result<void>> DataConnection::serve() {
             taken = 0;
             const auto flushed = co_await flush_patiently();
             if (!flushed) co_return flushed;
-            if (is_much) co_await yield();
-            while (!(count = take())) co_await wait_for_bytes();
+            if (is_much) {
+                co_await yield();
+                count = take();
+            }
+            while (!count) {
+                co_await wait_for_bytes();
+                count = take();
+            }
         }
         if (*count == 0) co_return Result<void>();
         taken += *count;

@@ -1,6 +1,7 @@
 #include "relay/server.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <asio/awaitable.hpp>
@@ -9,6 +10,7 @@
 #include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
+#include <ranges>
 #include <thread>
 
 #include "relay/control_connection.hpp"
@@ -63,6 +65,17 @@ void for_each_open(const std::vector<std::weak_ptr<Connection>>& connections, Fu
         if (const auto connection = entry.lock()) function(*connection);
 }
 
+// Accepted on one thread, served on another.
+tcp::socket move_to(asio::io_context& context, tcp::socket socket) {
+    asio::error_code ignored;
+    const tcp::endpoint endpoint = socket.local_endpoint(ignored);
+    tcp::socket moved(context);
+    const int handle = socket.release(ignored);
+    moved.assign(endpoint.protocol(), handle, ignored);
+    if (!moved.is_open()) ::close(handle);
+    return moved;
+}
+
 // Those that we may run on.
 std::size_t cpu_count() {
     cpu_set_t set;
@@ -104,12 +117,12 @@ Result<void> Server::listen_for_datagrams(const asio::ip::address& address) {
     return {};
 }
 
-template <class MakeConnection>
-void Server::serve(tcp::acceptor& acceptor, std::size_t thread, Connections& connections, MakeConnection make) {
-    const auto accept_all = [this, &acceptor, thread, &connections, make]() -> asio::awaitable<void> {
-        for (std::size_t next = thread; acceptor.is_open(); ++next) {
+template <class ChooseThread, class MakeConnection>
+void Server::serve(tcp::acceptor& acceptor, Connections& connections, ChooseThread choose, MakeConnection make) {
+    const auto accept_all = [this, &acceptor, &connections, choose, make]() -> asio::awaitable<void> {
+        for (std::size_t number = 0; acceptor.is_open(); ++number) {
             asio::error_code error;
-            tcp::socket socket(contexts_[next % contexts_.size()]);
+            tcp::socket socket(context());
             co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
             std::size_t count = 0;
             {
@@ -124,7 +137,8 @@ void Server::serve(tcp::acceptor& acceptor, std::size_t thread, Connections& con
                 co_await pause.async_wait(asio::use_awaitable);
                 continue;
             }
-            const auto connection = make(std::move(socket));
+            const std::size_t thread = choose(number) % contexts_.size();
+            const auto connection = make(move_to(contexts_[thread], std::move(socket)), thread);
             {
                 const std::lock_guard lock(connections_mutex_);
                 connections.push_back(connection);
@@ -135,17 +149,26 @@ void Server::serve(tcp::acceptor& acceptor, std::size_t thread, Connections& con
     asio::co_spawn(context(), accept_all, asio::detached);
 }
 
-// The two connections of a session are on different threads, and so are the data connections of two sessions.
+// The two connections of a session are on different threads, and so are the data connections of two sessions. But those
+// of a live session, and its first viewer, share one: an event passes through all of them, and each change of threads
+// would cost it a wake-up. Which session a new connection is for can only be guessed; a wrong guess costs such a
+// wake-up.
 void Server::run() {
-    serve(control_, 1, controls_, [this](tcp::socket socket) -> std::shared_ptr<Connection> {
-        return std::make_shared<ControlConnection>(std::move(socket), relay_);
-    });
-    serve(data_, 0, others_, [this](tcp::socket socket) -> std::shared_ptr<Connection> {
-        return std::make_shared<DataConnection>(std::move(socket), relay_);
-    });
-    serve(live_, 1, others_, [this](tcp::socket socket) -> std::shared_ptr<Connection> {
-        return std::make_shared<ViewerConnection>(std::move(socket), relay_);
-    });
+    serve(
+        control_, controls_, [](std::size_t number) { return number + 1; },
+        [this](tcp::socket socket, std::size_t thread) -> std::shared_ptr<Connection> {
+            return std::make_shared<ControlConnection>(std::move(socket), relay_, thread);
+        });
+    serve(
+        data_, others_, [this](std::size_t number) { return thread_of_next_data().value_or(number); },
+        [this](tcp::socket socket, std::size_t /*thread*/) -> std::shared_ptr<Connection> {
+            return std::make_shared<DataConnection>(std::move(socket), relay_);
+        });
+    serve(
+        live_, others_, [this](std::size_t number) { return thread_of_next_viewer().value_or(number + 1); },
+        [this](tcp::socket socket, std::size_t /*thread*/) -> std::shared_ptr<Connection> {
+            return std::make_shared<ViewerConnection>(std::move(socket), relay_);
+        });
     asio::co_spawn(datagrams_->executor(), datagrams_->receive(), asio::detached);
     asio::co_spawn(datagrams_->executor(), datagrams_->expire(), asio::detached);
     keep_house();
@@ -154,6 +177,23 @@ void Server::run() {
     for (std::size_t i = 1; i < contexts_.size(); ++i) threads.emplace_back([this, i] { contexts_[i].run(); });
     contexts_.front().run();
     for (std::thread& thread : threads) thread.join();
+}
+
+// A producer opens its data connection right after it has made its session.
+std::optional<std::size_t> Server::thread_of_next_data() const {
+    const auto sessions = relay_.sessions();
+    if (sessions.empty() || !sessions.back()->is_live()) return std::nullopt;
+    return sessions.back()->locked([](const SessionState& state) {
+        return state.has_data_connection ? std::nullopt : std::optional(state.thread);
+    });
+}
+
+// More viewers of a session are spread over the threads.
+std::optional<std::size_t> Server::thread_of_next_viewer() const {
+    for (const auto& session : std::views::reverse(relay_.sessions()))
+        if (session->is_live() && session->directory().viewers == 0)
+            return session->locked([](const SessionState& state) { return state.thread; });
+    return std::nullopt;
 }
 
 void Server::keep_house() {

@@ -54,9 +54,11 @@ class Server {
 
     using Connections = std::vector<std::weak_ptr<Connection>>;
 
-    // `thread`: of the first connection; the next one goes to the next.
-    template <class MakeConnection>
-    void serve(asio::ip::tcp::acceptor& acceptor, std::size_t thread, Connections& connections, MakeConnection make);
+    // `choose(n)` gives the thread of connection number n, modulo the number of threads.
+    template <class ChooseThread, class MakeConnection>
+    void serve(asio::ip::tcp::acceptor& acceptor, Connections& connections, ChooseThread choose, MakeConnection make);
+    [[nodiscard]] std::optional<std::size_t> thread_of_next_data() const;
+    [[nodiscard]] std::optional<std::size_t> thread_of_next_viewer() const;
     Result<void> listen_for_datagrams(const asio::ip::address& address);
     void keep_house();
     void end_sessions();

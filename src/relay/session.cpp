@@ -13,7 +13,11 @@ constexpr std::chrono::seconds kPatienceForData{2};
 }  // namespace
 
 void Session::note_change() {
-    locked(publish_horizons);
+    ring_for_followers();
+    wake_viewers();
+}
+
+void Session::wake_viewers() {
     change_.fetch_add(1);
     const std::lock_guard lock(listeners_mutex_);
     for (const Listener& listener : listeners_) listener();

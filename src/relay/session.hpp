@@ -46,7 +46,11 @@ struct SessionState {
     std::vector<std::shared_ptr<DataStream>> unflushed{};
     std::function<void()> hurry_data{};  // tells the data connection that the end is near
     std::uint64_t publications = 0;      // STREAMS_SENT so far
+    std::size_t thread = 0;              // of the server, that serves the control connection
 };
+
+// How far each trace is, for those who follow its files. Under the session's lock.
+void publish_horizons(SessionState& state);
 
 // A session as one producer connection makes it: what the control connection, the data connection and the viewers
 // share. Whoever touches the state holds the lock, for as long as a write of one piece takes.
@@ -75,6 +79,9 @@ class Session {
     [[nodiscard]] std::uint64_t change() const { return change_.load(); }
     // What was committed before is to be flushed first.
     void note_change();
+    // Its two halves: viewers may have their turn between them.
+    void wake_viewers();
+    void ring_for_followers() { locked(publish_horizons); }
     using Listener = std::function<void()>;
     std::list<Listener>::iterator add_listener(Listener listener);
     void remove_listener(std::list<Listener>::iterator listener);
@@ -98,7 +105,4 @@ Result<Disk> flush_all(SessionState& state);
 // Ends the streams that nothing more will come for. True when all have ended.
 bool finish_streams(SessionState& state, Time now);
 void end_data(SessionState& state, Time now);
-// How far each trace is, for those who follow its files.
-void publish_horizons(SessionState& state);
-
 }  // namespace leat::relay

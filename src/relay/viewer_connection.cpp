@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <asio/post.hpp>
+#include <asio/dispatch.hpp>
 #include <asio/use_awaitable.hpp>
 #include <cerrno>
 
@@ -217,7 +217,8 @@ asio::awaitable<void> ViewerConnection::send_range(const std::optional<FileRange
 
 void ViewerConnection::wake(const std::shared_ptr<Waker>& waker) {
     if (!waker->is_armed.exchange(false)) return;
-    asio::post(waker->timer.get_executor(), [waker] {
+    // On its own thread it is next in turn then.
+    asio::dispatch(waker->timer.get_executor(), [waker] {
         asio::error_code ignored;
         waker->timer.cancel(ignored);
     });
@@ -229,7 +230,7 @@ asio::awaitable<void> ViewerConnection::wait_for_change(std::uint64_t seen) {
         co_return;
     }
     co_await flush();
-    // Armed before the look: a change behind it posts its wake-up to this strand, where the wait is begun first.
+    // Armed before the look: a change behind it brings its wake-up to this thread, where the wait is begun first.
     waker_->is_armed = true;
     if (viewer_->change() == seen) co_await sleep_until_woken(Clock::now() + kLongestWait);
     waker_->is_armed = false;

@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint64_t kMaxPacketSize = 64U << 20U;
 // Of one GET_PACKET.
 constexpr std::uint64_t kPieceSize = 1U << 20U;
+// A request costs about as much as to print that: a few events are printed first, much is asked for meanwhile.
+constexpr std::uint64_t kFewBytes = 4096;
 // What may lie here and wait for its turn. Beyond it only streams that hold up the others are asked for.
 constexpr std::uint64_t kMaxQueued = 64U << 20U;
 
@@ -121,7 +123,7 @@ Result<bool> RelaySession::advance_by_asking() {
 }
 
 // What is in the answer can be read when streams and metadata have been fetched; then the next one may come, while this
-// is printed.
+// is printed. After a few events it is wait() that asks for it: somebody may be looking at the screen.
 Result<void> RelaySession::take_news() {
     LiveConnection::News news = LEAT_TRY(connection_->receive_news());
     if ((news.flags & wire::kNewStreams) != 0) LEAT_TRY(ask_for_streams());
@@ -137,7 +139,7 @@ Result<void> RelaySession::take_news() {
         LEAT_TRY(complete(found->second, entry));
         enqueue(found->second, std::move(entry));
     }
-    if (queued_bytes_ < kMaxQueued) return connection_->request_news();
+    if (queued_bytes_ > kFewBytes && queued_bytes_ < kMaxQueued) return connection_->request_news();
     return {};
 }
 

@@ -195,13 +195,10 @@ Result<void> Round::reap() {
 void Round::turn(microseconds longest_wait) {
     const auto until = Clock::now() + longest_wait;
     do {
-        std::vector<pollfd> wanted{{socket_.fd(), POLLIN, 0}, {doorbell_->fd(), POLLIN, 0}};
+        std::vector<pollfd> wanted{{socket_.fd(), POLLIN, 0}};
         for (const wire::AppConnection& connection : waiting_) wanted.push_back({connection.fd(), POLLIN, 0});
-        const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
-        const timespec timeout{.tv_sec = 0, .tv_nsec = std::max<long>(left, 0)};
-        ::ppoll(wanted.data(), wanted.size(), &timeout, nullptr);
+        (void)doorbell_->wait(wanted, std::max<Clock::duration>(until - Clock::now(), Clock::duration::zero()));
         answer_applications();
-        doorbell_->acknowledge();
         (void)consumer_.drain();  // the checker takes everything
         session_.clock().discipline(consumer_.newest());
     } while (Clock::now() < until && checker_.violation().empty());
