@@ -190,6 +190,22 @@ class Time(InteropTest):
         trace = Trace(recording.path)
         self.assertEqual((trace.status, len(trace.lines)), (0, summary["events"]), trace.stderr[-1000:])
 
+    def test_clock_that_is_not_the_tsc(self):
+        """The recorder sees a kernel that left the TSC: all times come from the system."""
+        clock_source = self.directory / "clocksource"
+        clock_source.write_text("hpet\n")
+        file = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+        command = self.record_command([program("emit"), "20000", "3"], LARGE_RINGS)
+        script = f'mount --bind {clock_source} {file} && exec "$@"'
+        result = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *command], capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stdout), (0, "60001\n"), result.stderr)
+        before = time.clock_gettime_ns(time.CLOCK_REALTIME)
+        trace = self.read(self.directory / "trace")
+        self.assertEqual(len(trace.lines), 60001)
+        newest = subprocess.run([LEAT, "view", "--clock-seconds", str(self.directory / "trace")], capture_output=True,
+                                text=True).stdout.splitlines()[-1]
+        self.assertLess(abs(before / 1e9 - float(newest[1:newest.index("]")])), 60)
+
     def test_name_of_a_thread_that_changes(self):
         trace = self.read_complete(self.record(program("names-of-threads")))
         self.assertEqual([event["procname"] for event in trace.events()], ["first", "second", "third"])
@@ -288,6 +304,19 @@ class Plugins(InteropTest):
         self.assertEqual(recording.summary["registrations"], turns)
         metadata = next(recording.path.rglob("metadata")).read_text()
         self.assertEqual(metadata.count('"plugin:work"'), DECLARATIONS)
+
+
+class SlowDisk(InteropTest):
+    def test_programs_start_while_the_recorder_waits_for_its_disk(self):
+        script = (f"{program('emit')} 200000 1; sleep 0.3; "  # the recorder has begun to write these
+                  f"begin=$(date +%s%N); {program('emit')} 10 1; end=$(date +%s%N); echo $(((end - begin) / 1000000))")
+        command = self.record_command(["env", "-u", "LD_PRELOAD", "sh", "-c", script], LARGE_RINGS)
+        result = plain_run(*command, env={**os.environ, "LD_PRELOAD": str(PROGRAMS / "libtest-slow-disk.so")})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        first, second, elapsed_ms = map(int, result.stdout.split())
+        self.assertEqual((first, second), (200001, 11))
+        self.assertLess(elapsed_ms, 1000, "it waited for the disk")
+        self.assertEqual(len(self.read(self.directory / "trace").lines), first + second)
 
 
 class WithoutDaemon(InteropTest):
