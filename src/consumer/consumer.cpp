@@ -258,23 +258,26 @@ bool Consumer::is_blocked() const {
 
 Result<void> Consumer::finish() {
     add_used_thread_rings();
+    for (Stream& stream : streams_) count_left(stream);
     LEAT_TRY(before_cut());
     Result<void> outcome;
     for (Stream& stream : streams_) {
-        auto finished = finish(stream);
-        if (!finished && outcome) outcome = std::move(finished);
+        auto told = tell_discarded(stream);
+        if (!told && outcome) outcome = std::move(told);
     }
     return outcome;
 }
 
-Result<void> Consumer::finish(Stream& stream) {
-    const auto left = stream.is_quarantined ? Result<ring::Published>() : stream.reader.published();
-    if (left) totals_.left_in_rings += walker_->walk(left->records).records;
-    // What it had when it was given up, and since: until it was full.
+// What a quarantined ring had when it was given up, and since, until it was full, is unreadable.
+void Consumer::count_left(Stream& stream) {
     if (stream.is_quarantined) {
         stream.sample_size = rings_->geometry().ring_size;
-        count_unreadable(stream, stream.reader.record_count());
+        return count_unreadable(stream, stream.reader.record_count());
     }
+    if (const auto left = stream.reader.published()) totals_.left_in_rings += walker_->walk(left->records).records;
+}
+
+Result<void> Consumer::tell_discarded(Stream& stream) {
     const std::uint64_t discarded = std::max(stream.discarded, stream.reader.discarded() + stream.unreadable);
     if (discarded == stream.discarded_told) return {};
     if (!stream.is_announced) LEAT_TRY(announce(std::array{std::uint64_t{stream.ring}}));

@@ -139,7 +139,8 @@ class Consumer {
     [[nodiscard]] bool needs_beacon(const Stream& stream, std::uint64_t beacon) const;
     void arm(Stream& stream);
     void forget_stored(Stream& stream) const;
-    Result<void> finish(Stream& stream);
+    void count_left(Stream& stream);
+    Result<void> tell_discarded(Stream& stream);
     Result<void> write_empty(Stream& stream);
     Result<void> write(Stream& stream, UntrustedBytes records, std::uint64_t events, std::uint64_t last_timestamp);
     [[nodiscard]] std::vector<std::byte> late_records(const Stream& stream, UntrustedBytes records) const;

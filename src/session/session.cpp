@@ -16,10 +16,17 @@ namespace {
 
 // Rings for threads without rseq, and for children of vfork(). They cost address space only, until such a thread comes.
 constexpr std::uint32_t kThreadRings = 512;
+constexpr std::uint32_t kFewestThreadRings = 72;
+constexpr std::uint64_t kThreadRingSpace = 32ULL << 30;  // bytes
 
 // Warnings about tracepoints of one registration. The rest is only counted, so that a broken program cannot flood the
 // user's terminal.
 constexpr std::size_t kMaxWarnings = 20;
+
+std::uint32_t thread_rings(std::uint64_t ring_size) {
+    const std::uint64_t that_fit = std::min<std::uint64_t>(kThreadRingSpace / ring_size, kThreadRings);
+    return std::max(static_cast<std::uint32_t>(that_fit), kFewestThreadRings);
+}
 
 // The same for everyone who hears of this session, and not 0.
 std::uint64_t session_id(const ctf::TraceClass& trace_class) {
@@ -32,8 +39,9 @@ std::uint64_t session_id(const ctf::TraceClass& trace_class) {
 
 Result<Session> Session::create(const SessionParameters& parameters) {
     ring::SharedClock clock = LEAT_TRY(ring::SharedClock::create());
-    const ring::RingSetGeometry geometry{
-        .ring_size = parameters.ring_size, .cpu_rings = ring::possible_cpus(), .thread_rings = kThreadRings};
+    const ring::RingSetGeometry geometry{.ring_size = parameters.ring_size,
+                                         .cpu_rings = ring::possible_cpus(),
+                                         .thread_rings = thread_rings(parameters.ring_size)};
     ring::RingSet rings = LEAT_TRY(ring::RingSet::create(geometry, ring::clock_now(clock.page())));
     return Session(parameters, std::move(clock), std::move(rings));
 }

@@ -94,6 +94,10 @@ bool fill(int fd, size_t size, leat_tracepoint* const* tracepoints, size_t count
 
 }  // namespace
 
+bool is_too_large(leat_tracepoint* const* tracepoints, size_t count) {
+    return append_table(nullptr, 0, tracepoints, count) > wire::kMaxDescriptionSize;
+}
+
 int write_descriptions(leat_tracepoint* const* tracepoints, size_t count) {
     const size_t size = append_table(nullptr, 0, tracepoints, count);
     if (size > wire::kMaxDescriptionSize) return -1;

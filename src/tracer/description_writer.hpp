@@ -7,6 +7,9 @@
 
 namespace leat::tracer {
 
+// Whether the table of `count` tracepoints is larger than a daemon takes.
+bool is_too_large(leat_tracepoint* const* tracepoints, size_t count);
+
 // A sealed memfd with the descriptions of `count` tracepoints, or -1. The caller closes it.
 int write_descriptions(leat_tracepoint* const* tracepoints, size_t count);
 

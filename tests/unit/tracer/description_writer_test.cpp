@@ -56,6 +56,14 @@ TEST(DescriptionWriter, TableIsSealedAgainstEveryChange) {
     EXPECT_EQ(::fcntl(fd.get(), F_GET_SEALS) & wanted, wanted);
 }
 
+// A header with many tracepoints, in many source files: the module describes them in parts.
+TEST(DescriptionWriter, TableBeyondTheLimitIsTold) {
+    const std::vector<leat_tracepoint*> many(40'000, &leat_tracepoint_test__all);
+    EXPECT_TRUE(is_too_large(many.data(), many.size()));
+    EXPECT_EQ(write_descriptions(many.data(), many.size()), -1);
+    EXPECT_FALSE(is_too_large(many.data(), 1));
+}
+
 TEST(DescriptionWriter, TracepointSaysWhereItIs) {
     const auto tracepoints = round_trip({&leat_tracepoint_test__all, &leat_tracepoint_test__none});
     ASSERT_EQ(tracepoints.size(), 2U);
