@@ -58,7 +58,7 @@ TEST(DescriptionWriter, TableIsSealedAgainstEveryChange) {
 
 // A header with many tracepoints, in many source files: the module describes them in parts.
 TEST(DescriptionWriter, TableBeyondTheLimitIsTold) {
-    const std::vector<leat_tracepoint*> many(40'000, &leat_tracepoint_test__all);
+    const std::vector<leat_tracepoint*> many(100'000, &leat_tracepoint_test__all);
     EXPECT_TRUE(is_too_large(many.data(), many.size()));
     EXPECT_EQ(write_descriptions(many.data(), many.size()), -1);
     EXPECT_FALSE(is_too_large(many.data(), 1));
