@@ -54,7 +54,8 @@ void Registrar::run() {
 
 // Until somebody has something to say; or has said nothing for too long.
 void Registrar::wait() const {
-    std::vector<pollfd> wanted{{wake_up_.get(), POLLIN, 0}, {socket_.fd(), POLLIN, 0}};
+    std::vector<pollfd> wanted{{wake_up_.get(), POLLIN, 0}};
+    if (waiting_.size() < kMaxWaiting) wanted.push_back({socket_.fd(), POLLIN, 0});
     for (const Waiting& waiting : waiting_) wanted.push_back({waiting.connection.fd(), POLLIN, 0});
     const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(kPatience).count();
     ::poll(wanted.data(), wanted.size(), waiting_.empty() ? -1 : static_cast<int>(patience));

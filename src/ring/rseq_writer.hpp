@@ -19,7 +19,6 @@ enum class WriteOutcome : uint32_t {
     kNoRing = 2,    // this CPU has no ring, or the thread has no rseq area
     kDisabled = 3,  // the tracepoint was switched off meanwhile
     kNoTime = 4,    // the clock page says kSystem, and no time was given
-    kPaused = 5,    // the thread wrote nothing for longest_pause: it must show that it is still itself
 };
 
 // Where a process has mapped the rings of a set.
@@ -31,10 +30,6 @@ struct RingMap {
     int64_t rseq_offset;  // from the thread pointer to the kernel's struct rseq
     uint32_t cpu_ring_count;
     uint32_t thread_ring_count;
-    // Thread-local, from the thread pointer: when this thread last wrote, ns. Whoever shows that the thread is the one
-    // that the kernel restarts (see tracer/thread_identity.hpp) sets it to now.
-    int64_t last_write_offset;
-    int64_t longest_pause;  // ns
 
     [[nodiscard]] RingHeader* ring(uint32_t index) const {
         return reinterpret_cast<RingHeader*>(base + index * stride);  // NOLINT(*-reinterpret-cast)
@@ -44,7 +39,6 @@ struct RingMap {
 static_assert(offsetof(RingMap, base) == 0 && offsetof(RingMap, stride) == 8 && offsetof(RingMap, mask) == 16);
 static_assert(offsetof(RingMap, clock) == 24 && offsetof(RingMap, rseq_offset) == 32);
 static_assert(offsetof(RingMap, cpu_ring_count) == 40);
-static_assert(offsetof(RingMap, last_write_offset) == 48 && offsetof(RingMap, longest_pause) == 56);
 static_assert(offsetof(EventHeader, gap_limit) == 0 && offsetof(EventHeader, timestamp_factor) == 8);
 static_assert(offsetof(EventHeader, id) == 16 && offsetof(EventHeader, short_size) == 24);
 static_assert(offsetof(EventHeader, tag) == 32 && offsetof(EventHeader, tag_size) == 40);

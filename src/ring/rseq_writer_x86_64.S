@@ -18,8 +18,6 @@
 #define MAP_CLOCK 24
 #define MAP_RSEQ_OFFSET 32
 #define MAP_CPU_RING_COUNT 40
-#define MAP_LAST_WRITE_OFFSET 48
-#define MAP_LONGEST_PAUSE 56
 
 #define HEADER_GAP_LIMIT 0
 #define HEADER_TIMESTAMP_FACTOR 8
@@ -172,14 +170,6 @@ leat_rseq_write_or:
 	cmp	CLOCK_GENERATION(%r9), %rbx
 	jne	.Labort
 .Ltime_known:
-	/* Is this still the thread that it was? A child of vfork() has our thread-local state, but the kernel does not
-	 * restart it. It cannot be here within longest_pause of its parent's last event. */
-	mov	MAP_LAST_WRITE_OFFSET(%rdi), %r9
-	mov	%rax, %r11
-	sub	%fs:(%r9), %r11
-	cmp	MAP_LONGEST_PAUSE(%rdi), %r11
-	jg	.Lpaused
-	mov	%rax, %fs:(%r9)
 	/* Never back inside a ring. r11 = gap to the record before, r9 = head, rbx = where the record goes. */
 	mov	%rax, %r11
 	sub	RING_LAST_TIMESTAMP(%r10), %r11
@@ -247,9 +237,6 @@ leat_rseq_write_or:
 	jmp	.Lnot_written
 .Ldisabled:
 	mov	$3, %eax
-	jmp	.Lnot_written
-.Lpaused:
-	mov	$5, %eax
 	jmp	.Lnot_written
 .Lno_time:
 	mov	$4, %eax

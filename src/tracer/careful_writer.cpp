@@ -19,11 +19,11 @@ using ring::DiscardReason;
 using ring::RingHeader;
 using ring::WriteOutcome;
 
-// Each turn has met something new: a wish to be woken, from a consumer that came in between; a clock that lost the TSC;
-// a preemption that lasted longer than a pause.
+// Each turn has met something new: a wish to be woken, from a consumer that came in between; a clock that lost the TSC.
 constexpr int kMaxTurns = 100;
 
-// A thread that changes its name is shown with the new one after this time, ns, by its first event after a pause.
+// Where nobody tells us of it, a thread that changes its name is shown with the new one after this time, ns, by its
+// first event after a pause.
 constexpr uint64_t kLongestNameAge = 1'000'000;
 // Nobody looks for a free ring more often, ns: to look asks for each owner whether it lives.
 constexpr uint64_t kClaimPause = 10'000'000;
@@ -81,26 +81,23 @@ void write_in_turns(const Channel& channel, uint64_t size, uint64_t now, Write w
             const Room room = make_room(channel, ring(), size);
             is_awaited = is_awaited || room.is_awaited;
             if (!room.is_there) break;
-        } else if (outcome != WriteOutcome::kNoTime && outcome != WriteOutcome::kPaused) {
+        } else if (outcome != WriteOutcome::kNoTime) {
             break;
         }
         outcome = write(ring::clock_now(*channel.map.clock));
     }
     if (outcome == WriteOutcome::kNoRoom) count_discarded(channel, DiscardReason::kRingFull);
     if (outcome == WriteOutcome::kNoRing) count_discarded(channel, DiscardReason::kNoRing);
-    if (outcome == WriteOutcome::kPaused || outcome == WriteOutcome::kNoTime)
-        count_discarded(channel, DiscardReason::kInterrupted);
+    if (outcome == WriteOutcome::kNoTime) count_discarded(channel, DiscardReason::kInterrupted);
     // Ring the bell after the commit. A consumer woken earlier would find nothing and arm the bell again. A writer may
     // be killed before it rings, so hosts also drain periodically.
     if (is_awaited) ring_doorbell(channel);
 }
 
-// The thread has just shown that it is itself: however long that took, it was no pause.
 void write_to_cpu_ring(const leat_tracepoint& tracepoint, const Binding& binding, Record record, uint64_t now) {
     const Channel& channel = *binding.channel;
     const bool uses_tsc = ring::uses_tsc(*channel.map.clock);
     const auto write = [&](uint64_t at) {
-        thread_state.last_write = static_cast<int64_t>(at);
         return ring::leat_rseq_write(&channel.map, &binding.header, &tracepoint.enabled, record.bytes, record.size,
                                      uses_tsc ? 0 : at);
     };
@@ -168,8 +165,10 @@ bool is_prepared(const Channel& channel) {
            thread.generation != 0 && thread.context_mask == channel.contexts;
 }
 
-bool was_seen_lately(uint64_t now) {
-    return thread_state.is_shared == 0 && static_cast<int64_t>(now) - thread_state.last_write <= kLongestPause;
+// See thread_identity.hpp.
+bool must_ask(const Channel& channel, uint64_t now) {
+    if (thread_state.is_shared != 0) return true;
+    return !channel.sees_vforks && static_cast<int64_t>(now) - thread_state.last_write > kLongestPause;
 }
 
 }  // namespace
@@ -181,13 +180,14 @@ __attribute__((noinline)) void count_discarded(const Channel& channel, DiscardRe
 void write_with_care(const leat_tracepoint& tracepoint, const Binding& binding, Payload payload) {
     const Channel& channel = *binding.channel;
     const uint64_t now = ring::clock_now(*channel.map.clock);
-    if (!is_prepared(channel) || !was_seen_lately(now)) {
+    if (!is_prepared(channel) || must_ask(channel, now)) {
         const Task task = running_task(channel);
         if (!task.owns_thread) return write_as_guest(binding, task, payload, now);
         const bool is_stale = thread_state.tid != task.tid || now - thread_state.refreshed > kLongestNameAge;
         if (!is_prepared(channel) || is_stale) refresh_thread_state(channel, task, now);
-        thread_state.last_write = static_cast<int64_t>(now);
     }
+    thread_state.last_write = static_cast<int64_t>(now);
+    go_straight_if_possible(channel);
     const Record record = with_contexts(payload, thread_state.contexts);
     if (channel.has_rseq) return write_to_cpu_ring(tracepoint, binding, record, now);
     write_to_own_ring(binding, record, now);

@@ -10,7 +10,6 @@
 #include "tracer/process_page.hpp"
 #include "tracer/ring_owner.hpp"
 #include "tracer/thread_identity.hpp"
-#include "tracer/thread_state.hpp"
 
 // glibc >= 2.35 registers every thread and says so here; 0 bytes if it did not.
 extern "C" {
@@ -101,9 +100,7 @@ bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_f
     attached.map.cpu_ring_count = message.cpu_ring_count;
     const uint32_t guest_rings = message.thread_ring_count < kGuestRings ? message.thread_ring_count : kGuestRings;
     attached.map.thread_ring_count = attached.has_rseq ? guest_rings : message.thread_ring_count;
-    attached.map.last_write_offset =
-        reinterpret_cast<char*>(&thread_state.last_write) - static_cast<char*>(__builtin_thread_pointer());  // NOLINT
-    attached.map.longest_pause = kLongestPause;
+    attached.sees_vforks = sees_vforks();
     if (!map_rings(ring_set_fd, attached.map, attached.has_rseq)) return false;
 
     const uint64_t staging_size =
@@ -118,6 +115,7 @@ bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_f
     attached.session_id = message.session_id;
     attached.contexts = message.contexts & wire::kAllContexts;
     attached.header_kind = message.header_kind;
+    prepare_claims();
     if (!attached.has_rseq) release_rings_of_ending_threads();
     process_channel = attached;
     return true;

@@ -18,6 +18,7 @@ struct Channel {
     ring::HeaderKind header_kind;
     uint32_t rseq_area_size;  // what threads register; 0 without rseq
     bool has_rseq;
+    bool sees_vforks;  // see thread_identity.hpp
 };
 
 // One for each process: not attached, then attached for good.

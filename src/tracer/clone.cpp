@@ -1,4 +1,4 @@
-// clone(), interposed for children that share our memory and run beside us: see shared_thread.hpp.
+// clone(), interposed for children that share our memory: see shared_thread.hpp.
 #include <sched.h>
 #include <stdarg.h>
 
@@ -16,9 +16,10 @@ extern "C" LEAT_EXPORT int clone(int (*function)(void*), void* stack, int flags,
     void* child_tid = va_arg(arguments, void*);
     va_end(arguments);
 
-    const bool shares_thread = (flags & (CLONE_VM | CLONE_SETTLS | CLONE_VFORK)) == CLONE_VM;
+    const bool shares_thread = (flags & CLONE_VM) != 0 && (flags & CLONE_SETTLS) == 0;
     if (shares_thread) leat_thread_share();
     const int child = __clone(function, stack, flags, argument, parent_tid, tls, child_tid);
-    if (shares_thread && child < 0) leat_thread_unshare();
+    // Without CLONE_VFORK both run from here on: that is for good.
+    if (shares_thread && (child < 0 || (flags & CLONE_VFORK) != 0)) leat_thread_unshare();
     return child;
 }

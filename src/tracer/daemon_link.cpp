@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -99,7 +100,7 @@ bool send_registration(int socket, int descriptions_fd) {
     message.header = {wire::kAppMagic, wire::kAppVersion, wire::AppMessageType::kRegister};
     message.pid = static_cast<uint32_t>(getpid());
     message.bitness = 8 * sizeof(void*);
-    prctl(PR_GET_NAME, message.procname);
+    syscall(SYS_prctl, PR_GET_NAME, message.procname);
 
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     iovec bytes{&message, sizeof message};

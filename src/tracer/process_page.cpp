@@ -17,6 +17,14 @@ ProcessPage early_page{};
 // Counts generations in ordinary memory, so that a child's differs from its parent's.
 uint32_t last_generation = 0;
 
+uint32_t next_generation() {
+    const uint32_t next = __atomic_add_fetch(&last_generation, 1, __ATOMIC_RELAXED);
+    return next != 0 ? next : __atomic_add_fetch(&last_generation, 1, __ATOMIC_RELAXED);
+}
+
+// The child of a fork knows best who it is before it makes children of its own.
+void note_pid_in_child() { (void)process_pid(); }
+
 // For kernels without MADV_WIPEONFORK (before 4.14): fork() alone is noticed.
 void wipe_in_child() { *process_page = {}; }
 
@@ -30,20 +38,22 @@ void make_process_page() {
     const bool is_wiped = page != MAP_FAILED && madvise(page, ring::kPageSize, MADV_WIPEONFORK) == 0;
     if (page != MAP_FAILED) process_page = static_cast<ProcessPage*>(page);
     if (!is_wiped) pthread_atfork(nullptr, nullptr, wipe_in_child);
+    pthread_atfork(nullptr, nullptr, note_pid_in_child);
     (void)process_pid();  // while it is sure whose memory this is
 }
 
 uint32_t process_generation() {
     uint32_t generation = __atomic_load_n(&process_page->generation, __ATOMIC_ACQUIRE);
     if (generation != 0) return generation;
-    uint32_t next = __atomic_add_fetch(&last_generation, 1, __ATOMIC_RELAXED);
-    if (next == 0) next = __atomic_add_fetch(&last_generation, 1, __ATOMIC_RELAXED);
+    const uint32_t next = next_generation();
     // Two threads may arrive here at once: the first one's number counts.
     if (__atomic_compare_exchange_n(&process_page->generation, &generation, next, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))
         return next;
     return generation;
 }
+
+void begin_new_generation() { __atomic_store_n(&process_page->generation, next_generation(), __ATOMIC_RELEASE); }
 
 int32_t process_pid() {
     int32_t pid = __atomic_load_n(&process_page->pid, __ATOMIC_RELAXED);

@@ -25,6 +25,9 @@ void make_process_page();
 // The generation of this process, never 0; a new one in a new child. Any thread; async-signal-safe.
 uint32_t process_generation();
 
+// Lets every thread of this process look at itself anew. Any thread; async-signal-safe.
+void begin_new_generation();
+
 // The process that this memory belongs to, as opposed to a child of vfork() that runs in it meanwhile. Any thread;
 // async-signal-safe.
 int32_t process_pid();

@@ -13,15 +13,20 @@ namespace leat::tracer {
 namespace {
 
 pthread_key_t ending_thread_key;
+constexpr pthread_key_t kKeysWithoutAllocation = 32;  // glibc
 bool has_ending_thread_key = false;
 
 uint64_t owner_word(uint64_t pid_namespace, int32_t tid) { return pid_namespace << 32 | static_cast<uint32_t>(tid); }
 
 constexpr uint64_t kUnknownNamespace = 0;  // no /proc
 
+// For programs that leave /proc behind (chroot).
+uint64_t namespace_at_start = kUnknownNamespace;
+
 uint64_t own_pid_namespace() {
     struct stat status {};
-    return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino & 0xffff'ffff : kUnknownNamespace;
+    if (stat("/proc/self/ns/pid", &status) != 0) return namespace_at_start;
+    return status.st_ino & 0xffff'ffff;
 }
 
 // A child of fork() has the key's value from its parent, which goes on writing to that ring: only the owner releases.
@@ -51,15 +56,16 @@ void tell_use(ring::RingSetHeader& set, uint32_t rings) {
     }
 }
 
-// Of the thread-owned rings from `begin` to `end`, one that nobody owns, or whose owner has died.
-ring::RingHeader* claim_among(const Channel& channel, uint32_t begin, uint32_t end, int32_t tid) {
+// Of the thread-owned rings from `begin` to `end`, one that nobody owns, or whose owner has died. `may_be_own`: one
+// that is ours is not in use.
+ring::RingHeader* claim_among(const Channel& channel, uint32_t begin, uint32_t end, int32_t tid, bool may_be_own) {
     const uint64_t pid_namespace = own_pid_namespace();
     const uint64_t self = owner_word(pid_namespace, tid);
     for (uint32_t index = begin; index < end; ++index) {
         ring::RingHeader* ring = channel.map.ring(channel.map.cpu_ring_count + index);
         uint64_t owner = __atomic_load_n(&ring->owner, __ATOMIC_RELAXED);
         // `self` can be there from before an exec. A ring needs no repair: a dead owner's records are whole.
-        const bool is_own = owner == self && pid_namespace != kUnknownNamespace;
+        const bool is_own = may_be_own && owner == self && pid_namespace != kUnknownNamespace;
         if (owner != 0 && !is_own && !is_dead(owner, pid_namespace)) continue;
         if (!__atomic_compare_exchange_n(&ring->owner, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             continue;
@@ -75,7 +81,7 @@ ring::RingHeader* claim_ring(const Channel& channel, int32_t tid) {
     const int saved_errno = errno;
     // The first rings are for guests. Where there are no others, they are for all.
     const uint32_t count = channel.map.thread_ring_count;
-    ring::RingHeader* claimed = claim_among(channel, count > kGuestRings ? kGuestRings : 0, count, tid);
+    ring::RingHeader* claimed = claim_among(channel, count > kGuestRings ? kGuestRings : 0, count, tid, true);
     if (claimed != nullptr && has_ending_thread_key) pthread_setspecific(ending_thread_key, claimed);
     errno = saved_errno;
     return claimed;
@@ -84,7 +90,8 @@ ring::RingHeader* claim_ring(const Channel& channel, int32_t tid) {
 GuestRing::GuestRing(const Channel& channel, int32_t tid) {
     const int saved_errno = errno;
     const uint32_t count = channel.map.thread_ring_count;
-    ring_ = claim_among(channel, 0, count < kGuestRings ? count : kGuestRings, tid);
+    // One that is ours is being written by an event that a signal handler of ours interrupted.
+    ring_ = claim_among(channel, 0, count < kGuestRings ? count : kGuestRings, tid, false);
     errno = saved_errno;
 }
 
@@ -92,8 +99,13 @@ GuestRing::~GuestRing() {
     if (ring_ != nullptr) __atomic_store_n(&ring_->owner, 0, __ATOMIC_RELEASE);
 }
 
+void prepare_claims() { namespace_at_start = own_pid_namespace(); }
+
 void release_rings_of_ending_threads() {
-    has_ending_thread_key = pthread_key_create(&ending_thread_key, release_ring) == 0;
+    // A larger key allocates memory when a thread first uses it: then the rings of dead threads are found by their
+    // owners.
+    has_ending_thread_key =
+        pthread_key_create(&ending_thread_key, release_ring) == 0 && ending_thread_key < kKeysWithoutAllocation;
 }
 
 }  // namespace leat::tracer

@@ -25,6 +25,9 @@ class GuestRing {
     ring::RingHeader* ring_;
 };
 
+// Notes what cannot be found out later. Before the first claim.
+void prepare_claims();
+
 // From now on a thread that ends gives its ring back. (A process that ends or is killed need not: its threads are
 // dead, and that is seen.)
 void release_rings_of_ending_threads();

@@ -1,5 +1,6 @@
 #include "tracer/shared_thread.hpp"
 
+#include "tracer/process_page.hpp"
 #include "tracer/thread_state.hpp"
 
 using leat::tracer::thread_state;
@@ -11,3 +12,5 @@ void leat_thread_share() {
 }
 
 void leat_thread_unshare() { --thread_state.is_shared; }
+
+void leat_names_changed() { leat::tracer::begin_new_generation(); }

@@ -1,17 +1,19 @@
-// Two tasks that run at the same time on one thread-local state: what clone(CLONE_VM) makes without CLONE_SETTLS and
-// CLONE_VFORK. Neither can rely on anything that it finds there, so each asks the kernel at every event who it is (see
+// Tasks that use one thread's memory and thread-local state: a child of vfork() or of clone(CLONE_VM) without
+// CLONE_SETTLS, and its parent. While that may be, each asks the kernel at every event who it is (see
 // thread_identity.hpp).
 //
-// clone() is interposed for that: libleat and the preload libraries define it, and go on to glibc's. A vfork() needs
-// none of it, nor does a bare system call that makes such a child: its parent sleeps meanwhile, and that shows.
+// libleat and the preload libraries define vfork(), clone() and syscall(), say so here, and go on to the kernel.
+// (posix_spawn needs none of it: glibc's child calls nothing that could be traced.)
 #pragma once
 
 #include "leat/abi.h"
 
 extern "C" {
 
-// This thread is about to be shared, for good. Any thread; async-signal-safe.
+// This thread is about to be shared. Nests. Any thread; async-signal-safe.
 LEAT_EXPORT void leat_thread_share();
-// It was not: there is no child.
+// It is its own again: the child is gone, or there is none.
 LEAT_EXPORT void leat_thread_unshare();
+// Some thread of this process has got another name. Any thread; async-signal-safe.
+LEAT_EXPORT void leat_names_changed();
 }

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "ring/thread_writer.hpp"
 #include "tracer/channel.hpp"
@@ -16,7 +18,7 @@ constinit thread_local __attribute__((tls_model("initial-exec"))) ThreadState th
 ContextBlock make_contexts(uint32_t context_mask, const Task& task) {
     const int saved_errno = errno;
     char name[wire::kProcnameSize] = {};
-    prctl(PR_GET_NAME, name);
+    syscall(SYS_prctl, PR_GET_NAME, name);
     errno = saved_errno;
 
     char contexts[kContextBlockSize];
@@ -54,9 +56,15 @@ void refresh_thread_state(const Channel& channel, const Task& task, uint64_t now
     __atomic_signal_fence(__ATOMIC_RELEASE);
     thread.generation = generation;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    // Without the TSC, the time is read before the sequence; a shared thread asks at each event who it is.
-    const bool may_go_straight = channel.has_rseq && thread.is_shared == 0 && ring::uses_tsc(*channel.map.clock);
-    thread.straight_to = may_go_straight ? &channel : nullptr;
+    go_straight_if_possible(channel);
+}
+
+// Without the TSC, the time is read before the sequence; where threads may be shared, somebody asks first.
+void go_straight_if_possible(const Channel& channel) {
+    ThreadState& thread = thread_state;
+    const bool is_possible =
+        channel.has_rseq && channel.sees_vforks && thread.is_shared == 0 && ring::uses_tsc(*channel.map.clock);
+    thread.straight_to = is_possible ? &channel : nullptr;
 }
 
 }  // namespace leat::tracer

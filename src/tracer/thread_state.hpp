@@ -22,7 +22,7 @@ static_assert(wire::kMaxContextSize <= kContextBlockSize);
 
 struct ThreadState {
     // Records of this channel may go straight to the CPU's ring: all below is filled in. nullptr: something is to be
-    // seen to first, as always in a thread without rseq.
+    // seen to first, as always in a thread without rseq, and where threads may be shared unseen.
     const Channel* straight_to;
     uint32_t generation;    // of the process that this was filled in for; 0: not filled in
     uint32_t context_mask;  // what `contexts` holds
@@ -45,5 +45,8 @@ ContextBlock make_contexts(uint32_t context_mask, const Task& task);
 // Fills in `thread_state` for this process generation and channel; `now`: ns. Only for the task that owns the thread.
 // Async-signal-safe; preserves errno.
 void refresh_thread_state(const Channel& channel, const Task& task, uint64_t now);
+
+// What is filled in is right: the next events may go straight to the CPU's ring, unless something speaks against it.
+void go_straight_if_possible(const Channel& channel);
 
 }  // namespace leat::tracer

@@ -18,7 +18,7 @@ using ring::WriteOutcome;
 // The sequence has the addresses of a tracepoint's and a binding's first members.
 static_assert(offsetof(leat_tracepoint, enabled) == 0 && offsetof(Binding, header) == 0);
 
-// What the sequence did not write. Its contexts are made anew: they may be another task's.
+// What the sequence did not write. Its contexts are put there anew.
 __attribute__((cold)) void not_written(const ring::RingMap* /*map*/, const ring::EventHeader* header,
                                        const uint32_t* enabled, const void* record, uint64_t size,
                                        WriteOutcome outcome) {

@@ -50,12 +50,6 @@ class OnOneCpu {
     std::uint32_t cpu_ = 0;
 };
 
-// When this thread last wrote, as the tracer keeps it.
-inline thread_local std::int64_t last_write = 0;
-inline std::int64_t offset_of_last_write() {
-    return reinterpret_cast<char*>(&last_write) - static_cast<char*>(__builtin_thread_pointer());  // NOLINT
-}
-
 // Both write the same bytes; tests of what they write run with each.
 enum class Writer { kOfCpu, kOfThread };
 
@@ -76,9 +70,7 @@ class TestRings {
                .clock = &clock_,
                .rseq_offset = has_rseq() ? __rseq_offset : 0,
                .cpu_ring_count = cpu_rings,
-               .thread_ring_count = 4,
-               .last_write_offset = offset_of_last_write(),
-               .longest_pause = INT64_MAX} {
+               .thread_ring_count = 4} {
         clock_.source = ring::ClockSource::kTsc;
         at(kStartOfTime);
         // As if each ring had been claimed.

@@ -245,28 +245,6 @@ TEST_F(CpuRingWriter, CpuBeyondTheSetHasNoRing) {
     EXPECT_EQ(rings.write(Writer::kOfCpu, header_, "a"), WriteOutcome::kNoRing);
 }
 
-TEST_F(CpuRingWriter, ThreadThatWasSilentForLongIsAskedWhoItIs) {
-    TestRings rings;
-    RingMap map = rings.map();
-    map.longest_pause = 3'000;
-    const std::uint32_t enabled = 1;
-    const char record[kCopySlack]{};
-    const auto write_at = [&](std::uint64_t now) {
-        rings.at(now);
-        return leat_rseq_write(&map, &header_, &enabled, record, 0, 0);
-    };
-    test::last_write = static_cast<std::int64_t>(kStartOfTime);
-    EXPECT_EQ(write_at(kStartOfTime + 3'000), WriteOutcome::kWritten);
-    EXPECT_EQ(write_at(kStartOfTime + 6'000), WriteOutcome::kWritten);
-    EXPECT_EQ(write_at(kStartOfTime + 9'001), WriteOutcome::kPaused);
-    EXPECT_EQ(write_at(kStartOfTime + 9'001), WriteOutcome::kPaused) << "it has not shown yet";
-    test::last_write = static_cast<std::int64_t>(kStartOfTime + 9'000);
-    EXPECT_EQ(write_at(kStartOfTime + 9'001), WriteOutcome::kWritten);
-    // Another CPU's clock may be a little behind.
-    EXPECT_EQ(write_at(kStartOfTime + 8'000), WriteOutcome::kWritten);
-    EXPECT_EQ(map.ring(on_one_cpu_.cpu())->head, 4 * 4U);
-}
-
 TEST_F(CpuRingWriter, WithoutTscTakesTheTimeItIsGiven) {
     TestRings rings;
     ClockPage page{};

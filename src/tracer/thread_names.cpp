@@ -1,0 +1,33 @@
+// prctl() and pthread_setname_np(), interposed, so that the context "procname" follows the names of threads: see
+// leat_names_changed(). Not in the archive: a static program has no function of that name behind ours.
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tracer/shared_thread.hpp"
+
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): glibc calls it __option
+extern "C" LEAT_EXPORT int prctl(int option, ...) noexcept {
+    va_list arguments;
+    va_start(arguments, option);
+    unsigned long values[4];
+    for (unsigned long& value : values) value = va_arg(arguments, unsigned long);
+    va_end(arguments);
+    const auto result = static_cast<int>(syscall(SYS_prctl, option, values[0], values[1], values[2], values[3]));
+    if (option == PR_SET_NAME && result == 0) leat_names_changed();
+    return result;
+}
+
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): glibc calls them __target_thread and so on
+extern "C" LEAT_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexcept {
+    using SetName = int(pthread_t, const char*);
+    auto* const next = reinterpret_cast<SetName*>(dlsym(RTLD_NEXT, "pthread_setname_np"));  // NOLINT
+    if (next == nullptr) return ENOSYS;
+    const int error = next(thread, name);
+    if (error == 0) leat_names_changed();
+    return error;
+}

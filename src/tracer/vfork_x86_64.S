@@ -1,0 +1,71 @@
+/* vfork(), and syscall() that may be one, interposed: see shared_thread.hpp.
+ *
+ * A vfork returns twice, the second time on a stack that the child has used: so the return address waits in a register. */
+#define SYS_VFORK 58
+#define MAX_ERRNO 4095
+
+	.text
+	.balign 16
+	.quad 0
+	.ascii "LEATVFRK"			/* by which sees_vforks() knows us */
+	.globl vfork
+	.type vfork, @function
+vfork:
+	.cfi_startproc
+	sub	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call	leat_thread_share@PLT
+	add	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	pop	%rdi
+	.cfi_adjust_cfa_offset -8
+	.cfi_register %rip, %rdi
+	mov	$SYS_VFORK, %eax
+	syscall
+	push	%rdi
+	.cfi_adjust_cfa_offset 8
+	test	%eax, %eax
+	jz	.Lreturn			/* the child */
+	push	%rax
+	.cfi_adjust_cfa_offset 8
+	call	leat_thread_unshare@PLT
+	pop	%rax
+	.cfi_adjust_cfa_offset -8
+	cmp	$-MAX_ERRNO, %rax
+	jae	.Lfailed
+.Lreturn:
+	ret
+.Lfailed:
+	push	%rax
+	.cfi_adjust_cfa_offset 8
+	call	__errno_location@PLT
+	pop	%rcx
+	.cfi_adjust_cfa_offset -8
+	neg	%ecx
+	mov	%ecx, (%rax)
+	mov	$-1, %rax
+	ret
+	.cfi_endproc
+	.size vfork, . - vfork
+
+	.globl syscall
+	.type syscall, @function
+syscall:
+	.cfi_startproc
+	cmp	$SYS_VFORK, %rdi
+	je	vfork@PLT
+	mov	%rdi, %rax
+	mov	%rsi, %rdi
+	mov	%rdx, %rsi
+	mov	%rcx, %rdx
+	mov	%r8, %r10
+	mov	%r9, %r8
+	mov	8(%rsp), %r9
+	syscall
+	cmp	$-MAX_ERRNO, %rax
+	jae	.Lfailed
+	ret
+	.cfi_endproc
+	.size syscall, . - syscall
+
+	.section .note.GNU-stack, "", @progbits
