@@ -15,7 +15,7 @@ namespace leat::session {
 namespace {
 
 // Rings for threads without rseq, and for children of vfork(). They cost address space only, until such a thread comes.
-constexpr std::uint32_t kThreadRings = 512;
+constexpr std::uint32_t kThreadRings = 264;
 constexpr std::uint32_t kFewestThreadRings = 72;
 constexpr std::uint64_t kThreadRingSpace = 32ULL << 30;  // bytes
 

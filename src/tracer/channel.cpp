@@ -66,24 +66,56 @@ bool map_ring(int fd, const ring::RingMap& map, uint32_t index) {
                 offset + static_cast<off_t>(ring::kPageSize)) != MAP_FAILED;
 }
 
-// Ring 0 is always there: it counts what finds no ring. With rseq: the rings of CPUs and of guests. Without: those of
-// threads, and of guests.
-bool map_rings(int fd, ring::RingMap& map, bool has_rseq) {
-    const uint32_t begin = has_rseq ? 0 : map.cpu_ring_count;
-    const uint32_t end = map.cpu_ring_count + map.thread_ring_count;
-    const uint64_t total = end * map.stride;
+// Address space for all; and ring 0, which counts what finds no ring. With rseq, the other rings of CPUs, too.
+bool map_cpu_rings(int fd, ring::RingMap& map, bool has_rseq) {
+    const uint64_t total = (map.cpu_ring_count + map.thread_ring_count) * map.stride;
     void* base = mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) return false;
     map.base = static_cast<char*>(base);
     bool is_mapped = map_ring(fd, map, 0);
-    for (uint32_t index = begin; is_mapped && index < end; ++index) is_mapped = map_ring(fd, map, index);
+    for (uint32_t index = 1; is_mapped && has_rseq && index < map.cpu_ring_count; ++index)
+        is_mapped = map_ring(fd, map, index);
     if (!is_mapped) munmap(base, total);
     return is_mapped;
+}
+
+// Without memory for them there are none.
+ThreadRings map_thread_rings(int fd, ring::RingMap& map) {
+    const uint32_t count = map.thread_ring_count;
+    const auto offset = static_cast<off_t>(ring::file_offset(map.size(), map.cpu_ring_count));
+    const uint64_t size = count * ring::file_stride(map.size());
+    map.thread_ring_count = 0;
+    if (count == 0) return {};
+    void* file = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, offset);
+    void* flags = mmap(nullptr, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (file == MAP_FAILED || flags == MAP_FAILED) return {};
+    map.thread_ring_count = count;
+    return {static_cast<char*>(file), static_cast<uint8_t*>(flags)};
+}
+
+// The same pages once more at another place: what mremap() does with an old size of 0. It needs no descriptor.
+bool map_again(void* pages, uint64_t size, void* at) {
+    return mremap(pages, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED;
 }
 
 }  // namespace
 
 Channel process_channel{};
+
+// Only the owner of a ring comes here with it, so nobody writes there while it is mapped.
+ring::RingHeader* map_thread_ring(const Channel& channel, uint32_t index) {
+    const ring::RingMap& map = channel.map;
+    ring::RingHeader* const ring = map.ring(map.cpu_ring_count + index);
+    uint8_t& is_mapped = channel.thread_rings.is_mapped[index];
+    if (__atomic_load_n(&is_mapped, __ATOMIC_ACQUIRE) != 0) return ring;
+    char* const in_file = reinterpret_cast<char*>(channel.thread_rings.header(map, index));  // NOLINT
+    char* const at = reinterpret_cast<char*>(ring);                                          // NOLINT
+    if (!map_again(in_file, ring::kPageSize + map.size(), at) ||
+        !map_again(in_file + ring::kPageSize, map.size(), at + ring::kPageSize + map.size()))
+        return nullptr;
+    __atomic_store_n(&is_mapped, 1, __ATOMIC_RELEASE);
+    return ring;
+}
 
 bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_fd, int clock_fd) {
     ring::RingSetHeader* set = map_set_header(ring_set_fd, message);
@@ -101,7 +133,8 @@ bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_f
     const uint32_t guest_rings = message.thread_ring_count < kGuestRings ? message.thread_ring_count : kGuestRings;
     attached.map.thread_ring_count = attached.has_rseq ? guest_rings : message.thread_ring_count;
     attached.sees_vforks = sees_vforks();
-    if (!map_rings(ring_set_fd, attached.map, attached.has_rseq)) return false;
+    if (!map_cpu_rings(ring_set_fd, attached.map, attached.has_rseq)) return false;
+    attached.thread_rings = map_thread_rings(ring_set_fd, attached.map);
 
     const uint64_t staging_size =
         LEAT_STAGE_HEADROOM + ring::max_record_size(message.ring_size) + LEAT_STAGE_SLACK + ring::kPageSize - 1;

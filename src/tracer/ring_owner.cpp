@@ -62,15 +62,20 @@ ring::RingHeader* claim_among(const Channel& channel, uint32_t begin, uint32_t e
     const uint64_t pid_namespace = own_pid_namespace();
     const uint64_t self = owner_word(pid_namespace, tid);
     for (uint32_t index = begin; index < end; ++index) {
-        ring::RingHeader* ring = channel.map.ring(channel.map.cpu_ring_count + index);
+        ring::RingHeader* ring = channel.thread_rings.header(channel.map, index);
         uint64_t owner = __atomic_load_n(&ring->owner, __ATOMIC_RELAXED);
         // `self` can be there from before an exec. A ring needs no repair: a dead owner's records are whole.
         const bool is_own = may_be_own && owner == self && pid_namespace != kUnknownNamespace;
         if (owner != 0 && !is_own && !is_dead(owner, pid_namespace)) continue;
         if (!__atomic_compare_exchange_n(&ring->owner, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             continue;
+        ring::RingHeader* const mapped = map_thread_ring(channel, index);
+        if (mapped == nullptr) {
+            __atomic_store_n(&ring->owner, 0, __ATOMIC_RELEASE);
+            return nullptr;
+        }
         tell_use(*channel.set, index + 1);
-        return ring;
+        return mapped;
     }
     return nullptr;
 }

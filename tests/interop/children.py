@@ -8,9 +8,11 @@ from support import LEAT, InteropTest, main, program
 STEP = re.compile(r"vpid = (\d+), vtid = (\d+).*pid = (-?\d+), tid = (-?\d+)")
 
 
-class Children(InteropTest):
+class Recorded(InteropTest):
+    PROGRAM = "children"
+
     def record_children(self, way, milliseconds=400, threads=0, options=("--ring-size", "64M"), name="trace"):
-        recording = self.record(program("children"), way, str(milliseconds), str(threads), options=options, name=name)
+        recording = self.record(program(self.PROGRAM), way, str(milliseconds), str(threads), options=options, name=name)
         self.assertEqual(recording.status, 0, recording.stderr)
         emitted, children = map(int, recording.stdout.split())
         self.assertGreater(children, 5)
@@ -38,6 +40,14 @@ class Children(InteropTest):
         self.assertEqual(recording.summary["discarded"], 0, recording.summary["discarded_by_reason"])
         self.read_complete(recording)
 
+    def assert_right_under_load(self, *ways):
+        for way in ways:
+            with self.subTest(way):
+                self.record_children(way, 150, threads=3, options=("--ring-size", "256K", "--context", "vpid,vtid"),
+                                     name=way)
+
+
+class Children(Recorded):
     def test_fork(self):
         self.assert_all_recorded("fork")
 
@@ -54,10 +64,7 @@ class Children(InteropTest):
         self.assert_all_recorded("clone_vm")
 
     def test_all_of_them_while_every_cpu_is_busy_and_rings_run_over(self):
-        for way in ("fork", "vfork", "raw_vfork", "clone_vfork", "clone_vm"):
-            with self.subTest(way):
-                self.record_children(way, 150, threads=3, options=("--ring-size", "256K", "--context", "vpid,vtid"),
-                                     name=way)
+        self.assert_right_under_load("fork", "vfork", "raw_vfork", "clone_vfork", "clone_vm")
 
     def test_shell_that_starts_a_thousand_commands(self):
         script = "i=0; while [ $i -lt 1000 ]; do /bin/true; i=$((i+1)); done; echo $i"
@@ -65,6 +72,21 @@ class Children(InteropTest):
         self.assertEqual((recording.status, recording.stdout), (0, "1000\n"), recording.stderr)
         self.assertEqual(recording.summary["discarded"], 0, recording.summary["discarded_by_reason"])
         self.read_complete(recording)
+
+
+class OfAProgramThatIsInstrumented(Recorded):
+    """Its calls of vfork and clone come to libleat: nobody else has to ask who he is."""
+
+    PROGRAM = "children-direct"
+
+    def test_all_recorded(self):
+        for way in ("fork", "vfork", "syscall_vfork", "clone_vfork", "clone_vm", "clone_vm_beside"):
+            with self.subTest(way):
+                recording = self.record_children(way, name=way)
+                self.assertEqual(recording.summary["discarded"], 0, recording.summary["discarded_by_reason"])
+
+    def test_all_of_them_while_every_cpu_is_busy_and_rings_run_over(self):
+        self.assert_right_under_load("fork", "vfork", "syscall_vfork", "clone_vfork", "clone_vm", "clone_vm_beside")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,11 @@
  * this program knows of tracing. Prints how many events were emitted in all, and by how many children.
  *
  *     fork, vfork, raw_vfork (the bare instruction), clone_vfork (CLONE_VM and a stack), clone_vm (likewise, and we are
- *     not asleep meanwhile, but say nothing: both would use one thread-local state), none */
+ *     not asleep meanwhile, but say nothing: both would use one thread-local state), none
+ *
+ * Linked with libleat itself, which knows of such children by their calls, also:
+ *
+ *     clone_vm_beside (clone_vm, and we emit meanwhile), syscall_vfork */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -54,11 +58,12 @@ static inline __attribute__((always_inline)) pid_t raw_vfork(void) {
 static pid_t make_child(const char* way) {
     if (strcmp(way, "clone_vfork") == 0)
         return clone(run_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
-    if (strcmp(way, "clone_vm") == 0) return clone(run_child, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
+    if (strncmp(way, "clone_vm", 8) == 0) return clone(run_child, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
     pid_t child = -1;
     if (strcmp(way, "fork") == 0) child = fork();
     if (strcmp(way, "vfork") == 0) child = vfork();
     if (strcmp(way, "raw_vfork") == 0) child = raw_vfork();
+    if (strcmp(way, "syscall_vfork") == 0) child = (pid_t)syscall(SYS_vfork);
     if (child == 0) _exit(run_child(NULL));
     return child;
 }
