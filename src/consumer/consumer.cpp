@@ -109,7 +109,6 @@ void Consumer::sample(Stream& stream) {
     auto published = stream.reader.published();
     if (!published) return quarantine(stream, published.error().message);
     stream.sample = *published;
-    stream.sample_size = published->records.size();
 }
 
 Result<void> Consumer::announce_new_streams() {
@@ -154,7 +153,8 @@ Result<void> Consumer::cut(Stream& stream) {
     while (stream.has_records() && !stream.is_full()) LEAT_TRY(cut_packet(stream));
     if (stream.has_records()) return {};
     // Records of other sizes than their headers claim may look like fewer records than there were.
-    count_unreadable(stream, stream.sample.record_count);
+    count_unreadable(stream, stream.sample.record_count, stream.sample.head - stream.counted_up_to);
+    stream.counted_up_to = stream.sample.head;
     stream.discarded = std::max(stream.discarded, discarded + stream.unreadable);
     return {};
 }
@@ -183,11 +183,11 @@ void Consumer::give_up(Stream& stream) {
     stream.sample.records = {};
 }
 
-// The ring has had `record_count` records: those that were not cut are unreadable. More than fit into the sample, or
-// fewer than were cut, is a lie.
-void Consumer::count_unreadable(Stream& stream, std::uint64_t record_count) {
+// The ring has had `record_count` records: those that were not cut are unreadable. More than fit into the `size` bytes
+// since they were last counted, or fewer than were cut, is a lie.
+void Consumer::count_unreadable(Stream& stream, std::uint64_t record_count, std::uint64_t size) {
     const std::uint64_t missing = record_count - stream.record_count;
-    if (missing <= stream.sample_size / ctf::kMinRecordSize) stream.unreadable += missing;
+    if (missing <= size / ctf::kMinRecordSize) stream.unreadable += missing;
     stream.record_count = record_count;
 }
 
@@ -270,10 +270,7 @@ Result<void> Consumer::finish(Stream& stream) {
     const auto left = stream.is_quarantined ? Result<ring::Published>() : stream.reader.published();
     if (left) totals_.left_in_rings += walker_->walk(left->records).records;
     // What it had when it was given up, and since: until it was full.
-    if (stream.is_quarantined) {
-        stream.sample_size = rings_->geometry().ring_size;
-        count_unreadable(stream, stream.reader.record_count());
-    }
+    if (stream.is_quarantined) count_unreadable(stream, stream.reader.record_count(), rings_->geometry().ring_size);
     const std::uint64_t discarded = std::max(stream.discarded, stream.reader.discarded() + stream.unreadable);
     if (discarded == stream.discarded_told) return {};
     if (!stream.is_announced) LEAT_TRY(announce(std::array{std::uint64_t{stream.ring}}));

@@ -103,13 +103,13 @@ class Consumer {
         bool is_announced = false;
         bool is_quiet = false;  // in this cycle: all that was committed before the horizon has been cut
         ring::Published sample{};
-        std::size_t sample_size = 0;    // bytes, before anything was cut from it
         std::uint64_t timestamp = 0;    // ns: nothing older comes, the next packet begins here
         std::uint64_t told = 0;         // ns: the end of the last packet, or a later beacon
         std::uint64_t last_record = 0;  // ns: the next record's short header counts from there
         std::uint64_t sequence_number = 0;
-        std::uint64_t record_count = 0;  // of the ring: records that were cut into packets, or given up
-        std::uint64_t unreadable = 0;    // given up
+        std::uint64_t record_count = 0;   // of the ring: records that were cut into packets, or given up
+        std::uint64_t counted_up_to = 0;  // position in the ring where record_count was its own count
+        std::uint64_t unreadable = 0;     // given up
         // Read when the packet before was cut: what was discarded by then lies behind that packet's last record.
         std::uint64_t discarded = 0;
         std::uint64_t discarded_told = 0;  // in a packet
@@ -132,7 +132,7 @@ class Consumer {
     Result<void> cut(Stream& stream);
     Result<void> cut_packet(Stream& stream);
     static void give_up(Stream& stream);
-    static void count_unreadable(Stream& stream, std::uint64_t record_count);
+    static void count_unreadable(Stream& stream, std::uint64_t record_count, std::uint64_t size);
     [[nodiscard]] ctf::RecordWalker::Part next_part(const Stream& stream) const;
     void tell_horizon();
     [[nodiscard]] std::uint64_t clock_margin() const;

@@ -33,12 +33,14 @@ class KeepingOutput final : public Output {
             --failures_left;
             return fail(ErrorKind::kIo, "no space left on device");
         }
+        if (packets.size() == room) return fail(ErrorKind::kIo, "no space left on device");
         packets.push_back({packet.header, {packet.records.begin(), packet.records.end()}});
         return {};
     }
 
     std::vector<Kept> packets{};
     int failures_left = 0;
+    std::size_t room = ~std::size_t{0};  // packets
 };
 
 ctf::RecordWalker walker_of_one_byte_events() {
@@ -73,13 +75,13 @@ class ConsumerTest : public testing::Test {
         ASSERT_EQ(rings_.write_to(header(), ring::event_header(ring::HeaderKind::kCompact, 9), staged.data(), 1),
                   ring::WriteOutcome::kWritten);
     }
-    // The first record of the ring swallows the second, as one of an event class with as many bytes.
-    void make_one_of_two() {
+    // The record `at` a position in the ring swallows the next one, as one of an event class with as many bytes.
+    void make_one_of_two(std::size_t at = 0) {
         ctf::EventClass event_class{.id = 3, .name = "test:both"};
         event_class.fields =
             ctf::StructClass{{{"_a", ctf::ArrayClass{ctf::FieldClass(ctf::IntegerClass{.size = 8}), 6}}}};
         walker_.add(event_class);
-        auto* const first = reinterpret_cast<char*>(&header()) + ring::kPageSize;  // NOLINT(*-reinterpret-cast)
+        auto* const first = reinterpret_cast<char*>(&header()) + ring::kPageSize + at;  // NOLINT(*-reinterpret-cast)
         *first = static_cast<char>((*first & ~31) | 3);
     }
     [[nodiscard]] ring::RingHeader& header(std::uint32_t thread = 0) const {
@@ -405,6 +407,17 @@ TEST_F(PacketSizeTest, WhatTheOutputRefusesComesAgainInParts) {
     ASSERT_EQ(output_.packets.size(), 2U);
     EXPECT_EQ(times(1), (Times{40, 50}));
     EXPECT_EQ(consumer_.totals().events, 5U);
+}
+
+TEST_F(PacketSizeTest, FewerRecordsThanTheRingHadAreCountedAcrossRefusals) {
+    write_all({10, 20, 30, 40, 50, 60, 70, 80});
+    for (const std::size_t pair : {0U, 1U, 2U}) make_one_of_two(pair * 2 * kRecordSize);
+    output_.room = 3;
+    EXPECT_FALSE(consumer_.drain());
+    output_.room = 4;
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(consumer_.totals().events, 5U);
+    EXPECT_EQ(consumer_.unreadable(), 3U);
 }
 
 TEST_F(PacketSizeTest, LargerRecordIsAPacketOfItsOwn) {
