@@ -128,11 +128,11 @@ Result<void> Consumer::announce(std::span<const std::uint64_t> rings) {
     return {};
 }
 
-// Packets that are not stored yet come again by themselves.
+// Packets that are not stored yet come again by themselves. What a ring holds may be unreadable, and give no packet.
 Result<void> Consumer::begin_part() {
     if (output_->part() == part_) return {};
     for (Stream& stream : streams_)
-        if (stream.is_announced && stream.unstored.empty() && !stream.has_records()) LEAT_TRY(write_empty(stream));
+        if (stream.is_announced && stream.unstored.empty()) LEAT_TRY(write_empty(stream));
     part_ = output_->part();
     return {};
 }
@@ -163,6 +163,8 @@ Result<void> Consumer::cut_packet(Stream& stream) {
     const UntrustedBytes records = stream.sample.records;
     const ctf::RecordWalker::Part part = next_part(stream);
     if (part.bytes == 0) {
+        // Readers wait for a stream's first packet, and cannot tell how many a count in it stands for.
+        if (stream.sequence_number == 0) LEAT_TRY(write_empty(stream));
         give_up(stream);
         return {};
     }
@@ -176,10 +178,12 @@ Result<void> Consumer::cut_packet(Stream& stream) {
 }
 
 // What follows in this sample is no record. Where the next one begins is known again at head, and its time, and how
-// many were lost: all of that the writers have stored together.
+// many were lost: all of that the writers have stored together. The next short header counts from the last record that
+// was lost, which readers never see: so their next packet begins at its time.
 void Consumer::give_up(Stream& stream) {
     stream.reader.take(stream.sample.head);
     stream.last_record = stream.sample.last_timestamp;
+    stream.timestamp = std::max(stream.timestamp, stream.last_record);
     stream.sample.records = {};
 }
 

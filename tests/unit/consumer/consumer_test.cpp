@@ -286,6 +286,36 @@ TEST_F(ConsumerTest, RingThatBeginsUnreadableGoesOnToo) {
     EXPECT_EQ(output_.packets.back().header.timestamp_end, kStartOfTime + (1ULL << 40));
 }
 
+// A reader waits for the first packet of a stream that was announced, and cannot tell how many a count in it stands
+// for.
+TEST_F(ConsumerTest, RingThatBeginsUnreadableBeginsWithAPacketWithoutEvents) {
+    write_unknown(kStartOfTime + 10);
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 1U);
+    EXPECT_TRUE(output_.packets[0].records.empty());
+    EXPECT_EQ(output_.packets[0].header.events_discarded, 0U);
+    write(kStartOfTime + 20);
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 2U);
+    EXPECT_EQ(output_.packets[1].header.events_discarded, 1U);
+}
+
+// The writer counts its short header from a record that no reader gets.
+TEST_F(ConsumerTest, PacketBehindLostRecordsBeginsAtTheLastOfThem) {
+    constexpr std::uint64_t kShortTime = 1U << 27;
+    write(kStartOfTime + 10);
+    ASSERT_TRUE(consumer_.drain());
+    write_unknown(kStartOfTime + kShortTime + 10);
+    ASSERT_TRUE(consumer_.drain());
+    write(kStartOfTime + kShortTime + 20);
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 2U);
+    ASSERT_EQ(output_.packets[1].records.size(), kRecordSize);
+    const std::uint64_t begin = output_.packets[1].header.timestamp_begin;
+    const ctf::RecordHeaderBytes header = ctf::copy_header(ctf::kCompactHeader, output_.packets[1].records);
+    EXPECT_EQ(ctf::record_timestamp(ctf::kCompactHeader, header, begin), kStartOfTime + kShortTime + 20);
+}
+
 // A record that says it has ten bytes and has as many as two others: nothing is amiss but their number.
 TEST_F(ConsumerTest, FewerRecordsThanTheRingHadAreCounted) {
     write(kStartOfTime + 10);

@@ -70,11 +70,11 @@ class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
     }
 
     // One event into a ring that belongs to a thread; it thinks that it is `now`, everyone else `later`.
-    void write(std::uint64_t now, std::uint32_t thread = 0) {
+    void write(std::uint64_t now, std::uint32_t thread = 0, std::uint32_t id = 1) {
         const std::string staged(1 + ring::kCopySlack, 'x');
         rings_.at(now);
         ring_of(thread).limit = ring_of(thread).tail + ring::kMinRingSize;  // as a writer that was to ring does
-        ASSERT_EQ(rings_.write_to(ring_of(thread), ring::event_header(GetParam(), 1), staged.data(), 1),
+        ASSERT_EQ(rings_.write_to(ring_of(thread), ring::event_header(GetParam(), id), staged.data(), 1),
                   ring::WriteOutcome::kWritten);
     }
     void drain_at(std::uint64_t now) {
@@ -243,6 +243,17 @@ TEST_P(HorizonTest, NewPartBeginsEachStreamWithAPacket) {
     output_.take_lines();
     drain_at(kNow + 7'000);
     for (const std::string& line : output_.take_lines()) EXPECT_FALSE(line.starts_with("packet")) << line;
+}
+
+TEST_P(HorizonTest, NewPartBeginsStreamsOfUnreadableRecordsToo) {
+    ASSERT_TRUE(consumer_.announce_cpu_rings());
+    write(kNow);
+    drain_at(kNow + 5'000);
+    output_.take_lines();
+    output_.parts = 1;
+    write(kNow + 5'500, 0, 9);  // of no known class
+    drain_at(kNow + 6'000);
+    EXPECT_EQ(Lines(output_.lines.begin(), output_.lines.begin() + 3), (Lines{"packet 0", "packet 1", "packet 2"}));
 }
 
 TEST_P(HorizonTest, RoomComesBackWhenThePacketIsStored) {
