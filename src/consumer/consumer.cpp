@@ -84,10 +84,9 @@ Result<void> Consumer::drain() {
     if (outcome) outcome = cut();
     if (outcome) tell_horizon();
     // While there is more to drain soon, nobody needs to ring: writers of a busy program do without.
-    const bool were_armed = std::exchange(are_armed_, parameters_.wake_after != 0 || !wants_drain_);
+    are_armed_ = parameters_.wake_after != 0 || !wants_drain_;
     for (Stream& stream : streams_)
         if (!stream.is_quarantined) arm(stream);
-    wants_drain_ |= are_armed_ && !were_armed;
     return outcome;
 }
 
@@ -166,6 +165,7 @@ Result<void> Consumer::cut_packet(Stream& stream) {
         // Readers wait for a stream's first packet, and cannot tell how many a count in it stands for.
         if (stream.sequence_number == 0) LEAT_TRY(write_empty(stream));
         give_up(stream);
+        wants_drain_ = true;
         return {};
     }
     LEAT_TRY(write(stream, records.first(part.bytes), part.records, part.last_timestamp));
@@ -236,11 +236,13 @@ bool Consumer::needs_beacon(const Stream& stream, std::uint64_t beacon) const {
 // A ring that begins to be used wants to be woken early: its next pages are then there before its writers.
 void Consumer::arm(Stream& stream) {
     forget_stored(stream);
-    const bool is_held_up = stream.is_full() || stream.has_records();
+    const bool is_armed = are_armed_ && !stream.is_full() && !stream.has_records();
+    wants_drain_ |= is_armed && !stream.is_armed;
+    stream.is_armed = is_armed;
     const std::uint64_t position = stream.unstored.empty() ? stream.reader.taken() : stream.reader.released();
     if (stream.reader.taken() != 0) stream.reader.touch_ahead(kTouchedAhead);
     const std::uint64_t wake_after = std::min(parameters_.wake_after, stream.reader.wake_to_touch());
-    stream.reader.release(position, is_held_up || !are_armed_ ? ~std::uint64_t{0} : wake_after);
+    stream.reader.release(position, is_armed ? wake_after : ~std::uint64_t{0});
 }
 
 void Consumer::forget_stored(Stream& stream) const {
@@ -251,7 +253,7 @@ void Consumer::forget_stored(Stream& stream) const {
         position = stream.unstored.front().end;
         stream.unstored.pop_front();
     }
-    if (position != stream.reader.released()) stream.reader.release(position, ~std::uint64_t{0});
+    if (position != stream.reader.released()) stream.reader.release(position);
 }
 
 bool Consumer::is_blocked() const {

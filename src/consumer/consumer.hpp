@@ -61,7 +61,7 @@ class Consumer {
     Result<void> drain();
 
     // After a drain: whether to drain again soon, as no doorbell may ring: there was something, and more is likely.
-    // Bells are armed by a drain that found nothing, and then it takes another one:
+    // Bells are armed by a drain that found nothing, or once the output has room again, and then it takes another one:
     //
     //     writer: reads limit, not armed yet
     //     consumer: arms the bell; head has not moved
@@ -101,6 +101,7 @@ class Consumer {
         std::uint32_t ring;
         bool is_quarantined = false;
         bool is_announced = false;
+        bool is_armed = true;   // its bell, by the last drain; rings of threads begin so
         bool is_quiet = false;  // in this cycle: all that was committed before the horizon has been cut
         ring::Published sample{};
         std::uint64_t timestamp = 0;    // ns: nothing older comes, the next packet begins here

@@ -307,6 +307,7 @@ TEST_F(ConsumerTest, PacketBehindLostRecordsBeginsAtTheLastOfThem) {
     ASSERT_TRUE(consumer_.drain());
     write_unknown(kStartOfTime + kShortTime + 10);
     ASSERT_TRUE(consumer_.drain());
+    EXPECT_TRUE(consumer_.wants_drain()) << "there was something";
     write(kStartOfTime + kShortTime + 20);
     ASSERT_TRUE(consumer_.drain());
     ASSERT_EQ(output_.packets.size(), 2U);
