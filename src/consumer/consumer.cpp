@@ -309,8 +309,8 @@ std::vector<std::byte> Consumer::late_records(const Stream& stream, UntrustedByt
         if (previous >= stream.timestamp) break;
         const std::size_t size = walker_->walk_part(rest, 1, {}).bytes;
         if (size < header.size) break;
-        const UntrustedBytes stamped = ctf::with_timestamp(layout, header, stream.timestamp).bytes();
-        late.insert(late.end(), stamped.begin(), stamped.end());
+        const ctf::RecordHeaderBytes stamped = ctf::with_timestamp(layout, header, stream.timestamp);
+        late.insert(late.end(), stamped.bytes().begin(), stamped.bytes().end());
         late.insert(late.end(), rest.begin() + static_cast<std::ptrdiff_t>(header.size),
                     rest.begin() + static_cast<std::ptrdiff_t>(size));
     }
