@@ -84,10 +84,9 @@ Result<void> Consumer::drain() {
     if (outcome) outcome = cut();
     if (outcome) tell_horizon();
     // While there is more to drain soon, nobody needs to ring: writers of a busy program do without.
-    const bool were_armed = std::exchange(are_armed_, parameters_.wake_after != 0 || !wants_drain_);
+    are_armed_ = parameters_.wake_after != 0 || !wants_drain_;
     for (Stream& stream : streams_)
         if (!stream.is_quarantined) arm(stream);
-    wants_drain_ |= are_armed_ && !were_armed;
     return outcome;
 }
 
@@ -109,7 +108,6 @@ void Consumer::sample(Stream& stream) {
     auto published = stream.reader.published();
     if (!published) return quarantine(stream, published.error().message);
     stream.sample = *published;
-    stream.sample_size = published->records.size();
 }
 
 Result<void> Consumer::announce_new_streams() {
@@ -129,11 +127,11 @@ Result<void> Consumer::announce(std::span<const std::uint64_t> rings) {
     return {};
 }
 
-// Packets that are not stored yet come again by themselves.
+// Packets that are not stored yet come again by themselves. What a ring holds may be unreadable, and give no packet.
 Result<void> Consumer::begin_part() {
     if (output_->part() == part_) return {};
     for (Stream& stream : streams_)
-        if (stream.is_announced && stream.unstored.empty() && !stream.has_records()) LEAT_TRY(write_empty(stream));
+        if (stream.is_announced && stream.unstored.empty()) LEAT_TRY(write_empty(stream));
     part_ = output_->part();
     return {};
 }
@@ -154,7 +152,8 @@ Result<void> Consumer::cut(Stream& stream) {
     while (stream.has_records() && !stream.is_full()) LEAT_TRY(cut_packet(stream));
     if (stream.has_records()) return {};
     // Records of other sizes than their headers claim may look like fewer records than there were.
-    count_unreadable(stream, stream.sample.record_count);
+    count_unreadable(stream, stream.sample.record_count, stream.sample.head - stream.counted_up_to);
+    stream.counted_up_to = stream.sample.head;
     stream.discarded = std::max(stream.discarded, discarded + stream.unreadable);
     return {};
 }
@@ -163,7 +162,10 @@ Result<void> Consumer::cut_packet(Stream& stream) {
     const UntrustedBytes records = stream.sample.records;
     const ctf::RecordWalker::Part part = next_part(stream);
     if (part.bytes == 0) {
+        // Readers wait for a stream's first packet, and cannot tell how many a count in it stands for.
+        if (stream.sequence_number == 0) LEAT_TRY(write_empty(stream));
         give_up(stream);
+        wants_drain_ = true;
         return {};
     }
     LEAT_TRY(write(stream, records.first(part.bytes), part.records, part.last_timestamp));
@@ -176,18 +178,20 @@ Result<void> Consumer::cut_packet(Stream& stream) {
 }
 
 // What follows in this sample is no record. Where the next one begins is known again at head, and its time, and how
-// many were lost: all of that the writers have stored together.
+// many were lost: all of that the writers have stored together. The next short header counts from the last record that
+// was lost, which readers never see: so their next packet begins at its time.
 void Consumer::give_up(Stream& stream) {
     stream.reader.take(stream.sample.head);
     stream.last_record = stream.sample.last_timestamp;
+    stream.timestamp = std::max(stream.timestamp, stream.last_record);
     stream.sample.records = {};
 }
 
-// The ring has had `record_count` records: those that were not cut are unreadable. More than fit into the sample, or
-// fewer than were cut, is a lie.
-void Consumer::count_unreadable(Stream& stream, std::uint64_t record_count) {
+// The ring has had `record_count` records: those that were not cut are unreadable. More than fit into the `size` bytes
+// since they were last counted, or fewer than were cut, is a lie.
+void Consumer::count_unreadable(Stream& stream, std::uint64_t record_count, std::uint64_t size) {
     const std::uint64_t missing = record_count - stream.record_count;
-    if (missing <= stream.sample_size / ctf::kMinRecordSize) stream.unreadable += missing;
+    if (missing <= size / ctf::kMinRecordSize) stream.unreadable += missing;
     stream.record_count = record_count;
 }
 
@@ -233,11 +237,13 @@ bool Consumer::needs_beacon(const Stream& stream, std::uint64_t beacon) const {
 // A ring that begins to be used wants to be woken early: its next pages are then there before its writers.
 void Consumer::arm(Stream& stream) {
     forget_stored(stream);
-    const bool is_held_up = stream.is_full() || stream.has_records();
+    const bool is_armed = are_armed_ && !stream.is_full() && !stream.has_records();
+    wants_drain_ |= is_armed && !stream.is_armed;
+    stream.is_armed = is_armed;
     const std::uint64_t position = stream.unstored.empty() ? stream.reader.taken() : stream.reader.released();
     if (stream.reader.taken() != 0) stream.reader.touch_ahead(kTouchedAhead);
     const std::uint64_t wake_after = std::min(parameters_.wake_after, stream.reader.wake_to_touch());
-    stream.reader.release(position, is_held_up || !are_armed_ ? ~std::uint64_t{0} : wake_after);
+    stream.reader.release(position, is_armed ? wake_after : ~std::uint64_t{0});
 }
 
 void Consumer::forget_stored(Stream& stream) const {
@@ -248,7 +254,7 @@ void Consumer::forget_stored(Stream& stream) const {
         position = stream.unstored.front().end;
         stream.unstored.pop_front();
     }
-    if (position != stream.reader.released()) stream.reader.release(position, ~std::uint64_t{0});
+    if (position != stream.reader.released()) stream.reader.release(position);
 }
 
 bool Consumer::is_blocked() const {
@@ -270,10 +276,8 @@ Result<void> Consumer::finish() {
 
 // What a quarantined ring had when it was given up, and since, until it was full, is unreadable.
 void Consumer::count_left(Stream& stream) {
-    if (stream.is_quarantined) {
-        stream.sample_size = rings_->geometry().ring_size;
-        return count_unreadable(stream, stream.reader.record_count());
-    }
+    if (stream.is_quarantined)
+        return count_unreadable(stream, stream.reader.record_count(), rings_->geometry().ring_size);
     if (const auto left = stream.reader.published()) totals_.left_in_rings += walker_->walk(left->records).records;
 }
 
@@ -310,8 +314,8 @@ std::vector<std::byte> Consumer::late_records(const Stream& stream, UntrustedByt
         if (previous >= stream.timestamp) break;
         const std::size_t size = walker_->walk_part(rest, 1, {}).bytes;
         if (size < header.size) break;
-        const UntrustedBytes stamped = ctf::with_timestamp(layout, header, stream.timestamp).bytes();
-        late.insert(late.end(), stamped.begin(), stamped.end());
+        const ctf::RecordHeaderBytes stamped = ctf::with_timestamp(layout, header, stream.timestamp);
+        late.insert(late.end(), stamped.bytes().begin(), stamped.bytes().end());
         late.insert(late.end(), rest.begin() + static_cast<std::ptrdiff_t>(header.size),
                     rest.begin() + static_cast<std::ptrdiff_t>(size));
     }

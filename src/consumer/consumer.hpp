@@ -61,7 +61,7 @@ class Consumer {
     Result<void> drain();
 
     // After a drain: whether to drain again soon, as no doorbell may ring: there was something, and more is likely.
-    // Bells are armed by a drain that found nothing, and then it takes another one:
+    // Bells are armed by a drain that found nothing, or once the output has room again, and then it takes another one:
     //
     //     writer: reads limit, not armed yet
     //     consumer: arms the bell; head has not moved
@@ -101,15 +101,16 @@ class Consumer {
         std::uint32_t ring;
         bool is_quarantined = false;
         bool is_announced = false;
+        bool is_armed = true;   // its bell, by the last drain; rings of threads begin so
         bool is_quiet = false;  // in this cycle: all that was committed before the horizon has been cut
         ring::Published sample{};
-        std::size_t sample_size = 0;    // bytes, before anything was cut from it
         std::uint64_t timestamp = 0;    // ns: nothing older comes, the next packet begins here
         std::uint64_t told = 0;         // ns: the end of the last packet, or a later beacon
         std::uint64_t last_record = 0;  // ns: the next record's short header counts from there
         std::uint64_t sequence_number = 0;
-        std::uint64_t record_count = 0;  // of the ring: records that were cut into packets, or given up
-        std::uint64_t unreadable = 0;    // given up
+        std::uint64_t record_count = 0;   // of the ring: records that were cut into packets, or given up
+        std::uint64_t counted_up_to = 0;  // position in the ring where record_count was its own count
+        std::uint64_t unreadable = 0;     // given up
         // Read when the packet before was cut: what was discarded by then lies behind that packet's last record.
         std::uint64_t discarded = 0;
         std::uint64_t discarded_told = 0;  // in a packet
@@ -132,7 +133,7 @@ class Consumer {
     Result<void> cut(Stream& stream);
     Result<void> cut_packet(Stream& stream);
     static void give_up(Stream& stream);
-    static void count_unreadable(Stream& stream, std::uint64_t record_count);
+    static void count_unreadable(Stream& stream, std::uint64_t record_count, std::uint64_t size);
     [[nodiscard]] ctf::RecordWalker::Part next_part(const Stream& stream) const;
     void tell_horizon();
     [[nodiscard]] std::uint64_t clock_margin() const;

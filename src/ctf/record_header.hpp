@@ -15,7 +15,8 @@ struct RecordHeaderBytes {
     std::array<std::byte, 14> storage{};
     std::size_t size = 0;
 
-    [[nodiscard]] UntrustedBytes bytes() const { return UntrustedBytes(storage).first(size); }
+    UntrustedBytes bytes() const&& = delete;  // they are inside
+    [[nodiscard]] UntrustedBytes bytes() const& { return UntrustedBytes(storage).first(size); }
 };
 
 // The header that `record` begins with, copied: programs may write over a ring at any time, but not over this. Of bytes

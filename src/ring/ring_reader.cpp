@@ -81,6 +81,12 @@ void RingReader::release(std::uint64_t position, std::uint64_t wake_after) {
     std::atomic_ref(header_->limit).store(limit, std::memory_order_release);
 }
 
+void RingReader::release(std::uint64_t position) {
+    const std::uint64_t limit = load(header_->limit, std::memory_order_relaxed);
+    const bool is_armed = limit < tail_ + size_;
+    release(position, is_armed ? limit - std::min(limit, taken_) : size_);
+}
+
 std::uint64_t RingReader::discarded(DiscardReason reason) const {
     return load(header_->discarded[static_cast<std::uint32_t>(reason)], std::memory_order_relaxed);
 }

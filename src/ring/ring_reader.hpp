@@ -34,6 +34,8 @@ class RingReader {
     // consumer when `wake_after` bytes are there that were not taken (0: with the next record; the size of the ring or
     // more: never). A wish to be woken is good for once: call this also when there was nothing to read.
     void release(std::uint64_t position, std::uint64_t wake_after);
+    // The same, but a wish to be woken that no writer has met yet stays in force.
+    void release(std::uint64_t position);
 
     // Brings the pages of the `bytes` beyond head into being, so that no writer waits for it. Costs nothing once the
     // writers have been all around the ring.

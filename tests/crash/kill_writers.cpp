@@ -4,9 +4,11 @@
 //
 //   events counted by the writers <= delivered + discarded <= counted + kills
 //
-// as a killed writer may have written one event that it did not come to count.
+// as a killed writer may have written one event that it did not come to count. With --children, writers also have
+// children of every kind that write on their behalf, and are killed, too.
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +38,7 @@ struct Options {
     std::uint64_t ring_size = 16U << 20;
     std::uint64_t seed = std::random_device{}();
     bool has_no_rseq = false;
+    bool has_children = false;
 };
 
 // One round: what it is to show, and how.
@@ -54,7 +57,7 @@ struct Figures {
     std::uint64_t discarded = 0;
 };
 
-constexpr std::uint64_t kLargestRecord = 13 + 4 + 13 + kLongestTail;
+constexpr std::uint64_t kLargestRecord = 13 + 4 + 17 + kLongestTail;
 constexpr microseconds kLongestPause{4000};  // between two kills
 constexpr unsigned kNormalEnds = 8;          // one in so many writers ends by itself instead
 constexpr std::uint32_t kAllTheTime = 400;   // loops of a round without kills
@@ -77,8 +80,10 @@ class Round {
 
     Result<void> start_missing_writers();
     void end_somebody();
+    void kill(std::uint32_t incarnation, pid_t pid);
     void end_all();
     Result<void> reap();
+    [[nodiscard]] static bool reap_orphans();
     void turn(microseconds longest_wait);
     void answer_applications();
     [[nodiscard]] Result<Figures> balance() const;
@@ -96,7 +101,7 @@ class Round {
     std::unique_ptr<consumer::DoorbellWaiter> doorbell_;
     std::vector<wire::AppConnection> waiting_;
     std::vector<Alive> alive_;
-    std::vector<bool> was_killed_;  // by incarnation
+    std::vector<std::uint32_t> kills_of_;  // by incarnation; its children's, too
     std::uint32_t started_ = 0;
     std::uint32_t kills_ = 0;
 };
@@ -121,13 +126,13 @@ Round::Round(const Options& options, const Phase& phase, session::Session sessio
       random_(options.seed),
       session_(std::move(session)),
       ledger_(std::move(ledger)),
-      checker_(ledger_),
+      checker_(ledger_, options.has_children),
       consumer_(session_.rings(), session_.walker(), checker_,
                 {.trace_uuid = *session_.trace_class().uuid,
                  .stream_class_id = session::kStreamClassId,
                  .thread_stream_class_id = session::kThreadStreamClassId,
                  .wake_after = phase.ring_size / 4}),
-      was_killed_(ledger_.size()) {}
+      kills_of_(ledger_.size()) {}
 
 Result<Figures> Round::run() {
     for (std::uint32_t i = 0; phase_.kills == 0 ? i < kAllTheTime : kills_ < phase_.kills; ++i) {
@@ -142,6 +147,7 @@ Result<Figures> Round::run() {
         turn(microseconds(1000));
         LEAT_TRY(reap());
     }
+    while (!reap_orphans()) turn(microseconds(1000));
     LEAT_TRY(consumer_.drain());
     LEAT_TRY(consumer_.finish());
     return balance();
@@ -154,7 +160,8 @@ Result<void> Round::start_missing_writers() {
         const pid_t pid = LEAT_TRY(start_writer(started_, ledger_,
                                                 {.runtime_directory = runtime_.path(),
                                                  .lead = phase_.is_paced ? lead : 0,
-                                                 .has_rseq = !options_.has_no_rseq}));
+                                                 .has_rseq = !options_.has_no_rseq,
+                                                 .has_children = options_.has_children}));
         checker_.expect(started_, pid);
         alive_.push_back({started_++, pid});
     }
@@ -168,9 +175,15 @@ void Round::end_somebody() {
         ledger_[chosen.incarnation].is_ending = 1;
         return;
     }
-    ::kill(chosen.pid, SIGKILL);
+    const pid_t child = ledger_[chosen.incarnation].child.load();
+    if (child != 0 && random_() % 2 == 0) return kill(chosen.incarnation, child);
+    kill(chosen.incarnation, chosen.pid);
     chosen.is_killed = true;
-    was_killed_[chosen.incarnation] = true;
+}
+
+void Round::kill(std::uint32_t incarnation, pid_t pid) {
+    ::kill(pid, SIGKILL);
+    ++kills_of_[incarnation];
     ++kills_;
 }
 
@@ -190,6 +203,14 @@ Result<void> Round::reap() {
         alive_.erase(alive_.begin() + static_cast<std::ptrdiff_t>(i));
     }
     return {};
+}
+
+// Children whose writer was killed go on, and come to us. Whether all have ended.
+bool Round::reap_orphans() {
+    for (;;) {
+        const pid_t pid = ::waitpid(-1, nullptr, WNOHANG | __WALL);
+        if (pid <= 0) return pid < 0;
+    }
 }
 
 void Round::turn(microseconds longest_wait) {
@@ -244,8 +265,9 @@ Result<void> Round::check_contiguous() const {
     for (std::uint32_t incarnation = 0; incarnation < started_; ++incarnation) {
         const StepChecker::Writer& writer = checker_.writer(incarnation);
         const std::uint64_t counted = ledger_[incarnation].counted;
-        const std::uint64_t in_flight = was_killed_[incarnation] ? 1 : 0;
-        if (!writer.is_contiguous())
+        const std::uint64_t in_flight = kills_of_[incarnation];
+        // A killed child leaves a number that nobody uses, perhaps.
+        if (!options_.has_children && !writer.is_contiguous())
             return corrupt("writer {}: {} events came, up to {}", incarnation, writer.delivered, writer.highest);
         if (writer.delivered < counted || writer.delivered > counted + in_flight)
             return corrupt("writer {}: counted {} events, {} came", incarnation, counted, writer.delivered);
@@ -254,6 +276,7 @@ Result<void> Round::check_contiguous() const {
 }
 
 int run(const Options& options) {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     const std::array phases{Phase{"paced", options.ring_size, options.kills, true},
                             Phase{"overrun", ring::kMinRingSize, options.kills, false},
                             Phase{"nobody killed", ring::kMinRingSize, 0, false}};
@@ -265,9 +288,9 @@ int run(const Options& options) {
                          static_cast<unsigned long long>(options.seed), figures.error().message.c_str());
             return 1;
         }
-        fmt::print("torture kill, {}{}: {} writers, {} killed; {} events counted, {} delivered + {} discarded\n",
-                   phase.name, options.has_no_rseq ? ", no rseq" : "", figures->writers, figures->kills,
-                   figures->counted, figures->delivered, figures->discarded);
+        fmt::print("torture kill, {}{}{}: {} writers, {} killed; {} events counted, {} delivered + {} discarded\n",
+                   phase.name, options.has_children ? ", children" : "", options.has_no_rseq ? ", no rseq" : "",
+                   figures->writers, figures->kills, figures->counted, figures->delivered, figures->discarded);
         std::fflush(stdout);
     }
     return 0;
@@ -293,9 +316,11 @@ int main(int argc, char** argv) {
             "SIZE"));
     app.add_option("--seed", options.seed, "Of the random moments");
     app.add_flag("--no-rseq", options.has_no_rseq, "Rings that belong to threads instead of CPUs");
+    app.add_flag("--children", options.has_children, "Writers fork, vfork and clone, and their children write");
     const auto* writer = app.add_option("--writer", incarnation)->group("");
     app.add_option("--ledger-fd", ledger_fd)->group("");
     app.add_option("--lead", lead)->group("");
     CLI11_PARSE(app, argc, argv);
-    return writer->count() != 0 ? leat::torture::run_writer(incarnation, ledger_fd, lead) : leat::torture::run(options);
+    return writer->count() != 0 ? leat::torture::run_writer(incarnation, ledger_fd, lead, options.has_children)
+                                : leat::torture::run(options);
 }

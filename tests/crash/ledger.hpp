@@ -11,11 +11,13 @@
 
 namespace leat::torture {
 
-// One writer process from start to end.
+// One writer process from start to end, and its children: one of them writes at a time.
 struct alignas(64) Incarnation {
+    std::atomic<std::uint64_t> counter;    // the writer: the number of its latest event, stored before it
     std::atomic<std::uint64_t> counted;    // the writer: its events so far, stored after each
     std::atomic<std::uint64_t> delivered;  // the host: how many of them have arrived
     std::atomic<std::uint32_t> is_ending;  // the host: end normally
+    std::atomic<std::int32_t> child;       // a child that is not reaped; 0: none
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

@@ -74,13 +74,16 @@ Result<std::uint64_t> StepChecker::check_record(Stream& stream, ByteCursor& in, 
     timestamp = LEAT_TRY(read_header(in, timestamp));
     const auto pid = LEAT_TRY(in.read<std::int32_t>());
     const auto incarnation = LEAT_TRY(in.read<std::uint32_t>());
+    const auto emitter = LEAT_TRY(in.read<std::int32_t>());
     const auto counter = LEAT_TRY(in.read<std::uint64_t>());
     const auto length = LEAT_TRY(in.read<std::uint8_t>());
     const UntrustedBytes tail = LEAT_TRY(in.take(length));
 
     if (incarnation >= writers_.size()) return corrupt("there is no writer {}", incarnation);
     Writer& writer = writers_[incarnation];
-    if (pid != writer.pid) return corrupt("writer {} is process {}, not {}", incarnation, writer.pid, pid);
+    if (pid != emitter) return corrupt("writer {}: process {} comes as {}", incarnation, emitter, pid);
+    if (pid != writer.pid && !has_children_)
+        return corrupt("writer {} is process {}, not {}", incarnation, writer.pid, pid);
     std::uint64_t& last = stream.counters[incarnation];
     if (counter <= last) return corrupt("writer {}: event {} after {}", incarnation, counter, last);
     const auto is_right = [&](std::byte byte) { return byte == std::byte{tail_byte(counter)}; };

@@ -16,7 +16,9 @@ namespace leat::torture {
 // violation, in words.
 class StepChecker final : public consumer::Output {
   public:
-    explicit StepChecker(const Ledger& ledger) : ledger_(&ledger), writers_(ledger.size()) {}
+    // `has_children`: of writers, who emit for them.
+    StepChecker(const Ledger& ledger, bool has_children)
+        : ledger_(&ledger), has_children_(has_children), writers_(ledger.size()) {}
 
     // Known before the process can write: what its records must say.
     void expect(std::uint32_t incarnation, pid_t pid) { writers_[incarnation].pid = pid; }
@@ -58,6 +60,7 @@ class StepChecker final : public consumer::Output {
     Result<void> check_records(Stream& stream, const consumer::Packet& packet);
 
     const Ledger* ledger_;
+    bool has_children_;
     std::vector<Writer> writers_;
     std::map<std::uint64_t, Stream> streams_;
     std::string violation_;

@@ -1,7 +1,7 @@
 // The event that writers write: what follows from its first two fields can be checked byte by byte.
 #pragma once
 
-#include <leat/tracepoint.h>
+#include <sys/types.h>
 
 #include <array>
 #include <cstdint>
@@ -20,12 +20,8 @@ constexpr std::uint8_t tail_byte(std::uint64_t counter) { return static_cast<std
 
 using Tail = std::array<std::uint8_t, kLongestTail>;
 
+// In a library of its own, as most tracepoints of real programs are; nothing in the program itself knows of tracing.
+void emit_step(std::uint32_t incarnation, pid_t pid, std::uint64_t counter, const std::uint8_t* tail);
+[[nodiscard]] bool is_traced();
+
 }  // namespace leat::torture
-
-#define TORTURE_STEP_FIELDS(FIELD)                          \
-    FIELD(integer, std::uint32_t, incarnation, incarnation) \
-    FIELD(integer, std::uint64_t, counter, counter)         \
-    FIELD(sequence, std::uint8_t, tail, tail, std::uint8_t, leat::torture::tail_length(counter))
-
-LEAT_TRACEPOINT(torture, step, LEAT_INFO, TORTURE_STEP_FIELDS, std::uint32_t incarnation, std::uint64_t counter,
-                const std::uint8_t* tail);

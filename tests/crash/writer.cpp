@@ -3,8 +3,12 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -21,6 +25,86 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     return result;
 }
 
+constexpr int kEventsOfAChild = 5;
+
+// Until the next child, in events of the writer itself: few mostly, and now and then enough to fill rings.
+std::uint64_t draw_pause(std::minstd_rand& random) { return 1 + random() % (random() % 8 == 0 ? 20'000 : 50); }
+
+// Emits on behalf of an incarnation. In children that share our memory, too: it changes nothing but the ledger.
+struct Emitter {
+    Incarnation* self;
+    std::uint32_t incarnation;
+
+    void emit(pid_t pid) const {
+        const std::uint64_t counter = self->counter.load(std::memory_order_relaxed) + 1;
+        self->counter.store(counter, std::memory_order_relaxed);
+        Tail tail{};
+        if (tail_length(counter) != 0) tail.fill(tail_byte(counter));
+        emit_step(incarnation, pid, counter, tail.data());
+        self->counted.store(self->counted.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    }
+};
+
+// In a child: emits a little, and ends in one of two ways.
+struct Child {
+    const Emitter* emitter;
+    bool executes;
+
+    [[noreturn]] void run() const {
+        // Not getpid(): C libraries may remember their parent's.
+        const auto pid = static_cast<pid_t>(::syscall(SYS_getpid));
+        emitter->self->child.store(pid);
+        for (int i = 0; i < kEventsOfAChild; ++i) emitter->emit(pid);
+        if (executes) ::execl("/bin/true", "true", nullptr);
+        ::_exit(0);
+    }
+};
+
+int run_clone(void* child) { static_cast<const Child*>(child)->run(); }
+
+alignas(16) std::array<char, 256U << 10> clone_stack;
+
+// The bare instruction, as of a program that no library sees. Its return address must not lie on the stack that the
+// child uses.
+[[gnu::always_inline]] inline pid_t raw_vfork() {
+    long child = SYS_vfork;
+    __asm__ volatile("syscall" : "+a"(child) : : "rcx", "r11", "memory");
+    return static_cast<pid_t>(child);
+}
+
+// Here, in the parent; the child does not come back.
+[[gnu::noinline]] pid_t make_child(const Child& child, std::uint64_t way) {
+    pid_t pid = -1;
+    switch (way % 4) {
+        case 0:
+            return ::clone(run_clone, clone_stack.data() + clone_stack.size(), CLONE_VM | CLONE_VFORK | SIGCHLD,
+                           const_cast<Child*>(&child));  // NOLINT(*-const-cast)
+        case 1:
+            pid = ::fork();
+            break;
+        case 2:
+            pid = ::vfork();  // NOLINT(*-vfork)
+            break;
+        default:
+            pid = raw_vfork();
+    }
+    if (pid == 0) child.run();
+    return pid;
+}
+
+// Makes a child and waits for it, so that only one emits at a time. The host kills it, perhaps, but nothing else does.
+bool run_child(const Emitter& emitter, std::uint64_t choice) {
+    const Child child{&emitter, choice % 8 == 0};
+    const pid_t pid = make_child(child, choice / 8);
+    if (pid < 0) return false;
+    siginfo_t ended{};
+    if (::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT | __WALL) != 0) return false;
+    emitter.self->child.store(0);  // from here on, its number may be somebody else's
+    int status = 0;
+    if (::waitpid(pid, &status, __WALL) != pid) return false;
+    return WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0;
+}
+
 }  // namespace
 
 Result<pid_t> start_writer(std::uint32_t incarnation, const Ledger& ledger, const WriterParameters& parameters) {
@@ -31,6 +115,7 @@ Result<pid_t> start_writer(std::uint32_t incarnation, const Ledger& ledger, cons
                                        std::to_string(ledger.fd()),
                                        "--lead",
                                        std::to_string(parameters.lead)};
+    if (parameters.has_children) arguments.emplace_back("--children");
     // Waits for ever: under sanitizers and much load, a host can be slow to answer.
     std::vector<std::string> environment{
         std::string(wire::kRuntimeDirectoryVariable) + "=" + parameters.runtime_directory.string(),
@@ -47,16 +132,19 @@ Result<pid_t> start_writer(std::uint32_t incarnation, const Ledger& ledger, cons
     ::_exit(127);
 }
 
-int run_writer(std::uint32_t incarnation, int ledger_fd, std::uint64_t lead) {
+int run_writer(std::uint32_t incarnation, int ledger_fd, std::uint64_t lead, bool has_children) {
     const auto ledger = Ledger::inherit(ledger_fd);
-    if (!ledger || !leat_enabled(torture, step)) return kWriterNotTraced;
+    if (!ledger || !is_traced()) return kWriterNotTraced;
     Incarnation& self = (*ledger)[incarnation];
-    Tail tail{};
-    for (std::uint64_t counter = 1; self.is_ending.load(std::memory_order_relaxed) == 0; ++counter) {
-        if (tail_length(counter) != 0) tail.fill(tail_byte(counter));
-        leat_tracepoint(torture, step, incarnation, counter, tail.data());
-        self.counted.store(counter, std::memory_order_release);
-        while (lead != 0 && counter - self.delivered.load(std::memory_order_relaxed) > lead) ::sched_yield();
+    const Emitter emitter{&self, incarnation};
+    const pid_t pid = ::getpid();
+    std::minstd_rand random(incarnation + 1);
+    for (std::uint64_t until_child = 1; self.is_ending.load(std::memory_order_relaxed) == 0; --until_child) {
+        emitter.emit(pid);
+        while (lead != 0 && self.counter - self.delivered.load(std::memory_order_relaxed) > lead) ::sched_yield();
+        if (until_child > 1) continue;
+        if (has_children && !run_child(emitter, random())) return kWriterLostChild;
+        until_child = 1 + draw_pause(random);
     }
     return kWriterDone;
 }

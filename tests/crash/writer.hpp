@@ -16,16 +16,18 @@ struct WriterParameters {
     // How far a writer may be ahead of what has arrived of it, in events; 0: no matter. Keeps rings from getting full.
     std::uint64_t lead = 0;
     bool has_rseq = true;
+    bool has_children = false;  // of every kind, that emit on its behalf
 };
 
 // Exit statuses.
 inline constexpr int kWriterDone = 0;
 inline constexpr int kWriterNotTraced = 3;
+inline constexpr int kWriterLostChild = 4;
 
 // Starts this same program once more, as a writer.
 Result<pid_t> start_writer(std::uint32_t incarnation, const Ledger& ledger, const WriterParameters& parameters);
 
 // In the writer: writes until it is told to end.
-int run_writer(std::uint32_t incarnation, int ledger_fd, std::uint64_t lead);
+int run_writer(std::uint32_t incarnation, int ledger_fd, std::uint64_t lead, bool has_children);
 
 }  // namespace leat::torture

@@ -33,12 +33,14 @@ class KeepingOutput final : public Output {
             --failures_left;
             return fail(ErrorKind::kIo, "no space left on device");
         }
+        if (packets.size() == room) return fail(ErrorKind::kIo, "no space left on device");
         packets.push_back({packet.header, {packet.records.begin(), packet.records.end()}});
         return {};
     }
 
     std::vector<Kept> packets{};
     int failures_left = 0;
+    std::size_t room = ~std::size_t{0};  // packets
 };
 
 ctf::RecordWalker walker_of_one_byte_events() {
@@ -73,13 +75,13 @@ class ConsumerTest : public testing::Test {
         ASSERT_EQ(rings_.write_to(header(), ring::event_header(ring::HeaderKind::kCompact, 9), staged.data(), 1),
                   ring::WriteOutcome::kWritten);
     }
-    // The first record of the ring swallows the second, as one of an event class with as many bytes.
-    void make_one_of_two() {
+    // The record `at` a position in the ring swallows the next one, as one of an event class with as many bytes.
+    void make_one_of_two(std::size_t at = 0) {
         ctf::EventClass event_class{.id = 3, .name = "test:both"};
         event_class.fields =
             ctf::StructClass{{{"_a", ctf::ArrayClass{ctf::FieldClass(ctf::IntegerClass{.size = 8}), 6}}}};
         walker_.add(event_class);
-        auto* const first = reinterpret_cast<char*>(&header()) + ring::kPageSize;  // NOLINT(*-reinterpret-cast)
+        auto* const first = reinterpret_cast<char*>(&header()) + ring::kPageSize + at;  // NOLINT(*-reinterpret-cast)
         *first = static_cast<char>((*first & ~31) | 3);
     }
     [[nodiscard]] ring::RingHeader& header(std::uint32_t thread = 0) const {
@@ -284,6 +286,37 @@ TEST_F(ConsumerTest, RingThatBeginsUnreadableGoesOnToo) {
     EXPECT_EQ(output_.packets.back().header.timestamp_end, kStartOfTime + (1ULL << 40));
 }
 
+// A reader waits for the first packet of a stream that was announced, and cannot tell how many a count in it stands
+// for.
+TEST_F(ConsumerTest, RingThatBeginsUnreadableBeginsWithAPacketWithoutEvents) {
+    write_unknown(kStartOfTime + 10);
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 1U);
+    EXPECT_TRUE(output_.packets[0].records.empty());
+    EXPECT_EQ(output_.packets[0].header.events_discarded, 0U);
+    write(kStartOfTime + 20);
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 2U);
+    EXPECT_EQ(output_.packets[1].header.events_discarded, 1U);
+}
+
+// The writer counts its short header from a record that no reader gets.
+TEST_F(ConsumerTest, PacketBehindLostRecordsBeginsAtTheLastOfThem) {
+    constexpr std::uint64_t kShortTime = 1U << 27;
+    write(kStartOfTime + 10);
+    ASSERT_TRUE(consumer_.drain());
+    write_unknown(kStartOfTime + kShortTime + 10);
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_TRUE(consumer_.wants_drain()) << "there was something";
+    write(kStartOfTime + kShortTime + 20);
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_EQ(output_.packets.size(), 2U);
+    ASSERT_EQ(output_.packets[1].records.size(), kRecordSize);
+    const std::uint64_t begin = output_.packets[1].header.timestamp_begin;
+    const ctf::RecordHeaderBytes header = ctf::copy_header(ctf::kCompactHeader, output_.packets[1].records);
+    EXPECT_EQ(ctf::record_timestamp(ctf::kCompactHeader, header, begin), kStartOfTime + kShortTime + 20);
+}
+
 // A record that says it has ten bytes and has as many as two others: nothing is amiss but their number.
 TEST_F(ConsumerTest, FewerRecordsThanTheRingHadAreCounted) {
     write(kStartOfTime + 10);
@@ -405,6 +438,17 @@ TEST_F(PacketSizeTest, WhatTheOutputRefusesComesAgainInParts) {
     ASSERT_EQ(output_.packets.size(), 2U);
     EXPECT_EQ(times(1), (Times{40, 50}));
     EXPECT_EQ(consumer_.totals().events, 5U);
+}
+
+TEST_F(PacketSizeTest, FewerRecordsThanTheRingHadAreCountedAcrossRefusals) {
+    write_all({10, 20, 30, 40, 50, 60, 70, 80});
+    for (const std::size_t pair : {0U, 1U, 2U}) make_one_of_two(pair * 2 * kRecordSize);
+    output_.room = 3;
+    EXPECT_FALSE(consumer_.drain());
+    output_.room = 4;
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(consumer_.totals().events, 5U);
+    EXPECT_EQ(consumer_.unreadable(), 3U);
 }
 
 TEST_F(PacketSizeTest, LargerRecordIsAPacketOfItsOwn) {

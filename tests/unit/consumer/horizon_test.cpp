@@ -70,11 +70,11 @@ class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
     }
 
     // One event into a ring that belongs to a thread; it thinks that it is `now`, everyone else `later`.
-    void write(std::uint64_t now, std::uint32_t thread = 0) {
+    void write(std::uint64_t now, std::uint32_t thread = 0, std::uint32_t id = 1) {
         const std::string staged(1 + ring::kCopySlack, 'x');
         rings_.at(now);
         ring_of(thread).limit = ring_of(thread).tail + ring::kMinRingSize;  // as a writer that was to ring does
-        ASSERT_EQ(rings_.write_to(ring_of(thread), ring::event_header(GetParam(), 1), staged.data(), 1),
+        ASSERT_EQ(rings_.write_to(ring_of(thread), ring::event_header(GetParam(), id), staged.data(), 1),
                   ring::WriteOutcome::kWritten);
     }
     void drain_at(std::uint64_t now) {
@@ -246,6 +246,32 @@ TEST_P(HorizonTest, NewPartBeginsEachStreamWithAPacket) {
     for (const std::string& line : output_.take_lines()) EXPECT_FALSE(line.starts_with("packet")) << line;
 }
 
+TEST_P(HorizonTest, NewPartBeginsStreamsOfUnreadableRecordsToo) {
+    ASSERT_TRUE(consumer_.announce_cpu_rings());
+    write(kNow);
+    drain_at(kNow + 5'000);
+    output_.take_lines();
+    output_.parts = 1;
+    write(kNow + 5'500, 0, 9);  // of no known class
+    drain_at(kNow + 6'000);
+    EXPECT_EQ(Lines(output_.lines.begin(), output_.lines.begin() + 3), (Lines{"packet 0", "packet 1", "packet 2"}));
+}
+
+// A writer that commits between two drains must find the bell armed, whatever is stored meanwhile.
+TEST_P(HorizonTest, ArmedBellStaysArmedWhenPacketsAreStored) {
+    output_.stored_packets = 0;
+    write(kNow);
+    for (const std::uint64_t later : {5'000, 6'000, 7'000}) drain_at(kNow + later);
+    ASSERT_FALSE(consumer_.wants_drain());
+    output_.stored_packets = 1;
+    describe_ = [this]() -> Result<void> {
+        EXPECT_EQ(ring_of().tail, ring_of().head);
+        EXPECT_EQ(ring_of().limit, ring_of().head);
+        return {};
+    };
+    drain_at(kNow + 8'000);
+}
+
 TEST_P(HorizonTest, RoomComesBackWhenThePacketIsStored) {
     output_.stored_packets = 0;
     write(kNow);
@@ -318,6 +344,21 @@ TEST_P(HorizonTest, TooManyUnstoredPacketsLetTheBytesGather) {
     EXPECT_FALSE(consumer_.is_blocked());
     ASSERT_EQ(output_.packets.size(), Consumer::kMaxUnstored + 1);
     EXPECT_EQ(consumer_.totals().events, Consumer::kMaxUnstored + 10);
+}
+
+TEST_P(HorizonTest, RingThatIsArmedAgainIsLookedAtOnceMore) {
+    output_.stored_packets = 0;
+    for (std::size_t i = 0; i < Consumer::kMaxUnstored; ++i) {
+        write(kNow + i * 2'000);
+        drain_at(kNow + i * 2'000 + 1'000);
+    }
+    for (const std::uint64_t later : {1, 2, 3}) drain_at(kNow + kPeriod + later);
+    EXPECT_FALSE(consumer_.wants_drain());
+    output_.stored_packets = 1;
+    drain_at(kNow + kPeriod + 4);
+    EXPECT_TRUE(consumer_.wants_drain()) << "a writer may have missed the armed bell";
+    drain_at(kNow + kPeriod + 5);
+    EXPECT_FALSE(consumer_.wants_drain());
 }
 
 TEST_P(HorizonTest, StreamThatHoldsBackGetsNoBeacon) {
