@@ -117,6 +117,18 @@ ring::RingHeader* map_thread_ring(const Channel& channel, uint32_t index) {
     return ring;
 }
 
+namespace {
+
+// Where mremap() does not do that (valgrind), all are mapped while there is a descriptor.
+void map_all_thread_rings(int fd, Channel& channel) {
+    uint32_t mapped = 0;
+    while (mapped < channel.map.thread_ring_count && map_ring(fd, channel.map, channel.map.cpu_ring_count + mapped))
+        channel.thread_rings.is_mapped[mapped++] = 1;
+    channel.map.thread_ring_count = mapped;
+}
+
+}  // namespace
+
 bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_fd, int clock_fd) {
     ring::RingSetHeader* set = map_set_header(ring_set_fd, message);
     const ring::ClockPage* clock = map_clock(clock_fd);
@@ -135,6 +147,8 @@ bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_f
     attached.sees_vforks = sees_vforks();
     if (!map_cpu_rings(ring_set_fd, attached.map, attached.has_rseq)) return false;
     attached.thread_rings = map_thread_rings(ring_set_fd, attached.map);
+    if (attached.map.thread_ring_count != 0 && map_thread_ring(attached, 0) == nullptr)
+        map_all_thread_rings(ring_set_fd, attached);
 
     const uint64_t staging_size =
         LEAT_STAGE_HEADROOM + ring::max_record_size(message.ring_size) + LEAT_STAGE_SLACK + ring::kPageSize - 1;

@@ -150,6 +150,7 @@ class ConsumerModel final : public consumer::Output {
     // Consumer.
     void drain();
     void begin_drain();
+    void find_claimed_rings();
     void end_drain(bool is_drained);
     void consume_sample(ModelledRing& ring);
     Result<void> before_cut();
@@ -199,6 +200,7 @@ class ConsumerModel final : public consumer::Output {
     bool is_ending_ = false;
     bool is_last_drain_good_ = true;
     std::uint64_t told_horizon_ = 0;
+    std::uint64_t last_horizon_ = 0;  // of a drain that went well, told or not
 
     ctf::RecordWalker walker_;
     consumer::Consumer::Parameters parameters_;
@@ -470,7 +472,7 @@ inline void ConsumerModel::drain() {
 
 inline void ConsumerModel::begin_drain() {
     is_cut_reached_ = true;
-    known_rings_ = rings_.size();
+    find_claimed_rings();
     consumer_now_ = now_;
     has_rung_ = false;
     is_bell_missed_ = std::exchange(has_rung_in_vain_, false);
@@ -482,8 +484,14 @@ inline void ConsumerModel::begin_drain() {
     }
 }
 
+// The stream of a ring that was claimed meanwhile begins where readers of the others may be.
+inline void ConsumerModel::find_claimed_rings() {
+    for (; known_rings_ < rings_.size(); ++known_rings_) rings_[known_rings_].begin = std::max(start_, last_horizon_);
+}
+
 inline void ConsumerModel::end_drain(bool is_drained) {
     is_last_drain_good_ = is_drained;
+    if (is_drained) last_horizon_ = std::max(last_horizon_, horizon());
     if (is_cut_reached_) begun_part_ = part_;
     for (ModelledRing& ring : rings_) {
         if (is_cut_reached_ && !ring.was_refused && !ring.is_full()) consume_sample(ring);
