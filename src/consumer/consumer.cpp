@@ -17,9 +17,10 @@ constexpr std::uint64_t kMargin = 1'000'000;  // ns
 // A stream that nobody waits for is told about this often at most.
 constexpr std::uint64_t kBeaconPeriod = 100'000'000;  // ns
 
-// Pages of a ring that exist before a writer needs them: what comes in the time that a wake-up takes, by far. The bell
-// rings when half of it is used; after the first time around, all pages exist.
+// Pages of a ring that exist before a writer needs them. The bell rings when half of them is used, which costs a writer a
+// wake-up: so there are more of them each time, in proportion to what was used.
 constexpr std::uint64_t kTouchedAhead = 256U << 10;
+constexpr std::uint64_t kTouchedForUsed = 4;
 // For all CPUs, before it is known which of them will run traced programs.
 constexpr std::uint64_t kTouchedAtFirst = 64U << 10;
 
@@ -241,7 +242,8 @@ void Consumer::arm(Stream& stream) {
     wants_drain_ |= is_armed && !stream.is_armed;
     stream.is_armed = is_armed;
     const std::uint64_t position = stream.unstored.empty() ? stream.reader.taken() : stream.reader.released();
-    if (stream.reader.taken() != 0) stream.reader.touch_ahead(kTouchedAhead);
+    const std::uint64_t used = stream.reader.taken();
+    if (used != 0) stream.reader.touch_ahead(std::max(kTouchedAhead, kTouchedForUsed * used));
     const std::uint64_t wake_after = std::min(parameters_.wake_after, stream.reader.wake_to_touch());
     stream.reader.release(position, is_armed ? wake_after : ~std::uint64_t{0});
 }

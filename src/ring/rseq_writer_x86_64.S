@@ -89,8 +89,8 @@
 	mov	RING_NEXT_RECORDS(%r10), %rdx
 	dec	%rdx
 	movq	%r9, %xmm0
-	movq	%rdx, %xmm1
-	punpcklqdq %xmm1, %xmm0
+	movq	%rdx, %xmm2
+	punpcklqdq %xmm2, %xmm0
 	movaps	%xmm0, RING_NEXT_HEAD(%r10)
 	jmp	.Lhead_known
 .Lcopy_more:
@@ -178,6 +178,7 @@ leat_rseq_write_or:
 	/* head comes late: it is stored together with the time, so after the last `rdtsc`. The guess is there at once, and
 	 * the processor goes on with it while the comparison waits. */
 	mov	RING_NEXT_HEAD(%r10), %r9
+	movq	RING_NEXT_RECORDS(%r10), %xmm2
 	cmp	RING_HEAD(%r10), %r9
 	jne	.Lwrong_guess
 .Lhead_known:
@@ -207,14 +208,13 @@ leat_rseq_write_or:
 	cmp	$16, %r8
 	ja	.Lcopy_more
 .Lcopied:
-	mov	RING_NEXT_RECORDS(%r10), %rdx
-	inc	%rdx
+	pcmpeqd	%xmm1, %xmm1
+	psubq	%xmm1, %xmm2			/* one more */
 	movq	%r9, %xmm0
-	movq	%rdx, %xmm1
-	movdqa	%xmm0, %xmm2
-	punpcklqdq %xmm1, %xmm2
-	movaps	%xmm2, RING_NEXT_HEAD(%r10)	/* the announcement: {next_head, next_records} */
 	movq	%rax, %xmm1
+	movdqa	%xmm0, %xmm3
+	punpcklqdq %xmm2, %xmm3
+	movaps	%xmm3, RING_NEXT_HEAD(%r10)	/* the announcement: {next_head, next_records} */
 	punpcklqdq %xmm1, %xmm0
 	movaps	%xmm0, RING_HEAD(%r10)		/* the commit: {head, last_timestamp} */
 .Lcommitted:

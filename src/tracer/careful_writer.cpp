@@ -57,6 +57,12 @@ void ring_doorbell(const Channel& channel) {
     errno = saved_errno;
 }
 
+// Whether a record fits below `end`; its header may take any form.
+bool has_room(const RingHeader& ring, uint64_t record_size, uint64_t end) {
+    const uint64_t head = __atomic_load_n(&ring.head, __ATOMIC_RELAXED);
+    return head + ring::kMaxHeaderSize + record_size + ring::kCopySlack <= end;
+}
+
 struct Room {
     bool is_there;    // write again
     bool is_awaited;  // limit was the consumer's wish to be woken; it is taken down
@@ -67,8 +73,7 @@ Room make_room(const Channel& channel, RingHeader& ring, uint64_t record_size) {
     const uint64_t end = __atomic_load_n(&ring.tail, __ATOMIC_ACQUIRE) + channel.map.size();
     // A store too old is harmless: a limit below the true one only brings a writer here again.
     const uint64_t limit = __atomic_exchange_n(&ring.limit, end, __ATOMIC_RELAXED);
-    const uint64_t head = __atomic_load_n(&ring.head, __ATOMIC_RELAXED);
-    return {head + ring::kMaxHeaderSize + record_size + ring::kCopySlack <= end, limit != end};
+    return {has_room(ring, record_size, end), limit != end};
 }
 
 // Writes by `write(now)` until that has succeeded, or failed for good. `ring()`: where it would write.
@@ -175,6 +180,14 @@ bool must_ask(const Channel& channel, uint64_t now) {
 
 __attribute__((noinline)) void count_discarded(const Channel& channel, DiscardReason reason) {
     __atomic_add_fetch(&counting_ring(channel).discarded[static_cast<uint32_t>(reason)], 1, __ATOMIC_RELAXED);
+}
+
+bool count_if_full(const Channel& channel, uint64_t record_size) {
+    RingHeader& ring = counting_ring(channel);
+    const uint64_t end = __atomic_load_n(&ring.tail, __ATOMIC_ACQUIRE) + channel.map.size();
+    if (__atomic_load_n(&ring.limit, __ATOMIC_RELAXED) != end || has_room(ring, record_size, end)) return false;
+    __atomic_add_fetch(&ring.discarded[static_cast<uint32_t>(DiscardReason::kRingFull)], 1, __ATOMIC_RELAXED);
+    return true;
 }
 
 void write_with_care(const leat_tracepoint& tracepoint, const Binding& binding, Payload payload) {

@@ -20,6 +20,10 @@ struct Payload {
 // Writes the record, or counts it. Any thread; async-signal-safe; preserves errno.
 void write_with_care(const leat_tracepoint& tracepoint, const Binding& binding, Payload payload);
 
+// A CPU's ring that has no room for a record, and whose consumer knows: counts the event. False: write it with care.
+// Quick, as a program that is faster than its consumer comes here with every event. Any thread; async-signal-safe.
+bool count_if_full(const Channel& channel, uint64_t record_size);
+
 void count_discarded(const Channel& channel, ring::DiscardReason reason);
 
 }  // namespace leat::tracer

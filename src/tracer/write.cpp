@@ -19,12 +19,12 @@ using ring::WriteOutcome;
 static_assert(offsetof(leat_tracepoint, enabled) == 0 && offsetof(Binding, header) == 0);
 
 // What the sequence did not write. Its contexts are put there anew.
-__attribute__((cold)) void not_written(const ring::RingMap* /*map*/, const ring::EventHeader* header,
-                                       const uint32_t* enabled, const void* record, uint64_t size,
-                                       WriteOutcome outcome) {
+void not_written(const ring::RingMap* /*map*/, const ring::EventHeader* header, const uint32_t* enabled,
+                 const void* record, uint64_t size, WriteOutcome outcome) {
     const auto& tracepoint = *reinterpret_cast<const leat_tracepoint*>(enabled);  // NOLINT(*-reinterpret-cast)
     const auto& binding = *reinterpret_cast<const Binding*>(header);              // NOLINT(*-reinterpret-cast)
     if (outcome == WriteOutcome::kDisabled) return;
+    if (outcome == WriteOutcome::kNoRoom && count_if_full(*binding.channel, size)) return;
     if (outcome == WriteOutcome::kNoTime) thread_state.straight_to = nullptr;
     const uint32_t contexts = thread_state.contexts.size;
     char* const payload = const_cast<char*>(static_cast<const char*>(record)) + contexts;  // NOLINT(*-const-cast)
