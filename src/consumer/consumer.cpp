@@ -17,8 +17,8 @@ constexpr std::uint64_t kMargin = 1'000'000;  // ns
 // A stream that nobody waits for is told about this often at most.
 constexpr std::uint64_t kBeaconPeriod = 100'000'000;  // ns
 
-// Pages of a ring that exist before a writer needs them. The bell rings when half of them is used, which costs a writer a
-// wake-up: so there are more of them each time, in proportion to what was used.
+// Pages of a ring that exist before a writer needs them. The bell rings when half of them is used, which costs a writer
+// a wake-up: so there are more of them each time, in proportion to what was used.
 constexpr std::uint64_t kTouchedAhead = 256U << 10;
 constexpr std::uint64_t kTouchedForUsed = 4;
 // For all CPUs, before it is known which of them will run traced programs.
