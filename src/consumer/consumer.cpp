@@ -18,9 +18,11 @@ constexpr std::uint64_t kMargin = 1'000'000;  // ns
 constexpr std::uint64_t kBeaconPeriod = 100'000'000;  // ns
 
 // Pages of a ring that exist before a writer needs them. The bell rings when half of them is used, which costs a writer
-// a wake-up: so there are more of them each time, in proportion to what was used.
-constexpr std::uint64_t kTouchedAhead = 256U << 10;
+// a wake-up: so there are more of them each time, in proportion to what was used; but only as many as take no longer
+// than a drain may.
 constexpr std::uint64_t kTouchedForUsed = 4;
+constexpr std::uint64_t kTouchedAtLeast = 256U << 10;
+constexpr std::uint64_t kTouchedAtMost = 1U << 20;
 // For all CPUs, before it is known which of them will run traced programs.
 constexpr std::uint64_t kTouchedAtFirst = 64U << 10;
 
@@ -234,8 +236,8 @@ bool Consumer::needs_beacon(const Stream& stream, std::uint64_t beacon) const {
     return stream.told < newest_ || beacon - stream.told >= kBeaconPeriod;
 }
 
-// A ring whose packets wait to be stored does not want to be woken for more.
-// A ring that begins to be used wants to be woken early: its next pages are then there before its writers.
+// A ring whose packets wait to be stored does not want to be woken for more. One that begins to be used wants to be
+// woken early: its next pages are then there before its writers.
 void Consumer::arm(Stream& stream) {
     forget_stored(stream);
     const bool is_armed = are_armed_ && !stream.is_full() && !stream.has_records();
@@ -243,7 +245,7 @@ void Consumer::arm(Stream& stream) {
     stream.is_armed = is_armed;
     const std::uint64_t position = stream.unstored.empty() ? stream.reader.taken() : stream.reader.released();
     const std::uint64_t used = stream.reader.taken();
-    if (used != 0) stream.reader.touch_ahead(std::max(kTouchedAhead, kTouchedForUsed * used));
+    if (used != 0) stream.reader.touch_ahead(std::clamp(kTouchedForUsed * used, kTouchedAtLeast, kTouchedAtMost));
     const std::uint64_t wake_after = std::min(parameters_.wake_after, stream.reader.wake_to_touch());
     stream.reader.release(position, is_armed ? wake_after : ~std::uint64_t{0});
 }

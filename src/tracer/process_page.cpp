@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "ring/ring_format.hpp"
+#include "tracer/thread_state.hpp"
 
 namespace leat::tracer {
 namespace {
@@ -22,8 +23,11 @@ uint32_t next_generation() {
     return next != 0 ? next : __atomic_add_fetch(&last_generation, 1, __ATOMIC_RELAXED);
 }
 
-// The child of a fork knows best who it is before it makes children of its own.
-void note_pid_in_child() { (void)process_pid(); }
+// The child of a fork has its memory for itself, and knows best who it is before it makes children of its own.
+void settle_in_child() {
+    thread_state.is_shared = 0;
+    (void)process_pid();
+}
 
 // For kernels without MADV_WIPEONFORK (before 4.14): fork() alone is noticed.
 void wipe_in_child() { *process_page = {}; }
@@ -38,7 +42,7 @@ void make_process_page() {
     const bool is_wiped = page != MAP_FAILED && madvise(page, ring::kPageSize, MADV_WIPEONFORK) == 0;
     if (page != MAP_FAILED) process_page = static_cast<ProcessPage*>(page);
     if (!is_wiped) pthread_atfork(nullptr, nullptr, wipe_in_child);
-    pthread_atfork(nullptr, nullptr, note_pid_in_child);
+    pthread_atfork(nullptr, nullptr, settle_in_child);
     (void)process_pid();  // while it is sure whose memory this is
 }
 
