@@ -53,6 +53,11 @@
 	.long 0, 0				/* version, flags */
 	.quad .Lstart, .Lcommitted - .Lstart, .Labort
 
+	.section .rodata.cst16, "aM", @progbits, 16
+	.balign 16
+.Lone_more:
+	.quad 1, 0
+
 	.text
 	.balign 64
 	/* The kernel restarts what lies between .Lstart and .Lcommitted, and the commit must be the last instruction of
@@ -208,14 +213,12 @@ leat_rseq_write_or:
 	cmp	$16, %r8
 	ja	.Lcopy_more
 .Lcopied:
-	pcmpeqd	%xmm1, %xmm1
-	psubq	%xmm1, %xmm2			/* one more */
 	movq	%r9, %xmm0
 	movq	%rax, %xmm1
-	movdqa	%xmm0, %xmm3
-	punpcklqdq %xmm2, %xmm3
-	movaps	%xmm3, RING_NEXT_HEAD(%r10)	/* the announcement: {next_head, next_records} */
-	punpcklqdq %xmm1, %xmm0
+	paddq	.Lone_more(%rip), %xmm2
+	punpcklqdq %xmm2, %xmm0
+	movaps	%xmm0, RING_NEXT_HEAD(%r10)	/* the announcement: {next_head, next_records} */
+	movlhps	%xmm1, %xmm0
 	movaps	%xmm0, RING_HEAD(%r10)		/* the commit: {head, last_timestamp} */
 .Lcommitted:
 	xor	%eax, %eax
