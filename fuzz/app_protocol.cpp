@@ -74,7 +74,7 @@ void check_line(const std::string& message) {
 void register_with(session::Session& session, const wire::AppRegistration& registration) {
     const session::RegistrationOutcome outcome = session.register_application(registration);
     LEAT_CHECK(outcome.event_ids.size() == registration.tracepoints.size());
-    check_metadata(outcome.metadata);
+    check_metadata(session.describe(outcome.new_classes));
     for (const std::string& warning : outcome.warnings) check_line(warning);
 }
 
