@@ -64,8 +64,8 @@ struct RingHeader {
     alignas(64) uint64_t head;
     uint64_t last_timestamp;              // ns; stored together with head by one 16-byte store: the commit
     uint64_t discarded[kDiscardReasons];  // event records not written, by reason; only ever incremented, atomically
-    // Stored together, before the commit. next_head: where head is about to be; records: how many were committed up to
-    // there. See committed_records().
+    // Stored together, before the commit: where head is about to be, and how many records will lie below it. See
+    // committed_records().
     uint64_t next_head;
     uint64_t next_records;
 
@@ -80,7 +80,7 @@ struct RingHeader {
 };
 static_assert(offsetof(RingHeader, head) % 16 == 0 && offsetof(RingHeader, last_timestamp) == 8);
 static_assert(offsetof(RingHeader, discarded) == 16 && offsetof(RingHeader, next_head) == 80);
-static_assert(offsetof(RingHeader, next_head) % 16 == 0 && offsetof(RingHeader, next_records) == 88);
+static_assert(offsetof(RingHeader, next_records) == 88, "one 16-byte store with next_head");
 static_assert(offsetof(RingHeader, tail) == 128);
 static_assert(offsetof(RingHeader, limit) == 136 && offsetof(RingHeader, owner) == 192);
 static_assert(sizeof(RingHeader) == 256 && sizeof(RingHeader) <= kPageSize);

@@ -93,12 +93,12 @@ void apply(const Registration& registration, leat_tracepoint* const* tracepoints
 
 // Describes the tracepoints, and switches on what the daemon answers. A table that is too large goes in parts.
 void exchange(leat_tracepoint* const* tracepoints, size_t count) {
-    if (count > 1 && is_too_large(tracepoints, count)) {
+    const int descriptions_fd = write_descriptions(tracepoints, count);
+    if (descriptions_fd < 0) {
+        if (count < 2 || !is_too_large(tracepoints, count)) return;
         exchange(tracepoints, count / 2);
         return exchange(tracepoints + count / 2, count - count / 2);
     }
-    const int descriptions_fd = write_descriptions(tracepoints, count);
-    if (descriptions_fd < 0) return;
     Registration registration;
     registration.exchange(descriptions_fd);
     close(descriptions_fd);

@@ -51,12 +51,9 @@ void refresh_thread_state(const Channel& channel, const Task& task, uint64_t now
     thread.contexts = contexts;
     thread.context_mask = channel.contexts;
     thread.refreshed = now;
-    thread.last_write = static_cast<int64_t>(now);
     // A signal handler in between believes what is there once it sees the generation.
     __atomic_signal_fence(__ATOMIC_RELEASE);
     thread.generation = generation;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    go_straight_if_possible(channel);
 }
 
 // Without the TSC, the time is read before the sequence; where threads may be shared, somebody asks first.
@@ -64,6 +61,8 @@ void go_straight_if_possible(const Channel& channel) {
     ThreadState& thread = thread_state;
     const bool is_possible =
         channel.has_rseq && channel.sees_vforks && thread.is_shared == 0 && ring::uses_tsc(*channel.map.clock);
+    // After all that was filled in: a signal handler may come here.
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     thread.straight_to = is_possible ? &channel : nullptr;
 }
 

@@ -43,6 +43,7 @@ extern constinit thread_local __attribute__((tls_model("initial-exec"))) ThreadS
 ContextBlock make_contexts(uint32_t context_mask, const Task& task);
 
 // Fills in `thread_state` for this process generation and channel; `now`: ns. Only for the task that owns the thread.
+// Nothing goes straight until go_straight_if_possible() says so.
 // Async-signal-safe; preserves errno.
 void refresh_thread_state(const Channel& channel, const Task& task, uint64_t now);
 
