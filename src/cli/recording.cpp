@@ -27,6 +27,8 @@ constexpr auto kQuietAfter = 2s;
 constexpr auto kShortestPause = 250us;
 // What a live session's relay is told; LTTng's viewers use it to guess how often to ask.
 constexpr std::uint32_t kLiveTimerUs = std::chrono::microseconds(kLiveTick).count();
+// Longer than a busy machine keeps a writer without rseq from its CPU, and short beside a tick.
+constexpr std::uint64_t kMarginNs = 20'000'000;
 // Places among the descriptors.
 constexpr std::size_t kSignals = 0;
 constexpr std::size_t kRelay = 1;  // and what follows
@@ -94,6 +96,7 @@ Recording::Recording(session::Session session, std::unique_ptr<consumer::Output>
                  .thread_stream_class_id = session::kThreadStreamClassId,
                  .wake_after = wake_after,
                  .clock = &session_.clock().page(),
+                 .margin = kMarginNs,
                  .max_packet_size = relay != nullptr ? relay->max_packet_size() : ~std::size_t{0},
                  .before_cut = [this] { return write_metadata(); }}) {}
 

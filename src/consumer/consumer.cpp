@@ -11,9 +11,6 @@ namespace {
 
 // Between a writer's reading of the clock and ours: TSCs of two CPUs may differ by a fraction of this.
 constexpr std::uint64_t kLiveMargin = 1'000;  // ns
-// Where nobody waits for the horizon it may stay behind by more than most stores wait in a CPU, so that fewer records
-// come late and keep their own time.
-constexpr std::uint64_t kMargin = 1'000'000;  // ns
 // A stream that nobody waits for is told about this often at most.
 constexpr std::uint64_t kBeaconPeriod = 100'000'000;  // ns
 
@@ -228,7 +225,7 @@ void Consumer::tell_horizon() {
     if (is_settled) output_->cycle_done(horizon);
 }
 
-std::uint64_t Consumer::clock_margin() const { return is_followed_ ? kLiveMargin : kMargin; }
+std::uint64_t Consumer::clock_margin() const { return is_followed_ ? kLiveMargin : parameters_.margin; }
 
 // One that has said more than all others holds nobody up.
 bool Consumer::needs_beacon(const Stream& stream, std::uint64_t beacon) const {

@@ -38,6 +38,9 @@ class Consumer {
         std::uint64_t wake_after;
         // The writers' clock, for beacons and the horizon; none: nothing is said about time. Outlives the consumer.
         const ring::ClockPage* clock = nullptr;
+        // Where nobody follows live, how far the horizon stays behind the clock, ns: writers that are held up for less
+        // keep the time of their records.
+        std::uint64_t margin = 1'000'000;
         // Bytes of a packet: what a ring holds beyond that goes into the next one. A larger record is a packet of its
         // own.
         std::size_t max_packet_size = ~std::size_t{0};
