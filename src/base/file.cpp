@@ -10,7 +10,8 @@
 namespace leat {
 
 tl::unexpected<Error> io_error(std::string_view what) {
-    return fail(ErrorKind::kIo, "{}: {}", what, std::strerror(errno));
+    const bool is_full = errno == ENOSPC || errno == EDQUOT;
+    return fail(is_full ? ErrorKind::kDiskFull : ErrorKind::kIo, "{}: {}", what, std::strerror(errno));
 }
 
 Result<UniqueFd> open_for_reading(const std::filesystem::path& path) {

@@ -15,7 +15,8 @@ enum class ErrorKind {
     kUnsupported,  // a valid wish that we do not serve
     kNotFound,
     kRefused,  // permission, limit, or a conflicting state
-    kIo,       // the system said no; the message holds its words
+    kIo,        // the system said no; the message holds its words
+    kDiskFull,  // it has no room now: to be tried again
 };
 
 // One line for the user: no newline, no trailing period. Each layer may put its own clause in front.

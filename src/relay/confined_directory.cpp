@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,10 +13,20 @@
 #include <memory>
 #include <vector>
 
+#include "base/check.hpp"
+
 namespace leat::relay {
 namespace {
 
 constexpr std::size_t kMaxDepth = 64;
+constexpr std::uint64_t kSmallSuffix = 20;
+constexpr std::uint64_t kMaxSuffix = 1000;
+
+std::uint32_t random_number() {
+    std::uint32_t number = 0;
+    LEAT_CHECK(::getrandom(&number, sizeof number, 0) == sizeof number);
+    return number;
+}
 
 UniqueFd open_beneath(int directory, const std::string& path, int flags, mode_t mode = 0) {
     open_how how{};
@@ -57,6 +68,20 @@ Result<ConfinedDirectory> ConfinedDirectory::make(std::string_view path) const {
     return ConfinedDirectory(std::move(here));
 }
 
+Result<ConfinedDirectory::Made> ConfinedDirectory::make_fresh(const std::string& path) const {
+    const auto [parent_path, name] = split_last_step(path);
+    const ConfinedDirectory parent = LEAT_TRY(make(parent_path));
+    std::string candidate = name;
+    for (std::uint64_t number = 2; ::mkdirat(parent.fd(), candidate.c_str(), 0770) != 0; ++number) {
+        if (errno != EEXIST || number == kMaxSuffix)
+            return io_error(fmt::format("cannot create directory {}", candidate));
+        // Many at once of one name need not try all numbers.
+        candidate = fmt::format("{}-{}", name, number <= kSmallSuffix ? number : random_number());
+    }
+    ConfinedDirectory made = LEAT_TRY(parent.open(candidate));
+    return Made{std::move(made), parent_path.empty() ? candidate : parent_path + "/" + candidate};
+}
+
 Result<ConfinedDirectory> ConfinedDirectory::open(std::string_view path) const {
     UniqueFd fd = open_beneath(this->fd(), path.empty() ? "." : std::string(path), O_RDONLY | O_DIRECTORY);
     if (!fd.is_open()) return io_error(fmt::format("cannot open directory {}", path));
@@ -66,8 +91,6 @@ Result<ConfinedDirectory> ConfinedDirectory::open(std::string_view path) const {
 bool ConfinedDirectory::exists(const std::string& path) const { return open_beneath(fd(), path, O_PATH).is_open(); }
 
 Result<UniqueFd> ConfinedDirectory::create_file(const std::string& name) const {
-    if (::unlinkat(fd(), name.c_str(), 0) != 0 && errno != ENOENT)
-        return io_error(fmt::format("cannot replace {}", name));
     UniqueFd file = open_beneath(fd(), name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0660);
     if (!file.is_open()) return io_error(fmt::format("cannot create {}", name));
     return file;
@@ -134,6 +157,12 @@ Result<std::string> parse_path(const std::string& path) {
         parsed += name;
     }
     return parsed;
+}
+
+std::pair<std::string, std::string> split_last_step(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return {"", path};
+    return {path.substr(0, slash), path.substr(slash + 1)};
 }
 
 }  // namespace leat::relay

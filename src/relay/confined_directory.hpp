@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -19,10 +20,13 @@ class ConfinedDirectory {
 
     // Makes what is missing of a relative path like "host/session/ust". Empty: this directory again.
     [[nodiscard]] Result<ConfinedDirectory> make(std::string_view path) const;
+    // The last step of the path is made, not found: if something of that name is there, it gets a suffix ("-2", "-3").
+    struct Made;
+    [[nodiscard]] Result<Made> make_fresh(const std::string& path) const;
     [[nodiscard]] Result<ConfinedDirectory> open(std::string_view path) const;
     [[nodiscard]] bool exists(const std::string& path) const;
 
-    // A new, empty file, for reading and writing. One of that name that was there is unlinked: who reads it keeps it.
+    // A new, empty file, for reading and writing. Refused if there is something of that name.
     [[nodiscard]] Result<UniqueFd> create_file(const std::string& name) const;
     // `flags`: O_RDONLY or O_RDWR.
     [[nodiscard]] Result<UniqueFd> open_file(const std::string& name, int flags = 0) const;
@@ -40,9 +44,17 @@ class ConfinedDirectory {
     UniqueFd fd_;
 };
 
+struct ConfinedDirectory::Made {
+    ConfinedDirectory directory;
+    std::string path;  // as it was made
+};
+
 // Names from peers. A name is one step of a path; a path is steps, each a good name, with single slashes between;
 // those in front and behind are dropped, as peers send them.
 Result<std::string> parse_name(const std::string& name);
 Result<std::string> parse_path(const std::string& path);
+
+// "a/b/c" is "a/b" and "c"; "c" alone is "" and "c".
+std::pair<std::string, std::string> split_last_step(const std::string& path);
 
 }  // namespace leat::relay

@@ -42,13 +42,22 @@ void set_options(asio::ip::tcp::socket& socket) {
 std::string address_of(const asio::ip::tcp::socket& socket) {
     asio::error_code error;
     const auto endpoint = socket.remote_endpoint(error);
-    return error ? "an unknown address" : fmt::format("{}:{}", endpoint.address().to_string(), endpoint.port());
+    return error ? "an unknown address" : endpoint.address().to_string();
+}
+
+unsigned port_of(const asio::ip::tcp::socket& socket) {
+    asio::error_code error;
+    const auto endpoint = socket.remote_endpoint(error);
+    return error ? 0U : endpoint.port();
 }
 
 }  // namespace
 
 Connection::Connection(asio::ip::tcp::socket socket, const std::string& kind)
-    : socket_(std::move(socket)), watchdog_(socket_.get_executor()), peer_(kind + " " + address_of(socket_)) {
+    : socket_(std::move(socket)),
+      watchdog_(socket_.get_executor()),
+      address_(address_of(socket_)),
+      peer_(fmt::format("{} {}:{}", kind, address_, port_of(socket_))) {
     set_options(socket_);
 }
 

@@ -65,6 +65,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
     [[nodiscard]] asio::ip::tcp::socket& socket() { return socket_; }
     [[nodiscard]] const std::string& peer() const { return peer_; }
+    [[nodiscard]] const std::string& address() const { return address_; }
 
   private:
     void note_received(std::size_t count);
@@ -73,7 +74,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
     asio::ip::tcp::socket socket_;
     asio::steady_timer watchdog_;
-    std::string peer_;  // kind and address
+    std::string address_;  // of the peer, without its port
+    std::string peer_;     // kind, address and port
     Clock::time_point deadline_ = Clock::time_point::max();
     Clock::duration patience_{};        // renewed with every byte, if not 0
     std::size_t allowance_ = SIZE_MAX;  // bytes that it still takes

@@ -1,8 +1,11 @@
 #include "relay/control_commands.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <ranges>
 
 namespace leat::relay {
 namespace {
@@ -10,7 +13,11 @@ namespace {
 using wire::RelayCode;
 using wire::RelayCommand;
 
-constexpr std::size_t kMaxStreams = 4096;  // in a session
+constexpr std::size_t kMaxStreams = 16384;  // that are open, in a session
+// Minors of the protocol in which things came.
+constexpr std::uint32_t kMinorOfIndexes = 4;
+constexpr std::uint32_t kMinorOfLongIndexes = 8;
+constexpr std::uint32_t kMinorOfChunks = 11;
 
 std::uint32_t code(RelayCode code) { return static_cast<std::uint32_t>(code); }
 
@@ -32,6 +39,7 @@ CommandOutcome disconnected(Error error) { return {.error = std::move(error), .e
     const wire::Message& message = *parsed
 
 CommandOutcome version(Producer& producer, UntrustedBytes payload) {
+    if (producer.minor) return disconnected({ErrorKind::kRefused, "a second VERSION"});
     LEAT_PARSE(Version);
     CommandOutcome outcome{.reply = wire::encode(wire::Version{})};
     if (message.major != wire::kProtocolMajor) {
@@ -55,164 +63,227 @@ CommandOutcome get_configuration(Producer& producer, UntrustedBytes payload) {
 CommandOutcome create_session(Producer& producer, UntrustedBytes payload) {
     if (producer.session != nullptr) return disconnected({ErrorKind::kRefused, "it creates a second session"});
     LEAT_PARSE(CreateSession);
-    auto session = producer.relay->create_session(message, *producer.minor);
+    auto session = producer.relay->create_session(message, *producer.minor, producer.principal);
     if (!session)
         return {.reply = wire::encode(wire::CreateSessionReply{.code = code(RelayCode::kFatal)}, *producer.minor),
                 .error = session.error()};
     producer.session = *session;
-    const Session::Description& description = producer.session->description();
-    producer.session->locked([&](SessionState& state) {
-        state.thread = producer.thread;
-        if (*producer.minor < 11) state.chunk = description.directory->implicit_chunk();
-    });
-    const wire::CreateSessionReply reply{description.id, code(RelayCode::kOk), description.directory->path()};
+    producer.session->locked([&](SessionState& state) { state.thread = producer.thread; });
+    const auto directory = producer.session->directory();
+    const wire::CreateSessionReply reply{producer.session->description().id, code(RelayCode::kOk),
+                                         directory == nullptr ? std::string() : directory->path()};
     return {.reply = wire::encode(reply, *producer.minor)};
 }
 
-Result<std::uint64_t> add_data_stream(Producer& producer, SessionState& state, const wire::AddStream& message,
-                                      const std::string& path, const std::shared_ptr<TraceChunk>& chunk) {
+// Where a stream goes, and what its trace is called there.
+struct StreamPlace {
+    std::shared_ptr<SessionDirectory> directory{};
+    std::shared_ptr<TraceChunk> chunk{};
+    std::string path{};
+};
+
+// Old peers say it from the output directory on: HOST/SESSION/TRACE. The first two are their session's directory.
+Result<StreamPlace> place_of_old(Producer& producer, const std::string& path) {
+    constexpr const char* kForm = "the stream's path, {}, is not of the form HOST/SESSION/TRACE";
+    const std::size_t host_end = path.find('/');
+    if (host_end == std::string::npos) return refused(kForm, path);
+    const std::size_t end = path.find('/', host_end + 1);
+    if (end == std::string::npos) return refused(kForm, path);
+    StreamPlace place{.directory = producer.session->directory(), .path = path.substr(end + 1)};
+    if (place.directory == nullptr) {
+        place.directory =
+            LEAT_TRY(producer.relay->directory_of_old(path.substr(0, end), producer.principal));
+        producer.session->locked([&](SessionState& state) { state.directory = place.directory; });
+        producer.old_directory = path.substr(0, end);
+    }
+    if (path.substr(0, end) != producer.old_directory)
+        return refused("its streams lie in {}, not in {}", producer.old_directory, path.substr(0, end));
+    place.chunk = LEAT_TRY(place.directory->implicit_chunk());
+    return place;
+}
+
+Result<StreamPlace> place_of(Producer& producer, const wire::AddStream& message) {
+    auto path = parse_trace_path(message.path);
+    if (!path) return wrap("the stream's path", std::move(path).error());
+    if (*producer.minor < kMinorOfChunks) return place_of_old(producer, *path);
+    StreamPlace place{.directory = producer.session->directory(), .path = *std::move(path)};
+    place.chunk = place.directory->find(message.trace_chunk_id);
+    if (place.chunk == nullptr) return not_found("there is no trace chunk {}", message.trace_chunk_id);
+    return place;
+}
+
+std::shared_ptr<Trace> trace_at(Producer& producer, const std::string& path) {
+    return producer.session->locked([&](SessionState& state) {
+        auto& trace = state.traces[path];
+        if (trace == nullptr)
+            trace = std::make_shared<Trace>(Trace{
+                .id = producer.relay->next_id(), .path = path, .metadata_id = producer.relay->next_id()});
+        return trace;
+    });
+}
+
+Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream& message, const StreamPlace& place) {
     const std::string name = LEAT_TRY(parse_name(message.channel_name));
     if (name.starts_with('.')) return refused("the channel name begins with a dot");
-    for (const auto& [handle, entry] : state.streams) {
-        const StreamParameters& known = entry.stream->parameters();
-        if (!entry.stream->is_finished() && known.path == path && known.channel_name == name)
-            return refused("stream {}/{} exists already", path, name);
-    }
-    auto& trace = state.traces[path];
-    if (trace == nullptr) trace = std::make_shared<Trace>(Trace{.id = producer.relay->next_trace_id(), .path = path});
-    const std::uint64_t handle = producer.relay->next_handle();
-    const auto& request = producer.session->description().request;
+    if (name == "index") return refused("\"index\" is a name that only the relay gives");
+    if (producer.session->locked([&](const SessionState& state) { return state.open_names.contains({place.path, name}); }))
+        return refused("stream {}/{} exists already", place.path, name);
+    const auto trace = trace_at(producer, place.path);
+    const bool has_indexes = !producer.session->description().request.is_snapshot && *producer.minor >= kMinorOfIndexes;
+    const std::uint32_t index_minor = *producer.minor >= kMinorOfLongIndexes ? ctf::kIndexMinor : 0;
+    const std::uint64_t handle = producer.relay->handles().add(producer.session);
     StreamParameters parameters{.handle = handle,
-                                .channel_name = name,
-                                .path = path,
-                                .tracefile_size = message.tracefile_size,
-                                .tracefile_count = message.tracefile_count,
-                                .has_indexes = !request.is_snapshot && *producer.minor >= 4,
-                                .index_minor = *producer.minor >= 8 ? ctf::kIndexMinor : 0,
+                                .files = {.trace_id = trace->id,
+                                          .path = place.path,
+                                          .channel_name = name,
+                                          .size_limit = message.tracefile_size,
+                                          .count_limit = message.tracefile_count,
+                                          .index_minor = has_indexes ? std::optional(index_minor) : std::nullopt},
                                 .transport = producer.can_send_datagrams ? PairingTable::Transport::kDatagrams
                                                                          : PairingTable::Transport::kStream};
-    auto stream = std::make_shared<DataStream>(std::move(parameters), producer.session->description().directory, chunk);
-    state.streams.emplace(handle, SessionStream{std::move(stream), trace});
+    auto stream = std::make_shared<SessionStream>();
+    stream->id = producer.relay->next_id();
+    stream->stream = std::make_shared<DataStream>(std::move(parameters), place.directory, place.chunk);
+    stream->trace = trace;
+    producer.session->add(std::move(stream));
     return handle;
 }
 
-Result<std::uint64_t> add_metadata_stream(Producer& producer, SessionState& state, const std::string& path,
-                                          const std::shared_ptr<TraceChunk>& chunk) {
-    auto& trace = state.traces[path];
-    if (trace == nullptr) trace = std::make_shared<Trace>(Trace{.id = producer.relay->next_trace_id(), .path = path});
-    if (trace->metadata != nullptr && !trace->metadata->is_finished()) return refused("{} has metadata already", path);
-    const std::uint64_t handle = producer.relay->next_handle();
-    trace->metadata = LEAT_TRY(MetadataStream::create(handle, path, producer.session->description().directory, chunk));
-    state.metadata[handle] = trace;
+Result<std::uint64_t> add_metadata_stream(Producer& producer, const StreamPlace& place) {
+    const auto trace = trace_at(producer, place.path);
+    if (trace->metadata == nullptr) {
+        auto created = LEAT_TRY(MetadataStream::create(trace->id, place.path, place.directory, place.chunk));
+        producer.session->locked([&](SessionState&) { trace->metadata = std::move(created); });
+    } else if (trace->metadata->is_finished()) {
+        // For viewers it is the same one that goes on.
+        LEAT_TRY(trace->metadata->reopen(place.chunk));
+    } else {
+        return refused("{} has metadata already", place.path);
+    }
+    const std::uint64_t handle = producer.relay->handles().add(producer.session);
+    producer.session->locked([&](SessionState& state) { state.metadata[handle] = trace; });
     return handle;
 }
 
-Result<std::uint64_t> add_stream_to(Producer& producer, SessionState& state, const wire::AddStream& message) {
-    auto path = parse_path(message.path);
-    if (!path) return wrap("the stream's path", std::move(path).error());
-    if (path->empty()) return refused("the stream has no path");
-    if (state.streams.size() >= kMaxStreams) return refused("the session has {} streams already", kMaxStreams);
-    std::shared_ptr<TraceChunk> chunk = state.chunk;
-    if (*producer.minor >= 11) chunk = producer.session->directory().find(message.trace_chunk_id);
-    if (chunk == nullptr) return not_found("there is no trace chunk {}", message.trace_chunk_id);
-    if (message.channel_name == "metadata") return add_metadata_stream(producer, state, *path, chunk);
-    return add_data_stream(producer, state, message, *path, chunk);
+Result<std::uint64_t> add_stream_to(Producer& producer, const wire::AddStream& message) {
+    if (producer.session->locked([](const SessionState& state) { return state.open_streams(); }) >= kMaxStreams)
+        return refused("the session has {} open streams already", kMaxStreams);
+    const StreamPlace place = LEAT_TRY(place_of(producer, message));
+    if (message.channel_name == "metadata") return add_metadata_stream(producer, place);
+    return add_data_stream(producer, message, place);
 }
 
 CommandOutcome add_stream(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(AddStream);
-    const auto handle =
-        producer.session->locked([&](SessionState& state) { return add_stream_to(producer, state, message); });
+    const auto handle = add_stream_to(producer, message);
     if (!handle)
         return {.reply = wire::encode(wire::AddStreamReply{0, code(RelayCode::kUnknownError)}),
                 .error = handle.error()};
-    producer.relay->add_handle(*handle, producer.session);
     return {.reply = wire::encode(wire::AddStreamReply{*handle, code(RelayCode::kOk)})};
 }
 
 CommandOutcome streams_sent(Producer& producer, UntrustedBytes /*payload*/) {
     producer.session->locked([](SessionState& state) {
-        for (auto& [handle, entry] : state.streams) entry.is_published = true;
+        // Those that have been published lie before those that have not.
+        for (auto& [id, stream] : std::views::reverse(state.streams)) {
+            if (std::exchange(stream->is_published, true)) break;
+        }
         for (auto& [handle, trace] : state.metadata) trace->is_metadata_published = true;
         ++state.publications;
     });
-    CommandOutcome outcome = replied(RelayCode::kOk);
-    outcome.is_change = true;
-    return outcome;
+    producer.changes.note();
+    return replied(RelayCode::kOk);
+}
+
+std::shared_ptr<SessionStream> find_stream(Producer& producer, std::uint64_t handle) {
+    return producer.session->locked([&](const SessionState& state) {
+        const auto found = state.by_handle.find(handle);
+        return found == state.by_handle.end() ? nullptr : found->second;
+    });
+}
+
+std::shared_ptr<Trace> find_metadata(Producer& producer, std::uint64_t handle) {
+    return producer.session->locked([&](const SessionState& state) {
+        const auto found = state.metadata.find(handle);
+        return found == state.metadata.end() ? nullptr : found->second;
+    });
 }
 
 CommandOutcome send_index(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(SendIndex);
-    bool is_change = false;
-    const auto added = producer.session->locked([&](SessionState& state) -> Result<void> {
-        const auto found = state.streams.find(message.stream_id);
-        if (found == state.streams.end()) return not_found("SEND_INDEX: there is no stream {}", message.stream_id);
-        const auto& stream = found->second.stream;
-        const std::uint64_t changes = stream->changes();
-        if (message.is_beacon()) {
-            stream->add_beacon(message);
-        } else {
-            LEAT_TRY(stream->add_index(message, now()));
-            LEAT_TRY(stream->commit(now()));
-            note_commit(state, stream);
-            if (stream->should_finish()) stream->finish();
-        }
-        is_change = stream->changes() != changes;
-        return {};
-    });
-    if (!added) return failed(RelayCode::kUnknownError, added.error());
+    const auto stream = find_stream(producer, message.stream_id);
+    if (stream == nullptr)
+        return failed(RelayCode::kUnknownError, {ErrorKind::kNotFound, fmt::format("SEND_INDEX: there is no stream {}",
+                                                                                   message.stream_id)});
+    if (message.is_beacon()) {
+        stream->stream->add_beacon(message);
+    } else if (const auto added = stream->stream->add_index(message, now()); !added) {
+        return failed(RelayCode::kUnknownError, added.error());
+    }
+    producer.changes.add(stream);
     CommandOutcome outcome = replied(RelayCode::kOk);
-    outcome.is_change = is_change;
     outcome.packet_size = message.packet_size / 8;
     return outcome;
 }
 
-CommandOutcome close_stream(Producer& producer, UntrustedBytes payload) {
-    LEAT_PARSE(CloseStream);
-    const bool is_known = producer.session->locked([&](SessionState& state) {
-        if (const auto found = state.streams.find(message.stream_id); found != state.streams.end()) {
-            DataStream& stream = *found->second.stream;
-            stream.close_after(message.last_net_seq_num);
-            if (stream.should_finish()) stream.finish();
-            return true;
-        }
-        const auto found = state.metadata.find(message.stream_id);
-        if (found == state.metadata.end()) return false;
-        found->second->metadata->finish();
-        return true;
-    });
-    if (!is_known)
-        return failed(RelayCode::kUnknownError,
-                      {ErrorKind::kNotFound, fmt::format("CLOSE_STREAM: there is no stream {}", message.stream_id)});
-    CommandOutcome outcome = replied(RelayCode::kOk);
-    outcome.is_change = true;
-    return outcome;
+void close_metadata(Producer& producer, std::uint64_t handle, const std::shared_ptr<Trace>& trace) {
+    trace->metadata->finish();
+    producer.session->locked([&](SessionState& state) { state.metadata.erase(handle); });
+    producer.relay->handles().remove(handle);
+    producer.session->show(trace);
 }
 
+CommandOutcome close_stream(Producer& producer, UntrustedBytes payload) {
+    LEAT_PARSE(CloseStream);
+    if (const auto stream = find_stream(producer, message.stream_id)) {
+        stream->stream->close_after(message.last_net_seq_num);
+        producer.changes.add(stream);  // which finishes it, if all is here
+    } else if (const auto trace = find_metadata(producer, message.stream_id)) {
+        close_metadata(producer, message.stream_id, trace);
+        producer.changes.note();
+    } else {
+        return failed(RelayCode::kUnknownError,
+                      {ErrorKind::kNotFound, fmt::format("CLOSE_STREAM: there is no stream {}", message.stream_id)});
+    }
+    return replied(RelayCode::kOk);
+}
+
+// "Stored" is a promise: index and data are on disk by then, so that even a kill loses nothing.
 CommandOutcome data_pending(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(DataPending);
     constexpr std::uint32_t kUnknownStream = 0xffff'ffff;
-    const std::uint32_t answer = producer.session->locked([&](SessionState& state) {
-        const auto found = state.streams.find(message.stream_id);
-        if (found == state.streams.end()) return kUnknownStream;
-        found->second.is_checked = true;
-        return found->second.stream->has_stored(message.last_net_seq_num) ? code(RelayCode::kNotPending)
-                                                                          : code(RelayCode::kPending);
-    });
-    return {.reply = wire::encode(wire::CodeReply{answer})};
+    const auto stream = find_stream(producer, message.stream_id);
+    if (stream == nullptr) return {.reply = wire::encode(wire::CodeReply{kUnknownStream})};
+    producer.session->locked([&](SessionState&) { stream->is_checked = true; });
+    producer.changes.add(stream);
+    const auto flushed = stream->stream->flush(now());
+    if (!flushed && flushed.error().kind != ErrorKind::kDiskFull)
+        return failed(RelayCode::kUnknownError, flushed.error());
+    const bool is_stored = stream->stream->has_stored(message.last_net_seq_num);
+    CommandOutcome outcome{
+        .reply = wire::encode(wire::CodeReply{code(is_stored ? RelayCode::kNotPending : RelayCode::kPending)})};
+    const DiskSync* const sync = producer.relay->sync();
+    if (is_stored && sync != nullptr && sync->is_strict()) outcome.to_sync = stream->stream->duplicate_files();
+    return outcome;
 }
 
 CommandOutcome quiescent_control(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(IdRequest);
-    static_cast<void>(message);  // metadata is stored by the time that this command is read
-    return replied(RelayCode::kOk);
+    // Metadata is stored by the time that this command is read.
+    CommandOutcome outcome = replied(RelayCode::kOk);
+    const auto trace = find_metadata(producer, message.id);
+    const DiskSync* const sync = producer.relay->sync();
+    if (trace == nullptr || sync == nullptr || !sync->is_strict()) return outcome;
+    if (const auto file = trace->metadata->file())
+        outcome.to_sync.emplace_back(::fcntl((*file)->get(), F_DUPFD_CLOEXEC, 0));
+    return outcome;
 }
 
 CommandOutcome begin_data_pending(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(IdRequest);
     static_cast<void>(message);
     producer.session->locked([](SessionState& state) {
-        for (auto& [handle, entry] : state.streams) entry.is_checked = false;
+        for (auto& [handle, stream] : state.by_handle) stream->is_checked = false;
     });
     return replied(RelayCode::kOk);
 }
@@ -220,12 +291,11 @@ CommandOutcome begin_data_pending(Producer& producer, UntrustedBytes payload) {
 CommandOutcome end_data_pending(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(IdRequest);
     static_cast<void>(message);
-    const bool is_pending = producer.session->locked([](SessionState& state) {
-        return std::ranges::any_of(state.streams, [](const auto& entry) {
-            return !entry.second.is_checked && entry.second.stream->waits_for_data();
-        });
-    });
-    return replied(is_pending ? RelayCode::kPending : RelayCode::kNotPending);
+    for (const auto& stream : producer.session->open_streams()) {
+        const bool is_checked = producer.session->locked([&](const SessionState&) { return stream->is_checked; });
+        if (!is_checked && stream->stream->waits_for_data()) return replied(RelayCode::kPending);
+    }
+    return replied(RelayCode::kNotPending);
 }
 
 CommandOutcome reset_metadata(Producer& producer, UntrustedBytes payload) {
@@ -233,46 +303,50 @@ CommandOutcome reset_metadata(Producer& producer, UntrustedBytes payload) {
     if (producer.session->is_live())
         return failed(RelayCode::kUnknownError,
                       {ErrorKind::kRefused, "RESET_METADATA: a live session keeps its metadata"});
-    const auto reset = producer.session->locked([&](SessionState& state) -> Result<void> {
-        const auto found = state.metadata.find(message.stream_id);
-        if (found == state.metadata.end()) return not_found("RESET_METADATA: there is no stream {}", message.stream_id);
-        return found->second->metadata->reset();
-    });
+    const auto trace = find_metadata(producer, message.stream_id);
+    if (trace == nullptr)
+        return failed(RelayCode::kUnknownError,
+                      {ErrorKind::kNotFound, fmt::format("RESET_METADATA: there is no stream {}", message.stream_id)});
+    const auto reset = trace->metadata->reset();
     return reset ? replied(RelayCode::kOk) : failed(RelayCode::kUnknownError, reset.error());
 }
 
-Result<void> rotate(SessionState& state, const wire::RotateStreams::Position& position,
-                    const std::shared_ptr<TraceChunk>& chunk) {
-    if (const auto found = state.streams.find(position.stream_id); found != state.streams.end())
-        return found->second.stream->rotate(chunk, position.rotate_at);
-    const auto found = state.metadata.find(position.stream_id);
-    if (found == state.metadata.end()) return not_found("ROTATE_STREAMS: there is no stream {}", position.stream_id);
-    return found->second->metadata->rotate(chunk);
+// Metadata first: it may find no room, and then all of this is tried again.
+Result<void> rotate(Producer& producer, const wire::RotateStreams& message, const std::shared_ptr<TraceChunk>& chunk) {
+    for (const auto& position : message.positions)
+        if (const auto trace = find_metadata(producer, position.stream_id)) {
+            LEAT_TRY(trace->metadata->rotate(chunk));
+            producer.session->show(trace);
+        }
+    for (const auto& position : message.positions) {
+        if (find_metadata(producer, position.stream_id) != nullptr) continue;
+        const auto stream = find_stream(producer, position.stream_id);
+        if (stream == nullptr) return not_found("ROTATE_STREAMS: there is no stream {}", position.stream_id);
+        LEAT_TRY(stream->stream->rotate(chunk, position.rotate_at, now()));
+        producer.changes.add(stream);
+    }
+    return {};
 }
 
 CommandOutcome rotate_streams(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(RotateStreams);
     std::shared_ptr<TraceChunk> chunk;
     if (message.new_chunk_id) {
-        chunk = producer.session->directory().find(*message.new_chunk_id);
+        chunk = producer.session->directory()->find(*message.new_chunk_id);
         if (chunk == nullptr)
             return failed(RelayCode::kProtocolError,
                           {ErrorKind::kNotFound,
                            fmt::format("ROTATE_STREAMS: there is no trace chunk {}", *message.new_chunk_id)});
     }
-    const auto rotated = producer.session->locked([&](SessionState& state) -> Result<void> {
-        for (const auto& position : message.positions) LEAT_TRY(rotate(state, position, chunk));
-        return {};
-    });
+    const auto rotated = rotate(producer, message, chunk);
     if (!rotated) return failed(RelayCode::kInvalid, rotated.error());
-    CommandOutcome outcome = replied(RelayCode::kOk);
-    outcome.is_change = true;
-    return outcome;
+    producer.changes.note();
+    return replied(RelayCode::kOk);
 }
 
 CommandOutcome create_trace_chunk(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(CreateTraceChunk);
-    auto chunk = producer.session->directory().create_chunk(message);
+    auto chunk = producer.session->directory()->create_chunk(message);
     if (!chunk)
         return failed(chunk.error().kind == ErrorKind::kUnsupported ? RelayCode::kProtocolError : RelayCode::kInvalid,
                       chunk.error());
@@ -282,17 +356,18 @@ CommandOutcome create_trace_chunk(Producer& producer, UntrustedBytes payload) {
 
 CommandOutcome close_trace_chunk(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(CloseTraceChunk);
-    const auto path = producer.session->directory().close_chunk(message);
+    const auto path = producer.session->directory()->close_chunk(message);
     if (!path)
         return {.reply = wire::encode(wire::CloseTraceChunkReply{code(RelayCode::kNoMemory), ""}),
                 .error = path.error(),
                 .ends_connection = true};
-    return {.reply = wire::encode(wire::CloseTraceChunkReply{code(RelayCode::kOk), *path}), .is_change = true};
+    producer.changes.note();
+    return {.reply = wire::encode(wire::CloseTraceChunkReply{code(RelayCode::kOk), *path})};
 }
 
 CommandOutcome trace_chunk_exists(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(TraceChunkExists);
-    const bool exists = producer.session->directory().is_open(message.chunk_id);
+    const bool exists = producer.session->directory()->is_open(message.chunk_id);
     return {.reply = wire::encode(
                 wire::TraceChunkExistsReply{code(RelayCode::kOk), static_cast<std::uint8_t>(exists ? 1 : 0)})};
 }
@@ -303,6 +378,7 @@ CommandOutcome start_data(Producer& /*producer*/, UntrustedBytes /*payload*/) { 
 
 struct Command {
     RelayCommand command;
+    std::uint32_t since;  // minor of the protocol
     enum class Needs : std::uint8_t { kNothing, kVersion, kSession } needs;
     std::uint64_t max_payload;  // bytes
     CommandOutcome (*run)(Producer&, UntrustedBytes);
@@ -312,23 +388,23 @@ using Needs = Command::Needs;
 constexpr std::uint64_t kSmall = 1024;
 
 constexpr std::array kCommands{
-    Command{RelayCommand::kVersion, Needs::kNothing, kSmall, version},
-    Command{RelayCommand::kGetConfiguration, Needs::kVersion, kSmall, get_configuration},
-    Command{RelayCommand::kCreateSession, Needs::kVersion, 8192, create_session},
-    Command{RelayCommand::kStartData, Needs::kVersion, kSmall, start_data},
-    Command{RelayCommand::kCreateTraceChunk, Needs::kSession, 8192, create_trace_chunk},
-    Command{RelayCommand::kAddStream, Needs::kSession, 8192, add_stream},
-    Command{RelayCommand::kStreamsSent, Needs::kSession, kSmall, streams_sent},
-    Command{RelayCommand::kSendIndex, Needs::kSession, kSmall, send_index},
-    Command{RelayCommand::kDataPending, Needs::kSession, kSmall, data_pending},
-    Command{RelayCommand::kQuiescentControl, Needs::kSession, kSmall, quiescent_control},
-    Command{RelayCommand::kBeginDataPending, Needs::kSession, kSmall, begin_data_pending},
-    Command{RelayCommand::kEndDataPending, Needs::kSession, kSmall, end_data_pending},
-    Command{RelayCommand::kResetMetadata, Needs::kSession, kSmall, reset_metadata},
-    Command{RelayCommand::kRotateStreams, Needs::kSession, 32 + 16 * kMaxStreams, rotate_streams},
-    Command{RelayCommand::kCloseTraceChunk, Needs::kSession, kSmall, close_trace_chunk},
-    Command{RelayCommand::kTraceChunkExists, Needs::kSession, kSmall, trace_chunk_exists},
-    Command{RelayCommand::kCloseStream, Needs::kSession, kSmall, close_stream},
+    Command{RelayCommand::kVersion, 0, Needs::kNothing, kSmall, version},
+    Command{RelayCommand::kGetConfiguration, 12, Needs::kVersion, kSmall, get_configuration},
+    Command{RelayCommand::kCreateSession, 0, Needs::kVersion, 8192, create_session},
+    Command{RelayCommand::kStartData, 0, Needs::kVersion, kSmall, start_data},
+    Command{RelayCommand::kCreateTraceChunk, kMinorOfChunks, Needs::kSession, 8192, create_trace_chunk},
+    Command{RelayCommand::kAddStream, 0, Needs::kSession, 8192, add_stream},
+    Command{RelayCommand::kStreamsSent, 4, Needs::kSession, kSmall, streams_sent},
+    Command{RelayCommand::kSendIndex, kMinorOfIndexes, Needs::kSession, kSmall, send_index},
+    Command{RelayCommand::kDataPending, 0, Needs::kSession, kSmall, data_pending},
+    Command{RelayCommand::kQuiescentControl, 0, Needs::kSession, kSmall, quiescent_control},
+    Command{RelayCommand::kBeginDataPending, 0, Needs::kSession, kSmall, begin_data_pending},
+    Command{RelayCommand::kEndDataPending, 0, Needs::kSession, kSmall, end_data_pending},
+    Command{RelayCommand::kResetMetadata, 8, Needs::kSession, kSmall, reset_metadata},
+    Command{RelayCommand::kRotateStreams, kMinorOfChunks, Needs::kSession, 32 + 16 * kMaxStreams, rotate_streams},
+    Command{RelayCommand::kCloseTraceChunk, kMinorOfChunks, Needs::kSession, kSmall, close_trace_chunk},
+    Command{RelayCommand::kTraceChunkExists, kMinorOfChunks, Needs::kSession, kSmall, trace_chunk_exists},
+    Command{RelayCommand::kCloseStream, 0, Needs::kSession, kSmall, close_stream},
 };
 
 const Command* find_command(RelayCommand command) {
@@ -351,6 +427,11 @@ CommandOutcome run_command(Producer& producer, RelayCommand command, UntrustedBy
         return disconnected({ErrorKind::kRefused, wire::name_of(command) + " before VERSION"});
     if (found->needs == Needs::kSession && producer.session == nullptr)
         return disconnected({ErrorKind::kRefused, wire::name_of(command) + " before CREATE_SESSION"});
+    // What an older protocol does not have it cannot be asked for: it came with promises that older peers do not give.
+    if (producer.minor.value_or(0) < found->since)
+        return failed(RelayCode::kUnknownError,
+                      {ErrorKind::kUnsupported, fmt::format("{} does not exist in protocol 2.{}",
+                                                            wire::name_of(command), *producer.minor)});
     return found->run(producer, payload);
 }
 
@@ -360,11 +441,13 @@ void end_producer(Producer& producer) {
     producer.session->locked([](SessionState& state) {
         state.is_control_open = false;
         state.control_end = now();
-        for (auto& [handle, entry] : state.streams) entry.stream->end_indexes();
-        commit_all(state, now());
-        if (!finish_streams(state, now()) && state.hurry_data) state.hurry_data();
     });
-    producer.session->directory().finish_all();
+    for (const auto& stream : producer.session->open_streams()) stream->stream->end_indexes();
+    if (!producer.session->finish_streams(now())) {
+        const auto hurry = producer.session->locked([](const SessionState& state) { return state.hurry_data; });
+        if (hurry) hurry();
+    }
+    producer.session->finish_chunks();
     producer.session->note_change();
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "relay/relay.hpp"
 #include "wire/relay_messages.hpp"
@@ -14,17 +15,23 @@ namespace leat::relay {
 struct Producer {
     Relay* relay = nullptr;
     std::size_t thread = 0;                // of the server
+    Principal principal{};
     std::optional<std::uint32_t> minor{};  // since VERSION
     std::shared_ptr<Session> session{};    // since CREATE_SESSION
+    std::string old_directory{};           // of a peer that knows no chunks: where it said that its streams go
     bool can_send_datagrams = false;       // it asked, and so may its streams
+    Changes changes{};                     // that are not on disk yet, or not shown
 };
 
 struct CommandOutcome {
     wire::Bytes reply{};
     std::optional<Error> error{};   // what was wrong, for the log
     bool ends_connection = false;   // behind the reply
-    bool is_change = false;         // viewers may see something new
+    std::vector<UniqueFd> to_sync{};  // these are on disk before the reply goes
     std::uint64_t packet_size = 0;  // bytes, of SEND_INDEX
+
+    // Nothing was done: the command is to be run again.
+    [[nodiscard]] bool is_disk_full() const { return error && error->kind == ErrorKind::kDiskFull; }
 };
 
 // SEND_METADATA is not among them: its bytes are not gathered but written as they come.

@@ -1,5 +1,8 @@
 #include "relay/control_connection.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "relay/log.hpp"
 
 namespace leat::relay {
@@ -25,6 +28,7 @@ std::chrono::seconds time_for(std::uint64_t bytes) {
 ControlConnection::ControlConnection(asio::ip::tcp::socket socket, Relay& relay, std::size_t thread)
     : Connection(std::move(socket), "producer"), input_(kBufferSize) {
     producer_.relay = &relay;
+    producer_.principal = Principal{address()};
     producer_.thread = thread;
 }
 
@@ -80,12 +84,17 @@ asio::awaitable<Result<bool>> ControlConnection::next_message() {
     if (wanted_ == wire::kControlHeaderSize) expect_within(time_for(header->data_size));
     wanted_ = wire::kControlHeaderSize + header->data_size;
     if (input_.size() < wanted_) co_return false;
-    CommandOutcome outcome =
-        run_command(producer_, command, input_.bytes().subspan(wire::kControlHeaderSize, header->data_size));
+    const auto payload = input_.bytes().subspan(wire::kControlHeaderSize, header->data_size);
+    CommandOutcome outcome = run_command(producer_, command, payload);
+    while (outcome.is_disk_full()) {
+        co_await wait_for_disk();
+        outcome = run_command(producer_, command, payload);
+    }
+    note_stored();
     input_.drop(wanted_);
     wanted_ = 0;
     if (outcome.error) log("{}: {}", peer(), outcome.error->message);
-    is_change_ = is_change_ || outcome.is_change;
+    std::ranges::move(outcome.to_sync, std::back_inserter(to_sync_));
     if (outcome.packet_size >= kBulkPacket) ++bulk_indexes_;
     has_ended_ = outcome.ends_connection;
     replies_.insert(replies_.end(), outcome.reply.begin(), outcome.reply.end());
@@ -99,13 +108,13 @@ Result<void> ControlConnection::begin_metadata(std::uint64_t payload_size) {
         wire::parse<wire::SendMetadata>(input_.bytes().subspan(wire::kControlHeaderSize, wire::kSendMetadataSize)));
     if (message.padding_size > wire::kMaxControlPayload)
         return corrupt("SEND_METADATA: a padding of {} bytes is too large", message.padding_size);
-    auto stream = producer_.session->locked([&](SessionState& state) -> std::shared_ptr<MetadataStream> {
+    auto trace = producer_.session->locked([&](SessionState& state) -> std::shared_ptr<Trace> {
         const auto found = state.metadata.find(message.stream_id);
-        return found == state.metadata.end() ? nullptr : found->second->metadata;
+        return found == state.metadata.end() ? nullptr : found->second;
     });
-    if (stream == nullptr) return not_found("SEND_METADATA: there is no metadata stream {}", message.stream_id);
+    if (trace == nullptr) return not_found("SEND_METADATA: there is no metadata stream {}", message.stream_id);
     input_.drop(wire::kControlHeaderSize + wire::kSendMetadataSize);
-    metadata_ = Metadata{std::move(stream), payload_size - wire::kSendMetadataSize, message.padding_size};
+    metadata_ = Metadata{std::move(trace), payload_size - wire::kSendMetadataSize, message.padding_size};
     return {};
 }
 
@@ -116,36 +125,38 @@ asio::awaitable<Result<bool>> ControlConnection::metadata() {
         const UntrustedBytes piece =
             input_.bytes().first(static_cast<std::size_t>(std::min<std::uint64_t>(metadata_->missing, input_.size())));
         if (is_text && piece.empty()) co_return false;
-        const auto written = producer_.session->locked([&](SessionState&) {
-            return is_text ? metadata_->stream->write(piece) : metadata_->stream->write_zeros(metadata_->padding);
-        });
+        MetadataStream& stream = *metadata_->trace->metadata;
+        const auto written = is_text ? stream.write(piece) : stream.write_zeros(metadata_->padding);
         if (!written) co_return tl::unexpected(written.error());
         (is_text ? metadata_->missing : metadata_->padding) -= *written;
         if (is_text) input_.drop(*written);
         if (*written != 0) continue;
         co_await wait_for_disk();
     }
-    producer_.session->locked([&](SessionState&) { metadata_->stream->end_message(); });
+    metadata_->trace->metadata->end_message();
+    producer_.session->show(metadata_->trace);
+    producer_.changes.note();
     metadata_.reset();
-    is_change_ = true;
     co_return true;
 }
 
 // A reply says that it is on disk.
 asio::awaitable<Result<void>> ControlConnection::send_replies() {
-    while (is_change_ && producer_.session != nullptr) {
-        const auto flushed = producer_.session->locked(flush_all);
-        if (!flushed) co_return tl::unexpected(flushed.error());
-        if (*flushed == Disk::kDone) {
-            // Viewers first: for an event somebody may be waiting, for a reply hardly anybody.
-            producer_.session->wake_viewers();
-            co_await yield();
-            producer_.session->ring_for_followers();
-            break;
+    while (!producer_.changes.is_empty()) {
+        const auto is_visible = producer_.changes.flush(*producer_.session, std::chrono::steady_clock::now());
+        if (!is_visible && is_visible.error().kind != ErrorKind::kDiskFull)
+            co_return tl::unexpected(is_visible.error());
+        if (!is_visible) {
+            co_await wait_for_disk();
+            continue;
         }
-        co_await wait_for_disk();
+        if (!*is_visible) break;
+        // Viewers first: for an event somebody may be waiting, for a reply hardly anybody.
+        producer_.session->wake_viewers();
+        co_await yield();
+        producer_.session->ring_for_followers();
     }
-    is_change_ = false;
+    if (!to_sync_.empty()) co_await producer_.relay->sync()->now(std::exchange(to_sync_, {}));
     note_stored();
     if (!replies_.empty()) co_await send(replies_);
     replies_.clear();

@@ -14,7 +14,7 @@ class ControlConnection final : public Connection {
   private:
     // A SEND_METADATA that has begun: its bytes go to the file as they come.
     struct Metadata {
-        std::shared_ptr<MetadataStream> stream;
+        std::shared_ptr<Trace> trace;
         std::uint64_t missing;  // bytes to come
         std::uint64_t padding;  // bytes to add then
     };
@@ -33,7 +33,7 @@ class ControlConnection final : public Connection {
     std::size_t wanted_ = 0;  // bytes of the message that has begun
     std::optional<Metadata> metadata_{};
     wire::Bytes replies_{};
-    bool is_change_ = false;
+    std::vector<UniqueFd> to_sync_{};
     unsigned bulk_indexes_ = 0;  // of large packets, since the last pause
     bool has_ended_ = false;     // we close, behind the replies
 };

@@ -27,8 +27,9 @@ asio::awaitable<Result<void>> DataConnection::serve() {
     std::size_t taken = 0;
     for (;;) {
         const auto progress = consume();
-        if (!progress) co_return tl::unexpected(progress.error());
-        if (*progress == Progress::kDiskFull) {
+        const bool is_disk_full = !progress && progress.error().kind == ErrorKind::kDiskFull;
+        if (!progress && !is_disk_full) co_return tl::unexpected(progress.error());
+        if (is_disk_full || *progress == Progress::kDiskFull) {
             co_await wait_for_disk();
             continue;
         }
@@ -60,23 +61,19 @@ std::optional<std::size_t> DataConnection::take() {
     return count;
 }
 
+// Shows what has come.
 asio::awaitable<Result<void>> DataConnection::flush_patiently() {
-    for (;;) {
-        const auto is_flushed = flush();
-        if (!is_flushed) co_return tl::unexpected(is_flushed.error());
-        if (*is_flushed) break;
-        co_await wait_for_disk();
+    while (!changes_.is_empty()) {
+        const auto is_visible = changes_.flush(*session_, now());
+        if (!is_visible && is_visible.error().kind != ErrorKind::kDiskFull)
+            co_return tl::unexpected(is_visible.error());
+        if (!is_visible)
+            co_await wait_for_disk();
+        else if (*is_visible)
+            session_->note_change();
     }
     note_stored();
     co_return Result<void>();
-}
-
-Result<bool> DataConnection::flush() {
-    if (!is_change_) return true;
-    if (LEAT_TRY(session_->locked(flush_all)) == Disk::kFull) return false;
-    session_->note_change();
-    is_change_ = false;
-    return true;
 }
 
 Result<DataConnection::Progress> DataConnection::consume() {
@@ -101,12 +98,15 @@ Result<void> DataConnection::take_header_from_pipe() {
 Result<void> DataConnection::begin_packet() {
     const auto header = LEAT_TRY(wire::parse<wire::DataHeader>(input_.bytes().first(wire::kDataHeaderSize)));
     LEAT_TRY(find_session(header.stream_id));
-    stream_ = session_->locked([&](SessionState& state) -> std::shared_ptr<DataStream> {
-        const auto found = state.streams.find(header.stream_id);
-        return found == state.streams.end() ? nullptr : found->second.stream;
+    auto stream = session_->locked([&](SessionState& state) -> std::shared_ptr<SessionStream> {
+        const auto found = state.by_handle.find(header.stream_id);
+        return found == state.by_handle.end() ? nullptr : found->second;
     });
-    if (stream_ == nullptr) return not_found("data for stream {}, which its session does not have", header.stream_id);
-    LEAT_TRY(session_->locked([&](SessionState&) { return stream_->begin_packet(header); }));
+    if (stream == nullptr) return not_found("data for stream {}, which its session does not have", header.stream_id);
+    if (stream->stream->parameters().transport != PairingTable::Transport::kStream)
+        return refused("data for stream {}, which comes as datagrams", header.stream_id);
+    LEAT_TRY(stream->stream->begin_packet(header));
+    stream_ = std::move(stream);
     input_.drop(wire::kDataHeaderSize);
     is_spliced_ = can_splice_ && header.data_size >= kLargePacket && pipe_.open();
     return {};
@@ -114,10 +114,10 @@ Result<void> DataConnection::begin_packet() {
 
 Result<void> DataConnection::find_session(std::uint64_t handle) {
     if (session_ != nullptr) return {};
-    const std::shared_ptr<Session> session = relay_->session_of(handle);
+    const std::shared_ptr<Session> session = relay_->handles().session_of(handle);
     if (session == nullptr) return not_found("data for stream {}, which does not exist", handle);
     const bool is_first = session->locked([&](SessionState& state) {
-        if (state.has_data_connection) return false;
+        if (state.has_data_connection || state.has_data_ended) return false;
         state.has_data_connection = true;
         if (!state.is_control_open) expect_within(kPatienceAtEnd);
         // The control connection's end leaves little to come: it has to come soon.
@@ -131,58 +131,43 @@ Result<void> DataConnection::find_session(std::uint64_t handle) {
     return {};
 }
 
-// As much of the packet as is here. The bytes are written without the lock: commands and viewers do not wait for them.
+// As much of the packet as is here. The bytes are written without a lock: commands and viewers do not wait for them.
 Result<DataConnection::Progress> DataConnection::write_piece() {
-    const auto begun =
-        session_->locked([&](SessionState&) -> std::optional<std::pair<std::uint64_t, DataStream::Target>> {
-            // Its session has ended: no index will come for this packet.
-            if (stream_->is_finished()) return std::nullopt;
-            return std::pair(stream_->missing(), stream_->begin_write());
-        });
-    if (!begun) return refused("stream {} is closed", stream_->parameters().handle);
-    const auto [missing, target] = *begun;
-    const std::uint64_t here = std::min<std::uint64_t>(missing, input_.size() != 0 ? input_.size() : pipe_.size());
+    DataStream& stream = *stream_->stream;
+    const DataStream::Target target = LEAT_TRY(stream.begin_write());
+    const std::uint64_t here =
+        std::min<std::uint64_t>(target.missing, input_.size() != 0 ? input_.size() : pipe_.size());
     const auto written = write_what_fits(target, here);
-    return session_->locked([&](SessionState& state) -> Result<Progress> {
-        const std::uint64_t changes = stream_->changes();
-        stream_->end_write(written.value_or(0));
-        if (!written) return tl::unexpected(written.error());
-        if (*written != here) return Progress::kDiskFull;
-        if (here == missing) {
-            if (LEAT_TRY(stream_->end_packet(now())) == Disk::kFull) return Progress::kDiskFull;
-        } else {
-            LEAT_TRY(stream_->commit(now()));  // what waited for the write to end
-        }
-        note_commit(state, stream_);
-        if (here == missing && stream_->should_finish()) stream_->finish();
-        is_change_ = is_change_ || stream_->changes() != changes;
-        if (here != missing) return Progress::kNeedsMore;
-        stream_.reset();
-        return Progress::kPacketDone;
-    });
+    changes_.add(stream_);
+    const auto is_complete = stream.end_write(written.value_or(0), now());
+    if (!written) return tl::unexpected(written.error());
+    if (!is_complete && is_complete.error().kind != ErrorKind::kDiskFull)
+        return tl::unexpected(is_complete.error());
+    if (!is_complete || *written != here) return Progress::kDiskFull;
+    if (!*is_complete) return Progress::kNeedsMore;
+    stream_.reset();
+    return Progress::kPacketDone;
 }
 
 // From the buffer, or if that is empty, from the pipe.
 Result<std::size_t> DataConnection::write_what_fits(const DataStream::Target& target, std::uint64_t count) {
     if (input_.size() == 0 && count != 0) {
-        auto written = pipe_.write_what_fits(target.fd, target.offset, count);
+        auto written = pipe_.write_what_fits(target.file->data.get(), target.offset, count);
         if (written || written.error().kind != ErrorKind::kUnsupported) return written;
         while (pipe_.size() != 0) input_.add(LEAT_TRY(pipe_.read(input_.room(pipe_.size()))));
         can_splice_ = is_spliced_ = false;
     }
     const UntrustedBytes piece = input_.bytes().first(static_cast<std::size_t>(count));
-    const std::size_t written = LEAT_TRY(relay::write_what_fits(target.fd, target.offset, piece));
+    const std::size_t written = LEAT_TRY(relay::write_what_fits(target.file->data.get(), target.offset, piece));
     input_.drop(written);
     return written;
 }
 
 void DataConnection::end() {
     if (session_ == nullptr) return;
-    session_->locked([](SessionState& state) {
-        end_data(state, now());
-        finish_streams(state, now());
-    });
-    session_->directory().finish_all();
+    session_->end_data(now());
+    session_->finish_streams(now());
+    session_->finish_chunks();
     session_->note_change();
 }
 

@@ -19,8 +19,6 @@ class DataConnection final : public Connection {
     // What came of an attempt to write what is in the buffer.
     enum class Progress : std::uint8_t { kPacketDone, kNeedsMore, kDiskFull };
     Result<Progress> consume();
-    // Shows what has been committed; false: the disk is full.
-    Result<bool> flush();
     // Whatever has come, as Connection::try_receive().
     std::optional<std::size_t> take();
     asio::awaitable<Result<void>> flush_patiently();
@@ -36,8 +34,8 @@ class DataConnection final : public Connection {
     bool is_spliced_ = false;  // what comes next
     bool can_splice_ = true;   // the file system has not said otherwise
     std::shared_ptr<Session> session_{};
-    std::shared_ptr<DataStream> stream_{};  // of the packet that has begun
-    bool is_change_ = false;
+    std::shared_ptr<SessionStream> stream_{};  // of the packet that has begun
+    Changes changes_{};
 };
 
 }  // namespace leat::relay

@@ -8,12 +8,15 @@
 namespace leat::relay {
 namespace {
 
-constexpr std::uint64_t kNoNumber = ~std::uint64_t{0};
+// Of data that is nowhere any more.
+constexpr std::uint64_t kNoFile = ~std::uint64_t{0};
 
 // As the tracer counts: one behind another, however it wraps.
 bool is_at_or_past(std::uint64_t number, std::uint64_t position) {
     return static_cast<std::int64_t>(number - position) >= 0;
 }
+
+bool is_disk_full(const Result<void>& result) { return !result && result.error().kind == ErrorKind::kDiskFull; }
 
 }  // namespace
 
@@ -21,63 +24,26 @@ DataStream::DataStream(StreamParameters parameters, std::shared_ptr<SessionDirec
                        std::shared_ptr<TraceChunk> chunk)
     : parameters_(std::move(parameters)),
       directory_(std::move(directory)),
-      chunk_(std::move(chunk)),
-      readable_chunk_(chunk_),
+      files_(std::in_place, parameters_.files, directory_, chunk, 0),
       pairs_(parameters_.transport) {
-    directory_->enter(*chunk_);
+    directory_->enter(*chunk);
 }
 
-DataStream::~DataStream() { finish(); }
-
-std::string DataStream::file_name(std::uint64_t number) const {
-    if (!is_limited()) return parameters_.channel_name;
-    std::uint64_t i = number - first_of_chunk_;
-    if (parameters_.tracefile_count != 0) i %= parameters_.tracefile_count;
-    return fmt::format("{}_{}", parameters_.channel_name, i);
-}
-
-Result<void> DataStream::open_next_file() {
-    if (chunk_ == nullptr) return refused("stream {} is out of every trace chunk", parameters_.handle);
-    const ConfinedDirectory trace = LEAT_TRY(directory_->make_path(*chunk_, parameters_.path));
-    const bool is_again =
-        parameters_.tracefile_count != 0 && next_file_ - first_of_chunk_ >= parameters_.tracefile_count;
-    // The oldest packets go now: the newest must be safe by then, should we be killed.
-    if (is_again)
-        for (StreamFile& file : files_) (void)LEAT_TRY(file.flush());
-    StreamFile file = LEAT_TRY(StreamFile::create(trace, {.name = file_name(next_file_),
-                                                          .number = next_file_,
-                                                          .has_index = parameters_.has_indexes,
-                                                          .index_minor = parameters_.index_minor,
-                                                          // Not under the eyes of a viewer.
-                                                          .guard = directory_->guard(),
-                                                          .is_reused = is_again && directory_->viewers == 0}));
-    if (!files_.empty()) files_.back().seal();
-    files_.push_back(std::move(file));
-    ++next_file_;
-    safe_end_ = 0;
-    return {};
-}
-
-Result<StreamFile*> DataStream::file_for(std::uint64_t packet_size) {
-    const bool has_file = !files_.empty() && files_.back().number() >= first_of_chunk_;
-    const bool is_full = has_file && is_limited() && files_.back().size() != 0 &&
-                         files_.back().size() + packet_size > parameters_.tracefile_size;
-    if (!has_file || is_full) LEAT_TRY(open_next_file());
-    return &files_.back();
-}
-
-StreamFile* DataStream::file(std::uint64_t number) {
-    const auto found = std::ranges::find(files_, number, &StreamFile::number);
-    return found == files_.end() ? nullptr : &*found;
+DataStream::~DataStream() {
+    const auto finished = finish();
+    if (!finished) log("stream {}: its last packets are lost: {}", parameters_.handle, finished.error().message);
 }
 
 Result<void> DataStream::begin_packet(const wire::DataHeader& header) {
+    const std::lock_guard lock(mutex_);
     if (is_finished_) return refused("stream {} is closed", parameters_.handle);
+    if (!files_) return refused("stream {} is out of every trace chunk", parameters_.handle);
+    if (incoming_) return refused("stream {}: a packet begins in the middle of another", parameters_.handle);
     // Padding is cheap to promise and dear to write. Producers round up to pages.
     constexpr std::uint32_t kMaxPadding = 16U << 20;
     if (header.padding_size > kMaxPadding)
         return corrupt("packet {} wants {} bytes of padding", header.net_seq_num, header.padding_size);
-    StreamFile* const file = LEAT_TRY(file_for(header.data_size));
+    StreamFile* const file = LEAT_TRY(files_->for_packet(header.data_size));
     incoming_ = Incoming{.number = header.net_seq_num,
                          .file_number = file->number(),
                          .offset = file->size(),
@@ -86,72 +52,87 @@ Result<void> DataStream::begin_packet(const wire::DataHeader& header) {
     return {};
 }
 
-Result<std::size_t> DataStream::write(UntrustedBytes piece) {
-    const Target target = begin_write();
-    auto written = write_what_fits(target.fd, target.offset, piece);
-    end_write(written.value_or(0));
-    return written;
-}
-
-DataStream::Target DataStream::begin_write() {
+Result<DataStream::Target> DataStream::begin_write() {
+    const std::lock_guard lock(mutex_);
+    // Its session has ended, or its chunk has: no index will come for this packet.
+    if (!incoming_) return refused("stream {} takes no data any more", parameters_.handle);
     incoming_->is_being_written = true;
-    return {file(incoming_->file_number)->fd(), incoming_->offset + incoming_->received};
+    const std::uint64_t missing =
+        incoming_->received < incoming_->data_size ? incoming_->data_size - incoming_->received : 0;
+    return Target{files_->find(incoming_->file_number)->open(), incoming_->offset + incoming_->received, missing};
 }
 
-void DataStream::end_write(std::size_t written) {
+Result<bool> DataStream::end_write(std::uint64_t written, Time now) {
+    const std::lock_guard lock(mutex_);
+    if (!incoming_) return refused("stream {} takes no data any more", parameters_.handle);
     incoming_->is_being_written = false;
     incoming_->received += written;
-    file(incoming_->file_number)->note_written(incoming_->offset + incoming_->received);
-}
-
-void DataStream::drop_packet() {
-    file(incoming_->file_number)->truncate(incoming_->offset);
-    incoming_.reset();
-}
-
-std::uint64_t DataStream::missing() const {
-    return incoming_ && incoming_->received < incoming_->data_size ? incoming_->data_size - incoming_->received : 0;
-}
-
-Result<Disk> DataStream::end_packet(Time now) {
-    if (incoming_) {
-        if (LEAT_TRY(pad_packet()) == Disk::kFull) return Disk::kFull;
+    files_->find(incoming_->file_number)->note_written(incoming_->offset + incoming_->received);
+    const bool is_complete = incoming_->received >= incoming_->data_size;
+    if (is_complete) {
+        LEAT_TRY(pad_packet());
         const Incoming packet = *incoming_;
         incoming_.reset();
         last_data_ = packet.number;
-        if (parameters_.has_indexes)
+        if (parameters_.files.index_minor)
             LEAT_TRY(pairs_.add_data(packet.number, {packet.file_number, packet.offset, packet.size}, now));
         else
             note_stored_without_index(packet);
     }
-    LEAT_TRY(commit(now));
-    return Disk::kDone;
+    // Also what waited for the write to end. For what does not fit now the packet need not wait: flush() does.
+    const auto committed = commit(now);
+    if (!committed && !is_disk_full(committed)) return tl::unexpected(committed.error());
+    return is_complete;
+}
+
+void DataStream::drop_packet() {
+    const std::lock_guard lock(mutex_);
+    if (!incoming_) return;
+    files_->find(incoming_->file_number)->truncate(incoming_->offset);
+    incoming_.reset();
+}
+
+Result<void> DataStream::store_packet(std::uint64_t number, UntrustedBytes bytes, Time now) {
+    LEAT_TRY(begin_packet({.net_seq_num = number, .data_size = static_cast<std::uint32_t>(bytes.size())}));
+    const Target target = LEAT_TRY(begin_write());
+    const auto written = write_what_fits(target.file->data.get(), target.offset, bytes);
+    if (!written || *written != bytes.size()) {
+        drop_packet();
+        if (!written) return tl::unexpected(written.error());
+        return fail(ErrorKind::kDiskFull, "the disk is full: a packet is lost");
+    }
+    LEAT_TRY(end_write(*written, now));
+    return {};
 }
 
 void DataStream::note_stored_without_index(const Incoming& packet) {
-    safe_end_ = packet.offset + packet.size;
-    file(packet.file_number)->note_safe(safe_end_);
+    files_->find(packet.file_number)->note_safe(packet.offset + packet.size);
+    is_unflushed_ = true;
 }
 
-Result<Disk> DataStream::pad_packet() {
-    StreamFile* const target = file(incoming_->file_number);
+Result<void> DataStream::pad_packet() {
+    StreamFile* const target = files_->find(incoming_->file_number);
     while (incoming_->received < incoming_->size) {
         const std::uint64_t at = incoming_->offset + incoming_->received;
         const std::size_t written = LEAT_TRY(target->write_zeros(at, incoming_->size - incoming_->received));
-        if (written == 0) return Disk::kFull;
+        if (written == 0) return fail(ErrorKind::kDiskFull, "no room for the padding of a packet");
         incoming_->received += written;
     }
-    return Disk::kDone;
+    return {};
 }
 
 Result<void> DataStream::add_index(const wire::SendIndex& index, Time now) {
+    const std::lock_guard lock(mutex_);
     if (is_finished_) return refused("stream {} is closed", parameters_.handle);
     if (index.packet_size % 8 != 0 || index.content_size > index.packet_size)
         return corrupt("index of packet {}: impossible sizes", index.net_seq_num);
-    return pairs_.add_index(index, now);
+    LEAT_TRY(pairs_.add_index(index, now));
+    const auto committed = commit(now);
+    return is_disk_full(committed) ? Result<void>() : committed;
 }
 
 void DataStream::add_beacon(const wire::SendIndex& beacon) {
+    const std::lock_guard lock(mutex_);
     pending_beacon_ = beacon;
     apply_beacon();
 }
@@ -161,63 +142,70 @@ void DataStream::apply_beacon() {
     if (!pending_beacon_ || in_hand_) return;
     const std::uint64_t after = pending_beacon_->net_seq_num;
     if (after != wire::kNoPacket && !pairs_.is_past(after)) return;
-    if (!beacon_ || pending_beacon_->timestamp_end > beacon_->timestamp)
-        beacon_ = {pending_beacon_->timestamp_end, pending_beacon_->stream_class_id};
-    horizon_ = std::max(horizon_.value_or(0), beacon_->timestamp);
+    auto& beacon = next_view_.beacon;
+    if (!beacon || pending_beacon_->timestamp_end > beacon->timestamp)
+        beacon = {pending_beacon_->timestamp_end, pending_beacon_->stream_class_id};
+    next_view_.horizon = std::max(next_view_.horizon.value_or(0), beacon->timestamp);
     pending_beacon_.reset();
-    ++changes_;
+    ++next_view_.version;
+    is_unflushed_ = true;
+}
+
+void DataStream::close_after(std::uint64_t last_number) {
+    const std::lock_guard lock(mutex_);
+    close_after_ = last_number;
 }
 
 // Whether there is anything to commit. A peer that claims to have lost much fills the disk, not our memory.
 Result<bool> DataStream::take_in_hand(Time now) {
     constexpr std::size_t kMuch = 1U << 20;
-    std::size_t unflushed = 0;
-    for (const StreamFile& file : files_) unflushed += file.unflushed();
-    if (unflushed >= kMuch && LEAT_TRY(flush()) == Disk::kFull) return false;
+    if (files_ && files_->unflushed() >= kMuch) LEAT_TRY(flush_files());
     in_hand_ = pairs_.take(now);
     return in_hand_.has_value();
 }
 
 Result<void> DataStream::commit(Time now) {
     while (in_hand_ || LEAT_TRY(take_in_hand(now))) {
+        is_unflushed_ = true;
         if (in_hand_->index && is_rotation_due(in_hand_->index->packet_seq_num)) {
             if (is_being_written()) return {};  // it goes on when the write is done
-            switch_chunk();
+            LEAT_TRY(switch_chunk());
         }
         LEAT_TRY(commit(*in_hand_));
         const auto index = in_hand_->index;
         in_hand_.reset();
-        if (index) rotate_if_due(index->packet_seq_num + 1);
+        if (index) LEAT_TRY(rotate_if_due(index->packet_seq_num + 1));
     }
-    if (last_) rotate_if_due(last_->packet_seq_num + 1);
+    const bool knows_last = last_ && last_->packet_seq_num != ctf::IndexEntry::kUnknown;
+    LEAT_TRY(rotate_if_due(knows_last ? last_->packet_seq_num + 1 : 0));
     apply_beacon();
     return {};
 }
 
 Result<void> DataStream::commit(const PairingTable::Outcome& outcome) {
+    StreamFile* const file = LEAT_TRY(file_of(outcome));
     const ctf::IndexEntry entry = entry_of(outcome);
-    if (outcome.is_lost() && files_.empty()) LEAT_TRY(file_for(0));
-    StreamFile* const target = outcome.is_lost() ? &files_.back() : file(outcome.data->file_number);
-    if (target == nullptr) return refused("packet {} is in no file", outcome.number);
-    const bool is_newest = target == &files_.back();
-    const std::uint64_t end = outcome.is_lost() ? safe_end_ : outcome.data->offset + outcome.data->size;
-    target->append_entry(entry, is_newest ? end : target->size());
-    if (is_newest) safe_end_ = std::max(safe_end_, end);
-    if (outcome.is_lost()) ++lost_packets_;
+    if (entry.is_lost()) ++lost_packets_;
+    if (file == nullptr) return {};  // lost, and there is no place where that could be told
+    file->append_entry(entry, entry.is_lost() ? 0 : outcome.data->offset + outcome.data->size);
+    current_file_ = file->number();
     note_committed(entry);
     return {};
 }
 
-Result<Disk> DataStream::flush() {
-    for (StreamFile& file : files_)
-        if (!LEAT_TRY(file.flush())) return Disk::kFull;
-    has_unflushed_ = false;
-    drop_old_files();
-    return Disk::kDone;
+// Where its entry goes: to its data, or if there is none, behind the last entry.
+Result<StreamFile*> DataStream::file_of(const PairingTable::Outcome& outcome) {
+    if (!files_) return nullptr;
+    StreamFile* const file = outcome.data ? files_->find(outcome.data->file_number) : nullptr;
+    if (file != nullptr) return file;
+    if (current_file_ && files_->find(*current_file_) != nullptr) return files_->find(*current_file_);
+    if (!files_->empty()) return &files_->oldest();
+    return files_->for_packet(0);
 }
 
 // Of a packet without data, what its index says of it; of one without an index, what can be inferred from the last.
-ctf::IndexEntry DataStream::entry_of(const PairingTable::Outcome& outcome) const {
+ctf::IndexEntry DataStream::entry_of(const PairingTable::Outcome& outcome) {
+    const bool has_data = outcome.data && files_ && files_->find(outcome.data->file_number) != nullptr;
     if (!outcome.index) {
         ctf::IndexEntry entry = last_.value_or(ctf::IndexEntry{});
         entry.offset = ctf::IndexEntry::kLostOffset;
@@ -230,7 +218,7 @@ ctf::IndexEntry DataStream::entry_of(const PairingTable::Outcome& outcome) const
         return entry;
     }
     const wire::SendIndex& index = *outcome.index;
-    return {.offset = outcome.data ? outcome.data->offset : ctf::IndexEntry::kLostOffset,
+    return {.offset = has_data ? outcome.data->offset : ctf::IndexEntry::kLostOffset,
             .packet_size = index.packet_size,
             .content_size = index.content_size,
             .timestamp_begin = index.timestamp_begin,
@@ -243,27 +231,68 @@ ctf::IndexEntry DataStream::entry_of(const PairingTable::Outcome& outcome) const
 
 void DataStream::note_committed(const ctf::IndexEntry& entry) {
     last_ = entry;
-    horizon_ = std::max(horizon_.value_or(0), entry.timestamp_end);
-    beacon_.reset();
-    ++committed_packets_;
-    has_unflushed_ = true;
-    ++changes_;
+    next_view_.horizon = std::max(next_view_.horizon.value_or(0), entry.timestamp_end);
+    next_view_.beacon.reset();
+    ++next_view_.packets;
+    ++next_view_.version;
+}
+
+Result<void> DataStream::flush(Time now) {
+    const std::lock_guard lock(mutex_);
+    if (is_finished_) return {};
+    const auto committed = commit(now);
+    // What could be committed can be seen, whatever became of the rest.
+    LEAT_TRY(flush_files());
+    return committed;
+}
+
+Result<void> DataStream::flush_files() {
+    if (!is_unflushed_) return {};
+    if (files_) LEAT_TRY(files_->flush());
+    is_unflushed_ = in_hand_.has_value();
+    show();
+    close_old_files();
+    return {};
+}
+
+// What is flushed is what can be seen.
+void DataStream::show() {
+    StreamFile* const current = files_ && current_file_ ? files_->find(*current_file_) : nullptr;
+    if (current != nullptr) {
+        next_view_.place = files_->place();
+        next_view_.current_file = current_file_;
+        next_view_.entries = current->flushed_entries();
+        next_view_.current = current->open();
+    } else {
+        next_view_.current.reset();
+    }
+    next_view_.is_finished = is_finished_;
+    const std::lock_guard lock(view_mutex_);
+    view_ = next_view_;
+}
+
+StreamView DataStream::view() const {
+    const std::lock_guard lock(view_mutex_);
+    return view_;
 }
 
 // Files that nothing waits for any more, and the newest is another.
-void DataStream::drop_old_files() {
-    if (files_.size() < 2) return;
-    std::uint64_t oldest = incoming_ ? incoming_->file_number : files_.back().number();
-    for (const StoredData* data : pairs_.all_data()) oldest = std::min(oldest, data->file_number);
-    while (files_.front().number() < oldest) files_.pop_front();
+void DataStream::close_old_files() {
+    if (!files_ || !current_file_) return;
+    std::uint64_t oldest = *current_file_;
+    if (in_hand_ && in_hand_->data) oldest = std::min(oldest, in_hand_->data->file_number);
+    if (incoming_) oldest = std::min(oldest, incoming_->file_number);
+    files_->close_before(oldest);
 }
 
-Result<void> DataStream::rotate(std::shared_ptr<TraceChunk> chunk, std::uint64_t packet_seq_num) {
+Result<void> DataStream::rotate(std::shared_ptr<TraceChunk> chunk, std::uint64_t packet_seq_num, Time now) {
+    const std::lock_guard lock(mutex_);
+    if (is_finished_) return {};
     if (rotation_) return unsupported("stream {} is being rotated already", parameters_.handle);
     rotation_ = PendingRotation{std::move(chunk), packet_seq_num};
-    const bool knows_last = last_ && last_->packet_seq_num != ctf::IndexEntry::kUnknown;
-    rotate_if_due(knows_last ? last_->packet_seq_num + 1 : 0);
-    return {};
+    is_unflushed_ = true;
+    const auto committed = commit(now);
+    return is_disk_full(committed) ? Result<void>() : committed;
 }
 
 bool DataStream::is_rotation_due(std::uint64_t next) const {
@@ -271,133 +300,174 @@ bool DataStream::is_rotation_due(std::uint64_t next) const {
 }
 
 // Everything before the position is committed: `next` is what follows. A write that goes on is waited for.
-void DataStream::rotate_if_due(std::uint64_t next) {
-    if (is_rotation_due(next) && !is_being_written()) switch_chunk();
+Result<void> DataStream::rotate_if_due(std::uint64_t next) {
+    if (is_rotation_due(next) && !is_being_written()) return switch_chunk();
+    return {};
 }
 
+// A packet, or the part of it that has come, that goes with the stream into its next chunk.
+struct DataStream::Move {
+    StoredData* data;
+    std::uint64_t count;  // bytes
+    std::optional<StoredData> to{};
+};
+
 // What has come already and belongs behind the position is moved: the connection for data may be ahead of the other.
-void DataStream::switch_chunk() {
-    const std::shared_ptr<TraceChunk> left = chunk_;
-    flush_or_log();
-    ++changes_;
-    const std::uint64_t old_end = safe_end_;
-    const std::size_t old_files = files_.size();
-    chunk_ = rotation_->chunk;
-    rotation_.reset();
-    if (chunk_ != nullptr) {
-        directory_->enter(*chunk_);
-        readable_chunk_ = chunk_;
-    }
-    first_of_chunk_ = chunk_ != nullptr ? next_file_ : first_of_chunk_;
-    std::vector<std::pair<StoredData*, std::uint64_t>> moving;
-    if (in_hand_ && in_hand_->data) moving.emplace_back(&*in_hand_->data, in_hand_->data->size);
-    for (StoredData* data : pairs_.all_data()) moving.emplace_back(data, data->size);
+// It is copied first, and only when all of it is there the stream leaves its old files: with a full disk it stays, and
+// tries again.
+Result<void> DataStream::switch_chunk() {
+    if (files_) LEAT_TRY(files_->flush());
+    show();
+    std::vector<Move> moves;
+    if (in_hand_ && in_hand_->data) moves.push_back({&*in_hand_->data, in_hand_->data->size});
+    for (StoredData* const data : pairs_.all_data()) moves.push_back({data, data->size});
     StoredData arriving{};
     if (incoming_) {
         arriving = {incoming_->file_number, incoming_->offset, incoming_->size};
-        moving.emplace_back(&arriving, incoming_->received);
+        moves.push_back({&arriving, incoming_->received});
     }
-    for (const auto& [data, count] : moving) {
-        auto moved = move(*data, count);
-        if (!moved) log("stream {}: a packet was lost at a rotation: {}", parameters_.handle, moved.error().message);
+    next_file_ = files_ ? files_->next_number() : next_file_;
+    std::optional<FileSequence> next;
+    if (rotation_->chunk != nullptr) {
+        next.emplace(parameters_.files, directory_, rotation_->chunk, next_file_);
+        LEAT_TRY(copy_to(*next, moves));
     }
+    // From here on nothing fails.
+    for (const Move& move : moves) *move.data = move.to.value_or(StoredData{kNoFile, 0, move.data->size});
+    if (incoming_ && arriving.file_number == kNoFile) incoming_.reset();
     if (incoming_) {
         incoming_->file_number = arriving.file_number;
         incoming_->offset = arriving.offset;
     }
-    if (old_files != 0) files_[old_files - 1].seal();
-    if (old_files != 0 && old_end < files_[old_files - 1].size()) files_[old_files - 1].truncate(old_end);
-    files_.erase(files_.begin(), files_.begin() + static_cast<std::ptrdiff_t>(old_files));
-    if (left != nullptr) directory_->leave(*left);
+    current_file_.reset();
+    next_view_.current.reset();
+    if (next) {
+        next_view_.first_file = next_file_;
+        next_view_.current_file.reset();
+        next_file_ = next->next_number();
+        directory_->enter(next->chunk());
+    }
+    if (files_) {
+        files_->finish();
+        directory_->leave(files_->chunk());
+    }
+    files_ = std::move(next);
+    rotation_.reset();
+    ++next_view_.version;
+    is_unflushed_ = true;
+    return {};
 }
 
-Result<void> DataStream::move(StoredData& data, std::uint64_t count) {
+// Fails when the disk is full, and leaves nothing behind then. What cannot be copied for another reason is lost.
+Result<void> DataStream::copy_to(FileSequence& next, std::vector<Move>& moves) {
+    for (Move& move : moves) {
+        const auto to = copy_to(next, *move.data, move.count);
+        if (to) {
+            move.to = *to;
+        } else if (to.error().kind == ErrorKind::kDiskFull) {
+            next.discard();
+            return tl::unexpected(to.error());
+        } else {
+            log("stream {}: a packet was lost at a rotation: {}", parameters_.handle, to.error().message);
+        }
+    }
+    return {};
+}
+
+Result<StoredData> DataStream::copy_to(FileSequence& next, const StoredData& data, std::uint64_t count) {
     constexpr std::uint64_t kPiece = 256U << 10;
-    const std::uint64_t from_number = data.file_number;
-    LEAT_TRY(file_for(data.size));
-    StreamFile* const from = file(from_number);
-    StreamFile& to = files_.back();
+    StreamFile* const from = files_ ? files_->find(data.file_number) : nullptr;
     if (from == nullptr) return not_found("its file is gone");
+    StreamFile& to = *LEAT_TRY(next.for_packet(data.size));
     const std::uint64_t begin = to.size();
     std::vector<std::byte> bytes(std::min(count, kPiece));
     for (std::uint64_t done = 0; done < count;) {
         const auto piece = std::span(bytes).first(std::min<std::uint64_t>(bytes.size(), count - done));
         LEAT_TRY(from->read(data.offset + done, piece));
-        if (LEAT_TRY(to.write(begin + done, piece)) != piece.size()) return fail(ErrorKind::kIo, "the disk is full");
+        if (LEAT_TRY(to.write(begin + done, piece)) != piece.size())
+            return fail(ErrorKind::kDiskFull, "the disk is full");
         done += piece.size();
     }
-    data.file_number = to.number();
-    data.offset = begin;
-    return {};
+    return StoredData{to.number(), begin, data.size};
+}
+
+bool DataStream::is_stored(std::uint64_t number) const {
+    if (is_finished_) return true;
+    if (is_unflushed_ || in_hand_) return false;
+    if (!parameters_.files.index_minor)
+        return !incoming_ && (number == wire::kNoPacket || (last_data_ && is_at_or_past(*last_data_, number)));
+    return pairs_.is_past(number) || (pairs_.empty() && number == wire::kNoPacket);
 }
 
 bool DataStream::has_stored(std::uint64_t number) const {
-    if (is_finished_) return true;
-    if (!parameters_.has_indexes)
-        return !incoming_ && (number == wire::kNoPacket || (last_data_ && is_at_or_past(*last_data_, number)));
-    return !in_hand_ && (pairs_.is_past(number) || (pairs_.empty() && number == wire::kNoPacket));
+    const std::lock_guard lock(mutex_);
+    return is_stored(number);
+}
+
+bool DataStream::should_finish() const {
+    const std::lock_guard lock(mutex_);
+    return !is_finished_ && close_after_ && !is_being_written() && is_stored(*close_after_);
 }
 
 bool DataStream::waits_for_data() const {
-    if (!parameters_.has_indexes && close_after_ && !has_stored(*close_after_)) return true;
+    const std::lock_guard lock(mutex_);
+    const bool has_indexes = parameters_.files.index_minor.has_value();
+    if (!has_indexes && close_after_ && !is_stored(*close_after_)) return true;
     // What is being written must not lose its file; else a packet that no index will come for is not waited for.
-    const bool may_index_come = !parameters_.has_indexes || !pairs_.have_indexes_ended();
+    const bool may_index_come = !has_indexes || !pairs_.have_indexes_ended();
     return (incoming_ && may_index_come) || is_being_written() || pairs_.waits_for_data();
 }
 
 void DataStream::end_data() {
+    const std::lock_guard lock(mutex_);
     incoming_.reset();
     pairs_.end_data();
 }
 
-void DataStream::finish() {
-    if (is_finished_) return;
-    end_data();
-    end_indexes();
+void DataStream::end_indexes() {
+    const std::lock_guard lock(mutex_);
+    pairs_.end_indexes();
+}
+
+Result<void> DataStream::finish() {
+    const std::lock_guard lock(mutex_);
+    if (is_finished_) return {};
+    incoming_.reset();
+    pairs_.end_data();
+    pairs_.end_indexes();
     const auto committed = commit(Time::max());
+    if (is_disk_full(committed)) return committed;
     if (!committed) log("stream {}: {}", parameters_.handle, committed.error().message);
-    flush_or_log();
-    cut_uncommitted();
-    files_.clear();
+    if (files_) {
+        const auto flushed = files_->flush();
+        if (is_disk_full(flushed)) return flushed;
+        if (!flushed) log("stream {}: {}", parameters_.handle, flushed.error().message);
+        show();
+        files_->finish();
+        directory_->leave(files_->chunk());
+        files_.reset();
+    }
+    rotation_.reset();
     is_finished_ = true;
-    ++changes_;
-    if (chunk_ != nullptr) directory_->leave(*chunk_);
-    chunk_.reset();
+    is_unflushed_ = false;
+    ++next_view_.version;
+    show();
+    return {};
 }
 
-// Where there is no later.
-void DataStream::flush_or_log() {
-    const auto flushed = flush();
-    if (!flushed) log("stream {}: {}", parameters_.handle, flushed.error().message);
-    if (flushed && *flushed == Disk::kFull)
-        log("stream {}: the disk is full: the index of its last packets is lost", parameters_.handle);
+bool DataStream::is_finished() const {
+    const std::lock_guard lock(mutex_);
+    return is_finished_;
 }
 
-void DataStream::cut_uncommitted() {
-    if (files_.empty()) return;
-    files_.back().seal();
-    if (files_.back().size() > safe_end_) files_.back().truncate(safe_end_);
+std::uint64_t DataStream::lost_packets() const {
+    const std::lock_guard lock(mutex_);
+    return lost_packets_;
 }
 
-std::optional<std::uint64_t> DataStream::newest_file() const {
-    return next_file_ > first_of_chunk_ ? std::optional(next_file_ - 1) : std::nullopt;
-}
-
-std::optional<std::uint64_t> DataStream::oldest_file() const {
-    const auto newest = newest_file();
-    if (!newest) return std::nullopt;
-    const std::uint64_t count = parameters_.tracefile_count != 0 ? parameters_.tracefile_count : kNoNumber;
-    return *newest - first_of_chunk_ < count ? first_of_chunk_ : *newest - count + 1;
-}
-
-Result<DataStream::Reading> DataStream::open_file(std::uint64_t number) const {
-    const ConfinedDirectory trace = LEAT_TRY(directory_->make_path(*readable_chunk_, parameters_.path));
-    const std::string name = file_name(number);
-    const ConfinedDirectory indexes = LEAT_TRY(trace.open("index"));
-    Reading reading;
-    reading.data = LEAT_TRY(trace.open_file(name));
-    reading.index = LEAT_TRY(indexes.open_file(name + ".idx"));
-    return reading;
+std::vector<UniqueFd> DataStream::duplicate_files() const {
+    const std::lock_guard lock(mutex_);
+    return files_ ? files_->duplicates() : std::vector<UniqueFd>();
 }
 
 }  // namespace leat::relay

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
 #include "base/result.hpp"
+#include "relay/file_sequence.hpp"
 #include "relay/pairing_table.hpp"
 #include "relay/session_directory.hpp"
 #include "relay/stream_file.hpp"
@@ -14,22 +15,39 @@
 namespace leat::relay {
 
 struct StreamParameters {
-    std::uint64_t handle = 0;
-    std::string channel_name{};
-    std::string path{};  // of its trace, below the chunk
-    std::uint64_t tracefile_size = 0;
-    std::uint64_t tracefile_count = 0;
-    bool has_indexes = true;  // snapshots, and peers below 2.4, send none
-    std::uint32_t index_minor = ctf::kIndexMinor;
+    std::uint64_t handle = 0;  // the producer's
+    FileNaming files{};        // without indexes: snapshots, and peers below 2.4, send none
     PairingTable::Transport transport = PairingTable::Transport::kStream;
 };
 
-// Whether what was to be written has been written. A full disk is a slow disk: one asks again, and takes nothing more
-// from the peer until then.
-enum class Disk : std::uint8_t { kDone, kFull };
+// What can be seen of a stream: it is complete, and on disk.
+struct StreamView {
+    std::uint64_t version = 0;  // counts changes
+    std::uint64_t packets = 0;
+    // Files from `first_file` to `current_file` may be read: those before the current one to their end, the current
+    // one as far as its first `entries` index entries go.
+    std::shared_ptr<const FilePlace> place{};
+    std::uint64_t first_file = 0;
+    std::optional<std::uint64_t> current_file{};
+    std::uint64_t entries = 0;
+    std::shared_ptr<const StreamFile::Open> current{};  // as long as it is written to
+    struct Beacon {
+        std::uint64_t timestamp;
+        std::uint64_t stream_class_id;
+    };
+    // Nothing older than its time will come behind these packets.
+    std::optional<Beacon> beacon{};
+    // Nothing older will be seen, in cycles of the trace's clock; none before the first packet or beacon.
+    std::optional<std::uint64_t> horizon{};
+    bool is_finished = false;
+};
 
-// A stream of packets on its way to disk: data goes into the file as it comes; with its index it is committed, and can
-// be seen. Guarded by its session.
+// A stream of packets on its way to disk: data goes into the file as it comes; with its index it is committed, and
+// flushed it can be seen.
+//
+// Any thread. It has a lock of its own, which is held while its files are written: those who only look take a view.
+// kDiskFull is an error of none of its functions but says that there is no room now: what was given is kept, and
+// flush(), or the same call again, goes on with it.
 class DataStream {
   public:
     DataStream(StreamParameters parameters, std::shared_ptr<SessionDirectory> directory,
@@ -40,68 +58,46 @@ class DataStream {
 
     [[nodiscard]] const StreamParameters& parameters() const { return parameters_; }
 
-    // One packet, from the data connection. Its bytes come in pieces; write() takes as many as the disk has room for.
+    // One packet, from the data connection. Its bytes come in pieces.
     Result<void> begin_packet(const wire::DataHeader& header);
-    Result<std::size_t> write(UntrustedBytes piece);
-    // The same in two halves, the lock being given up between: nothing moves or closes the file meanwhile.
+    // Where its next bytes go, which the caller writes without the lock: nothing moves the packet meanwhile.
     struct Target {
-        int fd;
+        std::shared_ptr<const StreamFile::Open> file;
         std::uint64_t offset;
+        std::uint64_t missing;  // bytes of the packet
     };
-    Target begin_write();
-    void end_write(std::size_t written);
-    [[nodiscard]] std::uint64_t missing() const;
-    // When nothing is missing; again if the disk was full.
-    Result<Disk> end_packet(Time now);
+    Result<Target> begin_write();
+    // True when the packet is complete. kDiskFull: its padding does not fit, call it again with 0.
+    Result<bool> end_write(std::uint64_t written, Time now);
     // Not at all.
     void drop_packet();
+    // All at once, or nothing.
+    Result<void> store_packet(std::uint64_t number, UntrustedBytes bytes, Time now);
 
     // From the control connection.
     Result<void> add_index(const wire::SendIndex& index, Time now);
     void add_beacon(const wire::SendIndex& beacon);
     // Packets from this sequence number of the tracer's on belong to another chunk, or to none.
-    Result<void> rotate(std::shared_ptr<TraceChunk> chunk, std::uint64_t packet_seq_num);
-    void close_after(std::uint64_t last_number) { close_after_ = last_number; }
+    Result<void> rotate(std::shared_ptr<TraceChunk> chunk, std::uint64_t packet_seq_num, Time now);
+    void close_after(std::uint64_t last_number);
 
-    // What is complete, or lost, gets its index; flush() brings that to disk, and then it can be seen.
-    Result<void> commit(Time now);
-    [[nodiscard]] bool has_unflushed() const { return has_unflushed_; }
-    Result<Disk> flush();
+    // Whatever is complete, or lost, by now gets its index on disk, and can be seen.
+    Result<void> flush(Time now);
     // No more data, no more indexes.
     void end_data();
-    void end_indexes() { pairs_.end_indexes(); }
+    void end_indexes();
     // Everything that will ever come is here: files are cut behind the last packet, and closed.
-    void finish();
+    Result<void> finish();
 
-    // Counts what viewers can tell: packets committed, beacons, rotations, the end.
-    [[nodiscard]] std::uint64_t changes() const { return changes_; }
-    [[nodiscard]] bool is_finished() const { return is_finished_; }
+    [[nodiscard]] StreamView view() const;
+    [[nodiscard]] bool is_finished() const;
     [[nodiscard]] bool waits_for_data() const;
-    // All packets up to this number are stored, or known to be lost.
+    // All packets up to this number are on disk, or known to be lost.
     [[nodiscard]] bool has_stored(std::uint64_t number) const;
-    [[nodiscard]] bool should_finish() const {
-        return close_after_ && !is_being_written() && has_stored(*close_after_);
-    }
-    [[nodiscard]] std::uint64_t lost_packets() const { return lost_packets_; }
-
-    // For viewers. Files have numbers that only ever grow; those from oldest_file() to newest_file() are there.
-    struct Reading {
-        UniqueFd data;
-        UniqueFd index;
-    };
-    [[nodiscard]] std::optional<std::uint64_t> oldest_file() const;
-    [[nodiscard]] std::optional<std::uint64_t> newest_file() const;
-    [[nodiscard]] std::uint64_t first_file_of_chunk() const { return first_of_chunk_; }
-    [[nodiscard]] Result<Reading> open_file(std::uint64_t number) const;
-    [[nodiscard]] std::uint64_t committed_packets() const { return committed_packets_; }
-    struct BeaconValue {
-        std::uint64_t timestamp;
-        std::uint64_t stream_class_id;
-    };
-    // Nothing older than its time will come behind the packets committed so far.
-    [[nodiscard]] const std::optional<BeaconValue>& beacon() const { return beacon_; }
-    // Nothing older will be committed, in cycles of the trace's clock; none before the first packet or beacon.
-    [[nodiscard]] std::optional<std::uint64_t> horizon() const { return horizon_; }
+    // The producer has closed it, and its last packet is here.
+    [[nodiscard]] bool should_finish() const;
+    [[nodiscard]] std::uint64_t lost_packets() const;
+    [[nodiscard]] std::vector<UniqueFd> duplicate_files() const;
 
   private:
     struct Incoming {
@@ -117,51 +113,51 @@ class DataStream {
         std::shared_ptr<TraceChunk> chunk;
         std::uint64_t packet_seq_num;
     };
+    struct Move;
 
-    [[nodiscard]] std::string file_name(std::uint64_t number) const;
-    [[nodiscard]] bool is_limited() const { return parameters_.tracefile_size != 0; }
-    Result<StreamFile*> file_for(std::uint64_t packet_size);
-    Result<void> open_next_file();
-    StreamFile* file(std::uint64_t number);
-    void drop_old_files();
-    Result<Disk> pad_packet();
+    // All of these under the lock.
+    Result<void> pad_packet();
     void note_stored_without_index(const Incoming& packet);
+    Result<void> flush_files();
     Result<bool> take_in_hand(Time now);
+    Result<void> commit(Time now);
     Result<void> commit(const PairingTable::Outcome& outcome);
-    ctf::IndexEntry entry_of(const PairingTable::Outcome& outcome) const;
+    Result<StreamFile*> file_of(const PairingTable::Outcome& outcome);
+    [[nodiscard]] ctf::IndexEntry entry_of(const PairingTable::Outcome& outcome);
     void note_committed(const ctf::IndexEntry& entry);
     void apply_beacon();
     [[nodiscard]] bool is_being_written() const { return incoming_ && incoming_->is_being_written; }
     [[nodiscard]] bool is_rotation_due(std::uint64_t next_packet_seq_num) const;
-    void rotate_if_due(std::uint64_t next_packet_seq_num);
-    void switch_chunk();
-    Result<void> move(StoredData& data, std::uint64_t count);
-    void flush_or_log();
-    void cut_uncommitted();
+    Result<void> rotate_if_due(std::uint64_t next_packet_seq_num);
+    Result<void> switch_chunk();
+    Result<void> copy_to(FileSequence& next, std::vector<Move>& moves);
+    Result<StoredData> copy_to(FileSequence& next, const StoredData& data, std::uint64_t count);
+    void close_old_files();
+    [[nodiscard]] bool is_stored(std::uint64_t number) const;
+    void show();
 
-    StreamParameters parameters_;
-    std::shared_ptr<SessionDirectory> directory_;
-    std::shared_ptr<TraceChunk> chunk_;           // that is written to; none between two
-    std::shared_ptr<TraceChunk> readable_chunk_;  // where the files are
-    std::deque<StreamFile> files_;                // the newest is written to; older ones wait for indexes
+    const StreamParameters parameters_;
+    const std::shared_ptr<SessionDirectory> directory_;
+
+    mutable std::mutex mutex_;
+    std::optional<FileSequence> files_;  // none: out of every chunk
     std::uint64_t next_file_ = 0;
-    std::uint64_t first_of_chunk_ = 0;
     std::optional<Incoming> incoming_{};
     std::optional<std::uint64_t> last_data_{};  // number of the last packet whose data is here
     PairingTable pairs_;
     std::optional<PairingTable::Outcome> in_hand_{};  // taken from the table, not yet in the index
-    bool has_unflushed_ = false;
     std::optional<PendingRotation> rotation_{};
     std::optional<std::uint64_t> close_after_{};
     std::optional<wire::SendIndex> pending_beacon_{};
-    std::optional<BeaconValue> beacon_{};
-    std::optional<std::uint64_t> horizon_{};
-    std::optional<ctf::IndexEntry> last_{};  // the index of the last packet
-    std::uint64_t safe_end_ = 0;             // of the newest file: what lies behind is not committed
-    std::uint64_t committed_packets_ = 0;
+    std::optional<ctf::IndexEntry> last_{};        // the index of the last packet
+    std::optional<std::uint64_t> current_file_{};  // that it is in
     std::uint64_t lost_packets_ = 0;
-    std::uint64_t changes_ = 0;
+    bool is_unflushed_ = false;
     bool is_finished_ = false;
+    StreamView next_view_{};  // as it will be when all is flushed
+
+    mutable std::mutex view_mutex_;  // last of all locks
+    StreamView view_{};
 };
 
 }  // namespace leat::relay

@@ -46,7 +46,7 @@ asio::awaitable<void> DatagramReceiver::expire() {
             co_await timer_.async_wait(asio::use_awaitable);
             for (auto& [handle, source] : sources_) store(source, std::chrono::steady_clock::now());
             std::erase_if(sources_, [](const auto& entry) {
-                return entry.second.session->locked([&](SessionState&) { return entry.second.stream->is_finished(); });
+                return entry.second.stream->stream->is_finished();
             });
         }
     } catch (const std::system_error&) {
@@ -77,14 +77,13 @@ void DatagramReceiver::handle(UntrustedBytes datagram) {
 
 DatagramReceiver::Source* DatagramReceiver::find(std::uint64_t handle) {
     if (const auto known = sources_.find(handle); known != sources_.end()) return &known->second;
-    const std::shared_ptr<Session> session = relay_->session_of(handle);
+    const std::shared_ptr<Session> session = relay_->handles().session_of(handle);
     if (session == nullptr) return nullptr;
-    auto stream = session->locked([&](SessionState& state) -> std::shared_ptr<DataStream> {
-        const auto found = state.streams.find(handle);
-        if (found == state.streams.end() || found->second.stream->is_finished()) return nullptr;
-        const bool takes_datagrams =
-            found->second.stream->parameters().transport == PairingTable::Transport::kDatagrams;
-        return takes_datagrams ? found->second.stream : nullptr;
+    auto stream = session->locked([&](const SessionState& state) -> std::shared_ptr<SessionStream> {
+        const auto found = state.by_handle.find(handle);
+        if (found == state.by_handle.end() || found->second->view.is_finished) return nullptr;
+        const auto transport = found->second->stream->parameters().transport;
+        return transport == PairingTable::Transport::kDatagrams ? found->second : nullptr;
     });
     if (stream == nullptr) return nullptr;
     return &sources_.emplace(handle, Source{session, std::move(stream)}).first->second;
@@ -92,33 +91,15 @@ DatagramReceiver::Source* DatagramReceiver::find(std::uint64_t handle) {
 
 void DatagramReceiver::store(Source& source, Time now) {
     const std::size_t before = source.window.bytes();
-    bool is_change = false;
+    Changes changes;
     while (const auto packet = source.window.take(now)) {
-        const auto stored = source.session->locked([&](SessionState& state) {
-            auto outcome = store(source, *packet, now);
-            note_commit(state, source.stream);
-            // What the disk has no room for is tried again by the housekeeping.
-            if (outcome) (void)flush_all(state);
-            return outcome;
-        });
-        if (!stored) log("stream {}: {}", source.stream->parameters().handle, stored.error().message);
-        is_change = true;
+        const auto stored = source.stream->stream->store_packet(packet->number, packet->bytes, now);
+        if (!stored) log("stream {}: {}", source.stream->id, stored.error().message);
+        changes.add(source.stream);
     }
     bytes_ -= before - source.window.bytes();
-    if (is_change) source.session->note_change();
-}
-
-Result<void> DatagramReceiver::store(Source& source, const DatagramWindow::Packet& packet, Time now) {
-    DataStream& stream = *source.stream;
-    LEAT_TRY(stream.begin_packet(
-        {.net_seq_num = packet.number, .data_size = static_cast<std::uint32_t>(packet.bytes.size())}));
-    if (LEAT_TRY(stream.write(packet.bytes)) != packet.bytes.size()) {
-        stream.drop_packet();
-        return fail(ErrorKind::kIo, "the disk is full: a packet is lost");
-    }
-    LEAT_TRY(stream.end_packet(now));
-    if (stream.should_finish()) stream.finish();
-    return {};
+    // What the disk has no room for is tried again by the housekeeping.
+    if (!changes.is_empty() && changes.flush(*source.session, now).value_or(true)) source.session->note_change();
 }
 
 }  // namespace leat::relay

@@ -31,14 +31,13 @@ class DatagramReceiver {
   private:
     struct Source {
         std::shared_ptr<Session> session;
-        std::shared_ptr<DataStream> stream;
+        std::shared_ptr<SessionStream> stream;
         DatagramWindow window{};
     };
 
     void handle(UntrustedBytes datagram);
     Source* find(std::uint64_t handle);
     void store(Source& source, Time now);
-    Result<void> store(Source& source, const DatagramWindow::Packet& packet, Time now);
 
     asio::ip::udp::socket socket_;
     asio::steady_timer timer_;

@@ -15,12 +15,12 @@
 
 namespace leat::relay {
 
-// Files that are written over have old packets behind the new ones, until they are cut. If this process is killed in
-// between, somebody else has to cut them: a child process that does nothing but wait for that, with a descriptor of
-// each such file, and their sizes in memory that both share.
+// A file in which only a part of its last packet has arrived makes babeltrace2 refuse the whole trace. If this process is
+// killed, somebody else has to cut such files: a child process that does nothing but wait for that, with a descriptor of
+// each, and their sizes in memory that both share.
 class FileGuard {
   public:
-    static constexpr std::uint32_t kMaxFiles = 512;
+    static constexpr std::uint32_t kMaxFiles = 8192;
 
     // Forks: call it before there are threads. The child goes with this object, or behind this process.
     static Result<std::unique_ptr<FileGuard>> start();
@@ -46,7 +46,7 @@ class FileGuard {
         FileGuard* guard_;
         std::uint32_t slot_;
     };
-    // Of size 0 at first. Nothing if it cannot be guarded: then it must not be written over. Any thread.
+    // Of size 0 at first. Nothing if it cannot be guarded. Any thread.
     std::optional<Guarded> guard(int fd);
 
   private:

@@ -10,11 +10,16 @@
 #include "relay/stream_file.hpp"
 
 namespace leat::relay {
+namespace {
 
-Result<std::unique_ptr<MetadataStream>> MetadataStream::create(std::uint64_t handle, std::string path,
+constexpr const char* kFileName = "metadata";
+
+}  // namespace
+
+Result<std::unique_ptr<MetadataStream>> MetadataStream::create(std::uint64_t trace_id, std::string path,
                                                                std::shared_ptr<SessionDirectory> directory,
                                                                std::shared_ptr<TraceChunk> chunk) {
-    std::unique_ptr<MetadataStream> stream(new MetadataStream(handle, std::move(path), std::move(directory)));
+    std::unique_ptr<MetadataStream> stream(new MetadataStream(trace_id, std::move(path), std::move(directory)));
     LEAT_TRY(stream->open_in(std::move(chunk)));
     return stream;
 }
@@ -22,23 +27,30 @@ Result<std::unique_ptr<MetadataStream>> MetadataStream::create(std::uint64_t han
 MetadataStream::~MetadataStream() { finish(); }
 
 Result<void> MetadataStream::open_in(std::shared_ptr<TraceChunk> chunk) {
-    ConfinedDirectory trace = LEAT_TRY(directory_->make_path(*chunk, path_));
+    SessionDirectory::TracePlace trace = LEAT_TRY(directory_->make_trace(*chunk, trace_id_, path_));
     // First: by the metadata a trace is known, and then it can be followed.
-    wire::SyncWriter sync = LEAT_TRY(wire::SyncWriter::create(trace.fd()));
-    UniqueFd file = LEAT_TRY(trace.create_file("metadata"));
-    end_followed();
-    file_ = std::move(file);
-    followed_.emplace(Followed{std::move(trace), std::move(sync)});
-    written_ = size_ = 0;
+    wire::SyncWriter sync = LEAT_TRY(wire::SyncWriter::create(trace.directory.fd()));
+    // Ours, from before it was finished.
+    LEAT_TRY(trace.directory.remove(kFileName));
+    UniqueFd file = LEAT_TRY(trace.directory.create_file(kFileName));
     directory_->enter(*chunk);
-    if (chunk_ != nullptr) directory_->leave(*chunk_);
+    leave();
+    file_ = std::make_shared<const UniqueFd>(std::move(file));
+    followed_.emplace(Followed{std::move(trace.directory), std::move(sync)});
+    written_ = size_ = 0;
+    place_ = Place{chunk, std::move(trace.path)};
     chunk_ = std::move(chunk);
     return {};
 }
 
 Result<std::size_t> MetadataStream::write(UntrustedBytes piece) {
-    if (!file_.is_open() || is_finished_) return refused("metadata stream {} is closed", handle_);
-    const std::size_t count = LEAT_TRY(write_what_fits(file_.get(), written_, piece));
+    const std::lock_guard lock(mutex_);
+    return write_locked(piece);
+}
+
+Result<std::size_t> MetadataStream::write_locked(UntrustedBytes piece) {
+    if (chunk_ == nullptr) return refused("the metadata of {} is closed", path_);
+    const std::size_t count = LEAT_TRY(write_what_fits(file_->get(), written_, piece));
     written_ += count;
     return count;
 }
@@ -48,21 +60,36 @@ Result<std::size_t> MetadataStream::write_zeros(std::uint64_t count) {
     return write(UntrustedBytes(kZeros).first(static_cast<std::size_t>(std::min<std::uint64_t>(count, kZeros.size()))));
 }
 
+void MetadataStream::end_message() {
+    const std::lock_guard lock(mutex_);
+    size_ = written_;
+}
+
 Result<void> MetadataStream::reset() {
-    if (!file_.is_open() || ::ftruncate(file_.get(), 0) != 0) return io_error("cannot empty the metadata");
+    const std::lock_guard lock(mutex_);
+    if (chunk_ == nullptr) return refused("the metadata of {} is closed", path_);
+    if (::ftruncate(file_->get(), 0) != 0) return io_error("cannot empty the metadata");
     written_ = size_ = 0;
     return {};
 }
 
-Result<void> MetadataStream::rotate(std::shared_ptr<TraceChunk> chunk) {
-    if (chunk != nullptr) return open_in(std::move(chunk));
-    end_followed();
-    if (chunk_ != nullptr) directory_->leave(*chunk_);
-    chunk_.reset();
+Result<void> MetadataStream::reopen(std::shared_ptr<TraceChunk> chunk) {
+    const std::lock_guard lock(mutex_);
+    LEAT_TRY(open_in(std::move(chunk)));
+    is_finished_ = false;
+    return {};
+}
+
+Result<void> MetadataStream::rotate(const std::shared_ptr<TraceChunk>& chunk) {
+    const std::lock_guard lock(mutex_);
+    if (is_finished_ || chunk == chunk_) return {};
+    if (chunk != nullptr) return open_in(chunk);
+    leave();
     return {};
 }
 
 void MetadataStream::publish(std::uint64_t horizon) {
+    const std::lock_guard lock(mutex_);
     if (!followed_ || (horizon <= followed_->horizon && size_ == followed_->size)) return;
     followed_->horizon = std::max(followed_->horizon, horizon);
     followed_->size = size_;
@@ -70,22 +97,37 @@ void MetadataStream::publish(std::uint64_t horizon) {
     if (!published) log("{}: {}", path_, published.error().message);
 }
 
-void MetadataStream::end_followed() {
-    if (!followed_) return;
+void MetadataStream::leave() {
+    if (chunk_ == nullptr) return;
+    // What came of a message that was never finished.
+    if (written_ != size_) (void)!::ftruncate(file_->get(), static_cast<off_t>(size_.load()));
+    written_ = size_;
+    if (directory_->sync() != nullptr) {
+        std::vector<UniqueFd> files;
+        files.emplace_back(::fcntl(file_->get(), F_DUPFD_CLOEXEC, 0));
+        directory_->sync()->later(std::move(files));
+        directory_->sync()->later(followed_->directory);
+    }
+    // For those who follow the directory, the session has ended.
     (void)followed_->directory.remove(wire::kSyncFileName);
     followed_.reset();
-}
-
-void MetadataStream::finish() {
-    if (is_finished_) return;
-    is_finished_ = true;
-    // What came of a message that was never finished.
-    if (file_.is_open() && written_ != size_) (void)!::ftruncate(file_.get(), static_cast<off_t>(size_));
-    end_followed();
-    if (chunk_ != nullptr) directory_->leave(*chunk_);
+    file_.reset();
+    directory_->leave(*chunk_);
     chunk_.reset();
 }
 
-UniqueFd MetadataStream::duplicate() const { return UniqueFd(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0)); }
+void MetadataStream::finish() {
+    const std::lock_guard lock(mutex_);
+    if (is_finished_) return;
+    is_finished_ = true;
+    leave();
+}
+
+Result<std::shared_ptr<const UniqueFd>> MetadataStream::file() const {
+    const std::lock_guard lock(mutex_);
+    if (file_ != nullptr) return file_;
+    const ConfinedDirectory trace = LEAT_TRY(directory_->open_trace(*place_->chunk, place_->path));
+    return std::make_shared<const UniqueFd>(LEAT_TRY(trace.open_file(kFileName)));
+}
 
 }  // namespace leat::relay

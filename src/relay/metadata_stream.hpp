@@ -1,41 +1,40 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "relay/session_directory.hpp"
-#include "wire/relay_messages.hpp"
 #include "wire/sync_file.hpp"
 
 namespace leat::relay {
 
 // The metadata of one trace on its way to disk. A message becomes visible whole or not at all: a declaration may go
-// over the borders of the packets in it. Guarded by its session.
+// over the borders of the packets in it. Any thread; kDiskFull: nothing was done, to be tried again.
 class MetadataStream {
   public:
-    static Result<std::unique_ptr<MetadataStream>> create(std::uint64_t handle, std::string path,
+    static Result<std::unique_ptr<MetadataStream>> create(std::uint64_t trace_id, std::string path,
                                                           std::shared_ptr<SessionDirectory> directory,
                                                           std::shared_ptr<TraceChunk> chunk);
     ~MetadataStream();
     MetadataStream(const MetadataStream&) = delete;
     MetadataStream& operator=(const MetadataStream&) = delete;
 
-    [[nodiscard]] std::uint64_t handle() const { return handle_; }
-    [[nodiscard]] const std::string& path() const { return path_; }
-
     // Bytes of one message, in pieces: as many as the disk has room for. end_message() shows them.
     Result<std::size_t> write(UntrustedBytes piece);
     Result<std::size_t> write_zeros(std::uint64_t count);
-    void end_message() { size_ = written_; }
+    void end_message();
 
-    // The whole text comes again.
+    // The whole text comes again: for the same chunk, or after it was finished,
     Result<void> reset();
-    // It goes on in another chunk, where the whole text comes again; or in none.
-    Result<void> rotate(std::shared_ptr<TraceChunk> chunk);
+    Result<void> reopen(std::shared_ptr<TraceChunk> chunk);
+    // or in another one. It may also go on in none.
+    Result<void> rotate(const std::shared_ptr<TraceChunk>& chunk);
     void finish();
     [[nodiscard]] bool is_finished() const { return is_finished_; }
 
@@ -46,20 +45,28 @@ class MetadataStream {
     void publish(std::uint64_t horizon);
 
     // For reading; another one after a rotation.
-    [[nodiscard]] UniqueFd duplicate() const;
+    [[nodiscard]] Result<std::shared_ptr<const UniqueFd>> file() const;
 
   private:
-    MetadataStream(std::uint64_t handle, std::string path, std::shared_ptr<SessionDirectory> directory)
-        : handle_(handle), path_(std::move(path)), directory_(std::move(directory)) {}
-    // The session has ended for those who follow the directory.
-    void end_followed();
+    MetadataStream(std::uint64_t trace_id, std::string path, std::shared_ptr<SessionDirectory> directory)
+        : trace_id_(trace_id), path_(std::move(path)), directory_(std::move(directory)) {}
     Result<void> open_in(std::shared_ptr<TraceChunk> chunk);
+    Result<std::size_t> write_locked(UntrustedBytes piece);
+    // Nothing more comes into this chunk.
+    void leave();
 
-    std::uint64_t handle_;
-    std::string path_;
-    std::shared_ptr<SessionDirectory> directory_;
-    std::shared_ptr<TraceChunk> chunk_{};
-    UniqueFd file_{};
+    const std::uint64_t trace_id_;
+    const std::string path_;
+    const std::shared_ptr<SessionDirectory> directory_;
+
+    mutable std::mutex mutex_;
+    std::shared_ptr<TraceChunk> chunk_{};  // that is written to
+    struct Place {
+        std::shared_ptr<TraceChunk> chunk;
+        std::string path;  // in it
+    };
+    std::optional<Place> place_{};  // where the file is
+    std::shared_ptr<const UniqueFd> file_{};
     struct Followed {
         ConfinedDirectory directory;
         wire::SyncWriter sync;
@@ -68,8 +75,8 @@ class MetadataStream {
     };
     std::optional<Followed> followed_{};
     std::uint64_t written_ = 0;
-    std::uint64_t size_ = 0;
-    bool is_finished_ = false;
+    std::atomic<std::uint64_t> size_{0};
+    std::atomic<bool> is_finished_{false};
 };
 
 }  // namespace leat::relay

@@ -1,5 +1,7 @@
 #include "relay/relay.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "relay/local_time.hpp"
@@ -30,51 +32,82 @@ Result<std::string> session_path(const wire::CreateSession& request) {
     return fmt::format("{}/{}-{}", host, name, local_time_text(request.creation_time, kDateFormat));
 }
 
+bool is_inside(const std::string& path, const std::string& directory) { return path.starts_with(directory + "/"); }
+
 }  // namespace
 
-// Two sessions of the same name that begin in the same second: the second one has to go elsewhere.
-Result<std::string> Relay::unused_path(const std::string& path) const {
-    constexpr int kMaxTries = 1000;
-    std::string candidate = path;
-    for (int i = 2; i < kMaxTries; ++i) {
-        if (!output_.exists(candidate)) return candidate;
-        candidate = fmt::format("{}-{}", path, i);
+// Nobody gets into a directory that a session is using: whoever wants to be inside of one is beside it.
+std::string Relay::beside_others(std::string path) const {
+    for (auto known = directories_.begin(); known != directories_.end();) {
+        const auto directory = (known++)->second.directory.lock();
+        if (directory == nullptr || !is_inside(path, directory->path())) continue;
+        path.insert(directory->path().size(), "-2");
+        known = directories_.begin();
     }
-    return refused("{} and {} more like it exist", path, kMaxTries);
+    return path;
 }
 
-Result<std::shared_ptr<SessionDirectory>> Relay::directory_for(const wire::CreateSession& request,
-                                                               std::uint32_t minor) {
-    // Old peers say with each stream where it goes, from the output directory on.
-    if (minor < kMinorOfChunks) return std::make_shared<SessionDirectory>(LEAT_TRY(output_.make("")), "", guard_);
-    std::string path = LEAT_TRY(session_path(request));
-    if (std::ranges::all_of(request.sessiond_uuid, [](std::uint8_t byte) { return byte == 0; }))
-        return refused("the session daemon's UUID is nil");
-    auto& known = directories_[DirectoryKey(request.sessiond_uuid, request.sessiond_session_id)];
-    if (auto directory = known.lock(); directory != nullptr && directory->path() == path) return directory;
-    if (!request.is_snapshot && request.base_path.empty()) path = LEAT_TRY(unused_path(path));
-    auto directory = std::make_shared<SessionDirectory>(LEAT_TRY(output_.make(path)), path, guard_);
-    known = directory;
+bool Relay::is_in_use(const std::string& path) const {
+    return std::ranges::any_of(directories_, [&](const auto& known) {
+        const auto directory = known.second.directory.lock();
+        return directory != nullptr && directory->path() == path && !directory->is_found();
+    });
+}
+
+Result<std::shared_ptr<SessionDirectory>> Relay::known_or_made(const std::string& key, const std::string& path,
+                                                               bool may_be_found) {
+    const std::lock_guard lock(directories_mutex_);
+    std::erase_if(directories_, [](const auto& entry) { return entry.second.directory.expired(); });
+    if (const auto found = directories_.find(key); found != directories_.end() && found->second.asked == path)
+        if (auto directory = found->second.directory.lock()) return directory;
+    const std::string free = beside_others(path);
+    std::shared_ptr<SessionDirectory> directory;
+    if (may_be_found && output_.exists(free) && !is_in_use(free)) {
+        directory = std::make_shared<SessionDirectory>(LEAT_TRY(output_.open(free)), free,
+                                                       SessionDirectory::Origin::kFound, keepers_);
+    } else {
+        ConfinedDirectory::Made made = LEAT_TRY(output_.make_fresh(free));
+        directory = std::make_shared<SessionDirectory>(std::move(made.directory), made.path,
+                                                       SessionDirectory::Origin::kMade, keepers_);
+    }
+    directories_[key] = KnownDirectory{path, directory};
     return directory;
 }
 
-Result<std::shared_ptr<Session>> Relay::create_session(const wire::CreateSession& request, std::uint32_t minor) {
-    const std::lock_guard lock(mutex_);
-    if (minor < kMinorOfNamedSessions) return unsupported("peers before 2.4 do not name their sessions");
-    if (sessions_.size() >= kMaxSessions) return refused("there are {} sessions already", sessions_.size());
-    Session::Description description{.id = next_session_, .minor = minor, .request = request};
-    if (minor < kMinorOfChunks) {
-        LEAT_TRY(parse_session_name("the host name", request.hostname));
-        LEAT_TRY(parse_session_name("the session name", request.session_name));
-    }
+// The parts of a session come from one session daemon, on one host.
+Result<std::shared_ptr<SessionDirectory>> Relay::directory_for(const wire::CreateSession& request,
+                                                               const Principal& principal) {
+    const std::string path = LEAT_TRY(session_path(request));
+    if (std::ranges::all_of(request.sessiond_uuid, [](std::uint8_t byte) { return byte == 0; }))
+        return refused("the session daemon's UUID is nil");
+    const std::string key = fmt::format("{} {:02x} {}", principal.address, fmt::join(request.sessiond_uuid, ""),
+                                        request.sessiond_session_id);
     if (request.current_chunk_id) {
-        const auto known = directories_.find(DirectoryKey(request.sessiond_uuid, request.sessiond_session_id));
-        const auto directory = known == directories_.end() ? nullptr : known->second.lock();
+        const std::lock_guard lock(directories_mutex_);
+        const auto found = directories_.find(key);
+        const auto directory = found == directories_.end() ? nullptr : found->second.directory.lock();
         if (directory == nullptr || !directory->is_open(*request.current_chunk_id))
             return refused("there is no trace chunk {} of that session", *request.current_chunk_id);
     }
-    description.directory = LEAT_TRY(directory_for(request, minor));
-    auto session = std::make_shared<Session>(std::move(description));
+    return known_or_made(key, path, request.is_snapshot);
+}
+
+Result<std::shared_ptr<SessionDirectory>> Relay::directory_of_old(const std::string& path, const Principal& principal) {
+    return known_or_made(fmt::format("{} {}", principal.address, path), path, false);
+}
+
+Result<std::shared_ptr<Session>> Relay::create_session(const wire::CreateSession& request, std::uint32_t minor,
+                                                       const Principal& principal) {
+    if (minor < kMinorOfNamedSessions) return unsupported("peers before 2.4 do not name their sessions");
+    LEAT_TRY(parse_session_name("the host name", request.hostname));
+    LEAT_TRY(parse_session_name("the session name", request.session_name));
+    if (sessions().size() >= kMaxSessions) return refused("there are {} sessions already", kMaxSessions);
+    std::shared_ptr<SessionDirectory> directory;
+    if (minor >= kMinorOfChunks) directory = LEAT_TRY(directory_for(request, principal));
+    const std::lock_guard lock(mutex_);
+    const Session::Description description{.id = next_session_, .minor = minor, .request = request};
+    auto session = std::make_shared<Session>(description, handles_);
+    session->locked([&](SessionState& state) { state.directory = std::move(directory); });
     sessions_.emplace(next_session_++, session);
     return session;
 }
@@ -85,18 +118,6 @@ void Relay::remove_session(const Session& session) {
     if (found == sessions_.end()) return;
     ending_.push_back(found->second);
     sessions_.erase(found);
-    std::erase_if(directories_, [](const auto& entry) { return entry.second.expired(); });
-}
-
-void Relay::add_handle(std::uint64_t handle, const std::shared_ptr<Session>& session) {
-    const std::lock_guard lock(mutex_);
-    session_of_[handle] = session;
-}
-
-std::shared_ptr<Session> Relay::session_of(std::uint64_t handle) const {
-    const std::lock_guard lock(mutex_);
-    const auto found = session_of_.find(handle);
-    return found == session_of_.end() ? nullptr : found->second.lock();
 }
 
 std::shared_ptr<Session> Relay::find_session(std::uint64_t id) const {
@@ -113,7 +134,6 @@ std::vector<std::shared_ptr<Session>> Relay::ending_sessions() const {
 void Relay::forget(const std::shared_ptr<Session>& ending_session) {
     const std::lock_guard lock(mutex_);
     std::erase(ending_, ending_session);
-    std::erase_if(session_of_, [](const auto& entry) { return entry.second.expired(); });
 }
 
 std::vector<std::shared_ptr<Session>> Relay::sessions() const {

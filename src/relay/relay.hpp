@@ -1,6 +1,6 @@
 #pragma once
 
-#include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -11,26 +11,34 @@
 #include "base/result.hpp"
 #include "relay/confined_directory.hpp"
 #include "relay/session.hpp"
+#include "relay/stream_handles.hpp"
 
 namespace leat::relay {
+
+// Who speaks on a connection. As long as nobody has to prove who he is, that is the address that he speaks from.
+struct Principal {
+    std::string address{};
+};
 
 // All sessions there are, by the ids that this relay gives. Any thread.
 class Relay {
   public:
-    Relay(ConfinedDirectory output, FileGuard* guard) : output_(std::move(output)), guard_(guard) {}
+    explicit Relay(ConfinedDirectory output, FileKeepers keepers = {})
+        : output_(std::move(output)), keepers_(std::move(keepers)) {}
 
-    // Gives the session its id and its directory.
-    Result<std::shared_ptr<Session>> create_session(const wire::CreateSession& request, std::uint32_t minor);
+    // Gives the session its id and its directory. Old peers (minors below 11) name that with their streams:
+    Result<std::shared_ptr<Session>> create_session(const wire::CreateSession& request, std::uint32_t minor,
+                                                    const Principal& principal);
+    // what `path` names, for a session of the same peer.
+    Result<std::shared_ptr<SessionDirectory>> directory_of_old(const std::string& path, const Principal& principal);
     // The control connection is gone: no viewer finds the session any more; those attached read on.
     void remove_session(const Session& session);
 
-    // For streams, metadata and traces: unique as long as the relay runs.
-    std::uint64_t next_handle() { return next_handle_.fetch_add(1); }
-    std::uint64_t next_trace_id() { return next_trace_id_.fetch_add(1); }
-    std::uint64_t next_viewer_id() { return next_viewer_id_.fetch_add(1); }
-    // The session that a stream belongs to; null if there is none.
-    void add_handle(std::uint64_t handle, const std::shared_ptr<Session>& session);
-    [[nodiscard]] std::shared_ptr<Session> session_of(std::uint64_t handle) const;
+    // For sessions, as viewers know them, traces and streams: unique as long as the relay runs, and growing.
+    std::uint64_t next_id() { return next_id_.fetch_add(1); }
+    [[nodiscard]] StreamHandles& handles() { return *handles_; }
+    // Null: nothing is brought to disk before the system does it by itself.
+    [[nodiscard]] DiskSync* sync() const { return keepers_.sync.get(); }
 
     [[nodiscard]] std::shared_ptr<Session> find_session(std::uint64_t id) const;
     [[nodiscard]] std::vector<std::shared_ptr<Session>> sessions() const;
@@ -41,23 +49,29 @@ class Relay {
     static constexpr std::size_t kMaxSessions = 4096;
 
   private:
-    // What the parts of one recording session have in common.
-    using DirectoryKey = std::pair<std::array<std::uint8_t, 16>, std::uint64_t>;
+    struct KnownDirectory {
+        std::string asked;  // path
+        std::weak_ptr<SessionDirectory> directory;
+    };
 
-    Result<std::shared_ptr<SessionDirectory>> directory_for(const wire::CreateSession& request, std::uint32_t minor);
-    Result<std::string> unused_path(const std::string& path) const;
+    Result<std::shared_ptr<SessionDirectory>> directory_for(const wire::CreateSession& request,
+                                                            const Principal& principal);
+    Result<std::shared_ptr<SessionDirectory>> known_or_made(const std::string& key, const std::string& path,
+                                                            bool may_be_found);
+    [[nodiscard]] std::string beside_others(std::string path) const;
+    [[nodiscard]] bool is_in_use(const std::string& path) const;
 
     ConfinedDirectory output_;
-    FileGuard* guard_;
+    FileKeepers keepers_;
+    const std::shared_ptr<StreamHandles> handles_ = std::make_shared<StreamHandles>();
+    // Held while directories are made; taken before the other.
+    std::mutex directories_mutex_;
+    std::map<std::string, KnownDirectory> directories_;  // by what the parts of one recording session have in common
     mutable std::mutex mutex_;
     std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
     std::vector<std::shared_ptr<Session>> ending_;
-    std::map<std::uint64_t, std::weak_ptr<Session>> session_of_;
-    std::map<DirectoryKey, std::weak_ptr<SessionDirectory>> directories_;
     std::uint64_t next_session_ = 1;
-    std::atomic<std::uint64_t> next_handle_{1};
-    std::atomic<std::uint64_t> next_trace_id_{1};
-    std::atomic<std::uint64_t> next_viewer_id_{1};
+    std::atomic<std::uint64_t> next_id_{1};
 };
 
 }  // namespace leat::relay

@@ -45,12 +45,10 @@ Result<void> listen(tcp::acceptor& acceptor, const asio::ip::address& address, s
 
 // What time has decided.
 void commit_and_show(Session& session) {
-    const bool is_change = session.locked([](SessionState& state) {
-        commit_all(state, std::chrono::steady_clock::now());
-        const bool has_unflushed = !state.unflushed.empty();
-        return flush_all(state).value_or(Disk::kFull) == Disk::kDone && has_unflushed;
-    });
-    if (is_change) session.note_change();
+    Changes changes;
+    for (const auto& stream : session.open_streams()) changes.add(stream);
+    const auto is_visible = changes.flush(session, std::chrono::steady_clock::now());
+    if (is_visible.value_or(true)) session.note_change();
 }
 
 // Forgets those that have ended.
@@ -85,8 +83,8 @@ std::size_t cpu_count() {
 
 }  // namespace
 
-Server::Server(ConfinedDirectory output, std::unique_ptr<FileGuard> guard)
-    : guard_(std::move(guard)), contexts_(cpu_count()), relay_(std::move(output), guard_.get()) {}
+Server::Server(ConfinedDirectory output, FileKeepers keepers)
+    : contexts_(cpu_count()), relay_(std::move(output), std::move(keepers)) {}
 
 Server::~Server() = default;
 
@@ -95,8 +93,10 @@ Result<std::unique_ptr<Server>> Server::create(const Parameters& parameters) {
     const auto address = asio::ip::make_address(parameters.address, error);
     if (error) return refused("\"{}\" is no IP address", parameters.address);
     ConfinedDirectory output = LEAT_TRY(ConfinedDirectory::open_root(parameters.output));
-    std::unique_ptr<FileGuard> guard = LEAT_TRY(FileGuard::start());
-    std::unique_ptr<Server> server(new Server(std::move(output), std::move(guard)));
+    // First: it forks.
+    FileKeepers keepers{.guard = LEAT_TRY(FileGuard::start())};
+    keepers.sync = std::make_shared<DiskSync>(parameters.sync);
+    std::unique_ptr<Server> server(new Server(std::move(output), std::move(keepers)));
     LEAT_TRY(listen(server->control_, address, parameters.control_port));
     LEAT_TRY(listen(server->data_, address, parameters.data_port));
     LEAT_TRY(listen(server->live_, address, parameters.live_port));
@@ -191,7 +191,7 @@ std::optional<std::size_t> Server::thread_of_next_data() const {
 // More viewers of a session are spread over the threads.
 std::optional<std::size_t> Server::thread_of_next_viewer() const {
     for (const auto& session : std::views::reverse(relay_.sessions()))
-        if (session->is_live() && session->directory().viewers == 0)
+        if (session->is_live() && session->viewers == 0)
             return session->locked([](const SessionState& state) { return state.thread; });
     return std::nullopt;
 }
@@ -209,10 +209,8 @@ void Server::keep_house() {
 // Those whose control connection has ended, once nothing more will come for them.
 void Server::end_sessions() {
     for (const auto& session : relay_.ending_sessions()) {
-        const bool has_ended = session->locked(
-            [](SessionState& state) { return finish_streams(state, std::chrono::steady_clock::now()); });
-        if (!has_ended) continue;
-        session->directory().finish_all();
+        if (!session->finish_streams(std::chrono::steady_clock::now())) continue;
+        session->finish_chunks();
         session->note_change();
         relay_.forget(session);
     }

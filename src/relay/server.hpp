@@ -31,6 +31,7 @@ class Server {
         std::uint16_t data_port = wire::kDataPort;
         std::uint16_t live_port = wire::kLivePort;
         std::string output;
+        bool sync = false;  // a producer that asks what is stored hears what has reached the disk
     };
     // Ports are open from here on; 0 takes a free one. Forks: there are no threads yet.
     static Result<std::unique_ptr<Server>> create(const Parameters& parameters);
@@ -50,7 +51,7 @@ class Server {
     static constexpr std::size_t kMaxConnections = 512;
 
   private:
-    Server(ConfinedDirectory output, std::unique_ptr<FileGuard> guard);
+    Server(ConfinedDirectory output, FileKeepers keepers);
 
     using Connections = std::vector<std::weak_ptr<Connection>>;
 
@@ -64,7 +65,6 @@ class Server {
     void end_sessions();
     void stop_when_drained(std::chrono::steady_clock::time_point deadline);
 
-    std::unique_ptr<FileGuard> guard_;
     // One for each thread, and run by no other.
     struct Context : asio::io_context {
         Context() : asio::io_context(1) {}

@@ -32,35 +32,40 @@ Result<std::shared_ptr<TraceChunk>> SessionDirectory::create_chunk(const wire::C
     auto chunk = std::make_shared<TraceChunk>();
     chunk->id = request.chunk_id;
     chunk->creation_time = request.creation_time;
+    std::string path;
     if (!request.override_name.empty())
-        chunk->path = LEAT_TRY(parse_name(request.override_name));
-    else if (has_rotated_ || is_root_taken())
-        chunk->path = fmt::format("{}-{}", time_text(request.creation_time), request.chunk_id);
-    chunk->directory = LEAT_TRY(directory_.make(chunk->path));
+        path = LEAT_TRY(parse_name(request.override_name));
+    else if (!is_root_free())
+        path = fmt::format("{}-{}", time_text(request.creation_time), request.chunk_id);
+    if (path == kArchives) return refused("a trace chunk cannot be called {}", path);
+    if (path.empty()) {
+        chunk->directory = LEAT_TRY(directory_.make(""));
+    } else {
+        ConfinedDirectory::Made made = LEAT_TRY(directory_.make_fresh(path));
+        chunk->directory = std::move(made.directory);
+        chunk->path = std::move(made.path);
+    }
     chunks_[chunk->id] = chunk;
     return chunk;
 }
 
-std::shared_ptr<TraceChunk> SessionDirectory::implicit_chunk() {
+Result<std::shared_ptr<TraceChunk>> SessionDirectory::implicit_chunk() {
     const std::lock_guard lock(mutex_);
-    auto& chunk = chunks_[0];
-    if (chunk == nullptr) {
-        chunk = std::make_shared<TraceChunk>();
-        if (auto directory = directory_.make("")) chunk->directory = *std::move(directory);
-    }
+    if (const auto found = chunks_.find(0); found != chunks_.end()) return found->second;
+    auto chunk = std::make_shared<TraceChunk>();
+    chunk->directory = LEAT_TRY(directory_.make(""));
+    chunks_[0] = chunk;
     return chunk;
 }
 
-bool SessionDirectory::is_root_taken() const {
-    return std::ranges::any_of(chunks_, [](const auto& chunk) { return chunk.second->path.empty(); });
+bool SessionDirectory::is_root_free() const {
+    return origin_ == Origin::kMade && !has_rotated_ &&
+           std::ranges::none_of(chunks_, [](const auto& chunk) { return chunk.second->path.empty(); });
 }
 
-std::string SessionDirectory::closed_path_of(const TraceChunk& chunk, const wire::CloseTraceChunk& request) const {
-    // Without a command the session ends: what had been rotated once ends in the archives as a whole.
-    const bool goes_to_archives = is_move(request) || (!request.command && has_rotated_);
-    if (!goes_to_archives) return chunk.path;
-    return fmt::format("{}/{}-{}-{}", kArchives, time_text(chunk.creation_time), time_text(request.close_time),
-                       chunk.id);
+// Without a command the session ends: what had been rotated once ends in the archives as a whole.
+bool SessionDirectory::goes_to_archives(const wire::CloseTraceChunk& request) const {
+    return is_move(request) || (!request.command && has_rotated_);
 }
 
 Result<std::string> SessionDirectory::close_chunk(const wire::CloseTraceChunk& request) {
@@ -69,8 +74,14 @@ Result<std::string> SessionDirectory::close_chunk(const wire::CloseTraceChunk& r
     if (found == chunks_.end()) return not_found("there is no trace chunk {}", request.chunk_id);
     const std::shared_ptr<TraceChunk> chunk = found->second;
     if (!chunk->close) {
+        chunk->closed_path = chunk->path;
+        // Made now: the answer says where it goes.
+        if (goes_to_archives(request))
+            chunk->closed_path = LEAT_TRY(directory_.make_fresh(fmt::format("{}/{}-{}-{}", kArchives,
+                                                                            time_text(chunk->creation_time),
+                                                                            time_text(request.close_time), chunk->id)))
+                                     .path;
         chunk->close = request;
-        chunk->closed_path = closed_path_of(*chunk, request);
         if (is_move(request)) has_rotated_ = true;
         if (chunk->writers == 0) finish(*chunk);
     }
@@ -98,11 +109,40 @@ void SessionDirectory::leave(TraceChunk& chunk) {
     if (--chunk.writers == 0 && chunk.close) finish(chunk);
 }
 
-Result<ConfinedDirectory> SessionDirectory::make_path(TraceChunk& chunk, const std::string& path) {
+Result<SessionDirectory::TracePlace> SessionDirectory::make_trace(TraceChunk& chunk, std::uint64_t trace_id,
+                                                                  const std::string& path) {
     const std::lock_guard lock(mutex_);
     if (chunk.is_deleted || !chunk.directory) return refused("trace chunk {} is gone", chunk.id);
-    chunk.top_level.insert(path.substr(0, path.find('/')));
-    return chunk.directory->make(path);
+    if (const auto known = chunk.traces.find(trace_id); known != chunk.traces.end())
+        return TracePlace{LEAT_TRY(chunk.directory->open(known->second)), known->second};
+    const std::size_t slash = path.find('/');
+    std::string place = path;
+    if (slash != std::string::npos) place = LEAT_TRY(make_parent(chunk, path.substr(0, slash))) + path.substr(slash);
+    for (const auto& [id, other] : chunk.traces)
+        if (place.starts_with(other + "/")) return refused("{} is inside of the trace {}", path, other);
+    ConfinedDirectory::Made made = LEAT_TRY(chunk.directory->make_fresh(place));
+    if (slash == std::string::npos) chunk.top_level.insert(made.path);
+    chunk.traces[trace_id] = made.path;
+    return TracePlace{std::move(made.directory), std::move(made.path)};
+}
+
+// Traces of a chunk share it, nobody else does.
+Result<std::string> SessionDirectory::make_parent(TraceChunk& chunk, const std::string& name) {
+    if (const auto known = chunk.parents.find(name); known != chunk.parents.end()) return known->second;
+    std::string made = LEAT_TRY(chunk.directory->make_fresh(name)).path;
+    chunk.top_level.insert(made);
+    return chunk.parents[name] = std::move(made);
+}
+
+Result<ConfinedDirectory> SessionDirectory::open_trace(const TraceChunk& chunk, const std::string& path) const {
+    const std::lock_guard lock(mutex_);
+    if (chunk.is_deleted || !chunk.directory) return refused("trace chunk {} is gone", chunk.id);
+    return chunk.directory->open(path);
+}
+
+void SessionDirectory::forget_trace(std::uint64_t trace_id) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, chunk] : chunks_) chunk->traces.erase(trace_id);
 }
 
 void SessionDirectory::finish_all() {
@@ -118,14 +158,16 @@ void SessionDirectory::finish(TraceChunk& chunk) {
     chunk.is_finished = true;
     auto done = is_delete(*chunk.close) ? erase(chunk) : archive(chunk);
     if (!done) log("{}: trace chunk {}: {}", path_, chunk.id, done.error().message);
+    if (sync() != nullptr) sync()->later(directory_);
 }
 
 Result<void> SessionDirectory::archive(TraceChunk& chunk) {
     if (chunk.closed_path == chunk.path) return {};
-    ConfinedDirectory target = LEAT_TRY(directory_.make(chunk.closed_path));
+    ConfinedDirectory target = LEAT_TRY(directory_.open(chunk.closed_path));
     for (const std::string& name : chunk.top_level) LEAT_TRY(chunk.directory->rename(name, target, name));
     if (!chunk.path.empty()) LEAT_TRY(directory_.remove(chunk.path));
     chunk.path = chunk.closed_path;
+    if (sync() != nullptr) sync()->later(target);
     chunk.directory = std::move(target);
     return {};
 }
@@ -135,7 +177,7 @@ Result<void> SessionDirectory::erase(TraceChunk& chunk) {
     chunk.is_deleted = true;
     for (const std::string& name : chunk.top_level) LEAT_TRY(chunk.directory->remove(name));
     if (!chunk.path.empty()) return directory_.remove(chunk.path);
-    if (has_rotated_ || chunks_.empty()) return {};
+    if (!is_root_free() || chunks_.empty()) return {};
     return move_to_root(*chunks_.begin()->second);
 }
 
@@ -143,10 +185,28 @@ Result<void> SessionDirectory::move_to_root(TraceChunk& chunk) {
     const std::string from = chunk.path;
     if (from.empty()) return {};
     ConfinedDirectory root = LEAT_TRY(directory_.make(""));
+    // All of them, or none: what somebody put in the way meanwhile stays.
+    for (const std::string& name : chunk.top_level)
+        if (root.exists(name)) return {};
     for (const std::string& name : chunk.top_level) LEAT_TRY(chunk.directory->rename(name, root, name));
+    // A chunk that is closed already has said where it will be.
+    if (chunk.closed_path == from) chunk.closed_path.clear();
     chunk.path.clear();
     chunk.directory = std::move(root);
     return directory_.remove(from);
+}
+
+Result<std::string> parse_trace_path(const std::string& path) {
+    std::string parsed = LEAT_TRY(parse_path(path));
+    if (parsed.empty()) return refused("a trace has no path");
+    for (std::size_t begin = 0; begin <= parsed.size();) {
+        const std::size_t end = std::min(parsed.find('/', begin), parsed.size());
+        const std::string_view step = std::string_view(parsed).substr(begin, end - begin);
+        if (step.starts_with('.') || step == "index" || (begin == 0 && step == kArchives))
+            return refused("\"{}\" is a name that only the relay gives", step);
+        begin = end + 1;
+    }
+    return parsed;
 }
 
 }  // namespace leat::relay

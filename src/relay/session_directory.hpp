@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -11,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "relay/confined_directory.hpp"
+#include "relay/disk_sync.hpp"
 #include "relay/file_guard.hpp"
 #include "wire/relay_messages.hpp"
 
@@ -23,51 +23,72 @@ struct TraceChunk {
     std::uint64_t creation_time = 0;  // s since the epoch
     std::string path{};               // below the session's directory; empty: that itself
     std::optional<ConfinedDirectory> directory{};
-    std::set<std::string> top_level{};  // what streams have made in it
-    std::uint64_t writers = 0;          // streams that write into it
+    std::set<std::string> top_level{};              // what its traces have made in it
+    std::map<std::string, std::string> parents{};   // of these, those that traces share: as they ask for it, as it is
+    std::map<std::uint64_t, std::string> traces{};  // where each lies in it, by the trace's id
+    std::uint64_t writers = 0;                      // streams that write into it
     std::optional<wire::CloseTraceChunk> close{};
     std::string closed_path{};  // where it goes then
     bool is_finished = false;   // has gone there
     bool is_deleted = false;
 };
 
+// Who looks after the files of all sessions. Any of them may be null.
+struct FileKeepers {
+    std::shared_ptr<DiskSync> sync{};
+    std::shared_ptr<FileGuard> guard{};
+};
+
 // The directory of a session, and its chunks: where they live, and how they move when the session is rotated or
-// cleared. Several connections may share it: the parts of one session (kernel, 32-bit programs). Any thread.
+// cleared. Several connections may share it: the parts of one session (kernel, 32-bit programs).
+//
+// Whatever a peer names, a session changes only what it made: each chunk, and each trace in it, is a directory that was
+// not there before. What is moved or deleted is one of those. Any thread.
 class SessionDirectory {
   public:
-    // `guard`: of files that are written over; null: none are.
-    SessionDirectory(ConfinedDirectory directory, std::string path, FileGuard* guard = nullptr)
-        : directory_(std::move(directory)), path_(std::move(path)), guard_(guard) {}
-
-    [[nodiscard]] FileGuard* guard() const { return guard_; }
+    // Whether the directory was made for this session, or found: that of a session's snapshots.
+    enum class Origin : std::uint8_t { kMade, kFound };
+    SessionDirectory(ConfinedDirectory directory, std::string path, Origin origin = Origin::kMade,
+                     FileKeepers keepers = {})
+        : directory_(std::move(directory)), path_(std::move(path)), origin_(origin), keepers_(std::move(keepers)) {}
 
     // Relative to the relay's output.
     [[nodiscard]] const std::string& path() const { return path_; }
+    [[nodiscard]] bool is_found() const { return origin_ == Origin::kFound; }
+    [[nodiscard]] DiskSync* sync() const { return keepers_.sync.get(); }
+    [[nodiscard]] FileGuard* guard() const { return keepers_.guard.get(); }
 
     // Fails with kUnsupported if two chunks are open already.
     Result<std::shared_ptr<TraceChunk>> create_chunk(const wire::CreateTraceChunk& request);
     // For peers that know nothing of chunks.
-    std::shared_ptr<TraceChunk> implicit_chunk();
+    Result<std::shared_ptr<TraceChunk>> implicit_chunk();
     // Takes effect when the last stream has left the chunk. Where it will be, relative to the relay's output.
     Result<std::string> close_chunk(const wire::CloseTraceChunk& request);
     // Whether the chunk is still written to.
     [[nodiscard]] bool is_open(std::uint64_t id) const;
     [[nodiscard]] std::shared_ptr<TraceChunk> find(std::uint64_t id) const;
 
-    // A stream writes into the chunk from now on, at `path` in it; or does no more.
+    // A stream writes into the chunk from now on; or does no more.
     void enter(TraceChunk& chunk);
     void leave(TraceChunk& chunk);
-    Result<ConfinedDirectory> make_path(TraceChunk& chunk, const std::string& path);
-
-    // That read what is stored here over the network: the files must then not change behind their backs.
-    std::atomic<std::uint32_t> viewers{0};
+    // The directory of a trace in the chunk; made at the first call, under another name if `path` is taken.
+    struct TracePlace {
+        ConfinedDirectory directory;
+        std::string path;  // in the chunk
+    };
+    Result<TracePlace> make_trace(TraceChunk& chunk, std::uint64_t trace_id, const std::string& path);
+    // Where it is now: chunks move.
+    [[nodiscard]] Result<ConfinedDirectory> open_trace(const TraceChunk& chunk, const std::string& path) const;
+    // The trace will make nothing more.
+    void forget_trace(std::uint64_t trace_id);
 
     // The session is over: chunks whose closing waits for nobody any more.
     void finish_all();
 
   private:
-    [[nodiscard]] bool is_root_taken() const;
-    [[nodiscard]] std::string closed_path_of(const TraceChunk& chunk, const wire::CloseTraceChunk& request) const;
+    [[nodiscard]] bool is_root_free() const;
+    [[nodiscard]] bool goes_to_archives(const wire::CloseTraceChunk& request) const;
+    static Result<std::string> make_parent(TraceChunk& chunk, const std::string& name);
     void finish(TraceChunk& chunk);
     Result<void> archive(TraceChunk& chunk);
     Result<void> erase(TraceChunk& chunk);
@@ -76,9 +97,13 @@ class SessionDirectory {
     mutable std::mutex mutex_;
     ConfinedDirectory directory_;
     std::string path_;
-    FileGuard* guard_;
+    Origin origin_;
+    FileKeepers keepers_;
     std::map<std::uint64_t, std::shared_ptr<TraceChunk>> chunks_;  // open, or waiting for their streams to leave
     bool has_rotated_ = false;
 };
+
+// A path that a peer names for a trace, below its chunk: parse_path(), and no step of it is a name that the relay gives.
+Result<std::string> parse_trace_path(const std::string& path);
 
 }  // namespace leat::relay

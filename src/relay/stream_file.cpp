@@ -1,14 +1,19 @@
 #include "relay/stream_file.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 
 namespace leat::relay {
+namespace {
+
+constexpr const char* kIndexDirectory = "index";
+
+std::string index_name(const std::string& name) { return name + ".idx"; }
+
+}  // namespace
 
 Result<std::size_t> write_what_fits(int fd, std::uint64_t offset, UntrustedBytes bytes) {
     std::size_t written = 0;
@@ -23,55 +28,56 @@ Result<std::size_t> write_what_fits(int fd, std::uint64_t offset, UntrustedBytes
     return written;
 }
 
-Result<StreamFile> StreamFile::create(const ConfinedDirectory& trace, const Parameters& parameters) {
+Result<StreamFile> StreamFile::create(const ConfinedDirectory& trace, const std::string& name, std::uint64_t number,
+                                      std::optional<std::uint32_t> index_minor, FileGuard* guard) {
+    Open open;
+    open.data = LEAT_TRY(trace.create_file(name));
     StreamFile file;
-    file.number_ = parameters.number;
-    // First: an old index is gone before the packets that it speaks of.
-    if (parameters.has_index) LEAT_TRY(file.create_index(trace, parameters));
-    if (parameters.is_reused && parameters.guard != nullptr) file.reopen(trace, parameters);
-    if (!file.data_.is_open()) {
-        file.data_ = LEAT_TRY(trace.create_file(parameters.name));
-        if (parameters.guard != nullptr) file.guarded_ = parameters.guard->guard(file.data_.get());
+    file.number_ = number;
+    if (index_minor) {
+        auto index = file.create_index(trace, name, *index_minor);
+        if (!index) {
+            // As if nothing had been tried: it may be tried again.
+            (void)remove(trace, name);
+            return tl::unexpected(std::move(index).error());
+        }
+        open.index = *std::move(index);
     }
-    if (parameters.has_index && !file.lock_.is_held()) file.lock_ = wire::MovingLock(file.data_.get(), 0);
+    file.open_ = std::make_shared<const Open>(std::move(open));
+    if (guard != nullptr) file.guarded_ = guard->guard(file.open_->data.get());
+    if (index_minor) file.lock_ = wire::MovingLock(file.open_->data.get(), 0);
     return file;
 }
 
-Result<void> StreamFile::create_index(const ConfinedDirectory& trace, const Parameters& parameters) {
-    const ConfinedDirectory indexes = LEAT_TRY(trace.make("index"));
-    index_ = LEAT_TRY(indexes.create_file(parameters.name + ".idx"));
-    entry_size_ = parameters.index_minor == 0 ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize;
-    const auto header = ctf::encode_index_header(parameters.index_minor);
-    if (LEAT_TRY(write_what_fits(index_.get(), 0, header)) != header.size())
-        return fail(ErrorKind::kIo, "cannot write the trace: the disk is full");
+Result<UniqueFd> StreamFile::create_index(const ConfinedDirectory& trace, const std::string& name,
+                                          std::uint32_t minor) {
+    const ConfinedDirectory indexes = LEAT_TRY(trace.make(kIndexDirectory));
+    UniqueFd index = LEAT_TRY(indexes.create_file(index_name(name)));
+    entry_size_ = minor == 0 ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize;
+    const auto header = ctf::encode_index_header(minor);
+    if (LEAT_TRY(write_what_fits(index.get(), 0, header)) != header.size())
+        return fail(ErrorKind::kDiskFull, "cannot write the index of {}: the disk is full", name);
     index_size_ = header.size();
-    return {};
+    return index;
 }
 
-// Only if nobody who cooperates is reading it: readers hold locks.
-void StreamFile::reopen(const ConfinedDirectory& trace, const Parameters& parameters) {
-    auto old = trace.open_file(parameters.name, O_RDWR);
-    struct stat status {};
-    if (!old || ::fstat(old->get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 1) return;
-    lock_ = wire::MovingLock(old->get(), 0);
-    if (!lock_.is_held()) return;
-    guarded_ = parameters.guard->guard(old->get());
-    if (!guarded_) {
-        lock_ = {};
-        return;
-    }
-    data_ = *std::move(old);
-    old_size_ = static_cast<std::uint64_t>(status.st_size);
+Result<std::shared_ptr<const StreamFile::Open>> StreamFile::open_again(const ConfinedDirectory& trace,
+                                                                       const std::string& name) {
+    const ConfinedDirectory indexes = LEAT_TRY(trace.open(kIndexDirectory));
+    Open open;
+    open.data = LEAT_TRY(trace.open_file(name));
+    open.index = LEAT_TRY(indexes.open_file(index_name(name)));
+    return std::make_shared<const Open>(std::move(open));
 }
 
-void StreamFile::seal() {
-    if (old_size_ > size_) truncate(size_);
-    old_size_ = 0;
-    guarded_.reset();
+Result<void> StreamFile::remove(const ConfinedDirectory& trace, const std::string& name) {
+    // The index first: it speaks of packets.
+    if (const auto indexes = trace.open(kIndexDirectory)) LEAT_TRY(indexes->remove(index_name(name)));
+    return trace.remove(name);
 }
 
 Result<std::size_t> StreamFile::write(std::uint64_t offset, UntrustedBytes bytes) {
-    const std::size_t written = LEAT_TRY(write_what_fits(data_.get(), offset, bytes));
+    const std::size_t written = LEAT_TRY(write_what_fits(open_->data.get(), offset, bytes));
     note_written(offset + written);
     return written;
 }
@@ -82,14 +88,15 @@ Result<std::size_t> StreamFile::write_zeros(std::uint64_t offset, std::uint64_t 
 }
 
 void StreamFile::truncate(std::uint64_t size) {
+    if (size >= size_) return;
     // What cannot be cut off stays behind what the index covers.
-    (void)!::ftruncate(data_.get(), static_cast<off_t>(size));
+    (void)!::ftruncate(open_->data.get(), static_cast<off_t>(size));
     size_ = size;
 }
 
 Result<void> StreamFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
     while (!bytes.empty()) {
-        const ssize_t count = ::pread(data_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+        const ssize_t count = ::pread(open_->data.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
         if (count < 0 && errno == EINTR) continue;
         if (count <= 0) return io_error("cannot read the trace back");
         offset += static_cast<std::uint64_t>(count);
@@ -104,21 +111,31 @@ void StreamFile::append_entry(const ctf::IndexEntry& entry, std::uint64_t safe_e
     safe_end_ = std::max(safe_end_, safe_end);
 }
 
-Result<bool> StreamFile::flush() {
-    if (unflushed_.empty()) return true;
-    if (LEAT_TRY(write_what_fits(index_.get(), index_size_, unflushed_)) != unflushed_.size()) {
-        (void)!::ftruncate(index_.get(), static_cast<off_t>(index_size_));
-        return false;
+Result<void> StreamFile::flush() {
+    if (unflushed_.empty()) return {};
+    const int index = open_->index.get();
+    const auto written = write_what_fits(index, index_size_, unflushed_);
+    if (!written || *written != unflushed_.size()) {
+        (void)!::ftruncate(index, static_cast<off_t>(index_size_));
+        if (!written) return tl::unexpected(written.error());
+        return fail(ErrorKind::kDiskFull, "cannot write the index: the disk is full");
     }
     index_size_ += unflushed_.size();
+    flushed_entries_ += unflushed_.size() / entry_size_;
     unflushed_.clear();
     note_safe(safe_end_);
     lock_.move_to(safe_end_);
-    return true;
+    return {};
 }
 
 void StreamFile::note_safe(std::uint64_t safe_end) {
-    if (guarded_) guarded_->set_size(safe_end);
+    safe_end_ = std::max(safe_end_, safe_end);
+    if (guarded_) guarded_->set_size(safe_end_);
+}
+
+void StreamFile::end() {
+    guarded_.reset();
+    lock_.release();
 }
 
 }  // namespace leat::relay

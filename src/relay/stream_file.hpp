@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,59 +21,59 @@ namespace leat::relay {
 // are not safe to read yet.
 class StreamFile {
   public:
-    struct Parameters {
-        std::string name{};
-        std::uint64_t number = 0;  // counts the files of a stream, over all chunks
-        bool has_index = true;
-        std::uint32_t index_minor = ctf::kIndexMinor;  // 0: short entries, for old peers
-        // If we are killed, it cuts off what is not safe to read: a packet of which only a part is there makes
-        // babeltrace2 refuse the whole trace. May be null.
-        FileGuard* guard = nullptr;
-        // Writes over the file of that name, if there is one and it can be guarded, instead of beginning a new one: the
-        // system's memory for its bytes is used again, and to get and give back that memory costs more than all the
-        // rest of a relay's work. What is left of the old file behind the new bytes goes at seal().
-        bool is_reused = false;
+    // Its descriptors, which viewers share with the writer: as long as somebody has them, they are this file's.
+    struct Open {
+        UniqueFd data;
+        UniqueFd index;
     };
-    // Creates NAME, and index/NAME.idx if there are to be indexes.
-    static Result<StreamFile> create(const ConfinedDirectory& trace, const Parameters& parameters);
+
+    // Creates NAME, and index/NAME.idx if there are to be indexes (`index_minor` 0: of short entries, for old peers).
+    // `number` counts the files of a stream, over all chunks. If we are killed, `guard` cuts off what is not safe to
+    // read; it may be null. Refused if there are such files.
+    static Result<StreamFile> create(const ConfinedDirectory& trace, const std::string& name, std::uint64_t number,
+                                     std::optional<std::uint32_t> index_minor, FileGuard* guard = nullptr);
+    // For reading.
+    static Result<std::shared_ptr<const Open>> open_again(const ConfinedDirectory& trace, const std::string& name);
+    // Those who have them open keep them.
+    static Result<void> remove(const ConfinedDirectory& trace, const std::string& name);
 
     [[nodiscard]] std::uint64_t number() const { return number_; }
     [[nodiscard]] std::uint64_t size() const { return size_; }
+    [[nodiscard]] const std::shared_ptr<const Open>& open() const { return open_; }
 
     // Writes at `offset`, which is at most size(). As many bytes as there is room for on the disk: fewer than given
     // mean that it is full, and that one may try again.
     Result<std::size_t> write(std::uint64_t offset, UntrustedBytes bytes);
-    // For those who write by themselves: where, and how far they came.
-    [[nodiscard]] int fd() const { return data_.get(); }
+    // For those who write by themselves: how far they came.
     void note_written(std::uint64_t end) { size_ = std::max(size_, end); }
     // write() for `count` zeros.
     Result<std::size_t> write_zeros(std::uint64_t offset, std::uint64_t count);
-    // Cuts off what lies behind `size`.
+    // What lies behind `size` goes.
     void truncate(std::uint64_t size);
-    // Nothing will be written behind size() any more.
-    void seal();
     Result<void> read(std::uint64_t offset, std::span<std::byte> bytes) const;
 
     // Entries gather, and go to disk together. Behind flush(), data up to the largest `safe_end` may be read.
     void append_entry(const ctf::IndexEntry& entry, std::uint64_t safe_end);
-    [[nodiscard]] std::size_t unflushed() const { return unflushed_.size(); }  // bytes
-    // All or nothing; false: the disk is full.
-    Result<bool> flush();
-    // The same where there are no indexes.
+    // Where there are no indexes.
     void note_safe(std::uint64_t safe_end);
+    [[nodiscard]] std::uint64_t safe_end() const { return safe_end_; }
+    [[nodiscard]] std::uint64_t flushed_entries() const { return flushed_entries_; }
+    [[nodiscard]] std::size_t unflushed() const { return unflushed_.size(); }  // bytes
+    // All or nothing; kDiskFull: nothing.
+    Result<void> flush();
+    // Nothing more comes: readers need not wait for it.
+    void end();
 
   private:
-    Result<void> create_index(const ConfinedDirectory& trace, const Parameters& parameters);
-    void reopen(const ConfinedDirectory& trace, const Parameters& parameters);
+    Result<UniqueFd> create_index(const ConfinedDirectory& trace, const std::string& name, std::uint32_t minor);
 
     std::uint64_t number_ = 0;
-    UniqueFd data_;
-    UniqueFd index_;
+    std::shared_ptr<const Open> open_{};
     wire::MovingLock lock_{};  // on what is not safe to read
-    std::uint64_t size_ = 0;
-    std::uint64_t old_size_ = 0;  // of the file that is written over
     std::optional<FileGuard::Guarded> guarded_{};
+    std::uint64_t size_ = 0;
     std::uint64_t index_size_ = 0;
+    std::uint64_t flushed_entries_ = 0;
     std::vector<std::byte> unflushed_{};  // entries
     std::uint64_t safe_end_ = 0;
     std::size_t entry_size_ = ctf::kIndexEntrySize;

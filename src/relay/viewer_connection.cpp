@@ -153,7 +153,7 @@ Result<void> ViewerConnection::connect(UntrustedBytes payload) {
     can_wait_ = asks && (request.viewer_session_id & wire::kCanWait) != 0;
     can_get_news_ = asks && (request.viewer_session_id & wire::kCanGetNews) != 0;
     const std::uint32_t capabilities = (can_wait_ ? wire::kCanWait : 0) | (can_get_news_ ? wire::kCanGetNews : 0);
-    wire::append(replies_, wire::Connect{.viewer_session_id = relay_->next_viewer_id(),
+    wire::append(replies_, wire::Connect{.viewer_session_id = relay_->next_id(),
                                          .type = capabilities != 0 ? wire::kHaveCapabilities | capabilities : 0});
     return {};
 }
@@ -164,13 +164,11 @@ void ViewerConnection::list_sessions() {
     for (const auto& session : sessions) {
         const auto& description = session->description();
         const std::size_t streams = session->locked([](const SessionState& state) {
-            return state.metadata.size() +
-                   static_cast<std::size_t>(std::ranges::count_if(
-                       state.streams, [](const auto& e) { return !e.second.stream->is_finished(); }));
+            return state.open_streams();
         });
         wire::append(replies_, wire::ListedSession{.id = description.id,
                                                    .live_timer_us = description.request.live_timer_us,
-                                                   .clients = session->directory().viewers.load(),
+                                                   .clients = session->viewers.load(),
                                                    .streams = static_cast<std::uint32_t>(streams),
                                                    .hostname = description.request.hostname,
                                                    .session_name = description.request.session_name});
@@ -203,7 +201,7 @@ asio::awaitable<void> ViewerConnection::send_range(const std::optional<FileRange
     auto offset = static_cast<off_t>(range->offset);
     std::uint64_t missing = range->size;
     while (missing != 0) {
-        const ssize_t count = ::sendfile(socket().native_handle(), range->file.get(), &offset, missing);
+        const ssize_t count = ::sendfile(socket().native_handle(), range->fd, &offset, missing);
         if (count > 0)
             missing -= static_cast<std::uint64_t>(count);
         else if (count == 0)

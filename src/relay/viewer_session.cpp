@@ -47,7 +47,7 @@ ViewerSession::Streams ViewerSession::attach(const wire::AttachSession& request)
     if (seek != wire::Seek::kBeginning && seek != wire::Seek::kLast) return refused(wire::AttachStatus::kSeekError);
     Attachment& attachment = attachments_.emplace_back(Attachment{.session = session, .listener = {}});
     attachment.listener = session->add_listener(wake_);
-    session->directory().viewers.fetch_add(1);
+    session->viewers.fetch_add(1);
     auto streams = session->locked([&](SessionState& state) { return take_new_streams(attachment, state, seek); });
     const auto count = static_cast<std::uint32_t>(streams.size());
     return {{word(wire::AttachStatus::kOk), count}, std::move(streams)};
@@ -57,37 +57,70 @@ ViewerSession::Streams ViewerSession::attach(const wire::AttachSession& request)
 std::vector<wire::StreamDescriptor> ViewerSession::take_new_streams(Attachment& attachment, SessionState& state,
                                                                     wire::Seek seek) {
     std::vector<wire::StreamDescriptor> found;
-    const auto describe = [&](std::uint64_t handle, const Trace& trace, bool is_metadata, const std::string& name) {
-        attachment.known.insert(handle);
-        found.push_back({handle, trace.id, is_metadata ? 1U : 0U, trace.path, name});
-    };
-    for (const auto& [handle, entry] : state.streams) {
-        const Trace& trace = *entry.trace;
-        const bool is_offered = entry.is_published && trace.is_metadata_published && trace.metadata != nullptr;
-        const bool is_over = entry.stream->is_finished() && entry.stream->committed_packets() == 0;
-        if (!is_offered || is_over || attachment.known.contains(handle)) continue;
-        const std::uint64_t metadata = trace.metadata->handle();
-        if (!attachment.known.contains(metadata)) {
-            describe(metadata, trace, true, "metadata");
-            metadata_[metadata] = MetadataCursor{trace.metadata, &attachment};
+    for (auto at = state.streams.upper_bound(attachment.last_stream); at != state.streams.end(); ++at)
+        attachment.waiting.insert(attachment.last_stream = at->first);
+    for (auto at = attachment.waiting.begin(); at != attachment.waiting.end();) {
+        const auto known = state.streams.find(*at);
+        const bool is_gone = known == state.streams.end() ||
+                             (known->second->view.is_finished && known->second->view.packets == 0);
+        if (is_gone) {
+            at = attachment.waiting.erase(at);
+            continue;
         }
-        describe(handle, trace, false, entry.stream->parameters().channel_name);
-        add_cursor(attachment, handle, entry, seek);
+        const auto& entry = known->second;
+        const Trace& trace = *entry->trace;
+        if (!entry->is_published || !trace.is_metadata_published || trace.metadata == nullptr) {
+            ++at;
+            continue;
+        }
+        if (!metadata_.contains(trace.metadata_id)) {
+            found.push_back({trace.metadata_id, trace.id, 1U, trace.path, "metadata"});
+            metadata_[trace.metadata_id] = MetadataCursor{trace.metadata, &attachment};
+        }
+        found.push_back({entry->id, trace.id, 0U, trace.path, entry->stream->parameters().files.channel_name});
+        add_cursor(attachment, entry, seek);
+        at = attachment.waiting.erase(at);
     }
     attachment.publications = state.publications;
     return found;
 }
 
-void ViewerSession::add_cursor(Attachment& attachment, std::uint64_t handle, const SessionStream& entry,
-                               wire::Seek seek) {
-    Cursor cursor{
-        .stream = entry.stream, .attachment = &attachment, .metadata_handle = entry.trace->metadata->handle()};
-    // From now on: over all that is there already.
-    while (seek == wire::Seek::kLast) {
-        const auto skipped = next_entry(cursor);
-        if (!skipped || !*skipped) break;
-    }
-    cursors_.insert_or_assign(handle, std::move(cursor));
+void ViewerSession::add_cursor(Attachment& attachment, const std::shared_ptr<SessionStream>& entry, wire::Seek seek) {
+    const bool is_short = entry->stream->parameters().files.index_minor == 0;
+    Cursor& cursor =
+        cursors_
+            .insert_or_assign(entry->id, Cursor{.entry = entry,
+                                                .attachment = &attachment,
+                                                .metadata_id = entry->trace->metadata_id,
+                                                .view = entry->view,
+                                                .entry_size = is_short ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize})
+            .first->second;
+    ++attachment.cursors;
+    ++metadata_.at(cursor.metadata_id).cursors;
+    if (seek == wire::Seek::kLast) go_to_end(cursor);
+    wait_for_turn(entry->id, cursor);
+}
+
+// Over all that is there already.
+void ViewerSession::go_to_end(Cursor& cursor) {
+    if (!cursor.view.current_file) return;
+    cursor.file_number = cursor.view.current_file;
+    cursor.file = cursor.view.current;
+    cursor.next_entry = cursor.view.entries;
+}
+
+void ViewerSession::erase_cursor(Cursors::iterator cursor) {
+    // Metadata may still be asked for: of so many traces it is kept.
+    constexpr std::size_t kMaxEnded = 256;
+    --cursor->second.attachment->cursors;
+    const auto metadata = metadata_.find(cursor->second.metadata_id);
+    cursors_.erase(cursor);
+    if (--metadata->second.cursors != 0) return;
+    ended_metadata_.push_back(metadata->first);
+    if (ended_metadata_.size() <= kMaxEnded) return;
+    const auto oldest = metadata_.find(ended_metadata_.front());
+    ended_metadata_.pop_front();
+    if (oldest != metadata_.end() && oldest->second.cursors == 0) metadata_.erase(oldest);
 }
 
 ViewerSession::Streams ViewerSession::new_streams(std::uint64_t session_id) {
@@ -99,7 +132,7 @@ ViewerSession::Streams ViewerSession::new_streams(std::uint64_t session_id) {
         streams.streams = take_new_streams(*attachment, state, wire::Seek::kBeginning);
         is_open = state.is_control_open;
     });
-    const bool is_over = !is_open && streams.streams.empty() && !has_unread(*attachment);
+    const bool is_over = !is_open && streams.streams.empty() && attachment->cursors == 0;
     attachment->has_hung_up = is_over;
     streams.reply.status = word(is_over ? wire::NewStreamsStatus::kHangUp : wire::NewStreamsStatus::kOk);
     streams.reply.streams = static_cast<std::uint32_t>(streams.streams.size());
@@ -107,12 +140,8 @@ ViewerSession::Streams ViewerSession::new_streams(std::uint64_t session_id) {
 }
 
 // A stream that has hung up has no cursor any more.
-bool ViewerSession::has_unread(const Attachment& attachment) const {
-    return std::ranges::any_of(cursors_, [&](const auto& cursor) { return cursor.second.attachment == &attachment; });
-}
-
-bool ViewerSession::has_ended(const Attachment& attachment, const SessionState& state) const {
-    return !state.is_control_open && !attachment.has_hung_up && !has_unread(attachment);
+bool ViewerSession::has_ended(const Attachment& attachment) {
+    return attachment.is_closed && !attachment.has_hung_up && attachment.cursors == 0;
 }
 
 wire::DetachStatus ViewerSession::detach(std::uint64_t session_id) {
@@ -127,7 +156,7 @@ wire::DetachStatus ViewerSession::detach(std::uint64_t session_id) {
 
 void ViewerSession::forget(Attachment& attachment) {
     attachment.session->remove_listener(attachment.listener);
-    attachment.session->directory().viewers.fetch_sub(1);
+    attachment.session->viewers.fetch_sub(1);
     std::erase_if(cursors_, [&](const auto& cursor) { return cursor.second.attachment == &attachment; });
     std::erase_if(metadata_, [&](const auto& cursor) { return cursor.second.attachment == &attachment; });
     attachments_.remove_if([&](const Attachment& entry) { return &entry == &attachment; });
@@ -139,11 +168,11 @@ std::uint64_t ViewerSession::change() const {
     return sum;
 }
 
-std::uint32_t ViewerSession::flags_of(const Cursor& cursor, const SessionState& state) const {
+std::uint32_t ViewerSession::flags_of(const Cursor& cursor, std::uint64_t publications) const {
     std::uint32_t flags = 0;
-    const MetadataCursor& metadata = metadata_.at(cursor.metadata_handle);
+    const MetadataCursor& metadata = metadata_.at(cursor.metadata_id);
     if (metadata.stream->size() > metadata.sent) flags |= wire::kNewMetadata;
-    if (state.publications != cursor.attachment->publications) flags |= wire::kNewStreams;
+    if (publications != cursor.attachment->publications) flags |= wire::kNewStreams;
     return flags;
 }
 
@@ -153,69 +182,85 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t stream_id) {
     if (found == cursors_.end())
         return {.status = word(metadata_.contains(stream_id) ? wire::IndexStatus::kHangUp : wire::IndexStatus::kError)};
     const wire::NextIndexReply reply = next_index(stream_id, found->second);
-    if (reply.status == word(wire::IndexStatus::kHangUp)) cursors_.erase(found);
+    if (reply.status == word(wire::IndexStatus::kHangUp)) erase_cursor(found);
     return reply;
 }
 
-wire::NextIndexReply ViewerSession::next_index(std::uint64_t stream_id, Cursor& cursor) const {
+// What is there is looked at first, under the lock, and then read without it: nothing behind it is told.
+wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor) const {
     wire::NextIndexReply reply;
     const auto status = [&](wire::IndexStatus value) { reply.status = word(value); };
-    cursor.attachment->session->locked([&](SessionState& state) {
-        const auto entry = next_unread_entry(cursor);
-        reply.flags = flags_of(cursor, state);
-        if (!entry) {
-            log("a viewer's stream {}: {}", stream_id, entry.error().message);
-            return status(wire::IndexStatus::kError);
-        }
-        if (*entry) {
-            const ctf::IndexEntry& index = **entry;
-            reply = {index.offset,        index.packet_size,      index.content_size,    index.timestamp_begin,
-                     index.timestamp_end, index.events_discarded, index.stream_class_id, word(wire::IndexStatus::kOk),
-                     reply.flags};
-            cursor.readable_end = std::max(cursor.readable_end, index.offset + index.packet_size / 8);
-            cursor.needed_metadata = metadata_.at(cursor.metadata_handle).stream->size();
-            return;
-        }
-        if (cursor.stream->is_finished()) return status(wire::IndexStatus::kHangUp);
-        const auto& beacon = cursor.stream->beacon();
-        if (!beacon) return status(wire::IndexStatus::kRetry);
-        reply.timestamp_end = beacon->timestamp;
-        reply.stream_class_id = beacon->stream_class_id;
-        status(wire::IndexStatus::kInactive);
+    const std::uint64_t publications = cursor.attachment->session->locked([&](const SessionState& state) {
+        if (cursor.view.version != cursor.entry->view.version) cursor.view = cursor.entry->view;
+        return state.publications;
     });
+    const auto entry = next_entry(cursor);
+    reply.flags = flags_of(cursor, publications);
+    if (!entry) {
+        log("a viewer's stream {}: {}", id, entry.error().message);
+        status(wire::IndexStatus::kError);
+    } else if (*entry) {
+        const ctf::IndexEntry& index = **entry;
+        reply = {index.offset,        index.packet_size,      index.content_size,    index.timestamp_begin,
+                 index.timestamp_end, index.events_discarded, index.stream_class_id, word(wire::IndexStatus::kOk),
+                 reply.flags};
+        cursor.readable_end = std::max(cursor.readable_end, index.offset + index.packet_size / 8);
+        cursor.needed_metadata = metadata_.at(cursor.metadata_id).stream->size();
+    } else if (cursor.view.is_finished) {
+        status(wire::IndexStatus::kHangUp);
+    } else if (cursor.view.beacon) {
+        reply.timestamp_end = cursor.view.beacon->timestamp;
+        reply.stream_class_id = cursor.view.beacon->stream_class_id;
+        status(wire::IndexStatus::kInactive);
+    } else {
+        status(wire::IndexStatus::kRetry);
+    }
     return reply;
 }
 
+void ViewerSession::look(Attachment& attachment) {
+    attachment.session->locked([&](const SessionState& state) {
+        for (auto at = state.by_change.rbegin(); at != state.by_change.rend(); ++at) {
+            if ((*at)->change <= attachment.seen_changes) break;
+            if (const auto found = cursors_.find((*at)->id); found != cursors_.end())
+                wait_for_turn(found->first, found->second);
+        }
+        attachment.seen_changes = state.changes;
+        attachment.is_closed = !state.is_control_open;
+        attachment.is_news_due = state.publications != attachment.publications;
+    });
+}
+
+void ViewerSession::wait_for_turn(std::uint64_t id, Cursor& cursor) {
+    if (!std::exchange(cursor.is_waiting, true)) turn_.push_back(id);
+}
+
+// A packet of each stream in turn.
 ViewerSession::News ViewerSession::news(std::uint64_t limit) {
     News news;
-    auto unread = cursors_in_turn();
-    const auto has_room = [&] { return news.bytes < limit && news.entries.size() < wire::kMaxNewsEntries; };
-    while (!unread.empty() && has_room())
-        std::erase_if(unread, [&](Cursors::iterator cursor) { return has_room() && !add_news(news, cursor); });
+    for (Attachment& attachment : attachments_) look(attachment);
+    for (const std::uint64_t id : std::exchange(held_, {}))
+        if (const auto cursor = cursors_.find(id); cursor != cursors_.end()) wait_for_turn(id, cursor->second);
+    while (!turn_.empty() && news.bytes < limit && news.entries.size() < wire::kMaxNewsEntries) {
+        const auto cursor = cursors_.find(turn_.front());
+        turn_.pop_front();
+        if (cursor == cursors_.end()) continue;
+        cursor->second.is_waiting = false;
+        const std::uint64_t id = cursor->first;
+        if (add_news(news, cursor)) wait_for_turn(id, cursor->second);
+    }
     // Behind the packets: whatever was published before one of them is told with it.
-    for (const Attachment& attachment : attachments_)
-        attachment.session->locked([&](const SessionState& state) {
-            if (state.publications != attachment.publications || has_ended(attachment, state))
-                news.flags |= wire::kNewStreams;
-        });
+    for (Attachment& attachment : attachments_) {
+        look(attachment);
+        if (attachment.is_news_due || has_ended(attachment)) news.flags |= wire::kNewStreams;
+    }
     return news;
 }
 
-// Whoever found no room the last time comes first.
-std::vector<ViewerSession::Cursors::iterator> ViewerSession::cursors_in_turn() {
-    std::vector<Cursors::iterator> turn;
-    turn.reserve(cursors_.size());
-    const auto first = cursors_.upper_bound(last_in_news_);
-    for (auto at = first; at != cursors_.end(); ++at) turn.push_back(at);
-    for (auto at = cursors_.begin(); at != first; ++at) turn.push_back(at);
-    return turn;
-}
-
-// Whether there may be more of that stream.
+// Whether there may be more of that stream, now.
 bool ViewerSession::add_news(News& news, Cursors::iterator at) {
-    const std::uint64_t handle = last_in_news_ = at->first;
     Cursor& cursor = at->second;
-    News::Entry entry{{handle, next_index(handle, cursor), 0}};
+    News::Entry entry{{at->first, next_index(at->first, cursor), 0}};
     switch (static_cast<wire::IndexStatus>(entry.head.index.status)) {
         case wire::IndexStatus::kOk: {
             const std::uint64_t size = entry.head.index.packet_size / 8;
@@ -226,6 +271,8 @@ bool ViewerSession::add_news(News& news, Cursors::iterator at) {
                 news.bytes += size;
             }
             news.entries.push_back(std::move(entry));
+            // The packet is to be fetched from the file that the stream is in now.
+            if (!is_small) held_.push_back(at->first);
             return is_small;
         }
         case wire::IndexStatus::kInactive:
@@ -238,24 +285,12 @@ bool ViewerSession::add_news(News& news, Cursors::iterator at) {
         default:
             // The viewer is told once.
             news.entries.push_back(std::move(entry));
-            cursors_.erase(at);
+            erase_cursor(at);
             return false;
     }
 }
 
-// Only what was committed since all had been read is looked for. It is flushed first, or else the beacon behind it
-// would overtake it.
-Result<std::optional<ctf::IndexEntry>> ViewerSession::next_unread_entry(Cursor& cursor) const {
-    DataStream& stream = *cursor.stream;
-    if (stream.has_unflushed()) (void)stream.flush();
-    const std::uint64_t committed = stream.committed_packets();
-    if (cursor.read_up_to == committed) return std::optional<ctf::IndexEntry>();
-    auto entry = LEAT_TRY(next_entry(cursor));
-    if (!entry && !stream.has_unflushed()) cursor.read_up_to = committed;
-    return entry;
-}
-
-Result<std::optional<ctf::IndexEntry>> ViewerSession::next_entry(Cursor& cursor) const {
+Result<std::optional<ctf::IndexEntry>> ViewerSession::next_entry(Cursor& cursor) {
     for (;;) {
         const auto entry = LEAT_TRY(read_entry(cursor));
         if (!entry) {
@@ -268,32 +303,46 @@ Result<std::optional<ctf::IndexEntry>> ViewerSession::next_entry(Cursor& cursor)
     }
 }
 
-Result<std::optional<ctf::IndexEntry>> ViewerSession::read_entry(Cursor& cursor) const {
+Result<std::optional<ctf::IndexEntry>> ViewerSession::read_entry(Cursor& cursor) {
     // What was cleared is gone, read or not.
-    const auto oldest = cursor.stream->oldest_file();
-    if (!cursor.file_number || (oldest && *cursor.file_number < cursor.stream->first_file_of_chunk()))
+    if (!cursor.file_number || *cursor.file_number < cursor.view.first_file) return std::optional<ctf::IndexEntry>();
+    const bool is_current = cursor.file_number == cursor.view.current_file;
+    if (is_current && cursor.next_entry >= cursor.view.entries) return std::optional<ctf::IndexEntry>();
+    if (cursor.file == nullptr && !LEAT_TRY(open_file(cursor, *cursor.file_number)))
         return std::optional<ctf::IndexEntry>();
     std::array<std::byte, ctf::kIndexEntrySize> bytes{};
-    const auto whole = std::span(bytes).first(std::min(cursor.entry_size, bytes.size()));
+    const auto whole = std::span(bytes).first(cursor.entry_size);
     const std::uint64_t offset = ctf::kIndexHeaderSize + cursor.next_entry * cursor.entry_size;
     if (!LEAT_TRY(read_at(cursor.file->index.get(), offset, whole))) return std::optional<ctf::IndexEntry>();
     return LEAT_TRY(ctf::parse_index_entry(whole));
 }
 
-// False if it is in the newest one already.
-Result<bool> ViewerSession::go_to_next_file(Cursor& cursor) const {
-    const auto oldest = cursor.stream->oldest_file();
-    const auto newest = cursor.stream->newest_file();
-    if (!oldest || (cursor.file_number && *cursor.file_number >= *newest)) return false;
-    const std::uint64_t next = cursor.file_number ? std::max(*cursor.file_number + 1, *oldest) : *oldest;
-    auto file = LEAT_TRY(cursor.stream->open_file(next));
-    cursor.file = std::make_shared<const DataStream::Reading>(std::move(file));
-    std::array<std::byte, ctf::kIndexHeaderSize> header{};
-    if (!LEAT_TRY(read_at(cursor.file->index.get(), 0, header))) return corrupt("the index has no header");
-    cursor.entry_size = LEAT_TRY(ctf::parse_index_header(header));
-    cursor.file_number = next;
+// False if there is none, or if it is in the newest one already.
+Result<bool> ViewerSession::go_to_next_file(Cursor& cursor) {
+    const StreamView& view = cursor.view;
+    if (!view.current_file) return false;
+    for (;;) {
+        const std::uint64_t oldest = std::max(view.place->oldest(), view.first_file);
+        const std::uint64_t next = cursor.file_number ? std::max(*cursor.file_number + 1, oldest) : oldest;
+        if (next > *view.current_file) return false;
+        if (LEAT_TRY(open_file(cursor, next))) break;
+    }
     cursor.next_entry = 0;
     cursor.readable_end = 0;
+    return true;
+}
+
+// False: it has been rolled away.
+Result<bool> ViewerSession::open_file(Cursor& cursor, std::uint64_t number) {
+    const bool is_current = number == cursor.view.current_file && cursor.view.current != nullptr;
+    if (is_current) {
+        cursor.file = cursor.view.current;
+    } else {
+        auto opened = cursor.view.place->open(number);
+        if (!opened && number < cursor.view.place->oldest()) return false;
+        cursor.file = LEAT_TRY(std::move(opened));
+    }
+    cursor.file_number = number;
     return true;
 }
 
@@ -308,25 +357,23 @@ ViewerSession::Packet ViewerSession::packet(const wire::GetPacket& request) {
         request.length > cursor.readable_end - request.offset)
         return refused(0);
     // Document 001, "Get data packet": not before the metadata that it may need.
-    if (metadata_.at(cursor.metadata_handle).sent < cursor.needed_metadata) return refused(wire::kNewMetadata);
-    Packet packet{{word(wire::PacketStatus::kOk), request.length, 0}, FileRange{}};
-    packet.data->file = UniqueFd(::dup(cursor.file->data.get()));
-    packet.data->offset = request.offset;
-    packet.data->size = request.length;
-    return packet;
+    if (metadata_.at(cursor.metadata_id).sent < cursor.needed_metadata) return refused(wire::kNewMetadata);
+    return {{word(wire::PacketStatus::kOk), request.length, 0},
+            FileRange{cursor.file, cursor.file->data.get(), request.offset, request.length}};
 }
 
 ViewerSession::Metadata ViewerSession::metadata(std::uint64_t stream_id) {
     const auto found = metadata_.find(stream_id);
     if (found == metadata_.end()) return {{0, word(wire::MetadataStatus::kError)}, std::nullopt};
     MetadataCursor& cursor = found->second;
-    FileRange text{};
-    cursor.attachment->session->locked([&](SessionState&) {
-        const std::uint64_t size = cursor.stream->size();
-        if (size <= cursor.sent) return;
-        text = {cursor.stream->duplicate(), cursor.sent, std::min(size - cursor.sent, kMaxMetadataReply)};
-    });
-    if (text.size == 0) return {{0, word(wire::MetadataStatus::kNoNew)}, std::nullopt};
+    const std::uint64_t size = cursor.stream->size();
+    if (size <= cursor.sent) return {{0, word(wire::MetadataStatus::kNoNew)}, std::nullopt};
+    const auto file = cursor.stream->file();
+    if (!file) {
+        log("a viewer's metadata {}: {}", stream_id, file.error().message);
+        return {{0, word(wire::MetadataStatus::kError)}, std::nullopt};
+    }
+    FileRange text{*file, (*file)->get(), cursor.sent, std::min(size - cursor.sent, kMaxMetadataReply)};
     cursor.sent += text.size;
     return {{text.size, word(wire::MetadataStatus::kOk)}, std::move(text)};
 }

@@ -32,6 +32,13 @@ void MovingLock::move_to(std::uint64_t begin) {
     if (::fcntl(fd_, F_OFD_SETLK, &lock) == 0) begin_ = begin;
 }
 
+void MovingLock::release() {
+    if (fd_ < 0) return;
+    const struct flock lock = region(F_UNLCK, begin_, kToInfinity);
+    (void)::fcntl(fd_, F_OFD_SETLK, &lock);
+    fd_ = -1;
+}
+
 bool is_write_locked(int fd, std::uint64_t begin, std::uint64_t size) {
     struct flock lock = region(F_RDLCK, begin, size);
     return ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;

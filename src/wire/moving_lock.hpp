@@ -22,6 +22,8 @@ class MovingLock {
 
     // What lies before `begin` is safe from now on. Backwards is not possible: that stays safe.
     void move_to(std::uint64_t begin);
+    // All of it is safe. For those who keep the descriptor.
+    void release();
 
   private:
     int fd_ = -1;  // -1: there is no lock

@@ -6,7 +6,8 @@ import time
 import uuid
 
 ADD_STREAM, CREATE_SESSION, VERSION, SEND_METADATA, CLOSE_STREAM = 1, 2, 5, 6, 7
-DATA_PENDING, END_DATA_PENDING, SEND_INDEX, STREAMS_SENT, RESET_METADATA, ROTATE_STREAMS = 8, 11, 13, 16, 17, 18
+DATA_PENDING, QUIESCENT_CONTROL, END_DATA_PENDING, SEND_INDEX = 8, 9, 11, 13
+STREAMS_SENT, RESET_METADATA, ROTATE_STREAMS = 16, 17, 18
 CREATE_TRACE_CHUNK, CLOSE_TRACE_CHUNK, TRACE_CHUNK_EXISTS, GET_CONFIGURATION = 19, 20, 21, 22
 OK = 10
 CONNECT, LIST_SESSIONS, ATTACH_SESSION, GET_NEXT_INDEX, GET_PACKET = 1, 2, 3, 4, 5
@@ -119,6 +120,7 @@ def data_message(stream, number, data, size=4096):
 
 class Producer(Link):
     """A session on the tracing side, of `cpus` streams and their metadata."""
+    started = {}  # (relay's port for viewers, session): producer
 
     def __init__(self, relay):
         super().__init__(relay.control, relay.address)
@@ -156,6 +158,7 @@ class Producer(Link):
         self.greet()
         self.session, code, self.path = self.create(**arguments)
         assert code == OK, code
+        Producer.started[self.relay.live, self.session] = self
         assert self.code(CREATE_TRACE_CHUNK, struct.pack(">QQI", 0, 1_600_000_000, 0)) == OK
         for cpu in range(cpus):
             handle, code = self.add_stream(f"channel_{cpu}", file_size=file_size, file_count=file_count)
@@ -201,9 +204,13 @@ def viewer_message(command, payload=b""):
 
 
 class Viewer(Link):
+    """Viewers know streams by other ids than producers; here a stream may be named by either."""
+
     def __init__(self, relay, connect=True):
         super().__init__(relay.live, relay.address)
+        self.relay = relay
         self.metadata_streams = []
+        self.ids = {}  # by the producer's handle
         if connect:
             self.ask(CONNECT, struct.pack(">QIII", NO_PACKET, 2, 4, 1), 20)
             assert self.ask(VIEWER_CREATE_SESSION) == b"\0\0\0\1"
@@ -224,31 +231,42 @@ class Viewer(Link):
         """{name: viewers that have attached}"""
         return {entry[5].rstrip(b"\0").decode(): entry[2] for entry in self._list()}
 
-    def _streams(self, reply):
+    def _streams(self, session, reply):
         """(status, [(id, trace, is metadata)])"""
         status, count = struct.unpack(">II", reply)
-        return status, [struct.unpack(">QQI", self.receive(4371)[:20]) for _ in range(count)]
+        streams = []
+        producer = Producer.started.get((self.relay.live, session))
+        for _ in range(count):
+            descriptor = self.receive(4371)
+            streams.append(struct.unpack(">QQI", descriptor[:20]))
+            channel = descriptor[20 + 4096:].rstrip(b"\0").decode()
+            if producer and channel == "metadata":
+                self.ids[producer.metadata] = streams[-1][0]
+            elif producer and channel.startswith("channel_") and int(channel[8:]) < len(producer.streams):
+                self.ids[producer.streams[int(channel[8:])]] = streams[-1][0]
+        return status, streams
 
     def attach(self, session, seek=1):
-        status, streams = self._streams(self.ask(ATTACH_SESSION, struct.pack(">QQI", session, 0, seek), 8))
+        status, streams = self._streams(session, self.ask(ATTACH_SESSION, struct.pack(">QQI", session, 0, seek), 8))
         self.metadata_streams += [stream for stream, _, is_metadata in streams if is_metadata]
         return status, streams
 
     def new_streams(self, session):
-        return self._streams(self.ask(GET_NEW_STREAMS, struct.pack(">Q", session), 8))
+        return self._streams(session, self.ask(GET_NEW_STREAMS, struct.pack(">Q", session), 8))
 
     def index(self, stream):
         """(offset, packet size, content size, begin, end, discarded, class, status, flags)"""
-        return struct.unpack(">7QII", self.ask(GET_NEXT_INDEX, struct.pack(">Q", stream), 64))
+        return struct.unpack(">7QII", self.ask(GET_NEXT_INDEX, struct.pack(">Q", self.ids.get(stream, stream)), 64))
 
     def packet(self, stream, offset, size):
         """(status, flags, bytes)"""
-        status, length, flags = struct.unpack(">III", self.ask(GET_PACKET, struct.pack(">QQI", stream, offset, size), 12))
+        request = struct.pack(">QQI", self.ids.get(stream, stream), offset, size)
+        status, length, flags = struct.unpack(">III", self.ask(GET_PACKET, request, 12))
         return status, flags, self.receive(length)
 
     def metadata(self, stream):
         """(status, bytes)"""
-        length, status = struct.unpack(">QI", self.ask(GET_METADATA, struct.pack(">Q", stream), 12))
+        length, status = struct.unpack(">QI", self.ask(GET_METADATA, struct.pack(">Q", self.ids.get(stream, stream)), 12))
         return status, self.receive(length)
 
     def detach(self, session):

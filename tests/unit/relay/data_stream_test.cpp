@@ -1,6 +1,8 @@
 #include "relay/data_stream.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -24,28 +26,37 @@ class DataStreamTest : public testing::Test {
   protected:
     DataStreamTest() {
         auto root = ConfinedDirectory::open_root(scratch.path().string());
-        directory = std::make_shared<SessionDirectory>(*std::move(root), "");
+        directory = std::make_shared<SessionDirectory>(*std::move(root), "session");
         chunk = *directory->create_chunk({.chunk_id = 0});
     }
 
-    void make(StreamParameters parameters = {}) {
-        parameters.handle = 1;
-        parameters.channel_name = "ch_0";
-        parameters.path = "ust";
-        stream = std::make_unique<DataStream>(std::move(parameters), directory, chunk);
+    void make(FileNaming files = {}) {
+        files.trace_id = 1;
+        files.channel_name = "ch_0";
+        files.path = "ust";
+        stream = std::make_unique<DataStream>(StreamParameters{.handle = 1, .files = std::move(files)}, directory, chunk);
     }
 
     // A packet of `text`, and `padding` zeros behind it.
     void data(std::uint64_t number, const std::string& text, std::uint32_t padding = 0) {
         begin(number, static_cast<std::uint32_t>(text.size()), padding);
         write(text);
-        ASSERT_EQ(*stream->end_packet(kNow), Disk::kDone);
-        ASSERT_EQ(*stream->flush(), Disk::kDone);
+        ASSERT_TRUE(stream->flush(kNow));
     }
     void begin(std::uint64_t number, std::uint32_t size, std::uint32_t padding = 0) {
         ASSERT_TRUE(stream->begin_packet({.net_seq_num = number, .data_size = size, .padding_size = padding}));
     }
-    void write(const std::string& text) { ASSERT_EQ(*stream->write(std::as_bytes(std::span(text))), text.size()); }
+    // What is written at once is the next part of the packet that has begun; true when it is complete.
+    bool write(const std::string& text) {
+        const auto target = stream->begin_write();
+        EXPECT_TRUE(target);
+        if (!target) return false;
+        const auto bytes = std::as_bytes(std::span(text));
+        EXPECT_EQ(*write_what_fits(target->file->data.get(), target->offset, bytes), text.size());
+        const auto is_complete = stream->end_write(text.size(), kNow);
+        EXPECT_TRUE(is_complete);
+        return is_complete.value_or(false);
+    }
     // The packet's number of the tracer is its number on the network plus 100.
     void index(std::uint64_t number, std::uint64_t bytes, std::uint64_t begin = 0, std::uint64_t end = 0) {
         ASSERT_TRUE(stream->add_index({.net_seq_num = number,
@@ -57,8 +68,7 @@ class DataStreamTest : public testing::Test {
                                        .stream_instance_id = 0,
                                        .packet_seq_num = number + 100},
                                       kNow));
-        ASSERT_TRUE(stream->commit(kNow));
-        ASSERT_EQ(*stream->flush(), Disk::kDone);
+        ASSERT_TRUE(stream->flush(kNow));
     }
     std::string text(const std::string& name = "ust/ch_0") { return contents(scratch.path() / name); }
     // Offsets in an index file; "lost" where it says so.
@@ -70,6 +80,10 @@ class DataStreamTest : public testing::Test {
             found += entry.is_lost() ? "lost " : fmt::format("{} ", entry.offset);
         }
         return found;
+    }
+    void beacon(std::uint64_t after, std::uint64_t timestamp) {
+        stream->add_beacon({.net_seq_num = after, .timestamp_end = timestamp, .stream_class_id = 3});
+        ASSERT_TRUE(stream->flush(kNow));
     }
     std::shared_ptr<TraceChunk> next_chunk() { return *directory->create_chunk({.chunk_id = 1, .creation_time = 0}); }
     std::string name_of_second() {
@@ -90,16 +104,16 @@ TEST_F(DataStreamTest, DataAndIndexMakeAPacket) {
     data(1, "second", 3), index(1, 9, 20, 30);
     EXPECT_EQ(text(), std::string("firstsecond\0\0\0", 14));
     EXPECT_EQ(offsets(), "0 5 ");
-    EXPECT_EQ(stream->horizon(), 30U);
+    EXPECT_EQ(stream->view().horizon, 30U);
+    EXPECT_EQ(stream->view().entries, 2U);
 }
 
 TEST_F(DataStreamTest, DataInPiecesIsOnePacket) {
     make();
     begin(0, 6);
-    write("ab");
-    EXPECT_EQ(stream->missing(), 4U);
-    write("cdef");
-    ASSERT_EQ(*stream->end_packet(kNow), Disk::kDone);
+    EXPECT_FALSE(write("ab"));
+    EXPECT_EQ(stream->begin_write()->missing, 4U);
+    EXPECT_TRUE(write("cdef"));
     index(0, 6);
     EXPECT_EQ(text(), "abcdef");
 }
@@ -108,7 +122,7 @@ TEST_F(DataStreamTest, LostPacketHasAnIndexWithoutOffset) {
     make();
     index(0, 5, 0, 10), index(1, 5, 10, 20);
     data(1, "there");
-    stream->finish();
+    ASSERT_TRUE(stream->finish());
     EXPECT_EQ(offsets(), "lost 0 ");
     EXPECT_EQ(stream->lost_packets(), 1U);
 }
@@ -121,13 +135,11 @@ TEST_F(DataStreamTest, ManyLostPacketsDoNotFillTheMemory) {
     for (std::uint64_t number = kGap; number <= kGaps * kGap; number += kGap) {
         begin(number, 1);
         write("x");
-        ASSERT_EQ(*stream->end_packet(kNow), Disk::kDone);
         ASSERT_TRUE(stream->add_index({.net_seq_num = number, .packet_size = 8, .content_size = 8}, kNow));
-        ASSERT_TRUE(stream->commit(kNow));
     }
     // Nobody has asked for it to be flushed.
     EXPECT_GT(fs::file_size(scratch.path() / "ust/index/ch_0.idx"), 72 * (kGaps - 1) * kGap - (1U << 20));
-    ASSERT_EQ(*stream->flush(), Disk::kDone);
+    ASSERT_TRUE(stream->flush(kNow));
     EXPECT_EQ(fs::file_size(scratch.path() / "ust/index/ch_0.idx"), 16 + 72 * (1 + kGaps * kGap));
 }
 
@@ -137,7 +149,7 @@ TEST_F(DataStreamTest, PacketCutByTheConnectionIsCutFromTheFile) {
     begin(1, 100);
     write("half");
     index(1, 100);
-    stream->finish();
+    ASSERT_TRUE(stream->finish());
     EXPECT_EQ(text(), "whole");
     EXPECT_EQ(offsets(), "0 lost ");
 }
@@ -145,17 +157,17 @@ TEST_F(DataStreamTest, PacketCutByTheConnectionIsCutFromTheFile) {
 TEST_F(DataStreamTest, DataWithoutItsIndexIsCutFromTheFile) {
     make();
     data(0, "whole"), index(0, 5), data(1, "no index");
-    stream->finish();
+    ASSERT_TRUE(stream->finish());
     EXPECT_EQ(text(), "whole");
     EXPECT_EQ(offsets(), "0 lost ");
 }
 
 TEST_F(DataStreamTest, SnapshotsNeedNoIndex) {
-    make({.has_indexes = false});
+    make({.index_minor = std::nullopt});
     data(1, "packet");
     EXPECT_FALSE(stream->has_stored(2));
     EXPECT_TRUE(stream->has_stored(1));
-    stream->finish();
+    ASSERT_TRUE(stream->finish());
     EXPECT_EQ(text(), "packet");
     EXPECT_FALSE(fs::exists(scratch.path() / "ust/index"));
 }
@@ -167,25 +179,25 @@ TEST_F(DataStreamTest, OldPeersGetShortEntries) {
 }
 
 TEST_F(DataStreamTest, FilesRollAndTheOldestGoes) {
-    make({.tracefile_size = 8, .tracefile_count = 2});
+    make({.size_limit = 8, .count_limit = 2});
     for (std::uint64_t number = 0; number < 3; ++number)
         data(number, std::string(6, char('a' + number))), index(number, 6);
     EXPECT_EQ(text("ust/ch_0_0"), "cccccc");
     EXPECT_EQ(text("ust/ch_0_1"), "bbbbbb");
     EXPECT_EQ(offsets("ust/index/ch_0_0.idx"), "0 ");
-    EXPECT_EQ(stream->oldest_file(), 1U);
-    EXPECT_EQ(stream->newest_file(), 2U);
+    EXPECT_EQ(stream->view().place->oldest(), 1U);
+    EXPECT_EQ(stream->view().current_file, 2U);
 }
 
 TEST_F(DataStreamTest, NoCountOfFilesIsNoLimit) {
-    make({.tracefile_size = 8, .tracefile_count = 0});
+    make({.size_limit = 8, .count_limit = 0});
     for (std::uint64_t number = 0; number < 4; ++number) data(number, "sixsix"), index(number, 6);
     EXPECT_EQ(text("ust/ch_0_3"), "sixsix");
-    EXPECT_EQ(stream->oldest_file(), 0U);
+    EXPECT_EQ(stream->view().place->oldest(), 0U);
 }
 
 TEST_F(DataStreamTest, IndexFindsItsDataInAFileThatHasBeenRolledAway) {
-    make({.tracefile_size = 8, .tracefile_count = 4});
+    make({.size_limit = 8, .count_limit = 4});
     data(0, "packet"), data(1, "second"), index(0, 6), index(1, 6);
     EXPECT_EQ(offsets("ust/index/ch_0_0.idx"), "0 ");
     EXPECT_EQ(offsets("ust/index/ch_0_1.idx"), "0 ");
@@ -194,7 +206,7 @@ TEST_F(DataStreamTest, IndexFindsItsDataInAFileThatHasBeenRolledAway) {
 TEST_F(DataStreamTest, RotationWaitsForThePacketsBeforeIt) {
     make();
     data(0, "old"), index(0, 3);
-    ASSERT_TRUE(stream->rotate(next_chunk(), 102));
+    ASSERT_TRUE(stream->rotate(next_chunk(), 102, kNow));
     data(1, "last"), index(1, 4);
     data(2, "new"), index(2, 3);
     EXPECT_EQ(text(), "oldlast");
@@ -206,7 +218,7 @@ TEST_F(DataStreamTest, RotationMovesDataThatIsAheadOfItsIndex) {
     make();
     data(0, "old"), index(0, 3);
     data(1, "new");
-    ASSERT_TRUE(stream->rotate(next_chunk(), 101));
+    ASSERT_TRUE(stream->rotate(next_chunk(), 101, kNow));
     index(1, 3);
     EXPECT_EQ(text(), "old");
     EXPECT_EQ(text(name_of_second() + "ust/ch_0"), "new");
@@ -217,9 +229,8 @@ TEST_F(DataStreamTest, RotationMovesThePacketThatIsComing) {
     data(0, "old"), index(0, 3);
     begin(1, 7);
     write("half");
-    ASSERT_TRUE(stream->rotate(next_chunk(), 101));
-    write("way");
-    ASSERT_EQ(*stream->end_packet(kNow), Disk::kDone);
+    ASSERT_TRUE(stream->rotate(next_chunk(), 101, kNow));
+    EXPECT_TRUE(write("way"));
     index(1, 7);
     EXPECT_EQ(text(), "old");
     EXPECT_EQ(text(name_of_second() + "ust/ch_0"), "halfway");
@@ -229,7 +240,7 @@ TEST_F(DataStreamTest, RotationThatComesLateTakesThePacketsBehindIt) {
     make();
     data(0, "old"), index(0, 3);
     data(1, "next"), data(2, "after");
-    ASSERT_TRUE(stream->rotate(next_chunk(), 102));
+    ASSERT_TRUE(stream->rotate(next_chunk(), 102, kNow));
     index(1, 4), index(2, 5);
     EXPECT_EQ(text(), "oldnext");
     EXPECT_EQ(text(name_of_second() + "ust/ch_0"), "after");
@@ -237,30 +248,110 @@ TEST_F(DataStreamTest, RotationThatComesLateTakesThePacketsBehindIt) {
 
 TEST_F(DataStreamTest, SecondRotationWhileOneIsPendingIsRefused) {
     make();
-    ASSERT_TRUE(stream->rotate(next_chunk(), 105));
-    EXPECT_FALSE(stream->rotate(nullptr, 110));
+    ASSERT_TRUE(stream->rotate(next_chunk(), 105, kNow));
+    EXPECT_FALSE(stream->rotate(nullptr, 110, kNow));
 }
 
 TEST_F(DataStreamTest, DataOutOfEveryChunkIsRefused) {
     make();
     data(0, "old"), index(0, 3);
-    ASSERT_TRUE(stream->rotate(nullptr, 101));
+    ASSERT_TRUE(stream->rotate(nullptr, 101, kNow));
     EXPECT_FALSE(stream->begin_packet({.net_seq_num = 1, .data_size = 4}));
 }
 
 TEST_F(DataStreamTest, BeaconCountsOnceAllBeforeItIsHere) {
     make();
-    stream->add_beacon({.net_seq_num = wire::kNoPacket, .timestamp_end = 5, .stream_class_id = 3});
-    EXPECT_EQ(stream->beacon()->timestamp, 5U);
+    beacon(wire::kNoPacket, 5);
+    EXPECT_EQ(stream->view().beacon->timestamp, 5U);
     index(0, 5, 10, 20);
-    stream->add_beacon({.net_seq_num = 0, .timestamp_end = 50, .stream_class_id = 3});
-    EXPECT_EQ(stream->horizon(), 5U);
+    beacon(0, 50);
+    EXPECT_EQ(stream->view().horizon, 5U);
     data(0, "first");
-    ASSERT_TRUE(stream->beacon());
-    EXPECT_EQ(stream->beacon()->timestamp, 50U);
-    EXPECT_EQ(stream->horizon(), 50U);
+    ASSERT_TRUE(stream->view().beacon);
+    EXPECT_EQ(stream->view().beacon->timestamp, 50U);
+    EXPECT_EQ(stream->view().horizon, 50U);
     data(1, "again"), index(1, 5, 50, 60);
-    EXPECT_FALSE(stream->beacon());
+    EXPECT_FALSE(stream->view().beacon);
+}
+
+TEST_F(DataStreamTest, RotationOutOfEveryChunkInTheMiddleOfAPacket) {
+    make();
+    data(0, "old"), index(0, 3);
+    begin(1, 100);
+    write("half");
+    ASSERT_TRUE(stream->rotate(nullptr, 101, kNow));
+    EXPECT_FALSE(stream->begin_write()) << "the packet belongs nowhere";
+    index(1, 100);
+    ASSERT_TRUE(stream->finish());
+    EXPECT_EQ(text(), "old");
+    EXPECT_EQ(stream->lost_packets(), 1U);
+}
+
+TEST_F(DataStreamTest, RotationOutOfEveryChunkAheadOfItsIndexes) {
+    make();
+    data(0, "old"), index(0, 3), data(1, "after");
+    ASSERT_TRUE(stream->rotate(nullptr, 101, kNow));
+    index(1, 5);
+    ASSERT_TRUE(stream->finish());
+    EXPECT_EQ(text(), "old");
+    EXPECT_EQ(stream->lost_packets(), 1U);
+}
+
+TEST_F(DataStreamTest, RotationIntoAChunkThatIsGone) {
+    make();
+    data(0, "old"), index(0, 3), data(1, "waits");
+    begin(2, 100);
+    write("half");
+    const auto next = next_chunk();
+    next->is_deleted = true;
+    ASSERT_TRUE(stream->rotate(next, 101, kNow));
+    EXPECT_FALSE(stream->begin_write());
+    EXPECT_EQ(text(), "old");
+}
+
+TEST_F(DataStreamTest, StoredIsWhatIsOnDisk) {
+    make();
+    begin(0, 5);
+    write("first");
+    ASSERT_TRUE(stream->add_index({.net_seq_num = 0, .packet_size = 40, .content_size = 40}, kNow));
+    EXPECT_FALSE(stream->has_stored(0)) << "its index waits in memory";
+    EXPECT_EQ(stream->view().packets, 0U);
+    ASSERT_TRUE(stream->flush(kNow));
+    EXPECT_TRUE(stream->has_stored(0));
+    EXPECT_EQ(offsets(), "0 ");
+}
+
+TEST_F(DataStreamTest, APacketDoesNotBeginInTheMiddleOfAnother) {
+    make();
+    begin(0, 6);
+    write("abc");
+    EXPECT_FALSE(stream->store_packet(1, std::as_bytes(std::span("datagram", 8)), kNow));
+    EXPECT_TRUE(write("def"));
+    index(0, 6);
+    EXPECT_EQ(text(), "abcdef");
+}
+
+// Data comes ahead of its index, also over the border of two files: a viewer must not leave a file before its last entry
+// is there.
+TEST_F(DataStreamTest, FileIsCurrentUntilItsLastEntryIsThere) {
+    make({.size_limit = 8, .count_limit = 4});
+    data(0, "packet"), data(1, "second"), index(0, 6);
+    EXPECT_EQ(stream->view().current_file, 0U);
+    EXPECT_EQ(stream->view().entries, 1U);
+    index(1, 6);
+    EXPECT_EQ(stream->view().current_file, 1U);
+    EXPECT_EQ(stream->view().entries, 1U);
+}
+
+TEST_F(DataStreamTest, RolledFileIsANewOne) {
+    make({.size_limit = 8, .count_limit = 1});
+    data(0, "oldest"), index(0, 6);
+    const UniqueFd reader(::open((scratch.path() / "ust/ch_0_0").c_str(), O_RDONLY | O_CLOEXEC));
+    data(1, "newest"), index(1, 6);
+    std::string seen(6, ' ');
+    ASSERT_EQ(::pread(reader.get(), seen.data(), seen.size(), 0), 6);
+    EXPECT_EQ(seen, "oldest") << "what a reader has open does not change";
+    EXPECT_EQ(text("ust/ch_0_0"), "newest");
 }
 
 TEST_F(DataStreamTest, ClosesBehindItsLastPacket) {

@@ -21,7 +21,7 @@ class SessionDirectoryTest : public testing::Test {
     std::shared_ptr<TraceChunk> create(std::uint64_t id) {
         auto chunk = *directory.create_chunk({.chunk_id = id, .creation_time = 60 * id});
         directory.enter(*chunk);
-        EXPECT_TRUE(directory.make_path(*chunk, "ust/uid")->create_file(fmt::format("of-{}", id)));
+        EXPECT_TRUE(directory.make_trace(*chunk, 1, "ust/uid")->directory.create_file(fmt::format("of-{}", id)));
         return chunk;
     }
     std::string close(TraceChunk& chunk, std::optional<std::uint32_t> command) {
@@ -68,7 +68,7 @@ TEST_F(SessionDirectoryTest, ClearedChunkMakesRoomForTheNext) {
     EXPECT_FALSE(exists("ust/uid/of-0"));
     EXPECT_TRUE(exists("ust/uid/of-1"));
     EXPECT_FALSE(exists("19700101T000100+0000-1"));
-    EXPECT_TRUE(directory.make_path(*second, "ust/uid")->create_file("later"));
+    EXPECT_TRUE(directory.make_trace(*second, 1, "ust/uid")->directory.create_file("later"));
     EXPECT_TRUE(exists("ust/uid/later"));
 }
 
@@ -76,6 +76,51 @@ TEST_F(SessionDirectoryTest, SnapshotHasADirectoryOfItsOwn) {
     auto chunk = *directory.create_chunk({.chunk_id = 0, .override_name = "snapshot-1"});
     EXPECT_TRUE(exists("snapshot-1"));
     EXPECT_EQ(close(*chunk, std::nullopt), "host/session/snapshot-1");
+}
+
+// Of one session: kernel and user space, say.
+TEST_F(SessionDirectoryTest, PartsShareTheChunkAndNoTrace) {
+    auto chunk = *directory.create_chunk({.chunk_id = 0});
+    EXPECT_EQ(directory.make_trace(*chunk, 1, "ust/uid/0")->path, "ust/uid/0");
+    EXPECT_EQ(directory.make_trace(*chunk, 2, "ust/uid/1")->path, "ust/uid/1");
+    EXPECT_EQ(directory.make_trace(*chunk, 3, "ust/uid/0")->path, "ust/uid/0-2");
+    EXPECT_EQ(directory.make_trace(*chunk, 1, "ust/uid/0")->path, "ust/uid/0");
+    EXPECT_EQ(directory.make_trace(*chunk, 4, "kernel")->path, "kernel");
+    EXPECT_FALSE(directory.make_trace(*chunk, 5, "ust/uid/0/inside"));
+}
+
+TEST_F(SessionDirectoryTest, WhatItDidNotMakeStays) {
+    fs::create_directories(scratch.path() / "ust/uid");
+    fs::create_directories(scratch.path() / "snapshot-1/ust");
+    auto first = create(0);
+    EXPECT_TRUE(exists("ust-2/uid/of-0"));
+    auto snapshot = *directory.create_chunk({.chunk_id = 7, .override_name = "snapshot-1"});
+    EXPECT_EQ(snapshot->path, "snapshot-1-2");
+    directory.enter(*snapshot);
+    EXPECT_TRUE(directory.make_trace(*snapshot, 1, "ust/uid")->directory.create_file("file"));
+    close(*snapshot, kDelete);
+    directory.leave(*snapshot);
+    close(*first, kDelete);
+    directory.leave(*first);
+    EXPECT_TRUE(exists("ust/uid")) << "it was there before";
+    EXPECT_TRUE(exists("snapshot-1/ust")) << "it was there before";
+    EXPECT_FALSE(exists("ust-2"));
+    EXPECT_FALSE(exists("snapshot-1-2"));
+}
+
+TEST_F(SessionDirectoryTest, PathThatWasToldIsWhereTheChunkGoes) {
+    auto first = create(0);
+    fs::create_directories(scratch.path() / "archives/19700101T000000+0000-19700101T000100+0000-0/not-ours");
+    const std::string path = close(*first, kMove);
+    EXPECT_EQ(path, "host/session/archives/19700101T000000+0000-19700101T000100+0000-0-2");
+    directory.leave(*first);
+    EXPECT_TRUE(exists("archives/19700101T000000+0000-19700101T000100+0000-0-2/ust/uid/of-0"));
+}
+
+TEST(TracePath, NamesThatTheRelayGivesAreRefused) {
+    for (const char* bad : {"", "/", "archives/x", "ust/index", "ust/index/x", "ust/.hidden", ".leat-sync", "a/../b"})
+        EXPECT_FALSE(parse_trace_path(bad)) << bad;
+    EXPECT_EQ(*parse_trace_path("/ust/archives/x/"), "ust/archives/x");
 }
 
 TEST_F(SessionDirectoryTest, ThirdOpenChunkIsRefused) {
@@ -96,8 +141,7 @@ TEST(ConfinedDirectory, LinksAreNotFollowed) {
     fs::create_symlink(outside.path() / "file", scratch.path() / "name");
     EXPECT_FALSE(root.make("link/inner"));
     EXPECT_FALSE(root.open("link"));
-    // A link in the place of a file is replaced, what it points to is not touched.
-    EXPECT_TRUE(root.create_file("name"));
+    EXPECT_FALSE(root.create_file("name"));
     EXPECT_FALSE(fs::exists(outside.path() / "file"));
     EXPECT_TRUE(root.remove("link"));
     EXPECT_TRUE(fs::is_empty(outside.path()));

@@ -1,0 +1,39 @@
+#include "relay/stream_handles.hpp"
+
+#include <sys/random.h>
+
+#include "base/check.hpp"
+#include "wire/relay_messages.hpp"
+
+namespace leat::relay {
+namespace {
+
+std::uint64_t random_handle() {
+    std::uint64_t handle = 0;
+    LEAT_CHECK(::getrandom(&handle, sizeof handle, 0) == sizeof handle);
+    return handle;
+}
+
+}  // namespace
+
+std::uint64_t StreamHandles::add(const std::shared_ptr<Session>& session) {
+    const std::lock_guard lock(mutex_);
+    for (;;) {
+        const std::uint64_t handle = random_handle();
+        // 0 and -1 mean something else to some producers.
+        if (handle != 0 && handle != wire::kNoPacket && sessions_.try_emplace(handle, session).second) return handle;
+    }
+}
+
+void StreamHandles::remove(std::uint64_t handle) {
+    const std::lock_guard lock(mutex_);
+    sessions_.erase(handle);
+}
+
+std::shared_ptr<Session> StreamHandles::session_of(std::uint64_t handle) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = sessions_.find(handle);
+    return found == sessions_.end() ? nullptr : found->second.lock();
+}
+
+}  // namespace leat::relay
