@@ -1,28 +1,30 @@
 // What a producer says on its two connections, in whatever order: the relay stores what it can, and nothing outside of
 // its directory.
 //
-// The input: bytes of both connections in turn. In front of each message, a byte says what comes: a control message, a
-// packet, a while of nothing, or the end of the data connection.
+// The input: bytes of both connections in turn. In front of each message, a byte says what comes: a control message, the
+// head of a packet, a piece of it, a while of nothing, or the end of the data connection.
 #include "scratch_relay.hpp"
 
 namespace leat::fuzz {
 namespace {
 
-enum class Step : std::uint8_t { kControl, kData, kWait, kEndOfData };
+enum class Step : std::uint8_t { kControl, kPacket, kPiece, kWait, kEndOfData };
 
 bool run_step(FuzzInput& input, ScratchProducer& producer) {
-    switch (static_cast<Step>(input.take<std::uint8_t>() % 4)) {
+    switch (static_cast<Step>(input.take<std::uint8_t>() % 5)) {
         case Step::kControl: {
             const auto header = wire::parse<wire::ControlHeader>(input.take_bytes(wire::kControlHeaderSize));
             if (!header) return false;
             return producer.control(static_cast<wire::RelayCommand>(header->command),
                                     input.take_bytes(header->data_size));
         }
-        case Step::kData: {
+        case Step::kPacket: {
             const auto header = wire::parse<wire::DataHeader>(input.take_bytes(wire::kDataHeaderSize));
-            if (!header) return false;
-            return producer.data(*header, input.take_bytes(header->data_size));
+            return header && producer.begin_data(*header);
         }
+        case Step::kPiece:
+            // The packet stops, and goes on when something else has been.
+            return producer.more_data(input.take_bytes(input.take<std::uint8_t>()));
         case Step::kWait:
             producer.wait(std::chrono::seconds(input.take<std::uint8_t>()));
             return true;

@@ -20,7 +20,8 @@ constexpr std::uint32_t kPacketSize = 64;
 // A live session of two streams, with files that are rolled over.
 class LiveSession {
   public:
-    explicit LiveSession(relay::Relay& relay, const char* name) : producer_(relay) {
+    explicit LiveSession(ScratchRelay& scratch, const char* name) : producer_(*scratch), first_(scratch.next_handle()) {
+        relay::Relay& relay = *scratch;
         ask(RelayCommand::kVersion, wire::Version{});
         wire::CreateSession create{.live_timer_us = 1000};
         create.session_name = name;
@@ -29,14 +30,14 @@ class LiveSession {
         create.sessiond_session_id = relay.sessions().size();
         ask(RelayCommand::kCreateSession, create);
         ask(RelayCommand::kCreateTraceChunk, wire::CreateTraceChunk{.chunk_id = 0});
-        const std::uint64_t next = relay.next_handle();
+        first_id_ = relay.next_id();
         for (const char* const channel : {"c_0", "c_1", "metadata"})
             ask(RelayCommand::kAddStream, wire::AddStream{.channel_name = channel,
                                                           .path = "ust",
                                                           .tracefile_size = 2 * kPacketSize,
                                                           .tracefile_count = 2,
                                                           .trace_chunk_id = 0});
-        first_ = next + 1;
+        last_id_ = relay.next_id();
     }
 
     void publish() { LEAT_CHECK(producer_.control(RelayCommand::kStreamsSent, {})); }
@@ -73,8 +74,8 @@ class LiveSession {
                                   .command = static_cast<std::uint32_t>(wire::ChunkCommand::kDelete)});
     }
     void end_data() { producer_.end_data(); }
-    [[nodiscard]] bool owns(std::uint64_t handle) const { return handle >= first_ && handle < first_ + 3; }
-    [[nodiscard]] std::uint64_t first_handle() const { return first_; }
+    // As viewers know it.
+    [[nodiscard]] bool owns(std::uint64_t stream) const { return stream > first_id_ && stream < last_id_; }
     [[nodiscard]] std::uint64_t id() const { return producer_.session()->description().id; }
 
   private:
@@ -84,7 +85,9 @@ class LiveSession {
     }
 
     ScratchProducer producer_;
-    std::uint64_t first_ = 0;
+    std::uint64_t first_;  // handle
+    std::uint64_t first_id_ = 0;
+    std::uint64_t last_id_ = 0;
     std::array<std::uint64_t, 2> sent_{};
     std::uint64_t chunk_ = 0;
 };
@@ -93,7 +96,7 @@ class LiveSession {
 void check(const std::optional<relay::FileRange>& range) {
     if (!range) return;
     std::vector<std::byte> bytes(range->size);
-    LEAT_CHECK(::pread(range->file.get(), bytes.data(), bytes.size(), static_cast<off_t>(range->offset)) ==
+    LEAT_CHECK(::pread(range->fd, bytes.data(), bytes.size(), static_cast<off_t>(range->offset)) ==
                static_cast<ssize_t>(bytes.size()));
 }
 
@@ -145,8 +148,8 @@ class Viewing {
 
 void run(FuzzInput input) {
     ScratchRelay relay;
-    LiveSession session(*relay, "watched");
-    LiveSession other(*relay, "other");
+    LiveSession session(relay, "watched");
+    LiveSession other(relay, "other");
     other.publish();
     Viewing viewing(*relay, other);
     while (!input.is_empty()) {

@@ -18,13 +18,17 @@ namespace leat::fuzz {
 
 class ScratchRelay {
   public:
-    ScratchRelay() : relay_(*relay::ConfinedDirectory::open_root(root().string()), &guard()) {}
+    // Handles of streams are 1, 2, ... here: an input means the same each time.
+    ScratchRelay()
+        : relay_(*relay::ConfinedDirectory::open_root(root().string()), {.guard = guard()},
+                 std::make_shared<relay::StreamHandles>([this] { return next_handle_++; })) {}
     ~ScratchRelay() { std::filesystem::remove_all(root()); }
     ScratchRelay(const ScratchRelay&) = delete;
     ScratchRelay& operator=(const ScratchRelay&) = delete;
 
     relay::Relay& operator*() { return relay_; }
     relay::Relay* operator->() { return &relay_; }
+    [[nodiscard]] std::uint64_t next_handle() const { return next_handle_; }
 
     // Nothing may be outside of it.
     static const std::filesystem::path& root() {
@@ -37,11 +41,12 @@ class ScratchRelay {
     }
 
   private:
-    static relay::FileGuard& guard() {
-        static const std::unique_ptr<relay::FileGuard> guard = *relay::FileGuard::start();
-        return *guard;
+    static const std::shared_ptr<relay::FileGuard>& guard() {
+        static const std::shared_ptr<relay::FileGuard> guard = *relay::FileGuard::start();
+        return guard;
     }
 
+    std::uint64_t next_handle_ = 1;
     relay::Relay relay_;
 };
 
@@ -67,76 +72,89 @@ class ScratchProducer {
         return !outcome.ends_connection;
     }
 
-    bool data(const wire::DataHeader& header, UntrustedBytes bytes) {
-        const auto session = relay_->session_of(header.stream_id);
-        if (session == nullptr) return false;
-        const auto stored = session->locked([&](relay::SessionState& state) -> Result<void> {
-            const auto found = state.streams.find(header.stream_id);
-            if (found == state.streams.end()) return not_found("no stream");
-            return store(state, found->second.stream, header, bytes);
+    // The head of a packet; then its bytes, in pieces.
+    bool begin_data(wire::DataHeader header) {
+        const auto session = relay_->handles().session_of(header.stream_id);
+        if (session == nullptr || incoming_ != nullptr) return false;
+        incoming_ = session->locked([&](relay::SessionState& state) -> std::shared_ptr<relay::SessionStream> {
+            const auto found = state.by_handle.find(header.stream_id);
+            return found == state.by_handle.end() ? nullptr : found->second;
         });
-        show();
-        return stored.has_value();
+        if (incoming_ == nullptr) return false;
+        header.padding_size = std::min(header.padding_size, kMaxPadding);
+        const bool has_begun = incoming_->stream->begin_packet(header).has_value();
+        if (!has_begun) incoming_.reset();
+        return has_begun;
     }
+    bool more_data(UntrustedBytes bytes) {
+        if (incoming_ == nullptr) return false;
+        const auto target = incoming_->stream->begin_write();
+        if (!target) {
+            incoming_.reset();
+            return false;
+        }
+        const auto piece = bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), target->missing)));
+        const auto written = relay::write_what_fits(target->file->data.get(), target->offset, piece);
+        producer_.changes.add(incoming_);
+        const auto is_complete = incoming_->stream->end_write(written.value_or(0), now());
+        if (!is_complete || *is_complete) incoming_.reset();
+        show();
+        return is_complete.has_value();
+    }
+    bool data(const wire::DataHeader& header, UntrustedBytes bytes) {
+        return begin_data(header) && more_data(bytes) && incoming_ == nullptr;
+    }
+    [[nodiscard]] bool is_in_packet() const { return incoming_ != nullptr; }
 
     // Time passes, as housekeeping sees it.
     void wait(std::chrono::seconds duration) {
         if (session() == nullptr) return;
-        session()->locked(
-            [&](relay::SessionState& state) { relay::commit_all(state, std::chrono::steady_clock::now() + duration); });
+        for (const auto& stream : session()->open_streams()) {
+            (void)stream->stream->flush(now() + duration);
+            producer_.changes.add(stream);
+        }
         show();
     }
 
     void end_data() {
         if (session() == nullptr) return;
-        session()->locked([](relay::SessionState& state) {
-            relay::end_data(state, std::chrono::steady_clock::now());
-            relay::finish_streams(state, std::chrono::steady_clock::now());
-        });
-        session()->directory().finish_all();
+        incoming_.reset();
+        session()->end_data(now());
+        session()->finish_streams(now());
+        session()->finish_chunks();
     }
 
   private:
     static constexpr std::uint32_t kMaxPadding = 8192;  // to be quick
 
+    static relay::Time now() { return std::chrono::steady_clock::now(); }
+
     bool metadata(UntrustedBytes payload) {
         if (session() == nullptr || payload.size() < wire::kSendMetadataSize) return false;
         const auto message = wire::parse<wire::SendMetadata>(payload.first(wire::kSendMetadataSize));
-        const auto written = session()->locked([&](relay::SessionState& state) -> Result<std::size_t> {
+        const auto trace = session()->locked([&](relay::SessionState& state) -> std::shared_ptr<relay::Trace> {
             const auto found = state.metadata.find(message->stream_id);
-            if (found == state.metadata.end()) return not_found("no stream");
-            relay::MetadataStream& stream = *found->second->metadata;
-            LEAT_TRY(stream.write(payload.subspan(wire::kSendMetadataSize)));
-            LEAT_TRY(stream.write_zeros(std::min(message->padding_size, kMaxPadding)));
-            stream.end_message();
-            return 0;
+            return found == state.metadata.end() ? nullptr : found->second;
         });
+        if (trace == nullptr) return false;
+        const bool is_written =
+            trace->metadata->write(payload.subspan(wire::kSendMetadataSize)).has_value() &&
+            trace->metadata->write_zeros(std::min(message->padding_size, kMaxPadding)).has_value();
+        trace->metadata->end_message();
+        session()->show(trace);
         show();
-        return written.has_value();
-    }
-
-    static Result<void> store(relay::SessionState& state, const std::shared_ptr<relay::DataStream>& stream,
-                              wire::DataHeader header, UntrustedBytes bytes) {
-        header.padding_size = std::min(header.padding_size, kMaxPadding);
-        LEAT_TRY(stream->begin_packet(header));
-        const auto piece =
-            bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), header.data_size)));
-        LEAT_TRY(stream->write(piece));
-        if (stream->missing() != 0) return corrupt("cut in the middle of a packet");
-        LEAT_TRY(stream->end_packet(std::chrono::steady_clock::now()));
-        relay::note_commit(state, stream);
-        if (stream->should_finish()) stream->finish();
-        return {};
+        return is_written;
     }
 
     void show() {
         if (session() == nullptr) return;
-        (void)session()->locked(relay::flush_all);
+        (void)producer_.changes.flush(*session(), now());
         session()->note_change();
     }
 
     relay::Relay* relay_;
     relay::Producer producer_{};
+    std::shared_ptr<relay::SessionStream> incoming_{};  // whose packet has begun
 };
 
 }  // namespace leat::fuzz

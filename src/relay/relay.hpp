@@ -23,8 +23,9 @@ struct Principal {
 // All sessions there are, by the ids that this relay gives. Any thread.
 class Relay {
   public:
-    explicit Relay(ConfinedDirectory output, FileKeepers keepers = {})
-        : output_(std::move(output)), keepers_(std::move(keepers)) {}
+    explicit Relay(ConfinedDirectory output, FileKeepers keepers = {},
+                   std::shared_ptr<StreamHandles> handles = std::make_shared<StreamHandles>())
+        : output_(std::move(output)), keepers_(std::move(keepers)), handles_(std::move(handles)) {}
 
     // Gives the session its id and its directory. Old peers (minors below 11) name that with their streams:
     Result<std::shared_ptr<Session>> create_session(const wire::CreateSession& request, std::uint32_t minor,
@@ -63,7 +64,7 @@ class Relay {
 
     ConfinedDirectory output_;
     FileKeepers keepers_;
-    const std::shared_ptr<StreamHandles> handles_ = std::make_shared<StreamHandles>();
+    const std::shared_ptr<StreamHandles> handles_;
     // Held while directories are made; taken before the other.
     std::mutex directories_mutex_;
     std::map<std::string, KnownDirectory> directories_;  // by what the parts of one recording session have in common

@@ -6,20 +6,17 @@
 #include "wire/relay_messages.hpp"
 
 namespace leat::relay {
-namespace {
 
-std::uint64_t random_handle() {
+std::uint64_t StreamHandles::draw_random() {
     std::uint64_t handle = 0;
     LEAT_CHECK(::getrandom(&handle, sizeof handle, 0) == sizeof handle);
     return handle;
 }
 
-}  // namespace
-
 std::uint64_t StreamHandles::add(const std::shared_ptr<Session>& session) {
     const std::lock_guard lock(mutex_);
     for (;;) {
-        const std::uint64_t handle = random_handle();
+        const std::uint64_t handle = draw_();
         // 0 and -1 mean something else to some producers.
         if (handle != 0 && handle != wire::kNoPacket && sessions_.try_emplace(handle, session).second) return handle;
     }
