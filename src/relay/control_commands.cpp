@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <ctime>
+
+#include "relay/local_time.hpp"
 
 namespace leat::relay {
 namespace {
@@ -13,6 +16,7 @@ using wire::RelayCommand;
 constexpr std::size_t kMaxStreams = 4096;  // in a session
 
 std::uint32_t code(RelayCode code) { return static_cast<std::uint32_t>(code); }
+std::uint32_t code_of(wire::ChunkCommand command) { return static_cast<std::uint32_t>(command); }
 
 Time now() { return std::chrono::steady_clock::now(); }
 
@@ -48,8 +52,8 @@ CommandOutcome get_configuration(Producer& producer, UntrustedBytes payload) {
     if ((message.query_flags & ~wire::kQueryDatagrams) != 0)
         return {.reply = wire::encode(wire::ConfigurationReply{code(RelayCode::kProtocolError), 0})};
     producer.can_send_datagrams = message.query_flags != 0;
-    return {.reply = wire::encode(
-                wire::ConfigurationReply{code(RelayCode::kOk), wire::kClearAllowed | message.query_flags})};
+    const std::uint64_t clear = producer.relay->policy().is_clear_allowed ? wire::kClearAllowed : 0;
+    return {.reply = wire::encode(wire::ConfigurationReply{code(RelayCode::kOk), clear | message.query_flags})};
 }
 
 CommandOutcome create_session(Producer& producer, UntrustedBytes payload) {
@@ -60,6 +64,7 @@ CommandOutcome create_session(Producer& producer, UntrustedBytes payload) {
         return {.reply = wire::encode(wire::CreateSessionReply{.code = code(RelayCode::kFatal)}, *producer.minor),
                 .error = session.error()};
     producer.session = *session;
+    producer.creation_time = static_cast<std::uint64_t>(std::time(nullptr));
     const Session::Description& description = producer.session->description();
     producer.session->locked([&](SessionState& state) {
         state.thread = producer.thread;
@@ -108,9 +113,13 @@ Result<std::uint64_t> add_metadata_stream(Producer& producer, SessionState& stat
 }
 
 Result<std::uint64_t> add_stream_to(Producer& producer, SessionState& state, const wire::AddStream& message) {
+    const wire::CreateSession& request = producer.session->description().request;
     auto path = parse_path(message.path);
     if (!path) return wrap("the stream's path", std::move(path).error());
     if (path->empty()) return refused("the stream has no path");
+    if (*producer.minor < 11 && producer.relay->policy().grouping == Grouping::kBySession)
+        path = grouped_by_session(*path, request.hostname, request.session_name,
+                                  local_time_text(producer.creation_time, "%Y%m%d-%H%M%S"));
     if (state.streams.size() >= kMaxStreams) return refused("the session has {} streams already", kMaxStreams);
     std::shared_ptr<TraceChunk> chunk = state.chunk;
     if (*producer.minor >= 11) chunk = producer.session->directory().find(message.trace_chunk_id);
@@ -282,6 +291,11 @@ CommandOutcome create_trace_chunk(Producer& producer, UntrustedBytes payload) {
 
 CommandOutcome close_trace_chunk(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(CloseTraceChunk);
+    const bool is_delete = message.command == code_of(wire::ChunkCommand::kDelete);
+    if (is_delete && !producer.relay->policy().is_clear_allowed)
+        return {.reply = wire::encode(wire::CloseTraceChunkReply{code(RelayCode::kInvalid), ""}),
+                .error = Error{ErrorKind::kRefused, "CLOSE_TRACE_CHUNK: this relay does not allow to clear sessions"},
+                .ends_connection = true};
     const auto path = producer.session->directory().close_chunk(message);
     if (!path)
         return {.reply = wire::encode(wire::CloseTraceChunkReply{code(RelayCode::kNoMemory), ""}),

@@ -17,6 +17,7 @@ struct Producer {
     std::optional<std::uint32_t> minor{};  // since VERSION
     std::shared_ptr<Session> session{};    // since CREATE_SESSION
     bool can_send_datagrams = false;       // it asked, and so may its streams
+    std::uint64_t creation_time = 0;       // of the session, here; seconds since 1970
 };
 
 struct CommandOutcome {

@@ -20,14 +20,17 @@ Result<std::string> parse_session_name(const std::string& what, const std::strin
 }
 
 // facts: on-disk formats, section 1, "Session directory".
-Result<std::string> session_path(const wire::CreateSession& request) {
+Result<std::string> session_path(const wire::CreateSession& request, Grouping grouping) {
     const std::string host = LEAT_TRY(parse_session_name("the host name", request.hostname));
     const std::string name = LEAT_TRY(parse_session_name("the session name", request.session_name));
     auto base = parse_path(request.base_path);
     if (!base) return wrap("the base path", std::move(base).error());
+    const std::string date = local_time_text(request.creation_time, kDateFormat);
+    if (grouping == Grouping::kBySession)
+        return fmt::format("{}/{}-{}{}{}", name, host, date, base->empty() ? "" : "/", *base);
     if (!base->empty()) return host + "/" + *base;
     if (request.name_contains_creation_time) return host + "/" + name;
-    return fmt::format("{}/{}-{}", host, name, local_time_text(request.creation_time, kDateFormat));
+    return fmt::format("{}/{}-{}", host, name, date);
 }
 
 }  // namespace
@@ -47,7 +50,7 @@ Result<std::shared_ptr<SessionDirectory>> Relay::directory_for(const wire::Creat
                                                                std::uint32_t minor) {
     // Old peers say with each stream where it goes, from the output directory on.
     if (minor < kMinorOfChunks) return std::make_shared<SessionDirectory>(LEAT_TRY(output_.make("")), "", guard_);
-    std::string path = LEAT_TRY(session_path(request));
+    std::string path = LEAT_TRY(session_path(request, policy_.grouping));
     if (std::ranges::all_of(request.sessiond_uuid, [](std::uint8_t byte) { return byte == 0; }))
         return refused("the session daemon's UUID is nil");
     auto& known = directories_[DirectoryKey(request.sessiond_uuid, request.sessiond_session_id)];

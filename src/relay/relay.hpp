@@ -10,14 +10,25 @@
 
 #include "base/result.hpp"
 #include "relay/confined_directory.hpp"
+#include "relay/grouping.hpp"
 #include "relay/session.hpp"
 
 namespace leat::relay {
+
+// What the operator has decided.
+struct Policy {
+    bool is_clear_allowed = true;
+    Grouping grouping = Grouping::kByHost;
+};
 
 // All sessions there are, by the ids that this relay gives. Any thread.
 class Relay {
   public:
     Relay(ConfinedDirectory output, FileGuard* guard) : output_(std::move(output)), guard_(guard) {}
+
+    // Before anything else is called.
+    void set_policy(const Policy& policy) { policy_ = policy; }
+    [[nodiscard]] const Policy& policy() const { return policy_; }
 
     // Gives the session its id and its directory.
     Result<std::shared_ptr<Session>> create_session(const wire::CreateSession& request, std::uint32_t minor);
@@ -47,6 +58,7 @@ class Relay {
     Result<std::shared_ptr<SessionDirectory>> directory_for(const wire::CreateSession& request, std::uint32_t minor);
     Result<std::string> unused_path(const std::string& path) const;
 
+    Policy policy_{};
     ConfinedDirectory output_;
     FileGuard* guard_;
     mutable std::mutex mutex_;
