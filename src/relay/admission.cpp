@@ -19,7 +19,8 @@ const char* Admission::name_of(Port port) {
 Admission::Peer Admission::peer_of(const asio::ip::address& address) {
     Peer peer{};
     if (address.is_v4() || address.to_v6().is_v4_mapped()) {
-        const auto v4 = address.is_v4() ? address.to_v4() : asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+        const auto v4 =
+            address.is_v4() ? address.to_v4() : asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
         std::ranges::copy(v4.to_bytes(), peer.begin() + 12);
     } else {
         const auto bytes = address.to_v6().to_bytes();
@@ -129,8 +130,8 @@ void Admission::revoke_vouchers(const Peer& peer) {
 }
 
 Admission::Entry* Admission::next_to_go(PortState& state) {
-    const auto most = std::ranges::max_element(
-        state.peers, {}, [](const auto& entry) { return entry.second.strangers.size(); });
+    const auto most =
+        std::ranges::max_element(state.peers, {}, [](const auto& entry) { return entry.second.strangers.size(); });
     return most == state.peers.end() || most->second.strangers.empty() ? nullptr : most->second.strangers.front();
 }
 

@@ -11,8 +11,8 @@ enum class Grouping : std::uint8_t {
     kBySession,  // SESSION/HOST-DATE, or SESSION/HOST-DATE/BASE
 };
 
-// Producers before 2.11 say with each stream where it goes: HOST/SESSION-DATE/REST or HOST/BASE/REST. By session that is
-// SESSION/HOST-DATE/REST or SESSION/HOST-DATE/BASE/REST. `date` is for paths that have none.
+// Producers before 2.11 say with each stream where it goes: HOST/SESSION-DATE/REST or HOST/BASE/REST. By session that
+// is SESSION/HOST-DATE/REST or SESSION/HOST-DATE/BASE/REST. `date` is for paths that have none.
 std::string grouped_by_session(const std::string& path, const std::string& host, const std::string& session,
                                const std::string& date);
 

@@ -73,19 +73,20 @@ class Relay:
 
 
 class LeatRelay(Relay):
-    def __init__(self, output, wrapper=(), address=Relay.address, ports=(0, 0, 0)):
+    def __init__(self, output, wrapper=(), address=Relay.address, ports=(0, 0, 0), options=()):
         self.wrapper = wrapper
+        self.options = options
         self.address = address
         self.control, self.data, self.live = ports
         super().__init__(output)
 
     def start(self):
         self.launch([*self.wrapper, RELAYD, "-o", str(self.output), "--bind", self.address, "--ports",
-                     f"{self.control}:{self.data}:{self.live}"],
+                     f"{self.control}:{self.data}:{self.live}", *self.options],
                     stdout=subprocess.PIPE, env=dict(os.environ, TZ="UTC"))
         with self.process.stdout as output:
             line = output.readline()
-        ports = re.search(r"control (\d+), data (\d+), live (\d+)", line)
+        ports = re.search(r"control (\d+).*, data (\d+).*, live (\d+)", line)
         if not ports:
             self.kill()
             raise AssertionError(f"leat-relayd does not start: {line}{self.log}")

@@ -70,9 +70,9 @@ TEST(Log, ControlCharactersAndBrokenUtf8AreEscaped) {
     EXPECT_EQ(escaped("plain \xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80"), "plain \xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80");
     EXPECT_EQ(escaped("a\nb\rc\x1B[31m\x7F"), "a\\x0Ab\\x0Dc\\x1B[31m\\x7F");
     EXPECT_EQ(escaped(std::string("\0", 1)), "\\x00");
-    EXPECT_EQ(escaped("\xC2\x9B"), "\\xC2\\x9B");          // a control character of two bytes
-    EXPECT_EQ(escaped("\xC0\x8A"), "\\xC0\\x8A");          // a newline in too many bytes
-    EXPECT_EQ(escaped("\xE2\x82"), "\\xE2\\x82");          // cut
+    EXPECT_EQ(escaped("\xC2\x9B"), "\\xC2\\x9B");           // a control character of two bytes
+    EXPECT_EQ(escaped("\xC0\x8A"), "\\xC0\\x8A");           // a newline in too many bytes
+    EXPECT_EQ(escaped("\xE2\x82"), "\\xE2\\x82");           // cut
     EXPECT_EQ(escaped("\xED\xA0\x80"), "\\xED\\xA0\\x80");  // half of a pair
     EXPECT_EQ(escaped("\xFF"), "\\xFF");
 }
