@@ -11,11 +11,12 @@ namespace leat::cli {
 // whoever starts it learns how that went.
 class Background {
   public:
-    // Returns in the child. The parent prints what the child reports, and ends with 0 or 1. No threads yet.
-    static Result<Background> enter();
+    // Returns in the child. The parent prints what the child reports, and ends with 0 or 1. `closes_console`: standard
+    // input, output and error of the child lead nowhere. No threads yet.
+    static Result<Background> enter(bool closes_console);
 
-    // The parent prints `line` and ends with 0. `closes_console`: standard input, output and error lead nowhere then.
-    void report_ready(const std::string& line, bool closes_console);
+    // The parent prints `line` and ends with 0.
+    void report_ready(const std::string& line);
     // The parent prints `line` on standard error and ends with 1.
     void report_failure(const std::string& line);
 

@@ -24,8 +24,8 @@ Result<std::string> look_up(const std::string& host) {
     if (status != 0) return not_found("{}: {}: give an IP address of this host", host, ::gai_strerror(status));
     const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
     std::array<char, NI_MAXHOST> address{};
-    const int named = ::getnameinfo(found->ai_addr, found->ai_addrlen, address.data(), address.size(), nullptr, 0,
-                                    NI_NUMERICHOST);
+    const int named =
+        ::getnameinfo(found->ai_addr, found->ai_addrlen, address.data(), address.size(), nullptr, 0, NI_NUMERICHOST);
     if (named != 0) return not_found("{}: {}: give an IP address of this host", host, ::gai_strerror(named));
     return std::string(address.data());
 }

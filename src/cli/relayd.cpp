@@ -214,7 +214,7 @@ Result<void> serve(const Options& options, std::optional<Background>& background
     if (relay::the_log().is_file())
         relay::the_log().write(Log::Level::kInfo, fmt::format("leat-relayd {}: {}", LEAT_VERSION, line));
     if (background) {
-        background->report_ready(line, options.is_daemon);
+        background->report_ready(line);
         background.reset();
     } else {
         fmt::print("{}\n", line);
@@ -229,13 +229,14 @@ Result<void> start(Options& options, std::optional<Background>& background) {
     LEAT_TRY(go_to_working_directory(options));
     LEAT_TRY(open_log(options));
     raise_descriptor_limit(options.server.max_connections);
-    if (options.leaves_terminal()) background = LEAT_TRY(Background::enter());
+    if (options.leaves_terminal()) background = LEAT_TRY(Background::enter(options.is_daemon));
     return serve(options, background);
 }
 
 int run(int argc, char** argv) {
     Options options{.server = {.output = default_output()}};
     CLI::App app{"takes traces over the network, stores them, and shows them live", "leat-relayd"};
+    app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app.set_version_flag("-V,--version", std::string("leat-relayd ") + LEAT_VERSION);
     add_output_options(app, options);
     add_network_options(app, options);
