@@ -20,6 +20,11 @@ def free_ports(count):
     return ports
 
 
+def host_of(address):
+    """As URLs have it."""
+    return f"[{address}]" if ":" in address else address
+
+
 class Relay:
     """Started, and serving."""
     address = "127.0.0.1"
@@ -81,8 +86,10 @@ class LeatRelay(Relay):
         super().__init__(output)
 
     def start(self):
+        # Viewers are served on the relay's own host, unless it is told to let others in.
+        live = [] if self.address == Relay.address else ["-L", f"tcp://{host_of(self.address)}:{self.live}"]
         self.launch([*self.wrapper, RELAYD, "-o", str(self.output), "--bind", self.address, "--ports",
-                     f"{self.control}:{self.data}:{self.live}", *self.options],
+                     f"{self.control}:{self.data}:{self.live}", *live, *self.options],
                     stdout=subprocess.PIPE, env=dict(os.environ, TZ="UTC"))
         with self.process.stdout as output:
             line = output.readline()
