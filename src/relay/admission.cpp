@@ -4,6 +4,12 @@
 
 namespace leat::relay {
 
+namespace {
+
+constexpr std::size_t kLeftToOthers = 64;
+
+}  // namespace
+
 Admission::Admission(std::size_t max_connections) {
     const std::size_t places = std::max(max_connections, kFewestConnections);
     state_of(Port::kLive).share = places / 4;
@@ -39,7 +45,7 @@ Result<Admission::Place> Admission::admit(Port port, const asio::ip::address& ad
         const auto found = state.peers.find(peer);
         const bool is_owed = port == Port::kData && known_of(Port::kControl, peer) > known_of(port, peer);
         const std::size_t strangers = state.open - state.known;
-        const std::size_t peer_limit = std::max<std::size_t>(state.share * 3 / 4, 1);
+        const std::size_t peer_limit = state.share - std::min(state.share / 4, kLeftToOthers);
         if (found != state.peers.end() && found->second.open >= peer_limit) {
             if (found->second.strangers.empty())
                 return refused("{} has {} connections to the {} port, as many as a peer may", address.to_string(),

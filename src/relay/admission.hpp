@@ -17,9 +17,10 @@ namespace leat::relay {
 //
 //   control 3/8 | data 3/8 | live 1/4
 //
-// and of each share one peer has at most three quarters. A connection is a stranger until it has said something useful.
-// Strangers have at most half of a share; when that is full, or the share is, the newcomer gets the place of a
-// stranger: the oldest one of the peer that has most of them. Who is known is never dropped for a newcomer.
+// and of each share one peer leaves a quarter, or 64 places, to the others. A connection is a stranger until it has
+// said something useful. Strangers have at most half of a share; when that is full, or the share is, the newcomer gets
+// the place of a stranger: the oldest one of the peer that has most of them. Who is known is never dropped for a
+// newcomer.
 //
 // A producer opens its data connection long before it has data. So as many silent data connections as there are
 // sessions without one are vouched for: they count as known. Any thread.

@@ -135,11 +135,19 @@ TEST(Admission, DataFromAnotherAddressOfTheProducerMayBeSilentToo) {
 }
 
 TEST(Admission, ThousandProducersOfOnePeerHaveRoom) {
-    Crowd crowd(4096);
+    Crowd crowd(2984);  // what 12,000 open files allow
     for (int i = 0; i < 1000; ++i) crowd.known(Port::kControl);
     for (int i = 0; i < 1000; ++i) crowd.connect(Port::kData);
     for (int i = 0; i < 20; ++i) crowd.known(Port::kLive);
     EXPECT_TRUE(crowd.dropped.empty());
+}
+
+TEST(Admission, FewPlacesAreLeftToOtherPeers) {
+    Crowd crowd(4096);  // live: 1024
+    for (int i = 0; i < 960; ++i) crowd.known(Port::kLive);
+    EXPECT_FALSE(crowd.connect(Port::kLive));
+    for (int i = 0; i < 64; ++i) crowd.known(Port::kLive, "10.0.0.2");
+    EXPECT_FALSE(crowd.connect(Port::kLive, "10.0.0.2"));
 }
 
 TEST(Admission, EverybodyGoneLeavesNothing) {
