@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // How often deadlines are looked at: they are coarse, and idle connections are to cost nothing.
-constexpr auto kWatchInterval = 5s;
+constexpr std::chrono::milliseconds kWatchInterval = 5s;
 // A full disk is looked at again this often.
 constexpr auto kDiskInterval = 200ms;
 
@@ -61,8 +61,14 @@ Connection::Connection(asio::ip::tcp::socket socket, const std::string& kind)
     set_options(socket_);
 }
 
-void Connection::start() {
+void Connection::start(Admission::Place place, std::chrono::milliseconds patience) {
     const auto self = shared_from_this();
+    place_ = std::move(place);
+    place_.on_drop([connection = weak_from_this()] {
+        if (const auto stranger = connection.lock()) stranger->drop_for_newcomer();
+    });
+    stranger_patience_ = patience;
+    stranger_deadline_ = Clock::now() + patience;
     asio::co_spawn(
         socket_.get_executor(), [self] { return self->run(); }, asio::detached);
     asio::co_spawn(
@@ -70,10 +76,26 @@ void Connection::start() {
 }
 
 void Connection::stop() {
+    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->close(); });
+}
+
+void Connection::drop_for_newcomer() {
     asio::post(socket_.get_executor(), [self = shared_from_this()] {
-        asio::error_code ignored;
-        self->socket_.close(ignored);
+        if (self->has_ended_) return;
+        log_info("{}: it has not introduced itself, and somebody else needs its place: dropped", self->peer_);
+        self->close();
     });
+}
+
+void Connection::close() {
+    asio::error_code ignored;
+    socket_.close(ignored);
+    wake_up();
+}
+
+void Connection::identify() {
+    if (std::exchange(is_identified_, true)) return;
+    place_.identify();
 }
 
 void Connection::drain() {
@@ -94,11 +116,11 @@ void Connection::hurry(std::chrono::seconds patience) {
 asio::awaitable<void> Connection::run() {
     try {
         const auto served = co_await serve();
-        if (!served) log("{}: {}", peer_, served.error().message);
+        if (!served) log_warning("{}: {}", peer_, served.error().message);
     } catch (const std::system_error&) {
         // The peer is gone, or was dropped: an everyday event.
     } catch (const std::exception& error) {
-        log("{}: {}", peer_, error.what());
+        log_warning("{}: {}", peer_, error.what());
     }
     has_ended_ = true;
     end();
@@ -110,18 +132,27 @@ asio::awaitable<void> Connection::run() {
 asio::awaitable<void> Connection::watch() {
     const auto self = shared_from_this();
     while (!has_ended_) {
-        watchdog_.expires_after(kWatchInterval);
+        watchdog_.expires_after(is_identified_ ? kWatchInterval : std::min(kWatchInterval, stranger_patience_ / 4));
         try {
             co_await watchdog_.async_wait(asio::use_awaitable);
         } catch (const std::system_error&) {
             break;
         }
-        if (has_ended_ || Clock::now() < deadline_) continue;
-        log("{}: it is too slow: dropped", peer_);
-        asio::error_code ignored;
-        socket_.close(ignored);
+        if (has_ended_ || !is_too_slow()) continue;
+        close();
         break;
     }
+}
+
+bool Connection::is_too_slow() {
+    const auto now = Clock::now();
+    if (!is_identified_ && now >= stranger_deadline_ && (has_received_ || !place_.may_be_silent())) {
+        log_info("{}: it has not introduced itself in {} ms: dropped", peer_, stranger_patience_.count());
+        return true;
+    }
+    if (now < deadline_) return false;
+    log_warning("{}: it is too slow: dropped", peer_);
+    return true;
 }
 
 std::optional<std::size_t> Connection::try_receive(std::span<std::byte> bytes) {
@@ -145,15 +176,27 @@ std::optional<std::size_t> Connection::try_receive(SplicePipe& pipe) {
 
 void Connection::note_received(std::size_t count) {
     if (count == 0) return;
+    has_received_ = true;
+    note_bytes(count);
     if (allowance_ != SIZE_MAX) allowance_ -= count;
     if (patience_ != Clock::duration::zero()) expect_within(patience_);
 }
 
 asio::awaitable<void> Connection::wait_for_bytes() {
     co_await socket_.async_wait(asio::ip::tcp::socket::wait_read, asio::use_awaitable);
+    begin_turn();
 }
 
-asio::awaitable<void> Connection::yield() { co_await asio::post(socket_.get_executor(), asio::use_awaitable); }
+asio::awaitable<void> Connection::wait_for_room() {
+    co_await socket_.async_wait(asio::ip::tcp::socket::wait_write, asio::use_awaitable);
+    begin_turn();
+}
+
+// What is posted goes to the end of the queue. In it is the reactor, which adds who has become readable.
+asio::awaitable<void> Connection::yield() {
+    co_await asio::post(socket_.get_executor(), asio::use_awaitable);
+    begin_turn();
+}
 
 asio::awaitable<std::size_t> Connection::receive(std::span<std::byte> bytes) {
     for (;;) {
@@ -165,12 +208,14 @@ asio::awaitable<std::size_t> Connection::receive(std::span<std::byte> bytes) {
 asio::awaitable<void> Connection::send(UntrustedBytes bytes) {
     while (!bytes.empty()) {
         const ssize_t count = ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (count >= 0)
+        if (count >= 0) {
             bytes = bytes.subspan(static_cast<std::size_t>(count));
-        else if (errno == EAGAIN)
-            co_await socket_.async_wait(asio::ip::tcp::socket::wait_write, asio::use_awaitable);
-        else if (errno != EINTR)
+            note_bytes(static_cast<std::size_t>(count));
+        } else if (errno == EAGAIN) {
+            co_await wait_for_room();
+        } else if (errno != EINTR) {
             throw std::system_error(errno, std::generic_category());
+        }
     }
 }
 
@@ -181,13 +226,13 @@ asio::awaitable<void> Connection::sleep(std::chrono::microseconds duration) {
 }
 
 asio::awaitable<void> Connection::wait_for_disk() {
-    if (!std::exchange(is_disk_full_, true)) log("{}: the disk is full: its session waits for room", peer_);
+    if (!std::exchange(is_disk_full_, true)) log_warning("{}: the disk is full: its session waits for room", peer_);
     co_await sleep(kDiskInterval);
     if (deadline_ != Clock::time_point::max()) deadline_ += kDiskInterval;  // the peer could do nothing meanwhile
 }
 
 void Connection::note_stored() {
-    if (std::exchange(is_disk_full_, false)) log("{}: the disk has room again", peer_);
+    if (std::exchange(is_disk_full_, false)) log_warning("{}: the disk has room again", peer_);
 }
 
 std::span<std::byte> InputBuffer::room(std::size_t wanted) {

@@ -12,6 +12,7 @@
 
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
+#include "relay/admission.hpp"
 #include "relay/splice_pipe.hpp"
 #include "wire/layout.hpp"
 
@@ -25,8 +26,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
 
-    void start();
-    // Any thread. The coroutine then ends by itself.
+    // It is dropped if it has not identified itself after `patience`, or sooner, if a newcomer needs its place.
+    void start(Admission::Place place, std::chrono::milliseconds patience);
+    // Any thread. The coroutine then ends by itself, also if it sleeps.
     void stop();
     // Any thread. It takes what the system has already received, and ends as if the peer had closed behind that.
     void drain();
@@ -39,8 +41,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
     // Until the peer goes away, or an error ends it.
     virtual asio::awaitable<Result<void>> serve() = 0;
-    // Whatever came: behind serve(), also when it ended by an exception.
+    // Called after serve() has returned, even if it threw.
     virtual void end() = 0;
+    // The socket was closed while serve() may be waiting for something else.
+    virtual void wake_up() {}
+
+    // The peer has said what makes it more than a stranger.
+    void identify();
 
     // As many bytes as are there, at least one; 0: the peer has closed.
     asio::awaitable<std::size_t> receive(std::span<std::byte> bytes);
@@ -49,16 +56,25 @@ class Connection : public std::enable_shared_from_this<Connection> {
     // The same, into an empty pipe.
     std::optional<std::size_t> try_receive(SplicePipe& pipe);
     asio::awaitable<void> wait_for_bytes();
-    // Lets others have their turn.
-    asio::awaitable<void> yield();
+    asio::awaitable<void> wait_for_room();
     asio::awaitable<void> send(UntrustedBytes bytes);
+
+    // A connection that always has more to do would keep others on its thread waiting. Every byte that it receives or
+    // sends counts, and every message; when its turn is over, it has to yield.
+    void note_message() { ++turn_messages_; }
+    void note_bytes(std::size_t count) { turn_bytes_ += count; }
+    [[nodiscard]] bool is_turn_over() const { return turn_messages_ >= kTurnMessages || turn_bytes_ >= kTurnBytes; }
+    // All others who have something to do, also those whose bytes arrive just now, have a turn first.
+    asio::awaitable<void> yield();
+    static constexpr std::size_t kTurnMessages = 256;
+    static constexpr std::size_t kTurnBytes = 1U << 20;
+
     asio::awaitable<void> sleep(std::chrono::microseconds duration);
     // A full disk is a slow disk: to be tried again behind this. The log tells it once, and once that it is over.
     asio::awaitable<void> wait_for_disk();
     void note_stored();
 
-    // A peer that is slower than this is dropped: a message that has begun, or a connection that says nothing at all
-    // where it should.
+    // A peer that is slower than this with a message is dropped.
     using Clock = std::chrono::steady_clock;
     void expect_within(Clock::duration duration) { deadline_ = Clock::now() + duration; }
     void expect_nothing() { deadline_ = Clock::time_point::max(); }
@@ -69,6 +85,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   private:
     void note_received(std::size_t count);
+    void begin_turn() { turn_messages_ = turn_bytes_ = 0; }
+    void drop_for_newcomer();
+    void close();
+    [[nodiscard]] bool is_too_slow();
     asio::awaitable<void> run();
     asio::awaitable<void> watch();
 
@@ -79,6 +99,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Clock::time_point deadline_ = Clock::time_point::max();
     Clock::duration patience_{};        // renewed with every byte, if not 0
     std::size_t allowance_ = SIZE_MAX;  // bytes that it still takes
+    std::size_t turn_messages_ = 0;
+    std::size_t turn_bytes_ = 0;
+    Admission::Place place_{};
+    std::chrono::milliseconds stranger_patience_{};
+    Clock::time_point stranger_deadline_{};
+    bool is_identified_ = false;
+    bool has_received_ = false;
     bool is_disk_full_ = false;
     bool has_ended_ = false;
 };

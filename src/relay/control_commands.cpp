@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <ctime>
 #include <ranges>
+
+#include "relay/local_time.hpp"
 
 namespace leat::relay {
 namespace {
@@ -20,6 +23,7 @@ constexpr std::uint32_t kMinorOfLongIndexes = 8;
 constexpr std::uint32_t kMinorOfChunks = 11;
 
 std::uint32_t code(RelayCode code) { return static_cast<std::uint32_t>(code); }
+std::uint32_t code_of(wire::ChunkCommand command) { return static_cast<std::uint32_t>(command); }
 
 Time now() { return std::chrono::steady_clock::now(); }
 
@@ -56,8 +60,8 @@ CommandOutcome get_configuration(Producer& producer, UntrustedBytes payload) {
     if ((message.query_flags & ~wire::kQueryDatagrams) != 0)
         return {.reply = wire::encode(wire::ConfigurationReply{code(RelayCode::kProtocolError), 0})};
     producer.can_send_datagrams = message.query_flags != 0;
-    return {.reply = wire::encode(
-                wire::ConfigurationReply{code(RelayCode::kOk), wire::kClearAllowed | message.query_flags})};
+    const std::uint64_t clear = producer.relay->policy().is_clear_allowed ? wire::kClearAllowed : 0;
+    return {.reply = wire::encode(wire::ConfigurationReply{code(RelayCode::kOk), clear | message.query_flags})};
 }
 
 CommandOutcome create_session(Producer& producer, UntrustedBytes payload) {
@@ -68,6 +72,7 @@ CommandOutcome create_session(Producer& producer, UntrustedBytes payload) {
         return {.reply = wire::encode(wire::CreateSessionReply{.code = code(RelayCode::kFatal)}, *producer.minor),
                 .error = session.error()};
     producer.session = *session;
+    producer.creation_time = static_cast<std::uint64_t>(std::time(nullptr));
     producer.session->locked([&](SessionState& state) { state.thread = producer.thread; });
     const auto directory = producer.session->directory();
     const wire::CreateSessionReply reply{producer.session->description().id, code(RelayCode::kOk),
@@ -105,7 +110,13 @@ Result<StreamPlace> place_of_old(Producer& producer, const std::string& path) {
 Result<StreamPlace> place_of(Producer& producer, const wire::AddStream& message) {
     auto path = parse_trace_path(message.path);
     if (!path) return wrap("the stream's path", std::move(path).error());
-    if (*producer.minor < kMinorOfChunks) return place_of_old(producer, *path);
+    if (*producer.minor < kMinorOfChunks) {
+        const wire::CreateSession& request = producer.session->description().request;
+        if (producer.relay->policy().grouping == Grouping::kBySession)
+            path = grouped_by_session(*path, request.hostname, request.session_name,
+                                      local_time_text(producer.creation_time, "%Y%m%d-%H%M%S"));
+        return place_of_old(producer, *path);
+    }
     StreamPlace place{.directory = producer.session->directory(), .path = *std::move(path)};
     place.chunk = place.directory->find(message.trace_chunk_id);
     if (place.chunk == nullptr) return not_found("there is no trace chunk {}", message.trace_chunk_id);
@@ -356,6 +367,11 @@ CommandOutcome create_trace_chunk(Producer& producer, UntrustedBytes payload) {
 
 CommandOutcome close_trace_chunk(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(CloseTraceChunk);
+    const bool is_delete = message.command == code_of(wire::ChunkCommand::kDelete);
+    if (is_delete && !producer.relay->policy().is_clear_allowed)
+        return {.reply = wire::encode(wire::CloseTraceChunkReply{code(RelayCode::kInvalid), ""}),
+                .error = Error{ErrorKind::kRefused, "CLOSE_TRACE_CHUNK: this relay does not allow to clear sessions"},
+                .ends_connection = true};
     const auto path = producer.session->directory()->close_chunk(message);
     if (!path)
         return {.reply = wire::encode(wire::CloseTraceChunkReply{code(RelayCode::kNoMemory), ""}),

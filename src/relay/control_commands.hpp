@@ -20,6 +20,7 @@ struct Producer {
     std::shared_ptr<Session> session{};    // since CREATE_SESSION
     std::string old_directory{};           // of a peer that knows no chunks: where it said that its streams go
     bool can_send_datagrams = false;       // it asked, and so may its streams
+    std::uint64_t creation_time = 0;       // of the session, here; seconds since 1970
     Changes changes{};                     // that are not on disk yet, or not shown
 };
 

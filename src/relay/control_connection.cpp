@@ -11,7 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kBufferSize = 16U << 10;
-// A producer introduces itself at once, and slow networks carry at least so many bytes a second.
+// For the rest of a message that has begun; slow networks carry at least so many bytes a second.
 constexpr auto kPatience = 30s;
 constexpr std::uint64_t kSlowestBytesPerSecond = 512;
 // A producer that sends large packets without waiting for each reply is in no hurry: its indexes gather for a moment,
@@ -33,9 +33,8 @@ ControlConnection::ControlConnection(asio::ip::tcp::socket socket, Relay& relay,
 }
 
 asio::awaitable<Result<void>> ControlConnection::serve() {
-    expect_within(kPatience);
     for (;;) {
-        for (;;) {
+        while (!is_turn_over()) {
             Result<bool> outcome = false;
             // Not `?:`: GCC 12 destroys the results of co_await in it twice.
             if (metadata_)
@@ -44,10 +43,15 @@ asio::awaitable<Result<void>> ControlConnection::serve() {
                 outcome = co_await next_message();
             if (!outcome) co_return tl::unexpected(outcome.error());
             if (!*outcome || has_ended_) break;
+            note_message();
         }
         const auto sent = co_await send_replies();
         if (!sent) co_return tl::unexpected(sent.error());
         if (has_ended_) co_return Result<void>();
+        if (is_turn_over()) {
+            co_await yield();
+            continue;
+        }
         if (std::exchange(bulk_indexes_, 0) > 1) co_await sleep(kBulkPause);
         const std::size_t count = co_await receive(input_.room(wanted_));
         if (count == 0) co_return Result<void>();
@@ -61,10 +65,10 @@ asio::awaitable<Result<bool>> ControlConnection::next_message() {
     if (input_.size() == 0) {
         wanted_ = 0;
         // Between two messages a producer may be silent for ever, once it has a session.
-        if (producer_.session != nullptr) expect_nothing();
+        expect_nothing();
         co_return false;
     }
-    if (is_new && producer_.session != nullptr) expect_within(kPatience);
+    if (is_new) expect_within(kPatience);
     if (input_.size() < wire::kControlHeaderSize) co_return false;
     const auto header = wire::parse<wire::ControlHeader>(input_.bytes().first(wire::kControlHeaderSize));
     const auto command = static_cast<wire::RelayCommand>(header->command);
@@ -84,6 +88,8 @@ asio::awaitable<Result<bool>> ControlConnection::next_message() {
     if (wanted_ == wire::kControlHeaderSize) expect_within(time_for(header->data_size));
     wanted_ = wire::kControlHeaderSize + header->data_size;
     if (input_.size() < wanted_) co_return false;
+    log_debug("{}: {}, {} bytes", peer(), wire::name_of(command), header->data_size);
+    const bool had_session = producer_.session != nullptr;
     const auto payload = input_.bytes().subspan(wire::kControlHeaderSize, header->data_size);
     CommandOutcome outcome = run_command(producer_, command, payload);
     while (outcome.is_disk_full()) {
@@ -93,12 +99,25 @@ asio::awaitable<Result<bool>> ControlConnection::next_message() {
     note_stored();
     input_.drop(wanted_);
     wanted_ = 0;
-    if (outcome.error) log("{}: {}", peer(), outcome.error->message);
+    if (outcome.error) log_warning("{}: {}", peer(), outcome.error->message);
+    if (!had_session && producer_.session != nullptr) note_session();
     std::ranges::move(outcome.to_sync, std::back_inserter(to_sync_));
     if (outcome.packet_size >= kBulkPacket) ++bulk_indexes_;
     has_ended_ = outcome.ends_connection;
     replies_.insert(replies_.end(), outcome.reply.begin(), outcome.reply.end());
     co_return true;
+}
+
+void ControlConnection::note_session() {
+    identify();
+    const Session::Description& session = producer_.session->description();
+    log_info("{}: session {} begins: {} of {}, protocol 2.{}, {}", peer(), session.id, session.request.session_name,
+             session.request.hostname, session.minor, session.request.live_timer_us != 0 ? "live" : "not live");
+}
+
+void ControlConnection::end() {
+    if (producer_.session != nullptr) log_info("{}: session {} ends", peer(), producer_.session->description().id);
+    end_producer(producer_);
 }
 
 Result<void> ControlConnection::begin_metadata(std::uint64_t payload_size) {

@@ -20,10 +20,11 @@ class ControlConnection final : public Connection {
     };
 
     asio::awaitable<Result<void>> serve() override;
-    void end() override { end_producer(producer_); }
+    void end() override;
 
     // One message off the buffer; false: there is no whole one in it.
     asio::awaitable<Result<bool>> next_message();
+    void note_session();
     Result<void> begin_metadata(std::uint64_t payload_size);
     asio::awaitable<Result<bool>> metadata();
     asio::awaitable<Result<void>> send_replies();

@@ -9,8 +9,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// So many bytes of a connection that always has more, before they are shown and others have their turn.
-constexpr std::size_t kMuch = 1U << 20;
 constexpr auto kPatienceAtEnd = 10s;
 // From here on it is cheaper to leave a packet's bytes to the system than to receive several packets with one call.
 constexpr std::size_t kLargePacket = 32U << 10;
@@ -24,7 +22,6 @@ DataConnection::DataConnection(asio::ip::tcp::socket socket, Relay& relay)
     : Connection(std::move(socket), "data of producer"), relay_(&relay), input_(kBufferSize) {}
 
 asio::awaitable<Result<void>> DataConnection::serve() {
-    std::size_t taken = 0;
     for (;;) {
         const auto progress = consume();
         const bool is_disk_full = !progress && progress.error().kind == ErrorKind::kDiskFull;
@@ -34,15 +31,13 @@ asio::awaitable<Result<void>> DataConnection::serve() {
             continue;
         }
         // What has come is shown when there is nothing more to read, or much has.
-        const bool is_much = taken >= kMuch;
-        auto count = is_much ? std::nullopt : take();
+        auto count = is_turn_over() ? std::nullopt : take();
         if (!count) {
-            taken = 0;
             const auto flushed = co_await flush_patiently();
             if (!flushed) co_return flushed;
-            if (is_much) {
+            if (is_turn_over()) {
                 co_await yield();
-                count = take();
+                continue;
             }
             while (!count) {
                 co_await wait_for_bytes();
@@ -50,7 +45,6 @@ asio::awaitable<Result<void>> DataConnection::serve() {
             }
         }
         if (*count == 0) co_return Result<void>();
-        taken += *count;
     }
 }
 
@@ -77,7 +71,8 @@ asio::awaitable<Result<void>> DataConnection::flush_patiently() {
 }
 
 Result<DataConnection::Progress> DataConnection::consume() {
-    for (;;) {
+    // What has been received is used up even if the turn is over by its size, but not if it is by packets.
+    for (std::size_t packets = 0; packets < kTurnMessages; ++packets) {
         if (stream_ == nullptr) {
             LEAT_TRY(take_header_from_pipe());
             if (input_.size() < wire::kDataHeaderSize) return Progress::kNeedsMore;
@@ -85,7 +80,9 @@ Result<DataConnection::Progress> DataConnection::consume() {
         }
         const Progress progress = LEAT_TRY(write_piece());
         if (progress != Progress::kPacketDone) return progress;
+        note_message();
     }
+    return Progress::kNeedsMore;
 }
 
 Result<void> DataConnection::take_header_from_pipe() {
@@ -128,6 +125,7 @@ Result<void> DataConnection::find_session(std::uint64_t handle) {
     });
     if (!is_first) return refused("session {} has a data connection already", session->description().id);
     session_ = session;
+    identify();
     return {};
 }
 

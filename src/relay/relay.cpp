@@ -22,14 +22,17 @@ Result<std::string> parse_session_name(const std::string& what, const std::strin
 }
 
 // facts: on-disk formats, section 1, "Session directory".
-Result<std::string> session_path(const wire::CreateSession& request) {
+Result<std::string> session_path(const wire::CreateSession& request, Grouping grouping) {
     const std::string host = LEAT_TRY(parse_session_name("the host name", request.hostname));
     const std::string name = LEAT_TRY(parse_session_name("the session name", request.session_name));
     auto base = parse_path(request.base_path);
     if (!base) return wrap("the base path", std::move(base).error());
+    const std::string date = local_time_text(request.creation_time, kDateFormat);
+    if (grouping == Grouping::kBySession)
+        return fmt::format("{}/{}-{}{}{}", name, host, date, base->empty() ? "" : "/", *base);
     if (!base->empty()) return host + "/" + *base;
     if (request.name_contains_creation_time) return host + "/" + name;
-    return fmt::format("{}/{}-{}", host, name, local_time_text(request.creation_time, kDateFormat));
+    return fmt::format("{}/{}-{}", host, name, date);
 }
 
 bool is_inside(const std::string& path, const std::string& directory) { return path.starts_with(directory + "/"); }
@@ -77,7 +80,7 @@ Result<std::shared_ptr<SessionDirectory>> Relay::known_or_made(const std::string
 // The parts of a session come from one session daemon, on one host.
 Result<std::shared_ptr<SessionDirectory>> Relay::directory_for(const wire::CreateSession& request,
                                                                const Principal& principal) {
-    const std::string path = LEAT_TRY(session_path(request));
+    const std::string path = LEAT_TRY(session_path(request, policy_.grouping));
     if (std::ranges::all_of(request.sessiond_uuid, [](std::uint8_t byte) { return byte == 0; }))
         return refused("the session daemon's UUID is nil");
     const std::string key = fmt::format("{} {:02x} {}", principal.address, fmt::join(request.sessiond_uuid, ""),

@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "relay/confined_directory.hpp"
+#include "relay/grouping.hpp"
 #include "relay/session.hpp"
 #include "relay/stream_handles.hpp"
 
@@ -20,12 +21,22 @@ struct Principal {
     std::string address{};
 };
 
+// What the operator has decided.
+struct Policy {
+    bool is_clear_allowed = true;
+    Grouping grouping = Grouping::kByHost;
+};
+
 // All sessions there are, by the ids that this relay gives. Any thread.
 class Relay {
   public:
     explicit Relay(ConfinedDirectory output, FileKeepers keepers = {},
                    std::shared_ptr<StreamHandles> handles = std::make_shared<StreamHandles>())
         : output_(std::move(output)), keepers_(std::move(keepers)), handles_(std::move(handles)) {}
+
+    // Before anything else is called.
+    void set_policy(const Policy& policy) { policy_ = policy; }
+    [[nodiscard]] const Policy& policy() const { return policy_; }
 
     // Gives the session its id and its directory. Old peers (minors below 11) name that with their streams:
     Result<std::shared_ptr<Session>> create_session(const wire::CreateSession& request, std::uint32_t minor,
@@ -62,6 +73,7 @@ class Relay {
     [[nodiscard]] std::string beside_others(std::string path) const;
     [[nodiscard]] bool is_in_use(const std::string& path) const;
 
+    Policy policy_{};
     ConfinedDirectory output_;
     FileKeepers keepers_;
     const std::shared_ptr<StreamHandles> handles_;

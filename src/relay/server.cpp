@@ -1,6 +1,9 @@
 #include "relay/server.hpp"
 
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,6 +46,13 @@ Result<void> listen(tcp::acceptor& acceptor, const asio::ip::address& address, s
                 address.to_string(), port, error.message());
 }
 
+Result<asio::ip::address> parse_address(const std::string& text) {
+    asio::error_code error;
+    const auto address = asio::ip::make_address(text, error);
+    if (error) return refused("\"{}\" is no IP address", text);
+    return address;
+}
+
 // What time has decided.
 void commit_and_show(Session& session) {
     Changes changes;
@@ -81,26 +91,61 @@ std::size_t cpu_count() {
     return ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<std::size_t>(CPU_COUNT(&set)) : 1;
 }
 
+std::size_t descriptor_limit() {
+    rlimit limit{};
+    return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
+}
+
+// The peer gets nothing, and there is nothing wrong with it.
+bool is_exhaustion(const asio::error_code& error) {
+    return error == asio::error::no_descriptors || error.value() == ENFILE || error == asio::error::no_buffer_space ||
+           error == asio::error::no_memory;
+}
+
 }  // namespace
 
-Server::Server(ConfinedDirectory output, FileKeepers keepers)
-    : contexts_(cpu_count()), relay_(std::move(output), std::move(keepers)) {}
+Server::Server(const Parameters& parameters, ConfinedDirectory output, FileKeepers keepers)
+    : stranger_patience_(parameters.stranger_patience),
+      admission_(std::make_shared<Admission>(
+          parameters.max_connections != 0 ? parameters.max_connections : default_max_connections(descriptor_limit()))),
+      spare_descriptor_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
+      contexts_(cpu_count()),
+      relay_(std::move(output), std::move(keepers)) {
+    relay_.set_policy({.is_clear_allowed = parameters.is_clear_allowed, .grouping = parameters.grouping});
+}
 
 Server::~Server() = default;
 
-Result<std::unique_ptr<Server>> Server::create(const Parameters& parameters) {
+std::size_t Server::default_max_connections(std::size_t descriptors) {
+    constexpr std::size_t kOurOwn = 64;
+    constexpr std::size_t kMost = 16384;  // a connection also takes memory
+    const std::size_t free = descriptors - std::min(descriptors, kOurOwn);
+    return std::clamp(free / 4, Admission::kFewestConnections, kMost);
+}
+
+std::string Server::endpoint_of(const tcp::acceptor& acceptor) {
     asio::error_code error;
-    const auto address = asio::ip::make_address(parameters.address, error);
-    if (error) return refused("\"{}\" is no IP address", parameters.address);
+    const tcp::endpoint endpoint = acceptor.local_endpoint(error);
+    const std::string address = endpoint.address().to_string();
+    return fmt::format(fmt::runtime(endpoint.address().is_v6() ? "[{}]:{}" : "{}:{}"), address, endpoint.port());
+}
+
+Result<std::unique_ptr<Server>> Server::create(const Parameters& parameters) {
+    const auto address_or = [&](const std::string& own) {
+        return parse_address(own.empty() ? parameters.address : own);
+    };
+    const auto control = LEAT_TRY(address_or(parameters.control_address));
+    const auto data = LEAT_TRY(address_or(parameters.data_address));
+    const auto live = LEAT_TRY(address_or(parameters.live_address));
     ConfinedDirectory output = LEAT_TRY(ConfinedDirectory::open_root(parameters.output));
     // First: it forks.
     FileKeepers keepers{.guard = LEAT_TRY(FileGuard::start())};
     keepers.sync = std::make_shared<DiskSync>(parameters.sync);
-    std::unique_ptr<Server> server(new Server(std::move(output), std::move(keepers)));
-    LEAT_TRY(listen(server->control_, address, parameters.control_port));
-    LEAT_TRY(listen(server->data_, address, parameters.data_port));
-    LEAT_TRY(listen(server->live_, address, parameters.live_port));
-    LEAT_TRY(server->listen_for_datagrams(address));
+    std::unique_ptr<Server> server(new Server(parameters, std::move(output), std::move(keepers)));
+    LEAT_TRY(listen(server->control_, control, parameters.control_port));
+    LEAT_TRY(listen(server->data_, data, parameters.data_port));
+    LEAT_TRY(listen(server->live_, live, parameters.live_port));
+    LEAT_TRY(server->listen_for_datagrams(data));
     return server;
 }
 
@@ -118,35 +163,60 @@ Result<void> Server::listen_for_datagrams(const asio::ip::address& address) {
 }
 
 template <class ChooseThread, class MakeConnection>
-void Server::serve(tcp::acceptor& acceptor, Connections& connections, ChooseThread choose, MakeConnection make) {
-    const auto accept_all = [this, &acceptor, &connections, choose, make]() -> asio::awaitable<void> {
-        for (std::size_t number = 0; acceptor.is_open(); ++number) {
+void Server::serve(Admission::Port port, tcp::acceptor& acceptor, Connections& connections, ChooseThread choose,
+                   MakeConnection make) {
+    const auto accept_all = [this, port, &acceptor, &connections, choose, make]() -> asio::awaitable<void> {
+        for (std::size_t number = 0; acceptor.is_open();) {
             asio::error_code error;
             tcp::socket socket(context());
-            co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
-            std::size_t count = 0;
-            {
-                const std::lock_guard lock(connections_mutex_);
-                count = count_open(controls_) + count_open(others_);
-            }
+            tcp::endpoint peer;
+            co_await acceptor.async_accept(socket, peer, asio::redirect_error(asio::use_awaitable, error));
             if (!acceptor.is_open()) break;
-            if (error || count >= kMaxConnections) {
-                // Out of descriptors, or of patience: those who are served come first.
-                if (!error) log("{} connections are open: another one was turned away", count);
+            if (is_exhaustion(error)) {
+                turn_one_away(port, acceptor, error);
                 asio::steady_timer pause(context(), kAcceptPause);
                 co_await pause.async_wait(asio::use_awaitable);
+            }
+            if (error) continue;
+            auto place = admission_->admit(port, peer.address());
+            if (!place) {
+                complain_(place.error().message);
                 continue;
             }
-            const std::size_t thread = choose(number) % contexts_.size();
+            const std::size_t thread = choose(number++) % contexts_.size();
             const auto connection = make(move_to(contexts_[thread], std::move(socket)), thread);
             {
                 const std::lock_guard lock(connections_mutex_);
+                if (connections.size() == connections.capacity()) count_open(connections);
                 connections.push_back(connection);
             }
-            connection->start();
+            connection->start(std::move(*place), stranger_patience_);
         }
     };
     asio::co_spawn(context(), accept_all, asio::detached);
+}
+
+// Out of descriptors. Who waits in the queue would wait for ever, and we would be told of it again and again.
+void Server::turn_one_away(Admission::Port port, tcp::acceptor& acceptor, const asio::error_code& reason) {
+    complain_(fmt::format("a connection was turned away: {}: raise the limit of open files", reason.message()));
+    if (admission_->drop_stranger(port)) return;  // there will be a descriptor soon
+    spare_descriptor_.reset();
+    const UniqueFd turned_away(::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    spare_descriptor_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+void Server::Complaint::operator()(const std::string& message) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next) {
+        ++suppressed;
+        return;
+    }
+    next = now + 1s;
+    if (suppressed == 0)
+        log_warning("{}", message);
+    else
+        log_warning("{} ({} more since the last such message)", message, suppressed);
+    suppressed = 0;
 }
 
 // The two connections of a session are on different threads, and so are the data connections of two sessions. But those
@@ -155,17 +225,19 @@ void Server::serve(tcp::acceptor& acceptor, Connections& connections, ChooseThre
 // wake-up.
 void Server::run() {
     serve(
-        control_, controls_, [](std::size_t number) { return number + 1; },
+        Admission::Port::kControl, control_, controls_, [](std::size_t number) { return number + 1; },
         [this](tcp::socket socket, std::size_t thread) -> std::shared_ptr<Connection> {
             return std::make_shared<ControlConnection>(std::move(socket), relay_, thread);
         });
     serve(
-        data_, others_, [this](std::size_t number) { return thread_of_next_data().value_or(number); },
+        Admission::Port::kData, data_, others_,
+        [this](std::size_t number) { return thread_of_next_data().value_or(number); },
         [this](tcp::socket socket, std::size_t /*thread*/) -> std::shared_ptr<Connection> {
             return std::make_shared<DataConnection>(std::move(socket), relay_);
         });
     serve(
-        live_, others_, [this](std::size_t number) { return thread_of_next_viewer().value_or(number + 1); },
+        Admission::Port::kLive, live_, others_,
+        [this](std::size_t number) { return thread_of_next_viewer().value_or(number + 1); },
         [this](tcp::socket socket, std::size_t /*thread*/) -> std::shared_ptr<Connection> {
             return std::make_shared<ViewerConnection>(std::move(socket), relay_);
         });

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "relay/admission.hpp"
 #include "relay/connection.hpp"
 #include "relay/datagram_receiver.hpp"
 #include "relay/relay.hpp"
@@ -30,7 +32,16 @@ class Server {
         std::uint16_t control_port = wire::kControlPort;
         std::uint16_t data_port = wire::kDataPort;
         std::uint16_t live_port = wire::kLivePort;
-        std::string output;
+        std::string output{};
+        // Where they are not empty, they are used instead of `address`.
+        std::string control_address{};
+        std::string data_address{};
+        std::string live_address{};
+        std::size_t max_connections = 0;  // 0: as many as descriptors allow
+        // For a new connection, to say something useful.
+        std::chrono::milliseconds stranger_patience = std::chrono::seconds(30);
+        bool is_clear_allowed = true;
+        Grouping grouping = Grouping::kByHost;
         bool sync = false;  // a producer that asks what is stored hears what has reached the disk
     };
     // Ports are open from here on; 0 takes a free one. Forks: there are no threads yet.
@@ -45,19 +56,34 @@ class Server {
     [[nodiscard]] std::uint16_t control_port() const { return control_.local_endpoint().port(); }
     [[nodiscard]] std::uint16_t data_port() const { return data_.local_endpoint().port(); }
     [[nodiscard]] std::uint16_t live_port() const { return live_.local_endpoint().port(); }
+    // "ADDRESS:PORT"
+    [[nodiscard]] std::string control_endpoint() const { return endpoint_of(control_); }
+    [[nodiscard]] std::string data_endpoint() const { return endpoint_of(data_); }
+    [[nodiscard]] std::string live_endpoint() const { return endpoint_of(live_); }
     // For signals.
     [[nodiscard]] asio::io_context& context() { return contexts_.front(); }
 
-    static constexpr std::size_t kMaxConnections = 512;
+    // Of a process that may have so many descriptors: two sockets of a producer need about six files.
+    static std::size_t default_max_connections(std::size_t descriptors);
 
   private:
-    Server(ConfinedDirectory output, FileKeepers keepers);
+    Server(const Parameters& parameters, ConfinedDirectory output, FileKeepers keepers);
 
     using Connections = std::vector<std::weak_ptr<Connection>>;
+    static std::string endpoint_of(const asio::ip::tcp::acceptor& acceptor);
+
+    // A message that crowds would repeat, at most once a second.
+    struct Complaint {
+        void operator()(const std::string& message);
+        std::chrono::steady_clock::time_point next{};
+        std::uint64_t suppressed = 0;
+    };
 
     // `choose(n)` gives the thread of connection number n, modulo the number of threads.
     template <class ChooseThread, class MakeConnection>
-    void serve(asio::ip::tcp::acceptor& acceptor, Connections& connections, ChooseThread choose, MakeConnection make);
+    void serve(Admission::Port port, asio::ip::tcp::acceptor& acceptor, Connections& connections, ChooseThread choose,
+               MakeConnection make);
+    void turn_one_away(Admission::Port port, asio::ip::tcp::acceptor& acceptor, const asio::error_code& reason);
     [[nodiscard]] std::optional<std::size_t> thread_of_next_data() const;
     [[nodiscard]] std::optional<std::size_t> thread_of_next_viewer() const;
     Result<void> listen_for_datagrams(const asio::ip::address& address);
@@ -65,6 +91,11 @@ class Server {
     void end_sessions();
     void stop_when_drained(std::chrono::steady_clock::time_point deadline);
 
+    std::chrono::milliseconds stranger_patience_;
+    std::shared_ptr<Admission> admission_;
+    // Given up for a moment when there are no descriptors left, to turn somebody away.
+    UniqueFd spare_descriptor_;
+    Complaint complain_{};
     // One for each thread, and run by no other.
     struct Context : asio::io_context {
         Context() : asio::io_context(1) {}

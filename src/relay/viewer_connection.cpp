@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using wire::LiveCommand;
 
-// A viewer introduces itself at once; then it may be silent for ever.
+// For the rest of a request that has begun.
 constexpr auto kPatience = 30s;
 // A viewer that waits hears from us at least so often.
 constexpr auto kLongestWait = 10s;
@@ -54,36 +54,54 @@ ViewerConnection::ViewerConnection(asio::ip::tcp::socket socket, Relay& relay)
       waker_(std::make_shared<Waker>(this->socket().get_executor())) {}
 
 asio::awaitable<Result<void>> ViewerConnection::serve() {
-    expect_within(kPatience);
-    std::size_t wanted = wire::kLiveHeaderSize;
     for (;;) {
-        while (input_.size() >= wanted) {
-            const auto header = wire::parse<wire::LiveHeader>(input_.bytes().first(wire::kLiveHeaderSize));
-            const auto command = static_cast<LiveCommand>(header->command);
-            const auto* const request = std::ranges::find(kRequests, command, &Request::command);
-            if (request == kRequests.end()) {
-                wire::append(replies_, wire::WordReply{11});  // what LTTng's relay says to it
-                co_await flush();
-                co_return unsupported("{} is not served", wire::name_of(command));
-            }
-            wanted = wire::kLiveHeaderSize + request->payload;
-            if (input_.size() < wanted) break;
-            const auto done =
-                co_await run_command(command, input_.bytes().subspan(wire::kLiveHeaderSize, request->payload));
-            if (!done) co_return tl::unexpected(done.error());
-            input_.drop(wanted);
-            wanted = wire::kLiveHeaderSize;
-        }
+        Result<bool> has_served = true;
+        while (has_served && *has_served && !is_turn_over()) has_served = co_await next_request();
         co_await flush();
-        const std::size_t count = co_await receive(input_.room(wanted));
+        if (!has_served) co_return tl::unexpected(has_served.error());
+        if (is_turn_over()) {
+            co_await yield();
+            continue;
+        }
+        // Between two requests a viewer may be silent for ever, once it has introduced itself.
+        if (input_.size() == 0)
+            expect_nothing();
+        else
+            expect_within(kPatience);
+        const std::size_t count = co_await receive(input_.room(wanted_));
         if (count == 0) co_return Result<void>();
         input_.add(count);
     }
 }
 
+asio::awaitable<Result<bool>> ViewerConnection::next_request() {
+    wanted_ = wire::kLiveHeaderSize;
+    if (input_.size() < wanted_) co_return false;
+    const auto header = wire::parse<wire::LiveHeader>(input_.bytes().first(wire::kLiveHeaderSize));
+    const auto command = static_cast<LiveCommand>(header->command);
+    const auto* const request = std::ranges::find(kRequests, command, &Request::command);
+    if (request == kRequests.end()) {
+        wire::append(replies_, wire::WordReply{11});  // what LTTng's relay says to it
+        co_return unsupported("{} is not served", wire::name_of(command));
+    }
+    wanted_ += request->payload;
+    if (input_.size() < wanted_) co_return false;
+    const auto done = co_await run_command(command, input_.bytes().subspan(wire::kLiveHeaderSize, request->payload));
+    if (!done) co_return tl::unexpected(done.error());
+    input_.drop(wanted_);
+    note_message();
+    co_return true;
+}
+
+void ViewerConnection::end() {
+    if (viewer_) log_info("{}: gone", peer());
+    viewer_.reset();
+}
+
 asio::awaitable<Result<void>> ViewerConnection::run_command(LiveCommand command, UntrustedBytes payload) {
     if (command != LiveCommand::kConnect && !is_connected_)
         co_return refused("{} before CONNECT", wire::name_of(command));
+    log_debug("{}: {}", peer(), wire::name_of(command));
     switch (command) {
         case LiveCommand::kConnect:
             co_return connect(payload);
@@ -100,6 +118,8 @@ asio::awaitable<Result<void>> ViewerConnection::run_command(LiveCommand command,
             const auto request = wire::parse<wire::AttachSession>(payload);
             ViewerSession::Streams streams{{word(wire::AttachStatus::kNoViewerSession), 0}, {}};
             if (viewer_) streams = viewer_->attach(*request);
+            log_info("{}: attaches to session {}: status {}, {} streams", peer(), request->session_id,
+                     streams.reply.status, streams.streams.size());
             co_await send_streams(streams);
             break;
         }
@@ -148,7 +168,7 @@ Result<void> ViewerConnection::connect(UntrustedBytes payload) {
     if (request.type != wire::kCommandConnection && request.type != kNotificationConnection)
         return unsupported("a connection of type {} is not served", request.type);
     is_connected_ = true;
-    expect_nothing();
+    identify();
     const bool asks = (request.viewer_session_id & ~std::uint64_t{wire::kCapabilityMask}) == wire::kAskCapabilities;
     can_wait_ = asks && (request.viewer_session_id & wire::kCanWait) != 0;
     can_get_news_ = asks && (request.viewer_session_id & wire::kCanGetNews) != 0;
@@ -191,6 +211,7 @@ asio::awaitable<void> ViewerConnection::send_streams(const ViewerSession::Stream
     for (const wire::StreamDescriptor& stream : streams.streams) {
         wire::append(replies_, stream);
         if (replies_.size() > kMaxReplies) co_await flush();
+        if (is_turn_over()) co_await yield();
     }
 }
 
@@ -201,15 +222,19 @@ asio::awaitable<void> ViewerConnection::send_range(const std::optional<FileRange
     auto offset = static_cast<off_t>(range->offset);
     std::uint64_t missing = range->size;
     while (missing != 0) {
-        const ssize_t count = ::sendfile(socket().native_handle(), range->fd, &offset, missing);
-        if (count > 0)
+        if (is_turn_over()) co_await yield();
+        const auto size = std::min<std::uint64_t>(missing, kTurnBytes);
+        const ssize_t count = ::sendfile(socket().native_handle(), range->fd, &offset, size);
+        if (count > 0) {
             missing -= static_cast<std::uint64_t>(count);
-        else if (count == 0)
+            note_bytes(static_cast<std::size_t>(count));
+        } else if (count == 0) {
             throw std::runtime_error("a file is shorter than its index says");
-        else if (errno == EAGAIN)
-            co_await socket().async_wait(asio::ip::tcp::socket::wait_write, asio::use_awaitable);
-        else if (errno != EINTR)
+        } else if (errno == EAGAIN) {
+            co_await wait_for_room();
+        } else if (errno != EINTR) {
             throw std::system_error(errno, std::generic_category());
+        }
     }
 }
 
@@ -230,7 +255,7 @@ asio::awaitable<void> ViewerConnection::wait_for_change(std::uint64_t seen) {
     co_await flush();
     // Armed before the look: a change behind it brings its wake-up to this thread, where the wait is begun first.
     waker_->is_armed = true;
-    if (viewer_->change() == seen) co_await sleep_until_woken(Clock::now() + kLongestWait);
+    if (viewer_->change() == seen && socket().is_open()) co_await sleep_until_woken(Clock::now() + kLongestWait);
     waker_->is_armed = false;
     wire::append(replies_, wire::WaitReply{word(wire::WaitStatus::kOk), viewer_->change()});
 }

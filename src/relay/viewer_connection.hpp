@@ -28,8 +28,11 @@ class ViewerConnection final : public Connection {
     static void wake(const std::shared_ptr<Waker>& waker);
 
     asio::awaitable<Result<void>> serve() override;
-    void end() override { viewer_.reset(); }
+    void end() override;
+    void wake_up() override { wake(waker_); }
 
+    // One request off the buffer; false: there is no whole one in it.
+    asio::awaitable<Result<bool>> next_request();
     asio::awaitable<Result<void>> run_command(wire::LiveCommand command, UntrustedBytes payload);
     Result<void> connect(UntrustedBytes payload);
     void list_sessions();
@@ -45,6 +48,7 @@ class ViewerConnection final : public Connection {
 
     Relay* relay_;
     InputBuffer input_;
+    std::size_t wanted_ = 0;  // bytes of the request that has begun
     bool is_connected_ = false;
     bool can_wait_ = false;
     bool can_get_news_ = false;

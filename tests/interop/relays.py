@@ -20,6 +20,11 @@ def free_ports(count):
     return ports
 
 
+def host_of(address):
+    """As URLs have it."""
+    return f"[{address}]" if ":" in address else address
+
+
 class Relay:
     """Started, and serving."""
     address = "127.0.0.1"
@@ -73,19 +78,22 @@ class Relay:
 
 
 class LeatRelay(Relay):
-    def __init__(self, output, wrapper=(), address=Relay.address, ports=(0, 0, 0)):
+    def __init__(self, output, wrapper=(), address=Relay.address, ports=(0, 0, 0), options=()):
         self.wrapper = wrapper
+        self.options = options
         self.address = address
         self.control, self.data, self.live = ports
         super().__init__(output)
 
     def start(self):
+        # Viewers are served on the relay's own host, unless it is told to let others in.
+        live = [] if self.address == Relay.address else ["-L", f"tcp://{host_of(self.address)}:{self.live}"]
         self.launch([*self.wrapper, RELAYD, "-o", str(self.output), "--bind", self.address, "--ports",
-                     f"{self.control}:{self.data}:{self.live}"],
+                     f"{self.control}:{self.data}:{self.live}", *live, *self.options],
                     stdout=subprocess.PIPE, env=dict(os.environ, TZ="UTC"))
         with self.process.stdout as output:
             line = output.readline()
-        ports = re.search(r"control (\d+), data (\d+), live (\d+)", line)
+        ports = re.search(r"control (\d+).*, data (\d+).*, live (\d+)", line)
         if not ports:
             self.kill()
             raise AssertionError(f"leat-relayd does not start: {line}{self.log}")

@@ -1,0 +1,445 @@
+#!/usr/bin/env python3
+"""Every option of leat-relayd, used for real."""
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import relay_peer as peer  # noqa: E402
+from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
+from relays import RELAYD, LeatRelay, free_ports  # noqa: E402
+from support import InteropTest, main, wait_until  # noqa: E402
+
+TICKS = [(10, 1), (20, 2), (30, 3)]
+LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d{4} leat-relayd\[(\d+)\] (error|warning|info|debug): (.*)$")
+PORTS = re.compile(r"control (\d+).*, data (\d+).*, live (\d+)")
+
+
+def has_ipv6():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        return True
+    except OSError:
+        return False
+
+
+class OptionsTest(InteropTest):
+    def setUp(self):
+        super().setUp()
+        self.output = self.directory / "output"
+
+    def start(self, *options, **arguments):
+        self.relay = LeatRelay(self.output, options=options, **arguments)
+        self.addCleanup(self.relay.kill)
+        return self.relay
+
+    def producer(self, **arguments):
+        producer = Producer(self.relay)
+        self.addCleanup(producer.close)
+        return producer.start(**arguments)
+
+    def viewer(self):
+        viewer = Viewer(self.relay)
+        self.addCleanup(viewer.close)
+        return viewer
+
+    def stop(self):
+        self.assertTrue(self.relay.is_alive(), "the relay is dead")
+        self.assertEqual(self.relay.stop(), 0, self.relay.log)
+        return [self.line(text) for text in self.relay.log.splitlines()]
+
+    def line(self, text):
+        """(level, message)"""
+        match = LINE.match(text)
+        self.assertIsNotNone(match, text)
+        return match[2], match[3]
+
+    def run_relayd(self, *options, **arguments):
+        return subprocess.run([RELAYD, "-o", str(self.output), *options], capture_output=True, text=True, timeout=60,
+                              stdin=subprocess.DEVNULL, **arguments)
+
+    def assert_fails(self, status, message, *options, **arguments):
+        result = self.run_relayd(*options, **arguments)
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertTrue(result.stderr.startswith("leat-relayd: "), result.stderr)
+        self.assertIn(message, result.stderr)
+        self.assertEqual(result.stdout, "")
+
+    def use(self, session="used"):
+        """A producer and a viewer."""
+        producer = self.producer(session=session)
+        self.assertEqual(producer.push(TICKS), peer.OK)
+        viewer = self.viewer()
+        self.assertEqual(viewer.attach(producer.session)[0], 1)
+        producer.finish()
+        viewer.close()
+        return producer.path
+
+
+class Background(OptionsTest):
+    def setUp(self):
+        super().setUp()
+        self.pid = 0
+        self.pid_file = self.directory / "relay.pid"
+        self.addCleanup(self.end)
+
+    def start_background(self, *options):
+        """A relay that is no child of ours: what tests ask of a relay, and what the parent said."""
+        result = self.run_relayd("--ports", "0:0:0", "--pid-file", str(self.pid_file), *options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.pid = int(self.pid_file.read_text())
+        self.relay = type("Relay", (), {"address": "127.0.0.1"})
+        self.relay.control, self.relay.data, self.relay.live = map(int, PORTS.search(result.stdout).groups())
+        return result
+
+    def is_alive(self):
+        if self.pid == 0 and self.pid_file.exists():  # the test has failed before it knew
+            self.pid = int(self.pid_file.read_text())
+        try:
+            with open(f"/proc/{self.pid}/stat", encoding="ascii") as stat:
+                return stat.read().rpartition(")")[2].split()[0] != "Z"
+        except FileNotFoundError:
+            return False
+
+    def end(self):
+        if self.is_alive():
+            os.kill(self.pid, signal.SIGTERM)
+            wait_until(lambda: not self.is_alive(), "the relay's end")
+
+    def test_daemonize(self):
+        """The parent returns when the ports are open; the console is closed."""
+        for option in ("-d", "--daemonize"):
+            result = self.start_background(option)
+            self.assertRegex(result.stdout, "^listening on 127.0.0.1: control ")
+            self.use(f"daemon{option}")
+            for fd in (0, 1, 2):
+                self.assertEqual(os.readlink(f"/proc/{self.pid}/fd/{fd}"), "/dev/null")
+            self.assertEqual(os.readlink(f"/proc/{self.pid}/cwd"), "/")
+            self.assertEqual(os.getsid(self.pid), self.pid)
+            self.end()
+            self.assertFalse(self.pid_file.exists(), "it takes its pid file along")
+
+    def test_background_keeps_the_console(self):
+        log = self.directory / "console"
+        for option in ("-b", "--background"):
+            with open(log, "w", encoding="ascii") as console:
+                status = subprocess.run([RELAYD, "-o", str(self.output), "--ports", "0:0:0", option, "--pid-file",
+                                         str(self.pid_file)], stdout=console, stderr=console, timeout=60).returncode
+            self.assertEqual(status, 0)
+            self.pid = int(self.pid_file.read_text())
+            self.assertEqual(os.readlink(f"/proc/{self.pid}/fd/2"), str(log))
+            self.relay = type("Relay", (), {"address": "127.0.0.1"})
+            self.relay.control, self.relay.data, self.relay.live = map(
+                int, PORTS.search(log.read_text()).groups())
+            link = Link(self.relay.control)
+            link.send(peer.control_message(99))
+            link.receive(4)
+            self.assertTrue(link.is_closed())
+            link.close()
+            self.end()
+            self.assertEqual(self.line(log.read_text().splitlines()[1])[0], "warning")
+
+    def test_parent_reports_what_went_wrong(self):
+        taken = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(taken.close)
+        port = taken.getsockname()[1]
+        for option in ("-d", "-b"):
+            self.assert_fails(1, f"cannot listen on 127.0.0.1 port {port}: Address already in use", option, "--ports",
+                              f"{port}:0:0")
+            self.assert_fails(1, "cannot write the pid file /nowhere/pid: No such file", option, "--ports", "0:0:0",
+                              "--pid-file", "/nowhere/pid")
+
+    def test_paths_are_those_of_the_caller(self):
+        result = subprocess.run([RELAYD, "-o", "traces", "--ports", "0:0:0", "-d", "--pid-file", "relay.pid", "--log-file",
+                                 "relay.log"], cwd=self.directory, capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.pid = int(self.pid_file.read_text())
+        self.assertTrue((self.directory / "traces").is_dir())
+        self.assertIn("listening on", (self.directory / "relay.log").read_text())
+        self.end()
+
+    def test_both_at_once(self):
+        self.assert_fails(2, "exclude", "-d", "-b")
+
+
+class Network(OptionsTest):
+    def test_addresses_of_their_own(self):
+        control, data, live = free_ports(3)
+        for names in (("-C", "-D", "-L"), ("--control-port", "--data-port", "--live-port")):
+            urls = (f"tcp://127.0.0.1:{control}", f"tcp://127.0.0.2:{data}", f"tcp://localhost:{live}")
+            self.start(*[argument for pair in zip(names, urls) for argument in pair])
+            self.assertEqual((self.relay.control, self.relay.data, self.relay.live), (control, data, live))
+            producer = Producer(self.relay)
+            self.addCleanup(producer.close)
+            with self.assertRaises(ConnectionRefusedError):
+                Link(data, "127.0.0.1")
+            data_link = Link(data, "127.0.0.2")
+            data_link.close()
+            self.viewer().close()
+            self.stop()
+
+    def test_viewers_are_local_unless_they_are_let_in(self):
+        self.start("--bind", "0.0.0.0")
+        own = socket.gethostbyname("localhost")
+        self.assertEqual(own, "127.0.0.1")
+        # 127.0.0.2 is this host, too; who listens on 127.0.0.1 alone is not there.
+        Link(self.relay.control, "127.0.0.2").close()
+        Link(self.relay.data, "127.0.0.2").close()
+        with self.assertRaises(ConnectionRefusedError):
+            Link(self.relay.live, "127.0.0.2")
+        self.use()
+        self.stop()
+        self.start("--bind", "0.0.0.0", "-L", "tcp://0.0.0.0:0")
+        Link(self.relay.live, "127.0.0.2").close()
+        self.stop()
+
+    def test_ipv6(self):
+        if not has_ipv6():
+            self.skipTest("there is no IPv6 here")
+        self.start("-C", "tcp://[::1]:0", "-D", "tcp://[::1]:0", "-L", "tcp://[::1]:0")
+        self.relay.address = "::1"
+        self.use()
+        self.stop()
+
+    def test_wrong_urls(self):
+        for url in ("127.0.0.1:5342", "tcp://127.0.0.1", "udp://127.0.0.1:1", "tcp://:1", "tcp://127.0.0.1:x",
+                    "tcp://127.0.0.1:65536", "tcp://[::1:5342"):
+            self.assert_fails(1, url, "-C", url)
+        self.assert_fails(1, "give an IP address of this host", "-L", "tcp://no.such.host.invalid:5344")
+        self.assert_fails(1, "is no IP address", "--bind", "localhost")
+        self.assert_fails(2, "three ports are needed", "--ports", "1:2")
+
+    def test_max_connections(self):
+        self.start("--max-connections", "8")  # 3, 3, 2
+        links = [self.viewer()]
+        link = Link(self.relay.live)
+        self.addCleanup(link.close)
+        self.assertTrue(link.is_closed())
+        links[0].close()
+        self.stop()
+        self.assert_fails(2, "--max-connections", "--max-connections", "7")
+        self.assert_fails(2, "--max-connections", "--max-connections", "many")
+
+    def test_handshake_timeout(self):
+        self.start("--handshake-timeout", "1")
+        link = Link(self.relay.live)
+        self.addCleanup(link.close)
+        self.assertTrue(link.is_closed())
+        self.stop()
+        self.assert_fails(2, "--handshake-timeout", "--handshake-timeout", "0")
+
+
+class Output(OptionsTest):
+    def test_by_host(self):
+        for option in ("-p", "--group-output-by-host"):
+            self.start(option)
+            self.assertRegex(self.use("night"), r"^host/night-20200913-122640(-2)?$")
+            self.stop()
+
+    def test_by_session(self):
+        for i, option in enumerate(("-s", "--group-output-by-session")):
+            self.start(option)
+            self.assertRegex(self.use("night"), r"^night/host-20200913-122640(-2)?$")
+            base = self.producer(session=f"named{i}", base_path="some/base")
+            self.assertEqual(base.path, f"named{i}/host-20200913-122640/some/base")
+            base.finish()
+            self.stop()
+        self.assertTrue((self.output / "night/host-20200913-122640/ust/uid/0/64-bit/channel_0").exists())
+        self.assert_fails(2, "excludes", "-p", "-s")
+
+    def test_by_session_of_producers_before_2_11(self):
+        """As lttng-relayd 2.13 does it."""
+        self.start("-s")
+        for session, path, expected in [
+                ("night", "/host/night-20200101-101010/ust/uid/0/64-bit", "night/host-20200101-101010/ust/uid/0/64-bit"),
+                ("auto-20200101-101012", "/host/auto-20200101-101012/ust/uid/0/64-bit",
+                 "auto-20200101-101012/host-20200101-101012/ust/uid/0/64-bit"),
+                ("based", "/host/my/base/ust/uid/0/64-bit", "based/host-*/my/base/ust/uid/0/64-bit")]:
+            producer = Producer(self.relay)
+            self.addCleanup(producer.close)
+            producer.greet(10)
+            reply = producer.ask(peer.CREATE_SESSION, session.encode().ljust(255, b"\0") + b"host".ljust(64, b"\0") +
+                                 struct.pack(">II", 0, 0), 12)
+            self.assertEqual(struct.unpack(">QI", reply)[1], peer.OK)
+            reply = producer.ask(peer.ADD_STREAM, b"channel_0".ljust(264, b"\0") + path.encode().ljust(4096, b"\0") +
+                                 struct.pack(">QQ", 0, 0), 12)
+            stream, code = struct.unpack(">QI", reply)
+            self.assertEqual(code, peer.OK)
+            data = Link(self.relay.data)
+            self.addCleanup(data.close)
+            data.send(peer.data_message(stream, 0, peer.packet_of(TICKS, 0)))
+            wait_until(lambda pattern=f"{expected}/channel_0": list(self.output.glob(pattern)), expected)
+        self.stop()
+        self.assertEqual(sorted(path.name for path in self.output.iterdir()), ["auto-20200101-101012", "based", "night"])
+
+    def test_disallow_clear(self):
+        for option in ("", "-x", "--disallow-clear"):
+            self.start(*[option] if option else [])
+            producer = self.producer(session=f"kept{option}")
+            asker = Producer(self.relay)
+            self.addCleanup(asker.close)
+            asker.greet()
+            _, flags = struct.unpack(">IQ", asker.ask(peer.GET_CONFIGURATION, struct.pack(">Q", 0), 12))
+            self.assertEqual(flags & 1, 0 if option else 1)
+            self.assertEqual(producer.push(TICKS), peer.OK)
+            producer.wait_until_stored()
+            file = self.output / producer.path / "ust/uid/0/64-bit/channel_0"
+            self.assertTrue(file.exists())
+            close = struct.pack(">QQBI", 0, 1_600_000_001, 1, 2)
+            if option:
+                producer.send(peer.control_message(peer.CLOSE_TRACE_CHUNK, close))
+                self.assertEqual(struct.unpack(">I", producer.receive(4))[0], 97)
+                producer.receive(4)
+                with self.assertRaises(Closed):
+                    producer.receive(2)  # more than an empty path
+                producer.close()
+            else:
+                code, length = struct.unpack(">II", producer.ask(peer.CLOSE_TRACE_CHUNK, close, 8))
+                self.assertEqual(code, peer.OK)
+                producer.receive(length)
+                producer.close()
+            lines = self.stop()
+            self.assertEqual(file.exists(), bool(option))
+            if option:
+                self.assertIn("does not allow to clear", lines[0][1])
+
+    def test_sync(self):
+        self.start("--sync")
+        self.use()
+        self.stop()
+
+    def test_output_and_working_directory(self):
+        for option in ("-w", "--working-directory"):
+            self.start(option, str(self.directory))
+            self.assertEqual(os.readlink(f"/proc/{self.relay.process.pid}/cwd"), str(self.directory.resolve()))
+            self.stop()
+        self.assert_fails(1, "cannot go to /nowhere, as --working-directory says: No such file", "-w", "/nowhere")
+        self.assert_fails(1, "/dev/null/traces", "--output", "/dev/null/traces", "--ports", "0:0:0")
+
+
+class Logging(OptionsTest):
+    def rubbish(self):
+        link = Link(self.relay.control)
+        link.send(peer.control_message(99))
+        self.assertEqual(link.receive(4), struct.pack(">I", 11))
+        self.assertTrue(link.is_closed())
+        link.close()
+
+    def test_verbosity(self):
+        for options, levels in [([], {"warning"}), (["-v"], {"warning", "info"}), (["--verbose"], {"warning", "info"}),
+                                (["-vv"], {"warning", "info", "debug"})]:
+            self.start(*options)
+            self.use(f"said{len(options)}{options[0] if options else ''}")
+            self.rubbish()
+            lines = self.stop()
+            self.assertEqual({level for level, _ in lines}, levels)
+            text = "\n".join(message for _, message in lines)
+            if "info" in levels:
+                self.assertRegex(text, r"producer 127\.0\.0\.1:\d+: session 1 begins: said\S* of host, protocol 2\.13, live")
+                self.assertRegex(text, r"viewer 127\.0\.0\.1:\d+: attaches to session 1: status 1, 2 streams")
+                self.assertRegex(text, r"producer 127\.0\.0\.1:\d+: session 1 ends")
+            if "debug" in levels:
+                self.assertIn(": SEND_INDEX, 80 bytes", text)
+                self.assertIn(": ATTACH_SESSION", text)
+
+    def test_names_of_peers_make_no_lines(self):
+        self.start("-v")
+        evil = "a\u009b2Jb"  # clears the screen of some terminals
+        producer = Producer(self.relay)
+        self.addCleanup(producer.close)
+        producer.greet()
+        producer.create(session=evil)
+        producer.close()
+        lines = self.stop()
+        self.assertIn(r"a\xC2\x9B2Jb", "\n".join(message for _, message in lines))
+
+    def test_json(self):
+        self.start("--log-format", "json")
+        self.rubbish()
+        pid = self.relay.process.pid
+        self.assertEqual(self.relay.stop(), 0)
+        line, = map(json.loads, self.relay.log.splitlines())
+        self.assertEqual(list(line), ["time", "program", "pid", "level", "message"])
+        self.assertEqual((line["program"], line["pid"], line["level"]), ("leat-relayd", pid, "warning"))
+        self.start("--log-format=text")
+        self.rubbish()
+        self.assertEqual([level for level, _ in self.stop()], ["warning"])
+        self.assert_fails(2, "--log-format", "--log-format", "xml")
+
+    def test_file_is_opened_anew_at_sighup(self):
+        log = self.directory / "relay.log"
+        self.start("--log-file", str(log))
+        self.rubbish()
+        moved = self.directory / "relay.log.1"
+        log.rename(moved)
+        self.relay.process.send_signal(signal.SIGHUP)
+        wait_until(log.exists, "a new file")
+        self.rubbish()
+        self.assertEqual(self.stop(), [], "nothing goes to standard error")
+        self.assertEqual([self.line(text)[0] for text in moved.read_text().splitlines()], ["info", "warning"])
+        self.assertIn("listening on", moved.read_text())
+        self.assertEqual([self.line(text)[0] for text in log.read_text().splitlines()], ["warning"])
+        self.assert_fails(1, "cannot write the log /nowhere/log: No such file", "--log-file", "/nowhere/log")
+
+    def test_sighup_without_a_file_is_the_end(self):
+        self.start()
+        self.assertEqual(self.relay.stop(signal.SIGHUP), 0)
+
+    def test_log_that_nobody_reads_stops_nobody(self):
+        read_end, write_end = os.pipe()
+        self.addCleanup(os.close, read_end)
+        process = subprocess.Popen([RELAYD, "-o", str(self.output), "--ports", "0:0:0", "-vv"], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=write_end, text=True)
+        os.close(write_end)
+
+        def end():
+            process.terminate()
+            process.wait(60)
+            process.stdout.close()
+        self.addCleanup(end)
+        self.relay = type("Relay", (), {"address": "127.0.0.1"})
+        self.relay.control, self.relay.data, self.relay.live = map(
+            int, PORTS.search(process.stdout.readline()).groups())
+        viewer = self.viewer()
+        for _ in range(3000):  # a line each, and a pipe takes 64 KiB
+            viewer.list()
+        self.use()
+
+    def test_log_on_a_full_disk_stops_nobody(self):
+        self.start("--log-file", "/dev/full", "-vv")
+        self.use()
+        self.stop()
+
+
+class Information(OptionsTest):
+    def test_version(self):
+        for option in ("-V", "--version"):
+            result = self.run_relayd(option)
+            self.assertEqual(result.returncode, 0)
+            self.assertRegex(result.stdout, r"^leat-relayd \d+\.\d+\.\d+\n$")
+
+    def test_help(self):
+        text = self.run_relayd("--help").stdout
+        self.assertEqual(self.run_relayd("-h").stdout, text)
+        self.assertIn("Examples:", text)
+        self.assertIn("Viewers are served on this host only", re.sub(r"\s+", " ", text))
+
+    def test_unknown_option(self):
+        self.assert_fails(2, "--nothing", "--nothing")
+
+    def test_every_option_is_used_here(self):
+        with open(__file__, encoding="utf-8") as source:
+            own = source.read()
+        for option in re.findall(r"(?:^  |,)(--?[a-zA-Z][a-z-]*)", self.run_relayd("--help").stdout.split("Examples:")[0],
+                                 re.MULTILINE):
+            self.assertIn(f'"{option}', own, f"{option} is used by no test")
+
+
+if __name__ == "__main__":
+    main()
