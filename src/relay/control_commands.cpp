@@ -144,6 +144,7 @@ CommandOutcome streams_sent(Producer& producer, UntrustedBytes /*payload*/) {
 CommandOutcome send_index(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(SendIndex);
     bool is_change = false;
+    bool must_wait = false;
     const auto added = producer.session->locked([&](SessionState& state) -> Result<void> {
         const auto found = state.streams.find(message.stream_id);
         if (found == state.streams.end()) return not_found("SEND_INDEX: there is no stream {}", message.stream_id);
@@ -151,6 +152,8 @@ CommandOutcome send_index(Producer& producer, UntrustedBytes payload) {
         const std::uint64_t changes = stream->changes();
         if (message.is_beacon()) {
             stream->add_beacon(message);
+        } else if (!stream->pairs().has_room_for_index(message.net_seq_num)) {
+            must_wait = true;
         } else {
             LEAT_TRY(stream->add_index(message, now()));
             LEAT_TRY(stream->commit(now()));
@@ -161,6 +164,7 @@ CommandOutcome send_index(Producer& producer, UntrustedBytes payload) {
         return {};
     });
     if (!added) return failed(RelayCode::kUnknownError, added.error());
+    if (must_wait) return {.must_wait = true};
     CommandOutcome outcome = replied(RelayCode::kOk);
     outcome.is_change = is_change;
     outcome.packet_size = message.packet_size / 8;

@@ -24,6 +24,7 @@ struct CommandOutcome {
     std::optional<Error> error{};   // what was wrong, for the log
     bool ends_connection = false;   // behind the reply
     bool is_change = false;         // viewers may see something new
+    bool must_wait = false;         // nothing was done: the data connection is too far behind; try again later
     std::uint64_t packet_size = 0;  // bytes, of SEND_INDEX
 };
 

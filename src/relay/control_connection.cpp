@@ -80,8 +80,14 @@ asio::awaitable<Result<bool>> ControlConnection::next_message() {
     if (wanted_ == wire::kControlHeaderSize) expect_within(time_for(header->data_size));
     wanted_ = wire::kControlHeaderSize + header->data_size;
     if (input_.size() < wanted_) co_return false;
-    CommandOutcome outcome =
-        run_command(producer_, command, input_.bytes().subspan(wire::kControlHeaderSize, header->data_size));
+    const auto payload = [&] { return input_.bytes().subspan(wire::kControlHeaderSize, header->data_size); };
+    CommandOutcome outcome = run_command(producer_, command, payload());
+    while (outcome.must_wait) {
+        const auto sent = co_await send_replies();
+        if (!sent) co_return tl::unexpected(sent.error());
+        co_await wait_for_other();
+        outcome = run_command(producer_, command, payload());
+    }
     input_.drop(wanted_);
     wanted_ = 0;
     if (outcome.error) log("{}: {}", peer(), outcome.error->message);

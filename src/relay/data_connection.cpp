@@ -32,6 +32,12 @@ asio::awaitable<Result<void>> DataConnection::serve() {
             co_await wait_for_disk();
             continue;
         }
+        if (*progress == Progress::kMustWait) {
+            const auto flushed = co_await flush_patiently();
+            if (!flushed) co_return flushed;
+            co_await wait_for_other();
+            continue;
+        }
         // What has come is shown when there is nothing more to read, or much has.
         const bool is_much = taken >= kMuch;
         auto count = is_much ? std::nullopt : take();
@@ -84,7 +90,7 @@ Result<DataConnection::Progress> DataConnection::consume() {
         if (stream_ == nullptr) {
             LEAT_TRY(take_header_from_pipe());
             if (input_.size() < wire::kDataHeaderSize) return Progress::kNeedsMore;
-            LEAT_TRY(begin_packet());
+            if (!LEAT_TRY(begin_packet())) return Progress::kMustWait;
         }
         const Progress progress = LEAT_TRY(write_piece());
         if (progress != Progress::kPacketDone) return progress;
@@ -98,7 +104,7 @@ Result<void> DataConnection::take_header_from_pipe() {
     return {};
 }
 
-Result<void> DataConnection::begin_packet() {
+Result<bool> DataConnection::begin_packet() {
     const auto header = LEAT_TRY(wire::parse<wire::DataHeader>(input_.bytes().first(wire::kDataHeaderSize)));
     LEAT_TRY(find_session(header.stream_id));
     stream_ = session_->locked([&](SessionState& state) -> std::shared_ptr<DataStream> {
@@ -106,10 +112,18 @@ Result<void> DataConnection::begin_packet() {
         return found == state.streams.end() ? nullptr : found->second.stream;
     });
     if (stream_ == nullptr) return not_found("data for stream {}, which its session does not have", header.stream_id);
-    LEAT_TRY(session_->locked([&](SessionState&) { return stream_->begin_packet(header); }));
+    const bool has_begun = LEAT_TRY(session_->locked([&](SessionState&) -> Result<bool> {
+        if (!stream_->pairs().has_room_for_data(header.net_seq_num)) return false;
+        LEAT_TRY(stream_->begin_packet(header));
+        return true;
+    }));
+    if (!has_begun) {
+        stream_.reset();
+        return false;
+    }
     input_.drop(wire::kDataHeaderSize);
     is_spliced_ = can_splice_ && header.data_size >= kLargePacket && pipe_.open();
-    return {};
+    return true;
 }
 
 Result<void> DataConnection::find_session(std::uint64_t handle) {

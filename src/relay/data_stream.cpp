@@ -120,12 +120,21 @@ Result<Disk> DataStream::end_packet(Time now) {
         incoming_.reset();
         last_data_ = packet.number;
         if (parameters_.has_indexes)
-            LEAT_TRY(pairs_.add_data(packet.number, {packet.file_number, packet.offset, packet.size}, now));
+            add_data(packet, now);
         else
             note_stored_without_index(packet);
     }
     LEAT_TRY(commit(now));
     return Disk::kDone;
+}
+
+// Data that was given up, or comes again, goes; the stream goes on.
+void DataStream::add_data(const Incoming& packet, Time now) {
+    const auto added = pairs_.add_data(packet.number, {packet.file_number, packet.offset, packet.size}, now);
+    if (added) return;
+    file(packet.file_number)->truncate(packet.offset);
+    if (refused_packets_++ == 0)
+        log("stream {}: {}: its data is dropped; more are only counted", parameters_.handle, added.error().message);
 }
 
 void DataStream::note_stored_without_index(const Incoming& packet) {
@@ -357,6 +366,11 @@ void DataStream::finish() {
     const auto committed = commit(Time::max());
     if (!committed) log("stream {}: {}", parameters_.handle, committed.error().message);
     flush_or_log();
+    if (refused_packets_ > 1)
+        log("stream {}: the data of {} packets was dropped", parameters_.handle, refused_packets_);
+    if (pairs_.unlisted() != 0)
+        log("stream {}: {} packets are missing, {} of them without an entry in the index", parameters_.handle,
+            lost_packets_ + pairs_.unlisted(), pairs_.unlisted());
     cut_uncommitted();
     files_.clear();
     is_finished_ = true;

@@ -70,6 +70,8 @@ class DataStream {
     // No more data, no more indexes.
     void end_data();
     void end_indexes() { pairs_.end_indexes(); }
+    // For DatagramReceiver, and for whoever asks whether there is room.
+    [[nodiscard]] PairingTable& pairs() { return pairs_; }
     // Everything that will ever come is here: files are cut behind the last packet, and closed.
     void finish();
 
@@ -125,6 +127,7 @@ class DataStream {
     StreamFile* file(std::uint64_t number);
     void drop_old_files();
     Result<Disk> pad_packet();
+    void add_data(const Incoming& packet, Time now);
     void note_stored_without_index(const Incoming& packet);
     Result<bool> take_in_hand(Time now);
     Result<void> commit(const PairingTable::Outcome& outcome);
@@ -160,6 +163,7 @@ class DataStream {
     std::uint64_t safe_end_ = 0;             // of the newest file: what lies behind is not committed
     std::uint64_t committed_packets_ = 0;
     std::uint64_t lost_packets_ = 0;
+    std::uint64_t refused_packets_ = 0;
     std::uint64_t changes_ = 0;
     bool is_finished_ = false;
 };

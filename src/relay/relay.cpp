@@ -91,6 +91,13 @@ void Relay::remove_session(const Session& session) {
 void Relay::add_handle(std::uint64_t handle, const std::shared_ptr<Session>& session) {
     const std::lock_guard lock(mutex_);
     session_of_[handle] = session;
+    new_handles_.push_back({handle, session});
+    handles_added_.fetch_add(1, std::memory_order_release);
+}
+
+std::vector<Relay::NewHandle> Relay::take_new_handles() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(new_handles_, {});
 }
 
 std::shared_ptr<Session> Relay::session_of(std::uint64_t handle) const {

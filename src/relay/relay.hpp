@@ -31,6 +31,14 @@ class Relay {
     // The session that a stream belongs to; null if there is none.
     void add_handle(std::uint64_t handle, const std::shared_ptr<Session>& session);
     [[nodiscard]] std::shared_ptr<Session> session_of(std::uint64_t handle) const;
+    // For DatagramReceiver, which must not take our lock for each handle that a stranger makes up: how many handles
+    // were added so far, and those that were added since the last call.
+    struct NewHandle {
+        std::uint64_t handle;
+        std::weak_ptr<Session> session;
+    };
+    [[nodiscard]] std::uint64_t handles_added() const { return handles_added_.load(std::memory_order_acquire); }
+    std::vector<NewHandle> take_new_handles();
 
     [[nodiscard]] std::shared_ptr<Session> find_session(std::uint64_t id) const;
     [[nodiscard]] std::vector<std::shared_ptr<Session>> sessions() const;
@@ -53,6 +61,8 @@ class Relay {
     std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
     std::vector<std::shared_ptr<Session>> ending_;
     std::map<std::uint64_t, std::weak_ptr<Session>> session_of_;
+    std::vector<NewHandle> new_handles_;
+    std::atomic<std::uint64_t> handles_added_{0};
     std::map<DirectoryKey, std::weak_ptr<SessionDirectory>> directories_;
     std::uint64_t next_session_ = 1;
     std::atomic<std::uint64_t> next_handle_{1};
