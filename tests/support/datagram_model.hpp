@@ -89,7 +89,7 @@ class DatagramModel {
             pass(std::chrono::milliseconds(choose_(250)));
         else if (what < 31)
             forge(stream);
-        else if (choose_(4) == 0)
+        else if (choose_(8) == 0)
             flood(stream);
         check_memory();
     }
