@@ -82,7 +82,7 @@ class ScratchProducer {
         });
         if (incoming_ == nullptr) return false;
         header.padding_size = std::min(header.padding_size, kMaxPadding);
-        const bool has_begun = incoming_->stream->begin_packet(header).has_value();
+        const bool has_begun = incoming_->stream->begin_packet(header).value_or(false);
         if (!has_begun) incoming_.reset();
         return has_begun;
     }

@@ -23,6 +23,7 @@ using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds kWatchInterval = 5s;
 // A full disk is looked at again this often.
 constexpr auto kDiskInterval = 200ms;
+constexpr auto kOtherInterval = 5ms;
 
 // A peer that has vanished without a word is noticed after a minute and a half.
 void set_options(asio::ip::tcp::socket& socket) {
@@ -229,6 +230,11 @@ asio::awaitable<void> Connection::wait_for_disk() {
     if (!std::exchange(is_disk_full_, true)) log_warning("{}: the disk is full: its session waits for room", peer_);
     co_await sleep(kDiskInterval);
     if (deadline_ != Clock::time_point::max()) deadline_ += kDiskInterval;  // the peer could do nothing meanwhile
+}
+
+asio::awaitable<void> Connection::wait_for_other() {
+    co_await sleep(kOtherInterval);
+    if (deadline_ != Clock::time_point::max()) deadline_ += kOtherInterval;
 }
 
 void Connection::note_stored() {

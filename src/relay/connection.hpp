@@ -73,6 +73,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     // A full disk is a slow disk: to be tried again behind this. The log tells it once, and once that it is over.
     asio::awaitable<void> wait_for_disk();
     void note_stored();
+    // The other connection of the session is behind: to be tried again after this. The peer is not blamed meanwhile.
+    asio::awaitable<void> wait_for_other();
 
     // A peer that is slower than this with a message is dropped.
     using Clock = std::chrono::steady_clock;

@@ -157,6 +157,7 @@ Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream&
     stream->stream = std::make_shared<DataStream>(std::move(parameters), place.directory, place.chunk);
     stream->trace = trace;
     producer.session->add(std::move(stream));
+    if (producer.can_send_datagrams) producer.relay->handles().announce(handle, producer.session);
     return handle;
 }
 
@@ -228,8 +229,10 @@ CommandOutcome send_index(Producer& producer, UntrustedBytes payload) {
                                                                                    message.stream_id)});
     if (message.is_beacon()) {
         stream->stream->add_beacon(message);
-    } else if (const auto added = stream->stream->add_index(message, now()); !added) {
-        return failed(RelayCode::kUnknownError, added.error());
+    } else {
+        const auto is_added = stream->stream->add_index(message, now());
+        if (!is_added) return failed(RelayCode::kUnknownError, is_added.error());
+        if (!*is_added) return {.must_wait = true};
     }
     producer.changes.add(stream);
     CommandOutcome outcome = replied(RelayCode::kOk);

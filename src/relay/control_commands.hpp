@@ -29,6 +29,7 @@ struct CommandOutcome {
     std::optional<Error> error{};   // what was wrong, for the log
     bool ends_connection = false;   // behind the reply
     std::vector<UniqueFd> to_sync{};  // these are on disk before the reply goes
+    bool must_wait = false;         // nothing was done: the data connection is too far behind; try again later
     std::uint64_t packet_size = 0;  // bytes, of SEND_INDEX
 
     // Nothing was done: the command is to be run again.

@@ -90,11 +90,17 @@ asio::awaitable<Result<bool>> ControlConnection::next_message() {
     if (input_.size() < wanted_) co_return false;
     log_debug("{}: {}, {} bytes", peer(), wire::name_of(command), header->data_size);
     const bool had_session = producer_.session != nullptr;
-    const auto payload = input_.bytes().subspan(wire::kControlHeaderSize, header->data_size);
-    CommandOutcome outcome = run_command(producer_, command, payload);
-    while (outcome.is_disk_full()) {
-        co_await wait_for_disk();
-        outcome = run_command(producer_, command, payload);
+    const auto payload = [&] { return input_.bytes().subspan(wire::kControlHeaderSize, header->data_size); };
+    CommandOutcome outcome = run_command(producer_, command, payload());
+    while (outcome.must_wait || outcome.is_disk_full()) {
+        if (outcome.must_wait) {
+            const auto sent = co_await send_replies();
+            if (!sent) co_return tl::unexpected(sent.error());
+            co_await wait_for_other();
+        } else {
+            co_await wait_for_disk();
+        }
+        outcome = run_command(producer_, command, payload());
     }
     note_stored();
     input_.drop(wanted_);

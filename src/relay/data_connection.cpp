@@ -30,6 +30,12 @@ asio::awaitable<Result<void>> DataConnection::serve() {
             co_await wait_for_disk();
             continue;
         }
+        if (*progress == Progress::kMustWait) {
+            const auto flushed = co_await flush_patiently();
+            if (!flushed) co_return flushed;
+            co_await wait_for_other();
+            continue;
+        }
         // What has come is shown when there is nothing more to read, or much has.
         auto count = is_turn_over() ? std::nullopt : take();
         if (!count) {
@@ -76,7 +82,7 @@ Result<DataConnection::Progress> DataConnection::consume() {
         if (stream_ == nullptr) {
             LEAT_TRY(take_header_from_pipe());
             if (input_.size() < wire::kDataHeaderSize) return Progress::kNeedsMore;
-            LEAT_TRY(begin_packet());
+            if (!LEAT_TRY(begin_packet())) return Progress::kMustWait;
         }
         const Progress progress = LEAT_TRY(write_piece());
         if (progress != Progress::kPacketDone) return progress;
@@ -92,7 +98,7 @@ Result<void> DataConnection::take_header_from_pipe() {
     return {};
 }
 
-Result<void> DataConnection::begin_packet() {
+Result<bool> DataConnection::begin_packet() {
     const auto header = LEAT_TRY(wire::parse<wire::DataHeader>(input_.bytes().first(wire::kDataHeaderSize)));
     LEAT_TRY(find_session(header.stream_id));
     auto stream = session_->locked([&](SessionState& state) -> std::shared_ptr<SessionStream> {
@@ -102,11 +108,11 @@ Result<void> DataConnection::begin_packet() {
     if (stream == nullptr) return not_found("data for stream {}, which its session does not have", header.stream_id);
     if (stream->stream->parameters().transport != PairingTable::Transport::kStream)
         return refused("data for stream {}, which comes as datagrams", header.stream_id);
-    LEAT_TRY(stream->stream->begin_packet(header));
+    if (!LEAT_TRY(stream->stream->begin_packet(header))) return false;
     stream_ = std::move(stream);
     input_.drop(wire::kDataHeaderSize);
     is_spliced_ = can_splice_ && header.data_size >= kLargePacket && pipe_.open();
-    return {};
+    return true;
 }
 
 Result<void> DataConnection::find_session(std::uint64_t handle) {

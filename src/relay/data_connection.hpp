@@ -17,13 +17,14 @@ class DataConnection final : public Connection {
     void end() override;
 
     // What came of an attempt to write what is in the buffer.
-    enum class Progress : std::uint8_t { kPacketDone, kNeedsMore, kDiskFull };
+    enum class Progress : std::uint8_t { kPacketDone, kNeedsMore, kDiskFull, kMustWait };
     Result<Progress> consume();
     // Whatever has come, as Connection::try_receive().
     std::optional<std::size_t> take();
     asio::awaitable<Result<void>> flush_patiently();
     Result<void> take_header_from_pipe();
-    Result<void> begin_packet();
+    // False: the control connection is too far behind.
+    Result<bool> begin_packet();
     Result<void> find_session(std::uint64_t handle);
     Result<Progress> write_piece();
     Result<std::size_t> write_what_fits(const DataStream::Target& target, std::uint64_t count);

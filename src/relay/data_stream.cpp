@@ -34,7 +34,7 @@ DataStream::~DataStream() {
     if (!finished) log("stream {}: its last packets are lost: {}", parameters_.handle, finished.error().message);
 }
 
-Result<void> DataStream::begin_packet(const wire::DataHeader& header) {
+Result<bool> DataStream::begin_packet(const wire::DataHeader& header) {
     const std::lock_guard lock(mutex_);
     if (is_finished_) return refused("stream {} is closed", parameters_.handle);
     if (!files_) return refused("stream {} is out of every trace chunk", parameters_.handle);
@@ -43,13 +43,14 @@ Result<void> DataStream::begin_packet(const wire::DataHeader& header) {
     constexpr std::uint32_t kMaxPadding = 16U << 20;
     if (header.padding_size > kMaxPadding)
         return corrupt("packet {} wants {} bytes of padding", header.net_seq_num, header.padding_size);
+    if (parameters_.files.index_minor && !pairs_.has_room_for_data(header.net_seq_num)) return false;
     StreamFile* const file = LEAT_TRY(files_->for_packet(header.data_size));
     incoming_ = Incoming{.number = header.net_seq_num,
                          .file_number = file->number(),
                          .offset = file->size(),
                          .data_size = header.data_size,
                          .size = std::uint64_t{header.data_size} + header.padding_size};
-    return {};
+    return true;
 }
 
 Result<DataStream::Target> DataStream::begin_write() {
@@ -75,7 +76,7 @@ Result<bool> DataStream::end_write(std::uint64_t written, Time now) {
         incoming_.reset();
         last_data_ = packet.number;
         if (parameters_.files.index_minor)
-            LEAT_TRY(pairs_.add_data(packet.number, {packet.file_number, packet.offset, packet.size}, now));
+            add_data(packet, now);
         else
             note_stored_without_index(packet);
     }
@@ -93,7 +94,8 @@ void DataStream::drop_packet() {
 }
 
 Result<void> DataStream::store_packet(std::uint64_t number, UntrustedBytes bytes, Time now) {
-    LEAT_TRY(begin_packet({.net_seq_num = number, .data_size = static_cast<std::uint32_t>(bytes.size())}));
+    if (!LEAT_TRY(begin_packet({.net_seq_num = number, .data_size = static_cast<std::uint32_t>(bytes.size())})))
+        return refused("packet {}: too many wait for their indexes", number);
     const Target target = LEAT_TRY(begin_write());
     const auto written = write_what_fits(target.file->data.get(), target.offset, bytes);
     if (!written || *written != bytes.size()) {
@@ -103,6 +105,15 @@ Result<void> DataStream::store_packet(std::uint64_t number, UntrustedBytes bytes
     }
     LEAT_TRY(end_write(*written, now));
     return {};
+}
+
+// Data that was given up, or comes again, goes; the stream goes on.
+void DataStream::add_data(const Incoming& packet, Time now) {
+    const auto added = pairs_.add_data(packet.number, {packet.file_number, packet.offset, packet.size}, now);
+    if (added) return;
+    files_->find(packet.file_number)->truncate(packet.offset);
+    if (refused_packets_++ == 0)
+        log("stream {}: {}: its data is dropped; more are only counted", parameters_.handle, added.error().message);
 }
 
 void DataStream::note_stored_without_index(const Incoming& packet) {
@@ -121,14 +132,16 @@ Result<void> DataStream::pad_packet() {
     return {};
 }
 
-Result<void> DataStream::add_index(const wire::SendIndex& index, Time now) {
+Result<bool> DataStream::add_index(const wire::SendIndex& index, Time now) {
     const std::lock_guard lock(mutex_);
     if (is_finished_) return refused("stream {} is closed", parameters_.handle);
     if (index.packet_size % 8 != 0 || index.content_size > index.packet_size)
         return corrupt("index of packet {}: impossible sizes", index.net_seq_num);
+    if (!pairs_.has_room_for_index(index.net_seq_num)) return false;
     LEAT_TRY(pairs_.add_index(index, now));
     const auto committed = commit(now);
-    return is_disk_full(committed) ? Result<void>() : committed;
+    if (!committed && !is_disk_full(committed)) return tl::unexpected(committed.error());
+    return true;
 }
 
 void DataStream::add_beacon(const wire::SendIndex& beacon) {
@@ -448,6 +461,11 @@ Result<void> DataStream::finish() {
         files_.reset();
     }
     rotation_.reset();
+    if (refused_packets_ > 1)
+        log("stream {}: the data of {} packets was dropped", parameters_.handle, refused_packets_);
+    if (pairs_.unlisted() != 0)
+        log("stream {}: {} packets are missing, {} of them without an entry in the index", parameters_.handle,
+            lost_packets_ + pairs_.unlisted(), pairs_.unlisted());
     is_finished_ = true;
     is_unflushed_ = false;
     ++next_view_.version;

@@ -58,8 +58,8 @@ class DataStream {
 
     [[nodiscard]] const StreamParameters& parameters() const { return parameters_; }
 
-    // One packet, from the data connection. Its bytes come in pieces.
-    Result<void> begin_packet(const wire::DataHeader& header);
+    // One packet, from the data connection. Its bytes come in pieces. False: too many wait for their indexes; later.
+    Result<bool> begin_packet(const wire::DataHeader& header);
     // Where its next bytes go, which the caller writes without the lock: nothing moves the packet meanwhile.
     struct Target {
         std::shared_ptr<const StreamFile::Open> file;
@@ -74,8 +74,8 @@ class DataStream {
     // All at once, or nothing.
     Result<void> store_packet(std::uint64_t number, UntrustedBytes bytes, Time now);
 
-    // From the control connection.
-    Result<void> add_index(const wire::SendIndex& index, Time now);
+    // From the control connection. False: too many wait for their data; later.
+    Result<bool> add_index(const wire::SendIndex& index, Time now);
     void add_beacon(const wire::SendIndex& beacon);
     // Packets from this sequence number of the tracer's on belong to another chunk, or to none.
     Result<void> rotate(std::shared_ptr<TraceChunk> chunk, std::uint64_t packet_seq_num, Time now);
@@ -86,6 +86,12 @@ class DataStream {
     // No more data, no more indexes.
     void end_data();
     void end_indexes();
+    // For those who put datagrams together: under the lock.
+    template <class Function>
+    auto with_pairs(Function&& function) {
+        const std::lock_guard lock(mutex_);
+        return std::forward<Function>(function)(pairs_);
+    }
     // Everything that will ever come is here: files are cut behind the last packet, and closed.
     Result<void> finish();
 
@@ -117,6 +123,7 @@ class DataStream {
 
     // All of these under the lock.
     Result<void> pad_packet();
+    void add_data(const Incoming& packet, Time now);
     void note_stored_without_index(const Incoming& packet);
     Result<void> flush_files();
     Result<bool> take_in_hand(Time now);
@@ -152,6 +159,7 @@ class DataStream {
     std::optional<ctf::IndexEntry> last_{};        // the index of the last packet
     std::optional<std::uint64_t> current_file_{};  // that it is in
     std::uint64_t lost_packets_ = 0;
+    std::uint64_t refused_packets_ = 0;
     bool is_unflushed_ = false;
     bool is_finished_ = false;
     StreamView next_view_{};  // as it will be when all is flushed

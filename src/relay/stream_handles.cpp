@@ -27,6 +27,17 @@ void StreamHandles::remove(std::uint64_t handle) {
     sessions_.erase(handle);
 }
 
+void StreamHandles::announce(std::uint64_t handle, const std::shared_ptr<Session>& session) {
+    const std::lock_guard lock(mutex_);
+    news_.push_back({handle, session});
+    announced_.fetch_add(1, std::memory_order_release);
+}
+
+std::vector<StreamHandles::Announced> StreamHandles::take_announced() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(news_, {});
+}
+
 std::shared_ptr<Session> StreamHandles::session_of(std::uint64_t handle) const {
     const std::lock_guard lock(mutex_);
     const auto found = sessions_.find(handle);

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace leat::relay {
 
@@ -22,6 +24,15 @@ class StreamHandles {
     // Gives a handle to a stream of that session.
     std::uint64_t add(const std::shared_ptr<Session>& session);
     void remove(std::uint64_t handle);
+    // For DatagramReceiver, which must not take our lock for each handle that a stranger makes up: how many streams were
+    // announced so far, and those that were since the last call.
+    struct Announced {
+        std::uint64_t handle;
+        std::weak_ptr<Session> session;
+    };
+    void announce(std::uint64_t handle, const std::shared_ptr<Session>& session);
+    [[nodiscard]] std::uint64_t announced() const { return announced_.load(std::memory_order_acquire); }
+    std::vector<Announced> take_announced();
     // Null if there is none.
     [[nodiscard]] std::shared_ptr<Session> session_of(std::uint64_t handle) const;
 
@@ -29,6 +40,8 @@ class StreamHandles {
     const Draw draw_;
     mutable std::mutex mutex_;
     std::unordered_map<std::uint64_t, std::weak_ptr<Session>> sessions_;
+    std::vector<Announced> news_;
+    std::atomic<std::uint64_t> announced_{0};
 };
 
 }  // namespace leat::relay

@@ -209,22 +209,26 @@ struct DataHeader {
 };
 inline constexpr std::size_t kDataHeaderSize = 32;
 
-// In front of each datagram: which piece of which packet. Our own; version 1.
+// In front of each datagram: which piece of which packet. Our own; version 2.
 struct DatagramHeader {
     static constexpr const char* kName = "datagram";
-    static constexpr std::uint32_t kMagic = 0x4c65'5501;  // "LeU", version
+    static constexpr std::uint32_t kMagic = 0x4c65'5502;  // "LeU", version
     std::uint32_t magic = kMagic;
     std::uint64_t stream_id = 0;
     std::uint64_t net_seq_num = 0;
     std::uint32_t packet_size = 0;  // bytes of the packet: of all its pieces
     std::uint32_t offset = 0;       // where in the packet this piece belongs
+    // The place of a message authentication code. No key is agreed on yet, so both are 0, and nothing is checked.
+    std::uint32_t key = 0;  // which key; 0: none
+    std::uint64_t mac = 0;
 
     template <class Layout, class Message>
     static void layout(Layout& at, Message& message) {
-        at.integer(message.magic, message.stream_id, message.net_seq_num, message.packet_size, message.offset);
+        at.integer(message.magic, message.stream_id, message.net_seq_num, message.packet_size, message.offset,
+                   message.key, message.mac);
     }
 };
-inline constexpr std::size_t kDatagramHeaderSize = 28;
+inline constexpr std::size_t kDatagramHeaderSize = 40;
 // Every piece but the last is this long: it fits an Ethernet frame, and the relay counts pieces by it.
 inline constexpr std::size_t kDatagramPiece = 1400;
 inline constexpr std::uint32_t kMaxDatagramPacket = 1U << 20;
