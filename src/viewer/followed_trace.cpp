@@ -35,6 +35,7 @@ Result<Progress> FollowedTrace::advance() {
     LEAT_TRY(add_new_files());
     // Before the streams are read: who sees the first packet of the next file then finds all of the file before it.
     place_files();
+    warn_of_streams_without_beginning();
     bool is_new = false;
     for (FollowedStream& stream : streams_) {
         auto advanced = advance(stream);
@@ -138,6 +139,18 @@ void FollowedTrace::add_to_stream(const UnknownFile& unknown, const ctf::IndexEn
     const auto place =
         std::ranges::upper_bound(first, stream.files.end(), entry.packet_seq_num, {}, &File::first_packet);
     stream.files.insert(place, {unknown.file, entry.packet_seq_num});
+}
+
+// A stream that began while we were busy elsewhere, and went on to replace its first files. Of those that were there
+// before us, nobody expects the beginning. A rolled stream begins with file 0, in each trace chunk.
+void FollowedTrace::warn_of_streams_without_beginning() {
+    for (const FollowedStream& stream : streams_) {
+        if (!has_looked_ || stream.has_begun || stream.files.size() < 2) continue;
+        const std::string& name = stream.files.front().file->name();
+        if (stream.files.front().first_packet == 0 || name.ends_with("_0")) continue;
+        warn_(fmt::format("{}: the files of its stream before this one were replaced before they were read", name));
+    }
+    has_looked_ = true;
 }
 
 void FollowedTrace::keep_quiet(LiveStream& stream) {

@@ -82,6 +82,7 @@ class FollowedTrace {
     void place_files();
     Result<bool> place(const UnknownFile& unknown);
     void add_to_stream(const UnknownFile& unknown, const ctf::IndexEntry& entry);
+    void warn_of_streams_without_beginning();
     void hold_back();
     void keep_quiet(LiveStream& stream);
     Result<void> read_metadata();
@@ -105,6 +106,7 @@ class FollowedTrace {
     std::map<Key, FollowedStream*> stream_by_key_;
     wire::SyncState state_{};
     bool is_writer_gone_ = false;
+    bool has_looked_ = false;
     std::uint64_t cut_short_ = 0;
 };
 

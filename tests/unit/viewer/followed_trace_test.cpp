@@ -181,6 +181,21 @@ TEST_F(FollowedTraceTest, WhoComesLateBeginsWithTheOldestFile) {
     EXPECT_EQ(read(), "end");
 }
 
+TEST_F(FollowedTraceTest, StreamThatHasLostItsBeginningMeanwhileIsNamed) {
+    writer_.roll("d_0_0");
+    writer_.packet(1, 9);
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 1 ");
+    for (char number = 1; number < 6; ++number) {
+        writer_.roll(fmt::format("c_0_{}", (number - 1) % 3));
+        writer_.packet(number);
+    }
+    writer_.publish();
+    EXPECT_EQ(read(), (root_ / "c_0_2").string() +
+                          ": the files of its stream before this one were replaced before they were read; "
+                          "events discarded: 0 3 4 5 ");
+}
+
 TEST_F(FollowedTraceTest, GapWithoutReplacedFilesIsTheTracers) {
     writer_.roll("c_0_0");
     writer_.packet(1);
