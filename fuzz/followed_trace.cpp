@@ -1,5 +1,5 @@
-// A trace directory that grows while it is followed, hostile: files that are torn, cut, or say what is not so, in an
-// order that no writer has.
+// A trace directory that grows while it is followed, hostile: files that are torn, cut, replaced, or say what is not
+// so, in an order that no writer has.
 //
 // The input: steps; each which file, what happens to it, and the bytes. Metadata are good, until something is added.
 #include "viewer/followed_trace.hpp"
@@ -69,9 +69,16 @@ class GrowingTrace {
         if (fs::file_size(directory_ / kNames.at(file), ignored) > size)
             fs::resize_file(directory_ / kNames.at(file), size, ignored);
     }
+    // By another of its name, empty.
+    void replace(FileName file) {
+        std::error_code ignored;
+        fs::remove(directory_ / kNames.at(file), ignored);
+        append(file, {});
+    }
     // An index entry, as it should be or not, of what comes next in the first file.
     void append_packet(UntrustedBytes packet, std::uint8_t is_lost, std::uint8_t lie) {
         ctf::IndexEntry entry{.offset = fs::file_size(directory_ / "c_0") + lie, .packet_size = 8 * packet.size()};
+        if (lie % 2 == 0) entry.stream_instance_id = 1;
         entry.packet_seq_num = next_packet_++;
         if (is_lost != 0) entry.offset = ctf::IndexEntry::kLostOffset;
         append(kFirstData, packet);
@@ -156,6 +163,12 @@ void run(FuzzInput input) {
             case 5: {
                 const auto size = input.take<std::uint8_t>();
                 trace.append_packet(input.take_bytes(size % 64), size & 0x80U, step > 240 ? step : 0);
+                break;
+            }
+            case 6: {
+                if (file == kSync) break;
+                trace.replace(file);
+                if (file == kFirstIndex || file == kSecondIndex) trace.append(file, ctf::encode_index_header());
                 break;
             }
             default:

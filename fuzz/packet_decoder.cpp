@@ -21,7 +21,7 @@ namespace {
 
 using namespace leat;
 
-constexpr std::array<std::string_view, 3> kVariants{
+constexpr std::array<std::string_view, 4> kVariants{
     // As LTTng writes: headers with an escape, contexts, sizes in the packet's context.
     R"(trace { major = 1; minor = 8; byte_order = le;
         packet.header := struct { integer { size = 32; } magic; integer { size = 8; } stream_id;
@@ -63,6 +63,12 @@ constexpr std::array<std::string_view, 3> kVariants{
     stream { packet.context := struct { integer { size = 8; } packet_size; };
              event.header := struct { integer { size = 8; } timestamp; }; };
     event { name = a; fields := struct { integer { size = 4; align = 32; } x[stream.event.header.timestamp]; }; };)",
+    // An enum with so many ranges that it has an index.
+    R"(trace { major = 1; minor = 8; byte_order = le; };
+    event { name = a; fields := struct {
+        enum : integer { size = 8; signed = true; } { a = -128 ... 127, b, c = 1, d, e, f = 3 ... 60, g = 40 ... 50, h = 5,
+            i, j, k, l, m, n = -7, o = -8 ... 8, p, q, b = 9, c = -100 ... -90, r = 127 } t;
+        variant <t> { integer { size = 8; } q; string b; struct { } a; } v; }; };)",
 };
 
 void decode_stream(const ctf::TraceClass& trace_class, UntrustedBytes bytes) {

@@ -1,11 +1,16 @@
-// The metadata of a trace, hostile: the stream's packets, TSDL, and the plans that are made of it.
+// The metadata of a trace, hostile: the stream's packets, TSDL, and the plans that are made of it; whole, and in
+// pieces.
 #include "ctf/tsdl_parser.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
 #include <span>
 
 #include "ctf/decode_plan.hpp"
+#include "ctf/growing_metadata.hpp"
 #include "ctf/metadata.hpp"
 
 namespace {
@@ -19,9 +24,32 @@ void read_metadata(leat::UntrustedBytes bytes) {
         static_cast<void>(leat::ctf::make_decode_plan(*trace_class, stream));
 }
 
+// As a live viewer reads them: plans are made in between, and grow.
+void read_pieces(leat::UntrustedBytes bytes) {
+    constexpr std::size_t kPieces = 4;
+    leat::ctf::GrowingMetadata metadata;
+    leat::ctf::TsdlReader reader;
+    std::map<std::uint64_t, std::unique_ptr<leat::ctf::DecodePlanner>> planners;
+    std::optional<leat::ctf::TraceIndex> index;
+    for (std::size_t i = 0; i < kPieces; ++i) {
+        const std::size_t begin = bytes.size() * i / kPieces;
+        if (!metadata.append(bytes.subspan(begin, bytes.size() * (i + 1) / kPieces - begin))) return;
+        static_cast<void>(reader.read(metadata.text()));
+        const leat::ctf::TraceClass* const trace_class = reader.trace_class();
+        if (trace_class == nullptr) continue;
+        if (!index) index.emplace(*trace_class);
+        for (const leat::ctf::StreamClass& stream : trace_class->streams) {
+            auto& planner = planners[stream.id];
+            if (planner == nullptr) planner = std::make_unique<leat::ctf::DecodePlanner>(*trace_class, stream);
+            static_cast<void>(planner->grow(*index));
+        }
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     read_metadata(std::as_bytes(std::span(data, size)));
+    read_pieces(std::as_bytes(std::span(data, size)));
     return 0;
 }

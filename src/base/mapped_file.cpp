@@ -12,10 +12,14 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
     const UniqueFd fd = LEAT_TRY(open_for_reading(path));
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) return io_error(fmt::format("cannot stat {}", path.string()));
-    if (status.st_size == 0) return MappedFile(Mapping());  // which mmap refuses
-    auto mapping = Mapping::of_file(fd.get(), static_cast<std::size_t>(status.st_size), false);
-    if (!mapping) return wrap(path.string(), std::move(mapping.error()));
-    return MappedFile(*std::move(mapping));
+    auto mapped = of_file(fd.get(), static_cast<std::size_t>(status.st_size));
+    if (!mapped) return wrap(path.string(), std::move(mapped).error());
+    return mapped;
+}
+
+Result<MappedFile> MappedFile::of_file(int fd, std::size_t size) {
+    if (size == 0) return MappedFile(Mapping());  // which mmap refuses
+    return MappedFile(LEAT_TRY(Mapping::of_file(fd, size, false)));
 }
 
 }  // namespace leat

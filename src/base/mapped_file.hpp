@@ -16,6 +16,9 @@ class MappedFile {
   public:
     static Result<MappedFile> open(const std::filesystem::path& path);
 
+    // The first bytes of an open file, which need not stay open.
+    static Result<MappedFile> of_file(int fd, std::size_t size);
+
     [[nodiscard]] UntrustedBytes bytes() const { return {mapping_.data(), mapping_.size()}; }
 
   private:

@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "base/box.hpp"
+#include "ctf/enum_labels.hpp"
 
 namespace leat::ctf {
 
@@ -59,8 +61,10 @@ struct EnumRange {
 struct EnumClass {
     IntegerClass container;
     std::vector<EnumRange> ranges{};
+    // Null where there are few ranges, or where nobody has made it.
+    std::shared_ptr<const EnumLabels> labels{};
 
-    bool operator==(const EnumClass&) const = default;
+    bool operator==(const EnumClass& other) const { return container == other.container && ranges == other.ranges; }
 };
 
 // Bytes up to a NUL.

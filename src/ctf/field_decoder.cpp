@@ -1,8 +1,10 @@
 #include "ctf/field_decoder.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include "ctf/clock.hpp"
 
@@ -151,7 +153,6 @@ bool FieldDecoder::structure(const PlanNode& node, std::vector<FieldValue>& valu
 }
 
 bool FieldDecoder::variant(const PlanNode& node, std::vector<FieldValue>& values) {
-    if (!spend(node.choice_count / 64)) return false;
     const PlanNode* const option = chosen_option(node);
     if (option == nullptr) return fail_with(Failure::kNoOption);
     if (!append(node, {}, values)) return false;
@@ -161,11 +162,23 @@ bool FieldDecoder::variant(const PlanNode& node, std::vector<FieldValue>& values
 
 const PlanNode* FieldDecoder::chosen_option(const PlanNode& node) const {
     const std::uint64_t tag = slots_[node.length_slot];
+    if (node.tag_labels != 0) return option_of_label(node, tag);
     for (std::uint32_t i = 0; i < node.choice_count; ++i) {
         const PlanChoice& choice = plan_->choices[node.first_choice + i];
         if (is_chosen(choice, tag, node.is_signed)) return &plan_->nodes[node.first_child + choice.option];
     }
     return nullptr;
+}
+
+// The first option that one of the tag's labels chooses.
+const PlanNode* FieldDecoder::option_of_label(const PlanNode& node, std::uint64_t tag) const {
+    const auto choices = std::span(plan_->label_choices).subspan(node.first_choice, node.choice_count);
+    std::uint32_t option = node.child_count;
+    for (const std::uint32_t label : plan_->tag_labels[node.tag_labels]->find(tag).labels) {
+        const auto choice = std::ranges::lower_bound(choices, label, {}, &PlanLabelChoice::label);
+        if (choice != choices.end() && choice->label == label) option = std::min(option, choice->option);
+    }
+    return option == node.child_count ? nullptr : &plan_->nodes[node.first_child + option];
 }
 
 std::uint64_t FieldDecoder::length_of(const PlanNode& node) const {

@@ -18,11 +18,15 @@ namespace leat::ctf {
 // the fields of a packet are limited by its size, so that a few bytes cannot ask for days of work.
 class FieldDecoder {
   public:
-    // The plan must outlive the decoder.
+    // The plan must outlive the decoder, and may get more events.
     explicit FieldDecoder(const DecodePlan& plan) : plan_(&plan), slots_(plan.slot_count) {}
 
     // From here on fields come from these bytes, of which the first `size_bits` count.
     void start_packet(UntrustedBytes bytes, std::uint64_t size_bits);
+    // Before the fields of an event that has come to the plan.
+    void follow_plan() {
+        if (slots_.size() < plan_->slot_count) slots_.resize(plan_->slot_count);
+    }
     void set_end(std::uint64_t size_bits) { reader_.set_end(size_bits); }
 
     // Appends the shown fields of a scope to `values`.
@@ -55,6 +59,7 @@ class FieldDecoder {
     bool append(const PlanNode& node, const FieldValue& value, std::vector<FieldValue>& values);
     bool append_text(const PlanNode& node, std::string_view text, std::vector<FieldValue>& values);
     [[nodiscard]] const PlanNode* chosen_option(const PlanNode& node) const;
+    [[nodiscard]] const PlanNode* option_of_label(const PlanNode& node, std::uint64_t tag) const;
     [[nodiscard]] std::uint64_t length_of(const PlanNode& node) const;
     bool spend(std::uint64_t fields);
     bool fail_with(Failure failure);

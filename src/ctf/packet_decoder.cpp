@@ -76,6 +76,7 @@ Result<void> PacketDecoder::event() {
     decoder_.forget(FieldRole::kEventId);
     LEAT_TRY(scope(plan_->event_header, 0));
     const EventPlan* const event = LEAT_TRY(event_plan());
+    decoder_.follow_plan();
     if (clock_) record_.cycles = decoder_.clock();
     record_.time_ns = LEAT_TRY(time_of(record_.cycles));
     LEAT_TRY(scope(plan_->event_context, 1));
@@ -94,10 +95,9 @@ Result<const EventPlan*> PacketDecoder::event_plan() const {
     const std::optional<std::uint64_t> id = decoder_.role(FieldRole::kEventId);
     if (!id && plan_->events.size() == 1) return &plan_->events.front();
     if (!id) return corrupt("it has no id, and stream {} has several events", plan_->stream_class->id);
-    const auto found = plan_->event_by_id.find(*id);
-    if (found == plan_->event_by_id.end())
-        return corrupt("event id {} is not declared in stream {}", *id, plan_->stream_class->id);
-    return &plan_->events[found->second];
+    const EventPlan* const event = plan_->find_event(*id);
+    if (event == nullptr) return corrupt("event id {} is not declared in stream {}", *id, plan_->stream_class->id);
+    return event;
 }
 
 Result<void> PacketDecoder::scope(PlanRoot root, std::size_t index) {

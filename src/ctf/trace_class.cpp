@@ -28,9 +28,20 @@ const std::int64_t* environment_number(const TraceClass& trace_class, std::strin
     return environment_value<std::int64_t>(trace_class, name);
 }
 
-const ClockClass* find_clock(const TraceClass& trace_class, std::string_view name) {
-    const auto clock = std::ranges::find(trace_class.clocks, name, &ClockClass::name);
-    return clock == trace_class.clocks.end() ? nullptr : &*clock;
+const StreamClass* TraceIndex::stream(std::uint64_t id) {
+    const auto& streams = trace_class_->streams;
+    for (; streams_seen_ < streams.size(); ++streams_seen_)
+        streams_.emplace(streams[streams_seen_].id, &streams[streams_seen_]);
+    const auto found = streams_.find(id);
+    return found == streams_.end() ? nullptr : found->second;
+}
+
+const ClockClass* TraceIndex::clock(std::string_view name) {
+    const auto& clocks = trace_class_->clocks;
+    for (; clocks_seen_ < clocks.size(); ++clocks_seen_)
+        clocks_.emplace(clocks[clocks_seen_].name, &clocks[clocks_seen_]);
+    const auto found = clocks_.find(name);
+    return found == clocks_.end() ? nullptr : found->second;
 }
 
 std::string to_string(const Uuid& uuid) {

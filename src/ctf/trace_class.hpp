@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,7 +48,7 @@ struct StreamClass {
     std::optional<StructClass> packet_context{};
     std::optional<StructClass> event_header{};
     std::optional<StructClass> event_context{};  // in front of every event of the stream
-    std::vector<EventClass> events{};            // in the order of their declaration; ids are unique
+    std::deque<EventClass> events{};             // ids are unique
 
     bool operator==(const StreamClass&) const = default;
 };
@@ -59,13 +61,14 @@ struct EnvironmentEntry {
     bool operator==(const EnvironmentEntry&) const = default;
 };
 
+// Metadata may grow while the trace is read: streams, events and clocks that are added leave the others where they are.
 struct TraceClass {
     std::optional<Uuid> uuid{};
     ByteOrder byte_order = ByteOrder::kLittleEndian;  // of the fields that do not say
     std::optional<StructClass> packet_header{};
     std::vector<EnvironmentEntry> environment{};
-    std::vector<ClockClass> clocks{};
-    std::vector<StreamClass> streams{};
+    std::deque<ClockClass> clocks{};
+    std::deque<StreamClass> streams{};
 
     bool operator==(const TraceClass&) const = default;
 };
@@ -74,7 +77,24 @@ struct TraceClass {
 [[nodiscard]] const std::string* environment_text(const TraceClass& trace_class, std::string_view name);
 [[nodiscard]] const std::int64_t* environment_number(const TraceClass& trace_class, std::string_view name);
 
-[[nodiscard]] const ClockClass* find_clock(const TraceClass& trace_class, std::string_view name);
+// Finds the streams and clocks of a trace class, also those that come to it later.
+class TraceIndex {
+  public:
+    // The trace class must outlive the index and stay where it is.
+    explicit TraceIndex(const TraceClass& trace_class) : trace_class_(&trace_class) {}
+
+    // Null if there is none.
+    [[nodiscard]] const StreamClass* stream(std::uint64_t id);
+    [[nodiscard]] const ClockClass* clock(std::string_view name);
+
+  private:
+    const TraceClass* trace_class_;
+    std::size_t streams_seen_ = 0;
+    std::size_t clocks_seen_ = 0;
+    // Ordered, not hashed: whoever wrote the metadata chose the keys.
+    std::map<std::uint64_t, const StreamClass*> streams_;
+    std::map<std::string_view, const ClockClass*> clocks_;
+};
 
 // "00112233-4455-6677-8899-aabbccddeeff"
 [[nodiscard]] std::string to_string(const Uuid& uuid);

@@ -1,6 +1,5 @@
 #include "ctf/trace_plans.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,6 +11,9 @@ namespace {
 
 const StreamClass kNoStream{};
 
+// The packet header is part of every plan: 100,000 streams must not multiply a large one.
+constexpr std::size_t kMaxHeaderNodesOfAllPlans = 1U << 20U;
+
 }  // namespace
 
 Result<TracePlans> TracePlans::make(const TraceClass& trace_class) {
@@ -20,12 +22,24 @@ Result<TracePlans> TracePlans::make(const TraceClass& trace_class) {
 
 Result<const DecodePlan*> TracePlans::plan_for(UntrustedBytes packet) {
     const StreamClass* const stream_class = LEAT_TRY(stream_class_of(packet));
-    if (const auto known = plans_.find(stream_class->id); known != plans_.end()) return known->second.get();
-    auto plan = std::make_unique<DecodePlan>(LEAT_TRY(make_decode_plan(*trace_class_, *stream_class)));
-    return plans_.emplace(stream_class->id, std::move(plan)).first->second.get();
+    DecodePlanner* const planner = LEAT_TRY(planner_of(*stream_class));
+    const std::size_t planned = planner->plan().events.size();
+    auto grown = planner->grow(index_);
+    events_planned_ += planner->plan().events.size() - planned;
+    if (!grown) return tl::unexpected(std::move(grown).error());
+    return &planner->plan();
 }
 
-Result<const StreamClass*> TracePlans::stream_class_of(UntrustedBytes packet) const {
+Result<DecodePlanner*> TracePlans::planner_of(const StreamClass& stream_class) {
+    if (const auto known = planners_.find(stream_class.id); known != planners_.end()) return known->second.get();
+    if (planners_.size() * header_plan_->nodes.size() >= kMaxHeaderNodesOfAllPlans)
+        return refused("{} streams with a packet header of {} fields are more than are read", planners_.size() + 1,
+                       header_plan_->nodes.size());
+    auto planner = std::make_unique<DecodePlanner>(*trace_class_, stream_class);
+    return planners_.emplace(stream_class.id, std::move(planner)).first->second.get();
+}
+
+Result<const StreamClass*> TracePlans::stream_class_of(UntrustedBytes packet) {
     FieldDecoder decoder(*header_plan_);
     std::vector<FieldValue> values;
     decoder.start_packet(packet, packet.size() * 8);
@@ -33,10 +47,10 @@ Result<const StreamClass*> TracePlans::stream_class_of(UntrustedBytes packet) co
     const std::optional<std::uint64_t> id = decoder.role(FieldRole::kStreamId);
     if (!id && trace_class_->streams.size() != 1)
         return corrupt("it does not say which of the trace's streams it is of");
-    if (!id) return trace_class_->streams.data();
-    const auto stream = std::ranges::find(trace_class_->streams, *id, &StreamClass::id);
-    if (stream == trace_class_->streams.end()) return corrupt("stream {} is not declared", *id);
-    return &*stream;
+    if (!id) return &trace_class_->streams.front();
+    const StreamClass* const stream = index_.stream(*id);
+    if (stream == nullptr) return corrupt("stream {} is not declared", *id);
+    return stream;
 }
 
 }  // namespace leat::ctf

@@ -31,8 +31,8 @@ std::string describe(const TsdlToken& token);
 // Cuts TSDL text (the metadata language of CTF 1.8) into tokens; comments and white space are gone.
 class TsdlLexer {
   public:
-    // The text must outlive the lexer and its tokens.
-    explicit TsdlLexer(std::string_view text) : text_(text) {}
+    // The text must outlive the lexer and its tokens. `line`: the number of its first line.
+    explicit TsdlLexer(std::string_view text, unsigned line) : text_(text), line_(line) {}
 
     // At the end of the text: kEnd, again and again.
     Result<TsdlToken> next();
@@ -50,7 +50,7 @@ class TsdlLexer {
 
     std::string_view text_;
     std::size_t offset_ = 0;
-    unsigned line_ = 1;
+    unsigned line_;
 };
 
 // Replaces the escapes of C in what stood between quotes: \n, \", \\, \x41, \101...

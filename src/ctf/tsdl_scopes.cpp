@@ -94,6 +94,8 @@ Result<void> TsdlScopes::charge_copy(const FieldClass& field_class) {
     return charge(std::visit(ExtentOf{}, field_class.form()).bytes);
 }
 
+std::size_t TsdlScopes::bytes_left() const { return kMaxBytesHeld - std::min(bytes_held_, kMaxBytesHeld); }
+
 const TsdlScopes::NamedType* TsdlScopes::find(std::string_view name) const {
     for (const auto& scope : std::views::reverse(scopes_))
         if (const auto type = scope.find(name); type != scope.end()) return &type->second;

@@ -34,6 +34,7 @@ class TsdlScopes {
     // Counts memory that the text makes us hold.
     Result<void> charge(std::size_t bytes);
     Result<void> charge_copy(const FieldClass& field_class);
+    [[nodiscard]] std::size_t bytes_left() const;
 
   private:
     struct NamedType {

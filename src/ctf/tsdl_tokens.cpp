@@ -4,14 +4,15 @@
 
 namespace leat::ctf {
 
-Result<TsdlTokens> TsdlTokens::open(std::string_view text) {
-    TsdlTokens tokens(text);
+Result<TsdlTokens> TsdlTokens::open(std::string_view text, unsigned line) {
+    TsdlTokens tokens(text, line);
     tokens.token_ = LEAT_TRY(tokens.lexer_.next());
     return tokens;
 }
 
 Result<TsdlToken> TsdlTokens::take() {
     const TsdlToken following = LEAT_TRY(lexer_.next());
+    ++count_;
     return std::exchange(token_, following);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,8 +13,10 @@ namespace leat::ctf {
 // Errors name the line, what was expected and what stands there instead.
 class TsdlTokens {
   public:
-    // The text must outlive the stream.
-    static Result<TsdlTokens> open(std::string_view text);
+    // Of no text.
+    TsdlTokens() : lexer_({}, 1) {}
+    // The text must outlive the stream. `line`: the number of its first line.
+    static Result<TsdlTokens> open(std::string_view text, unsigned line = 1);
 
     [[nodiscard]] const TsdlToken& peek() const { return token_; }
     [[nodiscard]] bool at(std::string_view mark) const { return token_.is(mark); }
@@ -26,14 +29,18 @@ class TsdlTokens {
     Result<TsdlToken> expect_word(std::string_view what);
     Result<std::uint64_t> expect_number(std::string_view what);
 
+    // That have been taken.
+    [[nodiscard]] std::uint64_t count() const { return count_; }
+
     // The error that something else was expected here.
     [[nodiscard]] tl::unexpected<Error> expected(std::string_view what) const;
 
   private:
-    explicit TsdlTokens(std::string_view text) : lexer_(text) {}
+    TsdlTokens(std::string_view text, unsigned line) : lexer_(text, line) {}
 
     TsdlLexer lexer_;
     TsdlToken token_;
+    std::uint64_t count_ = 0;
 };
 
 }  // namespace leat::ctf

@@ -103,6 +103,11 @@ Result<FieldClass> TsdlTypeParser::enum_body(IntegerClass container) {
         if (!LEAT_TRY(tokens_.accept(","))) break;
     }
     LEAT_TRY(tokens_.expect("}"));
+    if (enumeration.ranges.size() < EnumLabels::kMinRanges) return enumeration;
+    enumeration.labels = EnumLabels::make(enumeration.ranges, enumeration.container.is_signed, scopes_.bytes_left());
+    if (enumeration.labels == nullptr)
+        return corrupt("line {}: the enum before this has too many ranges that overlap", tokens_.peek().line);
+    LEAT_TRY(scopes_.charge(enumeration.labels->size_bytes()));
     return enumeration;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <span>
 #include <string>
 
 namespace leat::viewer {
@@ -88,27 +89,50 @@ bool is_in_range(std::uint64_t number, const ctf::EnumRange& range, bool is_sign
     return static_cast<std::int64_t>(range.lower) <= value && value <= static_cast<std::int64_t>(range.upper);
 }
 
-// Writes the labels of all ranges that the number is in, each once, and says whether there were any.
-bool append_labels(TextBuffer& buffer, std::uint64_t number, const ctf::EnumClass& enumeration) {
-    const bool is_signed = enumeration.container.is_signed;
-    const auto begin = enumeration.ranges.begin();
-    bool has_label = false;
-    for (auto range = begin; range != enumeration.ranges.end(); ++range) {
-        if (!is_in_range(number, *range, is_signed)) continue;
-        const bool is_repeated = has_label && std::any_of(begin, range, [&](const ctf::EnumRange& earlier) {
-                                     return is_in_range(number, earlier, is_signed) && earlier.label == range->label;
-                                 });
-        if (is_repeated) continue;
-        if (has_label) buffer.append(", ");
-        append_quoted(buffer, range->label);
-        has_label = true;
+// Of an enum without an index: the numbers of its labels, as EnumLabels has them.
+struct FewLabels {
+    std::array<std::uint32_t, ctf::EnumLabels::kMaxFound> labels;
+    std::size_t count = 0;
+};
+
+FewLabels find_labels(std::uint64_t number, const ctf::EnumClass& enumeration) {
+    FewLabels found;
+    const auto& ranges = enumeration.ranges;
+    for (const ctf::EnumRange& range : ranges) {
+        if (!is_in_range(number, range, enumeration.container.is_signed)) continue;
+        const auto first = std::ranges::find(ranges, range.label, &ctf::EnumRange::label) - ranges.begin();
+        const auto end = found.labels.begin() + static_cast<std::ptrdiff_t>(found.count);
+        const auto place = std::lower_bound(found.labels.begin(), end, static_cast<std::uint32_t>(first));
+        if (found.count == found.labels.size() || (place != end && *place == first)) continue;
+        std::copy_backward(place, end, end + 1);
+        *place = static_cast<std::uint32_t>(first);
+        ++found.count;
     }
-    return has_label;
+    return found;
+}
+
+void append_labels(TextBuffer& buffer, std::span<const std::uint32_t> labels, const ctf::EnumClass& enumeration) {
+    for (const std::uint32_t& label : labels) {
+        if (&label != labels.data()) buffer.append(", ");
+        append_quoted(buffer, enumeration.ranges[label].label);
+    }
+    if (labels.empty()) buffer.append("<unknown>");
+}
+
+// All labels of the number in the order of their first declaration, as babeltrace2 writes them.
+void append_labels(TextBuffer& buffer, std::uint64_t number, const ctf::EnumClass& enumeration) {
+    if (enumeration.labels == nullptr) {
+        const FewLabels found = find_labels(number, enumeration);
+        return append_labels(buffer, std::span(found.labels).first(found.count), enumeration);
+    }
+    const ctf::EnumLabels::Found found = enumeration.labels->find(number);
+    append_labels(buffer, found.labels, enumeration);
+    if (found.has_more) buffer.append(", ...");
 }
 
 void append_enum(TextBuffer& buffer, std::uint64_t number, const ctf::EnumClass& enumeration) {
     buffer.append("( ");
-    if (!append_labels(buffer, number, enumeration)) buffer.append("<unknown>");
+    append_labels(buffer, number, enumeration);
     buffer.append(" : container = ");
     append_integer(buffer, number, enumeration.container);
     buffer.append(" )");

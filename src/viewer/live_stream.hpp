@@ -35,6 +35,8 @@ class LiveStream {
     void quiet_until(std::int64_t time_ns);
     // A packet that will not be fed, because the network lost it; before those that follow it.
     void note_lost_packet(std::uint64_t sequence_number) { stream_.lost_packets.push_back(sequence_number); }
+    // Before a packet: some of those between it and the last one are gone, because files were replaced.
+    void note_missed_files() { reader_.note_missed_files(); }
     // After what it holds.
     void end() { is_ended_ = true; }
 

@@ -3,30 +3,22 @@
 #include <utility>
 
 #include "ctf/clock.hpp"
-#include "ctf/tsdl_parser.hpp"
 
 namespace leat::viewer {
-namespace {
-
-// Plans point into the class: it is put where it stays before they are made.
-Result<std::shared_ptr<TraceModel>> make_model(ctf::TraceClass trace_class) {
-    const auto home = std::make_shared<ctf::TraceClass>(std::move(trace_class));
-    auto plans = ctf::TracePlans::make(*home);
-    if (!plans) return tl::unexpected(std::move(plans).error());
-    return std::make_shared<TraceModel>(home, *std::move(plans));
-}
-
-}  // namespace
 
 Result<std::shared_ptr<TraceModel>> LiveTrace::model() {
     const std::string_view text = metadata_.text();
     if (text.size() == parsed_size_) return model_;
     parsed_size_ = text.size();
-    auto trace_class = ctf::parse_tsdl(text);
-    if (!trace_class) return wrap("metadata", std::move(trace_class).error());
-    auto model = make_model(*std::move(trace_class));
-    if (!model) return wrap("metadata", std::move(model).error());
-    model_ = *std::move(model);
+    auto read = reader_->read(text);
+    if (!read) return wrap("metadata", std::move(read).error());
+    const ctf::TraceClass* const trace_class = reader_->trace_class();
+    if (model_ != nullptr || trace_class == nullptr) return model_;
+    auto plans = ctf::TracePlans::make(*trace_class);
+    if (!plans) return wrap("metadata", std::move(plans).error());
+    // The reader holds the class.
+    const std::shared_ptr<const ctf::TraceClass> shared_class(reader_, trace_class);
+    model_ = std::make_shared<TraceModel>(shared_class, *std::move(plans));
     return model_;
 }
 

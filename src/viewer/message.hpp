@@ -27,7 +27,8 @@ struct Loss {
 };
 
 // What a stream says, one after the other: losses before a packet, its begin, its events, its end; and at its own end,
-// if that is known, what the network lost of it.
+// if that is known, what the network lost of it. Missed packets are those that were there, and gone before we read
+// them.
 struct Message {
     enum class Kind : std::uint8_t {
         kDiscardedEvents,
@@ -35,7 +36,8 @@ struct Message {
         kPacketBegin,
         kEvent,
         kPacketEnd,
-        kLostPackets
+        kLostPackets,
+        kMissedPackets
     };
 
     Kind kind = Kind::kPacketBegin;
@@ -43,7 +45,7 @@ struct Message {
     const ctf::TraceClass* trace_class = nullptr;
     const Stream* stream = nullptr;
     const ctf::EventRecord* event = nullptr;  // of kEvent
-    Loss loss{};                              // of kDiscarded... and kLost...
+    Loss loss{};                              // of kDiscarded..., kLost... and kMissed...
 };
 
 }  // namespace leat::viewer

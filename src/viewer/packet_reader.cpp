@@ -29,6 +29,7 @@ Result<void> PacketReader::start(const ctf::TraceClass& trace_class, const ctf::
     last_ns_ = properties_.begin_ns;
     queue_discarded_events(properties_);
     queue_discarded_packets(properties_);
+    has_missed_files_ = false;
     queue(Message::Kind::kPacketBegin, properties_.begin_ns);
     return {};
 }
@@ -80,8 +81,9 @@ void PacketReader::queue_discarded_packets(const ctf::PacketProperties& packet) 
     const auto first = std::ranges::upper_bound(lost, *previous_->sequence_number);
     const auto last = std::ranges::lower_bound(lost, *packet.sequence_number);
     const auto count = distance - 1 - static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(0, last - first));
-    if (count != 0 && count < distance)
-        queue(Message::Kind::kDiscardedPackets, previous_->end_ns, {count, previous_->end_ns, packet.begin_ns});
+    if (count == 0 || count >= distance) return;
+    const auto kind = has_missed_files_ ? Message::Kind::kMissedPackets : Message::Kind::kDiscardedPackets;
+    queue(kind, previous_->end_ns, {count, previous_->end_ns, packet.begin_ns});
 }
 
 void PacketReader::finish() {

@@ -21,7 +21,7 @@ class PacketReader {
     explicit PacketReader(const Stream& stream) : stream_(&stream) {}
 
     // The next packet of the stream, at the begin of `bytes`; `offset` is for messages. Bytes, trace class and plan
-    // stay where they are until next() has said false.
+    // stay where they are until next() has said false; class and plan may get more events.
     Result<void> start(const ctf::TraceClass& trace_class, const ctf::DecodePlan& plan, UntrustedBytes bytes,
                        std::uint64_t offset);
 
@@ -29,6 +29,8 @@ class PacketReader {
     Result<bool> next();
     // An event in it lives until the next call of next().
     [[nodiscard]] const Message& message() const { return message_; }
+    // Packets that lack between the last packet and the next were there for us to read: they are missed, not discarded.
+    void note_missed_files() { has_missed_files_ = true; }
     // Behind the last packet, once: next() tells what the network lost of the stream.
     void finish();
     // Of the packet started last.
@@ -49,6 +51,7 @@ class PacketReader {
     std::optional<ctf::PacketDecoder> decoder_;
     bool forgives_open_packets_ = false;
     ctf::PacketProperties properties_{};
+    bool has_missed_files_ = false;
     bool is_in_packet_ = false;                        // begun, and not yet ended
     std::optional<ctf::PacketProperties> previous_{};  // of the packet before
     std::optional<std::int64_t> last_ns_{};            // of the last event, or the packet's begin

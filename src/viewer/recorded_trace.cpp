@@ -1,5 +1,7 @@
 #include "viewer/recorded_trace.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -12,6 +14,7 @@
 #include "ctf/tsdl_parser.hpp"
 #include "viewer/lost_packets.hpp"
 #include "viewer/trace_directories.hpp"
+#include "wire/moving_lock.hpp"
 
 namespace leat::viewer {
 namespace {
@@ -43,13 +46,57 @@ bool can_repeat(const RecordedPacket& packet) {
     return packet.properties.begin_ns.has_value() || packet.properties.sequence_number.has_value();
 }
 
-// Oldest first; of the same age, as they were found.
+// Oldest first; of the same age, in the order of their numbers, for files are not found in it: the newest file may have
+// the first name, and "c_0_10" comes before "c_0_2". Without numbers, as they were found.
 void sort_packets(std::vector<RecordedPacket>& packets) {
-    std::ranges::stable_sort(packets, {}, [](const RecordedPacket& packet) { return packet.properties.begin_ns; });
+    std::ranges::stable_sort(packets, {}, [](const RecordedPacket& packet) {
+        return std::pair(packet.properties.begin_ns, packet.properties.sequence_number);
+    });
     const auto repeated = std::ranges::unique(packets, [](const RecordedPacket& left, const RecordedPacket& right) {
         return left.file != right.file && can_repeat(left) && identity(left) == identity(right);
     });
     packets.erase(repeated.begin(), repeated.end());
+}
+
+Result<std::unique_ptr<StreamFile>> open_stream_file(const fs::path& path) {
+    const UniqueFd fd = LEAT_TRY(open_for_reading(path));
+    // The lock first: what it leaves free is in the file.
+    const std::uint64_t safe_size = wire::unlocked_size(fd.get());
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) return io_error(fmt::format("cannot stat {}", path.string()));
+    const std::uint64_t size = std::min(safe_size, static_cast<std::uint64_t>(status.st_size));
+    auto mapping = MappedFile::of_file(fd.get(), size);
+    if (!mapping) return wrap(path.string(), std::move(mapping).error());
+    return std::make_unique<StreamFile>(StreamFile{path, *std::move(mapping), status.st_dev, status.st_ino});
+}
+
+bool is_replaced(const StreamFile& file) {
+    struct stat status {};
+    return ::stat(file.path.c_str(), &status) == 0 && (status.st_dev != file.device || status.st_ino != file.inode);
+}
+
+using OpenedFiles = std::map<fs::path, Result<std::unique_ptr<StreamFile>>>;
+
+// All files of a directory as they were at one time. Its writer may put new files in the place of the oldest: with one
+// of these beside older ones, packets between them would seem to be lost.
+Result<OpenedFiles> open_together(const fs::path& directory) {
+    constexpr int kMaxRounds = 10;
+    OpenedFiles files;
+    bool is_complete = false;
+    for (int round = 0; round < kMaxRounds && !is_complete; ++round) {
+        is_complete = true;
+        for (const fs::path& path : LEAT_TRY(find_stream_files(directory))) {
+            const auto known = files.find(path);
+            if (known != files.end() && (!known->second || !is_replaced(**known->second))) continue;
+            is_complete = false;
+            auto opened = open_stream_file(path);
+            // It has gone since the directory was listed; another comes in its place.
+            std::error_code ignored;
+            if (!opened && !fs::exists(path, ignored)) continue;
+            files.insert_or_assign(path, std::move(opened));
+        }
+    }
+    return files;
 }
 
 }  // namespace
@@ -68,18 +115,15 @@ Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::vector<TraceDire
 }
 
 Result<void> RecordedTrace::add_directory(const fs::path& directory) {
-    for (const fs::path& path : LEAT_TRY(find_stream_files(directory))) {
-        auto added = add_file(path);
-        if (!added) note_damage(std::move(added).error());
+    for (auto& [path, opened] : LEAT_TRY(open_together(directory))) {
+        if (!opened) {
+            note_damage(std::move(opened).error());
+            continue;
+        }
+        files_.push_back(*std::move(opened));
+        auto scanned = scan(*files_.back());
+        if (!scanned) note_damage(wrap(path.string(), std::move(scanned).error()).value());
     }
-    return {};
-}
-
-Result<void> RecordedTrace::add_file(const fs::path& path) {
-    MappedFile mapping = LEAT_TRY(MappedFile::open(path));
-    files_.push_back(std::make_unique<StreamFile>(StreamFile{path, std::move(mapping)}));
-    auto scanned = scan(*files_.back());
-    if (!scanned) return wrap(path.string(), std::move(scanned).error());
     return {};
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -20,7 +22,9 @@ namespace leat::viewer {
 
 struct StreamFile {
     std::filesystem::path path;
-    MappedFile mapping;
+    MappedFile mapping;  // without what is being written
+    dev_t device;
+    ino_t inode;
 };
 
 struct RecordedPacket {
@@ -65,7 +69,6 @@ class RecordedTrace {
         : trace_class_(std::move(trace_class)), trace_number_(trace_number) {}
 
     Result<void> add_directory(const std::filesystem::path& directory);
-    Result<void> add_file(const std::filesystem::path& path);
     Result<void> scan(const StreamFile& file);
     RecordedStream& stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
                               const StreamFile& file);

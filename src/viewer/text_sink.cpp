@@ -21,6 +21,17 @@ std::string log_level_text(const ctf::EventClass& event_class) {
     return fmt::format("{} ({})", kLogLevels[static_cast<std::size_t>(*level)], *level);
 }
 
+std::string_view who_lost(Message::Kind kind) {
+    switch (kind) {
+        case Message::Kind::kLostPackets:
+            return "Network lost";
+        case Message::Kind::kMissedPackets:
+            return "Missed";
+        default:
+            return "Tracer discarded";
+    }
+}
+
 std::string text_of(const ctf::TraceClass& trace_class, std::string_view name) {
     const std::string* const text = ctf::environment_text(trace_class, name);
     return text == nullptr ? std::string() : *text;
@@ -36,6 +47,7 @@ Result<void> TextSink::consume(const Message& message) {
         case Message::Kind::kDiscardedEvents:
         case Message::Kind::kDiscardedPackets:
         case Message::Kind::kLostPackets:
+        case Message::Kind::kMissedPackets:
             return loss(message);
         default:
             return {};
@@ -146,20 +158,21 @@ void TextSink::scope(std::string_view name, std::span<const ctf::FieldValue> val
 // Warnings are written at once: whoever watches sees them beside the events that they are about.
 Result<void> TextSink::loss(const Message& message) {
     const bool is_packets = message.kind != Message::Kind::kDiscardedEvents;
-    const bool is_network = message.kind == Message::Kind::kLostPackets;
     const std::optional<std::uint64_t> count = message.loss.count;
     if (count)
-        warnings_.append(fmt::format("WARNING: {} {} {}{}", is_network ? "Network lost" : "Tracer discarded", *count,
+        warnings_.append(fmt::format("WARNING: {} {} {}{}", who_lost(message.kind), *count,
                                      is_packets ? "packet" : "event", *count == 1 ? "" : "s"));
     else
         warnings_.append("WARNING: Tracer may have discarded events");
     loss_range(message.loss);
     const auto& uuid = message.trace_class->uuid;
-    warnings_.append(fmt::format(" in trace \"{}\" {} within stream \"{}\" (stream class ID: {}, stream ID: {}).\n",
+    const bool is_missed = message.kind == Message::Kind::kMissedPackets;
+    warnings_.append(fmt::format(" in trace \"{}\" {} within stream \"{}\" (stream class ID: {}, stream ID: {}){}.\n",
                                  text_of(*message.trace_class, "hostname"),
                                  uuid ? fmt::format("(UUID: {})", ctf::to_string(*uuid)) : "(no UUID)",
                                  message.stream->name, message.stream->class_id,
-                                 message.stream->instance_id.value_or(0)));
+                                 message.stream->instance_id.value_or(0),
+                                 is_missed ? ": their files were replaced before they were read" : ""));
     return warnings_.flush();
 }
 

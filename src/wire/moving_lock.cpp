@@ -44,6 +44,12 @@ bool is_write_locked(int fd, std::uint64_t begin, std::uint64_t size) {
     return ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
 }
 
+std::uint64_t unlocked_size(int fd) {
+    struct flock lock = region(F_RDLCK, 0, kToInfinity);
+    const bool is_locked = ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
+    return is_locked ? static_cast<std::uint64_t>(lock.l_start) : UINT64_MAX;
+}
+
 Result<LockWait> wait_until_unlocked(int fd, std::uint64_t begin, std::uint64_t size) {
     const struct flock wanted = region(F_RDLCK, begin, size);
     if (::fcntl(fd, F_OFD_SETLKW, &wanted) != 0) {

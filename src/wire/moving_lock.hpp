@@ -37,6 +37,9 @@ class MovingLock {
 
 enum class LockWait : std::uint8_t { kFree, kInterrupted };
 
+// How many bytes from the beginning nobody writes at; UINT64_MAX if nobody writes anywhere.
+[[nodiscard]] std::uint64_t unlocked_size(int fd);
+
 // Sleeps in the kernel until nobody holds a write lock on these bytes any more, or a signal comes.
 Result<LockWait> wait_until_unlocked(int fd, std::uint64_t begin, std::uint64_t size);
 

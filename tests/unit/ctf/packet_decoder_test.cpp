@@ -16,7 +16,6 @@ namespace {
 using namespace std::string_literals;
 
 const std::string kTypes =
-    "trace { byte_order = le; };"
     "clock { name = m; freq = 1000000000; };"
     "typealias integer { size = 8; } := u8;"
     "typealias integer { size = 64; } := u64;"
@@ -252,6 +251,103 @@ TEST(DecodePlan, WhatCannotBeResolvedIsRefused) {
     EXPECT_NE(Decoded("clock { name = k; };" + event_of("ts8 a; integer { size = 8; map = clock.k.value; } b;"), "x")
                   .error.find("two clocks"),
               std::string::npos);
+}
+
+// What n labels of an enum cost in the plan of a stream that has a variant for each of them.
+std::string variants_of_one_tag(std::size_t count) {
+    std::string text = "stream { }; event { name = e; fields := struct { enum : u64 { ";
+    for (std::size_t i = 0; i < count; ++i) text += fmt::format("a = {}, b = {}, ", 2 * i, 2 * i + 1);
+    text += "} t; ";
+    for (std::size_t i = 0; i < count; ++i) text += fmt::format("variant <t> {{ u8 a; u64 b; }} v{};", i);
+    return text + "}; };";
+}
+
+TEST(DecodePlan, VariantsOfOneTagShareItsTable) {
+    constexpr std::size_t kCount = 1500;
+    const auto trace_class = parse_tsdl(kTypes + variants_of_one_tag(kCount));
+    ASSERT_TRUE(trace_class) << trace_class.error().message;
+    const auto plan = make_decode_plan(*trace_class, trace_class->streams.front());
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->tag_labels.size(), 2U);  // the first stands for none
+    EXPECT_EQ(plan->label_choices.size(), 2 * kCount);
+    EXPECT_EQ(plan->choices.size(), 0U);
+}
+
+TEST(PacketDecoder, TagWithManyRangesChooses) {
+    const std::string a = std::string("\6\0\0\0\0\0\0\0", 8) + std::string(20, '\1');
+    EXPECT_EQ(Decoded(variants_of_one_tag(20), a).next_numbers().size(), 1 + 2 * 20U);
+    const std::string b = std::string("\7\0\0\0\0\0\0\0", 8) + std::string(20 * 8, '\1');
+    EXPECT_EQ(Decoded(variants_of_one_tag(20), b).next_numbers().at(2), 0x0101010101010101U);
+    const std::string none(8 + 160, '\xff');
+    Decoded decoded(variants_of_one_tag(20), none);
+    EXPECT_EQ(decoded.next(), nullptr);
+    EXPECT_NE(decoded.error.find("chooses none"), std::string::npos);
+}
+
+TEST(PacketDecoder, EventsOfAnyIdsAreFound) {
+    std::string text = "stream { event.header := struct { u64 id; }; };";
+    const std::vector<std::uint64_t> ids{5, 1, 1000, 200, 70, ~std::uint64_t{0}, 0};
+    for (const std::uint64_t id : ids)
+        text += fmt::format("event {{ id = {}; name = \"{}\"; fields := struct {{ u8 a; }}; }};", id, id);
+    for (std::uint64_t id = 300; id < 1000; ++id) text += fmt::format("event {{ id = {}; name = more; }};", id);
+    for (const std::uint64_t id : ids) {
+        std::string packet(reinterpret_cast<const char*>(&id), sizeof id);
+        Decoded decoded(text, packet + "\1");
+        const EventRecord* const event = decoded.next();
+        ASSERT_NE(event, nullptr) << decoded.error;
+        EXPECT_EQ(event->event_class->name, std::to_string(id));
+    }
+    EXPECT_EQ(Decoded(text, "\2\0\0\0\0\0\0\0"s).next(), nullptr);
+}
+
+TEST(TracePlans, PlanGrowsWithItsStream) {
+    std::string text = "trace { packet.header := struct { integer { size = 8; } stream_id; }; };" + kTypes +
+                       "stream { id = 0; event.header := struct { u8 id; }; };"
+                       "event { stream_id = 0; id = 0; name = a; fields := struct { u8 x; }; };";
+    TsdlReader reader;
+    ASSERT_TRUE(reader.read(text));
+    auto plans = TracePlans::make(*reader.trace_class());
+    ASSERT_TRUE(plans);
+    const std::string packet = "\0\0\1\1\2\7\7"s;
+    const DecodePlan* const plan = plans->plan_for(bytes_of(packet)).value();
+    PacketDecoder decoder(*plan);
+    ASSERT_TRUE(decoder.start(bytes_of(packet), 0));
+    ASSERT_TRUE(decoder.next().value());
+    // The decoder is in the middle of a packet, and holds a record.
+    const EventRecord& record = decoder.record();
+    for (int id = 1; id < 100; ++id) {
+        text +=
+            fmt::format("event {{ stream_id = 0; id = {}; name = b; fields := struct {{ u8 n; u8 y[n]; }}; }};", id);
+        ASSERT_TRUE(reader.read(text));
+        EXPECT_EQ(plans->plan_for(bytes_of(packet)).value(), plan);
+    }
+    EXPECT_EQ(record.event_class->name, "a");
+    EXPECT_EQ(record.fields[1].name, "x");
+    const auto second = decoder.next();
+    ASSERT_TRUE(second) << second.error().message;
+    EXPECT_EQ(record.event_class->name, "b");
+    EXPECT_EQ(record.fields[1].number, 2U);
+    EXPECT_EQ(plans->events_planned(), 100U);
+}
+
+TEST(TracePlans, HugePacketHeaderIsNotMultipliedByStreams) {
+    constexpr std::size_t kFields = 1000;
+    std::string text = "trace { packet.header := struct { integer { size = 32; } stream_id; ";
+    for (std::size_t i = 0; i < kFields; ++i) text += fmt::format("integer {{ size = 1; }} f{}; ", i);
+    text += "}; };";
+    for (std::size_t i = 0; i < 2000; ++i) text += fmt::format("stream {{ id = {}; }};", i);
+    const auto trace_class = parse_tsdl(text);
+    ASSERT_TRUE(trace_class) << trace_class.error().message;
+    auto plans = TracePlans::make(*trace_class);
+    ASSERT_TRUE(plans);
+    std::size_t planned = 0;
+    for (std::uint32_t i = 0; i < 2000; ++i) {
+        std::string packet(reinterpret_cast<const char*>(&i), sizeof i);
+        packet.resize(4 + kFields / 8);
+        planned += plans->plan_for(bytes_of(packet)) ? 1 : 0;
+    }
+    EXPECT_GT(planned, 1000U);
+    EXPECT_LT(planned, 1100U);
 }
 
 TEST(TracePlans, PacketOfAnUndeclaredStreamIsRefused) {

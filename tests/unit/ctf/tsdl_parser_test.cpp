@@ -1,7 +1,11 @@
 #include "ctf/tsdl_parser.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
+#include <map>
 #include <string>
 
 #include "ctf/tsdl_scopes.hpp"
@@ -200,6 +204,132 @@ TEST(TsdlParser, DoublingByNameEndsInAnError) {
     std::string text = "struct s0 { uint8_t a; };";
     for (unsigned i = 1; i < 60; ++i) text += fmt::format("struct s{} {{ struct s{} a, b; }};", i, i - 1);
     EXPECT_NE(error_of(text).find("MiB"), std::string::npos);
+}
+
+// CPU time of the calling thread.
+double parse_seconds(const std::string& text) {
+    const auto now = [] {
+        timespec time{};
+        ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+        return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+    };
+    double fastest = 1e9;
+    for (int i = 0; i < 3; ++i) {
+        const double begin = now();
+        const auto trace = parse_tsdl(text);
+        fastest = std::min(fastest, now() - begin);
+        EXPECT_TRUE(trace) << trace.error().message;
+    }
+    return fastest;
+}
+
+using MakeText = std::string (*)(std::size_t count);
+
+std::string many(std::size_t count, const char* format) {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) text += fmt::format(fmt::runtime(format), i);
+    return text;
+}
+
+// Four times the text takes four times as long, and not sixteen times.
+TEST(TsdlParser, TimeGrowsWithTheText) {
+    const std::map<std::string, MakeText> kinds{
+        {"streams", [](std::size_t n) { return many(n, "stream {{ id = {}; }};"); }},
+        {"clocks", [](std::size_t n) { return many(n, "clock {{ name = c{}; }};"); }},
+        {"events", [](std::size_t n) { return many(n, "event {{ id = {}; name = e; }};"); }},
+        {"early events",
+         [](std::size_t n) {
+             return many(n, "event {{ stream_id = {}; name = e; }};") + many(n, "stream {{ id = {}; }};");
+         }},
+        {"aliases", [](std::size_t n) { return many(n, "typealias integer {{ size = 8; }} := t{};"); }},
+        {"fields", [](std::size_t n) { return event_of(many(n, "uint8_t f{};")); }},
+        {"declarators", [](std::size_t n) { return event_of("uint8_t z" + many(n, ", f{}") + ";"); }},
+        {"labels", [](std::size_t n) { return event_of("enum : uint8_t { " + many(n, "l{},") + "} e;"); }},
+        {"overlapping labels",
+         [](std::size_t n) { return event_of("enum : uint8_t { " + many(n / 8, "l{0} = {0} ... 100000,") + "} e;"); }},
+        {"unknown attributes", [](std::size_t n) { return "event { name = e; " + many(n, "x{} = 1;") + "};"; }},
+        {"lines", [](std::size_t n) { return many(n, "/*\n*/ // {}\n\n"); }},
+    };
+    constexpr std::size_t kFew = 10'000;
+    for (const auto& [kind, make] : kinds) {
+        const double few = parse_seconds(kTypes + make(kFew));
+        const double many = parse_seconds(kTypes + make(4 * kFew));
+        EXPECT_LT(many, 10 * few) << kind;
+    }
+}
+
+TEST(TsdlParser, EnvironmentIsBounded) {
+    EXPECT_EQ(error_of("env { " + many(4096, "x{} = 1; ") + "};"), "accepted");
+    EXPECT_NE(error_of("env { " + many(4097, "x{} = 1; ") + "};").find("more than 4096 entries"), std::string::npos);
+}
+
+TEST(TsdlParser, TraceIsDeclaredOnce) {
+    EXPECT_EQ(error_of("trace { major = 1; };\ntrace { major = 1; };"), "line 4: the trace is declared twice");
+}
+
+const std::string kGrowing = kTypes +
+                             "/* ; } */ event { stream_id = 1; id = 9; name = early; };\n"
+                             "trace { byte_order = be; packet.header := struct { uint8_t stream_id; }; };\n"
+                             "env { a = \"};\"; };\n"
+                             "clock { name = c; };\n"
+                             "stream { id = 0; };\n"
+                             "event { stream_id = 0; id = 1; name = a; fields := struct { uint8_t x; }; };\n"
+                             "stream { id = 1; };\n"
+                             "typealias integer { size = 3; } := late;\n"
+                             "event { stream_id = 1; id = 1; name = b; fields := struct { late x; }; };\n";
+
+TEST(TsdlReader, TextThatGrowsIsReadAsIfItWereWhole) {
+    const auto whole = parse_tsdl(kGrowing);
+    ASSERT_TRUE(whole) << whole.error().message;
+    for (const std::size_t step : {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{100}}) {
+        TsdlReader reader;
+        std::size_t end = 0;
+        for (std::size_t i = 1; end < kGrowing.size(); ++i) {
+            end = kGrowing.find(";\n", end) == std::string::npos ? kGrowing.size() : kGrowing.find(";\n", end) + 2;
+            if (i % step == 0 || end == kGrowing.size()) {
+                const auto read = reader.read(std::string_view(kGrowing).substr(0, end));
+                ASSERT_TRUE(read) << read.error().message;
+            }
+        }
+        ASSERT_NE(reader.trace_class(), nullptr);
+        EXPECT_EQ(*reader.trace_class(), *whole) << step;
+    }
+}
+
+TEST(TsdlReader, ClassesStayWhereTheyAre) {
+    std::string text =
+        "trace { major = 1; }; clock { name = c; }; stream { id = 0; };"
+        "event { stream_id = 0; id = 0; name = first; fields := struct { string s; }; };";
+    TsdlReader reader;
+    ASSERT_TRUE(reader.read(text));
+    const TraceClass* const trace = reader.trace_class();
+    const StreamClass* const stream = &trace->streams[0];
+    const EventClass* const event = &stream->events[0];
+    const ClockClass* const clock = &trace->clocks[0];
+    for (int i = 1; i < 1000; ++i) {
+        text += fmt::format(
+            "clock {{ name = c{0}; }}; stream {{ id = {0}; }};"
+            "event {{ stream_id = 0; id = {0}; name = e; }};",
+            i);
+        ASSERT_TRUE(reader.read(text));
+    }
+    EXPECT_EQ(reader.trace_class(), trace);
+    EXPECT_EQ(&trace->streams[0], stream);
+    EXPECT_EQ(&stream->events[0], event);
+    EXPECT_EQ(&trace->clocks[0], clock);
+    EXPECT_EQ(stream->events.size(), 1000U);
+    EXPECT_EQ(event->name, "first");
+}
+
+TEST(TsdlReader, ErrorStaysAndWhatWasReadRemains) {
+    std::string text = "trace { major = 1; };\nstream { id = 0; };\nevent { stream_id = 0; id = 0; name = a; };\n";
+    TsdlReader reader;
+    ASSERT_TRUE(reader.read(text));
+    text += "event { stream_id = 0; id = 0; name = again; };\n";
+    EXPECT_EQ(reader.read(text).error().message, "line 4: event id 0 is declared twice");
+    text += "event { stream_id = 0; id = 1; name = more; };\n";
+    EXPECT_EQ(reader.read(text).error().message, "line 4: event id 0 is declared twice");
+    EXPECT_EQ(reader.trace_class()->streams[0].events.size(), 1U);
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ TEST(EventDescription, WhateverTheNamesTheMetadataIsReadable) {
     }
     const auto trace_class = ctf::parse_tsdl(metadata);
     ASSERT_TRUE(trace_class) << trace_class.error().message;
-    const std::vector<ctf::EventClass>& events = trace_class->streams.at(0).events;
+    const auto& events = trace_class->streams.at(0).events;
     ASSERT_EQ(events.size(), taken.size());
     EXPECT_GT(taken.size(), 300U);
     for (std::size_t i = 0; i < taken.size(); ++i) {

@@ -79,6 +79,27 @@ TEST(FieldText, EnumShowsEachLabelOnce) {
     EXPECT_EQ(text_of(color, 9), "( <unknown> : container = 9 )");
 }
 
+TEST(FieldText, EnumShowsLabelsInTheOrderOfTheirFirstDeclaration) {
+    const FieldClass color = ctf::EnumClass{ctf::IntegerClass{.size = 8}, {{"A", 1, 1}, {"B", 1, 5}, {"A", 2, 3}}};
+    EXPECT_EQ(text_of(color, 2), R"(( "A", "B" : container = 2 ))");
+}
+
+TEST(FieldText, EnumWithAnIndexShowsTheSame) {
+    ctf::EnumClass color{ctf::IntegerClass{.size = 8}, {{"A", 1, 1}, {"B", 1, 5}, {"A", 2, 3}}};
+    color.labels = ctf::EnumLabels::make(color.ranges, false, SIZE_MAX);
+    EXPECT_EQ(text_of(color, 2), R"(( "A", "B" : container = 2 ))");
+    EXPECT_EQ(text_of(color, 5), R"(( "B" : container = 5 ))");
+    EXPECT_EQ(text_of(color, 9), "( <unknown> : container = 9 )");
+}
+
+TEST(FieldText, EnumShowsSixtyFourLabelsAtMost) {
+    ctf::EnumClass crowd{ctf::IntegerClass{.size = 8}};
+    for (std::uint64_t i = 0; i < 100; ++i) crowd.ranges.push_back({fmt::format("L{}", i), 0, 5});
+    crowd.labels = ctf::EnumLabels::make(crowd.ranges, false, SIZE_MAX);
+    const std::string text = text_of(crowd, 3);
+    EXPECT_NE(text.find(R"("L63", ... : container = 3 ))"), std::string::npos) << text;
+}
+
 TEST(FieldText, EnumOfASignedContainerComparesSigned) {
     const FieldClass sign = ctf::EnumClass{ctf::IntegerClass{.size = 8, .is_signed = true},
                                            {{"MINUS", negative(-5), negative(-1)}, {"PLUS", 0, 5}}};

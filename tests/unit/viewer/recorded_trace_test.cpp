@@ -1,5 +1,6 @@
 #include "viewer/recorded_trace.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,9 +8,11 @@
 #include <fstream>
 #include <string>
 
+#include "base/unique_fd.hpp"
 #include "ctf/index_format.hpp"
 #include "support/byte_metadata.hpp"
 #include "viewer/merge.hpp"
+#include "wire/moving_lock.hpp"
 
 namespace leat::viewer {
 namespace {
@@ -157,6 +160,73 @@ TEST_F(RecordedTraceTest, IndexThatIsNoneDisturbsNobody) {
         write("index/c_0.idx", index);
         EXPECT_EQ(read(), "2 ");
     }
+}
+
+// Metadata whose packets have numbers, and a packet of instance 1 with one event that says its number.
+std::string numbered_metadata() {
+    std::string metadata = test::kByteMetadata;
+    const std::string size = "packet_size;";
+    metadata.insert(metadata.find(size) + size.size(), " integer { size = 8; } packet_seq_num;");
+    const std::string event = "name = e;";
+    metadata.insert(metadata.find(event) + event.size(), " fields := struct { integer { size = 8; } n; };");
+    return metadata;
+}
+
+std::string numbered_packet(char number, char begin, char end) { return {1, 7 * 8, number, begin, end, begin, number}; }
+
+// The events' fields, in the order of the merge.
+std::string numbers_in(const fs::path& root) {
+    const auto traces = open_traces({root});
+    if (!traces) return traces.error().message;
+    auto merge = Merge::make(*traces).value();
+    std::string text;
+    while (merge.next().value_or(false))
+        if (merge.message().kind == Message::Kind::kEvent)
+            text += fmt::format("{} ", merge.message().event->fields[1].number);
+    return text;
+}
+
+// A packet of records that were stamped late begins and ends at one time, and the next packet begins there as well.
+TEST_F(RecordedTraceTest, PacketsOfOneAgeKeepTheirOrderInAFile) {
+    write("metadata", numbered_metadata());
+    write("a", numbered_packet(1, 5, 5) + numbered_packet(2, 5, 5) + numbered_packet(3, 5, 9));
+    EXPECT_EQ(numbers_in(root_), "1 2 3 ");
+}
+
+TEST_F(RecordedTraceTest, PacketsOfOneAgeKeepTheirOrderFromFileToFile) {
+    write("metadata", numbered_metadata());
+    write("c_0_2", numbered_packet(1, 5, 5));
+    write("c_0_10", numbered_packet(2, 5, 5));  // before the other by its name
+    write("c_0_0", numbered_packet(3, 5, 9));   // rolled over
+    EXPECT_EQ(numbers_in(root_), "1 2 3 ");
+}
+
+TEST_F(RecordedTraceTest, PacketsOfOneAgeWithoutNumbersKeepTheOrderOfTheirFile) {
+    write("metadata", test::kByteMetadata);
+    write("a", packet(1, 5, 5, "\5") + packet(1, 5, 5, "\5\5") + packet(1, 5, 9, "\5\6\7"));
+    EXPECT_EQ(read(), "5 5 5 5 6 7 ");
+}
+
+// A lock, as a writer of the directory holds it, on what is not yet safe.
+class Lock {
+  public:
+    Lock(const fs::path& path, std::uint64_t begin)
+        : fd_(::open(path.c_str(), O_RDWR | O_CLOEXEC)), lock_(fd_.get(), begin) {}
+
+  private:
+    UniqueFd fd_;
+    wire::MovingLock lock_;
+};
+
+TEST_F(RecordedTraceTest, WhatIsBeingWrittenIsNotDamage) {
+    write("metadata", test::kByteMetadata);
+    const std::string first = packet(1, 1, 5, "\2");
+    write("a", first + packet(1, 5, 9, "\6\7").substr(0, 3));
+    {
+        const Lock lock(root_ / "a", first.size());
+        EXPECT_EQ(read(), "2 ");
+    }
+    EXPECT_NE(read().find("2 damage: "), std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "ctf/index_format.hpp"
+
+namespace leat::viewer {
+
+// A file of a stream and its index, while they are written. A writer may put new files in their place: this object then
+// goes on reading the old ones.
+//
+// The writer replaces the index before the data, and writes an entry after the data that it speaks of. So the data that
+// we open belong to the index that we hold if that has an entry, and if its name still stands for it afterwards.
+class FollowedFile {
+  public:
+    // Null as long as there is no index.
+    static std::unique_ptr<FollowedFile> open(const std::filesystem::path& path);
+
+    // Whether the name stands for another file by now.
+    [[nodiscard]] bool is_replaced() const;
+    [[nodiscard]] const std::string& name() const { return name_; }
+
+    // The index entry at our position; nothing if it is not yet whole.
+    Result<std::optional<ctf::IndexEntry>> entry();
+    void skip_entry() { position_ += entry_size_; }
+    // The first entry that says what stream the file is of. If all packets so far were lost, that may be none.
+    Result<std::optional<ctf::IndexEntry>> telling_entry();
+
+    // To be called when there is an entry. False if the data were replaced before: they are missed.
+    bool open_data();
+    // -1 before open_data() and after close_data().
+    [[nodiscard]] int data() const { return data_.get(); }
+    // Read to its end. The index stays open, so that its inode stands for it and for nothing that comes later.
+    void close_data() { data_ = UniqueFd(); }
+
+  private:
+    struct Identity {
+        dev_t device = 0;
+        ino_t inode = 0;
+        bool operator==(const Identity&) const = default;
+    };
+
+    FollowedFile(std::filesystem::path path, UniqueFd index);
+    Result<std::optional<ctf::IndexEntry>> entry_at(std::uint64_t position);
+    Result<bool> read_header();
+
+    std::string name_;
+    std::filesystem::path index_name_;
+    UniqueFd index_;
+    Identity identity_;  // of the index
+    UniqueFd data_;
+    std::uint64_t entry_size_ = 0;  // 0: the header has not been read
+    std::uint64_t position_ = ctf::kIndexHeaderSize;
+};
+
+// As many of these bytes as there are.
+Result<std::vector<std::byte>> read_at(int fd, std::uint64_t offset, std::size_t size);
+std::uint64_t size_of_file(int fd);
+
+}  // namespace leat::viewer
