@@ -30,7 +30,7 @@ class Crowd {
   public:
     Crowd(const Producer::Parameters& parameters, unsigned sessions) {
         for (unsigned number = 0; number < sessions; ++number) producers_.emplace_back(parameters, number);
-        stream_count_ = sessions * parameters.streams;
+        stream_count_ = std::uint64_t{sessions} * parameters.streams;
     }
 
     [[nodiscard]] std::uint64_t stream_count() const { return stream_count_; }

@@ -29,6 +29,7 @@ using wire::LiveCommand;
 constexpr auto kPollPeriod = std::chrono::milliseconds(100);
 constexpr auto kPatience = std::chrono::seconds(10);
 constexpr std::uint32_t kNewsSize = 1U << 20;
+constexpr std::size_t kLargest = std::size_t{16} << 20;  // packet or piece of metadata
 
 [[noreturn]] void refused(LiveCommand command, std::uint32_t status) {
     std::fprintf(stderr, "%s: the relay answered %u\n", wire::name_of(command).c_str(), status);
@@ -94,7 +95,12 @@ class Viewer {
     Reply receive() {
         buffer_.resize(wire::size_of<Reply>());
         receive_all(socket_.get(), buffer_);
-        return *wire::parse<Reply>(buffer_);
+        auto reply = wire::parse<Reply>(buffer_);
+        if (!reply) {
+            std::fprintf(stderr, "%s\n", reply.error().message.c_str());
+            std::_Exit(1);
+        }
+        return *std::move(reply);
     }
     template <class Reply, class... Request>
     Reply ask(LiveCommand command, const Request&... request) {
@@ -147,6 +153,10 @@ class Viewer {
         }
     }
     void skip(std::size_t size) {
+        if (size > kLargest) {
+            std::fprintf(stderr, "the relay sends %zu bytes at once\n", size);
+            std::_Exit(1);
+        }
         buffer_.resize(size);
         receive_all(socket_.get(), buffer_);
     }

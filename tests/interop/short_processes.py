@@ -8,18 +8,21 @@ By LTTng's own daemons (in namespaces: they have fixed places and ports), and by
 process. By default both take a few seconds.
 """
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import shutil
+import socket
 import struct
 import subprocess
 import unittest
 
 import relay_lttng
+import relay_peer
 from relay_lttng import lttng
 from relay_peer import CLOSE_STREAM, METADATA, NO_PACKET, OK, STREAMS_SENT, Producer, events_in
 from relays import LeatRelay
-from support import InteropTest, main, program, wait_until
+from support import LEAT, InteropTest, main, program, wait_until
 
 ASKED = os.environ.get("LEAT_SHORT_PROCESSES")
 HAS_LTTNG = all(map(shutil.which, relay_lttng.TOOLS)) and pathlib.Path(program("lttng-ticks")).exists()
@@ -54,6 +57,12 @@ class ShortProcesses(InteropTest):
         self.assertEqual(sorted(found), list(range(count * EVENTS)))
 
 
+def end(process):
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
 def settle(relay):
     """Until the relay has closed what it is about to close: a second without a change, and at most a minute."""
     seen = []
@@ -68,20 +77,39 @@ def settle(relay):
 
 
 class ByHand(ShortProcesses):
+    def setUp(self):
+        super().setUp()
+        self.relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(self.relay.kill)
+        self.producer = Producer(self.relay)
+        self.addCleanup(self.producer.close)
+        self.producer.start(cpus=0, session="short", host=socket.gethostname())
+
+    def run_processes(self, numbers):
+        for number in numbers:
+            self.run_process(self.producer, number)
+
     def test_descriptors_and_memory_are_flat(self):
         count = int(ASKED or 2500)
-        relay = LeatRelay(self.directory / "relay")
-        self.addCleanup(relay.kill)
-        producer = Producer(relay).start(cpus=1)
-        self.addCleanup(producer.close)
-        self.check_flat(relay, lambda numbers: [self.run_process(producer, number) for number in numbers], count)
-        producer.finish()
+        self.check_flat(self.relay, self.run_processes, count)
+        self.producer.finish()
         found = []
         for path in self.directory.glob("relay/*/*/ust/pid/*/channel_*"):
             data = path.read_bytes()
             found += [n for at in range(0, len(data), PACKET) for _, n in events_in(data[at:at + PACKET])]
         self.check_stored(found, count)
-        self.assertEqual(relay.stop(), 0, relay.log)
+        self.assertEqual(self.relay.stop(), 0, self.relay.log)
+
+    def test_also_while_a_viewer_follows_them(self):
+        count = int(ASKED or 1000)
+        viewer = relay_lttng.Viewer(self, LEAT, "view", self.relay.live_url("short"))
+        self.addCleanup(end, viewer.process)
+        with contextlib.closing(relay_peer.Viewer(self.relay)) as lister:
+            wait_until(lambda: lister.clients()["short"] == 1, "the viewer")
+        self.check_flat(self.relay, self.run_processes, count)
+        self.producer.finish()
+        self.check_stored(viewer.finish(), count)
+        self.assertEqual(self.relay.stop(), 0, self.relay.log)
 
     def run_process(self, producer, number):
         """What LTTng sends of a process from its first event to its end: metadata, a stream for each of two CPUs."""
