@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Many producers and 20 viewers on one relay: what leat-relayd needs for them, beside lttng-relayd.
 
-    bench/crowd.py [--build DIR] [--json FILE] [--rounds N]
+    bench/crowd.py [--build DIR] [--json FILE] [--rounds N] [--rows TEXT]
 
 Each producer has a control and a data connection, and one live session of two streams; a packet of 4 KiB a second goes
 to each session, with its index and a beacon. Each viewer follows a session of its own: Leat's is asked with GET_NEWS, the
@@ -44,21 +44,27 @@ def serve(side, producers, programs, work):
     return run
 
 
+def row_name(count, name):
+    return f"crowd/{count}-producers-{name}"
+
+
 def measure(programs, rounds, _):
     allow_many_descriptors()
     sides = available(["leat", "peer"], programs)
-    samples = {(count, name): Samples() for count in PRODUCERS for name, _, _ in FIGURES}
+    counts = [count for count in PRODUCERS
+              if any(support.is_wanted(row_name(count, name)) for name, _, _ in FIGURES)]
+    samples = {(count, name): Samples() for count in counts for name, _, _ in FIGURES}
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")
-        for count in PRODUCERS:
+        for count in counts:
             for side in sides:
                 with tempfile.TemporaryDirectory(dir="/dev/shm") as work:
                     run = serve(side, count, programs, pathlib.Path(work))
                 for name, _, figure in FIGURES if run else []:
                     samples[count, name].add(side, [figure(run)])
-    return [{"name": f"crowd/{count}-producers-{name}", "unit": unit, "floor": None,
+    return [{"name": row_name(count, name), "unit": unit, "floor": None,
              **{side: samples[count, name].median(side) for side in ["leat", "peer"]}}
-            for count in PRODUCERS for name, unit, _ in FIGURES]
+            for count in counts for name, unit, _ in FIGURES]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a relay makes of a stream of packets: leat-relayd beside lttng-relayd and beside receiving and writing alone.
 
-    bench/relay.py [--build DIR] [--json FILE] [--rounds N]
+    bench/relay.py [--build DIR] [--json FILE] [--rounds N] [--rows TEXT]
 
 bench-relay-push sends the same packets of 128 KiB to each in turn, so that whatever else the machine does meets all
 three; a figure is the median over the rounds. Each run starts a relay anew and first fills its files (two for each
@@ -111,27 +111,61 @@ def row(name, unit, samples):
     return {"name": name, "unit": unit, **{side: samples.median(side) for side in ["leat", "peer", "floor"]}}
 
 
+class LargePackets:
+    """The rows of one load."""
+
+    def __init__(self, load, sides, prefix):
+        self.load = load
+        self.sides = sides  # what is run: the column that it goes into
+        self.samples = {f"{prefix}{name}": (unit, Samples()) for name, unit in FIGURES}
+
+    def is_wanted(self):
+        return any(map(support.is_wanted, self.samples))
+
+    def measure(self, programs, work):
+        for side, column in self.sides.items():
+            for (_, samples), figure in zip(self.samples.values(), push(side, self.load, programs, work)):
+                samples.add(column, [figure])
+
+    def rows(self):
+        return [row(name, unit, samples) for name, (unit, samples) in self.samples.items()]
+
+
+class SmallPackets:
+    """One row."""
+
+    def __init__(self, name, sides):
+        self.name = name
+        self.sides = sides
+        self.samples = Samples()
+
+    def row_name(self):
+        return f"relay/{self.name}-cpu-us-per-packet"
+
+    def is_wanted(self):
+        return support.is_wanted(self.row_name())
+
+    def measure(self, programs, work):
+        for side in self.sides:
+            self.samples.add(side, push_small(side, self.name, programs, work))
+
+    def rows(self):
+        return [row(self.row_name(), "us", self.samples)]
+
+
 def measure(programs, rounds, work):
     allow_many_descriptors()
     sides = available(["leat", "peer", "floor"], programs)
-    samples = {(load.prefix, name): Samples() for load in LOADS for name, _ in FIGURES}
-    in_place = {name: Samples() for name, _ in FIGURES[:2]}
-    small = {name: Samples() for name in SMALL}
+    parts = [LargePackets(load, {side: side for side in sides}, load.prefix + ("-" if "/" in load.prefix else "/"))
+             for load in LOADS]
+    parts.append(LargePackets(LOADS[0], {"floor-in-place": "floor"}, "relay/floor-in-place-"))
+    parts += [SmallPackets(name, sides) for name in SMALL]
+    parts = [part for part in parts if part.is_wanted()]
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")
-        for load in LOADS:
-            for side in sides:
-                for (name, _), figure in zip(FIGURES, push(side, load, programs, work)):
-                    samples[load.prefix, name].add(side, [figure])
-        for name, figure in zip(in_place, push("floor-in-place", LOADS[0], programs, work)):
-            in_place[name].add("floor", [figure])
-        for name in SMALL:
-            for side in sides:
-                small[name].add(side, push_small(side, name, programs, work))
-    rows = [row(f"{load.prefix}/{name}" if "/" not in load.prefix else f"{load.prefix}-{name}", unit,
-                samples[load.prefix, name]) for load in LOADS for name, unit in FIGURES]
-    rows += [row(f"relay/floor-in-place-{name}", unit, in_place[name]) for name, unit in FIGURES[:2]]
-    return rows + [row(f"relay/{name}-cpu-us-per-packet", "us", small[name]) for name in SMALL]
+        for part in parts:
+            part.measure(programs, work)
+    return [row for part in parts for row in part.rows()]
 
 
 if __name__ == "__main__":
