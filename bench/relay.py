@@ -98,8 +98,8 @@ def push_small(side, name, programs, work):
         return []
     run = PacedRun(side, load, programs, work, RELAY_CPU, SENDER_CPU)
     if run.missing > 0:
-        say(f"{name}: {side}: the viewers wait for {run.missing} packets of {run.missing + run.delivered}, "
-            f"{run.descriptors} descriptors are open: not counted ({run.cpu_us():.1f} us a packet)")
+        say(f"{name}: {side}: not counted ({run.cpu_us():.1f} us a packet): {run.missing} packets of "
+            f"{run.missing + run.delivered} do not come, and {run.descriptors} descriptors are open")
         return []
     return [run.cpu_us()]
 

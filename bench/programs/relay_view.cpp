@@ -5,8 +5,9 @@
 // Viewer i follows session "bench<i * SESSIONS / VIEWERS>" from its beginning. "news": with our GET_NEWS. "poll": as
 // babeltrace2, GET_NEXT_INDEX and GET_PACKET for one stream after another, and again after 100 ms if nothing came.
 // It says "attached"; then, for each number that it reads, it waits until all viewers together have had so many
-// packets, but not for longer than 10 s, and prints how many they have had, and the median and the 99th percentile (us)
-// of the time from the end of a packet to its arrival, over those that came since the last line.
+// packets, but not longer than 20 s, nor 3 s in which none came. It prints how many they have had, and the median and
+// the 99th percentile (us) of the time from the end of a packet to its arrival, over those that came since the last
+// line.
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -27,7 +28,8 @@ namespace {
 using wire::LiveCommand;
 
 constexpr auto kPollPeriod = std::chrono::milliseconds(100);
-constexpr auto kPatience = std::chrono::seconds(10);
+constexpr auto kPatience = std::chrono::seconds(20);
+constexpr auto kSilence = std::chrono::seconds(3);
 constexpr std::uint32_t kNewsSize = 1U << 20;
 constexpr std::size_t kLargest = std::size_t{16} << 20;  // packet or piece of metadata
 
@@ -212,10 +214,18 @@ class Viewer {
     wire::Bytes buffer_{};
 };
 
-void wait_for(Arrivals& arrivals, std::uint64_t count) {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (arrivals.count() < count && std::chrono::steady_clock::now() < deadline)
+void wait_for(Arrivals& arrivals, std::uint64_t wanted) {
+    const auto begin = std::chrono::steady_clock::now();
+    auto last_arrival = begin;
+    std::uint64_t before = 0;
+    for (auto now = begin; now < begin + kPatience && now < last_arrival + kSilence;
+         now = std::chrono::steady_clock::now()) {
+        const std::uint64_t count = arrivals.count();
+        if (count >= wanted) return;
+        if (count != before) last_arrival = now;
+        before = count;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
 }
 
 [[noreturn]] void run(std::uint16_t port, unsigned sessions, unsigned viewers, bool takes_news) {
