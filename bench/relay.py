@@ -1,28 +1,32 @@
 #!/usr/bin/env python3
 """What a relay makes of a stream of packets: leat-relayd beside lttng-relayd and beside receiving and writing alone.
 
-    bench/relay.py [--build DIR] [--json FILE] [--rounds N]
+    bench/relay.py [--build DIR] [--json FILE] [--rounds N] [--rows TEXT]
 
 bench-relay-push sends the same packets of 128 KiB to each in turn, so that whatever else the machine does meets all
 three; a figure is the median over the rounds. Each run starts a relay anew and first fills its files (two for each
-stream, rolled over and re-used), which is not counted: on some machines the first touch of fresh memory costs more than
-everything else. One session: the sender has CPU 0, the relay CPU 1. Eight sessions: all have all CPUs; and again with the
-relay on CPU 1 alone, to see what the second one brings it.
+stream, rolled over), which is not counted: on some machines the first touch of fresh memory costs more than everything
+else. One session: the sender has CPU 0, the relay CPU 1. Eight sessions: all have all CPUs; and again with the relay on
+CPU 1 alone, to see what the second one brings it. The floor unlinks and creates files as they roll;
+"relay/floor-in-place" is the floor that writes over them.
 
-CPU time is that of all threads of the relay (/proc/PID/stat), memory the most that it ever held (VmHWM).
+Small packets (4 KiB) over all streams of one live session, each with its index and a beacon for another stream, as fast
+as the relay takes them, and ("paced") 200 a second, where nothing comes in batches: bench-relay-pace sends them,
+bench-relay-view reads all of them if there are viewers. Leat's relay is asked for them with GET_NEWS ("polling": with
+GET_NEXT_INDEX and GET_PACKET, as babeltrace2 does), the peer always by polling, and it serves one viewer only. The figure
+is the CPU time of the relay for each packet that it received, or, with viewers, that it delivered, until all are there;
+the sender and the viewers have CPU 0, the relay CPU 1.
+
+CPU time is that of all threads of the relay, memory the most that it ever held (VmHWM).
 """
 
-import os
-import shutil
 import subprocess
-import time
 
 import support
+from relays import CONTROL, DATA, FILE_MIB, Paced, PacedRun, Relay, allow_many_descriptors, available, on_cpu
 from support import Failed, Samples, say
 
-CONTROL, DATA, LIVE = 5342, 5343, 5344  # the network is our own
-FILE_MIB = 32  # each stream has two
-TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+SENDER_CPU, RELAY_CPU = 0, 1
 
 
 class Load:
@@ -34,80 +38,42 @@ class Load:
         self.streams = streams
         self.mib = mib
         self.warm_up_mib = 3 * FILE_MIB * streams
-        self.sender_cpu = [] if sender_cpu is None else ["taskset", "-c", str(sender_cpu)]
-        self.relay_cpu = [] if relay_cpu is None else ["taskset", "-c", str(relay_cpu)]
+        self.sender_cpu = sender_cpu
+        self.relay_cpu = relay_cpu
 
 
-LOADS = [Load("relay", sessions=1, streams=2, mib=2048, sender_cpu=0, relay_cpu=1),
+LOADS = [Load("relay", sessions=1, streams=2, mib=2048, sender_cpu=SENDER_CPU, relay_cpu=RELAY_CPU),
          Load("relay/8-sessions", sessions=8, streams=1, mib=384),
-         Load("relay/8-sessions-1-cpu", sessions=8, streams=1, mib=384, relay_cpu=1)]
+         Load("relay/8-sessions-1-cpu", sessions=8, streams=1, mib=384, relay_cpu=RELAY_CPU)]
 
 
-def relay_command(side, programs, output):
-    if side == "floor":
-        return [programs / "bench-relay-floor", DATA, output, FILE_MIB]
-    if side == "leat":
-        return [programs / "leat-relayd", "-o", output, "--ports", f"{CONTROL}:{DATA}:{LIVE}"]
-    return ["lttng-relayd", f"--output={output}", f"--control-port=tcp://127.0.0.1:{CONTROL}",
-            f"--data-port=tcp://127.0.0.1:{DATA}", f"--live-port=tcp://127.0.0.1:{LIVE}"]
+def fast(streams, **viewers):
+    return Paced(sessions=1, streams=streams, rate=0, seconds=1, **viewers)
 
 
-class Relay:
-    """One that runs, and takes connections."""
-
-    def __init__(self, side, load, programs, work):
-        self.output = work / "output"
-        self.output.mkdir()
-        command = load.relay_cpu + [str(word) for word in relay_command(side, programs, self.output)]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL)
-        wait_for_port(DATA, self.process)
-        if side != "floor":
-            wait_for_port(CONTROL, self.process)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        shutil.rmtree(self.output)
-
-    def cpu_seconds(self):
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as stat:
-            fields = stat.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
-
-    def peak_mib(self):
-        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
-            for line in status:
-                if line.startswith("VmHWM:"):
-                    return int(line.split()[1]) / 1024
-        raise Failed("the relay has ended")
+def paced(streams, **viewers):
+    return Paced(sessions=1, streams=streams, rate=200, seconds=2, **viewers)
 
 
-def wait_for_port(port, process):
-    """Until somebody listens there; no connection is made, which a relay might count."""
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and process.poll() is None:
-        with open("/proc/net/tcp", encoding="ascii") as table:
-            if any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in list(table)[1:]):
-                return
-        time.sleep(0.01)
-    raise Failed(f"{process.args[-1]}: nobody listens on port {port}")
+SMALL = {"streams-1": fast(1),
+         "streams-1000": fast(1000),
+         "streams-1-viewers-1": fast(1, viewers=1),
+         "streams-1000-viewers-1": fast(1000, viewers=1),
+         "streams-1000-viewers-1-polling": fast(1000, viewers=1, polls=True),
+         "streams-4000-viewers-8": fast(4000, viewers=8),
+         "paced-streams-1-viewers-1": paced(1, viewers=1),
+         "paced-streams-1-viewers-8": paced(1, viewers=8),
+         "paced-streams-1000-viewers-8": paced(1000, viewers=8),
+         "paced-streams-4000-viewers-8": paced(4000, viewers=8)}
 
 
 def push(side, load, programs, work):
     """(MB a second, CPU seconds a GB, MiB of memory)"""
-    control = 0 if side == "floor" else CONTROL
-    command = load.sender_cpu + [str(word) for word in [
+    control = 0 if side.startswith("floor") else CONTROL
+    command = on_cpu(load.sender_cpu) + [str(word) for word in [
         programs / "bench-relay-push", control, DATA, 1_000_000, load.sessions, load.streams, load.warm_up_mib,
         load.mib, FILE_MIB]]
-    with Relay(side, load, programs, work) as relay, \
+    with Relay(side, programs, work, load.relay_cpu) as relay, \
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as sender:
         if sender.stdout.readline() != "ready\n":
             raise Failed(f"bench-relay-push did not come to speak with {side}")
@@ -118,32 +84,88 @@ def push(side, load, programs, work):
         if not seconds:
             raise Failed(f"bench-relay-push did not come to its end with {side}")
         cpu = relay.cpu_seconds() - before
-        peak = relay.peak_mib()
+        peak = relay.memory_mib("VmHWM")
         sender.stdin.write("end\n")
         sender.stdin.flush()
     gigabytes = load.sessions * load.mib * 2 ** 20 / 1e9
     return 1000 * gigabytes / float(seconds), cpu / gigabytes, peak
 
 
+def push_small(side, name, programs, work):
+    """CPU us a packet; nothing if that side cannot do it."""
+    load = SMALL[name]
+    if side == "floor" or (side == "peer" and load.viewers > 1):
+        return []
+    run = PacedRun(side, load, programs, work, RELAY_CPU, SENDER_CPU)
+    if run.missing > 0:
+        say(f"{name}: {side}: not counted ({run.cpu_us():.1f} us a packet): {run.missing} packets of "
+            f"{run.missing + run.delivered} do not come, and {run.descriptors} descriptors are open")
+        return []
+    return [run.cpu_us()]
+
+
 FIGURES = [("mb-per-s", "MB/s"), ("cpu-s-per-gb", "s/GB"), ("rss-mb", "MiB")]
 
 
+def row(name, unit, samples):
+    return {"name": name, "unit": unit, **{side: samples.median(side) for side in ["leat", "peer", "floor"]}}
+
+
+class LargePackets:
+    """The rows of one load."""
+
+    def __init__(self, load, sides, prefix):
+        self.load = load
+        self.sides = sides  # what is run: the column that it goes into
+        self.samples = {f"{prefix}{name}": (unit, Samples()) for name, unit in FIGURES}
+
+    def is_wanted(self):
+        return any(map(support.is_wanted, self.samples))
+
+    def measure(self, programs, work):
+        for side, column in self.sides.items():
+            for (_, samples), figure in zip(self.samples.values(), push(side, self.load, programs, work)):
+                samples.add(column, [figure])
+
+    def rows(self):
+        return [row(name, unit, samples) for name, (unit, samples) in self.samples.items()]
+
+
+class SmallPackets:
+    """One row."""
+
+    def __init__(self, name, sides):
+        self.name = name
+        self.sides = sides
+        self.samples = Samples()
+
+    def row_name(self):
+        return f"relay/{self.name}-cpu-us-per-packet"
+
+    def is_wanted(self):
+        return support.is_wanted(self.row_name())
+
+    def measure(self, programs, work):
+        for side in self.sides:
+            self.samples.add(side, push_small(side, self.name, programs, work))
+
+    def rows(self):
+        return [row(self.row_name(), "us", self.samples)]
+
+
 def measure(programs, rounds, work):
-    sides = ["leat", "peer", "floor"]
-    for side, program in [("leat", programs / "leat-relayd"), ("peer", "lttng-relayd")]:
-        if shutil.which(program) is None:
-            say(f"{program} is not here: its column stays empty")
-            sides.remove(side)
-    samples = {(load.prefix, name): Samples() for load in LOADS for name, _ in FIGURES}
+    allow_many_descriptors()
+    sides = available(["leat", "peer", "floor"], programs)
+    parts = [LargePackets(load, {side: side for side in sides}, load.prefix + ("-" if "/" in load.prefix else "/"))
+             for load in LOADS]
+    parts.append(LargePackets(LOADS[0], {"floor-in-place": "floor"}, "relay/floor-in-place-"))
+    parts += [SmallPackets(name, sides) for name in SMALL]
+    parts = [part for part in parts if part.is_wanted()]
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")
-        for load in LOADS:
-            for side in sides:
-                for (name, _), figure in zip(FIGURES, push(side, load, programs, work)):
-                    samples[load.prefix, name].add(side, [figure])
-    return [{"name": f"{load.prefix}/{name}" if "/" not in load.prefix else f"{load.prefix}-{name}", "unit": unit,
-             **{side: samples[load.prefix, name].median(side) for side in ["leat", "peer", "floor"]}}
-            for load in LOADS for name, unit in FIGURES]
+        for part in parts:
+            part.measure(programs, work)
+    return [row for part in parts for row in part.rows()]
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+WANTED = ""  # rows with that in their name
 
 
 class Failed(Exception):
@@ -176,11 +177,20 @@ def arguments(description, rounds):
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the rows there")
     parser.add_argument("--rounds", type=int, default=rounds, metavar="N",
                         help=f"interleaved rounds (default: {rounds})")
+    parser.add_argument("--rows", default="", metavar="TEXT",
+                        help="only rows with that in their name, where they are measured apart (relay, crowd)")
     return parser.parse_args()
 
 
+def is_wanted(row):
+    """Whether it was asked for; known from the beginning of `measure`."""
+    return WANTED in row
+
+
 def bench(description, needs, rounds, measure, peer):
+    global WANTED
     options = arguments(description, rounds)
+    WANTED = options.rows
     programs = (options.build / "bin").resolve()
     if not (programs / needs).exists():
         raise Failed(f"no {needs} in {programs}: build first (./dev build)")

@@ -1,11 +1,14 @@
-// The least that a relay can do with a byte: receives and writes, into files that are rolled and re-used.
+// The least that a relay can do with a byte: receives and writes, into files that are rolled.
 //
-//     bench-relay-floor PORT DIRECTORY FILE_MIB
+//     bench-relay-floor PORT DIRECTORY FILE_MIB new|in-place
 //
-// One thread and two files for each connection. A byte that comes back on the connection says that all is written.
+// "new": a file whose turn has come again is unlinked and created anew, as a relay must that has readers. "in-place":
+// it is written over, which costs less and changes bytes under whoever reads it. One thread and two files for each
+// connection. A byte that comes back on the connection says that all is written.
 #include <fcntl.h>
 
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -17,20 +20,20 @@ namespace {
 constexpr std::size_t kReceive = std::size_t{1} << 20;
 constexpr std::size_t kFiles = 2;
 
+struct Files {
+    std::string directory;
+    std::size_t size;  // each
+    bool in_place;
+};
+
 class RolledFiles {
   public:
-    RolledFiles(const std::string& name, std::size_t size) : size_(size) {
-        for (std::size_t i = 0; i < kFiles; ++i) {
-            files_[i] = UniqueFd(::open((name + std::to_string(i)).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0640));
-            if (!files_[i].is_open()) die("open");
-        }
+    RolledFiles(std::string name, std::size_t size, bool in_place)
+        : name_(std::move(name)), size_(size), in_place_(in_place) {
+        for (std::size_t i = 0; i < kFiles; ++i) open(i);
     }
     void write(std::span<const std::byte> bytes) {
-        if (used_ + bytes.size() > size_) {
-            current_ = (current_ + 1) % kFiles;
-            used_ = 0;
-            if (::lseek(files_[current_].get(), 0, SEEK_SET) < 0) die("seek");
-        }
+        if (used_ + bytes.size() > size_) roll();
         used_ += bytes.size();
         while (!bytes.empty()) {
             const ssize_t written = ::write(files_[current_].get(), bytes.data(), bytes.size());
@@ -40,14 +43,32 @@ class RolledFiles {
     }
 
   private:
+    void open(std::size_t number) {
+        const std::string path = name_ + std::to_string(number);
+        files_[number] = UniqueFd(::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0640));
+        if (!files_[number].is_open()) die("open");
+    }
+    void roll() {
+        current_ = (current_ + 1) % kFiles;
+        used_ = 0;
+        if (in_place_) {
+            if (::lseek(files_[current_].get(), 0, SEEK_SET) < 0) die("seek");
+            return;
+        }
+        if (::unlink((name_ + std::to_string(current_)).c_str()) != 0) die("unlink");
+        open(current_);
+    }
+
+    std::string name_;
     std::size_t size_;
-    std::array<UniqueFd, kFiles> files_;
+    bool in_place_;
+    std::array<UniqueFd, kFiles> files_{};
     std::size_t current_ = 0;
     std::size_t used_ = 0;
 };
 
-void serve(UniqueFd connection, const std::string& name, std::size_t file_size) {
-    RolledFiles files(name, file_size);
+void serve(UniqueFd connection, unsigned number, const Files& how) {
+    RolledFiles files(how.directory + "/" + std::to_string(number) + "_", how.size, how.in_place);
     std::vector<std::byte> buffer(kReceive);
     while (true) {
         const ssize_t count = ::recv(connection.get(), buffer.data(), buffer.size(), 0);
@@ -59,7 +80,7 @@ void serve(UniqueFd connection, const std::string& name, std::size_t file_size) 
     send_all(connection.get(), std::span(&done, 1), {});
 }
 
-void listen_on(std::uint16_t port, const std::string& directory, std::size_t file_size) {
+void listen_on(std::uint16_t port, const Files& files) {
     const UniqueFd listener = tcp_socket();
     const int on = 1;
     ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -69,7 +90,7 @@ void listen_on(std::uint16_t port, const std::string& directory, std::size_t fil
     for (unsigned number = 0;; ++number) {
         UniqueFd connection(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
         if (!connection.is_open()) die("accept");
-        std::thread(serve, std::move(connection), directory + "/" + std::to_string(number) + "_", file_size).detach();
+        std::thread(serve, std::move(connection), number, files).detach();
     }
 }
 
@@ -77,10 +98,12 @@ void listen_on(std::uint16_t port, const std::string& directory, std::size_t fil
 }  // namespace leat::bench
 
 int main(int argc, char** argv) {
-    if (argc != 4) {
-        std::fprintf(stderr, "usage: bench-relay-floor PORT DIRECTORY FILE_MIB\n");
+    const std::string_view mode = argc == 5 ? argv[4] : "";
+    if (mode != "new" && mode != "in-place") {
+        std::fprintf(stderr, "usage: bench-relay-floor PORT DIRECTORY FILE_MIB new|in-place\n");
         return 2;
     }
-    const std::size_t file_size = std::strtoul(argv[3], nullptr, 10) << 20;
-    leat::bench::listen_on(static_cast<std::uint16_t>(std::strtoul(argv[1], nullptr, 10)), argv[2], file_size);
+    leat::bench::listen_on(
+        static_cast<std::uint16_t>(std::strtoul(argv[1], nullptr, 10)),
+        {.directory = argv[2], .size = std::strtoul(argv[3], nullptr, 10) << 20, .in_place = mode == "in-place"});
 }

@@ -6,19 +6,15 @@
 // a line; then MIB for each session, and it prints the seconds until the relay says that all is stored.
 #include <barrier>
 #include <chrono>
-#include <string>
 #include <thread>
 #include <vector>
 
-#include "sockets.hpp"
-#include "wire/relay_messages.hpp"
+#include "producer.hpp"
 
 namespace leat::bench {
 namespace {
 
 constexpr std::size_t kPacket = std::size_t{128} << 10;
-// A producer does not wait for each index to be acknowledged, but for some before.
-constexpr unsigned kOutstanding = 16;
 
 struct Parameters {
     std::uint16_t control;
@@ -31,151 +27,32 @@ struct Parameters {
     std::uint64_t file_mib;
 };
 
-class Control {
-  public:
-    explicit Control(std::uint16_t port) : socket_(connect_to(port)) {}
-
-    template <class Reply, class Message>
-    Reply ask(wire::RelayCommand command, const Message& message) {
-        send(wire::encode_request(command, message));
-        return receive<Reply>();
-    }
-    void send(const wire::Bytes& request) { send_all(socket_.get(), request, {}); }
-    template <class Reply>
-    Reply receive() {
-        return parsed<Reply>(receive_bytes(wire::size_of<Reply>()));
-    }
-    wire::CreateSessionReply receive_session() {
-        wire::Bytes bytes = receive_bytes(wire::kCreateSessionReplyHead);
-        const wire::Bytes path = receive_bytes(std::to_integer<std::size_t>(bytes.back()));  // ours is short
-        bytes.insert(bytes.end(), path.begin(), path.end());
-        return parsed<wire::CreateSessionReply>(bytes);
-    }
-    void expect_ok() {
-        if (receive<wire::CodeReply>().code != static_cast<std::uint32_t>(wire::RelayCode::kOk)) die("refused");
-    }
-    template <class Message>
-    void ask_ok(wire::RelayCommand command, const Message& message) {
-        send(wire::encode_request(command, message));
-        expect_ok();
-    }
-
-  private:
-    wire::Bytes receive_bytes(std::size_t size) {
-        wire::Bytes bytes(size);
-        receive_all(socket_.get(), bytes);
-        return bytes;
-    }
-    template <class Reply>
-    static Reply parsed(const wire::Bytes& bytes) {
-        auto reply = wire::parse<Reply>(bytes);
-        if (!reply) die(reply.error().message.c_str());
-        return *reply;
-    }
-
-    UniqueFd socket_;
-};
-
-// Nothing decodes the packets: any metadata will do.
-constexpr char kMetadata[] = "/* CTF 1.8 */\ntrace { major = 1; minor = 8; byte_order = le; };\n";
-
-// One session of a relay.
+// Packets that follow one another, to all streams in turn.
 class Session {
   public:
-    Session(const Parameters& parameters, unsigned number) : control_(parameters.control) {
-        using Command = wire::RelayCommand;
-        control_.ask<wire::Version>(Command::kVersion, wire::Version{});
-        control_.ask<wire::ConfigurationReply>(Command::kGetConfiguration, wire::GetConfiguration{});
-        create(parameters, number);
-        control_.ask_ok(Command::kCreateTraceChunk, wire::CreateTraceChunk{.creation_time = 1});
-        data_ = connect_to(parameters.data);
-        for (unsigned stream = 0; stream < parameters.streams; ++stream)
-            streams_.push_back({add_stream("channel_" + std::to_string(stream), parameters.file_mib), 0});
-        const std::uint64_t metadata = add_stream("metadata", 0);
-        control_.send(wire::encode_request(Command::kStreamsSent));
-        control_.expect_ok();
-        send_metadata(metadata);
-    }
+    Session(const Parameters& parameters, unsigned number)
+        : producer_({.control = parameters.control,
+                     .data = parameters.data,
+                     .live_timer_us = parameters.live_timer_us,
+                     .streams = parameters.streams,
+                     .packet_size = kPacket,
+                     .file_mib = parameters.file_mib},
+                    number) {}
 
     void push(std::uint64_t packets) {
         for (std::uint64_t i = 0; i < packets; ++i) {
-            Stream& stream = streams_[i % streams_.size()];
-            const wire::Bytes header = wire::encode(
-                wire::DataHeader{.stream_id = stream.handle, .net_seq_num = stream.packets, .data_size = kPacket});
-            send_all(data_.get(), header, packet_);
-            send_index(stream);
-            ++stream.packets;
+            ++time_;
+            producer_.push(i % producer_.stream_count(), 10 * time_ + 1, 10 * time_ + 9);
         }
-        while (outstanding_ > 0) take_reply();
+        producer_.take_replies();
     }
-
     void wait_until_stored() {
-        for (const Stream& stream : streams_) {
-            const wire::DataPending question{.stream_id = stream.handle, .last_net_seq_num = stream.packets - 1};
-            while (control_.ask<wire::CodeReply>(wire::RelayCommand::kDataPending, question).code != 0)
-                std::this_thread::sleep_for(std::chrono::microseconds(200));
-        }
+        producer_.wait_until_stored([] { std::this_thread::sleep_for(std::chrono::microseconds(200)); });
     }
 
   private:
-    struct Stream {
-        std::uint64_t handle;
-        std::uint64_t packets;
-    };
-
-    void create(const Parameters& parameters, unsigned number) {
-        wire::CreateSession request{.session_name = "bench" + std::to_string(number),
-                                    .hostname = "bench",
-                                    .live_timer_us = parameters.live_timer_us,
-                                    .sessiond_session_id = number,
-                                    .creation_time = 1};
-        request.sessiond_uuid[0] = 1;
-        control_.send(wire::encode_request(wire::RelayCommand::kCreateSession, request));
-        if (control_.receive_session().code != static_cast<std::uint32_t>(wire::RelayCode::kOk)) die("CREATE_SESSION");
-    }
-
-    std::uint64_t add_stream(const std::string& channel, std::uint64_t file_mib) {
-        const wire::AddStream request{.channel_name = channel,
-                                      .path = "ust/uid/0/64-bit",
-                                      .tracefile_size = file_mib << 20,
-                                      .tracefile_count = file_mib != 0 ? 2U : 0U};
-        return control_.ask<wire::AddStreamReply>(wire::RelayCommand::kAddStream, request).handle;
-    }
-
-    void send_metadata(std::uint64_t handle) {
-        constexpr std::uint32_t kSize = sizeof kMetadata - 1;
-        wire::Bytes request =
-            wire::encode(wire::ControlHeader{.data_size = wire::kSendMetadataSize + kSize,
-                                             .command = static_cast<std::uint32_t>(wire::RelayCommand::kSendMetadata)});
-        wire::append(request, wire::SendMetadata{.stream_id = handle});
-        const auto text = std::as_bytes(std::span(kMetadata).first(kSize));
-        request.insert(request.end(), text.begin(), text.end());
-        control_.send(request);
-    }
-
-    void send_index(const Stream& stream) {
-        if (outstanding_ == kOutstanding) take_reply();
-        control_.send(wire::encode_request(wire::RelayCommand::kSendIndex,
-                                           wire::SendIndex{.stream_id = stream.handle,
-                                                           .net_seq_num = stream.packets,
-                                                           .packet_size = kPacket * 8,
-                                                           .content_size = kPacket * 8,
-                                                           .timestamp_begin = 10 * stream.packets + 1,
-                                                           .timestamp_end = 10 * stream.packets + 9,
-                                                           .stream_instance_id = stream.handle,
-                                                           .packet_seq_num = stream.packets}));
-        ++outstanding_;
-    }
-    void take_reply() {
-        control_.expect_ok();
-        --outstanding_;
-    }
-
-    Control control_;
-    UniqueFd data_{};
-    std::vector<Stream> streams_{};
-    wire::Bytes packet_ = wire::Bytes(kPacket, std::byte{0x5a});
-    unsigned outstanding_ = 0;
+    Producer producer_;
+    std::uint64_t time_ = 0;
 };
 
 // The same bytes for a program that looks at none of them.

@@ -144,6 +144,7 @@ Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream&
     const std::uint32_t index_minor = *producer.minor >= kMinorOfLongIndexes ? ctf::kIndexMinor : 0;
     const std::uint64_t handle = producer.relay->handles().add(producer.session);
     StreamParameters parameters{.handle = handle,
+                                .id = producer.relay->next_id(),
                                 .files = {.trace_id = trace->id,
                                           .path = place.path,
                                           .channel_name = name,
@@ -153,7 +154,7 @@ Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream&
                                 .transport = producer.can_send_datagrams ? PairingTable::Transport::kDatagrams
                                                                          : PairingTable::Transport::kStream};
     auto stream = std::make_shared<SessionStream>();
-    stream->id = producer.relay->next_id();
+    stream->id = parameters.id;
     stream->stream = std::make_shared<DataStream>(std::move(parameters), place.directory, place.chunk);
     stream->trace = trace;
     producer.session->add(std::move(stream));

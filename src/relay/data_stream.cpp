@@ -31,14 +31,14 @@ DataStream::DataStream(StreamParameters parameters, std::shared_ptr<SessionDirec
 
 DataStream::~DataStream() {
     const auto finished = finish();
-    if (!finished) log("stream {}: its last packets are lost: {}", parameters_.handle, finished.error().message);
+    if (!finished) log("stream {}: its last packets are lost: {}", parameters_.id, finished.error().message);
 }
 
 Result<bool> DataStream::begin_packet(const wire::DataHeader& header) {
     const std::lock_guard lock(mutex_);
-    if (is_finished_) return refused("stream {} is closed", parameters_.handle);
-    if (!files_) return refused("stream {} is out of every trace chunk", parameters_.handle);
-    if (incoming_) return refused("stream {}: a packet begins in the middle of another", parameters_.handle);
+    if (is_finished_) return refused("stream {} is closed", parameters_.id);
+    if (!files_) return refused("stream {} is out of every trace chunk", parameters_.id);
+    if (incoming_) return refused("stream {}: a packet begins in the middle of another", parameters_.id);
     // Padding is cheap to promise and dear to write. Producers round up to pages.
     constexpr std::uint32_t kMaxPadding = 16U << 20;
     if (header.padding_size > kMaxPadding)
@@ -56,7 +56,7 @@ Result<bool> DataStream::begin_packet(const wire::DataHeader& header) {
 Result<DataStream::Target> DataStream::begin_write() {
     const std::lock_guard lock(mutex_);
     // Its session has ended, or its chunk has: no index will come for this packet.
-    if (!incoming_) return refused("stream {} takes no data any more", parameters_.handle);
+    if (!incoming_) return refused("stream {} takes no data any more", parameters_.id);
     incoming_->is_being_written = true;
     const std::uint64_t missing =
         incoming_->received < incoming_->data_size ? incoming_->data_size - incoming_->received : 0;
@@ -65,7 +65,7 @@ Result<DataStream::Target> DataStream::begin_write() {
 
 Result<bool> DataStream::end_write(std::uint64_t written, Time now) {
     const std::lock_guard lock(mutex_);
-    if (!incoming_) return refused("stream {} takes no data any more", parameters_.handle);
+    if (!incoming_) return refused("stream {} takes no data any more", parameters_.id);
     incoming_->is_being_written = false;
     incoming_->received += written;
     files_->find(incoming_->file_number)->note_written(incoming_->offset + incoming_->received);
@@ -113,7 +113,7 @@ void DataStream::add_data(const Incoming& packet, Time now) {
     if (added) return;
     files_->find(packet.file_number)->truncate(packet.offset);
     if (refused_packets_++ == 0)
-        log("stream {}: {}: its data is dropped; more are only counted", parameters_.handle, added.error().message);
+        log("stream {}: {}: its data is dropped; more are only counted", parameters_.id, added.error().message);
 }
 
 void DataStream::note_stored_without_index(const Incoming& packet) {
@@ -134,7 +134,7 @@ Result<void> DataStream::pad_packet() {
 
 Result<bool> DataStream::add_index(const wire::SendIndex& index, Time now) {
     const std::lock_guard lock(mutex_);
-    if (is_finished_) return refused("stream {} is closed", parameters_.handle);
+    if (is_finished_) return refused("stream {} is closed", parameters_.id);
     if (index.packet_size % 8 != 0 || index.content_size > index.packet_size)
         return corrupt("index of packet {}: impossible sizes", index.net_seq_num);
     if (!pairs_.has_room_for_index(index.net_seq_num)) return false;
@@ -301,7 +301,7 @@ void DataStream::close_old_files() {
 Result<void> DataStream::rotate(std::shared_ptr<TraceChunk> chunk, std::uint64_t packet_seq_num, Time now) {
     const std::lock_guard lock(mutex_);
     if (is_finished_) return {};
-    if (rotation_) return unsupported("stream {} is being rotated already", parameters_.handle);
+    if (rotation_) return unsupported("stream {} is being rotated already", parameters_.id);
     rotation_ = PendingRotation{std::move(chunk), packet_seq_num};
     is_unflushed_ = true;
     const auto committed = commit(now);
@@ -381,7 +381,7 @@ Result<void> DataStream::copy_to(FileSequence& next, std::vector<Move>& moves) {
             next.discard();
             return tl::unexpected(to.error());
         } else {
-            log("stream {}: a packet was lost at a rotation: {}", parameters_.handle, to.error().message);
+            log("stream {}: a packet was lost at a rotation: {}", parameters_.id, to.error().message);
         }
     }
     return {};
@@ -450,11 +450,11 @@ Result<void> DataStream::finish() {
     pairs_.end_indexes();
     const auto committed = commit(Time::max());
     if (is_disk_full(committed)) return committed;
-    if (!committed) log("stream {}: {}", parameters_.handle, committed.error().message);
+    if (!committed) log("stream {}: {}", parameters_.id, committed.error().message);
     if (files_) {
         const auto flushed = files_->flush();
         if (is_disk_full(flushed)) return flushed;
-        if (!flushed) log("stream {}: {}", parameters_.handle, flushed.error().message);
+        if (!flushed) log("stream {}: {}", parameters_.id, flushed.error().message);
         show();
         files_->finish();
         directory_->leave(files_->chunk());
@@ -462,9 +462,9 @@ Result<void> DataStream::finish() {
     }
     rotation_.reset();
     if (refused_packets_ > 1)
-        log("stream {}: the data of {} packets was dropped", parameters_.handle, refused_packets_);
+        log("stream {}: the data of {} packets was dropped", parameters_.id, refused_packets_);
     if (pairs_.unlisted() != 0)
-        log("stream {}: {} packets are missing, {} of them without an entry in the index", parameters_.handle,
+        log("stream {}: {} packets are missing, {} of them without an entry in the index", parameters_.id,
             lost_packets_ + pairs_.unlisted(), pairs_.unlisted());
     is_finished_ = true;
     is_unflushed_ = false;

@@ -15,7 +15,8 @@
 namespace leat::relay {
 
 struct StreamParameters {
-    std::uint64_t handle = 0;  // the producer's
+    std::uint64_t handle = 0;  // the producer's: it is a secret
+    std::uint64_t id = 0;      // by which everybody else knows it
     FileNaming files{};        // without indexes: snapshots, and peers below 2.4, send none
     PairingTable::Transport transport = PairingTable::Transport::kStream;
 };

@@ -103,7 +103,7 @@ void DatagramReceiver::handle(UntrustedBytes datagram) {
     const bool is_wrong = fate == Fate::kTooFar || fate == Fate::kMalformed;
     if (is_wrong && source->count(Fate::kTooFar) + source->count(Fate::kMalformed) == 0)
         log("stream {}: a datagram that its producer cannot have sent is dropped; more are only counted",
-            header->stream_id);
+            source->entry->id);
     ++source->counts[static_cast<std::size_t>(fate)];
 }
 
@@ -195,7 +195,7 @@ void DatagramReceiver::deliver_when_indexed(std::uint64_t handle, PairingTable& 
 void DatagramReceiver::store(Source& source, const DatagramWindow::Packet& packet, Time now) {
     const auto stored = source.stream().store_packet(packet.number, packet.bytes, now);
     if (!stored && source.unstored_packets++ == 0)
-        log("stream {}: {}; more are only counted", source.stream().parameters().handle, stored.error().message);
+        log("stream {}: {}; more are only counted", source.entry->id, stored.error().message);
 }
 
 void DatagramReceiver::remove_ended() {
@@ -216,7 +216,7 @@ void DatagramReceiver::tell_end(const Source& source) {
         "malformed), "
         "{} that came too late, and {} packets that stayed incomplete or that no index spoke of; {} could not be "
         "stored",
-        source.stream().parameters().handle, wrong, source.count(Fate::kTooFar), source.count(Fate::kMalformed),
+        source.entry->id, wrong, source.count(Fate::kTooFar), source.count(Fate::kMalformed),
         source.count(Fate::kTooLate), dropped, source.unstored_packets);
 }
 

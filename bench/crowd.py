@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Many producers and 20 viewers on one relay: what leat-relayd needs for them, beside lttng-relayd.
+
+    bench/crowd.py [--build DIR] [--json FILE] [--rounds N] [--rows TEXT]
+
+Each producer has a control and a data connection, and one live session of two streams; a packet of 4 KiB a second goes
+to each session, with its index and a beacon. Each viewer follows a session of its own: Leat's is asked with GET_NEWS, the
+peer's is polled ten times a second. Relay, producers and viewers have all CPUs.
+
+CPU time of the relay is for each packet that it received; delay is from the end of a packet to its arrival at a viewer;
+descriptors and memory are those at the end, and the most that the relay ever held. A relay that does not take so many
+gets no figure, and the reason is said.
+"""
+
+import pathlib
+import tempfile
+
+import support
+from relays import Paced, PacedRun, allow_many_descriptors, available
+from support import Failed, Samples, say
+
+PRODUCERS = [100, 250, 500, 1000]
+VIEWERS = 20
+SECONDS = 5
+FIGURES = [("descriptors", "", lambda run: run.descriptors),
+           ("rss-mb", "MiB", lambda run: run.rss_mib),
+           ("peak-mb", "MiB", lambda run: run.peak_mib),
+           ("cpu-us-per-packet", "us", lambda run: 1e6 * run.cpu_seconds / run.packets),
+           ("p50-ms", "ms", lambda run: run.p50_ms),
+           ("p99-ms", "ms", lambda run: run.p99_ms)]
+
+
+def serve(side, producers, programs, work):
+    """Nothing if the relay cannot."""
+    load = Paced(sessions=producers, streams=2, rate=producers, seconds=SECONDS, viewers=VIEWERS)
+    try:
+        run = PacedRun(side, load, programs, work)
+    except Failed as failure:
+        say(f"{side} does not serve {producers} producers and {VIEWERS} viewers: {failure}")
+        return None
+    if run.missing > 0:
+        say(f"{side}: with {producers} producers the viewers wait for {run.missing} packets")
+        return None
+    return run
+
+
+def row_name(count, name):
+    return f"crowd/{count}-producers-{name}"
+
+
+def measure(programs, rounds, _):
+    allow_many_descriptors()
+    sides = available(["leat", "peer"], programs)
+    counts = [count for count in PRODUCERS
+              if any(support.is_wanted(row_name(count, name)) for name, _, _ in FIGURES)]
+    samples = {(count, name): Samples() for count in counts for name, _, _ in FIGURES}
+    for number in range(rounds):
+        say(f"round {number + 1} of {rounds}")
+        for count in counts:
+            for side in sides:
+                with tempfile.TemporaryDirectory(dir="/dev/shm") as work:
+                    run = serve(side, count, programs, pathlib.Path(work))
+                for name, _, figure in FIGURES if run else []:
+                    samples[count, name].add(side, [figure(run)])
+    return [{"name": row_name(count, name), "unit": unit, "floor": None,
+             **{side: samples[count, name].median(side) for side in ["leat", "peer"]}}
+            for count in counts for name, unit, _ in FIGURES]
+
+
+if __name__ == "__main__":
+    support.main("compare leat-relayd with lttng-relayd: many producers and 20 viewers", "bench-relay-pace", 3, measure,
+                 peer="lttng-relayd")

@@ -1,0 +1,195 @@
+"""What the benchmarks of relays share: a relay that runs, and small packets that come to it while viewers read them."""
+
+import os
+import re
+import resource
+import select
+import shutil
+import subprocess
+import time
+
+import support
+from support import Failed
+
+CONTROL, DATA, LIVE = 5342, 5343, 5344  # the network is our own
+FILE_MIB = 32  # where files are rolled, each stream has two of that size
+
+
+def on_cpu(number):
+    return [] if number is None else ["taskset", "-c", str(number)]
+
+
+def available(sides, programs):
+    """Those of them that are here."""
+    missing = {side for side, program in [("leat", programs / "leat-relayd"), ("peer", "lttng-relayd")]
+               if side in sides and shutil.which(program) is None}
+    for side in sorted(missing):
+        support.say(f"no relay of {side} is here: its column stays empty")
+    return [side for side in sides if side not in missing]
+
+
+def allow_many_descriptors():
+    """To all programs that are started from here: relays of either kind take what the soft limit says."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def relay_command(side, programs, output):
+    if side.startswith("floor"):
+        return [programs / "bench-relay-floor", DATA, output, FILE_MIB, "in-place" if side == "floor-in-place" else "new"]
+    if side == "leat":
+        return [programs / "leat-relayd", "-o", output, "--ports", f"{CONTROL}:{DATA}:{LIVE}"]
+    return ["lttng-relayd", f"--output={output}", f"--control-port=tcp://127.0.0.1:{CONTROL}",
+            f"--data-port=tcp://127.0.0.1:{DATA}", f"--live-port=tcp://127.0.0.1:{LIVE}"]
+
+
+class Relay:
+    """One that runs, and takes connections."""
+
+    def __init__(self, side, programs, work, cpu=None):
+        self.output = work / "output"
+        self.output.mkdir()
+        command = on_cpu(cpu) + [str(word) for word in relay_command(side, programs, self.output)]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+        for port in [DATA] if side.startswith("floor") else [DATA, CONTROL, LIVE]:
+            wait_for_port(port, self.process)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.output)
+
+    def cpu_seconds(self):
+        """Of all threads, also of those that have ended: the CPU clock of the process, as clock_getcpuclockid() has it."""
+        return time.clock_gettime(~self.process.pid << 3 | 2)
+
+    def memory_mib(self, what):
+        """VmRSS: what it holds now; VmHWM: the most that it ever held."""
+        try:
+            with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
+                return int(re.search(rf"{what}:\s+(\d+)", status.read())[1]) / 1024
+        except TypeError as error:
+            raise Failed("the relay has ended") from error
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+
+def wait_for_port(port, process):
+    """Until somebody listens there; no connection is made, which a relay might count."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and process.poll() is None:
+        for family in ["tcp", "tcp6"]:
+            with open(f"/proc/net/{family}", encoding="ascii") as table:
+                if any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
+                       for line in list(table)[1:]):
+                    return
+        time.sleep(0.01)
+    raise Failed(f"{process.args[-1]}: nobody listens on port {port}")
+
+
+class Helper:
+    """A program of the benchmark that answers lines with lines."""
+    PATIENCE = 60  # s
+
+    def __init__(self, *command, cpu=None):
+        self.name = command[0].name
+        self.process = subprocess.Popen(on_cpu(cpu) + [str(word) for word in command], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def answer(self):
+        if not select.select([self.process.stdout], [], [], self.PATIENCE)[0]:
+            raise Failed(f"{self.name} has no answer after {self.PATIENCE} s")
+        line = self.process.stdout.readline()
+        if not line:
+            raise Failed(f"{self.name} did not come to its end: {self.process.communicate()[1].strip()}")
+        return line.split()
+
+    def ask(self, line=""):
+        try:
+            self.process.stdin.write(f"{line}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # what it said before is in the Failed of answer()
+        return self.answer()
+
+
+class Paced:
+    """Sessions of live streams that get small packets, and viewers that read them."""
+    PACKET_BYTES = 4096
+
+    def __init__(self, sessions, streams, rate, seconds, viewers=0, polls=False):
+        self.sessions = sessions
+        self.streams = streams  # each session
+        self.rate = rate        # packets a second, of all sessions; 0: as many as the relay takes
+        self.seconds = seconds
+        self.viewers = viewers
+        self.polls = polls
+
+    def view(self, side, programs, cpu):
+        mode = "poll" if self.polls or side == "peer" else "news"  # what the other one cannot do
+        return Helper(programs / "bench-relay-view", LIVE, self.sessions, self.viewers, mode, cpu=cpu)
+
+    def expected(self, packets):
+        """How many all viewers have had who follow the sessions that bench-relay-view chooses."""
+        chosen = [viewer * self.sessions // self.viewers for viewer in range(self.viewers)]
+        return sum((packets + self.sessions - 1 - session) // self.sessions for session in chosen)
+
+
+class PacedRun:
+    """What came of it."""
+
+    def __init__(self, side, load, programs, work, relay_cpu=None, others_cpu=None):
+        self.load = load
+        with Relay(side, programs, work, relay_cpu) as relay, \
+                Helper(programs / "bench-relay-pace", CONTROL, DATA, load.sessions, load.streams, load.PACKET_BYTES,
+                       load.rate, load.seconds, cpu=others_cpu) as sender:
+            first = int(sender.answer()[1])
+            if load.viewers == 0:
+                self._push(relay, sender)
+            else:
+                with load.view(side, programs, others_cpu) as viewers:
+                    viewers.answer()
+                    self._push_to_viewers(relay, sender, viewers, first)
+            self.descriptors = relay.descriptors()
+            self.rss_mib = relay.memory_mib("VmRSS")
+            self.peak_mib = relay.memory_mib("VmHWM")
+
+    def _push(self, relay, sender):
+        before = relay.cpu_seconds()
+        self.packets = self.delivered = int(sender.ask()[0])
+        self.missing = 0
+        self.cpu_seconds = relay.cpu_seconds() - before
+
+    def _push_to_viewers(self, relay, sender, viewers, first):
+        had = int(viewers.ask(self.load.expected(first))[0])
+        before = relay.cpu_seconds()
+        self.packets = int(sender.ask()[0])
+        # The first packets went to the sessions in the same turn, so that those of now begin anew.
+        target = self.load.expected(first) + self.load.expected(self.packets)
+        delivered, p50, p99 = viewers.ask(target)
+        self.cpu_seconds = relay.cpu_seconds() - before
+        self.delivered = int(delivered) - had
+        self.p50_ms, self.p99_ms = float(p50) / 1000, float(p99) / 1000
+        self.missing = target - int(delivered)
+
+    def cpu_us(self):
+        """Of each packet: received if nobody reads, and otherwise delivered."""
+        if self.delivered == 0:
+            raise Failed("the viewers have had nothing")
+        return 1e6 * self.cpu_seconds / self.delivered
