@@ -1,0 +1,168 @@
+// Random histories of producers, viewers and faults against a real relay: see support/relay_model.hpp. And those that
+// once went wrong.
+//
+//   LEAT_MODEL_SEED=N       this history alone, and nothing is made shorter if LEAT_MODEL_SHRINK=0
+//   LEAT_MODEL_STEPS=N      steps in a history
+//   LEAT_MODEL_SECONDS=N    go on as long, with seeds from LEAT_MODEL_SEED on
+//   LEAT_MODEL_IGNORE=A,B   kinds of violation (its first word) that end a history without failing
+#include "support/relay_model.hpp"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+
+#include <random>
+
+namespace leat::relay {
+namespace {
+
+using test::RelayModel;
+
+std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
+    const char* const text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// A history is a seed and the numbers of its steps: each step draws from a source of its own, so that one can be left
+// out and the others stay as they were.
+struct History {
+    std::uint64_t seed = 0;
+    std::vector<std::uint64_t> steps{};
+};
+
+struct Outcome {
+    std::string violation{};
+    std::vector<std::string> told{};
+    std::string log{};
+    RelayModel::Counts counts{};
+    std::size_t steps = 0;  // taken
+
+    [[nodiscard]] std::string kind() const { return violation.substr(0, violation.find(':')); }
+};
+
+test::Draw draw_for(std::uint64_t seed, std::uint64_t step) {
+    auto random = std::make_shared<std::mt19937_64>(seed * 1'000'003 + step);
+    return [random](std::uint64_t bound) { return (*random)() % bound; };
+}
+
+Outcome run(const History& history, const RelayModel::Options& options) {
+    RelayModel model(std::make_unique<test::ForkedRelay>(), options);
+    Outcome outcome;
+    for (const std::uint64_t step : history.steps) {
+        if (!model.violation().empty()) break;
+        model.step(draw_for(history.seed, step));
+        ++outcome.steps;
+    }
+    if (model.violation().empty()) model.finish(draw_for(history.seed, ~std::uint64_t{0}));
+    outcome.violation = model.violation();
+    outcome.told = model.history();
+    outcome.counts = model.counts();
+    if (!outcome.violation.empty()) outcome.log = model.relay_log();
+    return outcome;
+}
+
+// Leaves out what the failure does not need: half of the steps, a quarter, and so on.
+Outcome shrink(History history, Outcome failed, const RelayModel::Options& options) {
+    history.steps.resize(std::min(history.steps.size(), failed.steps));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(number_from("LEAT_MODEL_SHRINK", 30));
+    for (std::size_t size = history.steps.size() / 2; size > 0;) {
+        bool is_shorter = false;
+        for (std::size_t at = 0; at < history.steps.size() && std::chrono::steady_clock::now() < end;) {
+            History candidate = history;
+            const auto begin = candidate.steps.begin() + static_cast<std::ptrdiff_t>(at);
+            candidate.steps.erase(begin, begin + static_cast<std::ptrdiff_t>(
+                                                     std::min(size, candidate.steps.size() - at)));
+            Outcome outcome = run(candidate, options);
+            if (outcome.kind() == failed.kind()) {
+                candidate.steps.resize(std::min(candidate.steps.size(), outcome.steps));
+                history = std::move(candidate);
+                failed = std::move(outcome);
+                is_shorter = true;
+            } else {
+                at += size;
+            }
+        }
+        if (std::chrono::steady_clock::now() >= end) break;
+        if (!is_shorter || size > 1) size = is_shorter ? size : size / 2;
+        size = std::min(size, std::max<std::size_t>(history.steps.size() / 2, is_shorter ? 1 : size));
+    }
+    return failed;
+}
+
+std::string describe(std::uint64_t seed, const Outcome& outcome) {
+    std::string text = fmt::format("seed {}: {}\n", seed, outcome.violation);
+    for (const std::string& line : outcome.told) text += "    " + line + "\n";
+    return text + "The relay says:\n" + outcome.log;
+}
+
+bool is_ignored(const std::string& kind) {
+    const char* const text = std::getenv("LEAT_MODEL_IGNORE");  // NOLINT(concurrency-mt-unsafe)
+    return text != nullptr && ("," + std::string(text) + ",").find("," + kind + ",") != std::string::npos;
+}
+
+void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
+    const std::uint64_t first = number_from("LEAT_MODEL_SEED", 1);
+    const std::uint64_t steps = number_from("LEAT_MODEL_STEPS", 120);
+    const auto seconds = std::chrono::seconds(number_from("LEAT_MODEL_SECONDS", 0));
+    const bool is_single = std::getenv("LEAT_MODEL_SEED") != nullptr && seconds.count() == 0;  // NOLINT(concurrency-mt-unsafe)
+    const auto begin = std::chrono::steady_clock::now();
+    RelayModel::Counts sum;
+    std::uint64_t taken = 0;
+    std::map<std::string, unsigned> ignored;
+    std::uint64_t seed = first;
+    for (; is_single ? seed == first
+                     : seed < first + seeds || std::chrono::steady_clock::now() - begin < seconds;
+         ++seed) {
+        History history{.seed = seed};
+        for (std::uint64_t i = 0; i < steps; ++i) history.steps.push_back(i);
+        Outcome outcome = run(history, options);
+        taken += outcome.steps;
+        sum.packets += outcome.counts.packets;
+        sum.stored += outcome.counts.stored;
+        sum.viewed += outcome.counts.viewed;
+        sum.units += outcome.counts.units;
+        sum.rotations += outcome.counts.rotations;
+        sum.kills += outcome.counts.kills;
+        sum.checks += outcome.counts.checks;
+        if (outcome.violation.empty()) continue;
+        if (is_ignored(outcome.kind())) {
+            if (ignored[outcome.kind()]++ == 0) fmt::print("ignored: seed {}: {}\n", seed, outcome.violation);
+            continue;
+        }
+        if (number_from("LEAT_MODEL_SHRINK", 30) != 0) outcome = shrink(history, outcome, options);
+        FAIL() << describe(seed, outcome);
+    }
+    const double time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    fmt::print("{} histories from seed {}, {} steps, {:.0f} a second; packets {}, of which told stored {}; viewed {} and "
+               "{} units; {} rotations, {} kills, {} looks at the disk\n",
+               seed - first, first, taken, static_cast<double>(taken) / time, sum.packets, sum.stored, sum.viewed,
+               sum.units, sum.rotations, sum.kills, sum.checks);
+    for (const auto& [kind, count] : ignored) fmt::print("ignored: {} x {}\n", count, kind);
+    if (is_single || !ignored.empty()) return;
+    // The histories are worth their time.
+    EXPECT_GT(sum.packets, taken / 10);
+    EXPECT_GT(sum.viewed, taken / 20);
+    EXPECT_GT(sum.rotations, seeds);
+}
+
+TEST(RelayModel, WhateverHappensWhatWasAcknowledgedIsThereAndOthersAreUntouched) { run_histories({}, 40); }
+
+// A small file system of our own, that nobody else sees.
+bool mount_small_disk(const std::filesystem::path& where) {
+    if (::unshare(CLONE_NEWNS) != 0) return false;
+    if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+    return ::mount("none", where.c_str(), "tmpfs", 0, "size=3m,nr_inodes=4k") == 0;
+}
+
+TEST(RelayModel, AFullDiskIsASlowDisk) {
+    const test::ScratchDirectory scratch;
+    const auto output = scratch.path() / "small";
+    std::filesystem::create_directory(output);
+    if (!mount_small_disk(output))
+        GTEST_SKIP() << "no file system of our own can be mounted here: it takes root, or CAP_SYS_ADMIN";
+    run_histories({.output = output, .can_fill_disk = true}, 10);
+    ::umount2(output.c_str(), MNT_DETACH);
+}
+
+}  // namespace
+}  // namespace leat::relay
