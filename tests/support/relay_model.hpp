@@ -48,7 +48,7 @@ struct ModelledRecording {
     std::uint64_t next_chunk = 0;
     std::uint64_t chunk = kNoChunk;  // that is current
     std::set<std::uint64_t> deleted{};  // chunks that were cleared, or are to be
-    std::set<std::string> override_names{};
+    bool is_frozen = false;             // all parts have ended: its files stay as they are
 };
 
 struct ModelledStream;
@@ -137,6 +137,8 @@ struct ModelledStream {
     };
     std::vector<Generation> generations{};
 
+    // As viewers are told of it; old producers say where a stream goes from the output directory on.
+    [[nodiscard]] bool has_path(const std::string& told) const { return !told.empty() && ("/" + path).ends_with("/" + told); }
     [[nodiscard]] bool is_limited() const { return file_size != 0 && file_count != 0; }
     [[nodiscard]] std::uint64_t chunk_of(std::uint64_t number) const {
         return is_rotating && number >= rotates_at ? next_chunk : chunk;
@@ -261,6 +263,10 @@ class RelayModel {
     // A command that this protocol version does not have, or a second VERSION: the end of the connection.
     void send_unknown_version_command(ModelledPart& part, wire::RelayCommand command, const wire::Bytes& request,
                                       bool needs_error_reply);
+
+    void say(ModelledPart& part, wire::RelayCommand command, const wire::Bytes& request);
+    // Indexes of many packets, then all of their data at once: the relay is busy with it when it is asked.
+    void send_burst(ModelledStream& stream);
 
     // Viewers:
     ModelledViewer* begin_viewer();

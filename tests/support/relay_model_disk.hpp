@@ -113,13 +113,13 @@ inline void RelayModel::check_strangers(const std::vector<Found>& files) {
 }
 
 inline void RelayModel::freeze(const std::vector<Found>& files, const Seen& seen) {
+    for (ModelledRecording& recording : recordings_)
+        recording.is_frozen = std::ranges::all_of(parts_, [&](const ModelledPart& part) {
+            return part.recording != &recording || part.is_settled;
+        });
     for (const Found& file : files) {
         const auto stream = seen.files.find(file.path);
-        if (stream == seen.files.end()) continue;
-        bool is_settled = true;
-        for (const ModelledPart& part : parts_)
-            if (part.recording == stream->second->part->recording) is_settled = is_settled && part.is_settled;
-        if (is_settled) frozen_[file.path] = file;
+        if (stream != seen.files.end() && stream->second->part->recording->is_frozen) frozen_[file.path] = file;
     }
 }
 
@@ -241,7 +241,7 @@ inline void RelayModel::check_stored(const Seen& seen) {
         return chunk == kNoChunk || stream.part->recording->deleted.contains(chunk);
     };
     for (const ModelledStream& stream : streams_) {
-        if (stream.may_be_gone) continue;
+        if (stream.may_be_gone || stream.part->recording->is_frozen) continue;
         for (const auto& [number, packet] : stream.packets) {
             if (!packet.is_stored || stream.is_limited() || is_deleted(stream, packet.chunk)) continue;
             if (!seen.packets.contains({stream.uid, number}))

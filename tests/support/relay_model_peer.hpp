@@ -102,17 +102,6 @@ class ModelPeer {
         fd_.reset();
         return Outcome::kDone;
     }
-    // Whether the relay has closed its side; waits for that, but not long.
-    [[nodiscard]] bool is_ended_by_peer() {
-        constexpr int kMs = 3000;
-        std::array<std::byte, 4096> piece{};
-        for (;;) {
-            pollfd waiting{fd_.get(), POLLIN, 0};
-            if (!is_open()) return true;
-            if (::poll(&waiting, 1, kMs) <= 0) return false;
-            if (::recv(fd_.get(), piece.data(), piece.size(), MSG_DONTWAIT) <= 0) return true;
-        }
-    }
     // Cut. `is_reset`: what is under way may be lost.
     void cut(bool is_reset) {
         const linger at_once{1, 0};

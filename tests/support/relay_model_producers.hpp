@@ -48,7 +48,8 @@ inline std::optional<std::uint32_t> RelayModel::request_code(ModelledPart& part,
     wire::Bytes reply;
     if (!request(part, bytes, 4, reply, what)) return std::nullopt;
     const std::uint32_t code = wire::parse<wire::CodeReply>(reply)->code;
-    if (code != 10 && code > 1 && !part.is_loose) violate("refused", "part {}: {}: code {}", part.id, what, code);
+    if (code != 10 && code > 1 && !part.is_loose)
+        violate(was_disk_full_ ? "full-disk" : "refused", "part {}: {}: code {}", part.id, what, code);
     return code;
 }
 
@@ -174,7 +175,6 @@ inline bool RelayModel::create_chunk(ModelledPart& part, std::uint64_t id, const
     part.chunk = id;
     part.recording->chunk = id;
     part.recording->next_chunk = std::max(part.recording->next_chunk, id + 1);
-    if (!override_name.empty()) part.recording->override_names.insert(override_name);
     return true;
 }
 
@@ -212,11 +212,12 @@ inline RelayModel::Expect RelayModel::expectation(const ModelledPart& part, cons
     }
     if (wanted.expect != Expect::kOk) return wanted.expect;
     for (const ModelledStream& other : streams_) {
-        if (!part.has_chunks() || other.part->recording != part.recording || other.path != wanted.path) continue;
-        if (other.part != &part)
-            return other.chunk_of(~std::uint64_t{1}) == part.chunk && !other.part->is_over ? Expect::kRefusal
-                                                                                           : Expect::kEither;
-        if (other.channel == wanted.channel) return Expect::kEither;
+        if (other.part->recording != part.recording || other.path != wanted.path) continue;
+        if (other.part == &part && other.channel != wanted.channel) continue;
+        // Its own, which was closed, or is there still.
+        if (other.part == &part) return other.is_closed ? Expect::kEither : Expect::kRefusal;
+        const bool is_same_chunk = other.chunk_of(~std::uint64_t{1}) == part.chunk;
+        return is_same_chunk && !other.part->is_over ? Expect::kRefusal : Expect::kEither;
     }
     return Expect::kOk;
 }
@@ -237,7 +238,7 @@ inline ModelledStream* RelayModel::add_stream(ModelledPart& part, const NewStrea
     const auto reply = wire::parse<wire::AddStreamReply>(bytes);
     if (reply->code != 10 && reply->code != 11) violate("answer", "part {}: {}: code {}", part.id, what, reply->code);
     if (reply->code == 11 && expect == Expect::kOk && !part.is_loose)
-        violate("refused", "part {}: {}: code 11", part.id, what);
+        violate(was_disk_full_ ? "full-disk" : "refused", "part {}: {}: code 11", part.id, what);
     if (reply->code == 10 && expect == Expect::kRefusal) violate("names", "part {}: {}: is accepted", part.id, what);
     if (reply->code != 10) return nullptr;
     for (ModelledStream& other : streams_)
@@ -484,6 +485,20 @@ inline void RelayModel::complete(ModelledStream& stream) {
     if (part.data.is_open()) wait_until_stored(stream, stream.next_data - 1);
 }
 
+inline void RelayModel::send_burst(ModelledStream& stream) {
+    constexpr int kPackets = 40;
+    ModelledPart& part = *stream.part;
+    complete(stream);
+    const std::uint64_t first = stream.next_index;
+    const auto repeat = [&](const auto& action) {
+        for (int i = 0; i < kPackets && is_good() && !part.is_over; ++i) action();
+    };
+    bool is_stored = false;
+    repeat([&] { send_index(stream, {.size = 4000}); });
+    repeat([&] { send_data(stream, {.size = 4000}); });
+    repeat([&] { is_stored = is_stored || ask_pending(stream, first).value_or(true); });
+}
+
 // Metadata ------------------------------------------------------------------------------------------------------------
 
 // Units that are new to this generation: those of earlier ones first, as they were.
@@ -569,7 +584,7 @@ inline void RelayModel::rotate_data(ModelledPart& part, std::optional<std::uint6
         for (auto& [number, packet] : stream->packets)
             if (number >= stream->rotates_at) packet.chunk = stream->next_chunk;
         text += fmt::format(" {} at {}", stream->uid, stream->rotates_at);
-        if (stream->packets.empty() || stream->rotates_at <= stream->packets.begin()->first) note_rotation(*stream);
+        if (stream->rotates_at == 0) note_rotation(*stream);
     }
     if (message.positions.empty()) return;
     tell("part {}: ROTATE_STREAMS to {}:{}", part.id, chunk ? fmt::format("{}", *chunk) : "none", text);
@@ -626,6 +641,14 @@ inline void RelayModel::cut_part(ModelledPart& part, bool is_reset) {
     lose(part);
 }
 
+// Whatever that does, and whatever is answered.
+inline void RelayModel::say(ModelledPart& part, RelayCommand command, const wire::Bytes& bytes) {
+    tell("part {}: {}", part.id, wire::name_of(command));
+    part.is_loose = true;
+    wire::Bytes reply;
+    if (hear(part, part.control.send(bytes), "a command")) hear(part, part.control.receive(4, reply), "a command");
+}
+
 inline void RelayModel::send_unknown_version_command(ModelledPart& part, RelayCommand command,
                                                      const wire::Bytes& bytes, bool needs_error_reply) {
     const std::string what = wire::name_of(command);
@@ -641,8 +664,12 @@ inline void RelayModel::send_unknown_version_command(ModelledPart& part, RelayCo
         return violate("answer", "part {}: {}: no answer", part.id, what);
     if (outcome == ModelPeer::Outcome::kDone && needs_error_reply && wire::parse<wire::CodeReply>(reply)->code == 10)
         return violate("version", "part {}: {} is served in protocol 2.{}", part.id, what, part.minor);
-    // Its end: nothing else may come.
-    if (outcome == ModelPeer::Outcome::kDone && !part.control.is_ended_by_peer())
+    // Its end: nothing that is asked now is answered. (What is left of the first answer is not looked at.)
+    const wire::Bytes question = wire::encode_request(RelayCommand::kBeginDataPending, wire::IdRequest{part.session});
+    constexpr std::size_t kLongestRest = 8;
+    if (outcome == ModelPeer::Outcome::kDone && part.control.send(question) == ModelPeer::Outcome::kDone &&
+        part.control.send(question) == ModelPeer::Outcome::kDone && part.control.send(question) == ModelPeer::Outcome::kDone &&
+        part.control.receive(kLongestRest + 4, reply) == ModelPeer::Outcome::kDone)
         return violate("version", "part {}: {} does not end the connection", part.id, what);
     lose(part);
 }

@@ -153,7 +153,7 @@ struct RelayModelSteps {
                                     .channel = fmt::format("channel0_{}", i),
                                     .file_size = size,
                                     .file_count = count,
-                                    .first_number = is_one_in(8) ? 5U : 0U,
+                                    .first_number = part.is_snapshot && is_one_in(4) ? 5U : 0U,
                                     .expect = expect});
         if (part.is_over || !model.is_good() || is_one_in(10)) return;
         ModelledStream* const metadata =
@@ -216,20 +216,12 @@ struct RelayModelSteps {
         stream->next_data += count;
         stream->next_index += count;
     }
-    // Indexes first, then much data at once: the relay is busy with it when it is asked.
     void send_burst() {
         ModelledStream* const stream = any_stream(false);
         if (stream == nullptr || !may_send(*stream) || stream->part->is_snapshot || model.is_disk_full_) return;
         ModelledPart& part = *stream->part;
         if (part.is_held() || !may_send_data(part)) return;
-        model.complete(*stream);
-        constexpr int kPackets = 40;
-        const std::uint64_t first = stream->next_index;
-        const RelayModel::NewPacket packet{.size = 4000};
-        for (int i = 0; i < kPackets && model.is_good() && !part.is_over; ++i) model.send_index(*stream, packet);
-        for (int i = 0; i < kPackets && model.is_good() && !part.is_over; ++i) model.send_data(*stream, packet);
-        for (int i = 0; i < kPackets && model.is_good() && !part.is_over; ++i)
-            if (model.ask_pending(*stream, first).value_or(true)) break;
+        model.send_burst(*stream);
     }
     void send_datagrams() {
         ModelledStream* const stream = any_stream(false);
@@ -285,9 +277,12 @@ struct RelayModelSteps {
         const auto command = one_of(kCommands);
         const std::uint64_t order = draw(6);
         const std::uint64_t ahead = draw(3);
+        // Out of every chunk, although packets are on their way: who does that cannot know where they end.
+        const bool is_early = !next && is_one_in(3);
         for (ModelledPart* part : parts) {
             if (!model.is_good() || part->is_over) continue;
             part->is_rotated = true;
+            if (is_early) make_loose(*part);
             if (next && !model.create_chunk(*part, *next)) return;
             if (!next) part->chunk = recording.chunk = kNoChunk;
             for (std::uint64_t i = 0; i < 3 && model.is_good() && !part->is_over; ++i) {
@@ -295,7 +290,7 @@ struct RelayModelSteps {
                     case 0:
                         model.rotate_data(*part, next, [&](const ModelledStream& stream) {
                             const std::uint64_t sent = std::max(stream.next_data, stream.next_index);
-                            if (!next) return sent;
+                            if (!next) return is_early ? stream.next_index : sent;
                             return order < 3 ? sent + ahead : std::max(stream.next_index, sent - std::min(sent, ahead));
                         });
                         break;
@@ -308,6 +303,10 @@ struct RelayModelSteps {
                 if (next) recording.chunk = *next;
             }
         }
+    }
+    void make_loose(ModelledPart& part) {
+        part.is_loose = true;
+        for (ModelledStream* stream : model.streams_of(part)) stream->is_loose = true;
     }
     // One rotation at a time: what was to be done before the last is done.
     bool is_settled_for_rotation(ModelledPart& part) {

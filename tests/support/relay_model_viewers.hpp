@@ -114,7 +114,7 @@ inline void RelayModel::note_streams(ModelledViewer& viewer, ModelledPart& part,
                                told->trace_id, id, told->id);
         bool is_known = false;
         for (const ModelledStream* stream : streams_of(part))
-            is_known = is_known || (stream->path == told->path && stream->channel == told->channel_name &&
+            is_known = is_known || (stream->has_path(told->path) && stream->channel == told->channel_name &&
                                     stream->is_published);
         if (!is_known)
             return violate("viewer", "viewer {}: {} {} was not published", viewer.id, told->path, told->channel_name);
@@ -232,7 +232,7 @@ inline void RelayModel::see_packet(ModelledViewer& viewer, std::uint64_t id, con
     const auto where = fmt::format("viewer {}: stream {} ({} {})", viewer.id, id, told.path, told.channel);
     if (!tag || !is_whole(bytes, *tag)) return violate("visible", "{}: the bytes are not those of a packet", where);
     ModelledStream* const stream = stream_of(tag->stream);
-    if (stream == nullptr || stream->part != told.part || stream->path != told.path ||
+    if (stream == nullptr || stream->part != told.part || !stream->has_path(told.path) ||
         stream->channel != told.channel || (told.stream != nullptr && told.stream != stream))
         return violate("visible", "{}: a packet of stream {}", where, tag->stream);
     told.stream = stream;
@@ -304,7 +304,7 @@ inline void RelayModel::read_metadata(ModelledViewer& viewer, ModelledViewer::St
     std::uint32_t first = 0;
     for (std::size_t i = 0; i < found.units.size(); ++i) {
         const ModelledStream* const sent = stream_of(found.units[i].stream);
-        if (sent == nullptr || sent->part != stream.part || sent->path != stream.path)
+        if (sent == nullptr || sent->part != stream.part || !sent->has_path(stream.path))
             return violate("metadata", "viewer {}: stream {}: metadata of another trace", viewer.id, id);
         // Metadata that was closed and opened again begins anew.
         if (i > 0 && found.units[i].stream != found.units[i - 1].stream) first = static_cast<std::uint32_t>(i);

@@ -164,5 +164,174 @@ TEST(RelayModel, AFullDiskIsASlowDisk) {
     ::umount2(output.c_str(), MNT_DETACH);
 }
 
+// Histories that somebody wrote --------------------------------------------------------------------------------------
+
+using wire::RelayCommand;
+
+class RelayHistory : public testing::Test {
+  protected:
+    ~RelayHistory() override {
+        model_.finish([](std::uint64_t) { return std::uint64_t{3}; });
+        if (model_.violation().empty()) return;
+        std::string text = model_.violation() + "\n";
+        for (const std::string& line : model_.history()) text += "    " + line + "\n";
+        ADD_FAILURE() << text << "The relay says:\n" << model_.relay_log();
+    }
+
+    test::ModelledPart& part(RelayModel::NewPart wanted) {
+        wanted.session_id = wanted.session_id != 0 ? wanted.session_id : ++sessions_;
+        test::ModelledPart* const part = model_.begin_part(wanted);
+        if (part == nullptr) throw std::runtime_error(model_.violation());
+        if (part->has_chunks()) model_.create_chunk(*part, part->recording->next_chunk);
+        return *part;
+    }
+
+    RelayModel model_{std::make_unique<test::ForkedRelay>()};
+    std::uint64_t sessions_ = 50;
+};
+
+TEST_F(RelayHistory, RotationOutOfAnyChunkWhileAPacketIsHalfReceived) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    model_.send_data(*streams.at(0), {});
+    model_.send_index(*streams.at(0), {});
+    model_.complete(*streams.at(0));
+    model_.send_data(*streams.at(0), {.size = 10'000}, 5'000);
+    model_.send_index(*streams.at(0), {});
+    producer.is_loose = streams.at(0)->is_loose = true;
+    model_.rotate_data(producer, std::nullopt, [](const auto&) { return std::uint64_t{1}; });
+    model_.resume_data(producer);
+}
+
+TEST_F(RelayHistory, RotationIntoAChunkWhileAPacketIsHalfReceived) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    model_.send_data(*streams.at(0), {});
+    model_.send_index(*streams.at(0), {});
+    model_.complete(*streams.at(0));
+    model_.send_data(*streams.at(0), {.size = 10'000}, 5'000);
+    model_.create_chunk(producer, 1);
+    model_.rotate_data(producer, 1, [](const auto&) { return std::uint64_t{1}; });
+    model_.close_chunk(producer, 0, wire::ChunkCommand::kMoveToArchives);
+    model_.resume_data(producer);
+    model_.complete(*streams.at(0));
+    model_.check_disk();
+}
+
+TEST_F(RelayHistory, AnOldProducerDoesNotDeleteOthersTraces) {
+    auto& victim = part({.host = "host-a", .name = "victim"});
+    const auto streams = model_.add_trace(victim, "ust/uid/0/64-bit", 1);
+    model_.send_data(*streams.at(0), {});
+    model_.send_index(*streams.at(0), {});
+    model_.complete(*streams.at(0));
+    auto& old = part({.minor = 4, .host = "host-a", .name = "old"});
+    old.is_loose = true;
+    model_.add_stream(old, {.path = "/" + victim.directory + "/ust/x", .expect = RelayModel::Expect::kEither});
+    model_.say(old, RelayCommand::kCloseTraceChunk,
+               wire::encode_request(RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = 0, .command = 2}));
+    model_.cut_part(old, false);
+    model_.check_disk();
+}
+
+TEST_F(RelayHistory, AnOldProducerStaysOutOfOthersDirectories) {
+    auto& victim = part({.host = "host-a", .name = "victim"});
+    const auto streams = model_.add_trace(victim, "ust/uid/0/64-bit", 1);
+    model_.ask_quiescent(*streams.at(1));
+    auto& old = part({.minor = 4, .host = "host-a", .name = "old"});
+    const std::string path = "/" + victim.directory + "/ust/uid/0/64-bit";
+    const RelayModel::NewStream metadata{.path = path, .channel = "metadata", .expect = RelayModel::Expect::kEither};
+    if (auto* const stream = model_.add_stream(old, metadata)) model_.send_metadata(*stream, 1);
+    model_.check_disk();
+    if (!old.is_over) model_.end_part(old);
+    model_.check_disk();
+}
+
+TEST_F(RelayHistory, TwoSessionsWithOneBasePathHaveADirectoryEach) {
+    for (const std::string name : {"one", "two"})
+        model_.add_trace(part({.host = "host-a", .name = name, .base = "base"}), "ust/uid/0/64-bit", 1);
+    model_.check_disk();
+}
+
+TEST_F(RelayHistory, ABasePathDoesNotLeadIntoAnOlderTrace) {
+    auto& producer = part({.host = "host-a", .name = "one", .base = "s9-20250101-000000"});
+    model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    model_.end_part(producer);
+    model_.check_disk();
+}
+
+TEST_F(RelayHistory, TwoPartsOfASessionDoNotShareATrace) {
+    auto& first = part({});
+    auto& second = part({.of = first.recording});
+    model_.add_trace(first, "ust/uid/0/64-bit", 1);
+    model_.add_stream(second, {.expect = RelayModel::Expect::kRefusal});
+    model_.add_stream(second, {.channel = "metadata", .expect = RelayModel::Expect::kRefusal});
+}
+
+TEST_F(RelayHistory, WhatIsSaidToBeStoredIsOnDisk) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    model_.send_data(*streams.at(0), {});
+    model_.send_index(*streams.at(0), {});
+    for (int i = 0; i < 30 && model_.violation().empty(); ++i) model_.send_burst(*streams.at(0));
+}
+
+TEST_F(RelayHistory, MetadataThatIsClosedAndOpenedAgainIsOneStreamToViewers) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    test::ModelledViewer* const viewer = model_.begin_viewer();
+    ASSERT_NE(viewer, nullptr);
+    model_.attach(*viewer, producer, wire::Seek::kBeginning);
+    model_.close_stream(*streams.at(1));
+    if (auto* const again = model_.add_stream(producer, {.channel = "metadata"})) model_.send_metadata(*again, 1);
+    model_.add_stream(producer, {.channel = "channel0_7"});
+    model_.publish_streams(producer);
+    model_.read_all(*viewer);
+}
+
+TEST_F(RelayHistory, AGapIsLostPackets) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    for (const std::uint64_t number : {0U, 1U, 5'000U, 5'001U}) {
+        streams.at(0)->next_data = streams.at(0)->next_index = number;
+        model_.send_data(*streams.at(0), {});
+        model_.send_index(*streams.at(0), {});
+    }
+    model_.complete(*streams.at(0));
+}
+
+TEST_F(RelayHistory, ACommandExistsOnlyInTheVersionsThatHaveIt) {
+    struct Later {
+        std::uint32_t since;
+        RelayCommand command;
+        wire::Bytes bytes;
+    };
+    const auto later = [](std::uint32_t since, RelayCommand command, const auto& message) {
+        return Later{since, command, wire::encode_request(command, message)};
+    };
+    const std::vector<Later> all{
+        later(8, RelayCommand::kResetMetadata, wire::ResetMetadata{1, 1}),
+        later(11, RelayCommand::kRotateStreams, wire::RotateStreams{}),
+        later(11, RelayCommand::kCreateTraceChunk, wire::CreateTraceChunk{.chunk_id = 7}),
+        later(11, RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = 0, .command = 2}),
+        later(11, RelayCommand::kTraceChunkExists, wire::TraceChunkExists{0}),
+        later(12, RelayCommand::kGetConfiguration, wire::GetConfiguration{}),
+    };
+    for (const std::uint32_t minor : {4U, 7U, 8U, 10U, 11U})
+        for (const Later& command : all)
+            if (minor < command.since && model_.violation().empty())
+                model_.send_unknown_version_command(part({.minor = minor}), command.command, command.bytes, true);
+}
+
+TEST_F(RelayHistory, ASecondVersionEndsTheConnection) {
+    const auto again = wire::encode_request(RelayCommand::kVersion, wire::Version{.minor = 4});
+    model_.send_unknown_version_command(part({}), RelayCommand::kVersion, again, false);
+}
+
+TEST_F(RelayHistory, NamesThatTheRelayUsesItselfAreRefused) {
+    auto& producer = part({});
+    for (const std::string path : {"archives/x", "index", "ust/index", ".x/y", "ust/.x"})
+        model_.add_stream(producer, {.path = path, .expect = RelayModel::Expect::kRefusal});
+}
+
 }  // namespace
 }  // namespace leat::relay
