@@ -266,7 +266,7 @@ class RelayModel {
 
     void say(ModelledPart& part, wire::RelayCommand command, const wire::Bytes& request);
     // Indexes of many packets, then all of their data at once: the relay is busy with it when it is asked.
-    void send_burst(ModelledStream& stream);
+    void send_burst(ModelledStream& stream, unsigned packets);
 
     // Viewers:
     ModelledViewer* begin_viewer();
@@ -314,6 +314,7 @@ class RelayModel {
     void lose(ModelledPart& part);
     bool open_data(ModelledPart& part);
     ModelledPacket& packet_of(ModelledStream& stream, std::uint64_t number, const NewPacket& wanted);
+    static wire::Bytes data_bytes(const ModelledStream& stream, std::uint64_t number, const ModelledPacket& packet);
     void note_index(ModelledStream& stream, std::uint64_t number);
     void note_rotation(ModelledStream& stream);
     [[nodiscard]] Expect expectation(const ModelledPart& part, const NewStream& wanted) const;

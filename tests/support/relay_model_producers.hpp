@@ -307,19 +307,25 @@ inline ModelledPacket& RelayModel::packet_of(ModelledStream& stream, std::uint64
     return packet;
 }
 
+inline wire::Bytes RelayModel::data_bytes(const ModelledStream& stream, std::uint64_t number,
+                                          const ModelledPacket& packet) {
+    wire::Bytes bytes = wire::encode(wire::DataHeader{.stream_id = stream.handle,
+                                                      .net_seq_num = number,
+                                                      .data_size = packet.size,
+                                                      .padding_size = packet.padding});
+    const wire::Bytes content =
+        make_packet({.stream = stream.uid, .number = number, .size = packet.size, .padding = packet.padding});
+    bytes.insert(bytes.end(), content.begin(), content.end());
+    return bytes;
+}
+
 inline void RelayModel::send_data(ModelledStream& stream, const NewPacket& wanted, std::uint64_t upto) {
     ModelledPart& part = *stream.part;
     if (!is_good() || !open_data(part)) return;
     if (!part.data_rest.empty()) resume_data(part);
     const std::uint64_t number = stream.next_data++;
     const ModelledPacket& packet = packet_of(stream, number, wanted);
-    wire::Bytes bytes = wire::encode(wire::DataHeader{.stream_id = stream.handle,
-                                                      .net_seq_num = number,
-                                                      .data_size = packet.size,
-                                                      .padding_size = packet.padding});
-    const wire::Bytes content = make_packet(
-        {.stream = stream.uid, .number = number, .size = packet.size, .padding = packet.padding});
-    bytes.insert(bytes.end(), content.begin(), content.end());
+    const wire::Bytes bytes = data_bytes(stream, number, packet);
     const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(upto, bytes.size()));
     tell("part {}: data of stream {} packet {}: {} + {} bytes{}", part.id, stream.uid, number, packet.size,
          packet.padding, now == bytes.size() ? "" : fmt::format(", of which {} with its header", now));
@@ -485,18 +491,26 @@ inline void RelayModel::complete(ModelledStream& stream) {
     if (part.data.is_open()) wait_until_stored(stream, stream.next_data - 1);
 }
 
-inline void RelayModel::send_burst(ModelledStream& stream) {
-    constexpr int kPackets = 40;
+inline void RelayModel::send_burst(ModelledStream& stream, unsigned packets) {
     ModelledPart& part = *stream.part;
     complete(stream);
+    if (!is_good() || part.is_over || !open_data(part)) return;
     const std::uint64_t first = stream.next_index;
-    const auto repeat = [&](const auto& action) {
-        for (int i = 0; i < kPackets && is_good() && !part.is_over; ++i) action();
-    };
-    bool is_stored = false;
-    repeat([&] { send_index(stream, {.size = 4000}); });
-    repeat([&] { send_data(stream, {.size = 4000}); });
-    repeat([&] { is_stored = is_stored || ask_pending(stream, first).value_or(true); });
+    for (unsigned i = 0; i < packets && is_good() && !part.is_over; ++i) send_index(stream, {.size = 300});
+    if (!is_good() || part.is_over) return;
+    wire::Bytes all;
+    tell("part {}: data of stream {} packets {} to {}, at once", part.id, stream.uid, first, stream.next_index - 1);
+    for (; stream.next_data < stream.next_index; ++stream.next_data) {
+        ModelledPacket& packet = packet_of(stream, stream.next_data, {});
+        const wire::Bytes bytes = data_bytes(stream, stream.next_data, packet);
+        all.insert(all.end(), bytes.begin(), bytes.end());
+        packet.has_data = true;
+    }
+    if (!hear(part, part.data.send(all), "data")) return;
+    counts_.packets += packets;
+    constexpr int kQuestions = 40;
+    for (int i = 0; i < kQuestions; ++i)
+        if (ask_pending(stream, first).value_or(true)) break;
 }
 
 // Metadata ------------------------------------------------------------------------------------------------------------

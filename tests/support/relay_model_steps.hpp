@@ -221,7 +221,7 @@ struct RelayModelSteps {
         if (stream == nullptr || !may_send(*stream) || stream->part->is_snapshot || model.is_disk_full_) return;
         ModelledPart& part = *stream->part;
         if (part.is_held() || !may_send_data(part)) return;
-        model.send_burst(*stream);
+        model.send_burst(*stream, 60);
     }
     void send_datagrams() {
         ModelledStream* const stream = any_stream(false);

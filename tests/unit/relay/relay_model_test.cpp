@@ -226,9 +226,10 @@ TEST_F(RelayHistory, AnOldProducerDoesNotDeleteOthersTraces) {
     model_.complete(*streams.at(0));
     auto& old = part({.minor = 4, .host = "host-a", .name = "old"});
     old.is_loose = true;
-    model_.add_stream(old, {.path = "/" + victim.directory + "/ust/x", .expect = RelayModel::Expect::kEither});
+    model_.add_stream(old, {.path = "/" + victim.directory + "/x", .channel = "metadata", .expect = RelayModel::Expect::kEither});
     model_.say(old, RelayCommand::kCloseTraceChunk,
                wire::encode_request(RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = 0, .command = 2}));
+    old.control.finish();
     model_.cut_part(old, false);
     model_.check_disk();
 }
@@ -268,11 +269,12 @@ TEST_F(RelayHistory, TwoPartsOfASessionDoNotShareATrace) {
 }
 
 TEST_F(RelayHistory, WhatIsSaidToBeStoredIsOnDisk) {
-    auto& producer = part({});
+    // Its two connections are not served by one thread then.
+    auto& producer = part({.is_live = false});
     const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
     model_.send_data(*streams.at(0), {});
     model_.send_index(*streams.at(0), {});
-    for (int i = 0; i < 30 && model_.violation().empty(); ++i) model_.send_burst(*streams.at(0));
+    for (int i = 0; i < 10 && model_.violation().empty(); ++i) model_.send_burst(*streams.at(0), 500);
 }
 
 TEST_F(RelayHistory, MetadataThatIsClosedAndOpenedAgainIsOneStreamToViewers) {
