@@ -298,7 +298,7 @@ class RelayModel {
     }
     template <class... Arguments>
     void tell(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
-        history_.push_back(fmt::format(text, std::forward<Arguments>(arguments)...));
+        if (!is_quiet_) history_.push_back(fmt::format(text, std::forward<Arguments>(arguments)...));
     }
     [[nodiscard]] bool is_good() const { return violation_.empty(); }
 
@@ -376,6 +376,7 @@ class RelayModel {
 
     std::string violation_;
     std::vector<std::string> history_;
+    bool is_quiet_ = false;  // many of a kind are told in one line
     Counts counts_;
     std::uint64_t now_ = 1'000'000;
     std::uint64_t next_uid_ = 1;

@@ -155,10 +155,15 @@ inline ModelledPart* RelayModel::begin_part(const NewPart& wanted) {
         recording->request.current_chunk_id.reset();
     }
     part.recording = recording;
-    // Two sessions never share a directory.
+    // Two sessions never share a directory. What has ended without leaving anything may be forgotten.
+    const auto is_there = [this](const ModelledPart& other) {
+        return !other.is_settled || std::ranges::any_of(frozen_, [&](const auto& file) {
+            return file.first.rfind(other.directory + "/", 0) == 0;
+        });
+    };
     for (const ModelledPart& other : parts_)
         if (other.recording != nullptr && other.recording != recording && part.has_chunks() && other.has_chunks() &&
-            other.directory == part.directory)
+            other.directory == part.directory && is_there(other))
             violate("shared", "part {} is told to use \"{}\", where part {} of another session is", part.id,
                     part.directory, other.id);
     if (!part.has_chunks()) part.chunk = 0;
@@ -496,7 +501,10 @@ inline void RelayModel::send_burst(ModelledStream& stream, unsigned packets) {
     complete(stream);
     if (!is_good() || part.is_over || !open_data(part)) return;
     const std::uint64_t first = stream.next_index;
+    tell("part {}: SEND_INDEX of stream {} packets {} to {}", part.id, stream.uid, first, first + packets - 1);
+    is_quiet_ = true;
     for (unsigned i = 0; i < packets && is_good() && !part.is_over; ++i) send_index(stream, {.size = 300});
+    is_quiet_ = false;
     if (!is_good() || part.is_over) return;
     wire::Bytes all;
     tell("part {}: data of stream {} packets {} to {}, at once", part.id, stream.uid, first, stream.next_index - 1);
