@@ -471,6 +471,8 @@ inline bool RelayModel::wait_until_stored(ModelledStream& stream, std::uint64_t 
     for (;;) {
         const auto is_stored = ask_pending(stream, number);
         if (!is_stored || *is_stored) return is_stored.has_value();
+        // The relay never sends anything there: it has closed it.
+        if (stream.part->data.has_input()) return hear(*stream.part, ModelPeer::Outcome::kClosed, "data");
         if (std::chrono::steady_clock::now() > deadline) {
             violate(was_disk_full_ ? "full-disk" : "answer", "stream {}: packet {} is pending for {} s", stream.uid, number, ModelPeer::kPatience.count());
             return false;

@@ -148,6 +148,17 @@ void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
 
 TEST(RelayModel, WhateverHappensWhatWasAcknowledgedIsThereAndOthersAreUntouched) { run_histories({}, 40); }
 
+// As the fuzz target does it.
+TEST(RelayModel, ARelayOnAThreadDoesTheSame) {
+    const std::uint64_t seed = number_from("LEAT_MODEL_SEED", 1);
+    RelayModel model(std::make_unique<test::ThreadedRelay>());
+    for (std::uint64_t step = 0; step < 60 && model.violation().empty(); ++step) model.step(draw_for(seed, step));
+    model.finish(draw_for(seed, ~std::uint64_t{0}));
+    std::string text;
+    for (const std::string& line : model.history()) text += "    " + line + "\n";
+    EXPECT_EQ(model.violation(), "") << "seed " << seed << "\n" << text;
+}
+
 // A small file system of our own, that nobody else sees.
 bool mount_small_disk(const std::filesystem::path& where) {
     if (::unshare(CLONE_NEWNS) != 0) return false;
