@@ -137,8 +137,16 @@ struct ModelledStream {
     };
     std::vector<Generation> generations{};
 
-    // As viewers are told of it; old producers say where a stream goes from the output directory on.
-    [[nodiscard]] bool has_path(const std::string& told) const { return !told.empty() && ("/" + path).ends_with("/" + told); }
+    // As viewers are told of it. Old producers say where a stream goes from the output directory on; the first two
+    // steps may get another name when that one is taken.
+    [[nodiscard]] bool has_path(const std::string& told) const {
+        std::string tail = path;
+        for (int step = 0; step < 2 && path.starts_with('/'); ++step) {
+            const std::size_t next = tail.find('/', 1);
+            if (next != std::string::npos) tail.erase(0, next);
+        }
+        return !told.empty() && (told == path || ("/" + told).ends_with(tail) || ("/" + path).ends_with("/" + told));
+    }
     [[nodiscard]] bool is_limited() const { return file_size != 0 && file_count != 0; }
     [[nodiscard]] std::uint64_t chunk_of(std::uint64_t number) const {
         return is_rotating && number >= rotates_at ? next_chunk : chunk;

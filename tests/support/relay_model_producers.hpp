@@ -290,7 +290,7 @@ inline std::vector<ModelledStream*> RelayModel::add_trace(ModelledPart& part, co
 
 inline void RelayModel::close_stream(ModelledStream& stream) {
     ModelledPart& part = *stream.part;
-    const std::uint64_t last = stream.is_metadata ? wire::kNoPacket : stream.next_data - 1;
+    const std::uint64_t last = stream.packets.empty() ? wire::kNoPacket : stream.packets.rbegin()->first;
     tell("part {}: CLOSE_STREAM {} at {}", part.id, stream.uid, static_cast<std::int64_t>(last));
     const wire::CloseStream message{stream.handle, last};
     if (request_code(part, wire::encode_request(RelayCommand::kCloseStream, message), "CLOSE_STREAM") == 10)
@@ -495,7 +495,7 @@ inline void RelayModel::complete(ModelledStream& stream) {
     while (!part.is_snapshot && is_good() && !part.is_over && stream.next_index < stream.next_data)
         send_index(stream, {});
     if (stream.packets.empty() || stream.is_loose || part.is_over) return;
-    if (part.data.is_open()) wait_until_stored(stream, stream.next_data - 1);
+    if (part.data.is_open()) wait_until_stored(stream, stream.packets.rbegin()->first);
 }
 
 inline void RelayModel::send_burst(ModelledStream& stream, unsigned packets) {

@@ -98,10 +98,24 @@ struct RelayModelSteps {
                 wanted.must_succeed = false;
             }
         }
+        if (wanted.of == nullptr && is_part_of_another(wanted)) return;
         ModelledPart* const part = model.begin_part(wanted);
         if (part == nullptr || !model.is_good()) return;
         if (part->has_chunks() && !is_one_in(8)) begin_chunk(*part);
         if (!part->is_over && part->chunk != kNoChunk && !is_one_in(6)) add_trace(*part);
+    }
+
+    // Who says that it is the same session, and wants the same directory, is a part of it.
+    bool is_part_of_another(const RelayModel::NewPart& wanted) {
+        const auto directory = [](const std::string& base, const std::string& name) {
+            return base.empty() ? name + "-20260101-000000" : base;
+        };
+        return std::ranges::any_of(model.recordings_, [&](const ModelledRecording& other) {
+            const auto& known = other.request;
+            return known.sessiond_uuid[0] == wanted.daemon && known.sessiond_session_id == wanted.session_id &&
+                   known.hostname == wanted.host &&
+                   directory(known.base_path, known.session_name) == directory(wanted.base, wanted.name);
+        });
     }
 
     void begin_chunk(ModelledPart& part) {
@@ -315,7 +329,11 @@ struct RelayModelSteps {
             if (stream->is_loose || stream->next_index < stream->rotates_at || stream->next_data < stream->rotates_at)
                 return false;
             if (!part.data_rest.empty()) model.resume_data(part);
-            if (part.is_over || !model.wait_until_stored(*stream, stream->rotates_at - 1)) return false;
+            const auto after = stream->packets.lower_bound(stream->rotates_at);
+            const std::uint64_t last = after == stream->packets.begin() ? wire::kNoPacket : std::prev(after)->first;
+            if (part.is_over || !model.wait_until_stored(*stream, last)) return false;
+            if (last + 1 < stream->rotates_at) return false;  // it waits for what was lost
+            model.note_rotation(*stream);
         }
         return true;
     }

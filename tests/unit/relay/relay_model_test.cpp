@@ -317,6 +317,21 @@ TEST_F(RelayHistory, AClearThatIsFinishedByTheEndOfTheSessionSparesTheNextChunk)
     model_.stop_relay();
 }
 
+TEST_F(RelayHistory, AChunkThatIsClosedWithoutACommandKeepsItsPlace) {
+    auto& producer = part({.is_live = false});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    for (const std::uint64_t chunk : {0U, 1U, 2U}) {
+        model_.send_data(*streams.at(0), {});
+        model_.send_index(*streams.at(0), {});
+        model_.complete(*streams.at(0));
+        model_.create_chunk(producer, chunk + 1);
+        model_.rotate_data(producer, chunk + 1, [](const auto& stream) { return stream.next_data; });
+        model_.rotate_metadata(producer, chunk + 1);
+        model_.close_chunk(producer, chunk, wire::ChunkCommand::kNone);
+        model_.check_disk();
+    }
+}
+
 // As two consumer daemons do at the end of their session.
 TEST_F(RelayHistory, EachPartOfASessionClosesItsChunk) {
     auto& first = part({});
