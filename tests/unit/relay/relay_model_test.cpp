@@ -1,0 +1,413 @@
+// Random histories of producers, viewers and faults against a real relay: see support/relay_model.hpp. And those that
+// once went wrong.
+//
+//   LEAT_MODEL_SEED=N       this history alone, and nothing is made shorter if LEAT_MODEL_SHRINK=0
+//   LEAT_MODEL_STEPS=N      steps in a history
+//   LEAT_MODEL_SECONDS=N    go on as long, with seeds from LEAT_MODEL_SEED on
+//   LEAT_MODEL_IGNORE=A,B   kinds of violation (its first word) that end a history without failing
+#include "support/relay_model.hpp"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+
+#include <random>
+
+namespace leat::relay {
+namespace {
+
+using test::RelayModel;
+
+std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
+    const char* const text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// A history is a seed and the numbers of its steps: each step draws from a source of its own, so that one can be left
+// out and the others stay as they were.
+struct History {
+    std::uint64_t seed = 0;
+    std::vector<std::uint64_t> steps{};
+};
+
+struct Outcome {
+    std::string violation{};
+    std::vector<std::string> told{};
+    std::string log{};
+    RelayModel::Counts counts{};
+    std::size_t steps = 0;  // taken
+
+    [[nodiscard]] std::string kind() const { return violation.substr(0, violation.find(':')); }
+};
+
+test::Draw draw_for(std::uint64_t seed, std::uint64_t step) {
+    auto random = std::make_shared<std::mt19937_64>(seed * 1'000'003 + step);
+    return [random](std::uint64_t bound) { return (*random)() % bound; };
+}
+
+Outcome run(const History& history, const RelayModel::Options& options) {
+    RelayModel model(std::make_unique<test::ForkedRelay>(), options);
+    Outcome outcome;
+    for (const std::uint64_t step : history.steps) {
+        if (!model.violation().empty()) break;
+        model.step(draw_for(history.seed, step));
+        ++outcome.steps;
+    }
+    if (model.violation().empty()) model.finish(draw_for(history.seed, ~std::uint64_t{0}));
+    outcome.violation = model.violation();
+    outcome.told = model.history();
+    outcome.counts = model.counts();
+    if (!outcome.violation.empty()) outcome.log = model.relay_log();
+    return outcome;
+}
+
+// Leaves out what the failure does not need: half of the steps, a quarter, and so on.
+Outcome shrink(History history, Outcome failed, const RelayModel::Options& options) {
+    history.steps.resize(std::min(history.steps.size(), failed.steps));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(number_from("LEAT_MODEL_SHRINK", 30));
+    for (std::size_t size = history.steps.size() / 2; size > 0;) {
+        bool is_shorter = false;
+        for (std::size_t at = 0; at < history.steps.size() && std::chrono::steady_clock::now() < end;) {
+            History candidate = history;
+            const auto begin = candidate.steps.begin() + static_cast<std::ptrdiff_t>(at);
+            candidate.steps.erase(begin, begin + static_cast<std::ptrdiff_t>(
+                                                     std::min(size, candidate.steps.size() - at)));
+            Outcome outcome = run(candidate, options);
+            if (outcome.kind() == failed.kind()) {
+                candidate.steps.resize(std::min(candidate.steps.size(), outcome.steps));
+                history = std::move(candidate);
+                failed = std::move(outcome);
+                is_shorter = true;
+            } else {
+                at += size;
+            }
+        }
+        if (std::chrono::steady_clock::now() >= end) break;
+        if (!is_shorter || size > 1) size = is_shorter ? size : size / 2;
+        size = std::min(size, std::max<std::size_t>(history.steps.size() / 2, is_shorter ? 1 : size));
+    }
+    return failed;
+}
+
+std::string describe(std::uint64_t seed, const Outcome& outcome) {
+    std::string text = fmt::format("seed {}: {}\n", seed, outcome.violation);
+    for (const std::string& line : outcome.told) text += "    " + line + "\n";
+    return text + "The relay says:\n" + outcome.log;
+}
+
+bool is_ignored(const std::string& kind) {
+    const char* const text = std::getenv("LEAT_MODEL_IGNORE");  // NOLINT(concurrency-mt-unsafe)
+    return text != nullptr && ("," + std::string(text) + ",").find("," + kind + ",") != std::string::npos;
+}
+
+void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
+    const std::uint64_t first = number_from("LEAT_MODEL_SEED", 1);
+    const std::uint64_t steps = number_from("LEAT_MODEL_STEPS", 120);
+    const auto seconds = std::chrono::seconds(number_from("LEAT_MODEL_SECONDS", 0));
+    const bool is_single = std::getenv("LEAT_MODEL_SEED") != nullptr && seconds.count() == 0;  // NOLINT(concurrency-mt-unsafe)
+    const auto begin = std::chrono::steady_clock::now();
+    RelayModel::Counts sum;
+    std::uint64_t taken = 0;
+    std::map<std::string, unsigned> ignored;
+    std::uint64_t seed = first;
+    for (; is_single ? seed == first
+                     : seed < first + seeds || std::chrono::steady_clock::now() - begin < seconds;
+         ++seed) {
+        History history{.seed = seed};
+        for (std::uint64_t i = 0; i < steps; ++i) history.steps.push_back(i);
+        Outcome outcome = run(history, options);
+        taken += outcome.steps;
+        sum.packets += outcome.counts.packets;
+        sum.stored += outcome.counts.stored;
+        sum.viewed += outcome.counts.viewed;
+        sum.units += outcome.counts.units;
+        sum.rotations += outcome.counts.rotations;
+        sum.kills += outcome.counts.kills;
+        sum.checks += outcome.counts.checks;
+        if (outcome.violation.empty()) continue;
+        if (is_ignored(outcome.kind())) {
+            ++ignored[outcome.kind()];
+            fmt::print("ignored: seed {}: {}\n", seed, outcome.violation);
+            continue;
+        }
+        if (number_from("LEAT_MODEL_SHRINK", 30) != 0) outcome = shrink(history, outcome, options);
+        FAIL() << describe(seed, outcome);
+    }
+    const double time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    fmt::print("{} histories from seed {}, {} steps, {:.0f} a second; packets {}, of which told stored {}; viewed {} and "
+               "{} units; {} rotations, {} kills, {} looks at the disk\n",
+               seed - first, first, taken, static_cast<double>(taken) / time, sum.packets, sum.stored, sum.viewed,
+               sum.units, sum.rotations, sum.kills, sum.checks);
+    for (const auto& [kind, count] : ignored) fmt::print("ignored: {} x {}\n", count, kind);
+    if (is_single || !ignored.empty()) return;
+    // The histories are worth their time.
+    EXPECT_GT(sum.packets, taken / 10);
+    EXPECT_GT(sum.viewed, taken / 20);
+    EXPECT_GT(sum.rotations, seeds);
+}
+
+TEST(RelayModel, WhateverHappensWhatWasAcknowledgedIsThereAndOthersAreUntouched) { run_histories({}, 40); }
+
+// As the fuzz target does it.
+TEST(RelayModel, ARelayOnAThreadDoesTheSame) {
+    const std::uint64_t seed = number_from("LEAT_MODEL_SEED", 1);
+    RelayModel model(std::make_unique<test::ThreadedRelay>());
+    for (std::uint64_t step = 0; step < 60 && model.violation().empty(); ++step) model.step(draw_for(seed, step));
+    model.finish(draw_for(seed, ~std::uint64_t{0}));
+    std::string text;
+    for (const std::string& line : model.history()) text += "    " + line + "\n";
+    EXPECT_EQ(model.violation(), "") << "seed " << seed << "\n" << text;
+}
+
+// A small file system of our own, that nobody else sees.
+bool mount_small_disk(const std::filesystem::path& where) {
+    if (::unshare(CLONE_NEWNS) != 0) return false;
+    if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+    return ::mount("none", where.c_str(), "tmpfs", 0, "size=3m,nr_inodes=4k") == 0;
+}
+
+TEST(RelayModel, AFullDiskIsASlowDisk) {
+    const test::ScratchDirectory scratch;
+    const auto output = scratch.path() / "small";
+    std::filesystem::create_directory(output);
+    if (!mount_small_disk(output))
+        GTEST_SKIP() << "no file system of our own can be mounted here: it takes root, or CAP_SYS_ADMIN";
+    run_histories({.output = output, .can_fill_disk = true}, 10);
+    ::umount2(output.c_str(), MNT_DETACH);
+}
+
+// Histories that somebody wrote --------------------------------------------------------------------------------------
+
+using wire::RelayCommand;
+
+class RelayHistory : public testing::Test {
+  protected:
+    ~RelayHistory() override {
+        model_.finish([](std::uint64_t) { return std::uint64_t{3}; });
+        if (model_.violation().empty()) return;
+        std::string text = model_.violation() + "\n";
+        for (const std::string& line : model_.history()) text += "    " + line + "\n";
+        ADD_FAILURE() << text << "The relay says:\n" << model_.relay_log();
+    }
+
+    test::ModelledPart& part(RelayModel::NewPart wanted) {
+        wanted.session_id = wanted.session_id != 0 ? wanted.session_id : ++sessions_;
+        test::ModelledPart* const part = model_.begin_part(wanted);
+        if (part == nullptr) throw std::runtime_error(model_.violation());
+        const std::uint64_t current = part->recording->chunk;
+        if (part->has_chunks()) model_.create_chunk(*part, current == test::kNoChunk ? 0 : current);
+        return *part;
+    }
+
+    RelayModel model_{std::make_unique<test::ForkedRelay>()};
+    std::uint64_t sessions_ = 50;
+};
+
+TEST_F(RelayHistory, RotationOutOfAnyChunkWhileAPacketIsHalfReceived) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    model_.send_data(*streams.at(0), {});
+    model_.send_index(*streams.at(0), {});
+    model_.complete(*streams.at(0));
+    model_.send_data(*streams.at(0), {.size = 10'000}, 5'000);
+    model_.send_index(*streams.at(0), {});
+    producer.is_loose = streams.at(0)->is_loose = true;
+    model_.rotate_data(producer, std::nullopt, [](const auto&) { return std::uint64_t{1}; });
+    model_.resume_data(producer);
+}
+
+TEST_F(RelayHistory, RotationIntoAChunkWhileAPacketIsHalfReceived) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    model_.send_data(*streams.at(0), {});
+    model_.send_index(*streams.at(0), {});
+    model_.complete(*streams.at(0));
+    model_.send_data(*streams.at(0), {.size = 10'000}, 5'000);
+    model_.create_chunk(producer, 1);
+    model_.rotate_data(producer, 1, [](const auto&) { return std::uint64_t{1}; });
+    model_.close_chunk(producer, 0, wire::ChunkCommand::kMoveToArchives);
+    model_.resume_data(producer);
+    model_.complete(*streams.at(0));
+    model_.check_disk();
+}
+
+TEST_F(RelayHistory, AnOldProducerDoesNotDeleteOthersTraces) {
+    auto& victim = part({.host = "host-a", .name = "victim"});
+    const auto streams = model_.add_trace(victim, "ust/uid/0/64-bit", 1);
+    model_.send_data(*streams.at(0), {});
+    model_.send_index(*streams.at(0), {});
+    model_.complete(*streams.at(0));
+    auto& old = part({.minor = 4, .host = "host-a", .name = "old"});
+    old.is_loose = true;
+    model_.add_stream(old, {.path = "/" + victim.directory + "/x", .channel = "metadata", .expect = RelayModel::Expect::kEither});
+    model_.say(old, RelayCommand::kCloseTraceChunk,
+               wire::encode_request(RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = 0, .command = 2}));
+    old.control.finish();
+    model_.cut_part(old, false);
+    model_.check_disk();
+}
+
+TEST_F(RelayHistory, AnOldProducerStaysOutOfOthersDirectories) {
+    auto& victim = part({.host = "host-a", .name = "victim"});
+    const auto streams = model_.add_trace(victim, "ust/uid/0/64-bit", 1);
+    model_.ask_quiescent(*streams.at(1));
+    auto& old = part({.minor = 4, .host = "host-a", .name = "old"});
+    const std::string path = "/" + victim.directory + "/ust/uid/0/64-bit";
+    const RelayModel::NewStream metadata{.path = path, .channel = "metadata", .expect = RelayModel::Expect::kEither};
+    if (auto* const stream = model_.add_stream(old, metadata)) model_.send_metadata(*stream, 1);
+    model_.check_disk();
+    if (!old.is_over) model_.end_part(old);
+    model_.check_disk();
+}
+
+TEST_F(RelayHistory, TwoSessionsWithOneBasePathHaveADirectoryEach) {
+    for (const std::string name : {"one", "two"})
+        model_.add_trace(part({.host = "host-a", .name = name, .base = "base"}), "ust/uid/0/64-bit", 1);
+    model_.check_disk();
+}
+
+TEST_F(RelayHistory, ABasePathDoesNotLeadIntoAnOlderTrace) {
+    auto& producer = part({.host = "host-a", .name = "one", .base = "s9-20250101-000000"});
+    model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    model_.end_part(producer);
+    model_.check_disk();
+}
+
+TEST_F(RelayHistory, TwoPartsOfASessionDoNotShareATrace) {
+    auto& first = part({});
+    auto& second = part({.of = first.recording});
+    model_.add_trace(first, "ust/uid/0/64-bit", 1);
+    model_.add_stream(second, {.expect = RelayModel::Expect::kRefusal});
+    model_.add_stream(second, {.channel = "metadata", .expect = RelayModel::Expect::kRefusal});
+}
+
+TEST_F(RelayHistory, WhatIsSaidToBeStoredIsOnDisk) {
+    // Its two connections are not served by one thread then.
+    auto& producer = part({.is_live = false});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    model_.send_data(*streams.at(0), {});
+    model_.send_index(*streams.at(0), {});
+    for (int i = 0; i < 10 && model_.violation().empty(); ++i) model_.send_burst(*streams.at(0), 500);
+}
+
+TEST_F(RelayHistory, MetadataThatIsClosedAndOpenedAgainIsOneStreamToViewers) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    test::ModelledViewer* const viewer = model_.begin_viewer();
+    ASSERT_NE(viewer, nullptr);
+    model_.attach(*viewer, producer, wire::Seek::kBeginning);
+    model_.close_stream(*streams.at(1));
+    if (auto* const again = model_.add_stream(producer, {.channel = "metadata"})) model_.send_metadata(*again, 1);
+    model_.add_stream(producer, {.channel = "channel0_7"});
+    model_.publish_streams(producer);
+    model_.read_all(*viewer);
+}
+
+// The old chunk waits for a packet of one stream when the session ends: it goes then, and nothing else does.
+TEST_F(RelayHistory, AClearThatIsFinishedByTheEndOfTheSessionSparesTheNextChunk) {
+    auto& producer = part({.is_live = false});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    model_.send_index(*streams.at(0), {});
+    model_.create_chunk(producer, 1);
+    model_.rotate_data(producer, 1, [](const auto&) { return std::uint64_t{2}; });
+    model_.rotate_metadata(producer, 1);
+    model_.ask_quiescent(*streams.at(1));
+    model_.close_chunk(producer, 0, wire::ChunkCommand::kDelete);
+    producer.control.finish();
+    model_.stop_relay();
+}
+
+TEST_F(RelayHistory, AChunkThatIsClosedWithoutACommandKeepsItsPlace) {
+    auto& producer = part({.is_live = false});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    for (const std::uint64_t chunk : {0U, 1U, 2U}) {
+        model_.send_data(*streams.at(0), {});
+        model_.send_index(*streams.at(0), {});
+        model_.complete(*streams.at(0));
+        model_.create_chunk(producer, chunk + 1);
+        model_.rotate_data(producer, chunk + 1, [](const auto& stream) { return stream.next_data; });
+        model_.rotate_metadata(producer, chunk + 1);
+        model_.close_chunk(producer, chunk, wire::ChunkCommand::kNone);
+        model_.check_disk();
+    }
+}
+
+// As two consumer daemons do at the end of their session.
+TEST_F(RelayHistory, EachPartOfASessionClosesItsChunk) {
+    auto& first = part({});
+    auto& second = part({.of = first.recording});
+    model_.add_trace(first, "ust/uid/0/64-bit", 1);
+    model_.add_trace(second, "kernel", 1);
+    for (auto* const one : {&first, &second}) {
+        model_.rotate_data(*one, std::nullopt, [](const auto&) { return std::uint64_t{0}; });
+        model_.rotate_metadata(*one, std::nullopt);
+    }
+    model_.close_chunk(first, 0, std::nullopt);
+    model_.close_chunk(second, 0, std::nullopt);
+}
+
+// It has not looked into the file yet: then there is nothing for it, and no error, which would be the end of it.
+TEST_F(RelayHistory, AViewerOutlivesAClear) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    test::ModelledViewer* const viewer = model_.begin_viewer();
+    ASSERT_NE(viewer, nullptr);
+    model_.attach(*viewer, producer, wire::Seek::kBeginning);
+    model_.send_data(*streams.at(0), {});
+    model_.send_index(*streams.at(0), {});
+    model_.complete(*streams.at(0));
+    model_.rotate_data(producer, std::nullopt, [](const auto&) { return std::uint64_t{1}; });
+    model_.rotate_metadata(producer, std::nullopt);
+    model_.close_chunk(producer, 0, wire::ChunkCommand::kDelete);
+    producer.is_rotated = true;
+    producer.chunk = test::kNoChunk;
+    model_.read_all(*viewer);
+}
+
+TEST_F(RelayHistory, AGapIsLostPackets) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    for (const std::uint64_t number : {0U, 1U, 5'000U, 5'001U}) {
+        streams.at(0)->next_data = streams.at(0)->next_index = number;
+        model_.send_data(*streams.at(0), {});
+        model_.send_index(*streams.at(0), {});
+    }
+    model_.complete(*streams.at(0));
+}
+
+TEST_F(RelayHistory, ACommandExistsOnlyInTheVersionsThatHaveIt) {
+    struct Later {
+        std::uint32_t since;
+        RelayCommand command;
+        wire::Bytes bytes;
+    };
+    const auto later = [](std::uint32_t since, RelayCommand command, const auto& message) {
+        return Later{since, command, wire::encode_request(command, message)};
+    };
+    const std::vector<Later> all{
+        later(8, RelayCommand::kResetMetadata, wire::ResetMetadata{1, 1}),
+        later(11, RelayCommand::kRotateStreams, wire::RotateStreams{}),
+        later(11, RelayCommand::kCreateTraceChunk, wire::CreateTraceChunk{.chunk_id = 7}),
+        later(11, RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = 0, .command = 2}),
+        later(11, RelayCommand::kTraceChunkExists, wire::TraceChunkExists{0}),
+        later(12, RelayCommand::kGetConfiguration, wire::GetConfiguration{}),
+    };
+    for (const std::uint32_t minor : {4U, 7U, 8U, 10U, 11U})
+        for (const Later& command : all)
+            if (minor < command.since && model_.violation().empty())
+                model_.send_unknown_version_command(part({.minor = minor}), command.command, command.bytes, true);
+}
+
+TEST_F(RelayHistory, ASecondVersionEndsTheConnection) {
+    const auto again = wire::encode_request(RelayCommand::kVersion, wire::Version{.minor = 4});
+    model_.send_unknown_version_command(part({}), RelayCommand::kVersion, again, false);
+}
+
+TEST_F(RelayHistory, NamesThatTheRelayUsesItselfAreRefused) {
+    auto& producer = part({});
+    for (const std::string path : {"archives/x", "index", "ust/index", ".x/y", "ust/.x"})
+        model_.add_stream(producer, {.path = path, .expect = RelayModel::Expect::kRefusal});
+}
+
+}  // namespace
+}  // namespace leat::relay
