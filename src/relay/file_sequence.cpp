@@ -49,9 +49,10 @@ Result<void> FileSequence::open_next() {
         const auto flushed = flush();
         if (!flushed && flushed.error().kind != ErrorKind::kDiskFull) return flushed;
         place_->set_oldest(next_ - naming_.count_limit + 1);
-        LEAT_TRY(StreamFile::remove(trace.directory, name));
     }
-    files_.push_back(LEAT_TRY(StreamFile::create(trace.directory, name, next_, naming_.index_minor, directory_->guard())));
+    const auto existing = is_again ? StreamFile::Existing::kReplaced : StreamFile::Existing::kRefused;
+    files_.push_back(LEAT_TRY(
+        StreamFile::create(trace.directory, name, next_, naming_.index_minor, existing, directory_->guard())));
     readable_place_ = place_;
     ++next_;
     return {};

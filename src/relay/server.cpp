@@ -295,7 +295,6 @@ void Server::stop() {
         asio::error_code ignored;
         guards_.clear();
         control_.close(ignored);
-        data_.close(ignored);
         live_.close(ignored);
         housekeeping_.cancel(ignored);
         {
@@ -313,6 +312,9 @@ void Server::stop_when_drained(std::chrono::steady_clock::time_point deadline) {
         const std::lock_guard lock(connections_mutex_);
         const bool is_drained = count_open(controls_) == 0 && relay_.ending_sessions().empty();
         if (is_drained || std::chrono::steady_clock::now() >= deadline) {
+            // Not before: data may wait on a connection that we have not even accepted.
+            asio::error_code ignored;
+            data_.close(ignored);
             for_each_open(controls_, [](Connection& connection) { connection.stop(); });
             for_each_open(others_, [](Connection& connection) { connection.stop(); });
             asio::post(datagrams_->executor(), [this] { datagrams_->close(); });

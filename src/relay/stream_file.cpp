@@ -13,6 +13,11 @@ constexpr const char* kIndexDirectory = "index";
 
 std::string index_name(const std::string& name) { return name + ".idx"; }
 
+Result<void> remove_index(const ConfinedDirectory& trace, const std::string& name) {
+    const auto indexes = trace.open(kIndexDirectory);
+    return indexes ? indexes->remove(index_name(name)) : Result<void>();
+}
+
 }  // namespace
 
 Result<std::size_t> write_what_fits(int fd, std::uint64_t offset, UntrustedBytes bytes) {
@@ -28,35 +33,41 @@ Result<std::size_t> write_what_fits(int fd, std::uint64_t offset, UntrustedBytes
     return written;
 }
 
+// The index first: it speaks of packets, and a new one tells followers that the file is a new one.
+// (docs/formats/sync-file.md)
 Result<StreamFile> StreamFile::create(const ConfinedDirectory& trace, const std::string& name, std::uint64_t number,
-                                      std::optional<std::uint32_t> index_minor, FileGuard* guard) {
-    Open open;
-    open.data = LEAT_TRY(trace.create_file(name));
+                                      std::optional<std::uint32_t> index_minor, Existing existing, FileGuard* guard) {
     StreamFile file;
     file.number_ = number;
-    if (index_minor) {
-        auto index = file.create_index(trace, name, *index_minor);
-        if (!index) {
-            // As if nothing had been tried: it may be tried again.
-            (void)remove(trace, name);
-            return tl::unexpected(std::move(index).error());
-        }
-        open.index = *std::move(index);
+    Open open;
+    if (index_minor) open.index = LEAT_TRY(file.create_index(trace, name, *index_minor, existing));
+    if (existing == Existing::kReplaced) LEAT_TRY(trace.remove(name));
+    auto data = trace.create_file(name);
+    if (!data) {
+        // As if nothing had been tried: it may be tried again.
+        if (index_minor) (void)remove_index(trace, name);
+        return tl::unexpected(std::move(data).error());
     }
+    open.data = *std::move(data);
     file.open_ = std::make_shared<const Open>(std::move(open));
     if (guard != nullptr) file.guarded_ = guard->guard(file.open_->data.get());
     if (index_minor) file.lock_ = wire::MovingLock(file.open_->data.get(), 0);
     return file;
 }
 
-Result<UniqueFd> StreamFile::create_index(const ConfinedDirectory& trace, const std::string& name,
-                                          std::uint32_t minor) {
+Result<UniqueFd> StreamFile::create_index(const ConfinedDirectory& trace, const std::string& name, std::uint32_t minor,
+                                          Existing existing) {
     const ConfinedDirectory indexes = LEAT_TRY(trace.make(kIndexDirectory));
+    if (existing == Existing::kReplaced) LEAT_TRY(indexes.remove(index_name(name)));
     UniqueFd index = LEAT_TRY(indexes.create_file(index_name(name)));
     entry_size_ = minor == 0 ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize;
     const auto header = ctf::encode_index_header(minor);
-    if (LEAT_TRY(write_what_fits(index.get(), 0, header)) != header.size())
+    const auto written = write_what_fits(index.get(), 0, header);
+    if (!written || *written != header.size()) {
+        (void)indexes.remove(index_name(name));
+        if (!written) return tl::unexpected(written.error());
         return fail(ErrorKind::kDiskFull, "cannot write the index of {}: the disk is full", name);
+    }
     index_size_ = header.size();
     return index;
 }
@@ -71,8 +82,7 @@ Result<std::shared_ptr<const StreamFile::Open>> StreamFile::open_again(const Con
 }
 
 Result<void> StreamFile::remove(const ConfinedDirectory& trace, const std::string& name) {
-    // The index first: it speaks of packets.
-    if (const auto indexes = trace.open(kIndexDirectory)) LEAT_TRY(indexes->remove(index_name(name)));
+    LEAT_TRY(remove_index(trace, name));
     return trace.remove(name);
 }
 

@@ -29,12 +29,13 @@ class StreamFile {
 
     // Creates NAME, and index/NAME.idx if there are to be indexes (`index_minor` 0: of short entries, for old peers).
     // `number` counts the files of a stream, over all chunks. If we are killed, `guard` cuts off what is not safe to
-    // read; it may be null. Refused if there are such files.
+    // read; it may be null. If there are such files, they are refused or replaced: those who have them open keep them.
+    enum class Existing : std::uint8_t { kRefused, kReplaced };
     static Result<StreamFile> create(const ConfinedDirectory& trace, const std::string& name, std::uint64_t number,
-                                     std::optional<std::uint32_t> index_minor, FileGuard* guard = nullptr);
+                                     std::optional<std::uint32_t> index_minor, Existing existing = Existing::kRefused,
+                                     FileGuard* guard = nullptr);
     // For reading.
     static Result<std::shared_ptr<const Open>> open_again(const ConfinedDirectory& trace, const std::string& name);
-    // Those who have them open keep them.
     static Result<void> remove(const ConfinedDirectory& trace, const std::string& name);
 
     [[nodiscard]] std::uint64_t number() const { return number_; }
@@ -65,7 +66,8 @@ class StreamFile {
     void end();
 
   private:
-    Result<UniqueFd> create_index(const ConfinedDirectory& trace, const std::string& name, std::uint32_t minor);
+    Result<UniqueFd> create_index(const ConfinedDirectory& trace, const std::string& name, std::uint32_t minor,
+                                  Existing existing);
 
     std::uint64_t number_ = 0;
     std::shared_ptr<const Open> open_{};

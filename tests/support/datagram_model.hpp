@@ -33,7 +33,7 @@ struct ModelledDatagram {
 };
 
 // One producer's stream, and what the relay has made of it.
-struct ModelledStream {
+struct ModelledDatagrams {
     struct Packet {
         wire::Bytes bytes;
         std::vector<bool> arrived;  // pieces
@@ -75,7 +75,7 @@ class DatagramModel {
     }
 
     void step() {
-        ModelledStream& stream = streams_.at(choose_(streams_.size()));
+        ModelledDatagrams& stream = streams_.at(choose_(streams_.size()));
         const std::uint64_t what = choose_(32);
         if (what < 8)
             send(stream);
@@ -96,12 +96,12 @@ class DatagramModel {
 
     // Everything comes to its end: what is on its way arrives, and what is lost is given up.
     void finish() {
-        for (ModelledStream& stream : streams_) {
+        for (ModelledDatagrams& stream : streams_) {
             while (!stream.indexes.empty()) index(stream);
             while (!stream.network.empty()) arrive(stream, false);
         }
         for (int i = 0; i < 50; ++i) pass(std::chrono::milliseconds(250));
-        for (const ModelledStream& stream : streams_) {
+        for (const ModelledDatagrams& stream : streams_) {
             expect(stream.packets.empty() && stream.pairs.empty(), "packets are never decided");
             expect(stream.window.bytes() == 0, "memory is held for nothing");
         }
@@ -122,7 +122,7 @@ class DatagramModel {
         if (!is_so && violation_.empty()) violation_ = otherwise;
     }
 
-    void send(ModelledStream& stream) {
+    void send(ModelledDatagrams& stream) {
         if (stream.packets.size() >= kMaxUnderWay) return;
         const std::uint64_t jump = choose_(64);
         if (jump == 0)
@@ -147,14 +147,14 @@ class DatagramModel {
         stream.packets[number] = {.bytes = std::move(bytes), .arrived = std::vector<bool>(pieces), .missing = pieces};
     }
 
-    void arrive(ModelledStream& stream, bool is_repeated) {
+    void arrive(ModelledDatagrams& stream, bool is_repeated) {
         if (stream.network.empty()) return;
         // Mostly in order.
         const std::size_t which = choose_(4) == 0 ? choose_(stream.network.size()) : 0;
         const ModelledDatagram datagram = stream.network[which];
         if (!is_repeated) stream.network.erase(stream.network.begin() + static_cast<std::ptrdiff_t>(which));
         if (const auto sent = stream.packets.find(datagram.header.net_seq_num); sent != stream.packets.end()) {
-            ModelledStream::Packet& packet = sent->second;
+            ModelledDatagrams::Packet& packet = sent->second;
             packet.is_exempt |= !stream.is_promised(sent->first);
             if (!packet.first_piece) packet.first_piece = now_;
             const std::size_t piece = datagram.header.offset / kPiece;
@@ -166,16 +166,16 @@ class DatagramModel {
         add(stream, datagram.header, datagram.piece);
     }
 
-    void lose(ModelledStream& stream) {
+    void lose(ModelledDatagrams& stream) {
         if (!stream.network.empty())
             stream.network.erase(stream.network.begin() + static_cast<std::ptrdiff_t>(choose_(stream.network.size())));
     }
 
-    void index(ModelledStream& stream) {
+    void index(ModelledDatagrams& stream) {
         if (stream.indexes.empty()) return;
         const std::uint64_t number = stream.indexes.front();
         stream.indexes.pop_front();
-        ModelledStream::Packet& packet = stream.packets.at(number);
+        ModelledDatagrams::Packet& packet = stream.packets.at(number);
         packet.indexed = now_;
         const auto added =
             stream.pairs.add_index({.net_seq_num = number, .packet_size = packet.bytes.size() * 8}, now_);
@@ -185,7 +185,7 @@ class DatagramModel {
 
     void pass(std::chrono::milliseconds time) {
         now_ += time;
-        for (ModelledStream& stream : streams_) {
+        for (ModelledDatagrams& stream : streams_) {
             deliver(stream);
             stream.window.clean(stream.pairs, now_);
             pay(stream);
@@ -193,7 +193,7 @@ class DatagramModel {
     }
 
     // One datagram with a number from anywhere; of a packet that may be real, or is going to be.
-    void forge(ModelledStream& stream) {
+    void forge(ModelledDatagrams& stream) {
         const std::uint64_t next = stream.next_number;
         const std::array<std::uint64_t, 8> numbers{
             60'000,        std::uint64_t{1} << 63,        wire::kNoPacket - 1, wire::kNoPacket,
@@ -211,7 +211,7 @@ class DatagramModel {
     }
 
     // Large packets that nobody sends, as many as there is memory for, and more.
-    void flood(ModelledStream& stream) {
+    void flood(ModelledDatagrams& stream) {
         const std::uint64_t last = stream.pairs.last_index().value_or(stream.next_number);
         const std::uint64_t pieces = choose_(wire::kMaxDatagramPacket / kPiece);
         for (std::uint64_t packet = 0; packet < 8; ++packet)
@@ -224,7 +224,7 @@ class DatagramModel {
                       kPiece);
     }
 
-    void forge(ModelledStream& stream, const wire::DatagramHeader& header, std::uint32_t size) {
+    void forge(ModelledDatagrams& stream, const wire::DatagramHeader& header, std::uint32_t size) {
         ++forged_;
         hit_.emplace(stream.handle, header.net_seq_num);
         if (!stream.pairs.last_index()) stream.was_attacked_early = true;
@@ -232,16 +232,16 @@ class DatagramModel {
     }
 
     // From here on as DatagramReceiver does.
-    void add(ModelledStream& stream, const wire::DatagramHeader& header, UntrustedBytes piece) {
+    void add(ModelledDatagrams& stream, const wire::DatagramHeader& header, UntrustedBytes piece) {
         const Fate fate = stream.window.add(header, piece, now_);
         pay(stream);
         if (fate == Fate::kWhole) deliver(stream);
     }
 
-    void pay(const ModelledStream& stream) {
+    void pay(const ModelledDatagrams& stream) {
         budget_.set(stream.session, stream.handle, stream.window.bytes());
         while (const auto debtor = budget_.debtor(stream.session, stream.handle)) {
-            ModelledStream& payer = streams_.at(*debtor);
+            ModelledDatagrams& payer = streams_.at(*debtor);
             const std::size_t before = payer.window.bytes();
             payer.window.drop_largest();
             ++evicted_;
@@ -251,7 +251,7 @@ class DatagramModel {
         }
     }
 
-    void deliver(ModelledStream& stream) {
+    void deliver(ModelledDatagrams& stream) {
         while (auto packet = stream.window.take(stream.pairs, now_)) {
             const std::uint64_t size = packet->bytes.size();
             const auto added =
@@ -264,7 +264,7 @@ class DatagramModel {
         pay(stream);
     }
 
-    void commit(ModelledStream& stream) {
+    void commit(ModelledDatagrams& stream) {
         std::uint64_t listed = 0;
         while (const auto outcome = stream.pairs.take(now_)) {
             const std::uint64_t number = outcome->number;
@@ -282,7 +282,7 @@ class DatagramModel {
         expect(stream.stored.empty(), "data is stored that no index speaks of");
     }
 
-    void check_outcome(const ModelledStream& stream, std::uint64_t number, const ModelledStream::Packet& packet,
+    void check_outcome(const ModelledDatagrams& stream, std::uint64_t number, const ModelledDatagrams::Packet& packet,
                        bool is_lost) {
         ++(is_lost ? lost_ : delivered_);
         const bool is_hit = hit_.contains({stream.handle, number});
@@ -303,7 +303,7 @@ class DatagramModel {
     void check_memory() {
         std::size_t all = 0;
         std::map<std::uint64_t, std::size_t> sessions;
-        for (const ModelledStream& stream : streams_) {
+        for (const ModelledDatagrams& stream : streams_) {
             expect(stream.window.bytes() <= limits_.of_stream, "a stream holds too much");
             all += stream.window.bytes();
             sessions[stream.session] += stream.window.bytes();
@@ -315,7 +315,7 @@ class DatagramModel {
     Choose choose_;
     relay::DatagramBudget::Limits limits_{.of_stream = 4U << 20, .of_session = 6U << 20, .of_all = 9U << 20};
     relay::DatagramBudget budget_{limits_};
-    std::array<ModelledStream, 4> streams_{};
+    std::array<ModelledDatagrams, 4> streams_{};
     std::set<std::pair<std::uint64_t, std::uint64_t>> hit_;  // stream and number
     relay::Time now_{std::chrono::seconds(1000)};
     std::uint64_t delivered_ = 0;
