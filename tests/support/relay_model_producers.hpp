@@ -166,6 +166,10 @@ inline ModelledPart* RelayModel::begin_part(const NewPart& wanted) {
             other.directory == part.directory && is_there(other))
             violate("shared", "part {} is told to use \"{}\", where part {} of another session is", part.id,
                     part.directory, other.id);
+    for (const ModelledPart& other : parts_)
+        if (&other != &part && other.recording == recording && !other.is_over && other.directory != part.directory)
+            violate("parts", "part {} is told to use \"{}\", and part {} of the same session \"{}\"", part.id,
+                    part.directory, other.id, other.directory);
     if (!part.has_chunks()) part.chunk = 0;
     return &part;
 }

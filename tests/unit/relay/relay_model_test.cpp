@@ -332,6 +332,13 @@ TEST_F(RelayHistory, AChunkThatIsClosedWithoutACommandKeepsItsPlace) {
     }
 }
 
+TEST_F(RelayHistory, PartsOfASessionShareADirectoryWhoseNameWasTaken) {
+    part({.name = "s1"});
+    auto& first = part({.name = "s1"});
+    part({.of = first.recording});
+    part({.of = first.recording});
+}
+
 // As two consumer daemons do at the end of their session.
 TEST_F(RelayHistory, EachPartOfASessionClosesItsChunk) {
     auto& first = part({});
