@@ -130,7 +130,8 @@ inline ModelledPart* RelayModel::begin_part(const NewPart& wanted) {
     const wire::Bytes bytes = wire::encode_request(RelayCommand::kCreateSession, create, part.minor);
     if (!request(part, bytes, head, reply, "CREATE_SESSION")) return nullptr;
     std::size_t length = 0;
-    if (part.has_chunks()) length = (std::to_integer<std::size_t>(reply[14]) << 8) + std::to_integer<std::size_t>(reply[15]);
+    if (part.has_chunks())
+        length = (std::to_integer<std::size_t>(reply[14]) << 8) + std::to_integer<std::size_t>(reply[15]);
     wire::Bytes path;
     if (!hear(part, part.control.receive(length, path), "CREATE_SESSION")) return nullptr;
     reply.insert(reply.end(), path.begin(), path.end());
@@ -175,8 +176,8 @@ inline ModelledPart* RelayModel::begin_part(const NewPart& wanted) {
 }
 
 inline bool RelayModel::create_chunk(ModelledPart& part, std::uint64_t id, const std::string& override_name) {
-    const wire::CreateTraceChunk message{.chunk_id = id, .creation_time = 1'767'225'600 + id,
-                                         .override_name = override_name};
+    const wire::CreateTraceChunk message{
+        .chunk_id = id, .creation_time = 1'767'225'600 + id, .override_name = override_name};
     tell("part {}: CREATE_TRACE_CHUNK {} \"{}\"", part.id, id, override_name);
     const auto code = request_code(part, wire::encode_request(RelayCommand::kCreateTraceChunk, message),
                                    fmt::format("CREATE_TRACE_CHUNK {}", id));
@@ -190,7 +191,8 @@ inline bool RelayModel::create_chunk(ModelledPart& part, std::uint64_t id, const
 inline void RelayModel::close_chunk(ModelledPart& part, std::uint64_t id, std::optional<wire::ChunkCommand> command) {
     wire::CloseTraceChunk message{.chunk_id = id, .close_time = 1'767'225'700 + id};
     if (command) message.command = static_cast<std::uint32_t>(*command);
-    const std::string what = fmt::format("CLOSE_TRACE_CHUNK {} {}", id, message.command ? fmt::format("{}", *message.command) : "-");
+    const std::string what =
+        fmt::format("CLOSE_TRACE_CHUNK {} {}", id, message.command ? fmt::format("{}", *message.command) : "-");
     tell("part {}: {}", part.id, what);
     if (command == wire::ChunkCommand::kDelete) note_deleted(*part.recording, id);
     if (part.recording->chunk == id) part.recording->chunk = kNoChunk;
@@ -238,8 +240,9 @@ inline ModelledStream* RelayModel::add_stream(ModelledPart& part, const NewStrea
                                   .tracefile_size = wanted.file_size,
                                   .tracefile_count = wanted.file_count,
                                   .trace_chunk_id = part.chunk};
-    const std::string what = fmt::format("ADD_STREAM {} {}{}", wanted.path, wanted.channel,
-                                         wanted.file_size == 0 ? "" : fmt::format(" {} x {}", wanted.file_count, wanted.file_size));
+    const std::string what =
+        fmt::format("ADD_STREAM {} {}{}", wanted.path, wanted.channel,
+                    wanted.file_size == 0 ? "" : fmt::format(" {} x {}", wanted.file_count, wanted.file_size));
     tell("part {}: {}", part.id, what);
     wire::Bytes bytes;
     if (!request(part, wire::encode_request(RelayCommand::kAddStream, message, part.minor), 12, bytes, what))
@@ -318,10 +321,8 @@ inline ModelledPacket& RelayModel::packet_of(ModelledStream& stream, std::uint64
 
 inline wire::Bytes RelayModel::data_bytes(const ModelledStream& stream, std::uint64_t number,
                                           const ModelledPacket& packet) {
-    wire::Bytes bytes = wire::encode(wire::DataHeader{.stream_id = stream.handle,
-                                                      .net_seq_num = number,
-                                                      .data_size = packet.size,
-                                                      .padding_size = packet.padding});
+    wire::Bytes bytes = wire::encode(wire::DataHeader{
+        .stream_id = stream.handle, .net_seq_num = number, .data_size = packet.size, .padding_size = packet.padding});
     const wire::Bytes content =
         make_packet({.stream = stream.uid, .number = number, .size = packet.size, .padding = packet.padding});
     bytes.insert(bytes.end(), content.begin(), content.end());
@@ -370,10 +371,8 @@ inline void RelayModel::send_datagrams(ModelledStream& stream, const NewPacket& 
     if (draw(3) == 0) offsets.push_back(offsets.front());
     if (draw(6) == 0) offsets.pop_back();
     for (const std::uint32_t offset : offsets) {
-        wire::Bytes bytes = wire::encode(wire::DatagramHeader{.stream_id = stream.handle,
-                                                              .net_seq_num = number,
-                                                              .packet_size = packet.size,
-                                                              .offset = offset});
+        wire::Bytes bytes = wire::encode(wire::DatagramHeader{
+            .stream_id = stream.handle, .net_seq_num = number, .packet_size = packet.size, .offset = offset});
         const auto piece = UntrustedBytes(content).subspan(offset);
         bytes.insert(bytes.end(), piece.begin(),
                      piece.begin() + static_cast<std::ptrdiff_t>(std::min(piece.size(), wire::kDatagramPiece)));
@@ -453,8 +452,8 @@ inline void RelayModel::send_beacon(ModelledStream& stream) {
 
 inline std::optional<bool> RelayModel::ask_pending(ModelledStream& stream, std::uint64_t number) {
     const wire::DataPending message{stream.handle, number};
-    const auto code = request_code(*stream.part, wire::encode_request(RelayCommand::kDataPending, message),
-                                   "DATA_PENDING");
+    const auto code =
+        request_code(*stream.part, wire::encode_request(RelayCommand::kDataPending, message), "DATA_PENDING");
     if (!code) return std::nullopt;
     if (*code != 0) return false;
     tell("part {}: DATA_PENDING of stream {} up to {}: stored", stream.part->id, stream.uid, number);
@@ -478,7 +477,8 @@ inline bool RelayModel::wait_until_stored(ModelledStream& stream, std::uint64_t 
         // The relay never sends anything there: it has closed it.
         if (stream.part->data.has_input()) return hear(*stream.part, ModelPeer::Outcome::kClosed, "data");
         if (std::chrono::steady_clock::now() > deadline) {
-            violate(was_disk_full_ ? "full-disk" : "answer", "stream {}: packet {} is pending for {} s", stream.uid, number, ModelPeer::kPatience.count());
+            violate(was_disk_full_ ? "full-disk" : "answer", "stream {}: packet {} is pending for {} s", stream.uid,
+                    number, ModelPeer::kPatience.count());
             return false;
         }
         std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -540,7 +540,8 @@ inline void RelayModel::send_metadata(ModelledStream& stream, unsigned units, st
     for (unsigned i = 0; i < units; ++i) {
         const std::uint32_t number = generation.sent + i;
         if (number == stream.units.size())
-            stream.units.push_back({40 + static_cast<std::uint32_t>((now_ * 7 + number) % 300), number % 3 == 0 ? 33U : 0U});
+            stream.units.push_back(
+                {40 + static_cast<std::uint32_t>((now_ * 7 + number) % 300), number % 3 == 0 ? 33U : 0U});
         text.resize(text.size() + padding);
         padding = stream.units[number].padding;
         const wire::Bytes unit = make_unit({.generation = static_cast<std::uint32_t>(stream.generations.size() - 1),
@@ -677,8 +678,8 @@ inline void RelayModel::say(ModelledPart& part, RelayCommand command, const wire
     if (hear(part, part.control.send(bytes), "a command")) hear(part, part.control.receive(4, reply), "a command");
 }
 
-inline void RelayModel::send_unknown_version_command(ModelledPart& part, RelayCommand command,
-                                                     const wire::Bytes& bytes, bool needs_error_reply) {
+inline void RelayModel::send_unknown_version_command(ModelledPart& part, RelayCommand command, const wire::Bytes& bytes,
+                                                     bool needs_error_reply) {
     const std::string what = wire::name_of(command);
     tell("part {}: {}, which ends the connection", part.id, what);
     if (part.is_held()) resume_control(part);
@@ -688,15 +689,15 @@ inline void RelayModel::send_unknown_version_command(ModelledPart& part, RelayCo
     if (!hear(part, part.control.send(bytes), what)) return;
     const auto outcome = part.control.receive(4, reply);
     if (!check_alive()) return;
-    if (outcome == ModelPeer::Outcome::kSilent)
-        return violate("answer", "part {}: {}: no answer", part.id, what);
+    if (outcome == ModelPeer::Outcome::kSilent) return violate("answer", "part {}: {}: no answer", part.id, what);
     if (outcome == ModelPeer::Outcome::kDone && needs_error_reply && wire::parse<wire::CodeReply>(reply)->code == 10)
         return violate("version", "part {}: {} is served in protocol 2.{}", part.id, what, part.minor);
     // Its end: nothing that is asked now is answered. (What is left of the first answer is not looked at.)
     const wire::Bytes question = wire::encode_request(RelayCommand::kBeginDataPending, wire::IdRequest{part.session});
     constexpr std::size_t kLongestRest = 8;
     if (outcome == ModelPeer::Outcome::kDone && part.control.send(question) == ModelPeer::Outcome::kDone &&
-        part.control.send(question) == ModelPeer::Outcome::kDone && part.control.send(question) == ModelPeer::Outcome::kDone &&
+        part.control.send(question) == ModelPeer::Outcome::kDone &&
+        part.control.send(question) == ModelPeer::Outcome::kDone &&
         part.control.receive(kLongestRest + 4, reply) == ModelPeer::Outcome::kDone)
         return violate("version", "part {}: {} does not end the connection", part.id, what);
     lose(part);

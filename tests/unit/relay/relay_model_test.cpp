@@ -70,8 +70,8 @@ Outcome shrink(History history, Outcome failed, const RelayModel::Options& optio
         for (std::size_t at = 0; at < history.steps.size() && std::chrono::steady_clock::now() < end;) {
             History candidate = history;
             const auto begin = candidate.steps.begin() + static_cast<std::ptrdiff_t>(at);
-            candidate.steps.erase(begin, begin + static_cast<std::ptrdiff_t>(
-                                                     std::min(size, candidate.steps.size() - at)));
+            candidate.steps.erase(begin,
+                                  begin + static_cast<std::ptrdiff_t>(std::min(size, candidate.steps.size() - at)));
             Outcome outcome = run(candidate, options);
             if (outcome.kind() == failed.kind()) {
                 candidate.steps.resize(std::min(candidate.steps.size(), outcome.steps));
@@ -104,14 +104,14 @@ void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
     const std::uint64_t first = number_from("LEAT_MODEL_SEED", 1);
     const std::uint64_t steps = number_from("LEAT_MODEL_STEPS", 120);
     const auto seconds = std::chrono::seconds(number_from("LEAT_MODEL_SECONDS", 0));
-    const bool is_single = std::getenv("LEAT_MODEL_SEED") != nullptr && seconds.count() == 0;  // NOLINT(concurrency-mt-unsafe)
+    const bool is_single =
+        std::getenv("LEAT_MODEL_SEED") != nullptr && seconds.count() == 0;  // NOLINT(concurrency-mt-unsafe)
     const auto begin = std::chrono::steady_clock::now();
     RelayModel::Counts sum;
     std::uint64_t taken = 0;
     std::map<std::string, unsigned> ignored;
     std::uint64_t seed = first;
-    for (; is_single ? seed == first
-                     : seed < first + seeds || std::chrono::steady_clock::now() - begin < seconds;
+    for (; is_single ? seed == first : seed < first + seeds || std::chrono::steady_clock::now() - begin < seconds;
          ++seed) {
         History history{.seed = seed};
         for (std::uint64_t i = 0; i < steps; ++i) history.steps.push_back(i);
@@ -134,10 +134,11 @@ void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
         FAIL() << describe(seed, outcome);
     }
     const double time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    fmt::print("{} histories from seed {}, {} steps, {:.0f} a second; packets {}, of which told stored {}; viewed {} and "
-               "{} units; {} rotations, {} kills, {} looks at the disk\n",
-               seed - first, first, taken, static_cast<double>(taken) / time, sum.packets, sum.stored, sum.viewed,
-               sum.units, sum.rotations, sum.kills, sum.checks);
+    fmt::print(
+        "{} histories from seed {}, {} steps, {:.0f} a second; packets {}, of which told stored {}; viewed {} and "
+        "{} units; {} rotations, {} kills, {} looks at the disk\n",
+        seed - first, first, taken, static_cast<double>(taken) / time, sum.packets, sum.stored, sum.viewed, sum.units,
+        sum.rotations, sum.kills, sum.checks);
     for (const auto& [kind, count] : ignored) fmt::print("ignored: {} x {}\n", count, kind);
     if (is_single || !ignored.empty()) return;
     // The histories are worth their time.
@@ -166,14 +167,68 @@ bool mount_small_disk(const std::filesystem::path& where) {
     return ::mount("none", where.c_str(), "tmpfs", 0, "size=3m,nr_inodes=4k") == 0;
 }
 
-TEST(RelayModel, AFullDiskIsASlowDisk) {
-    const test::ScratchDirectory scratch;
-    const auto output = scratch.path() / "small";
-    std::filesystem::create_directory(output);
-    if (!mount_small_disk(output))
-        GTEST_SKIP() << "no file system of our own can be mounted here: it takes root, or CAP_SYS_ADMIN";
-    run_histories({.output = output, .can_fill_disk = true}, 10);
-    ::umount2(output.c_str(), MNT_DETACH);
+class RelayOnASmallDisk : public testing::Test {
+  protected:
+    void SetUp() override {
+        std::filesystem::create_directory(output_);
+        is_mounted_ = mount_small_disk(output_);
+        if (!is_mounted_)
+            GTEST_SKIP() << "no file system of our own can be mounted here: it takes root, or CAP_SYS_ADMIN";
+    }
+    void TearDown() override {
+        if (is_mounted_) ::umount2(output_.c_str(), MNT_DETACH);
+    }
+
+    // Whose disk is filled by `history`.
+    void run_one(const std::function<void(RelayModel&, test::ModelledPart&, test::ModelledStream&)>& history) {
+        RelayModel model(std::make_unique<test::ForkedRelay>(), options());
+        test::ModelledPart* const part = model.begin_part({});
+        ASSERT_NE(part, nullptr);
+        model.create_chunk(*part, 0);
+        const auto streams = model.add_trace(*part, "ust/uid/0/64-bit", 1);
+        history(model, *part, *streams.at(0));
+        model.complete(*streams.at(0));
+        model.finish([](std::uint64_t) { return std::uint64_t{3}; });
+        if (!model.violation().empty())
+            ADD_FAILURE() << describe(
+                0, {.violation = model.violation(), .told = model.history(), .log = model.relay_log()});
+    }
+    [[nodiscard]] RelayModel::Options options() const { return {.output = output_, .can_fill_disk = true}; }
+
+  private:
+    test::ScratchDirectory scratch_;
+    std::filesystem::path output_ = scratch_.path() / "small";
+    bool is_mounted_ = false;
+};
+
+TEST_F(RelayOnASmallDisk, AFullDiskIsASlowDisk) { run_histories(options(), 10); }
+
+TEST_F(RelayOnASmallDisk, AStreamsFirstPacketWaitsForRoom) {
+    run_one([](RelayModel& model, auto&, test::ModelledStream& stream) {
+        model.fill_disk();
+        model.send_index(stream, {});
+        model.send_data(stream, {});
+    });
+}
+
+TEST_F(RelayOnASmallDisk, ANewTraceWaitsForRoom) {
+    run_one([](RelayModel& model, test::ModelledPart& part, auto&) {
+        model.fill_disk();
+        model.add_trace(part, "ust/uid/1/64-bit", 1);
+    });
+}
+
+TEST_F(RelayOnASmallDisk, ARotationWithAHalfPacketWaitsForRoom) {
+    run_one([](RelayModel& model, test::ModelledPart& part, test::ModelledStream& stream) {
+        model.send_data(stream, {});
+        model.send_index(stream, {});
+        model.complete(stream);
+        model.send_data(stream, {.size = 10'000}, 6'000);
+        model.create_chunk(part, 1);
+        model.fill_disk();
+        model.rotate_data(part, 1, [](const auto&) { return std::uint64_t{1}; });
+        model.resume_data(part);
+    });
 }
 
 // Histories that somebody wrote --------------------------------------------------------------------------------------
@@ -239,9 +294,11 @@ TEST_F(RelayHistory, AnOldProducerDoesNotDeleteOthersTraces) {
     model_.complete(*streams.at(0));
     auto& old = part({.minor = 4, .host = "host-a", .name = "old"});
     old.is_loose = true;
-    model_.add_stream(old, {.path = "/" + victim.directory + "/x", .channel = "metadata", .expect = RelayModel::Expect::kEither});
-    model_.say(old, RelayCommand::kCloseTraceChunk,
-               wire::encode_request(RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = 0, .command = 2}));
+    model_.add_stream(
+        old, {.path = "/" + victim.directory + "/x", .channel = "metadata", .expect = RelayModel::Expect::kEither});
+    model_.say(
+        old, RelayCommand::kCloseTraceChunk,
+        wire::encode_request(RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = 0, .command = 2}));
     old.control.finish();
     model_.cut_part(old, false);
     model_.check_disk();
