@@ -3,7 +3,8 @@
 // and says so when it is otherwise. Unit tests draw the steps from random numbers, a fuzz target from its input.
 //
 //   relay_model.hpp             who takes part, and what is known of them; the choice of steps
-//   relay_model_producers.hpp   control, data and datagrams: what producers do
+//   relay_model_producers.hpp   connections, sessions and streams of producers
+//   relay_model_packets.hpp     packets, indexes, metadata, rotations, and how they end
 //   relay_model_viewers.hpp     what viewers ask for, and what they must be told
 //   relay_model_disk.hpp        what must lie on disk, and whose it is
 //   relay_model_host.hpp        the relay itself; relay_model_peer.hpp: a connection to it
@@ -178,7 +179,7 @@ struct ModelledViewer {
 
 class RelayModel {
   public:
-    // `filler`: the output lies on a file system of its own that may be filled by a file of that name.
+    // `can_fill_disk`: the output lies on a small file system of its own.
     struct Options {
         std::filesystem::path output{};  // empty: a scratch directory
         bool can_fill_disk = false;
@@ -502,6 +503,7 @@ inline void RelayModel::check_descriptors() {
 }  // namespace leat::test
 
 #include "support/relay_model_disk.hpp"
+#include "support/relay_model_packets.hpp"
 #include "support/relay_model_producers.hpp"
 #include "support/relay_model_viewers.hpp"
 // Of all of them.

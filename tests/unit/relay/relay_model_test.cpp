@@ -211,6 +211,23 @@ TEST_F(RelayOnASmallDisk, AStreamsFirstPacketWaitsForRoom) {
     });
 }
 
+// There is room left for the packet, and none for its index entry, which would need another page.
+TEST_F(RelayOnASmallDisk, WhatIsSaidToBeStoredHasItsIndexEntry) {
+    run_one([](RelayModel& model, test::ModelledPart&, test::ModelledStream& stream) {
+        constexpr std::uint64_t kInOnePage = (4096 - ctf::kIndexHeaderSize) / ctf::kIndexEntrySize;
+        const auto send = [&] {
+            model.send_index(stream, {.size = 32});
+            model.send_data(stream, {.size = 32});
+        };
+        for (std::uint64_t i = 0; i < kInOnePage; ++i) send();
+        model.complete(stream);
+        model.fill_disk();
+        send();
+        for (int i = 0; i < 100 && !model.ask_pending(stream, kInOnePage).value_or(true); ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+}
+
 TEST_F(RelayOnASmallDisk, ANewTraceWaitsForRoom) {
     run_one([](RelayModel& model, test::ModelledPart& part, auto&) {
         model.fill_disk();
@@ -344,7 +361,7 @@ TEST_F(RelayHistory, WhatIsSaidToBeStoredIsOnDisk) {
     const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
     model_.send_data(*streams.at(0), {});
     model_.send_index(*streams.at(0), {});
-    for (int i = 0; i < 10 && model_.violation().empty(); ++i) model_.send_burst(*streams.at(0), 500);
+    for (int i = 0; i < 25 && model_.violation().empty(); ++i) model_.send_burst(*streams.at(0), 500);
 }
 
 TEST_F(RelayHistory, MetadataThatIsClosedAndOpenedAgainIsOneStreamToViewers) {
@@ -465,6 +482,19 @@ TEST_F(RelayHistory, ACommandExistsOnlyInTheVersionsThatHaveIt) {
 TEST_F(RelayHistory, ASecondVersionEndsTheConnection) {
     const auto again = wire::encode_request(RelayCommand::kVersion, wire::Version{.minor = 4});
     model_.send_unknown_version_command(part({}), RelayCommand::kVersion, again, false);
+}
+
+// Who can see a session cannot write to it.
+TEST_F(RelayHistory, WhatViewersAreToldIsNotWhatProducersWriteTo) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 2);
+    test::ModelledViewer* const viewer = model_.begin_viewer();
+    ASSERT_NE(viewer, nullptr);
+    model_.attach(*viewer, producer, wire::Seek::kBeginning);
+    for (const test::ModelledStream* stream : streams) {
+        EXPECT_FALSE(viewer->streams.contains(stream->handle)) << stream->handle;
+        EXPECT_GT(stream->handle, std::uint64_t{1} << 32) << "it can be guessed";
+    }
 }
 
 TEST_F(RelayHistory, NamesThatTheRelayUsesItselfAreRefused) {
