@@ -49,6 +49,7 @@ struct ModelledRecording {
     std::uint64_t next_chunk = 0;
     std::uint64_t chunk = kNoChunk;     // that is current
     std::set<std::uint64_t> deleted{};  // chunks that were cleared, or are to be
+    std::set<std::uint64_t> closed{};   // chunks, by one of its parts at least
     bool is_frozen = false;             // all parts have ended: its files stay as they are
 };
 

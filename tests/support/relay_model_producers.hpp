@@ -195,6 +195,7 @@ inline void RelayModel::close_chunk(ModelledPart& part, std::uint64_t id, std::o
         fmt::format("CLOSE_TRACE_CHUNK {} {}", id, message.command ? fmt::format("{}", *message.command) : "-");
     tell("part {}: {}", part.id, what);
     if (command == wire::ChunkCommand::kDelete) note_deleted(*part.recording, id);
+    part.recording->closed.insert(id);
     if (part.recording->chunk == id) part.recording->chunk = kNoChunk;
     wire::Bytes reply;
     const auto bytes = wire::encode_request(RelayCommand::kCloseTraceChunk, message);
@@ -222,12 +223,13 @@ inline RelayModel::Expect RelayModel::expectation(const ModelledPart& part, cons
         rest.remove_prefix(std::min(rest.size(), name.size() + 1));
     }
     if (wanted.expect != Expect::kOk) return wanted.expect;
+    if (part.recording->closed.contains(part.chunk)) return Expect::kEither;  // by another part
     for (const ModelledStream& other : streams_) {
         if (other.part->recording != part.recording || other.path != wanted.path) continue;
         if (other.part == &part && other.channel != wanted.channel) continue;
         // Its own, which was closed, or is there still.
         if (other.part == &part) return other.is_closed ? Expect::kEither : Expect::kRefusal;
-        const bool is_same_chunk = other.chunk_of(~std::uint64_t{1}) == part.chunk;
+        const bool is_same_chunk = other.chunk == part.chunk && !other.is_rotating && !other.is_metadata;
         return is_same_chunk && !other.part->is_over ? Expect::kRefusal : Expect::kEither;
     }
     return Expect::kOk;

@@ -406,6 +406,27 @@ TEST_F(RelayHistory, AChunkThatIsClosedWithoutACommandKeepsItsPlace) {
     }
 }
 
+// The chunk is cleared when both have left it.
+TEST_F(RelayHistory, TheEndOfOnePartDoesNotClearWhatAnotherWritesTo) {
+    auto& first = part({.is_live = false});
+    auto& second = part({.is_live = false, .of = first.recording});
+    model_.add_trace(first, "ust/uid/0/64-bit", 1);
+    const auto streams = model_.add_trace(second, "kernel", 1);
+    for (auto* const one : {&first, &second}) {
+        model_.create_chunk(*one, 1);
+        model_.rotate_data(*one, 1, [&](const auto&) { return std::uint64_t{one == &second ? 1U : 0U}; });
+        model_.rotate_metadata(*one, 1);
+        model_.close_chunk(*one, 0, wire::ChunkCommand::kDelete);
+    }
+    model_.end_part(first);
+    for (int packet = 0; packet < 2; ++packet) {
+        model_.send_data(*streams.at(0), {});
+        model_.send_index(*streams.at(0), {});
+    }
+    model_.complete(*streams.at(0));
+    model_.check_disk();
+}
+
 TEST_F(RelayHistory, PartsOfASessionShareADirectoryWhoseNameWasTaken) {
     part({.name = "s1"});
     auto& first = part({.name = "s1"});
