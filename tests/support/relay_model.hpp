@@ -3,7 +3,8 @@
 // and says so when it is otherwise. Unit tests draw the steps from random numbers, a fuzz target from its input.
 //
 //   relay_model.hpp             who takes part, and what is known of them; the choice of steps
-//   relay_model_producers.hpp   control, data and datagrams: what producers do
+//   relay_model_producers.hpp   connections, sessions and streams of producers
+//   relay_model_packets.hpp     packets, indexes, metadata, rotations, and how they end
 //   relay_model_viewers.hpp     what viewers ask for, and what they must be told
 //   relay_model_disk.hpp        what must lie on disk, and whose it is
 //   relay_model_host.hpp        the relay itself; relay_model_peer.hpp: a connection to it
@@ -46,8 +47,9 @@ struct ModelledRecording {
     std::size_t id = 0;
     wire::CreateSession request{};
     std::uint64_t next_chunk = 0;
-    std::uint64_t chunk = kNoChunk;  // that is current
+    std::uint64_t chunk = kNoChunk;     // that is current
     std::set<std::uint64_t> deleted{};  // chunks that were cleared, or are to be
+    std::set<std::uint64_t> closed{};   // chunks, by one of its parts at least
     bool is_frozen = false;             // all parts have ended: its files stay as they are
 };
 
@@ -66,15 +68,15 @@ struct ModelledPart {
     bool has_datagrams = false;
     bool is_live = false;
     bool is_snapshot = false;
-    bool is_over = false;    // its control connection has ended
+    bool is_over = false;     // its control connection has ended
     bool is_settled = false;  // and the relay does nothing more for it
-    bool is_loose = false;   // it broke a rule: the relay may end it
+    bool is_loose = false;    // it broke a rule: the relay may end it
     std::uint64_t chunk = kNoChunk;
     bool is_rotated = false;
-    wire::Bytes data_rest{};                  // of a packet that was sent in part
-    std::function<void()> data_done{};        // when that is out
-    wire::Bytes control_rest{};               // of a command
-    std::function<void()> control_done{};     // when that is out
+    wire::Bytes data_rest{};               // of a packet that was sent in part
+    std::function<void()> data_done{};     // when that is out
+    wire::Bytes control_rest{};            // of a command
+    std::function<void()> control_done{};  // when that is out
 
     [[nodiscard]] bool has_chunks() const { return minor >= 11; }
     [[nodiscard]] bool is_held() const { return !control_rest.empty(); }
@@ -164,8 +166,8 @@ struct ModelledViewer {
         std::string channel{};
         ModelledStream* stream = nullptr;  // known by its first packet
         std::set<std::uint64_t> seen{};
-        std::uint64_t told = 0;    // no older time may come
-        wire::Bytes text{};        // metadata
+        std::uint64_t told = 0;   // no older time may come
+        wire::Bytes text{};       // metadata
         std::uint32_t units = 0;  // of it
     };
     std::size_t id = 0;
@@ -178,7 +180,7 @@ struct ModelledViewer {
 
 class RelayModel {
   public:
-    // `filler`: the output lies on a file system of its own that may be filled by a file of that name.
+    // `can_fill_disk`: the output lies on a small file system of its own.
     struct Options {
         std::filesystem::path output{};  // empty: a scratch directory
         bool can_fill_disk = false;
@@ -202,13 +204,13 @@ class RelayModel {
 
     // For those who ask whether the steps get anywhere.
     struct Counts {
-        std::uint64_t packets = 0;   // sent, both halves
-        std::uint64_t stored = 0;    // of which the relay said so
-        std::uint64_t viewed = 0;    // that viewers got
-        std::uint64_t units = 0;     // of metadata that viewers got
+        std::uint64_t packets = 0;  // sent, both halves
+        std::uint64_t stored = 0;   // of which the relay said so
+        std::uint64_t viewed = 0;   // that viewers got
+        std::uint64_t units = 0;    // of metadata that viewers got
         std::uint64_t rotations = 0;
         std::uint64_t kills = 0;
-        std::uint64_t checks = 0;    // of the disk
+        std::uint64_t checks = 0;  // of the disk
     };
     [[nodiscard]] const Counts& counts() const { return counts_; }
 
@@ -223,7 +225,7 @@ class RelayModel {
         bool is_live = true;
         bool is_snapshot = false;
         bool asks_for_datagrams = false;
-        ModelledRecording* of = nullptr;     // another part of it
+        ModelledRecording* of = nullptr;  // another part of it
         bool must_succeed = true;
     };
     ModelledPart* begin_part(const NewPart& wanted);
@@ -394,8 +396,8 @@ class RelayModel {
     std::deque<ModelledPart> parts_;
     std::deque<ModelledStream> streams_;
     std::deque<ModelledViewer> viewers_;
-    std::map<std::string, Found> frozen_;    // files that nobody writes to any more
-    std::set<std::string> strangers_;        // directories that were there before
+    std::map<std::string, Found> frozen_;  // files that nobody writes to any more
+    std::set<std::string> strangers_;      // directories that were there before
 };
 
 inline RelayModel::RelayModel(std::unique_ptr<RelayHost> host, const Options& options)
@@ -502,6 +504,7 @@ inline void RelayModel::check_descriptors() {
 }  // namespace leat::test
 
 #include "support/relay_model_disk.hpp"
+#include "support/relay_model_packets.hpp"
 #include "support/relay_model_producers.hpp"
 #include "support/relay_model_viewers.hpp"
 // Of all of them.

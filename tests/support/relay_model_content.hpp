@@ -1,5 +1,5 @@
-// What the producers of RelayModel send: packets and metadata units that say whose they are, so that whoever finds them,
-// on disk or at a viewer's, can tell where they belong and whether they are whole.
+// What the producers of RelayModel send: packets and metadata units that say whose they are, so that whoever finds
+// them, on disk or at a viewer's, can tell where they belong and whether they are whole.
 #pragma once
 
 #include <cstdint>
@@ -112,8 +112,8 @@ inline UnitsFound find_units(UntrustedBytes bytes) {
         if (found.is_damaged) return found;
         const std::uint64_t all = std::uint64_t{tag.size} + tag.padding;
         if (bytes.size() < all) return found;
-        found.is_damaged = !is_filler(bytes.first(tag.size), tag.stream, tag.number) ||
-                           !is_zero(bytes.subspan(tag.size, tag.padding));
+        found.is_damaged =
+            !is_filler(bytes.first(tag.size), tag.stream, tag.number) || !is_zero(bytes.subspan(tag.size, tag.padding));
         if (found.is_damaged) return found;
         found.units.push_back(tag);
         bytes = bytes.subspan(static_cast<std::size_t>(all));

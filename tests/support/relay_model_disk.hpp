@@ -69,7 +69,8 @@ inline wire::Bytes RelayModel::contents(const std::string& path) const {
     if (!file.is_open() || ::fstat(file.get(), &status) != 0) return bytes;
     bytes.resize(static_cast<std::size_t>(status.st_size));
     std::size_t done = 0;
-    for (ssize_t count = 1; count > 0 && done < bytes.size(); done += static_cast<std::size_t>(std::max<ssize_t>(count, 0)))
+    for (ssize_t count = 1; count > 0 && done < bytes.size();
+         done += static_cast<std::size_t>(std::max<ssize_t>(count, 0)))
         count = ::pread(file.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
     bytes.resize(done);
     return bytes;
@@ -114,9 +115,8 @@ inline void RelayModel::check_strangers(const std::vector<Found>& files) {
 
 inline void RelayModel::freeze(const std::vector<Found>& files, const Seen& seen) {
     for (ModelledRecording& recording : recordings_)
-        recording.is_frozen = std::ranges::all_of(parts_, [&](const ModelledPart& part) {
-            return part.recording != &recording || part.is_settled;
-        });
+        recording.is_frozen = std::ranges::all_of(
+            parts_, [&](const ModelledPart& part) { return part.recording != &recording || part.is_settled; });
     for (const Found& file : files) {
         const auto stream = seen.files.find(file.path);
         if (stream != seen.files.end() && stream->second->part->recording->is_frozen) frozen_[file.path] = file;
@@ -180,20 +180,23 @@ inline void RelayModel::look_at_index(const Found& file, const wire::Bytes& data
         const auto entry = ctf::parse_index_entry(UntrustedBytes(index).subspan(at, *size));
         if (!entry) return violate("visible", "{}: {}", file.path, entry.error().message);
         if (entry->is_lost()) continue;
-        const auto where = fmt::format("{}: entry {} at {}", file.path, (at - ctf::kIndexHeaderSize) / *size, entry->offset);
+        const auto where =
+            fmt::format("{}: entry {} at {}", file.path, (at - ctf::kIndexHeaderSize) / *size, entry->offset);
         if (entry->offset > data.size() || entry->packet_size / 8 > data.size() - entry->offset)
-            return violate("visible", "{}: it covers {} bytes, the file has {}", where, entry->packet_size / 8, data.size());
+            return violate("visible", "{}: it covers {} bytes, the file has {}", where, entry->packet_size / 8,
+                           data.size());
         const auto bytes = UntrustedBytes(data).subspan(entry->offset, entry->packet_size / 8);
         const auto tag = packet_tag(bytes);
         if (!tag || !is_whole(bytes, *tag) || tag->size + std::uint64_t{tag->padding} != bytes.size())
             return violate("visible", "{}: the bytes are not those of one packet", where);
         ModelledStream* const stream = stream_of(tag->stream);
         if (stream == nullptr || (owner != nullptr && owner != stream))
-            return violate("shared", "{}: packets of streams {} and {} in one file", where, owner == nullptr ? 0 : owner->uid,
-                           tag->stream);
+            return violate("shared", "{}: packets of streams {} and {} in one file", where,
+                           owner == nullptr ? 0 : owner->uid, tag->stream);
         owner = stream;
         const auto sent = stream->packets.find(tag->number);
-        if (sent == stream->packets.end()) return violate("visible", "{}: packet {} was never sent", where, tag->number);
+        if (sent == stream->packets.end())
+            return violate("visible", "{}: packet {} was never sent", where, tag->number);
         if (entry->timestamp_begin != sent->second.begin || entry->timestamp_end != sent->second.end)
             return violate("visible", "{}: not the times of packet {} of stream {}", where, tag->number, stream->uid);
         if (last && *last >= tag->number)
@@ -225,7 +228,8 @@ inline void RelayModel::look_at_metadata(const Found& file, Seen& seen) {
         const UnitTag& unit = found.units[i];
         ModelledStream* const stream = stream_of(unit.stream);
         if (stream == nullptr || unit.stream != found.units[0].stream)
-            return violate("shared", "{}: metadata of streams {} and {}", file.path, found.units[0].stream, unit.stream);
+            return violate("shared", "{}: metadata of streams {} and {}", file.path, found.units[0].stream,
+                           unit.stream);
         if (unit.number != i || unit.generation != found.units[0].generation)
             return violate("metadata", "{}: unit {} of generation {} in the place of {}", file.path, unit.number,
                            unit.generation, i);

@@ -142,8 +142,7 @@ class ForkedRelay final : public RelayHost {
         ::close_range(4, ~0U, 0);
         std::signal(SIGPIPE, SIG_IGN);
         {
-            auto server =
-                relay::Server::create({.control_port = 0, .data_port = 0, .live_port = 0, .output = output});
+            auto server = relay::Server::create({.control_port = 0, .data_port = 0, .live_port = 0, .output = output});
             if (!server) ::_exit(3);
             asio::signal_set signals((*server)->context(), SIGTERM);
             signals.async_wait([&](const asio::error_code& error, int) {

@@ -28,7 +28,8 @@ struct RelayModelSteps {
     ModelledStream* any_stream(bool is_metadata) {
         std::vector<ModelledStream*> open;
         for (ModelledStream& stream : model.streams_)
-            if (!stream.is_closed && stream.is_metadata == is_metadata && !stream.part->is_over) open.push_back(&stream);
+            if (!stream.is_closed && stream.is_metadata == is_metadata && !stream.part->is_over)
+                open.push_back(&stream);
         return open.empty() ? nullptr : open[draw(open.size())];
     }
     ModelledViewer* any_viewer() {
@@ -58,8 +59,8 @@ struct RelayModelSteps {
         static constexpr std::array<std::uint32_t, 8> kMinors{13, 13, 13, 12, 11, 10, 7, 4};
         static const std::array<std::string, 4> kHosts{"host-a", "host-a", "host-b", "host-z"};
         static const std::array<std::string, 5> kNames{"s1", "s1", "s2", "s1-20260101-000000", "old"};
-        static const std::array<std::string, 10> kBases{"", "", "", "", "", "base", "base/deep", "s1-20260101-000000",
-                                                        "base/ust", "s9-20250101-000000"};
+        static const std::array<std::string, 10> kBases{
+            "", "", "", "", "", "base", "base/deep", "s1-20260101-000000", "base/ust", "s9-20250101-000000"};
         RelayModel::NewPart wanted{.minor = one_of(kMinors),
                                    .host = one_of(kHosts),
                                    .name = one_of(kNames),
@@ -86,8 +87,8 @@ struct RelayModelSteps {
             wanted.name = of->request.session_name == "s1" ? "s2" : "s1";
             wanted.base.clear();
         }
-        static const std::array<std::string, 6> kBadBases{"../host-z", "archives", "index/x", "a/../../b", ".hidden",
-                                                          "s9-20250101-000000/ust/uid"};
+        static const std::array<std::string, 6> kBadBases{"../host-z", "archives", "index/x",
+                                                          "a/../../b", ".hidden",  "s9-20250101-000000/ust/uid"};
         if (wanted.of == nullptr && wanted.minor >= 11 && is_one_in(12)) {
             wanted.base = one_of(kBadBases);
             wanted.must_succeed = false;
@@ -135,8 +136,8 @@ struct RelayModelSteps {
         static const std::array<std::string, 6> kPaths{"ust/uid/0/64-bit", "ust/uid/0/64-bit", "ust/pid/app-1",
                                                        "ust/pid/app-2",    "kernel",           "ust/uid/1/32-bit"};
         std::string path = one_of(kPaths);
-        static const std::array<std::string, 6> kBad{"archives/x", "ust/index", ".tmp/x", "index", "ust/uid",
-                                                     "base/deep/ust"};
+        static const std::array<std::string, 6> kBad{"archives/x", "ust/index", ".tmp/x",
+                                                     "index",      "ust/uid",   "base/deep/ust"};
         if (is_one_in(15)) {
             path = one_of(kBad);
             expect = RelayModel::Expect::kEither;
@@ -202,7 +203,8 @@ struct RelayModelSteps {
         if (stream->next_data > stream->next_index + 20 && !stream->part->is_snapshot) return;
         const auto packet = any_packet();
         std::uint64_t upto = ~std::uint64_t{0};
-        if (is_one_in(4)) upto = is_one_in(4) ? 1 + draw(wire::kDataHeaderSize) : wire::kDataHeaderSize + draw(packet.size);
+        if (is_one_in(4))
+            upto = is_one_in(4) ? 1 + draw(wire::kDataHeaderSize) : wire::kDataHeaderSize + draw(packet.size);
         model.send_data(*stream, packet, upto);
     }
     void send_index() {
@@ -362,7 +364,8 @@ struct RelayModelSteps {
         ModelledStream* const chosen = any_stream(is_one_in(2));
         if (chosen == nullptr || !is_free(*chosen->part)) return;
         for (ModelledStream* stream : model.streams_of(*chosen->part)) {
-            if (stream->is_closed || stream->path != chosen->path || (chosen->is_metadata && !stream->is_metadata)) continue;
+            if (stream->is_closed || stream->path != chosen->path || (chosen->is_metadata && !stream->is_metadata))
+                continue;
             if (stream->is_rotating || stream->part->is_over || !model.is_good()) continue;
             model.complete(*stream);
             if (!stream->part->is_over && model.is_good()) model.close_stream(*stream);
@@ -400,11 +403,13 @@ struct RelayModelSteps {
             wire::Bytes bytes;
         };
         const std::array later{
-            Later{8, RelayCommand::kResetMetadata, wire::encode_request(RelayCommand::kResetMetadata, wire::ResetMetadata{1, 1})},
+            Later{8, RelayCommand::kResetMetadata,
+                  wire::encode_request(RelayCommand::kResetMetadata, wire::ResetMetadata{1, 1})},
             Later{11, RelayCommand::kCreateTraceChunk,
                   wire::encode_request(RelayCommand::kCreateTraceChunk, wire::CreateTraceChunk{.chunk_id = id})},
             Later{11, RelayCommand::kCloseTraceChunk,
-                  wire::encode_request(RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = 0, .command = 2})},
+                  wire::encode_request(RelayCommand::kCloseTraceChunk,
+                                       wire::CloseTraceChunk{.chunk_id = 0, .command = 2})},
             Later{11, RelayCommand::kTraceChunkExists,
                   wire::encode_request(RelayCommand::kTraceChunkExists, wire::TraceChunkExists{0})},
             Later{12, RelayCommand::kGetConfiguration,
@@ -448,7 +453,8 @@ struct RelayModelSteps {
         model.tell("viewer {} goes", viewer->id);
         // In the middle of a request, perhaps.
         const wire::Bytes bytes = live_request(LiveCommand::kListSessions);
-        if (is_one_in(2)) (void)viewer->peer.send(UntrustedBytes(bytes).first(static_cast<std::size_t>(draw(bytes.size()))));
+        if (is_one_in(2))
+            (void)viewer->peer.send(UntrustedBytes(bytes).first(static_cast<std::size_t>(draw(bytes.size()))));
         model.forget_viewer(*viewer);
     }
 
@@ -522,7 +528,8 @@ inline void RelayModel::finish(const Draw& draw) {
     for (ModelledViewer& viewer : viewers_) forget_viewer(viewer);
     if (!is_good()) return;
     // Whoever comes now is served as ever.
-    ModelledPart* const part = begin_part({.host = "host-c", .name = fmt::format("fresh-{}", steps_), .session_id = 9999});
+    ModelledPart* const part =
+        begin_part({.host = "host-c", .name = fmt::format("fresh-{}", steps_), .session_id = 9999});
     if (part == nullptr) return;
     create_chunk(*part, 0);
     const auto streams = add_trace(*part, "ust/uid/0/64-bit", 1);

@@ -114,8 +114,8 @@ inline void RelayModel::note_streams(ModelledViewer& viewer, ModelledPart& part,
                                told->trace_id, id, told->id);
         bool is_known = false;
         for (const ModelledStream* stream : streams_of(part))
-            is_known = is_known || (stream->has_path(told->path) && stream->channel == told->channel_name &&
-                                    stream->is_published);
+            is_known = is_known ||
+                       (stream->has_path(told->path) && stream->channel == told->channel_name && stream->is_published);
         if (!is_known)
             return violate("viewer", "viewer {}: {} {} was not published", viewer.id, told->path, told->channel_name);
         if (!is_metadata) data_traces.insert(told->trace_id);
@@ -154,8 +154,8 @@ inline void RelayModel::read_stream(ModelledViewer& viewer, std::uint64_t id) {
 
 inline bool RelayModel::read_next(ModelledViewer& viewer, std::uint64_t id) {
     wire::Bytes bytes;
-    if (!ask(viewer, live_request(LiveCommand::kGetNextIndex, wire::LiveIdRequest{id}), wire::kNextIndexReplySize, bytes,
-             "GET_NEXT_INDEX"))
+    if (!ask(viewer, live_request(LiveCommand::kGetNextIndex, wire::LiveIdRequest{id}), wire::kNextIndexReplySize,
+             bytes, "GET_NEXT_INDEX"))
         return false;
     const auto reply = wire::parse<wire::NextIndexReply>(bytes);
     switch (static_cast<wire::IndexStatus>(reply->status)) {
@@ -270,9 +270,11 @@ inline void RelayModel::see_end(ModelledViewer& viewer, std::uint64_t id) {
     if (!told.is_from_start || told.stream == nullptr) return;
     const ModelledStream& stream = *told.stream;
     if (!stream.is_closed) return violate("viewer", "viewer {}: stream {} has not ended", viewer.id, id);
-    if (stream.is_loose || stream.rotations > 1 || stream.is_limited()) return;
+    if (stream.is_loose || stream.is_limited() || stream.packets.empty()) return;
+    // Of what was rotated away, a viewer gets what it has read by then.
+    const std::uint64_t chunk = stream.packets.rbegin()->second.chunk;
     for (const auto& [number, packet] : stream.packets)
-        if (packet.is_stored && !told.seen.contains(number))
+        if (packet.is_stored && packet.chunk == chunk && !told.seen.contains(number))
             return violate("visible", "viewer {}: stream {} ({} {}) has ended, and packet {} was not told", viewer.id,
                            id, told.path, told.channel, number);
 }

@@ -70,8 +70,8 @@ Outcome shrink(History history, Outcome failed, const RelayModel::Options& optio
         for (std::size_t at = 0; at < history.steps.size() && std::chrono::steady_clock::now() < end;) {
             History candidate = history;
             const auto begin = candidate.steps.begin() + static_cast<std::ptrdiff_t>(at);
-            candidate.steps.erase(begin, begin + static_cast<std::ptrdiff_t>(
-                                                     std::min(size, candidate.steps.size() - at)));
+            candidate.steps.erase(begin,
+                                  begin + static_cast<std::ptrdiff_t>(std::min(size, candidate.steps.size() - at)));
             Outcome outcome = run(candidate, options);
             if (outcome.kind() == failed.kind()) {
                 candidate.steps.resize(std::min(candidate.steps.size(), outcome.steps));
@@ -104,14 +104,14 @@ void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
     const std::uint64_t first = number_from("LEAT_MODEL_SEED", 1);
     const std::uint64_t steps = number_from("LEAT_MODEL_STEPS", 120);
     const auto seconds = std::chrono::seconds(number_from("LEAT_MODEL_SECONDS", 0));
-    const bool is_single = std::getenv("LEAT_MODEL_SEED") != nullptr && seconds.count() == 0;  // NOLINT(concurrency-mt-unsafe)
+    const bool is_single =
+        std::getenv("LEAT_MODEL_SEED") != nullptr && seconds.count() == 0;  // NOLINT(concurrency-mt-unsafe)
     const auto begin = std::chrono::steady_clock::now();
     RelayModel::Counts sum;
     std::uint64_t taken = 0;
     std::map<std::string, unsigned> ignored;
     std::uint64_t seed = first;
-    for (; is_single ? seed == first
-                     : seed < first + seeds || std::chrono::steady_clock::now() - begin < seconds;
+    for (; is_single ? seed == first : seed < first + seeds || std::chrono::steady_clock::now() - begin < seconds;
          ++seed) {
         History history{.seed = seed};
         for (std::uint64_t i = 0; i < steps; ++i) history.steps.push_back(i);
@@ -134,10 +134,11 @@ void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
         FAIL() << describe(seed, outcome);
     }
     const double time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    fmt::print("{} histories from seed {}, {} steps, {:.0f} a second; packets {}, of which told stored {}; viewed {} and "
-               "{} units; {} rotations, {} kills, {} looks at the disk\n",
-               seed - first, first, taken, static_cast<double>(taken) / time, sum.packets, sum.stored, sum.viewed,
-               sum.units, sum.rotations, sum.kills, sum.checks);
+    fmt::print(
+        "{} histories from seed {}, {} steps, {:.0f} a second; packets {}, of which told stored {}; viewed {} and "
+        "{} units; {} rotations, {} kills, {} looks at the disk\n",
+        seed - first, first, taken, static_cast<double>(taken) / time, sum.packets, sum.stored, sum.viewed, sum.units,
+        sum.rotations, sum.kills, sum.checks);
     for (const auto& [kind, count] : ignored) fmt::print("ignored: {} x {}\n", count, kind);
     if (is_single || !ignored.empty()) return;
     // The histories are worth their time.
@@ -166,14 +167,85 @@ bool mount_small_disk(const std::filesystem::path& where) {
     return ::mount("none", where.c_str(), "tmpfs", 0, "size=3m,nr_inodes=4k") == 0;
 }
 
-TEST(RelayModel, AFullDiskIsASlowDisk) {
-    const test::ScratchDirectory scratch;
-    const auto output = scratch.path() / "small";
-    std::filesystem::create_directory(output);
-    if (!mount_small_disk(output))
-        GTEST_SKIP() << "no file system of our own can be mounted here: it takes root, or CAP_SYS_ADMIN";
-    run_histories({.output = output, .can_fill_disk = true}, 10);
-    ::umount2(output.c_str(), MNT_DETACH);
+class RelayOnASmallDisk : public testing::Test {
+  protected:
+    void SetUp() override {
+        std::filesystem::create_directory(output_);
+        is_mounted_ = mount_small_disk(output_);
+        if (!is_mounted_)
+            GTEST_SKIP() << "no file system of our own can be mounted here: it takes root, or CAP_SYS_ADMIN";
+    }
+    void TearDown() override {
+        if (is_mounted_) ::umount2(output_.c_str(), MNT_DETACH);
+    }
+
+    // Whose disk is filled by `history`.
+    void run_one(const std::function<void(RelayModel&, test::ModelledPart&, test::ModelledStream&)>& history) {
+        RelayModel model(std::make_unique<test::ForkedRelay>(), options());
+        test::ModelledPart* const part = model.begin_part({});
+        ASSERT_NE(part, nullptr);
+        model.create_chunk(*part, 0);
+        const auto streams = model.add_trace(*part, "ust/uid/0/64-bit", 1);
+        history(model, *part, *streams.at(0));
+        model.complete(*streams.at(0));
+        model.finish([](std::uint64_t) { return std::uint64_t{3}; });
+        if (!model.violation().empty())
+            ADD_FAILURE() << describe(
+                0, {.violation = model.violation(), .told = model.history(), .log = model.relay_log()});
+    }
+    [[nodiscard]] RelayModel::Options options() const { return {.output = output_, .can_fill_disk = true}; }
+
+  private:
+    test::ScratchDirectory scratch_;
+    std::filesystem::path output_ = scratch_.path() / "small";
+    bool is_mounted_ = false;
+};
+
+TEST_F(RelayOnASmallDisk, AFullDiskIsASlowDisk) { run_histories(options(), 10); }
+
+TEST_F(RelayOnASmallDisk, AStreamsFirstPacketWaitsForRoom) {
+    run_one([](RelayModel& model, auto&, test::ModelledStream& stream) {
+        model.fill_disk();
+        model.send_index(stream, {});
+        model.send_data(stream, {});
+    });
+}
+
+// There is room left for the packet, and none for its index entry, which would need another page.
+TEST_F(RelayOnASmallDisk, WhatIsSaidToBeStoredHasItsIndexEntry) {
+    run_one([](RelayModel& model, test::ModelledPart&, test::ModelledStream& stream) {
+        constexpr std::uint64_t kInOnePage = (4096 - ctf::kIndexHeaderSize) / ctf::kIndexEntrySize;
+        const auto send = [&] {
+            model.send_index(stream, {.size = 32});
+            model.send_data(stream, {.size = 32});
+        };
+        for (std::uint64_t i = 0; i < kInOnePage; ++i) send();
+        model.complete(stream);
+        model.fill_disk();
+        send();
+        for (int i = 0; i < 100 && !model.ask_pending(stream, kInOnePage).value_or(true); ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+}
+
+TEST_F(RelayOnASmallDisk, ANewTraceWaitsForRoom) {
+    run_one([](RelayModel& model, test::ModelledPart& part, auto&) {
+        model.fill_disk();
+        model.add_trace(part, "ust/uid/1/64-bit", 1);
+    });
+}
+
+TEST_F(RelayOnASmallDisk, ARotationWithAHalfPacketWaitsForRoom) {
+    run_one([](RelayModel& model, test::ModelledPart& part, test::ModelledStream& stream) {
+        model.send_data(stream, {});
+        model.send_index(stream, {});
+        model.complete(stream);
+        model.send_data(stream, {.size = 10'000}, 6'000);
+        model.create_chunk(part, 1);
+        model.fill_disk();
+        model.rotate_data(part, 1, [](const auto&) { return std::uint64_t{1}; });
+        model.resume_data(part);
+    });
 }
 
 // Histories that somebody wrote --------------------------------------------------------------------------------------
@@ -239,9 +311,11 @@ TEST_F(RelayHistory, AnOldProducerDoesNotDeleteOthersTraces) {
     model_.complete(*streams.at(0));
     auto& old = part({.minor = 4, .host = "host-a", .name = "old"});
     old.is_loose = true;
-    model_.add_stream(old, {.path = "/" + victim.directory + "/x", .channel = "metadata", .expect = RelayModel::Expect::kEither});
-    model_.say(old, RelayCommand::kCloseTraceChunk,
-               wire::encode_request(RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = 0, .command = 2}));
+    model_.add_stream(
+        old, {.path = "/" + victim.directory + "/x", .channel = "metadata", .expect = RelayModel::Expect::kEither});
+    model_.say(
+        old, RelayCommand::kCloseTraceChunk,
+        wire::encode_request(RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = 0, .command = 2}));
     old.control.finish();
     model_.cut_part(old, false);
     model_.check_disk();
@@ -287,7 +361,7 @@ TEST_F(RelayHistory, WhatIsSaidToBeStoredIsOnDisk) {
     const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
     model_.send_data(*streams.at(0), {});
     model_.send_index(*streams.at(0), {});
-    for (int i = 0; i < 10 && model_.violation().empty(); ++i) model_.send_burst(*streams.at(0), 500);
+    for (int i = 0; i < 25 && model_.violation().empty(); ++i) model_.send_burst(*streams.at(0), 500);
 }
 
 TEST_F(RelayHistory, MetadataThatIsClosedAndOpenedAgainIsOneStreamToViewers) {
@@ -330,6 +404,34 @@ TEST_F(RelayHistory, AChunkThatIsClosedWithoutACommandKeepsItsPlace) {
         model_.close_chunk(producer, chunk, wire::ChunkCommand::kNone);
         model_.check_disk();
     }
+}
+
+// The chunk is cleared when both have left it.
+TEST_F(RelayHistory, TheEndOfOnePartDoesNotClearWhatAnotherWritesTo) {
+    auto& first = part({.is_live = false});
+    auto& second = part({.is_live = false, .of = first.recording});
+    model_.add_trace(first, "ust/uid/0/64-bit", 1);
+    const auto streams = model_.add_trace(second, "kernel", 1);
+    for (auto* const one : {&first, &second}) {
+        model_.create_chunk(*one, 1);
+        model_.rotate_data(*one, 1, [&](const auto&) { return std::uint64_t{one == &second ? 1U : 0U}; });
+        model_.rotate_metadata(*one, 1);
+        model_.close_chunk(*one, 0, wire::ChunkCommand::kDelete);
+    }
+    model_.end_part(first);
+    for (int packet = 0; packet < 2; ++packet) {
+        model_.send_data(*streams.at(0), {});
+        model_.send_index(*streams.at(0), {});
+    }
+    model_.complete(*streams.at(0));
+    model_.check_disk();
+}
+
+TEST_F(RelayHistory, PartsOfASessionShareADirectoryWhoseNameWasTaken) {
+    part({.name = "s1"});
+    auto& first = part({.name = "s1"});
+    part({.of = first.recording});
+    part({.of = first.recording});
 }
 
 // As two consumer daemons do at the end of their session.
@@ -401,6 +503,19 @@ TEST_F(RelayHistory, ACommandExistsOnlyInTheVersionsThatHaveIt) {
 TEST_F(RelayHistory, ASecondVersionEndsTheConnection) {
     const auto again = wire::encode_request(RelayCommand::kVersion, wire::Version{.minor = 4});
     model_.send_unknown_version_command(part({}), RelayCommand::kVersion, again, false);
+}
+
+// Who can see a session cannot write to it.
+TEST_F(RelayHistory, WhatViewersAreToldIsNotWhatProducersWriteTo) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 2);
+    test::ModelledViewer* const viewer = model_.begin_viewer();
+    ASSERT_NE(viewer, nullptr);
+    model_.attach(*viewer, producer, wire::Seek::kBeginning);
+    for (const test::ModelledStream* stream : streams) {
+        EXPECT_FALSE(viewer->streams.contains(stream->handle)) << stream->handle;
+        EXPECT_GT(stream->handle, std::uint64_t{1} << 32) << "it can be guessed";
+    }
 }
 
 TEST_F(RelayHistory, NamesThatTheRelayUsesItselfAreRefused) {
