@@ -1,8 +1,8 @@
 // What a producer says on its two connections, in whatever order: the relay stores what it can, and nothing outside of
 // its directory.
 //
-// The input: bytes of both connections in turn. In front of each message, a byte says what comes: a control message, the
-// head of a packet, a piece of it, a while of nothing, or the end of the data connection.
+// The input: bytes of both connections in turn. In front of each message, a byte says what comes: a control message,
+// the head of a packet, a piece of it, a while of nothing, or the end of the data connection.
 #include "scratch_relay.hpp"
 
 namespace leat::fuzz {

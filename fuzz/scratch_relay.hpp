@@ -93,7 +93,8 @@ class ScratchProducer {
             incoming_.reset();
             return false;
         }
-        const auto piece = bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), target->missing)));
+        const auto piece =
+            bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), target->missing)));
         const auto written = relay::write_what_fits(target->file->data.get(), target->offset, piece);
         producer_.changes.add(incoming_);
         const auto is_complete = incoming_->stream->end_write(written.value_or(0), now());
@@ -121,7 +122,6 @@ class ScratchProducer {
         incoming_.reset();
         session()->end_data(now());
         session()->finish_streams(now());
-        session()->finish_chunks();
     }
 
   private:
@@ -137,9 +137,8 @@ class ScratchProducer {
             return found == state.metadata.end() ? nullptr : found->second;
         });
         if (trace == nullptr) return false;
-        const bool is_written =
-            trace->metadata->write(payload.subspan(wire::kSendMetadataSize)).has_value() &&
-            trace->metadata->write_zeros(std::min(message->padding_size, kMaxPadding)).has_value();
+        const bool is_written = trace->metadata->write(payload.subspan(wire::kSendMetadataSize)).has_value() &&
+                                trace->metadata->write_zeros(std::min(message->padding_size, kMaxPadding)).has_value();
         trace->metadata->end_message();
         session()->show(trace);
         show();

@@ -14,7 +14,7 @@ enum class ErrorKind {
     kCorrupt,      // bytes that break their format
     kUnsupported,  // a valid wish that we do not serve
     kNotFound,
-    kRefused,  // permission, limit, or a conflicting state
+    kRefused,   // permission, limit, or a conflicting state
     kIo,        // the system said no; the message holds its words
     kDiskFull,  // it has no room now: to be tried again
 };

@@ -92,6 +92,7 @@ bool ConfinedDirectory::exists(const std::string& path) const { return open_bene
 
 Result<UniqueFd> ConfinedDirectory::create_file(const std::string& name) const {
     UniqueFd file = open_beneath(fd(), name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0660);
+    if (!file.is_open() && errno == EEXIST) return refused("{} exists already", name);
     if (!file.is_open()) return io_error(fmt::format("cannot create {}", name));
     return file;
 }

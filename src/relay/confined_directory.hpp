@@ -26,7 +26,7 @@ class ConfinedDirectory {
     [[nodiscard]] Result<ConfinedDirectory> open(std::string_view path) const;
     [[nodiscard]] bool exists(const std::string& path) const;
 
-    // A new, empty file, for reading and writing. Refused if there is something of that name.
+    // A new, empty file, for reading and writing. kRefused if there is something of that name.
     [[nodiscard]] Result<UniqueFd> create_file(const std::string& name) const;
     // `flags`: O_RDONLY or O_RDWR.
     [[nodiscard]] Result<UniqueFd> open_file(const std::string& name, int flags = 0) const;

@@ -80,55 +80,60 @@ CommandOutcome create_session(Producer& producer, UntrustedBytes payload) {
     return {.reply = wire::encode(reply, *producer.minor)};
 }
 
-// Where a stream goes, and what its trace is called there.
+// Where a stream goes: its trace, and the path of that in the chunk.
 struct StreamPlace {
     std::shared_ptr<SessionDirectory> directory{};
     std::shared_ptr<TraceChunk> chunk{};
     std::string path{};
+    std::string trace{};  // the name of the trace in the session: as the peer gave it
 };
 
-// Old peers say it from the output directory on: HOST/SESSION/TRACE. The first two are their session's directory.
+// Old peers say it from the output directory on: HOST/SESSION/TRACE. The first two are a directory of their session.
 Result<StreamPlace> place_of_old(Producer& producer, const std::string& path) {
     constexpr const char* kForm = "the stream's path, {}, is not of the form HOST/SESSION/TRACE";
+    constexpr std::size_t kMaxDirectories = 64;
     const std::size_t host_end = path.find('/');
     if (host_end == std::string::npos) return refused(kForm, path);
     const std::size_t end = path.find('/', host_end + 1);
     if (end == std::string::npos) return refused(kForm, path);
-    StreamPlace place{.directory = producer.session->directory(), .path = path.substr(end + 1)};
-    if (place.directory == nullptr) {
-        place.directory =
-            LEAT_TRY(producer.relay->directory_of_old(path.substr(0, end), producer.principal));
-        producer.session->locked([&](SessionState& state) { state.directory = place.directory; });
-        producer.old_directory = path.substr(0, end);
+    if (path.starts_with('.') || path[host_end + 1] == '.') return refused("the stream's path has a name with a dot");
+    StreamPlace place{.path = LEAT_TRY(parse_trace_path(path.substr(end + 1))), .trace = path};
+    auto& directories = producer.old_directories;
+    const std::string root = path.substr(0, end);
+    if (!directories.contains(root)) {
+        if (directories.size() == kMaxDirectories) return refused("its streams lie in {} directories", kMaxDirectories);
+        directories[root] = LEAT_TRY(producer.relay->directory_of_old(root));
     }
-    if (path.substr(0, end) != producer.old_directory)
-        return refused("its streams lie in {}, not in {}", producer.old_directory, path.substr(0, end));
+    place.directory = directories[root];
     place.chunk = LEAT_TRY(place.directory->implicit_chunk());
     return place;
 }
 
 Result<StreamPlace> place_of(Producer& producer, const wire::AddStream& message) {
-    auto path = parse_trace_path(message.path);
+    const bool is_old = *producer.minor < kMinorOfChunks;
+    auto path = is_old ? parse_path(message.path) : parse_trace_path(message.path);
     if (!path) return wrap("the stream's path", std::move(path).error());
-    if (*producer.minor < kMinorOfChunks) {
+    if (is_old) {
         const wire::CreateSession& request = producer.session->description().request;
         if (producer.relay->policy().grouping == Grouping::kBySession)
             path = grouped_by_session(*path, request.hostname, request.session_name,
                                       local_time_text(producer.creation_time, "%Y%m%d-%H%M%S"));
         return place_of_old(producer, *path);
     }
-    StreamPlace place{.directory = producer.session->directory(), .path = *std::move(path)};
+    StreamPlace place{.directory = producer.session->directory(), .path = *path, .trace = *path};
     place.chunk = place.directory->find(message.trace_chunk_id);
     if (place.chunk == nullptr) return not_found("there is no trace chunk {}", message.trace_chunk_id);
     return place;
 }
 
-std::shared_ptr<Trace> trace_at(Producer& producer, const std::string& path) {
+std::shared_ptr<Trace> trace_at(Producer& producer, const StreamPlace& place) {
     return producer.session->locked([&](SessionState& state) {
-        auto& trace = state.traces[path];
+        auto& trace = state.traces[place.trace];
         if (trace == nullptr)
-            trace = std::make_shared<Trace>(Trace{
-                .id = producer.relay->next_id(), .path = path, .metadata_id = producer.relay->next_id()});
+            trace = std::make_shared<Trace>(Trace{.id = producer.relay->next_id(),
+                                                  .path = place.trace,
+                                                  .directory = place.directory,
+                                                  .metadata_id = producer.relay->next_id()});
         return trace;
     });
 }
@@ -137,9 +142,11 @@ Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream&
     const std::string name = LEAT_TRY(parse_name(message.channel_name));
     if (name.starts_with('.')) return refused("the channel name begins with a dot");
     if (name == "index") return refused("\"index\" is a name that only the relay gives");
-    if (producer.session->locked([&](const SessionState& state) { return state.open_names.contains({place.path, name}); }))
-        return refused("stream {}/{} exists already", place.path, name);
-    const auto trace = trace_at(producer, place.path);
+    if (producer.session->locked([&](const SessionState& state) {
+            return state.open_names.contains({place.trace, name});
+        }))
+        return refused("stream {}/{} exists already", place.trace, name);
+    const auto trace = trace_at(producer, place);
     const bool has_indexes = !producer.session->description().request.is_snapshot && *producer.minor >= kMinorOfIndexes;
     const std::uint32_t index_minor = *producer.minor >= kMinorOfLongIndexes ? ctf::kIndexMinor : 0;
     const std::uint64_t handle = producer.relay->handles().add(producer.session);
@@ -163,7 +170,7 @@ Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream&
 }
 
 Result<std::uint64_t> add_metadata_stream(Producer& producer, const StreamPlace& place) {
-    const auto trace = trace_at(producer, place.path);
+    const auto trace = trace_at(producer, place);
     if (trace->metadata == nullptr) {
         auto created = LEAT_TRY(MetadataStream::create(trace->id, place.path, place.directory, place.chunk));
         producer.session->locked([&](SessionState&) { trace->metadata = std::move(created); });
@@ -171,7 +178,7 @@ Result<std::uint64_t> add_metadata_stream(Producer& producer, const StreamPlace&
         // For viewers it is the same one that goes on.
         LEAT_TRY(trace->metadata->reopen(place.chunk));
     } else {
-        return refused("{} has metadata already", place.path);
+        return refused("{} has metadata already", place.trace);
     }
     const std::uint64_t handle = producer.relay->handles().add(producer.session);
     producer.session->locked([&](SessionState& state) { state.metadata[handle] = trace; });
@@ -226,8 +233,8 @@ CommandOutcome send_index(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(SendIndex);
     const auto stream = find_stream(producer, message.stream_id);
     if (stream == nullptr)
-        return failed(RelayCode::kUnknownError, {ErrorKind::kNotFound, fmt::format("SEND_INDEX: there is no stream {}",
-                                                                                   message.stream_id)});
+        return failed(RelayCode::kUnknownError,
+                      {ErrorKind::kNotFound, fmt::format("SEND_INDEX: there is no stream {}", message.stream_id)});
     if (message.is_beacon()) {
         stream->stream->add_beacon(message);
     } else {
@@ -365,7 +372,6 @@ CommandOutcome create_trace_chunk(Producer& producer, UntrustedBytes payload) {
     if (!chunk)
         return failed(chunk.error().kind == ErrorKind::kUnsupported ? RelayCode::kProtocolError : RelayCode::kInvalid,
                       chunk.error());
-    producer.session->locked([&](SessionState& state) { state.chunk = *chunk; });
     return replied(RelayCode::kOk);
 }
 
@@ -450,8 +456,8 @@ CommandOutcome run_command(Producer& producer, RelayCommand command, UntrustedBy
     // What an older protocol does not have it cannot be asked for: it came with promises that older peers do not give.
     if (producer.minor.value_or(0) < found->since)
         return failed(RelayCode::kUnknownError,
-                      {ErrorKind::kUnsupported, fmt::format("{} does not exist in protocol 2.{}",
-                                                            wire::name_of(command), *producer.minor)});
+                      {ErrorKind::kUnsupported,
+                       fmt::format("{} does not exist in protocol 2.{}", wire::name_of(command), *producer.minor)});
     return found->run(producer, payload);
 }
 
@@ -467,7 +473,6 @@ void end_producer(Producer& producer) {
         const auto hurry = producer.session->locked([](const SessionState& state) { return state.hurry_data; });
         if (hurry) hurry();
     }
-    producer.session->finish_chunks();
     producer.session->note_change();
 }
 

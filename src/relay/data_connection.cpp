@@ -106,8 +106,6 @@ Result<bool> DataConnection::begin_packet() {
         return found == state.by_handle.end() ? nullptr : found->second;
     });
     if (stream == nullptr) return not_found("data for stream {}, which its session does not have", header.stream_id);
-    if (stream->stream->parameters().transport != PairingTable::Transport::kStream)
-        return refused("data for stream {}, which comes as datagrams", header.stream_id);
     if (!LEAT_TRY(stream->stream->begin_packet(header))) return false;
     stream_ = std::move(stream);
     input_.drop(wire::kDataHeaderSize);
@@ -145,8 +143,7 @@ Result<DataConnection::Progress> DataConnection::write_piece() {
     changes_.add(stream_);
     const auto is_complete = stream.end_write(written.value_or(0), now());
     if (!written) return tl::unexpected(written.error());
-    if (!is_complete && is_complete.error().kind != ErrorKind::kDiskFull)
-        return tl::unexpected(is_complete.error());
+    if (!is_complete && is_complete.error().kind != ErrorKind::kDiskFull) return tl::unexpected(is_complete.error());
     if (!is_complete || *written != here) return Progress::kDiskFull;
     if (!*is_complete) return Progress::kNeedsMore;
     stream_.reset();
@@ -171,7 +168,6 @@ void DataConnection::end() {
     if (session_ == nullptr) return;
     session_->end_data(now());
     session_->finish_streams(now());
-    session_->finish_chunks();
     session_->note_change();
 }
 

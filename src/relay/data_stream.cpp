@@ -38,7 +38,7 @@ Result<bool> DataStream::begin_packet(const wire::DataHeader& header) {
     const std::lock_guard lock(mutex_);
     if (is_finished_) return refused("stream {} is closed", parameters_.id);
     if (!files_) return refused("stream {} is out of every trace chunk", parameters_.id);
-    if (incoming_) return refused("stream {}: a packet begins in the middle of another", parameters_.id);
+    if (incoming_) return false;
     // Padding is cheap to promise and dear to write. Producers round up to pages.
     constexpr std::uint32_t kMaxPadding = 16U << 20;
     if (header.padding_size > kMaxPadding)
@@ -95,7 +95,7 @@ void DataStream::drop_packet() {
 
 Result<void> DataStream::store_packet(std::uint64_t number, UntrustedBytes bytes, Time now) {
     if (!LEAT_TRY(begin_packet({.net_seq_num = number, .data_size = static_cast<std::uint32_t>(bytes.size())})))
-        return refused("packet {}: too many wait for their indexes", number);
+        return refused("packet {}: there is no room for it now", number);
     const Target target = LEAT_TRY(begin_write());
     const auto written = write_what_fits(target.file->data.get(), target.offset, bytes);
     if (!written || *written != bytes.size()) {
@@ -461,8 +461,7 @@ Result<void> DataStream::finish() {
         files_.reset();
     }
     rotation_.reset();
-    if (refused_packets_ > 1)
-        log("stream {}: the data of {} packets was dropped", parameters_.id, refused_packets_);
+    if (refused_packets_ > 1) log("stream {}: the data of {} packets was dropped", parameters_.id, refused_packets_);
     if (pairs_.unlisted() != 0)
         log("stream {}: {} packets are missing, {} of them without an entry in the index", parameters_.id,
             lost_packets_ + pairs_.unlisted(), pairs_.unlisted());

@@ -59,7 +59,8 @@ class DataStream {
 
     [[nodiscard]] const StreamParameters& parameters() const { return parameters_; }
 
-    // One packet, from the data connection. Its bytes come in pieces. False: too many wait for their indexes; later.
+    // One packet. Its bytes come in pieces. False: too many wait for their indexes, or another one is just coming (by a
+    // connection, and as datagrams); later.
     Result<bool> begin_packet(const wire::DataHeader& header);
     // Where its next bytes go, which the caller writes without the lock: nothing moves the packet meanwhile.
     struct Target {

@@ -15,9 +15,9 @@
 
 namespace leat::relay {
 
-// A file in which only a part of its last packet has arrived makes babeltrace2 refuse the whole trace. If this process is
-// killed, somebody else has to cut such files: a child process that does nothing but wait for that, with a descriptor of
-// each, and their sizes in memory that both share.
+// A file in which only a part of its last packet has arrived makes babeltrace2 refuse the whole trace. If this process
+// is killed, somebody else has to cut such files: a child process that does nothing but wait for that, with a
+// descriptor of each, and their sizes in memory that both share.
 class FileGuard {
   public:
     static constexpr std::uint32_t kMaxFiles = 8192;

@@ -39,8 +39,7 @@ FileSequence::FileSequence(FileNaming naming, std::shared_ptr<SessionDirectory> 
 
 Result<void> FileSequence::open_next() {
     SessionDirectory::TracePlace trace = LEAT_TRY(directory_->make_trace(*chunk_, naming_.trace_id, naming_.path));
-    if (place_ == nullptr)
-        place_ = std::make_shared<FilePlace>(naming_, directory_, chunk_, std::move(trace.path), first_);
+    if (files_.empty() && next_ == first_) return open_first(trace);
     const std::string name = place_->file_name(next_);
     const bool is_again = naming_.count_limit != 0 && next_ - first_ >= naming_.count_limit;
     if (is_again) {
@@ -51,11 +50,29 @@ Result<void> FileSequence::open_next() {
         place_->set_oldest(next_ - naming_.count_limit + 1);
     }
     const auto existing = is_again ? StreamFile::Existing::kReplaced : StreamFile::Existing::kRefused;
-    files_.push_back(LEAT_TRY(
-        StreamFile::create(trace.directory, name, next_, naming_.index_minor, existing, directory_->guard())));
-    readable_place_ = place_;
+    files_.push_back(
+        LEAT_TRY(StreamFile::create(trace.directory, name, next_, naming_.index_minor, existing, directory_->guard())));
     ++next_;
     return {};
+}
+
+// A stream of that name may have been there before, and have ended: its packets stay.
+Result<void> FileSequence::open_first(const SessionDirectory::TracePlace& trace) {
+    constexpr int kMaxTries = 1000;
+    const std::string channel_name = naming_.channel_name;
+    for (int number = 2;; ++number) {
+        auto place = std::make_shared<FilePlace>(naming_, directory_, chunk_, trace.path, first_);
+        auto file = StreamFile::create(trace.directory, place->file_name(next_), next_, naming_.index_minor,
+                                       StreamFile::Existing::kRefused, directory_->guard());
+        if (!file && file.error().kind == ErrorKind::kRefused && number < kMaxTries) {
+            naming_.channel_name = fmt::format("{}-{}", channel_name, number);
+            continue;
+        }
+        files_.push_back(LEAT_TRY(std::move(file)));
+        readable_place_ = place_ = std::move(place);
+        ++next_;
+        return {};
+    }
 }
 
 Result<StreamFile*> FileSequence::for_packet(std::uint64_t size) {

@@ -18,8 +18,8 @@ struct FileNaming {
     std::uint64_t trace_id = 0;
     std::string path{};  // of its trace, below the chunk
     std::string channel_name{};
-    std::uint64_t size_limit = 0;   // bytes; 0: one file
-    std::uint64_t count_limit = 0;  // files; 0: all are kept
+    std::uint64_t size_limit = 0;                                 // bytes; 0: one file
+    std::uint64_t count_limit = 0;                                // files; 0: all are kept
     std::optional<std::uint32_t> index_minor = ctf::kIndexMinor;  // none: there are no indexes
 };
 
@@ -67,7 +67,8 @@ class FileSequence {
     // None before the first file.
     [[nodiscard]] const std::shared_ptr<const FilePlace>& place() const { return readable_place_; }
 
-    // Where a packet of so many bytes goes: behind the last one, or into a new file, and then the oldest may have to go.
+    // Where a packet of so many bytes goes: behind the last one, or into a new file, and then the oldest may have to
+    // go.
     Result<StreamFile*> for_packet(std::uint64_t size);
     // Null: it has been closed.
     StreamFile* find(std::uint64_t number);
@@ -88,6 +89,7 @@ class FileSequence {
 
   private:
     Result<void> open_next();
+    Result<void> open_first(const SessionDirectory::TracePlace& trace);
     void close(StreamFile& file);
 
     FileNaming naming_;

@@ -42,7 +42,7 @@ bool is_inside(const std::string& path, const std::string& directory) { return p
 // Nobody gets into a directory that a session is using: whoever wants to be inside of one is beside it.
 std::string Relay::beside_others(std::string path) const {
     for (auto known = directories_.begin(); known != directories_.end();) {
-        const auto directory = (known++)->second.directory.lock();
+        const auto directory = (known++)->second.lock();
         if (directory == nullptr || !is_inside(path, directory->path())) continue;
         path.insert(directory->path().size(), "-2");
         known = directories_.begin();
@@ -52,7 +52,7 @@ std::string Relay::beside_others(std::string path) const {
 
 bool Relay::is_in_use(const std::string& path) const {
     return std::ranges::any_of(directories_, [&](const auto& known) {
-        const auto directory = known.second.directory.lock();
+        const auto directory = known.second.lock();
         return directory != nullptr && directory->path() == path && !directory->is_found();
     });
 }
@@ -60,9 +60,9 @@ bool Relay::is_in_use(const std::string& path) const {
 Result<std::shared_ptr<SessionDirectory>> Relay::known_or_made(const std::string& key, const std::string& path,
                                                                bool may_be_found) {
     const std::lock_guard lock(directories_mutex_);
-    std::erase_if(directories_, [](const auto& entry) { return entry.second.directory.expired(); });
-    if (const auto found = directories_.find(key); found != directories_.end() && found->second.asked == path)
-        if (auto directory = found->second.directory.lock()) return directory;
+    std::erase_if(directories_, [](const auto& entry) { return entry.second.expired(); });
+    if (const auto found = directories_.find(key); found != directories_.end())
+        if (auto directory = found->second.lock()) return directory;
     const std::string free = beside_others(path);
     std::shared_ptr<SessionDirectory> directory;
     if (may_be_found && output_.exists(free) && !is_in_use(free)) {
@@ -73,7 +73,7 @@ Result<std::shared_ptr<SessionDirectory>> Relay::known_or_made(const std::string
         directory = std::make_shared<SessionDirectory>(std::move(made.directory), made.path,
                                                        SessionDirectory::Origin::kMade, keepers_);
     }
-    directories_[key] = KnownDirectory{path, directory};
+    directories_[key] = directory;
     return directory;
 }
 
@@ -83,20 +83,21 @@ Result<std::shared_ptr<SessionDirectory>> Relay::directory_for(const wire::Creat
     const std::string path = LEAT_TRY(session_path(request, policy_.grouping));
     if (std::ranges::all_of(request.sessiond_uuid, [](std::uint8_t byte) { return byte == 0; }))
         return refused("the session daemon's UUID is nil");
-    const std::string key = fmt::format("{} {:02x} {}", principal.address, fmt::join(request.sessiond_uuid, ""),
-                                        request.sessiond_session_id);
+    const std::string key = fmt::format("{} {:02x} {} {}", principal.address, fmt::join(request.sessiond_uuid, ""),
+                                        request.sessiond_session_id, path);
     if (request.current_chunk_id) {
         const std::lock_guard lock(directories_mutex_);
         const auto found = directories_.find(key);
-        const auto directory = found == directories_.end() ? nullptr : found->second.directory.lock();
+        const auto directory = found == directories_.end() ? nullptr : found->second.lock();
         if (directory == nullptr || !directory->is_open(*request.current_chunk_id))
             return refused("there is no trace chunk {} of that session", *request.current_chunk_id);
     }
     return known_or_made(key, path, request.is_snapshot);
 }
 
-Result<std::shared_ptr<SessionDirectory>> Relay::directory_of_old(const std::string& path, const Principal& principal) {
-    return known_or_made(fmt::format("{} {}", principal.address, path), path, false);
+// Nothing in their protocol tells the parts of one session from those of another: each gets a directory of its own.
+Result<std::shared_ptr<SessionDirectory>> Relay::directory_of_old(const std::string& path) {
+    return known_or_made(fmt::format("{}", next_id()), path, false);
 }
 
 Result<std::shared_ptr<Session>> Relay::create_session(const wire::CreateSession& request, std::uint32_t minor,

@@ -41,8 +41,8 @@ class Relay {
     // Gives the session its id and its directory. Old peers (minors below 11) name that with their streams:
     Result<std::shared_ptr<Session>> create_session(const wire::CreateSession& request, std::uint32_t minor,
                                                     const Principal& principal);
-    // what `path` names, for a session of the same peer.
-    Result<std::shared_ptr<SessionDirectory>> directory_of_old(const std::string& path, const Principal& principal);
+    // what `path` names, for one session.
+    Result<std::shared_ptr<SessionDirectory>> directory_of_old(const std::string& path);
     // The control connection is gone: no viewer finds the session any more; those attached read on.
     void remove_session(const Session& session);
 
@@ -61,11 +61,6 @@ class Relay {
     static constexpr std::size_t kMaxSessions = 4096;
 
   private:
-    struct KnownDirectory {
-        std::string asked;  // path
-        std::weak_ptr<SessionDirectory> directory;
-    };
-
     Result<std::shared_ptr<SessionDirectory>> directory_for(const wire::CreateSession& request,
                                                             const Principal& principal);
     Result<std::shared_ptr<SessionDirectory>> known_or_made(const std::string& key, const std::string& path,
@@ -79,7 +74,8 @@ class Relay {
     const std::shared_ptr<StreamHandles> handles_;
     // Held while directories are made; taken before the other.
     std::mutex directories_mutex_;
-    std::map<std::string, KnownDirectory> directories_;  // by what the parts of one recording session have in common
+    std::map<std::string, std::weak_ptr<SessionDirectory>>
+        directories_;  // by what the parts of a session have in common
     mutable std::mutex mutex_;
     std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
     std::vector<std::shared_ptr<Session>> ending_;

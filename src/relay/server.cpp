@@ -282,7 +282,6 @@ void Server::keep_house() {
 void Server::end_sessions() {
     for (const auto& session : relay_.ending_sessions()) {
         if (!session->finish_streams(std::chrono::steady_clock::now())) continue;
-        session->finish_chunks();
         session->note_change();
         relay_.forget(session);
     }
@@ -293,7 +292,6 @@ void Server::end_sessions() {
 void Server::stop() {
     asio::post(context(), [this] {
         asio::error_code ignored;
-        guards_.clear();
         control_.close(ignored);
         live_.close(ignored);
         housekeeping_.cancel(ignored);
@@ -315,6 +313,7 @@ void Server::stop_when_drained(std::chrono::steady_clock::time_point deadline) {
             // Not before: data may wait on a connection that we have not even accepted.
             asio::error_code ignored;
             data_.close(ignored);
+            guards_.clear();
             for_each_open(controls_, [](Connection& connection) { connection.stop(); });
             for_each_open(others_, [](Connection& connection) { connection.stop(); });
             asio::post(datagrams_->executor(), [this] { datagrams_->close(); });

@@ -35,7 +35,7 @@ std::vector<std::shared_ptr<SessionStream>> Session::open_streams() {
 void Session::add(std::shared_ptr<SessionStream> stream) {
     locked([&](SessionState& state) {
         const StreamParameters& parameters = stream->stream->parameters();
-        state.open_names.emplace(parameters.files.path, parameters.files.channel_name);
+        state.open_names.emplace(stream->trace->path, parameters.files.channel_name);
         stream->by_change = state.by_change.insert(state.by_change.end(), stream);
         ++stream->trace->streams;
         stream->trace->horizons.insert(horizon_of(stream->view));
@@ -81,8 +81,7 @@ void Session::mark_changed(SessionState& state, const std::shared_ptr<Trace>& tr
 }
 
 void Session::retire(SessionState& state, const std::shared_ptr<SessionStream>& stream, Forgotten& forgotten) {
-    const FileNaming& files = stream->stream->parameters().files;
-    state.open_names.erase({files.path, files.channel_name});
+    state.open_names.erase({stream->trace->path, stream->stream->parameters().files.channel_name});
     state.finished.push_back(stream);
     note_if_complete(state, stream->trace, forgotten);
     if (state.finished.size() <= kMaxFinished) return;
@@ -113,9 +112,7 @@ void Session::note_if_complete(SessionState& state, const std::shared_ptr<Trace>
 
 void Session::forget(const Forgotten& forgotten) {
     for (const auto& stream : forgotten.streams) handles_->remove(stream->stream->parameters().handle);
-    if (forgotten.traces.empty()) return;
-    const auto directory = this->directory();
-    for (const auto& trace : forgotten.traces) directory->forget_trace(trace->id);
+    for (const auto& trace : forgotten.traces) trace->directory->forget_trace(trace->id);
 }
 
 bool Session::finish_streams(Time now) {
@@ -151,10 +148,6 @@ void Session::end_data(Time now) {
             log("stream {}: {}", stream->id, flushed.error().message);
         show(stream);
     }
-}
-
-void Session::finish_chunks() {
-    if (const auto all = directory()) all->finish_all();
 }
 
 void Session::note_change() {

@@ -26,13 +26,14 @@ namespace leat::relay {
 struct Trace {
     std::uint64_t id = 0;  // unique in the relay
     std::string path{};    // that its producer asked for
+    std::shared_ptr<SessionDirectory> directory{};
     std::shared_ptr<MetadataStream> metadata{};
     std::uint64_t metadata_id = 0;  // by which viewers know it
     bool is_metadata_published = false;
-    std::size_t streams = 0;                 // that the session knows
+    std::size_t streams = 0;                  // that the session knows
     std::multiset<std::uint64_t> horizons{};  // of those that have not finished
-    bool is_changed = false;                 // and followers have not heard of it
-    bool is_complete = false;                // waits to be forgotten
+    bool is_changed = false;                  // and followers have not heard of it
+    bool is_complete = false;                 // waits to be forgotten
 };
 
 // A stream as its session knows it. Guarded by the session's lock, except for `stream`.
@@ -55,7 +56,7 @@ struct SessionState {
     std::unordered_map<std::uint64_t, std::shared_ptr<SessionStream>> by_handle{};
     std::list<std::shared_ptr<SessionStream>> by_change{};  // the last to change is the last
     std::uint64_t changes = 0;
-    std::deque<std::shared_ptr<SessionStream>> finished{};  // the first to be forgotten is the first
+    std::deque<std::shared_ptr<SessionStream>> finished{};       // the first to be forgotten is the first
     std::set<std::pair<std::string, std::string>> open_names{};  // path and channel name of open streams
 
     std::map<std::string, std::shared_ptr<Trace>> traces{};                // by path
@@ -63,8 +64,7 @@ struct SessionState {
     std::vector<std::shared_ptr<Trace>> changed_traces{};
     std::deque<std::shared_ptr<Trace>> complete_traces{};  // the first to be forgotten is the first
 
-    std::shared_ptr<SessionDirectory> directory{};  // of old peers: none before their first stream
-    std::shared_ptr<TraceChunk> chunk{};            // where new streams go
+    std::shared_ptr<SessionDirectory> directory{};  // null: each trace has its own, as old peers say
     bool is_control_open = true;
     Time control_end{};  // when it closed
     bool has_data_connection = false;
@@ -110,8 +110,6 @@ class Session {
     // Ends what nothing more will come for. True when all streams have ended.
     bool finish_streams(Time now);
     void end_data(Time now);
-    // Closed chunks go to their final place.
-    void finish_chunks();
 
     // Viewers learn of changes without looking again and again: every change counts one up, and calls who asked. Those
     // who follow the files hear of how far each trace is.

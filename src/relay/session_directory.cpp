@@ -40,6 +40,7 @@ Result<std::shared_ptr<TraceChunk>> SessionDirectory::create_chunk(const wire::C
     if (path == kArchives) return refused("a trace chunk cannot be called {}", path);
     if (path.empty()) {
         chunk->directory = LEAT_TRY(directory_.make(""));
+        is_root_taken_ = true;
     } else {
         ConfinedDirectory::Made made = LEAT_TRY(directory_.make_fresh(path));
         chunk->directory = std::move(made.directory);
@@ -54,13 +55,9 @@ Result<std::shared_ptr<TraceChunk>> SessionDirectory::implicit_chunk() {
     if (const auto found = chunks_.find(0); found != chunks_.end()) return found->second;
     auto chunk = std::make_shared<TraceChunk>();
     chunk->directory = LEAT_TRY(directory_.make(""));
+    is_root_taken_ = true;
     chunks_[0] = chunk;
     return chunk;
-}
-
-bool SessionDirectory::is_root_free() const {
-    return origin_ == Origin::kMade && !has_rotated_ &&
-           std::ranges::none_of(chunks_, [](const auto& chunk) { return chunk.second->path.empty(); });
 }
 
 // Without a command the session ends: what had been rotated once ends in the archives as a whole.
@@ -71,21 +68,25 @@ bool SessionDirectory::goes_to_archives(const wire::CloseTraceChunk& request) co
 Result<std::string> SessionDirectory::close_chunk(const wire::CloseTraceChunk& request) {
     const std::lock_guard lock(mutex_);
     const auto found = chunks_.find(request.chunk_id);
-    if (found == chunks_.end()) return not_found("there is no trace chunk {}", request.chunk_id);
+    if (found == chunks_.end()) {
+        const auto closed = std::ranges::find(closed_, request.chunk_id, &decltype(closed_)::value_type::first);
+        if (closed != closed_.end()) return path_of(closed->second);
+        return not_found("there is no trace chunk {}", request.chunk_id);
+    }
     const std::shared_ptr<TraceChunk> chunk = found->second;
     if (!chunk->close) {
         chunk->closed_path = chunk->path;
         // Made now: the answer says where it goes.
         if (goes_to_archives(request))
-            chunk->closed_path = LEAT_TRY(directory_.make_fresh(fmt::format("{}/{}-{}-{}", kArchives,
-                                                                            time_text(chunk->creation_time),
-                                                                            time_text(request.close_time), chunk->id)))
-                                     .path;
+            chunk->closed_path =
+                LEAT_TRY(directory_.make_fresh(fmt::format("{}/{}-{}-{}", kArchives, time_text(chunk->creation_time),
+                                                           time_text(request.close_time), chunk->id)))
+                    .path;
         chunk->close = request;
         if (is_move(request)) has_rotated_ = true;
         if (chunk->writers == 0) finish(*chunk);
     }
-    return chunk->closed_path.empty() ? path_ : path_ + "/" + chunk->closed_path;
+    return path_of(chunk->closed_path);
 }
 
 bool SessionDirectory::is_open(std::uint64_t id) const {
@@ -118,8 +119,13 @@ Result<SessionDirectory::TracePlace> SessionDirectory::make_trace(TraceChunk& ch
     const std::size_t slash = path.find('/');
     std::string place = path;
     if (slash != std::string::npos) place = LEAT_TRY(make_parent(chunk, path.substr(0, slash))) + path.substr(slash);
-    for (const auto& [id, other] : chunk.traces)
-        if (place.starts_with(other + "/")) return refused("{} is inside of the trace {}", path, other);
+    // Not inside of another trace, where names may meet, but beside it.
+    for (auto other = chunk.traces.begin(); other != chunk.traces.end();) {
+        const std::string& taken = (other++)->second;
+        if (!place.starts_with(taken + "/")) continue;
+        place.insert(taken.size(), "-2");
+        other = chunk.traces.begin();
+    }
     ConfinedDirectory::Made made = LEAT_TRY(chunk.directory->make_fresh(place));
     if (slash == std::string::npos) chunk.top_level.insert(made.path);
     chunk.traces[trace_id] = made.path;
@@ -136,7 +142,7 @@ Result<std::string> SessionDirectory::make_parent(TraceChunk& chunk, const std::
 
 Result<ConfinedDirectory> SessionDirectory::open_trace(const TraceChunk& chunk, const std::string& path) const {
     const std::lock_guard lock(mutex_);
-    if (chunk.is_deleted || !chunk.directory) return refused("trace chunk {} is gone", chunk.id);
+    if (chunk.is_deleted || !chunk.directory) return not_found("trace chunk {} is gone", chunk.id);
     return chunk.directory->open(path);
 }
 
@@ -145,17 +151,12 @@ void SessionDirectory::forget_trace(std::uint64_t trace_id) {
     for (const auto& [id, chunk] : chunks_) chunk->traces.erase(trace_id);
 }
 
-void SessionDirectory::finish_all() {
-    const std::lock_guard lock(mutex_);
-    const auto chunks = chunks_;
-    for (const auto& [id, chunk] : chunks)
-        if (chunk->close && !chunk->is_finished) finish(*chunk);
-}
-
 // The chunk's files are complete: what was asked for at its closing is done.
 void SessionDirectory::finish(TraceChunk& chunk) {
+    constexpr std::size_t kMaxClosed = 64;
     const auto keep = chunks_.extract(chunk.id);
-    chunk.is_finished = true;
+    closed_.emplace_back(chunk.id, chunk.closed_path);
+    if (closed_.size() > kMaxClosed) closed_.pop_front();
     auto done = is_delete(*chunk.close) ? erase(chunk) : archive(chunk);
     if (!done) log("{}: trace chunk {}: {}", path_, chunk.id, done.error().message);
     if (sync() != nullptr) sync()->later(directory_);
@@ -177,6 +178,7 @@ Result<void> SessionDirectory::erase(TraceChunk& chunk) {
     chunk.is_deleted = true;
     for (const std::string& name : chunk.top_level) LEAT_TRY(chunk.directory->remove(name));
     if (!chunk.path.empty()) return directory_.remove(chunk.path);
+    is_root_taken_ = false;
     if (!is_root_free() || chunks_.empty()) return {};
     return move_to_root(*chunks_.begin()->second);
 }
@@ -192,6 +194,7 @@ Result<void> SessionDirectory::move_to_root(TraceChunk& chunk) {
     // A chunk that is closed already has said where it will be.
     if (chunk.closed_path == from) chunk.closed_path.clear();
     chunk.path.clear();
+    is_root_taken_ = true;
     chunk.directory = std::move(root);
     return directory_.remove(from);
 }

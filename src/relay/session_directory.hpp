@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,7 +30,6 @@ struct TraceChunk {
     std::uint64_t writers = 0;                      // streams that write into it
     std::optional<wire::CloseTraceChunk> close{};
     std::string closed_path{};  // where it goes then
-    bool is_finished = false;   // has gone there
     bool is_deleted = false;
 };
 
@@ -62,7 +62,8 @@ class SessionDirectory {
     Result<std::shared_ptr<TraceChunk>> create_chunk(const wire::CreateTraceChunk& request);
     // For peers that know nothing of chunks.
     Result<std::shared_ptr<TraceChunk>> implicit_chunk();
-    // Takes effect when the last stream has left the chunk. Where it will be, relative to the relay's output.
+    // Takes effect when the last stream has left the chunk. Where it will be, relative to the relay's output. Each part
+    // of the session may say it.
     Result<std::string> close_chunk(const wire::CloseTraceChunk& request);
     // Whether the chunk is still written to.
     [[nodiscard]] bool is_open(std::uint64_t id) const;
@@ -82,11 +83,11 @@ class SessionDirectory {
     // The trace will make nothing more.
     void forget_trace(std::uint64_t trace_id);
 
-    // The session is over: chunks whose closing waits for nobody any more.
-    void finish_all();
-
   private:
-    [[nodiscard]] bool is_root_free() const;
+    [[nodiscard]] bool is_root_free() const { return origin_ == Origin::kMade && !has_rotated_ && !is_root_taken_; }
+    [[nodiscard]] std::string path_of(const std::string& path) const {
+        return path.empty() ? path_ : path_ + "/" + path;
+    }
     [[nodiscard]] bool goes_to_archives(const wire::CloseTraceChunk& request) const;
     static Result<std::string> make_parent(TraceChunk& chunk, const std::string& name);
     void finish(TraceChunk& chunk);
@@ -100,10 +101,13 @@ class SessionDirectory {
     Origin origin_;
     FileKeepers keepers_;
     std::map<std::uint64_t, std::shared_ptr<TraceChunk>> chunks_;  // open, or waiting for their streams to leave
+    std::deque<std::pair<std::uint64_t, std::string>> closed_{};   // the last ones: where they went
+    bool is_root_taken_ = false;                                   // by a chunk, that may have been closed there
     bool has_rotated_ = false;
 };
 
-// A path that a peer names for a trace, below its chunk: parse_path(), and no step of it is a name that the relay gives.
+// A path that a peer names for a trace, below its chunk: parse_path(), and no step of it is a name that the relay
+// gives.
 Result<std::string> parse_trace_path(const std::string& path);
 
 }  // namespace leat::relay

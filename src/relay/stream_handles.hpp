@@ -13,8 +13,8 @@ namespace leat::relay {
 
 class Session;
 
-// Which session a stream belongs to, by the handle that its producer got. A data connection, or a datagram, says nothing
-// else of who sends it: handles are random, and known to nobody but the producer. Any thread.
+// Which session a stream belongs to, by the handle that its producer got. A data connection, or a datagram, says
+// nothing else of who sends it: handles are random, and known to nobody but the producer. Any thread.
 class StreamHandles {
   public:
     using Draw = std::function<std::uint64_t()>;
@@ -24,8 +24,8 @@ class StreamHandles {
     // Gives a handle to a stream of that session.
     std::uint64_t add(const std::shared_ptr<Session>& session);
     void remove(std::uint64_t handle);
-    // For DatagramReceiver, which must not take our lock for each handle that a stranger makes up: how many streams were
-    // announced so far, and those that were since the last call.
+    // For DatagramReceiver, which must not take our lock for each handle that a stranger makes up: how many streams
+    // were announced so far, and those that were since the last call.
     struct Announced {
         std::uint64_t handle;
         std::weak_ptr<Session> session;

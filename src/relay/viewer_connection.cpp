@@ -183,9 +183,7 @@ void ViewerConnection::list_sessions() {
     wire::append(replies_, wire::WordReply{static_cast<std::uint32_t>(sessions.size())});
     for (const auto& session : sessions) {
         const auto& description = session->description();
-        const std::size_t streams = session->locked([](const SessionState& state) {
-            return state.open_streams();
-        });
+        const std::size_t streams = session->locked([](const SessionState& state) { return state.open_streams(); });
         wire::append(replies_, wire::ListedSession{.id = description.id,
                                                    .live_timer_us = description.request.live_timer_us,
                                                    .clients = session->viewers.load(),

@@ -61,8 +61,8 @@ std::vector<wire::StreamDescriptor> ViewerSession::take_new_streams(Attachment& 
         attachment.waiting.insert(attachment.last_stream = at->first);
     for (auto at = attachment.waiting.begin(); at != attachment.waiting.end();) {
         const auto known = state.streams.find(*at);
-        const bool is_gone = known == state.streams.end() ||
-                             (known->second->view.is_finished && known->second->view.packets == 0);
+        const bool is_gone =
+            known == state.streams.end() || (known->second->view.is_finished && known->second->view.packets == 0);
         if (is_gone) {
             at = attachment.waiting.erase(at);
             continue;
@@ -332,7 +332,7 @@ Result<bool> ViewerSession::go_to_next_file(Cursor& cursor) {
     return true;
 }
 
-// False: it has been rolled away.
+// False: it has been rolled away, or its chunk has been cleared: then all that was in it has been skipped.
 Result<bool> ViewerSession::open_file(Cursor& cursor, std::uint64_t number) {
     const bool is_current = number == cursor.view.current_file && cursor.view.current != nullptr;
     if (is_current) {
@@ -340,6 +340,11 @@ Result<bool> ViewerSession::open_file(Cursor& cursor, std::uint64_t number) {
     } else {
         auto opened = cursor.view.place->open(number);
         if (!opened && number < cursor.view.place->oldest()) return false;
+        if (!opened && opened.error().kind == ErrorKind::kNotFound) {
+            cursor.file_number = cursor.view.current_file;
+            cursor.next_entry = cursor.view.entries;
+            return false;
+        }
         cursor.file = LEAT_TRY(std::move(opened));
     }
     cursor.file_number = number;
@@ -369,6 +374,9 @@ ViewerSession::Metadata ViewerSession::metadata(std::uint64_t stream_id) {
     const std::uint64_t size = cursor.stream->size();
     if (size <= cursor.sent) return {{0, word(wire::MetadataStatus::kNoNew)}, std::nullopt};
     const auto file = cursor.stream->file();
+    // It was cleared before it was read: what follows it comes from its beginning.
+    if (!file && file.error().kind == ErrorKind::kNotFound)
+        return {{0, word(wire::MetadataStatus::kNoNew)}, std::nullopt};
     if (!file) {
         log("a viewer's metadata {}: {}", stream_id, file.error().message);
         return {{0, word(wire::MetadataStatus::kError)}, std::nullopt};

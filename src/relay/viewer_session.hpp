@@ -77,14 +77,14 @@ class ViewerSession {
     struct Attachment {
         std::shared_ptr<Session> session;
         std::list<Session::Listener>::iterator listener;
-        std::uint64_t publications = 0;    // of which the viewer knows the streams
-        std::uint64_t seen_changes = 0;    // of the session's streams
-        std::uint64_t last_stream = 0;     // the newest that has been looked at
+        std::uint64_t publications = 0;     // of which the viewer knows the streams
+        std::uint64_t seen_changes = 0;     // of the session's streams
+        std::uint64_t last_stream = 0;      // the newest that has been looked at
         std::set<std::uint64_t> waiting{};  // streams that could not be offered yet
         std::size_t cursors = 0;
-        bool is_closed = false;      // the session has ended
-        bool has_hung_up = false;    // and it has been told
-        bool is_news_due = false;    // streams, or the end, that news() has to tell of
+        bool is_closed = false;    // the session has ended
+        bool has_hung_up = false;  // and it has been told
+        bool is_news_due = false;  // streams, or the end, that news() has to tell of
     };
     // How far a data stream has been read.
     struct Cursor {

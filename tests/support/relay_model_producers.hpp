@@ -219,18 +219,17 @@ inline RelayModel::Expect RelayModel::expectation(const ModelledPart& part, cons
     std::string_view rest = wanted.path;
     while (!rest.empty()) {
         const std::string_view name = rest.substr(0, rest.find('/'));
-        if (name == "index" || name == "archives" || name.starts_with('.')) return Expect::kRefusal;
+        const bool is_first = rest.size() == wanted.path.size();
+        if (name == "index" || (is_first && name == "archives") || name.starts_with('.')) return Expect::kRefusal;
         rest.remove_prefix(std::min(rest.size(), name.size() + 1));
     }
     if (wanted.expect != Expect::kOk) return wanted.expect;
     if (part.recording->closed.contains(part.chunk)) return Expect::kEither;  // by another part
     for (const ModelledStream& other : streams_) {
-        if (other.part->recording != part.recording || other.path != wanted.path) continue;
-        if (other.part == &part && other.channel != wanted.channel) continue;
-        // Its own, which was closed, or is there still.
-        if (other.part == &part) return other.is_closed ? Expect::kEither : Expect::kRefusal;
-        const bool is_same_chunk = other.chunk == part.chunk && !other.is_rotating && !other.is_metadata;
-        return is_same_chunk && !other.part->is_over ? Expect::kRefusal : Expect::kEither;
+        // Another part's of that name is another trace, which gets a directory of its own.
+        if (other.part != &part || other.path != wanted.path || other.channel != wanted.channel) continue;
+        // Which was closed, or is there still.
+        return other.is_closed ? Expect::kEither : Expect::kRefusal;
     }
     return Expect::kOk;
 }
@@ -256,7 +255,8 @@ inline ModelledStream* RelayModel::add_stream(ModelledPart& part, const NewStrea
     if (reply->code == 10 && expect == Expect::kRefusal) violate("names", "part {}: {}: is accepted", part.id, what);
     if (reply->code != 10) return nullptr;
     for (ModelledStream& other : streams_)
-        if (other.part == &part && other.path == wanted.path && other.channel == wanted.channel && other.is_closed) {
+        if (other.part == &part && other.path == wanted.path && wanted.channel == "metadata" &&
+            other.channel == wanted.channel && other.is_closed) {
             other.may_be_gone = true;
             for (auto& generation : other.generations) generation.may_be_gone = true;
         }

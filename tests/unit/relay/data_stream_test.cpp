@@ -34,7 +34,8 @@ class DataStreamTest : public testing::Test {
         files.trace_id = 1;
         files.channel_name = "ch_0";
         files.path = "ust";
-        stream = std::make_unique<DataStream>(StreamParameters{.handle = 1, .files = std::move(files)}, directory, chunk);
+        stream =
+            std::make_unique<DataStream>(StreamParameters{.handle = 1, .files = std::move(files)}, directory, chunk);
     }
 
     // A packet of `text`, and `padding` zeros behind it.
@@ -331,8 +332,8 @@ TEST_F(DataStreamTest, APacketDoesNotBeginInTheMiddleOfAnother) {
     EXPECT_EQ(text(), "abcdef");
 }
 
-// Data comes ahead of its index, also over the border of two files: a viewer must not leave a file before its last entry
-// is there.
+// Data comes ahead of its index, also over the border of two files: a viewer must not leave a file before its last
+// entry is there.
 TEST_F(DataStreamTest, FileIsCurrentUntilItsLastEntryIsThere) {
     make({.size_limit = 8, .count_limit = 4});
     data(0, "packet"), data(1, "second"), index(0, 6);

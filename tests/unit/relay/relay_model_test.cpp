@@ -350,9 +350,12 @@ TEST_F(RelayHistory, ABasePathDoesNotLeadIntoAnOlderTrace) {
 TEST_F(RelayHistory, TwoPartsOfASessionDoNotShareATrace) {
     auto& first = part({});
     auto& second = part({.of = first.recording});
-    model_.add_trace(first, "ust/uid/0/64-bit", 1);
-    model_.add_stream(second, {.expect = RelayModel::Expect::kRefusal});
-    model_.add_stream(second, {.channel = "metadata", .expect = RelayModel::Expect::kRefusal});
+    for (auto* const of : {&first, &second}) {
+        const auto streams = model_.add_trace(*of, "ust/uid/0/64-bit", 1);
+        model_.send_data(*streams.at(0), {});
+        model_.send_index(*streams.at(0), {});
+        model_.complete(*streams.at(0));
+    }
 }
 
 TEST_F(RelayHistory, WhatIsSaidToBeStoredIsOnDisk) {
@@ -464,6 +467,16 @@ TEST_F(RelayHistory, AViewerOutlivesAClear) {
     producer.is_rotated = true;
     producer.chunk = test::kNoChunk;
     model_.read_all(*viewer);
+}
+
+TEST_F(RelayHistory, DataThatTheRelayHasNotSeenYetWhenItEnds) {
+    auto& other = part({});
+    model_.add_trace(other, "ust/uid/0/64-bit", 1);
+    auto& producer = part({.of = other.recording});
+    const auto streams = model_.add_trace(producer, "kernel", 3);
+    model_.send_index(*streams.at(1), {});
+    model_.send_data(*streams.at(1), {});
+    model_.stop_relay();
 }
 
 TEST_F(RelayHistory, AGapIsLostPackets) {

@@ -86,7 +86,7 @@ TEST_F(SessionDirectoryTest, PartsShareTheChunkAndNoTrace) {
     EXPECT_EQ(directory.make_trace(*chunk, 3, "ust/uid/0")->path, "ust/uid/0-2");
     EXPECT_EQ(directory.make_trace(*chunk, 1, "ust/uid/0")->path, "ust/uid/0");
     EXPECT_EQ(directory.make_trace(*chunk, 4, "kernel")->path, "kernel");
-    EXPECT_FALSE(directory.make_trace(*chunk, 5, "ust/uid/0/inside"));
+    EXPECT_EQ(directory.make_trace(*chunk, 5, "ust/uid/0/inside")->path, "ust/uid/0-2-2/inside");
 }
 
 TEST_F(SessionDirectoryTest, WhatItDidNotMakeStays) {
