@@ -44,14 +44,13 @@ Result<Admission::Place> Admission::admit(Port port, const asio::ip::address& ad
         PortState& state = state_of(port);
         const auto found = state.peers.find(peer);
         const bool is_owed = port == Port::kData && known_of(Port::kControl, peer) > known_of(port, peer);
-        const std::size_t strangers = state.open - state.known;
         const std::size_t peer_limit = state.share - std::min(state.share / 4, kLeftToOthers);
         if (found != state.peers.end() && found->second.open >= peer_limit) {
             if (found->second.strangers.empty())
                 return refused("{} has {} connections to the {} port, as many as a peer may", address.to_string(),
                                found->second.open, name_of(port));
             drop_other = drop(*found->second.strangers.front());
-        } else if (state.open >= state.share || (!is_owed && strangers >= std::max<std::size_t>(state.share / 2, 1))) {
+        } else if (state.open >= state.share) {
             Entry* const other = next_to_go(state);
             if (other == nullptr)
                 return refused("all {} places of the {} port are taken: see --max-connections", state.share,

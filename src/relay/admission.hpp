@@ -18,9 +18,9 @@ namespace leat::relay {
 //   control 3/8 | data 3/8 | live 1/4
 //
 // and of each share one peer leaves a quarter, or 64 places, to the others. A connection is a stranger until it has
-// said something useful. Strangers have at most half of a share; when that is full, or the share is, the newcomer gets
-// the place of a stranger: the oldest one of the peer that has most of them. Who is known is never dropped for a
-// newcomer.
+// said something useful. When a share is full, the newcomer gets the place of a stranger: the oldest one of the peer
+// that has most of them. A peer that has all it may have loses its own oldest stranger. Who is known is never dropped
+// for a newcomer. There is no smaller limit for strangers: after a restart of the relay all its producers come at once.
 //
 // A producer opens its data connection long before it has data. So as many silent data connections as there are
 // sessions without one are vouched for: they count as known. Any thread.

@@ -107,8 +107,8 @@ class Strangers(CrowdTest):
         for port in (self.relay.control, self.relay.data, self.relay.live):
             self.crowd(port)
         self.assert_serves()
-        # Half of each port's share is for strangers.
-        wait_until(lambda: self.descriptors() - before <= 512 // 2 + 8, "strangers stay")
+        # One peer has at most three quarters of each port's share.
+        wait_until(lambda: self.descriptors() - before <= 512 * 3 // 4 + 8, "too many strangers stay")
         self.stop()
 
     def test_who_is_served_is_not_dropped_for_newcomers(self):
@@ -177,10 +177,10 @@ class Deadlines(CrowdTest):
 
     def test_data_connection_of_a_session_may_be_silent(self):
         """LTTng's producers open it with the session, and it may be hours to the first packet."""
-        silent = [self.link(self.relay.data) for _ in range(3)]
+        for _ in range(2):
+            self.assertTrue(self.link(self.relay.data).is_closed())
         producer = self.producer(session="quiet")
-        late = [self.link(self.relay.data) for _ in range(3)]
-        for link in [*silent, *late]:
+        for link in [self.link(self.relay.data) for _ in range(3)]:
             self.assertTrue(link.is_closed())
         time.sleep(2)
         self.assertEqual(producer.push(TICKS), peer.OK)
@@ -200,7 +200,7 @@ class Limits(CrowdTest):
     def test_newcomer_that_has_no_place_is_closed_at_once(self):
         self.start("--max-connections", "16")  # 6, 6, 4
         producers = []
-        for i in range(4):
+        for i in range(5):
             producers.append(Producer(self.relay))
             self.addCleanup(producers[-1].close)
             producers[-1].greet()

@@ -217,7 +217,7 @@ class Network(OptionsTest):
 
     def test_max_connections(self):
         self.start("--max-connections", "8")  # 3, 3, 2
-        links = [self.viewer()]
+        links = [self.viewer(), self.viewer()]
         link = Link(self.relay.live)
         self.addCleanup(link.close)
         self.assertTrue(link.is_closed())

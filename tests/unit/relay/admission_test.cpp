@@ -42,22 +42,25 @@ class Crowd {
 };
 
 TEST(Admission, OldestStrangerGoesForANewcomer) {
-    Crowd crowd(64);  // live: 16, strangers: 8
-    for (int i = 0; i < 8; ++i) crowd.connect(Port::kLive);
+    Crowd crowd(64);  // live: 16, of one peer: 12
+    for (int i = 0; i < 12; ++i) crowd.connect(Port::kLive);
     EXPECT_TRUE(crowd.dropped.empty());
     EXPECT_TRUE(crowd.connect(Port::kLive));
     EXPECT_EQ(crowd.dropped, std::set<std::size_t>{0});
     EXPECT_TRUE(crowd.connect(Port::kLive));
     EXPECT_EQ(crowd.dropped, (std::set<std::size_t>{0, 1}));
-    EXPECT_EQ(crowd.admission().open(Port::kLive), 8U);
+    EXPECT_EQ(crowd.admission().open(Port::kLive), 12U);
 }
 
 TEST(Admission, StrangerOfTheMostCrowdedPeerGoesFirst) {
     Crowd crowd(64);
-    const auto lonely = crowd.connect(Port::kLive, "10.0.0.2");
-    for (int i = 0; i < 20; ++i) crowd.connect(Port::kLive, "10.0.0.1");
-    EXPECT_EQ(crowd.dropped.size(), 13U);
-    EXPECT_FALSE(crowd.dropped.contains(*lonely));
+    std::set<std::size_t> lonely;
+    for (int i = 2; i < 6; ++i) lonely.insert(crowd.connect(Port::kLive, "10.0.0." + std::to_string(i)).value());
+    for (int i = 0; i < 30; ++i) crowd.connect(Port::kLive, "10.0.0.1");
+    EXPECT_EQ(crowd.dropped.size(), 18U);
+    for (int i = 6; i < 10; ++i) EXPECT_TRUE(crowd.connect(Port::kLive, "10.0.0." + std::to_string(i)));
+    EXPECT_EQ(crowd.dropped.size(), 22U);
+    for (const std::size_t number : lonely) EXPECT_FALSE(crowd.dropped.contains(number));
 }
 
 TEST(Admission, KnownOnesAreNeverDropped) {
@@ -108,7 +111,7 @@ TEST(Admission, SessionVouchesForOneSilentDataConnection) {
     const auto second = crowd.connect(Port::kData);
     EXPECT_TRUE(crowd[*data].may_be_silent());
     EXPECT_FALSE(crowd[*second].may_be_silent());
-    for (int i = 0; i < 30; ++i) crowd.connect(Port::kData);
+    for (int i = 0; i < 60; ++i) crowd.connect(Port::kData);
     EXPECT_FALSE(crowd.dropped.contains(*data));
     EXPECT_TRUE(crowd.dropped.contains(*second));
     crowd.close(control);
