@@ -48,13 +48,17 @@ bool FollowedFile::open_data() {
 Result<std::optional<ctf::IndexEntry>> FollowedFile::entry() { return entry_at(position_); }
 
 Result<std::optional<ctf::IndexEntry>> FollowedFile::telling_entry() {
+    // Of a relay that knows nothing of this stream but that it loses it, we ask again and again.
+    constexpr int kMaxUntold = 256;
     std::optional<ctf::IndexEntry> entry;
-    for (std::uint64_t position = ctf::kIndexHeaderSize; true; position += entry_size_) {
+    std::uint64_t position = ctf::kIndexHeaderSize;
+    for (int i = 0; i < kMaxUntold; ++i, position += entry_size_) {
         const auto next = LEAT_TRY(entry_at(position));
-        if (!next) return entry;
+        if (!next) break;
         entry = next;
-        if (!entry->is_lost() || entry->stream_instance_id != ctf::IndexEntry::kUnknown) return entry;
+        if (!entry->is_lost() || entry->stream_instance_id != ctf::IndexEntry::kUnknown) break;
     }
+    return entry;
 }
 
 Result<std::optional<ctf::IndexEntry>> FollowedFile::entry_at(std::uint64_t position) {

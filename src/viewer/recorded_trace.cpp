@@ -10,30 +10,18 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "ctf/growing_metadata.hpp"
 #include "ctf/metadata.hpp"
 #include "ctf/tsdl_parser.hpp"
 #include "viewer/lost_packets.hpp"
 #include "viewer/trace_directories.hpp"
 #include "wire/moving_lock.hpp"
+#include "wire/sync_file.hpp"
 
 namespace leat::viewer {
 namespace {
 
 namespace fs = std::filesystem;
-
-Result<std::string> read_metadata_text(const fs::path& file) {
-    const std::string bytes = LEAT_TRY(read_file(file, ctf::kMaxMetadataSize));
-    return ctf::parse_metadata_stream(std::as_bytes(std::span(bytes)));
-}
-
-Result<TraceDirectory> read_trace_directory(const fs::path& directory) {
-    const fs::path file = directory / "metadata";
-    auto text = read_metadata_text(file);
-    if (!text) return wrap(file.string(), std::move(text).error());
-    auto trace_class = ctf::parse_tsdl(*text);
-    if (!trace_class) return wrap(file.string(), std::move(trace_class).error());
-    return TraceDirectory{directory, text->size(), *std::move(trace_class)};
-}
 
 // What tells one packet of a stream from the others: a packet in two snapshots is one packet.
 auto identity(const RecordedPacket& packet) {
@@ -75,8 +63,6 @@ bool is_replaced(const StreamFile& file) {
     return ::stat(file.path.c_str(), &status) == 0 && (status.st_dev != file.device || status.st_ino != file.inode);
 }
 
-using OpenedFiles = std::map<fs::path, Result<std::unique_ptr<StreamFile>>>;
-
 // All files of a directory as they were at one time. Its writer may put new files in the place of the oldest: with one
 // of these beside older ones, packets between them would seem to be lost.
 Result<OpenedFiles> open_together(const fs::path& directory) {
@@ -99,9 +85,34 @@ Result<OpenedFiles> open_together(const fs::path& directory) {
     return files;
 }
 
+bool is_being_written(const fs::path& directory) {
+    const auto sync = wire::SyncReader::open(directory);
+    return sync && *sync && !(*sync)->is_writer_gone();
+}
+
+Result<std::string> read_metadata_text(const fs::path& directory) {
+    const bool may_be_cut = is_being_written(directory);
+    const std::string bytes = LEAT_TRY(read_file(directory / "metadata", ctf::kMaxMetadataSize));
+    if (!may_be_cut) return ctf::parse_metadata_stream(std::as_bytes(std::span(bytes)));
+    ctf::GrowingMetadata metadata;
+    LEAT_TRY(metadata.append(std::as_bytes(std::span(bytes))));
+    return std::string(metadata.text());
+}
+
+Result<TraceDirectory> read_trace_directory(const fs::path& directory) {
+    // Before the metadata: they are written before the packets that need them.
+    OpenedFiles files = LEAT_TRY(open_together(directory));
+    const std::string file = (directory / "metadata").string();
+    auto text = read_metadata_text(directory);
+    if (!text) return wrap(file, std::move(text).error());
+    auto trace_class = ctf::parse_tsdl(*text);
+    if (!trace_class) return wrap(file, std::move(trace_class).error());
+    return TraceDirectory{directory, std::move(files), text->size(), *std::move(trace_class)};
+}
+
 }  // namespace
 
-Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::vector<TraceDirectory> directories,
+Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::list<TraceDirectory> directories,
                                                            std::uint64_t trace_number) {
     // Each chunk has the metadata up to its own end: the longest covers them all.
     const auto longest = std::ranges::max_element(directories, {}, &TraceDirectory::metadata_size);
@@ -109,13 +120,13 @@ Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::vector<TraceDire
     auto plans = ctf::TracePlans::make(trace->trace_class_);
     if (!plans) return wrap((longest->path / "metadata").string(), std::move(plans).error());
     trace->plans_ = *std::move(plans);
-    for (const TraceDirectory& directory : directories) LEAT_TRY(trace->add_directory(directory.path));
+    for (TraceDirectory& directory : directories) trace->add_files(std::move(directory.files));
     trace->put_in_order();
     return trace;
 }
 
-Result<void> RecordedTrace::add_directory(const fs::path& directory) {
-    for (auto& [path, opened] : LEAT_TRY(open_together(directory))) {
+void RecordedTrace::add_files(OpenedFiles files) {
+    for (auto& [path, opened] : files) {
         if (!opened) {
             note_damage(std::move(opened).error());
             continue;
@@ -124,7 +135,6 @@ Result<void> RecordedTrace::add_directory(const fs::path& directory) {
         auto scanned = scan(*files_.back());
         if (!scanned) note_damage(wrap(path.string(), std::move(scanned).error()).value());
     }
-    return {};
 }
 
 // Whole packets become part of their streams; the error speaks of the first that is not whole.
@@ -180,7 +190,7 @@ void RecordedTrace::put_in_order() {
 }
 
 Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vector<fs::path>& paths) {
-    std::vector<std::vector<TraceDirectory>> groups;  // each is one trace
+    std::vector<std::list<TraceDirectory>> groups;  // each is one trace
     std::map<ctf::Uuid, std::size_t> group_by_uuid;
     for (const fs::path& path : paths) {
         for (const fs::path& found : LEAT_TRY(find_trace_directories(path))) {
@@ -194,7 +204,7 @@ Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vecto
     }
     std::vector<std::unique_ptr<RecordedTrace>> traces;
     traces.reserve(groups.size());
-    for (std::vector<TraceDirectory>& group : groups)
+    for (std::list<TraceDirectory>& group : groups)
         traces.push_back(LEAT_TRY(RecordedTrace::open(std::move(group), traces.size())));
     return traces;
 }

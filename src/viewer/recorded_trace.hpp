@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,9 +40,13 @@ struct RecordedStream : Stream {
     std::vector<RecordedPacket> packets{};
 };
 
-// A directory with its metadata read.
+// By path. A file that cannot be opened is damage; the others are read all the same.
+using OpenedFiles = std::map<std::filesystem::path, Result<std::unique_ptr<StreamFile>>>;
+
+// A directory with its files opened and its metadata read.
 struct TraceDirectory {
     std::filesystem::path path;
+    OpenedFiles files;
     std::size_t metadata_size;
     ctf::TraceClass trace_class;
 };
@@ -50,7 +55,7 @@ struct TraceDirectory {
 class RecordedTrace {
   public:
     // Reads the headers of all packets. Files that are damaged are used as far as they are whole: see damage().
-    static Result<std::unique_ptr<RecordedTrace>> open(std::vector<TraceDirectory> directories,
+    static Result<std::unique_ptr<RecordedTrace>> open(std::list<TraceDirectory> directories,
                                                        std::uint64_t trace_number);
 
     RecordedTrace(const RecordedTrace&) = delete;
@@ -68,7 +73,7 @@ class RecordedTrace {
     RecordedTrace(ctf::TraceClass trace_class, std::uint64_t trace_number)
         : trace_class_(std::move(trace_class)), trace_number_(trace_number) {}
 
-    Result<void> add_directory(const std::filesystem::path& directory);
+    void add_files(OpenedFiles files);
     Result<void> scan(const StreamFile& file);
     RecordedStream& stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
                               const StreamFile& file);

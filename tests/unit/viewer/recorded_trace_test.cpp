@@ -13,6 +13,7 @@
 #include "support/byte_metadata.hpp"
 #include "viewer/merge.hpp"
 #include "wire/moving_lock.hpp"
+#include "wire/sync_file.hpp"
 
 namespace leat::viewer {
 namespace {
@@ -227,6 +228,19 @@ TEST_F(RecordedTraceTest, WhatIsBeingWrittenIsNotDamage) {
         EXPECT_EQ(read(), "2 ");
     }
     EXPECT_NE(read().find("2 damage: "), std::string::npos);
+}
+
+TEST_F(RecordedTraceTest, MetadataThatAreBeingWrittenMayEndAnywhere) {
+    const std::string metadata = test::kByteMetadata;
+    write("metadata", metadata + "event { id = 1; name =");
+    write("a", packet(1, 1, 5, "\2"));
+    {
+        const UniqueFd directory(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        const auto writer = wire::SyncWriter::create(directory.get());
+        ASSERT_TRUE(writer);
+        EXPECT_EQ(read(), "2 ");
+    }
+    EXPECT_NE(read().find("expected"), std::string::npos) << read();
 }
 
 }  // namespace

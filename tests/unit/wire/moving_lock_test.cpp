@@ -30,6 +30,16 @@ TEST_F(MovingLockTest, WhatIsNotSafeIsLocked) {
     EXPECT_TRUE(is_write_locked(reader_.get(), std::uint64_t{1} << 60U, 1));
 }
 
+TEST_F(MovingLockTest, UnlockedSizeEndsWhereTheLockBegins) {
+    EXPECT_EQ(unlocked_size(reader_.get()), UINT64_MAX);
+    MovingLock lock(writer_.get(), 0);
+    EXPECT_EQ(unlocked_size(reader_.get()), 0U);
+    lock.move_to(100);
+    EXPECT_EQ(unlocked_size(reader_.get()), 100U);
+    writer_.reset();
+    EXPECT_EQ(unlocked_size(reader_.get()), UINT64_MAX);
+}
+
 TEST_F(MovingLockTest, LockNeverMovesBack) {
     MovingLock lock(writer_.get(), 0);
     lock.move_to(100);
