@@ -143,7 +143,7 @@ void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
     if (is_single || !ignored.empty()) return;
     // The histories are worth their time.
     EXPECT_GT(sum.packets, taken / 10);
-    EXPECT_GT(sum.viewed, taken / 20);
+    EXPECT_GT(sum.viewed, taken / 40);
     EXPECT_GT(sum.rotations, seeds);
 }
 
