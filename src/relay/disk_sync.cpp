@@ -14,41 +14,44 @@
 namespace leat::relay {
 namespace {
 
-// Of a slow disk: more descriptors than this are not kept for it.
-constexpr std::size_t kMaxWaiting = 512;
+// Of more files than this, all of the file system is synced at once.
+constexpr std::size_t kMaxFiles = 256;
 
-// Not all can be synced (tmpfs, pipes): that is no error.
-void sync_all(const std::vector<UniqueFd>& files) {
-    for (const UniqueFd& file : files)
-        if (file.is_open() && ::fsync(file.get()) != 0 && errno != EINVAL && errno != EROFS)
-            log("cannot bring the trace to disk: {}", std::strerror(errno));
+// Some cannot be synced (on a tmpfs, say): that is no error.
+void sync_file(int fd) {
+    if (::fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
+        log_warning("cannot bring the trace to disk: {}", std::strerror(errno));
+}
+
+// False: there are more than `left` files.
+bool sync_all_in(const ConfinedDirectory& directory, std::size_t& left) {
+    for (const std::string& name : directory.entries()) {
+        if (left-- == 0) return false;
+        if (const auto inner = directory.open(name)) {
+            if (!sync_all_in(*inner, left)) return false;
+        } else if (const auto file = directory.open_file(name)) {
+            sync_file(file->get());
+        }
+    }
+    sync_file(directory.fd());
+    return true;
 }
 
 }  // namespace
 
-void DiskSync::later(std::vector<UniqueFd> files) {
-    const std::size_t count = files.size();
-    if (waiting_.fetch_add(count) > kMaxWaiting) {
-        waiting_.fetch_sub(count);
-        // They are too many for a thread of its own: whoever makes them waits.
-        sync_all(files);
-        return;
-    }
-    asio::post(thread_, [this, files = std::move(files), count] {
-        sync_all(files);
-        waiting_.fetch_sub(count);
-    });
-}
-
 void DiskSync::later(const ConfinedDirectory& directory) {
-    std::vector<UniqueFd> files;
-    files.emplace_back(::fcntl(directory.fd(), F_DUPFD_CLOEXEC, 0));
-    later(std::move(files));
+    auto again = directory.open("");
+    if (!again) return log_warning("cannot bring the trace to disk: {}", again.error().message);
+    asio::post(thread_, [directory = *std::move(again)] {
+        std::size_t left = kMaxFiles;
+        if (!sync_all_in(directory, left) && ::syncfs(directory.fd()) != 0)
+            log_warning("cannot bring the trace to disk: {}", std::strerror(errno));
+    });
 }
 
 asio::awaitable<void> DiskSync::now(std::vector<UniqueFd> files) {
     const auto sync = [&files]() -> asio::awaitable<void> {
-        sync_all(files);
+        for (const UniqueFd& file : files) sync_file(file.get());
         co_return;
     };
     co_await asio::co_spawn(thread_, sync, asio::use_awaitable);

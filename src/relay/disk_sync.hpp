@@ -2,7 +2,6 @@
 
 #include <asio/awaitable.hpp>
 #include <asio/thread_pool.hpp>
-#include <atomic>
 #include <vector>
 
 #include "base/unique_fd.hpp"
@@ -24,15 +23,13 @@ class DiskSync {
 
     [[nodiscard]] bool is_strict() const { return is_strict_; }
 
-    // Some time soon: of files that have ended. It takes them over.
-    void later(std::vector<UniqueFd> files);
+    // Some time soon: all that is in a directory that has ended.
     void later(const ConfinedDirectory& directory);
     // When it returns, they are on disk.
     asio::awaitable<void> now(std::vector<UniqueFd> files);
 
   private:
     bool is_strict_;
-    std::atomic<std::size_t> waiting_{0};  // files
     asio::thread_pool thread_{1};
 };
 

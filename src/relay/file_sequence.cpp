@@ -100,7 +100,7 @@ Result<void> FileSequence::flush() {
 
 void FileSequence::close_before(std::uint64_t number) {
     while (files_.size() > 1 && files_.front().number() < number) {
-        close(files_.front());
+        files_.front().end();
         files_.pop_front();
     }
 }
@@ -108,22 +108,9 @@ void FileSequence::close_before(std::uint64_t number) {
 void FileSequence::finish() {
     for (StreamFile& file : files_) {
         file.truncate(file.safe_end());
-        close(file);
+        file.end();
     }
     files_.clear();
-}
-
-void FileSequence::close(StreamFile& file) {
-    file.end();
-    if (directory_->sync() == nullptr) return;
-    std::vector<UniqueFd> files;
-    add_duplicate(files, file.open()->data);
-    add_duplicate(files, file.open()->index);
-    directory_->sync()->later(std::move(files));
-    if (const auto trace = place_->open_directory()) {
-        directory_->sync()->later(*trace);
-        if (const auto indexes = trace->open("index")) directory_->sync()->later(*indexes);
-    }
 }
 
 void FileSequence::discard() {

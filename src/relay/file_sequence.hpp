@@ -90,7 +90,6 @@ class FileSequence {
   private:
     Result<void> open_next();
     Result<void> open_first(const SessionDirectory::TracePlace& trace);
-    void close(StreamFile& file);
 
     FileNaming naming_;
     std::shared_ptr<SessionDirectory> directory_;

@@ -102,12 +102,6 @@ void MetadataStream::leave() {
     // What came of a message that was never finished.
     if (written_ != size_) (void)!::ftruncate(file_->get(), static_cast<off_t>(size_.load()));
     written_ = size_;
-    if (directory_->sync() != nullptr) {
-        std::vector<UniqueFd> files;
-        files.emplace_back(::fcntl(file_->get(), F_DUPFD_CLOEXEC, 0));
-        directory_->sync()->later(std::move(files));
-        directory_->sync()->later(followed_->directory);
-    }
     // For those who follow the directory, the session has ended.
     (void)followed_->directory.remove(wire::kSyncFileName);
     followed_.reset();

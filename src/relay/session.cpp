@@ -36,6 +36,7 @@ void Session::add(std::shared_ptr<SessionStream> stream) {
     locked([&](SessionState& state) {
         const StreamParameters& parameters = stream->stream->parameters();
         state.open_names.emplace(stream->trace->path, parameters.files.channel_name);
+        stream->change = ++state.changes;
         stream->by_change = state.by_change.insert(state.by_change.end(), stream);
         ++stream->trace->streams;
         stream->trace->horizons.insert(horizon_of(stream->view));

@@ -23,6 +23,15 @@ bool is_delete(const wire::CloseTraceChunk& close) {
 
 }  // namespace
 
+SessionDirectory::~SessionDirectory() {
+    for (const auto& [id, chunk] : chunks_)
+        if (chunk->directory) sync(*chunk->directory);
+}
+
+void SessionDirectory::sync(const ConfinedDirectory& directory) const {
+    if (keepers_.sync != nullptr) keepers_.sync->later(directory);
+}
+
 Result<std::shared_ptr<TraceChunk>> SessionDirectory::create_chunk(const wire::CreateTraceChunk& request) {
     const std::lock_guard lock(mutex_);
     if (const auto found = chunks_.find(request.chunk_id); found != chunks_.end()) return found->second;
@@ -159,16 +168,18 @@ void SessionDirectory::finish(TraceChunk& chunk) {
     if (closed_.size() > kMaxClosed) closed_.pop_front();
     auto done = is_delete(*chunk.close) ? erase(chunk) : archive(chunk);
     if (!done) log("{}: trace chunk {}: {}", path_, chunk.id, done.error().message);
-    if (sync() != nullptr) sync()->later(directory_);
 }
 
 Result<void> SessionDirectory::archive(TraceChunk& chunk) {
-    if (chunk.closed_path == chunk.path) return {};
+    if (chunk.closed_path == chunk.path) {
+        sync(*chunk.directory);
+        return {};
+    }
     ConfinedDirectory target = LEAT_TRY(directory_.open(chunk.closed_path));
     for (const std::string& name : chunk.top_level) LEAT_TRY(chunk.directory->rename(name, target, name));
     if (!chunk.path.empty()) LEAT_TRY(directory_.remove(chunk.path));
     chunk.path = chunk.closed_path;
-    if (sync() != nullptr) sync()->later(target);
+    sync(target);
     chunk.directory = std::move(target);
     return {};
 }

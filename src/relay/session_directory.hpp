@@ -52,10 +52,14 @@ class SessionDirectory {
                      FileKeepers keepers = {})
         : directory_(std::move(directory)), path_(std::move(path)), origin_(origin), keepers_(std::move(keepers)) {}
 
+    // What was not closed in an orderly way is brought to disk now.
+    ~SessionDirectory();
+    SessionDirectory(const SessionDirectory&) = delete;
+    SessionDirectory& operator=(const SessionDirectory&) = delete;
+
     // Relative to the relay's output.
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] bool is_found() const { return origin_ == Origin::kFound; }
-    [[nodiscard]] DiskSync* sync() const { return keepers_.sync.get(); }
     [[nodiscard]] FileGuard* guard() const { return keepers_.guard.get(); }
 
     // Fails with kUnsupported if two chunks are open already.
@@ -90,6 +94,7 @@ class SessionDirectory {
     }
     [[nodiscard]] bool goes_to_archives(const wire::CloseTraceChunk& request) const;
     static Result<std::string> make_parent(TraceChunk& chunk, const std::string& name);
+    void sync(const ConfinedDirectory& directory) const;
     void finish(TraceChunk& chunk);
     Result<void> archive(TraceChunk& chunk);
     Result<void> erase(TraceChunk& chunk);

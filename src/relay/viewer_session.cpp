@@ -98,6 +98,7 @@ void ViewerSession::add_cursor(Attachment& attachment, const std::shared_ptr<Ses
     ++attachment.cursors;
     ++metadata_.at(cursor.metadata_id).cursors;
     if (seek == wire::Seek::kLast) go_to_end(cursor);
+    cursor.view.current.reset();
     wait_for_turn(entry->id, cursor);
 }
 
@@ -187,14 +188,15 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t stream_id) {
 }
 
 // What is there is looked at first, under the lock, and then read without it: nothing behind it is told.
-wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor) const {
+wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor) {
     wire::NextIndexReply reply;
     const auto status = [&](wire::IndexStatus value) { reply.status = word(value); };
     const std::uint64_t publications = cursor.attachment->session->locked([&](const SessionState& state) {
-        if (cursor.view.version != cursor.entry->view.version) cursor.view = cursor.entry->view;
+        cursor.view = cursor.entry->view;
         return state.publications;
     });
     const auto entry = next_entry(cursor);
+    keep_open(id, cursor);
     reply.flags = flags_of(cursor, publications);
     if (!entry) {
         log("a viewer's stream {}: {}", id, entry.error().message);
@@ -216,6 +218,18 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
         status(wire::IndexStatus::kRetry);
     }
     return reply;
+}
+
+// Thousands of streams are read by turns: only the files of the last ones stay open for this viewer.
+void ViewerSession::keep_open(std::uint64_t id, Cursor& cursor) {
+    constexpr std::size_t kMaxOpen = 64;
+    cursor.view.current.reset();
+    if (cursor.file == nullptr) return;
+    open_.push_back(id);
+    if (open_.size() <= kMaxOpen) return;
+    const auto oldest = cursors_.find(open_.front());
+    open_.pop_front();
+    if (oldest != cursors_.end() && &oldest->second != &cursor) oldest->second.file.reset();
 }
 
 void ViewerSession::look(Attachment& attachment) {
@@ -357,12 +371,13 @@ ViewerSession::Packet ViewerSession::packet(const wire::GetPacket& request) {
     };
     const auto found = cursors_.find(request.stream_id);
     if (found == cursors_.end()) return refused(0);
-    const Cursor& cursor = found->second;
+    Cursor& cursor = found->second;
     if (request.length == 0 || request.offset > cursor.readable_end ||
         request.length > cursor.readable_end - request.offset)
         return refused(0);
     // Document 001, "Get data packet": not before the metadata that it may need.
     if (metadata_.at(cursor.metadata_id).sent < cursor.needed_metadata) return refused(wire::kNewMetadata);
+    if (cursor.file == nullptr && !open_file(cursor, *cursor.file_number).value_or(false)) return refused(0);
     return {{word(wire::PacketStatus::kOk), request.length, 0},
             FileRange{cursor.file, cursor.file->data.get(), request.offset, request.length}};
 }

@@ -118,7 +118,8 @@ class ViewerSession {
     void look(Attachment& attachment);
     void wait_for_turn(std::uint64_t id, Cursor& cursor);
     bool add_news(News& news, Cursors::iterator at);
-    wire::NextIndexReply next_index(std::uint64_t id, Cursor& cursor) const;
+    wire::NextIndexReply next_index(std::uint64_t id, Cursor& cursor);
+    void keep_open(std::uint64_t id, Cursor& cursor);
     [[nodiscard]] std::uint32_t flags_of(const Cursor& cursor, std::uint64_t publications) const;
     // The next entry of the stream, which it goes over; nothing if all has been read.
     static Result<std::optional<ctf::IndexEntry>> next_entry(Cursor& cursor);
@@ -133,6 +134,7 @@ class ViewerSession {
     std::list<Attachment> attachments_;
     Cursors cursors_;                                   // by the streams' ids
     std::deque<std::uint64_t> turn_;                    // of those that may have news
+    std::deque<std::uint64_t> open_;                    // that had a file open last
     std::vector<std::uint64_t> held_;                   // of those whose last packet has to be fetched first
     std::map<std::uint64_t, MetadataCursor> metadata_;  // by id
     std::deque<std::uint64_t> ended_metadata_;          // whose streams have all hung up

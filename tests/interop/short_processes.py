@@ -117,7 +117,7 @@ class ByHand(ShortProcesses):
         """What LTTng sends of a process from its first event to its end: metadata, a stream for each of two CPUs."""
         path = f"ust/pid/short-{number}-20261120-130000"
         streams = [self.add_stream(producer, number, f"channel_{cpu}", path) for cpu in range(2)]
-        producer.metadata = self.add_stream(producer, number, "metadata", path)
+        own_metadata, producer.metadata = producer.metadata, self.add_stream(producer, number, "metadata", path)
         self.assertEqual(producer.code(STREAMS_SENT), OK, f"process {number}")
         producer.send_metadata(METADATA)
         first = number * EVENTS
@@ -126,7 +126,7 @@ class ByHand(ShortProcesses):
             self.assertEqual(producer.push([(1000 + n, n) for n in events], cpu, PACKET), OK, f"process {number}")
         for stream, last in [(producer.metadata, NO_PACKET), *((stream, 0) for stream in streams)]:
             self.assertEqual(producer.code(CLOSE_STREAM, struct.pack(">QQ", stream, last)), OK, f"process {number}")
-        producer.streams, producer.numbers = [], {}
+        producer.metadata, producer.streams, producer.numbers = own_metadata, [], {}
 
     def add_stream(self, producer, number, channel, path):
         handle, code = producer.add_stream(channel, path=path)
