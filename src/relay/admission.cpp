@@ -103,12 +103,10 @@ void Admission::add(Entry& entry) {
     if (entry.standing == Standing::kVouchedFor) peer.vouched_for.push_back(&entry);
 }
 
-void Admission::remove(Entry& entry) {
+void Admission::withdraw(Entry& entry) {
     using Standing = Entry::Standing;
-    if (entry.standing == Standing::kDropped) return;
     PortState& state = state_of(entry.port);
-    const auto found = state.peers.find(entry.peer);
-    PeerState& peer = found->second;
+    PeerState& peer = state.peers.find(entry.peer)->second;
     --state.open;
     --peer.open;
     if (entry.standing == Standing::kStranger) peer.strangers.remove(&entry);
@@ -117,11 +115,19 @@ void Admission::remove(Entry& entry) {
         --state.known;
         --peer.known;
     }
-    if (peer.open == 0) state.peers.erase(found);
 }
 
+void Admission::remove(Entry& entry) {
+    if (entry.standing == Entry::Standing::kDropped) return;
+    withdraw(entry);
+    auto& peers = state_of(entry.port).peers;
+    const auto found = peers.find(entry.peer);
+    if (found->second.open == 0) peers.erase(found);
+}
+
+// The peer's state stays where it is, even if this is the peer's only connection: revoke_vouchers() holds on to it.
 void Admission::change_standing(Entry& entry, Entry::Standing standing) {
-    remove(entry);
+    withdraw(entry);
     entry.standing = standing;
     add(entry);
 }

@@ -100,6 +100,8 @@ class Admission : public std::enable_shared_from_this<Admission> {
     PortState& state_of(Port port) { return ports_[static_cast<std::size_t>(port)]; }
     [[nodiscard]] std::size_t known_of(Port port, const Peer& peer);
     void add(Entry& entry);
+    // The opposite of add(); the peer's state is there still.
+    void withdraw(Entry& entry);
     void remove(Entry& entry);
     void change_standing(Entry& entry, Entry::Standing standing);
     void revoke_vouchers(const Peer& peer);

@@ -118,6 +118,16 @@ TEST(Admission, SessionVouchesForOneSilentDataConnection) {
     EXPECT_FALSE(crowd[*data].may_be_silent()) << "the session has ended";
 }
 
+TEST(Admission, OnlyDataConnectionOfAPeerLosesItsVoucher) {
+    Crowd crowd(64);
+    const auto control = crowd.known(Port::kControl);
+    const auto data = crowd.connect(Port::kData);
+    EXPECT_TRUE(crowd[*data].may_be_silent());
+    crowd.close(control);
+    EXPECT_FALSE(crowd[*data].may_be_silent());
+    EXPECT_EQ(crowd.admission().open(Port::kData), 1U);
+}
+
 TEST(Admission, VoucherGoesToWhoeverIsNotTheSessionsOwn) {
     Crowd crowd(64);
     const auto early = crowd.connect(Port::kData);
