@@ -10,7 +10,7 @@
 namespace leat {
 
 tl::unexpected<Error> io_error(std::string_view what) {
-    const bool is_full = errno == ENOSPC || errno == EDQUOT;
+    const bool is_full = errno == ENOSPC || errno == EDQUOT || errno == EMFILE || errno == ENFILE;
     return fail(is_full ? ErrorKind::kDiskFull : ErrorKind::kIo, "{}: {}", what, std::strerror(errno));
 }
 

@@ -16,7 +16,7 @@ enum class ErrorKind {
     kNotFound,
     kRefused,   // permission, limit, or a conflicting state
     kIo,        // the system said no; the message holds its words
-    kDiskFull,  // it has no room now: to be tried again
+    kDiskFull,  // the disk has no room now, or there are too many open files: to be tried again
 };
 
 // One line for the user: no newline, no trailing period. Each layer may put its own clause in front.

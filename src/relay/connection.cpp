@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -24,6 +25,8 @@ constexpr std::chrono::milliseconds kWatchInterval = 5s;
 // A full disk is looked at again this often.
 constexpr auto kDiskInterval = 200ms;
 constexpr auto kOtherInterval = 5ms;
+// For it to come, when the peer has gone.
+constexpr auto kPatienceForOther = 10s;
 
 // A peer that has vanished without a word is noticed after a minute and a half.
 void set_options(asio::ip::tcp::socket& socket) {
@@ -227,18 +230,22 @@ asio::awaitable<void> Connection::sleep(std::chrono::microseconds duration) {
 }
 
 asio::awaitable<void> Connection::wait_for_disk() {
-    if (!std::exchange(is_disk_full_, true)) log_warning("{}: the disk is full: its session waits for room", peer_);
+    if (!std::exchange(is_disk_full_, true))
+        log_warning("{}: no room on the disk, or no descriptor left: its session waits", peer_);
     co_await sleep(kDiskInterval);
     if (deadline_ != Clock::time_point::max()) deadline_ += kDiskInterval;  // the peer could do nothing meanwhile
 }
 
 asio::awaitable<void> Connection::wait_for_other() {
     co_await sleep(kOtherInterval);
-    if (deadline_ != Clock::time_point::max()) deadline_ += kOtherInterval;
+    pollfd peer{.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
+    const bool has_gone = ::poll(&peer, 1, 0) > 0;
+    if (!has_gone && deadline_ != Clock::time_point::max()) deadline_ += kOtherInterval;
+    if (has_gone && deadline_ == Clock::time_point::max()) expect_within(kPatienceForOther);
 }
 
 void Connection::note_stored() {
-    if (std::exchange(is_disk_full_, false)) log_warning("{}: the disk has room again", peer_);
+    if (std::exchange(is_disk_full_, false)) log_warning("{}: there is room again", peer_);
 }
 
 std::span<std::byte> InputBuffer::room(std::size_t wanted) {

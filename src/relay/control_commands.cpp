@@ -138,7 +138,8 @@ std::shared_ptr<Trace> trace_at(Producer& producer, const StreamPlace& place) {
     });
 }
 
-Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream& message, const StreamPlace& place) {
+Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream& message, const StreamPlace& place,
+                                      StreamQuota::Place quota) {
     const std::string name = LEAT_TRY(parse_name(message.channel_name));
     if (name.starts_with('.')) return refused("the channel name begins with a dot");
     if (name == "index") return refused("\"index\" is a name that only the relay gives");
@@ -164,12 +165,13 @@ Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream&
     stream->id = parameters.id;
     stream->stream = std::make_shared<DataStream>(std::move(parameters), place.directory, place.chunk);
     stream->trace = trace;
+    stream->place = std::move(quota);
     producer.session->add(std::move(stream));
     if (producer.can_send_datagrams) producer.relay->handles().announce(handle, producer.session);
     return handle;
 }
 
-Result<std::uint64_t> add_metadata_stream(Producer& producer, const StreamPlace& place) {
+Result<std::uint64_t> add_metadata_stream(Producer& producer, const StreamPlace& place, StreamQuota::Place quota) {
     const auto trace = trace_at(producer, place);
     if (trace->metadata == nullptr) {
         auto created = LEAT_TRY(MetadataStream::create(trace->id, place.path, place.directory, place.chunk));
@@ -181,16 +183,23 @@ Result<std::uint64_t> add_metadata_stream(Producer& producer, const StreamPlace&
         return refused("{} has metadata already", place.trace);
     }
     const std::uint64_t handle = producer.relay->handles().add(producer.session);
-    producer.session->locked([&](SessionState& state) { state.metadata[handle] = trace; });
+    producer.session->locked([&](SessionState& state) {
+        state.metadata[handle] = trace;
+        trace->metadata_place = std::move(quota);
+    });
     return handle;
 }
 
 Result<std::uint64_t> add_stream_to(Producer& producer, const wire::AddStream& message) {
     if (producer.session->locked([](const SessionState& state) { return state.open_streams(); }) >= kMaxStreams)
         return refused("the session has {} open streams already", kMaxStreams);
+    StreamQuota& quota = producer.relay->quota();
+    StreamQuota::Place quota_place = quota.take(producer.principal.address);
+    if (quota_place == nullptr)
+        return refused("its host has {} open streams already: raise the limit of open files", quota.most());
     const StreamPlace place = LEAT_TRY(place_of(producer, message));
-    if (message.channel_name == "metadata") return add_metadata_stream(producer, place);
-    return add_data_stream(producer, message, place);
+    if (message.channel_name == "metadata") return add_metadata_stream(producer, place, std::move(quota_place));
+    return add_data_stream(producer, message, place, std::move(quota_place));
 }
 
 CommandOutcome add_stream(Producer& producer, UntrustedBytes payload) {
@@ -250,7 +259,10 @@ CommandOutcome send_index(Producer& producer, UntrustedBytes payload) {
 
 void close_metadata(Producer& producer, std::uint64_t handle, const std::shared_ptr<Trace>& trace) {
     trace->metadata->finish();
-    producer.session->locked([&](SessionState& state) { state.metadata.erase(handle); });
+    producer.session->locked([&](SessionState& state) {
+        state.metadata.erase(handle);
+        trace->metadata_place.reset();
+    });
     producer.relay->handles().remove(handle);
     producer.session->show(trace);
 }

@@ -34,6 +34,8 @@ ControlConnection::ControlConnection(asio::ip::tcp::socket socket, Relay& relay,
 
 asio::awaitable<Result<void>> ControlConnection::serve() {
     for (;;) {
+        // Whether more has to come for the next message: replies may begin another turn.
+        bool is_used_up = false;
         while (!is_turn_over()) {
             Result<bool> outcome = false;
             // Not `?:`: GCC 12 destroys the results of co_await in it twice.
@@ -42,13 +44,14 @@ asio::awaitable<Result<void>> ControlConnection::serve() {
             else
                 outcome = co_await next_message();
             if (!outcome) co_return tl::unexpected(outcome.error());
-            if (!*outcome || has_ended_) break;
+            is_used_up = !*outcome;
+            if (is_used_up || has_ended_) break;
             note_message();
         }
         const auto sent = co_await send_replies();
         if (!sent) co_return tl::unexpected(sent.error());
         if (has_ended_) co_return Result<void>();
-        if (is_turn_over()) {
+        if (!is_used_up) {
             co_await yield();
             continue;
         }
@@ -131,7 +134,9 @@ Result<void> ControlConnection::begin_metadata(std::uint64_t payload_size) {
     if (payload_size < wire::kSendMetadataSize) return corrupt("SEND_METADATA: it has {} bytes", payload_size);
     const auto message = LEAT_TRY(
         wire::parse<wire::SendMetadata>(input_.bytes().subspan(wire::kControlHeaderSize, wire::kSendMetadataSize)));
-    if (message.padding_size > wire::kMaxControlPayload)
+    // Producers fill up a packet.
+    constexpr std::uint32_t kMaxPadding = 1U << 20;
+    if (message.padding_size > kMaxPadding)
         return corrupt("SEND_METADATA: a padding of {} bytes is too large", message.padding_size);
     auto trace = producer_.session->locked([&](SessionState& state) -> std::shared_ptr<Trace> {
         const auto found = state.metadata.find(message.stream_id);
@@ -155,6 +160,8 @@ asio::awaitable<Result<bool>> ControlConnection::metadata() {
         if (!written) co_return tl::unexpected(written.error());
         (is_text ? metadata_->missing : metadata_->padding) -= *written;
         if (is_text) input_.drop(*written);
+        if (!is_text) note_bytes(*written);
+        if (is_turn_over()) co_await yield();
         if (*written != 0) continue;
         co_await wait_for_disk();
     }

@@ -31,7 +31,9 @@ DataStream::DataStream(StreamParameters parameters, std::shared_ptr<SessionDirec
 
 DataStream::~DataStream() {
     const auto finished = finish();
-    if (!finished) log("stream {}: its last packets are lost: {}", parameters_.id, finished.error().message);
+    if (finished) return;
+    log("stream {}: the index of its last packets is lost: {}", parameters_.id, finished.error().message);
+    if (files_) files_->finish();
 }
 
 Result<bool> DataStream::begin_packet(const wire::DataHeader& header) {
@@ -39,7 +41,7 @@ Result<bool> DataStream::begin_packet(const wire::DataHeader& header) {
     if (is_finished_) return refused("stream {} is closed", parameters_.id);
     if (!files_) return refused("stream {} is out of every trace chunk", parameters_.id);
     if (incoming_) return false;
-    // Padding is cheap to promise and dear to write. Producers round up to pages.
+    // Producers round up to pages.
     constexpr std::uint32_t kMaxPadding = 16U << 20;
     if (header.padding_size > kMaxPadding)
         return corrupt("packet {} wants {} bytes of padding", header.net_seq_num, header.padding_size);
@@ -122,13 +124,9 @@ void DataStream::note_stored_without_index(const Incoming& packet) {
 }
 
 Result<void> DataStream::pad_packet() {
-    StreamFile* const target = files_->find(incoming_->file_number);
-    while (incoming_->received < incoming_->size) {
-        const std::uint64_t at = incoming_->offset + incoming_->received;
-        const std::size_t written = LEAT_TRY(target->write_zeros(at, incoming_->size - incoming_->received));
-        if (written == 0) return fail(ErrorKind::kDiskFull, "no room for the padding of a packet");
-        incoming_->received += written;
-    }
+    if (incoming_->received >= incoming_->size) return {};
+    LEAT_TRY(files_->find(incoming_->file_number)->extend(incoming_->offset + incoming_->size));
+    incoming_->received = incoming_->size;
     return {};
 }
 
@@ -218,7 +216,7 @@ Result<StreamFile*> DataStream::file_of(const PairingTable::Outcome& outcome) {
 
 // Of a packet without data, what its index says of it; of one without an index, what can be inferred from the last.
 ctf::IndexEntry DataStream::entry_of(const PairingTable::Outcome& outcome) {
-    const bool has_data = outcome.data && files_ && files_->find(outcome.data->file_number) != nullptr;
+    bool has_data = outcome.data && files_ && files_->find(outcome.data->file_number) != nullptr;
     if (!outcome.index) {
         ctf::IndexEntry entry = last_.value_or(ctf::IndexEntry{});
         entry.offset = ctf::IndexEntry::kLostOffset;
@@ -231,6 +229,13 @@ ctf::IndexEntry DataStream::entry_of(const PairingTable::Outcome& outcome) {
         return entry;
     }
     const wire::SendIndex& index = *outcome.index;
+    // Whoever believed such an index would read another packet's bytes.
+    if (has_data && index.packet_size / 8 != outcome.data->size) {
+        if (!std::exchange(has_wrong_sizes_, true))
+            log("stream {}: packet {} has {} bytes, and {} by its index: it is lost, as are more of that kind",
+                parameters_.id, outcome.number, outcome.data->size, index.packet_size / 8);
+        has_data = false;
+    }
     return {.offset = has_data ? outcome.data->offset : ctf::IndexEntry::kLostOffset,
             .packet_size = index.packet_size,
             .content_size = index.content_size,
@@ -445,6 +450,8 @@ void DataStream::end_indexes() {
 Result<void> DataStream::finish() {
     const std::lock_guard lock(mutex_);
     if (is_finished_) return {};
+    // On a full disk that makes room for the index.
+    if (incoming_ && files_) files_->find(incoming_->file_number)->truncate(incoming_->offset);
     incoming_.reset();
     pairs_.end_data();
     pairs_.end_indexes();

@@ -162,6 +162,7 @@ class DataStream {
     std::optional<std::uint64_t> current_file_{};  // that it is in
     std::uint64_t lost_packets_ = 0;
     std::uint64_t refused_packets_ = 0;
+    bool has_wrong_sizes_ = false;  // and the log has said so
     bool is_unflushed_ = false;
     bool is_finished_ = false;
     StreamView next_view_{};  // as it will be when all is flushed

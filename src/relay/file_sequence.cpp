@@ -78,7 +78,12 @@ Result<void> FileSequence::open_first(const SessionDirectory::TracePlace& trace)
 Result<StreamFile*> FileSequence::for_packet(std::uint64_t size) {
     const bool is_full = !files_.empty() && naming_.size_limit != 0 && files_.back().size() != 0 &&
                          files_.back().size() + size > naming_.size_limit;
-    if (files_.empty() || is_full) LEAT_TRY(open_next());
+    if (files_.empty() || is_full) {
+        const auto opened = open_next();
+        // A stream of another name has files of that name (of c_1, and the second of c): this one goes on in its last.
+        const bool is_taken = !opened && opened.error().kind == ErrorKind::kRefused && !files_.empty();
+        if (!opened && !is_taken) return tl::unexpected(opened.error());
+    }
     return &files_.back();
 }
 

@@ -56,7 +56,7 @@ Result<std::size_t> MetadataStream::write_locked(UntrustedBytes piece) {
 }
 
 Result<std::size_t> MetadataStream::write_zeros(std::uint64_t count) {
-    static constexpr std::array<std::byte, 4096> kZeros{};
+    static constexpr std::array<std::byte, 64 << 10> kZeros{};
     return write(UntrustedBytes(kZeros).first(static_cast<std::size_t>(std::min<std::uint64_t>(count, kZeros.size()))));
 }
 

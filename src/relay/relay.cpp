@@ -1,6 +1,7 @@
 #include "relay/relay.hpp"
 
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 
@@ -38,6 +39,13 @@ Result<std::string> session_path(const wire::CreateSession& request, Grouping gr
 bool is_inside(const std::string& path, const std::string& directory) { return path.starts_with(directory + "/"); }
 
 }  // namespace
+
+// A stream takes two descriptors: so that a peer may have half of all.
+std::size_t Relay::default_quota() {
+    rlimit limit{};
+    const std::size_t files = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
+    return std::min<std::size_t>(files / 4, 65536);
+}
 
 // Nobody gets into a directory that a session is using: whoever wants to be inside of one is beside it.
 std::string Relay::beside_others(std::string path) const {

@@ -13,6 +13,7 @@
 #include "relay/grouping.hpp"
 #include "relay/session.hpp"
 #include "relay/stream_handles.hpp"
+#include "relay/stream_quota.hpp"
 
 namespace leat::relay {
 
@@ -49,6 +50,7 @@ class Relay {
     // For sessions, as viewers know them, traces and streams: unique as long as the relay runs, and growing.
     std::uint64_t next_id() { return next_id_.fetch_add(1); }
     [[nodiscard]] StreamHandles& handles() { return *handles_; }
+    [[nodiscard]] StreamQuota& quota() { return quota_; }
     // Null: nothing is brought to disk before the system does it by itself.
     [[nodiscard]] DiskSync* sync() const { return keepers_.sync.get(); }
 
@@ -61,6 +63,7 @@ class Relay {
     static constexpr std::size_t kMaxSessions = 4096;
 
   private:
+    static std::size_t default_quota();
     Result<std::shared_ptr<SessionDirectory>> directory_for(const wire::CreateSession& request,
                                                             const Principal& principal);
     Result<std::shared_ptr<SessionDirectory>> known_or_made(const std::string& key, const std::string& path,
@@ -72,6 +75,7 @@ class Relay {
     ConfinedDirectory output_;
     FileKeepers keepers_;
     const std::shared_ptr<StreamHandles> handles_;
+    StreamQuota quota_{default_quota()};
     // Held while directories are made; taken before the other.
     std::mutex directories_mutex_;
     std::map<std::string, std::weak_ptr<SessionDirectory>>

@@ -83,12 +83,14 @@ void Session::mark_changed(SessionState& state, const std::shared_ptr<Trace>& tr
 
 void Session::retire(SessionState& state, const std::shared_ptr<SessionStream>& stream, Forgotten& forgotten) {
     state.open_names.erase({stream->trace->path, stream->stream->parameters().files.channel_name});
+    stream->place.reset();
     state.finished.push_back(stream);
     note_if_complete(state, stream->trace, forgotten);
     if (state.finished.size() <= kMaxFinished) return;
     auto& oldest = forgotten.streams.emplace_back(std::move(state.finished.front()));
     state.finished.pop_front();
     state.by_change.erase(oldest->by_change);
+    ++state.forgotten;
     state.streams.erase(oldest->id);
     state.by_handle.erase(oldest->stream->parameters().handle);
     --oldest->trace->streams;

@@ -18,6 +18,7 @@
 #include "relay/metadata_stream.hpp"
 #include "relay/session_directory.hpp"
 #include "relay/stream_handles.hpp"
+#include "relay/stream_quota.hpp"
 #include "wire/relay_messages.hpp"
 
 namespace leat::relay {
@@ -28,7 +29,8 @@ struct Trace {
     std::string path{};    // that its producer asked for
     std::shared_ptr<SessionDirectory> directory{};
     std::shared_ptr<MetadataStream> metadata{};
-    std::uint64_t metadata_id = 0;  // by which viewers know it
+    std::uint64_t metadata_id = 0;        // by which viewers know it
+    StreamQuota::Place metadata_place{};  // as long as it is open
     bool is_metadata_published = false;
     std::size_t streams = 0;                  // that the session knows
     std::multiset<std::uint64_t> horizons{};  // of those that have not finished
@@ -42,7 +44,8 @@ struct SessionStream {
     std::shared_ptr<DataStream> stream{};
     std::shared_ptr<Trace> trace{};
     bool is_published = false;
-    bool is_checked = false;  // DATA_PENDING asked for it since BEGIN_DATA_PENDING
+    bool is_checked = false;     // DATA_PENDING asked for it since BEGIN_DATA_PENDING
+    StreamQuota::Place place{};  // as long as it has not finished
     StreamView view{};
     std::uint64_t change = 0;  // of the session, that was its last one
     std::list<std::shared_ptr<SessionStream>>::iterator by_change{};
@@ -56,6 +59,7 @@ struct SessionState {
     std::unordered_map<std::uint64_t, std::shared_ptr<SessionStream>> by_handle{};
     std::list<std::shared_ptr<SessionStream>> by_change{};  // the last to change is the last
     std::uint64_t changes = 0;
+    std::uint64_t forgotten = 0;                                 // streams that have gone from all of these
     std::deque<std::shared_ptr<SessionStream>> finished{};       // the first to be forgotten is the first
     std::set<std::pair<std::string, std::string>> open_names{};  // path and channel name of open streams
 

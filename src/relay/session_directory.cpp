@@ -129,14 +129,14 @@ Result<SessionDirectory::TracePlace> SessionDirectory::make_trace(TraceChunk& ch
     std::string place = path;
     if (slash != std::string::npos) place = LEAT_TRY(make_parent(chunk, path.substr(0, slash))) + path.substr(slash);
     // Not inside of another trace, where names may meet, but beside it.
-    for (auto other = chunk.traces.begin(); other != chunk.traces.end();) {
-        const std::string& taken = (other++)->second;
-        if (!place.starts_with(taken + "/")) continue;
-        place.insert(taken.size(), "-2");
-        other = chunk.traces.begin();
-    }
+    for (std::size_t end = place.find('/'); end != std::string::npos; end = place.find('/', end + 1))
+        while (chunk.places.contains(place.substr(0, end))) {
+            place.insert(end, "-2");
+            end += 2;
+        }
     ConfinedDirectory::Made made = LEAT_TRY(chunk.directory->make_fresh(place));
     if (slash == std::string::npos) chunk.top_level.insert(made.path);
+    chunk.places.insert(made.path);
     chunk.traces[trace_id] = made.path;
     return TracePlace{std::move(made.directory), std::move(made.path)};
 }
@@ -157,7 +157,12 @@ Result<ConfinedDirectory> SessionDirectory::open_trace(const TraceChunk& chunk, 
 
 void SessionDirectory::forget_trace(std::uint64_t trace_id) {
     const std::lock_guard lock(mutex_);
-    for (const auto& [id, chunk] : chunks_) chunk->traces.erase(trace_id);
+    for (const auto& [id, chunk] : chunks_) {
+        const auto found = chunk->traces.find(trace_id);
+        if (found == chunk->traces.end()) continue;
+        chunk->places.erase(found->second);
+        chunk->traces.erase(found);
+    }
 }
 
 // The chunk's files are complete: what was asked for at its closing is done.

@@ -27,6 +27,7 @@ struct TraceChunk {
     std::set<std::string> top_level{};              // what its traces have made in it
     std::map<std::string, std::string> parents{};   // of these, those that traces share: as they ask for it, as it is
     std::map<std::uint64_t, std::string> traces{};  // where each lies in it, by the trace's id
+    std::set<std::string> places{};                 // the same, of all
     std::uint64_t writers = 0;                      // streams that write into it
     std::optional<wire::CloseTraceChunk> close{};
     std::string closed_path{};  // where it goes then

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 
 namespace leat::relay {
@@ -92,9 +91,10 @@ Result<std::size_t> StreamFile::write(std::uint64_t offset, UntrustedBytes bytes
     return written;
 }
 
-Result<std::size_t> StreamFile::write_zeros(std::uint64_t offset, std::uint64_t count) {
-    static constexpr std::array<std::byte, 4096> kZeros{};
-    return write(offset, UntrustedBytes(kZeros).first(static_cast<std::size_t>(std::min<std::uint64_t>(count, 4096))));
+Result<void> StreamFile::extend(std::uint64_t end) {
+    if (::ftruncate(open_->data.get(), static_cast<off_t>(end)) != 0) return io_error("cannot pad the trace");
+    note_written(end);
+    return {};
 }
 
 void StreamFile::truncate(std::uint64_t size) {

@@ -47,8 +47,8 @@ class StreamFile {
     Result<std::size_t> write(std::uint64_t offset, UntrustedBytes bytes);
     // For those who write by themselves: how far they came.
     void note_written(std::uint64_t end) { size_ = std::max(size_, end); }
-    // write() for `count` zeros.
-    Result<std::size_t> write_zeros(std::uint64_t offset, std::uint64_t count);
+    // Zeros up to there, which take no room on the disk and no time.
+    Result<void> extend(std::uint64_t end);
     // What lies behind `size` goes.
     void truncate(std::uint64_t size);
     Result<void> read(std::uint64_t offset, std::span<std::byte> bytes) const;

@@ -55,11 +55,12 @@ ViewerConnection::ViewerConnection(asio::ip::tcp::socket socket, Relay& relay)
 
 asio::awaitable<Result<void>> ViewerConnection::serve() {
     for (;;) {
+        // Nothing to serve: more has to come. Sending may begin another turn.
         Result<bool> has_served = true;
         while (has_served && *has_served && !is_turn_over()) has_served = co_await next_request();
         co_await flush();
         if (!has_served) co_return tl::unexpected(has_served.error());
-        if (is_turn_over()) {
+        if (*has_served) {
             co_await yield();
             continue;
         }

@@ -239,6 +239,12 @@ void ViewerSession::look(Attachment& attachment) {
             if (const auto found = cursors_.find((*at)->id); found != cursors_.end())
                 wait_for_turn(found->first, found->second);
         }
+        // What has been forgotten since is not in that list any more.
+        if (attachment.seen_forgotten != state.forgotten)
+            for (auto& [id, cursor] : cursors_)
+                if (cursor.attachment == &attachment && cursor.entry->change > attachment.seen_changes)
+                    wait_for_turn(id, cursor);
+        attachment.seen_forgotten = state.forgotten;
         attachment.seen_changes = state.changes;
         attachment.is_closed = !state.is_control_open;
         attachment.is_news_due = state.publications != attachment.publications;

@@ -78,6 +78,7 @@ class ViewerSession {
         std::shared_ptr<Session> session;
         std::list<Session::Listener>::iterator listener;
         std::uint64_t publications = 0;     // of which the viewer knows the streams
+        std::uint64_t seen_forgotten = 0;   // streams
         std::uint64_t seen_changes = 0;     // of the session's streams
         std::uint64_t last_stream = 0;      // the newest that has been looked at
         std::set<std::uint64_t> waiting{};  // streams that could not be offered yet
