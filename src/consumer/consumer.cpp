@@ -123,7 +123,13 @@ Result<void> Consumer::announce_new_streams() {
 
 Result<void> Consumer::announce(std::span<const std::uint64_t> rings) {
     LEAT_TRY(output_->announce(rings));
-    for (const std::uint64_t ring : rings) streams_[ring].is_announced = true;
+    for (const std::uint64_t ring : rings) {
+        Stream& stream = streams_[ring];
+        stream.is_announced = true;
+        // It begins where the others are: who follows them has printed up to there. Nothing in it is older, or it is
+        // late.
+        stream.timestamp = std::max(stream.timestamp, newest_);
+    }
     return {};
 }
 

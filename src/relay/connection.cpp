@@ -231,7 +231,7 @@ asio::awaitable<void> Connection::sleep(std::chrono::microseconds duration) {
 
 asio::awaitable<void> Connection::wait_for_disk() {
     if (!std::exchange(is_disk_full_, true))
-        log_warning("{}: no room on the disk, or no descriptor left: its session waits", peer_);
+        log_warning("{}: the disk is full, or no descriptor is left: its session waits", peer_);
     co_await sleep(kDiskInterval);
     if (deadline_ != Clock::time_point::max()) deadline_ += kDiskInterval;  // the peer could do nothing meanwhile
 }

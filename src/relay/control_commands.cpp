@@ -174,8 +174,12 @@ Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream&
 Result<std::uint64_t> add_metadata_stream(Producer& producer, const StreamPlace& place, StreamQuota::Place quota) {
     const auto trace = trace_at(producer, place);
     if (trace->metadata == nullptr) {
-        auto created = LEAT_TRY(MetadataStream::create(trace->id, place.path, place.directory, place.chunk));
-        producer.session->locked([&](SessionState&) { trace->metadata = std::move(created); });
+        auto created = MetadataStream::create(trace->id, place.path, place.directory, place.chunk);
+        if (!created) {
+            producer.session->show(trace);  // which is forgotten, if nothing comes of it
+            return tl::unexpected(std::move(created).error());
+        }
+        producer.session->locked([&](SessionState&) { trace->metadata = *std::move(created); });
     } else if (trace->metadata->is_finished()) {
         // For viewers it is the same one that goes on.
         LEAT_TRY(trace->metadata->reopen(place.chunk));
@@ -308,8 +312,8 @@ CommandOutcome quiescent_control(Producer& producer, UntrustedBytes payload) {
     const auto trace = find_metadata(producer, message.id);
     const DiskSync* const sync = producer.relay->sync();
     if (trace == nullptr || sync == nullptr || !sync->is_strict()) return outcome;
-    if (const auto file = trace->metadata->file())
-        outcome.to_sync.emplace_back(::fcntl((*file)->get(), F_DUPFD_CLOEXEC, 0));
+    if (const auto text = trace->metadata->text())
+        outcome.to_sync.emplace_back(::fcntl(text->file->get(), F_DUPFD_CLOEXEC, 0));
     return outcome;
 }
 

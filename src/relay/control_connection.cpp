@@ -1,6 +1,7 @@
 #include "relay/control_connection.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 
 #include "relay/log.hpp"
@@ -108,13 +109,23 @@ asio::awaitable<Result<bool>> ControlConnection::next_message() {
     note_stored();
     input_.drop(wanted_);
     wanted_ = 0;
-    if (outcome.error) log_warning("{}: {}", peer(), outcome.error->message);
+    if (outcome.error) note_error(outcome.error->message);
     if (!had_session && producer_.session != nullptr) note_session();
     std::ranges::move(outcome.to_sync, std::back_inserter(to_sync_));
     if (outcome.packet_size >= kBulkPacket) ++bulk_indexes_;
     has_ended_ = outcome.ends_connection;
     replies_.insert(replies_.end(), outcome.reply.begin(), outcome.reply.end());
     co_return true;
+}
+
+// Refusals leave the connection open: a peer is not to fill the log with them.
+void ControlConnection::note_error(const std::string& message) {
+    constexpr std::uint64_t kMany = 10;
+    ++errors_;
+    if (errors_ <= kMany)
+        log_warning("{}: {}", peer(), message);
+    else if (std::has_single_bit(errors_))
+        log_warning("{}: {} ({} errors so far)", peer(), message, errors_);
 }
 
 void ControlConnection::note_session() {
@@ -188,7 +199,10 @@ asio::awaitable<Result<void>> ControlConnection::send_replies() {
         co_await yield();
         producer_.session->ring_for_followers();
     }
-    if (!to_sync_.empty()) co_await producer_.relay->sync()->now(std::exchange(to_sync_, {}));
+    if (!to_sync_.empty()) {
+        const bool is_synced = co_await producer_.relay->sync()->now(std::exchange(to_sync_, {}));
+        if (!is_synced) co_return fail(ErrorKind::kIo, "what it asked for cannot be brought to disk");
+    }
     note_stored();
     if (!replies_.empty()) co_await send(replies_);
     replies_.clear();

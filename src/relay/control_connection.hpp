@@ -25,6 +25,7 @@ class ControlConnection final : public Connection {
     // One message off the buffer; false: there is no whole one in it.
     asio::awaitable<Result<bool>> next_message();
     void note_session();
+    void note_error(const std::string& message);
     Result<void> begin_metadata(std::uint64_t payload_size);
     asio::awaitable<Result<bool>> metadata();
     asio::awaitable<Result<void>> send_replies();
@@ -35,6 +36,7 @@ class ControlConnection final : public Connection {
     std::optional<Metadata> metadata_{};
     wire::Bytes replies_{};
     std::vector<UniqueFd> to_sync_{};
+    std::uint64_t errors_ = 0;
     unsigned bulk_indexes_ = 0;  // of large packets, since the last pause
     bool has_ended_ = false;     // we close, behind the replies
 };

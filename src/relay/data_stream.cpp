@@ -438,7 +438,7 @@ bool DataStream::waits_for_data() const {
 
 void DataStream::end_data() {
     const std::lock_guard lock(mutex_);
-    incoming_.reset();
+    if (!is_being_written()) incoming_.reset();
     pairs_.end_data();
 }
 
@@ -450,6 +450,7 @@ void DataStream::end_indexes() {
 Result<void> DataStream::finish() {
     const std::lock_guard lock(mutex_);
     if (is_finished_) return {};
+    if (is_being_written()) return fail(ErrorKind::kDiskFull, "a packet is just being written");
     // On a full disk that makes room for the index.
     if (incoming_ && files_) files_->find(incoming_->file_number)->truncate(incoming_->offset);
     incoming_.reset();

@@ -18,9 +18,10 @@ namespace {
 constexpr std::size_t kMaxFiles = 256;
 
 // Some cannot be synced (on a tmpfs, say): that is no error.
-void sync_file(int fd) {
-    if (::fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
-        log_warning("cannot bring the trace to disk: {}", std::strerror(errno));
+bool sync_file(int fd) {
+    if (::fsync(fd) == 0 || errno == EINVAL || errno == EROFS) return true;
+    log_warning("cannot bring the trace to disk: {}", std::strerror(errno));
+    return false;
 }
 
 // False: there are more than `left` files.
@@ -49,12 +50,13 @@ void DiskSync::later(const ConfinedDirectory& directory) {
     });
 }
 
-asio::awaitable<void> DiskSync::now(std::vector<UniqueFd> files) {
-    const auto sync = [&files]() -> asio::awaitable<void> {
-        for (const UniqueFd& file : files) sync_file(file.get());
-        co_return;
+asio::awaitable<bool> DiskSync::now(std::vector<UniqueFd> files) {
+    const auto sync = [&files]() -> asio::awaitable<bool> {
+        bool are_all = true;
+        for (const UniqueFd& file : files) are_all = sync_file(file.get()) && are_all;
+        co_return are_all;
     };
-    co_await asio::co_spawn(thread_, sync, asio::use_awaitable);
+    co_return co_await asio::co_spawn(thread_, sync, asio::use_awaitable);
 }
 
 }  // namespace leat::relay

@@ -25,8 +25,8 @@ class DiskSync {
 
     // Some time soon: all that is in a directory that has ended.
     void later(const ConfinedDirectory& directory);
-    // When it returns, they are on disk.
-    asio::awaitable<void> now(std::vector<UniqueFd> files);
+    // When it returns, they are on disk; false: some cannot be brought there.
+    asio::awaitable<bool> now(std::vector<UniqueFd> files);
 
   private:
     bool is_strict_;

@@ -117,11 +117,12 @@ void MetadataStream::finish() {
     leave();
 }
 
-Result<std::shared_ptr<const UniqueFd>> MetadataStream::file() const {
+Result<MetadataStream::Text> MetadataStream::text() const {
     const std::lock_guard lock(mutex_);
-    if (file_ != nullptr) return file_;
+    if (file_ != nullptr) return Text{file_, size_};
     const ConfinedDirectory trace = LEAT_TRY(directory_->open_trace(*place_->chunk, place_->path));
-    return std::make_shared<const UniqueFd>(LEAT_TRY(trace.open_file(kFileName)));
+    UniqueFd file = LEAT_TRY(trace.open_file(kFileName));
+    return Text{std::make_shared<const UniqueFd>(std::move(file)), size_};
 }
 
 }  // namespace leat::relay

@@ -44,8 +44,12 @@ class MetadataStream {
     // there. (docs/formats/sync-file.md)
     void publish(std::uint64_t horizon);
 
-    // For reading; another one after a rotation.
-    [[nodiscard]] Result<std::shared_ptr<const UniqueFd>> file() const;
+    // For reading: the whole messages in a file, which is another one after a rotation. kNotFound: it has been cleared.
+    struct Text {
+        std::shared_ptr<const UniqueFd> file;
+        std::uint64_t size;
+    };
+    [[nodiscard]] Result<Text> text() const;
 
   private:
     MetadataStream(std::uint64_t trace_id, std::string path, std::shared_ptr<SessionDirectory> directory)

@@ -60,7 +60,8 @@ class Relay {
     [[nodiscard]] std::vector<std::shared_ptr<Session>> ending_sessions() const;
     void forget(const std::shared_ptr<Session>& ending_session);
 
-    static constexpr std::size_t kMaxSessions = 4096;
+    // More than connections may be (Admission), of one peer or of all.
+    static constexpr std::size_t kMaxSessions = 16384;
 
   private:
     static std::size_t default_quota();

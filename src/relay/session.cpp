@@ -203,8 +203,9 @@ Result<bool> Changes::flush(Session& session, Time now) {
         auto flushed = stream->stream->flush(now);
         if (flushed && stream->stream->should_finish()) flushed = stream->stream->finish();
         is_visible_ = session.show(stream) || is_visible_;
+        const bool is_done = flushed || flushed.error().kind != ErrorKind::kDiskFull;
+        if (is_done) streams_.pop_back();
         if (!flushed) return tl::unexpected(std::move(flushed).error());
-        streams_.pop_back();
     }
     return std::exchange(is_visible_, false);
 }

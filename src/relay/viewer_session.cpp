@@ -116,7 +116,8 @@ void ViewerSession::erase_cursor(Cursors::iterator cursor) {
     --cursor->second.attachment->cursors;
     const auto metadata = metadata_.find(cursor->second.metadata_id);
     cursors_.erase(cursor);
-    if (--metadata->second.cursors != 0) return;
+    // As long as it is open, more streams of its trace may come, and it is not to be announced again.
+    if (--metadata->second.cursors != 0 || !metadata->second.stream->is_finished()) return;
     ended_metadata_.push_back(metadata->first);
     if (ended_metadata_.size() <= kMaxEnded) return;
     const auto oldest = metadata_.find(ended_metadata_.front());
@@ -392,17 +393,18 @@ ViewerSession::Metadata ViewerSession::metadata(std::uint64_t stream_id) {
     const auto found = metadata_.find(stream_id);
     if (found == metadata_.end()) return {{0, word(wire::MetadataStatus::kError)}, std::nullopt};
     MetadataCursor& cursor = found->second;
-    const std::uint64_t size = cursor.stream->size();
-    if (size <= cursor.sent) return {{0, word(wire::MetadataStatus::kNoNew)}, std::nullopt};
-    const auto file = cursor.stream->file();
+    if (cursor.stream->size() <= cursor.sent) return {{0, word(wire::MetadataStatus::kNoNew)}, std::nullopt};
+    const auto found_text = cursor.stream->text();
     // It was cleared before it was read: what follows it comes from its beginning.
-    if (!file && file.error().kind == ErrorKind::kNotFound)
+    const bool is_gone = !found_text && found_text.error().kind == ErrorKind::kNotFound;
+    if (is_gone || (found_text && found_text->size <= cursor.sent))
         return {{0, word(wire::MetadataStatus::kNoNew)}, std::nullopt};
-    if (!file) {
-        log("a viewer's metadata {}: {}", stream_id, file.error().message);
+    if (!found_text) {
+        log("a viewer's metadata {}: {}", stream_id, found_text.error().message);
         return {{0, word(wire::MetadataStatus::kError)}, std::nullopt};
     }
-    FileRange text{*file, (*file)->get(), cursor.sent, std::min(size - cursor.sent, kMaxMetadataReply)};
+    FileRange text{found_text->file, found_text->file->get(), cursor.sent,
+                   std::min(found_text->size - cursor.sent, kMaxMetadataReply)};
     cursor.sent += text.size;
     return {{text.size, word(wire::MetadataStatus::kOk)}, std::move(text)};
 }
