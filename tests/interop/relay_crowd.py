@@ -8,12 +8,13 @@ import socket
 import struct
 import sys
 import time
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
 from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
 from relays import LeatRelay  # noqa: E402
-from support import InteropTest, main, wait_until  # noqa: E402
+from support import SANITIZERS, InteropTest, main, wait_until  # noqa: E402
 
 # Ours, on LTTng's live protocol. (docs/formats/live.md)
 ASK_CAPABILITIES, WAIT, GET_NEWS = 0x4c65617400000000, 0x4c650001, 0x4c650002
@@ -145,9 +146,11 @@ class Strangers(CrowdTest):
 
 
 class Deadlines(CrowdTest):
+    TIMEOUT = 3 if SANITIZERS else 1  # s; for who says something useful it must suffice on a busy machine, too
+
     def setUp(self):
         super().setUp()
-        self.start("--handshake-timeout", "1")
+        self.start("--handshake-timeout", str(self.TIMEOUT))
 
     def test_who_says_nothing_useful_goes(self):
         header = struct.pack(">QQQII", 0, 1, 0, 4096, 0)
@@ -182,7 +185,7 @@ class Deadlines(CrowdTest):
         producer = self.producer(session="quiet")
         for link in [self.link(self.relay.data) for _ in range(3)]:
             self.assertTrue(link.is_closed())
-        time.sleep(2)
+        time.sleep(2 * self.TIMEOUT)
         self.assertEqual(producer.push(TICKS), peer.OK)
         producer.finish()
         self.stop()
@@ -190,7 +193,7 @@ class Deadlines(CrowdTest):
     def test_idle_viewers_and_producers_stay(self):
         producer, viewer = self.producer(session="idle"), self.viewer()
         self.assertTrue(self.link(self.relay.live).is_closed())
-        time.sleep(1)
+        time.sleep(self.TIMEOUT)
         self.assertEqual(viewer.attach(producer.session)[0], 1)
         producer.finish()
         self.stop()
@@ -228,6 +231,7 @@ class Limits(CrowdTest):
         self.stop()
         self.assertRegex(self.relay.log, "warning: 5000 connections may need more than the 1024 files")
 
+    @unittest.skipIf("undefined" in SANITIZERS, "without descriptors UBSan takes every object's type for a wrong one")
     def test_out_of_descriptors(self):
         """It goes on serving, does not turn in a circle, and takes newcomers again when there are descriptors."""
         self.start("--max-connections", "1000")
@@ -385,7 +389,7 @@ class Ending(CrowdTest):
 
 class ManyProducers(CrowdTest):
     """All through one process that never waits for one of them: a script of messages and replies each."""
-    PRODUCERS = 1000
+    PRODUCERS = 200 if SANITIZERS else 1000
     VIEWERS = 20
     PACKETS = 3
     SIZE = 512
@@ -476,7 +480,7 @@ class ManyProducers(CrowdTest):
         for handle, last in ((stream, self.PACKETS - 1), (self.metadata[number], peer.NO_PACKET)):
             yield control, peer.control_message(peer.CLOSE_STREAM, struct.pack(">QQ", handle, last)), 4
 
-    def test_thousand_producers_and_twenty_viewers(self):
+    def test_a_crowd_of_producers_and_twenty_viewers(self):
         every = range(self.PRODUCERS)
         self.controls = [self.link(self.relay.control) for _ in every]
         self.sessions, self.streams, self.metadata = {}, {}, {}

@@ -13,7 +13,7 @@ OK = 10
 CONNECT, LIST_SESSIONS, ATTACH_SESSION, GET_NEXT_INDEX, GET_PACKET = 1, 2, 3, 4, 5
 GET_METADATA, GET_NEW_STREAMS, VIEWER_CREATE_SESSION, DETACH_SESSION = 6, 7, 8, 9
 NO_PACKET = 2 ** 64 - 1
-PATIENCE = 15  # s; sanitized builds on a busy machine
+PATIENCE = 60  # s; sanitized builds on a busy machine
 
 METADATA = """/* CTF 1.8 */
 typealias integer { size = 32; align = 8; signed = false; } := u32;

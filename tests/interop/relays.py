@@ -35,12 +35,16 @@ class Relay:
         self.start()
 
     def launch(self, command, **options):
+        self.is_serving = False
         # A file holds whatever it says; a pipe that nobody reads would hold up the relay.
         self.log_file = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=self.log_file, text=True, **options)
 
     def stop(self, signal_number=signal.SIGTERM):
-        """Its exit status; `log` is what it said."""
+        """Its exit status; `log` is what it said. Fails if the relay has died by itself, or the log holds a sanitizer's
+        report that is in no file (InteropTest.sanitizer_options)."""
+        failed = self.is_serving and not self.is_alive() and self.process.returncode != 0
+        self.is_serving = False
         if self.is_alive():
             self.process.send_signal(signal_number)
             self.process.send_signal(signal.SIGCONT)
@@ -53,6 +57,9 @@ class Relay:
             self.log_file.seek(0)
             self.log = self.log_file.read()
             self.log_file.close()
+            failed = failed or re.search(r"\bruntime error: |[a-z]Sanitizer: ", self.log)
+        if failed:
+            raise AssertionError(f"the relay has failed with {self.process.returncode}: {self.log}")
         return self.process.returncode
 
     def kill(self):
@@ -98,6 +105,7 @@ class LeatRelay(Relay):
             self.kill()
             raise AssertionError(f"leat-relayd does not start: {line}{self.log}")
         self.control, self.data, self.live = (int(port) for port in ports.groups())
+        self.is_serving = True
 
 
 class LttngRelay(Relay):
@@ -113,6 +121,7 @@ class LttngRelay(Relay):
                     stdout=subprocess.DEVNULL,
                     env={**os.environ, "HOME": str(home), "LTTNG_HOME": str(home), "LTTNG_RUNDIR": str(home / "run")})
         wait_until(self.answers, "lttng-relayd")
+        self.is_serving = True
 
     def answers(self):
         try:

@@ -12,10 +12,10 @@ import time
 import unittest
 import unittest.mock
 
-# As ctest calls us: SCRIPT SOURCE BUILD. By hand: SCRIPT [TEST...], with the release build.
+# As ctest calls us: SCRIPT SOURCE BUILD. By hand: SCRIPT [TEST...], with the release build, or that of LEAT_PRESET.
 IS_FROM_CTEST = len(sys.argv) == 3 and os.path.isabs(sys.argv[2])
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(sys.argv[2]) if IS_FROM_CTEST else SOURCE / "build" / "release"
+BUILD = pathlib.Path(sys.argv[2]) if IS_FROM_CTEST else SOURCE / "build" / os.environ.get("LEAT_PRESET", "release")
 LEAT = str(BUILD / "bin" / "leat")
 PROGRAMS = BUILD / "tests" / "programs"
 PATIENCE = 60  # s; for what other processes do, on a busy machine
@@ -26,6 +26,14 @@ EVENT = re.compile(r"^\[(?P<time>[^]]+)\] \((?P<delta>[^)]+)\) (?P<host>\S+) (?P
                    r"\{ (?:cpu_id|thread_ring) = (?P<cpu>\d+) \}, (?P<rest>.*)$")
 
 
+def sanitizers_of(build):
+    """What its programs are built with."""
+    cache = build / "CMakeCache.txt"
+    match = re.search(r"^LEAT_SANITIZE:\w+=(.*)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
+    return match[1] if match else ""
+
+
+SANITIZERS = sanitizers_of(BUILD)
 MUSL_GCC = shutil.which("musl-gcc")
 
 
@@ -96,9 +104,27 @@ class InteropTest(unittest.TestCase):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="leat-interop-"))
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
         # A recorder that is killed leaves its runtime directory behind: here, where it goes with the rest.
-        environment = unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": str(self.directory)})
+        environment = unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": str(self.directory),
+                                                            **self.sanitizer_options()})
         environment.start()
         self.addCleanup(environment.stop)
+        # Clean-ups run last to first: those of the test end its processes before this one looks.
+        self.addCleanup(self.assert_no_sanitizer_reports)
+
+    def sanitizer_options(self):
+        """Reports go into files, one for each process: also those of children, and of processes whose output is lost.
+        Undefined behaviour is reported to standard error only: it ends the process, and the relay's log is looked at."""
+        if not SANITIZERS:
+            return {}
+        log = f"log_path={self.directory / 'sanitizer-report'}"
+        options = {"ASAN_OPTIONS": log, "LSAN_OPTIONS": log, "UBSAN_OPTIONS": "print_stacktrace=1",
+                   "TSAN_OPTIONS": f"{log}:second_deadlock_stack=1"}
+        return {name: ":".join(filter(None, [os.environ.get(name), value])) for name, value in options.items()}
+
+    def assert_no_sanitizer_reports(self):
+        reports = [path.read_text(errors="replace") for path in sorted(self.directory.glob("sanitizer-report.*"))]
+        if reports:
+            self.fail("a sanitizer reports:\n" + "\n".join(reports))
 
     def record_command(self, command, options=(), name="trace"):
         trace = self.directory / name
@@ -158,6 +184,11 @@ class InteropTest(unittest.TestCase):
         self.assertTrue(text.startswith("leat: "), text)
         for part in parts:
             self.assertIn(part, text)
+
+
+def skip_if_sanitized(reason):
+    """For tests of what sanitizers change; the release build has them."""
+    return unittest.skipIf(SANITIZERS, reason)
 
 
 def compiled(compiler, path, source):
