@@ -56,6 +56,7 @@ Result<ConfinedDirectory> ConfinedDirectory::open_root(const std::string& path) 
 
 Result<ConfinedDirectory> ConfinedDirectory::make(std::string_view path) const {
     UniqueFd here(::fcntl(fd(), F_DUPFD_CLOEXEC, 0));
+    if (!here.is_open()) return io_error("cannot open the output directory again");
     while (!path.empty()) {
         const std::string step = take_step(path);
         if (::mkdirat(here.get(), step.c_str(), 0770) != 0 && errno != EEXIST)
@@ -64,7 +65,6 @@ Result<ConfinedDirectory> ConfinedDirectory::make(std::string_view path) const {
         if (!next.is_open()) return io_error(fmt::format("cannot open directory {}", step));
         here = std::move(next);
     }
-    if (!here.is_open()) return io_error("cannot open the output directory again");
     return ConfinedDirectory(std::move(here));
 }
 

@@ -192,6 +192,7 @@ class ConsumerModel final : public consumer::Output {
     std::uint64_t begun_part_ = 0;             // by the consumer
     std::uint64_t refusals_ = 0;               // of packets to come
     std::uint64_t accepted_ = 0;               // packets before those
+    std::uint64_t newest_end_ = 0;             // of all packets
     std::uint64_t refused_announcements_ = 0;  // to come
     bool has_no_metadata_ = false;             // before the next cut
     bool is_cut_reached_ = false;              // in this drain
@@ -621,6 +622,7 @@ inline Result<void> ConsumerModel::write_packet(const consumer::Packet& packet) 
                              .copy = {packet.records.begin(), packet.records.end()}});
     check_records(ring, packet);
     ring.begin = ring.end = header.timestamp_end;
+    newest_end_ = std::max(newest_end_, header.timestamp_end);
     ring.told_discards = header.events_discarded;
     ring.lacks_packet = false;
     ++ring.packets;
@@ -717,10 +719,13 @@ inline Result<void> ConsumerModel::announce(std::span<const std::uint64_t> ids) 
         return fail(ErrorKind::kIo, "no space left on device");
     }
     for (const std::uint64_t id : ids) {
-        if (id >= rings_.size() || rings_[id].is_announced)
+        if (id >= rings_.size() || rings_[id].is_announced) {
             violate("ring {} is announced", id);
-        else
-            rings_[id].is_announced = true;
+            continue;
+        }
+        rings_[id].is_announced = true;
+        // It begins where the others are.
+        rings_[id].begin = std::max(rings_[id].begin, newest_end_);
     }
     return {};
 }
