@@ -1,0 +1,445 @@
+#!/usr/bin/env python3
+"""Sequences of messages, each of them legal or nearly so, that have stalled leat-relayd, starved its other peers, or left
+behind what nobody can read."""
+import os
+import pathlib
+import resource
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import relay_peer as peer
+from relay_peer import (ADD_STREAM, CLOSE_STREAM, CREATE_TRACE_CHUNK, GET_NEXT_INDEX, GET_PACKET, NO_PACKET, OK,
+                        SEND_INDEX, SEND_METADATA, STREAMS_SENT, Closed, Link, Producer, Viewer, control_message,
+                        data_message, index_payload, packet_of)
+from relays import LeatRelay
+from support import InteropTest, main, wait_until
+
+ASK_CAPABILITIES, GET_NEWS = 0x4c65617400000000, 0x4c650002
+REFUSED = 11
+MIB = 1 << 20
+INDEX_HEADER, INDEX_ENTRY, LOST = 16, struct.Struct(">9Q"), 2 ** 64 - 1
+KEPT = 1024  # finished streams that a session remembers
+LAST_ENDS = (3, 4, 6)  # statuses of an index after which there is no other
+WAITING = 4096  # packets or indexes of a stream that wait for their other half
+
+
+def close_stream(stream, last=NO_PACKET):
+    return control_message(CLOSE_STREAM, struct.pack(">QQ", stream, last))
+
+
+def index_message(stream, number, events, **arguments):
+    return control_message(SEND_INDEX, index_payload(stream, number, events, **arguments))
+
+
+class NewsViewer(Viewer):
+    """It asks for whatever is new, of all streams at once."""
+
+    def __init__(self, relay):
+        super().__init__(relay, connect=False)
+        self.ask(peer.CONNECT, struct.pack(">QIII", ASK_CAPABILITIES | 3, 2, 4, 1), 20)
+        self.ask(peer.VIEWER_CREATE_SESSION)
+
+    def news(self):
+        """[(stream, status, flags)]; empty when nothing has happened for a while."""
+        status, more, count = struct.unpack(">III", self.ask(GET_NEWS, struct.pack(">I", MIB), 12))
+        assert status == 1 or count == 0, status
+        entries = []
+        for _ in range(count):
+            stream, *index, size = struct.unpack(">Q7QIII", self.receive(76))
+            self.receive(size)
+            entries.append((stream, *index[-2:]))
+        return entries, more
+
+
+class SequenceTest(InteropTest):
+    def start(self, **arguments):
+        self.output = self.directory / "output"
+        self.relay = LeatRelay(self.output, **arguments)
+        self.addCleanup(self.relay.kill)
+
+    def start_with_files(self, limit):
+        """With so many descriptors."""
+        self.start(wrapper=("prlimit", f"--nofile={limit}:{limit}"))
+
+    def opened(self, link):
+        self.addCleanup(link.close)
+        return link
+
+    def producer(self, **arguments):
+        return self.opened(Producer(self.relay)).start(**arguments)
+
+    def producer_without_streams(self):
+        producer = self.opened(Producer(self.relay))
+        producer.greet()
+        producer.session, code, _ = producer.create()
+        self.assertEqual(code, OK)
+        self.assertEqual(producer.code(CREATE_TRACE_CHUNK, struct.pack(">QQI", 0, 1_600_000_000, 0)), OK)
+        return producer
+
+    def viewer(self):
+        return self.opened(Viewer(self.relay))
+
+    def stop(self):
+        self.assertTrue(self.relay.is_alive(), "the relay is dead")
+        self.assertEqual(self.relay.stop(), 0, self.relay.log)
+
+    def log_so_far(self):
+        return os.pread(self.relay.log_file.fileno(), MIB, 0).decode()
+
+    def events(self, directory=None):
+        """As babeltrace2 reads the only trace on disk."""
+        trace, = [path.parent for path in (directory or self.output).rglob("metadata")]
+        result = subprocess.run(["babeltrace2", str(trace)], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return [int(line.rpartition("n = ")[2].split()[0]) for line in result.stdout.splitlines()]
+
+    def assert_codes(self, producer, count, code=OK):
+        self.assertEqual(set(struct.unpack(f">{count}I", producer.receive(4 * count))), {code})
+
+
+class Bursts(SequenceTest):
+    """More whole messages in one piece than a turn serves."""
+    COUNT = 300
+
+    def setUp(self):
+        super().setUp()
+        self.start()
+
+    def test_streams_that_close_at_once(self):
+        producer = self.producer(cpus=self.COUNT)
+        producer.send(b"".join(map(close_stream, producer.streams)))
+        self.assert_codes(producer, self.COUNT)
+        self.stop()
+
+    def test_streams_with_data_that_close_at_once(self):
+        producer = self.producer(cpus=self.COUNT)
+        streams = list(enumerate(producer.streams))
+        producer.data_link.send(b"".join(data_message(stream, 0, packet_of([(n + 1, n)], 0), 4096) for n, stream in streams))
+        producer.send(b"".join(index_message(stream, 0, [(n + 1, n)]) for n, stream in streams))
+        self.assert_codes(producer, self.COUNT)
+        producer.send(b"".join(close_stream(stream, 0) for _, stream in streams))
+        self.assert_codes(producer, self.COUNT)
+        producer.close()
+        self.stop()
+        self.assertEqual(self.events(), list(range(self.COUNT)))
+
+    def test_pieces_of_metadata(self):
+        producer = self.producer()
+        piece = control_message(SEND_METADATA, struct.pack(">QI", producer.metadata, 0) + b" ")
+        producer.send(self.COUNT * piece + control_message(STREAMS_SENT))
+        self.assert_codes(producer, 1)
+        self.stop()
+
+    def test_viewer_that_asks_for_more_than_it_reads(self):
+        count, size = 64, 65536
+        producer = self.producer()
+        for number in range(count):
+            self.assertEqual(producer.push([(number + 1, number)], size=size), OK)
+        viewer = self.viewer()
+        viewer.attach(producer.session)
+        viewer.read_metadata()
+        stream = viewer.ids[producer.streams[0]]
+        viewer.read_packets(stream, count)
+        viewer.send(b"".join(peer.viewer_message(GET_PACKET, struct.pack(">QQI", stream, number * size, size))
+                             for number in range(count)))
+        replies = viewer.receive(count * (12 + size))
+        headers = {replies[at:at + 12] for at in range(0, len(replies), 12 + size)}
+        self.assertEqual(headers, {struct.pack(">III", 1, size, 0)})
+        self.stop()
+
+
+class Padding(SequenceTest):
+    """A few bytes that ask for many zeros."""
+
+    def setUp(self):
+        super().setUp()
+        self.start()
+
+    def metadata_size(self):
+        path, = self.output.rglob("metadata")
+        return path.stat().st_size
+
+    def padded(self, producer, padding):
+        return control_message(SEND_METADATA, struct.pack(">QI", producer.metadata, padding) + b" ")
+
+    def test_metadata_with_more_than_a_packets_is_refused(self):
+        producer = self.producer()
+        producer.send(self.padded(producer, MIB))
+        self.assertEqual(producer.code(STREAMS_SENT), OK)
+        size = self.metadata_size()
+        self.assertEqual(size, len(peer.METADATA) + 1 + MIB)
+        producer.send(self.padded(producer, 4 * MIB) + control_message(STREAMS_SENT))
+        with self.assertRaises(Closed):
+            producer.receive(4)
+        self.assertEqual(self.metadata_size(), size)
+        self.stop()
+        self.assertIn("padding", self.relay.log)
+
+    def test_packets_take_no_room(self):
+        count, size = 8, 16 * MIB
+        producer = self.producer()
+        stream, = producer.streams
+        for number in range(count):
+            events = [(number + 1, number)]
+            content = packet_of(events, number, size=size)
+            producer.data_link.send(struct.pack(">QQQII", 0, stream, number, len(content), size - len(content)) + content)
+            self.assertEqual(producer.code(SEND_INDEX, index_payload(stream, number, events, size=size)), OK)
+        producer.numbers[stream] = count
+        producer.wait_until_stored()
+        file, = self.output.rglob("channel_0")
+        status = file.stat()
+        self.assertEqual(status.st_size, count * size)
+        self.assertLess(status.st_blocks * 512, size)
+        producer.finish()
+        self.stop()
+        self.assertEqual(self.events(), list(range(count)))
+
+
+class Descriptors(SequenceTest):
+    """What one peer opens is not taken from the others."""
+
+    def test_streams_of_one_host(self):
+        self.start_with_files(1024)
+        sound = self.producer(cpus=2, session="sound")
+        self.assertEqual(sound.push([(1, 1)], cpu=0), OK)
+        greedy = self.producer(session="greedy")
+        greedy.send(b"".join(control_message(ADD_STREAM, peer.add_stream_payload(f"more_{n}")) for n in range(600)))
+        replies = [struct.unpack(">QI", greedy.receive(12)) for _ in range(600)]
+        streams = [handle for handle, code in replies if code == OK]
+        self.assertEqual({code for _, code in replies}, {OK, REFUSED})
+        greedy.data_link.send(b"".join(data_message(stream, 0, b"x", 1) for stream in streams))
+        self.assertEqual(greedy.push([(1, 1)]), OK)
+        greedy.wait_until_stored()  # this packet came after those of all other streams
+        self.assertEqual(sound.push([(2, 2)], cpu=1), OK)
+        sound.wait_until_stored()
+        # Streams that have finished make room for others.
+        self.assertEqual(greedy.add_stream("other")[1], REFUSED)
+        greedy.send(close_stream(streams[0], 0))
+        self.assert_codes(greedy, 1)
+        greedy.close()
+        again = self.opened(Producer(self.relay))
+        again.greet()
+        again.create(session="again")
+        again.code(CREATE_TRACE_CHUNK, struct.pack(">QQI", 0, 1_600_000_000, 0))
+        wait_until(lambda: again.add_stream("channel_0")[1] == OK, "a place for a stream")
+        sound.finish()
+        self.stop()
+
+    def test_stream_waits_for_a_descriptor(self):
+        spare = 2  # for its directory and its index, but not for its data
+        self.start()
+        producer = self.producer(cpus=2)
+        self.assertEqual(producer.push([(1, 0)], cpu=0), OK)
+        producer.wait_until_stored()
+        limits = resource.prlimit(self.relay.process.pid, resource.RLIMIT_NOFILE)
+        count = len(os.listdir(f"/proc/{self.relay.process.pid}/fd"))
+        resource.prlimit(self.relay.process.pid, resource.RLIMIT_NOFILE, (count + spare, limits[1]))
+        producer.data_link.send(data_message(producer.streams[1], 0, packet_of([(2, 1)], 0), 4096))
+        producer.numbers[producer.streams[1]] = 1
+        wait_until(lambda: "descriptor" in self.log_so_far() or producer.data_link.is_closed(0), "the relay's limit")
+        resource.prlimit(self.relay.process.pid, resource.RLIMIT_NOFILE, limits)
+        self.assertEqual(producer.code(SEND_INDEX, index_payload(producer.streams[1], 0, [(2, 1)])), OK)
+        producer.finish()
+        self.stop()
+        self.assertEqual(self.events(), [0, 1])
+
+    def test_viewers_of_many_finished_streams(self):
+        count = 200
+        self.start_with_files(1024)
+        producer = self.producer(cpus=count)
+        packets = [(stream, number, [(number * count + cpu + 1, cpu)]) for number in range(2)
+                   for cpu, stream in enumerate(producer.streams)]
+        producer.data_link.send(b"".join(data_message(stream, number, packet_of(events, number), 4096)
+                                         for stream, number, events in packets))
+        producer.send(b"".join(index_message(*packet) for packet in packets))
+        self.assert_codes(producer, len(packets))
+        producer.numbers = dict.fromkeys(producer.streams, 2)
+        producer.wait_until_stored()
+        producer.send(b"".join(close_stream(stream, 1) for stream in producer.streams))
+        self.assert_codes(producer, count)
+        for _ in range(4):
+            viewer = self.viewer()
+            _, streams = viewer.attach(producer.session)
+            streams = [stream for stream, _, is_metadata in streams if not is_metadata]
+            self.assertEqual(len(streams), count)
+            viewer.send(b"".join(peer.viewer_message(GET_NEXT_INDEX, struct.pack(">Q", stream)) for stream in streams))
+            statuses = [struct.unpack(">7QII", viewer.receive(64))[7] for _ in streams]
+            self.assertEqual(statuses.count(1), count)
+        self.producer(session="other").finish()
+        self.stop()
+
+
+class Forgotten(SequenceTest):
+    def test_streams_that_end_while_a_viewer_looks_away(self):
+        """They are more than the session remembers; the viewer is told all the same."""
+        count = KEPT + 100
+        self.start_with_files(8192)
+        producer = self.producer(cpus=count)
+        viewer = self.opened(NewsViewer(self.relay))
+        _, streams = viewer.attach(producer.session)
+        viewer.read_metadata()
+        self.assertEqual(producer.push([(1, 0)], cpu=0), OK)
+        while not any(status == 1 for _, status, _ in viewer.news()[0]):
+            viewer.read_metadata()
+        others = list(enumerate(producer.streams))[1:]
+        producer.data_link.send(b"".join(data_message(stream, 0, packet_of([(n + 1, n)], 0), 4096) for n, stream in others))
+        producer.send(b"".join(index_message(stream, 0, [(n + 1, n)]) for n, stream in others))
+        self.assert_codes(producer, len(others))
+        producer.numbers = {stream: 1 for stream in producer.streams}
+        producer.wait_until_stored()
+        for begin in range(0, len(others), 100):
+            part = others[begin:begin + 100]
+            producer.send(b"".join(close_stream(stream, 0) for _, stream in part))
+            self.assert_codes(producer, len(part))
+        packets, ends = [], []
+        while len(ends) < len(others):
+            entries, more = viewer.news()
+            packets += [stream for stream, status, _ in entries if status == 1]
+            ends += [stream for stream, status, _ in entries if status in LAST_ENDS]
+            if any(flags & 1 for *_, flags in entries):
+                viewer.read_metadata()
+            if not entries and not more:
+                break
+        expected = sorted(viewer.ids[stream] for _, stream in others)
+        self.assertEqual(len(streams), count + 1)
+        self.assertEqual(len(packets), len(others))
+        self.assertEqual(sorted(packets), expected)
+        self.assertEqual(sorted(ends), expected)
+        self.stop()
+
+
+class FullDisk(SequenceTest):
+    def test_end_with_half_a_packet(self):
+        """The index has no room for another page either. All packets that are whole can be read."""
+        stored = 56  # packets: as many as one page has entries
+        self.output = self.directory / "output"
+        self.output.mkdir()
+        mount = f"mount -t tmpfs -o size=2m tmpfs {self.output} && exec \"$@\""
+        self.start(wrapper=("unshare", "--mount", "sh", "-c", mount, "relay"))
+        # The mount ends with the relay, but what is open stays readable.
+        inside = os.open(f"/proc/{self.relay.process.pid}/root{self.output}", os.O_RDONLY | os.O_DIRECTORY)
+        self.addCleanup(os.close, inside)
+        producer = self.producer()
+        stream, = producer.streams
+        for number in range(stored):
+            self.assertEqual(producer.push([(number + 1, number)]), OK)
+        producer.wait_until_stored()
+        producer.data_link.send(struct.pack(">QQQII", 0, stream, stored, 3 * MIB, 0) + b"\1" * (2 * MIB))
+        wait_until(lambda: os.fstatvfs(inside).f_bavail == 0, "a full disk")
+        self.assertEqual(producer.code(SEND_INDEX, index_payload(stream, stored, [(99, 99)], size=3 * MIB)), OK)
+        self.stop()
+        shutil.copytree(f"/proc/self/fd/{inside}", self.directory / "copy")
+        self.assertEqual(self.events(self.directory / "copy"), list(range(stored)))
+
+
+class Lies(SequenceTest):
+    def test_index_that_says_more_than_its_data_has(self):
+        """That packet is lost, and nobody's connection with it."""
+        self.start()
+        producer = self.producer()
+        stream, = producer.streams
+        viewer = self.viewer()
+        viewer.attach(producer.session)
+        viewer.read_metadata()
+        for number in range(2):
+            producer.data_link.send(data_message(stream, number, packet_of([(number + 1, number)], number), 4096))
+            self.assertEqual(producer.code(SEND_INDEX, index_payload(stream, number, [(number + 1, number)], size=MIB)), OK)
+        producer.numbers[stream] = 2
+        self.assertEqual(producer.push([(3, 2)]), OK)
+        self.assertEqual(viewer.read_packets(stream, 1), [(3, 2)])
+        producer.finish()
+        self.stop()
+        path, = self.output.rglob("channel_0.idx")
+        offsets = [entry[0] for entry in INDEX_ENTRY.iter_unpack(path.read_bytes()[INDEX_HEADER:])]
+        self.assertEqual(offsets, [LOST, LOST, 2 * 4096])
+        self.assertEqual(self.relay.log.count("by its index"), 1, self.relay.log)
+
+
+class Names(SequenceTest):
+    def setUp(self):
+        super().setUp()
+        self.start_with_files(8192)
+
+    def add_metadata(self, producer, paths):
+        payloads = [peer.add_stream_payload("metadata", path=path) for path in paths]
+        producer.send(b"".join(control_message(ADD_STREAM, payload) for payload in payloads))
+        self.assertEqual({struct.unpack(">QI", producer.receive(12))[1] for _ in paths}, {OK})
+
+    def user_seconds(self):
+        with open(f"/proc/{self.relay.process.pid}/stat", encoding="ascii") as stat:
+            return int(stat.read().rpartition(")")[2].split()[11]) / os.sysconf("SC_CLK_TCK")
+
+    def seconds_for(self, producer, paths):
+        before = self.user_seconds()
+        self.add_metadata(producer, paths)
+        return self.user_seconds() - before
+
+    def test_traces_inside_of_traces(self):
+        """It costs as much to find a place beside a hundred others as beside none, however many traces there are."""
+        producer = self.producer_without_streams()
+        self.add_metadata(producer, [f"q/{n}" for n in range(1000)])
+        self.add_metadata(producer, ["p/x" + n * "-2" for n in range(110)])
+        beside_none = self.seconds_for(producer, [f"r/{n}" for n in range(100)])
+        beside_all = self.seconds_for(producer, [f"p/x/y{n}" for n in range(100)])
+        places = {path.parent.name: path.parent.parent for path in self.output.rglob("y*/metadata")}
+        self.assertEqual(set(places), {f"y{n}" for n in range(100)})
+        self.assertEqual({path.name for path in places.values()}, {"x" + 110 * "-2"})
+        self.assertLess(beside_all, 4 * beside_none + 0.05)
+        self.stop()
+
+    def test_rolled_file_that_has_another_streams_name(self):
+        producer = self.producer_without_streams()
+        rolled, code = producer.add_stream("s_1", file_size=4096)
+        self.assertEqual(code, OK)
+        other, code = producer.add_stream("s_1_1")
+        self.assertEqual(code, OK)
+        producer.metadata, code = producer.add_stream("metadata")
+        self.assertEqual(code, OK)
+        self.assertEqual(producer.code(STREAMS_SENT), OK)
+        producer.send_metadata(peer.METADATA)
+        producer.data_link = self.opened(Link(self.relay.data))
+        producer.streams, producer.numbers = [rolled, other], {rolled: 0, other: 0}
+        for n, cpu in enumerate([1, 0, 0, 0, 1]):
+            self.assertEqual(producer.push([(n + 1, n)], cpu=cpu), OK)
+        producer.finish()
+        self.stop()
+        self.assertEqual(self.events(), list(range(5)))
+
+
+class LockedSession:
+    """One stream has indexes without data, another has data without indexes: each connection waits for the other, and
+    neither is read. Then the peer goes."""
+
+    def __init__(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="leat-interop-"))
+        unittest.addModuleCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.relay = LeatRelay(self.directory / "output")
+        unittest.addModuleCleanup(self.relay.kill)
+        producer = Producer(self.relay).start(cpus=2)
+        # The rest fits into the relay's sockets, so that it sees the end of the connections.
+        count = WAITING + 20
+        producer.data_link.send(b"".join(data_message(producer.streams[0], n, b"x", 1) for n in range(count)))
+        producer.send(b"".join(index_message(producer.streams[1], n, [(n + 1, n)]) for n in range(count)))
+        self.answers = producer.receive(4 * WAITING)
+        producer.close()
+
+
+def setUpModule():
+    # The relay waits 15 s before it gives such a session up: meanwhile the other tests run.
+    Waiting.locked = LockedSession()
+
+
+class Waiting(unittest.TestCase):
+    def test_peer_that_goes_while_its_connections_wait_for_one_another(self):
+        viewer = Viewer(self.locked.relay)
+        self.addCleanup(viewer.close)
+        wait_until(lambda: not viewer.list(), "the end of the session")
+        self.assertEqual(self.locked.answers, struct.pack(">I", OK) * WAITING)
+        self.assertEqual(self.locked.relay.stop(), 0, self.locked.relay.log)
+
+
+if __name__ == "__main__":
+    main()
