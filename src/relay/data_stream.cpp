@@ -258,7 +258,7 @@ void DataStream::note_committed(const ctf::IndexEntry& entry) {
 Result<void> DataStream::flush(Time now) {
     const std::lock_guard lock(mutex_);
     if (is_finished_) return {};
-    const auto committed = commit(now);
+    auto committed = commit(now);
     // What could be committed can be seen, whatever became of the rest.
     LEAT_TRY(flush_files());
     return committed;
@@ -456,11 +456,11 @@ Result<void> DataStream::finish() {
     incoming_.reset();
     pairs_.end_data();
     pairs_.end_indexes();
-    const auto committed = commit(Time::max());
+    auto committed = commit(Time::max());
     if (is_disk_full(committed)) return committed;
     if (!committed) log("stream {}: {}", parameters_.id, committed.error().message);
     if (files_) {
-        const auto flushed = files_->flush();
+        auto flushed = files_->flush();
         if (is_disk_full(flushed)) return flushed;
         if (!flushed) log("stream {}: {}", parameters_.id, flushed.error().message);
         show();

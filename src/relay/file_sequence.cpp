@@ -45,7 +45,7 @@ Result<void> FileSequence::open_next() {
     if (is_again) {
         // The oldest packets go now: the newest must be safe by then, should we be killed. On a full disk they make
         // the room for that.
-        const auto flushed = flush();
+        auto flushed = flush();
         if (!flushed && flushed.error().kind != ErrorKind::kDiskFull) return flushed;
         place_->set_oldest(next_ - naming_.count_limit + 1);
     }
