@@ -57,7 +57,11 @@ Result<void> StepChecker::check_bounds(Stream& stream, const ctf::PacketHeader& 
 }
 
 Result<void> StepChecker::check_records(Stream& stream, const consumer::Packet& packet) {
-    ByteCursor in(packet.records);
+    // As they go out: late ones in front with another time.
+    std::vector<std::byte> records = packet.late_records;
+    const auto others = packet.other_records();
+    records.insert(records.end(), others.begin(), others.end());
+    ByteCursor in(records);
     std::uint64_t timestamp = packet.header.timestamp_begin;
     while (in.remaining() != 0) {
         const std::size_t offset = in.offset();
