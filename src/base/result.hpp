@@ -62,6 +62,12 @@ inline tl::unexpected<Error> wrap(std::string_view clause, Error error) {
     return tl::unexpected(std::move(error));
 }
 
+// What failed so has done nothing, or keeps it: the same call again goes on.
+template <class T>
+bool is_disk_full(const Result<T>& result) {
+    return !result && result.error().kind == ErrorKind::kDiskFull;
+}
+
 // The value of a Result that has one; for LEAT_TRY, which also serves Result<void>.
 template <class T>
 T take_value(Result<T>&& result) {

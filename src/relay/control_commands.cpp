@@ -295,8 +295,7 @@ CommandOutcome data_pending(Producer& producer, UntrustedBytes payload) {
     producer.session->locked([&](SessionState&) { stream->is_checked = true; });
     producer.changes.add(stream);
     const auto flushed = stream->stream->flush(now());
-    if (!flushed && flushed.error().kind != ErrorKind::kDiskFull)
-        return failed(RelayCode::kUnknownError, flushed.error());
+    if (!flushed && !is_disk_full(flushed)) return failed(RelayCode::kUnknownError, flushed.error());
     const bool is_stored = stream->stream->has_stored(message.last_net_seq_num);
     CommandOutcome outcome{
         .reply = wire::encode(wire::CodeReply{code(is_stored ? RelayCode::kNotPending : RelayCode::kPending)})};

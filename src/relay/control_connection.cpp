@@ -100,6 +100,8 @@ asio::awaitable<Result<bool>> ControlConnection::next_message() {
         if (outcome.must_wait) {
             const auto sent = co_await send_replies();
             if (!sent) co_return tl::unexpected(sent.error());
+            const auto may_wait = producer_.session->wait(Half::kIndexes, std::chrono::steady_clock::now());
+            if (!may_wait) co_return tl::unexpected(may_wait.error());
             co_await wait_for_other();
         } else {
             co_await wait_for_disk();
@@ -107,6 +109,7 @@ asio::awaitable<Result<bool>> ControlConnection::next_message() {
         outcome = run_command(producer_, command, payload());
     }
     note_stored();
+    if (had_session) producer_.session->go_on(Half::kIndexes);
     input_.drop(wanted_);
     wanted_ = 0;
     if (outcome.error) note_error(outcome.error->message);
@@ -187,12 +190,11 @@ asio::awaitable<Result<bool>> ControlConnection::metadata() {
 asio::awaitable<Result<void>> ControlConnection::send_replies() {
     while (!producer_.changes.is_empty()) {
         const auto is_visible = producer_.changes.flush(*producer_.session, std::chrono::steady_clock::now());
-        if (!is_visible && is_visible.error().kind != ErrorKind::kDiskFull)
-            co_return tl::unexpected(is_visible.error());
-        if (!is_visible) {
+        if (is_disk_full(is_visible)) {
             co_await wait_for_disk();
             continue;
         }
+        if (!is_visible) co_return tl::unexpected(is_visible.error());
         if (!*is_visible) break;
         // Viewers first: for an event somebody may be waiting, for a reply hardly anybody.
         producer_.session->wake_viewers();

@@ -24,18 +24,20 @@ DataConnection::DataConnection(asio::ip::tcp::socket socket, Relay& relay)
 asio::awaitable<Result<void>> DataConnection::serve() {
     for (;;) {
         const auto progress = consume();
-        const bool is_disk_full = !progress && progress.error().kind == ErrorKind::kDiskFull;
-        if (!progress && !is_disk_full) co_return tl::unexpected(progress.error());
-        if (is_disk_full || *progress == Progress::kDiskFull) {
+        if (is_disk_full(progress) || (progress && *progress == Progress::kDiskFull)) {
             co_await wait_for_disk();
             continue;
         }
+        if (!progress) co_return tl::unexpected(progress.error());
         if (*progress == Progress::kMustWait) {
             const auto flushed = co_await flush_patiently();
             if (!flushed) co_return flushed;
+            const auto may_wait = session_->wait(Half::kData, now());
+            if (!may_wait) co_return may_wait;
             co_await wait_for_other();
             continue;
         }
+        if (session_ != nullptr) session_->go_on(Half::kData);
         // What has come is shown when there is nothing more to read, or much has.
         auto count = is_turn_over() ? std::nullopt : take();
         if (!count) {
@@ -65,10 +67,10 @@ std::optional<std::size_t> DataConnection::take() {
 asio::awaitable<Result<void>> DataConnection::flush_patiently() {
     while (!changes_.is_empty()) {
         const auto is_visible = changes_.flush(*session_, now());
-        if (!is_visible && is_visible.error().kind != ErrorKind::kDiskFull)
-            co_return tl::unexpected(is_visible.error());
-        if (!is_visible)
+        if (is_disk_full(is_visible))
             co_await wait_for_disk();
+        else if (!is_visible)
+            co_return tl::unexpected(is_visible.error());
         else if (*is_visible)
             session_->note_change();
     }
@@ -143,7 +145,7 @@ Result<DataConnection::Progress> DataConnection::write_piece() {
     changes_.add(stream_);
     const auto is_complete = stream.end_write(written.value_or(0), now());
     if (!written) return tl::unexpected(written.error());
-    if (!is_complete && is_complete.error().kind != ErrorKind::kDiskFull) return tl::unexpected(is_complete.error());
+    if (!is_complete && !is_disk_full(is_complete)) return tl::unexpected(is_complete.error());
     if (!is_complete || *written != here) return Progress::kDiskFull;
     if (!*is_complete) return Progress::kNeedsMore;
     stream_.reset();

@@ -16,8 +16,6 @@ bool is_at_or_past(std::uint64_t number, std::uint64_t position) {
     return static_cast<std::int64_t>(number - position) >= 0;
 }
 
-bool is_disk_full(const Result<void>& result) { return !result && result.error().kind == ErrorKind::kDiskFull; }
-
 }  // namespace
 
 DataStream::DataStream(StreamParameters parameters, std::shared_ptr<SessionDirectory> directory,
@@ -382,7 +380,7 @@ Result<void> DataStream::copy_to(FileSequence& next, std::vector<Move>& moves) {
         const auto to = copy_to(next, *move.data, move.count);
         if (to) {
             move.to = *to;
-        } else if (to.error().kind == ErrorKind::kDiskFull) {
+        } else if (is_disk_full(to)) {
             next.discard();
             return tl::unexpected(to.error());
         } else {

@@ -70,6 +70,7 @@ asio::awaitable<void> DatagramReceiver::expire() {
             const Time now = std::chrono::steady_clock::now();
             if (relay_->handles().announced() != handles_seen_) add_sources();
             for (auto& [handle, source] : sources_) {
+                if (!source.waits()) continue;
                 deliver(source, now);
                 clean(source, now);
             }

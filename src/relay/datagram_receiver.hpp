@@ -43,6 +43,11 @@ class DatagramReceiver {
         std::uint64_t unstored_packets = 0;
         Time last_look{};
 
+        // For something that time decides.
+        [[nodiscard]] bool waits() const {
+            return window.packets() != 0 ||
+                   stream().with_pairs([](const PairingTable& pairs) { return pairs.waits_for_data(); });
+        }
         [[nodiscard]] std::uint64_t count(DatagramWindow::Fate fate) const {
             return counts[static_cast<std::size_t>(fate)];
         }

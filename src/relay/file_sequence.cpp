@@ -46,7 +46,7 @@ Result<void> FileSequence::open_next() {
         // The oldest packets go now: the newest must be safe by then, should we be killed. On a full disk they make
         // the room for that.
         auto flushed = flush();
-        if (!flushed && flushed.error().kind != ErrorKind::kDiskFull) return flushed;
+        if (!flushed && !is_disk_full(flushed)) return flushed;
         place_->set_oldest(next_ - naming_.count_limit + 1);
     }
     const auto existing = is_again ? StreamFile::Existing::kReplaced : StreamFile::Existing::kRefused;

@@ -108,7 +108,7 @@ PairingTable::Outcome PairingTable::take_first() {
     if (!outcome.index) --data_waiting_;
     next_ = outcome.number + 1;
     has_taken_ = true;
-    listed_ = 0;
+    listed_ -= std::min(listed_, kListedPerPacket);
     return outcome;
 }
 

@@ -38,9 +38,11 @@ class PairingTable {
         : max_age_(transport == Transport::kStream ? kMaxAge : kMaxAgeOfDatagrams) {}
 
     static constexpr std::size_t kMaxWaiting = 4096;  // of indexes, and as many of data
-    // Numbers that nobody mentioned, between two that came, are lost packets as well. So many of one gap are listed;
-    // more are only counted, because each costs an entry in the index and a gap costs the peer nothing.
+    // Numbers that nobody mentioned, between two that came, are lost packets as well. So many are listed; more are only
+    // counted, because each costs an entry in the index and a gap costs the peer nothing. Each packet that does come
+    // lets so many more be listed.
     static constexpr std::uint64_t kMaxListed = 4096;
+    static constexpr std::uint64_t kListedPerPacket = 16;
     // A packet may be long on its way through a slow connection.
     static constexpr std::chrono::seconds kMaxAge{600};
     // DatagramReceiver gives datagrams up much earlier. This is for streams that it does not know.
@@ -120,7 +122,7 @@ class PairingTable {
     bool has_taken_ = false;                     // until then, an earlier number may still turn up
     std::optional<std::uint64_t> last_index_{};  // highest number of an index so far
     std::uint64_t data_end_ = 0;                 // no data will come for numbers below
-    std::uint64_t listed_ = 0;                   // of the gap before the first that waits
+    std::uint64_t listed_ = 0;                   // at most kMaxListed
     std::uint64_t unlisted_ = 0;
     std::function<void()> at_next_index_{};
 };

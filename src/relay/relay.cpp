@@ -113,7 +113,7 @@ Result<std::shared_ptr<Session>> Relay::create_session(const wire::CreateSession
     if (minor < kMinorOfNamedSessions) return unsupported("peers before 2.4 do not name their sessions");
     LEAT_TRY(parse_session_name("the host name", request.hostname));
     LEAT_TRY(parse_session_name("the session name", request.session_name));
-    if (sessions().size() >= kMaxSessions) return refused("there are {} sessions already", kMaxSessions);
+    if (session_count() >= kMaxSessions) return refused("there are {} sessions already", kMaxSessions);
     std::shared_ptr<SessionDirectory> directory;
     if (minor >= kMinorOfChunks) directory = LEAT_TRY(directory_for(request, principal));
     const std::lock_guard lock(mutex_);
@@ -146,6 +146,11 @@ std::vector<std::shared_ptr<Session>> Relay::ending_sessions() const {
 void Relay::forget(const std::shared_ptr<Session>& ending_session) {
     const std::lock_guard lock(mutex_);
     std::erase(ending_, ending_session);
+}
+
+std::size_t Relay::session_count() const {
+    const std::lock_guard lock(mutex_);
+    return sessions_.size();
 }
 
 std::vector<std::shared_ptr<Session>> Relay::sessions() const {

@@ -65,6 +65,7 @@ class Relay {
 
   private:
     static std::size_t default_quota();
+    [[nodiscard]] std::size_t session_count() const;
     Result<std::shared_ptr<SessionDirectory>> directory_for(const wire::CreateSession& request,
                                                             const Principal& principal);
     Result<std::shared_ptr<SessionDirectory>> known_or_made(const std::string& key, const std::string& path,

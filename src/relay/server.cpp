@@ -30,8 +30,10 @@ using asio::ip::tcp;
 // What waits too long for its other half is looked for this often.
 constexpr auto kHousekeeping = 1s;
 constexpr auto kAcceptPause = 100ms;
-// Data that does not come is not waited for when we are to end.
+// When we are to end, data that has not come by then is not waited for, and what has come is not longer than this if
+// the disk does not take it.
 constexpr auto kPatienceAtEnd = 1s;
+constexpr auto kPatienceWithDisk = 10s;
 constexpr auto kDrainInterval = 5ms;
 
 Result<void> listen(tcp::acceptor& acceptor, const asio::ip::address& address, std::uint16_t port) {
@@ -53,12 +55,18 @@ Result<asio::ip::address> parse_address(const std::string& text) {
     return address;
 }
 
-// What time has decided.
+// What time has decided, or a full disk has put off. An error is told to whoever writes to that stream next.
 void commit_and_show(Session& session) {
     Changes changes;
     for (const auto& stream : session.open_streams()) changes.add(stream);
-    const auto is_visible = changes.flush(session, std::chrono::steady_clock::now());
-    if (is_visible.value_or(true)) session.note_change();
+    bool is_visible = false;
+    while (!changes.is_empty()) {
+        const auto flushed = changes.flush(session, std::chrono::steady_clock::now());
+        if (is_disk_full(flushed)) break;
+        is_visible = flushed.value_or(false) || is_visible;
+    }
+    if (is_visible) session.note_change();
+    if (const auto directory = session.directory()) directory->settle();
 }
 
 // Forgets those that have ended.
@@ -230,20 +238,20 @@ void Server::run() {
             return std::make_shared<ControlConnection>(std::move(socket), relay_, thread);
         });
     serve(
-        Admission::Port::kData, data_, others_,
+        Admission::Port::kData, data_, datas_,
         [this](std::size_t number) { return thread_of_next_data().value_or(number); },
         [this](tcp::socket socket, std::size_t /*thread*/) -> std::shared_ptr<Connection> {
             return std::make_shared<DataConnection>(std::move(socket), relay_);
         });
     serve(
-        Admission::Port::kLive, live_, others_,
+        Admission::Port::kLive, live_, viewers_,
         [this](std::size_t number) { return thread_of_next_viewer().value_or(number + 1); },
         [this](tcp::socket socket, std::size_t /*thread*/) -> std::shared_ptr<Connection> {
             return std::make_shared<ViewerConnection>(std::move(socket), relay_);
         });
     asio::co_spawn(datagrams_->executor(), datagrams_->receive(), asio::detached);
     asio::co_spawn(datagrams_->executor(), datagrams_->expire(), asio::detached);
-    keep_house();
+    asio::co_spawn(context(), keep_house(), asio::detached);
     for (Context& context : contexts_) guards_.push_back(asio::make_work_guard(context));
     std::vector<std::thread> threads;
     for (std::size_t i = 1; i < contexts_.size(); ++i) threads.emplace_back([this, i] { contexts_[i].run(); });
@@ -268,14 +276,18 @@ std::optional<std::size_t> Server::thread_of_next_viewer() const {
     return std::nullopt;
 }
 
-void Server::keep_house() {
-    housekeeping_.expires_after(kHousekeeping);
-    housekeeping_.async_wait([this](const asio::error_code& error) {
-        if (error || !control_.is_open()) return;
-        for (const auto& session : relay_.sessions()) commit_and_show(*session);
+asio::awaitable<void> Server::keep_house() {
+    while (control_.is_open()) {
+        asio::error_code ignored;
+        housekeeping_.expires_after(kHousekeeping);
+        co_await housekeeping_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+        for (const auto& session : relay_.sessions()) {
+            commit_and_show(*session);
+            co_await asio::post(context(),
+                                asio::use_awaitable);  // between two sessions the thread's connections have a turn
+        }
         end_sessions();
-        keep_house();
-    });
+    }
 }
 
 // Those whose control connection has ended, once nothing more will come for them.
@@ -299,31 +311,34 @@ void Server::stop() {
             const std::lock_guard lock(connections_mutex_);
             for_each_open(controls_, [](Connection& connection) { connection.drain(); });
         }
-        stop_when_drained(std::chrono::steady_clock::now() + kPatienceAtEnd);
+        stop_when_drained(std::chrono::steady_clock::now());
     });
 }
 
 // Nothing is awaited any more once all connections have ended: each ends its session, which puts files in order.
-void Server::stop_when_drained(std::chrono::steady_clock::time_point deadline) {
+void Server::stop_when_drained(std::chrono::steady_clock::time_point begin) {
     end_sessions();
+    const auto elapsed = std::chrono::steady_clock::now() - begin;
     {
         const std::lock_guard lock(connections_mutex_);
         const bool is_drained = count_open(controls_) == 0 && relay_.ending_sessions().empty();
-        if (is_drained || std::chrono::steady_clock::now() >= deadline) {
-            // Not before: data may wait on a connection that we have not even accepted.
-            asio::error_code ignored;
-            data_.close(ignored);
-            guards_.clear();
-            for_each_open(controls_, [](Connection& connection) { connection.stop(); });
-            for_each_open(others_, [](Connection& connection) { connection.stop(); });
-            asio::post(datagrams_->executor(), [this] { datagrams_->close(); });
-            return;
-        }
+        if (is_drained || elapsed >= kPatienceWithDisk) return stop_all();
+        if (elapsed >= kPatienceAtEnd) for_each_open(datas_, [](Connection& connection) { connection.drain(); });
     }
     draining_.expires_after(kDrainInterval);
-    draining_.async_wait([this, deadline](const asio::error_code& error) {
-        if (!error) stop_when_drained(deadline);
+    draining_.async_wait([this, begin](const asio::error_code& error) {
+        if (!error) stop_when_drained(begin);
     });
+}
+
+void Server::stop_all() {
+    // The port of data not before: some may wait on a connection that we have not even accepted.
+    asio::error_code ignored;
+    data_.close(ignored);
+    guards_.clear();
+    for (const Connections* connections : {&controls_, &datas_, &viewers_})
+        for_each_open(*connections, [](Connection& connection) { connection.stop(); });
+    asio::post(datagrams_->executor(), [this] { datagrams_->close(); });
 }
 
 }  // namespace leat::relay

@@ -87,9 +87,10 @@ class Server {
     [[nodiscard]] std::optional<std::size_t> thread_of_next_data() const;
     [[nodiscard]] std::optional<std::size_t> thread_of_next_viewer() const;
     Result<void> listen_for_datagrams(const asio::ip::address& address);
-    void keep_house();
+    asio::awaitable<void> keep_house();
     void end_sessions();
-    void stop_when_drained(std::chrono::steady_clock::time_point deadline);
+    void stop_when_drained(std::chrono::steady_clock::time_point begin);
+    void stop_all();
 
     std::chrono::milliseconds stranger_patience_;
     std::shared_ptr<Admission> admission_;
@@ -112,7 +113,8 @@ class Server {
     std::optional<DatagramReceiver> datagrams_{};
     std::mutex connections_mutex_;
     Connections controls_;
-    Connections others_;  // data, viewers
+    Connections datas_;
+    Connections viewers_;
 };
 
 }  // namespace leat::relay

@@ -9,6 +9,8 @@ namespace {
 
 // For the first byte of data behind the end of the control connection.
 constexpr std::chrono::seconds kPatienceForData{2};
+// While both connections of a session wait for one another.
+constexpr std::chrono::seconds kPatienceForBoth{2};
 
 std::uint64_t horizon_of(const StreamView& view) { return view.horizon.value_or(0); }
 
@@ -38,7 +40,6 @@ void Session::add(std::shared_ptr<SessionStream> stream) {
         state.open_names.emplace(stream->trace->path, parameters.files.channel_name);
         stream->change = ++state.changes;
         stream->by_change = state.by_change.insert(state.by_change.end(), stream);
-        ++stream->trace->streams;
         stream->trace->horizons.insert(horizon_of(stream->view));
         state.by_handle.emplace(parameters.handle, stream);
         state.streams.emplace(stream->id, std::move(stream));
@@ -93,8 +94,6 @@ void Session::retire(SessionState& state, const std::shared_ptr<SessionStream>& 
     ++state.forgotten;
     state.streams.erase(oldest->id);
     state.by_handle.erase(oldest->stream->parameters().handle);
-    --oldest->trace->streams;
-    note_if_complete(state, oldest->trace, forgotten);
 }
 
 // Nothing writes into it any more. It keeps its place for a while: more streams of it may come.
@@ -147,10 +146,18 @@ void Session::end_data(Time now) {
     for (const auto& stream : open_streams()) {
         stream->stream->end_data();
         const auto flushed = stream->stream->flush(now);
-        if (!flushed && flushed.error().kind != ErrorKind::kDiskFull)
-            log("stream {}: {}", stream->id, flushed.error().message);
+        if (!flushed && !is_disk_full(flushed)) log("stream {}: {}", stream->id, flushed.error().message);
         show(stream);
     }
+}
+
+Result<void> Session::wait(Half half, Time now) {
+    Time none{};
+    waits_since_[index_of(half)].compare_exchange_strong(none, now);
+    const Time data = waits_since_[index_of(Half::kData)];
+    const Time indexes = waits_since_[index_of(Half::kIndexes)];
+    if (data == Time{} || indexes == Time{} || now - std::max(data, indexes) < kPatienceForBoth) return {};
+    return corrupt("the packets of its streams come in one order, and their indexes in another, too far apart");
 }
 
 void Session::note_change() {
@@ -203,8 +210,7 @@ Result<bool> Changes::flush(Session& session, Time now) {
         auto flushed = stream->stream->flush(now);
         if (flushed && stream->stream->should_finish()) flushed = stream->stream->finish();
         is_visible_ = session.show(stream) || is_visible_;
-        const bool is_done = flushed || flushed.error().kind != ErrorKind::kDiskFull;
-        if (is_done) streams_.pop_back();
+        if (!is_disk_full(flushed)) streams_.pop_back();
         if (!flushed) return tl::unexpected(std::move(flushed).error());
     }
     return std::exchange(is_visible_, false);

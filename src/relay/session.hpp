@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -32,7 +33,6 @@ struct Trace {
     std::uint64_t metadata_id = 0;        // by which viewers know it
     StreamQuota::Place metadata_place{};  // as long as it is open
     bool is_metadata_published = false;
-    std::size_t streams = 0;                  // that the session knows
     std::multiset<std::uint64_t> horizons{};  // of those that have not finished
     bool is_changed = false;                  // and followers have not heard of it
     bool is_complete = false;                 // waits to be forgotten
@@ -50,6 +50,9 @@ struct SessionStream {
     std::uint64_t change = 0;  // of the session, that was its last one
     std::list<std::shared_ptr<SessionStream>>::iterator by_change{};
 };
+
+// Data and indexes come on two connections.
+enum class Half : std::uint8_t { kData, kIndexes };
 
 // What a session is made of. Guarded by the session's lock, which nobody holds while a file is touched.
 struct SessionState {
@@ -115,6 +118,11 @@ class Session {
     bool finish_streams(Time now);
     void end_data(Time now);
 
+    // A connection that is too far ahead of the other one waits for it. Fails where both do, for a while: nothing that
+    // either of them waits for can come then.
+    Result<void> wait(Half half, Time now);
+    void go_on(Half half) { waits_since_[index_of(half)] = Time{}; }
+
     // Viewers learn of changes without looking again and again: every change counts one up, and calls who asked. Those
     // who follow the files hear of how far each trace is.
     [[nodiscard]] std::uint64_t change() const { return change_.load(); }
@@ -136,6 +144,7 @@ class Session {
         std::vector<std::shared_ptr<SessionStream>> streams{};
         std::vector<std::shared_ptr<Trace>> traces{};
     };
+    static std::size_t index_of(Half half) { return static_cast<std::size_t>(half); }
     static void note_horizon(SessionStream& stream, const StreamView& view);
     static void mark_changed(SessionState& state, const std::shared_ptr<Trace>& trace);
     static void retire(SessionState& state, const std::shared_ptr<SessionStream>& stream, Forgotten& forgotten);
@@ -146,6 +155,7 @@ class Session {
     const std::shared_ptr<StreamHandles> handles_;
     std::mutex mutex_;
     SessionState state_;
+    std::array<std::atomic<Time>, 2> waits_since_{};  // of each half, that waits for the other
     std::atomic<std::uint64_t> change_{0};
     std::mutex listeners_mutex_;
     std::list<Listener> listeners_;

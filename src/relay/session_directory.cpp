@@ -24,6 +24,9 @@ bool is_delete(const wire::CloseTraceChunk& close) {
 }  // namespace
 
 SessionDirectory::~SessionDirectory() {
+    settle_chunks();
+    for (const auto& chunk : unsettled_)
+        log("{}: trace chunk {} could not be moved or deleted: the disk is full", path_, chunk->id);
     for (const auto& [id, chunk] : chunks_)
         if (chunk->directory) sync(*chunk->directory);
 }
@@ -166,13 +169,26 @@ void SessionDirectory::forget_trace(std::uint64_t trace_id) {
 }
 
 // The chunk's files are complete: what was asked for at its closing is done.
-void SessionDirectory::finish(TraceChunk& chunk) {
+void SessionDirectory::finish(const TraceChunk& chunk) {
     constexpr std::size_t kMaxClosed = 64;
-    const auto keep = chunks_.extract(chunk.id);
     closed_.emplace_back(chunk.id, chunk.closed_path);
     if (closed_.size() > kMaxClosed) closed_.pop_front();
-    auto done = is_delete(*chunk.close) ? erase(chunk) : archive(chunk);
-    if (!done) log("{}: trace chunk {}: {}", path_, chunk.id, done.error().message);
+    unsettled_.push_back(chunks_.extract(chunk.id).mapped());
+    settle_chunks();
+}
+
+void SessionDirectory::settle() {
+    const std::lock_guard lock(mutex_);
+    settle_chunks();
+}
+
+void SessionDirectory::settle_chunks() {
+    std::erase_if(unsettled_, [this](const auto& chunk) {
+        const auto done = is_delete(*chunk->close) ? erase(*chunk) : archive(*chunk);
+        if (is_disk_full(done)) return false;
+        if (!done) log("{}: trace chunk {}: {}", path_, chunk->id, done.error().message);
+        return true;
+    });
 }
 
 Result<void> SessionDirectory::archive(TraceChunk& chunk) {
@@ -181,18 +197,34 @@ Result<void> SessionDirectory::archive(TraceChunk& chunk) {
         return {};
     }
     ConfinedDirectory target = LEAT_TRY(directory_.open(chunk.closed_path));
-    for (const std::string& name : chunk.top_level) LEAT_TRY(chunk.directory->rename(name, target, name));
-    if (!chunk.path.empty()) LEAT_TRY(directory_.remove(chunk.path));
-    chunk.path = chunk.closed_path;
+    LEAT_TRY(rename_all(chunk, target));
+    const std::string from = std::exchange(chunk.path, chunk.closed_path);
     sync(target);
     chunk.directory = std::move(target);
+    return from.empty() ? Result<void>() : directory_.remove(from);
+}
+
+// All that the chunk has made, or nothing.
+Result<void> SessionDirectory::rename_all(const TraceChunk& chunk, const ConfinedDirectory& target) {
+    for (auto name = chunk.top_level.begin(); name != chunk.top_level.end(); ++name) {
+        auto renamed = chunk.directory->rename(*name, target, *name);
+        if (renamed) continue;
+        while (name != chunk.top_level.begin()) {
+            --name;
+            (void)target.rename(*name, *chunk.directory, *name);  // its place there is still free: that needs no room
+        }
+        return renamed;
+    }
     return {};
 }
 
 // What is cleared makes room at its place: the next chunk moves there.
 Result<void> SessionDirectory::erase(TraceChunk& chunk) {
     chunk.is_deleted = true;
-    for (const std::string& name : chunk.top_level) LEAT_TRY(chunk.directory->remove(name));
+    while (!chunk.top_level.empty()) {
+        LEAT_TRY(chunk.directory->remove(*chunk.top_level.begin()));
+        chunk.top_level.erase(chunk.top_level.begin());
+    }
     if (!chunk.path.empty()) return directory_.remove(chunk.path);
     is_root_taken_ = false;
     if (!is_root_free() || chunks_.empty()) return {};
@@ -203,10 +235,10 @@ Result<void> SessionDirectory::move_to_root(TraceChunk& chunk) {
     const std::string from = chunk.path;
     if (from.empty()) return {};
     ConfinedDirectory root = LEAT_TRY(directory_.make(""));
-    // All of them, or none: what somebody put in the way meanwhile stays.
+    // What somebody put in the way meanwhile stays.
     for (const std::string& name : chunk.top_level)
         if (root.exists(name)) return {};
-    for (const std::string& name : chunk.top_level) LEAT_TRY(chunk.directory->rename(name, root, name));
+    LEAT_TRY(rename_all(chunk, root));
     // A chunk that is closed already has said where it will be.
     if (chunk.closed_path == from) chunk.closed_path.clear();
     chunk.path.clear();

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "relay/confined_directory.hpp"
@@ -85,6 +86,8 @@ class SessionDirectory {
     Result<TracePlace> make_trace(TraceChunk& chunk, std::uint64_t trace_id, const std::string& path);
     // Where it is now: chunks move.
     [[nodiscard]] Result<ConfinedDirectory> open_trace(const TraceChunk& chunk, const std::string& path) const;
+    // Chunks that could not be moved or deleted when they were complete, because the disk was full, are so now.
+    void settle();
     // The trace will make nothing more.
     void forget_trace(std::uint64_t trace_id);
 
@@ -96,7 +99,9 @@ class SessionDirectory {
     [[nodiscard]] bool goes_to_archives(const wire::CloseTraceChunk& request) const;
     static Result<std::string> make_parent(TraceChunk& chunk, const std::string& name);
     void sync(const ConfinedDirectory& directory) const;
-    void finish(TraceChunk& chunk);
+    void finish(const TraceChunk& chunk);
+    void settle_chunks();
+    static Result<void> rename_all(const TraceChunk& chunk, const ConfinedDirectory& target);
     Result<void> archive(TraceChunk& chunk);
     Result<void> erase(TraceChunk& chunk);
     Result<void> move_to_root(TraceChunk& chunk);
@@ -108,6 +113,7 @@ class SessionDirectory {
     FileKeepers keepers_;
     std::map<std::uint64_t, std::shared_ptr<TraceChunk>> chunks_;  // open, or waiting for their streams to leave
     std::deque<std::pair<std::uint64_t, std::string>> closed_{};   // the last ones: where they went
+    std::vector<std::shared_ptr<TraceChunk>> unsettled_{};         // complete, but not where they are to be
     bool is_root_taken_ = false;                                   // by a chunk, that may have been closed there
     bool has_rotated_ = false;
 };

@@ -55,8 +55,8 @@ class NewsViewer(Viewer):
 
 
 class SequenceTest(InteropTest):
-    def start(self, **arguments):
-        self.output = self.directory / "output"
+    def start(self, output="output", **arguments):
+        self.output = self.directory / output
         self.relay = LeatRelay(self.output, **arguments)
         self.addCleanup(self.relay.kill)
 
@@ -87,7 +87,7 @@ class SequenceTest(InteropTest):
         self.assertEqual(self.relay.stop(), 0, self.relay.log)
 
     def log_so_far(self):
-        return os.pread(self.relay.log_file.fileno(), MIB, 0).decode()
+        return self.relay.log_so_far()
 
     def events(self, directory=None):
         """As babeltrace2 reads the only trace on disk."""
@@ -229,8 +229,13 @@ class Descriptors(SequenceTest):
         self.stop()
 
     def test_stream_waits_for_a_descriptor(self):
-        spare = 2  # for its directory and its index, but not for its data
-        self.start()
+        # None at all; one for its directory; one more for its index, but none for its data.
+        for spare in range(3):
+            with self.subTest(spare=spare):
+                self.check_that_a_stream_waits(spare)
+
+    def check_that_a_stream_waits(self, spare):
+        self.start(output=f"output-{spare}")
         producer = self.producer(cpus=2)
         self.assertEqual(producer.push([(1, 0)], cpu=0), OK)
         producer.wait_until_stored()
@@ -413,32 +418,46 @@ class LockedSession:
     """One stream has indexes without data, another has data without indexes: each connection waits for the other, and
     neither is read. Then the peer goes."""
 
-    def __init__(self):
+    def __init__(self, more, stays):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="leat-interop-"))
         unittest.addModuleCleanup(shutil.rmtree, self.directory, ignore_errors=True)
         self.relay = LeatRelay(self.directory / "output")
         unittest.addModuleCleanup(self.relay.kill)
         producer = Producer(self.relay).start(cpus=2)
-        # The rest fits into the relay's sockets, so that it sees the end of the connections.
-        count = WAITING + 20
+        count = WAITING + more
         producer.data_link.send(b"".join(data_message(producer.streams[0], n, b"x", 1) for n in range(count)))
         producer.send(b"".join(index_message(producer.streams[1], n, [(n + 1, n)]) for n in range(count)))
         self.answers = producer.receive(4 * WAITING)
-        producer.close()
+        if stays:
+            unittest.addModuleCleanup(producer.close)
+        else:
+            producer.close()
 
 
 def setUpModule():
-    # The relay waits 15 s before it gives such a session up: meanwhile the other tests run.
-    Waiting.locked = LockedSession()
+    # The relay waits a while before it gives such a session up: meanwhile the other tests run.
+    Waiting.locked = {
+        # The rest fits into the relay's sockets, so that it sees the end of the connections.
+        "gone": LockedSession(20, stays=False),
+        # It does not, and the end is behind it.
+        "gone behind much": LockedSession(8000, stays=False),
+        "there": LockedSession(20, stays=True),
+    }
 
 
 class Waiting(unittest.TestCase):
-    def test_peer_that_goes_while_its_connections_wait_for_one_another(self):
-        viewer = Viewer(self.locked.relay)
-        self.addCleanup(viewer.close)
-        wait_until(lambda: not viewer.list(), "the end of the session")
-        self.assertEqual(self.locked.answers, struct.pack(">I", OK) * WAITING)
-        self.assertEqual(self.locked.relay.stop(), 0, self.locked.relay.log)
+    def test_connections_that_wait_for_one_another(self):
+        for name, locked in self.locked.items():
+            with self.subTest(peer=name):
+                viewer = Viewer(locked.relay)
+                self.addCleanup(viewer.close)
+                if name == "there":
+                    wait_until(lambda locked=locked: "in another" in locked.relay.log_so_far(),
+                               "the end of a connection")
+                else:
+                    wait_until(lambda viewer=viewer: not viewer.list(), "the end of the session")
+                self.assertEqual(locked.answers, struct.pack(">I", OK) * WAITING)
+                self.assertEqual(locked.relay.stop(), 0, locked.relay.log)
 
 
 if __name__ == "__main__":

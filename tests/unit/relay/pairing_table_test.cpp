@@ -158,12 +158,21 @@ TEST_F(PairingTableTest, LargeGapBecomesLostPackets) {
     EXPECT_EQ(taken(), "4198 ") << "the stream goes on from there";
 }
 
-TEST_F(PairingTableTest, EachLargeGapIsListedAsFarAsItMay) {
-    for (std::uint64_t number = 0; number <= 30'000; number += 10'000) {
+TEST_F(PairingTableTest, GapsAreListedAsFarAsPacketsPayForThem) {
+    index(0), data(0);
+    EXPECT_EQ(count().lost, 0);
+    index(10'000), data(10'000);
+    EXPECT_EQ(count().lost, PairingTable::kMaxListed);
+    for (std::uint64_t number = 20'000; number <= 40'000; number += 10'000) {
         index(number), data(number);
-        EXPECT_EQ(count().lost, number == 0 ? 0U : PairingTable::kMaxListed);
+        EXPECT_EQ(count().lost, PairingTable::kListedPerPacket);
     }
-    EXPECT_EQ(table.unlisted(), 3 * (9'999 - PairingTable::kMaxListed));
+    EXPECT_EQ(table.unlisted(), 4 * 9'999 - PairingTable::kMaxListed - 3 * PairingTable::kListedPerPacket);
+    for (std::uint64_t number = 40'001; number < 40'001 + PairingTable::kMaxListed; ++number)
+        index(number), data(number);
+    count();
+    index(100'000), data(100'000);
+    EXPECT_EQ(count().lost, PairingTable::kMaxListed) << "packets that came have paid for a large gap";
 }
 
 TEST_F(PairingTableTest, HugeGapCostsNoMoreThanALargeOne) {

@@ -1,6 +1,8 @@
 #include "relay/session_directory.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -58,6 +60,61 @@ TEST_F(SessionDirectoryTest, RotatedChunkGoesToTheArchivesWhenItsStreamsHaveLeft
     EXPECT_EQ(close(*second, std::nullopt), "host/session/archives/19700101T000100+0000-19700101T000200+0000-1");
     EXPECT_TRUE(exists("archives/19700101T000100+0000-19700101T000200+0000-1/ust/uid/of-1"));
     EXPECT_FALSE(exists("19700101T000100+0000-1"));
+}
+
+// A limit of open files that leaves none free, as long as this lives.
+class NoDescriptorLeft {
+  public:
+    NoDescriptorLeft() {
+        ::getrlimit(RLIMIT_NOFILE, &limit_);
+        const rlimit lower{static_cast<rlim_t>(UniqueFd(::dup(0)).get()), limit_.rlim_max};
+        ::setrlimit(RLIMIT_NOFILE, &lower);
+    }
+    ~NoDescriptorLeft() { ::setrlimit(RLIMIT_NOFILE, &limit_); }
+    NoDescriptorLeft(const NoDescriptorLeft&) = delete;
+    NoDescriptorLeft& operator=(const NoDescriptorLeft&) = delete;
+
+  private:
+    rlimit limit_{};
+};
+
+TEST_F(SessionDirectoryTest, ChunkThatCannotBeMovedNowIsMovedLater) {
+    auto first = create(0);
+    const std::string archived = close(*first, kMove).substr(std::string("host/session/").size());
+    {
+        const NoDescriptorLeft none;
+        directory.leave(*first);
+        directory.settle();
+    }
+    EXPECT_TRUE(exists("ust/uid/of-0"));
+    directory.settle();
+    EXPECT_FALSE(exists("ust"));
+    EXPECT_TRUE(exists(archived + "/ust/uid/of-0"));
+}
+
+TEST_F(SessionDirectoryTest, ChunkThatCannotBeDeletedNowIsDeletedLater) {
+    auto first = create(0);
+    auto second = create(1);
+    close(*first, kDelete);
+    {
+        const NoDescriptorLeft none;
+        directory.leave(*first);
+    }
+    EXPECT_TRUE(exists("ust/uid/of-0"));
+    directory.settle();
+    EXPECT_FALSE(exists("ust/uid/of-0"));
+    EXPECT_TRUE(exists("ust/uid/of-1"));
+}
+
+// As if a rename failed half way.
+TEST_F(SessionDirectoryTest, ChunkIsMovedAsAWholeOrNotAtAll) {
+    auto first = create(0);
+    EXPECT_TRUE(directory.make_trace(*first, 2, "a-first")->directory.create_file("of-a"));
+    const std::string archived = close(*first, kMove).substr(std::string("host/session/").size());
+    fs::create_directories(scratch.path() / archived / "ust" / "in-the-way");
+    directory.leave(*first);
+    EXPECT_TRUE(exists("a-first/of-a"));
+    EXPECT_TRUE(exists("ust/uid/of-0"));
 }
 
 TEST_F(SessionDirectoryTest, ClearedChunkMakesRoomForTheNext) {
