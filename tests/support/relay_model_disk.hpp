@@ -141,11 +141,12 @@ inline void RelayModel::note_owner(const Found& file, ModelledStream& stream, Se
             return violate("shared", "{} of part {} is in the directory of part {}, of another session", file.path,
                            part.id, other.id);
     }
-    // Sessions that name no directory get one of two steps.
+    // Sessions that name no directory get one of two steps. A base path may lead into a directory that is there, where
+    // the session's own is made.
     const std::size_t step = file.path.find('/');
     const std::size_t end = step == std::string::npos ? step : file.path.find('/', step + 1);
     const std::string root = file.path.substr(0, end);
-    if (strangers_.contains(root))
+    if (strangers_.contains(root) && (!part.has_chunks() || part.directory == root))
         return violate("shared", "{} of part {} is in a stranger's directory", file.path, part.id);
     if (part.has_chunks() && part.directory.size() > root.size()) return;
     const auto [first, is_first] = seen.roots.try_emplace(root, &part);
