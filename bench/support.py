@@ -181,11 +181,11 @@ def row(name, unit, samples, *more_floors):
             "samples": {side: len(samples.of[side]) for side in present}}
 
 
-def file_system_of(directory):
+def file_system_of(directory, mounts=pathlib.Path("/proc/self/mountinfo")):
     """The type of the file system that the directory is on: what writing costs depends on it."""
     directory = str(directory.resolve())
     best = ("", "unknown")
-    for line in pathlib.Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+    for line in mounts.read_text(encoding="utf-8").splitlines():
         fields, _, rest = line.partition(" - ")
         mount = fields.split()[4].replace("\\040", " ")
         is_above = mount == "/" or directory == mount or directory.startswith(mount + "/")

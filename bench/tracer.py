@@ -84,7 +84,8 @@ FULL = Extent(events=["none", "two-integers", "four-integers", "io-request", "st
               single_records=[BARE, WITH_DEFAULT_CONTEXTS], buffer=32 << 20, loop_events=20_000, repetitions=25,
               repetitions_with_contexts=16, disabled_events=20_000_000, size_events=500_000, starts=200,
               paused_events=200, paused_repetitions=20, single_events=20_000)
-QUICK = Extent(events=["two-integers"], with_contexts=["string"], sized=[("two-integers", WITH_DEFAULT_CONTEXTS)],
+QUICK = Extent(events=["two-integers"], with_contexts=["string"],
+               sized=[("two-integers", WITH_DEFAULT_CONTEXTS), ("two-integers", WITH_LARGE_HEADER)],
                single_records=[BARE], buffer=4 << 20, loop_events=1_000, repetitions=5, repetitions_with_contexts=5,
                disabled_events=100_000, size_events=20_000, starts=3, paused_events=20, paused_repetitions=5,
                single_events=2_000)
