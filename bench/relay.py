@@ -35,12 +35,13 @@ SENDER_CPU, RELAY_CPU = 0, 1
 class Load:
     """What is pushed in one run; `mib` for each session."""
 
-    def __init__(self, prefix, sessions, streams, mib, sender_cpu=None, relay_cpu=None):
+    def __init__(self, prefix, sessions, streams, mib, sender_cpu=None, relay_cpu=None, file_mib=FILE_MIB):
         self.prefix = prefix
         self.sessions = sessions
         self.streams = streams
         self.mib = mib
-        self.warm_up_mib = 3 * FILE_MIB * streams  # files have rolled before the clock runs
+        self.file_mib = file_mib
+        self.warm_up_mib = 3 * file_mib * streams  # files have rolled before the clock runs
         self.sender_cpu = sender_cpu
         self.relay_cpu = relay_cpu
 
@@ -48,8 +49,8 @@ class Load:
 LOADS = [Load("relay", sessions=1, streams=2, mib=2048, sender_cpu=SENDER_CPU, relay_cpu=RELAY_CPU),
          Load("relay/8-sessions", sessions=8, streams=1, mib=384),
          Load("relay/8-sessions-1-cpu", sessions=8, streams=1, mib=384, relay_cpu=RELAY_CPU)]
-QUICK_LOADS = [Load("relay", sessions=1, streams=2, mib=64, sender_cpu=SENDER_CPU, relay_cpu=RELAY_CPU),
-               Load("relay/8-sessions", sessions=8, streams=1, mib=16)]
+QUICK_LOADS = [Load("relay", sessions=1, streams=2, mib=32, sender_cpu=SENDER_CPU, relay_cpu=RELAY_CPU, file_mib=4),
+               Load("relay/8-sessions", sessions=8, streams=1, mib=8, file_mib=2)]
 
 
 def fast(streams, **viewers):
@@ -80,8 +81,8 @@ def push(side, load, programs, work):
     control = 0 if side in FLOORS else CONTROL
     command = on_cpu(load.sender_cpu) + [str(word) for word in [
         programs / "bench-relay-push", control, DATA, 1_000_000, load.sessions, load.streams, load.warm_up_mib,
-        load.mib, FILE_MIB]]
-    with Relay(side, programs, work, load.relay_cpu) as relay, \
+        load.mib, load.file_mib]]
+    with Relay(side, programs, work, load.relay_cpu, load.file_mib) as relay, \
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as sender:
         if sender.stdout.readline() != "ready\n":
             raise Failed(f"bench-relay-push did not come to speak with {side}")

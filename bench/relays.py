@@ -37,9 +37,9 @@ def allow_many_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def relay_command(side, programs, output):
+def relay_command(side, programs, output, file_mib):
     if side in FLOORS:
-        return [programs / "bench-relay-floor", DATA, output, FILE_MIB, *FLOORS[side]]
+        return [programs / "bench-relay-floor", DATA, output, file_mib, *FLOORS[side]]
     if side == "leat":
         return [programs / "leat-relayd", "-o", output, "--ports", f"{CONTROL}:{DATA}:{LIVE}"]
     return ["lttng-relayd", f"--output={output}", f"--control-port=tcp://127.0.0.1:{CONTROL}",
@@ -49,10 +49,10 @@ def relay_command(side, programs, output):
 class Relay:
     """One that runs, and takes connections."""
 
-    def __init__(self, side, programs, work, cpu=None):
+    def __init__(self, side, programs, work, cpu=None, file_mib=FILE_MIB):
         self.output = work / "output"
         self.output.mkdir()
-        command = on_cpu(cpu) + [str(word) for word in relay_command(side, programs, self.output)]
+        command = on_cpu(cpu) + [str(word) for word in relay_command(side, programs, self.output, file_mib)]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
         for port in [DATA] if side in FLOORS else [DATA, CONTROL, LIVE]:
