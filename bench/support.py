@@ -43,7 +43,8 @@ def enter_namespaces():
     """Starts this program again, as process 1 of its own namespaces. Ends with it."""
     command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     if os.geteuid() != 0:
-        command.append("--map-root-user")
+        # Not as root of a namespace: LTTng's daemons want groups then that nobody has there.
+        command += ["--map-current-user", "--keep-caps"]
     environment = dict(os.environ, LEAT_BENCH_INSIDE="1")
     os.execvpe("unshare", command + [sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]], environment)
 
