@@ -52,8 +52,8 @@ ROWS = {
         "live/p50-ms+contexts": BOTH, "live/p99-ms+contexts": BOTH, "live/idle-cpu-percent": BOTH},
 }
 # The least bytes that an event has in the trace; packet headers add less than one. bench:two_integers has 12 bytes of
-# fields, bench:string 40; Leat's header has 4, the large one 6, contexts have 25. LTTng has
-# 2 bytes more a record.
+# fields, bench:string 40; Leat's header has 4, the large one 6, contexts have 25. LTTng's records of
+# two integers have 2 bytes more.
 BYTES = {"size/two-integers+contexts": {"leat": 41, "peer": 43}, "size/two-integers+large-header": {"leat": 18},
          "path/bytes-per-event": {"leat": 44}, "path/bytes-per-event+contexts": {"leat": 69}}
 

@@ -3,6 +3,8 @@
 
 import io
 import pathlib
+import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -82,6 +84,26 @@ class FileSystem(unittest.TestCase):
             table.write(mounts)
             table.flush()
             self.assertEqual(support.file_system_of(pathlib.Path("/a/b"), pathlib.Path(table.name)), "xfs")
+
+
+class Documents(unittest.TestCase):
+    """README.md and docs/benchmarks.md show commands that take too long to be run; check.py runs their quick rounds."""
+
+    README, PAGE = ((support.HERE.parent / name).read_text(encoding="utf-8") for name in ["README.md", "docs/benchmarks.md"])
+
+    def test_benchmarks_exist(self):
+        names = re.findall(r"\./dev bench ([a-z]+)", self.README + self.PAGE)
+        self.assertGreater(len(names), 5)
+        for name in names:
+            self.assertTrue((support.HERE / f"{name}.py").is_file(), name)
+
+    def test_options_exist(self):
+        program = [sys.executable, support.HERE / "relay.py", "--help"]
+        help_text = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+        options = re.findall(r"^\| `(--[a-z]+)", self.PAGE, re.MULTILINE)
+        self.assertGreater(len(options), 3)
+        for option in options:
+            self.assertIn(f"\n  {option} ", help_text)
 
 
 if __name__ == "__main__":

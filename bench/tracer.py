@@ -20,6 +20,7 @@ whose memory nobody has touched; "new-process" ones of its first events in memor
 ones of events in memory that the process itself has touched. All other rows are warm, too.
 """
 
+import dataclasses
 import os
 import re
 import shutil
@@ -55,26 +56,24 @@ WITH_DEFAULT_CONTEXTS = Records("+contexts", has_contexts=True)
 WITH_LARGE_HEADER = Records("+large-header", has_large_header=True)
 
 
+@dataclasses.dataclass(frozen=True)
 class Extent:
     """How much is run. What is emitted in one run fits into a buffer."""
 
-    def __init__(self, events, with_contexts, sized, single_records, buffer, loop_events, repetitions,
-                 repetitions_with_contexts, disabled_events, size_events, starts, paused_events, paused_repetitions,
-                 single_events):
-        self.events = events
-        self.with_contexts = with_contexts  # the events that are measured with contexts, too
-        self.sized = sized
-        self.single_records = single_records  # the kinds of records in rows that have one event only
-        self.buffer = buffer  # bytes for each CPU
-        self.loop_events = loop_events
-        self.repetitions = repetitions
-        self.repetitions_with_contexts = repetitions_with_contexts  # records are larger, the buffer is not
-        self.disabled_events = disabled_events
-        self.size_events = size_events
-        self.starts = starts  # of each program
-        self.paused_events = paused_events
-        self.paused_repetitions = paused_repetitions
-        self.single_events = single_events
+    events: list[str]
+    with_contexts: list[str]  # the events that are measured with contexts, too
+    sized: list[tuple[str, Records]]
+    single_records: list[Records]  # the kinds of records in rows that have one event only
+    buffer: int  # bytes for each CPU
+    loop_events: int
+    repetitions: int
+    repetitions_with_contexts: int  # records are larger, the buffer is not
+    disabled_events: int
+    size_events: int
+    starts: int  # of each program
+    paused_events: int
+    paused_repetitions: int
+    single_events: int
 
 
 FULL = Extent(events=["none", "two-integers", "four-integers", "io-request", "string"],
