@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Many producers and 20 viewers on one relay: what leat-relayd needs for them, beside lttng-relayd.
 
-    bench/crowd.py [--build DIR] [--json FILE] [--rounds N] [--rows TEXT]
+    bench/crowd.py [--build DIR] [--json FILE] [--rounds N] [--rows TEXT] [--quick] [--output DIR]
 
 Each producer has a control and a data connection, and one live session of two streams; a packet of 4 KiB a second goes
 to each session, with its index and a beacon. Each viewer follows a session of its own: Leat's is asked with GET_NEWS, the
@@ -22,6 +22,7 @@ from support import Failed, Samples, say
 PRODUCERS = [100, 250, 500, 1000]
 VIEWERS = 20
 SECONDS = 5
+QUICK_PRODUCERS, QUICK_SECONDS = [30], 1
 FIGURES = [("descriptors", "", lambda run: run.descriptors),
            ("rss-mb", "MiB", lambda run: run.rss_mib),
            ("peak-mb", "MiB", lambda run: run.peak_mib),
@@ -32,7 +33,8 @@ FIGURES = [("descriptors", "", lambda run: run.descriptors),
 
 def serve(side, producers, programs, work):
     """Nothing if the relay cannot."""
-    load = Paced(sessions=producers, streams=2, rate=producers, seconds=SECONDS, viewers=VIEWERS)
+    load = Paced(sessions=producers, streams=2, rate=producers, seconds=QUICK_SECONDS if support.IS_QUICK else SECONDS,
+                 viewers=VIEWERS)
     try:
         run = PacedRun(side, load, programs, work)
     except Failed as failure:
@@ -48,23 +50,21 @@ def row_name(count, name):
     return f"crowd/{count}-producers-{name}"
 
 
-def measure(programs, rounds, _):
+def measure(programs, rounds, work):
     allow_many_descriptors()
     sides = available(["leat", "peer"], programs)
-    counts = [count for count in PRODUCERS
+    counts = [count for count in (QUICK_PRODUCERS if support.IS_QUICK else PRODUCERS)
               if any(support.is_wanted(row_name(count, name)) for name, _, _ in FIGURES)]
     samples = {(count, name): Samples() for count in counts for name, _, _ in FIGURES}
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")
         for count in counts:
-            for side in sides:
-                with tempfile.TemporaryDirectory(dir="/dev/shm") as work:
-                    run = serve(side, count, programs, pathlib.Path(work))
+            for side in support.in_turn(sides, number):
+                with tempfile.TemporaryDirectory(dir=work) as run_work:
+                    run = serve(side, count, programs, pathlib.Path(run_work))
                 for name, _, figure in FIGURES if run else []:
                     samples[count, name].add(side, [figure(run)])
-    return [{"name": row_name(count, name), "unit": unit, "floor": None,
-             **{side: samples[count, name].median(side) for side in ["leat", "peer"]}}
-            for count in counts for name, unit, _ in FIGURES]
+    return [support.row(row_name(count, name), unit, samples[count, name]) for count in counts for name, unit, _ in FIGURES]
 
 
 if __name__ == "__main__":

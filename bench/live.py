@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """From an event to its line on the viewer's stdout, and what a live session costs that has nothing to say.
 
-    bench/live.py [--build DIR] [--json FILE] [--rounds N]
+    bench/live.py [--build DIR] [--json FILE] [--rounds N] [--quick] [--output DIR]
 
 A program writes the time into each event; a reader notes when the line with it arrives. At two rates: 100 events 50 to
 150 ms apart, and 10,000 events a second for 2 s. All of Leat (application, consumer, relay, viewer) beside all of LTTng
 with babeltrace2 at their best settings (live timer 1 ms, retry 1 ms) and at their default ones (1 s, 100 ms); and
 Leat's application and relay with babeltrace2, at a retry of 1 ms like the peer; and Leat with three viewers, of which one
-takes a byte a second from its connection. A figure is the median over the rounds.
+takes a byte a second from its connection. A figure is the percentile of one round's events.
+
+Records have no contexts; rows called "+contexts" have those that `leat record` adds by default, in both, and the first of
+the two rates.
 
 Idle: CPU time of the daemons (Leat's recorder and relay; LTTng's session, consumer and relay daemons) over 10 s of a live
 session that nothing happens in; LTTng at a timer of 200 ms.
@@ -27,17 +30,23 @@ import support
 from support import Daemons, Failed, LttngDaemons, Samples, cpu_seconds, run, say, wait_for
 
 LEAT_LIVE_PORT = 6344
-RATES = {"": (100, 50_000, 100_000), "fast-": (20_000, 100, 0)}  # events, gap and its spread in us
+# Events, the gap and its spread in us, and the events ahead of them.
+RATES = {"": (100, 50_000, 100_000, 100), "fast-": (20_000, 100, 0, 100)}
+QUICK_RATES = {"": (20, 1_000, 10_000, 50)}
+IDLE_TICK = (1, 60_000_000, 0, 100)
 BEST_US, DEFAULT_US, IDLE_US = 1_000, 1_000_000, 200_000
 RETRY_BEST_US, RETRY_DEFAULT_US = 1_000, 100_000
-IDLE_SECONDS = 10
+IDLE_SECONDS, QUICK_IDLE_SECONDS = 10, 0.2
+SETTLE_SECONDS, QUICK_SETTLE_SECONDS = 4, 0.2  # until a program has emitted what it emits first
 ATTEMPTS = 6  # on lttng-relayd, one viewer in ten sees nothing
 
 
 def idle_percent(pids):
+    time.sleep(QUICK_SETTLE_SECONDS if support.IS_QUICK else SETTLE_SECONDS)
+    seconds = QUICK_IDLE_SECONDS if support.IS_QUICK else IDLE_SECONDS
     before = cpu_seconds(pids)
-    time.sleep(IDLE_SECONDS)
-    return 100 * (cpu_seconds(pids) - before) / IDLE_SECONDS
+    time.sleep(seconds)
+    return 100 * (cpu_seconds(pids) - before) / seconds
 
 
 def latencies(daemons, viewer, count, programs):
@@ -126,20 +135,21 @@ class SlowLine:
 class Lttng(LttngDaemons):
     """A session for each run."""
 
-    def session(self, timer_us):
+    def session(self, timer_us, has_contexts=False):
         self.lttng("create", "bench", f"--live={timer_us}", "--set-url=net://127.0.0.1")
         self.lttng("enable-channel", "--userspace", "channel")
         self.lttng("enable-event", "--userspace", "--channel=channel", "bench:*")
+        if has_contexts:
+            self.add_contexts()
         self.lttng("start")
 
-    def measure(self, rate, timer_us, retry_us):
-        count, gap, spread = rate
-        self.session(timer_us)
+    def measure(self, rate, timer_us, retry_us, has_contexts=False):
+        self.session(timer_us, has_contexts)
         try:
             url = f"net://127.0.0.1/host/{os.uname().nodename}/bench"
             with Daemons() as running:
-                wait = latencies(running, babeltrace2(url, retry_us), count, self.programs)
-                running.start(self.programs / "bench-tick-lttng", count, gap, spread)
+                wait = latencies(running, babeltrace2(url, retry_us), rate[0], self.programs)
+                running.start(self.programs / "bench-tick-lttng", *rate)
                 return wait()
         finally:
             self.lttng("destroy", "bench")
@@ -148,8 +158,7 @@ class Lttng(LttngDaemons):
         self.session(IDLE_US)
         try:
             with Daemons() as running:
-                running.start(self.programs / "bench-tick-lttng", 1, 60_000_000, 0)
-                time.sleep(4)  # it has emitted what it emits first
+                running.start(self.programs / "bench-tick-lttng", *IDLE_TICK)
                 return idle_percent(self.pids())
         finally:
             self.lttng("destroy", "bench")
@@ -174,11 +183,12 @@ class Leat:
     def __exit__(self, *_):
         self.daemons.__exit__()
 
-    def record(self, running, *command):
+    def record(self, running, rate, has_contexts=False):
         # A name of its own: the session before may still be on its way out.
         self.session += 1
-        return running.start(self.programs / "leat", "record", "--live=net://127.0.0.1:6342:6343", "--context", "none",
-                             "--session", f"bench-{self.session}", "--", self.programs / "bench-tick-leat", *command)
+        return running.start(self.programs / "leat", "record", "--live=net://127.0.0.1:6342:6343",
+                             *support.context_words(has_contexts), "--session", f"bench-{self.session}", "--",
+                             self.programs / "bench-tick-leat", *rate)
 
     def url(self):
         """Of the session that is recorded now."""
@@ -191,31 +201,28 @@ class Leat:
         wait_for(look, "leat view lists no session")
         return found[-1]
 
-    def measure(self, rate, viewer):
-        count, gap, spread = rate
+    def measure(self, rate, viewer, has_contexts=False):
         with Daemons() as running:
-            self.record(running, count, gap, spread)
-            return latencies(running, viewer(self.url()), count, self.programs)()
+            self.record(running, rate, has_contexts)
+            return latencies(running, viewer(self.url()), rate[0], self.programs)()
 
     def view(self, url):
         return [self.programs / "leat", "view", url]
 
     def measure_beside_slow_viewer(self, rate):
-        count, gap, spread = rate
         with Daemons() as running, SlowLine(LEAT_LIVE_PORT) as line:
-            self.record(running, count, gap, spread)
+            self.record(running, rate)
             url = self.url()
             running.start(*self.view(url.replace(f":{LEAT_LIVE_PORT}/", f":{line.port}/")))
             running.start(*self.view(url))
-            figures = latencies(running, self.view(url), count, self.programs)()
+            figures = latencies(running, self.view(url), rate[0], self.programs)()
             if line.carried == 0:
                 raise Failed("the slow viewer has not attached")
             return figures
 
     def idle(self):
         with Daemons() as running:
-            recorder = self.record(running, 1, 60_000_000, 0)
-            time.sleep(4)
+            recorder = self.record(running, IDLE_TICK)
             return idle_percent([self.relay.pid, recorder.pid])
 
 
@@ -230,46 +237,51 @@ class Bench:
     def add(self, row, side, figures):
         self.samples.setdefault(row, Samples()).add(side, figures)
 
-    def add_latencies(self, prefix, side, figures):
-        self.add(f"{prefix}p50-ms", side, [percentile(figures, 50)])
-        self.add(f"{prefix}p99-ms", side, [percentile(figures, 99)])
+    def add_latencies(self, prefix, side, figures, suffix=""):
+        self.add(f"{prefix}p50-ms{suffix}", side, [percentile(figures, 50)])
+        self.add(f"{prefix}p99-ms{suffix}", side, [percentile(figures, 99)])
 
-    def measure_lttng(self, lttng):
-        for name, rate in RATES.items():
-            best = patiently(lttng.measure, rate, BEST_US, RETRY_BEST_US)
-            self.add_latencies(name, "peer", best)
-            self.add_latencies(f"{name}babeltrace2-", "peer", best)
-        self.add_latencies("default-settings-", "peer", patiently(lttng.measure, RATES[""], DEFAULT_US, RETRY_DEFAULT_US))
-        self.add("idle-cpu-percent", "peer", [lttng.idle()])
+    def measure_lttng(self, programs, work):
+        rates = QUICK_RATES if support.IS_QUICK else RATES
+        with Lttng(programs, work) as lttng:
+            for name, rate in rates.items():
+                best = patiently(lttng.measure, rate, BEST_US, RETRY_BEST_US)
+                self.add_latencies(name, "peer", best)
+                self.add_latencies(f"{name}babeltrace2-", "peer", best)
+            self.add_latencies("", "peer", patiently(lttng.measure, rates[""], BEST_US, RETRY_BEST_US, True), "+contexts")
+            if not support.IS_QUICK:  # a timer of a second makes it slow
+                self.add_latencies("default-settings-", "peer",
+                                   patiently(lttng.measure, rates[""], DEFAULT_US, RETRY_DEFAULT_US))
+            self.add("idle-cpu-percent", "peer", [lttng.idle()])
+        shutil.rmtree(work / "lttng")
 
-    def measure_leat(self, leat):
-        for name, rate in RATES.items():
-            self.add_latencies(name, "leat", patiently(leat.measure, rate, leat.view))
-            with_babeltrace2 = patiently(leat.measure, rate, lambda url: babeltrace2(url, RETRY_BEST_US))
-            self.add_latencies(f"{name}babeltrace2-", "leat", with_babeltrace2)
-            self.add_latencies(f"{name}beside-slow-viewer-", "leat", patiently(leat.measure_beside_slow_viewer, rate))
-        self.add("idle-cpu-percent", "leat", [leat.idle()])
+    def measure_leat(self, programs, work):
+        rates = QUICK_RATES if support.IS_QUICK else RATES
+        with Leat(programs, work) as leat:
+            for name, rate in rates.items():
+                self.add_latencies(name, "leat", patiently(leat.measure, rate, leat.view))
+                with_babeltrace2 = patiently(leat.measure, rate, lambda url: babeltrace2(url, RETRY_BEST_US))
+                self.add_latencies(f"{name}babeltrace2-", "leat", with_babeltrace2)
+                self.add_latencies(f"{name}beside-slow-viewer-", "leat", patiently(leat.measure_beside_slow_viewer, rate))
+            self.add_latencies("", "leat", patiently(leat.measure, rates[""], leat.view, True), "+contexts")
+            self.add("idle-cpu-percent", "leat", [leat.idle()])
+        shutil.rmtree(work / "leat")
 
     def rows(self):
-        return [{"name": f"live/{row}", "unit": "%" if row.endswith("percent") else "ms",
-                 "leat": samples.median("leat"), "peer": samples.median("peer"), "floor": None}
+        return [support.row(f"live/{row}", "%" if row.endswith("percent") else "ms", samples)
                 for row, samples in sorted(self.samples.items())]
 
 
 def measure(programs, rounds, work):
     bench = Bench()
-    has_peer = shutil.which("lttng-relayd") is not None and (programs / "bench-tick-lttng").exists()
-    if not has_peer:
+    sides = {"leat": bench.measure_leat, "peer": bench.measure_lttng}
+    if shutil.which("lttng-relayd") is None or not (programs / "bench-tick-lttng").exists():
         say("LTTng is not here: no peer in the table")
+        del sides["peer"]
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")
-        with Leat(programs, work) as leat:
-            bench.measure_leat(leat)
-        shutil.rmtree(work / "leat")
-        if has_peer:
-            with Lttng(programs, work) as lttng:
-                bench.measure_lttng(lttng)
-            shutil.rmtree(work / "lttng")
+        for side in support.in_turn(sides, number):
+            sides[side](programs, work)
     return bench.rows()
 
 

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """The whole path under load: a program, the consumer, the relay, all on one machine.
 
-    bench/path.py [--build DIR] [--json FILE] [--rounds N]
+    bench/path.py [--build DIR] [--json FILE] [--rounds N] [--quick] [--output DIR]
 
-Two threads emit 13 million events of 46 bytes a second for 4 s, in bursts, a millisecond apart. Leat's recorder and relay
-beside LTTng's three daemons, with 8 MiB of buffers for each CPU, into files of 8 MiB, two for each stream, which are
-written over: on some machines the first touch of fresh memory costs more than everything else. Counted is what the
-tracer had to discard because nobody emptied the buffers, what CPU time the daemons took, and what the program. A figure
-is the median over the rounds.
+Two threads emit 13 million events a second for 4 s, in bursts, a millisecond apart; an event has 46 bytes in LTTng's
+trace. Leat's recorder and relay beside LTTng's three daemons, with 8 MiB of buffers for each CPU, into files of 8 MiB,
+two for each stream, so that most of the memory that is written has been touched before: on some machines the first touch
+costs more than everything else. Counted is what the tracer had to discard because nobody emptied the buffers, what CPU
+time the daemons took, and what the program, and the bytes of an event in Leat's trace, with all headers.
+
+Rows called "+contexts" have the contexts that `leat record` adds by default, in both; the others have none.
 """
 
 import json
@@ -19,8 +21,14 @@ import support
 from support import Daemons, Failed, LttngDaemons, Samples, cpu_seconds, run, say
 
 RATE, SECONDS, THREADS = 13_000_000, 4, 2
-FLOOD = [RATE, SECONDS, THREADS]
-FIGURES = {"offered-m-per-s": "M/s", "discarded-percent": "%", "program-ns-per-event": "ns", "daemons-cpu-s-per-s": "s/s"}
+QUICK_RATE, QUICK_SECONDS = 1_000_000, 1
+FIGURES = {"offered-m-per-s": "M/s", "discarded-percent": "%", "program-ns-per-event": "ns", "daemons-cpu-s-per-s": "s/s",
+           "bytes-per-event": "bytes"}
+
+
+def flood():
+    """The words behind bench-flood-..."""
+    return [QUICK_RATE, QUICK_SECONDS, THREADS] if support.IS_QUICK else [RATE, SECONDS, THREADS]
 
 
 def figures(printed, discarded, daemons_cpu):
@@ -43,7 +51,7 @@ def discarded_in(indexes):
     return sum(of_streams.values())
 
 
-def measure_leat(programs, work):
+def measure_leat(programs, work, has_contexts):
     output = work / "leat"
     output.mkdir()
     summary = work / "summary.json"
@@ -53,26 +61,29 @@ def measure_leat(programs, work):
         if not relay.stdout.readline().startswith("listening"):
             raise Failed("leat-relayd does not start")
         before = cpu_seconds([relay.pid]) + os.times().children_user + os.times().children_system
-        printed = run([programs / "leat", "record", "-o", "net://127.0.0.1:6342:6343", "--context", "none", "--ring-size",
-                       "8M", "--tracefile-size", "8M", "--tracefile-count", "2", "--summary", summary, "--",
-                       programs / "bench-flood-leat", *FLOOD])
+        printed = run([programs / "leat", "record", "-o", "net://127.0.0.1:6342:6343", *support.context_words(has_contexts),
+                       "--ring-size", "8M", "--tracefile-size", "8M", "--tracefile-count", "2", "--summary", summary,
+                       "--", programs / "bench-flood-leat", *flood()])
         # Those of the recorder are counted with its child, the program.
         after = cpu_seconds([relay.pid]) + os.times().children_user + os.times().children_system
     shutil.rmtree(output)
-    figures_of = json.loads(summary.read_text(encoding="ascii"))
-    return figures(printed, figures_of["discarded"], lambda program: after - before - program)
+    totals = json.loads(summary.read_text(encoding="ascii"))
+    return (figures(printed, totals["discarded"], lambda program: after - before - program) |
+            {"bytes-per-event": totals["bytes"] / totals["events"]})
 
 
-def measure_lttng(programs, work):
+def measure_lttng(programs, work, has_contexts):
     with LttngDaemons(programs, work) as lttng:
         lttng.lttng("create", "bench", "--set-url=net://127.0.0.1")
         lttng.lttng("enable-channel", "--userspace", "channel", "--num-subbuf=8", "--subbuf-size=1M",
                     "--tracefile-size=8M", "--tracefile-count=2")
         lttng.lttng("enable-event", "--userspace", "--channel=channel", "bench:*")
+        if has_contexts:
+            lttng.add_contexts()
         lttng.lttng("start")
         pids = lttng.pids()
         before = cpu_seconds(pids)
-        printed = run([programs / "bench-flood-lttng", *FLOOD])
+        printed = run([programs / "bench-flood-lttng", *flood()])
         lttng.lttng("stop")
         after = cpu_seconds(pids)
         lttng.lttng("destroy", "bench")
@@ -86,14 +97,14 @@ def measure(programs, rounds, work):
     if shutil.which("lttng-relayd") is None or not (programs / "bench-flood-lttng").exists():
         say("LTTng is not here: no peer in the table")
         del sides["peer"]
-    samples = {name: Samples() for name in FIGURES}
+    samples = {f"path/{name}{suffix}": (unit, Samples()) for suffix in ["", "+contexts"] for name, unit in FIGURES.items()}
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")
-        for side, measure_side in sides.items():
-            for name, figure in measure_side(programs, work).items():
-                samples[name].add(side, [figure])
-    return [{"name": f"path/{name}", "unit": unit, "leat": samples[name].median("leat"),
-             "peer": samples[name].median("peer"), "floor": None} for name, unit in FIGURES.items()]
+        for suffix in ["", "+contexts"]:
+            for side in support.in_turn(sides, number):
+                for name, figure in sides[side](programs, work, suffix != "").items():
+                    samples[f"path/{name}{suffix}"][1].add(side, [figure])
+    return [support.row(name, unit, of_row) for name, (unit, of_row) in samples.items()]
 
 
 if __name__ == "__main__":

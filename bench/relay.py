@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """What a relay makes of a stream of packets: leat-relayd beside lttng-relayd and beside receiving and writing alone.
 
-    bench/relay.py [--build DIR] [--json FILE] [--rounds N] [--rows TEXT]
+    bench/relay.py [--build DIR] [--json FILE] [--rounds N] [--rows TEXT] [--quick] [--output DIR]
 
-bench-relay-push sends the same packets of 128 KiB to each in turn, so that whatever else the machine does meets all
-three; a figure is the median over the rounds. Each run starts a relay anew and first fills its files (two for each
-stream, rolled over), which is not counted: on some machines the first touch of fresh memory costs more than everything
-else. One session: the sender has CPU 0, the relay CPU 1. Eight sessions: all have all CPUs; and again with the relay on
-CPU 1 alone, to see what the second one brings it. The floor unlinks and creates files as they roll;
-"relay/floor-in-place" is the floor that writes over them.
+bench-relay-push sends the same packets of 128 KiB to each in turn, so that whatever else the machine does meets all of
+them. Each run starts a relay anew and first fills its files (two for each stream, rolled over), which is not counted: on
+some machines the first touch of fresh memory costs more than everything else. One session: the sender has CPU 0, the
+relay CPU 1. Eight sessions: all have all CPUs; and again with the relay on CPU 1 alone, to see what the second one brings
+it.
+
+There are two floors. "floor" receives into memory and writes from there. "splice" moves the bytes from the socket through
+a pipe into the file, as leat-relayd does with large packets. Both unlink and create files as they roll, as both relays
+do. The rows "relay/floor-in-place-..." are the same two floors when they write over their files instead.
 
 Small packets (4 KiB) over all streams of one live session, each with its index and a beacon for another stream, as fast
 as the relay takes them, and ("paced") 200 a second, where nothing comes in batches: bench-relay-pace sends them,
@@ -23,7 +26,7 @@ CPU time is that of all threads of the relay, memory the most that it ever held 
 import subprocess
 
 import support
-from relays import CONTROL, DATA, FILE_MIB, Paced, PacedRun, Relay, allow_many_descriptors, available, on_cpu
+from relays import CONTROL, DATA, FILE_MIB, FLOORS, Paced, PacedRun, Relay, allow_many_descriptors, available, on_cpu
 from support import Failed, Samples, say
 
 SENDER_CPU, RELAY_CPU = 0, 1
@@ -32,12 +35,13 @@ SENDER_CPU, RELAY_CPU = 0, 1
 class Load:
     """What is pushed in one run; `mib` for each session."""
 
-    def __init__(self, prefix, sessions, streams, mib, sender_cpu=None, relay_cpu=None):
+    def __init__(self, prefix, sessions, streams, mib, sender_cpu=None, relay_cpu=None, file_mib=FILE_MIB):
         self.prefix = prefix
         self.sessions = sessions
         self.streams = streams
         self.mib = mib
-        self.warm_up_mib = 3 * FILE_MIB * streams
+        self.file_mib = file_mib
+        self.warm_up_mib = 3 * file_mib * streams  # files have rolled before the clock runs
         self.sender_cpu = sender_cpu
         self.relay_cpu = relay_cpu
 
@@ -45,6 +49,8 @@ class Load:
 LOADS = [Load("relay", sessions=1, streams=2, mib=2048, sender_cpu=SENDER_CPU, relay_cpu=RELAY_CPU),
          Load("relay/8-sessions", sessions=8, streams=1, mib=384),
          Load("relay/8-sessions-1-cpu", sessions=8, streams=1, mib=384, relay_cpu=RELAY_CPU)]
+QUICK_LOADS = [Load("relay", sessions=1, streams=2, mib=32, sender_cpu=SENDER_CPU, relay_cpu=RELAY_CPU, file_mib=4),
+               Load("relay/8-sessions", sessions=8, streams=1, mib=8, file_mib=2)]
 
 
 def fast(streams, **viewers):
@@ -65,15 +71,18 @@ SMALL = {"streams-1": fast(1),
          "paced-streams-1-viewers-8": paced(1, viewers=8),
          "paced-streams-1000-viewers-8": paced(1000, viewers=8),
          "paced-streams-4000-viewers-8": paced(4000, viewers=8)}
+QUICK_SMALL = {"streams-1": Paced(sessions=1, streams=1, rate=0, seconds=0.2),
+               "streams-1-viewers-1-polling": Paced(sessions=1, streams=1, rate=0, seconds=0.2, viewers=1, polls=True),
+               "paced-streams-1000-viewers-8": Paced(sessions=1, streams=1000, rate=200, seconds=0.2, viewers=8)}
 
 
 def push(side, load, programs, work):
     """(MB a second, CPU seconds a GB, MiB of memory)"""
-    control = 0 if side.startswith("floor") else CONTROL
+    control = 0 if side in FLOORS else CONTROL
     command = on_cpu(load.sender_cpu) + [str(word) for word in [
         programs / "bench-relay-push", control, DATA, 1_000_000, load.sessions, load.streams, load.warm_up_mib,
-        load.mib, FILE_MIB]]
-    with Relay(side, programs, work, load.relay_cpu) as relay, \
+        load.mib, load.file_mib]]
+    with Relay(side, programs, work, load.relay_cpu, load.file_mib) as relay, \
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as sender:
         if sender.stdout.readline() != "ready\n":
             raise Failed(f"bench-relay-push did not come to speak with {side}")
@@ -91,10 +100,9 @@ def push(side, load, programs, work):
     return 1000 * gigabytes / float(seconds), cpu / gigabytes, peak
 
 
-def push_small(side, name, programs, work):
+def push_small(side, name, load, programs, work):
     """CPU us a packet; nothing if that side cannot do it."""
-    load = SMALL[name]
-    if side == "floor" or (side == "peer" and load.viewers > 1):
+    if side == "peer" and load.viewers > 1:
         return []
     run = PacedRun(side, load, programs, work, RELAY_CPU, SENDER_CPU)
     if run.missing > 0:
@@ -105,10 +113,6 @@ def push_small(side, name, programs, work):
 
 
 FIGURES = [("mb-per-s", "MB/s"), ("cpu-s-per-gb", "s/GB"), ("rss-mb", "MiB")]
-
-
-def row(name, unit, samples):
-    return {"name": name, "unit": unit, **{side: samples.median(side) for side in ["leat", "peer", "floor"]}}
 
 
 class LargePackets:
@@ -122,20 +126,21 @@ class LargePackets:
     def is_wanted(self):
         return any(map(support.is_wanted, self.samples))
 
-    def measure(self, programs, work):
-        for side, column in self.sides.items():
+    def measure(self, programs, work, round_number):
+        for side in support.in_turn(self.sides, round_number):
             for (_, samples), figure in zip(self.samples.values(), push(side, self.load, programs, work)):
-                samples.add(column, [figure])
+                samples.add(self.sides[side], [figure])
 
     def rows(self):
-        return [row(name, unit, samples) for name, (unit, samples) in self.samples.items()]
+        return [support.row(name, unit, samples, "splice") for name, (unit, samples) in self.samples.items()]
 
 
 class SmallPackets:
     """One row."""
 
-    def __init__(self, name, sides):
+    def __init__(self, name, load, sides):
         self.name = name
+        self.load = load
         self.sides = sides
         self.samples = Samples()
 
@@ -145,26 +150,28 @@ class SmallPackets:
     def is_wanted(self):
         return support.is_wanted(self.row_name())
 
-    def measure(self, programs, work):
-        for side in self.sides:
-            self.samples.add(side, push_small(side, self.name, programs, work))
+    def measure(self, programs, work, round_number):
+        for side in support.in_turn(self.sides, round_number):
+            self.samples.add(side, push_small(side, self.name, self.load, programs, work))
 
     def rows(self):
-        return [row(self.row_name(), "us", self.samples)]
+        return [support.row(self.row_name(), "us", self.samples, "splice")]
 
 
 def measure(programs, rounds, work):
     allow_many_descriptors()
-    sides = available(["leat", "peer", "floor"], programs)
-    parts = [LargePackets(load, {side: side for side in sides}, load.prefix + ("-" if "/" in load.prefix else "/"))
-             for load in LOADS]
-    parts.append(LargePackets(LOADS[0], {"floor-in-place": "floor"}, "relay/floor-in-place-"))
-    parts += [SmallPackets(name, sides) for name in SMALL]
+    relays = available(["leat", "peer"], programs)
+    loads, small = (QUICK_LOADS, QUICK_SMALL) if support.IS_QUICK else (LOADS, SMALL)
+    parts = [LargePackets(load, {side: side for side in [*relays, "floor", "splice"]},
+                          load.prefix + ("-" if "/" in load.prefix else "/")) for load in loads]
+    parts.append(LargePackets(loads[0], {"floor-in-place": "floor", "splice-in-place": "splice"},
+                              "relay/floor-in-place-"))
+    parts += [SmallPackets(name, load, relays) for name, load in small.items()]
     parts = [part for part in parts if part.is_wanted()]
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")
         for part in parts:
-            part.measure(programs, work)
+            part.measure(programs, work, number)
     return [row for part in parts for row in part.rows()]
 
 

@@ -13,6 +13,9 @@ from support import Failed
 
 CONTROL, DATA, LIVE = 5342, 5343, 5344  # the network is our own
 FILE_MIB = 32  # where files are rolled, each stream has two of that size
+# Programs that only receive and write; the words for bench-relay-floor.
+FLOORS = {"floor": ["new", "copy"], "splice": ["new", "splice"],
+          "floor-in-place": ["in-place", "copy"], "splice-in-place": ["in-place", "splice"]}
 
 
 def on_cpu(number):
@@ -34,9 +37,9 @@ def allow_many_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def relay_command(side, programs, output):
-    if side.startswith("floor"):
-        return [programs / "bench-relay-floor", DATA, output, FILE_MIB, "in-place" if side == "floor-in-place" else "new"]
+def relay_command(side, programs, output, file_mib):
+    if side in FLOORS:
+        return [programs / "bench-relay-floor", DATA, output, file_mib, *FLOORS[side]]
     if side == "leat":
         return [programs / "leat-relayd", "-o", output, "--ports", f"{CONTROL}:{DATA}:{LIVE}"]
     return ["lttng-relayd", f"--output={output}", f"--control-port=tcp://127.0.0.1:{CONTROL}",
@@ -46,13 +49,13 @@ def relay_command(side, programs, output):
 class Relay:
     """One that runs, and takes connections."""
 
-    def __init__(self, side, programs, work, cpu=None):
+    def __init__(self, side, programs, work, cpu=None, file_mib=FILE_MIB):
         self.output = work / "output"
         self.output.mkdir()
-        command = on_cpu(cpu) + [str(word) for word in relay_command(side, programs, self.output)]
+        command = on_cpu(cpu) + [str(word) for word in relay_command(side, programs, self.output, file_mib)]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
-        for port in [DATA] if side.startswith("floor") else [DATA, CONTROL, LIVE]:
+        for port in [DATA] if side in FLOORS else [DATA, CONTROL, LIVE]:
             wait_for_port(port, self.process)
 
     def __enter__(self):
@@ -137,7 +140,7 @@ class Paced:
         self.sessions = sessions
         self.streams = streams  # each session
         self.rate = rate        # packets a second, of all sessions; 0: as many as the relay takes
-        self.seconds = seconds
+        self.seconds = seconds  # of any fraction
         self.viewers = viewers
         self.polls = polls
 
@@ -158,7 +161,7 @@ class PacedRun:
         self.load = load
         with Relay(side, programs, work, relay_cpu) as relay, \
                 Helper(programs / "bench-relay-pace", CONTROL, DATA, load.sessions, load.streams, load.PACKET_BYTES,
-                       load.rate, load.seconds, cpu=others_cpu) as sender:
+                       load.rate, round(1000 * load.seconds), cpu=others_cpu) as sender:
             first = int(sender.answer()[1])
             if load.viewers == 0:
                 self._push(relay, sender)

@@ -16,7 +16,11 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+SIDES = ["leat", "peer", "floor"]
+MORE_FLOORS = ["copy", "splice"]  # columns of their own, in benchmarks that have them
+CONTEXTS = ["vpid", "vtid", "procname"]  # what `leat record` adds by default
 WANTED = ""  # rows with that in their name
+IS_QUICK = False
 
 
 class Failed(Exception):
@@ -39,7 +43,8 @@ def enter_namespaces():
     """Starts this program again, as process 1 of its own namespaces. Ends with it."""
     command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     if os.geteuid() != 0:
-        command.append("--map-root-user")
+        # Not as root of a namespace: LTTng's daemons want groups then that nobody has there.
+        command += ["--map-current-user", "--keep-caps"]
     environment = dict(os.environ, LEAT_BENCH_INSIDE="1")
     os.execvpe("unshare", command + [sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]], environment)
 
@@ -90,6 +95,11 @@ class Daemons:
         return process
 
 
+def context_words(are_wanted):
+    """The words for `leat record`: its defaults, or none."""
+    return [] if are_wanted else ["--context", "none"]
+
+
 def wait_for(condition, what):
     deadline = time.monotonic() + 10
     while not condition():
@@ -131,6 +141,9 @@ class LttngDaemons:
     def lttng(*words):
         return run(["lttng", "--no-sessiond", *words])
 
+    def add_contexts(self):
+        self.lttng("add-context", "--userspace", "--channel=channel", *[f"--type={context}" for context in CONTEXTS])
+
     def pids(self):
         """Of all daemons, while there is a session."""
         consumer = run(["pgrep", "-x", "lttng-consumerd"]).split()
@@ -141,33 +154,84 @@ class Samples:
     """Figures of one row for each side, as the rounds bring them."""
 
     def __init__(self):
-        self.of = {"leat": [], "peer": [], "floor": [], "copy": []}
+        self.of = {}
 
     def add(self, side, figures):
-        self.of[side].extend(figures)
+        self.of.setdefault(side, []).extend(figures)
 
     def median(self, side):
-        return statistics.median(self.of[side]) if self.of[side] else None
+        return statistics.median(self.of[side]) if self.of.get(side) else None
+
+    def spread(self, side):
+        """The least and the greatest figure."""
+        return [min(self.of[side]), max(self.of[side])] if self.of.get(side) else None
+
+
+def in_turn(sides, round_number):
+    """The contenders in the order of this round: there, back, there, back. The machine grows busier or quieter, warmer
+    or cooler while a benchmark runs; whoever were always second would get the worse or the better half of each round."""
+    return list(sides) if round_number % 2 == 0 else list(sides)[::-1]
+
+
+def row(name, unit, samples, *more_floors):
+    """One row, as the table and the JSON have it: medians, and what they are medians of."""
+    sides = [*SIDES, *more_floors]
+    present = [side for side in sides if samples.of.get(side)]
+    return {"name": name, "unit": unit, **{side: samples.median(side) for side in sides},
+            "spread": {side: samples.spread(side) for side in present},
+            "samples": {side: len(samples.of[side]) for side in present}}
+
+
+def file_system_of(directory, mounts=pathlib.Path("/proc/self/mountinfo")):
+    """The type of the file system that the directory is on: what writing costs depends on it."""
+    directory = str(directory.resolve())
+    best = ("", "unknown")
+    for line in mounts.read_text(encoding="utf-8").splitlines():
+        fields, _, rest = line.partition(" - ")
+        mount = fields.split()[4].replace("\\040", " ")
+        is_above = mount == "/" or directory == mount or directory.startswith(mount + "/")
+        # Of two on one mount point, the later one hides the earlier one.
+        if is_above and len(mount) >= len(best[0]):
+            best = (mount, rest.split()[0])
+    return best[1]
+
+
+def shown(figure):
+    return f"{figure:.2f}" if abs(figure) < 100 else f"{figure:.0f}"
+
+
+def cell(row, side):
+    """The median and, in brackets, the spread."""
+    if row.get(side) is None:
+        return "-"
+    least, greatest = row["spread"][side]
+    spread = f" ({shown(least)}..{shown(greatest)})" if row["samples"][side] > 1 else ""
+    return shown(row[side]) + spread
 
 
 def print_table(rows, peer):
-    def cell(figure, suffix=""):
-        return "-" if figure is None else f"{figure:.2f}{suffix}"
-
     def ratio(above, below):
         return "-" if above is None or not below or below <= 0 else f"{above / below:.2f}x"
 
     lines = [["name", "unit", "leat", peer, "floor", f"{peer}/leat", "leat/floor"]]
-    lines += [[row["name"], row["unit"], cell(row["leat"]), cell(row["peer"]), cell(row["floor"]),
+    lines += [[row["name"], row["unit"], *(cell(row, side) for side in SIDES),
                ratio(row["peer"], row["leat"]), ratio(row["leat"], row["floor"])] for row in rows]
-    if any("copy" in row for row in rows):  # a second floor
-        lines[0] += ["copy", "leat/copy"]
-        for line, row in zip(lines[1:], rows):
-            line += [cell(row.get("copy")), ratio(row["leat"], row.get("copy"))]
+    for floor in MORE_FLOORS:
+        if any(floor in row for row in rows):
+            lines[0] += [floor, f"leat/{floor}"]
+            for line, row in zip(lines[1:], rows):
+                line += [cell(row, floor), ratio(row["leat"], row.get(floor))]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     for name, unit, *figures in lines:
         print(f"{name:<{widths[0]}}  {unit:<{widths[1]}}  " +
               "  ".join(f"{figure:>{width}}" for figure, width in zip(figures, widths[2:])))
+
+
+def describe(file_system, rounds):
+    """What the figures below it depend on besides the programs."""
+    quick = "; quick: THE FIGURES MEAN NOTHING" if IS_QUICK else ""
+    return (f"output on {file_system}; {rounds} round{'s' if rounds > 1 else ''}: medians (least..greatest); "
+            f"{os.cpu_count()} CPUs, Linux {os.uname().release}{quick}")
 
 
 def arguments(description, rounds):
@@ -175,11 +239,20 @@ def arguments(description, rounds):
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build/release", metavar="DIR",
                         help="build directory (default: build/release)")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the rows there")
-    parser.add_argument("--rounds", type=int, default=rounds, metavar="N",
-                        help=f"interleaved rounds (default: {rounds})")
+    parser.add_argument("--rounds", type=int, metavar="N",
+                        help=f"rounds, in each of which every contender runs (default: {rounds}; with --quick: 1)")
+    parser.add_argument("--quick", action="store_true",
+                        help="short runs, and fewer of them: shows that the benchmark works, and measures nothing")
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("/dev/shm"), metavar="DIR",
+                        help="traces are written below this directory (default: /dev/shm, a tmpfs of the benchmark's own)")
     parser.add_argument("--rows", default="", metavar="TEXT",
                         help="only rows with that in their name, where they are measured apart (relay, crowd)")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.rounds is None:
+        options.rounds = 1 if options.quick else rounds
+    if options.rounds < 1:
+        parser.error("at least one round")
+    return options
 
 
 def is_wanted(row):
@@ -188,20 +261,23 @@ def is_wanted(row):
 
 
 def bench(description, needs, rounds, measure, peer):
-    global WANTED
+    global WANTED, IS_QUICK
     options = arguments(description, rounds)
-    WANTED = options.rows
+    WANTED, IS_QUICK = options.rows, options.quick
     programs = (options.build / "bin").resolve()
     if not (programs / needs).exists():
         raise Failed(f"no {needs} in {programs}: build first (./dev build)")
     if "LEAT_BENCH_INSIDE" not in os.environ:
         enter_namespaces()
     hide_the_machine()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as work:
+    with tempfile.TemporaryDirectory(dir=options.output) as work:
+        file_system = file_system_of(pathlib.Path(work))
         rows = measure(programs, options.rounds, pathlib.Path(work))
+    print(describe(file_system, options.rounds))
     print_table(rows, peer)
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=2) + "\n")
+        about = {"file_system": file_system, "rounds": options.rounds, "quick": options.quick}
+        options.json.write_text(json.dumps([row | about for row in rows], indent=2) + "\n")
 
 
 def main(description, needs, rounds, measure, peer):

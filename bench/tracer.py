@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
 """What an event costs: Leat beside LTTng-UST and beside two floors.
 
-    bench/tracer.py [--build DIR] [--json FILE] [--rounds N]
+    bench/tracer.py [--build DIR] [--json FILE] [--rounds N] [--quick] [--output DIR]
 
 Each round runs every event once with Leat, once with LTTng-UST, once as a bare `rdtsc` (the floor) and once as `rdtsc`
 and as many bytes as Leat's record has, written into a buffer of the thread's own (the copy: the least that any tracer
 does), in turn, so that whatever else the machine does meets all of them. A run repeats a short loop and gives its fastest
-repetition, because what others do on the same processor (or behind it, on a virtual one) only ever adds; a figure is the
-median over the rounds, and the empty loop is subtracted. The loop runs on CPU 0, daemons and consumers on CPU 1. Both
-write per-user buffers, in discard mode, and a buffer holds all that a run emits: nothing can be discarded, and
-babeltrace2 counts the events of every trace to show it.
+repetition, because what others do on the same processor (or behind it, on a virtual one) only ever adds; the empty loop
+is subtracted. The loop runs on CPU 0, daemons and consumers on CPU 1. Both write per-user buffers, in discard mode, and a
+buffer holds all that a run emits: nothing can be discarded, and babeltrace2 counts the events of every trace to show it.
 
-LTTng's default channel has no contexts, so Leat is told to add none; rows called "+contexts" have those that `leat
-record` adds by default (vpid, vtid, procname), in both. Rows called "paused" are of events 10 us apart, each timed by
-itself; "cold" ones of a process's first events in a new recording, whose memory nobody has touched, with the 99.9th
-percentile and the longest of the gaps between two of them (medians over the rounds, too).
+LTTng's default channel has no contexts and, for so few events, compact headers: so Leat is told to add no contexts. Rows
+called "+contexts" have those that `leat record` adds by default (vpid, vtid, procname), in both; "+large-header" has
+Leat's header for many event classes (6 bytes instead of 4), which LTTng has no switch for.
+
+Rows called "paused" are of events 10 us apart, each timed by itself. Three rows time a single pass, with the 99.9th
+percentile and the longest of the gaps between two events: "cold" ones of a process's first events in a new recording,
+whose memory nobody has touched; "new-process" ones of its first events in memory that another process has touched; "warm"
+ones of events in memory that the process itself has touched. All other rows are warm, too.
 """
 
+import dataclasses
 import os
 import re
 import shutil
@@ -25,27 +29,65 @@ import subprocess
 import time
 
 import support
-from support import Failed, Samples, is_alive, run, say
+from support import CONTEXTS, Failed, Samples, is_alive, run, say
 
-EVENTS = ["none", "two-integers", "four-integers", "io-request", "string"]
-LOOP_EVENTS = 20_000
-LOOP_REPETITIONS = 25
 WARM_UP_EVENTS = 10_000  # bench/programs/emit.c
-DISABLED_EVENTS = 20_000_000
-SIZE_EVENTS = 1_000_000
-SIZED = ["two-integers", "io-request"]
-STARTS_EACH_ROUND = 25
-CONTEXTS = ["vpid", "vtid", "procname"]
-WITH_CONTEXTS = ["none", "two-integers", "string"]
-CONTEXTS_REPETITIONS = 16  # records are larger, the buffer is not
-SINGLE = "two-integers"  # the event of the paused and cold rows
-PAUSED_EVENTS = 200
-PAUSED_REPETITIONS = 20
-COLD_EVENTS = 20_000
 COLD_WARM_UP_EVENTS = 16  # bench/programs/emit.c
-BUFFER = 32 << 20  # bytes for each CPU: more than a run of the largest event writes
+SINGLE = "two-integers"  # the event of all rows that have only one
 SUB_BUFFERS = 16
 CONSUMER_CPU = ["taskset", "-c", "1"]
+
+
+class Records:
+    """What records have besides the event's fields."""
+
+    def __init__(self, suffix, has_contexts=False, has_large_header=False):
+        self.suffix = suffix  # of the row's name
+        self.has_contexts = has_contexts
+        self.has_large_header = has_large_header
+
+    def words(self):
+        """For `leat record`."""
+        return support.context_words(self.has_contexts) + (["--header", "large"] if self.has_large_header else [])
+
+
+BARE = Records("")
+WITH_DEFAULT_CONTEXTS = Records("+contexts", has_contexts=True)
+WITH_LARGE_HEADER = Records("+large-header", has_large_header=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Extent:
+    """How much is run. What is emitted in one run fits into a buffer."""
+
+    events: list[str]
+    with_contexts: list[str]  # the events that are measured with contexts, too
+    sized: list[tuple[str, Records]]
+    single_records: list[Records]  # the kinds of records in rows that have one event only
+    buffer: int  # bytes for each CPU
+    loop_events: int
+    repetitions: int
+    repetitions_with_contexts: int  # records are larger, the buffer is not
+    disabled_events: int
+    size_events: int
+    starts: int  # of each program
+    paused_events: int
+    paused_repetitions: int
+    single_events: int
+
+
+FULL = Extent(events=["none", "two-integers", "four-integers", "io-request", "string"],
+              with_contexts=["none", "two-integers", "string"],
+              sized=[("two-integers", BARE), ("io-request", BARE), ("two-integers", WITH_DEFAULT_CONTEXTS),
+                     ("two-integers", WITH_LARGE_HEADER)],
+              single_records=[BARE, WITH_DEFAULT_CONTEXTS], buffer=32 << 20, loop_events=20_000, repetitions=25,
+              repetitions_with_contexts=16, disabled_events=20_000_000, size_events=500_000, starts=200,
+              paused_events=200, paused_repetitions=20, single_events=20_000)
+QUICK = Extent(events=["two-integers"], with_contexts=["string"],
+               sized=[("two-integers", WITH_DEFAULT_CONTEXTS), ("two-integers", WITH_LARGE_HEADER)],
+               single_records=[BARE], buffer=4 << 20, loop_events=1_000, repetitions=5, repetitions_with_contexts=5,
+               disabled_events=100_000, size_events=20_000, starts=3, paused_events=20, paused_repetitions=5,
+               single_events=2_000)
 
 
 class Trace:
@@ -70,8 +112,9 @@ class Trace:
 
 
 class Leat:
-    def __init__(self, programs, work):
+    def __init__(self, programs, work, buffer):
         self.programs = programs
+        self.buffer = buffer
         self.trace = work / "leat-trace"
 
     def __enter__(self):
@@ -80,11 +123,10 @@ class Leat:
     def __exit__(self, *_):
         pass
 
-    def record(self, command, events, contexts=()):
+    def record(self, command, events, records=BARE):
         shutil.rmtree(self.trace, ignore_errors=True)
-        printed = run(CONSUMER_CPU + [self.programs / "leat", "record", "-o", self.trace,
-                                      "--context", ",".join(contexts) or "none",
-                                      "--ring-size", str(BUFFER), "--", *command])
+        printed = run(CONSUMER_CPU + [self.programs / "leat", "record", "-o", self.trace, *records.words(),
+                                      "--ring-size", str(self.buffer), "--", *command])
         return printed, Trace(self.trace, events)
 
     def emitter(self):
@@ -94,8 +136,9 @@ class Leat:
 class Lttng:
     """LTTng's session daemon, and a session for each run."""
 
-    def __init__(self, programs, work):
+    def __init__(self, programs, work, buffer):
         self.programs = programs
+        self.buffer = buffer
         self.home = work / "lttng"
         self.trace = work / "lttng-trace"
         self.pid = None
@@ -127,16 +170,16 @@ class Lttng:
     def lttng(*words):
         return run(CONSUMER_CPU + ["lttng", "--no-sessiond", *words])
 
-    def record(self, command, events, contexts=()):
+    def record(self, command, events, records=BARE):
         shutil.rmtree(self.trace, ignore_errors=True)
         self.lttng("create", "bench", f"--output={self.trace}")
         try:
             self.lttng("enable-channel", "--userspace", "--buffers-uid", "--discard",
-                       f"--subbuf-size={BUFFER // SUB_BUFFERS}", f"--num-subbuf={SUB_BUFFERS}", "channel")
+                       f"--subbuf-size={self.buffer // SUB_BUFFERS}", f"--num-subbuf={SUB_BUFFERS}", "channel")
             self.lttng("enable-event", "--userspace", "--channel=channel", "bench:*")
-            if contexts:
+            if records.has_contexts:
                 self.lttng("add-context", "--userspace", "--channel=channel",
-                           *[f"--type={context}" for context in contexts])
+                           *[f"--type={context}" for context in CONTEXTS])
             self.lttng("start")
             printed = run(command)
             self.lttng("stop")
@@ -153,18 +196,16 @@ def loop_times(printed):
     return [tuple(int(figure) for figure in line.split()[:2]) for line in printed.splitlines()]
 
 
-def ns_an_event(printed, events=LOOP_EVENTS):
+def ns_an_event(printed, events):
     return [min((loop - empty) / events for loop, empty in loop_times(printed))]
 
 
-def row_name(event, contexts):
-    return f"{event}+contexts" if contexts else event
-
-
 class Bench:
-    def __init__(self, programs, tracers):
+    def __init__(self, programs, tracers, extent):
         self.programs = programs
         self.tracers = tracers  # by side: "leat", and "peer" where LTTng is there
+        self.extent = extent
+        self.round_number = 0
         self.samples = {}
         self.emitted = {}  # rows of the emitter, in order
 
@@ -175,86 +216,99 @@ class Bench:
         self.emitted[row] = True
         self.add(row, side, figures)
 
-    def emit(self, words, events, contexts=()):
-        """Runs the emitter in all ways: what each printed, by side."""
+    def in_turn(self, sides):
+        return support.in_turn(sides, self.round_number)
+
+    def tracers_of(self, records):
+        """Those that can write such records."""
+        return [side for side in self.tracers if side == "leat" or not records.has_large_header]
+
+    def emit(self, words, events, records, has_copy=True, touch_first=False):
+        """Runs the emitter in all ways: what each printed, by side, in the order of this round."""
         printed = {}
-        for side, tracer in self.tracers.items():
-            printed[side], _ = tracer.record([tracer.emitter(), *words], events, contexts)
-        printed["floor"] = run([self.programs / "bench-emit-plain", *words])
-        printed["copy"] = run([self.programs / f"bench-emit-copy{'-contexts' if contexts else ''}", *words])
+        copy = [] if records.has_large_header or not has_copy else ["copy"]
+        for side in self.in_turn([*self.tracers_of(records), "floor", *copy]):
+            if side == "floor":
+                printed[side] = run([self.programs / "bench-emit-plain", *words])
+            elif side == "copy":
+                program = f"bench-emit-copy{'-contexts' if records.has_contexts else ''}"
+                printed[side] = run([self.programs / program, *words])
+            else:
+                emitter = self.tracers[side].emitter()
+                # One after the other, in the same recording.
+                touching = ["sh", "-c", f'"$0" {SINGLE} 1 1 1 touch && exec "$0" "$@"'] if touch_first else []
+                printed[side], _ = self.tracers[side].record([*touching, emitter, *words], events, records)
         return printed
 
-    def measure_events(self, names, repetitions, contexts=()):
+    def measure_events(self, names, repetitions, records=BARE):
+        events = self.extent.loop_events
         for event in names:
-            printed = self.emit([event, LOOP_EVENTS, repetitions, 1], LOOP_EVENTS * repetitions + WARM_UP_EVENTS,
-                                contexts)
+            printed = self.emit([event, events, repetitions, 1], events * repetitions + WARM_UP_EVENTS, records)
             for side, text in printed.items():
-                self.add_emitted(row_name(event, contexts), side, ns_an_event(text))
+                self.add_emitted(event + records.suffix, side, ns_an_event(text, events))
 
-    def measure_paused(self, contexts=()):
-        printed = self.emit([SINGLE, PAUSED_EVENTS, PAUSED_REPETITIONS, 1, "paused"],
-                            PAUSED_EVENTS * PAUSED_REPETITIONS + WARM_UP_EVENTS, contexts)
+    def measure_paused(self, records):
+        events, repetitions = self.extent.paused_events, self.extent.paused_repetitions
+        printed = self.emit([SINGLE, events, repetitions, 1, "paused"], events * repetitions + WARM_UP_EVENTS, records)
         for side, text in printed.items():
-            self.add_emitted(row_name(f"paused-{SINGLE}", contexts), side, ns_an_event(text, PAUSED_EVENTS))
+            self.add_emitted(f"paused-{SINGLE}{records.suffix}", side, ns_an_event(text, events))
 
-    def measure_cold(self, contexts=()):
-        printed = self.emit([SINGLE, COLD_EVENTS, 1, 1, "cold"], COLD_EVENTS + COLD_WARM_UP_EVENTS, contexts)
+    def measure_single(self, name, mode, warm_up_events, records, **how):
+        """A single pass, event by event."""
+        events = self.extent.single_events
+        printed = self.emit([SINGLE, events, 1, 1, mode], events + warm_up_events, records, **how)
+        row = f"{name}-{SINGLE}{records.suffix}"
         for side, text in printed.items():
-            name = row_name(f"cold-{SINGLE}", contexts)
-            self.add_emitted(name, side, ns_an_event(text, COLD_EVENTS))
+            self.add_emitted(row, side, ns_an_event(text, events))
             for gap, figure in zip(["p999", "longest"], text.split()[2:]):
-                self.add_emitted(f"{name}-{gap}-gap", side, [int(figure)])
+                self.add_emitted(f"{row}-{gap}-gap", side, [int(figure)])
+
+    def measure_memory(self, records):
+        self.measure_single("warm", "warm", WARM_UP_EVENTS, records)
+        # The copy has memory of its process alone.
+        self.measure_single("new-process", "cold", COLD_WARM_UP_EVENTS, records, has_copy=False, touch_first=True)
+        self.measure_single("cold", "cold", COLD_WARM_UP_EVENTS, records)
 
     def measure_disabled(self):
-        for side, tracer in self.tracers.items():
-            printed = run([tracer.emitter(), "two-integers", DISABLED_EVENTS, 1, 1])
-            self.add("disabled", side, ns_an_event(printed, DISABLED_EVENTS))
+        events = self.extent.disabled_events
+        for side in self.in_turn(self.tracers):
+            printed = run([self.tracers[side].emitter(), SINGLE, events, 1, 1])
+            self.add("disabled", side, ns_an_event(printed, events))
 
     def measure_two_threads(self):
-        for side, tracer in self.tracers.items():
-            for threads in [1, 2]:
-                command = [tracer.emitter(), "two-integers", LOOP_EVENTS, LOOP_REPETITIONS, threads]
-                printed, _ = tracer.record(command, threads * (LOOP_EVENTS * LOOP_REPETITIONS + WARM_UP_EVENTS))
-                fastest = min(loop for loop, _ in loop_times(printed))
-                self.add(f"threads-{threads}", side, [threads * LOOP_EVENTS / fastest])
+        """How many times as many events two threads emit in the same time."""
+        events, repetitions = self.extent.loop_events, self.extent.repetitions
+        for side in self.in_turn(self.tracers):
+            fastest = {}
+            for threads in self.in_turn([1, 2]):
+                command = [self.tracers[side].emitter(), SINGLE, events, repetitions, threads]
+                printed, _ = self.tracers[side].record(command, threads * (events * repetitions + WARM_UP_EVENTS))
+                fastest[threads] = min(loop for loop, _ in loop_times(printed))
+            self.add("two-threads-speedup", side, [2 * fastest[1] / fastest[2]])
 
     def measure_sizes(self):
-        for event in SIZED:
-            for side, tracer in self.tracers.items():
-                command = [tracer.emitter(), event, SIZE_EVENTS - WARM_UP_EVENTS, 1, 1]
-                _, trace = tracer.record(command, SIZE_EVENTS)
-                self.add(f"size-{event}", side, [trace.bytes_an_event()])
+        for event, records in self.extent.sized:
+            for side in self.in_turn(self.tracers_of(records)):
+                tracer = self.tracers[side]
+                command = [tracer.emitter(), event, self.extent.size_events, 1, 1]
+                _, trace = tracer.record(command, self.extent.size_events + WARM_UP_EVENTS, records)
+                self.add(f"size/{event}{records.suffix}", side, [trace.bytes_an_event()])
 
     def measure_starts(self):
-        """Nothing but the programs: no daemon anywhere."""
-        programs = {"floor": "bench-start-plain", "leat": "bench-start-leat"}
-        if "peer" in self.tracers:
-            programs["peer"] = "bench-start-lttng"
-        for _ in range(STARTS_EACH_ROUND):
-            for side, program in programs.items():
-                self.add("start", side, [milliseconds_of(self.programs / program)])
+        """Nothing but the programs: no daemon anywhere. Each beside a plain one that started a moment before or after."""
+        programs = {"plain": "bench-start-plain", "leat": "bench-start-leat", "peer": "bench-start-lttng"}
+        sides = ["plain", *self.tracers]
+        for number in range(self.extent.starts):
+            took = {side: milliseconds_of(self.programs / programs[side]) for side in support.in_turn(sides, number)}
+            for side in self.tracers:
+                self.add("startup/nothing-running", side, [took[side] - took["plain"]])
 
     def rows(self):
-        def row(name, unit, figures):
-            return {"name": name, "unit": unit, "leat": figures("leat"), "peer": figures("peer"), "floor": None}
-
-        def row_of_emitter(name):
-            samples = self.samples[name]
-            return {"name": f"tracer/{name}", "unit": "ns"} | {side: samples.median(side) for side in samples.of}
-
-        def two_threads_speedup(side):
-            one, two = (self.samples[f"threads-{threads}"].median(side) for threads in [1, 2])
-            return two / one if one else None
-
-        def start_over_plain(side):
-            median = self.samples["start"].median(side)
-            return median and median - self.samples["start"].median("floor")
-
-        rows = [row_of_emitter(name) for name in self.emitted]
-        rows.append(row("tracer/disabled", "ns", self.samples["disabled"].median))
-        rows.append(row("tracer/two-threads-speedup", "x", two_threads_speedup))
-        rows += [row(f"size/{event}", "bytes", self.samples[f"size-{event}"].median) for event in SIZED]
-        rows.append(row("startup/nothing-running", "ms", start_over_plain))
+        rows = [support.row(f"tracer/{name}", "ns", self.samples[name], "copy") for name in self.emitted]
+        rows.append(support.row("tracer/disabled", "ns", self.samples["disabled"]))
+        rows.append(support.row("tracer/two-threads-speedup", "x", self.samples["two-threads-speedup"]))
+        rows += [support.row(name, "bytes", samples) for name, samples in self.samples.items() if name.startswith("size/")]
+        rows.append(support.row("startup/nothing-running", "ms", self.samples["startup/nothing-running"]))
         return rows
 
 
@@ -269,28 +323,25 @@ def milliseconds_of(program):
 
 
 def measure(programs, rounds, work):
-    # Before any daemon is there. The first round warms the page cache.
-    bench = Bench(programs, {"leat": None})
-    has_peer = (programs / "bench-emit-lttng").exists() and shutil.which("lttng-sessiond") is not None
-    if has_peer:
-        bench.tracers["peer"] = None
+    extent = QUICK if support.IS_QUICK else FULL
+    tracers = {"leat": Leat(programs, work, extent.buffer)}
+    if (programs / "bench-emit-lttng").exists() and shutil.which("lttng-sessiond") is not None:
+        tracers["peer"] = Lttng(programs, work, extent.buffer)
     else:
         say("LTTng-UST is not here (./dev setup brings it): no peer in the table")
+    bench = Bench(programs, tracers, extent)
     say("starting programs")
-    for _ in range(max(rounds, 200 // STARTS_EACH_ROUND)):
-        bench.measure_starts()
-
-    bench.tracers = {"leat": Leat(programs, work)}
-    if has_peer:
-        bench.tracers["peer"] = Lttng(programs, work)
-    with bench.tracers["leat"], bench.tracers.get("peer", bench.tracers["leat"]):
+    bench.measure_starts()  # before any daemon is there
+    with tracers["leat"], tracers.get("peer", tracers["leat"]):
         for number in range(rounds):
             say(f"round {number + 1} of {rounds}")
-            bench.measure_events(EVENTS, LOOP_REPETITIONS)
-            bench.measure_events(WITH_CONTEXTS, CONTEXTS_REPETITIONS, CONTEXTS)
-            for contexts in [(), CONTEXTS]:
-                bench.measure_paused(contexts)
-                bench.measure_cold(contexts)
+            bench.round_number = number
+            bench.measure_events(extent.events, extent.repetitions)
+            bench.measure_events(extent.with_contexts, extent.repetitions_with_contexts, WITH_DEFAULT_CONTEXTS)
+            bench.measure_events([SINGLE], extent.repetitions_with_contexts, WITH_LARGE_HEADER)
+            for records in extent.single_records:
+                bench.measure_paused(records)
+                bench.measure_memory(records)
             bench.measure_disabled()
             bench.measure_two_threads()
         say("sizes")

@@ -1,15 +1,18 @@
 /* Emits events and prints what they took. Each repetition prints a line that begins with two figures: ns of the loop,
  * ns of the same loop without events.
  *
- *     bench-emit-TRACER EVENT EVENTS REPETITIONS THREADS [paused|cold]
+ *     bench-emit-TRACER EVENT EVENTS REPETITIONS THREADS [paused|cold|warm|touch]
  *
  * Each thread has a CPU of its own and emits EVENTS events; with two, the time is from the first one's begin to the
  * last one's end. With one, the second CPU is kept still.
  *
  * paused: one thread waits 10 us before each event, and only the events are timed: what a program pays that emits now
  * and then.
- * cold: one thread emits into memory that nobody has touched, as a program's first events are. The line goes on with
- * the 99.9th percentile and the longest of the gaps from event to event, in ns. */
+ * cold: one thread emits into memory that this process has not touched, as its first events are; EVENTS of them, once.
+ * The line goes on with the 99.9th percentile and the longest of the gaps from event to event, in ns.
+ * warm: the same, timed in the same way, into memory that this process has touched and after as many events as a loop
+ * has ahead of it.
+ * touch: emits nothing and prints nothing, but touches the memory, for a process that comes later. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -218,11 +221,12 @@ static int compare_gaps(const void* left, const void* right) {
 }
 
 /* Memory is cold once: there is one repetition. */
-static void run_cold(const struct worker* worker) {
+static void run_single(const struct worker* worker, uint64_t warm_up_events) {
     const double ns = ns_per_cycle();
     const uint64_t events = worker->events;
-    worker->loop(kColdWarmUpEvents);
-    const uint64_t empty = timed_events(loop_empty, events); /* also touches `times` */
+    worker->loop(warm_up_events);
+    (void)timed_events(loop_empty, events); /* touches `times` */
+    const uint64_t empty = timed_events(loop_empty, events);
     const uint64_t full = timed_events(worker->loop, events);
     for (uint64_t i = 0; i < events; ++i) times[i] = times[i + 1] - times[i];
     qsort(times, events, sizeof times[0], compare_gaps);
@@ -233,9 +237,21 @@ static void run_cold(const struct worker* worker) {
 static struct worker workers[kMaxThreads];
 
 /* The second CPU stays free: the consumer may have work to do for us there. */
-static int run_cold_alone(void) {
+static int run_cold(void) {
     own_cpu(0);
-    run_cold(&workers[0]);
+    run_single(&workers[0], kColdWarmUpEvents);
+    return 0;
+}
+
+static int run_warm(void) {
+    populate_shared_memory();
+    own_cpu(0);
+    run_single(&workers[0], kWarmUpEvents);
+    return 0;
+}
+
+static int run_touch(void) {
+    populate_shared_memory();
     return 0;
 }
 
@@ -257,23 +273,43 @@ static int run_steady(unsigned threads, int is_paused) {
     return 0;
 }
 
+enum mode { kSteady, kPaused, kCold, kWarm, kTouch, kUnknown };
+
+static enum mode mode_of(const char* name) {
+    static const char* const kNames[] = {"steady", "paused", "cold", "warm", "touch"};
+    enum mode mode = kSteady;
+    while (mode < kUnknown && strcmp(kNames[mode], name) != 0) ++mode;
+    return mode;
+}
+
+static int run(enum mode mode, unsigned threads) {
+    switch (mode) {
+        case kCold:
+            return run_cold();
+        case kWarm:
+            return run_warm();
+        case kTouch:
+            return run_touch();
+        default:
+            return run_steady(threads, mode == kPaused);
+    }
+}
+
 int main(int argc, char** argv) {
     const int is_complete = argc == 5 || argc == 6;
-    const char* const mode = argc == 6 ? argv[5] : "steady";
+    const enum mode mode = mode_of(argc == 6 ? argv[5] : "steady");
     loop_function* loop = is_complete ? loop_of(argv[1]) : NULL;
     const uint64_t events = is_complete ? strtoull(argv[2], NULL, 10) : 0;
     const uint64_t repetitions = is_complete ? strtoull(argv[3], NULL, 10) : 0;
     const unsigned threads = is_complete ? (unsigned)strtoul(argv[4], NULL, 10) : 0;
-    const int is_paused = strcmp(mode, "paused") == 0;
-    const int is_cold = strcmp(mode, "cold") == 0;
-    const int is_known = is_paused || is_cold || strcmp(mode, "steady") == 0;
-    if (loop == NULL || !is_known || repetitions > kMaxRepetitions || threads < 1 || threads > kMaxThreads ||
-        (is_cold && events > kMaxTimed)) {
-        fprintf(stderr, "usage: %s EVENT EVENTS REPETITIONS THREADS [paused|cold]\n", argv[0]);
+    const int is_single = mode == kCold || mode == kWarm;
+    if (loop == NULL || mode == kUnknown || repetitions > kMaxRepetitions || threads < 1 || threads > kMaxThreads ||
+        (is_single && (events == 0 || events > kMaxTimed))) {
+        fprintf(stderr, "usage: %s EVENT EVENTS REPETITIONS THREADS [paused|cold|warm|touch]\n", argv[0]);
         return 2;
     }
     for (unsigned i = 0; i < kMaxThreads; ++i)
         workers[i] = (struct worker){
             .cpu = (int)i, .workers = threads, .loop = loop, .events = events, .repetitions = repetitions};
-    return is_cold ? run_cold_alone() : run_steady(threads, is_paused);
+    return run(mode, threads);
 }

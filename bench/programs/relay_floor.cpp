@@ -1,10 +1,12 @@
 // The least that a relay can do with a byte: receives and writes, into files that are rolled.
 //
-//     bench-relay-floor PORT DIRECTORY FILE_MIB new|in-place
+//     bench-relay-floor PORT DIRECTORY FILE_MIB new|in-place copy|splice
 //
 // "new": a file whose turn has come again is unlinked and created anew, as a relay must that has readers. "in-place":
-// it is written over, which costs less and changes bytes under whoever reads it. One thread and two files for each
-// connection. A byte that comes back on the connection says that all is written.
+// it is written over, which costs less and changes bytes under whoever reads it.
+// "copy": receives into memory and writes from there. "splice": moves the bytes through a pipe, as leat-relayd does
+// with large packets; they are copied once instead of twice. One thread and two files for each connection. A byte that
+// comes back on the connection says that all is written.
 #include <fcntl.h>
 
 #include <string>
@@ -19,11 +21,13 @@ namespace {
 
 constexpr std::size_t kReceive = std::size_t{1} << 20;
 constexpr std::size_t kFiles = 2;
+constexpr int kPipe = 1 << 20;  // as the relay's
 
 struct Files {
     std::string directory;
     std::size_t size;  // each
     bool in_place;
+    bool spliced;
 };
 
 class RolledFiles {
@@ -33,12 +37,19 @@ class RolledFiles {
         for (std::size_t i = 0; i < kFiles; ++i) open(i);
     }
     void write(std::span<const std::byte> bytes) {
-        if (used_ + bytes.size() > size_) roll();
-        used_ += bytes.size();
+        const int file = file_for(bytes.size());
         while (!bytes.empty()) {
-            const ssize_t written = ::write(files_[current_].get(), bytes.data(), bytes.size());
+            const ssize_t written = ::write(file, bytes.data(), bytes.size());
             if (written < 0) die("write");
             bytes = bytes.subspan(static_cast<std::size_t>(written));
+        }
+    }
+    void splice(int pipe, std::size_t size) {
+        const int file = file_for(size);
+        while (size > 0) {
+            const ssize_t moved = ::splice(pipe, nullptr, file, nullptr, size, SPLICE_F_MOVE);
+            if (moved < 0) die("splice to a file");
+            size -= static_cast<std::size_t>(moved);
         }
     }
 
@@ -47,6 +58,11 @@ class RolledFiles {
         const std::string path = name_ + std::to_string(number);
         files_[number] = UniqueFd(::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0640));
         if (!files_[number].is_open()) die("open");
+    }
+    int file_for(std::size_t size) {
+        if (used_ + size > size_) roll();
+        used_ += size;
+        return files_[current_].get();
     }
     void roll() {
         current_ = (current_ + 1) % kFiles;
@@ -67,15 +83,36 @@ class RolledFiles {
     std::size_t used_ = 0;
 };
 
-void serve(UniqueFd connection, unsigned number, const Files& how) {
-    RolledFiles files(how.directory + "/" + std::to_string(number) + "_", how.size, how.in_place);
+void copy_all(int connection, RolledFiles& files) {
     std::vector<std::byte> buffer(kReceive);
     while (true) {
-        const ssize_t count = ::recv(connection.get(), buffer.data(), buffer.size(), 0);
+        const ssize_t count = ::recv(connection, buffer.data(), buffer.size(), 0);
         if (count < 0) die("receive");
-        if (count == 0) break;
+        if (count == 0) return;
         files.write(std::span(buffer).first(static_cast<std::size_t>(count)));
     }
+}
+
+void splice_all(int connection, RolledFiles& files) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) die("pipe");
+    const UniqueFd out(ends[0]);
+    const UniqueFd in(ends[1]);
+    (void)::fcntl(in.get(), F_SETPIPE_SZ, kPipe);
+    while (true) {
+        const ssize_t count = ::splice(connection, nullptr, in.get(), nullptr, kPipe, SPLICE_F_MOVE);
+        if (count < 0) die("splice from the connection");
+        if (count == 0) return;
+        files.splice(out.get(), static_cast<std::size_t>(count));
+    }
+}
+
+void serve(UniqueFd connection, unsigned number, const Files& how) {
+    RolledFiles files(how.directory + "/" + std::to_string(number) + "_", how.size, how.in_place);
+    if (how.spliced)
+        splice_all(connection.get(), files);
+    else
+        copy_all(connection.get(), files);
     const std::byte done{1};
     send_all(connection.get(), std::span(&done, 1), {});
 }
@@ -98,12 +135,15 @@ void listen_on(std::uint16_t port, const Files& files) {
 }  // namespace leat::bench
 
 int main(int argc, char** argv) {
-    const std::string_view mode = argc == 5 ? argv[4] : "";
-    if (mode != "new" && mode != "in-place") {
-        std::fprintf(stderr, "usage: bench-relay-floor PORT DIRECTORY FILE_MIB new|in-place\n");
+    const std::string_view rolling = argc == 6 ? argv[4] : "";
+    const std::string_view way = argc == 6 ? argv[5] : "";
+    if ((rolling != "new" && rolling != "in-place") || (way != "copy" && way != "splice")) {
+        std::fprintf(stderr, "usage: bench-relay-floor PORT DIRECTORY FILE_MIB new|in-place copy|splice\n");
         return 2;
     }
-    leat::bench::listen_on(
-        static_cast<std::uint16_t>(std::strtoul(argv[1], nullptr, 10)),
-        {.directory = argv[2], .size = std::strtoul(argv[3], nullptr, 10) << 20, .in_place = mode == "in-place"});
+    leat::bench::listen_on(static_cast<std::uint16_t>(std::strtoul(argv[1], nullptr, 10)),
+                           {.directory = argv[2],
+                            .size = std::strtoul(argv[3], nullptr, 10) << 20,
+                            .in_place = rolling == "in-place",
+                            .spliced = way == "splice"});
 }

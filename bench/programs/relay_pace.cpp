@@ -1,10 +1,10 @@
 // Sends small packets to a relay, at an even pace or as fast as it takes them, as live producers do: each packet goes
 // to the next stream of the next session, and is followed by a beacon for the stream half a turn away.
 //
-//     bench-relay-pace CONTROL DATA SESSIONS STREAMS PACKET_BYTES RATE SECONDS
+//     bench-relay-pace CONTROL DATA SESSIONS STREAMS PACKET_BYTES RATE MILLISECONDS
 //
 // First each stream gets a packet; then it says "ready PACKETS" and waits for a line; then come RATE packets a second
-// (0: as many as the relay takes) for SECONDS, and it prints the packets of this time and how long the
+// (0: as many as the relay takes) for MILLISECONDS, and it prints the packets of this time and how long the
 // relay took to store them. It keeps its connections until the next line. Packets end at CLOCK_MONOTONIC, in ns, so
 // that viewers know how late they are.
 #include <chrono>
@@ -60,7 +60,7 @@ class Crowd {
 };
 
 // The number of packets.
-std::uint64_t push_for(Crowd& crowd, std::uint64_t rate, std::chrono::seconds duration) {
+std::uint64_t push_for(Crowd& crowd, std::uint64_t rate, std::chrono::milliseconds duration) {
     const auto begin = Clock::now();
     const auto gap = std::chrono::nanoseconds(rate == 0 ? 0 : 1'000'000'000 / rate);
     std::uint64_t packets = 0;
@@ -73,7 +73,8 @@ std::uint64_t push_for(Crowd& crowd, std::uint64_t rate, std::chrono::seconds du
     return packets;
 }
 
-void run(const Producer::Parameters& parameters, unsigned sessions, std::uint64_t rate, std::chrono::seconds duration) {
+void run(const Producer::Parameters& parameters, unsigned sessions, std::uint64_t rate,
+         std::chrono::milliseconds duration) {
     Crowd crowd(parameters, sessions);
     for (std::uint64_t stream = 0; stream < crowd.stream_count(); ++stream) crowd.push_packet(stream);
     crowd.wait_until_stored();
@@ -94,7 +95,7 @@ void run(const Producer::Parameters& parameters, unsigned sessions, std::uint64_
 
 int main(int argc, char** argv) {
     if (argc != 8) {
-        std::fprintf(stderr, "usage: bench-relay-pace CONTROL DATA SESSIONS STREAMS PACKET_BYTES RATE SECONDS\n");
+        std::fprintf(stderr, "usage: bench-relay-pace CONTROL DATA SESSIONS STREAMS PACKET_BYTES RATE MILLISECONDS\n");
         return 2;
     }
     std::array<std::uint64_t, 7> numbers{};
@@ -104,5 +105,5 @@ int main(int argc, char** argv) {
                       .live_timer_us = leat::bench::kLiveTimerUs,
                       .streams = static_cast<unsigned>(numbers[3]),
                       .packet_size = numbers[4]},
-                     static_cast<unsigned>(numbers[2]), numbers[5], std::chrono::seconds(numbers[6]));
+                     static_cast<unsigned>(numbers[2]), numbers[5], std::chrono::milliseconds(numbers[6]));
 }

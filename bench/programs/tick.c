@@ -1,9 +1,10 @@
 /* Emits events that carry the time of their emission.
  *
- *     bench-tick-TRACER COUNT GAP_US SPREAD_US
+ *     bench-tick-TRACER COUNT GAP_US SPREAD_US [WARM_UP]
  *
  * bench:two_integers, a = number, b = CLOCK_MONOTONIC in ns; the gap to the next is GAP_US and up to SPREAD_US more, by
- * chance. First, events of the numbers -100 to -1, 20 ms apart, while a viewer finds the session; then COUNT from 0 on;
+ * chance. First, events of negative numbers, 20 ms apart, while a viewer finds the session: WARM_UP (default 100); then
+ * COUNT from 0 on;
  * then 50 more, from COUNT on, so that a viewer who looks for the next event finds one. */
 #include <stdint.h>
 #include <stdio.h>
@@ -25,15 +26,16 @@ static int64_t emit(int32_t begin, int32_t end, int64_t next, int64_t gap_us, in
 }
 
 int main(int argc, char** argv) {
-    if (argc != 4) {
-        fprintf(stderr, "usage: bench-tick COUNT GAP_US SPREAD_US\n");
+    if (argc != 4 && argc != 5) {
+        fprintf(stderr, "usage: bench-tick COUNT GAP_US SPREAD_US [WARM_UP]\n");
         return 2;
     }
     const int32_t count = atoi(argv[1]);
     const int64_t gap_us = atoll(argv[2]);
     const int64_t spread_us = atoll(argv[3]);
+    const int32_t warm_up = argc == 5 ? atoi(argv[4]) : kWarmUp;
     srand(1);
-    int64_t next = emit(-kWarmUp, 0, now_ns(), kWarmUpGapUs, 0);
+    int64_t next = emit(-warm_up, 0, now_ns(), kWarmUpGapUs, 0);
     next = emit(0, count, next, gap_us, spread_us);
     emit(count, count + kAfter, next, kWarmUpGapUs, 0);
     return 0;
