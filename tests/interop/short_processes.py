@@ -92,7 +92,7 @@ class ByHand(ShortProcesses):
             self.run_process(self.producer, number)
 
     def test_descriptors_and_memory_are_flat(self):
-        count = int(ASKED or 2500)
+        count = int(ASKED or 2100)
         self.check_flat(self.relay, self.run_processes, count)
         self.producer.finish()
         found = []
@@ -103,7 +103,7 @@ class ByHand(ShortProcesses):
         self.assertEqual(self.relay.stop(), 0, self.relay.log)
 
     def test_also_while_a_viewer_follows_them(self):
-        count = int(ASKED or 1000)
+        count = int(ASKED or 300)
         viewer = relay_lttng.Viewer(self, LEAT, "view", self.relay.live_url("short"))
         self.addCleanup(end, viewer.process)
         with contextlib.closing(relay_peer.Viewer(self.relay)) as lister:
@@ -149,7 +149,7 @@ class ByLttng(ShortProcesses):
                    "lttng-sessiond")
 
     def test_descriptors_and_memory_are_flat(self):
-        count = int(ASKED or 300)
+        count = int(ASKED or 100)
         lttng("create", "short", "--set-url=net://127.0.0.1", "--live=1000000")
         lttng("enable-channel", "--userspace", "--buffers-pid", "--subbuf-size=4096", "--num-subbuf=2", "ch0")
         lttng("enable-event", "--userspace", "--channel=ch0", "test:*")
