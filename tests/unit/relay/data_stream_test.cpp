@@ -383,12 +383,11 @@ TEST_F(DataStreamTest, StreamWithoutPacketsClosesAtOnce) {
 // Those who follow the file read what is not locked.
 TEST_F(DataStreamTest, LockMovesOnWithTheIndex) {
     make();
-    data(0, "first");
+    data(0, "first"), data(1, "second");
     const UniqueFd follower(::open((scratch.path() / "ust/ch_0").c_str(), O_RDONLY | O_CLOEXEC));
     EXPECT_TRUE(wire::is_write_locked(follower.get(), 0, 5)) << "its index has not come";
     index(0, 5);
     EXPECT_FALSE(wire::is_write_locked(follower.get(), 0, 5));
-    data(1, "second");
     EXPECT_EQ(wire::unlocked_size(follower.get()), 5U);
     index(1, 6);
     EXPECT_EQ(wire::unlocked_size(follower.get()), 11U);
@@ -399,7 +398,7 @@ TEST_F(DataStreamTest, FileOfAKilledRelayEndsBehindWhatItsIndexSpeaksOf) {
     if (child == 0) {
         guard();
         make();
-        data(0, "first"), index(0, 5), data(1, "second");
+        data(0, "first"), data(1, "second"), index(0, 5);
         ::raise(SIGKILL);
     }
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);
