@@ -155,6 +155,47 @@ TEST_F(ViewerSessionTest, HorizonOfATraceIsThatOfItsLastStream) {
     EXPECT_EQ((*sync)->read()->horizon, 300U);
     producer.send_packet(other, 1, "packet", 900);
     EXPECT_EQ((*sync)->read()->horizon, 500U);
+    producer.close_stream(data);
+    producer.send_packet(other, 2, "packet", 950);
+    EXPECT_EQ((*sync)->read()->horizon, 950U) << "the other stream has ended";
+}
+
+TEST_F(ViewerSessionTest, SessionThatHasEndedHangsUpWhenAllHasBeenRead) {
+    const std::string hang_up = fmt::format("({})", static_cast<std::uint32_t>(IndexStatus::kHangUp));
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    producer.send_packet(data, 0, "last");
+    end_producer(producer.producer());
+    producer.session().end_data(std::chrono::steady_clock::now());
+    producer.session().finish_streams(std::chrono::steady_clock::now());
+    const auto status = [&] { return static_cast<wire::NewStreamsStatus>(viewer.new_streams(id()).reply.status); };
+    EXPECT_EQ(status(), wire::NewStreamsStatus::kOk) << "a packet is still to be read";
+    EXPECT_EQ(next(), "last");
+    EXPECT_EQ(next(), hang_up);
+    EXPECT_EQ(status(), wire::NewStreamsStatus::kHangUp);
+    EXPECT_EQ(relay.find_session(id()), nullptr) << "no other viewer finds it";
+}
+
+// The list of what has changed does not have them any more.
+TEST_F(ViewerSessionTest, StreamsThatWereForgottenMeanwhileAreToldAllTheSame) {
+    constexpr std::size_t kMany = Session::kMaxFinished + 10;
+    std::vector<std::uint64_t> handles;
+    for (std::size_t i = 0; i < kMany; ++i) handles.push_back(producer.add_stream(fmt::format("other_{}", i)));
+    producer.publish();
+    attach();
+    while (!viewer.news(1 << 20).is_empty()) {
+    }
+    for (const std::uint64_t handle : handles) {
+        producer.send_packet(handle, 0, "packet");
+        producer.close_stream(handle);
+    }
+    std::size_t packets = 0;
+    std::size_t ends = 0;
+    for (auto news = viewer.news(1 << 20); !news.entries.empty(); news = viewer.news(1 << 20))
+        for (const auto& entry : news.entries)
+            ++(entry.head.index.status == static_cast<std::uint32_t>(IndexStatus::kOk) ? packets : ends);
+    EXPECT_EQ(packets, kMany);
+    EXPECT_EQ(ends, kMany);
 }
 
 }  // namespace
