@@ -48,6 +48,8 @@ class FakeRelay {
         // Of this part of the session, counted from 1: the metadata's ADD_STREAM, and what comes behind it, is answered
         // when release() is called.
         std::size_t hold_part = 0;
+        bool holds_pending = false;  // the same from the first DATA_PENDING on
+        std::size_t pending = 0;     // so many DATA_PENDING are told that something has not come
     };
 
     FakeRelay() : FakeRelay(Script{std::nullopt, std::nullopt, false}) {}
@@ -86,6 +88,7 @@ class FakeRelay {
         const std::scoped_lock lock(mutex_);
         is_held_ = false;
         script_.hold_part = 0;
+        script_.holds_pending = false;
         send(std::exchange(held_, {}));
     }
 
@@ -232,7 +235,10 @@ class FakeRelay {
                 return;
             case RelayCommand::kDataPending: {
                 const auto message = *wire::parse<wire::DataPending>(request.payload);
-                const bool has_arrived = arrived_[message.stream_id] > message.last_net_seq_num;
+                is_held_ = is_held_ || script_.holds_pending;
+                const bool is_slow = script_.pending != 0;
+                script_.pending -= is_slow ? 1 : 0;
+                const bool has_arrived = !is_slow && arrived_[message.stream_id] > message.last_net_seq_num;
                 return send(wire::encode(wire::CodeReply{ok != 10 ? ok : has_arrived ? 0U : 1U}));
             }
             default:

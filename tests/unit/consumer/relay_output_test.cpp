@@ -187,7 +187,7 @@ TEST(RelayOutput, RepliesInPiecesAreReplies) {
 // In a part that begins with all its streams, those of data are answered first. This relay takes its time with the
 // answer for the metadata.
 TEST(RelayOutput, NothingLeavesBeforeTheMetadata) {
-    constexpr std::size_t kCutAt = 8;  // behind the announcement of the streams
+    constexpr std::size_t kCutAt = 7;  // the streams have been announced
     FakeRelay relay({.cut_at = kCutAt, .hold_part = 2});
     auto output = *RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session(),
                                         std::chrono::milliseconds(1));
@@ -210,6 +210,42 @@ TEST(RelayOutput, NothingLeavesBeforeTheMetadata) {
     });
     ASSERT_NE(first, said.end());
     EXPECT_EQ(*first, RelayCommand::kSendMetadata);
+}
+
+TEST(RelayOutput, WhatIsPendingIsAskedForAgain) {
+    FakeRelay relay({.pending = 3});
+    const auto output = connect_to(relay);
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
+    ASSERT_TRUE(output->deliver());
+    EXPECT_EQ(output->stored(0), 1U);
+    EXPECT_GE(all<wire::DataPending>(relay, RelayCommand::kDataPending).size(), 4U);
+}
+
+// The answer comes when more has been sent.
+TEST(RelayOutput, StoredIsWhatWasAskedFor) {
+    FakeRelay relay({.holds_pending = true});
+    const auto output = connect_to(relay);
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    const auto run_until = [&](const auto& is_done) {
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        while (!is_done() && std::chrono::steady_clock::now() < deadline) {
+            output->run();
+            std::this_thread::yield();
+        }
+    };
+    ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
+    run_until([&] { return relay.is_holding(); });
+    ASSERT_TRUE(output->write_packet(packet(0, 1, 10)));
+    run_until([&] { return relay.data().size() == 2; });
+    EXPECT_EQ(output->stored(0), 0U);
+    relay.release();
+    run_until([&] { return output->stored(0) != 0; });
+    EXPECT_EQ(output->stored(0), 1U);
+    ASSERT_TRUE(output->deliver());
+    EXPECT_EQ(output->stored(0), 2U);
 }
 
 TEST(RelayOutput, RelayOfAnOlderMinorIsSpokenToAsItAsks) {
