@@ -79,5 +79,19 @@ TEST_F(ControlCommandsTest, ClearsAreForThoseWhoMay) {
     EXPECT_TRUE(producer.session().directory()->is_open(0));
 }
 
+TEST_F(ControlCommandsTest, SessionEndsWhenTheDataOfItsIndexesIsThere) {
+    producer.begin_session();
+    const std::uint64_t handle = producer.add_stream("channel_0");
+    producer.session().locked([](SessionState& state) { state.has_data_connection = true; });
+    producer.send_index(handle, 0, 6);
+    DataStream& stream = producer.stream(handle);
+    end_producer(producer.producer());
+    EXPECT_FALSE(stream.is_finished());
+    producer.send_data(handle, 0, "packet");
+    EXPECT_TRUE(producer.session().finish_streams(std::chrono::steady_clock::now()));
+    EXPECT_EQ(stream.lost_packets(), 0U);
+    EXPECT_EQ(stream.view().packets, 1U);
+}
+
 }  // namespace
 }  // namespace leat::relay

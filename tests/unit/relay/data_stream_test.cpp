@@ -5,10 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <fstream>
 #include <iterator>
-#include <thread>
 
 #include "support/scratch_directory.hpp"
 
@@ -394,6 +394,10 @@ TEST_F(DataStreamTest, LockMovesOnWithTheIndex) {
 }
 
 TEST_F(DataStreamTest, FileOfAKilledRelayEndsBehindWhatItsIndexSpeaksOf) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    const UniqueFd life(ends[0]);
+    UniqueFd theirs(ends[1]);
     const pid_t child = ::fork();
     if (child == 0) {
         guard();
@@ -401,10 +405,11 @@ TEST_F(DataStreamTest, FileOfAKilledRelayEndsBehindWhatItsIndexSpeaksOf) {
         data(0, "first"), data(1, "second"), index(0, 5);
         ::raise(SIGKILL);
     }
+    theirs.reset();
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-    const auto deadline = std::chrono::steady_clock::now() + 60s;
-    while (text() != "first" && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
-    EXPECT_EQ(text(), "first") << "the guard cuts it";
+    char byte = 0;
+    ASSERT_EQ(::read(life.get(), &byte, 1), 0) << "its guard, which cuts the file, has gone too";
+    EXPECT_EQ(text(), "first");
     EXPECT_EQ(offsets(), "0 ");
 }
 
