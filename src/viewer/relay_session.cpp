@@ -50,14 +50,14 @@ tl::unexpected<Error> attach_error(const wire::ListedSession& session, std::uint
 
 }  // namespace
 
-bool ShownPackets::add(const ctf::TraceClass& trace_class, std::uint64_t stream_class_id,
-                       const ctf::PacketProperties& packet) {
-    if (!trace_class.uuid || !packet.stream_instance_id || !packet.sequence_number) return true;
+std::optional<std::uint64_t> ShownPackets::add(const ctf::TraceClass& trace_class, std::uint64_t stream_class_id,
+                                               const ctf::PacketProperties& packet) {
+    if (!trace_class.uuid || !packet.stream_instance_id || !packet.sequence_number) return 0;
     const Key key(*trace_class.uuid, stream_class_id, *packet.stream_instance_id);
     const auto [last, is_new] = last_.try_emplace(key, *packet.sequence_number);
-    if (!is_new && *packet.sequence_number <= last->second) return false;
-    last->second = *packet.sequence_number;
-    return true;
+    if (is_new) return 0;
+    if (*packet.sequence_number <= last->second) return std::nullopt;
+    return *packet.sequence_number - std::exchange(last->second, *packet.sequence_number) - 1;
 }
 
 RelaySession::~RelaySession() {
@@ -347,7 +347,11 @@ Result<void> RelaySession::feed(Data& data, std::vector<std::byte> packet, std::
     if (plan) {
         ctf::PacketDecoder decoder(**plan);
         const auto properties = decoder.start(packet, offset);
-        if (properties && !shown_->add(*(*model)->trace_class, (*plan)->stream_class->id, *properties)) return {};
+        if (properties) {
+            const auto missed = shown_->add(*(*model)->trace_class, (*plan)->stream_class->id, *properties);
+            if (!missed) return {};
+            warn_of_missed(data, *missed);
+        }
     }
     auto fed = data.stream->feed(*model, std::move(packet), offset);
     if (!fed) {
@@ -355,6 +359,16 @@ Result<void> RelaySession::feed(Data& data, std::vector<std::byte> packet, std::
         warn_(fed.error().message + "; the rest of the stream is not shown");
     }
     return {};
+}
+
+// A relay that is killed may have stored packets that it had not shown, and does not show what it finds when it comes
+// back. Of a gap within this connection the packets themselves tell.
+void RelaySession::warn_of_missed(const Data& data, std::uint64_t packets) {
+    const Stream& stream = data.stream->identity();
+    if (packets == 0 || stream.instance_id) return;
+    ++cut_short_;
+    warn_(fmt::format("{}: {} packet{} before this connection {} not shown: the relay's files have what it has stored",
+                      stream.name, packets, packets == 1 ? "" : "s", packets == 1 ? "is" : "are"));
 }
 
 void RelaySession::end(Data& data, const std::string& why) {

@@ -22,8 +22,10 @@ namespace leat::viewer {
 // Which packets have been shown: a producer that connects again sends some of them a second time.
 class ShownPackets {
   public:
-    // Whether this packet is new; it counts as shown from then on.
-    bool add(const ctf::TraceClass& trace_class, std::uint64_t stream_class_id, const ctf::PacketProperties& packet);
+    // Nothing: it has been shown. Otherwise it counts as shown from then on; how many between it and the last one
+    // before it have not been.
+    std::optional<std::uint64_t> add(const ctf::TraceClass& trace_class, std::uint64_t stream_class_id,
+                                     const ctf::PacketProperties& packet);
 
   private:
     using Key = std::tuple<ctf::Uuid, std::uint64_t, std::uint64_t>;
@@ -95,6 +97,7 @@ class RelaySession {
     Result<bool> fetch_packet(Data& data);
     Result<std::optional<std::vector<std::byte>>> receive_packet(Data& data, std::uint64_t size);
     Result<void> feed(Data& data, std::vector<std::byte> packet, std::uint64_t offset);
+    void warn_of_missed(const Data& data, std::uint64_t packets);
     void end(Data& data, const std::string& why);
     void want_metadata_of(std::uint64_t trace_id);
     void forget_finished();

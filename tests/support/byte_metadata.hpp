@@ -15,4 +15,12 @@ inline const std::string kByteMetadata =
     "  event.header := struct { ts timestamp; }; };"
     "event { name = e; };";
 
+// The same with numbers in its packets.
+inline std::string numbered_byte_metadata(const std::string& more_numbers = "") {
+    std::string metadata = kByteMetadata;
+    const std::string before = "packet_size;";
+    metadata.insert(metadata.find(before) + before.size(), " integer { size = 8; } packet_seq_num;" + more_numbers);
+    return metadata;
+}
+
 }  // namespace leat::test

@@ -39,11 +39,17 @@ class FakeRelay {
     };
     // What to do with a request; each for once.
     struct Script {
-        std::optional<std::size_t> cut_at;  // the connections, instead of answering this request, counted from 0
-        std::optional<wire::RelayCommand> refuse;
-        bool is_slow;  // replies go out byte by byte
+        std::optional<std::size_t> cut_at{};  // the connections, instead of answering this request, counted from 0
+        std::optional<wire::RelayCommand> refuse{};
+        bool is_slow = false;  // replies go out byte by byte
         bool takes_datagrams = false;
         std::vector<Cut> cuts{};
+        std::uint32_t minor = wire::kProtocolMinor;
+        // Of this part of the session, counted from 1: the metadata's ADD_STREAM, and what comes behind it, is answered
+        // when release() is called.
+        std::size_t hold_part = 0;
+        bool holds_pending = false;  // the same from the first DATA_PENDING on
+        std::size_t pending = 0;     // so many DATA_PENDING are told that something has not come
     };
 
     FakeRelay() : FakeRelay(Script{std::nullopt, std::nullopt, false}) {}
@@ -72,6 +78,18 @@ class FakeRelay {
     std::vector<Data> data() {
         const std::scoped_lock lock(mutex_);
         return data_;
+    }
+
+    bool is_holding() {
+        const std::scoped_lock lock(mutex_);
+        return is_held_;
+    }
+    void release() {
+        const std::scoped_lock lock(mutex_);
+        is_held_ = false;
+        script_.hold_part = 0;
+        script_.holds_pending = false;
+        send(std::exchange(held_, {}));
     }
 
   private:
@@ -202,12 +220,14 @@ class FakeRelay {
         }
         switch (request.command) {
             case RelayCommand::kVersion:
-                return send(wire::encode(wire::Version{}));
+                return send(wire::encode(wire::Version{.minor = script_.minor}));
             case RelayCommand::kGetConfiguration:
                 return send(wire::encode(configuration(request, ok)));
             case RelayCommand::kCreateSession:
+                ++parts_;
                 return send(wire::encode(wire::CreateSessionReply{1, ok, "host/session"}));
             case RelayCommand::kAddStream:
+                is_held_ = is_held_ || (parts_ == script_.hold_part && is_of_metadata(request));
                 return send(wire::encode(wire::AddStreamReply{++handles_, ok}));
             case RelayCommand::kCloseTraceChunk:
                 return send(wire::encode(wire::CloseTraceChunkReply{ok, "host/session"}));
@@ -215,7 +235,10 @@ class FakeRelay {
                 return;
             case RelayCommand::kDataPending: {
                 const auto message = *wire::parse<wire::DataPending>(request.payload);
-                const bool has_arrived = arrived_[message.stream_id] > message.last_net_seq_num;
+                is_held_ = is_held_ || script_.holds_pending;
+                const bool is_slow = script_.pending != 0;
+                script_.pending -= is_slow ? 1 : 0;
+                const bool has_arrived = !is_slow && arrived_[message.stream_id] > message.last_net_seq_num;
                 return send(wire::encode(wire::CodeReply{ok != 10 ? ok : has_arrived ? 0U : 1U}));
             }
             default:
@@ -229,7 +252,15 @@ class FakeRelay {
         return {.code = ok, .flags = query};
     }
 
-    void send(const wire::Bytes& bytes) const {
+    [[nodiscard]] bool is_of_metadata(const Request& request) const {
+        return wire::parse<wire::AddStream>(request.payload, script_.minor)->channel_name == "metadata";
+    }
+
+    void send(const wire::Bytes& bytes) {
+        if (is_held_) {
+            held_.insert(held_.end(), bytes.begin(), bytes.end());
+            return;
+        }
         const std::size_t step = script_.is_slow ? 1 : bytes.size();
         for (std::size_t offset = 0; offset < bytes.size(); offset += step) {
             (void)!::send(control_.get(), bytes.data() + offset, step, MSG_NOSIGNAL);
@@ -246,6 +277,9 @@ class FakeRelay {
     std::size_t count_ = 0;
     std::size_t received_ = 0;  // bytes since the last cut
     std::uint64_t handles_ = 0;
+    std::size_t parts_ = 0;
+    bool is_held_ = false;
+    wire::Bytes held_;                                // replies
     std::map<std::uint64_t, std::uint64_t> arrived_;  // by handle: the number behind the last packet
     std::map<std::pair<std::uint64_t, std::uint64_t>, wire::Bytes> pieces_;  // by handle and number
 

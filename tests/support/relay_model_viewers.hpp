@@ -48,6 +48,8 @@ inline ModelledViewer* RelayModel::begin_viewer() {
     const wire::Connect connect{.viewer_session_id = wire::kAskCapabilities | wire::kCanGetNews | wire::kCanWait};
     wire::Bytes reply;
     if (!ask(viewer, live_request(LiveCommand::kConnect, connect), 20, reply, "CONNECT")) return nullptr;
+    if (wire::parse<wire::Connect>(reply)->type != (wire::kHaveCapabilities | wire::kCanGetNews | wire::kCanWait))
+        violate("viewer", "CONNECT: the relay does not offer what it can");
     if (!ask(viewer, live_request(LiveCommand::kCreateSession), 4, reply, "CREATE_SESSION")) return nullptr;
     if (!ask(viewer, live_request(LiveCommand::kListSessions), 4, reply, "LIST_SESSIONS")) return nullptr;
     const std::uint32_t count = wire::parse<wire::WordReply>(reply)->value;

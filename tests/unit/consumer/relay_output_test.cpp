@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 
@@ -181,6 +182,91 @@ TEST(RelayOutput, RepliesInPiecesAreReplies) {
     send_all(*output);
     ASSERT_TRUE(output->deliver());
     EXPECT_EQ(output->figures().parts, 1U);
+}
+
+// In a part that begins with all its streams, those of data are answered first. This relay takes its time with the
+// answer for the metadata.
+TEST(RelayOutput, NothingLeavesBeforeTheMetadata) {
+    constexpr std::size_t kCutAt = 7;  // the streams have been announced
+    FakeRelay relay({.cut_at = kCutAt, .hold_part = 2});
+    auto output = *RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session(),
+                                        std::chrono::milliseconds(1));
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!(output->figures().parts == 2 && relay.is_holding()) && std::chrono::steady_clock::now() < deadline) {
+        output->run();
+        std::this_thread::yield();
+    }
+    ASSERT_TRUE(relay.is_holding());
+    ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
+    for (int i = 0; i < 3; ++i) output->run();  // reads the answer for the stream of data
+    relay.release();
+    ASSERT_TRUE(output->deliver());
+    const auto said = commands(relay);
+    const auto of_second_part = std::find(said.rbegin(), said.rend(), RelayCommand::kCreateSession).base();
+    const auto first = std::find_if(of_second_part, said.end(), [](RelayCommand command) {
+        return command == RelayCommand::kSendMetadata || command == RelayCommand::kSendIndex;
+    });
+    ASSERT_NE(first, said.end());
+    EXPECT_EQ(*first, RelayCommand::kSendMetadata);
+}
+
+TEST(RelayOutput, WhatIsPendingIsAskedForAgain) {
+    FakeRelay relay({.pending = 3});
+    const auto output = connect_to(relay);
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
+    ASSERT_TRUE(output->deliver());
+    EXPECT_EQ(output->stored(0), 1U);
+    EXPECT_GE(all<wire::DataPending>(relay, RelayCommand::kDataPending).size(), 4U);
+}
+
+// The answer comes when more has been sent.
+TEST(RelayOutput, StoredIsWhatWasAskedFor) {
+    FakeRelay relay({.holds_pending = true});
+    const auto output = connect_to(relay);
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    const auto run_until = [&](const auto& is_done) {
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        while (!is_done() && std::chrono::steady_clock::now() < deadline) {
+            output->run();
+            std::this_thread::yield();
+        }
+    };
+    ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
+    run_until([&] { return relay.is_holding(); });
+    ASSERT_TRUE(output->write_packet(packet(0, 1, 10)));
+    run_until([&] { return relay.data().size() == 2; });
+    EXPECT_EQ(output->stored(0), 0U);
+    relay.release();
+    run_until([&] { return output->stored(0) != 0; });
+    EXPECT_EQ(output->stored(0), 1U);
+    ASSERT_TRUE(output->deliver());
+    EXPECT_EQ(output->stored(0), 2U);
+}
+
+TEST(RelayOutput, RelayOfAnOlderMinorIsSpokenToAsItAsks) {
+    FakeRelay relay({.minor = 11});
+    const auto output = connect_to(relay);
+    send_all(*output);
+    ASSERT_TRUE(output->deliver());
+    output->close();
+    const auto said = commands(relay);
+    EXPECT_EQ(std::ranges::count(said, RelayCommand::kGetConfiguration), 0) << "2.11 does not know it";
+    EXPECT_EQ(output->stored(1), 1U);
+    EXPECT_TRUE(output->take_warnings().empty());
+}
+
+TEST(RelayOutput, RelayThatIsTooOldIsNamed) {
+    FakeRelay relay({.minor = 10});
+    const auto output = RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session());
+    ASSERT_FALSE(output);
+    EXPECT_NE(output.error().message.find("it speaks protocol 2.10, 2.11 or later is needed: upgrade the relay"),
+              std::string::npos)
+        << output.error().message;
 }
 
 TEST(RelayOutput, DatagramsArePiecesOfTheSamePackets) {

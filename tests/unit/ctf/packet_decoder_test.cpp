@@ -121,6 +121,17 @@ TEST(PacketDecoder, VariantDecodesTheOptionOfItsTag) {
     EXPECT_EQ(decoded.error, "event at offset 5: the tag of a variant chooses none of its options");
 }
 
+TEST(PacketDecoder, TagOfAVariantHasTheSignOfItsContainer) {
+    const std::string of_variant = " t; variant <t> { u8 A; struct { u8 x, y; } B; } v;";
+    Decoded negative(event_of("enum : integer { size = 8; signed = true; } { A = -3 ... 2, B = 3 }" + of_variant),
+                     "\xff\7\3\10\11"s);
+    EXPECT_EQ(negative.next_numbers(), (Numbers{~std::uint64_t{0}, 1, 7}));
+    EXPECT_EQ(negative.next_numbers(), (Numbers{3, 1, 2, 8, 9}));
+    Decoded large(event_of("enum : u8 { A = 253 ... 255, B = 2 }" + of_variant), "\xff\7\2\10\11"s);
+    EXPECT_EQ(large.next_numbers(), (Numbers{255, 1, 7}));
+    EXPECT_EQ(large.next_numbers(), (Numbers{2, 1, 2, 8, 9}));
+}
+
 TEST(PacketDecoder, TextEndsAtItsFirstNul) {
     Decoded decoded(event_of("string s; char t[4]; u8 n; char q[n];"), "hi\0abc\0\2xy"s);
     const EventRecord* const event = decoded.next();

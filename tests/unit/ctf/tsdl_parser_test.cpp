@@ -153,6 +153,16 @@ TEST(TsdlParser, ErrorsNameLineExpectationAndFinding) {
     EXPECT_EQ(error_of("event { name = e; }"), "line 3: ';' expected, found the end");
 }
 
+// Sums with it would not fit into the types that hold them.
+TEST(TsdlParser, AlignmentsAreBounded) {
+    EXPECT_EQ(error_of_field("integer { size = 8; align = 0x100000; } x;"), "accepted");
+    EXPECT_NE(error_of_field("integer { size = 8; align = 0x200000; } x;"), "accepted");
+    EXPECT_NE(error_of_field("integer { size = 8; align = 0x80000000; } x;"), "accepted");
+    EXPECT_NE(error_of_field("integer { size = 8; align = 0x8000000000000000; } x;"), "accepted");
+    EXPECT_NE(error_of_field("struct { uint8_t a; } align(0x80000000) s;"), "accepted");
+    EXPECT_NE(error_of_field("floating_point { exp_dig = 8; mant_dig = 24; align = 0x80000000; } f;"), "accepted");
+}
+
 TEST(TsdlParser, WhatOtherReadersRefuseIsRefused) {
     EXPECT_NE(error_of_field("uint8_t event;"), "accepted");
     EXPECT_NE(error_of_field("uint8_t x; string x;"), "accepted");

@@ -61,6 +61,7 @@ TEST(Admission, StrangerOfTheMostCrowdedPeerGoesFirst) {
     for (int i = 6; i < 10; ++i) EXPECT_TRUE(crowd.connect(Port::kLive, "10.0.0." + std::to_string(i)));
     EXPECT_EQ(crowd.dropped.size(), 22U);
     for (const std::size_t number : lonely) EXPECT_FALSE(crowd.dropped.contains(number));
+    EXPECT_EQ(*crowd.dropped.rbegin(), lonely.size() + 21) << "of that peer the oldest go";
 }
 
 TEST(Admission, KnownOnesAreNeverDropped) {

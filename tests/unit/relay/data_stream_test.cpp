@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 
@@ -30,6 +33,13 @@ class DataStreamTest : public testing::Test {
         chunk = *directory->create_chunk({.chunk_id = 0});
     }
 
+    // Files are cut when this process is killed.
+    void guard() {
+        directory = std::make_shared<SessionDirectory>(*ConfinedDirectory::open_root(scratch.path().string()),
+                                                       "session", SessionDirectory::Origin::kMade,
+                                                       FileKeepers{.guard = *FileGuard::start()});
+        chunk = *directory->create_chunk({.chunk_id = 0});
+    }
     void make(FileNaming files = {}) {
         files.trace_id = 1;
         files.channel_name = "ch_0";
@@ -365,6 +375,47 @@ TEST_F(DataStreamTest, StreamWithoutPacketsClosesAtOnce) {
     make();
     stream->close_after(wire::kNoPacket);
     EXPECT_TRUE(stream->should_finish());
+}
+
+// Those who follow the file read what is not locked.
+TEST_F(DataStreamTest, LockMovesOnWithTheIndex) {
+    make();
+    data(0, "first"), data(1, "second");
+    const UniqueFd follower(::open((scratch.path() / "ust/ch_0").c_str(), O_RDONLY | O_CLOEXEC));
+    EXPECT_TRUE(wire::is_write_locked(follower.get(), 0, 5)) << "its index has not come";
+    index(0, 5);
+    EXPECT_FALSE(wire::is_write_locked(follower.get(), 0, 5));
+    EXPECT_EQ(wire::unlocked_size(follower.get()), 5U);
+    index(1, 6);
+    EXPECT_EQ(wire::unlocked_size(follower.get()), 11U);
+}
+
+TEST_F(DataStreamTest, FileOfAKilledRelayEndsBehindWhatItsIndexSpeaksOf) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    const UniqueFd life(ends[0]);
+    UniqueFd theirs(ends[1]);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        guard();
+        make();
+        data(0, "first"), data(1, "second"), index(0, 5);
+        ::raise(SIGKILL);
+    }
+    theirs.reset();
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    char byte = 0;
+    ASSERT_EQ(::read(life.get(), &byte, 1), 0) << "its guard, which cuts the file, has gone too";
+    EXPECT_EQ(text(), "first");
+    EXPECT_EQ(offsets(), "0 ");
+}
+
+TEST_F(DataStreamTest, PacketOfAnotherSizeThanItsIndexSaysIsLost) {
+    make();
+    data(0, "first"), index(0, 6);
+    data(1, "second"), index(1, 6);
+    EXPECT_EQ(offsets(), "lost 5 ");
+    EXPECT_EQ(stream->lost_packets(), 1U);
 }
 
 TEST_F(DataStreamTest, ImpossibleSizesInAnIndexAreRefused) {

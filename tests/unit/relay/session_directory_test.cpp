@@ -204,6 +204,24 @@ TEST(ConfinedDirectory, LinksAreNotFollowed) {
     EXPECT_TRUE(fs::is_empty(outside.path()));
 }
 
+// They may lead from one session into another.
+TEST(ConfinedDirectory, LinksThatStayInsideAreNotFollowedEither) {
+    test::ScratchDirectory scratch;
+    const auto root = *ConfinedDirectory::open_root(scratch.path().string());
+    ASSERT_TRUE(root.make("victim"));
+    std::ofstream(scratch.path() / "victim" / "file") << "text";
+    fs::create_directory_symlink("victim", scratch.path() / "link");
+    fs::create_symlink("victim/file", scratch.path() / "name");
+    EXPECT_FALSE(root.open("link"));
+    EXPECT_FALSE(root.make("link"));
+    EXPECT_FALSE(root.make("link/inner"));
+    EXPECT_FALSE(root.make_fresh("link/inner"));
+    EXPECT_FALSE(root.open_file("name"));
+    EXPECT_FALSE(root.open_file("link/file"));
+    EXPECT_FALSE(root.exists("link/file"));
+    EXPECT_FALSE(fs::exists(scratch.path() / "victim" / "inner"));
+}
+
 TEST(ConfinedDirectory, NothingAboveIsReached) {
     test::ScratchDirectory scratch;
     const auto root = *ConfinedDirectory::open_root(scratch.path().string());

@@ -14,19 +14,12 @@
 #include "base/check.hpp"
 #include "ctf/index_format.hpp"
 #include "support/byte_metadata.hpp"
+#include "wire/moving_lock.hpp"
 
 namespace leat::viewer {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string numbered_metadata() {
-    std::string metadata = test::kByteMetadata;
-    const std::string_view before = "packet_size;";
-    metadata.insert(metadata.find(before) + before.size(),
-                    " integer { size = 8; } packet_seq_num; integer { size = 8; } events_discarded;");
-    return metadata;
-}
 
 std::string_view text_of(UntrustedBytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
@@ -36,7 +29,7 @@ class RollingWriter {
   public:
     explicit RollingWriter(fs::path directory) : directory_(std::move(directory)) {
         fs::create_directories(directory_ / "index");
-        append("metadata", numbered_metadata());
+        append("metadata", test::numbered_byte_metadata(" integer { size = 8; } events_discarded;"));
         directory_fd_ = UniqueFd(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         sync_ = *wire::SyncWriter::create(directory_fd_.get());
     }
@@ -64,7 +57,8 @@ class RollingWriter {
     void entry(const ctf::IndexEntry& entry) {
         append(index(), text_of(ctf::encode_index_entry(entry)).substr(0, entry_size_));
     }
-    void publish() { LEAT_CHECK(sync_->publish(static_cast<std::uint64_t>(last_), 0).has_value()); }
+    void publish() { publish(last_); }
+    void publish(char horizon) { LEAT_CHECK(sync_->publish(static_cast<std::uint64_t>(horizon), 0).has_value()); }
     void end() { sync_.reset(); }
 
     [[nodiscard]] std::string index() const { return "index/" + name_ + ".idx"; }
@@ -270,6 +264,29 @@ TEST_F(FollowedTraceTest, LostPacketsComeBeforeThoseThatFollow) {
     writer_.packet(3);
     writer_.publish();
     EXPECT_EQ(read(), "events discarded: 0 2 3 ");
+}
+
+TEST_F(FollowedTraceTest, PacketThatIsNotSafeYetWaits) {
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    const UniqueFd data(::open((root_ / "c_0_0").c_str(), O_RDWR | O_CLOEXEC));
+    wire::MovingLock lock(data.get(), 3);
+    writer_.publish();
+    EXPECT_EQ(read(), "");
+    lock.release();
+    EXPECT_EQ(read(), "events discarded: 0 1 ");
+}
+
+// The writer may be in the middle of its round.
+TEST_F(FollowedTraceTest, NothingBeyondTheHorizonIsTold) {
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    writer_.packet(2);
+    writer_.packet(3);
+    writer_.publish(2);
+    EXPECT_EQ(read(), "events discarded: 0 1 2 ");
+    writer_.publish();
+    EXPECT_EQ(read(), "3 ");
 }
 
 }  // namespace

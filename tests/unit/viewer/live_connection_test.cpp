@@ -47,9 +47,11 @@ void expect_error(const Result<T>& result, const std::string& text) {
     EXPECT_NE(result.error().message.find(text), std::string::npos) << result.error().message;
 }
 
-TEST(LiveConnection, RelayOfAnotherMajorIsRefused) {
+TEST(LiveConnection, RelayOfAnotherMajorOrTooOldIsRefused) {
     ScriptedSocket peer(encode(Connect{.major = 3}));
     expect_error(LiveConnection::open(peer.take()), "upgrade the relay");
+    ScriptedSocket older(encode(Connect{.minor = 2}));
+    expect_error(LiveConnection::open(older.take()), "it speaks live protocol 2.2, 2.4 or later is needed");
 }
 
 TEST(LiveConnection, RelayThatClosesIsNamedWithTheCommand) {

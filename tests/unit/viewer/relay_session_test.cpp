@@ -160,5 +160,49 @@ TEST_F(RelaySessionTest, RelayThatWantsItsMetadataFetchedFirstIsAskedAgain) {
     EXPECT_EQ(error_ + warnings_, "");
 }
 
+// The relay was killed when it had stored two packets that nobody had seen.
+TEST_F(RelaySessionTest, PacketsThatWereMissedBetweenTwoConnectionsAreTold) {
+    const auto script_of = [](std::initializer_list<char> numbers) {
+        RelayScript script(kCanGetNews);
+        script.attached({2}).add(NewsReply{kOk, 0, static_cast<std::uint32_t>(numbers.size())});
+        for (const char number : numbers)
+            script.add(news_of(2, IndexStatus::kOk, 6)).text({7, 6 * 8, number, number, number, number});
+        const std::string metadata = test::numbered_byte_metadata();
+        script.add(MetadataReply{metadata.size(), kOk}).text(metadata).add(MetadataReply{0, 2});
+        return script.add(NewsReply{kOk, kNewStreams, 1}, news_of(2, IndexStatus::kHangUp), StreamsReply{4, 0});
+    };
+    EXPECT_EQ(told_by(script_of({1, 2, 3})), "1 2 3 ");
+    EXPECT_EQ(warnings_, "");
+    EXPECT_EQ(told_by(script_of({2, 3, 4, 6})), "4 6 ");
+    EXPECT_EQ(warnings_, "") << "of a gap within a connection the packets tell";
+    EXPECT_EQ(told_by(script_of({9, 10})), "9 10 ");
+    EXPECT_EQ(warnings_,
+              "p/c: 2 packets before this connection are not shown: the relay's files have what it has stored");
+    EXPECT_EQ(error_, "");
+}
+
+TEST(ShownPackets, PacketThatComesAgainIsNotNew) {
+    ShownPackets shown;
+    ctf::TraceClass trace;
+    trace.uuid.emplace();
+    ctf::PacketProperties packet;
+    packet.stream_instance_id = 3;
+    const auto add = [&](std::uint64_t number, std::uint64_t stream_class = 0) {
+        packet.sequence_number = number;
+        return shown.add(trace, stream_class, packet);
+    };
+    EXPECT_EQ(add(3), 0U);
+    EXPECT_EQ(add(4), 0U);
+    EXPECT_FALSE(add(3)) << "a producer sends it again in its next part";
+    EXPECT_FALSE(add(4));
+    EXPECT_EQ(add(5), 0U);
+    EXPECT_EQ(add(8), 2U) << "6 and 7 have not been seen";
+    EXPECT_EQ(add(0, 1), 0U) << "another stream class";
+    packet.stream_instance_id = 4;
+    EXPECT_EQ(add(0), 0U) << "another stream";
+    trace.uuid.emplace()[0] = 1;
+    EXPECT_EQ(add(0), 0U) << "another trace";
+}
+
 }  // namespace
 }  // namespace leat::viewer

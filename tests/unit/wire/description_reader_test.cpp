@@ -122,6 +122,13 @@ TEST(DescriptionReader, CountsThatCannotFitAreRefused) {
     ASSERT_FALSE(parsed);
     EXPECT_EQ(parsed.error().message, "4294967295 fields do not fit into 0 bytes");
 
+    // Of no more than memory would hold.
+    constexpr std::uint32_t kMany = 1000;
+    std::memcpy(fields.data() + fields.size() - 4, &kMany, 4);
+    const auto many = parse_descriptions(test::untrusted(fields));
+    ASSERT_FALSE(many);
+    EXPECT_EQ(many.error().message, "1000 fields do not fit into 0 bytes");
+
     std::string values = TestTable{{TestTracepoint{.fields = {TestField{}}}}}.bytes();
     std::memset(values.data() + values.size() - 4, 0xff, 4);
     EXPECT_FALSE(parse_descriptions(test::untrusted(values)));

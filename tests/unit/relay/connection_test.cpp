@@ -1,0 +1,49 @@
+#include "relay/connection.hpp"
+
+#include <gtest/gtest.h>
+
+namespace leat::relay {
+namespace {
+
+using namespace std::chrono_literals;
+using asio::ip::tcp;
+
+// Waits for a byte within a time.
+class WaitingConnection final : public Connection {
+  public:
+    WaitingConnection(tcp::socket socket, Clock::duration patience, bool& has_ended)
+        : Connection(std::move(socket), "peer"), patience_(patience), has_ended_(&has_ended) {}
+
+  private:
+    asio::awaitable<Result<void>> serve() override {
+        expect_within(patience_);
+        std::array<std::byte, 1> byte{};
+        co_await receive(byte);
+        co_return Result<void>();
+    }
+    void end() override { *has_ended_ = true; }
+
+    Clock::duration patience_;
+    bool* has_ended_;
+};
+
+// The data connection of somebody who is known: that it has said nothing yet is no reason to drop it.
+TEST(Connection, PeerThatIsTooSlowIsDropped) {
+    asio::io_context context;
+    tcp::acceptor acceptor(context, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+    tcp::socket peer(context);
+    peer.connect(acceptor.local_endpoint());
+    const auto admission = std::make_shared<Admission>(Admission::kFewestConnections);
+    const auto address = asio::ip::address_v4::loopback();
+    auto control = *admission->admit(Admission::Port::kControl, address);
+    control.identify();
+    bool has_ended = false;
+    std::make_shared<WaitingConnection>(acceptor.accept(), 1ms, has_ended)
+        ->start(*admission->admit(Admission::Port::kData, address), 40ms);
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (!has_ended && std::chrono::steady_clock::now() < deadline) context.run_one_for(100ms);
+    EXPECT_TRUE(has_ended);
+}
+
+}  // namespace
+}  // namespace leat::relay
