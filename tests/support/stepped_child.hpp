@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <new>
 
 namespace leat::test {
@@ -102,7 +103,7 @@ class SteppedChild {
 template <class Body, class Between, class After>
 void interrupt_everywhere(const Body& body, const Between& between, const After& after) {
     SteppedChild child(body);
-    for (std::size_t at = 0; !testing::Test::HasFailure(); ++at) {
+    for (std::size_t at = 0; !testing::Test::HasFailure(); at += stride) {
         for (std::size_t step = 0; step < at && !child.is_done(); ++step) child.step();
         if (child.is_done()) return;
         between();

@@ -1,10 +1,13 @@
 // What becomes of an event: it is in a ring, or it is counted, by its reason; and whether the bell rings.
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 
+#include "base/unique_fd.hpp"
 #include "support/attached_tracer.hpp"
 
 namespace leat::tracer {
@@ -115,6 +118,52 @@ TEST_F(WriteOfThread, InASignalHandlerOfAThreadThatWritesIsCounted) {
     thread_state.is_writing = 0;
     EXPECT_EQ(tracer_.records(), 1U);
     EXPECT_EQ(tracer_.discarded(DiscardReason::kInterrupted), 1U);
+}
+
+class AttachChannel : public testing::Test {
+  protected:
+    AttachChannel() {
+        message_.session_id = 1;
+        message_.ring_size = ring::kMinRingSize;
+        message_.cpu_ring_count = set_.geometry().cpu_rings;
+        message_.thread_ring_count = set_.geometry().thread_rings;
+    }
+
+    ring::SharedClock clock_ = *ring::SharedClock::create();
+    ring::RingSet set_ = *ring::RingSet::create(AttachedTracer::geometry(), 5);
+    wire::RegistrationDoneMessage message_{};
+};
+
+// Programs can write into the page that says the same.
+TEST_F(AttachChannel, GeometryIsThatOfTheAnswer) {
+    set_.header().ring_size = 2 * ring::kMinRingSize;
+    set_.header().cpu_ring_count = 10'000;
+    set_.header().thread_ring_count = 10'000;
+    ASSERT_TRUE(attach_channel(message_, set_.fd(), clock_.fd()));
+    EXPECT_EQ(process_channel.map.size(), ring::kMinRingSize);
+    EXPECT_EQ(process_channel.map.cpu_ring_count, set_.geometry().cpu_rings);
+    EXPECT_LE(process_channel.map.thread_ring_count, set_.geometry().thread_rings);
+}
+
+TEST_F(AttachChannel, MemoryThatIsTooSmallIsRefused) {
+    message_.cpu_ring_count += 1;
+    EXPECT_FALSE(attach_channel(message_, set_.fd(), clock_.fd()));
+}
+
+// The same bytes in files that somebody may cut off later.
+TEST_F(AttachChannel, MemoryThatCanShrinkIsRefused) {
+    const auto unsealed_copy = [](int of) {
+        UniqueFd copy(::memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+        struct stat status {};
+        EXPECT_EQ(::fstat(of, &status), 0);
+        off_t offset = 0;
+        EXPECT_EQ(::sendfile(copy.get(), of, &offset, ring::kPageSize), static_cast<ssize_t>(ring::kPageSize));
+        EXPECT_EQ(::ftruncate(copy.get(), status.st_size), 0);
+        return copy;
+    };
+    EXPECT_FALSE(attach_channel(message_, unsealed_copy(set_.fd()).get(), clock_.fd()));
+    EXPECT_FALSE(attach_channel(message_, set_.fd(), unsealed_copy(clock_.fd()).get()));
+    EXPECT_TRUE(attach_channel(message_, set_.fd(), clock_.fd()));
 }
 
 }  // namespace
