@@ -319,6 +319,26 @@ class SlowDisk(InteropTest):
         self.assertEqual(len(self.read(self.directory / "trace").lines), first + second)
 
 
+class MetadataBeforeData(InteropTest):
+    """The recorder knows an event before its program does, and writes what it knows before the event."""
+
+    def record_below(self, library):
+        script = f"{program('emit')} 1000 1; sleep 0.5"  # the recorder looks at the rings meanwhile
+        command = self.record_command(["env", "-u", "LD_PRELOAD", "sh", "-c", script], LARGE_RINGS)
+        result = plain_run(*command, env={**os.environ, "LD_PRELOAD": str(PROGRAMS / f"libtest-{library}.so")})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        recording = self.recording_of(result, "trace")
+        self.assertEqual(len(self.read_complete(recording).lines), int(result.stdout))
+        return recording
+
+    def test_recorder_that_stops_when_a_program_has_its_answer(self):
+        self.record_below("slow-answer")
+
+    def test_metadata_that_finds_no_room_at_first(self):
+        recording = self.record_below("full-disk")
+        self.assertIn("No space left on device: events stay in the rings", recording.stderr)
+
+
 class WithoutDaemon(InteropTest):
     """A program that links libleat is the same program when nobody records it."""
 

@@ -47,7 +47,10 @@ class Journal final : public Output {
         beacons[id] = timestamp;
     }
     void cycle_done(std::uint64_t timestamp) override { horizon = timestamp; }
-    [[nodiscard]] std::uint64_t stored(std::uint64_t) const override { return stored_packets; }
+    [[nodiscard]] std::uint64_t stored(std::uint64_t id) const override {
+        if (on_stored) on_stored(id);
+        return stored_packets;
+    }
     [[nodiscard]] std::uint64_t part() const override { return parts; }
 
     std::vector<std::string> take_lines() { return std::exchange(lines, {}); }
@@ -59,6 +62,7 @@ class Journal final : public Output {
     std::uint64_t stored_packets = ~0ULL;
     std::uint64_t parts = 0;
     std::function<void()> on_packet;
+    std::function<void(std::uint64_t id)> on_stored;
 };
 
 class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
@@ -71,10 +75,13 @@ class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
 
     // One event into a ring that belongs to a thread; it thinks that it is `now`, everyone else `later`.
     void write(std::uint64_t now, std::uint32_t thread = 0, std::uint32_t id = 1) {
+        write_to(ring_of(thread), now, id);
+    }
+    void write_to(ring::RingHeader& ring, std::uint64_t now, std::uint32_t id = 1) {
         const std::string staged(1 + ring::kCopySlack, 'x');
         rings_.at(now);
-        ring_of(thread).limit = ring_of(thread).tail + ring::kMinRingSize;  // as a writer that was to ring does
-        ASSERT_EQ(rings_.write_to(ring_of(thread), ring::event_header(GetParam(), id), staged.data(), 1),
+        ring.limit = ring.tail + ring::kMinRingSize;  // as a writer that was to ring does
+        ASSERT_EQ(rings_.write_to(ring, ring::event_header(GetParam(), id), staged.data(), 1),
                   ring::WriteOutcome::kWritten);
     }
     void drain_at(std::uint64_t now) {
@@ -231,6 +238,43 @@ TEST_P(HorizonTest, NothingIsCutWithoutItsMetadata) {
     };
     drain_at(kNow + 20'000);
     EXPECT_EQ(output_.packets.size(), 1U);
+}
+
+// The consumer has looked at the rings; then come a record, and events that find no room behind it.
+TEST_P(HorizonTest, WhatIsDiscardedAfterTheLookBelongsBehindTheNextRecords) {
+    write(kNow);
+    output_.on_packet = [this] {
+        if (output_.packets.size() > 1) return;
+        write(kNow + 1'000);
+        ring_of().discarded[0] = 4;
+    };
+    drain_at(kNow + 5'000);
+    drain_at(kNow + 6'000);
+    ASSERT_TRUE(consumer_.finish());
+    ASSERT_EQ(output_.packets.size(), 3U);
+    EXPECT_EQ(output_.packets[1].header.timestamp_end, kNow + 1'000);
+    EXPECT_EQ(output_.packets[1].header.events_discarded, 0U) << "they came after its records";
+    EXPECT_EQ(output_.packets[2].header.events_discarded, 4U);
+}
+
+// While the rings are looked at, a first event comes to a ring that nobody has heard of, then a later one to a ring
+// that readers know: they get both, or none.
+TEST_P(HorizonTest, RingsThatNobodyHasHeardOfAreLookedAtLast) {
+    ring::RingHeader& unknown = *rings_.map().ring(0);
+    ring::RingHeader& known = *rings_.map().ring(1);
+    output_.stored_packets = 0;
+    write_to(known, kNow);
+    drain_at(kNow + 5'000);
+    output_.take_lines();
+    bool is_asked = false;
+    output_.on_stored = [&](std::uint64_t) {
+        if (std::exchange(is_asked, true)) return;
+        write_to(unknown, kNow + 10'000);
+        write_to(known, kNow + 10'001);
+    };
+    drain_at(kNow + 20'000);
+    ASSERT_TRUE(is_asked);
+    EXPECT_EQ(output_.take_lines(), (Lines{"announce 0", "packet 0", "packet 1"}));
 }
 
 TEST_P(HorizonTest, NewPartBeginsEachStreamWithAPacket) {

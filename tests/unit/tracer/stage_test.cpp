@@ -68,6 +68,7 @@ TEST(Stage, SequenceIsLengthAndElements) { EXPECT_EQ(leat_add_sequence(10, 4, 3,
 TEST(Stage, SequenceThatCannotBeSaturates) {
     EXPECT_EQ(leat_add_sequence(0, 8, SIZE_MAX, 8), SIZE_MAX);
     EXPECT_EQ(leat_add_sequence(0, 8, SIZE_MAX / 8, 8), SIZE_MAX);
+    EXPECT_EQ(leat_add_sequence(0, 8, SIZE_MAX / 8 + 2, 8), SIZE_MAX) << "8 bytes, in 64 bits";
     EXPECT_EQ(leat_add_sequence(SIZE_MAX, 1, 0, 1), SIZE_MAX);
     EXPECT_EQ(leat_add_sequence(16, 1, SIZE_MAX - 8, 1), SIZE_MAX);
     // ... for good, whatever else is added.

@@ -1,0 +1,117 @@
+// A function that runs in a child, instruction by instruction: what other processes see in between is seen each time.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <new>
+
+namespace leat::test {
+
+// Memory that a child shares with us.
+template <class T>
+class Shared {
+  public:
+    Shared() : value_(new(::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) T()) {}
+    ~Shared() { ::munmap(value_, sizeof(T)); }
+    Shared(const Shared&) = delete;
+    Shared& operator=(const Shared&) = delete;
+
+    T& operator*() const { return *value_; }
+    T* operator->() const { return value_; }
+
+  private:
+    void* memory_;
+    T* value_;
+};
+
+// Where the child stops: what lies between is stepped through.
+class Window {
+  public:
+    explicit Window(volatile bool& is_closed) : is_closed_(is_closed) {}
+    void open() {
+        is_closed_ = false;
+        __asm__ volatile("int3" : : : "memory");
+    }
+    void close() {
+        is_closed_ = true;
+        __asm__ volatile("int3" : : : "memory");
+    }
+
+  private:
+    volatile bool& is_closed_;
+};
+
+// Runs `body(window)` in a child as often as it is asked to.
+class SteppedChild {
+  public:
+    // The child stops where the window opens.
+    template <class Body>
+    explicit SteppedChild(const Body& body) : pid_(::fork()) {
+        if (pid_ == 0) {
+            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+            ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+            Window window(*is_closed_);
+            for (;;) body(window);
+        }
+        wait();
+    }
+    ~SteppedChild() {
+        ::kill(pid_, SIGKILL);
+        ::waitpid(pid_, nullptr, 0);
+    }
+    SteppedChild(const SteppedChild&) = delete;
+    SteppedChild& operator=(const SteppedChild&) = delete;
+
+    [[nodiscard]] bool is_done() const { return is_dead_ || is_closed(); }
+    // One instruction.
+    void step() { go_on(PTRACE_SINGLESTEP); }
+    // To where the window closes.
+    void finish() {
+        while (!is_done()) go_on(PTRACE_CONT);
+    }
+    // To where it opens again.
+    void begin_again() {
+        while (is_closed() && !is_dead_) go_on(PTRACE_CONT);
+    }
+
+  private:
+    [[nodiscard]] bool is_closed() const { return static_cast<volatile bool&>(*is_closed_); }
+    void go_on(__ptrace_request how) {
+        ::ptrace(how, pid_, nullptr, nullptr);
+        wait();
+    }
+    void wait() {
+        int status = 0;
+        is_dead_ = ::waitpid(pid_, &status, 0) != pid_ || !WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP;
+        EXPECT_FALSE(is_dead_) << "the child has ended, or cannot be traced here: status " << status;
+    }
+
+    Shared<bool> is_closed_;
+    pid_t pid_;
+    bool is_dead_ = false;
+};
+
+// Runs `body(window)` once for each instruction in the window: `between` comes after the first one, after the second
+// one, and so on; `after` when it is closed.
+template <class Body, class Between, class After>
+void interrupt_everywhere(const Body& body, const Between& between, const After& after) {
+    SteppedChild child(body);
+    for (std::size_t at = 0; !testing::Test::HasFailure(); at += stride) {
+        for (std::size_t step = 0; step < at && !child.is_done(); ++step) child.step();
+        if (child.is_done()) return;
+        between();
+        child.finish();
+        after();
+        if (testing::Test::HasFailure()) FAIL() << "interrupted after instruction " << at;
+        child.begin_again();
+    }
+}
+
+}  // namespace leat::test
