@@ -1,5 +1,7 @@
 """What the interop tests share: recording a program, and reading the trace with every reader there is."""
+import itertools
 import json
+import operator
 import os
 import pathlib
 import re
@@ -80,10 +82,14 @@ class Trace:
         return sum(int(match[1]) for match in map(DISCARDED.match, self.stderr.splitlines()) if match)
 
 
+LINE_TIME = re.compile(r"^\[([^]]+)\] (?:\(\+[^)]*\) )?")
+
+
 def lines_of(text):
-    """The lines of a viewer's text, without their deltas, and those of the same time in one order: which stream comes first
-    then, a live viewer cannot know."""
-    return sorted(re.sub(r"\(\+[^)]*\) ", "", line) for line in text.splitlines())
+    """The lines of a viewer's text in their order, without their deltas. Only those of the same time are sorted: which
+    stream comes first then, a live viewer cannot know."""
+    timed = [(match[1], f"[{match[1]}] {line[match.end():]}") for line in text.splitlines() for match in [LINE_TIME.match(line)]]
+    return [line for _, same in itertools.groupby(timed, operator.itemgetter(0)) for _, line in sorted(same)]
 
 
 class Recording:
