@@ -6,7 +6,6 @@ import pathlib
 import re
 import signal
 import subprocess
-import time
 
 import relay_peer
 from relays import LeatRelay, LttngRelay, free_ports
@@ -201,7 +200,6 @@ class LiveProducer(Producer):
         self.wait_for_stored()
         self.relay.process.send_signal(signal.SIGSTOP)
         wait_until(self.emitted.exists, "all events, while the relay stands still")
-        time.sleep(2)  # longer than a relay may be silent where nobody waits for it
         self.relay.process.send_signal(signal.SIGCONT)
         self.begin(process)
         self.finish(process)

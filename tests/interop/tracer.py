@@ -84,8 +84,16 @@ class Fields(InteropTest):
         self.assert_recorded("fields-cpp", "cpp", only_level, options=("-l", "emerg"))
 
     def test_record_larger_than_a_quarter_of_the_ring_is_counted(self):
-        recording = self.record(program("fields"), options=("--ring-size", "64K", "-e", "fields:large"))
-        self.assertEqual(len(self.read_complete(recording).lines), 1)
+        """Payload and contexts have that much room; 256 KiB are the most, in rings of any size."""
+        for ring_size, most in (("64K", 16 << 10), ("256K", 64 << 10), ("4M", 256 << 10)):
+            options = ("--ring-size", ring_size, "-e", "fields:large", "-e", "fields:none")
+            fits = self.record(program("fields"), str(most - 1000), options=options, name=f"fits{ring_size}")
+            large, none = self.read_complete(fits).events()
+            self.assertEqual((large.rest.count("] = 1"), none.name), (most - 1000, "fields:none"))
+            recording = self.record(program("fields"), str(most), options=options, name=f"too-large{ring_size}")
+            self.assertEqual([event.name for event in self.read_recording(recording).events()], ["fields:none"])
+            self.assertEqual(recording.summary["discarded"], 1)
+            self.assertEqual(recording.summary["discarded_by_reason"]["too_large"], 1)
 
     def test_lengths_that_cannot_be_are_counted(self):
         recording = self.record(program("wrong-lengths"))
