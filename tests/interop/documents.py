@@ -3,6 +3,7 @@
 
 usage: documents.py SOURCE_DIRECTORY BUILD_DIRECTORY
 """
+import os
 import pathlib
 import re
 import subprocess
@@ -38,7 +39,7 @@ def split_snippet(snippet):
 class Documents(unittest.TestCase):
     def run_in(self, directory, command):
         # A network and processes of its own: default ports are free, and what runs in the background ends with it.
-        own = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        own = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
         return subprocess.run([*own, "sh", "-c", command], cwd=directory, capture_output=True, text=True, timeout=120)
 
     def test_commands_run(self):

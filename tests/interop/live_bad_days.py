@@ -8,7 +8,7 @@ import subprocess
 
 from bad_line import BadLine
 from relays import LeatRelay
-from support import LEAT, PATIENCE, InteropTest, lines_of, main, program, wait_until
+from support import LEAT, PATIENCE, InteropTest, enter_user_namespace, lines_of, main, program, wait_until
 
 INDEX_ENTRY = struct.Struct(">9Q")
 
@@ -232,4 +232,5 @@ class OverABadLine(LiveTest):
 
 
 if __name__ == "__main__":
+    enter_user_namespace()
     main()

@@ -8,13 +8,12 @@ import socket
 import struct
 import sys
 import time
-import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
 from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
 from relays import LeatRelay  # noqa: E402
-from support import SANITIZERS, InteropTest, main, wait_until  # noqa: E402
+from support import SANITIZERS, InteropTest, lacks, main, needs, wait_until  # noqa: E402
 
 # Ours, on LTTng's live protocol. (docs/formats/live.md)
 ASK_CAPABILITIES, WAIT, GET_NEWS = 0x4c65617400000000, 0x4c650001, 0x4c650002
@@ -232,7 +231,7 @@ class Limits(CrowdTest):
         self.stop()
         self.assertRegex(self.relay.log, "warning: 5000 connections may need more than the 1024 files")
 
-    @unittest.skipIf("undefined" in SANITIZERS, "without descriptors UBSan takes every object's type for a wrong one")
+    @needs("undefined" not in SANITIZERS, "sanitizers")  # without descriptors UBSan takes every type for a wrong one
     def test_out_of_descriptors(self):
         """It goes on serving, does not turn in a circle, and takes newcomers again when there are descriptors."""
         self.start("--max-connections", "1000")
@@ -399,7 +398,7 @@ class ManyProducers(CrowdTest):
         super().setUp()
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if hard < 12000:
-            self.skipTest(f"1,000 producers need more than {hard} open files")
+            lacks("12000-open-files")
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         self.start()

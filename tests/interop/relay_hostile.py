@@ -17,7 +17,8 @@ import relay_peer as peer  # noqa: E402
 from bad_line import BadLine  # noqa: E402
 from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
 from relays import LeatRelay  # noqa: E402
-from support import LEAT, PROGRAMS, SANITIZERS, SOURCE, InteropTest, main, skip_if_sanitized, wait_until  # noqa: E402
+from support import (LEAT, PROGRAMS, SANITIZERS, SOURCE, InteropTest, enter_user_namespace, lacks, main,  # noqa: E402
+                     without_sanitizers, wait_until)
 
 
 def ticks(first, count, step=10):
@@ -49,7 +50,7 @@ class RelayTest(InteropTest):
     def assert_memory_below(self, mib, before=0):
         with self.subTest("memory"):
             if SANITIZERS:
-                self.skipTest("sanitizers need memory of their own, and keep what is freed")
+                lacks("sanitizers")  # they need memory of their own, and keep what is freed
             self.assertLess(self.relay.memory_mib() - before, mib)
 
     def stop_relay(self):
@@ -129,7 +130,8 @@ class Viewers(RelayTest):
         viewer.read_packets(self.stream, 1)
         data, = self.output.rglob("channel_0")
         size = 65536  # large ones do not wait for more
-        self.producing.data_link.send(peer.data_message(self.stream, 1, peer.packet_of(ticks(4, 3), 1).ljust(size, b"\0"), size))
+        packet = peer.packet_of(ticks(4, 3), 1).ljust(size, b"\0")
+        self.producing.data_link.send(peer.data_message(self.stream, 1, packet, size))
         wait_until(lambda: data.stat().st_size == 4096 + size, "the data in its file")
         self.assertEqual(viewer.packet(self.stream, 4096, size)[0], 3)
         self.assertIn(viewer.index(self.stream)[7], (2, 5))
@@ -881,7 +883,7 @@ class Sizes(RelayTest):
         self.assertEqual(self.read_events(trace), (list(range(1, 1 + 3 * len(sizes))), ""))
 
 
-@skip_if_sanitized("a sanitizer's library must be loaded first, before any preloaded one")
+@without_sanitizers  # their library must be loaded first, before any preloaded one
 class SizesWithoutSplice(Sizes):
     """The same where the file system takes bytes from memory only."""
 
@@ -1043,4 +1045,5 @@ class Captures(RelayTest):
 
 
 if __name__ == "__main__":
+    enter_user_namespace()
     main()

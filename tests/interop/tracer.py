@@ -8,7 +8,8 @@ import subprocess
 import tempfile
 import time
 
-from support import HAS_RSEQ, LEAT, PROGRAMS, InteropTest, Trace, main, plain_run, program, without_daemon
+from support import (HAS_RSEQ, LEAT, PROGRAMS, InteropTest, Trace, can_be_two_users, enter_user_namespace, has_namespaces,
+                     lacks, main, needs, plain_run, program, without_daemon)
 
 # How often the metadata declares an event: also for the streams of rings of threads, if there are any.
 DECLARATIONS = 1 if HAS_RSEQ else 2
@@ -198,6 +199,7 @@ class Time(InteropTest):
         trace = Trace(recording.path)
         self.assertEqual((trace.status, len(trace.lines)), (0, summary["events"]), trace.stderr[-1000:])
 
+    @needs(has_namespaces(), "namespaces")
     def test_clock_that_is_not_the_tsc(self):
         """The recorder sees a kernel that left the TSC: all times come from the system."""
         clock_source = self.directory / "clocksource"
@@ -251,8 +253,8 @@ class Trust(InteropTest):
 
     def setUp(self):
         super().setUp()
-        if os.geteuid() != 0:
-            self.skipTest("only root can be two users")
+        if not can_be_two_users():
+            lacks("two-users")
 
     def test_another_user_hears_nothing(self):
         self.assertIsNone(self.run_with_listener(65534), "not even a connection: its directory shows")
@@ -417,4 +419,5 @@ class Valgrind(InteropTest):
 
 
 if __name__ == "__main__":
+    enter_user_namespace()
     main()

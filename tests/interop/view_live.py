@@ -177,7 +177,7 @@ class LiveView(support.InteropTest):
     def record_rolled(self, relay):
         """A recorder of one ring, of which the relay keeps the last four files."""
         if not support.HAS_RSEQ:
-            self.skipTest("each thread has a ring, and none of them many packets")
+            support.lacks("rings-of-cpus")  # and no thread's ring has many packets
         program = ["taskset", "-c", str(min(os.sched_getaffinity(0))), "sh", "-c", PACED]
         recorder = self.start([support.LEAT, "record", "--tracefile-size", "8192", "--tracefile-count", "4",
                                f"--live={relay.url}", "--", *program])
