@@ -23,7 +23,9 @@
 #include "crash/step_event.hpp"
 #include "crash/writer.hpp"
 #include "session/session.hpp"
+#include "support/rseq.hpp"
 #include "support/scratch_directory.hpp"
+#include "support/skip.hpp"
 #include "wire/app_socket.hpp"
 
 namespace leat::torture {
@@ -87,6 +89,7 @@ class Round {
     void turn(microseconds longest_wait);
     void answer_applications();
     [[nodiscard]] Result<Figures> balance() const;
+    [[nodiscard]] Result<void> check_purpose(const Figures& figures) const;
     [[nodiscard]] Result<void> check_contiguous() const;
 
     Options options_;
@@ -257,8 +260,18 @@ Result<Figures> Round::balance() const {
     if (found < figures.counted || found > figures.counted + kills_)
         return corrupt("{} events counted by their writers, {} delivered + {} discarded = {}; {} kills",
                        figures.counted, figures.delivered, figures.discarded, found, kills_);
-    if (figures.discarded == 0) LEAT_TRY(check_contiguous());
+    LEAT_TRY(check_purpose(figures));
+    if (phase_.is_paced) LEAT_TRY(check_contiguous());
     return figures;
+}
+
+// A round that did not do what it is for proves nothing.
+Result<void> Round::check_purpose(const Figures& figures) const {
+    if (figures.delivered == 0) return corrupt("no event came");
+    if (phase_.is_paced && figures.discarded != 0)
+        return corrupt("{} events discarded, of writers that wait for the consumer", figures.discarded);
+    if (!phase_.is_paced && figures.discarded == 0) return corrupt("no event discarded: the rings were never full");
+    return {};
 }
 
 Result<void> Round::check_contiguous() const {
@@ -276,6 +289,7 @@ Result<void> Round::check_contiguous() const {
 }
 
 int run(const Options& options) {
+    if (!options.has_no_rseq && !test::has_rseq()) return test::note_skip("rseq") ? 0 : 1;
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     const std::array phases{Phase{"paced", options.ring_size, options.kills, true},
                             Phase{"overrun", ring::kMinRingSize, options.kills, false},

@@ -2,10 +2,9 @@
 """What a tracepoint costs, in instructions. Disabled: load, test, one jump that is not taken; no call. Enabled, with
 numbers alone: its size is known to the compiler, so nothing is compared."""
 import re
-import shutil
 import subprocess
 
-from support import SOURCE, InteropTest, main
+from support import SOURCE, InteropTest, has, lacks, main
 
 C_SITE = """#include <leat/tracepoint.h>
 #define FIELDS(FIELD) FIELD(integer, int, n, n) FIELD(string, text, text)
@@ -33,8 +32,8 @@ LOAD_AND_TEST = (["mov", "test"], ["cmpl"])  # gcc's way, clang's way
 
 class SiteTest(InteropTest):
     def compile(self, compiler, source, suffix, options=()):
-        if shutil.which(compiler) is None:
-            self.skipTest(f"{compiler} is not installed")
+        if not has(compiler):
+            lacks(compiler)
         file = self.directory / f"site{suffix}"
         file.write_text(source)
         object_file = str(self.directory / "site.o")

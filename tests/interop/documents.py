@@ -3,6 +3,7 @@
 
 usage: documents.py SOURCE_DIRECTORY BUILD_DIRECTORY
 """
+import os
 import pathlib
 import re
 import subprocess
@@ -17,8 +18,12 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN_HERE = re.compile(r"^\./dev ")
 
 
+def documents():
+    return [SOURCE / "README.md", *sorted((SOURCE / "docs").rglob("*.md"))]
+
+
 def blocks(language):
-    for document in [SOURCE / "README.md", *sorted((SOURCE / "docs").rglob("*.md"))]:
+    for document in documents():
         for match in BLOCK.finditer(document.read_text()):
             if match.group(1) == language:
                 yield document.name, match.group(2)
@@ -34,7 +39,7 @@ def split_snippet(snippet):
 class Documents(unittest.TestCase):
     def run_in(self, directory, command):
         # A network and processes of its own: default ports are free, and what runs in the background ends with it.
-        own = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        own = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
         return subprocess.run([*own, "sh", "-c", command], cwd=directory, capture_output=True, text=True, timeout=120)
 
     def test_commands_run(self):
@@ -50,10 +55,20 @@ class Documents(unittest.TestCase):
         self.assertGreater(count, 0)
 
     def test_words_of_dev_exist(self):
-        help_text = subprocess.run([SOURCE / "dev", "help"], capture_output=True, text=True).stdout
-        for _, text in blocks("sh"):
-            for word in re.findall(r"^\./dev (\w+)", text, re.MULTILINE):
-                self.assertIn(f"\n  {word} ", help_text)
+        """Wherever a document says `./dev WORD`: in a block, or in the middle of a line."""
+        usage = subprocess.run([SOURCE / "dev", "help"], capture_output=True, text=True, check=True).stdout
+        words = set(re.findall(r"^  (\w+) ", usage, re.MULTILINE))
+        code = (SOURCE / "dev").read_text()
+        for word in words:
+            self.assertRegex(code, rf"(?m)^    {word}\) ", "the usage has a word that ./dev has not")
+        said = [(document.name, *match.groups()) for document in documents()
+                for match in re.finditer(r"\./dev (\w+)(?: ([\w-]+))?", document.read_text())]
+        self.assertGreaterEqual({word for _, word, _ in said}, {"demo", "test", "bench"})
+        places = {"bench": "bench/{}.py", "torture": "tests/crash/{}_writers.cpp", "fuzz": "fuzz/{}.cpp"}
+        for document, word, argument in said:
+            self.assertIn(word, words, document)
+            if word in places and argument:
+                self.assertTrue((SOURCE / places[word].format(argument)).exists(), f"{document}: ./dev {word} {argument}")
 
     def compile(self, compiler, suffix, snippet):
         declarations, statement = split_snippet(snippet)

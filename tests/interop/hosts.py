@@ -6,9 +6,8 @@ import signal
 import socket
 import subprocess
 import time
-import unittest
 
-from support import (BUILD, MUSL_GCC, SOURCE, InteropTest, compiled, exit_status_of, main, program,
+from support import (BUILD, MUSL_GCC, SOURCE, InteropTest, compiled, exit_status_of, main, needs, program,
                      without_daemon)
 
 HOST = program("host")
@@ -98,11 +97,11 @@ class Toolchains(HostTest):
         self.check_linked("gcc", "-static-pie", "-fPIE", link=self.archive())
         self.check_untraced("gcc", "-static-pie", "-fPIE")
 
-    @unittest.skipIf(MUSL_GCC is None, "needs musl-gcc")
+    @needs(MUSL_GCC, "musl-gcc")
     def test_musl(self):
         self.check_untraced(MUSL_GCC)
 
-    @unittest.skipIf(MUSL_GCC is None, "needs musl-gcc")
+    @needs(MUSL_GCC, "musl-gcc")
     def test_static_musl(self):
         self.check_untraced(MUSL_GCC, "-static")
 

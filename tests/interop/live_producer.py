@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """`leat record --live` and `-o net://...`, watched by babeltrace2 and `leat view`, over lttng-relayd and leat-relayd."""
 import json
+import os
 import pathlib
 import re
 import signal
 import subprocess
-import time
 
+import relay_peer
 from relays import LeatRelay, LttngRelay, free_ports
 from support import LEAT, PATIENCE, InteropTest, lines_of, main, program, wait_until
 
@@ -22,10 +23,19 @@ class Producer(InteropTest):
     def start(self, *command, options=None):
         """leat record, not waited for."""
         options = (f"--live={self.relay.url}",) if options is None else options
-        process = subprocess.Popen([LEAT, "record", *options, "--summary", str(self.summary_file), "--", *command],
-                                   stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.errors = self.directory / "errors"
+        with open(self.errors, "wb") as errors:
+            process = subprocess.Popen([LEAT, "record", *options, "--summary", str(self.summary_file), "--", *command],
+                                       stdin=subprocess.PIPE, stderr=errors, text=True)
         self.addCleanup(self.end, process)
         return process
+
+    def start_paced(self, *arguments, options=None):
+        """The same of `paced`, which begins when it is told to; what it runs in ends when that is told once more."""
+        options = (f"--live={self.relay.url}", "--session", "paced") if options is None else options
+        self.emitted = self.directory / "emitted"
+        script = f'"$@" && touch {self.emitted} && read line'
+        return self.start("sh", "-c", script, "sh", program("paced"), *arguments, options=options)
 
     @staticmethod
     def end(process):
@@ -35,9 +45,14 @@ class Producer(InteropTest):
 
     def finish(self, process):
         """What the recording says on stderr; it came to a good end."""
-        _, errors = process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=PATIENCE)
+        errors = self.errors.read_text()
         self.assertEqual(process.returncode, 0, errors)
         return errors
+
+    def wait_for_stored(self):
+        """The relay has events, not all yet."""
+        wait_until(lambda: any(path.stat().st_size > 0 for path in self.relay.output.rglob("channel0_*")), "stored events")
 
     @property
     def summary(self):
@@ -51,7 +66,7 @@ class Producer(InteropTest):
     LEAT_VIEW = [LEAT, "view"]
 
     def watch(self, command, name):
-        """A viewer, attached, and the file that it prints into."""
+        """A viewer, and the file that it prints into."""
         text = self.directory / f"{pathlib.Path(command[0]).name}.txt"
         output = open(text, "wb")
         self.addCleanup(output.close)
@@ -73,32 +88,45 @@ class Producer(InteropTest):
 
     def check_newest_files_are_kept(self):
         limits = ("--tracefile-size", "1M", "--tracefile-count", "2")
-        recording = self.start(program("emit"), "400000", "1", options=("-o", self.relay.url, "--ring-size", "16M", *limits))
+        # On one CPU, so that the events of one stream are all there are.
+        one_cpu = ("taskset", "-c", str(min(os.sched_getaffinity(0))))
+        recording = self.start(*one_cpu, program("emit"), "400000", "1",
+                               options=("-o", self.relay.url, "--ring-size", "16M", *limits))
         self.finish(recording)
+        self.assertEqual(self.summary["discarded"], 0)
         [part] = self.relay.parts()
         files = {}
-        for path in part.glob("channel0_*_*"):
-            files.setdefault(path.name.rpartition("_")[0], []).append(path.stat().st_size)
-        self.assertTrue(all(len(sizes) <= 2 and max(sizes) <= 1 << 20 for sizes in files.values()), files)
+        for path in part.rglob("channel0_*_*"):
+            if path.parent.name != "index":
+                files.setdefault(path.name.rpartition("_")[0], []).append(path.stat().st_size)
+        self.assertIn(2, map(len, files.values()))
+        self.assertLessEqual(max(map(len, files.values())), 2)
+        self.assertLessEqual(max(max(sizes) for sizes in files.values()), 1 << 20)
         kept = [n for _, n in self.numbers(self.read(part).text, "test:count")]
         self.assertLess(len(kept), 400000, "no file was written over")
-        self.assertEqual(kept[-1], 399999)
+        self.assertGreater(len(kept), 10000, "two files hold more")
+        self.assertEqual(kept, list(range(400000 - len(kept), 400000)))
 
     def check_watched(self, *commands):
         """All viewers at once print every event while it happens, as the directory has it."""
-        process = self.start(program("paced"), "200", "5000", "2")
+        process = self.start_paced("200", "1000", "2")
         wait_until(lambda: self.relay.parts(), "the session")
-        viewers = [self.watch(command, "test-program-paced") for command in commands]
-        time.sleep(0.5)
+        viewers = [self.watch(command, "paced") for command in commands]
+        lister = relay_peer.Viewer(self.relay)
+        self.addCleanup(lister.close)
+        wait_until(lambda: lister.clients()["paced"] == len(viewers), "the viewers to attach")
         self.begin(process)
-        wait_until(lambda: all(b"n = 20 }" in text.read_bytes() for _, text in viewers), "events while the program runs")
+        for viewer, text in viewers:
+            wait_until(lambda: len(self.numbers(text.read_text())) == 2 * 200, "all events while the program runs")
         self.assertIsNone(process.poll())
+        self.begin(process)
         self.finish(process)
         self.assert_all_once(self.read_parts(), 200, threads=2)
+        stored = self.read(self.relay.parts()[0]).text
         for viewer, text in viewers:
             self.assertEqual(viewer.wait(PATIENCE), 0, viewer.stderr.read())
             self.assert_all_once(self.numbers(text.read_text()), 200, threads=2)
-            self.assertEqual(lines_of(text.read_text()), lines_of(self.read(self.relay.parts()[0]).text))
+            self.assertEqual(lines_of(text.read_text()), lines_of(stored))
         self.assertEqual(self.summary["relay"]["packets_lost"], 0)
         self.assertEqual(self.summary["relay"]["packets_stored"], self.summary["packets"])
 
@@ -113,17 +141,21 @@ class OverOurRelay(Producer):
         self.check_newest_files_are_kept()
 
     def test_streaming_with_a_follower(self):
-        recording = self.start(program("paced"), "100", "5000", options=("-o", self.relay.url))
+        recording = self.start_paced("100", "1000", options=("-o", self.relay.url))
         wait_until(lambda: list(self.relay.output.rglob("metadata")), "the session")
-        follower = subprocess.Popen([*self.LEAT_VIEW, "--follow", str(self.relay.parts()[0])], stdout=subprocess.PIPE,
-                                    stderr=subprocess.PIPE, text=True)
+        text = self.directory / "followed"
+        with open(text, "wb") as output:
+            follower = subprocess.Popen([*self.LEAT_VIEW, "--follow", str(self.relay.parts()[0])], stdout=output,
+                                        stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, follower)
-        time.sleep(0.3)
+        self.begin(recording)
+        wait_until(lambda: len(self.numbers(text.read_text())) == 100, "all events while the program runs")
+        self.assertIsNone(recording.poll())
         self.begin(recording)
         self.finish(recording)
-        text, errors = follower.communicate(timeout=PATIENCE)
+        _, errors = follower.communicate(timeout=PATIENCE)
         self.assertEqual((follower.returncode, errors), (0, ""))
-        self.assert_all_once(self.numbers(text), 100)
+        self.assert_all_once(self.numbers(text.read_text()), 100)
 
 
 class LiveProducer(Producer):
@@ -144,13 +176,15 @@ class LiveProducer(Producer):
         self.check_newest_files_are_kept()
 
     def test_killed_relay_comes_back(self):
-        process = self.start(program("paced"), "400", "5000", "2")
+        process = self.start_paced("400", "1000", "2")
         wait_until(lambda: self.relay.parts(), "the session")
         self.begin(process)
-        time.sleep(0.7)
+        self.wait_for_stored()
         self.relay.kill()
-        time.sleep(0.3)
+        wait_until(self.emitted.exists, "all events, while there is no relay")
         self.relay.start()
+        wait_until(lambda: len(self.relay.parts()) == 2, "the recorder to find it again")
+        self.begin(process)
         errors = self.finish(process)
         self.assertRegex(errors, r"warning: relay 127\.0\.0\.1:\d+: .*events stay in the rings until it is back")
         self.assertEqual(self.summary["relay"]["parts"], 2)
@@ -160,13 +194,14 @@ class LiveProducer(Producer):
         self.assert_all_once(set(self.read_parts()), 400, threads=2)
 
     def test_stopped_relay_costs_no_event(self):
-        process = self.start(program("paced"), "10000", "100", "2", options=(f"--live={self.relay.url}",))
+        process = self.start_paced("10000", "100", "2")
         wait_until(lambda: self.relay.parts(), "the session")
         self.begin(process)
-        time.sleep(0.2)
+        self.wait_for_stored()
         self.relay.process.send_signal(signal.SIGSTOP)
-        time.sleep(3)
+        wait_until(self.emitted.exists, "all events, while the relay stands still")
         self.relay.process.send_signal(signal.SIGCONT)
+        self.begin(process)
         self.finish(process)
         self.assertEqual(self.summary["discarded"], 0)
         self.assertEqual(self.summary["relay"]["parts"], 1)
@@ -177,8 +212,7 @@ class LiveProducer(Producer):
         wait_until(lambda: self.relay.parts(), "the session")
         self.relay.kill()
         self.begin(process)
-        _, errors = process.communicate(timeout=PATIENCE)
-        self.assertEqual(process.returncode, 0, errors)
+        errors = self.finish(process)
         self.assertRegex(errors, r"leat: relay \S+ does not take packets? .* of stream \d+.*: 50 events: "
                                  r"the trace lacks its last 50 events")
         self.assertEqual(self.summary["relay"]["events_lost"], 50)

@@ -5,9 +5,8 @@ import pathlib
 import re
 import shutil
 import subprocess
-import unittest
 
-from support import (BUILD, LEAT, MUSL_GCC, PROGRAMS, InteropTest, compiled, main, plain_run, program,
+from support import (BUILD, LEAT, MUSL_GCC, PROGRAMS, InteropTest, compiled, lacks, main, needs, plain_run, program,
                      without_daemon)
 
 LARGE_RINGS = ("--ring-size", "16M")
@@ -223,7 +222,7 @@ class OtherLoaders(InteropTest):
 
     def of_musl(self):
         if MUSL_GCC is None:
-            self.skipTest("needs musl-gcc")
+            lacks("musl-gcc")
         return compiled([MUSL_GCC], self.directory / "of-musl", SPEAKING)
 
     def test_program_of_musl(self):
@@ -254,7 +253,7 @@ class OtherLoaders(InteropTest):
     def test_static_program(self):
         self.record_like_plain(compiled(["gcc", "-static"], self.directory / "static", SPEAKING))
 
-    @unittest.skipUnless(os.path.exists(LOADER_32_BIT), "needs a 32-bit C library")
+    @needs(os.path.exists(LOADER_32_BIT), "32-bit-libc")
     def test_32_bit_program(self):
         compiler = ["gcc", "-m32", "-nostdlib", "-pie", f"-Wl,-I{LOADER_32_BIT}"]
         self.record_like_plain(compiled(compiler, self.directory / "of-32-bit", EXITING_32_BIT))

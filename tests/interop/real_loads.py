@@ -6,15 +6,13 @@ By hand: real_loads.py [TEST...]. Servers that are not installed are skipped: ap
 LEAT_MAKE_DIRECTORY names the configured sources of a package, to be made instead of generated ones."""
 import os
 import pathlib
-import shutil
 import socket
 import subprocess
 import sys
 import time
-import unittest
 import urllib.request
 
-from support import LEAT, PATIENCE, InteropTest, main, plain_run, wait_until
+from support import LEAT, PATIENCE, InteropTest, has, main, needs, plain_run, wait_until
 
 LIBC = ("--preload", "libc")
 SCRIPT = "i=0; while [ $i -lt 1000 ]; do /bin/true; i=$((i+1)); done; echo $i"
@@ -25,10 +23,6 @@ def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
-
-
-def has(*programs):
-    return all(shutil.which(name) for name in programs)
 
 
 class RealLoad(InteropTest):
@@ -84,7 +78,7 @@ class Commands(RealLoad):
 
 
 class Servers(RealLoad):
-    @unittest.skipUnless(has("redis-server", "redis-benchmark"), "needs redis-server")
+    @needs(has("redis-server", "redis-benchmark"), "load-generators")
     def test_redis(self):
         port = str(free_port())
         client = ["redis-cli", "-p", port, "ping"]
@@ -102,7 +96,7 @@ events {{ worker_connections 256; }}
 http {{ access_log off; server {{ listen 127.0.0.1:{port}; root {directory}/www; }} }}
 """
 
-    @unittest.skipUnless(has("nginx", "wrk"), "needs nginx and wrk")
+    @needs(has("nginx", "wrk"), "load-generators")
     def test_nginx(self):
         port = free_port()
         (self.directory / "www").mkdir()

@@ -6,10 +6,9 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import unittest
 
-from support import (LEAT, MUSL_GCC, InteropTest, Trace, compiled, main, plain_run, program,
-                     wait_until)
+from support import (LEAT, MUSL_GCC, InteropTest, Trace, can_be_two_users, compiled, enter_user_namespace, has_namespaces,
+                     lacks, main, needs, plain_run, program, wait_until)
 
 
 def tree(path):
@@ -231,7 +230,7 @@ class NothingRecorded(InteropTest):
             self.assert_one_line(self.closing_line_with_or_without_preload(static), f"{static} is statically linked",
                                  "libleat.a")
 
-    @unittest.skipIf(MUSL_GCC is None, "needs musl-gcc")
+    @needs(MUSL_GCC, "musl-gcc")
     def test_another_c_library(self):
         self.assert_one_line(self.closing_line_with_or_without_preload(self.empty_program(MUSL_GCC)),
                              "another C library", "ld-musl-x86_64.so.1", "build it with glibc")
@@ -252,7 +251,7 @@ class NothingRecorded(InteropTest):
         os.environ["PATH"] = f"/nonexistent:{self.directory}:" + os.environ["PATH"]  # setUp() restores it
         self.assert_one_line(self.closing_line_with_or_without_preload("only-here"), "only-here is statically linked")
 
-    @unittest.skipUnless(os.getuid() == 0, "needs root, to give files away")
+    @needs(can_be_two_users(), "two-users")
     def test_program_that_changes_its_user_or_group(self):
         other = self.empty_program("gcc")
         os.chown(other, 65534, 65534)
@@ -272,8 +271,8 @@ class NothingRecorded(InteropTest):
         self.assertEqual(self.read_complete(unreached).lines, [])
 
 
-@unittest.skipUnless(os.getuid() == 0, "needs root, for a mount of its own and another user")
 class BadDays(InteropTest):
+    @needs(has_namespaces(), "namespaces")
     def test_full_disk(self):
         mount_and_record = ('mount -t tmpfs -o size=256k none "$1/disk" && shift && "$@"; status=$?; '
                             'cp -r disk copy; exit $status')
@@ -295,6 +294,7 @@ class BadDays(InteropTest):
         self.assertEqual(summary["events"] + summary["discarded"] + summary["left_in_rings"], 60 * 301)
         self.assertEqual(summary["exit_status"], 0)
 
+    @needs(has_namespaces(), "namespaces")
     def test_full_disk_from_the_start(self):
         script = 'mount -t tmpfs -o size=4k none "$1/disk" && head -c 4096 /dev/zero > disk/fill; shift && "$@"'
         (self.directory / "disk").mkdir()
@@ -308,23 +308,26 @@ class BadDays(InteropTest):
         return plain_run("env", "--unset=XDG_RUNTIME_DIR", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
                          *command, **arguments)
 
+    @needs(can_be_two_users(), "two-users")
     def test_no_permission(self):
         self.directory.chmod(0o755)
         if self.unprivileged("test", "-x", LEAT).returncode != 0:
-            self.skipTest("others may not enter the build directory")
+            lacks("directory-for-others")
         result = self.unprivileged(LEAT, "record", "-o", str(self.directory / "trace"), "--", program("emit"))
         self.assertEqual(result.returncode, 1)
         self.assert_one_line(result.stderr, "Permission denied", str(self.directory / "trace"))
         self.assertEqual(tree(self.directory), [])
 
+    @needs(can_be_two_users(), "two-users")
     def test_no_root_is_needed(self):
         self.directory.chmod(0o777)
         if self.unprivileged("test", "-x", LEAT).returncode != 0:
-            self.skipTest("others may not enter the build directory")
+            lacks("directory-for-others")
         result = self.unprivileged(LEAT, "record", "-o", str(self.directory / "trace"), "--", program("emit"), "10")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(len(Trace(self.directory / "trace").lines), 11)
 
 
 if __name__ == "__main__":
+    enter_user_namespace()
     main()

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
 from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
 from relays import RELAYD, LeatRelay, free_ports  # noqa: E402
-from support import InteropTest, main, wait_until  # noqa: E402
+from support import InteropTest, lacks, main, wait_until  # noqa: E402
 
 TICKS = [(10, 1), (20, 2), (30, 3)]
 LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d{4} leat-relayd\[(\d+)\] (error|warning|info|debug): (.*)$")
@@ -201,7 +201,7 @@ class Network(OptionsTest):
 
     def test_ipv6(self):
         if not has_ipv6():
-            self.skipTest("there is no IPv6 here")
+            lacks("ipv6")
         self.start("-C", "tcp://[::1]:0", "-D", "tcp://[::1]:0", "-L", "tcp://[::1]:0")
         self.relay.address = "::1"
         self.use()

@@ -15,7 +15,7 @@ from relay_peer import (ADD_STREAM, CLOSE_STREAM, CREATE_TRACE_CHUNK, GET_NEXT_I
                         SEND_INDEX, SEND_METADATA, STREAMS_SENT, Closed, Link, Producer, Viewer, control_message,
                         data_message, index_payload, packet_of)
 from relays import LeatRelay
-from support import InteropTest, main, wait_until
+from support import InteropTest, enter_user_namespace, main, wait_until
 
 ASK_CAPABILITIES, GET_NEWS = 0x4c65617400000000, 0x4c650002
 REFUSED = 11
@@ -461,4 +461,5 @@ class Waiting(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    enter_user_namespace()
     main()

@@ -11,21 +11,19 @@ import concurrent.futures
 import contextlib
 import os
 import pathlib
-import shutil
 import socket
 import struct
 import subprocess
-import unittest
 
 import relay_lttng
 import relay_peer
 from relay_lttng import lttng
 from relay_peer import CLOSE_STREAM, METADATA, NO_PACKET, OK, STREAMS_SENT, Producer, events_in
 from relays import LeatRelay
-from support import BUILD, LEAT, InteropTest, main, program, wait_until
+from support import BUILD, LEAT, InteropTest, has, main, needs, program, wait_until
 
 ASKED = os.environ.get("LEAT_SHORT_PROCESSES")
-HAS_LTTNG = all(map(shutil.which, relay_lttng.TOOLS)) and pathlib.Path(program("lttng-ticks")).exists()
+HAS_LTTNG = has(*relay_lttng.TOOLS) and pathlib.Path(program("lttng-ticks")).exists()
 IS_SANITIZED = BUILD.name in ("asan", "tsan")
 AT_ONCE = 8
 EVENTS = 3  # of each process
@@ -134,7 +132,7 @@ class ByHand(ShortProcesses):
         return handle
 
 
-@unittest.skipUnless(HAS_LTTNG, "LTTng is not here")
+@needs(HAS_LTTNG, "lttng")
 class ByLttng(ShortProcesses):
     def setUp(self):
         super().setUp()

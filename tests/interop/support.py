@@ -1,5 +1,9 @@
 """What the interop tests share: recording a program, and reading the trace with every reader there is."""
+import ctypes
+import functools
+import itertools
 import json
+import operator
 import os
 import pathlib
 import re
@@ -80,10 +84,15 @@ class Trace:
         return sum(int(match[1]) for match in map(DISCARDED.match, self.stderr.splitlines()) if match)
 
 
+LINE_TIME = re.compile(r"^\[([^]]+)\] (?:\(\+[^)]*\) )?")
+
+
 def lines_of(text):
-    """The lines of a viewer's text, without their deltas, and those of the same time in one order: which stream comes first
-    then, a live viewer cannot know."""
-    return sorted(re.sub(r"\(\+[^)]*\) ", "", line) for line in text.splitlines())
+    """The lines of a viewer's text in their order, without their deltas. Only those of the same time are sorted: which
+    stream comes first then, a live viewer cannot know."""
+    timed = [(match[1], f"[{match[1]}] {line[match.end():]}") for line in text.splitlines()
+             for match in [LINE_TIME.match(line)]]
+    return [line for _, same in itertools.groupby(timed, operator.itemgetter(0)) for _, line in sorted(same)]
 
 
 class Recording:
@@ -186,9 +195,63 @@ class InteropTest(unittest.TestCase):
             self.assertIn(part, text)
 
 
-def skip_if_sanitized(reason):
-    """For tests of what sanitizers change; the release build has them."""
-    return unittest.skipIf(SANITIZERS, reason)
+def note_skip(capability):
+    """Says that something is skipped, as tools/test finds it. Whether it may be: in continuous integration (CI=true) only
+    what tests/allowed-skips names."""
+    print(f"\nleat-skip: {capability}", flush=True)
+    allowed = (SOURCE / "tests" / "allowed-skips").read_text().splitlines()
+    return os.environ.get("CI") != "true" or any(line.startswith(f"{capability}: ") for line in allowed)
+
+
+def lacks(capability):
+    """Ends a test that needs what is not here."""
+    if not note_skip(capability):
+        raise AssertionError(f"this machine lacks {capability}")
+    raise unittest.SkipTest(capability)
+
+
+def needs(condition, capability):
+    """Of a test, or of all tests of a class: see lacks()."""
+    def decorate(test):
+        if condition:
+            return test
+        if isinstance(test, type):
+            test.setUp = lambda self: lacks(capability)
+            return test
+        return functools.wraps(test)(lambda *_: lacks(capability))
+    return decorate
+
+
+def has(*programs):
+    return all(map(shutil.which, programs))
+
+
+# Of tests of what sanitizers change; the release build has them.
+without_sanitizers = needs(not SANITIZERS, "sanitizers")
+
+
+def can_be_two_users():
+    """Root, and not only of a user namespace in which nobody else is."""
+    return os.geteuid() == 0 and any(int(line.split()[2]) > 65534 for line in open("/proc/self/uid_map", encoding="ascii"))
+
+
+def enter_user_namespace():
+    """Starts this script again, as root of a user namespace, unless we are root already. For scripts that need mounts or
+    networks of their own."""
+    if os.geteuid() == 0 or subprocess.run(["unshare", "--map-root-user", "true"], stderr=subprocess.DEVNULL).returncode:
+        return
+    os.execvp("unshare", ["unshare", "--map-root-user", sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]])
+
+
+def has_namespaces():
+    return subprocess.run(["unshare", "--mount", "--net", "true"], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def has_rseq():
+    try:
+        return ctypes.c_uint.in_dll(ctypes.CDLL(None), "__rseq_size").value != 0
+    except ValueError:
+        return False
 
 
 def compiled(compiler, path, source):
@@ -224,4 +287,7 @@ def wait_until(condition, what):
 
 def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Tests of recordings would test the rings of threads twice.
+    if HAS_RSEQ and not has_rseq() and not note_skip("rseq"):
+        raise SystemExit("this machine lacks rseq")
     unittest.main(argv=sys.argv[:1] if IS_FROM_CTEST else None, verbosity=2)

@@ -2,10 +2,9 @@
 """Compilers, linkers and options: whatever builds a program, each of its events arrives, once."""
 import concurrent.futures
 import re
-import shutil
 import subprocess
 
-from support import BUILD, LEAT, SOURCE, InteropTest, main
+from support import BUILD, LEAT, SOURCE, InteropTest, has, main, note_skip
 
 LIBRARIES = BUILD / "lib"
 COMPILERS = {"gcc": ("gcc", "g++"), "clang": ("clang-16", "clang++-16")}
@@ -173,8 +172,9 @@ class Toolchains(InteropTest):
             reason = toolchain.cannot(directory)
             if reason is None:
                 return f"{toolchain.name}: {linked.stderr}"
-            print(f"skipped: {toolchain.name}: {reason}", flush=True)
-            return None
+            print(reason, flush=True)
+            lto = " lto" if toolchain.mode == "lto" else ""
+            return None if note_skip(f"linker {toolchain.linker} {toolchain.way}{lto}") else f"{toolchain.name}: {reason}"
         recording = self.record(str(directory / "program"), options=("--context", "none"), name=f"{directory.name}/trace")
         view = run(LEAT, "view", recording.path)
         found = ["".join(LINE.match(line).groups()) for line in view.stdout.splitlines()]
@@ -183,7 +183,9 @@ class Toolchains(InteropTest):
         return f"{toolchain.name}: status {recording.status}, {found}: {recording.stderr}{view.stderr}"
 
     def test_each_event_arrives_once(self):
-        compilers = [name for name, commands in COMPILERS.items() if all(map(shutil.which, commands))]
+        compilers = [name for name, commands in COMPILERS.items() if has(*commands)]
+        for name in COMPILERS:
+            self.assertTrue(name in compilers or note_skip(name), f"this machine lacks {name}")
         toolchains = list(every_toolchain(compilers))
         self.assertGreaterEqual(len(toolchains), 30)
         in_parallel(self.compile, {(one.compiler, one.mode): one for one in toolchains}.values())

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import support
 from relays import LeatRelay
@@ -12,6 +11,10 @@ from relays import LeatRelay
 # A program a tenth of a second, ten of them.
 PACED = "for i in 1 2 3 4 5 6 7 8 9 10; do %s 50 2 >/dev/null; sleep 0.1; done" % support.program("emit")
 EVENTS = 10 * (2 * 50 + 1)
+# Several steps, each of them a program; between two of them somebody has to say so.
+STEP_COUNT, THREADS, COUNT = 3, 2, 50
+EVENTS_OF_STEP = THREADS * COUNT + 1
+STEPS = "for i in $(seq %d); do %s %d %d >/dev/null; read line; done" % (STEP_COUNT, support.program("emit"), COUNT, THREADS)
 MISSED = r'WARNING: Missed \d+ packets? between .* within stream ".*" .*: their files were replaced before they were read'
 
 
@@ -25,89 +28,156 @@ class LiveView(support.InteropTest):
         if process.poll() is None:
             process.kill()
             process.communicate()
-        process.stdout.close()
-        process.stderr.close()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream:
+                stream.close()
 
     def finish(self, process):
         """All that it printed."""
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=support.PATIENCE)
         self.assertEqual((process.returncode, errors), (0, ""))
         return output
 
-    def view_of(self, path):
-        return subprocess.run([support.LEAT, "view", str(path)], capture_output=True, text=True).stdout
+    def start_steps(self, command):
+        """A recorder of STEPS, which goes on when it is told to."""
+        return self.start([*command, "sh", "-c", STEPS], stdin=subprocess.PIPE)
+
+    def start_recorder(self, name="trace"):
+        return self.start_steps(self.record_command([], name=name))
+
+    def go_on(self, recorder):
+        recorder.stdin.write("\n")
+        recorder.stdin.flush()
+
+    def start_viewer(self, *arguments):
+        """leat view, which prints into a file."""
+        text = self.directory / f"viewer-{len(list(self.directory.glob('viewer-*')))}"
+        with open(text, "wb") as output:
+            viewer = subprocess.Popen([support.LEAT, "view", *map(str, arguments)], stdout=output, stderr=subprocess.PIPE,
+                                      text=True)
+        viewer.printed = text.read_text
+        self.addCleanup(lambda: (viewer.kill(), viewer.communicate()))
+        return viewer
+
+    def finish_viewer(self, viewer):
+        """It has come to a good end."""
+        _, errors = viewer.communicate(timeout=support.PATIENCE)
+        self.assertEqual((viewer.returncode, errors), (0, ""))
+        return viewer.printed()
+
+    def assert_follow(self, viewers, recorder, first_step=0):
+        """Each step is printed before the program takes the next: nobody waits for the end."""
+        for step in range(first_step + 1, STEP_COUNT + 1):
+            self.wait_for_lines(viewers, step * EVENTS_OF_STEP)
+            self.assertIsNone(recorder.poll())
+            self.go_on(recorder)
+        _, errors = recorder.communicate(timeout=support.PATIENCE)
+        self.assertEqual(recorder.returncode, 0, errors)
+        self.assertIn(" 0 discarded", errors)
+
+    def wait_for_lines(self, viewers, count):
+        for viewer in viewers:
+            support.wait_until(lambda: viewer.printed().count("\n") >= count, f"{count} events")
+            self.assertEqual(viewer.printed().count("\n"), count)
+
+    def assert_steps(self, text, steps=STEP_COUNT):
+        """Each event of each step once, and those of a thread in order."""
+        events = [support.Event(line) for line in text.splitlines()]
+        self.assertEqual(len(events), steps * EVENTS_OF_STEP)
+        for thread in range(THREADS):
+            numbers = [event["n"] for event in events if event.name == "test:count" and event["thread"] == thread]
+            self.assertEqual(numbers, steps * list(range(COUNT)))
+        self.assertEqual([event["emitted"] for event in events if event.name == "test:done"], steps * [THREADS * COUNT])
 
     def assert_all_printed(self, viewers, path):
+        """What babeltrace2 reads of the trace, and what the program did."""
+        stored = self.read(path).text
+        self.assert_steps(stored)
         for viewer in viewers:
-            printed = self.finish(viewer)
-            self.assertEqual(len(printed.splitlines()), EVENTS)
-            self.assertEqual(support.lines_of(printed), support.lines_of(self.view_of(path)))
+            self.assertEqual(support.lines_of(self.finish_viewer(viewer)), support.lines_of(stored))
 
     def test_follow_a_recording(self):
         trace = self.directory / "trace"
-        recorder = self.start(self.record_command(["sh", "-c", PACED]))
+        recorder = self.start_recorder()
         support.wait_until(lambda: list(trace.rglob("metadata")), "the metadata")
-        follow = [support.LEAT, "view", "--follow", str(trace)]
-        first, second, killed, interrupted = (self.start(follow) for _ in range(4))
-        self.assertIn("test:", killed.stdout.readline())
+        first, second, killed, interrupted = viewers = [self.start_viewer("--follow", trace) for _ in range(4)]
+        self.wait_for_lines(viewers, EVENTS_OF_STEP)
         killed.kill()
-        self.assertIn("test:", interrupted.stdout.readline())
         interrupted.send_signal(signal.SIGINT)
-        self.finish(interrupted)
-        recorder.communicate(timeout=30)
+        self.finish_viewer(interrupted)
+        self.assert_follow((first, second), recorder)
         self.assert_all_printed((first, second), trace)
 
     def test_follow_traces_that_come_later(self):
-        first = self.start(self.record_command(["sh", "-c", PACED], name="all/first"))
+        first = self.start_recorder("all/first")
         support.wait_until(lambda: list(self.directory.rglob("metadata")), "the metadata")
-        follower = self.start([support.LEAT, "view", "--follow", str(self.directory / "all")])
-        time.sleep(0.3)
-        second = self.start(self.record_command(["sh", "-c", PACED], name="all/second"))
+        follower = self.start_viewer("--follow", self.directory / "all")
+        self.wait_for_lines([follower], EVENTS_OF_STEP)
+        second = self.start_recorder("all/second")
+        self.wait_for_lines([follower], 2 * EVENTS_OF_STEP)
+        for step in range(3, 2 * STEP_COUNT + 1):
+            self.go_on((first, second)[step % 2])
+            self.wait_for_lines([follower], step * EVENTS_OF_STEP)
         for recorder in (first, second):
-            recorder.communicate(timeout=30)
-        printed, errors = follower.communicate(timeout=30)
+            self.assertIsNone(recorder.poll())
+            self.go_on(recorder)
+            _, errors = recorder.communicate(timeout=support.PATIENCE)
+            self.assertEqual(recorder.returncode, 0, errors)
+        _, errors = follower.communicate(timeout=support.PATIENCE)
         # What the second one had to say first, the first one may have been ahead of.
         self.assertRegex(errors, r"\A(leat: warning: events came too late to be shown in order\n)?\Z")
-        self.assertEqual((follower.returncode, len(printed.splitlines())), (0, 2 * EVENTS))
+        self.assertEqual(follower.returncode, 0)
+        printed, stored = support.lines_of(follower.printed()), support.lines_of(self.read(self.directory / "all").text)
+        self.assertEqual(sorted(printed), sorted(stored))
+        if not errors:
+            self.assertEqual(printed, stored)
+        for name in ("first", "second"):
+            of_one = support.lines_of(self.read(self.directory / "all" / name).text)
+            self.assert_steps(self.read(self.directory / "all" / name).text)
+            self.assertEqual([line for line in printed if line in set(of_one)], of_one)
 
     def test_follower_of_a_killed_writer_ends(self):
         trace = self.directory / "trace"
-        recorder = self.start(self.record_command([support.program("paced"), "1000", "10000"]))
+        recorder = self.start_recorder()
         support.wait_until(lambda: list(trace.rglob("metadata")), "the metadata")
         [directory] = [path.parent for path in trace.rglob("metadata")]
-        followers = [self.start([support.LEAT, "view", "--follow", str(path)]) for path in (trace, directory)]
-        for follower in followers:
-            self.assertIn("test:", follower.stdout.readline())
+        followers = [self.start_viewer("--follow", path) for path in (trace, directory)]
+        self.wait_for_lines(followers, EVENTS_OF_STEP)
+        self.go_on(recorder)
+        self.wait_for_lines(followers, 2 * EVENTS_OF_STEP)
         recorder.kill()
+        stored = self.read(trace).text
+        self.assert_steps(stored, 2)
         for follower in followers:
-            self.finish(follower)
+            self.assertEqual(support.lines_of(self.finish_viewer(follower)), support.lines_of(stored))
 
     def test_follow_what_is_finished(self):
         recording = self.record(support.program("emit"), "20")
-        followed = subprocess.run([support.LEAT, "view", "--follow", str(recording.path)], capture_output=True, text=True,
-                                  timeout=10)
-        self.assertEqual(support.lines_of(followed.stdout), support.lines_of(self.view_of(recording.path)))
+        followed = self.start_viewer("--follow", recording.path)
+        stored = self.read_complete(recording)
+        self.assertEqual([event["n"] for event in stored.events("test:count")], list(range(20)))
+        self.assertEqual(support.lines_of(self.finish_viewer(followed)), support.lines_of(stored.text))
 
     def test_session_of_a_relay(self):
         relay = LeatRelay(self.directory / "relay")
         self.addCleanup(relay.kill)
-        recorder = self.start([support.LEAT, "record", f"--live={relay.url}", "--",
-                               "sh", "-c", PACED])
+        recorder = self.start_steps([support.LEAT, "record", f"--live={relay.url}", "--"])
         listing = [support.LEAT, "view", "--format=json", f"net://127.0.0.1:{relay.live}"]
         sessions = support.wait_until(lambda: json.loads(self.finish(self.start(listing))), "the session")
         url = sessions[0]["url"]
+        self.assertEqual(url, relay.live_url("sh"))
         self.assertIn(url, self.finish(self.start([support.LEAT, "view", f"net://127.0.0.1:{relay.live}"])))
-        first, second, interrupted = (self.start([support.LEAT, "view", url]) for _ in range(3))
-        self.assertIn("test:", interrupted.stdout.readline())
+        first, second, interrupted = viewers = [self.start_viewer(url) for _ in range(3)]
+        self.wait_for_lines(viewers, EVENTS_OF_STEP)
         interrupted.send_signal(signal.SIGINT)
-        self.finish(interrupted)
-        recorder.communicate(timeout=30)
+        self.finish_viewer(interrupted)
+        self.assert_follow((first, second), recorder)
         self.assert_all_printed((first, second), self.directory / "relay")
 
     def record_rolled(self, relay):
         """A recorder of one ring, of which the relay keeps the last four files."""
         if not support.HAS_RSEQ:
-            self.skipTest("each thread has a ring, and none of them many packets")
+            support.lacks("rings-of-cpus")  # and no thread's ring has many packets
         program = ["taskset", "-c", str(min(os.sched_getaffinity(0))), "sh", "-c", PACED]
         recorder = self.start([support.LEAT, "record", "--tracefile-size", "8192", "--tracefile-count", "4",
                                f"--live={relay.url}", "--", *program])
@@ -123,11 +193,10 @@ class LiveView(support.InteropTest):
                 self.addCleanup(file.close)
         return files
 
-    def skip_if_reused(self, files):
-        """Files that are overwritten in place cannot be read while that happens."""
+    def assert_replaced(self, files):
+        """Files that are overwritten in place could not be read while that happens."""
         links = [[os.fstat(file.fileno()).st_nlink for file in pair] for pair in files]
-        if [1, 0] in links:
-            self.skipTest("this relay writes new packets into old files")
+        self.assertNotIn([1, 0], links, "new packets in an old file")
         self.assertIn([0, 0], links, "files were replaced")
 
     def test_follow_rolled_files(self):
@@ -139,10 +208,9 @@ class LiveView(support.InteropTest):
         views = []
         while recorder.poll() is None:
             views.append(subprocess.run([support.LEAT, "view", str(relay.output)], capture_output=True, text=True))
-            time.sleep(0.1)
         recorder.communicate(timeout=30)
         printed, errors = follower.communicate(timeout=30)
-        self.skip_if_reused(before)
+        self.assert_replaced(before)
         self.assertEqual(follower.returncode, 0, errors)
         # On a busy machine the writer may be ahead by more than its files hold. Then that is said.
         if "Missed" not in errors:
@@ -155,7 +223,8 @@ class LiveView(support.InteropTest):
             self.assertEqual((view.returncode, view.stderr), (0, ""))
         kept = self.read(relay.output)
         self.assertLess(len(kept.lines), EVENTS)
-        self.assertTrue(support.lines_of(printed)[-1:] == support.lines_of(kept.text)[-1:], "the last events are shown")
+        kept = support.lines_of(kept.text)
+        self.assertTrue(support.lines_of(printed)[-len(kept):] == kept, "the last events are shown, and nothing after them")
 
     def test_follower_that_falls_behind_says_what_it_missed(self):
         relay = LeatRelay(self.directory / "relay")
@@ -174,14 +243,14 @@ class LiveView(support.InteropTest):
         recorder.communicate(timeout=30)
         follower.send_signal(signal.SIGCONT)
         _, errors = follower.communicate(timeout=30)
-        self.skip_if_reused(before)
+        self.assert_replaced(before)
         self.assertEqual(follower.returncode, 0, errors)
         lines = support.lines_of(printed.read_text())
         self.assertLess(len(lines), EVENTS)
         self.assertRegex(errors, MISSED)
         for line in errors.splitlines():
             self.assertRegex(line, MISSED)
-        kept = support.lines_of(self.view_of(relay.output))
+        kept = support.lines_of(self.read(relay.output).text)
         self.assertTrue(lines[-len(kept):] == kept, "all that is kept is shown, and nothing after it")
 
     def test_relay_that_is_not_there(self):

@@ -1,4 +1,5 @@
-/* Every kind of field that C has, with the values at its edges: tests/interop/tracer.py knows the text of each. */
+/* fields [SIZE]: every kind of field that C has, with the values at its edges: tests/interop/tracer.py knows the text
+ * of each. SIZE: bytes of the large one. */
 #include <arpa/inet.h>
 #include <endian.h>
 #include <float.h>
@@ -102,7 +103,7 @@ static void texts(void) {
     leat_tracepoint(fields, text, "quote\" slash\\ tab\t newline\n caf\303\251", "\303\251\303\251\303\251", 25);
 }
 
-static void lists(void) {
+static void lists(size_t large_size) {
     const uint16_t three[] = {0, 0x0100, 0xffff};
     leat_tracepoint(fields, array, three);
     leat_tracepoint(fields, array, NULL);
@@ -110,15 +111,15 @@ static void lists(void) {
     leat_tracepoint(fields, sequence, two, 2);
     leat_tracepoint(fields, sequence, two, 0);
     leat_tracepoint(fields, sequence, NULL, 2);
-    static uint8_t bytes[10000];
+    static uint8_t bytes[1 << 20];
     memset(bytes, 1, sizeof bytes);
-    leat_tracepoint(fields, large, bytes, sizeof bytes);
+    if (large_size <= sizeof bytes) leat_tracepoint(fields, large, bytes, large_size);
 }
 
-int main(void) {
+int main(int argc, char** argv) {
     numbers();
     texts();
-    lists();
+    lists(argc > 1 ? strtoul(argv[1], NULL, 10) : 10000);
     leat_tracepoint(fields, none);
     leat_printf("%s %d%%", "printed", 100);
     return 0;

@@ -9,20 +9,25 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ring/ring_set.hpp"
 #include "ring/rseq_writer.hpp"
 #include "ring/thread_writer.hpp"
-
-// glibc >= 2.35
-extern "C" {
-extern const std::ptrdiff_t __rseq_offset __attribute__((weak));
-extern const unsigned int __rseq_size __attribute__((weak));
-}
+#include "support/rseq.hpp"
 
 namespace leat::test {
 
-inline bool has_rseq() { return &__rseq_size != nullptr && __rseq_size != 0; }
+// That this process may run on.
+inline std::vector<std::uint32_t> usable_cpus() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    ::sched_getaffinity(0, sizeof set, &set);
+    std::vector<std::uint32_t> cpus;
+    for (std::uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+        if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+    return cpus;
+}
 
 // Keeps the thread on one of its CPUs, so that it is known which ring it writes to.
 class OnOneCpu {
@@ -38,11 +43,11 @@ class OnOneCpu {
 
     [[nodiscard]] std::uint32_t cpu() const { return cpu_; }
 
-    static void move_to(std::uint32_t cpu) {
+    static void move_to(std::uint32_t cpu, pid_t thread = 0) {
         cpu_set_t only;
         CPU_ZERO(&only);
         CPU_SET(cpu, &only);
-        ::sched_setaffinity(0, sizeof only, &only);
+        ::sched_setaffinity(thread, sizeof only, &only);
     }
 
   private:

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "support/skip.hpp"
 #include "support/test_rings.hpp"
 
 namespace leat::ring {
@@ -24,9 +25,7 @@ std::string text(UntrustedBytes bytes) {
 
 class RingWriters : public testing::TestWithParam<Writer> {
   protected:
-    void SetUp() override {
-        if (GetParam() == Writer::kOfCpu && !test::has_rseq()) GTEST_SKIP() << "no rseq here";
-    }
+    void SetUp() override { LEAT_NEEDS(GetParam() == Writer::kOfThread || test::has_rseq(), "rseq"); }
 
     WriteOutcome write(const EventHeader& header, std::string_view payload) {
         return rings_.write(GetParam(), header, payload);
@@ -226,9 +225,7 @@ TEST_P(RingWriters, PositionsBeyondFourGigabytes) {
 
 class CpuRingWriter : public testing::Test {
   protected:
-    void SetUp() override {
-        if (!test::has_rseq()) GTEST_SKIP() << "no rseq here";
-    }
+    void SetUp() override { LEAT_NEEDS(test::has_rseq(), "rseq"); }
     OnOneCpu on_one_cpu_;
     EventHeader header_ = event_header(HeaderKind::kCompact, 1);
 };

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "ring/thread_writer.hpp"
+#include "support/skip.hpp"
 
 namespace leat::ring {
 namespace {
@@ -51,7 +52,7 @@ TEST(SharedClock, NeverGoesBackOverItsSteps) {
 // A new line starts where the old one ends: at its base both say the same, but for rounding.
 TEST(SharedClock, NewLineStartsWhereTheOldOneEnds) {
     auto clock = SharedClock::create();
-    if (clock->page().source != ClockSource::kTsc) GTEST_SKIP() << "the kernel does not trust the TSC";
+    LEAT_NEEDS(clock->page().source == ClockSource::kTsc, "tsc");
     for (int i = 0; i < 100; ++i) {
         const ClockLine before = clock->page().lines[clock->page().generation & 1];
         clock->discipline(0);
