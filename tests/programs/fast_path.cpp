@@ -6,7 +6,6 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +20,8 @@
 #include <cerrno>
 #include <leat/event.hpp>
 #include <string_view>
+
+#include "stopped_recorder.hpp"
 
 #define BLOCK_FIELDS(FIELD)   \
     FIELD(string, text, text) \
@@ -128,47 +129,6 @@ void print_state(const char* when) {
     printf("handlers_%s %d\n", when, handlers());
     printf("blocked_%s %d\n", when, blocked_signals());
 }
-
-bool is_stopped(int pid) {
-    char directory[64];
-    snprintf(directory, sizeof directory, "/proc/%d/task", pid);
-    DIR* const tasks = opendir(directory);
-    if (tasks == nullptr) return true;
-    bool is_so = true;
-    while (const dirent* task = readdir(tasks)) {
-        char path[400];
-        char text[512] = "";
-        snprintf(path, sizeof path, "%s/%s/stat", directory, task->d_name);
-        FILE* const file = task->d_name[0] != '.' ? fopen(path, "r") : nullptr;
-        if (file == nullptr) continue;
-        const size_t size = fread(text, 1, sizeof text - 1, file);
-        fclose(file);
-        text[size] = '\0';
-        const char* const name_end = strrchr(text, ')');
-        is_so = is_so && name_end != nullptr && name_end[2] == 'T';
-    }
-    closedir(tasks);
-    return is_so;
-}
-
-// For as long as it lives.
-class StoppedRecorder {
-  public:
-    StoppedRecorder() {
-        if (!is_there_) return;
-        kill(pid_, SIGSTOP);
-        while (!is_stopped(pid_)) sched_yield();
-    }
-    ~StoppedRecorder() {
-        if (is_there_) kill(pid_, SIGCONT);
-    }
-    StoppedRecorder(const StoppedRecorder&) = delete;
-    StoppedRecorder& operator=(const StoppedRecorder&) = delete;
-
-  private:
-    bool is_there_ = getenv("LEAT_RUNTIME_DIR") != nullptr;
-    int pid_ = getppid();
-};
 
 }  // namespace
 
