@@ -39,14 +39,15 @@ class FakeRelay {
     };
     // What to do with a request; each for once.
     struct Script {
-        std::optional<std::size_t> cut_at;  // the connections, instead of answering this request, counted from 0
-        std::optional<wire::RelayCommand> refuse;
-        bool is_slow;  // replies go out byte by byte
+        std::optional<std::size_t> cut_at{};  // the connections, instead of answering this request, counted from 0
+        std::optional<wire::RelayCommand> refuse{};
+        bool is_slow = false;  // replies go out byte by byte
         bool takes_datagrams = false;
         std::vector<Cut> cuts{};
+        std::uint32_t minor = wire::kProtocolMinor;  // of the protocol that it speaks
     };
 
-    FakeRelay() : FakeRelay(Script{std::nullopt, std::nullopt, false}) {}
+    FakeRelay() : FakeRelay(Script{}) {}
     explicit FakeRelay(Script script) : script_(script) {
         control_port_ = listen(control_listener_);
         data_port_ = listen(data_listener_);
@@ -202,11 +203,11 @@ class FakeRelay {
         }
         switch (request.command) {
             case RelayCommand::kVersion:
-                return send(wire::encode(wire::Version{}));
+                return send(wire::encode(wire::Version{.minor = script_.minor}));
             case RelayCommand::kGetConfiguration:
                 return send(wire::encode(configuration(request, ok)));
             case RelayCommand::kCreateSession:
-                return send(wire::encode(wire::CreateSessionReply{1, ok, "host/session"}));
+                return send(wire::encode(wire::CreateSessionReply{1, ok, "host/session"}, script_.minor));
             case RelayCommand::kAddStream:
                 return send(wire::encode(wire::AddStreamReply{++handles_, ok}));
             case RelayCommand::kCloseTraceChunk:
