@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What a tracepoint never does in somebody else's program: no system call, no lock, no allocation, no thread, no signal
 handler, no descriptor that stays."""
+import os
 import re
+import signal
 import subprocess
 
 from support import BUILD, InteropTest, main, plain_run, program, without_daemon
@@ -55,6 +57,17 @@ class FastPath(InteropTest):
             names = [line.split()[1].partition("@")[0] for line in symbols.splitlines() if line.split()[0] == "U"]
             self.assertGreater(len(names), 10, symbols)
             self.assertEqual([name for name in names if FORBIDDEN.match(name)], [], library)
+
+
+class Recorder(InteropTest):
+    def test_has_two_threads_besides_the_main_one(self):
+        process = subprocess.Popen(self.record_command([program("emit"), "100000", "2", "wait"]),
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.send_signal, signal.SIGINT)
+        self.assertEqual(process.stdout.readline(), "200001\n")
+        self.assertEqual(len(os.listdir(f"/proc/{process.pid}/task")), 3)
 
 
 if __name__ == "__main__":
