@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,11 +16,9 @@
 #include "ring/ring_set.hpp"
 #include "ring/rseq_writer.hpp"
 #include "ring/thread_writer.hpp"
+#include "support/model.hpp"
 
 namespace leat::test {
-
-// A number below `bound`, which is not 0.
-using Choose = std::function<std::uint64_t(std::uint64_t bound)>;
 
 // What one ring holds, and what became of it.
 struct ModelledRing {

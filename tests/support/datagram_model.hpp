@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -21,11 +20,9 @@
 #include "relay/datagram_budget.hpp"
 #include "relay/datagram_window.hpp"
 #include "relay/pairing_table.hpp"
+#include "support/model.hpp"
 
 namespace leat::test {
-
-// A number below `bound`, which is not 0.
-using Choose = std::function<std::uint64_t(std::uint64_t bound)>;
 
 struct ModelledDatagram {
     wire::DatagramHeader header;

@@ -44,7 +44,7 @@ class FakeRelay {
         bool is_slow = false;  // replies go out byte by byte
         bool takes_datagrams = false;
         std::vector<Cut> cuts{};
-        std::uint32_t minor = wire::kProtocolMinor;
+        std::uint32_t minor = wire::kProtocolMinor;  // of the protocol that it speaks
         // Of this part of the session, counted from 1: the metadata's ADD_STREAM, and what comes behind it, is answered
         // when release() is called.
         std::size_t hold_part = 0;
@@ -52,7 +52,7 @@ class FakeRelay {
         std::size_t pending = 0;     // so many DATA_PENDING are told that something has not come
     };
 
-    FakeRelay() : FakeRelay(Script{std::nullopt, std::nullopt, false}) {}
+    FakeRelay() : FakeRelay(Script{}) {}
     explicit FakeRelay(Script script) : script_(script) {
         control_port_ = listen(control_listener_);
         data_port_ = listen(data_listener_);
@@ -225,7 +225,7 @@ class FakeRelay {
                 return send(wire::encode(configuration(request, ok)));
             case RelayCommand::kCreateSession:
                 ++parts_;
-                return send(wire::encode(wire::CreateSessionReply{1, ok, "host/session"}));
+                return send(wire::encode(wire::CreateSessionReply{1, ok, "host/session"}, script_.minor));
             case RelayCommand::kAddStream:
                 is_held_ = is_held_ || (parts_ == script_.hold_part && is_of_metadata(request));
                 return send(wire::encode(wire::AddStreamReply{++handles_, ok}));

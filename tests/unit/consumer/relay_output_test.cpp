@@ -386,6 +386,37 @@ TEST(RelayOutput, RefusalOfAnythingBeginsANewPart) {
     }
 }
 
+// Those have no trace chunks, and their relays are ten years old.
+TEST(RelayOutput, RelaysBefore11AreRefusedWithTheirVersion) {
+    for (std::uint32_t minor = 1; minor < 11; ++minor) {
+        FakeRelay relay(FakeRelay::Script{.minor = minor});
+        const auto output =
+            RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session());
+        ASSERT_FALSE(output) << minor;
+        EXPECT_NE(output.error().message.find(fmt::format("2.{}", minor)), std::string::npos) << output.error().message;
+        EXPECT_NE(output.error().message.find("2.11"), std::string::npos) << output.error().message;
+        EXPECT_EQ(commands(relay), (std::vector{RelayCommand::kVersion}));
+    }
+}
+
+// A later one speaks as we do.
+TEST(RelayOutput, RelaysFrom11OnGetWhatTheirVersionHas) {
+    for (const std::uint32_t minor : {11U, 12U, 13U, 14U, 4711U}) {
+        FakeRelay relay(FakeRelay::Script{.minor = minor});
+        const auto output = connect_to(relay);
+        ASSERT_NE(output, nullptr) << minor;
+        send_all(*output);
+        ASSERT_TRUE(output->deliver()) << minor;
+        output->close();
+        EXPECT_EQ(relay.data().size(), 3U) << minor;
+        const auto said = commands(relay);
+        EXPECT_EQ(std::ranges::count(said, RelayCommand::kGetConfiguration), minor >= 12 ? 1 : 0) << minor;
+        EXPECT_EQ(std::ranges::count(said, RelayCommand::kSendIndex), 4) << minor;
+        for (const auto& version : all<wire::Version>(relay, RelayCommand::kVersion))
+            EXPECT_EQ(version.minor, wire::kProtocolMinor);
+    }
+}
+
 TEST(RelayOutput, RefusedSessionIsNoSession) {
     for (const RelayCommand command : {RelayCommand::kCreateSession, RelayCommand::kCreateTraceChunk}) {
         FakeRelay relay({std::nullopt, command, false});

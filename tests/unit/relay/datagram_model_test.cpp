@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
+#include "support/model_histories.hpp"
 
 namespace leat::relay {
 namespace {
@@ -11,29 +11,25 @@ namespace {
 using test::DatagramModel;
 
 constexpr std::uint64_t kSeeds = 60;
-constexpr int kSteps = 1000;
+constexpr std::uint64_t kSteps = 1000;
 
 TEST(DatagramModel, ForgedDatagramsCostNoMoreThanThePacketsWhoseNumbersTheyBear) {
-    std::uint64_t delivered = 0;
-    std::uint64_t lost = 0;
-    std::uint64_t forged = 0;
-    std::uint64_t evicted = 0;
-    for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
-        std::mt19937_64 random(seed);
-        DatagramModel model([&random](std::uint64_t bound) { return random() % bound; });
-        for (int i = 0; i < kSteps && model.violation().empty(); ++i) model.step();
-        if (model.violation().empty()) model.finish();
-        ASSERT_EQ(model.violation(), "") << "seed " << seed;
-        delivered += model.delivered();
-        lost += model.lost();
-        forged += model.forged();
-        evicted += model.evicted();
-    }
+    struct {
+        std::uint64_t histories, delivered, lost, forged, evicted;
+    } sum{};
+    test::run_histories<DatagramModel>(kSeeds, kSteps, [&](const DatagramModel& model) {
+        ++sum.histories;
+        sum.delivered += model.delivered();
+        sum.lost += model.lost();
+        sum.forged += model.forged();
+        sum.evicted += model.evicted();
+    });
+    if (sum.histories < kSeeds) return;
     // The histories are worth their time.
-    EXPECT_GT(delivered, kSeeds * kSteps / 20);
-    EXPECT_GT(lost, kSeeds);
-    EXPECT_GT(forged, delivered);
-    EXPECT_GT(evicted, kSeeds);
+    EXPECT_GT(sum.delivered, kSeeds * kSteps / 20);
+    EXPECT_GT(sum.lost, kSeeds);
+    EXPECT_GT(sum.forged, sum.delivered);
+    EXPECT_GT(sum.evicted, kSeeds);
 }
 
 }  // namespace

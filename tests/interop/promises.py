@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""docs/promises.md names a test for every invariant, and those tests exist."""
+import pathlib
+import re
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+PROMISES = (SOURCE / "docs" / "promises.md").read_text()
+TESTS = SOURCE / "tests"
+
+
+def unit_tests():
+    """Suite.Name, of all of them."""
+    text = "\n".join(path.read_text() for path in (TESTS / "unit").rglob("*_test.cpp"))
+    return {f"{suite}.{name}" for suite, name in re.findall(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", text, re.MULTILINE)}
+
+
+def interop_tests():
+    """file, file.Class and file.Class.test; those of a class's base are its own."""
+    names = set()
+    classes = {}
+    for path in sorted((TESTS / "interop").glob("*.py")):
+        names.add(path.stem)
+        for match in re.finditer(r"^class (\w+)(?:\(([\w.]+).*?\))?:\n(.*?)(?=^\S|\Z)", path.read_text(),
+                                 re.MULTILINE | re.DOTALL):
+            own = set(re.findall(r"^    def (test_\w+)", match[3], re.MULTILINE))
+            classes[path.stem, match[1]] = own | classes.get((path.stem, match[2]), set())
+    for (stem, name), tests in classes.items():
+        if tests:
+            names.add(f"{stem}.{name}")
+        names |= {f"{stem}.{name}.{test}" for test in tests}
+    return names
+
+
+class Promises(unittest.TestCase):
+    def rows(self, heading):
+        section = PROMISES.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+        return [re.match(r"\| (.*) \| (.*) \|$", line).groups() for line in section.splitlines()
+                if line.startswith("| ") and not line.endswith("| tests |")]
+
+    def test_every_invariant_has_its_line(self):
+        architecture = (SOURCE / "docs" / "architecture.md").read_text().split("\n## Invariants\n")[1].split("\n## ")[0]
+        invariants = [re.sub(r"\s+", " ", name).strip(".:") for name in
+                      re.findall(r"^- \*\*(.*?)\*\*", architecture, re.MULTILINE | re.DOTALL)]
+        self.assertGreater(len(invariants), 20)
+        self.assertEqual([name for name, _ in self.rows("Invariants")], invariants)
+
+    def test_named_tests_exist(self):
+        known = unit_tests() | interop_tests()
+        known |= {f"fuzz.{path.name}" for path in (SOURCE / "fuzz" / "corpus").iterdir()}
+        known |= set(re.findall(r"add_test\(NAME (torture-[\w-]+)", (TESTS / "CMakeLists.txt").read_text()))
+        for heading in ("Invariants", "The README and the manual pages"):
+            for promise, tests in self.rows(heading):
+                if tests.startswith("none: "):
+                    continue
+                named = re.findall(r"`([^`]+)`", tests)
+                self.assertGreater(len(named), 0, promise)
+                self.assertEqual([name for name in named if name not in known], [], promise)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["promises.py"], verbosity=2)

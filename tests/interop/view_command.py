@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""`leat view` of what lies on disk: which traces it takes."""
+import os
+
+from support import LEAT, InteropTest, Trace, main, plain_run, program
+
+
+class WhichTrace(InteropTest):
+    def setUp(self):
+        super().setUp()
+        self.age = 0
+
+    def emit(self, name, count):
+        """A trace of so many events, and one more; younger than all before it."""
+        self.assertEqual(self.record(program("emit"), str(count), name=name).status, 0)
+        self.touch(name)
+
+    def touch(self, name):
+        self.age += 10
+        os.utime(self.directory / name, (1_600_000_000 + self.age,) * 2)
+
+    def view(self, *arguments):
+        return plain_run(LEAT, "view", *arguments, cwd=self.directory)
+
+    def test_newest_of_those_that_were_recorded_here(self):
+        for name, count in (("leat-b", 2), ("leat-c", 3), ("leat-a", 4)):
+            self.emit(name, count)
+        self.emit("of-another-name", 5)
+        (self.directory / "leat-empty").mkdir()
+        self.touch("leat-empty")
+        (self.directory / "leat-file").write_text("no directory")
+        self.touch("leat-file")
+        result = self.view()
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(result.stdout, Trace(self.directory / "leat-a").text)
+        self.touch("leat-c")
+        self.assertEqual(self.view().stdout, Trace(self.directory / "leat-c").text)
+
+    def test_as_leat_record_names_it(self):
+        self.assertEqual(plain_run(LEAT, "record", "--", program("emit"), "6", cwd=self.directory).returncode, 0)
+        result = self.view()
+        self.assertEqual((result.returncode, len(result.stdout.splitlines())), (0, 7), result.stderr)
+
+    def test_none_here(self):
+        self.emit("of-another-name", 1)
+        result = self.view()
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assert_one_line(result.stderr, "no trace here", "leat view PATH")
+
+    def test_directory_of_several_is_all_of_them_merged_by_time(self):
+        for name, count in (("all/second", 2), ("all/first", 3), ("all/deep/third", 4)):
+            self.emit(name, count)
+        result = self.view("all")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(len(result.stdout.splitlines()), 3 + 4 + 5)
+        self.assertEqual(result.stdout, Trace(self.directory / "all").text)
+        self.assertEqual(self.view("all/second", "all/deep", "all/first").stdout, result.stdout)
+
+
+if __name__ == "__main__":
+    main()

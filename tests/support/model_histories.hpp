@@ -1,0 +1,109 @@
+// Random histories of a model: a test tells the seed of one that goes wrong, and the fewest of its steps that do.
+//
+//   LEAT_MODEL_SEED=N       this history alone, and nothing is made shorter if LEAT_MODEL_SHRINK=0
+//   LEAT_MODEL_STEPS=N      steps in a history
+//   LEAT_MODEL_SECONDS=N    go on as long, with seeds from LEAT_MODEL_SEED on
+#pragma once
+
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support/model.hpp"
+
+namespace leat::test {
+
+inline std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
+    const char* const text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// A history is a seed and the numbers of its steps: each step draws from a source of its own, so that one can be left
+// out and the others stay as they were. The model draws once more to begin, and to finish.
+struct ModelHistory {
+    std::uint64_t seed = 0;
+    std::vector<std::uint64_t> steps{};
+};
+
+struct ModelOutcome {
+    std::string violation{};
+    std::size_t steps = 0;  // taken
+};
+
+// `look(model)`: once it has come to a good end.
+template <class Model, class Look>
+ModelOutcome run_history(const ModelHistory& history, Look look) {
+    std::mt19937_64 random;
+    const auto draw_for = [&](std::uint64_t step) { random.seed(history.seed * 1'000'003 + step); };
+    draw_for(~std::uint64_t{0});
+    Model model([&random](std::uint64_t bound) { return random() % bound; });
+    ModelOutcome outcome;
+    for (const std::uint64_t step : history.steps) {
+        if (!model.violation().empty()) break;
+        draw_for(step);
+        model.step();
+        ++outcome.steps;
+    }
+    draw_for(~std::uint64_t{1});
+    if (model.violation().empty()) model.finish();
+    outcome.violation = model.violation();
+    if (outcome.violation.empty()) look(model);
+    return outcome;
+}
+
+// Leaves out what the failure does not need: half of the steps, a quarter, and so on; each as often as it helps.
+template <class Model>
+ModelHistory shrink(ModelHistory history, std::size_t steps) {
+    history.steps.resize(std::min(history.steps.size(), steps));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(number_from("LEAT_MODEL_SHRINK", 30));
+    for (std::size_t size = std::max<std::size_t>(history.steps.size() / 2, 1); size > 0;) {
+        bool is_shorter = false;
+        for (std::size_t at = 0; at < history.steps.size() && std::chrono::steady_clock::now() < end;) {
+            ModelHistory candidate = history;
+            const auto begin = candidate.steps.begin() + static_cast<std::ptrdiff_t>(at);
+            const std::size_t count = std::min(size, candidate.steps.size() - at);
+            candidate.steps.erase(begin, begin + static_cast<std::ptrdiff_t>(count));
+            const ModelOutcome outcome = run_history<Model>(candidate, [](const Model&) {});
+            if (outcome.violation.empty()) {
+                at += size;
+                continue;
+            }
+            candidate.steps.resize(outcome.steps);
+            history = std::move(candidate);
+            is_shorter = true;
+        }
+        if (!is_shorter) size /= 2;
+        if (std::chrono::steady_clock::now() >= end) break;
+    }
+    return history;
+}
+
+template <class Model, class Look>
+void run_histories(std::uint64_t seeds, std::uint64_t steps, Look look) {
+    const std::uint64_t first = number_from("LEAT_MODEL_SEED", 0);
+    const auto seconds = std::chrono::seconds(number_from("LEAT_MODEL_SECONDS", 0));
+    const bool is_single = number_from("LEAT_MODEL_SEED", ~first) == first && seconds.count() == 0;
+    const auto begin = std::chrono::steady_clock::now();
+    ModelHistory history{.seed = first};
+    history.steps.resize(number_from("LEAT_MODEL_STEPS", steps));
+    std::iota(history.steps.begin(), history.steps.end(), 0);
+    for (std::uint64_t count = 0;; ++count, ++history.seed) {
+        const bool is_enough = is_single ? count == 1 : count >= seeds;
+        if (is_enough && std::chrono::steady_clock::now() - begin >= seconds) return;
+        const ModelOutcome outcome = run_history<Model>(history, look);
+        if (outcome.violation.empty()) continue;
+        if (number_from("LEAT_MODEL_SHRINK", 30) == 0) FAIL() << "seed " << history.seed << ": " << outcome.violation;
+        const ModelHistory shorter = shrink<Model>(history, outcome.steps);
+        FAIL() << "seed " << history.seed << ": " << outcome.violation
+               << "\nwith these steps alone: " << fmt::format("{}", fmt::join(shorter.steps, " ")) << ": "
+               << run_history<Model>(shorter, [](const Model&) {}).violation;
+    }
+}
+
+}  // namespace leat::test

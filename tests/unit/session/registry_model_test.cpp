@@ -1,0 +1,36 @@
+// Random histories of programs that register: see support/registry_model.hpp.
+#include "support/registry_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/model_histories.hpp"
+
+namespace leat::session {
+namespace {
+
+using test::RegistryModel;
+
+constexpr std::uint64_t kSeeds = 150;
+constexpr std::uint64_t kSteps = 60;
+
+TEST(RegistryModel, AnIdMeansOneEventForEverAndTheMetadataSayWhich) {
+    struct {
+        std::uint64_t histories, ids, known, conflicts, refusals;
+    } sum{};
+    test::run_histories<RegistryModel>(kSeeds, kSteps, [&](const RegistryModel& model) {
+        ++sum.histories;
+        sum.ids += model.ids();
+        sum.known += model.known();
+        sum.conflicts += model.conflicts();
+        sum.refusals += model.refusals();
+    });
+    if (sum.histories < kSeeds) return;
+    // The histories are worth their time.
+    EXPECT_GT(sum.ids, kSeeds * 5);
+    EXPECT_GT(sum.known, kSeeds * 20);
+    EXPECT_GT(sum.conflicts, kSeeds * 20);
+    EXPECT_GT(sum.refusals, kSeeds * 5);
+}
+
+}  // namespace
+}  // namespace leat::session
