@@ -98,10 +98,10 @@ class SteppedChild {
     bool is_dead_ = false;
 };
 
-// Runs `body(window)` once for each instruction in the window: `between` comes after the first one, after the second
-// one, and so on; `after` when it is closed.
+// Runs `body(window)` once for each instruction in the window, or for each `stride`th: `between` comes after none, after
+// so many, after twice as many, and so on; `after` when it is closed.
 template <class Body, class Between, class After>
-void interrupt_everywhere(const Body& body, const Between& between, const After& after) {
+void interrupt_everywhere(const Body& body, const Between& between, const After& after, std::size_t stride = 1) {
     SteppedChild child(body);
     for (std::size_t at = 0; !testing::Test::HasFailure(); at += stride) {
         for (std::size_t step = 0; step < at && !child.is_done(); ++step) child.step();
