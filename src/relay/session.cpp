@@ -123,9 +123,13 @@ bool Session::finish_streams(Time now) {
         const bool may_come = !state.has_data_ended && now - state.control_end < kPatienceForData;
         return std::pair(state.is_control_open, state.has_data_connection || may_come);
     });
+    const auto open = open_streams();
+    // All of them at once: in front of data that one waits for may be some of another, that no index speaks of.
+    const bool is_over = !is_control_open && !(may_data_come && std::ranges::any_of(open, [](const auto& stream) {
+                                                   return stream->stream->waits_for_data();
+                                               }));
     bool are_all = true;
-    for (const auto& stream : open_streams()) {
-        const bool is_over = !is_control_open && !(may_data_come && stream->stream->waits_for_data());
+    for (const auto& stream : open) {
         // On a full disk it has not finished.
         if (is_over || stream->stream->should_finish()) (void)stream->stream->finish();
         show(stream);

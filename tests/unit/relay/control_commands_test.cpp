@@ -93,5 +93,18 @@ TEST_F(ControlCommandsTest, SessionEndsWhenTheDataOfItsIndexesIsThere) {
     EXPECT_EQ(stream.view().packets, 1U);
 }
 
+TEST_F(ControlCommandsTest, DataWithoutAnIndexDoesNotKeepOutWhatIsBehindIt) {
+    producer.begin_session();
+    const std::uint64_t awaited = producer.add_stream("channel_0");
+    const std::uint64_t other = producer.add_stream("channel_1");
+    producer.session().locked([](SessionState& state) { state.has_data_connection = true; });
+    producer.send_index(awaited, 0, 6);
+    end_producer(producer.producer());
+    producer.send_data(other, 0, "in front");
+    producer.send_data(awaited, 0, "packet");
+    EXPECT_TRUE(producer.session().finish_streams(std::chrono::steady_clock::now()));
+    EXPECT_EQ(producer.stream(awaited).view().packets, 1U);
+}
+
 }  // namespace
 }  // namespace leat::relay
