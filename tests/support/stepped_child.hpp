@@ -99,9 +99,9 @@ class SteppedChild {
 };
 
 // Runs `body(window)` once for each instruction in the window: `between` comes after the first one, after the second
-// one, and so on; `after` when it is closed.
+// one, and so on; `after` when it is closed. Where there are many, only after each `stride`-th.
 template <class Body, class Between, class After>
-void interrupt_everywhere(const Body& body, const Between& between, const After& after) {
+void interrupt_everywhere(const Body& body, const Between& between, const After& after, std::size_t stride = 1) {
     SteppedChild child(body);
     for (std::size_t at = 0; !testing::Test::HasFailure(); at += stride) {
         for (std::size_t step = 0; step < at && !child.is_done(); ++step) child.step();
