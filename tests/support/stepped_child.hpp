@@ -98,8 +98,8 @@ class SteppedChild {
     bool is_dead_ = false;
 };
 
-// Runs `body(window)` once for each instruction in the window: `between` comes after the first one, after the second
-// one, and so on; `after` when it is closed. Where there are many, only after each `stride`-th.
+// Runs `body(window)` once for each instruction in the window, or for each `stride`th: `between` comes after none, after
+// so many, after twice as many, and so on; `after` when it is closed.
 template <class Body, class Between, class After>
 void interrupt_everywhere(const Body& body, const Between& between, const After& after, std::size_t stride = 1) {
     SteppedChild child(body);
