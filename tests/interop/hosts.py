@@ -2,6 +2,7 @@
 """Hosts of all kinds: each program's own output and exit status are those that it has without tracing, and where events
 can be recorded, all of them are in the trace or counted."""
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ HANGING = 20  # s; no program here takes a tenth of it
 WITHOUT_RSEQ = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
 PRELOAD_NAMES = ("libc", "pthread", "dl")
 ALL = ("--preload", ",".join(PRELOAD_NAMES))
+CAN_LOCK_MEMORY = os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_MEMLOCK)[1] == resource.RLIM_INFINITY
 KIB_OF_2_GIB = 2 << 20
 KIB_OF_200_MIB = 200 << 10
 
@@ -176,9 +178,11 @@ class Memory(HostTest):
             too_little, enough = (too_little, middle) if runs(middle) else (middle, enough)
         self.record_like_plain(*self.limited(enough, HOST, "plain", "1000", "1"))
 
+    @needs(CAN_LOCK_MEMORY, "locked-memory")
     def test_locked(self):
         self.assert_all_recorded(self.record_like_plain(HOST, "locked", "1000", "4"), 4000)
 
+    @needs(CAN_LOCK_MEMORY, "locked-memory")
     def test_locked_with_preload(self):
         self.assert_traced(self.record_like_plain(HOST, "locked", "1000", "4", options=ALL))
 

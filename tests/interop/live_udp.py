@@ -11,7 +11,7 @@ import subprocess
 
 from bad_line import BadLine
 from relays import LeatRelay, LttngRelay
-from support import LEAT, PATIENCE, InteropTest, Trace, main, program, wait_until
+from support import LEAT, PATIENCE, InteropTest, Trace, enter_user_namespace, main, program, wait_until
 
 COUNT = 10_000  # events of each thread
 THREADS = 2
@@ -254,4 +254,5 @@ class OtherRelay(InteropTest):
 
 
 if __name__ == "__main__":
+    enter_user_namespace()
     main()

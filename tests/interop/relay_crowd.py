@@ -28,6 +28,11 @@ class CrowdTest(InteropTest):
     def setUp(self):
         super().setUp()
         self.output = self.directory / "output"
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard < 12000:
+            lacks("12000-open-files")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
 
     def start(self, *options, **arguments):
         self.relay = LeatRelay(self.output, options=options, **arguments)
@@ -396,11 +401,6 @@ class ManyProducers(CrowdTest):
 
     def setUp(self):
         super().setUp()
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if hard < 12000:
-            lacks("12000-open-files")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         self.start()
 
     def run_scripts(self, scripts):

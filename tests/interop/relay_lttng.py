@@ -16,7 +16,7 @@ import sys
 
 import relay_peer
 from relays import LeatRelay
-from support import LEAT, PATIENCE, InteropTest, main, program, wait_until
+from support import LEAT, PATIENCE, InteropTest, can_be_two_users, main, program, wait_until
 
 IS_INSIDE = "LEAT_TEST_INSIDE" in os.environ
 BATCHES = [(1, 1000), (1001, 2000), (3001, 300)]
@@ -41,6 +41,11 @@ def hide_the_machine():
     for directory in ["/run", "/dev/shm"]:
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", directory], check=True)
     os.mkdir("/run/lttng")
+    if not can_be_two_users():
+        # The session daemon gives its files to this group, which has no number in our user namespace.
+        groups = [line for line in pathlib.Path("/etc/group").read_text().splitlines() if not line.startswith("tracing:")]
+        pathlib.Path("/run/group").write_text("\n".join([*groups, ""]))
+        subprocess.run(["mount", "--bind", "/run/group", "/etc/group"], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     # As process 1 we would ignore it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

@@ -237,10 +237,11 @@ def can_be_two_users():
 
 def enter_user_namespace():
     """Starts this script again, as root of a user namespace, unless we are root already. For scripts that need mounts or
-    networks of their own."""
-    if os.geteuid() == 0 or subprocess.run(["unshare", "--map-root-user", "true"], stderr=subprocess.DEVNULL).returncode:
+    networks of their own. With a network of its own, too, as only its owner may come back into one."""
+    own = ["unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    if os.geteuid() == 0 or subprocess.run([*own, "true"], stderr=subprocess.DEVNULL).returncode != 0:
         return
-    os.execvp("unshare", ["unshare", "--map-root-user", sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]])
+    os.execvp(own[0], [*own, sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]])
 
 
 def has_namespaces():

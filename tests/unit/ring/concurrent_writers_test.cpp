@@ -216,7 +216,7 @@ class SignalledWriters : public ConcurrentWriters {
 INSTANTIATE_TEST_SUITE_P(CpuRings, SignalledWriters, testing::Values(Writer::kOfCpu), test::name_of);
 
 TEST_P(SignalledWriters, HandlersWriteInBetween) {
-    constexpr std::uint64_t kAborts = 200;
+    constexpr std::uint64_t kAborts = 100;
     signalled_test = this;
     struct sigaction action {};
     action.sa_sigaction = handle;
