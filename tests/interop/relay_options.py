@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
 from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
 from relays import RELAYD, LeatRelay, free_ports  # noqa: E402
-from support import InteropTest, lacks, main, wait_until  # noqa: E402
+from support import PROGRAMS, InteropTest, lacks, main, wait_until  # noqa: E402
 
 TICKS = [(10, 1), (20, 2), (30, 3)]
 LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d{4} leat-relayd\[(\d+)\] (error|warning|info|debug): (.*)$")
@@ -310,9 +310,21 @@ class Output(OptionsTest):
                 self.assertIn("does not allow to clear", lines[0][1])
 
     def test_sync(self):
-        self.start("--sync")
-        self.use()
-        self.stop()
+        for option in ([], ["--sync"]):
+            with self.subTest(option=option):
+                log = self.directory / f"synced{len(option)}"
+                log.touch()
+                self.start(*option, wrapper=["env", f"LEAT_SYNC_LOG={log}",
+                                             f"LD_PRELOAD={PROGRAMS / 'libtest-sync-log.so'}"])
+                producer = self.producer()
+                self.assertEqual(producer.push(TICKS), peer.OK)
+                producer.wait_until_stored()
+                synced = {os.path.basename(name) for name in log.read_text().splitlines()}
+                self.assertEqual(synced, {"channel_0", "channel_0.idx"} if option else set())
+                producer.finish()
+                self.stop()
+                synced = {os.path.basename(name) for name in log.read_text().splitlines()}
+                self.assertLessEqual({"channel_0", "channel_0.idx", "metadata"}, synced, "at the end in any case")
 
     def test_output_and_working_directory(self):
         for option in ("-w", "--working-directory"):

@@ -31,14 +31,14 @@
 #include "support/relay_model_content.hpp"
 #include "support/relay_model_host.hpp"
 #include "support/relay_model_peer.hpp"
+#include "support/model.hpp"
 #include "support/scratch_directory.hpp"
 #include "wire/live_messages.hpp"
 #include "wire/relay_messages.hpp"
 
 namespace leat::test {
 
-// A number below `bound`, which is not 0.
-using Draw = std::function<std::uint64_t(std::uint64_t bound)>;
+using Draw = Choose;
 
 inline constexpr std::uint64_t kNoChunk = ~std::uint64_t{0};
 

@@ -14,24 +14,15 @@
 #include <fstream>
 #include <random>
 
+#include "support/model_histories.hpp"
 #include "support/skip.hpp"
 
 namespace leat::relay {
 namespace {
 
+using test::number_from;
 using test::RelayModel;
-
-std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
-    const char* const text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
-// A history is a seed and the numbers of its steps: each step draws from a source of its own, so that one can be left
-// out and the others stay as they were.
-struct History {
-    std::uint64_t seed = 0;
-    std::vector<std::uint64_t> steps{};
-};
+using History = test::ModelHistory;
 
 struct Outcome {
     std::string violation{};
