@@ -3,7 +3,7 @@
 told what helps."""
 import re
 
-from support import HAS_RSEQ, SOURCE, InteropTest, main, program, unittest
+from support import HAS_RSEQ, SOURCE, InteropTest, main, needs, program
 
 # By its name in the summary: what the user reads.
 REASONS = {
@@ -42,7 +42,7 @@ class Discards(InteropTest):
     def test_too_large(self):
         self.check("too_large")
 
-    @unittest.skipIf(HAS_RSEQ, "with rseq, rings belong to CPUs")
+    @needs(not HAS_RSEQ, "rings-of-threads")
     def test_no_ring(self):
         self.check("no_ring")
 

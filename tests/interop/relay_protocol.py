@@ -7,13 +7,12 @@ import signal
 import struct
 import subprocess
 import sys
-import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
 from relay_hostile import RelayTest, ticks  # noqa: E402
 from relay_peer import METADATA, OK, Link, Producer, Viewer  # noqa: E402
-from support import LEAT, PATIENCE, SANITIZERS, main, wait_until  # noqa: E402
+from support import LEAT, PATIENCE, main, wait_until, without_sanitizers  # noqa: E402
 
 OLDEST_SERVED, NEWEST = 4, 13  # before, nobody said what a session is called
 MOST_MEMORY = 32  # MiB
@@ -205,7 +204,7 @@ class Watching(RelayTest):
         self.stop_relay()
 
 
-@unittest.skipIf(SANITIZERS, "sanitizers need memory of their own, and keep what is freed")
+@without_sanitizers  # they need memory of their own, and keep what is freed
 class Memory(RelayTest):
     SESSIONS, STREAMS, PACKETS, SIZE = 120, 4, 4, 128 << 10  # 250 MB in all
 

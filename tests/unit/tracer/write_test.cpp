@@ -9,6 +9,7 @@
 
 #include "base/unique_fd.hpp"
 #include "support/attached_tracer.hpp"
+#include "support/skip.hpp"
 
 namespace leat::tracer {
 namespace {
@@ -23,7 +24,7 @@ class Write : public testing::TestWithParam<Writer> {
         if (GetParam() == Writer::kOfThread) tracer_.do_without_rseq();
     }
     void SetUp() override {
-        if (GetParam() == Writer::kOfCpu && !test::has_rseq()) GTEST_SKIP() << "no rseq here";
+        LEAT_NEEDS(GetParam() == Writer::kOfThread || test::has_rseq(), "rseq");
         tracer_.emit();
         ASSERT_EQ(tracer_.records(), 1U);
         ring_ = tracer_.used_ring();
