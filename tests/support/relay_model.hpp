@@ -28,10 +28,10 @@
 #include <vector>
 
 #include "ctf/index_format.hpp"
+#include "support/model.hpp"
 #include "support/relay_model_content.hpp"
 #include "support/relay_model_host.hpp"
 #include "support/relay_model_peer.hpp"
-#include "support/model.hpp"
 #include "support/scratch_directory.hpp"
 #include "wire/live_messages.hpp"
 #include "wire/relay_messages.hpp"
