@@ -62,7 +62,7 @@ class Documents(unittest.TestCase):
         for word in words:
             self.assertRegex(code, rf"(?m)^    {word}\) ", "the usage has a word that ./dev has not")
         said = [(document.name, *match.groups()) for document in documents()
-                for match in re.finditer(r"\./dev (\w+)(?: ([\w-]+))?", document.read_text())]
+                for match in re.finditer(r"\./dev (\w+)(?: ([a-z][\w-]*))?", document.read_text())]
         self.assertGreaterEqual({word for _, word, _ in said}, {"demo", "test", "bench"})
         places = {"bench": "bench/{}.py", "torture": "tests/crash/{}_writers.cpp", "fuzz": "fuzz/{}.cpp"}
         for document, word, argument in said:
