@@ -124,10 +124,9 @@ bool Session::finish_streams(Time now) {
         return std::pair(state.is_control_open, state.has_data_connection || may_come);
     });
     const auto open = open_streams();
+    const auto waits = [](const auto& stream) { return stream->stream->waits_for_data(); };
     // All of them at once: in front of data that one waits for may be some of another, that no index speaks of.
-    const bool is_over = !is_control_open && !(may_data_come && std::ranges::any_of(open, [](const auto& stream) {
-                                                   return stream->stream->waits_for_data();
-                                               }));
+    const bool is_over = !is_control_open && !(may_data_come && std::ranges::any_of(open, waits));
     bool are_all = true;
     for (const auto& stream : open) {
         // On a full disk it has not finished.
