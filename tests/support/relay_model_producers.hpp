@@ -157,9 +157,9 @@ inline ModelledPart* RelayModel::begin_part(const NewPart& wanted) {
     }
     part.recording = recording;
     // Two sessions never share a directory. What has ended without leaving anything may be forgotten, and snapshots go
-    // to those of the same name and time, each into a chunk of its own.
+    // to those of the same name and time, each into a chunk of its own. Further parts follow their first.
     const auto is_there = [&](const ModelledPart& other) {
-        if (part.is_snapshot && (other.is_settled || other.is_snapshot)) return false;
+        if (wanted.of != nullptr || (part.is_snapshot && (other.is_settled || other.is_snapshot))) return false;
         return !other.is_settled || std::ranges::any_of(frozen_, [&](const auto& file) {
             return file.first.rfind(other.directory + "/", 0) == 0;
         });
