@@ -101,6 +101,8 @@ inline void RelayModel::note_index(ModelledStream& stream, std::uint64_t number)
     ModelledPacket& packet = stream.packets[number];
     packet.has_index = true;
     if (packet.has_data) ++counts_.packets;
+    // Whose data may come as datagrams is not waited for long, also where it comes by the connection.
+    if (stream.part->has_datagrams && !packet.has_data) stream.is_loose = true;
 }
 
 inline void RelayModel::send_index(ModelledStream& stream, const NewPacket& wanted, std::uint64_t upto) {
