@@ -251,5 +251,15 @@ class NoRelay(InteropTest):
         self.assert_one_line(self.refused("--live", "-o", "trace"), "--live and -o exclude each other")
 
 
+class OtherRelay(InteropTest):
+    def test_lttng_relayd_takes_no_datagrams(self):
+        relay = LttngRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
+        result = subprocess.run([LEAT, "record", f"--live=net+udp://127.0.0.1:{relay.control}", "--", "false"],
+                                capture_output=True, text=True, timeout=30)
+        self.assertEqual(result.returncode, 1)
+        self.assert_one_line(result.stderr, f"relay 127.0.0.1:{relay.control}: it does not take datagrams: use net://")
+
+
 if __name__ == "__main__":
     main()

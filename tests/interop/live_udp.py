@@ -10,7 +10,7 @@ import struct
 import subprocess
 
 from bad_line import BadLine
-from relays import LeatRelay, LttngRelay
+from relays import LeatRelay
 from support import LEAT, PATIENCE, InteropTest, Trace, enter_user_namespace, main, program, wait_until
 
 COUNT = 10_000  # events of each thread
@@ -241,16 +241,6 @@ class Udp(InteropTest):
             nobody.bind(("127.0.0.1", 0))
             self.record(nobody.getsockname()[1], 100)
         self.assertEqual(sum(number for _, _, number in self.lost_packets()), 100 * THREADS)
-
-
-class OtherRelay(InteropTest):
-    def test_lttng_relayd_takes_no_datagrams(self):
-        relay = LttngRelay(self.directory / "relay")
-        self.addCleanup(relay.kill)
-        result = subprocess.run([LEAT, "record", f"--live=net+udp://127.0.0.1:{relay.control}", "--", "false"],
-                                capture_output=True, text=True, timeout=30)
-        self.assertEqual(result.returncode, 1)
-        self.assert_one_line(result.stderr, f"relay 127.0.0.1:{relay.control}: it does not take datagrams: use net://")
 
 
 if __name__ == "__main__":
