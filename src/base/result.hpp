@@ -62,7 +62,7 @@ inline tl::unexpected<Error> wrap(std::string_view clause, Error error) {
     return tl::unexpected(std::move(error));
 }
 
-// What failed so has done nothing, or keeps it: the same call again goes on.
+// Whether a call failed because there was no room. It has done nothing then, or keeps what it was given: call it again.
 template <class T>
 bool is_disk_full(const Result<T>& result) {
     return !result && result.error().kind == ErrorKind::kDiskFull;

@@ -104,7 +104,7 @@ void Connection::identify() {
 
 void Connection::drain() {
     asio::post(socket_.get_executor(), [self = shared_from_this()] {
-        if (self->allowance_ != SIZE_MAX) return;
+        if (self->allowance_ != SIZE_MAX) return;  // it drains already
         asio::error_code ignored;
         self->allowance_ = self->socket_.available(ignored);
         self->socket_.shutdown(asio::ip::tcp::socket::shutdown_receive, ignored);  // wakes who waits

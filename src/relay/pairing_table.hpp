@@ -122,7 +122,7 @@ class PairingTable {
     bool has_taken_ = false;                     // until then, an earlier number may still turn up
     std::optional<std::uint64_t> last_index_{};  // highest number of an index so far
     std::uint64_t data_end_ = 0;                 // no data will come for numbers below
-    std::uint64_t listed_ = 0;                   // at most kMaxListed
+    std::uint64_t listed_ = 0;                   // of lost packets, and not yet paid for
     std::uint64_t unlisted_ = 0;
     std::function<void()> at_next_index_{};
 };

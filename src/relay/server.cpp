@@ -30,8 +30,7 @@ using asio::ip::tcp;
 // What waits too long for its other half is looked for this often.
 constexpr auto kHousekeeping = 1s;
 constexpr auto kAcceptPause = 100ms;
-// When we are to end, data that has not come by then is not waited for, and what has come is not longer than this if
-// the disk does not take it.
+// At the end we wait so long for data that has not come yet, and so long for the disk to take the data that has.
 constexpr auto kPatienceAtEnd = 1s;
 constexpr auto kPatienceWithDisk = 10s;
 constexpr auto kDrainInterval = 5ms;

@@ -155,7 +155,7 @@ class Session {
     const std::shared_ptr<StreamHandles> handles_;
     std::mutex mutex_;
     SessionState state_;
-    std::array<std::atomic<Time>, 2> waits_since_{};  // of each half, that waits for the other
+    std::array<std::atomic<Time>, 2> waits_since_{};  // when each half began to wait; 0: it does not
     std::atomic<std::uint64_t> change_{0};
     std::mutex listeners_mutex_;
     std::list<Listener> listeners_;
