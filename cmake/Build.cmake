@@ -44,18 +44,27 @@ function(leat_component name)
   add_library(leat-${name} STATIC ${ARG_SOURCES})
   target_include_directories(leat-${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(leat-${name} PUBLIC ${ARG_LINKS})
-  leat_precompile(leat-${name} leat-base)
+  leat_unity(leat-${name})
 endfunction()
 
-# Most of the time that a small file takes goes into these headers. One set serves all targets of a kind: `first` makes
-# it, the others use it.
+# Most of the time that a small file takes goes into its headers, so files that are compiled together take a third of it.
+function(leat_unity target)
+  if(LEAT_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 9)
+    # Anonymous namespaces of files that are compiled together are one namespace, in which that warning is wrong.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
+# Tests name the same things in their files, so they cannot be compiled together: they share precompiled headers, which
+# `first` makes.
 function(leat_precompile target first)
-  if(NOT LEAT_PRECOMPILE)
+  if(NOT LEAT_UNITY)
     return()
   endif()
   if(target STREQUAL first)
     target_precompile_headers(${target} PRIVATE
-      <fmt/format.h> <tl/expected.hpp> <string> <vector> <variant> <optional> <filesystem> <map> <memory> ${ARGN})
+      <gtest/gtest.h> <fmt/format.h> <tl/expected.hpp> <filesystem> <map> <memory> <optional> <string> <variant> <vector>)
   else()
     target_precompile_headers(${target} REUSE_FROM ${first})
   endif()

@@ -34,7 +34,7 @@ struct RecordOptions {
     std::vector<std::string> command;
 };
 
-constexpr char kFooter[] =
+constexpr char kRecordFooter[] =
     "Examples:\n"
     "  leat record -- ./server --port 80         record all events of a program that links libleat\n"
     "  leat record --preload libc -- python3 -c 'import json'\n"
@@ -219,7 +219,7 @@ void add_options(CLI::App& command, RecordOptions& options) {
 void add_record_command(CLI::App& app, int& exit_status) {
     auto options = std::make_shared<RecordOptions>();
     CLI::App* command = app.add_subcommand("record", "trace a program from start to end");
-    command->footer(kFooter);
+    command->footer(kRecordFooter);
     add_options(*command, *options);
     command->callback([options, &exit_status] { exit_status = run(*options); });
 }

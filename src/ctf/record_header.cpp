@@ -6,9 +6,7 @@
 namespace leat::ctf {
 namespace {
 
-constexpr std::size_t kIdSize = 4;  // of the extended form, between tag and timestamp
-
-std::size_t extended_timestamp(const RecordHeaderLayout& layout) { return layout.extended_tag + kIdSize; }
+std::size_t extended_timestamp(const RecordHeaderLayout& layout) { return layout.extended_tag + kExtendedIdSize; }
 
 std::uint64_t short_form(const RecordHeaderLayout& layout, const RecordHeaderBytes& header) {
     std::uint64_t value = 0;

@@ -15,7 +15,6 @@ std::uint64_t load(const std::byte* at, std::size_t size) {
     return value;
 }
 
-constexpr std::size_t kIdSize = 4;  // of the extended form
 constexpr std::size_t kTimestampSize = 8;
 constexpr std::uint64_t kMaxEventId = 1U << 24;
 
@@ -93,7 +92,7 @@ const std::byte* RecordWalker::payload_end(const Plan& plan, const std::byte* at
 
 template <RecordHeaderLayout kHeader>
 RecordWalker::Part RecordWalker::walk_as(UntrustedBytes records, std::size_t limit, const Times& times) const {
-    constexpr std::size_t kExtendedSize = kHeader.extended_tag + kIdSize + kTimestampSize;
+    constexpr std::size_t kExtendedSize = kHeader.extended_tag + kExtendedIdSize + kTimestampSize;
     const std::byte* const begin = records.data();
     const std::byte* const end = begin + records.size();
     const std::byte* at = begin;
@@ -105,8 +104,8 @@ RecordWalker::Part RecordWalker::walk_as(UntrustedBytes records, std::size_t lim
         std::uint64_t timestamp = kHeader.short_timestamp(short_form, part.last_timestamp);
         if (id == kHeader.all_ones()) {
             if (static_cast<std::size_t>(end - at) < kExtendedSize) break;
-            id = load(at + kHeader.extended_tag, kIdSize);
-            timestamp = load(at + kHeader.extended_tag + kIdSize, kTimestampSize);
+            id = load(at + kHeader.extended_tag, kExtendedIdSize);
+            timestamp = load(at + kHeader.extended_tag + kExtendedIdSize, kTimestampSize);
             payload = at + kExtendedSize;
         }
         if (timestamp < part.last_timestamp || timestamp > times.latest) break;

@@ -24,7 +24,8 @@ struct RecordHeaderLayout {
     }
 };
 
-inline constexpr std::size_t kMinRecordSize = 4;  // bytes: a compact header alone
+inline constexpr std::size_t kExtendedIdSize = 4;  // bytes, between tag and timestamp of the extended form
+inline constexpr std::size_t kMinRecordSize = 4;   // bytes: a compact header alone
 
 inline constexpr RecordHeaderLayout kCompactHeader{.id_bits = 5, .short_size = 4, .extended_tag = 1};
 inline constexpr RecordHeaderLayout kLargeHeader{.id_bits = 16, .short_size = 6, .extended_tag = 2};

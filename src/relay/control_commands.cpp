@@ -25,8 +25,6 @@ constexpr std::uint32_t kMinorOfChunks = 11;
 std::uint32_t code(RelayCode code) { return static_cast<std::uint32_t>(code); }
 std::uint32_t code_of(wire::ChunkCommand command) { return static_cast<std::uint32_t>(command); }
 
-Time now() { return std::chrono::steady_clock::now(); }
-
 CommandOutcome replied(RelayCode with) { return {.reply = wire::encode(wire::CodeReply{code(with)})}; }
 
 // LTTng's producers take every error for the end, and so does its relay.

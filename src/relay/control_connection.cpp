@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kBufferSize = 16U << 10;
+constexpr std::size_t kControlBufferSize = 16U << 10;
 // For the rest of a message that has begun; slow networks carry at least so many bytes a second.
 constexpr auto kPatience = 30s;
 constexpr std::uint64_t kSlowestBytesPerSecond = 512;
@@ -27,7 +27,7 @@ std::chrono::seconds time_for(std::uint64_t bytes) {
 }  // namespace
 
 ControlConnection::ControlConnection(asio::ip::tcp::socket socket, Relay& relay, std::size_t thread)
-    : Connection(std::move(socket), "producer"), input_(kBufferSize) {
+    : Connection(std::move(socket), "producer"), input_(kControlBufferSize) {
     producer_.relay = &relay;
     producer_.principal = Principal{address()};
     producer_.thread = thread;

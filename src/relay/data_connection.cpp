@@ -12,14 +12,12 @@ using namespace std::chrono_literals;
 constexpr auto kPatienceAtEnd = 10s;
 // From here on it is cheaper to leave a packet's bytes to the system than to receive several packets with one call.
 constexpr std::size_t kLargePacket = 32U << 10;
-constexpr std::size_t kBufferSize = kLargePacket;
-
-Time now() { return std::chrono::steady_clock::now(); }
+constexpr std::size_t kDataBufferSize = kLargePacket;
 
 }  // namespace
 
 DataConnection::DataConnection(asio::ip::tcp::socket socket, Relay& relay)
-    : Connection(std::move(socket), "data of producer"), relay_(&relay), input_(kBufferSize) {}
+    : Connection(std::move(socket), "data of producer"), relay_(&relay), input_(kDataBufferSize) {}
 
 asio::awaitable<Result<void>> DataConnection::serve() {
     for (;;) {

@@ -14,6 +14,8 @@ namespace leat::relay {
 
 using Time = std::chrono::steady_clock::time_point;
 
+inline Time now() { return std::chrono::steady_clock::now(); }
+
 // Where the data of a packet was put.
 struct StoredData {
     std::uint64_t file_number;

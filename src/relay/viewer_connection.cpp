@@ -21,7 +21,7 @@ using wire::LiveCommand;
 constexpr auto kPatience = 30s;
 // A viewer that waits hears from us at least so often.
 constexpr auto kLongestWait = 10s;
-constexpr std::size_t kBufferSize = 4096;
+constexpr std::size_t kViewerBufferSize = 4096;
 constexpr std::size_t kMaxReplies = 256U << 10;
 constexpr std::uint64_t kMaxNews = 1U << 20;  // bytes of packets in one reply
 
@@ -38,11 +38,6 @@ constexpr std::array kRequests{
     Request{LiveCommand::kGetNews, 4},
 };
 
-template <class Enum>
-std::uint32_t word(Enum value) {
-    return static_cast<std::uint32_t>(value);
-}
-
 std::uint64_t id_in(UntrustedBytes payload) { return wire::parse<wire::LiveIdRequest>(payload)->id; }
 
 }  // namespace
@@ -50,7 +45,7 @@ std::uint64_t id_in(UntrustedBytes payload) { return wire::parse<wire::LiveIdReq
 ViewerConnection::ViewerConnection(asio::ip::tcp::socket socket, Relay& relay)
     : Connection(std::move(socket), "viewer"),
       relay_(&relay),
-      input_(kBufferSize),
+      input_(kViewerBufferSize),
       waker_(std::make_shared<Waker>(this->socket().get_executor())) {}
 
 asio::awaitable<Result<void>> ViewerConnection::serve() {
@@ -117,7 +112,7 @@ asio::awaitable<Result<void>> ViewerConnection::run_command(LiveCommand command,
             break;
         case LiveCommand::kAttachSession: {
             const auto request = wire::parse<wire::AttachSession>(payload);
-            ViewerSession::Streams streams{{word(wire::AttachStatus::kNoViewerSession), 0}, {}};
+            ViewerSession::Streams streams{{wire::word(wire::AttachStatus::kNoViewerSession), 0}, {}};
             if (viewer_) streams = viewer_->attach(*request);
             log_info("{}: attaches to session {}: status {}, {} streams", peer(), request->session_id,
                      streams.reply.status, streams.streams.size());
@@ -125,26 +120,26 @@ asio::awaitable<Result<void>> ViewerConnection::run_command(LiveCommand command,
             break;
         }
         case LiveCommand::kGetNewStreams: {
-            ViewerSession::Streams streams{{word(wire::NewStreamsStatus::kError), 0}, {}};
+            ViewerSession::Streams streams{{wire::word(wire::NewStreamsStatus::kError), 0}, {}};
             if (viewer_) streams = viewer_->new_streams(id_in(payload));
             co_await send_streams(streams);
             break;
         }
         case LiveCommand::kGetNextIndex: {
-            wire::NextIndexReply reply{.status = word(wire::IndexStatus::kError)};
+            wire::NextIndexReply reply{.status = wire::word(wire::IndexStatus::kError)};
             if (viewer_) reply = viewer_->next_index(id_in(payload));
             wire::append(replies_, reply);
             break;
         }
         case LiveCommand::kGetPacket: {
-            ViewerSession::Packet packet{{word(wire::PacketStatus::kError), 0, 0}, std::nullopt};
+            ViewerSession::Packet packet{{wire::word(wire::PacketStatus::kError), 0, 0}, std::nullopt};
             if (viewer_) packet = viewer_->packet(*wire::parse<wire::GetPacket>(payload));
             wire::append(replies_, packet.reply);
             co_await send_range(packet.data);
             break;
         }
         case LiveCommand::kGetMetadata: {
-            ViewerSession::Metadata metadata{{0, word(wire::MetadataStatus::kError)}, std::nullopt};
+            ViewerSession::Metadata metadata{{0, wire::word(wire::MetadataStatus::kError)}, std::nullopt};
             if (viewer_) metadata = viewer_->metadata(id_in(payload));
             wire::append(replies_, metadata.reply);
             co_await send_range(metadata.text);
@@ -196,12 +191,12 @@ void ViewerConnection::list_sessions() {
 
 void ViewerConnection::create_session() {
     if (!viewer_) viewer_.emplace(*relay_, [waker = waker_] { wake(waker); });
-    wire::append(replies_, wire::WordReply{word(wire::CreateViewerStatus::kOk)});
+    wire::append(replies_, wire::WordReply{wire::word(wire::CreateViewerStatus::kOk)});
 }
 
 void ViewerConnection::detach_session(std::uint64_t session_id) {
     const auto status = viewer_ ? viewer_->detach(session_id) : wire::DetachStatus::kNotAttached;
-    wire::append(replies_, wire::WordReply{word(status)});
+    wire::append(replies_, wire::WordReply{wire::word(status)});
 }
 
 // Descriptors are large: they are made a few at a time.
@@ -248,7 +243,7 @@ void ViewerConnection::wake(const std::shared_ptr<Waker>& waker) {
 
 asio::awaitable<void> ViewerConnection::wait_for_change(std::uint64_t seen) {
     if (!can_wait_ || !viewer_) {
-        wire::append(replies_, wire::WaitReply{word(wire::WaitStatus::kError), 0});
+        wire::append(replies_, wire::WaitReply{wire::word(wire::WaitStatus::kError), 0});
         co_return;
     }
     co_await flush();
@@ -256,7 +251,7 @@ asio::awaitable<void> ViewerConnection::wait_for_change(std::uint64_t seen) {
     waker_->is_armed = true;
     if (viewer_->change() == seen && socket().is_open()) co_await sleep_until_woken(Clock::now() + kLongestWait);
     waker_->is_armed = false;
-    wire::append(replies_, wire::WaitReply{word(wire::WaitStatus::kOk), viewer_->change()});
+    wire::append(replies_, wire::WaitReply{wire::word(wire::WaitStatus::kOk), viewer_->change()});
 }
 
 asio::awaitable<void> ViewerConnection::sleep_until_woken(std::chrono::steady_clock::time_point deadline) {
@@ -270,7 +265,7 @@ asio::awaitable<void> ViewerConnection::sleep_until_woken(std::chrono::steady_cl
 
 asio::awaitable<void> ViewerConnection::send_news(std::uint64_t limit) {
     if (!can_get_news_ || !viewer_) {
-        wire::append(replies_, wire::NewsReply{.status = word(wire::NewsStatus::kError)});
+        wire::append(replies_, wire::NewsReply{.status = wire::word(wire::NewsStatus::kError)});
         co_return;
     }
     co_await flush();
@@ -285,7 +280,7 @@ asio::awaitable<void> ViewerConnection::send_news(std::uint64_t limit) {
     }
     waker_->is_armed = false;
     const auto count = static_cast<std::uint32_t>(news.entries.size());
-    wire::append(replies_, wire::NewsReply{word(wire::NewsStatus::kOk), news.flags, count});
+    wire::append(replies_, wire::NewsReply{wire::word(wire::NewsStatus::kOk), news.flags, count});
     for (const ViewerSession::News::Entry& entry : news.entries) {
         append_news(entry);
         if (replies_.size() > kMaxReplies) co_await flush();

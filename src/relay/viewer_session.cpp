@@ -13,11 +13,6 @@ namespace {
 // Replies are cut to this: viewers ask for the rest.
 constexpr std::uint64_t kMaxMetadataReply = 1U << 20;
 
-template <class Enum>
-std::uint32_t word(Enum value) {
-    return static_cast<std::uint32_t>(value);
-}
-
 // False at the end of the file.
 Result<bool> read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes) {
     const ssize_t count = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -50,7 +45,7 @@ ViewerSession::Streams ViewerSession::attach(const wire::AttachSession& request)
     session->viewers.fetch_add(1);
     auto streams = session->locked([&](SessionState& state) { return take_new_streams(attachment, state, seek); });
     const auto count = static_cast<std::uint32_t>(streams.size());
-    return {{word(wire::AttachStatus::kOk), count}, std::move(streams)};
+    return {{wire::word(wire::AttachStatus::kOk), count}, std::move(streams)};
 }
 
 // A trace is offered once it has metadata and a stream of data: a viewer gives up on one without the other.
@@ -127,7 +122,7 @@ void ViewerSession::erase_cursor(Cursors::iterator cursor) {
 
 ViewerSession::Streams ViewerSession::new_streams(std::uint64_t session_id) {
     Attachment* const attachment = find(session_id);
-    if (attachment == nullptr) return {{word(wire::NewStreamsStatus::kError), 0}, {}};
+    if (attachment == nullptr) return {{wire::word(wire::NewStreamsStatus::kError), 0}, {}};
     Streams streams{};
     bool is_open = true;
     attachment->session->locked([&](SessionState& state) {
@@ -184,7 +179,7 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t stream_id) {
     if (found == cursors_.end())
         return {.status = word(metadata_.contains(stream_id) ? wire::IndexStatus::kHangUp : wire::IndexStatus::kError)};
     const wire::NextIndexReply reply = next_index(stream_id, found->second);
-    if (reply.status == word(wire::IndexStatus::kHangUp)) erase_cursor(found);
+    if (reply.status == wire::word(wire::IndexStatus::kHangUp)) erase_cursor(found);
     return reply;
 }
 
@@ -205,7 +200,7 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
     } else if (*entry) {
         const ctf::IndexEntry& index = **entry;
         reply = {index.offset,        index.packet_size,      index.content_size,    index.timestamp_begin,
-                 index.timestamp_end, index.events_discarded, index.stream_class_id, word(wire::IndexStatus::kOk),
+                 index.timestamp_end, index.events_discarded, index.stream_class_id, wire::word(wire::IndexStatus::kOk),
                  reply.flags};
         cursor.readable_end = std::max(cursor.readable_end, index.offset + index.packet_size / 8);
         cursor.needed_metadata = metadata_.at(cursor.metadata_id).stream->size();
@@ -374,7 +369,7 @@ Result<bool> ViewerSession::open_file(Cursor& cursor, std::uint64_t number) {
 
 ViewerSession::Packet ViewerSession::packet(const wire::GetPacket& request) {
     const auto refused = [](std::uint32_t flags) {
-        return Packet{{word(wire::PacketStatus::kError), 0, flags}, std::nullopt};
+        return Packet{{wire::word(wire::PacketStatus::kError), 0, flags}, std::nullopt};
     };
     const auto found = cursors_.find(request.stream_id);
     if (found == cursors_.end()) return refused(0);
@@ -385,28 +380,28 @@ ViewerSession::Packet ViewerSession::packet(const wire::GetPacket& request) {
     // Document 001, "Get data packet": not before the metadata that it may need.
     if (metadata_.at(cursor.metadata_id).sent < cursor.needed_metadata) return refused(wire::kNewMetadata);
     if (cursor.file == nullptr && !open_file(cursor, *cursor.file_number).value_or(false)) return refused(0);
-    return {{word(wire::PacketStatus::kOk), request.length, 0},
+    return {{wire::word(wire::PacketStatus::kOk), request.length, 0},
             FileRange{cursor.file, cursor.file->data.get(), request.offset, request.length}};
 }
 
 ViewerSession::Metadata ViewerSession::metadata(std::uint64_t stream_id) {
     const auto found = metadata_.find(stream_id);
-    if (found == metadata_.end()) return {{0, word(wire::MetadataStatus::kError)}, std::nullopt};
+    if (found == metadata_.end()) return {{0, wire::word(wire::MetadataStatus::kError)}, std::nullopt};
     MetadataCursor& cursor = found->second;
-    if (cursor.stream->size() <= cursor.sent) return {{0, word(wire::MetadataStatus::kNoNew)}, std::nullopt};
+    if (cursor.stream->size() <= cursor.sent) return {{0, wire::word(wire::MetadataStatus::kNoNew)}, std::nullopt};
     const auto found_text = cursor.stream->text();
     // It was cleared before it was read: what follows it comes from its beginning.
     const bool is_gone = !found_text && found_text.error().kind == ErrorKind::kNotFound;
     if (is_gone || (found_text && found_text->size <= cursor.sent))
-        return {{0, word(wire::MetadataStatus::kNoNew)}, std::nullopt};
+        return {{0, wire::word(wire::MetadataStatus::kNoNew)}, std::nullopt};
     if (!found_text) {
         log("a viewer's metadata {}: {}", stream_id, found_text.error().message);
-        return {{0, word(wire::MetadataStatus::kError)}, std::nullopt};
+        return {{0, wire::word(wire::MetadataStatus::kError)}, std::nullopt};
     }
     FileRange text{found_text->file, found_text->file->get(), cursor.sent,
                    std::min(found_text->size - cursor.sent, kMaxMetadataReply)};
     cursor.sent += text.size;
-    return {{text.size, word(wire::MetadataStatus::kOk)}, std::move(text)};
+    return {{text.size, wire::word(wire::MetadataStatus::kOk)}, std::move(text)};
 }
 
 }  // namespace leat::relay

@@ -8,8 +8,6 @@
 namespace leat::viewer {
 namespace {
 
-constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
-
 constexpr std::array<std::string_view, 15> kLogLevels{
     "TRACE_EMERG",        "TRACE_ALERT",      "TRACE_CRIT",           "TRACE_ERR",           "TRACE_WARNING",
     "TRACE_NOTICE",       "TRACE_INFO",       "TRACE_DEBUG_SYSTEM",   "TRACE_DEBUG_PROGRAM", "TRACE_DEBUG_PROCESS",

@@ -6,8 +6,6 @@
 namespace leat::viewer {
 namespace {
 
-constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
-
 // "-1.500000000" is a second and a half before the origin.
 void append_seconds(TextBuffer& buffer, std::int64_t time_ns) {
     const auto bits = static_cast<std::uint64_t>(time_ns);

@@ -14,6 +14,12 @@ namespace leat::wire {
 
 inline constexpr std::uint16_t kLivePort = 5344;
 
+// A status as it is sent.
+template <class Enum>
+constexpr std::uint32_t word(Enum value) {
+    return static_cast<std::uint32_t>(value);
+}
+
 enum class LiveCommand : std::uint32_t {
     kConnect = 1,
     kListSessions = 2,

@@ -47,7 +47,8 @@ class Documents(unittest.TestCase):
         for document, text in blocks("sh"):
             with tempfile.TemporaryDirectory() as directory:
                 (pathlib.Path(directory) / "build").mkdir()
-                (pathlib.Path(directory) / "build" / "release").symlink_to(BUILD)
+                # What ./dev demo has built.
+                (pathlib.Path(directory) / "build" / "product").symlink_to(BUILD)
                 commands = [line for line in text.splitlines() if not NOT_RUN_HERE.match(line)]
                 count += len(commands)
                 result = self.run_in(directory, "\n".join(["set -ex", "ip link set lo up", *commands]))
