@@ -14,7 +14,7 @@
 #include "base/file.hpp"
 #include "fuzz_input.hpp"
 #include "session/session.hpp"
-#include "wire/app_socket.hpp"
+#include "wire/app/app_socket.hpp"
 
 namespace leat::fuzz {
 namespace {

@@ -2,7 +2,7 @@
 // speak of, and each index becomes a packet or a loss.
 //
 // The input: steps; each which producer, what it does, and the bytes.
-#include "relay/datagram_receiver.hpp"
+#include "relay/ingest/datagram_receiver.hpp"
 
 #include <array>
 #include <asio/co_spawn.hpp>

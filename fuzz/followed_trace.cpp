@@ -2,7 +2,7 @@
 // so, in an order that no writer has.
 //
 // The input: steps; each which file, what happens to it, and the bytes. Metadata are good, until something is added.
-#include "viewer/followed_trace.hpp"
+#include "viewer/read/followed_trace.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 #include "base/file.hpp"
 #include "fuzz_input.hpp"
 #include "support/byte_metadata.hpp"
-#include "viewer/text_sink.hpp"
+#include "viewer/sink/text_sink.hpp"
 
 namespace leat::fuzz {
 namespace {

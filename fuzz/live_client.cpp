@@ -9,8 +9,8 @@
 
 #include "base/check.hpp"
 #include "fuzz_input.hpp"
-#include "viewer/relay_session.hpp"
-#include "viewer/text_sink.hpp"
+#include "viewer/read/relay_session.hpp"
+#include "viewer/sink/text_sink.hpp"
 
 namespace leat::fuzz {
 namespace {

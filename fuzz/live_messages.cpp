@@ -2,7 +2,7 @@
 // it is the same.
 //
 // The input: which message, its bytes.
-#include "wire/live_messages.hpp"
+#include "wire/live/live_messages.hpp"
 
 #include "fuzz_input.hpp"
 #include "message_round_trip.hpp"

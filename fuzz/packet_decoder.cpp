@@ -2,7 +2,7 @@
 //
 // Input: u8 variant; of variant 0, u16 size and as many bytes of TSDL; then the bytes of a stream file. The other
 // variants have metadata of their own, with every field class between them, so that the bytes get deep.
-#include "ctf/packet_decoder.hpp"
+#include "ctf/decode/packet_decoder.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,9 +13,9 @@
 #include <string_view>
 
 #include "base/check.hpp"
-#include "ctf/trace_plans.hpp"
-#include "ctf/tsdl_parser.hpp"
-#include "viewer/field_text.hpp"
+#include "ctf/decode/trace_plans.hpp"
+#include "ctf/tsdl/tsdl_parser.hpp"
+#include "viewer/sink/field_text.hpp"
 
 namespace {
 

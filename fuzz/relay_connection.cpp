@@ -14,7 +14,7 @@
 #include <map>
 
 #include "base/check.hpp"
-#include "ctf/packet_header.hpp"
+#include "ctf/record/packet_header.hpp"
 #include "fuzz_input.hpp"
 
 namespace leat::fuzz {

@@ -2,7 +2,7 @@
 // encoded and read again, it is the same.
 //
 // The input: which message, the minor version, its bytes.
-#include "wire/relay_messages.hpp"
+#include "wire/ingest/relay_messages.hpp"
 
 #include "fuzz_input.hpp"
 #include "message_round_trip.hpp"

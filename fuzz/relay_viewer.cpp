@@ -7,7 +7,7 @@
 #include <array>
 #include <vector>
 
-#include "relay/viewer_session.hpp"
+#include "relay/live/viewer_session.hpp"
 #include "scratch_relay.hpp"
 
 namespace leat::fuzz {

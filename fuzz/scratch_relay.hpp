@@ -10,9 +10,9 @@
 
 #include "base/check.hpp"
 #include "fuzz_input.hpp"
-#include "relay/control_commands.hpp"
-#include "relay/file_guard.hpp"
+#include "relay/ingest/control_commands.hpp"
 #include "relay/relay.hpp"
+#include "relay/store/file_guard.hpp"
 
 namespace leat::fuzz {
 

@@ -1,6 +1,6 @@
 // The metadata of a trace, hostile: the stream's packets, TSDL, and the plans that are made of it; whole, and in
 // pieces.
-#include "ctf/tsdl_parser.hpp"
+#include "ctf/tsdl/tsdl_parser.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -9,9 +9,9 @@
 #include <optional>
 #include <span>
 
-#include "ctf/decode_plan.hpp"
-#include "ctf/growing_metadata.hpp"
-#include "ctf/metadata.hpp"
+#include "ctf/decode/decode_plan.hpp"
+#include "ctf/tsdl/growing_metadata.hpp"
+#include "ctf/tsdl/metadata.hpp"
 
 namespace {
 

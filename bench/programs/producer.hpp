@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sockets.hpp"
-#include "wire/relay_messages.hpp"
+#include "wire/ingest/relay_messages.hpp"
 
 namespace leat::bench {
 

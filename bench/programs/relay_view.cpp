@@ -20,7 +20,7 @@
 
 #include "monotonic.h"
 #include "sockets.hpp"
-#include "wire/live_messages.hpp"
+#include "wire/live/live_messages.hpp"
 
 namespace leat::bench {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/result.hpp"
-#include "viewer/live_merge.hpp"
-#include "viewer/text_sink.hpp"
+#include "viewer/merge/live_merge.hpp"
+#include "viewer/sink/text_sink.hpp"
 
 namespace leat::cli {
 

@@ -18,7 +18,7 @@
 #include "consumer/relay_output.hpp"
 #include "consumer/trace_directory.hpp"
 #include "session/session.hpp"
-#include "wire/app_socket.hpp"
+#include "wire/app/app_socket.hpp"
 
 namespace leat::cli {
 

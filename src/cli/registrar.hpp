@@ -13,7 +13,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "session/session.hpp"
-#include "wire/app_socket.hpp"
+#include "wire/app/app_socket.hpp"
 
 namespace leat::cli {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "viewer/text_options.hpp"
+#include "viewer/sink/text_options.hpp"
 
 namespace leat::cli {
 

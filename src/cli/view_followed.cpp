@@ -7,8 +7,8 @@
 #include "cli/live_printer.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/view_arguments.hpp"
-#include "viewer/directory_watch.hpp"
-#include "viewer/followed_trace.hpp"
+#include "viewer/read/directory_watch.hpp"
+#include "viewer/read/followed_trace.hpp"
 #include "viewer/trace_directories.hpp"
 
 namespace leat::cli {

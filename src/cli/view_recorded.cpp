@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "cli/view_arguments.hpp"
-#include "viewer/merge.hpp"
-#include "viewer/recorded_trace.hpp"
-#include "viewer/text_sink.hpp"
+#include "viewer/merge/merge.hpp"
+#include "viewer/read/recorded_trace.hpp"
+#include "viewer/sink/text_sink.hpp"
 #include "viewer/trace_directories.hpp"
 
 namespace leat::cli {

@@ -7,7 +7,7 @@
 #include "cli/live_printer.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/view_arguments.hpp"
-#include "viewer/relay_session.hpp"
+#include "viewer/read/relay_session.hpp"
 #include "wire/relay_url.hpp"
 
 namespace leat::cli {

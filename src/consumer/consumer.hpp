@@ -8,8 +8,8 @@
 
 #include "base/result.hpp"
 #include "consumer/output.hpp"
-#include "ctf/record_header.hpp"
-#include "ctf/record_walker.hpp"
+#include "ctf/record/record_header.hpp"
+#include "ctf/record/record_walker.hpp"
 #include "ring/clock_page.hpp"
 #include "ring/ring_set.hpp"
 

@@ -6,7 +6,7 @@
 #include "base/unique_fd.hpp"
 #include "consumer/data_link.hpp"
 #include "consumer/relay_socket.hpp"
-#include "wire/relay_messages.hpp"
+#include "wire/ingest/relay_messages.hpp"
 
 namespace leat::consumer {
 

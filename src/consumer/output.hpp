@@ -8,7 +8,7 @@
 
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
-#include "ctf/packet_header.hpp"
+#include "ctf/record/packet_header.hpp"
 
 namespace leat::consumer {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
-#include "wire/relay_messages.hpp"
+#include "wire/ingest/relay_messages.hpp"
 
 namespace leat::consumer {
 

@@ -7,7 +7,7 @@
 #include "base/check.hpp"
 #include "consumer/datagram_link.hpp"
 #include "consumer/tcp_link.hpp"
-#include "ctf/metadata_packets.hpp"
+#include "ctf/tsdl/metadata_packets.hpp"
 
 namespace leat::consumer {
 namespace {

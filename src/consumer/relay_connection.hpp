@@ -19,9 +19,9 @@
 #include "consumer/output.hpp"
 #include "consumer/relay_address.hpp"
 #include "consumer/relay_socket.hpp"
-#include "ctf/trace_class.hpp"
+#include "ctf/model/trace_class.hpp"
 #include "wire/connecting.hpp"
-#include "wire/relay_messages.hpp"
+#include "wire/ingest/relay_messages.hpp"
 
 namespace leat::consumer {
 

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/check.hpp"
-#include "wire/relay_messages.hpp"
+#include "wire/ingest/relay_messages.hpp"
 
 namespace leat::consumer {
 

@@ -13,7 +13,7 @@
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
 #include "relay/admission.hpp"
-#include "relay/splice_pipe.hpp"
+#include "relay/ingest/splice_pipe.hpp"
 #include "wire/layout.hpp"
 
 namespace leat::relay {

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "relay/confined_directory.hpp"
-#include "relay/grouping.hpp"
-#include "relay/session.hpp"
-#include "relay/stream_handles.hpp"
-#include "relay/stream_quota.hpp"
+#include "relay/ingest/stream_handles.hpp"
+#include "relay/ingest/stream_quota.hpp"
+#include "relay/store/confined_directory.hpp"
+#include "relay/store/grouping.hpp"
+#include "relay/store/session.hpp"
 
 namespace leat::relay {
 

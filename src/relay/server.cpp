@@ -16,10 +16,10 @@
 #include <ranges>
 #include <thread>
 
-#include "relay/control_connection.hpp"
-#include "relay/data_connection.hpp"
+#include "relay/ingest/control_connection.hpp"
+#include "relay/ingest/data_connection.hpp"
+#include "relay/live/viewer_connection.hpp"
 #include "relay/log.hpp"
-#include "relay/viewer_connection.hpp"
 
 namespace leat::relay {
 namespace {

@@ -16,10 +16,10 @@
 #include "base/unique_fd.hpp"
 #include "relay/admission.hpp"
 #include "relay/connection.hpp"
-#include "relay/datagram_receiver.hpp"
+#include "relay/ingest/datagram_receiver.hpp"
 #include "relay/relay.hpp"
-#include "wire/live_messages.hpp"
-#include "wire/relay_messages.hpp"
+#include "wire/ingest/relay_messages.hpp"
+#include "wire/live/live_messages.hpp"
 
 namespace leat::relay {
 

@@ -2,7 +2,7 @@
 
 #include <unordered_set>
 
-#include "ctf/tsdl_lexer.hpp"
+#include "ctf/tsdl/tsdl_lexer.hpp"
 
 namespace leat::session {
 namespace {

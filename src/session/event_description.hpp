@@ -1,8 +1,8 @@
 // What an application says of a tracepoint, as an event class.
 #pragma once
 
-#include "ctf/trace_class.hpp"
-#include "wire/description_reader.hpp"
+#include "ctf/model/trace_class.hpp"
+#include "wire/app/description_reader.hpp"
 
 namespace leat::session {
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "base/result.hpp"
-#include "ctf/trace_class.hpp"
+#include "ctf/model/trace_class.hpp"
 
 namespace leat::session {
 

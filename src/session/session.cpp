@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "ctf/tsdl_writer.hpp"
+#include "ctf/tsdl/tsdl_writer.hpp"
 #include "ring/thread_writer.hpp"
 #include "session/event_description.hpp"
 #include "session/trace_description.hpp"

@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "ctf/record_walker.hpp"
-#include "ctf/trace_class.hpp"
+#include "ctf/model/trace_class.hpp"
+#include "ctf/record/record_walker.hpp"
 #include "ring/event_header.hpp"
 #include "ring/ring_set.hpp"
 #include "ring/shared_clock.hpp"
 #include "session/event_rules.hpp"
 #include "session/registry.hpp"
-#include "wire/app_socket.hpp"
+#include "wire/app/app_socket.hpp"
 
 namespace leat::session {
 

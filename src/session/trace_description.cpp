@@ -9,10 +9,10 @@
 #include <ctime>
 
 #include "base/check.hpp"
-#include "ctf/packet_header.hpp"
+#include "ctf/record/packet_header.hpp"
 #include "ring/thread_writer.hpp"
 #include "session/session.hpp"
-#include "wire/app_protocol.hpp"
+#include "wire/app/app_protocol.hpp"
 
 namespace leat::session {
 namespace {

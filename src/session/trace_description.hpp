@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "ctf/record_walker.hpp"
-#include "ctf/trace_class.hpp"
+#include "ctf/model/trace_class.hpp"
+#include "ctf/record/record_walker.hpp"
 #include "ring/event_header.hpp"
 
 namespace leat::session {

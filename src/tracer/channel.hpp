@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "ring/rseq_writer.hpp"
-#include "wire/app_protocol.hpp"
+#include "wire/app/app_protocol.hpp"
 
 namespace leat::tracer {
 

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "wire/app_protocol.hpp"
+#include "wire/app/app_protocol.hpp"
 
 namespace leat::tracer {
 

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "wire/description_format.hpp"
+#include "wire/app/description_format.hpp"
 
 namespace leat::tracer {
 namespace {

@@ -1,4 +1,4 @@
-// Writes the description table of a module: what the daemon pulls. Format: wire/description_format.hpp.
+// Writes the description table of a module: what the daemon pulls. Format: wire/app/description_format.hpp.
 #pragma once
 
 #include <stddef.h>

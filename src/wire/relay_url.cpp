@@ -1,7 +1,7 @@
 #include "wire/relay_url.hpp"
 
 #include "wire/host_and_port.hpp"
-#include "wire/live_messages.hpp"
+#include "wire/live/live_messages.hpp"
 
 namespace leat::wire {
 namespace {

@@ -26,7 +26,7 @@
 #include "support/rseq.hpp"
 #include "support/scratch_directory.hpp"
 #include "support/skip.hpp"
-#include "wire/app_socket.hpp"
+#include "wire/app/app_socket.hpp"
 
 namespace leat::torture {
 namespace {

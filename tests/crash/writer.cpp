@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "crash/step_event.hpp"
-#include "wire/app_protocol.hpp"
+#include "wire/app/app_protocol.hpp"
 
 namespace leat::torture {
 namespace {

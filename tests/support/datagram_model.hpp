@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
-#include "relay/datagram_budget.hpp"
-#include "relay/datagram_window.hpp"
-#include "relay/pairing_table.hpp"
+#include "relay/ingest/datagram_budget.hpp"
+#include "relay/ingest/datagram_window.hpp"
+#include "relay/store/pairing_table.hpp"
 #include "support/model.hpp"
 
 namespace leat::test {

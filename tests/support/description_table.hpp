@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/byte_cursor.hpp"
-#include "wire/description_format.hpp"
+#include "wire/app/description_format.hpp"
 
 namespace leat::test {
 

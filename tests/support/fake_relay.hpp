@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
-#include "wire/relay_messages.hpp"
+#include "wire/ingest/relay_messages.hpp"
 
 namespace leat::test {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "relay/control_commands.hpp"
+#include "relay/ingest/control_commands.hpp"
 #include "support/scratch_directory.hpp"
 
 namespace leat::test {

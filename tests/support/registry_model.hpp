@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "ctf/tsdl_parser.hpp"
+#include "ctf/tsdl/tsdl_parser.hpp"
 #include "session/event_description.hpp"
 #include "session/session.hpp"
 #include "support/description_table.hpp"

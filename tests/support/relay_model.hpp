@@ -33,8 +33,8 @@
 #include "support/relay_model_host.hpp"
 #include "support/relay_model_peer.hpp"
 #include "support/scratch_directory.hpp"
-#include "wire/live_messages.hpp"
-#include "wire/relay_messages.hpp"
+#include "wire/ingest/relay_messages.hpp"
+#include "wire/live/live_messages.hpp"
 
 namespace leat::test {
 

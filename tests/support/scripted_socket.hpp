@@ -11,7 +11,7 @@
 
 #include "base/unique_fd.hpp"
 #include "viewer/relay_socket.hpp"
-#include "wire/live_messages.hpp"
+#include "wire/live/live_messages.hpp"
 
 namespace leat::test {
 

@@ -8,7 +8,7 @@
 
 #include <chrono>
 
-#include "ctf/record_header.hpp"
+#include "ctf/record/record_header.hpp"
 #include "support/test_rings.hpp"
 
 namespace leat::consumer {

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "ctf/metadata.hpp"
+#include "ctf/tsdl/metadata.hpp"
 #include "support/fake_relay.hpp"
 
 namespace leat::consumer {

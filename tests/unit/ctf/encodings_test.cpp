@@ -5,7 +5,7 @@
 
 #include "base/byte_cursor.hpp"
 #include "ctf/index_format.hpp"
-#include "ctf/packet_header.hpp"
+#include "ctf/record/packet_header.hpp"
 
 namespace leat::ctf {
 namespace {

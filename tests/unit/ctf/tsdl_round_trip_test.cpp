@@ -1,9 +1,9 @@
 // What the writer writes, the parser reads: the same classes.
 #include <gtest/gtest.h>
 
-#include "ctf/packet_header.hpp"
-#include "ctf/tsdl_parser.hpp"
-#include "ctf/tsdl_writer.hpp"
+#include "ctf/record/packet_header.hpp"
+#include "ctf/tsdl/tsdl_parser.hpp"
+#include "ctf/tsdl/tsdl_writer.hpp"
 
 namespace leat::ctf {
 namespace {

@@ -5,8 +5,8 @@
 #include <random>
 #include <set>
 
-#include "ctf/tsdl_parser.hpp"
-#include "ctf/tsdl_writer.hpp"
+#include "ctf/tsdl/tsdl_parser.hpp"
+#include "ctf/tsdl/tsdl_writer.hpp"
 #include "session/session.hpp"
 #include "support/description_table.hpp"
 

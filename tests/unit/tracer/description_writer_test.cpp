@@ -10,7 +10,7 @@
 #include <leat/event.hpp>
 
 #include "base/unique_fd.hpp"
-#include "wire/description_reader.hpp"
+#include "wire/app/description_reader.hpp"
 
 LEAT_ENUM(direction, LEAT_VALUE("read", 0), LEAT_RANGE("other", 2, 9), LEAT_AUTO("next"))
 

@@ -1,0 +1,439 @@
+#include "ctf/decode/decode_plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace leat::ctf {
+namespace {
+
+// The header is part of every stream's plan; a trace with many streams must not multiply a huge one.
+constexpr std::size_t kMaxPacketHeaderNodes = 1024;
+
+enum class Scope { kPacketHeader, kPacketContext, kEventHeader, kEventContext, kContext, kFields };
+
+struct RoleName {
+    Scope scope;
+    std::string_view field;
+    FieldRole role;
+};
+
+// Fields of these names at the top of their scope speak to the reader.
+constexpr std::array kRoleNames{
+    RoleName{Scope::kPacketHeader, "magic", FieldRole::kMagic},
+    RoleName{Scope::kPacketHeader, "stream_id", FieldRole::kStreamId},
+    RoleName{Scope::kPacketHeader, "stream_instance_id", FieldRole::kStreamInstanceId},
+    RoleName{Scope::kPacketContext, "packet_size", FieldRole::kPacketSize},
+    RoleName{Scope::kPacketContext, "content_size", FieldRole::kContentSize},
+    RoleName{Scope::kPacketContext, "timestamp_end", FieldRole::kTimestampEnd},
+    RoleName{Scope::kPacketContext, "events_discarded", FieldRole::kEventsDiscarded},
+    RoleName{Scope::kPacketContext, "packet_seq_num", FieldRole::kPacketSequenceNumber},
+};
+
+// Without a `map`, these are of the trace's only clock.
+constexpr std::array<std::pair<Scope, std::string_view>, 3> kTimestampNames{
+    std::pair{Scope::kPacketContext, "timestamp_begin"},
+    std::pair{Scope::kPacketContext, "timestamp_end"},
+    std::pair{Scope::kEventHeader, "timestamp"},
+};
+
+// The clock of a trace that has timestamps and declares no clock.
+const ClockClass kDefaultClock{.name = "default"};
+
+std::string join(const FieldPath& path) {
+    std::string text;
+    for (const std::string& part : path) text += (text.empty() ? "" : ".") + part;
+    return text;
+}
+
+}  // namespace
+
+class DecodePlanner::Builder {
+  public:
+    Builder(const TraceClass& trace_class, const StreamClass& stream_class) : trace_class_(trace_class) {
+        plan_.stream_class = &stream_class;
+    }
+
+    Result<void> grow(TraceIndex& index);
+    [[nodiscard]] const DecodePlan& plan() const { return plan_; }
+
+  private:
+    // A struct that is being built, and the member of it that is.
+    struct Frame {
+        std::uint32_t node;
+        std::uint32_t member;
+    };
+
+    Result<void> stream_scopes();
+    Result<PlanRoot> root(Scope scope, const std::optional<StructClass>& struct_class);
+    Result<EventPlan> event(const EventClass& event_class);
+    void number_event(std::uint64_t id);
+
+    Result<void> node(std::uint32_t index, const FieldClass& field_class);
+    Result<void> fill(std::uint32_t index, const IntegerClass& integer);
+    Result<void> fill(std::uint32_t index, const FloatClass& real);
+    Result<void> fill(std::uint32_t index, const EnumClass& enumeration);
+    Result<void> fill(std::uint32_t index, const StringClass& string);
+    Result<void> fill(std::uint32_t index, const ArrayClass& array);
+    Result<void> fill(std::uint32_t index, const SequenceClass& sequence);
+    Result<void> fill(std::uint32_t index, const StructClass& struct_class);
+    Result<void> fill(std::uint32_t index, const VariantClass& variant);
+    Result<void> element(std::uint32_t index, const FieldClass& field_class);
+    void choices(std::uint32_t index, const VariantClass& variant, const EnumClass& tag);
+    void label_choices(std::uint32_t index, const VariantClass& variant, const EnumClass& tag);
+    std::uint32_t labels_of(const EnumClass& tag);
+
+    void give_role(std::uint32_t index);
+    Result<void> give_clock(std::uint32_t index, const IntegerClass& integer);
+    Result<const ClockClass*> clock_of(const IntegerClass& integer) const;
+
+    // The node that a path names, if it is decoded before the one that is being built.
+    Result<std::uint32_t> find(const FieldPath& path) const;
+    [[nodiscard]] std::optional<std::uint32_t> find_in_scope(const FieldPath& path) const;
+    [[nodiscard]] std::optional<std::uint32_t> find_nearby(const FieldPath& path) const;
+    [[nodiscard]] std::optional<std::uint32_t> descend(std::uint32_t index, std::span<const std::string> path) const;
+    [[nodiscard]] std::optional<std::uint32_t> member(std::uint32_t index, std::string_view name) const;
+    std::uint32_t slot_of(std::uint32_t index);
+    std::uint32_t add_children(std::uint32_t index, std::size_t count);
+
+    [[nodiscard]] bool is_at_top() const { return frames_.size() == 1; }
+
+    const TraceClass& trace_class_;
+    TraceIndex* index_ = nullptr;  // while the plan grows
+    DecodePlan plan_;
+    bool has_stream_scopes_ = false;
+    Scope scope_ = Scope::kPacketHeader;
+    std::map<Scope, std::uint32_t> roots_;  // of the scopes begun so far
+    std::vector<Frame> frames_;             // within the scope, outermost first
+    std::string_view field_;                // as TSDL names the one that is being built; empty: it has no name
+    std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> member_by_name_;  // {struct, TSDL name}
+    std::map<const EnumLabels*, std::uint32_t> known_labels_;                             // into plan_.tag_labels
+};
+
+Result<void> DecodePlanner::Builder::grow(TraceIndex& index) {
+    index_ = &index;
+    if (!std::exchange(has_stream_scopes_, true)) LEAT_TRY(stream_scopes());
+    const auto& events = plan_.stream_class->events;
+    while (plan_.events.size() < events.size()) {
+        const EventClass& event_class = events[plan_.events.size()];
+        auto planned = event(event_class);
+        if (!planned) return wrap(fmt::format("event '{}'", event_class.name), std::move(planned).error());
+        plan_.events.push_back(*planned);
+        number_event(event_class.id);
+    }
+    return {};
+}
+
+Result<void> DecodePlanner::Builder::stream_scopes() {
+    const StreamClass& stream = *plan_.stream_class;
+    plan_.packet_header = LEAT_TRY(root(Scope::kPacketHeader, trace_class_.packet_header));
+    if (plan_.nodes.size() > kMaxPacketHeaderNodes)
+        return refused("packet header has more than {} fields", kMaxPacketHeaderNodes);
+    plan_.packet_context = LEAT_TRY(root(Scope::kPacketContext, stream.packet_context));
+    plan_.event_header = LEAT_TRY(root(Scope::kEventHeader, stream.event_header));
+    plan_.event_context = LEAT_TRY(root(Scope::kEventContext, stream.event_context));
+    return {};
+}
+
+Result<EventPlan> DecodePlanner::Builder::event(const EventClass& event_class) {
+    EventPlan event{&event_class, {}, {}};
+    roots_.erase(Scope::kContext);
+    roots_.erase(Scope::kFields);
+    const auto first = static_cast<std::uint32_t>(plan_.nodes.size());
+    event.context = LEAT_TRY(root(Scope::kContext, event_class.context));
+    event.fields = LEAT_TRY(root(Scope::kFields, event_class.fields));
+    // No other event can name these.
+    member_by_name_.erase(member_by_name_.lower_bound({first, {}}), member_by_name_.end());
+    return event;
+}
+
+// The event that was planned last.
+void DecodePlanner::Builder::number_event(std::uint64_t id) {
+    constexpr std::uint64_t kFewIds = 64;
+    const auto number = static_cast<std::uint32_t>(plan_.events.size());
+    auto& small = plan_.event_by_small_id;
+    if (id >= 2 * std::uint64_t{number} + kFewIds) {
+        plan_.event_by_large_id.emplace(id, number);
+        return;
+    }
+    if (id >= small.size()) small.resize(id + 1);
+    small[id] = number;
+}
+
+Result<PlanRoot> DecodePlanner::Builder::root(Scope scope, const std::optional<StructClass>& struct_class) {
+    if (!struct_class) return PlanRoot{};
+    scope_ = scope;
+    const auto index = static_cast<std::uint32_t>(plan_.nodes.size());
+    plan_.nodes.emplace_back();
+    roots_[scope] = index;
+    LEAT_TRY(fill(index, *struct_class));
+    return PlanRoot{index};
+}
+
+Result<void> DecodePlanner::Builder::node(std::uint32_t index, const FieldClass& field_class) {
+    PlanNode& added = plan_.nodes[index];
+    added.field_class = &field_class;
+    return std::visit([this, index](const auto& form) { return fill(index, form); }, field_class.form());
+}
+
+Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const IntegerClass& integer) {
+    PlanNode& node = plan_.nodes[index];
+    node.op = PlanNode::Op::kInteger;
+    node.alignment = integer.alignment;
+    node.size = static_cast<std::uint8_t>(integer.size);
+    node.is_signed = integer.is_signed;
+    node.is_big_endian = integer.byte_order == ByteOrder::kBigEndian;
+    give_role(index);
+    return give_clock(index, integer);
+}
+
+Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const EnumClass& enumeration) {
+    return fill(index, enumeration.container);
+}
+
+Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const FloatClass& real) {
+    PlanNode& node = plan_.nodes[index];
+    node.op = PlanNode::Op::kFloat;
+    node.alignment = real.alignment;
+    node.size = static_cast<std::uint8_t>(real.size);
+    node.is_big_endian = real.byte_order == ByteOrder::kBigEndian;
+    return {};
+}
+
+Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const StringClass&) {
+    plan_.nodes[index].op = PlanNode::Op::kString;
+    plan_.nodes[index].alignment = 8;
+    return {};
+}
+
+Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const ArrayClass& array) {
+    plan_.nodes[index].length = array.length;
+    return element(index, *array.element);
+}
+
+Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const SequenceClass& sequence) {
+    const std::uint32_t length = LEAT_TRY(find(sequence.length));
+    if (plan_.nodes[length].op != PlanNode::Op::kInteger || plan_.nodes[length].is_signed)
+        return corrupt("length '{}' is not an unsigned integer", join(sequence.length));
+    const std::uint32_t slot = slot_of(length);
+    plan_.nodes[index].length_slot = slot;
+    return element(index, *sequence.element);
+}
+
+Result<void> DecodePlanner::Builder::element(std::uint32_t index, const FieldClass& field_class) {
+    plan_.nodes[index].op = is_character(field_class) ? PlanNode::Op::kText : PlanNode::Op::kArray;
+    const std::uint32_t child = add_children(index, 1);
+    field_ = {};
+    LEAT_TRY(node(child, field_class));
+    plan_.nodes[index].alignment = plan_.nodes[child].alignment;
+    plan_.nodes[index].is_shown = plan_.nodes[child].is_shown;
+    return {};
+}
+
+Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const StructClass& struct_class) {
+    plan_.nodes[index].op = PlanNode::Op::kStruct;
+    const std::uint32_t first = add_children(index, struct_class.members.size());
+    bool is_shown = struct_class.members.empty();
+    unsigned alignment = struct_class.minimum_alignment;
+    for (std::uint32_t i = 0; i < struct_class.members.size(); ++i)
+        member_by_name_.emplace(std::pair{index, std::string_view(struct_class.members[i].name)}, first + i);
+    frames_.push_back({index, 0});
+    for (std::uint32_t i = 0; i < struct_class.members.size(); ++i) {
+        const StructMember& member = struct_class.members[i];
+        frames_.back().member = i;
+        field_ = member.name;
+        plan_.nodes[first + i].name = display_name(member);
+        LEAT_TRY(node(first + i, member.field_class));
+        is_shown |= plan_.nodes[first + i].is_shown;
+        alignment = std::max(alignment, plan_.nodes[first + i].alignment);
+    }
+    frames_.pop_back();
+    plan_.nodes[index].alignment = alignment;
+    plan_.nodes[index].is_shown = is_shown;
+    return {};
+}
+
+Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const VariantClass& variant) {
+    if (variant.tag.empty()) return corrupt("variant '{}' has no tag", plan_.nodes[index].name);
+    const std::uint32_t tag = LEAT_TRY(find(variant.tag));
+    const FieldClass* const tag_class = plan_.nodes[tag].field_class;
+    const auto* enumeration = tag_class->as<EnumClass>();
+    if (enumeration == nullptr) return corrupt("tag '{}' is not an enum", join(variant.tag));
+    const std::uint32_t slot = slot_of(tag);
+    plan_.nodes[index].op = PlanNode::Op::kVariant;
+    plan_.nodes[index].length_slot = slot;
+    if (enumeration->labels != nullptr || enumeration->ranges.size() >= EnumLabels::kMinRanges)
+        label_choices(index, variant, *enumeration);
+    else
+        choices(index, variant, *enumeration);
+    const std::uint32_t first = add_children(index, variant.options.size());
+    for (std::uint32_t i = 0; i < variant.options.size(); ++i) {
+        field_ = {};
+        LEAT_TRY(node(first + i, variant.options[i].field_class));
+    }
+    return {};
+}
+
+void DecodePlanner::Builder::choices(std::uint32_t index, const VariantClass& variant, const EnumClass& tag) {
+    PlanNode& node = plan_.nodes[index];
+    node.is_signed = tag.container.is_signed;
+    node.first_choice = static_cast<std::uint32_t>(plan_.choices.size());
+    for (std::uint32_t option = 0; option < variant.options.size(); ++option)
+        for (const EnumRange& range : tag.ranges)
+            if (range.label == variant.options[option].name)
+                plan_.choices.push_back({range.lower, range.upper, option});
+    node.choice_count = static_cast<std::uint32_t>(plan_.choices.size()) - node.first_choice;
+}
+
+// The ranges are in the enum's index: a variant costs what its options are, however many ranges its tag has.
+void DecodePlanner::Builder::label_choices(std::uint32_t index, const VariantClass& variant, const EnumClass& tag) {
+    PlanNode& node = plan_.nodes[index];
+    node.tag_labels = labels_of(tag);
+    node.first_choice = static_cast<std::uint32_t>(plan_.label_choices.size());
+    for (std::uint32_t option = 0; option < variant.options.size(); ++option)
+        if (const auto label = plan_.tag_labels[node.tag_labels]->label(tag.ranges, variant.options[option].name))
+            plan_.label_choices.push_back({*label, option});
+    std::sort(plan_.label_choices.begin() + node.first_choice, plan_.label_choices.end(),
+              [](const PlanLabelChoice& left, const PlanLabelChoice& right) { return left.label < right.label; });
+    node.choice_count = static_cast<std::uint32_t>(plan_.label_choices.size()) - node.first_choice;
+}
+
+std::uint32_t DecodePlanner::Builder::labels_of(const EnumClass& tag) {
+    std::shared_ptr<const EnumLabels> labels = tag.labels;
+    // Metadata has made one; a class made by hand is small enough.
+    if (labels == nullptr) labels = EnumLabels::make(tag.ranges, tag.container.is_signed, SIZE_MAX);
+    const auto number = static_cast<std::uint32_t>(plan_.tag_labels.size());
+    const auto [known, is_new] = known_labels_.emplace(labels.get(), number);
+    if (is_new) plan_.tag_labels.push_back(std::move(labels));
+    return known->second;
+}
+
+void DecodePlanner::Builder::give_role(std::uint32_t index) {
+    PlanNode& node = plan_.nodes[index];
+    if (scope_ == Scope::kEventHeader && field_ == "id") node.role = FieldRole::kEventId;
+    for (const RoleName& named : kRoleNames)
+        if (is_at_top() && named.scope == scope_ && named.field == field_) node.role = named.role;
+    if (node.role != FieldRole::kNone) node.is_shown = false;
+}
+
+Result<void> DecodePlanner::Builder::give_clock(std::uint32_t index, const IntegerClass& integer) {
+    PlanNode& node = plan_.nodes[index];
+    const ClockClass* const clock = LEAT_TRY(clock_of(integer));
+    if (clock == nullptr) return {};
+    if (plan_.clock != nullptr && plan_.clock != clock)
+        return unsupported("stream {} has timestamps of two clocks, '{}' and '{}'", plan_.stream_class->id,
+                           plan_.clock->name, clock->name);
+    plan_.clock = clock;
+    node.is_shown = false;
+    // The end of a packet lies in the future of its events.
+    node.is_timestamp = node.role != FieldRole::kTimestampEnd;
+    return {};
+}
+
+// Null for an integer that is no timestamp.
+Result<const ClockClass*> DecodePlanner::Builder::clock_of(const IntegerClass& integer) const {
+    if (!integer.clock.empty()) {
+        const ClockClass* const clock = index_->clock(integer.clock);
+        if (clock == nullptr)
+            return corrupt("field '{}' is of clock '{}', which is not declared", field_, integer.clock);
+        return clock;
+    }
+    if (!is_at_top() || trace_class_.clocks.size() > 1) return nullptr;
+    for (const auto& [scope, name] : kTimestampNames)
+        if (scope == scope_ && name == field_)
+            return trace_class_.clocks.empty() ? &kDefaultClock : &trace_class_.clocks.front();
+    return nullptr;
+}
+
+Result<std::uint32_t> DecodePlanner::Builder::find(const FieldPath& path) const {
+    auto found = find_in_scope(path);
+    if (!found) found = find_nearby(path);
+    if (!found || plan_.nodes[*found].field_class == nullptr)
+        return corrupt("no field '{}' before the one that needs it", join(path));
+    return *found;
+}
+
+// "event.fields.len": the scope is part of the path.
+std::optional<std::uint32_t> DecodePlanner::Builder::find_in_scope(const FieldPath& path) const {
+    using Prefix = std::vector<std::string_view>;
+    static const std::array<std::pair<Prefix, Scope>, 6> kScopePrefixes{
+        std::pair{Prefix{"trace", "packet", "header"}, Scope::kPacketHeader},
+        std::pair{Prefix{"stream", "packet", "context"}, Scope::kPacketContext},
+        std::pair{Prefix{"stream", "event", "header"}, Scope::kEventHeader},
+        std::pair{Prefix{"stream", "event", "context"}, Scope::kEventContext},
+        std::pair{Prefix{"event", "context"}, Scope::kContext},
+        std::pair{Prefix{"event", "fields"}, Scope::kFields},
+    };
+    for (const auto& [prefix, scope] : kScopePrefixes) {
+        const auto root = roots_.find(scope);
+        if (root == roots_.end() || path.size() <= prefix.size()) continue;
+        if (!std::equal(prefix.begin(), prefix.end(), path.begin())) continue;
+        return descend(root->second, std::span(path).subspan(prefix.size()));
+    }
+    return std::nullopt;
+}
+
+// "len": among the members before, in the innermost struct that has it.
+std::optional<std::uint32_t> DecodePlanner::Builder::find_nearby(const FieldPath& path) const {
+    for (auto frame = frames_.rbegin(); frame != frames_.rend(); ++frame) {
+        const auto first = member(frame->node, path.front());
+        if (!first || *first >= plan_.nodes[frame->node].first_child + frame->member) continue;
+        return descend(*first, std::span(path).subspan(1));
+    }
+    return std::nullopt;
+}
+
+std::optional<std::uint32_t> DecodePlanner::Builder::descend(std::uint32_t index,
+                                                             std::span<const std::string> path) const {
+    for (const std::string& name : path) {
+        const auto child = member(index, name);
+        if (!child) return std::nullopt;
+        index = *child;
+    }
+    return index;
+}
+
+std::optional<std::uint32_t> DecodePlanner::Builder::member(std::uint32_t index, std::string_view name) const {
+    const auto found = member_by_name_.find({index, name});
+    return found == member_by_name_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::uint32_t DecodePlanner::Builder::slot_of(std::uint32_t index) {
+    PlanNode& node = plan_.nodes[index];
+    if (node.slot == 0) node.slot = plan_.slot_count++;
+    return node.slot;
+}
+
+std::uint32_t DecodePlanner::Builder::add_children(std::uint32_t index, std::size_t count) {
+    const auto first = static_cast<std::uint32_t>(plan_.nodes.size());
+    plan_.nodes.resize(plan_.nodes.size() + count);
+    plan_.nodes[index].first_child = first;
+    plan_.nodes[index].child_count = static_cast<std::uint32_t>(count);
+    return first;
+}
+
+DecodePlanner::DecodePlanner(const TraceClass& trace_class, const StreamClass& stream_class)
+    : builder_(std::make_unique<Builder>(trace_class, stream_class)) {}
+
+DecodePlanner::~DecodePlanner() = default;
+
+Result<void> DecodePlanner::grow(TraceIndex& index) {
+    if (failure_) return tl::unexpected(*failure_);
+    auto grown = builder_->grow(index);
+    if (!grown) failure_ = grown.error();
+    return grown;
+}
+
+const DecodePlan& DecodePlanner::plan() const { return builder_->plan(); }
+
+Result<DecodePlan> make_decode_plan(const TraceClass& trace_class, const StreamClass& stream_class) {
+    TraceIndex index(trace_class);
+    DecodePlanner planner(trace_class, stream_class);
+    LEAT_TRY(planner.grow(index));
+    return planner.plan();
+}
+
+}  // namespace leat::ctf

@@ -1,0 +1,225 @@
+#include "ctf/decode/field_decoder.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#include "ctf/model/clock.hpp"
+
+namespace leat::ctf {
+namespace {
+
+// Every honest field takes a bit at least, or is a struct around some: this is more than any trace needs, and stops
+// arrays of a billion empty structs.
+constexpr std::uint64_t kFieldsPerBit = 8;
+constexpr std::uint64_t kFieldsPerPacket = 4096;
+// Bounds the memory of one event record.
+constexpr std::size_t kMaxValues = 1U << 22U;
+
+std::uint64_t sign_extended(std::uint64_t value, unsigned size) {
+    const unsigned unused = 64 - size;
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(value << unused) >> unused);
+}
+
+bool is_chosen(const PlanChoice& choice, std::uint64_t tag, bool is_signed) {
+    if (!is_signed) return choice.lower <= tag && tag <= choice.upper;
+    const auto signed_tag = static_cast<std::int64_t>(tag);
+    return static_cast<std::int64_t>(choice.lower) <= signed_tag &&
+           signed_tag <= static_cast<std::int64_t>(choice.upper);
+}
+
+}  // namespace
+
+void FieldDecoder::start_packet(UntrustedBytes bytes, std::uint64_t size_bits) {
+    reader_ = BitReader(bytes, size_bits);
+    roles_seen_ = 0;
+    has_clock_ = false;  // its value stays: a narrow timestamp continues where the packet before ended
+    fields_left_ = size_bits < std::numeric_limits<std::uint64_t>::max() / (2 * kFieldsPerBit)
+                       ? size_bits * kFieldsPerBit + kFieldsPerPacket
+                       : std::numeric_limits<std::uint64_t>::max();
+    failure_ = Failure::kNone;
+}
+
+Result<void> FieldDecoder::decode(PlanRoot root, std::vector<FieldValue>& values) {
+    if (!root || field(plan_->nodes[*root], values)) return {};
+    switch (failure_) {
+        case Failure::kTooManyFields:
+            return corrupt("more fields than its bytes can hold");
+        case Failure::kNoOption:
+            return corrupt("the tag of a variant chooses none of its options");
+        case Failure::kOpenString:
+            return corrupt("a string does not end before the packet does");
+        default:
+            return corrupt("it does not end before the packet does");
+    }
+}
+
+std::optional<std::uint64_t> FieldDecoder::role(FieldRole role) const {
+    const auto index = static_cast<unsigned>(role);
+    if ((roles_seen_ >> index & 1U) == 0) return std::nullopt;
+    return roles_[index];
+}
+
+bool FieldDecoder::field(const PlanNode& node, std::vector<FieldValue>& values) {
+    if (!spend(1)) return false;
+    if (!reader_.align(node.alignment)) return fail_with(Failure::kNoMoreBits);
+    switch (node.op) {
+        case PlanNode::Op::kInteger:
+            return integer(node, values);
+        case PlanNode::Op::kFloat:
+            return real(node, values);
+        case PlanNode::Op::kString:
+            return string(node, values);
+        case PlanNode::Op::kText:
+            return text(node, values);
+        case PlanNode::Op::kArray:
+            return array(node, values);
+        case PlanNode::Op::kStruct:
+            return structure(node, values);
+        case PlanNode::Op::kVariant:
+            return variant(node, values);
+    }
+    return false;
+}
+
+bool FieldDecoder::integer(const PlanNode& node, std::vector<FieldValue>& values) {
+    if (reader_.remaining() < node.size) return fail_with(Failure::kNoMoreBits);
+    std::uint64_t value = reader_.read(node.size, node.is_big_endian);
+    if (node.is_timestamp) {
+        clock_ = extend_timestamp(clock_, value, node.size);
+        has_clock_ = true;
+    }
+    if (node.is_signed) value = sign_extended(value, node.size);
+    keep(node, value);
+    FieldValue decoded;
+    decoded.number = value;
+    return append(node, decoded, values);
+}
+
+bool FieldDecoder::real(const PlanNode& node, std::vector<FieldValue>& values) {
+    if (reader_.remaining() < node.size) return fail_with(Failure::kNoMoreBits);
+    const std::uint64_t bits = reader_.read(node.size, node.is_big_endian);
+    const double value =
+        node.size == 32 ? std::bit_cast<float>(static_cast<std::uint32_t>(bits)) : std::bit_cast<double>(bits);
+    FieldValue decoded;
+    decoded.real = value;
+    return append(node, decoded, values);
+}
+
+bool FieldDecoder::string(const PlanNode& node, std::vector<FieldValue>& values) {
+    if (reader_.remaining() < 8) return fail_with(Failure::kOpenString);
+    const char* const begin = reinterpret_cast<const char*>(reader_.here());
+    const void* const end = std::memchr(begin, '\0', reader_.remaining() / 8);
+    if (end == nullptr) return fail_with(Failure::kOpenString);
+    const auto size = static_cast<std::uint64_t>(static_cast<const char*>(end) - begin);
+    reader_.skip((size + 1) * 8);
+    return append_text(node, {begin, size}, values);
+}
+
+// Text ends at its first NUL; the bytes behind that are skipped.
+bool FieldDecoder::text(const PlanNode& node, std::vector<FieldValue>& values) {
+    const std::uint64_t length = length_of(node);
+    if (length > reader_.remaining() / 8) return fail_with(Failure::kNoMoreBits);
+    const char* const begin = reinterpret_cast<const char*>(reader_.here());
+    const std::size_t size = ::strnlen(begin, length);
+    reader_.skip(length * 8);
+    return append_text(node, {begin, size}, values);
+}
+
+bool FieldDecoder::array(const PlanNode& node, std::vector<FieldValue>& values) {
+    const std::uint64_t length = length_of(node);
+    if (length > kMaxValues) return fail_with(Failure::kTooManyFields);
+    if (!append(node, {}, values)) return false;
+    if (node.is_shown) values.back().size = static_cast<std::uint32_t>(length);
+    const PlanNode& element = plan_->nodes[node.first_child];
+    for (std::uint64_t i = 0; i < length; ++i)
+        if (!field(element, values)) return false;
+    return true;
+}
+
+bool FieldDecoder::structure(const PlanNode& node, std::vector<FieldValue>& values) {
+    const std::size_t index = values.size();
+    if (!append(node, {}, values)) return false;
+    std::uint32_t shown = 0;
+    for (std::uint32_t i = 0; i < node.child_count; ++i) {
+        const PlanNode& member = plan_->nodes[node.first_child + i];
+        if (!field(member, values)) return false;
+        shown += member.is_shown ? 1 : 0;
+    }
+    if (node.is_shown) values[index].size = shown;
+    return true;
+}
+
+bool FieldDecoder::variant(const PlanNode& node, std::vector<FieldValue>& values) {
+    const PlanNode* const option = chosen_option(node);
+    if (option == nullptr) return fail_with(Failure::kNoOption);
+    if (!append(node, {}, values)) return false;
+    if (node.is_shown) values.back().size = option->is_shown ? 1 : 0;
+    return field(*option, values);
+}
+
+const PlanNode* FieldDecoder::chosen_option(const PlanNode& node) const {
+    const std::uint64_t tag = slots_[node.length_slot];
+    if (node.tag_labels != 0) return option_of_label(node, tag);
+    for (std::uint32_t i = 0; i < node.choice_count; ++i) {
+        const PlanChoice& choice = plan_->choices[node.first_choice + i];
+        if (is_chosen(choice, tag, node.is_signed)) return &plan_->nodes[node.first_child + choice.option];
+    }
+    return nullptr;
+}
+
+// The first option that one of the tag's labels chooses.
+const PlanNode* FieldDecoder::option_of_label(const PlanNode& node, std::uint64_t tag) const {
+    const auto choices = std::span(plan_->label_choices).subspan(node.first_choice, node.choice_count);
+    std::uint32_t option = node.child_count;
+    for (const std::uint32_t label : plan_->tag_labels[node.tag_labels]->find(tag).labels) {
+        const auto choice = std::ranges::lower_bound(choices, label, {}, &PlanLabelChoice::label);
+        if (choice != choices.end() && choice->label == label) option = std::min(option, choice->option);
+    }
+    return option == node.child_count ? nullptr : &plan_->nodes[node.first_child + option];
+}
+
+std::uint64_t FieldDecoder::length_of(const PlanNode& node) const {
+    return node.length_slot == 0 ? node.length : slots_[node.length_slot];
+}
+
+void FieldDecoder::keep(const PlanNode& node, std::uint64_t value) {
+    slots_[node.slot] = value;  // slot 0 is nobody's
+    if (node.role == FieldRole::kNone) return;
+    const auto index = static_cast<unsigned>(node.role);
+    roles_[index] = value;
+    roles_seen_ |= 1U << index;
+}
+
+bool FieldDecoder::append(const PlanNode& node, const FieldValue& value, std::vector<FieldValue>& values) {
+    if (!node.is_shown) return true;
+    if (values.size() == kMaxValues) return fail_with(Failure::kTooManyFields);
+    FieldValue& appended = values.emplace_back(value);
+    appended.field_class = node.field_class;
+    appended.name = node.name;
+    return true;
+}
+
+bool FieldDecoder::append_text(const PlanNode& node, std::string_view text, std::vector<FieldValue>& values) {
+    if (text.size() > std::numeric_limits<std::uint32_t>::max()) return fail_with(Failure::kTooManyFields);
+    FieldValue value;
+    value.text = text.data();
+    value.size = static_cast<std::uint32_t>(text.size());
+    value.is_text = true;
+    return append(node, value, values);
+}
+
+bool FieldDecoder::spend(std::uint64_t fields) {
+    if (fields > fields_left_) return fail_with(Failure::kTooManyFields);
+    fields_left_ -= fields;
+    return true;
+}
+
+bool FieldDecoder::fail_with(Failure failure) {
+    failure_ = failure;
+    return false;
+}
+
+}  // namespace leat::ctf

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "ctf/model/field_class.hpp"
+
+namespace leat::ctf {
+
+// One field of an event record, decoded. The values of a scope lie flat in an array, each compound in front of its
+// parts:
+//
+//   struct (2)   x   array (2)   [0]   [1]
+//
+// so a reader walks them forward, and needs no heap to hold them.
+struct FieldValue {
+    const FieldClass* field_class = nullptr;
+    std::string_view name{};  // as shown; empty for the elements of arrays and the options of variants
+    union {
+        std::uint64_t number = 0;  // of integers and enums; of an int64 if the class is signed
+        double real;
+        const char* text;  // of strings and of arrays and sequences of characters; lives as long as the packet's bytes
+    };
+    std::uint32_t size = 0;  // bytes of text without the NUL; of a compound, how many parts follow directly below it
+    bool is_text = false;
+};
+
+}  // namespace leat::ctf

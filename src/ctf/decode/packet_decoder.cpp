@@ -1,0 +1,109 @@
+#include "ctf/decode/packet_decoder.hpp"
+
+#include <span>
+#include <utility>
+
+#include "ctf/record/packet_header.hpp"
+
+namespace leat::ctf {
+PacketDecoder::PacketDecoder(const DecodePlan& plan) : plan_(&plan), decoder_(plan) {
+    if (plan.clock != nullptr) clock_.emplace(*plan.clock);
+}
+
+Result<PacketProperties> PacketDecoder::start(UntrustedBytes bytes, std::uint64_t offset) {
+    offset_ = offset;
+    packet_context_.clear();
+    values_.clear();
+    decoder_.start_packet(bytes, bytes.size() * 8);
+    auto decoded = preamble();
+    if (!decoded) return wrap(fmt::format("packet at offset {}", offset), std::move(decoded).error());
+    auto properties = this->properties(bytes.size());
+    if (!properties) return wrap(fmt::format("packet at offset {}", offset), std::move(properties).error());
+    decoder_.set_end(properties->content_size * 8);
+    return properties;
+}
+
+Result<void> PacketDecoder::preamble() {
+    LEAT_TRY(decoder_.decode(plan_->packet_header, values_));
+    if (decoder_.role(FieldRole::kMagic).value_or(kPacketMagic) != kPacketMagic)
+        return corrupt("its magic number is not that of CTF");
+    return decoder_.decode(plan_->packet_context, packet_context_);
+}
+
+Result<PacketProperties> PacketDecoder::properties(std::uint64_t rest_size) const {
+    PacketProperties properties;
+    // A packet that does not tell its size takes what its content takes, or the whole file.
+    const std::uint64_t stated_content = LEAT_TRY(size_of_role(FieldRole::kContentSize, rest_size));
+    properties.packet_size = LEAT_TRY(size_of_role(FieldRole::kPacketSize, stated_content));
+    properties.content_size = LEAT_TRY(size_of_role(FieldRole::kContentSize, properties.packet_size));
+    if (properties.content_size > properties.packet_size) return corrupt("its content is larger than itself");
+    if (properties.content_size * 8 < decoder_.position()) return corrupt("it is smaller than its own header");
+    properties.stream_instance_id = decoder_.role(FieldRole::kStreamInstanceId);
+    properties.sequence_number = decoder_.role(FieldRole::kPacketSequenceNumber);
+    properties.events_discarded = decoder_.role(FieldRole::kEventsDiscarded);
+    if (decoder_.has_clock()) properties.begin_ns = LEAT_TRY(time_of(decoder_.clock()));
+    properties.end_cycles = decoder_.role(FieldRole::kTimestampEnd);
+    properties.end_ns = LEAT_TRY(time_of(properties.end_cycles));
+    return properties;
+}
+
+// In bytes.
+Result<std::uint64_t> PacketDecoder::size_of_role(FieldRole role, std::uint64_t otherwise) const {
+    const std::optional<std::uint64_t> bits = decoder_.role(role);
+    if (!bits) return otherwise;
+    if (*bits % 8 != 0) return corrupt("its size of {} bits is not a number of bytes", *bits);
+    return *bits / 8;
+}
+
+Result<std::optional<std::int64_t>> PacketDecoder::time_of(std::optional<std::uint64_t> cycles) const {
+    if (!cycles || !clock_) return std::optional<std::int64_t>();
+    const std::optional<std::int64_t> ns = clock_->nanoseconds(*cycles);
+    if (!ns) return corrupt("clock value {} is out of range", *cycles);
+    return ns;
+}
+
+Result<bool> PacketDecoder::next() {
+    if (decoder_.remaining() == 0) return false;
+    const std::uint64_t begin = decoder_.position();
+    auto decoded = event();
+    if (decoded && decoder_.position() == begin) decoded = corrupt("it takes no bits");
+    if (!decoded) return wrap(fmt::format("event at offset {}", offset_ + begin / 8), std::move(decoded).error());
+    return true;
+}
+
+Result<void> PacketDecoder::event() {
+    values_.clear();
+    decoder_.forget(FieldRole::kEventId);
+    LEAT_TRY(scope(plan_->event_header, 0));
+    const EventPlan* const event = LEAT_TRY(event_plan());
+    decoder_.follow_plan();
+    if (clock_) record_.cycles = decoder_.clock();
+    record_.time_ns = LEAT_TRY(time_of(record_.cycles));
+    LEAT_TRY(scope(plan_->event_context, 1));
+    LEAT_TRY(scope(event->context, 2));
+    LEAT_TRY(scope(event->fields, 3));
+    const std::span<const FieldValue> values(values_);
+    record_.event_class = event->event_class;
+    record_.packet_context = packet_context_;
+    record_.event_context = values.subspan(scope_ends_[0], scope_ends_[1] - scope_ends_[0]);
+    record_.context = values.subspan(scope_ends_[1], scope_ends_[2] - scope_ends_[1]);
+    record_.fields = values.subspan(scope_ends_[2], scope_ends_[3] - scope_ends_[2]);
+    return {};
+}
+
+Result<const EventPlan*> PacketDecoder::event_plan() const {
+    const std::optional<std::uint64_t> id = decoder_.role(FieldRole::kEventId);
+    if (!id && plan_->events.size() == 1) return &plan_->events.front();
+    if (!id) return corrupt("it has no id, and stream {} has several events", plan_->stream_class->id);
+    const EventPlan* const event = plan_->find_event(*id);
+    if (event == nullptr) return corrupt("event id {} is not declared in stream {}", *id, plan_->stream_class->id);
+    return event;
+}
+
+Result<void> PacketDecoder::scope(PlanRoot root, std::size_t index) {
+    LEAT_TRY(decoder_.decode(root, values_));
+    scope_ends_[index] = values_.size();
+    return {};
+}
+
+}  // namespace leat::ctf

@@ -1,0 +1,53 @@
+#include "ctf/model/clock.hpp"
+
+namespace leat::ctf {
+namespace {
+
+constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
+
+// For other frequencies than 1 GHz in double arithmetic, truncated: as babeltrace2 does, so that both print the same.
+std::optional<std::int64_t> cycles_to_ns(std::uint64_t cycles, std::uint64_t frequency) {
+    constexpr double kTooLarge = 9223372036854775808.0;  // 2^63
+    if (frequency == static_cast<std::uint64_t>(kNanosecondsPerSecond)) {
+        if (cycles > static_cast<std::uint64_t>(INT64_MAX)) return std::nullopt;
+        return static_cast<std::int64_t>(cycles);
+    }
+    const double ns = 1e9 * static_cast<double>(cycles) / static_cast<double>(frequency);
+    if (ns >= kTooLarge) return std::nullopt;
+    return static_cast<std::int64_t>(ns);
+}
+
+std::optional<std::int64_t> add(std::optional<std::int64_t> left, std::optional<std::int64_t> right) {
+    std::int64_t sum = 0;
+    if (!left || !right || __builtin_add_overflow(*left, *right, &sum)) return std::nullopt;
+    return sum;
+}
+
+std::optional<std::int64_t> seconds_to_ns(std::int64_t seconds) {
+    std::int64_t ns = 0;
+    if (__builtin_mul_overflow(seconds, kNanosecondsPerSecond, &ns)) return std::nullopt;
+    return ns;
+}
+
+}  // namespace
+
+Clock::Clock(const ClockClass& clock_class) : frequency_(clock_class.frequency) {
+    // Whole seconds first: the doubles below would lose the low digits of a large offset.
+    const auto whole_seconds = static_cast<std::int64_t>(clock_class.offset / frequency_);
+    std::int64_t seconds = 0;
+    if (__builtin_add_overflow(clock_class.offset_s, whole_seconds, &seconds)) return;
+    base_ns_ = add(seconds_to_ns(seconds), cycles_to_ns(clock_class.offset % frequency_, frequency_));
+}
+
+std::optional<std::int64_t> Clock::nanoseconds(std::uint64_t cycles) const {
+    return add(base_ns_, cycles_to_ns(cycles, frequency_));
+}
+
+std::uint64_t extend_timestamp(std::uint64_t previous, std::uint64_t timestamp, unsigned size) {
+    if (size >= 64) return timestamp;
+    const std::uint64_t range = std::uint64_t{1} << size;
+    const std::uint64_t extended = (previous & ~(range - 1)) | timestamp;
+    return extended < previous ? extended + range : extended;
+}
+
+}  // namespace leat::ctf

@@ -1,0 +1,61 @@
+#include "ctf/model/field_class.hpp"
+
+#include <algorithm>
+
+namespace leat::ctf {
+namespace {
+
+struct AlignmentOf {
+    unsigned operator()(const IntegerClass& integer) const { return integer.alignment; }
+    unsigned operator()(const FloatClass& real) const { return real.alignment; }
+    unsigned operator()(const EnumClass& enumeration) const { return enumeration.container.alignment; }
+    unsigned operator()(const StringClass&) const { return 8; }
+    unsigned operator()(const ArrayClass& array) const { return alignment_of(*array.element); }
+    unsigned operator()(const SequenceClass& sequence) const { return alignment_of(*sequence.element); }
+    unsigned operator()(const StructClass& struct_class) const { return alignment_of(struct_class); }
+    // Each option aligns itself when it is chosen.
+    unsigned operator()(const VariantClass&) const { return 1; }
+};
+
+}  // namespace
+
+bool ArrayClass::operator==(const ArrayClass& other) const {
+    return length == other.length && element == other.element;
+}
+
+bool SequenceClass::operator==(const SequenceClass& other) const {
+    return length == other.length && element == other.element;
+}
+
+bool StructClass::operator==(const StructClass& other) const {
+    return minimum_alignment == other.minimum_alignment && members == other.members;
+}
+
+bool VariantClass::operator==(const VariantClass& other) const { return tag == other.tag && options == other.options; }
+
+std::string_view display_name(const StructMember& member) {
+    std::string_view name = member.name;
+    if (name.starts_with('_')) name.remove_prefix(1);
+    return name;
+}
+
+const FieldClass* find_member(const StructClass& struct_class, std::string_view name) {
+    const auto member = std::ranges::find(struct_class.members, name, &StructMember::name);
+    return member == struct_class.members.end() ? nullptr : &member->field_class;
+}
+
+unsigned alignment_of(const FieldClass& field_class) { return std::visit(AlignmentOf{}, field_class.form()); }
+
+unsigned alignment_of(const StructClass& struct_class) {
+    unsigned alignment = struct_class.minimum_alignment;
+    for (const StructMember& member : struct_class.members)
+        alignment = std::max(alignment, alignment_of(member.field_class));
+    return alignment;
+}
+
+bool is_character(const FieldClass& field_class) {
+    const auto* integer = field_class.as<IntegerClass>();
+    return integer != nullptr && integer->size == 8 && integer->alignment == 8 && integer->encoding != Encoding::kNone;
+}
+
+}  // namespace leat::ctf

@@ -1,0 +1,103 @@
+// Everything that the metadata of a CTF 1.8 trace says: a trace class has stream classes, a stream class has event
+// classes, and their scopes (packet header, packet context, event header, contexts, payload) are structs of fields.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ctf/model/field_class.hpp"
+
+namespace leat::ctf {
+
+using Uuid = std::array<std::uint8_t, 16>;
+
+// Time since the origin = offset_s + (offset + value) / frequency.
+struct ClockClass {
+    std::string name{};
+    std::optional<Uuid> uuid{};
+    std::string description{};
+    std::uint64_t frequency = 1'000'000'000;  // Hz
+    std::uint64_t precision = 0;              // cycles
+    std::int64_t offset_s = 0;
+    std::uint64_t offset = 0;  // cycles
+    bool is_absolute = false;  // the origin is the Unix epoch
+
+    bool operator==(const ClockClass&) const = default;
+};
+
+struct EventClass {
+    std::uint64_t id = 0;
+    std::string name{};
+    std::optional<std::int64_t> log_level{};  // 0 TRACE_EMERG to 14 TRACE_DEBUG
+    std::string model_uri{};                  // `model.emf.uri`; empty: none
+    std::optional<StructClass> context{};
+    std::optional<StructClass> fields{};  // the payload
+
+    bool operator==(const EventClass&) const = default;
+};
+
+struct StreamClass {
+    std::uint64_t id = 0;
+    std::optional<StructClass> packet_context{};
+    std::optional<StructClass> event_header{};
+    std::optional<StructClass> event_context{};  // in front of every event of the stream
+    std::deque<EventClass> events{};             // ids are unique
+
+    bool operator==(const StreamClass&) const = default;
+};
+
+// A line of the `env` block.
+struct EnvironmentEntry {
+    std::string name{};
+    std::variant<std::int64_t, std::string> value;
+
+    bool operator==(const EnvironmentEntry&) const = default;
+};
+
+// Metadata may grow while the trace is read: streams, events and clocks that are added leave the others where they are.
+struct TraceClass {
+    std::optional<Uuid> uuid{};
+    ByteOrder byte_order = ByteOrder::kLittleEndian;  // of the fields that do not say
+    std::optional<StructClass> packet_header{};
+    std::vector<EnvironmentEntry> environment{};
+    std::deque<ClockClass> clocks{};
+    std::deque<StreamClass> streams{};
+
+    bool operator==(const TraceClass&) const = default;
+};
+
+// Null if there is none of that name or of that type.
+[[nodiscard]] const std::string* environment_text(const TraceClass& trace_class, std::string_view name);
+[[nodiscard]] const std::int64_t* environment_number(const TraceClass& trace_class, std::string_view name);
+
+// Finds the streams and clocks of a trace class, also those that come to it later.
+class TraceIndex {
+  public:
+    // The trace class must outlive the index and stay where it is.
+    explicit TraceIndex(const TraceClass& trace_class) : trace_class_(&trace_class) {}
+
+    // Null if there is none.
+    [[nodiscard]] const StreamClass* stream(std::uint64_t id);
+    [[nodiscard]] const ClockClass* clock(std::string_view name);
+
+  private:
+    const TraceClass* trace_class_;
+    std::size_t streams_seen_ = 0;
+    std::size_t clocks_seen_ = 0;
+    // Ordered, not hashed: whoever wrote the metadata chose the keys.
+    std::map<std::uint64_t, const StreamClass*> streams_;
+    std::map<std::string_view, const ClockClass*> clocks_;
+};
+
+// "00112233-4455-6677-8899-aabbccddeeff"
+[[nodiscard]] std::string to_string(const Uuid& uuid);
+[[nodiscard]] std::optional<Uuid> parse_uuid(std::string_view text);
+
+}  // namespace leat::ctf

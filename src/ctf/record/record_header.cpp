@@ -1,0 +1,51 @@
+#include "ctf/record/record_header.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace leat::ctf {
+namespace {
+
+std::size_t extended_timestamp(const RecordHeaderLayout& layout) { return layout.extended_tag + kExtendedIdSize; }
+
+std::uint64_t short_form(const RecordHeaderLayout& layout, const RecordHeaderBytes& header) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, header.storage.data(), layout.short_size);
+    return value;
+}
+
+bool is_extended(const RecordHeaderLayout& layout, const RecordHeaderBytes& header) {
+    return (short_form(layout, header) & layout.all_ones()) == layout.all_ones();
+}
+
+}  // namespace
+
+RecordHeaderBytes copy_header(const RecordHeaderLayout& layout, UntrustedBytes record) {
+    RecordHeaderBytes header;
+    std::memcpy(header.storage.data(), record.data(), std::min(record.size(), header.storage.size()));
+    header.size = is_extended(layout, header) ? extended_timestamp(layout) + sizeof(std::uint64_t) : layout.short_size;
+    return header;
+}
+
+std::uint64_t record_timestamp(const RecordHeaderLayout& layout, const RecordHeaderBytes& header,
+                               std::uint64_t previous) {
+    if (!is_extended(layout, header)) return layout.short_timestamp(short_form(layout, header), previous);
+    std::uint64_t timestamp = 0;
+    std::memcpy(&timestamp, header.storage.data() + extended_timestamp(layout), sizeof timestamp);
+    return timestamp;
+}
+
+RecordHeaderBytes with_timestamp(const RecordHeaderLayout& layout, const RecordHeaderBytes& header,
+                                 std::uint64_t timestamp) {
+    RecordHeaderBytes result = header;
+    if (is_extended(layout, header)) {
+        std::memcpy(result.storage.data() + extended_timestamp(layout), &timestamp, sizeof timestamp);
+        return result;
+    }
+    const std::uint64_t id = short_form(layout, header) & layout.all_ones();
+    const std::uint64_t value = id | timestamp << layout.id_bits;
+    std::memcpy(result.storage.data(), &value, layout.short_size);
+    return result;
+}
+
+}  // namespace leat::ctf

@@ -1,0 +1,86 @@
+#include "ctf/tsdl/metadata.hpp"
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace leat::ctf {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x75D11D57;
+constexpr std::size_t kHeaderSize = 37;
+constexpr std::string_view kSignature = "/* CTF 1.8";
+
+// What a metadata packet's header says, sizes in bytes.
+//
+//   0      4        20         24             28            32            33           34                35      36
+//   | magic | uuid   | checksum | content_size | packet_size | compression | encryption | checksum scheme | major |
+//   minor |
+//
+// Sizes are stored in bits and include the header.
+struct MetadataPacketHeader {
+    std::size_t content_size;
+    std::size_t packet_size;
+};
+
+std::uint32_t read_u32(UntrustedBytes bytes, std::size_t offset, bool is_swapped) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, bytes.data() + offset, sizeof value);
+    return is_swapped ? __builtin_bswap32(value) : value;
+}
+
+bool is_packetized(UntrustedBytes bytes, bool is_swapped) {
+    return bytes.size() >= sizeof kMagic && read_u32(bytes, 0, is_swapped) == kMagic;
+}
+
+Result<MetadataPacketHeader> parse_metadata_packet_header(UntrustedBytes packet, std::size_t offset, bool is_swapped) {
+    if (packet.size() < kHeaderSize) return corrupt("metadata packet at offset {} is cut short", offset);
+    if (read_u32(packet, 0, is_swapped) != kMagic) return corrupt("no metadata packet at offset {}", offset);
+    for (std::size_t scheme = 32; scheme < 35; ++scheme)
+        if (packet[scheme] != std::byte{0})
+            return unsupported("metadata packet at offset {} is compressed, encrypted or checksummed", offset);
+    if (packet[35] != std::byte{1} || packet[36] != std::byte{8})
+        return unsupported("metadata packet at offset {} is not of CTF 1.8", offset);
+    const MetadataPacketHeader header{read_u32(packet, 24, is_swapped) / 8, read_u32(packet, 28, is_swapped) / 8};
+    if (header.content_size < kHeaderSize || header.packet_size < header.content_size ||
+        header.packet_size > packet.size())
+        return corrupt("metadata packet at offset {} has impossible sizes", offset);
+    return header;
+}
+
+Result<std::string> join_packets(UntrustedBytes bytes, bool is_swapped) {
+    std::string text;
+    std::size_t offset = 0;
+    while (offset < bytes.size()) {
+        const UntrustedBytes packet = bytes.subspan(offset);
+        const MetadataPacketHeader header = LEAT_TRY(parse_metadata_packet_header(packet, offset, is_swapped));
+        text.append(reinterpret_cast<const char*>(packet.data()) + kHeaderSize, header.content_size - kHeaderSize);
+        offset += header.packet_size;
+    }
+    return text;
+}
+
+}  // namespace
+
+bool is_metadata_packet(UntrustedBytes bytes) { return is_packetized(bytes, false) || is_packetized(bytes, true); }
+
+Result<std::size_t> metadata_packet_size(UntrustedBytes bytes) {
+    if (bytes.size() < kHeaderSize) return 0;
+    if (!is_metadata_packet(bytes)) return corrupt("no metadata packet where one should begin");
+    const std::size_t size = read_u32(bytes, 28, is_packetized(bytes, true)) / 8;
+    if (size < kHeaderSize) return corrupt("metadata packet of {} bytes is smaller than its header", size);
+    return size;
+}
+
+Result<std::string> parse_metadata_stream(UntrustedBytes bytes) {
+    if (bytes.size() > kMaxMetadataSize)
+        return refused("metadata has {} bytes, more than the {} that are read", bytes.size(), kMaxMetadataSize);
+    for (const bool is_swapped : {false, true})
+        if (is_packetized(bytes, is_swapped)) return join_packets(bytes, is_swapped);
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (text.starts_with('\x1e')) return unsupported("metadata is that of CTF 2; CTF 1.8 is what is read");
+    if (!text.starts_with(kSignature)) return corrupt("metadata begins with neither {} */ nor a packet", kSignature);
+    return std::string(text);
+}
+
+}  // namespace leat::ctf

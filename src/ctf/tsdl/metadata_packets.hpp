@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "ctf/model/trace_class.hpp"
+
+namespace leat::ctf {
+
+// Metadata packets as LTTng's peers exchange them (relay ingest protocol, SEND_METADATA): 4096 bytes each, a 37-byte
+// header in front of the text.
+inline constexpr std::size_t kMetadataPacketSize = 4096;
+inline constexpr std::size_t kMetadataPacketHeaderSize = 37;
+
+struct MetadataPackets {
+    std::vector<std::byte> bytes;  // packets, the last one up to the end of its text
+    std::uint32_t padding_size;    // zeros that the last packet lacks
+};
+
+// A whole unit of metadata.
+MetadataPackets packetize_metadata(std::string_view text, const Uuid& uuid);
+
+}  // namespace leat::ctf

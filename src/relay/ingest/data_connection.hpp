@@ -1,0 +1,42 @@
+#pragma once
+
+#include "relay/connection.hpp"
+#include "relay/ingest/splice_pipe.hpp"
+#include "relay/relay.hpp"
+
+namespace leat::relay {
+
+// A producer's data connection: packets, one way. Which session it belongs to, its first packet says. Headers and small
+// packets come through a buffer, several at once; the bytes of large packets go through a pipe, and never come to us.
+class DataConnection final : public Connection {
+  public:
+    DataConnection(asio::ip::tcp::socket socket, Relay& relay);
+
+  private:
+    asio::awaitable<Result<void>> serve() override;
+    void end() override;
+
+    // What came of an attempt to write what is in the buffer.
+    enum class Progress : std::uint8_t { kPacketDone, kNeedsMore, kDiskFull, kMustWait };
+    Result<Progress> consume();
+    // Whatever has come, as Connection::try_receive().
+    std::optional<std::size_t> take();
+    asio::awaitable<Result<void>> flush_patiently();
+    Result<void> take_header_from_pipe();
+    // False: the control connection is too far behind.
+    Result<bool> begin_packet();
+    Result<void> find_session(std::uint64_t handle);
+    Result<Progress> write_piece();
+    Result<std::size_t> write_what_fits(const DataStream::Target& target, std::uint64_t count);
+
+    Relay* relay_;
+    InputBuffer input_;  // its bytes are in front of those in the pipe
+    SplicePipe pipe_{};
+    bool is_spliced_ = false;  // what comes next
+    bool can_splice_ = true;   // the file system has not said otherwise
+    std::shared_ptr<Session> session_{};
+    std::shared_ptr<SessionStream> stream_{};  // of the packet that has begun
+    Changes changes_{};
+};
+
+}  // namespace leat::relay

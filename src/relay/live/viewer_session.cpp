@@ -1,0 +1,407 @@
+#include "relay/live/viewer_session.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "relay/log.hpp"
+
+namespace leat::relay {
+namespace {
+
+// Replies are cut to this: viewers ask for the rest.
+constexpr std::uint64_t kMaxMetadataReply = 1U << 20;
+
+// False at the end of the file.
+Result<bool> read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes) {
+    const ssize_t count = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0) return io_error("cannot read the index");
+    return static_cast<std::size_t>(count) == bytes.size();
+}
+
+}  // namespace
+
+ViewerSession::~ViewerSession() {
+    while (!attachments_.empty()) forget(attachments_.front());
+}
+
+ViewerSession::Attachment* ViewerSession::find(std::uint64_t session_id) {
+    const auto found = std::ranges::find_if(
+        attachments_, [&](const Attachment& entry) { return entry.session->description().id == session_id; });
+    return found == attachments_.end() ? nullptr : &*found;
+}
+
+ViewerSession::Streams ViewerSession::attach(const wire::AttachSession& request) {
+    const auto refused = [](wire::AttachStatus status) { return Streams{{word(status), 0}, {}}; };
+    const std::shared_ptr<Session> session = relay_->find_session(request.session_id);
+    if (session == nullptr) return refused(wire::AttachStatus::kUnknownSession);
+    if (!session->is_live()) return refused(wire::AttachStatus::kNotLive);
+    if (find(request.session_id) != nullptr) return refused(wire::AttachStatus::kAlready);
+    const auto seek = static_cast<wire::Seek>(request.seek);
+    if (seek != wire::Seek::kBeginning && seek != wire::Seek::kLast) return refused(wire::AttachStatus::kSeekError);
+    Attachment& attachment = attachments_.emplace_back(Attachment{.session = session, .listener = {}});
+    attachment.listener = session->add_listener(wake_);
+    session->viewers.fetch_add(1);
+    auto streams = session->locked([&](SessionState& state) { return take_new_streams(attachment, state, seek); });
+    const auto count = static_cast<std::uint32_t>(streams.size());
+    return {{wire::word(wire::AttachStatus::kOk), count}, std::move(streams)};
+}
+
+// A trace is offered once it has metadata and a stream of data: a viewer gives up on one without the other.
+std::vector<wire::StreamDescriptor> ViewerSession::take_new_streams(Attachment& attachment, SessionState& state,
+                                                                    wire::Seek seek) {
+    std::vector<wire::StreamDescriptor> found;
+    for (auto at = state.streams.upper_bound(attachment.last_stream); at != state.streams.end(); ++at)
+        attachment.waiting.insert(attachment.last_stream = at->first);
+    for (auto at = attachment.waiting.begin(); at != attachment.waiting.end();) {
+        const auto known = state.streams.find(*at);
+        const bool is_gone =
+            known == state.streams.end() || (known->second->view.is_finished && known->second->view.packets == 0);
+        if (is_gone) {
+            at = attachment.waiting.erase(at);
+            continue;
+        }
+        const auto& entry = known->second;
+        const Trace& trace = *entry->trace;
+        if (!entry->is_published || !trace.is_metadata_published || trace.metadata == nullptr) {
+            ++at;
+            continue;
+        }
+        if (!metadata_.contains(trace.metadata_id)) {
+            found.push_back({trace.metadata_id, trace.id, 1U, trace.path, "metadata"});
+            metadata_[trace.metadata_id] = MetadataCursor{trace.metadata, &attachment};
+        }
+        found.push_back({entry->id, trace.id, 0U, trace.path, entry->stream->parameters().files.channel_name});
+        add_cursor(attachment, entry, seek);
+        at = attachment.waiting.erase(at);
+    }
+    attachment.publications = state.publications;
+    return found;
+}
+
+void ViewerSession::add_cursor(Attachment& attachment, const std::shared_ptr<SessionStream>& entry, wire::Seek seek) {
+    const bool is_short = entry->stream->parameters().files.index_minor == 0;
+    Cursor& cursor =
+        cursors_
+            .insert_or_assign(entry->id, Cursor{.entry = entry,
+                                                .attachment = &attachment,
+                                                .metadata_id = entry->trace->metadata_id,
+                                                .view = entry->view,
+                                                .entry_size = is_short ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize})
+            .first->second;
+    ++attachment.cursors;
+    ++metadata_.at(cursor.metadata_id).cursors;
+    if (seek == wire::Seek::kLast) go_to_end(cursor);
+    cursor.view.current.reset();
+    wait_for_turn(entry->id, cursor);
+}
+
+// Over all that is there already.
+void ViewerSession::go_to_end(Cursor& cursor) {
+    if (!cursor.view.current_file) return;
+    cursor.file_number = cursor.view.current_file;
+    cursor.file = cursor.view.current;
+    cursor.next_entry = cursor.view.entries;
+}
+
+void ViewerSession::erase_cursor(Cursors::iterator cursor) {
+    // Metadata may still be asked for: of so many traces it is kept.
+    constexpr std::size_t kMaxEnded = 256;
+    --cursor->second.attachment->cursors;
+    const auto metadata = metadata_.find(cursor->second.metadata_id);
+    cursors_.erase(cursor);
+    // As long as it is open, more streams of its trace may come, and it is not to be announced again.
+    if (--metadata->second.cursors != 0 || !metadata->second.stream->is_finished()) return;
+    ended_metadata_.push_back(metadata->first);
+    if (ended_metadata_.size() <= kMaxEnded) return;
+    const auto oldest = metadata_.find(ended_metadata_.front());
+    ended_metadata_.pop_front();
+    if (oldest != metadata_.end() && oldest->second.cursors == 0) metadata_.erase(oldest);
+}
+
+ViewerSession::Streams ViewerSession::new_streams(std::uint64_t session_id) {
+    Attachment* const attachment = find(session_id);
+    if (attachment == nullptr) return {{wire::word(wire::NewStreamsStatus::kError), 0}, {}};
+    Streams streams{};
+    bool is_open = true;
+    attachment->session->locked([&](SessionState& state) {
+        streams.streams = take_new_streams(*attachment, state, wire::Seek::kBeginning);
+        is_open = state.is_control_open;
+    });
+    const bool is_over = !is_open && streams.streams.empty() && attachment->cursors == 0;
+    attachment->has_hung_up = is_over;
+    streams.reply.status = word(is_over ? wire::NewStreamsStatus::kHangUp : wire::NewStreamsStatus::kOk);
+    streams.reply.streams = static_cast<std::uint32_t>(streams.streams.size());
+    return streams;
+}
+
+// A stream that has hung up has no cursor any more.
+bool ViewerSession::has_ended(const Attachment& attachment) {
+    return attachment.is_closed && !attachment.has_hung_up && attachment.cursors == 0;
+}
+
+wire::DetachStatus ViewerSession::detach(std::uint64_t session_id) {
+    Attachment* const attachment = find(session_id);
+    if (attachment != nullptr) {
+        forget(*attachment);
+        return wire::DetachStatus::kOk;
+    }
+    return relay_->find_session(session_id) == nullptr ? wire::DetachStatus::kUnknownSession
+                                                       : wire::DetachStatus::kNotAttached;
+}
+
+void ViewerSession::forget(Attachment& attachment) {
+    attachment.session->remove_listener(attachment.listener);
+    attachment.session->viewers.fetch_sub(1);
+    std::erase_if(cursors_, [&](const auto& cursor) { return cursor.second.attachment == &attachment; });
+    std::erase_if(metadata_, [&](const auto& cursor) { return cursor.second.attachment == &attachment; });
+    attachments_.remove_if([&](const Attachment& entry) { return &entry == &attachment; });
+}
+
+std::uint64_t ViewerSession::change() const {
+    std::uint64_t sum = 0;
+    for (const Attachment& attachment : attachments_) sum += attachment.session->change();
+    return sum;
+}
+
+std::uint32_t ViewerSession::flags_of(const Cursor& cursor, std::uint64_t publications) const {
+    std::uint32_t flags = 0;
+    const MetadataCursor& metadata = metadata_.at(cursor.metadata_id);
+    if (metadata.stream->size() > metadata.sent) flags |= wire::kNewMetadata;
+    if (publications != cursor.attachment->publications) flags |= wire::kNewStreams;
+    return flags;
+}
+
+// facts: live protocol, section 4, "check order".
+wire::NextIndexReply ViewerSession::next_index(std::uint64_t stream_id) {
+    const auto found = cursors_.find(stream_id);
+    if (found == cursors_.end())
+        return {.status = word(metadata_.contains(stream_id) ? wire::IndexStatus::kHangUp : wire::IndexStatus::kError)};
+    const wire::NextIndexReply reply = next_index(stream_id, found->second);
+    if (reply.status == wire::word(wire::IndexStatus::kHangUp)) erase_cursor(found);
+    return reply;
+}
+
+// What is there is looked at first, under the lock, and then read without it: nothing behind it is told.
+wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor) {
+    wire::NextIndexReply reply;
+    const auto status = [&](wire::IndexStatus value) { reply.status = word(value); };
+    const std::uint64_t publications = cursor.attachment->session->locked([&](const SessionState& state) {
+        cursor.view = cursor.entry->view;
+        return state.publications;
+    });
+    const auto entry = next_entry(cursor);
+    keep_open(id, cursor);
+    reply.flags = flags_of(cursor, publications);
+    if (!entry) {
+        log("a viewer's stream {}: {}", id, entry.error().message);
+        status(wire::IndexStatus::kError);
+    } else if (*entry) {
+        const ctf::IndexEntry& index = **entry;
+        reply = {index.offset,        index.packet_size,      index.content_size,    index.timestamp_begin,
+                 index.timestamp_end, index.events_discarded, index.stream_class_id, wire::word(wire::IndexStatus::kOk),
+                 reply.flags};
+        cursor.readable_end = std::max(cursor.readable_end, index.offset + index.packet_size / 8);
+        cursor.needed_metadata = metadata_.at(cursor.metadata_id).stream->size();
+    } else if (cursor.view.is_finished) {
+        status(wire::IndexStatus::kHangUp);
+    } else if (cursor.view.beacon) {
+        reply.timestamp_end = cursor.view.beacon->timestamp;
+        reply.stream_class_id = cursor.view.beacon->stream_class_id;
+        status(wire::IndexStatus::kInactive);
+    } else {
+        status(wire::IndexStatus::kRetry);
+    }
+    return reply;
+}
+
+// Thousands of streams are read by turns: only the files of the last ones stay open for this viewer.
+void ViewerSession::keep_open(std::uint64_t id, Cursor& cursor) {
+    constexpr std::size_t kMaxOpen = 64;
+    cursor.view.current.reset();
+    if (cursor.file == nullptr) return;
+    open_.push_back(id);
+    if (open_.size() <= kMaxOpen) return;
+    const auto oldest = cursors_.find(open_.front());
+    open_.pop_front();
+    if (oldest != cursors_.end() && &oldest->second != &cursor) oldest->second.file.reset();
+}
+
+void ViewerSession::look(Attachment& attachment) {
+    attachment.session->locked([&](const SessionState& state) {
+        for (auto at = state.by_change.rbegin(); at != state.by_change.rend(); ++at) {
+            if ((*at)->change <= attachment.seen_changes) break;
+            if (const auto found = cursors_.find((*at)->id); found != cursors_.end())
+                wait_for_turn(found->first, found->second);
+        }
+        // What has been forgotten since is not in that list any more.
+        if (attachment.seen_forgotten != state.forgotten)
+            for (auto& [id, cursor] : cursors_)
+                if (cursor.attachment == &attachment && cursor.entry->change > attachment.seen_changes)
+                    wait_for_turn(id, cursor);
+        attachment.seen_forgotten = state.forgotten;
+        attachment.seen_changes = state.changes;
+        attachment.is_closed = !state.is_control_open;
+        attachment.is_news_due = state.publications != attachment.publications;
+    });
+}
+
+void ViewerSession::wait_for_turn(std::uint64_t id, Cursor& cursor) {
+    if (!std::exchange(cursor.is_waiting, true)) turn_.push_back(id);
+}
+
+// A packet of each stream in turn.
+ViewerSession::News ViewerSession::news(std::uint64_t limit) {
+    News news;
+    for (Attachment& attachment : attachments_) look(attachment);
+    for (const std::uint64_t id : std::exchange(held_, {}))
+        if (const auto cursor = cursors_.find(id); cursor != cursors_.end()) wait_for_turn(id, cursor->second);
+    while (!turn_.empty() && news.bytes < limit && news.entries.size() < wire::kMaxNewsEntries) {
+        const auto cursor = cursors_.find(turn_.front());
+        turn_.pop_front();
+        if (cursor == cursors_.end()) continue;
+        cursor->second.is_waiting = false;
+        const std::uint64_t id = cursor->first;
+        if (add_news(news, cursor)) wait_for_turn(id, cursor->second);
+    }
+    // Behind the packets: whatever was published before one of them is told with it.
+    for (Attachment& attachment : attachments_) {
+        look(attachment);
+        if (attachment.is_news_due || has_ended(attachment)) news.flags |= wire::kNewStreams;
+    }
+    return news;
+}
+
+// Whether there may be more of that stream, now.
+bool ViewerSession::add_news(News& news, Cursors::iterator at) {
+    Cursor& cursor = at->second;
+    News::Entry entry{{at->first, next_index(at->first, cursor), 0}};
+    switch (static_cast<wire::IndexStatus>(entry.head.index.status)) {
+        case wire::IndexStatus::kOk: {
+            const std::uint64_t size = entry.head.index.packet_size / 8;
+            const bool is_small = size <= wire::kMaxNewsPacket;
+            if (is_small) {
+                entry.head.length = static_cast<std::uint32_t>(size);
+                entry.file = cursor.file;
+                news.bytes += size;
+            }
+            news.entries.push_back(std::move(entry));
+            // The packet is to be fetched from the file that the stream is in now.
+            if (!is_small) held_.push_back(at->first);
+            return is_small;
+        }
+        case wire::IndexStatus::kInactive:
+            if (entry.head.index.timestamp_end <= cursor.told_beacon) return false;
+            cursor.told_beacon = entry.head.index.timestamp_end;
+            news.entries.push_back(std::move(entry));
+            return false;
+        case wire::IndexStatus::kRetry:
+            return false;
+        default:
+            // The viewer is told once.
+            news.entries.push_back(std::move(entry));
+            erase_cursor(at);
+            return false;
+    }
+}
+
+Result<std::optional<ctf::IndexEntry>> ViewerSession::next_entry(Cursor& cursor) {
+    for (;;) {
+        const auto entry = LEAT_TRY(read_entry(cursor));
+        if (!entry) {
+            if (LEAT_TRY(go_to_next_file(cursor))) continue;
+            return std::optional<ctf::IndexEntry>();
+        }
+        ++cursor.next_entry;
+        // What was lost on its way is not there to be read; the numbers of the packets tell.
+        if (!entry->is_lost()) return entry;
+    }
+}
+
+Result<std::optional<ctf::IndexEntry>> ViewerSession::read_entry(Cursor& cursor) {
+    // What was cleared is gone, read or not.
+    if (!cursor.file_number || *cursor.file_number < cursor.view.first_file) return std::optional<ctf::IndexEntry>();
+    const bool is_current = cursor.file_number == cursor.view.current_file;
+    if (is_current && cursor.next_entry >= cursor.view.entries) return std::optional<ctf::IndexEntry>();
+    if (cursor.file == nullptr && !LEAT_TRY(open_file(cursor, *cursor.file_number)))
+        return std::optional<ctf::IndexEntry>();
+    std::array<std::byte, ctf::kIndexEntrySize> bytes{};
+    const auto whole = std::span(bytes).first(cursor.entry_size);
+    const std::uint64_t offset = ctf::kIndexHeaderSize + cursor.next_entry * cursor.entry_size;
+    if (!LEAT_TRY(read_at(cursor.file->index.get(), offset, whole))) return std::optional<ctf::IndexEntry>();
+    return LEAT_TRY(ctf::parse_index_entry(whole));
+}
+
+// False if there is none, or if it is in the newest one already.
+Result<bool> ViewerSession::go_to_next_file(Cursor& cursor) {
+    const StreamView& view = cursor.view;
+    if (!view.current_file) return false;
+    for (;;) {
+        const std::uint64_t oldest = std::max(view.place->oldest(), view.first_file);
+        const std::uint64_t next = cursor.file_number ? std::max(*cursor.file_number + 1, oldest) : oldest;
+        if (next > *view.current_file) return false;
+        if (LEAT_TRY(open_file(cursor, next))) break;
+    }
+    cursor.next_entry = 0;
+    cursor.readable_end = 0;
+    return true;
+}
+
+// False: it has been rolled away, or its chunk has been cleared: then all that was in it has been skipped.
+Result<bool> ViewerSession::open_file(Cursor& cursor, std::uint64_t number) {
+    const bool is_current = number == cursor.view.current_file && cursor.view.current != nullptr;
+    if (is_current) {
+        cursor.file = cursor.view.current;
+    } else {
+        auto opened = cursor.view.place->open(number);
+        if (!opened && number < cursor.view.place->oldest()) return false;
+        if (!opened && opened.error().kind == ErrorKind::kNotFound) {
+            cursor.file_number = cursor.view.current_file;
+            cursor.next_entry = cursor.view.entries;
+            return false;
+        }
+        cursor.file = LEAT_TRY(std::move(opened));
+    }
+    cursor.file_number = number;
+    return true;
+}
+
+ViewerSession::Packet ViewerSession::packet(const wire::GetPacket& request) {
+    const auto refused = [](std::uint32_t flags) {
+        return Packet{{wire::word(wire::PacketStatus::kError), 0, flags}, std::nullopt};
+    };
+    const auto found = cursors_.find(request.stream_id);
+    if (found == cursors_.end()) return refused(0);
+    Cursor& cursor = found->second;
+    if (request.length == 0 || request.offset > cursor.readable_end ||
+        request.length > cursor.readable_end - request.offset)
+        return refused(0);
+    // Document 001, "Get data packet": not before the metadata that it may need.
+    if (metadata_.at(cursor.metadata_id).sent < cursor.needed_metadata) return refused(wire::kNewMetadata);
+    if (cursor.file == nullptr && !open_file(cursor, *cursor.file_number).value_or(false)) return refused(0);
+    return {{wire::word(wire::PacketStatus::kOk), request.length, 0},
+            FileRange{cursor.file, cursor.file->data.get(), request.offset, request.length}};
+}
+
+ViewerSession::Metadata ViewerSession::metadata(std::uint64_t stream_id) {
+    const auto found = metadata_.find(stream_id);
+    if (found == metadata_.end()) return {{0, wire::word(wire::MetadataStatus::kError)}, std::nullopt};
+    MetadataCursor& cursor = found->second;
+    if (cursor.stream->size() <= cursor.sent) return {{0, wire::word(wire::MetadataStatus::kNoNew)}, std::nullopt};
+    const auto found_text = cursor.stream->text();
+    // It was cleared before it was read: what follows it comes from its beginning.
+    const bool is_gone = !found_text && found_text.error().kind == ErrorKind::kNotFound;
+    if (is_gone || (found_text && found_text->size <= cursor.sent))
+        return {{0, wire::word(wire::MetadataStatus::kNoNew)}, std::nullopt};
+    if (!found_text) {
+        log("a viewer's metadata {}: {}", stream_id, found_text.error().message);
+        return {{0, wire::word(wire::MetadataStatus::kError)}, std::nullopt};
+    }
+    FileRange text{found_text->file, found_text->file->get(), cursor.sent,
+                   std::min(found_text->size - cursor.sent, kMaxMetadataReply)};
+    cursor.sent += text.size;
+    return {{text.size, wire::word(wire::MetadataStatus::kOk)}, std::move(text)};
+}
+
+}  // namespace leat::relay

@@ -1,0 +1,144 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.hpp"
+#include "relay/relay.hpp"
+#include "wire/live/live_messages.hpp"
+
+namespace leat::relay {
+
+// Bytes of a file that go to a viewer behind a reply.
+struct FileRange {
+    // One of two, kept open by whoever has it.
+    std::shared_ptr<const void> owner{};
+    int fd = -1;
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+};
+
+// What one viewer has attached to, and how far it has read: cursors of its own, so that viewers of one session do not
+// know of one another. Serves only streams of sessions that it has attached to. One connection's strand.
+class ViewerSession {
+  public:
+    // `wake` is called, on any thread, at every change of an attached session.
+    ViewerSession(Relay& relay, std::function<void()> wake) : relay_(&relay), wake_(std::move(wake)) {}
+    ~ViewerSession();
+    ViewerSession(const ViewerSession&) = delete;
+    ViewerSession& operator=(const ViewerSession&) = delete;
+
+    struct Streams {
+        wire::StreamsReply reply;
+        std::vector<wire::StreamDescriptor> streams;
+    };
+    Streams attach(const wire::AttachSession& request);
+    Streams new_streams(std::uint64_t session_id);
+    wire::DetachStatus detach(std::uint64_t session_id);
+
+    wire::NextIndexReply next_index(std::uint64_t stream_id);
+    struct Packet {
+        wire::PacketReply reply;
+        std::optional<FileRange> data;
+    };
+    Packet packet(const wire::GetPacket& request);
+    struct Metadata {
+        wire::MetadataReply reply;
+        std::optional<FileRange> text;
+    };
+    Metadata metadata(std::uint64_t stream_id);
+
+    // What GET_NEXT_INDEX would say of all streams, one after the other, as long as it is new and there is room.
+    struct News {
+        struct Entry {
+            wire::NewsEntry head;
+            std::shared_ptr<const StreamFile::Open> file{};  // that the packet is in
+        };
+        std::uint32_t flags = 0;
+        std::uint64_t bytes = 0;  // of packets
+        std::vector<Entry> entries{};
+
+        [[nodiscard]] bool is_empty() const { return flags == 0 && entries.empty(); }
+    };
+    News news(std::uint64_t limit);
+
+    // Counts changes of all that is attached.
+    [[nodiscard]] std::uint64_t change() const;
+
+  private:
+    struct Attachment {
+        std::shared_ptr<Session> session;
+        std::list<Session::Listener>::iterator listener;
+        std::uint64_t publications = 0;     // of which the viewer knows the streams
+        std::uint64_t seen_forgotten = 0;   // streams
+        std::uint64_t seen_changes = 0;     // of the session's streams
+        std::uint64_t last_stream = 0;      // the newest that has been looked at
+        std::set<std::uint64_t> waiting{};  // streams that could not be offered yet
+        std::size_t cursors = 0;
+        bool is_closed = false;    // the session has ended
+        bool has_hung_up = false;  // and it has been told
+        bool is_news_due = false;  // streams, or the end, that news() has to tell of
+    };
+    // How far a data stream has been read.
+    struct Cursor {
+        std::shared_ptr<SessionStream> entry;
+        Attachment* attachment;
+        std::uint64_t metadata_id;
+        StreamView view;         // when it was looked at last
+        std::size_t entry_size;  // bytes, in its indexes
+        std::optional<std::uint64_t> file_number{};
+        std::shared_ptr<const StreamFile::Open> file{};
+        std::uint64_t next_entry = 0;
+        std::uint64_t readable_end = 0;     // bytes of the file that its indexes have been given for
+        std::uint64_t needed_metadata = 0;  // bytes, to decode the packet whose index was given last
+        std::uint64_t told_beacon = 0;      // by news()
+        bool is_waiting = false;            // for its turn in news()
+    };
+    struct MetadataCursor {
+        std::shared_ptr<MetadataStream> stream;
+        Attachment* attachment;
+        std::size_t cursors = 0;  // of its trace's streams
+        std::uint64_t sent = 0;   // bytes
+    };
+
+    Attachment* find(std::uint64_t session_id);
+    std::vector<wire::StreamDescriptor> take_new_streams(Attachment& attachment, SessionState& state, wire::Seek seek);
+    void add_cursor(Attachment& attachment, const std::shared_ptr<SessionStream>& entry, wire::Seek seek);
+    using Cursors = std::unordered_map<std::uint64_t, Cursor>;
+    void erase_cursor(Cursors::iterator cursor);
+    [[nodiscard]] static bool has_ended(const Attachment& attachment);
+    // Only what has changed is looked at.
+    void look(Attachment& attachment);
+    void wait_for_turn(std::uint64_t id, Cursor& cursor);
+    bool add_news(News& news, Cursors::iterator at);
+    wire::NextIndexReply next_index(std::uint64_t id, Cursor& cursor);
+    void keep_open(std::uint64_t id, Cursor& cursor);
+    [[nodiscard]] std::uint32_t flags_of(const Cursor& cursor, std::uint64_t publications) const;
+    // The next entry of the stream, which it goes over; nothing if all has been read.
+    static Result<std::optional<ctf::IndexEntry>> next_entry(Cursor& cursor);
+    static Result<std::optional<ctf::IndexEntry>> read_entry(Cursor& cursor);
+    static Result<bool> go_to_next_file(Cursor& cursor);
+    static Result<bool> open_file(Cursor& cursor, std::uint64_t number);
+    static void go_to_end(Cursor& cursor);
+    void forget(Attachment& attachment);
+
+    Relay* relay_;
+    std::function<void()> wake_;
+    std::list<Attachment> attachments_;
+    Cursors cursors_;                                   // by the streams' ids
+    std::deque<std::uint64_t> turn_;                    // of those that may have news
+    std::deque<std::uint64_t> open_;                    // that had a file open last
+    std::vector<std::uint64_t> held_;                   // of those whose last packet has to be fetched first
+    std::map<std::uint64_t, MetadataCursor> metadata_;  // by id
+    std::deque<std::uint64_t> ended_metadata_;          // whose streams have all hung up
+};
+
+}  // namespace leat::relay

@@ -1,0 +1,174 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "relay/store/file_sequence.hpp"
+#include "relay/store/pairing_table.hpp"
+#include "relay/store/session_directory.hpp"
+#include "relay/store/stream_file.hpp"
+
+namespace leat::relay {
+
+struct StreamParameters {
+    std::uint64_t handle = 0;  // the producer's: it is a secret
+    std::uint64_t id = 0;      // by which everybody else knows it
+    FileNaming files{};        // without indexes: snapshots, and peers below 2.4, send none
+    PairingTable::Transport transport = PairingTable::Transport::kStream;
+};
+
+// What can be seen of a stream: it is complete, and on disk.
+struct StreamView {
+    std::uint64_t version = 0;  // counts changes
+    std::uint64_t packets = 0;
+    // Files from `first_file` to `current_file` may be read: those before the current one to their end, the current
+    // one as far as its first `entries` index entries go.
+    std::shared_ptr<const FilePlace> place{};
+    std::uint64_t first_file = 0;
+    std::optional<std::uint64_t> current_file{};
+    std::uint64_t entries = 0;
+    std::shared_ptr<const StreamFile::Open> current{};  // as long as it is written to
+    struct Beacon {
+        std::uint64_t timestamp;
+        std::uint64_t stream_class_id;
+    };
+    // Nothing older than its time will come behind these packets.
+    std::optional<Beacon> beacon{};
+    // Nothing older will be seen, in cycles of the trace's clock; none before the first packet or beacon.
+    std::optional<std::uint64_t> horizon{};
+    bool is_finished = false;
+};
+
+// A stream of packets on its way to disk: data goes into the file as it comes; with its index it is committed, and
+// flushed it can be seen.
+//
+// Any thread. It has a lock of its own, which is held while its files are written: those who only look take a view.
+// kDiskFull is an error of none of its functions but says that there is no room now: what was given is kept, and
+// flush(), or the same call again, goes on with it.
+class DataStream {
+  public:
+    DataStream(StreamParameters parameters, std::shared_ptr<SessionDirectory> directory,
+               std::shared_ptr<TraceChunk> chunk);
+    ~DataStream();
+    DataStream(const DataStream&) = delete;
+    DataStream& operator=(const DataStream&) = delete;
+
+    [[nodiscard]] const StreamParameters& parameters() const { return parameters_; }
+
+    // One packet. Its bytes come in pieces. False: too many wait for their indexes, or another one is just coming (by a
+    // connection, and as datagrams); later.
+    Result<bool> begin_packet(const wire::DataHeader& header);
+    // Where its next bytes go, which the caller writes without the lock: nothing moves the packet meanwhile.
+    struct Target {
+        std::shared_ptr<const StreamFile::Open> file;
+        std::uint64_t offset;
+        std::uint64_t missing;  // bytes of the packet
+    };
+    Result<Target> begin_write();
+    // True when the packet is complete. kDiskFull: its padding does not fit, call it again with 0.
+    Result<bool> end_write(std::uint64_t written, Time now);
+    // Not at all.
+    void drop_packet();
+    // All at once, or nothing.
+    Result<void> store_packet(std::uint64_t number, UntrustedBytes bytes, Time now);
+
+    // From the control connection. False: too many wait for their data; later.
+    Result<bool> add_index(const wire::SendIndex& index, Time now);
+    void add_beacon(const wire::SendIndex& beacon);
+    // Packets from this sequence number of the tracer's on belong to another chunk, or to none.
+    Result<void> rotate(std::shared_ptr<TraceChunk> chunk, std::uint64_t packet_seq_num, Time now);
+    void close_after(std::uint64_t last_number);
+
+    // Whatever is complete, or lost, by now gets its index on disk, and can be seen.
+    Result<void> flush(Time now);
+    // No more data, no more indexes.
+    void end_data();
+    void end_indexes();
+    // For those who put datagrams together: under the lock.
+    template <class Function>
+    auto with_pairs(Function&& function) {
+        const std::lock_guard lock(mutex_);
+        return std::forward<Function>(function)(pairs_);
+    }
+    // Everything that will ever come is here: files are cut behind the last packet, and closed.
+    Result<void> finish();
+
+    [[nodiscard]] StreamView view() const;
+    [[nodiscard]] bool is_finished() const;
+    [[nodiscard]] bool waits_for_data() const;
+    // All packets up to this number are on disk, or known to be lost.
+    [[nodiscard]] bool has_stored(std::uint64_t number) const;
+    // The producer has closed it, and its last packet is here.
+    [[nodiscard]] bool should_finish() const;
+    [[nodiscard]] std::uint64_t lost_packets() const;
+    [[nodiscard]] std::vector<UniqueFd> duplicate_files() const;
+
+  private:
+    struct Incoming {
+        std::uint64_t number;
+        std::uint64_t file_number;
+        std::uint64_t offset;
+        std::uint64_t data_size;  // bytes that come
+        std::uint64_t size;       // and with the padding that we add
+        std::uint64_t received = 0;
+        bool is_being_written = false;
+    };
+    struct PendingRotation {
+        std::shared_ptr<TraceChunk> chunk;
+        std::uint64_t packet_seq_num;
+    };
+    struct Move;
+
+    // All of these under the lock.
+    Result<void> pad_packet();
+    void add_data(const Incoming& packet, Time now);
+    void note_stored_without_index(const Incoming& packet);
+    Result<void> flush_files();
+    Result<bool> take_in_hand(Time now);
+    Result<void> commit(Time now);
+    Result<void> commit(const PairingTable::Outcome& outcome);
+    Result<StreamFile*> file_of(const PairingTable::Outcome& outcome);
+    [[nodiscard]] ctf::IndexEntry entry_of(const PairingTable::Outcome& outcome);
+    void note_committed(const ctf::IndexEntry& entry);
+    void apply_beacon();
+    [[nodiscard]] bool is_being_written() const { return incoming_ && incoming_->is_being_written; }
+    [[nodiscard]] bool is_rotation_due(std::uint64_t next_packet_seq_num) const;
+    Result<void> rotate_if_due(std::uint64_t next_packet_seq_num);
+    Result<void> switch_chunk();
+    Result<void> copy_to(FileSequence& next, std::vector<Move>& moves);
+    Result<StoredData> copy_to(FileSequence& next, const StoredData& data, std::uint64_t count);
+    void close_old_files();
+    [[nodiscard]] bool is_stored(std::uint64_t number) const;
+    void show();
+
+    const StreamParameters parameters_;
+    const std::shared_ptr<SessionDirectory> directory_;
+
+    mutable std::mutex mutex_;
+    std::optional<FileSequence> files_;  // none: out of every chunk
+    std::uint64_t next_file_ = 0;
+    std::optional<Incoming> incoming_{};
+    std::optional<std::uint64_t> last_data_{};  // number of the last packet whose data is here
+    PairingTable pairs_;
+    std::optional<PairingTable::Outcome> in_hand_{};  // taken from the table, not yet in the index
+    std::optional<PendingRotation> rotation_{};
+    std::optional<std::uint64_t> close_after_{};
+    std::optional<wire::SendIndex> pending_beacon_{};
+    std::optional<ctf::IndexEntry> last_{};        // the index of the last packet
+    std::optional<std::uint64_t> current_file_{};  // that it is in
+    std::uint64_t lost_packets_ = 0;
+    std::uint64_t refused_packets_ = 0;
+    bool has_wrong_sizes_ = false;  // and the log has said so
+    bool is_unflushed_ = false;
+    bool is_finished_ = false;
+    StreamView next_view_{};  // as it will be when all is flushed
+
+    mutable std::mutex view_mutex_;  // last of all locks
+    StreamView view_{};
+};
+
+}  // namespace leat::relay

@@ -1,0 +1,138 @@
+#include "relay/store/file_sequence.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+namespace leat::relay {
+namespace {
+
+void add_duplicate(std::vector<UniqueFd>& files, const UniqueFd& file) {
+    if (file.is_open()) files.emplace_back(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+}
+
+}  // namespace
+
+std::string FilePlace::file_name(std::uint64_t number) const {
+    if (naming_.size_limit == 0) return naming_.channel_name;
+    std::uint64_t i = number - first_;
+    if (naming_.count_limit != 0) i %= naming_.count_limit;
+    return fmt::format("{}_{}", naming_.channel_name, i);
+}
+
+Result<std::shared_ptr<const StreamFile::Open>> FilePlace::open(std::uint64_t number) const {
+    const ConfinedDirectory trace = LEAT_TRY(open_directory());
+    const std::string name = file_name(number);
+    auto open = StreamFile::open_again(trace, name);
+    // The name may stand for another file by now.
+    if (number < oldest_) return not_found("{} has been rolled away", name);
+    return open;
+}
+
+FileSequence::FileSequence(FileNaming naming, std::shared_ptr<SessionDirectory> directory,
+                           std::shared_ptr<TraceChunk> chunk, std::uint64_t first)
+    : naming_(std::move(naming)),
+      directory_(std::move(directory)),
+      chunk_(std::move(chunk)),
+      first_(first),
+      next_(first) {}
+
+Result<void> FileSequence::open_next() {
+    SessionDirectory::TracePlace trace = LEAT_TRY(directory_->make_trace(*chunk_, naming_.trace_id, naming_.path));
+    if (files_.empty() && next_ == first_) return open_first(trace);
+    const std::string name = place_->file_name(next_);
+    const bool is_again = naming_.count_limit != 0 && next_ - first_ >= naming_.count_limit;
+    if (is_again) {
+        // The oldest packets go now: the newest must be safe by then, should we be killed. On a full disk they make
+        // the room for that.
+        auto flushed = flush();
+        if (!flushed && !is_disk_full(flushed)) return flushed;
+        place_->set_oldest(next_ - naming_.count_limit + 1);
+    }
+    const auto existing = is_again ? StreamFile::Existing::kReplaced : StreamFile::Existing::kRefused;
+    files_.push_back(
+        LEAT_TRY(StreamFile::create(trace.directory, name, next_, naming_.index_minor, existing, directory_->guard())));
+    ++next_;
+    return {};
+}
+
+// A stream of that name may have been there before, and have ended: its packets stay.
+Result<void> FileSequence::open_first(const SessionDirectory::TracePlace& trace) {
+    constexpr int kMaxTries = 1000;
+    const std::string channel_name = naming_.channel_name;
+    for (int number = 2;; ++number) {
+        auto place = std::make_shared<FilePlace>(naming_, directory_, chunk_, trace.path, first_);
+        auto file = StreamFile::create(trace.directory, place->file_name(next_), next_, naming_.index_minor,
+                                       StreamFile::Existing::kRefused, directory_->guard());
+        if (!file && file.error().kind == ErrorKind::kRefused && number < kMaxTries) {
+            naming_.channel_name = fmt::format("{}-{}", channel_name, number);
+            continue;
+        }
+        files_.push_back(LEAT_TRY(std::move(file)));
+        readable_place_ = place_ = std::move(place);
+        ++next_;
+        return {};
+    }
+}
+
+Result<StreamFile*> FileSequence::for_packet(std::uint64_t size) {
+    const bool is_full = !files_.empty() && naming_.size_limit != 0 && files_.back().size() != 0 &&
+                         files_.back().size() + size > naming_.size_limit;
+    if (files_.empty() || is_full) {
+        const auto opened = open_next();
+        // A stream of another name has files of that name (of c_1, and the second of c): this one goes on in its last.
+        const bool is_taken = !opened && opened.error().kind == ErrorKind::kRefused && !files_.empty();
+        if (!opened && !is_taken) return tl::unexpected(opened.error());
+    }
+    return &files_.back();
+}
+
+StreamFile* FileSequence::find(std::uint64_t number) {
+    const auto found = std::ranges::find(files_, number, &StreamFile::number);
+    return found == files_.end() ? nullptr : &*found;
+}
+
+std::size_t FileSequence::unflushed() const {
+    std::size_t sum = 0;
+    for (const StreamFile& file : files_) sum += file.unflushed();
+    return sum;
+}
+
+Result<void> FileSequence::flush() {
+    for (StreamFile& file : files_) LEAT_TRY(file.flush());
+    return {};
+}
+
+void FileSequence::close_before(std::uint64_t number) {
+    while (files_.size() > 1 && files_.front().number() < number) {
+        files_.front().end();
+        files_.pop_front();
+    }
+}
+
+void FileSequence::finish() {
+    for (StreamFile& file : files_) {
+        file.truncate(file.safe_end());
+        file.end();
+    }
+    files_.clear();
+}
+
+void FileSequence::discard() {
+    if (place_ == nullptr) return;
+    if (const auto trace = place_->open_directory())
+        for (const StreamFile& file : files_) (void)StreamFile::remove(*trace, place_->file_name(file.number()));
+    files_.clear();
+    next_ = first_;
+}
+
+std::vector<UniqueFd> FileSequence::duplicates() const {
+    std::vector<UniqueFd> files;
+    for (const StreamFile& file : files_) {
+        add_duplicate(files, file.open()->data);
+        add_duplicate(files, file.open()->index);
+    }
+    return files;
+}
+
+}  // namespace leat::relay

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "relay/store/session_directory.hpp"
+#include "relay/store/stream_file.hpp"
+
+namespace leat::relay {
+
+// What the files of a stream are called and how they roll, in every chunk.
+struct FileNaming {
+    std::uint64_t trace_id = 0;
+    std::string path{};  // of its trace, below the chunk
+    std::string channel_name{};
+    std::uint64_t size_limit = 0;                                 // bytes; 0: one file
+    std::uint64_t count_limit = 0;                                // files; 0: all are kept
+    std::optional<std::uint32_t> index_minor = ctf::kIndexMinor;  // none: there are no indexes
+};
+
+// Where the files of a stream are, in one chunk: for those who read them, while they are written. Any thread.
+class FilePlace {
+  public:
+    FilePlace(FileNaming naming, std::shared_ptr<const SessionDirectory> directory,
+              std::shared_ptr<const TraceChunk> chunk, std::string path, std::uint64_t first)
+        : naming_(std::move(naming)),
+          directory_(std::move(directory)),
+          chunk_(std::move(chunk)),
+          path_(std::move(path)),
+          oldest_(first),
+          first_(first) {}
+
+    // Files have numbers that only ever grow, also over chunks. Those before the oldest are gone.
+    [[nodiscard]] std::uint64_t oldest() const { return oldest_; }
+    [[nodiscard]] std::string file_name(std::uint64_t number) const;
+    // kNotFound: it has gone meanwhile.
+    [[nodiscard]] Result<std::shared_ptr<const StreamFile::Open>> open(std::uint64_t number) const;
+
+    // The writer's: before the file itself goes.
+    void set_oldest(std::uint64_t oldest) { oldest_ = oldest; }
+    [[nodiscard]] Result<ConfinedDirectory> open_directory() const { return directory_->open_trace(*chunk_, path_); }
+
+  private:
+    FileNaming naming_;
+    std::shared_ptr<const SessionDirectory> directory_;
+    std::shared_ptr<const TraceChunk> chunk_;
+    std::string path_;  // as the directory was made
+    std::atomic<std::uint64_t> oldest_;
+    std::uint64_t first_;
+};
+
+// The files of one stream in one chunk, as they are written: the newest takes packets, older ones wait for indexes.
+// Belongs to its stream.
+class FileSequence {
+  public:
+    FileSequence(FileNaming naming, std::shared_ptr<SessionDirectory> directory, std::shared_ptr<TraceChunk> chunk,
+                 std::uint64_t first);
+
+    [[nodiscard]] TraceChunk& chunk() const { return *chunk_; }
+    [[nodiscard]] std::uint64_t first() const { return first_; }
+    [[nodiscard]] std::uint64_t next_number() const { return next_; }
+    // None before the first file.
+    [[nodiscard]] const std::shared_ptr<const FilePlace>& place() const { return readable_place_; }
+
+    // Where a packet of so many bytes goes: behind the last one, or into a new file, and then the oldest may have to
+    // go.
+    Result<StreamFile*> for_packet(std::uint64_t size);
+    // Null: it has been closed.
+    StreamFile* find(std::uint64_t number);
+    [[nodiscard]] bool empty() const { return files_.empty(); }
+    StreamFile& oldest() { return files_.front(); }
+
+    [[nodiscard]] std::size_t unflushed() const;  // bytes
+    Result<void> flush();
+    // Nothing waits for files before this one any more.
+    void close_before(std::uint64_t number);
+    // Nothing more comes. What is not safe to read is cut off.
+    void finish();
+    // As if it had never been.
+    void discard();
+
+    // Descriptors of what is open, for those who bring it to disk.
+    [[nodiscard]] std::vector<UniqueFd> duplicates() const;
+
+  private:
+    Result<void> open_next();
+    Result<void> open_first(const SessionDirectory::TracePlace& trace);
+
+    FileNaming naming_;
+    std::shared_ptr<SessionDirectory> directory_;
+    std::shared_ptr<TraceChunk> chunk_;
+    std::shared_ptr<FilePlace> place_{};
+    std::shared_ptr<const FilePlace> readable_place_{};
+    std::deque<StreamFile> files_;
+    std::uint64_t first_;
+    std::uint64_t next_;
+};
+
+}  // namespace leat::relay

@@ -1,0 +1,128 @@
+#include "relay/store/metadata_stream.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "relay/log.hpp"
+#include "relay/store/stream_file.hpp"
+
+namespace leat::relay {
+namespace {
+
+constexpr const char* kFileName = "metadata";
+
+}  // namespace
+
+Result<std::unique_ptr<MetadataStream>> MetadataStream::create(std::uint64_t trace_id, std::string path,
+                                                               std::shared_ptr<SessionDirectory> directory,
+                                                               std::shared_ptr<TraceChunk> chunk) {
+    std::unique_ptr<MetadataStream> stream(new MetadataStream(trace_id, std::move(path), std::move(directory)));
+    LEAT_TRY(stream->open_in(std::move(chunk)));
+    return stream;
+}
+
+MetadataStream::~MetadataStream() { finish(); }
+
+Result<void> MetadataStream::open_in(std::shared_ptr<TraceChunk> chunk) {
+    SessionDirectory::TracePlace trace = LEAT_TRY(directory_->make_trace(*chunk, trace_id_, path_));
+    // First: by the metadata a trace is known, and then it can be followed.
+    wire::SyncWriter sync = LEAT_TRY(wire::SyncWriter::create(trace.directory.fd()));
+    // Ours, from before it was finished.
+    LEAT_TRY(trace.directory.remove(kFileName));
+    UniqueFd file = LEAT_TRY(trace.directory.create_file(kFileName));
+    directory_->enter(*chunk);
+    leave();
+    file_ = std::make_shared<const UniqueFd>(std::move(file));
+    followed_.emplace(Followed{std::move(trace.directory), std::move(sync)});
+    written_ = size_ = 0;
+    place_ = Place{chunk, std::move(trace.path)};
+    chunk_ = std::move(chunk);
+    return {};
+}
+
+Result<std::size_t> MetadataStream::write(UntrustedBytes piece) {
+    const std::lock_guard lock(mutex_);
+    return write_locked(piece);
+}
+
+Result<std::size_t> MetadataStream::write_locked(UntrustedBytes piece) {
+    if (chunk_ == nullptr) return refused("the metadata of {} is closed", path_);
+    const std::size_t count = LEAT_TRY(write_what_fits(file_->get(), written_, piece));
+    written_ += count;
+    return count;
+}
+
+Result<std::size_t> MetadataStream::write_zeros(std::uint64_t count) {
+    static constexpr std::array<std::byte, 64 << 10> kZeros{};
+    return write(UntrustedBytes(kZeros).first(static_cast<std::size_t>(std::min<std::uint64_t>(count, kZeros.size()))));
+}
+
+void MetadataStream::end_message() {
+    const std::lock_guard lock(mutex_);
+    size_ = written_;
+}
+
+Result<void> MetadataStream::reset() {
+    const std::lock_guard lock(mutex_);
+    if (chunk_ == nullptr) return refused("the metadata of {} is closed", path_);
+    if (::ftruncate(file_->get(), 0) != 0) return io_error("cannot empty the metadata");
+    written_ = size_ = 0;
+    return {};
+}
+
+Result<void> MetadataStream::reopen(std::shared_ptr<TraceChunk> chunk) {
+    const std::lock_guard lock(mutex_);
+    LEAT_TRY(open_in(std::move(chunk)));
+    is_finished_ = false;
+    return {};
+}
+
+Result<void> MetadataStream::rotate(const std::shared_ptr<TraceChunk>& chunk) {
+    const std::lock_guard lock(mutex_);
+    if (is_finished_ || chunk == chunk_) return {};
+    if (chunk != nullptr) return open_in(chunk);
+    leave();
+    return {};
+}
+
+void MetadataStream::publish(std::uint64_t horizon) {
+    const std::lock_guard lock(mutex_);
+    if (!followed_ || (horizon <= followed_->horizon && size_ == followed_->size)) return;
+    followed_->horizon = std::max(followed_->horizon, horizon);
+    followed_->size = size_;
+    const auto published = followed_->sync.publish(followed_->horizon, size_);
+    if (!published) log("{}: {}", path_, published.error().message);
+}
+
+void MetadataStream::leave() {
+    if (chunk_ == nullptr) return;
+    // What came of a message that was never finished.
+    if (written_ != size_) (void)!::ftruncate(file_->get(), static_cast<off_t>(size_.load()));
+    written_ = size_;
+    // For those who follow the directory, the session has ended.
+    (void)followed_->directory.remove(wire::kSyncFileName);
+    followed_.reset();
+    file_.reset();
+    directory_->leave(*chunk_);
+    chunk_.reset();
+}
+
+void MetadataStream::finish() {
+    const std::lock_guard lock(mutex_);
+    if (is_finished_) return;
+    is_finished_ = true;
+    leave();
+}
+
+Result<MetadataStream::Text> MetadataStream::text() const {
+    const std::lock_guard lock(mutex_);
+    if (file_ != nullptr) return Text{file_, size_};
+    const ConfinedDirectory trace = LEAT_TRY(directory_->open_trace(*place_->chunk, place_->path));
+    UniqueFd file = LEAT_TRY(trace.open_file(kFileName));
+    return Text{std::make_shared<const UniqueFd>(std::move(file)), size_};
+}
+
+}  // namespace leat::relay

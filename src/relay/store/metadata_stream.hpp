@@ -1,0 +1,86 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "relay/store/session_directory.hpp"
+#include "wire/sync_file.hpp"
+
+namespace leat::relay {
+
+// The metadata of one trace on its way to disk. A message becomes visible whole or not at all: a declaration may go
+// over the borders of the packets in it. Any thread; kDiskFull: nothing was done, to be tried again.
+class MetadataStream {
+  public:
+    static Result<std::unique_ptr<MetadataStream>> create(std::uint64_t trace_id, std::string path,
+                                                          std::shared_ptr<SessionDirectory> directory,
+                                                          std::shared_ptr<TraceChunk> chunk);
+    ~MetadataStream();
+    MetadataStream(const MetadataStream&) = delete;
+    MetadataStream& operator=(const MetadataStream&) = delete;
+
+    // Bytes of one message, in pieces: as many as the disk has room for. end_message() shows them.
+    Result<std::size_t> write(UntrustedBytes piece);
+    Result<std::size_t> write_zeros(std::uint64_t count);
+    void end_message();
+
+    // The whole text comes again: for the same chunk, or after it was finished,
+    Result<void> reset();
+    Result<void> reopen(std::shared_ptr<TraceChunk> chunk);
+    // or in another one. It may also go on in none.
+    Result<void> rotate(const std::shared_ptr<TraceChunk>& chunk);
+    void finish();
+    [[nodiscard]] bool is_finished() const { return is_finished_; }
+
+    // Bytes of whole messages in the file.
+    [[nodiscard]] std::uint64_t size() const { return size_; }
+    // Tells followers of the directory: the text so far, and events up to `horizon` (cycles of the trace's clock) are
+    // there. (docs/formats/sync-file.md)
+    void publish(std::uint64_t horizon);
+
+    // For reading: the whole messages in a file, which is another one after a rotation. kNotFound: it has been cleared.
+    struct Text {
+        std::shared_ptr<const UniqueFd> file;
+        std::uint64_t size;
+    };
+    [[nodiscard]] Result<Text> text() const;
+
+  private:
+    MetadataStream(std::uint64_t trace_id, std::string path, std::shared_ptr<SessionDirectory> directory)
+        : trace_id_(trace_id), path_(std::move(path)), directory_(std::move(directory)) {}
+    Result<void> open_in(std::shared_ptr<TraceChunk> chunk);
+    Result<std::size_t> write_locked(UntrustedBytes piece);
+    // Nothing more comes into this chunk.
+    void leave();
+
+    const std::uint64_t trace_id_;
+    const std::string path_;
+    const std::shared_ptr<SessionDirectory> directory_;
+
+    mutable std::mutex mutex_;
+    std::shared_ptr<TraceChunk> chunk_{};  // that is written to
+    struct Place {
+        std::shared_ptr<TraceChunk> chunk;
+        std::string path;  // in it
+    };
+    std::optional<Place> place_{};  // where the file is
+    std::shared_ptr<const UniqueFd> file_{};
+    struct Followed {
+        ConfinedDirectory directory;
+        wire::SyncWriter sync;
+        std::uint64_t horizon = 0;
+        std::uint64_t size = 0;
+    };
+    std::optional<Followed> followed_{};
+    std::uint64_t written_ = 0;
+    std::atomic<std::uint64_t> size_{0};
+    std::atomic<bool> is_finished_{false};
+};
+
+}  // namespace leat::relay

@@ -1,0 +1,222 @@
+#include "relay/store/session.hpp"
+
+#include <algorithm>
+
+#include "relay/log.hpp"
+
+namespace leat::relay {
+namespace {
+
+// For the first byte of data behind the end of the control connection.
+constexpr std::chrono::seconds kPatienceForData{2};
+// While both connections of a session wait for one another.
+constexpr std::chrono::seconds kPatienceForBoth{2};
+
+std::uint64_t horizon_of(const StreamView& view) { return view.horizon.value_or(0); }
+
+}  // namespace
+
+Session::~Session() {
+    for (const auto& [handle, stream] : state_.by_handle) handles_->remove(handle);
+    for (const auto& [handle, trace] : state_.metadata) handles_->remove(handle);
+}
+
+std::shared_ptr<SessionDirectory> Session::directory() {
+    return locked([](const SessionState& state) { return state.directory; });
+}
+
+std::vector<std::shared_ptr<SessionStream>> Session::open_streams() {
+    return locked([](const SessionState& state) {
+        std::vector<std::shared_ptr<SessionStream>> open;
+        for (const auto& [handle, stream] : state.by_handle)
+            if (!stream->view.is_finished) open.push_back(stream);
+        return open;
+    });
+}
+
+void Session::add(std::shared_ptr<SessionStream> stream) {
+    locked([&](SessionState& state) {
+        const StreamParameters& parameters = stream->stream->parameters();
+        state.open_names.emplace(stream->trace->path, parameters.files.channel_name);
+        stream->change = ++state.changes;
+        stream->by_change = state.by_change.insert(state.by_change.end(), stream);
+        stream->trace->horizons.insert(horizon_of(stream->view));
+        state.by_handle.emplace(parameters.handle, stream);
+        state.streams.emplace(stream->id, std::move(stream));
+    });
+}
+
+bool Session::show(const std::shared_ptr<SessionStream>& stream) {
+    Forgotten forgotten;
+    const bool is_new = locked([&](SessionState& state) {
+        StreamView view = stream->stream->view();
+        if (view.version == stream->view.version || stream->view.is_finished) return false;
+        note_horizon(*stream, view);
+        stream->view = std::move(view);
+        stream->change = ++state.changes;
+        state.by_change.splice(state.by_change.end(), state.by_change, stream->by_change);
+        mark_changed(state, stream->trace);
+        if (stream->view.is_finished) retire(state, stream, forgotten);
+        return true;
+    });
+    forget(forgotten);
+    return is_new;
+}
+
+void Session::show(const std::shared_ptr<Trace>& trace) {
+    Forgotten forgotten;
+    locked([&](SessionState& state) {
+        mark_changed(state, trace);
+        note_if_complete(state, trace, forgotten);
+    });
+    forget(forgotten);
+}
+
+void Session::note_horizon(SessionStream& stream, const StreamView& view) {
+    auto& horizons = stream.trace->horizons;
+    horizons.erase(horizons.find(horizon_of(stream.view)));
+    if (!view.is_finished) horizons.insert(horizon_of(view));
+}
+
+void Session::mark_changed(SessionState& state, const std::shared_ptr<Trace>& trace) {
+    if (!std::exchange(trace->is_changed, true)) state.changed_traces.push_back(trace);
+}
+
+void Session::retire(SessionState& state, const std::shared_ptr<SessionStream>& stream, Forgotten& forgotten) {
+    state.open_names.erase({stream->trace->path, stream->stream->parameters().files.channel_name});
+    stream->place.reset();
+    state.finished.push_back(stream);
+    note_if_complete(state, stream->trace, forgotten);
+    if (state.finished.size() <= kMaxFinished) return;
+    auto& oldest = forgotten.streams.emplace_back(std::move(state.finished.front()));
+    state.finished.pop_front();
+    state.by_change.erase(oldest->by_change);
+    ++state.forgotten;
+    state.streams.erase(oldest->id);
+    state.by_handle.erase(oldest->stream->parameters().handle);
+}
+
+// Nothing writes into it any more. It keeps its place for a while: more streams of it may come.
+void Session::note_if_complete(SessionState& state, const std::shared_ptr<Trace>& trace, Forgotten& forgotten) {
+    const auto is_idle = [](const Trace& candidate) {
+        return candidate.horizons.empty() && (candidate.metadata == nullptr || candidate.metadata->is_finished());
+    };
+    if (!is_idle(*trace) || std::exchange(trace->is_complete, true)) return;
+    state.complete_traces.push_back(trace);
+    if (state.complete_traces.size() <= kMaxFinished) return;
+    const std::shared_ptr<Trace> oldest = std::move(state.complete_traces.front());
+    state.complete_traces.pop_front();
+    oldest->is_complete = false;
+    if (!is_idle(*oldest)) return;
+    state.traces.erase(oldest->path);
+    forgotten.traces.push_back(oldest);
+}
+
+void Session::forget(const Forgotten& forgotten) {
+    for (const auto& stream : forgotten.streams) handles_->remove(stream->stream->parameters().handle);
+    for (const auto& trace : forgotten.traces) trace->directory->forget_trace(trace->id);
+}
+
+bool Session::finish_streams(Time now) {
+    const auto [is_control_open, may_data_come] = locked([&](const SessionState& state) {
+        // The data connection may be the slower one: we may not even have seen it yet.
+        const bool may_come = !state.has_data_ended && now - state.control_end < kPatienceForData;
+        return std::pair(state.is_control_open, state.has_data_connection || may_come);
+    });
+    const auto open = open_streams();
+    const auto waits = [](const auto& stream) { return stream->stream->waits_for_data(); };
+    // All of them at once: in front of data that one waits for may be some of another, that no index speaks of.
+    const bool is_over = !is_control_open && !(may_data_come && std::ranges::any_of(open, waits));
+    bool are_all = true;
+    for (const auto& stream : open) {
+        // On a full disk it has not finished.
+        if (is_over || stream->stream->should_finish()) (void)stream->stream->finish();
+        show(stream);
+        are_all = are_all && stream->stream->is_finished();
+    }
+    if (is_control_open) return are_all;
+    const auto traces = locked([](const SessionState& state) { return state.traces; });
+    for (const auto& [path, trace] : traces)
+        if (trace->metadata != nullptr) trace->metadata->finish();
+    return are_all;
+}
+
+void Session::end_data(Time now) {
+    locked([](SessionState& state) {
+        state.has_data_connection = false;
+        state.has_data_ended = true;
+    });
+    for (const auto& stream : open_streams()) {
+        stream->stream->end_data();
+        const auto flushed = stream->stream->flush(now);
+        if (!flushed && !is_disk_full(flushed)) log("stream {}: {}", stream->id, flushed.error().message);
+        show(stream);
+    }
+}
+
+Result<void> Session::wait(Half half, Time now) {
+    Time none{};
+    waits_since_[index_of(half)].compare_exchange_strong(none, now);
+    const Time data = waits_since_[index_of(Half::kData)];
+    const Time indexes = waits_since_[index_of(Half::kIndexes)];
+    if (data == Time{} || indexes == Time{} || now - std::max(data, indexes) < kPatienceForBoth) return {};
+    return corrupt("the packets of its streams come in one order, and their indexes in another, too far apart");
+}
+
+void Session::note_change() {
+    ring_for_followers();
+    wake_viewers();
+}
+
+void Session::wake_viewers() {
+    change_.fetch_add(1);
+    const std::lock_guard lock(listeners_mutex_);
+    for (const Listener& listener : listeners_) listener();
+}
+
+void Session::ring_for_followers() {
+    const std::lock_guard in_turn(followers_mutex_);
+    struct Word {
+        std::shared_ptr<MetadataStream> metadata;
+        std::uint64_t horizon;
+    };
+    const auto words = locked([](SessionState& state) {
+        std::vector<Word> said;
+        for (const auto& trace : state.changed_traces) {
+            trace->is_changed = false;
+            if (trace->metadata != nullptr && !trace->horizons.empty())
+                said.push_back({trace->metadata, *trace->horizons.begin()});
+        }
+        state.changed_traces.clear();
+        return said;
+    });
+    for (const Word& word : words) word.metadata->publish(word.horizon);
+}
+
+std::list<Session::Listener>::iterator Session::add_listener(Listener listener) {
+    const std::lock_guard lock(listeners_mutex_);
+    return listeners_.insert(listeners_.end(), std::move(listener));
+}
+
+void Session::remove_listener(std::list<Listener>::iterator listener) {
+    const std::lock_guard lock(listeners_mutex_);
+    listeners_.erase(listener);
+}
+
+void Changes::add(const std::shared_ptr<SessionStream>& stream) {
+    if (streams_.empty() || streams_.back() != stream) streams_.push_back(stream);
+}
+
+Result<bool> Changes::flush(Session& session, Time now) {
+    while (!streams_.empty()) {
+        const std::shared_ptr<SessionStream>& stream = streams_.back();
+        auto flushed = stream->stream->flush(now);
+        if (flushed && stream->stream->should_finish()) flushed = stream->stream->finish();
+        is_visible_ = session.show(stream) || is_visible_;
+        if (!is_disk_full(flushed)) streams_.pop_back();
+        if (!flushed) return tl::unexpected(std::move(flushed).error());
+    }
+    return std::exchange(is_visible_, false);
+}
+
+}  // namespace leat::relay

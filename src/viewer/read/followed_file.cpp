@@ -1,0 +1,98 @@
+#include "viewer/read/followed_file.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/file.hpp"
+
+namespace leat::viewer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxEntrySize = 4096;
+
+}  // namespace
+
+std::unique_ptr<FollowedFile> FollowedFile::open(const fs::path& path) {
+    auto index = open_for_reading(path.parent_path() / "index" / (path.filename().string() + ".idx"));
+    if (!index) return nullptr;
+    return std::unique_ptr<FollowedFile>(new FollowedFile(path, *std::move(index)));
+}
+
+FollowedFile::FollowedFile(fs::path path, UniqueFd index)
+    : name_(path.string()),
+      index_name_(path.parent_path() / "index" / (path.filename().string() + ".idx")),
+      index_(std::move(index)) {
+    struct stat status {};
+    if (::fstat(index_.get(), &status) == 0) identity_ = {status.st_dev, status.st_ino};
+}
+
+bool FollowedFile::is_replaced() const {
+    struct stat status {};
+    return ::stat(index_name_.c_str(), &status) != 0 || Identity{status.st_dev, status.st_ino} != identity_;
+}
+
+bool FollowedFile::open_data() {
+    if (data_.is_open()) return true;
+    auto data = open_for_reading(name_);
+    if (!data || is_replaced()) return false;
+    data_ = *std::move(data);
+    return true;
+}
+
+Result<std::optional<ctf::IndexEntry>> FollowedFile::entry() { return entry_at(position_); }
+
+Result<std::optional<ctf::IndexEntry>> FollowedFile::telling_entry() {
+    // Of a relay that knows nothing of this stream but that it loses it, we ask again and again.
+    constexpr int kMaxUntold = 256;
+    std::optional<ctf::IndexEntry> entry;
+    std::uint64_t position = ctf::kIndexHeaderSize;
+    for (int i = 0; i < kMaxUntold; ++i, position += entry_size_) {
+        const auto next = LEAT_TRY(entry_at(position));
+        if (!next) break;
+        entry = next;
+        if (!entry->is_lost() || entry->stream_instance_id != ctf::IndexEntry::kUnknown) break;
+    }
+    return entry;
+}
+
+Result<std::optional<ctf::IndexEntry>> FollowedFile::entry_at(std::uint64_t position) {
+    std::optional<ctf::IndexEntry> entry;
+    if (entry_size_ == 0 && !LEAT_TRY(read_header())) return entry;
+    const auto bytes = LEAT_TRY(read_at(index_.get(), position, std::min(entry_size_, kMaxEntrySize)));
+    if (bytes.size() == entry_size_) entry = LEAT_TRY(ctf::parse_index_entry(bytes));
+    return entry;
+}
+
+Result<bool> FollowedFile::read_header() {
+    const auto header = LEAT_TRY(read_at(index_.get(), 0, ctf::kIndexHeaderSize));
+    if (header.size() < ctf::kIndexHeaderSize) return false;
+    entry_size_ = LEAT_TRY(ctf::parse_index_header(header));
+    return true;
+}
+
+Result<std::vector<std::byte>> read_at(int fd, std::uint64_t offset, std::size_t size) {
+    std::vector<std::byte> bytes(size);
+    std::size_t filled = 0;
+    while (filled < size) {
+        const ssize_t count = ::pread(fd, bytes.data() + filled, size - filled, static_cast<off_t>(offset + filled));
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return io_error("cannot read");
+        if (count == 0) break;
+        filled += static_cast<std::size_t>(count);
+    }
+    bytes.resize(filled);
+    return bytes;
+}
+
+std::uint64_t size_of_file(int fd) {
+    struct stat status {};
+    return ::fstat(fd, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+}  // namespace leat::viewer

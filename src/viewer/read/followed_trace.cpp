@@ -1,0 +1,227 @@
+#include "viewer/read/followed_trace.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/file.hpp"
+#include "viewer/trace_directories.hpp"
+#include "wire/moving_lock.hpp"
+
+namespace leat::viewer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxPacketSize = 256U << 20U;
+
+}  // namespace
+
+Result<std::unique_ptr<FollowedTrace>> FollowedTrace::open(const fs::path& directory, std::uint64_t trace_number,
+                                                           LiveMerge& merge, Warn warn) {
+    auto sync = LEAT_TRY(wire::SyncReader::open(directory));
+    if (!sync || sync->is_writer_gone()) return nullptr;
+    std::unique_ptr<FollowedTrace> trace(
+        new FollowedTrace(directory, trace_number, *std::move(sync), merge, std::move(warn)));
+    trace->metadata_ = LEAT_TRY(open_for_reading(directory / "metadata"));
+    return trace;
+}
+
+Result<Progress> FollowedTrace::advance() {
+    // In this order: what is written by the time that the writer is gone, or that the horizon was published, is seen by
+    // what follows.
+    is_writer_gone_ = sync_.is_writer_gone();
+    state_ = LEAT_TRY(sync_.read());
+    if (state_.generation == 0 && !is_writer_gone_) return Progress::kNothingNew;
+    LEAT_TRY(add_new_files());
+    // Before the streams are read: who sees the first packet of the next file then finds all of the file before it.
+    place_files();
+    warn_of_streams_without_beginning();
+    bool is_new = false;
+    for (FollowedStream& stream : streams_) {
+        auto advanced = advance(stream);
+        if (!advanced) {
+            ++cut_short_;
+            warn_(fmt::format("{}: {}; the rest of it is not shown", stream.name, advanced.error().message));
+            end(stream);
+        }
+        is_new |= !advanced || *advanced;
+    }
+    hold_back();
+    merge_->refresh();
+    if (is_new) return Progress::kNews;
+    return is_over() ? Progress::kEnded : Progress::kNothingNew;
+}
+
+bool FollowedTrace::is_over() const {
+    return is_writer_gone_ && unknown_files_.empty() &&
+           std::ranges::all_of(streams_, [](const auto& stream) { return stream.stream->is_finished(); });
+}
+
+void FollowedTrace::hold_back() {
+    if (is_writer_gone_) {
+        if (limit_ != nullptr) limit_->end();
+        return;
+    }
+    const auto horizon_ns = trace_.nanoseconds(state_.horizon);
+    if (!horizon_ns || state_.horizon == 0) return;
+    if (limit_ == nullptr) {
+        limit_ = std::make_shared<LiveStream>(Stream{.trace_number = trace_.number()});
+        merge_->add(limit_);
+    }
+    limit_->quiet_until(*horizon_ns);
+}
+
+Result<void> FollowedTrace::wait() {
+    LEAT_TRY(sync_.wait_after(state_.generation));
+    return {};
+}
+
+Result<void> FollowedTrace::add_new_files() {
+    for (const fs::path& path : LEAT_TRY(find_stream_files(directory_))) {
+        const std::string name = path.filename().string();
+        const auto known = files_.find(name);
+        if (known != files_.end() && !known->second->is_replaced()) continue;
+        const std::shared_ptr<FollowedFile> file = FollowedFile::open(path);
+        if (file == nullptr) continue;
+        files_.insert_or_assign(name, file);
+        std::error_code ignored;
+        auto stream = std::make_shared<LiveStream>(
+            Stream{.trace_number = trace_.number(), .name = fs::absolute(path, ignored).lexically_normal().string()});
+        merge_->add(stream);
+        unknown_files_.push_back({file, std::move(stream)});
+    }
+    return {};
+}
+
+// Finds out what streams the new files are of.
+void FollowedTrace::place_files() {
+    std::erase_if(unknown_files_, [this](const UnknownFile& unknown) {
+        const auto placed = place(unknown);
+        if (placed && !*placed) {
+            keep_quiet(*unknown.stream);
+            return false;
+        }
+        if (placed) return true;
+        ++cut_short_;
+        warn_(fmt::format("{}: {}; it is not shown", unknown.file->name(), placed.error().message));
+        unknown.stream->end();
+        return true;
+    });
+}
+
+// False: it is not known yet.
+Result<bool> FollowedTrace::place(const UnknownFile& unknown) {
+    const auto entry = LEAT_TRY(unknown.file->telling_entry());
+    if (!entry && !is_writer_gone_ && !unknown.file->is_replaced()) return false;
+    // Data that were replaced leave a gap in the numbers of the packets, which is told when the next file is read.
+    if (entry && unknown.file->open_data())
+        add_to_stream(unknown, *entry);
+    else
+        unknown.stream->end();
+    return true;
+}
+
+void FollowedTrace::add_to_stream(const UnknownFile& unknown, const ctf::IndexEntry& entry) {
+    std::optional<Key> key;
+    if (entry.stream_instance_id != ctf::IndexEntry::kUnknown && entry.packet_seq_num != ctf::IndexEntry::kUnknown)
+        key.emplace(entry.stream_class_id, entry.stream_instance_id);
+    const auto known = key ? stream_by_key_.find(*key) : stream_by_key_.end();
+    if (known == stream_by_key_.end()) {
+        FollowedStream& stream = streams_.emplace_back(FollowedStream{unknown.stream, key, unknown.file->name()});
+        stream.files.push_back({unknown.file, entry.packet_seq_num});
+        if (key) stream_by_key_.emplace(*key, &stream);
+        return;
+    }
+    unknown.stream->end();
+    FollowedStream& stream = *known->second;
+    if (stream.stream->is_finished()) return;
+    const auto first = stream.files.begin() + (stream.has_begun ? 1 : 0);
+    const auto place =
+        std::ranges::upper_bound(first, stream.files.end(), entry.packet_seq_num, {}, &File::first_packet);
+    stream.files.insert(place, {unknown.file, entry.packet_seq_num});
+}
+
+// A stream that began while we were busy elsewhere, and went on to replace its first files. Of those that were there
+// before us, nobody expects the beginning. A rolled stream begins with file 0, in each trace chunk.
+void FollowedTrace::warn_of_streams_without_beginning() {
+    for (const FollowedStream& stream : streams_) {
+        if (!has_looked_ || stream.has_begun || stream.files.size() < 2) continue;
+        const std::string& name = stream.files.front().file->name();
+        if (stream.files.front().first_packet == 0 || name.ends_with("_0")) continue;
+        warn_(fmt::format("{}: the files of its stream before this one were replaced before they were read", name));
+    }
+    has_looked_ = true;
+}
+
+void FollowedTrace::keep_quiet(LiveStream& stream) {
+    const auto horizon_ns = trace_.nanoseconds(state_.horizon);
+    if (horizon_ns && state_.generation > 0) stream.quiet_until(*horizon_ns);
+}
+
+// Whether something came of it.
+Result<bool> FollowedTrace::advance(FollowedStream& stream) {
+    if (!stream.stream->is_hungry()) return false;
+    while (true) {
+        FollowedFile& file = *stream.files.front().file;
+        stream.has_begun = true;
+        stream.name = file.name();
+        const auto entry = LEAT_TRY(file.entry());
+        if (entry && !entry->is_lost()) return feed(stream, file, *entry);
+        if (entry) {
+            stream.stream->note_lost_packet(entry->packet_seq_num);
+            file.skip_entry();
+            continue;
+        }
+        if (stream.files.size() == 1) break;
+        // Files are replaced in their order: those between this one and the next are gone only if this one is.
+        if (file.is_replaced()) stream.stream->note_missed_files();
+        file.close_data();
+        stream.files.pop_front();
+    }
+    if (is_writer_gone_ || (!stream.key && stream.files.front().file->is_replaced())) {
+        end(stream);
+        return true;
+    }
+    keep_quiet(*stream.stream);
+    return false;
+}
+
+// False: the packet is not yet safe to read.
+Result<bool> FollowedTrace::feed(FollowedStream& stream, FollowedFile& file, const ctf::IndexEntry& entry) {
+    const std::uint64_t size = entry.packet_size / 8;
+    if (size == 0 || size > kMaxPacketSize || entry.offset > static_cast<std::uint64_t>(INT64_MAX) - size)
+        return corrupt("its index has a packet of {} bytes at offset {}", size, entry.offset);
+    if (!is_writer_gone_ && wire::is_write_locked(file.data(), entry.offset, size)) return false;
+    // What is not locked is there: no memory for what an index only claims.
+    const std::uint64_t file_size = size_of_file(file.data());
+    if (entry.offset + size > file_size)
+        return corrupt("packet at offset {} is cut short: {} bytes of {}", entry.offset,
+                       file_size - std::min(entry.offset, file_size), size);
+    auto packet = LEAT_TRY(read_at(file.data(), entry.offset, size));
+    if (packet.size() < size) return corrupt("packet at offset {} was cut while it was read", entry.offset);
+    // The index entry was there, and so is all metadata that the packet needs.
+    LEAT_TRY(read_metadata());
+    auto model = trace_.model();
+    if (model && *model == nullptr) return corrupt("a packet came before any metadata");
+    if (!model) return tl::unexpected(std::move(model).error());
+    file.skip_entry();
+    auto fed = stream.stream->feed(*model, std::move(packet), entry.offset);
+    if (!fed) return tl::unexpected(std::move(fed).error());
+    return true;
+}
+
+Result<void> FollowedTrace::read_metadata() {
+    const std::uint64_t size = size_of_file(metadata_.get());
+    if (size <= trace_.metadata_size()) return {};
+    const auto bytes = LEAT_TRY(read_at(metadata_.get(), trace_.metadata_size(), size - trace_.metadata_size()));
+    return trace_.append_metadata(bytes);
+}
+
+void FollowedTrace::end(FollowedStream& stream) {
+    stream.stream->end();
+    stream.files.clear();
+    const std::size_t lost = stream.stream->identity().lost_packets.size();
+    if (lost > 0) warn_(fmt::format("network lost {} packet{} of {}", lost, lost == 1 ? "" : "s", stream.name));
+}
+
+}  // namespace leat::viewer

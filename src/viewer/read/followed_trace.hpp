@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "ctf/index_format.hpp"
+#include "viewer/merge/live_merge.hpp"
+#include "viewer/read/followed_file.hpp"
+#include "viewer/read/live_stream.hpp"
+#include "viewer/read/live_trace.hpp"
+#include "viewer/read/progress.hpp"
+#include "wire/sync_file.hpp"
+
+namespace leat::viewer {
+
+// Follows a trace directory that somebody writes: docs/formats/sync-file.md. Reads by the index, and nothing that is
+// under the writer's lock. Files may be cut under our hands: they are read, not mapped.
+//
+// A writer with a limit of size goes from file to file, and with a limit of count it replaces the oldest file by the
+// next. What stream a file is of, and where in it, says its index:
+//
+//   ch_0_0   replaced by   ch_0_0        a stream:  ch_0_0 (old, still held) -> ch_0_1 -> ch_0_2 -> ch_0_0 (new)
+//   ch_0_1
+//   ch_0_2
+class FollowedTrace {
+  public:
+    using Warn = std::function<void(const std::string&)>;
+
+    // Nothing if nobody writes there any more: then it is a recorded trace. The merge outlives the object.
+    static Result<std::unique_ptr<FollowedTrace>> open(const std::filesystem::path& directory,
+                                                       std::uint64_t trace_number, LiveMerge& merge, Warn warn);
+
+    // One turn over all streams that have been read to their end.
+    Result<Progress> advance();
+    // Streams of which something could not be shown; what, a warning said.
+    [[nodiscard]] std::uint64_t cut_short() const { return cut_short_; }
+    // Sleeps until there is more, the writer is gone, or a signal comes.
+    Result<void> wait();
+
+  private:
+    // Stream class and instance. None if the index is of version 1.0, which does not tell them: a file is a stream
+    // then.
+    using Key = std::pair<std::uint64_t, std::uint64_t>;
+
+    struct File {
+        std::shared_ptr<FollowedFile> file;
+        std::uint64_t first_packet;  // its number in the stream
+    };
+    struct FollowedStream {
+        std::shared_ptr<LiveStream> stream;
+        std::optional<Key> key;
+        std::string name;          // of the file that is read
+        std::deque<File> files{};  // in the order of their packets; the first is being read
+        bool has_begun = false;    // with the first
+    };
+    // There is nothing in it yet that would say what stream it is of.
+    struct UnknownFile {
+        std::shared_ptr<FollowedFile> file;
+        std::shared_ptr<LiveStream> stream;  // holds the merge back, and becomes the file's if that is a new stream
+    };
+
+    FollowedTrace(std::filesystem::path directory, std::uint64_t trace_number, wire::SyncReader sync, LiveMerge& merge,
+                  Warn warn)
+        : directory_(std::move(directory)),
+          trace_(trace_number),
+          sync_(std::move(sync)),
+          merge_(&merge),
+          warn_(std::move(warn)) {}
+
+    Result<void> add_new_files();
+    void place_files();
+    Result<bool> place(const UnknownFile& unknown);
+    void add_to_stream(const UnknownFile& unknown, const ctf::IndexEntry& entry);
+    void warn_of_streams_without_beginning();
+    void hold_back();
+    void keep_quiet(LiveStream& stream);
+    Result<void> read_metadata();
+    Result<bool> advance(FollowedStream& stream);
+    Result<bool> feed(FollowedStream& stream, FollowedFile& file, const ctf::IndexEntry& entry);
+    void end(FollowedStream& stream);
+    [[nodiscard]] bool is_over() const;
+
+    std::filesystem::path directory_;
+    LiveTrace trace_;
+    wire::SyncReader sync_;
+    LiveMerge* merge_;
+    Warn warn_;
+    UniqueFd metadata_;
+    // Has no events: keeps the merge from going beyond what was published. A writer may be in the middle of its next
+    // round, and the first packet of a new stream still be missing.
+    std::shared_ptr<LiveStream> limit_;
+    std::map<std::string, std::shared_ptr<FollowedFile>> files_;  // by name: what it stood for when we looked
+    std::vector<UnknownFile> unknown_files_;
+    std::list<FollowedStream> streams_;  // those that have ended as well
+    std::map<Key, FollowedStream*> stream_by_key_;
+    wire::SyncState state_{};
+    bool is_writer_gone_ = false;
+    bool has_looked_ = false;
+    std::uint64_t cut_short_ = 0;
+};
+
+}  // namespace leat::viewer

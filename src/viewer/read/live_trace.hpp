@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/byte_cursor.hpp"
+#include "base/result.hpp"
+#include "ctf/decode/trace_plans.hpp"
+#include "ctf/model/trace_class.hpp"
+#include "ctf/tsdl/growing_metadata.hpp"
+#include "ctf/tsdl/tsdl_parser.hpp"
+
+namespace leat::viewer {
+
+// What the metadata says. It grows with it, and what was there before stays where it is: packets may be half read.
+struct TraceModel {
+    TraceModel(std::shared_ptr<const ctf::TraceClass> class_, ctf::TracePlans plans_)
+        : trace_class(std::move(class_)), plans(std::move(plans_)) {}
+
+    std::shared_ptr<const ctf::TraceClass> trace_class;  // where the plans point
+    ctf::TracePlans plans;
+};
+
+// A trace whose metadata grows.
+class LiveTrace {
+  public:
+    explicit LiveTrace(std::uint64_t number) : number_(number) {}
+
+    Result<void> append_metadata(UntrustedBytes bytes) { return metadata_.append(bytes); }
+    [[nodiscard]] std::size_t metadata_size() const { return metadata_.size(); }
+
+    // What the metadata says by now. It is parsed here, not where it arrives: each declaration once, and all that came
+    // meanwhile together. Null as long as there is no trace block.
+    Result<std::shared_ptr<TraceModel>> model();
+    // Of the trace's clock; nothing if it is not known yet.
+    std::optional<std::int64_t> nanoseconds(std::uint64_t cycles);
+
+    [[nodiscard]] std::uint64_t number() const { return number_; }
+    // How much work it was.
+    [[nodiscard]] std::uint64_t tokens_read() const { return reader_->tokens_read(); }
+
+  private:
+    std::uint64_t number_;
+    ctf::GrowingMetadata metadata_;
+    std::shared_ptr<ctf::TsdlReader> reader_ = std::make_shared<ctf::TsdlReader>();
+    std::size_t parsed_size_ = 0;  // of the text
+    std::shared_ptr<TraceModel> model_;
+};
+
+}  // namespace leat::viewer

@@ -1,0 +1,27 @@
+#include "viewer/read/lost_packets.hpp"
+
+#include <algorithm>
+
+#include "base/mapped_file.hpp"
+#include "ctf/index_format.hpp"
+
+namespace leat::viewer {
+
+std::vector<std::uint64_t> lost_packets(const std::filesystem::path& stream_file) {
+    std::vector<std::uint64_t> lost;
+    const auto mapping =
+        MappedFile::open(stream_file.parent_path() / "index" / (stream_file.filename().string() + ".idx"));
+    if (!mapping || mapping->bytes().size() < ctf::kIndexHeaderSize) return lost;
+    UntrustedBytes rest = mapping->bytes();
+    const auto entry_size = ctf::parse_index_header(rest.first(ctf::kIndexHeaderSize));
+    if (!entry_size) return lost;
+    for (rest = rest.subspan(ctf::kIndexHeaderSize); rest.size() >= *entry_size; rest = rest.subspan(*entry_size)) {
+        const auto entry = ctf::parse_index_entry(rest.first(*entry_size));
+        if (!entry) break;
+        if (entry->is_lost()) lost.push_back(entry->packet_seq_num);
+    }
+    std::ranges::sort(lost);
+    return lost;
+}
+
+}  // namespace leat::viewer

@@ -1,0 +1,112 @@
+#include "viewer/read/packet_reader.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace leat::viewer {
+namespace {
+
+// LTTng leaves timestamp_end at 0 in a packet that was still open when the traced program crashed.
+bool leaves_packets_open(const ctf::TraceClass& trace_class) {
+    const std::string* const tracer = ctf::environment_text(trace_class, "tracer_name");
+    return tracer != nullptr && tracer->starts_with("lttng-");
+}
+
+}  // namespace
+
+Result<void> PacketReader::start(const ctf::TraceClass& trace_class, const ctf::DecodePlan& plan, UntrustedBytes bytes,
+                                 std::uint64_t offset) {
+    if (trace_class_ != &trace_class) forgives_open_packets_ = leaves_packets_open(trace_class);
+    trace_class_ = &trace_class;
+    if (plan_ != &plan) decoder_.emplace(plan);
+    plan_ = &plan;
+    properties_ = LEAT_TRY(decoder_->start(bytes, offset));
+    if (properties_.packet_size > bytes.size())
+        return corrupt("packet at offset {} is cut short: {} bytes of {}", offset, bytes.size(),
+                       properties_.packet_size);
+    is_in_packet_ = true;
+    last_ns_ = properties_.begin_ns;
+    queue_discarded_events(properties_);
+    queue_discarded_packets(properties_);
+    has_missed_files_ = false;
+    queue(Message::Kind::kPacketBegin, properties_.begin_ns);
+    return {};
+}
+
+Result<bool> PacketReader::next() {
+    while (queue_.empty()) {
+        if (!is_in_packet_) return false;
+        if (LEAT_TRY(next_in_packet())) return true;
+    }
+    message_ = queue_.front();
+    queue_.pop_front();
+    return true;
+}
+
+Result<bool> PacketReader::next_in_packet() {
+    if (LEAT_TRY(decoder_->next())) {
+        last_ns_ = decoder_->record().time_ns;
+        message_ = message_of(Message::Kind::kEvent, last_ns_);
+        message_.event = &decoder_->record();
+        return true;
+    }
+    is_in_packet_ = false;
+    previous_ = properties_;
+    previous_->end_ns = end_of(properties_);
+    queue(Message::Kind::kPacketEnd, previous_->end_ns);
+    return false;
+}
+
+// The counter is cumulative and counts up to the end of the packet that carries it.
+void PacketReader::queue_discarded_events(const ctf::PacketProperties& packet) {
+    if (!packet.events_discarded) return;
+    if (!previous_ || !previous_->events_discarded) {
+        // How many of them were lost before this packet began is unknown.
+        if (*packet.events_discarded != 0)
+            queue(Message::Kind::kDiscardedEvents, packet.begin_ns, {{}, packet.begin_ns, end_of(packet)});
+        return;
+    }
+    const std::uint64_t count = *packet.events_discarded - *previous_->events_discarded;
+    if (count != 0)
+        queue(Message::Kind::kDiscardedEvents, previous_->end_ns, {count, previous_->end_ns, end_of(packet)});
+}
+
+void PacketReader::queue_discarded_packets(const ctf::PacketProperties& packet) {
+    if (!packet.sequence_number || !previous_ || !previous_->sequence_number) return;
+    const std::uint64_t distance = *packet.sequence_number - *previous_->sequence_number;
+    if (distance <= 1) return;
+    // What the network lost, the tracer has not discarded.
+    const auto& lost = stream_->lost_packets;
+    const auto first = std::ranges::upper_bound(lost, *previous_->sequence_number);
+    const auto last = std::ranges::lower_bound(lost, *packet.sequence_number);
+    const auto count = distance - 1 - static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(0, last - first));
+    if (count == 0 || count >= distance) return;
+    const auto kind = has_missed_files_ ? Message::Kind::kMissedPackets : Message::Kind::kDiscardedPackets;
+    queue(kind, previous_->end_ns, {count, previous_->end_ns, packet.begin_ns});
+}
+
+void PacketReader::finish() {
+    if (previous_ && !stream_->lost_packets.empty())
+        queue(Message::Kind::kLostPackets, previous_->end_ns, {stream_->lost_packets.size(), {}, {}});
+}
+
+void PacketReader::queue(Message::Kind kind, std::optional<std::int64_t> time_ns, Loss loss) {
+    queue_.push_back(message_of(kind, time_ns));
+    queue_.back().loss = loss;
+}
+
+Message PacketReader::message_of(Message::Kind kind, std::optional<std::int64_t> time_ns) const {
+    Message message;
+    message.kind = kind;
+    message.time_ns = time_ns;
+    message.trace_class = trace_class_;
+    message.stream = stream_;
+    return message;
+}
+
+std::optional<std::int64_t> PacketReader::end_of(const ctf::PacketProperties& packet) const {
+    return forgives_open_packets_ && packet.end_cycles == std::uint64_t{0} ? last_ns_ : packet.end_ns;
+}
+
+}  // namespace leat::viewer

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "base/byte_cursor.hpp"
+#include "base/result.hpp"
+#include "ctf/decode/packet_decoder.hpp"
+#include "viewer/merge/message.hpp"
+
+namespace leat::viewer {
+
+// Turns the packets of one stream into messages, packet by packet, wherever they come from.
+//
+//     LEAT_TRY(reader.start(trace_class, plan, bytes, offset));
+//     while (LEAT_TRY(reader.next())) use(reader.message());
+class PacketReader {
+  public:
+    // The stream must outlive the reader.
+    explicit PacketReader(const Stream& stream) : stream_(&stream) {}
+
+    // The next packet of the stream, at the begin of `bytes`; `offset` is for messages. Bytes, trace class and plan
+    // stay where they are until next() has said false; class and plan may get more events.
+    Result<void> start(const ctf::TraceClass& trace_class, const ctf::DecodePlan& plan, UntrustedBytes bytes,
+                       std::uint64_t offset);
+
+    // Goes to the next message; false at the end of the packet.
+    Result<bool> next();
+    // An event in it lives until the next call of next().
+    [[nodiscard]] const Message& message() const { return message_; }
+    // Packets that lack between the last packet and the next were there for us to read: they are missed, not discarded.
+    void note_missed_files() { has_missed_files_ = true; }
+    // Behind the last packet, once: next() tells what the network lost of the stream.
+    void finish();
+    // Of the packet started last.
+    [[nodiscard]] const ctf::PacketProperties& properties() const { return properties_; }
+
+  private:
+    // Puts into the queue what it meets, or makes an event the message and says so.
+    Result<bool> next_in_packet();
+    void queue_discarded_events(const ctf::PacketProperties& packet);
+    void queue_discarded_packets(const ctf::PacketProperties& packet);
+    void queue(Message::Kind kind, std::optional<std::int64_t> time_ns, Loss loss = {});
+    [[nodiscard]] Message message_of(Message::Kind kind, std::optional<std::int64_t> time_ns) const;
+    [[nodiscard]] std::optional<std::int64_t> end_of(const ctf::PacketProperties& packet) const;
+
+    const Stream* stream_;
+    const ctf::TraceClass* trace_class_ = nullptr;
+    const ctf::DecodePlan* plan_ = nullptr;  // of decoder_
+    std::optional<ctf::PacketDecoder> decoder_;
+    bool forgives_open_packets_ = false;
+    ctf::PacketProperties properties_{};
+    bool has_missed_files_ = false;
+    bool is_in_packet_ = false;                        // begun, and not yet ended
+    std::optional<ctf::PacketProperties> previous_{};  // of the packet before
+    std::optional<std::int64_t> last_ns_{};            // of the last event, or the packet's begin
+    std::deque<Message> queue_;                        // to be told before anything else is read
+    Message message_;
+};
+
+}  // namespace leat::viewer

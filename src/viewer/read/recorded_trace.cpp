@@ -1,0 +1,212 @@
+#include "viewer/read/recorded_trace.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "base/file.hpp"
+#include "ctf/tsdl/growing_metadata.hpp"
+#include "ctf/tsdl/metadata.hpp"
+#include "ctf/tsdl/tsdl_parser.hpp"
+#include "viewer/read/lost_packets.hpp"
+#include "viewer/trace_directories.hpp"
+#include "wire/moving_lock.hpp"
+#include "wire/sync_file.hpp"
+
+namespace leat::viewer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What tells one packet of a stream from the others: a packet in two snapshots is one packet.
+auto identity(const RecordedPacket& packet) {
+    const ctf::PacketProperties& properties = packet.properties;
+    return std::tuple(properties.begin_ns, properties.end_ns, properties.sequence_number, properties.packet_size,
+                      properties.content_size, properties.events_discarded);
+}
+
+bool can_repeat(const RecordedPacket& packet) {
+    return packet.properties.begin_ns.has_value() || packet.properties.sequence_number.has_value();
+}
+
+// Oldest first; of the same age, in the order of their numbers, for files are not found in it: the newest file may have
+// the first name, and "c_0_10" comes before "c_0_2". Without numbers, as they were found.
+void sort_packets(std::vector<RecordedPacket>& packets) {
+    std::ranges::stable_sort(packets, {}, [](const RecordedPacket& packet) {
+        return std::pair(packet.properties.begin_ns, packet.properties.sequence_number);
+    });
+    const auto repeated = std::ranges::unique(packets, [](const RecordedPacket& left, const RecordedPacket& right) {
+        return left.file != right.file && can_repeat(left) && identity(left) == identity(right);
+    });
+    packets.erase(repeated.begin(), repeated.end());
+}
+
+Result<std::unique_ptr<StreamFile>> open_stream_file(const fs::path& path) {
+    const UniqueFd fd = LEAT_TRY(open_for_reading(path));
+    // The lock first: what it leaves free is in the file.
+    const std::uint64_t safe_size = wire::unlocked_size(fd.get());
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) return io_error(fmt::format("cannot stat {}", path.string()));
+    const std::uint64_t size = std::min(safe_size, static_cast<std::uint64_t>(status.st_size));
+    auto mapping = MappedFile::of_file(fd.get(), size);
+    if (!mapping) return wrap(path.string(), std::move(mapping).error());
+    return std::make_unique<StreamFile>(StreamFile{path, *std::move(mapping), status.st_dev, status.st_ino});
+}
+
+bool is_replaced(const StreamFile& file) {
+    struct stat status {};
+    return ::stat(file.path.c_str(), &status) == 0 && (status.st_dev != file.device || status.st_ino != file.inode);
+}
+
+// All files of a directory as they were at one time. Its writer may put new files in the place of the oldest: with one
+// of these beside older ones, packets between them would seem to be lost.
+Result<OpenedFiles> open_together(const fs::path& directory) {
+    constexpr int kMaxRounds = 10;
+    OpenedFiles files;
+    bool is_complete = false;
+    for (int round = 0; round < kMaxRounds && !is_complete; ++round) {
+        is_complete = true;
+        for (const fs::path& path : LEAT_TRY(find_stream_files(directory))) {
+            const auto known = files.find(path);
+            if (known != files.end() && (!known->second || !is_replaced(**known->second))) continue;
+            is_complete = false;
+            auto opened = open_stream_file(path);
+            // It has gone since the directory was listed; another comes in its place.
+            std::error_code ignored;
+            if (!opened && !fs::exists(path, ignored)) continue;
+            files.insert_or_assign(path, std::move(opened));
+        }
+    }
+    return files;
+}
+
+bool is_being_written(const fs::path& directory) {
+    const auto sync = wire::SyncReader::open(directory);
+    return sync && *sync && !(*sync)->is_writer_gone();
+}
+
+Result<std::string> read_metadata_text(const fs::path& directory) {
+    const bool may_be_cut = is_being_written(directory);
+    const std::string bytes = LEAT_TRY(read_file(directory / "metadata", ctf::kMaxMetadataSize));
+    if (!may_be_cut) return ctf::parse_metadata_stream(std::as_bytes(std::span(bytes)));
+    ctf::GrowingMetadata metadata;
+    LEAT_TRY(metadata.append(std::as_bytes(std::span(bytes))));
+    return std::string(metadata.text());
+}
+
+Result<TraceDirectory> read_trace_directory(const fs::path& directory) {
+    // Before the metadata: they are written before the packets that need them.
+    OpenedFiles files = LEAT_TRY(open_together(directory));
+    const std::string file = (directory / "metadata").string();
+    auto text = read_metadata_text(directory);
+    if (!text) return wrap(file, std::move(text).error());
+    auto trace_class = ctf::parse_tsdl(*text);
+    if (!trace_class) return wrap(file, std::move(trace_class).error());
+    return TraceDirectory{directory, std::move(files), text->size(), *std::move(trace_class)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::list<TraceDirectory> directories,
+                                                           std::uint64_t trace_number) {
+    // Each chunk has the metadata up to its own end: the longest covers them all.
+    const auto longest = std::ranges::max_element(directories, {}, &TraceDirectory::metadata_size);
+    std::unique_ptr<RecordedTrace> trace(new RecordedTrace(std::move(longest->trace_class), trace_number));
+    auto plans = ctf::TracePlans::make(trace->trace_class_);
+    if (!plans) return wrap((longest->path / "metadata").string(), std::move(plans).error());
+    trace->plans_ = *std::move(plans);
+    for (TraceDirectory& directory : directories) trace->add_files(std::move(directory.files));
+    trace->put_in_order();
+    return trace;
+}
+
+void RecordedTrace::add_files(OpenedFiles files) {
+    for (auto& [path, opened] : files) {
+        if (!opened) {
+            note_damage(std::move(opened).error());
+            continue;
+        }
+        files_.push_back(*std::move(opened));
+        auto scanned = scan(*files_.back());
+        if (!scanned) note_damage(wrap(path.string(), std::move(scanned).error()).value());
+    }
+}
+
+// Whole packets become part of their streams; the error speaks of the first that is not whole.
+Result<void> RecordedTrace::scan(const StreamFile& file) {
+    const UntrustedBytes bytes = file.mapping.bytes();
+    std::map<const ctf::DecodePlan*, ctf::PacketDecoder> decoders;
+    std::uint64_t offset = 0;
+    bool is_first = true;
+    while (offset < bytes.size()) {
+        const UntrustedBytes rest = bytes.subspan(offset);
+        auto plan = plans_->plan_for(rest);
+        if (!plan) return wrap(fmt::format("packet at offset {}", offset), std::move(plan).error());
+        ctf::PacketDecoder& decoder = decoders.try_emplace(*plan, **plan).first->second;
+        const ctf::PacketProperties properties = LEAT_TRY(decoder.start(rest, offset));
+        if (properties.packet_size > rest.size())
+            return corrupt("packet at offset {} is cut short: {} bytes of {}", offset, rest.size(),
+                           properties.packet_size);
+        RecordedStream& stream = stream_of(**plan, properties, file);
+        if (std::exchange(is_first, false)) note_lost_packets(file, stream);
+        stream.packets.push_back({&file, offset, properties});
+        offset += properties.packet_size;
+    }
+    return {};
+}
+
+// A file has the packets of one ring.
+void RecordedTrace::note_lost_packets(const StreamFile& file, RecordedStream& stream) {
+    std::ranges::copy(lost_packets(file.path), std::back_inserter(stream.lost_packets));
+}
+
+RecordedStream& RecordedTrace::stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
+                                         const StreamFile& file) {
+    const std::optional<std::uint64_t> instance = properties.stream_instance_id;
+    const StreamKey key(&plan, instance, instance ? nullptr : &file);
+    const auto [entry, is_new] = stream_by_key_.try_emplace(key, streams_.size());
+    if (is_new) streams_.push_back(RecordedStream{{trace_number_, plan.stream_class->id, instance}, &plan});
+    return streams_[entry->second];
+}
+
+void RecordedTrace::note_damage(Error error) {
+    if (!damage_) damage_ = std::move(error);
+}
+
+void RecordedTrace::put_in_order() {
+    for (RecordedStream& stream : streams_) {
+        sort_packets(stream.packets);
+        std::ranges::sort(stream.lost_packets);
+        std::error_code ignored;  // without a current directory, the path as it was given has to do
+        stream.name = fs::absolute(stream.packets.front().file->path, ignored).lexically_normal().string();
+    }
+    std::ranges::stable_sort(
+        streams_, {}, [](const RecordedStream& stream) { return std::tuple(stream.class_id, stream.instance_id); });
+}
+
+Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vector<fs::path>& paths) {
+    std::vector<std::list<TraceDirectory>> groups;  // each is one trace
+    std::map<ctf::Uuid, std::size_t> group_by_uuid;
+    for (const fs::path& path : paths) {
+        for (const fs::path& found : LEAT_TRY(find_trace_directories(path))) {
+            TraceDirectory directory = LEAT_TRY(read_trace_directory(found));
+            std::size_t group = groups.size();
+            if (const auto& uuid = directory.trace_class.uuid)
+                group = group_by_uuid.try_emplace(*uuid, group).first->second;
+            if (group == groups.size()) groups.emplace_back();
+            groups[group].push_back(std::move(directory));
+        }
+    }
+    std::vector<std::unique_ptr<RecordedTrace>> traces;
+    traces.reserve(groups.size());
+    for (std::list<TraceDirectory>& group : groups)
+        traces.push_back(LEAT_TRY(RecordedTrace::open(std::move(group), traces.size())));
+    return traces;
+}
+
+}  // namespace leat::viewer

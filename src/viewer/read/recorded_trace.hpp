@@ -1,0 +1,96 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/mapped_file.hpp"
+#include "base/result.hpp"
+#include "ctf/decode/packet_decoder.hpp"
+#include "ctf/decode/trace_plans.hpp"
+#include "ctf/model/trace_class.hpp"
+#include "viewer/merge/message.hpp"
+
+namespace leat::viewer {
+
+struct StreamFile {
+    std::filesystem::path path;
+    MappedFile mapping;  // without what is being written
+    dev_t device;
+    ino_t inode;
+};
+
+struct RecordedPacket {
+    const StreamFile* file;
+    std::uint64_t offset;  // bytes from the start of the file
+    ctf::PacketProperties properties;
+};
+
+// The packets of one ring, oldest first, in however many files.
+struct RecordedStream : Stream {
+    const ctf::DecodePlan* plan = nullptr;  // without an instance id, the stream is a file of its own
+    std::vector<RecordedPacket> packets{};
+};
+
+// By path. A file that cannot be opened is damage; the others are read all the same.
+using OpenedFiles = std::map<std::filesystem::path, Result<std::unique_ptr<StreamFile>>>;
+
+// A directory with its files opened and its metadata read.
+struct TraceDirectory {
+    std::filesystem::path path;
+    OpenedFiles files;
+    std::size_t metadata_size;
+    ctf::TraceClass trace_class;
+};
+
+// A trace as it lies on disk: one directory, or several of the same UUID (the chunks of a rotated session, snapshots).
+class RecordedTrace {
+  public:
+    // Reads the headers of all packets. Files that are damaged are used as far as they are whole: see damage().
+    static Result<std::unique_ptr<RecordedTrace>> open(std::list<TraceDirectory> directories,
+                                                       std::uint64_t trace_number);
+
+    RecordedTrace(const RecordedTrace&) = delete;
+    RecordedTrace& operator=(const RecordedTrace&) = delete;
+
+    [[nodiscard]] const ctf::TraceClass& trace_class() const { return trace_class_; }
+    [[nodiscard]] const std::vector<RecordedStream>& streams() const { return streams_; }
+    // What cannot be read, file and offset named; the first of several.
+    [[nodiscard]] const std::optional<Error>& damage() const { return damage_; }
+
+  private:
+    // Packets without an instance id are told apart by their file.
+    using StreamKey = std::tuple<const ctf::DecodePlan*, std::optional<std::uint64_t>, const StreamFile*>;
+
+    RecordedTrace(ctf::TraceClass trace_class, std::uint64_t trace_number)
+        : trace_class_(std::move(trace_class)), trace_number_(trace_number) {}
+
+    void add_files(OpenedFiles files);
+    Result<void> scan(const StreamFile& file);
+    RecordedStream& stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
+                              const StreamFile& file);
+    static void note_lost_packets(const StreamFile& file, RecordedStream& stream);
+    void note_damage(Error error);
+    void put_in_order();
+
+    ctf::TraceClass trace_class_;
+    std::uint64_t trace_number_;
+    std::optional<ctf::TracePlans> plans_;
+    std::vector<std::unique_ptr<StreamFile>> files_;
+    std::vector<RecordedStream> streams_;
+    std::map<StreamKey, std::size_t> stream_by_key_;  // index into streams_, until they are put in order
+    std::optional<Error> damage_;
+};
+
+// Opens all traces at or below the paths; directories of the same trace UUID become one.
+Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vector<std::filesystem::path>& paths);
+
+}  // namespace leat::viewer

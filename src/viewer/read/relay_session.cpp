@@ -1,0 +1,396 @@
+#include "viewer/read/relay_session.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "ctf/decode/packet_decoder.hpp"
+#include "ctf/tsdl/metadata.hpp"
+
+namespace leat::viewer {
+namespace {
+
+// Of one packet: what is larger is not fetched. LTTng's sub-buffers end at 1 GiB in theory, at a few MiB in practice.
+constexpr std::uint64_t kMaxPacketSize = 64U << 20U;
+// Of one GET_PACKET.
+constexpr std::uint64_t kPieceSize = 1U << 20U;
+// A request costs about as much as to print that: a few events are printed first, much is asked for meanwhile.
+constexpr std::uint64_t kFewBytes = 4096;
+// What may lie here and wait for its turn. Beyond it only streams that hold up the others are asked for.
+constexpr std::uint64_t kMaxQueued = 64U << 20U;
+
+// Of an entry in a queue, with what surrounds it.
+std::uint64_t weight(const LiveConnection::News::Entry& entry) { return sizeof entry + entry.packet.size(); }
+
+bool has_status(const LiveConnection::News::Entry& entry, wire::IndexStatus status) {
+    return entry.index.status == static_cast<std::uint32_t>(status);
+}
+
+// Traces of all sessions that this program follows are told apart.
+std::uint64_t next_trace_number() {
+    static std::uint64_t number = 0;
+    return number++;
+}
+
+tl::unexpected<Error> attach_error(const wire::ListedSession& session, std::uint32_t status) {
+    const auto clause = fmt::format("cannot attach to session \"{}\"", session.session_name);
+    switch (static_cast<wire::AttachStatus>(status)) {
+        case wire::AttachStatus::kAlready:
+            return refused("{}: another viewer is attached, and this relay serves one: end it, or use leat-relayd",
+                           clause);
+        case wire::AttachStatus::kUnknownSession:
+            return not_found("{}: it has ended", clause);
+        case wire::AttachStatus::kNotLive:
+            return unsupported("{}: it is not live: create it with lttng create --live, or read its files", clause);
+        case wire::AttachStatus::kSeekError:
+            return unsupported("{}: the relay cannot start there: try --from=start", clause);
+        default:
+            return refused("{}: the relay answered with status {}", clause, status);
+    }
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> ShownPackets::add(const ctf::TraceClass& trace_class, std::uint64_t stream_class_id,
+                                               const ctf::PacketProperties& packet) {
+    if (!trace_class.uuid || !packet.stream_instance_id || !packet.sequence_number) return 0;
+    const Key key(*trace_class.uuid, stream_class_id, *packet.stream_instance_id);
+    const auto [last, is_new] = last_.try_emplace(key, *packet.sequence_number);
+    if (is_new) return 0;
+    if (*packet.sequence_number <= last->second) return std::nullopt;
+    return *packet.sequence_number - std::exchange(last->second, *packet.sequence_number) - 1;
+}
+
+RelaySession::~RelaySession() {
+    for (const auto& [id, data] : data_) data.stream->end();
+    merge_->refresh();
+}
+
+Result<void> RelaySession::attach(const wire::ListedSession& session, wire::Seek seek) {
+    const LiveConnection::Streams answer = LEAT_TRY(connection_->attach(session.id, seek));
+    if (answer.status != static_cast<std::uint32_t>(wire::AttachStatus::kOk))
+        return attach_error(session, answer.status);
+    sessions_.push_back({session.id});
+    add_streams(answer.streams);
+    return {};
+}
+
+void RelaySession::add_streams(const std::vector<wire::StreamDescriptor>& descriptors) {
+    for (const wire::StreamDescriptor& descriptor : descriptors) {
+        if (!known_streams_.emplace(descriptor.id, true).second) continue;
+        if (known_streams_.size() > kMaxStreams) return warn_("the relay has more streams than can be followed");
+        const auto trace = traces_.try_emplace(descriptor.trace_id, next_trace_number()).first;
+        if (descriptor.is_metadata != 0) {
+            metadata_.push_back({descriptor.id, descriptor.trace_id});
+            continue;
+        }
+        auto stream = std::make_shared<LiveStream>(
+            Stream{.trace_number = trace->second.number(),
+                   .name = fmt::format("{}/{}", descriptor.path, descriptor.channel_name)});
+        merge_->add(stream);
+        data_.insert_or_assign(descriptor.id, Data{descriptor.id, descriptor.trace_id, std::move(stream)});
+    }
+}
+
+Result<Progress> RelaySession::advance() {
+    bool is_new = LEAT_TRY(take_queued());
+    if (!is_new && !takes_news()) is_new = LEAT_TRY(advance_by_asking());
+    forget_finished();
+    merge_->refresh();
+    if (is_new) return Progress::kNews;
+    const bool is_over = data_.empty() && std::ranges::all_of(sessions_, &Session::has_hung_up);
+    return is_over ? Progress::kEnded : Progress::kNothingNew;
+}
+
+Result<void> RelaySession::wait() {
+    if (!takes_news()) return connection_->wait();
+    if (!connection_->has_requested_news()) LEAT_TRY(connection_->request_news());
+    return take_news();
+}
+
+bool RelaySession::takes_news() const {
+    return connection_->has_requested_news() || (connection_->can_get_news() && queued_bytes_ < kMaxQueued);
+}
+
+Result<bool> RelaySession::advance_by_asking() {
+    bool is_new = LEAT_TRY(ask_for_indexes());
+    // Asked in every turn: some relays say only with packets that there are new streams, and never in a quiet session.
+    const std::size_t known = known_streams_.size();
+    if (wants_streams_ || !is_new) LEAT_TRY(ask_for_streams());
+    is_new = is_new || known_streams_.size() != known;
+    LEAT_TRY(fetch_metadata());
+    if (LEAT_TRY(fetch_packets())) is_new = true;
+    return is_new;
+}
+
+// What is in the answer can be read when streams and metadata have been fetched; then the next one may come, while this
+// is printed. After a few events it is wait() that asks for it: somebody may be looking at the screen.
+Result<void> RelaySession::take_news() {
+    LiveConnection::News news = LEAT_TRY(connection_->receive_news());
+    if ((news.flags & wire::kNewStreams) != 0) LEAT_TRY(ask_for_streams());
+    for (const LiveConnection::News::Entry& entry : news.entries) {
+        const auto found = data_.find(entry.stream_id);
+        if (found != data_.end() && (entry.index.flags & wire::kNewMetadata) != 0)
+            want_metadata_of(found->second.trace_id);
+    }
+    LEAT_TRY(fetch_metadata());
+    for (LiveConnection::News::Entry& entry : news.entries) {
+        const auto found = data_.find(entry.stream_id);
+        if (found == data_.end()) continue;  // we have given it up
+        LEAT_TRY(complete(found->second, entry));
+        enqueue(found->second, std::move(entry));
+    }
+    if (queued_bytes_ > kFewBytes && queued_bytes_ < kMaxQueued) return connection_->request_news();
+    return {};
+}
+
+// A large packet does not come along; it can be fetched now, and only now.
+Result<void> RelaySession::complete(Data& data, LiveConnection::News::Entry& entry) {
+    if (!has_status(entry, wire::IndexStatus::kOk) || !entry.packet.empty()) return {};
+    const std::uint64_t size = entry.index.packet_size / 8;
+    if (size == 0 || size > kMaxPacketSize) return {};  // refused in its turn
+    data.index = entry.index;
+    auto packet = LEAT_TRY(receive_packet(data, size));
+    data.index.reset();
+    if (packet) entry.packet = *std::move(packet);
+    return {};
+}
+
+void RelaySession::enqueue(Data& data, LiveConnection::News::Entry entry) {
+    // The later beacon says all that the earlier one did.
+    const auto is_quiet = [](const auto& item) { return has_status(item, wire::IndexStatus::kInactive); };
+    if (!data.queue.empty() && is_quiet(data.queue.back()) && is_quiet(entry)) {
+        data.queue.back() = std::move(entry);
+        return;
+    }
+    queued_bytes_ += weight(entry);
+    data.queue.push_back(std::move(entry));
+}
+
+// Whether there was anything for a stream that had nothing more to say.
+Result<bool> RelaySession::take_queued() {
+    if (queued_bytes_ == 0) return false;
+    const std::uint64_t before = queued_bytes_;
+    for (auto& [id, data] : data_) LEAT_TRY(take_queued(data));
+    return queued_bytes_ != before;
+}
+
+Result<void> RelaySession::take_queued(Data& data) {
+    while (data.stream->is_hungry() && !data.queue.empty()) {
+        LiveConnection::News::Entry entry = std::move(data.queue.front());
+        data.queue.pop_front();
+        queued_bytes_ -= weight(entry);
+        if (!has_status(entry, wire::IndexStatus::kOk))
+            take_index(data, entry.index);
+        else if (entry.packet.empty())
+            end(data, fmt::format("a packet of {} bytes cannot be fetched", entry.index.packet_size / 8));
+        else
+            LEAT_TRY(feed(data, std::move(entry.packet), entry.index.offset));
+    }
+    return {};
+}
+
+Result<void> RelaySession::ask_for_streams() {
+    for (Session& session : sessions_) LEAT_TRY(ask_for_streams(session));
+    wants_streams_ = false;
+    return {};
+}
+
+Result<void> RelaySession::ask_for_streams(Session& session) {
+    if (session.has_hung_up) return {};
+    const LiveConnection::Streams answer = LEAT_TRY(connection_->new_streams(session.id));
+    switch (static_cast<wire::NewStreamsStatus>(answer.status)) {
+        case wire::NewStreamsStatus::kOk:
+            add_streams(answer.streams);
+            return {};
+        case wire::NewStreamsStatus::kNoNew:
+            return {};
+        case wire::NewStreamsStatus::kHangUp:
+            session.has_hung_up = true;
+            return {};
+        default:
+            // The real relay says so of a session that has gone while we read it.
+            session.has_hung_up = true;
+            warn_(fmt::format("the relay does not know session {} any more", session.id));
+            return {};
+    }
+}
+
+// Whether there is something to fetch, or a stream has ended.
+Result<bool> RelaySession::ask_for_indexes() {
+    std::vector<std::uint64_t> ids;
+    std::vector<Data*> asked;
+    for (auto& [id, data] : data_) {
+        if (!data.stream->is_hungry() || data.index) continue;
+        ids.push_back(id);
+        asked.push_back(&data);
+    }
+    const std::vector<wire::NextIndexReply> replies = LEAT_TRY(connection_->next_indexes(ids));
+    bool is_new = false;
+    for (std::size_t i = 0; i < replies.size(); ++i) {
+        if ((replies[i].flags & wire::kNewStreams) != 0) wants_streams_ = true;
+        if ((replies[i].flags & wire::kNewMetadata) != 0) want_metadata_of(asked[i]->trace_id);
+        is_new |= take_index(*asked[i], replies[i]);
+    }
+    return is_new;
+}
+
+bool RelaySession::take_index(Data& data, const wire::NextIndexReply& reply) {
+    switch (static_cast<wire::IndexStatus>(reply.status)) {
+        case wire::IndexStatus::kOk:
+            data.index = reply;
+            return true;
+        case wire::IndexStatus::kRetry:
+            return false;
+        case wire::IndexStatus::kInactive:
+            be_quiet(data, reply);
+            return false;
+        case wire::IndexStatus::kHangUp:
+        case wire::IndexStatus::kEof:
+            data.stream->end();
+            return true;
+        default:
+            end(data, fmt::format("the relay answered GET_NEXT_INDEX with status {}", reply.status));
+            return true;
+    }
+}
+
+void RelaySession::be_quiet(Data& data, const wire::NextIndexReply& reply) {
+    const auto time_ns = traces_.at(data.trace_id).nanoseconds(reply.timestamp_end);
+    if (time_ns) data.stream->quiet_until(*time_ns);
+}
+
+void RelaySession::want_metadata_of(std::uint64_t trace_id) {
+    for (Metadata& metadata : metadata_)
+        if (metadata.trace_id == trace_id) metadata.is_wanted = true;
+}
+
+Result<void> RelaySession::fetch_metadata() {
+    for (Metadata& metadata : metadata_)
+        if (metadata.is_wanted && !metadata.is_closed) LEAT_TRY(fetch_metadata(metadata));
+    return {};
+}
+
+// Until the relay has no more: what it gave is whole then.
+Result<void> RelaySession::fetch_metadata(Metadata& metadata) {
+    LiveTrace& trace = traces_.at(metadata.trace_id);
+    while (true) {
+        const auto answer =
+            LEAT_TRY(connection_->metadata(metadata.stream_id, ctf::kMaxMetadataSize - trace.metadata_size()));
+        if (answer.status != wire::MetadataStatus::kOk || answer.bytes.empty()) {
+            // An error after the first bytes is how the real relay says that there will be no more.
+            metadata.is_closed = answer.status == wire::MetadataStatus::kError;
+            metadata.is_wanted = trace.metadata_size() == 0;
+            return {};
+        }
+        auto appended = trace.append_metadata(answer.bytes);
+        if (appended) continue;
+        metadata.is_closed = true;
+        warn_(fmt::format("a trace cannot be read on: {}", appended.error().message));
+        return {};
+    }
+}
+
+Result<bool> RelaySession::fetch_packets() {
+    bool is_new = false;
+    for (auto& [id, data] : data_)
+        if (data.index && LEAT_TRY(fetch_packet(data))) is_new = true;
+    return is_new;
+}
+
+// False: the relay does not have it yet.
+Result<bool> RelaySession::fetch_packet(Data& data) {
+    const std::uint64_t size = data.index->packet_size / 8;
+    const std::uint64_t offset = data.index->offset;
+    if (size == 0 || size > kMaxPacketSize) {
+        data.index.reset();
+        end(data, fmt::format("a packet of {} bytes is not read, at most {}", size, kMaxPacketSize));
+        return true;
+    }
+    auto packet = LEAT_TRY(receive_packet(data, size));
+    if (!packet) return !data.index;
+    data.index.reset();
+    LEAT_TRY(feed(data, *std::move(packet), offset));
+    return true;
+}
+
+// Nothing if the relay does not have it yet; or if the stream ended over it, and then the index is gone.
+Result<std::optional<std::vector<std::byte>>> RelaySession::receive_packet(Data& data, std::uint64_t size) {
+    std::vector<std::byte> packet(size);
+    std::uint64_t filled = 0;
+    while (filled < size) {
+        const auto rest = std::span(packet).subspan(filled);
+        const auto piece = LEAT_TRY(connection_->packet(data.id, data.index->offset + filled,
+                                                        rest.first(std::min<std::uint64_t>(rest.size(), kPieceSize))));
+        filled += piece.length;
+        if (piece.status == wire::PacketStatus::kOk) continue;
+        // Old relays want their news to be fetched first, and say so by an error.
+        if ((piece.flags & wire::kNewStreams) != 0) wants_streams_ = true;
+        if ((piece.flags & wire::kNewMetadata) != 0) want_metadata_of(data.trace_id);
+        if (piece.status == wire::PacketStatus::kRetry || piece.flags != 0)
+            return std::optional<std::vector<std::byte>>();
+        data.index.reset();
+        end(data,
+            fmt::format("the relay answered GET_PACKET with status {}", static_cast<std::uint32_t>(piece.status)));
+        return std::optional<std::vector<std::byte>>();
+    }
+    return std::optional(std::move(packet));
+}
+
+Result<void> RelaySession::feed(Data& data, std::vector<std::byte> packet, std::uint64_t offset) {
+    auto model = traces_.at(data.trace_id).model();
+    if (model && *model == nullptr) model = corrupt("a packet came before any metadata");
+    if (!model) {
+        end(data, model.error().message);
+        return {};
+    }
+    auto plan = (*model)->plans.plan_for(packet);
+    if (plan) {
+        ctf::PacketDecoder decoder(**plan);
+        const auto properties = decoder.start(packet, offset);
+        if (properties) {
+            const auto missed = shown_->add(*(*model)->trace_class, (*plan)->stream_class->id, *properties);
+            if (!missed) return {};
+            warn_of_missed(data, *missed);
+        }
+    }
+    auto fed = data.stream->feed(*model, std::move(packet), offset);
+    if (!fed) {
+        ++cut_short_;
+        warn_(fed.error().message + "; the rest of the stream is not shown");
+    }
+    return {};
+}
+
+// A relay that is killed may have stored packets that it had not shown, and does not show what it finds when it comes
+// back. Of a gap within this connection the packets themselves tell.
+void RelaySession::warn_of_missed(const Data& data, std::uint64_t packets) {
+    const Stream& stream = data.stream->identity();
+    if (packets == 0 || stream.instance_id) return;
+    ++cut_short_;
+    warn_(fmt::format("{}: {} packet{} before this connection {} not shown: the relay's files have what it has stored",
+                      stream.name, packets, packets == 1 ? "" : "s", packets == 1 ? "is" : "are"));
+}
+
+void RelaySession::end(Data& data, const std::string& why) {
+    data.stream->end();
+    ++cut_short_;
+    warn_(fmt::format("{}: {}; the rest of the stream is not shown", data.stream->identity().name, why));
+}
+
+void RelaySession::forget_finished() {
+    std::erase_if(data_, [this](const auto& entry) {
+        const Data& data = entry.second;
+        if (!data.stream->is_finished()) return false;
+        for (const auto& queued : data.queue) queued_bytes_ -= weight(queued);
+        return true;
+    });
+}
+
+Result<void> RelaySession::detach() {
+    // An answer is under way that may take its time: closing the connection does as well.
+    if (connection_->has_requested_news()) return {};
+    for (const Session& session : sessions_) LEAT_TRY(connection_->detach(session.id));
+    return {};
+}
+
+}  // namespace leat::viewer

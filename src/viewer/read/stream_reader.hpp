@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+
+#include "base/result.hpp"
+#include "viewer/merge/message.hpp"
+#include "viewer/read/packet_reader.hpp"
+#include "viewer/read/recorded_trace.hpp"
+
+namespace leat::viewer {
+
+// Reads one recorded stream from its first packet to its last.
+class StreamReader {
+  public:
+    // The trace must outlive the reader.
+    StreamReader(const RecordedTrace& trace, const RecordedStream& stream)
+        : trace_class_(&trace.trace_class()), stream_(&stream), reader_(stream) {}
+
+    // Goes to the next message; false after the last. Errors name the file and the offset, and end the stream.
+    Result<bool> next();
+    // An event in it lives until the next call of next().
+    [[nodiscard]] const Message& message() const { return reader_.message(); }
+
+  private:
+    const ctf::TraceClass* trace_class_;
+    const RecordedStream* stream_;
+    PacketReader reader_;
+    std::size_t next_packet_ = 0;
+    const RecordedPacket* packet_ = nullptr;  // the one begun last
+    bool is_finished_ = false;
+};
+
+}  // namespace leat::viewer

@@ -1,0 +1,218 @@
+#include "viewer/sink/field_text.hpp"
+
+#include <fmt/compile.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <span>
+#include <string>
+
+namespace leat::viewer {
+namespace {
+
+using ctf::FieldValue;
+
+// Characters that are written as a backslash and a letter; NUL where there is no letter.
+constexpr std::array<char, 256> make_escapes() {
+    std::array<char, 256> letters{};
+    letters['\a'] = 'a';
+    letters['\b'] = 'b';
+    letters['\x1b'] = 'e';
+    letters['\f'] = 'f';
+    letters['\n'] = 'n';
+    letters['\r'] = 'r';
+    letters['\t'] = 't';
+    letters['\v'] = 'v';
+    for (const char self : {'\\', '\'', '"', '?'}) letters[static_cast<unsigned char>(self)] = self;
+    return letters;
+}
+constexpr std::array<char, 256> kEscapes = make_escapes();
+
+bool is_plain(char character) {
+    const auto code = static_cast<unsigned char>(character);
+    return code >= 0x20 && code != 0x7F && kEscapes[code] == '\0';
+}
+
+// A signed number is shown by its two's complement, in as many whole digits as its field has bits.
+std::uint64_t bits_shown(std::uint64_t number, const ctf::IntegerClass& integer, unsigned bits_per_digit) {
+    const unsigned bits = (integer.size + bits_per_digit - 1) / bits_per_digit * bits_per_digit;
+    return integer.is_signed && bits < 64 ? number & ((std::uint64_t{1} << bits) - 1) : number;
+}
+
+void append_binary(TextBuffer& buffer, std::uint64_t number, unsigned size) {
+    buffer.append("0b");
+    for (unsigned bit = size; bit-- > 0;) buffer.append((number >> bit & 1U) != 0 ? '1' : '0');
+}
+
+// With a prefix, in a base that is a power of two; at least one digit.
+void append_power_base(TextBuffer& buffer, std::string_view prefix, std::uint64_t number, unsigned bits_per_digit) {
+    std::array<char, 64> digits;
+    std::size_t begin = digits.size();
+    do {
+        digits[--begin] = "0123456789ABCDEF"[number & ((1U << bits_per_digit) - 1)];
+        number >>= bits_per_digit;
+    } while (number != 0);
+    buffer.append(prefix);
+    buffer.append(std::string_view(digits.data() + begin, digits.size() - begin));
+}
+
+void append_integer(TextBuffer& buffer, std::uint64_t number, const ctf::IntegerClass& integer) {
+    switch (integer.base) {
+        case ctf::DisplayBase::kBinary:
+            append_binary(buffer, number, integer.size);
+            return;
+        case ctf::DisplayBase::kOctal:
+            append_power_base(buffer, "0", bits_shown(number, integer, 3), 3);
+            return;
+        case ctf::DisplayBase::kHexadecimal:
+            append_power_base(buffer, "0x", bits_shown(number, integer, 4), 4);
+            return;
+        case ctf::DisplayBase::kDecimal:
+            break;
+    }
+    if (integer.is_signed)
+        buffer.append_number(static_cast<std::int64_t>(number));
+    else
+        buffer.append_number(number);
+}
+
+void append_real(TextBuffer& buffer, double number) {
+    fmt::memory_buffer text;
+    fmt::format_to(std::back_inserter(text), FMT_COMPILE("{:g}"), number);
+    buffer.append(std::string_view(text.data(), text.size()));
+}
+
+bool is_in_range(std::uint64_t number, const ctf::EnumRange& range, bool is_signed) {
+    if (!is_signed) return range.lower <= number && number <= range.upper;
+    const auto value = static_cast<std::int64_t>(number);
+    return static_cast<std::int64_t>(range.lower) <= value && value <= static_cast<std::int64_t>(range.upper);
+}
+
+// Of an enum without an index: the numbers of its labels, as EnumLabels has them.
+struct FewLabels {
+    std::array<std::uint32_t, ctf::EnumLabels::kMaxFound> labels;
+    std::size_t count = 0;
+};
+
+FewLabels find_labels(std::uint64_t number, const ctf::EnumClass& enumeration) {
+    FewLabels found;
+    const auto& ranges = enumeration.ranges;
+    for (const ctf::EnumRange& range : ranges) {
+        if (!is_in_range(number, range, enumeration.container.is_signed)) continue;
+        const auto first = std::ranges::find(ranges, range.label, &ctf::EnumRange::label) - ranges.begin();
+        const auto end = found.labels.begin() + static_cast<std::ptrdiff_t>(found.count);
+        const auto place = std::lower_bound(found.labels.begin(), end, static_cast<std::uint32_t>(first));
+        if (found.count == found.labels.size() || (place != end && *place == first)) continue;
+        std::copy_backward(place, end, end + 1);
+        *place = static_cast<std::uint32_t>(first);
+        ++found.count;
+    }
+    return found;
+}
+
+void append_labels(TextBuffer& buffer, std::span<const std::uint32_t> labels, const ctf::EnumClass& enumeration) {
+    for (const std::uint32_t& label : labels) {
+        if (&label != labels.data()) buffer.append(", ");
+        append_quoted(buffer, enumeration.ranges[label].label);
+    }
+    if (labels.empty()) buffer.append("<unknown>");
+}
+
+// All labels of the number in the order of their first declaration, as babeltrace2 writes them.
+void append_labels(TextBuffer& buffer, std::uint64_t number, const ctf::EnumClass& enumeration) {
+    if (enumeration.labels == nullptr) {
+        const FewLabels found = find_labels(number, enumeration);
+        return append_labels(buffer, std::span(found.labels).first(found.count), enumeration);
+    }
+    const ctf::EnumLabels::Found found = enumeration.labels->find(number);
+    append_labels(buffer, found.labels, enumeration);
+    if (found.has_more) buffer.append(", ...");
+}
+
+void append_enum(TextBuffer& buffer, std::uint64_t number, const ctf::EnumClass& enumeration) {
+    buffer.append("( ");
+    append_labels(buffer, number, enumeration);
+    buffer.append(" : container = ");
+    append_integer(buffer, number, enumeration.container);
+    buffer.append(" )");
+}
+
+// Walks the flat values of a scope.
+class FieldText {
+  public:
+    FieldText(TextBuffer& buffer, std::span<const FieldValue> values, bool has_names)
+        : buffer_(buffer), value_(values.data()), has_names_(has_names) {}
+
+    void field() {
+        const FieldValue& value = *value_++;
+        if (value.is_text) return append_quoted(buffer_, {value.text, value.size});
+        const ctf::FieldClass* const field_class = value.field_class;
+        if (field_class == nullptr) return members(value);  // the scope itself
+        if (const auto* integer = field_class->as<ctf::IntegerClass>())
+            append_integer(buffer_, value.number, *integer);
+        else if (const auto* enumeration = field_class->as<ctf::EnumClass>())
+            append_enum(buffer_, value.number, *enumeration);
+        else if (field_class->as<ctf::FloatClass>() != nullptr)
+            append_real(buffer_, value.real);
+        else if (field_class->as<ctf::ArrayClass>() != nullptr || field_class->as<ctf::SequenceClass>() != nullptr)
+            elements(value);
+        else
+            members(value);
+    }
+
+  private:
+    void members(const FieldValue& value) {
+        buffer_.append("{ ");
+        for (std::uint32_t i = 0; i < value.size; ++i) {
+            if (i > 0) buffer_.append(", ");
+            if (has_names_ && !value_->name.empty()) {
+                buffer_.append(value_->name);
+                buffer_.append(" = ");
+            }
+            field();
+        }
+        buffer_.append(value.size > 0 ? " }" : "}");
+    }
+
+    void elements(const FieldValue& value) {
+        buffer_.append("[ ");
+        for (std::uint32_t i = 0; i < value.size; ++i) {
+            if (i > 0) buffer_.append(", ");
+            if (has_names_) {
+                buffer_.append('[');
+                buffer_.append_number(std::uint64_t{i});
+                buffer_.append("] = ");
+            }
+            field();
+        }
+        buffer_.append(value.size > 0 ? " ]" : "]");
+    }
+
+    TextBuffer& buffer_;
+    const FieldValue* value_;
+    bool has_names_;
+};
+
+}  // namespace
+
+void append_fields(TextBuffer& buffer, std::span<const FieldValue> values, bool has_names) {
+    FieldText(buffer, values, has_names).field();
+}
+
+void append_quoted(TextBuffer& buffer, std::string_view text) {
+    buffer.append('"');
+    while (!text.empty()) {
+        const auto plain_end = std::ranges::find_if_not(text, is_plain);
+        const auto plain_size = static_cast<std::size_t>(plain_end - text.begin());
+        buffer.append(text.substr(0, plain_size));
+        text.remove_prefix(plain_size);
+        if (text.empty()) break;
+        const auto code = static_cast<unsigned char>(text.front());
+        buffer.append(kEscapes[code] != '\0' ? fmt::format("\\{}", kEscapes[code]) : fmt::format("\\x{:02x}", code));
+        text.remove_prefix(1);
+    }
+    buffer.append('"');
+}
+
+}  // namespace leat::viewer

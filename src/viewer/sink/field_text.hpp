@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "ctf/decode/field_value.hpp"
+#include "viewer/sink/text_buffer.hpp"
+
+namespace leat::viewer {
+
+// Writes a scope's fields as people read them: { a = 1, list = [ [0] = 2 ], s = "x\n", e = ( "RED" : container = 0 ) }
+void append_fields(TextBuffer& buffer, std::span<const ctf::FieldValue> values, bool has_names);
+
+// In quotes, with what would break a line or a quote escaped as in C. Other bytes pass as they are: UTF-8, mostly.
+void append_quoted(TextBuffer& buffer, std::string_view text);
+
+}  // namespace leat::viewer

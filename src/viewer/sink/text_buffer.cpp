@@ -1,0 +1,32 @@
+#include "viewer/sink/text_buffer.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <span>
+#include <utility>
+
+#include "base/file.hpp"
+
+namespace leat::viewer {
+
+Result<void> TextBuffer::flush() {
+    const std::string_view pending = text();
+    clear();
+    if (pending.empty() || is_closed_) return {};
+    errno = 0;
+    auto written = write_all(fd_, std::as_bytes(std::span(pending)));
+    is_closed_ = !written && errno == EPIPE;
+    if (!written && !is_closed_) return written;
+    return {};
+}
+
+void TextBuffer::grow(std::size_t needed) {
+    constexpr std::size_t kFirstCapacity = 2 * kFlushSize;
+    const std::size_t capacity = std::max({kFirstCapacity, 2 * capacity_, size_ + needed});
+    auto text = std::make_unique_for_overwrite<char[]>(capacity);
+    if (size_ > 0) std::memcpy(text.get(), text_.get(), size_);
+    text_ = std::move(text);
+    capacity_ = capacity;
+}
+
+}  // namespace leat::viewer

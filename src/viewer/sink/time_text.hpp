@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "viewer/sink/text_buffer.hpp"
+#include "viewer/sink/text_options.hpp"
+
+namespace leat::viewer {
+
+inline constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
+
+// Writes times as the lines of text show them: "12:30:05.000000001", "2026-11-20 12:30:05...", or "1795181934...".
+class TimeText {
+  public:
+    explicit TimeText(const TextOptions& options) : format_(options.time_format), is_gmt_(options.is_gmt) {}
+
+    void append(TextBuffer& buffer, std::int64_t time_ns);
+
+  private:
+    void format_second(std::int64_t second);
+
+    TimeFormat format_;
+    bool is_gmt_;
+    // Most events share their second with the event before.
+    bool has_second_ = false;
+    std::int64_t second_ = 0;
+    std::string second_text_;
+};
+
+// "000000042": nine digits.
+void append_nanoseconds(TextBuffer& buffer, std::uint64_t ns);
+
+}  // namespace leat::viewer

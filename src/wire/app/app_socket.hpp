@@ -1,0 +1,60 @@
+// The daemon's end of the application protocol: accepts registrations, answers them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "wire/app/app_protocol.hpp"
+#include "wire/app/description_reader.hpp"
+
+namespace leat::wire {
+
+// Who registers, as the kernel says (SO_PEERCRED), and what it has.
+struct AppRegistration {
+    pid_t pid = 0;
+    uid_t uid = 0;
+    std::string procname{};  // printable
+    unsigned bitness = 64;
+    std::vector<TracepointDescription> tracepoints{};
+};
+
+// An application that has connected. It sends one registration and waits for one answer.
+class AppConnection {
+  public:
+    explicit AppConnection(UniqueFd socket) : socket_(std::move(socket)) {}
+
+    [[nodiscard]] int fd() const { return socket_.get(); }
+
+    // Call when fd() is readable. Fails on anything but one good registration; then drop the connection.
+    Result<AppRegistration> receive();
+
+    // "Registration done": write these events (an id for each tracepoint, or kNotEnabled) into that channel.
+    Result<void> answer(RegistrationDoneMessage message, const std::vector<std::uint32_t>& event_ids, int ring_set_fd,
+                        int clock_fd);
+
+  private:
+    UniqueFd socket_;
+};
+
+// Listens in a runtime directory. Never blocks.
+class AppSocket {
+  public:
+    static Result<AppSocket> listen(const std::filesystem::path& runtime_directory);
+
+    [[nodiscard]] int fd() const { return socket_.get(); }
+    // The next application, if one waits.
+    std::optional<AppConnection> accept();
+
+  private:
+    UniqueFd socket_;
+};
+
+}  // namespace leat::wire

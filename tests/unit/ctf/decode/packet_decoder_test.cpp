@@ -1,0 +1,378 @@
+#include "ctf/decode/packet_decoder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ctf/decode/trace_plans.hpp"
+#include "ctf/tsdl/tsdl_parser.hpp"
+
+namespace leat::ctf {
+namespace {
+
+using namespace std::string_literals;
+
+const std::string kTypes =
+    "clock { name = m; freq = 1000000000; };"
+    "typealias integer { size = 8; } := u8;"
+    "typealias integer { size = 64; } := u64;"
+    "typealias integer { size = 8; encoding = UTF8; } := char;"
+    "typealias integer { size = 8; map = clock.m.value; } := ts8;"
+    "typealias integer { size = 64; map = clock.m.value; } := ts64;";
+
+UntrustedBytes bytes_of(const std::string& bytes) { return std::as_bytes(std::span(bytes)); }
+
+// A trace of one stream, and what its first packet holds.
+class Decoded {
+  public:
+    Decoded(const std::string& tsdl, std::string bytes) : bytes_(std::move(bytes)) { start(tsdl); }
+
+    // Nothing at the end and after an error.
+    const EventRecord* next() {
+        if (!error.empty()) return nullptr;
+        const auto is_event = decoder_->next();
+        if (!is_event) fail(is_event.error());
+        return is_event && *is_event ? &decoder_->record() : nullptr;
+    }
+
+    // The numbers of the next event's payload; those of compounds are their sizes.
+    std::vector<std::uint64_t> next_numbers() {
+        std::vector<std::uint64_t> numbers;
+        const EventRecord* const event = next();
+        if (event == nullptr) return numbers;
+        for (const FieldValue& value : event->fields.subspan(1)) numbers.push_back(number_of(value));
+        return numbers;
+    }
+
+    PacketProperties properties{};
+    std::string error;
+
+  private:
+    void start(const std::string& tsdl) {
+        auto trace_class = parse_tsdl(kTypes + tsdl);
+        if (!trace_class) return fail(trace_class.error());
+        trace_class_ = std::make_unique<TraceClass>(*std::move(trace_class));
+        auto plan = make_decode_plan(*trace_class_, trace_class_->streams.front());
+        if (!plan) return fail(plan.error());
+        plan_ = std::make_unique<DecodePlan>(*std::move(plan));
+        decoder_ = std::make_unique<PacketDecoder>(*plan_);
+        auto packet = decoder_->start(bytes_of(bytes_), 0);
+        if (!packet) return fail(packet.error());
+        properties = *packet;
+    }
+
+    static std::uint64_t number_of(const FieldValue& value) {
+        const bool is_number =
+            value.field_class->as<IntegerClass>() != nullptr || value.field_class->as<EnumClass>() != nullptr;
+        return is_number ? value.number : value.size;
+    }
+    void fail(const Error& failure) { error = failure.message; }
+
+    std::string bytes_;
+    std::unique_ptr<TraceClass> trace_class_;
+    std::unique_ptr<DecodePlan> plan_;
+    std::unique_ptr<PacketDecoder> decoder_;
+};
+
+std::string event_of(const std::string& fields) { return "event { name = e; fields := struct { " + fields + " }; };"; }
+
+using Numbers = std::vector<std::uint64_t>;
+
+TEST(PacketDecoder, FieldsFollowOneAnother) {
+    Decoded decoded(event_of("u8 a; integer { size = 8; signed = true; } b; u8 c[2];"), "\1\xff\3\4"s);
+    EXPECT_EQ(decoded.next_numbers(), (Numbers{1, ~std::uint64_t{0}, 2, 3, 4}));
+    EXPECT_EQ(decoded.next(), nullptr);
+    EXPECT_EQ(decoded.error, "");
+}
+
+TEST(PacketDecoder, AlignmentCountsFromThePacket) {
+    Decoded decoded(event_of("u8 a; integer { size = 8; align = 32; } b;"), "\1...\2...\3...\4"s);
+    EXPECT_EQ(decoded.next_numbers(), (Numbers{1, 2}));
+    EXPECT_EQ(decoded.next_numbers(), (Numbers{3, 4}));
+}
+
+TEST(PacketDecoder, EmptySequenceStillAlignsItsElements) {
+    Decoded decoded(event_of("u8 n; integer { size = 8; align = 32; } s[n]; u8 z;"), "\0...\7"s);
+    EXPECT_EQ(decoded.next_numbers(), (Numbers{0, 0, 7}));
+}
+
+TEST(PacketDecoder, SequenceTakesItsLengthFromAnyScope) {
+    Decoded decoded(
+        "stream { event.header := struct { u8 n; }; event.context := struct { struct { u8 n; } in; }; };"
+        "event { name = e; context := struct { u8 n; }; fields := struct { struct { u8 n; } in;"
+        "u8 a[stream.event.header.n]; u8 b[stream.event.context.in.n]; u8 c[event.context.n];"
+        "u8 d[in.n]; u8 e[event.fields.in.n]; }; };",
+        "\1\2\0\1"
+        "abbde"s);
+    EXPECT_EQ(decoded.next_numbers(), (Numbers{1, 1, 1, 'a', 2, 'b', 'b', 0, 1, 'd', 1, 'e'}));
+    EXPECT_EQ(decoded.error, "");
+}
+
+TEST(PacketDecoder, VariantDecodesTheOptionOfItsTag) {
+    const std::string tsdl =
+        event_of("enum : u8 { A = 0 ... 3, B = 4 } t; variant <t> { u8 A; struct { u8 x, y; } B; } v;");
+    Decoded decoded(tsdl, "\2\7\4\10\11\11"s);
+    EXPECT_EQ(decoded.next_numbers(), (Numbers{2, 1, 7}));
+    EXPECT_EQ(decoded.next_numbers(), (Numbers{4, 1, 2, 8, 9}));
+    EXPECT_EQ(decoded.next(), nullptr);
+    EXPECT_EQ(decoded.error, "event at offset 5: the tag of a variant chooses none of its options");
+}
+
+TEST(PacketDecoder, TagOfAVariantHasTheSignOfItsContainer) {
+    const std::string of_variant = " t; variant <t> { u8 A; struct { u8 x, y; } B; } v;";
+    Decoded negative(event_of("enum : integer { size = 8; signed = true; } { A = -3 ... 2, B = 3 }" + of_variant),
+                     "\xff\7\3\10\11"s);
+    EXPECT_EQ(negative.next_numbers(), (Numbers{~std::uint64_t{0}, 1, 7}));
+    EXPECT_EQ(negative.next_numbers(), (Numbers{3, 1, 2, 8, 9}));
+    Decoded large(event_of("enum : u8 { A = 253 ... 255, B = 2 }" + of_variant), "\xff\7\2\10\11"s);
+    EXPECT_EQ(large.next_numbers(), (Numbers{255, 1, 7}));
+    EXPECT_EQ(large.next_numbers(), (Numbers{2, 1, 2, 8, 9}));
+}
+
+TEST(PacketDecoder, TextEndsAtItsFirstNul) {
+    Decoded decoded(event_of("string s; char t[4]; u8 n; char q[n];"), "hi\0abc\0\2xy"s);
+    const EventRecord* const event = decoded.next();
+    ASSERT_NE(event, nullptr);
+    EXPECT_EQ(std::string(event->fields[1].text, event->fields[1].size), "hi");
+    EXPECT_EQ(std::string(event->fields[2].text, event->fields[2].size), "abc");
+    EXPECT_EQ(std::string(event->fields[4].text, event->fields[4].size), "xy");
+}
+
+TEST(PacketDecoder, HeaderIdMayLieInAVariant) {
+    Decoded decoded(
+        "stream { event.header := struct { enum : u8 { compact = 0 ... 254, extended = 255 } id;"
+        "variant <id> { struct { } compact; struct { u8 id; } extended; } v; }; };"
+        "event { name = a; id = 3; }; event { name = b; id = 4; };",
+        "\3\xff\4\3"s);
+    EXPECT_EQ(decoded.next()->event_class->name, "a");
+    EXPECT_EQ(decoded.next()->event_class->name, "b");
+    EXPECT_EQ(decoded.next()->event_class->name, "a");
+}
+
+TEST(PacketDecoder, UnknownIdIsNamed) {
+    Decoded decoded("stream { event.header := struct { u8 id; }; }; event { name = a; id = 3; };", "\3\11"s);
+    EXPECT_NE(decoded.next(), nullptr);
+    EXPECT_EQ(decoded.next(), nullptr);
+    EXPECT_EQ(decoded.error, "event at offset 1: event id 9 is not declared in stream 0");
+}
+
+TEST(PacketDecoder, NarrowTimestampsContinueTheBeginOfThePacket) {
+    Decoded decoded(
+        "stream { packet.context := struct { ts64 timestamp_begin; ts64 timestamp_end; };"
+        "event.header := struct { ts8 timestamp; }; }; event { name = a; };",
+        "\xf0\1\0\0\0\0\0\0"
+        "\0\7\0\0\0\0\0\0"
+        "\xf5\2"s);
+    EXPECT_EQ(decoded.properties.begin_ns, 0x1F0);
+    EXPECT_EQ(decoded.properties.end_ns, 0x700);
+    EXPECT_EQ(decoded.next()->time_ns, 0x1F5);
+    EXPECT_EQ(decoded.next()->time_ns, 0x202);
+}
+
+TEST(PacketDecoder, FieldsWithAMeaningAreNotShown) {
+    Decoded decoded(
+        "stream { packet.context := struct { u8 packet_seq_num; u8 cpu_id; }; };" + event_of("ts8 t; u8 a;"),
+        "\5\6\7\1"s);
+    EXPECT_EQ(decoded.properties.sequence_number, 5U);
+    const EventRecord* const event = decoded.next();
+    ASSERT_NE(event, nullptr);
+    ASSERT_EQ(event->packet_context.size(), 2U);
+    EXPECT_EQ(event->packet_context[1].name, "cpu_id");
+    ASSERT_EQ(event->fields.size(), 2U);
+    EXPECT_EQ(event->fields[1].name, "a");
+}
+
+TEST(PacketDecoder, PacketThatLiesAboutItsSizeIsRefused) {
+    const std::string sizes = "stream { packet.context := struct { u64 packet_size; u64 content_size; }; };";
+    const auto error_of = [&](const std::string& packet_size, const std::string& content_size) {
+        return Decoded(sizes + event_of("u8 a;"), packet_size + content_size + "rest").error;
+    };
+    EXPECT_EQ(error_of("\xa0\0\0\0\0\0\0\0"s, "\x98\0\0\0\0\0\0\0"s), "");
+    EXPECT_NE(error_of("\xa0\0\0\0\0\0\0\0"s, "\xa8\0\0\0\0\0\0\0"s).find("larger than itself"), std::string::npos);
+    EXPECT_NE(error_of("\xa0\0\0\0\0\0\0\0"s, "\x10\0\0\0\0\0\0\0"s).find("smaller than its own"), std::string::npos);
+    EXPECT_NE(error_of("\xa1\0\0\0\0\0\0\0"s, "\x98\0\0\0\0\0\0\0"s).find("161 bits"), std::string::npos);
+    EXPECT_NE(error_of("\0\0\0\0\0\0\0\0"s, "\0\0\0\0\0\0\0\0"s), "");
+    EXPECT_EQ(error_of("\xf8\xff\xff\xff\xff\xff\xff\xff"s, "\xf8\xff\xff\xff\xff\xff\xff\xff"s), "");
+}
+
+TEST(PacketDecoder, WrongMagicIsRefused) {
+    const std::string header = "trace { packet.header := struct { integer { size = 32; } magic; }; };";
+    EXPECT_EQ(Decoded(header + event_of("u8 a;"), "\xc1\x1f\xfc\xc1\1"s).error, "");
+    EXPECT_NE(Decoded(header + event_of("u8 a;"), "\xc1\x1f\xfc\xc0\1"s).error.find("magic"), std::string::npos);
+}
+
+TEST(PacketDecoder, TruncationAnywhereEndsInAnError) {
+    const std::string tsdl = event_of("u8 n; u8 a[n]; string s; char t[3]; u64 x; integer { size = 3; align = 1; } b;");
+    const std::string whole =
+        "\2ab"
+        "hi\0"
+        "xyz"
+        "12345678"
+        "\7"s;
+    for (std::size_t size = 1; size < whole.size(); ++size) {
+        Decoded decoded(tsdl, whole.substr(0, size));
+        EXPECT_EQ(decoded.next(), nullptr) << size;
+        EXPECT_NE(decoded.error.find("event at offset 0"), std::string::npos) << size;
+    }
+    EXPECT_NE(Decoded(tsdl, whole).next(), nullptr);
+}
+
+TEST(PacketDecoder, HugeLengthsEndInAnError) {
+    const std::string huge(8, '\xff');
+    for (const std::string element : {"u8 a[n];", "char a[n];", "struct { } a[n];", "struct { } a[n][n];",
+                                      "integer { size = 1; } a[n];", "ts8 a[n];"}) {
+        Decoded decoded(event_of("u64 n; " + element), huge + "rest");
+        EXPECT_EQ(decoded.next(), nullptr) << element;
+        EXPECT_NE(decoded.error, "") << element;
+    }
+    Decoded array(event_of("u8 a[1152921504606846976];"), "rest");
+    EXPECT_EQ(array.next(), nullptr);
+    EXPECT_NE(array.error, "");
+}
+
+TEST(PacketDecoder, ArrayOfNothingCostsNoTime) {
+    Decoded decoded(event_of("struct { } a[4000000]; u8 b;"), std::string(64, '\1'));
+    EXPECT_EQ(decoded.next(), nullptr);
+    EXPECT_EQ(decoded.error, "event at offset 0: more fields than its bytes can hold");
+}
+
+TEST(PacketDecoder, EventOfNoBitsEndsInAnError) {
+    Decoded decoded("event { name = a; };", "x");
+    EXPECT_EQ(decoded.next(), nullptr);
+    EXPECT_EQ(decoded.error, "event at offset 0: it takes no bits");
+}
+
+TEST(PacketDecoder, ClockOutOfRangeEndsInAnError) {
+    Decoded decoded("stream { event.header := struct { ts64 timestamp; }; }; event { name = a; };",
+                    std::string(8, '\xff'));
+    EXPECT_EQ(decoded.next(), nullptr);
+    EXPECT_NE(decoded.error.find("out of range"), std::string::npos);
+}
+
+TEST(DecodePlan, WhatCannotBeResolvedIsRefused) {
+    EXPECT_NE(Decoded(event_of("u8 a[n]; u8 n;"), "x").error.find("no field 'n' before"), std::string::npos);
+    EXPECT_NE(Decoded(event_of("string n; u8 a[n];"), "x").error.find("not an unsigned integer"), std::string::npos);
+    EXPECT_NE(Decoded(event_of("u8 t; variant <t> { u8 a; } v;"), "x").error.find("not an enum"), std::string::npos);
+    EXPECT_NE(Decoded(event_of("variant { u8 a; } v;"), "x").error.find("no tag"), std::string::npos);
+    EXPECT_NE(Decoded(event_of("integer { size = 8; map = clock.q.value; } a;"), "x").error.find("clock 'q'"),
+              std::string::npos);
+    EXPECT_NE(Decoded("clock { name = k; };" + event_of("ts8 a; integer { size = 8; map = clock.k.value; } b;"), "x")
+                  .error.find("two clocks"),
+              std::string::npos);
+}
+
+// What n labels of an enum cost in the plan of a stream that has a variant for each of them.
+std::string variants_of_one_tag(std::size_t count) {
+    std::string text = "stream { }; event { name = e; fields := struct { enum : u64 { ";
+    for (std::size_t i = 0; i < count; ++i) text += fmt::format("a = {}, b = {}, ", 2 * i, 2 * i + 1);
+    text += "} t; ";
+    for (std::size_t i = 0; i < count; ++i) text += fmt::format("variant <t> {{ u8 a; u64 b; }} v{};", i);
+    return text + "}; };";
+}
+
+TEST(DecodePlan, VariantsOfOneTagShareItsTable) {
+    constexpr std::size_t kCount = 1500;
+    const auto trace_class = parse_tsdl(kTypes + variants_of_one_tag(kCount));
+    ASSERT_TRUE(trace_class) << trace_class.error().message;
+    const auto plan = make_decode_plan(*trace_class, trace_class->streams.front());
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->tag_labels.size(), 2U);  // the first stands for none
+    EXPECT_EQ(plan->label_choices.size(), 2 * kCount);
+    EXPECT_EQ(plan->choices.size(), 0U);
+}
+
+TEST(PacketDecoder, TagWithManyRangesChooses) {
+    const std::string a = std::string("\6\0\0\0\0\0\0\0", 8) + std::string(20, '\1');
+    EXPECT_EQ(Decoded(variants_of_one_tag(20), a).next_numbers().size(), 1 + 2 * 20U);
+    const std::string b = std::string("\7\0\0\0\0\0\0\0", 8) + std::string(20 * 8, '\1');
+    EXPECT_EQ(Decoded(variants_of_one_tag(20), b).next_numbers().at(2), 0x0101010101010101U);
+    const std::string none(8 + 160, '\xff');
+    Decoded decoded(variants_of_one_tag(20), none);
+    EXPECT_EQ(decoded.next(), nullptr);
+    EXPECT_NE(decoded.error.find("chooses none"), std::string::npos);
+}
+
+TEST(PacketDecoder, EventsOfAnyIdsAreFound) {
+    std::string text = "stream { event.header := struct { u64 id; }; };";
+    const std::vector<std::uint64_t> ids{5, 1, 1000, 200, 70, ~std::uint64_t{0}, 0};
+    for (const std::uint64_t id : ids)
+        text += fmt::format("event {{ id = {}; name = \"{}\"; fields := struct {{ u8 a; }}; }};", id, id);
+    for (std::uint64_t id = 300; id < 1000; ++id) text += fmt::format("event {{ id = {}; name = more; }};", id);
+    for (const std::uint64_t id : ids) {
+        std::string packet(reinterpret_cast<const char*>(&id), sizeof id);
+        Decoded decoded(text, packet + "\1");
+        const EventRecord* const event = decoded.next();
+        ASSERT_NE(event, nullptr) << decoded.error;
+        EXPECT_EQ(event->event_class->name, std::to_string(id));
+    }
+    EXPECT_EQ(Decoded(text, "\2\0\0\0\0\0\0\0"s).next(), nullptr);
+}
+
+TEST(TracePlans, PlanGrowsWithItsStream) {
+    std::string text = "trace { packet.header := struct { integer { size = 8; } stream_id; }; };" + kTypes +
+                       "stream { id = 0; event.header := struct { u8 id; }; };"
+                       "event { stream_id = 0; id = 0; name = a; fields := struct { u8 x; }; };";
+    TsdlReader reader;
+    ASSERT_TRUE(reader.read(text));
+    auto plans = TracePlans::make(*reader.trace_class());
+    ASSERT_TRUE(plans);
+    const std::string packet = "\0\0\1\1\2\7\7"s;
+    const DecodePlan* const plan = plans->plan_for(bytes_of(packet)).value();
+    PacketDecoder decoder(*plan);
+    ASSERT_TRUE(decoder.start(bytes_of(packet), 0));
+    ASSERT_TRUE(decoder.next().value());
+    // The decoder is in the middle of a packet, and holds a record.
+    const EventRecord& record = decoder.record();
+    for (int id = 1; id < 100; ++id) {
+        text +=
+            fmt::format("event {{ stream_id = 0; id = {}; name = b; fields := struct {{ u8 n; u8 y[n]; }}; }};", id);
+        ASSERT_TRUE(reader.read(text));
+        EXPECT_EQ(plans->plan_for(bytes_of(packet)).value(), plan);
+    }
+    EXPECT_EQ(record.event_class->name, "a");
+    EXPECT_EQ(record.fields[1].name, "x");
+    const auto second = decoder.next();
+    ASSERT_TRUE(second) << second.error().message;
+    EXPECT_EQ(record.event_class->name, "b");
+    EXPECT_EQ(record.fields[1].number, 2U);
+    EXPECT_EQ(plans->events_planned(), 100U);
+}
+
+TEST(TracePlans, HugePacketHeaderIsNotMultipliedByStreams) {
+    constexpr std::size_t kFields = 1000;
+    std::string text = "trace { packet.header := struct { integer { size = 32; } stream_id; ";
+    for (std::size_t i = 0; i < kFields; ++i) text += fmt::format("integer {{ size = 1; }} f{}; ", i);
+    text += "}; };";
+    for (std::size_t i = 0; i < 2000; ++i) text += fmt::format("stream {{ id = {}; }};", i);
+    const auto trace_class = parse_tsdl(text);
+    ASSERT_TRUE(trace_class) << trace_class.error().message;
+    auto plans = TracePlans::make(*trace_class);
+    ASSERT_TRUE(plans);
+    std::size_t planned = 0;
+    for (std::uint32_t i = 0; i < 2000; ++i) {
+        std::string packet(reinterpret_cast<const char*>(&i), sizeof i);
+        packet.resize(4 + kFields / 8);
+        planned += plans->plan_for(bytes_of(packet)) ? 1 : 0;
+    }
+    EXPECT_GT(planned, 1000U);
+    EXPECT_LT(planned, 1100U);
+}
+
+TEST(TracePlans, PacketOfAnUndeclaredStreamIsRefused) {
+    const auto trace_class = parse_tsdl(kTypes +
+                                        "trace { packet.header := struct { u8 stream_id; }; };"
+                                        "stream { id = 1; }; stream { id = 2; };");
+    auto plans = TracePlans::make(*trace_class);
+    ASSERT_TRUE(plans);
+    const std::string known = "\2";
+    const std::string unknown = "\3";
+    EXPECT_EQ((*plans->plan_for(bytes_of(known)))->stream_class->id, 2U);
+    EXPECT_EQ(plans->plan_for(bytes_of(unknown)).error().message, "stream 3 is not declared");
+    EXPECT_FALSE(plans->plan_for({}));
+}
+
+}  // namespace
+}  // namespace leat::ctf

@@ -1,0 +1,134 @@
+#include "ctf/record/record_walker.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace leat::ctf {
+namespace {
+
+using namespace std::string_literals;
+
+IntegerClass integer(unsigned bits) { return {.size = bits}; }
+
+EventClass event(std::uint64_t id, std::vector<StructMember> fields) {
+    EventClass event_class{.id = id, .name = "test:event"};
+    event_class.fields = StructClass{std::move(fields)};
+    return event_class;
+}
+
+StructMember sequence(unsigned element_bits) {
+    return {"_v", SequenceClass{FieldClass(integer(element_bits)), {"_n"}}};
+}
+
+RecordWalker::Walked walk(const RecordWalker& walker, const std::string& records) {
+    return walker.walk(std::as_bytes(std::span(records)));
+}
+
+// Short headers of the compact form; the time does not matter here.
+std::string header(unsigned id) { return {static_cast<char>(id), 0, 0, 0}; }
+
+TEST(RecordWalker, NothingIsNothing) {
+    const RecordWalker walker(kCompactHeader, 0);
+    EXPECT_EQ(walk(walker, "").records, 0U);
+    EXPECT_EQ(walk(walker, "").bytes, 0U);
+}
+
+TEST(RecordWalker, CountsRecordsOfSeveralClasses) {
+    RecordWalker walker(kCompactHeader, 2);
+    walker.add(event(0, {}));
+    walker.add(event(3, {{"_a", integer(32)}, {"_b", FloatClass{.size = 64}}}));
+    const std::string records = header(0) + "cc" + header(3) + "cc" + std::string(12, 'x') + header(0) + "cc";
+    const auto walked = walk(walker, records);
+    EXPECT_EQ(walked.records, 3U);
+    EXPECT_EQ(walked.bytes, records.size());
+}
+
+TEST(RecordWalker, TimeInTheHeaderIsNotTheId) {
+    RecordWalker walker(kCompactHeader, 0);
+    walker.add(event(1, {}));
+    EXPECT_EQ(walk(walker, "\xe1\xff\xff\xff").records, 1U);
+}
+
+TEST(RecordWalker, ExtendedFormsAreStepped) {
+    RecordWalker compact(kCompactHeader, 0);
+    compact.add(event(40, {{"_a", integer(8)}}));
+    EXPECT_EQ(walk(compact, "\x1f"s + "\x28\0\0\0"s + "ttttTTTT" + "x").bytes, 14U);
+    RecordWalker large(kLargeHeader, 0);
+    large.add(event(0x1234, {{"_a", integer(8)}}));
+    EXPECT_EQ(walk(large,
+                   "\x34\x12tttt"
+                   "x")
+                  .bytes,
+              7U);
+    EXPECT_EQ(walk(large, "\xff\xff\x34\x12\0\0ttttTTTTx"s).bytes, 15U);
+}
+
+TEST(RecordWalker, StopsInFrontOfAnUnknownId) {
+    RecordWalker walker(kCompactHeader, 0);
+    walker.add(event(1, {}));
+    walker.add(event(5, {}));
+    const auto walked = walk(walker, header(1) + header(3) + header(1));
+    EXPECT_EQ(walked.records, 1U);
+    EXPECT_EQ(walked.bytes, 4U);
+    EXPECT_EQ(walk(walker, header(30)).records, 0U);
+    EXPECT_EQ(walk(walker,
+                   "\x1f\xff\xff\xff\xff"
+                   "ttttTTTT")
+                  .records,
+              0U);
+}
+
+TEST(RecordWalker, TruncatedAnywhereIsNoRecord) {
+    RecordWalker walker(kCompactHeader, 3);
+    walker.add(event(40, {{"_s", StringClass{}},
+                          {"_n", integer(16)},
+                          sequence(32),
+                          {"_e", EnumClass{.container = integer(8), .ranges = {{"a", 0, 0}}}},
+                          {"_t", ArrayClass{FieldClass(integer(16)), 3}}}));
+    const std::string whole = "\x1f\x28\0\0\0ttttTTTT"s + "ccc" + "text\0"s + "\2\0"s + "aaaabbbb" + "e" + "112233";
+    ASSERT_EQ(walk(walker, whole).bytes, whole.size());
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+        EXPECT_EQ(walk(walker, whole.substr(0, size)).bytes, 0U) << size << " bytes";
+        EXPECT_EQ(walk(walker, whole + whole.substr(0, size)).bytes, whole.size()) << size << " bytes behind it";
+    }
+}
+
+TEST(RecordWalker, StringEndsAtItsNul) {
+    RecordWalker walker(kCompactHeader, 0);
+    walker.add(event(1, {{"_s", StringClass{}}, {"_t", StringClass{}}}));
+    EXPECT_EQ(walk(walker, header(1) + "\0\0"s).bytes, 6U);
+    EXPECT_EQ(walk(walker, header(1) + "ab\0c\0"s).bytes, 9U);
+    EXPECT_EQ(walk(walker, header(1) + "ab\0c"s).bytes, 0U);
+}
+
+TEST(RecordWalker, LengthsOfEverySize) {
+    for (const unsigned bits : {8U, 16U, 32U, 64U}) {
+        RecordWalker walker(kCompactHeader, 0);
+        walker.add(event(1, {{"_n", integer(bits)}, sequence(16)}));
+        std::string length(bits / 8, '\0');
+        length[0] = 3;
+        EXPECT_EQ(walk(walker, header(1) + length + "aabbcc").bytes, 4 + bits / 8 + 6);
+        length[0] = 4;
+        EXPECT_EQ(walk(walker, header(1) + length + "aabbcc").bytes, 0U);
+    }
+}
+
+// Times the element's size it would wrap to something small.
+TEST(RecordWalker, HugeSequenceLengthDoesNotWrap) {
+    RecordWalker walker(kCompactHeader, 0);
+    walker.add(event(1, {{"_n", integer(64)}, sequence(64)}));
+    for (const std::uint64_t length : {~0ULL, 1ULL << 61, (1ULL << 61) + 1, 1ULL << 63}) {
+        const std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);  // NOLINT
+        EXPECT_EQ(walk(walker, header(1) + bytes + std::string(64, 'x')).bytes, 0U) << length;
+    }
+}
+
+TEST(RecordWalker, HugeArrayIsNeverThere) {
+    RecordWalker walker(kCompactHeader, 0);
+    walker.add(event(1, {{"_v", ArrayClass{FieldClass(integer(64)), 0xffff'ffff}}}));
+    EXPECT_EQ(walk(walker, header(1) + std::string(100, 'x')).bytes, 0U);
+}
+
+}  // namespace
+}  // namespace leat::ctf

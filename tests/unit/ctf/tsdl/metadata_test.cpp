@@ -1,0 +1,66 @@
+#include "ctf/tsdl/metadata.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <span>
+#include <string>
+
+namespace leat::ctf {
+namespace {
+
+Result<std::string> parse(const std::string& bytes) { return parse_metadata_stream(std::as_bytes(std::span(bytes))); }
+
+std::string u32(std::uint32_t value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
+
+// A packet with `padding` bytes behind its text.
+std::string packet(const std::string& text, std::size_t padding = 0) {
+    const auto content = static_cast<std::uint32_t>((37 + text.size()) * 8);
+    const auto size = content + static_cast<std::uint32_t>(padding * 8);
+    return u32(0x75D11D57) + std::string(16, 'u') + u32(0) + u32(content) + u32(size) + std::string(3, '\0') + "\1\10" +
+           text + std::string(padding, '\0');
+}
+
+TEST(Metadata, PlainTextIsItself) { EXPECT_EQ(parse("/* CTF 1.8 */ trace").value(), "/* CTF 1.8 */ trace"); }
+
+TEST(Metadata, PacketsMayCutTheTextAnywhere) {
+    EXPECT_EQ(parse(packet("/* CTF 1.", 5) + packet("8 */ tra") + packet("ce")).value(), "/* CTF 1.8 */ trace");
+}
+
+TEST(Metadata, TextWithoutSignatureIsRefused) {
+    EXPECT_EQ(parse("trace {};").error().kind, ErrorKind::kCorrupt);
+    EXPECT_EQ(parse("").error().kind, ErrorKind::kCorrupt);
+}
+
+TEST(Metadata, Ctf2IsNamed) {
+    const auto text = parse("\x1e{\"type\":\"preamble\",\"version\":2}");
+    EXPECT_EQ(text.error().kind, ErrorKind::kUnsupported);
+    EXPECT_NE(text.error().message.find("CTF 2"), std::string::npos);
+}
+
+TEST(Metadata, TruncatedPacketNamesItsOffset) {
+    const std::string whole = packet("/* CTF 1.8 */");
+    for (std::size_t size = 1; size < whole.size(); ++size) {
+        const auto text = parse(whole + whole.substr(0, size));
+        ASSERT_FALSE(text) << size;
+        EXPECT_NE(text.error().message.find(fmt::format("offset {}", whole.size())), std::string::npos);
+    }
+}
+
+TEST(Metadata, ImpossibleSizesAreRefused) {
+    std::string small = packet("text");
+    std::memcpy(small.data() + 24, u32(8).data(), 4);
+    EXPECT_FALSE(parse(small));
+    std::string empty = packet("text");
+    std::memcpy(empty.data() + 28, u32(0).data(), 4);
+    EXPECT_FALSE(parse(empty));
+}
+
+TEST(Metadata, CompressedPacketIsUnsupported) {
+    std::string compressed = packet("text");
+    compressed[32] = 1;
+    EXPECT_EQ(parse(compressed).error().kind, ErrorKind::kUnsupported);
+}
+
+}  // namespace
+}  // namespace leat::ctf

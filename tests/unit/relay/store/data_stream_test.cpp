@@ -1,0 +1,428 @@
+#include "relay/store/data_stream.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+
+#include "support/scratch_directory.hpp"
+
+namespace leat::relay {
+namespace {
+
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+constexpr Time kNow{1000s};
+
+std::string contents(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class DataStreamTest : public testing::Test {
+  protected:
+    DataStreamTest() {
+        auto root = ConfinedDirectory::open_root(scratch.path().string());
+        directory = std::make_shared<SessionDirectory>(*std::move(root), "session");
+        chunk = *directory->create_chunk({.chunk_id = 0});
+    }
+
+    // Files are cut when this process is killed.
+    void guard() {
+        directory = std::make_shared<SessionDirectory>(*ConfinedDirectory::open_root(scratch.path().string()),
+                                                       "session", SessionDirectory::Origin::kMade,
+                                                       FileKeepers{.guard = *FileGuard::start()});
+        chunk = *directory->create_chunk({.chunk_id = 0});
+    }
+    void make(FileNaming files = {}) {
+        files.trace_id = 1;
+        files.channel_name = "ch_0";
+        files.path = "ust";
+        stream =
+            std::make_unique<DataStream>(StreamParameters{.handle = 1, .files = std::move(files)}, directory, chunk);
+    }
+
+    // A packet of `text`, and `padding` zeros behind it.
+    void data(std::uint64_t number, const std::string& text, std::uint32_t padding = 0) {
+        begin(number, static_cast<std::uint32_t>(text.size()), padding);
+        write(text);
+        ASSERT_TRUE(stream->flush(kNow));
+    }
+    void begin(std::uint64_t number, std::uint32_t size, std::uint32_t padding = 0) {
+        ASSERT_TRUE(stream->begin_packet({.net_seq_num = number, .data_size = size, .padding_size = padding}));
+    }
+    // What is written at once is the next part of the packet that has begun; true when it is complete.
+    bool write(const std::string& text) {
+        const auto target = stream->begin_write();
+        EXPECT_TRUE(target);
+        if (!target) return false;
+        const auto bytes = std::as_bytes(std::span(text));
+        EXPECT_EQ(*write_what_fits(target->file->data.get(), target->offset, bytes), text.size());
+        const auto is_complete = stream->end_write(text.size(), kNow);
+        EXPECT_TRUE(is_complete);
+        return is_complete.value_or(false);
+    }
+    // The packet's number of the tracer is its number on the network plus 100.
+    void index(std::uint64_t number, std::uint64_t bytes, std::uint64_t begin = 0, std::uint64_t end = 0) {
+        ASSERT_TRUE(stream->add_index({.net_seq_num = number,
+                                       .packet_size = bytes * 8,
+                                       .content_size = bytes * 8,
+                                       .timestamp_begin = begin,
+                                       .timestamp_end = end,
+                                       .stream_class_id = 3,
+                                       .stream_instance_id = 0,
+                                       .packet_seq_num = number + 100},
+                                      kNow));
+        ASSERT_TRUE(stream->flush(kNow));
+    }
+    std::string text(const std::string& name = "ust/ch_0") { return contents(scratch.path() / name); }
+    // Offsets in an index file; "lost" where it says so.
+    std::string offsets(const std::string& name = "ust/index/ch_0.idx") {
+        const std::string bytes = text(name);
+        std::string found;
+        for (std::size_t at = 16; at + 72 <= bytes.size(); at += 72) {
+            const auto entry = *ctf::parse_index_entry(std::as_bytes(std::span(bytes)).subspan(at, 72));
+            found += entry.is_lost() ? "lost " : fmt::format("{} ", entry.offset);
+        }
+        return found;
+    }
+    void beacon(std::uint64_t after, std::uint64_t timestamp) {
+        stream->add_beacon({.net_seq_num = after, .timestamp_end = timestamp, .stream_class_id = 3});
+        ASSERT_TRUE(stream->flush(kNow));
+    }
+    std::shared_ptr<TraceChunk> next_chunk() { return *directory->create_chunk({.chunk_id = 1, .creation_time = 0}); }
+    std::string name_of_second() {
+        for (const auto& entry : fs::directory_iterator(scratch.path()))
+            if (entry.path().filename().string().ends_with("-1")) return entry.path().filename().string() + "/";
+        return "none/";
+    }
+
+    test::ScratchDirectory scratch;
+    std::shared_ptr<SessionDirectory> directory;
+    std::shared_ptr<TraceChunk> chunk;
+    std::unique_ptr<DataStream> stream;
+};
+
+TEST_F(DataStreamTest, DataAndIndexMakeAPacket) {
+    make();
+    data(0, "first"), index(0, 5, 10, 20);
+    data(1, "second", 3), index(1, 9, 20, 30);
+    EXPECT_EQ(text(), std::string("firstsecond\0\0\0", 14));
+    EXPECT_EQ(offsets(), "0 5 ");
+    EXPECT_EQ(stream->view().horizon, 30U);
+    EXPECT_EQ(stream->view().entries, 2U);
+}
+
+TEST_F(DataStreamTest, DataInPiecesIsOnePacket) {
+    make();
+    begin(0, 6);
+    EXPECT_FALSE(write("ab"));
+    EXPECT_EQ(stream->begin_write()->missing, 4U);
+    EXPECT_TRUE(write("cdef"));
+    index(0, 6);
+    EXPECT_EQ(text(), "abcdef");
+}
+
+TEST_F(DataStreamTest, LostPacketHasAnIndexWithoutOffset) {
+    make();
+    index(0, 5, 0, 10), index(1, 5, 10, 20);
+    data(1, "there");
+    ASSERT_TRUE(stream->finish());
+    EXPECT_EQ(offsets(), "lost 0 ");
+    EXPECT_EQ(stream->lost_packets(), 1U);
+}
+
+TEST_F(DataStreamTest, ManyLostPacketsDoNotFillTheMemory) {
+    make();
+    data(0, "first"), index(0, 5);
+    stream->end_data();
+    constexpr std::uint64_t kLost = 40'000;
+    for (std::uint64_t number = 1; number <= kLost; ++number)
+        ASSERT_TRUE(stream->add_index({.net_seq_num = number, .packet_size = 8, .content_size = 8}, kNow));
+    // Nobody has asked for it to be flushed.
+    EXPECT_GT(fs::file_size(scratch.path() / "ust/index/ch_0.idx"), 72 * kLost - (1U << 20));
+    ASSERT_TRUE(stream->flush(kNow));
+    EXPECT_EQ(fs::file_size(scratch.path() / "ust/index/ch_0.idx"), 16 + 72 * (1 + kLost));
+}
+
+TEST_F(DataStreamTest, PacketCutByTheConnectionIsCutFromTheFile) {
+    make();
+    data(0, "whole"), index(0, 5);
+    begin(1, 100);
+    write("half");
+    index(1, 100);
+    ASSERT_TRUE(stream->finish());
+    EXPECT_EQ(text(), "whole");
+    EXPECT_EQ(offsets(), "0 lost ");
+}
+
+TEST_F(DataStreamTest, DataWithoutItsIndexIsCutFromTheFile) {
+    make();
+    data(0, "whole"), index(0, 5), data(1, "no index");
+    ASSERT_TRUE(stream->finish());
+    EXPECT_EQ(text(), "whole");
+    EXPECT_EQ(offsets(), "0 lost ");
+}
+
+TEST_F(DataStreamTest, SnapshotsNeedNoIndex) {
+    make({.index_minor = std::nullopt});
+    data(1, "packet");
+    EXPECT_FALSE(stream->has_stored(2));
+    EXPECT_TRUE(stream->has_stored(1));
+    ASSERT_TRUE(stream->finish());
+    EXPECT_EQ(text(), "packet");
+    EXPECT_FALSE(fs::exists(scratch.path() / "ust/index"));
+}
+
+TEST_F(DataStreamTest, OldPeersGetShortEntries) {
+    make({.index_minor = 0});
+    data(0, "packet"), index(0, 6);
+    EXPECT_EQ(text("ust/index/ch_0.idx").size(), 16U + 56U);
+}
+
+TEST_F(DataStreamTest, FilesRollAndTheOldestGoes) {
+    make({.size_limit = 8, .count_limit = 2});
+    for (std::uint64_t number = 0; number < 3; ++number)
+        data(number, std::string(6, char('a' + number))), index(number, 6);
+    EXPECT_EQ(text("ust/ch_0_0"), "cccccc");
+    EXPECT_EQ(text("ust/ch_0_1"), "bbbbbb");
+    EXPECT_EQ(offsets("ust/index/ch_0_0.idx"), "0 ");
+    EXPECT_EQ(stream->view().place->oldest(), 1U);
+    EXPECT_EQ(stream->view().current_file, 2U);
+}
+
+TEST_F(DataStreamTest, NoCountOfFilesIsNoLimit) {
+    make({.size_limit = 8, .count_limit = 0});
+    for (std::uint64_t number = 0; number < 4; ++number) data(number, "sixsix"), index(number, 6);
+    EXPECT_EQ(text("ust/ch_0_3"), "sixsix");
+    EXPECT_EQ(stream->view().place->oldest(), 0U);
+}
+
+TEST_F(DataStreamTest, IndexFindsItsDataInAFileThatHasBeenRolledAway) {
+    make({.size_limit = 8, .count_limit = 4});
+    data(0, "packet"), data(1, "second"), index(0, 6), index(1, 6);
+    EXPECT_EQ(offsets("ust/index/ch_0_0.idx"), "0 ");
+    EXPECT_EQ(offsets("ust/index/ch_0_1.idx"), "0 ");
+}
+
+TEST_F(DataStreamTest, RotationWaitsForThePacketsBeforeIt) {
+    make();
+    data(0, "old"), index(0, 3);
+    ASSERT_TRUE(stream->rotate(next_chunk(), 102, kNow));
+    data(1, "last"), index(1, 4);
+    data(2, "new"), index(2, 3);
+    EXPECT_EQ(text(), "oldlast");
+    EXPECT_EQ(text(name_of_second() + "ust/ch_0"), "new");
+    EXPECT_EQ(offsets(name_of_second() + "ust/index/ch_0.idx"), "0 ");
+}
+
+TEST_F(DataStreamTest, RotationMovesDataThatIsAheadOfItsIndex) {
+    make();
+    data(0, "old"), index(0, 3);
+    data(1, "new");
+    ASSERT_TRUE(stream->rotate(next_chunk(), 101, kNow));
+    index(1, 3);
+    EXPECT_EQ(text(), "old");
+    EXPECT_EQ(text(name_of_second() + "ust/ch_0"), "new");
+}
+
+TEST_F(DataStreamTest, RotationMovesThePacketThatIsComing) {
+    make();
+    data(0, "old"), index(0, 3);
+    begin(1, 7);
+    write("half");
+    ASSERT_TRUE(stream->rotate(next_chunk(), 101, kNow));
+    EXPECT_TRUE(write("way"));
+    index(1, 7);
+    EXPECT_EQ(text(), "old");
+    EXPECT_EQ(text(name_of_second() + "ust/ch_0"), "halfway");
+}
+
+TEST_F(DataStreamTest, RotationThatComesLateTakesThePacketsBehindIt) {
+    make();
+    data(0, "old"), index(0, 3);
+    data(1, "next"), data(2, "after");
+    ASSERT_TRUE(stream->rotate(next_chunk(), 102, kNow));
+    index(1, 4), index(2, 5);
+    EXPECT_EQ(text(), "oldnext");
+    EXPECT_EQ(text(name_of_second() + "ust/ch_0"), "after");
+}
+
+TEST_F(DataStreamTest, SecondRotationWhileOneIsPendingIsRefused) {
+    make();
+    ASSERT_TRUE(stream->rotate(next_chunk(), 105, kNow));
+    EXPECT_FALSE(stream->rotate(nullptr, 110, kNow));
+}
+
+TEST_F(DataStreamTest, DataOutOfEveryChunkIsRefused) {
+    make();
+    data(0, "old"), index(0, 3);
+    ASSERT_TRUE(stream->rotate(nullptr, 101, kNow));
+    EXPECT_FALSE(stream->begin_packet({.net_seq_num = 1, .data_size = 4}));
+}
+
+TEST_F(DataStreamTest, BeaconCountsOnceAllBeforeItIsHere) {
+    make();
+    beacon(wire::kNoPacket, 5);
+    EXPECT_EQ(stream->view().beacon->timestamp, 5U);
+    index(0, 5, 10, 20);
+    beacon(0, 50);
+    EXPECT_EQ(stream->view().horizon, 5U);
+    data(0, "first");
+    ASSERT_TRUE(stream->view().beacon);
+    EXPECT_EQ(stream->view().beacon->timestamp, 50U);
+    EXPECT_EQ(stream->view().horizon, 50U);
+    data(1, "again"), index(1, 5, 50, 60);
+    EXPECT_FALSE(stream->view().beacon);
+}
+
+TEST_F(DataStreamTest, RotationOutOfEveryChunkInTheMiddleOfAPacket) {
+    make();
+    data(0, "old"), index(0, 3);
+    begin(1, 100);
+    write("half");
+    ASSERT_TRUE(stream->rotate(nullptr, 101, kNow));
+    EXPECT_FALSE(stream->begin_write()) << "the packet belongs nowhere";
+    index(1, 100);
+    ASSERT_TRUE(stream->finish());
+    EXPECT_EQ(text(), "old");
+    EXPECT_EQ(stream->lost_packets(), 1U);
+}
+
+TEST_F(DataStreamTest, RotationOutOfEveryChunkAheadOfItsIndexes) {
+    make();
+    data(0, "old"), index(0, 3), data(1, "after");
+    ASSERT_TRUE(stream->rotate(nullptr, 101, kNow));
+    index(1, 5);
+    ASSERT_TRUE(stream->finish());
+    EXPECT_EQ(text(), "old");
+    EXPECT_EQ(stream->lost_packets(), 1U);
+}
+
+TEST_F(DataStreamTest, RotationIntoAChunkThatIsGone) {
+    make();
+    data(0, "old"), index(0, 3), data(1, "waits");
+    begin(2, 100);
+    write("half");
+    const auto next = next_chunk();
+    next->is_deleted = true;
+    ASSERT_TRUE(stream->rotate(next, 101, kNow));
+    EXPECT_FALSE(stream->begin_write());
+    EXPECT_EQ(text(), "old");
+}
+
+TEST_F(DataStreamTest, StoredIsWhatIsOnDisk) {
+    make();
+    begin(0, 5);
+    write("first");
+    ASSERT_TRUE(stream->add_index({.net_seq_num = 0, .packet_size = 40, .content_size = 40}, kNow));
+    EXPECT_FALSE(stream->has_stored(0)) << "its index waits in memory";
+    EXPECT_EQ(stream->view().packets, 0U);
+    ASSERT_TRUE(stream->flush(kNow));
+    EXPECT_TRUE(stream->has_stored(0));
+    EXPECT_EQ(offsets(), "0 ");
+}
+
+TEST_F(DataStreamTest, APacketDoesNotBeginInTheMiddleOfAnother) {
+    make();
+    begin(0, 6);
+    write("abc");
+    EXPECT_FALSE(stream->store_packet(1, std::as_bytes(std::span("datagram", 8)), kNow));
+    EXPECT_TRUE(write("def"));
+    index(0, 6);
+    EXPECT_EQ(text(), "abcdef");
+}
+
+// Data comes ahead of its index, also over the border of two files: a viewer must not leave a file before its last
+// entry is there.
+TEST_F(DataStreamTest, FileIsCurrentUntilItsLastEntryIsThere) {
+    make({.size_limit = 8, .count_limit = 4});
+    data(0, "packet"), data(1, "second"), index(0, 6);
+    EXPECT_EQ(stream->view().current_file, 0U);
+    EXPECT_EQ(stream->view().entries, 1U);
+    index(1, 6);
+    EXPECT_EQ(stream->view().current_file, 1U);
+    EXPECT_EQ(stream->view().entries, 1U);
+}
+
+TEST_F(DataStreamTest, RolledFileIsANewOne) {
+    make({.size_limit = 8, .count_limit = 1});
+    data(0, "oldest"), index(0, 6);
+    const UniqueFd reader(::open((scratch.path() / "ust/ch_0_0").c_str(), O_RDONLY | O_CLOEXEC));
+    data(1, "newest"), index(1, 6);
+    std::string seen(6, ' ');
+    ASSERT_EQ(::pread(reader.get(), seen.data(), seen.size(), 0), 6);
+    EXPECT_EQ(seen, "oldest") << "what a reader has open does not change";
+    EXPECT_EQ(text("ust/ch_0_0"), "newest");
+}
+
+TEST_F(DataStreamTest, ClosesBehindItsLastPacket) {
+    make();
+    index(0, 5);
+    stream->close_after(0);
+    EXPECT_FALSE(stream->should_finish());
+    data(0, "first");
+    EXPECT_TRUE(stream->should_finish());
+}
+
+TEST_F(DataStreamTest, StreamWithoutPacketsClosesAtOnce) {
+    make();
+    stream->close_after(wire::kNoPacket);
+    EXPECT_TRUE(stream->should_finish());
+}
+
+// Those who follow the file read what is not locked.
+TEST_F(DataStreamTest, LockMovesOnWithTheIndex) {
+    make();
+    data(0, "first"), data(1, "second");
+    const UniqueFd follower(::open((scratch.path() / "ust/ch_0").c_str(), O_RDONLY | O_CLOEXEC));
+    EXPECT_TRUE(wire::is_write_locked(follower.get(), 0, 5)) << "its index has not come";
+    index(0, 5);
+    EXPECT_FALSE(wire::is_write_locked(follower.get(), 0, 5));
+    EXPECT_EQ(wire::unlocked_size(follower.get()), 5U);
+    index(1, 6);
+    EXPECT_EQ(wire::unlocked_size(follower.get()), 11U);
+}
+
+TEST_F(DataStreamTest, FileOfAKilledRelayEndsBehindWhatItsIndexSpeaksOf) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    const UniqueFd life(ends[0]);
+    UniqueFd theirs(ends[1]);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        guard();
+        make();
+        data(0, "first"), data(1, "second"), index(0, 5);
+        ::raise(SIGKILL);
+    }
+    theirs.reset();
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    char byte = 0;
+    ASSERT_EQ(::read(life.get(), &byte, 1), 0) << "its guard, which cuts the file, has gone too";
+    EXPECT_EQ(text(), "first");
+    EXPECT_EQ(offsets(), "0 ");
+}
+
+TEST_F(DataStreamTest, PacketOfAnotherSizeThanItsIndexSaysIsLost) {
+    make();
+    data(0, "first"), index(0, 6);
+    data(1, "second"), index(1, 6);
+    EXPECT_EQ(offsets(), "lost 5 ");
+    EXPECT_EQ(stream->lost_packets(), 1U);
+}
+
+TEST_F(DataStreamTest, ImpossibleSizesInAnIndexAreRefused) {
+    make();
+    EXPECT_FALSE(stream->add_index({.packet_size = 9, .content_size = 8}, kNow));
+    EXPECT_FALSE(stream->add_index({.packet_size = 8, .content_size = 16}, kNow));
+}
+
+}  // namespace
+}  // namespace leat::relay

@@ -1,0 +1,293 @@
+#include "viewer/read/followed_trace.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/check.hpp"
+#include "ctf/index_format.hpp"
+#include "support/byte_metadata.hpp"
+#include "wire/moving_lock.hpp"
+
+namespace leat::viewer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string_view text_of(UntrustedBytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+// Writes a directory as a relay does whose files are limited in size and count: it unlinks the oldest file, then writes
+// another of its name. Packet n has one event, at second n.
+class RollingWriter {
+  public:
+    explicit RollingWriter(fs::path directory) : directory_(std::move(directory)) {
+        fs::create_directories(directory_ / "index");
+        append("metadata", test::numbered_byte_metadata(" integer { size = 8; } events_discarded;"));
+        directory_fd_ = UniqueFd(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        sync_ = *wire::SyncWriter::create(directory_fd_.get());
+    }
+
+    // The next packets go there.
+    void roll(const std::string& name, std::uint32_t index_minor = ctf::kIndexMinor) {
+        name_ = name;
+        offset_ = 0;
+        entry_size_ = index_minor == 0 ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize;
+        fs::remove(index());
+        append(index(), text_of(ctf::encode_index_header(index_minor)));
+        fs::remove(name_);
+        append(name_, "");
+    }
+    void packet(char number, char instance = 7) {
+        const std::string bytes{instance, 7 * 8, number, 5, number, number, number};
+        append(name_, bytes);
+        entry({.offset = offset_,
+               .packet_size = 8 * bytes.size(),
+               .stream_instance_id = static_cast<std::uint64_t>(instance),
+               .packet_seq_num = static_cast<std::uint64_t>(number)});
+        offset_ += bytes.size();
+        last_ = number;
+    }
+    void entry(const ctf::IndexEntry& entry) {
+        append(index(), text_of(ctf::encode_index_entry(entry)).substr(0, entry_size_));
+    }
+    void publish() { publish(last_); }
+    void publish(char horizon) { LEAT_CHECK(sync_->publish(static_cast<std::uint64_t>(horizon), 0).has_value()); }
+    void end() { sync_.reset(); }
+
+    [[nodiscard]] std::string index() const { return "index/" + name_ + ".idx"; }
+    void remove(const std::string& name) const { fs::remove(directory_ / name); }
+
+  private:
+    void append(const std::string& name, std::string_view bytes) const {
+        std::ofstream(directory_ / name, std::ios::binary | std::ios::app) << bytes;
+    }
+
+    fs::path directory_;
+    UniqueFd directory_fd_;
+    std::optional<wire::SyncWriter> sync_;
+    std::string name_;
+    std::size_t entry_size_ = 0;
+    std::uint64_t offset_ = 0;
+    char last_ = 0;
+};
+
+class FollowedTraceTest : public testing::Test {
+  protected:
+    FollowedTraceTest()
+        : root_(fs::temp_directory_path() / fmt::format("leat-followed-trace-{}", ::getpid())), writer_(clean(root_)) {
+        fs::current_path(root_);
+        auto trace = FollowedTrace::open(root_, 0, merge_, [this](const std::string& text) { told_ += text + "; "; });
+        LEAT_CHECK(trace && *trace != nullptr);
+        trace_ = *std::move(trace);
+    }
+    ~FollowedTraceTest() override {
+        fs::current_path("/");
+        fs::remove_all(root_);
+    }
+
+    // What is told until there is nothing new: the seconds of events, and losses.
+    std::string read() {
+        told_.clear();
+        while (true) {
+            const auto progress = trace_->advance();
+            if (!progress) return told_ + progress.error().message;
+            while (true) {
+                const auto is_message = merge_.next();
+                if (!is_message) told_ += is_message.error().message;
+                if (!is_message || !*is_message) break;
+                tell(merge_.message());
+            }
+            if (*progress == Progress::kEnded) return told_ + "end";
+            if (*progress == Progress::kNothingNew) return told_;
+        }
+    }
+
+    fs::path root_;
+    RollingWriter writer_;
+
+  private:
+    static fs::path clean(const fs::path& path) {
+        fs::remove_all(path);
+        fs::create_directories(path);
+        fs::current_path(path);
+        return path;
+    }
+    void tell(const Message& message) {
+        const std::uint64_t count = message.loss.count.value_or(0);
+        if (message.kind == Message::Kind::kEvent) told_ += fmt::format("{} ", *message.time_ns / 1'000'000'000);
+        if (message.kind == Message::Kind::kDiscardedEvents) told_ += fmt::format("events discarded: {} ", count);
+        if (message.kind == Message::Kind::kDiscardedPackets) told_ += fmt::format("packets discarded: {} ", count);
+        if (message.kind == Message::Kind::kMissedPackets) told_ += fmt::format("missed: {} ", count);
+    }
+
+    std::string told_;
+    LiveMerge merge_;
+    std::unique_ptr<FollowedTrace> trace_;
+};
+
+TEST_F(FollowedTraceTest, RolledFilesAreOneStream) {
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    writer_.publish();
+    // Of the tracer, before the stream began; told once, not for each file.
+    EXPECT_EQ(read(), "events discarded: 0 1 ");
+    for (char number = 2; number < 12; ++number) {
+        writer_.roll(fmt::format("c_0_{}", (number - 1) % 3));
+        writer_.packet(number);
+        writer_.publish();
+        EXPECT_EQ(read(), fmt::format("{} ", static_cast<int>(number)));
+    }
+    writer_.end();
+    EXPECT_EQ(read(), "end");
+}
+
+TEST_F(FollowedTraceTest, PacketsOfReplacedFilesAreMissedAndCounted) {
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 1 ");
+    writer_.packet(2);  // in the file that the follower holds
+    for (char number = 3; number < 20; ++number) {
+        writer_.roll(fmt::format("c_0_{}", (number - 2) % 3));
+        writer_.packet(number);
+    }
+    writer_.publish();
+    EXPECT_EQ(read(), "2 missed: 14 17 18 19 ");
+    writer_.end();
+    EXPECT_EQ(read(), "end");
+}
+
+TEST_F(FollowedTraceTest, WhoComesLateBeginsWithTheOldestFile) {
+    for (char number = 1; number < 6; ++number) {
+        writer_.roll(fmt::format("c_0_{}", (number - 1) % 3));
+        writer_.packet(number);
+    }
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 3 4 5 ");
+    writer_.end();
+    EXPECT_EQ(read(), "end");
+}
+
+TEST_F(FollowedTraceTest, StreamThatHasLostItsBeginningMeanwhileIsNamed) {
+    writer_.roll("d_0_0");
+    writer_.packet(1, 9);
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 1 ");
+    for (char number = 1; number < 6; ++number) {
+        writer_.roll(fmt::format("c_0_{}", (number - 1) % 3));
+        writer_.packet(number);
+    }
+    writer_.publish();
+    EXPECT_EQ(read(), (root_ / "c_0_2").string() +
+                          ": the files of its stream before this one were replaced before they were read; "
+                          "events discarded: 0 3 4 5 ");
+}
+
+TEST_F(FollowedTraceTest, GapWithoutReplacedFilesIsTheTracers) {
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    writer_.roll("c_0_1");
+    writer_.packet(4);
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 1 packets discarded: 2 4 ");
+}
+
+TEST_F(FollowedTraceTest, StreamsOfOneDirectoryAreToldApart) {
+    std::string told;
+    for (char number = 1; number < 5; ++number)
+        for (const char cpu : {0, 1}) {
+            writer_.roll(fmt::format("c_{}_{}", static_cast<int>(cpu), number % 2));
+            writer_.packet(number, static_cast<char>(cpu + 1));
+            writer_.publish();
+            told += read();
+        }
+    writer_.end();
+    EXPECT_EQ(told + read(), "events discarded: 0 1 events discarded: 0 1 2 2 3 3 4 4 end");
+}
+
+TEST_F(FollowedTraceTest, NewIndexIsNotReadWithOldData) {
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 1 ");
+    // The writer has got as far as the index, and stops for a while.
+    writer_.remove(writer_.index());
+    std::ofstream(root_ / writer_.index()) << text_of(ctf::encode_index_header());
+    writer_.publish();
+    EXPECT_EQ(read(), "");
+    writer_.roll("c_0_0");
+    writer_.packet(2);
+    writer_.publish();
+    EXPECT_EQ(read(), "2 ");
+}
+
+TEST_F(FollowedTraceTest, DataThatWereReplacedBeforeTheyWereOpenedAreMissed) {
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 1 ");
+    writer_.roll("c_0_1");
+    writer_.publish();
+    EXPECT_EQ(read(), "");  // the follower holds the index of c_0_1, which has no entry
+    writer_.packet(2);
+    writer_.roll("c_0_0");
+    writer_.packet(3);
+    writer_.roll("c_0_1");
+    writer_.packet(4);
+    writer_.publish();
+    EXPECT_EQ(read(), "missed: 1 3 4 ");
+}
+
+TEST_F(FollowedTraceTest, IndexThatDoesNotTellTheStreamMakesEachFileOne) {
+    for (char number = 1; number < 4; ++number) {
+        writer_.roll(fmt::format("c_0_{}", number % 2), 0);
+        writer_.packet(number);
+        writer_.publish();
+        EXPECT_EQ(read(), fmt::format("events discarded: 0 {} ", static_cast<int>(number)));
+    }
+    writer_.end();
+    EXPECT_EQ(read(), "end");
+}
+
+TEST_F(FollowedTraceTest, LostPacketsComeBeforeThoseThatFollow) {
+    writer_.roll("c_0_0");
+    writer_.entry({.offset = ctf::IndexEntry::kLostOffset});
+    writer_.packet(2);
+    writer_.roll("c_0_1");
+    writer_.packet(3);
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 2 3 ");
+}
+
+TEST_F(FollowedTraceTest, PacketThatIsNotSafeYetWaits) {
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    const UniqueFd data(::open((root_ / "c_0_0").c_str(), O_RDWR | O_CLOEXEC));
+    wire::MovingLock lock(data.get(), 3);
+    writer_.publish();
+    EXPECT_EQ(read(), "");
+    lock.release();
+    EXPECT_EQ(read(), "events discarded: 0 1 ");
+}
+
+// The writer may be in the middle of its round.
+TEST_F(FollowedTraceTest, NothingBeyondTheHorizonIsTold) {
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    writer_.packet(2);
+    writer_.packet(3);
+    writer_.publish(2);
+    EXPECT_EQ(read(), "events discarded: 0 1 2 ");
+    writer_.publish();
+    EXPECT_EQ(read(), "3 ");
+}
+
+}  // namespace
+}  // namespace leat::viewer

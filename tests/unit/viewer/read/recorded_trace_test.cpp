@@ -1,0 +1,247 @@
+#include "viewer/read/recorded_trace.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/unique_fd.hpp"
+#include "ctf/index_format.hpp"
+#include "support/byte_metadata.hpp"
+#include "viewer/merge/merge.hpp"
+#include "wire/moving_lock.hpp"
+#include "wire/sync_file.hpp"
+
+namespace leat::viewer {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::string_literals;
+
+std::string packet(char instance, char begin, char end, const std::string& times) {
+    return std::string{instance, static_cast<char>((4 + times.size()) * 8), begin, end} + times;
+}
+
+class RecordedTraceTest : public testing::Test {
+  protected:
+    RecordedTraceTest() : root_(fs::temp_directory_path() / fmt::format("leat-recorded-trace-{}", ::getpid())) {
+        fs::remove_all(root_);
+    }
+    ~RecordedTraceTest() override { fs::remove_all(root_); }
+
+    void write(const std::string& name, const std::string& bytes) const {
+        fs::create_directories((root_ / name).parent_path());
+        std::ofstream(root_ / name, std::ios::binary) << bytes;
+    }
+
+    // Seconds of all events in the order of the merge, then the error or the damage, if any.
+    [[nodiscard]] std::string read() const {
+        const auto traces = open_traces({root_});
+        if (!traces) return traces.error().message;
+        auto merge = Merge::make(*traces);
+        if (!merge) return merge.error().message;
+        std::string text;
+        auto is_message = merge->next();
+        for (; is_message && *is_message; is_message = merge->next())
+            if (merge->message().kind == Message::Kind::kEvent)
+                text += fmt::format("{} ", *merge->message().time_ns / 1'000'000'000);
+        if (!is_message) return text + "error: " + is_message.error().message;
+        for (const auto& trace : *traces)
+            if (trace->damage()) text += "damage: " + trace->damage()->message;
+        return text;
+    }
+
+    [[nodiscard]] std::string path(const std::string& name) const { return (root_ / name).string(); }
+
+    fs::path root_;
+};
+
+TEST_F(RecordedTraceTest, StreamsAreMergedByTime) {
+    write("metadata", test::kByteMetadata);
+    write("a", packet(1, 1, 9, "\1\5\7"));
+    write("b", packet(2, 1, 9, "\2\6\10"));
+    EXPECT_EQ(read(), "1 2 5 6 7 8 ");
+}
+
+TEST_F(RecordedTraceTest, FilesOfOneInstanceAreOneStream) {
+    write("metadata", test::kByteMetadata);
+    write("a", packet(1, 5, 9, "\6"));
+    write("b", packet(1, 1, 5, "\2"));
+    EXPECT_EQ(read(), "2 6 ");
+    EXPECT_EQ(open_traces({root_}).value().front()->streams().size(), 1U);
+}
+
+TEST_F(RecordedTraceTest, ChunksAreOneTraceAndRepeatedPacketsAreReadOnce) {
+    write("chunk-0/metadata", test::kByteMetadata);
+    write("chunk-0/a", packet(1, 1, 5, "\2"));
+    write("chunk-1/metadata", test::kByteMetadata);
+    write("chunk-1/a", packet(1, 1, 5, "\2") + packet(1, 5, 9, "\6"));
+    EXPECT_EQ(read(), "2 6 ");
+}
+
+TEST_F(RecordedTraceTest, TruncatedLastPacketIsDamageBehindTheEvents) {
+    write("metadata", test::kByteMetadata);
+    const std::string second = packet(1, 5, 9, "\6\7");
+    for (std::size_t size = 1; size < second.size(); ++size) {
+        write("a", packet(1, 1, 5, "\2") + second.substr(0, size));
+        EXPECT_EQ(read().rfind("2 damage: " + path("a") + ": packet at offset 5", 0), 0U) << read();
+    }
+}
+
+TEST_F(RecordedTraceTest, TimeThatGoesBackEndsTheMerge) {
+    write("metadata", test::kByteMetadata);
+    write("a", packet(1, 1, 3, "\2\5"));
+    EXPECT_EQ(read().rfind("2 5 error: ", 0), 0U) << read();
+}
+
+TEST_F(RecordedTraceTest, ClocksThatCannotBeComparedAreRefused) {
+    std::string other = test::kByteMetadata;
+    other.replace(other.find("0011"), 4, "9911");
+    write("x/metadata", test::kByteMetadata);
+    write("x/a", packet(1, 1, 9, "\2"));
+    write("y/metadata", other);
+    write("y/a", packet(1, 1, 9, "\2"));
+    EXPECT_NE(read().find("clocks that cannot be compared"), std::string::npos);
+}
+
+TEST_F(RecordedTraceTest, NoTraceIsNotFound) {
+    write("something", "else");
+    EXPECT_NE(read().find("holds no trace"), std::string::npos);
+    EXPECT_NE(open_traces({root_ / "missing"}).error().message.find("does not exist"), std::string::npos);
+}
+
+TEST_F(RecordedTraceTest, EmptyTraceHasNoEvents) {
+    write("metadata", test::kByteMetadata);
+    write("a", "");
+    EXPECT_EQ(read(), "");
+}
+
+// Index entries of packets with these numbers; those in `lost` are not in the file.
+std::string index_of(const std::string& numbers, const std::string& lost) {
+    const auto append = [](std::string& text, const auto& bytes) {
+        for (const std::byte byte : bytes) text += static_cast<char>(byte);
+    };
+    std::string index;
+    append(index, ctf::encode_index_header());
+    for (const char number : numbers) {
+        ctf::IndexEntry entry{.packet_seq_num = static_cast<std::uint64_t>(number)};
+        if (lost.find(number) != std::string::npos) entry.offset = ctf::IndexEntry::kLostOffset;
+        append(index, ctf::encode_index_entry(entry));
+    }
+    return index;
+}
+
+TEST_F(RecordedTraceTest, NetworkLossIsToldOnceAndIsNoneOfTheTracers) {
+    std::string metadata = test::kByteMetadata;
+    const std::string size = "packet_size;";
+    metadata.insert(metadata.find(size) + size.size(), " integer { size = 8; } packet_seq_num;");
+    const auto packet = [](char number, char time) { return "\1"s + "\60"s + number + time + time + time; };
+    write("metadata", metadata);
+    write("c_0", packet(1, 1) + packet(5, 5) + packet(7, 7));
+    write("index/c_0.idx", index_of("\1\2\3\5\6\7\10", "\2\3\6\10"));  // 4 is in neither
+    const auto traces = open_traces({root_});
+    ASSERT_TRUE(traces);
+    auto merge = Merge::make(*traces);
+    std::string losses;
+    while (merge->next().value_or(false)) {
+        const Message& message = merge->message();
+        if (message.kind == Message::Kind::kDiscardedPackets) losses += fmt::format("tracer {} ", *message.loss.count);
+        if (message.kind == Message::Kind::kLostPackets) losses += fmt::format("network {} ", *message.loss.count);
+    }
+    EXPECT_EQ(losses, "tracer 1 network 4 ");
+}
+
+TEST_F(RecordedTraceTest, IndexThatIsNoneDisturbsNobody) {
+    write("metadata", test::kByteMetadata);
+    write("c_0", packet(1, 1, 9, "\2"));
+    for (const std::string& index : {""s, "short"s, std::string(200, 'x'), index_of("\1\2", "").substr(0, 100)}) {
+        write("index/c_0.idx", index);
+        EXPECT_EQ(read(), "2 ");
+    }
+}
+
+// Metadata whose packets have numbers, and a packet of instance 1 with one event that says its number.
+std::string numbered_metadata() {
+    std::string metadata = test::kByteMetadata;
+    const std::string size = "packet_size;";
+    metadata.insert(metadata.find(size) + size.size(), " integer { size = 8; } packet_seq_num;");
+    const std::string event = "name = e;";
+    metadata.insert(metadata.find(event) + event.size(), " fields := struct { integer { size = 8; } n; };");
+    return metadata;
+}
+
+std::string numbered_packet(char number, char begin, char end) { return {1, 7 * 8, number, begin, end, begin, number}; }
+
+// The events' fields, in the order of the merge.
+std::string numbers_in(const fs::path& root) {
+    const auto traces = open_traces({root});
+    if (!traces) return traces.error().message;
+    auto merge = Merge::make(*traces).value();
+    std::string text;
+    while (merge.next().value_or(false))
+        if (merge.message().kind == Message::Kind::kEvent)
+            text += fmt::format("{} ", merge.message().event->fields[1].number);
+    return text;
+}
+
+// A packet of records that were stamped late begins and ends at one time, and the next packet begins there as well.
+TEST_F(RecordedTraceTest, PacketsOfOneAgeKeepTheirOrderInAFile) {
+    write("metadata", numbered_metadata());
+    write("a", numbered_packet(1, 5, 5) + numbered_packet(2, 5, 5) + numbered_packet(3, 5, 9));
+    EXPECT_EQ(numbers_in(root_), "1 2 3 ");
+}
+
+TEST_F(RecordedTraceTest, PacketsOfOneAgeKeepTheirOrderFromFileToFile) {
+    write("metadata", numbered_metadata());
+    write("c_0_2", numbered_packet(1, 5, 5));
+    write("c_0_10", numbered_packet(2, 5, 5));  // before the other by its name
+    write("c_0_0", numbered_packet(3, 5, 9));   // rolled over
+    EXPECT_EQ(numbers_in(root_), "1 2 3 ");
+}
+
+TEST_F(RecordedTraceTest, PacketsOfOneAgeWithoutNumbersKeepTheOrderOfTheirFile) {
+    write("metadata", test::kByteMetadata);
+    write("a", packet(1, 5, 5, "\5") + packet(1, 5, 5, "\5\5") + packet(1, 5, 9, "\5\6\7"));
+    EXPECT_EQ(read(), "5 5 5 5 6 7 ");
+}
+
+// A lock, as a writer of the directory holds it, on what is not yet safe.
+class Lock {
+  public:
+    Lock(const fs::path& path, std::uint64_t begin)
+        : fd_(::open(path.c_str(), O_RDWR | O_CLOEXEC)), lock_(fd_.get(), begin) {}
+
+  private:
+    UniqueFd fd_;
+    wire::MovingLock lock_;
+};
+
+TEST_F(RecordedTraceTest, WhatIsBeingWrittenIsNotDamage) {
+    write("metadata", test::kByteMetadata);
+    const std::string first = packet(1, 1, 5, "\2");
+    write("a", first + packet(1, 5, 9, "\6\7").substr(0, 3));
+    {
+        const Lock lock(root_ / "a", first.size());
+        EXPECT_EQ(read(), "2 ");
+    }
+    EXPECT_NE(read().find("2 damage: "), std::string::npos);
+}
+
+TEST_F(RecordedTraceTest, MetadataThatAreBeingWrittenMayEndAnywhere) {
+    const std::string metadata = test::kByteMetadata;
+    write("metadata", metadata + "event { id = 1; name =");
+    write("a", packet(1, 1, 5, "\2"));
+    {
+        const UniqueFd directory(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        const auto writer = wire::SyncWriter::create(directory.get());
+        ASSERT_TRUE(writer);
+        EXPECT_EQ(read(), "2 ");
+    }
+    EXPECT_NE(read().find("expected"), std::string::npos) << read();
+}
+
+}  // namespace
+}  // namespace leat::viewer

@@ -1,0 +1,208 @@
+#include "viewer/read/relay_session.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+#include "support/byte_metadata.hpp"
+#include "support/scripted_socket.hpp"
+
+namespace leat::viewer {
+namespace {
+
+using test::ScriptedSocket;
+using namespace wire;
+
+constexpr std::uint32_t kOk = 1;
+constexpr std::uint64_t kMetadataStream = 1;
+constexpr std::uint64_t kTrace = 9;
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+// What a relay answers, in the order of the requests that a viewer makes.
+class RelayScript {
+  public:
+    explicit RelayScript(std::uint32_t capabilities) {
+        add(Connect{.type = capabilities == 0 ? 0 : kHaveCapabilities | capabilities});
+    }
+    template <class... Message>
+    RelayScript& add(const Message&... messages) {
+        (append(bytes_, messages), ...);
+        return *this;
+    }
+    RelayScript& text(const std::string& text) {
+        const auto bytes = std::as_bytes(std::span(text));
+        bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+        return *this;
+    }
+    // ATTACH_SESSION: the metadata, and data streams of these ids.
+    RelayScript& attached(const std::vector<std::uint64_t>& ids) {
+        add(StreamsReply{kOk, static_cast<std::uint32_t>(ids.size() + 1)},
+            StreamDescriptor{.id = kMetadataStream, .trace_id = kTrace, .is_metadata = 1});
+        for (const std::uint64_t id : ids)
+            add(StreamDescriptor{.id = id, .trace_id = kTrace, .path = "p", .channel_name = "c"});
+        return *this;
+    }
+    // GET_METADATA, twice.
+    RelayScript& metadata() {
+        return add(MetadataReply{test::kByteMetadata.size(), kOk}).text(test::kByteMetadata).add(MetadataReply{0, 2});
+    }
+    [[nodiscard]] const Bytes& bytes() const { return bytes_; }
+
+  private:
+    Bytes bytes_;
+};
+
+std::string packet(char begin, char end, const std::string& times) {
+    return std::string{1, static_cast<char>((4 + times.size()) * 8), begin, end} + times;
+}
+
+NewsEntry news_of(std::uint64_t stream, IndexStatus status, std::size_t bytes = 0, std::uint64_t time = 0) {
+    return {stream,
+            {.packet_size = bytes * 8, .timestamp_end = time, .status = static_cast<std::uint32_t>(status)},
+            static_cast<std::uint32_t>(bytes)};
+}
+
+class RelaySessionTest : public testing::Test {
+  protected:
+    // To the end of the session or of the script: seconds of the events.
+    std::string told_by(const RelayScript& script) {
+        ScriptedSocket peer(script.bytes());
+        auto connection = LiveConnection::open(peer.take());
+        EXPECT_TRUE(connection);
+        LiveMerge merge;
+        std::string text;
+        {
+            RelaySession session(*connection, merge, shown_,
+                                 [this](const std::string& warning) { warnings_ += warning; });
+            EXPECT_TRUE(session.attach({.id = 5, .live_timer_us = 1}, Seek::kBeginning));
+            while (true) {
+                const auto progress = session.advance();
+                tell(merge, text);
+                if (!progress) error_ = progress.error().message;
+                if (!progress || *progress == Progress::kEnded) break;
+                if (*progress == Progress::kNews) continue;
+                const auto waited = session.wait();
+                if (waited) continue;
+                error_ = waited.error().message;
+                break;
+            }
+        }
+        tell(merge, text);
+        return text;
+    }
+
+    static void tell(LiveMerge& merge, std::string& text) {
+        for (auto is_one = merge.next(); !is_one || *is_one; is_one = merge.next())
+            if (is_one && merge.message().kind == Message::Kind::kEvent)
+                text += fmt::format("{} ", *merge.message().time_ns / kSecond);
+    }
+
+    ShownPackets shown_;
+    std::string warnings_;
+    std::string error_;
+};
+
+TEST_F(RelaySessionTest, NewsOfTwoStreamsAreToldInOrder) {
+    const std::string first = packet(1, 9, "\2\6");
+    const std::string second = packet(1, 9, "\4");
+    RelayScript script(kCanGetNews);
+    script.attached({2, 3}).add(NewsReply{kOk, 0, 3}, news_of(2, IndexStatus::kOk, first.size())).text(first);
+    script.add(news_of(2, IndexStatus::kHangUp), news_of(3, IndexStatus::kOk, second.size())).text(second).metadata();
+    script.add(NewsReply{kOk, kNewStreams, 1}, news_of(3, IndexStatus::kHangUp), StreamsReply{4, 0});
+    EXPECT_EQ(told_by(script), "2 4 6 ");
+    EXPECT_EQ(error_, "");
+    EXPECT_EQ(warnings_, "");
+}
+
+TEST_F(RelaySessionTest, BeaconLetsTheOthersGoOn) {
+    const std::string first = packet(1, 9, "\2\6");
+    RelayScript script(kCanGetNews);
+    script.attached({2, 3}).add(NewsReply{kOk, 0, 3}, news_of(2, IndexStatus::kOk, first.size())).text(first);
+    script.add(news_of(3, IndexStatus::kInactive, 0, 1), news_of(3, IndexStatus::kInactive, 0, 3)).metadata();
+    EXPECT_EQ(told_by(script), "2 6 ");  // the rest when the relay has gone
+    EXPECT_EQ(error_, "GET_NEWS: the relay closed the connection");
+}
+
+TEST_F(RelaySessionTest, LargePacketIsFetchedWhileTheRelayHasItsFileOpen) {
+    const std::string bytes = packet(1, 9, "\2");
+    NewsEntry large = news_of(2, IndexStatus::kOk, bytes.size());
+    large.length = 0;
+    RelayScript script(kCanGetNews);
+    script.attached({2}).add(NewsReply{kOk, 0, 1}, large).metadata();
+    // Shorter than asked for: the rest is asked for again.
+    script.add(PacketReply{kOk, 2, 0}).text(bytes.substr(0, 2)).add(PacketReply{kOk, 3, 0}).text(bytes.substr(2));
+    script.add(NewsReply{kOk, kNewStreams, 1}, news_of(2, IndexStatus::kHangUp), StreamsReply{4, 0});
+    EXPECT_EQ(told_by(script), "2 ");
+    EXPECT_EQ(error_, "");
+}
+
+TEST_F(RelaySessionTest, StatusThatNobodyKnowsEndsItsStreamAlone) {
+    const std::string bytes = packet(1, 9, "\2");
+    RelayScript script(kCanGetNews);
+    script.attached({2, 3}).add(NewsReply{kOk, 0, 4}, news_of(3, static_cast<IndexStatus>(77)));
+    script.add(news_of(3, IndexStatus::kRetry),
+               news_of(99, IndexStatus::kHangUp));  // what was given up; never announced
+    script.add(news_of(2, IndexStatus::kOk, bytes.size())).text(bytes).metadata();
+    EXPECT_EQ(told_by(script), "2 ");
+    EXPECT_EQ(warnings_, "p/c: the relay answered GET_NEXT_INDEX with status 77; the rest of the stream is not shown");
+}
+
+TEST_F(RelaySessionTest, RelayThatWantsItsMetadataFetchedFirstIsAskedAgain) {
+    const std::string bytes = packet(1, 9, "\2");
+    RelayScript script(0);  // one of LTTng's
+    const NextIndexReply index{.packet_size = bytes.size() * 8, .status = kOk};
+    script.attached({2}).add(index).metadata().add(PacketReply{3, 0, kNewMetadata});
+    script.add(StreamsReply{kOk, 0}, MetadataReply{0, 2});
+    script.add(PacketReply{kOk, static_cast<std::uint32_t>(bytes.size()), 0}).text(bytes);
+    script.add(NextIndexReply{.status = 3}, StreamsReply{4, 0});
+    EXPECT_EQ(told_by(script), "2 ");
+    EXPECT_EQ(error_ + warnings_, "");
+}
+
+// The relay was killed when it had stored two packets that nobody had seen.
+TEST_F(RelaySessionTest, PacketsThatWereMissedBetweenTwoConnectionsAreTold) {
+    const auto script_of = [](std::initializer_list<char> numbers) {
+        RelayScript script(kCanGetNews);
+        script.attached({2}).add(NewsReply{kOk, 0, static_cast<std::uint32_t>(numbers.size())});
+        for (const char number : numbers)
+            script.add(news_of(2, IndexStatus::kOk, 6)).text({7, 6 * 8, number, number, number, number});
+        const std::string metadata = test::numbered_byte_metadata();
+        script.add(MetadataReply{metadata.size(), kOk}).text(metadata).add(MetadataReply{0, 2});
+        return script.add(NewsReply{kOk, kNewStreams, 1}, news_of(2, IndexStatus::kHangUp), StreamsReply{4, 0});
+    };
+    EXPECT_EQ(told_by(script_of({1, 2, 3})), "1 2 3 ");
+    EXPECT_EQ(warnings_, "");
+    EXPECT_EQ(told_by(script_of({2, 3, 4, 6})), "4 6 ");
+    EXPECT_EQ(warnings_, "") << "of a gap within a connection the packets tell";
+    EXPECT_EQ(told_by(script_of({9, 10})), "9 10 ");
+    EXPECT_EQ(warnings_,
+              "p/c: 2 packets before this connection are not shown: the relay's files have what it has stored");
+    EXPECT_EQ(error_, "");
+}
+
+TEST(ShownPackets, PacketThatComesAgainIsNotNew) {
+    ShownPackets shown;
+    ctf::TraceClass trace;
+    trace.uuid.emplace();
+    ctf::PacketProperties packet;
+    packet.stream_instance_id = 3;
+    const auto add = [&](std::uint64_t number, std::uint64_t stream_class = 0) {
+        packet.sequence_number = number;
+        return shown.add(trace, stream_class, packet);
+    };
+    EXPECT_EQ(add(3), 0U);
+    EXPECT_EQ(add(4), 0U);
+    EXPECT_FALSE(add(3)) << "a producer sends it again in its next part";
+    EXPECT_FALSE(add(4));
+    EXPECT_EQ(add(5), 0U);
+    EXPECT_EQ(add(8), 2U) << "6 and 7 have not been seen";
+    EXPECT_EQ(add(0, 1), 0U) << "another stream class";
+    packet.stream_instance_id = 4;
+    EXPECT_EQ(add(0), 0U) << "another stream";
+    trace.uuid.emplace()[0] = 1;
+    EXPECT_EQ(add(0), 0U) << "another trace";
+}
+
+}  // namespace
+}  // namespace leat::viewer

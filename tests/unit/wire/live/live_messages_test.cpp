@@ -1,0 +1,212 @@
+#include "wire/live/live_messages.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "support/capture.hpp"
+
+namespace leat::wire {
+namespace {
+
+using test::Capture;
+using test::expect_no_other_length;
+using test::parse_and_encode;
+
+const std::vector<std::string> kSessions{"live-uid-two-apps", "live-pid-buffers", "live-new-metadata-dlopen",
+                                         "live-tracefile-rotation"};
+using Counts = std::map<LiveCommand, int>;
+
+void check_request(LiveCommand command, UntrustedBytes payload) {
+    switch (command) {
+        case LiveCommand::kConnect:
+            return void(parse_and_encode<Connect>(payload));
+        case LiveCommand::kListSessions:
+        case LiveCommand::kCreateSession:
+            EXPECT_TRUE(payload.empty());
+            return;
+        case LiveCommand::kAttachSession:
+            return void(parse_and_encode<AttachSession>(payload));
+        case LiveCommand::kGetPacket:
+            return void(parse_and_encode<GetPacket>(payload));
+        case LiveCommand::kGetNextIndex:
+        case LiveCommand::kGetMetadata:
+        case LiveCommand::kGetNewStreams:
+        case LiveCommand::kDetachSession:
+            return void(parse_and_encode<LiveIdRequest>(payload));
+        default:
+            ADD_FAILURE() << "no capture has " << name_of(command);
+    }
+}
+
+void check_streams(Capture& replies) {
+    const auto reply = parse_and_encode<StreamsReply>(replies.take(8));
+    EXPECT_EQ(reply.status == 1 ? 0U : reply.streams, 0U);
+    for (std::uint32_t i = 0; i < reply.streams; ++i) {
+        const auto stream = parse_and_encode<StreamDescriptor>(replies.take(kStreamDescriptorSize));
+        EXPECT_EQ(stream.is_metadata == 1, stream.channel_name == "metadata");
+        EXPECT_EQ(stream.path.find("ust/"), 0U);
+    }
+}
+
+void check_sessions(Capture& replies) {
+    const auto count = parse_and_encode<WordReply>(replies.take(4)).value;
+    for (std::uint32_t i = 0; i < count; ++i)
+        EXPECT_EQ(parse_and_encode<ListedSession>(replies.take(kListedSessionSize)).hostname, "tracer1");
+}
+
+void check_reply(LiveCommand command, Capture& replies) {
+    switch (command) {
+        case LiveCommand::kConnect:
+            return void(parse_and_encode<Connect>(replies.take(20)));
+        case LiveCommand::kListSessions:
+            return check_sessions(replies);
+        case LiveCommand::kAttachSession:
+        case LiveCommand::kGetNewStreams:
+            return check_streams(replies);
+        case LiveCommand::kGetNextIndex:
+            return void(parse_and_encode<NextIndexReply>(replies.take(kNextIndexReplySize)));
+        case LiveCommand::kGetPacket: {
+            const auto reply = parse_and_encode<PacketReply>(replies.take(kPacketReplySize));
+            return void(replies.take(reply.length));
+        }
+        case LiveCommand::kGetMetadata: {
+            const auto reply = parse_and_encode<MetadataReply>(replies.take(kMetadataReplySize));
+            return void(replies.take(reply.length));
+        }
+        default:
+            return void(parse_and_encode<WordReply>(replies.take(4)));
+    }
+}
+
+// Both directions to their ends; how often each command came.
+Counts check_viewer(const std::string& session) {
+    Capture requests(session, "viewer1.c2s");
+    Capture replies(session, "viewer1.s2c");
+    Counts counts;
+    while (!requests.is_empty()) {
+        const auto header = parse_and_encode<LiveHeader>(requests.take(kLiveHeaderSize));
+        const auto command = static_cast<LiveCommand>(header.command);
+        SCOPED_TRACE(session + ": " + name_of(command) + ", reply at byte " + std::to_string(replies.offset()));
+        check_request(command, requests.take(header.data_size));
+        check_reply(command, replies);
+        ++counts[command];
+    }
+    EXPECT_TRUE(replies.is_empty());
+    return counts;
+}
+
+TEST(LiveMessages, CapturedViewersComeBackByteForByte) {
+    std::map<std::string, Counts> counts;
+    for (const std::string& session : kSessions) counts[session] = check_viewer(session);
+    EXPECT_EQ(counts["live-uid-two-apps"][LiveCommand::kGetNextIndex], 42);
+    EXPECT_EQ(counts["live-pid-buffers"][LiveCommand::kGetNewStreams], 25);
+    EXPECT_EQ(counts["live-new-metadata-dlopen"][LiveCommand::kGetMetadata], 6);
+    EXPECT_EQ(counts["live-tracefile-rotation"][LiveCommand::kGetPacket], 12);
+}
+
+TEST(LiveMessages, CapturedListNamesTheSession) {
+    Capture replies("live-uid-two-apps", "viewer1.s2c");
+    replies.take(24 + 4);
+    const auto session = parse<ListedSession>(replies.take(kListedSessionSize));
+    ASSERT_TRUE(session) << session.error().message;
+    EXPECT_EQ(session->id, 1U);
+    EXPECT_EQ(session->live_timer_us, 500'000U);
+    EXPECT_EQ(session->hostname, "tracer1");
+    EXPECT_EQ(session->session_name, "live1");
+}
+
+TEST(LiveMessages, CutAnywhereOrTooLongIsRefused) {
+    expect_no_other_length<LiveHeader>(encode(LiveHeader{}));
+    expect_no_other_length<Connect>(encode(Connect{}));
+    expect_no_other_length<WordReply>(encode(WordReply{}));
+    expect_no_other_length<ListedSession>(encode(ListedSession{.hostname = "h", .session_name = "s"}));
+    expect_no_other_length<AttachSession>(encode(AttachSession{}));
+    expect_no_other_length<StreamsReply>(encode(StreamsReply{}));
+    expect_no_other_length<StreamDescriptor>(encode(StreamDescriptor{.path = "p", .channel_name = "c"}));
+    expect_no_other_length<LiveIdRequest>(encode(LiveIdRequest{}));
+    expect_no_other_length<NextIndexReply>(encode(NextIndexReply{}));
+    expect_no_other_length<GetPacket>(encode(GetPacket{}));
+    expect_no_other_length<PacketReply>(encode(PacketReply{}));
+    expect_no_other_length<MetadataReply>(encode(MetadataReply{}));
+    expect_no_other_length<Wait>(encode(Wait{}));
+    expect_no_other_length<WaitReply>(encode(WaitReply{}));
+    expect_no_other_length<GetNews>(encode(GetNews{}));
+    expect_no_other_length<NewsReply>(encode(NewsReply{}));
+    expect_no_other_length<NewsEntry>(encode(NewsEntry{}));
+}
+
+// A swap of two fields of one size would come back as it went: encoder and decoder have one layout.
+TEST(LiveMessages, FieldsLieInTheirOrder) {
+    const Bytes index = encode(NextIndexReply{.offset = 1,
+                                              .packet_size = 2,
+                                              .content_size = 3,
+                                              .timestamp_begin = 4,
+                                              .timestamp_end = 5,
+                                              .events_discarded = 6,
+                                              .stream_class_id = 7,
+                                              .status = 8,
+                                              .flags = 9});
+    for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(index[8 * i + 7], static_cast<std::byte>(i + 1)) << i;
+    EXPECT_EQ(index[59], std::byte{8});
+    EXPECT_EQ(index[63], std::byte{9});
+
+    const Bytes packet = encode(PacketReply{.status = 1, .length = 2, .flags = 3});
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(packet[4 * i + 3], static_cast<std::byte>(i + 1)) << i;
+    const Bytes request = encode(GetPacket{.stream_id = 1, .offset = 2, .length = 3});
+    EXPECT_EQ(request[7], std::byte{1});
+    EXPECT_EQ(request[15], std::byte{2});
+    EXPECT_EQ(request[19], std::byte{3});
+}
+
+TEST(LiveMessages, SizesAreThoseThatReadersTakeFromASocket) {
+    EXPECT_EQ(size_of<LiveHeader>(), kLiveHeaderSize);
+    EXPECT_EQ(size_of<ListedSession>(), kListedSessionSize);
+    EXPECT_EQ(size_of<StreamDescriptor>(), kStreamDescriptorSize);
+    EXPECT_EQ(size_of<NextIndexReply>(), kNextIndexReplySize);
+    EXPECT_EQ(size_of<PacketReply>(), kPacketReplySize);
+    EXPECT_EQ(size_of<MetadataReply>(), kMetadataReplySize);
+    EXPECT_EQ(size_of<WaitReply>(), kWaitReplySize);
+    EXPECT_EQ(size_of<NewsReply>(), kNewsReplySize);
+    EXPECT_EQ(size_of<NewsEntry>(), kNewsEntrySize);
+}
+
+// LTTng's relay lets go of the viewer if a host name does not fit; its beginning is better than nothing.
+TEST(LiveMessages, NameThatDoesNotFitIsCut) {
+    const Bytes bytes = encode(ListedSession{.hostname = std::string(255, 'h'), .session_name = std::string(300, 's')});
+    const auto session = parse<ListedSession>(bytes);
+    ASSERT_TRUE(session) << session.error().message;
+    EXPECT_EQ(session->hostname, std::string(63, 'h'));
+    EXPECT_EQ(session->session_name, std::string(254, 's'));
+}
+
+TEST(LiveMessages, NameWithoutItsEndIsRefused) {
+    Bytes bytes = encode(ListedSession{});
+    std::fill(bytes.begin() + 20, bytes.begin() + 84, std::byte{'h'});
+    EXPECT_FALSE(parse<ListedSession>(bytes));
+    Bytes stream = encode(StreamDescriptor{});
+    std::fill(stream.begin() + 20, stream.begin() + 4116, std::byte{'p'});
+    EXPECT_FALSE(parse<StreamDescriptor>(stream));
+}
+
+TEST(LiveMessages, CapabilitiesAreInvisibleToLttng) {
+    // LTTng's viewers send all ones as their id, its relays 0 as the type: neither is taken for ours.
+    EXPECT_NE(Connect{}.viewer_session_id & ~std::uint64_t{kCapabilityMask}, kAskCapabilities);
+    EXPECT_EQ(kAskCapabilities & kCapabilityMask, 0U);
+    EXPECT_EQ(kHaveCapabilities & kCapabilityMask, 0U);
+}
+
+TEST(LiveMessages, RequestsCarryTheSizeOfTheirPayload) {
+    Bytes bytes;
+    append_request(bytes, LiveCommand::kListSessions);
+    EXPECT_EQ(bytes.size(), kLiveHeaderSize);
+    append_request(bytes, LiveCommand::kGetPacket, GetPacket{.stream_id = 1, .offset = 2, .length = 3});
+    const auto header = parse<LiveHeader>(UntrustedBytes(bytes).subspan(kLiveHeaderSize, kLiveHeaderSize));
+    ASSERT_TRUE(header);
+    EXPECT_EQ(header->data_size, bytes.size() - 2 * kLiveHeaderSize);
+    EXPECT_EQ(name_of(static_cast<LiveCommand>(header->command)), "GET_PACKET");
+    EXPECT_EQ(name_of(static_cast<LiveCommand>(99)), "command 99");
+}
+
+}  // namespace
+}  // namespace leat::wire
