@@ -40,7 +40,7 @@ class ScratchPlace {
 
 enum FileName { kTraceMetadata, kFirstData, kFirstIndex, kSecondData, kSecondIndex, kSync, kFileNames };
 constexpr std::array<const char*, kFileNames> kNames{"metadata", "c_0",           "index/c_0.idx",
-                                                     "c_1",      "index/c_1.idx", wire::kSyncFileName};
+                                                     "c_1",      "index/c_1.idx", trace::kSyncFileName};
 
 // Who writes it. Ends when it goes.
 class GrowingTrace {
@@ -48,12 +48,12 @@ class GrowingTrace {
     explicit GrowingTrace(fs::path directory) : directory_(std::move(directory)) {
         fs::create_directories(directory_ / "index");
         directory_fd_ = UniqueFd(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        writer_ = *wire::SyncWriter::create(directory_fd_.get());
+        writer_ = *trace::SyncWriter::create(directory_fd_.get());
         for (const FileName file : {kTraceMetadata, kFirstData, kFirstIndex, kSecondData, kSecondIndex})
             append(file, {});
         append(kTraceMetadata, std::as_bytes(std::span(test::kByteMetadata)));
-        append(kFirstIndex, ctf::encode_index_header());
-        append(kSecondIndex, ctf::encode_index_header(0));
+        append(kFirstIndex, trace::encode_index_header());
+        append(kSecondIndex, trace::encode_index_header(0));
     }
     ~GrowingTrace() { fs::remove_all(directory_); }
     GrowingTrace(const GrowingTrace&) = delete;
@@ -82,7 +82,7 @@ class GrowingTrace {
         entry.packet_seq_num = next_packet_++;
         if (is_lost != 0) entry.offset = ctf::IndexEntry::kLostOffset;
         append(kFirstData, packet);
-        append(kFirstIndex, ctf::encode_index_entry(entry));
+        append(kFirstIndex, trace::encode_index_entry(entry));
     }
     void publish(std::uint64_t horizon) { (void)writer_->publish(horizon, 0); }
     void end() { writer_.reset(); }
@@ -90,7 +90,7 @@ class GrowingTrace {
   private:
     fs::path directory_;
     UniqueFd directory_fd_;
-    std::optional<wire::SyncWriter> writer_;
+    std::optional<trace::SyncWriter> writer_;
     std::uint64_t next_packet_ = 0;
 };
 
@@ -168,7 +168,7 @@ void run(FuzzInput input) {
             case 6: {
                 if (file == kSync) break;
                 trace.replace(file);
-                if (file == kFirstIndex || file == kSecondIndex) trace.append(file, ctf::encode_index_header());
+                if (file == kFirstIndex || file == kSecondIndex) trace.append(file, trace::encode_index_header());
                 break;
             }
             default:

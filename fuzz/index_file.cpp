@@ -4,27 +4,27 @@
 #include <algorithm>
 
 #include "base/check.hpp"
-#include "ctf/index_format.hpp"
 #include "fuzz_input.hpp"
+#include "trace/index_format.hpp"
 
 namespace leat::fuzz {
 namespace {
 
 void read_entry(UntrustedBytes bytes) {
-    const auto entry = ctf::parse_index_entry(bytes);
+    const auto entry = trace::parse_index_entry(bytes);
     LEAT_CHECK(entry.has_value());
-    const auto written = ctf::encode_index_entry(*entry);
+    const auto written = trace::encode_index_entry(*entry);
     // Whole values only; what an entry of version 1.0 does not have is not known.
     const std::size_t known = std::min(bytes.size() / 8 * 8, written.size());
     LEAT_CHECK(std::ranges::equal(std::span(written).first(known), bytes.first(known)));
     LEAT_CHECK(known == written.size() || entry->packet_seq_num == ctf::IndexEntry::kUnknown);
-    LEAT_CHECK(*ctf::parse_index_entry(written) == *entry);
+    LEAT_CHECK(*trace::parse_index_entry(written) == *entry);
 }
 
 void read_index(FuzzInput input) {
-    const auto entry_size = ctf::parse_index_header(input.take_bytes(ctf::kIndexHeaderSize));
+    const auto entry_size = trace::parse_index_header(input.take_bytes(trace::kIndexHeaderSize));
     if (!entry_size) return;
-    LEAT_CHECK(*entry_size >= ctf::kIndexEntrySize10);
+    LEAT_CHECK(*entry_size >= trace::kIndexEntrySize10);
     for (UntrustedBytes rest = input.take_rest(); rest.size() >= *entry_size; rest = rest.subspan(*entry_size))
         read_entry(rest.first(*entry_size));
 }

@@ -18,7 +18,7 @@ namespace {
 using namespace viewer;
 
 // What does not fit into a socket is left out.
-RelaySocket relay_that_says(UntrustedBytes bytes, UniqueFd& other_end) {
+net::WaitingSocket relay_that_says(UntrustedBytes bytes, UniqueFd& other_end) {
     std::array<int, 2> ends{};
     LEAT_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
     other_end = UniqueFd(ends[1]);
@@ -43,7 +43,7 @@ Result<void> print(LiveMerge& merge, TextSink& sink) {
 }
 
 // As `leat view net://` does it.
-Result<void> follow(RelaySocket socket, const UniqueFd& other_end, LiveMerge& merge, TextSink& sink) {
+Result<void> follow(net::WaitingSocket socket, const UniqueFd& other_end, LiveMerge& merge, TextSink& sink) {
     LiveConnection connection = LEAT_TRY(LiveConnection::open(std::move(socket)));
     const auto sessions = LEAT_TRY(connection.list_sessions());
     LEAT_TRY(connection.create_viewer_session());
@@ -68,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     using namespace leat;
     static const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     UniqueFd other_end;
-    viewer::RelaySocket socket = fuzz::relay_that_says(fuzz::FuzzInput(data, size).take_rest(), other_end);
+    net::WaitingSocket socket = fuzz::relay_that_says(fuzz::FuzzInput(data, size).take_rest(), other_end);
     viewer::LiveMerge merge;
     viewer::TextSink sink({}, null, null);
     (void)fuzz::follow(std::move(socket), other_end, merge, sink);

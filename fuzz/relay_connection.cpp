@@ -3,7 +3,7 @@
 // that it has, as they are.
 //
 // The input: how the session is; then steps of recorder and relay in turn.
-#include "consumer/relay_connection.hpp"
+#include "output/relay_connection.hpp"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@
 namespace leat::fuzz {
 namespace {
 
-using consumer::RelayConnection;
+using output::RelayConnection;
 using wire::RelayCommand;
 
 constexpr std::uint64_t kStreams = 3;
@@ -103,16 +103,16 @@ class Game {
     explicit Game(FuzzInput input) : input_(input) {
         const auto how = input_.take<std::uint8_t>();
         uses_datagrams_ = how % 4 == 3;
-        const consumer::RelayAddress address{"127.0.0.1", ports().control.port(), ports().data.port(), uses_datagrams_};
-        const consumer::RelaySession session{.name = "name",
-                                             .hostname = "host",
-                                             .trace_path = "ust/uid/7/64-bit",
-                                             .channel = "channel0",
-                                             .live_timer_us = how & 0x80U ? 0U : 100'000U};
+        const net::RelayAddress address{"127.0.0.1", ports().control.port(), ports().data.port(), uses_datagrams_};
+        const output::RelaySession session{.name = "name",
+                                           .hostname = "host",
+                                           .trace_path = "ust/uid/7/64-bit",
+                                           .channel = "channel0",
+                                           .live_timer_us = how & 0x80U ? 0U : 100'000U};
         sockaddr_in loopback{};
         loopback.sin_family = AF_INET;
         loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        const wire::HostAddress host(*reinterpret_cast<sockaddr*>(&loopback));  // NOLINT(*-reinterpret-cast)
+        const net::HostAddress host(*reinterpret_cast<sockaddr*>(&loopback));  // NOLINT(*-reinterpret-cast)
         now_ = RelayConnection::Clock::now();
         auto opened = RelayConnection::open(host, address, session, 1);
         LEAT_CHECK(opened.has_value());

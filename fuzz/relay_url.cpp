@@ -2,34 +2,34 @@
 // and read again, it is the same.
 //
 // The input: the text.
-#include "wire/relay_url.hpp"
+#include "net/relay_url.hpp"
 
 #include <string>
 #include <string_view>
 
 #include "base/check.hpp"
-#include "consumer/relay_address.hpp"
+#include "net/relay_address.hpp"
 
 namespace leat::fuzz {
 namespace {
 
 void read_url(std::string_view text) {
-    const auto url = wire::parse_relay_url(text);
+    const auto url = net::parse_relay_url(text);
     if (!url) return;
-    LEAT_CHECK(wire::is_relay_url(text));
+    LEAT_CHECK(net::is_relay_url(text));
     LEAT_CHECK(!url->host.empty() && url->port != 0 && url->session.empty() == url->target_host.empty());
     const std::string written =
         url->names_session() ? url->url_of(url->target_host, url->session) : "net://" + url->address();
-    const auto again = wire::parse_relay_url(written);
+    const auto again = net::parse_relay_url(written);
     LEAT_CHECK(again && *again == *url);
 }
 
 void read_address(std::string_view text) {
-    const auto address = consumer::parse_relay_address(text);
+    const auto address = net::parse_relay_address(text);
     if (!address) return;
-    LEAT_CHECK(consumer::is_relay_address(text));
+    LEAT_CHECK(net::is_relay_address(text));
     LEAT_CHECK(!address->host.empty() && address->control_port != 0 && address->data_port != 0);
-    const auto again = consumer::parse_relay_address(
+    const auto again = net::parse_relay_address(
         fmt::format("{}://{}:{}", address->takes_datagrams ? "net+udp" : "net", to_text(*address), address->data_port));
     LEAT_CHECK(again && *again == *address);
 }

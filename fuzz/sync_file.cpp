@@ -1,7 +1,7 @@
 // The record of a sync file. All of its bytes mean something: what is taken, written again, is the same bytes.
 //
 // The input: the file.
-#include "wire/sync_file.hpp"
+#include "trace/sync_file.hpp"
 
 #include <algorithm>
 #include <span>
@@ -13,15 +13,15 @@ namespace leat::fuzz {
 namespace {
 
 void run(UntrustedBytes bytes) {
-    const auto state = wire::parse_sync_record(bytes);
+    const auto state = trace::parse_sync_record(bytes);
     if (!state) return;
-    const wire::SyncRecord record{.generation = state->generation,
-                                  .horizon = state->horizon,
-                                  .metadata_size = state->metadata_size,
-                                  .generation_again = state->generation};
+    const trace::SyncRecord record{.generation = state->generation,
+                                   .horizon = state->horizon,
+                                   .metadata_size = state->metadata_size,
+                                   .generation_again = state->generation};
     LEAT_CHECK(std::ranges::equal(std::as_bytes(std::span(&record, 1)), bytes));
     // Its bell is a byte that a lock can be on.
-    LEAT_CHECK(state->generation <= static_cast<std::uint64_t>(INT64_MAX) - wire::kSyncLockBase);
+    LEAT_CHECK(state->generation <= static_cast<std::uint64_t>(INT64_MAX) - trace::kSyncLockBase);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string_view>
 
-#include "wire/host_and_port.hpp"
+#include "net/host_and_port.hpp"
 
 namespace leat::cli {
 namespace {
@@ -43,11 +43,11 @@ Result<ListenAddress> parse_listen_url(const std::string& text) {
     std::string_view rest = text;
     if (!rest.starts_with(kScheme)) return bad();
     rest.remove_prefix(kScheme.size());
-    const std::string host = wire::take_host(rest);
+    const std::string host = net::take_host(rest);
     if (host.empty() || !rest.starts_with(':')) return bad();
     rest.remove_prefix(1);
     const bool is_free_port = rest == "0";
-    const auto port = is_free_port ? Result<std::uint16_t>(0) : wire::parse_port(rest);
+    const auto port = is_free_port ? Result<std::uint16_t>(0) : net::parse_port(rest);
     if (!port) return wrap(text, port.error());
     return ListenAddress{LEAT_TRY(look_up(host)), *port};
 }

@@ -1,3 +1,5 @@
+#include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -6,11 +8,14 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "cli/child_process.hpp"
 #include "cli/command.hpp"
 #include "cli/preload.hpp"
-#include "cli/recording.hpp"
+#include "cli/readable_signals.hpp"
 #include "cli/recording_report.hpp"
 #include "cli/runtime_directory.hpp"
+#include "host/destination.hpp"
+#include "host/engine.hpp"
 
 namespace leat::cli {
 namespace {
@@ -72,11 +77,11 @@ Result<std::uint32_t> context_bits(const std::vector<std::string>& names) {
     return bits;
 }
 
-Result<Destination> destination_of(const RecordOptions& options) {
-    const bool is_url = consumer::is_relay_address(options.output);
-    Destination destination{.is_live = !options.live.empty(),
-                            .tracefile_size = options.tracefile_size,
-                            .tracefile_count = options.tracefile_count};
+Result<host::Destination> destination_of(const RecordOptions& options) {
+    const bool is_url = net::is_relay_address(options.output);
+    host::Destination destination{.is_live = !options.live.empty(),
+                                  .tracefile_size = options.tracefile_size,
+                                  .tracefile_count = options.tracefile_count};
     if (destination.is_live && !options.output.empty())
         return refused("--live and -o exclude each other: a live session is stored by its relay");
     if (options.tracefile_count != 0 && options.tracefile_size == 0)
@@ -84,14 +89,14 @@ Result<Destination> destination_of(const RecordOptions& options) {
     if (options.tracefile_size != 0 && !destination.is_live && !is_url)
         return refused("--tracefile-size needs a relay: send the trace to one with --live or -o net://HOST");
     if (destination.is_live || is_url)
-        destination.relay = LEAT_TRY(consumer::parse_relay_address(is_url ? options.output : options.live));
+        destination.relay = LEAT_TRY(net::parse_relay_address(is_url ? options.output : options.live));
     else
         destination.directory = options.output.empty() ? default_output(options.command.front()) : options.output;
     return destination;
 }
 
 // A directory names its session; a relay's readers look for the program.
-std::string default_session(const RecordOptions& options, const Destination& destination) {
+std::string default_session(const RecordOptions& options, const host::Destination& destination) {
     const fs::path path = destination.relay ? fs::path(options.command.front()) : destination.directory;
     return path.lexically_normal().filename().string();
 }
@@ -104,7 +109,8 @@ Result<void> check_session_name(const std::string& name) {
     return {};
 }
 
-Result<session::SessionParameters> session_parameters(const RecordOptions& options, const Destination& destination) {
+Result<session::SessionParameters> session_parameters(const RecordOptions& options,
+                                                      const host::Destination& destination) {
     if (destination.relay) LEAT_TRY(check_session_name(options.session));
     session::SessionParameters parameters;
     parameters.name = options.session;
@@ -119,24 +125,48 @@ Result<session::SessionParameters> session_parameters(const RecordOptions& optio
     return parameters;
 }
 
+// What a terminal sends, it sends to the program as well; what somebody sends to us alone, we pass on.
+void pass_on(const ReadableSignals& signals, const ChildProcess& child) {
+    while (const auto signal = signals.next()) {
+        const bool is_from_terminal = signal->ssi_code == SI_KERNEL;
+        if (signal->ssi_signo != SIGCHLD && !is_from_terminal) child.send(static_cast<int>(signal->ssi_signo));
+    }
+}
+
+// Runs the program, and the engine until it has ended. Fails if it cannot be started.
+Result<int> run_program(host::Engine& engine, const ReadableSignals& signals, const std::vector<std::string>& command,
+                        const std::vector<ChildProcess::Variable>& variables) {
+    ChildProcess child = LEAT_TRY(ChildProcess::start(command, variables));
+    for (;;) {
+        std::array own{pollfd{signals.fd(), POLLIN, 0}};
+        engine.turn(own);
+        if (own[0].revents == 0) continue;
+        pass_on(signals, child);
+        if (const auto exit_status = child.poll_exit_status()) return *exit_status;
+    }
+}
+
 // 0 or the program's exit status; or an error that kept it from being recorded.
 Result<int> record(const RecordOptions& options, const session::SessionParameters& parameters,
-                   const Destination& destination) {
+                   const host::Destination& destination) {
     const RuntimeDirectory runtime = LEAT_TRY(RuntimeDirectory::create());
     std::vector<ChildProcess::Variable> variables{{wire::kRuntimeDirectoryVariable, runtime.path()}};
     if (!options.preload.empty()) variables.emplace_back("LD_PRELOAD", LEAT_TRY(preload_variable(options.preload)));
-    const auto recording = LEAT_TRY(Recording::create(parameters, runtime.path(), destination));
-    auto exit_status = recording->run(options.command, variables);
+    const ReadableSignals signals;
+    const auto engine = LEAT_TRY(host::Engine::create());
+    host::Recording& recording = engine->add(LEAT_TRY(host::create_recording(parameters, runtime.path(), destination)));
+    auto exit_status = run_program(*engine, signals, options.command, variables);
     if (!exit_status) {
-        recording->output().remove_if_unused();
+        recording.abandon();
         return exit_status;
     }
+    recording.finish();
     const RecordedProgram program{.name = options.command.front(), .is_preloaded = !options.preload.empty()};
-    const RecordingReport report(*recording, destination, program, *exit_status);
+    const RecordingReport report(recording, destination, program, *exit_status);
     report.print();
     if (!options.summary.empty()) LEAT_TRY(report.write_summary(options.summary));
     // What became of a trace far away is no reason for scripts to take the program for failed.
-    const bool is_failed = recording->output_error() && !destination.relay;
+    const bool is_failed = recording.output_error() && !destination.relay;
     return is_failed && *exit_status == kExitOk ? kExitFailed : *exit_status;
 }
 

@@ -71,22 +71,22 @@ std::string RecordingReport::closing_line() const {
 
 // As `leat view` takes it. Only a relay with the usual ports lets us guess where its readers connect.
 std::string RecordingReport::where() const {
-    const consumer::RelayOutput* relay = recording_.relay();
-    if (relay == nullptr) return destination_.directory.string();
-    const consumer::RelayAddress& address = relay->address();
-    const bool is_usual = address.control_port == wire::kControlPort;
+    const output::RelayOutput* output = relay();
+    if (output == nullptr) return destination_.directory.string();
+    const net::RelayAddress& address = output->address();
+    const bool is_usual = address.control_port == net::kControlPort;
     const std::string host = address.host.find(':') == std::string::npos ? address.host : "[" + address.host + "]";
-    return fmt::format("net://{}{}/host/{}/{}", host, is_usual ? "" : ":LIVE-PORT", relay->session().hostname,
-                       relay->session().name);
+    return fmt::format("net://{}{}/host/{}/{}", host, is_usual ? "" : ":LIVE-PORT", output->session().hostname,
+                       output->session().name);
 }
 
 void RecordingReport::print_output_error() const {
     const std::uint64_t left = recording_.consumer().totals().left_in_rings;
-    if (recording_.relay() == nullptr)
+    if (relay() == nullptr)
         return fmt::print(stderr,
                           "leat: {}: the trace lacks its last {} event{}; make room, or choose another place with -o\n",
                           recording_.output_error()->message, left, plural(left));
-    const std::uint64_t lost = recording_.relay()->figures().events_lost + left;
+    const std::uint64_t lost = relay()->figures().events_lost + left;
     fmt::print(stderr, "leat: {}: the trace lacks its last {} event{}; see to the relay, or record with -o DIR\n",
                recording_.output_error()->message, lost, plural(lost));
 }
@@ -125,8 +125,8 @@ Result<void> RecordingReport::write_summary(const std::filesystem::path& file) c
         summary["discarded_by_reason"][reason.key] = consumer.discarded(reason.reason);
     summary["discarded_by_reason"]["unreadable"] = consumer.unreadable();
     summary["registrations"] = recording_.session().counts().registrations;
-    if (const consumer::RelayOutput* relay = recording_.relay()) {
-        const consumer::RelayOutput::Figures figures = relay->figures();
+    if (const output::RelayOutput* output = relay()) {
+        const output::RelayOutput::Figures figures = output->figures();
         summary["relay"] = {{"parts", figures.parts},
                             {"packets_sent", figures.packets_sent},
                             {"packets_stored", figures.packets_stored},

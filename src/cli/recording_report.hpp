@@ -4,7 +4,9 @@
 #include <string>
 
 #include "base/result.hpp"
-#include "cli/recording.hpp"
+#include "host/destination.hpp"
+#include "host/recording.hpp"
+#include "output/relay_output.hpp"
 
 namespace leat::cli {
 
@@ -18,7 +20,7 @@ struct RecordedProgram {
 class RecordingReport {
   public:
     // `recording` outlives the report.
-    RecordingReport(const Recording& recording, const Destination& destination, RecordedProgram program,
+    RecordingReport(const host::Recording& recording, const host::Destination& destination, RecordedProgram program,
                     int exit_status)
         : recording_(recording), destination_(destination), program_(std::move(program)), exit_status_(exit_status) {}
 
@@ -33,10 +35,14 @@ class RecordingReport {
     [[nodiscard]] std::string why_nothing() const;
     [[nodiscard]] std::string why_unregistered() const;
     [[nodiscard]] std::string where() const;
+    // Nothing if it goes into a directory.
+    [[nodiscard]] const output::RelayOutput* relay() const {
+        return dynamic_cast<const output::RelayOutput*>(&recording_.output());
+    }
     void print_output_error() const;
 
-    const Recording& recording_;
-    Destination destination_;
+    const host::Recording& recording_;
+    host::Destination destination_;
     RecordedProgram program_;
     int exit_status_;
 };

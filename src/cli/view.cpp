@@ -10,7 +10,7 @@
 
 #include "cli/command.hpp"
 #include "cli/view_arguments.hpp"
-#include "wire/relay_url.hpp"
+#include "net/relay_url.hpp"
 
 namespace leat::cli {
 namespace {
@@ -71,7 +71,7 @@ viewer::TextOptions text_options(const ViewArguments& arguments) {
 
 Result<void> view(const ViewArguments& arguments) {
     const viewer::TextOptions options = text_options(arguments);
-    if (std::ranges::any_of(arguments.traces, wire::is_relay_url)) return view_relay(arguments, options);
+    if (std::ranges::any_of(arguments.traces, net::is_relay_url)) return view_relay(arguments, options);
     if (arguments.is_followed) return view_followed(arguments, options);
     return view_recorded(arguments, options);
 }

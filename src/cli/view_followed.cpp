@@ -7,9 +7,9 @@
 #include "cli/live_printer.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/view_arguments.hpp"
+#include "trace/trace_directories.hpp"
 #include "viewer/read/directory_watch.hpp"
 #include "viewer/read/followed_trace.hpp"
-#include "viewer/trace_directories.hpp"
 
 namespace leat::cli {
 namespace {
@@ -28,7 +28,7 @@ class GrowingTraces {
     Result<void> look() {
         for (const fs::path& root : roots_) {
             watch(root);
-            for (const fs::path& directory : LEAT_TRY(viewer::find_trace_directories(root)))
+            for (const fs::path& directory : LEAT_TRY(trace::find_trace_directories(root)))
                 if (!known_.contains(directory)) LEAT_TRY(open(directory));
         }
         return {};
@@ -63,8 +63,8 @@ class GrowingTraces {
     // Whatever is created behind this, in any directory below, is told.
     void watch(const fs::path& root) {
         std::vector<fs::path> seen;
-        for (std::vector<fs::path> now = viewer::find_directories(root); now != seen;
-             now = viewer::find_directories(root)) {
+        for (std::vector<fs::path> now = trace::find_directories(root); now != seen;
+             now = trace::find_directories(root)) {
             for (const fs::path& directory : now) watch_.add_directory(directory);
             seen = std::move(now);
         }
@@ -77,7 +77,7 @@ class GrowingTraces {
             ++finished_;
             return {};
         }
-        watch_.add_file(directory / wire::kSyncFileName);
+        watch_.add_file(directory / trace::kSyncFileName);
         known_.insert(directory);
         traces_.push_back(*std::move(trace));
         return {};

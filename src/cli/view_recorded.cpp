@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "cli/view_arguments.hpp"
+#include "trace/trace_directories.hpp"
 #include "viewer/merge/merge.hpp"
 #include "viewer/read/recorded_trace.hpp"
 #include "viewer/sink/text_sink.hpp"
-#include "viewer/trace_directories.hpp"
 
 namespace leat::cli {
 namespace {
@@ -28,7 +28,7 @@ Result<fs::path> newest_recording() {
         if (!name.starts_with("leat-") || !entry.is_directory(ignored)) continue;
         const fs::file_time_type time = entry.last_write_time(ignored);
         if (newest && time <= newest_time) continue;
-        if (!viewer::find_trace_directories(name)) continue;
+        if (!trace::find_trace_directories(name)) continue;
         newest = name;
         newest_time = time;
     }

@@ -7,8 +7,8 @@
 #include "cli/live_printer.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/view_arguments.hpp"
+#include "net/relay_url.hpp"
 #include "viewer/read/relay_session.hpp"
-#include "wire/relay_url.hpp"
 
 namespace leat::cli {
 namespace {
@@ -19,13 +19,13 @@ using viewer::Progress;
 
 constexpr auto kReconnectPeriod = 500ms;
 
-Result<LiveConnection> connect(const wire::RelayUrl& url, int stop_fd) {
-    auto socket = viewer::RelaySocket::connect(url.host, url.port, stop_fd);
+Result<LiveConnection> connect(const net::RelayUrl& url, int stop_fd) {
+    auto socket = net::WaitingSocket::connect(url.host, url.port, stop_fd);
     if (!socket) return tl::unexpected(std::move(socket).error());
     return LiveConnection::open(*std::move(socket));
 }
 
-void print_json(const wire::RelayUrl& url, const std::vector<wire::ListedSession>& sessions) {
+void print_json(const net::RelayUrl& url, const std::vector<wire::ListedSession>& sessions) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const wire::ListedSession& session : sessions)
         list.push_back({{"id", session.id},
@@ -46,7 +46,7 @@ std::string printable(std::string text) {
     return text;
 }
 
-void print_table(const wire::RelayUrl& url, const std::vector<wire::ListedSession>& sessions) {
+void print_table(const net::RelayUrl& url, const std::vector<wire::ListedSession>& sessions) {
     if (sessions.empty()) return fmt::print("no session at {}\n", url.address());
     for (const wire::ListedSession& session : sessions)
         fmt::print(
@@ -55,7 +55,7 @@ void print_table(const wire::RelayUrl& url, const std::vector<wire::ListedSessio
             session.streams, session.streams == 1 ? "" : "s", session.clients, session.clients == 1 ? "" : "s");
 }
 
-Result<void> list(const ViewArguments& arguments, const wire::RelayUrl& url, LiveConnection& connection) {
+Result<void> list(const ViewArguments& arguments, const net::RelayUrl& url, LiveConnection& connection) {
     const auto sessions = LEAT_TRY(connection.list_sessions());
     arguments.format == "json" ? print_json(url, sessions) : print_table(url, sessions);
     return {};
@@ -64,7 +64,7 @@ Result<void> list(const ViewArguments& arguments, const wire::RelayUrl& url, Liv
 // One viewer, through all the connections that it takes.
 class Following {
   public:
-    Following(const ViewArguments& arguments, const wire::RelayUrl& url, const viewer::TextOptions& options)
+    Following(const ViewArguments& arguments, const net::RelayUrl& url, const viewer::TextOptions& options)
         : reconnects_(arguments.reconnects),
           seek_(arguments.from == "now" ? wire::Seek::kLast : wire::Seek::kBeginning),
           url_(url),
@@ -87,7 +87,7 @@ class Following {
   private:
     [[nodiscard]] bool is_over() const { return stop_.has_come() || printer_.is_closed(); }
 
-    void wait() const { viewer::RelaySocket(UniqueFd(), stop_.fd()).wait(kReconnectPeriod); }
+    void wait() const { net::WaitingSocket(UniqueFd(), stop_.fd()).wait(kReconnectPeriod); }
 
     Result<void> follow_once() {
         LiveConnection connection = LEAT_TRY(connect(url_, stop_.fd()));
@@ -131,7 +131,7 @@ class Following {
 
     bool reconnects_;
     wire::Seek seek_;
-    const wire::RelayUrl& url_;
+    const net::RelayUrl& url_;
     StopSignals stop_;
     LivePrinter printer_;
     viewer::ShownPackets shown_;
@@ -139,7 +139,7 @@ class Following {
     std::uint64_t cut_short_ = 0;
 };
 
-Result<void> view(const ViewArguments& arguments, const wire::RelayUrl& url, const viewer::TextOptions& options) {
+Result<void> view(const ViewArguments& arguments, const net::RelayUrl& url, const viewer::TextOptions& options) {
     if (url.names_session()) return Following(arguments, url, options).run();
     LiveConnection connection = LEAT_TRY(connect(url, -1));
     return list(arguments, url, connection);
@@ -149,7 +149,7 @@ Result<void> view(const ViewArguments& arguments, const wire::RelayUrl& url, con
 
 Result<void> view_relay(const ViewArguments& arguments, const viewer::TextOptions& options) {
     if (arguments.traces.size() != 1) return refused("one net:// URL at a time");
-    const wire::RelayUrl url = LEAT_TRY(wire::parse_relay_url(arguments.traces.front()));
+    const net::RelayUrl url = LEAT_TRY(net::parse_relay_url(arguments.traces.front()));
     auto viewed = view(arguments, url, options);
     if (!viewed) return wrap(fmt::format("relay {}", url.address()), std::move(viewed).error());
     return {};

@@ -14,12 +14,11 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "net/relay_address.hpp"
 #include "relay/admission.hpp"
 #include "relay/connection.hpp"
 #include "relay/ingest/datagram_receiver.hpp"
 #include "relay/relay.hpp"
-#include "wire/ingest/relay_messages.hpp"
-#include "wire/live/live_messages.hpp"
 
 namespace leat::relay {
 
@@ -29,9 +28,9 @@ class Server {
   public:
     struct Parameters {
         std::string address = "127.0.0.1";
-        std::uint16_t control_port = wire::kControlPort;
-        std::uint16_t data_port = wire::kDataPort;
-        std::uint16_t live_port = wire::kLivePort;
+        std::uint16_t control_port = net::kControlPort;
+        std::uint16_t data_port = net::kDataPort;
+        std::uint16_t live_port = net::kLivePort;
         std::string output{};
         // Where they are not empty, they are used instead of `address`.
         std::string control_address{};

@@ -6,7 +6,6 @@
 //
 // as a killed writer may have written one event that it did not come to count. With --children, writers also have
 // children of every kind that write on their behalf, and are killed, too.
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -17,11 +16,10 @@
 #include <cstdio>
 #include <random>
 
-#include "consumer/consumer.hpp"
-#include "consumer/doorbell_waiter.hpp"
 #include "crash/step_checker.hpp"
 #include "crash/step_event.hpp"
 #include "crash/writer.hpp"
+#include "host/engine.hpp"
 #include "session/session.hpp"
 #include "support/rseq.hpp"
 #include "support/scratch_directory.hpp"
@@ -78,7 +76,7 @@ class Round {
         bool is_killed = false;
     };
 
-    Round(const Options& options, const Phase& phase, session::Session session, Ledger ledger);
+    Round(const Options& options, const Phase& phase, Ledger ledger);
 
     Result<void> start_missing_writers();
     void end_somebody();
@@ -87,7 +85,6 @@ class Round {
     Result<void> reap();
     [[nodiscard]] static bool reap_orphans();
     void turn(microseconds longest_wait);
-    void answer_applications();
     [[nodiscard]] Result<Figures> balance() const;
     [[nodiscard]] Result<void> check_purpose(const Figures& figures) const;
     [[nodiscard]] Result<void> check_contiguous() const;
@@ -96,13 +93,10 @@ class Round {
     Phase phase_;
     std::mt19937_64 random_;
     test::ScratchDirectory runtime_;
-    session::Session session_;
     Ledger ledger_;
-    StepChecker checker_;
-    consumer::Consumer consumer_;
-    wire::AppSocket socket_;
-    std::unique_ptr<consumer::DoorbellWaiter> doorbell_;
-    std::vector<wire::AppConnection> waiting_;
+    StepChecker* checker_ = nullptr;  // the output of the recording
+    std::unique_ptr<host::Engine> engine_;
+    host::Recording* recording_ = nullptr;  // of the engine
     std::vector<Alive> alive_;
     std::vector<std::uint32_t> kills_of_;  // by incarnation; its children's, too
     std::uint32_t started_ = 0;
@@ -117,25 +111,18 @@ Result<std::unique_ptr<Round>> Round::create(const Options& options, const Phase
                                                                   .uid = ::getuid()}));
     // Twice the normal ends that are to be expected, and some.
     Ledger ledger = LEAT_TRY(Ledger::create(2 * options.writers + 2 * phase.kills + 100));
-    std::unique_ptr<Round> round(new Round(options, phase, std::move(session), std::move(ledger)));
-    round->socket_ = LEAT_TRY(wire::AppSocket::listen(round->runtime_.path()));
-    round->doorbell_ = LEAT_TRY(consumer::DoorbellWaiter::start(round->session_.rings().doorbell()));
+    std::unique_ptr<Round> round(new Round(options, phase, std::move(ledger)));
+    auto checker = std::make_unique<StepChecker>(round->ledger_, options.has_children);
+    round->checker_ = checker.get();
+    round->engine_ = LEAT_TRY(host::Engine::create());
+    round->recording_ = &round->engine_->add(LEAT_TRY(host::Recording::create(
+        std::move(session), std::move(checker), LEAT_TRY(wire::AppSocket::listen(round->runtime_.path())),
+        {.wake_after = phase.ring_size / 4})));
     return round;
 }
 
-Round::Round(const Options& options, const Phase& phase, session::Session session, Ledger ledger)
-    : options_(options),
-      phase_(phase),
-      random_(options.seed),
-      session_(std::move(session)),
-      ledger_(std::move(ledger)),
-      checker_(ledger_, options.has_children),
-      consumer_(session_.rings(), session_.walker(), checker_,
-                {.trace_uuid = *session_.trace_class().uuid,
-                 .stream_class_id = session::kStreamClassId,
-                 .thread_stream_class_id = session::kThreadStreamClassId,
-                 .wake_after = phase.ring_size / 4}),
-      kills_of_(ledger_.size()) {}
+Round::Round(const Options& options, const Phase& phase, Ledger ledger)
+    : options_(options), phase_(phase), random_(options.seed), ledger_(std::move(ledger)), kills_of_(ledger_.size()) {}
 
 Result<Figures> Round::run() {
     for (std::uint32_t i = 0; phase_.kills == 0 ? i < kAllTheTime : kills_ < phase_.kills; ++i) {
@@ -143,7 +130,7 @@ Result<Figures> Round::run() {
         turn(microseconds(random_() % static_cast<std::uint64_t>(kLongestPause.count())));
         if (phase_.kills != 0) end_somebody();
         LEAT_TRY(reap());
-        if (!checker_.violation().empty()) return corrupt("{}", checker_.violation());
+        if (!checker_->violation().empty()) return corrupt("{}", checker_->violation());
     }
     end_all();
     while (!alive_.empty()) {
@@ -151,8 +138,8 @@ Result<Figures> Round::run() {
         LEAT_TRY(reap());
     }
     while (!reap_orphans()) turn(microseconds(1000));
-    LEAT_TRY(consumer_.drain());
-    LEAT_TRY(consumer_.finish());
+    recording_->finish();
+    if (recording_->output_error()) return tl::unexpected(*recording_->output_error());
     return balance();
 }
 
@@ -165,7 +152,7 @@ Result<void> Round::start_missing_writers() {
                                                  .lead = phase_.is_paced ? lead : 0,
                                                  .has_rseq = !options_.has_no_rseq,
                                                  .has_children = options_.has_children}));
-        checker_.expect(started_, pid);
+        checker_->expect(started_, pid);
         alive_.push_back({started_++, pid});
     }
     return {};
@@ -216,46 +203,30 @@ bool Round::reap_orphans() {
     }
 }
 
+// The checker takes everything at once, so rings are drained at every wake-up. A writer may be killed while it
+// registers: the recording then warns, and that is no fault. One that lives and is not traced ends, and is seen.
 void Round::turn(microseconds longest_wait) {
     const auto until = Clock::now() + longest_wait;
     do {
-        std::vector<pollfd> wanted{{socket_.fd(), POLLIN, 0}};
-        for (const wire::AppConnection& connection : waiting_) wanted.push_back({connection.fd(), POLLIN, 0});
-        (void)doorbell_->wait(wanted, std::max<Clock::duration>(until - Clock::now(), Clock::duration::zero()));
-        answer_applications();
-        (void)consumer_.drain();  // the checker takes everything
-        session_.clock().discipline(consumer_.newest());
-    } while (Clock::now() < until && checker_.violation().empty());
-}
-
-// A writer may be killed in the middle of this: errors are its own. One that lives and is not traced ends, and is seen.
-void Round::answer_applications() {
-    while (auto connection = socket_.accept()) waiting_.push_back(std::move(*connection));
-    std::erase_if(waiting_, [this](wire::AppConnection& connection) {
-        pollfd wanted{connection.fd(), POLLIN, 0};
-        if (::poll(&wanted, 1, 0) != 1) return false;
-        const auto registration = connection.receive();
-        if (registration) {
-            const session::RegistrationOutcome outcome = session_.register_application(*registration);
-            (void)session_.describe(outcome.new_classes);
-            (void)session_.answer(connection, outcome.event_ids);
-        }
-        return true;
-    });
+        engine_->turn({}, std::max<Clock::duration>(until - Clock::now(), Clock::duration::zero()));
+        recording_->drain();
+    } while (Clock::now() < until && checker_->violation().empty());
 }
 
 Result<Figures> Round::balance() const {
-    Figures figures{.kills = kills_, .writers = started_, .discarded = consumer_.discarded()};
+    Figures figures{.kills = kills_, .writers = started_, .discarded = recording_->consumer().discarded()};
     for (std::uint32_t incarnation = 0; incarnation < started_; ++incarnation) {
         figures.counted += ledger_[incarnation].counted;
-        figures.delivered += checker_.writer(incarnation).delivered;
+        figures.delivered += checker_->writer(incarnation).delivered;
     }
-    if (!checker_.violation().empty()) return corrupt("{}", checker_.violation());
-    if (!consumer_.quarantined().empty()) return corrupt("{}", consumer_.quarantined().front());
-    if (checker_.discarded() != figures.discarded)
-        return corrupt("{} discarded, the packets tell of {}", figures.discarded, checker_.discarded());
-    if (consumer_.totals().events != figures.delivered)
-        return corrupt("the consumer tells of {} events, {} came", consumer_.totals().events, figures.delivered);
+    if (!checker_->violation().empty()) return corrupt("{}", checker_->violation());
+    if (!recording_->consumer().quarantined().empty())
+        return corrupt("{}", recording_->consumer().quarantined().front());
+    if (checker_->discarded() != figures.discarded)
+        return corrupt("{} discarded, the packets tell of {}", figures.discarded, checker_->discarded());
+    if (recording_->consumer().totals().events != figures.delivered)
+        return corrupt("the consumer tells of {} events, {} came", recording_->consumer().totals().events,
+                       figures.delivered);
     const std::uint64_t found = figures.delivered + figures.discarded;
     if (found < figures.counted || found > figures.counted + kills_)
         return corrupt("{} events counted by their writers, {} delivered + {} discarded = {}; {} kills",
@@ -276,7 +247,7 @@ Result<void> Round::check_purpose(const Figures& figures) const {
 
 Result<void> Round::check_contiguous() const {
     for (std::uint32_t incarnation = 0; incarnation < started_; ++incarnation) {
-        const StepChecker::Writer& writer = checker_.writer(incarnation);
+        const StepChecker::Writer& writer = checker_->writer(incarnation);
         const std::uint64_t counted = ledger_[incarnation].counted;
         const std::uint64_t in_flight = kills_of_[incarnation];
         // A killed child leaves a number that nobody uses, perhaps.

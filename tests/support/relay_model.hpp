@@ -27,12 +27,12 @@
 #include <utility>
 #include <vector>
 
-#include "ctf/index_format.hpp"
 #include "support/model.hpp"
 #include "support/relay_model_content.hpp"
 #include "support/relay_model_host.hpp"
 #include "support/relay_model_peer.hpp"
 #include "support/scratch_directory.hpp"
+#include "trace/index_format.hpp"
 #include "wire/ingest/relay_messages.hpp"
 #include "wire/live/live_messages.hpp"
 

@@ -172,17 +172,17 @@ inline void RelayModel::look_at_data(const Found& file, Seen& seen) {
 // An entry covers bytes that are there, and that were sent; each packet has one, in their order.
 inline void RelayModel::look_at_index(const Found& file, const wire::Bytes& data, const wire::Bytes& index,
                                       Seen& seen) {
-    if (index.size() < ctf::kIndexHeaderSize) return;
-    const auto size = ctf::parse_index_header(UntrustedBytes(index).first(ctf::kIndexHeaderSize));
+    if (index.size() < trace::kIndexHeaderSize) return;
+    const auto size = trace::parse_index_header(UntrustedBytes(index).first(trace::kIndexHeaderSize));
     if (!size) return violate("visible", "{}: {}", file.path, size.error().message);
     const ModelledStream* owner = nullptr;
     std::optional<std::uint64_t> last;
-    for (std::size_t at = ctf::kIndexHeaderSize; at + *size <= index.size(); at += *size) {
-        const auto entry = ctf::parse_index_entry(UntrustedBytes(index).subspan(at, *size));
+    for (std::size_t at = trace::kIndexHeaderSize; at + *size <= index.size(); at += *size) {
+        const auto entry = trace::parse_index_entry(UntrustedBytes(index).subspan(at, *size));
         if (!entry) return violate("visible", "{}: {}", file.path, entry.error().message);
         if (entry->is_lost()) continue;
         const auto where =
-            fmt::format("{}: entry {} at {}", file.path, (at - ctf::kIndexHeaderSize) / *size, entry->offset);
+            fmt::format("{}: entry {} at {}", file.path, (at - trace::kIndexHeaderSize) / *size, entry->offset);
         if (entry->offset > data.size() || entry->packet_size / 8 > data.size() - entry->offset)
             return violate("visible", "{}: it covers {} bytes, the file has {}", where, entry->packet_size / 8,
                            data.size());

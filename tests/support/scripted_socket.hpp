@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/unique_fd.hpp"
-#include "viewer/relay_socket.hpp"
+#include "net/waiting_socket.hpp"
 #include "wire/live/live_messages.hpp"
 
 namespace leat::test {
@@ -33,7 +33,7 @@ class ScriptedSocket {
     ScriptedSocket& operator=(const ScriptedSocket&) = delete;
 
     // For the viewer; once.
-    viewer::RelaySocket take() {
+    net::WaitingSocket take() {
         ::fcntl(ours_.get(), F_SETFL, O_NONBLOCK);
         return {std::move(ours_), -1};
     }

@@ -147,7 +147,7 @@ Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream&
         return refused("stream {}/{} exists already", place.trace, name);
     const auto trace = trace_at(producer, place);
     const bool has_indexes = !producer.session->description().request.is_snapshot && *producer.minor >= kMinorOfIndexes;
-    const std::uint32_t index_minor = *producer.minor >= kMinorOfLongIndexes ? ctf::kIndexMinor : 0;
+    const std::uint32_t index_minor = *producer.minor >= kMinorOfLongIndexes ? trace::kIndexMinor : 0;
     const std::uint64_t handle = producer.relay->handles().add(producer.session);
     StreamParameters parameters{.handle = handle,
                                 .id = producer.relay->next_id(),

@@ -82,14 +82,14 @@ std::vector<wire::StreamDescriptor> ViewerSession::take_new_streams(Attachment& 
 
 void ViewerSession::add_cursor(Attachment& attachment, const std::shared_ptr<SessionStream>& entry, wire::Seek seek) {
     const bool is_short = entry->stream->parameters().files.index_minor == 0;
-    Cursor& cursor =
-        cursors_
-            .insert_or_assign(entry->id, Cursor{.entry = entry,
-                                                .attachment = &attachment,
-                                                .metadata_id = entry->trace->metadata_id,
-                                                .view = entry->view,
-                                                .entry_size = is_short ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize})
-            .first->second;
+    Cursor& cursor = cursors_
+                         .insert_or_assign(entry->id, Cursor{.entry = entry,
+                                                             .attachment = &attachment,
+                                                             .metadata_id = entry->trace->metadata_id,
+                                                             .view = entry->view,
+                                                             .entry_size = is_short ? trace::kIndexEntrySize10
+                                                                                    : trace::kIndexEntrySize})
+                         .first->second;
     ++attachment.cursors;
     ++metadata_.at(cursor.metadata_id).cursors;
     if (seek == wire::Seek::kLast) go_to_end(cursor);
@@ -326,11 +326,11 @@ Result<std::optional<ctf::IndexEntry>> ViewerSession::read_entry(Cursor& cursor)
     if (is_current && cursor.next_entry >= cursor.view.entries) return std::optional<ctf::IndexEntry>();
     if (cursor.file == nullptr && !LEAT_TRY(open_file(cursor, *cursor.file_number)))
         return std::optional<ctf::IndexEntry>();
-    std::array<std::byte, ctf::kIndexEntrySize> bytes{};
+    std::array<std::byte, trace::kIndexEntrySize> bytes{};
     const auto whole = std::span(bytes).first(cursor.entry_size);
-    const std::uint64_t offset = ctf::kIndexHeaderSize + cursor.next_entry * cursor.entry_size;
+    const std::uint64_t offset = trace::kIndexHeaderSize + cursor.next_entry * cursor.entry_size;
     if (!LEAT_TRY(read_at(cursor.file->index.get(), offset, whole))) return std::optional<ctf::IndexEntry>();
-    return LEAT_TRY(ctf::parse_index_entry(whole));
+    return LEAT_TRY(trace::parse_index_entry(whole));
 }
 
 // False if there is none, or if it is in the newest one already.

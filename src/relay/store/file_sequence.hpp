@@ -18,9 +18,9 @@ struct FileNaming {
     std::uint64_t trace_id = 0;
     std::string path{};  // of its trace, below the chunk
     std::string channel_name{};
-    std::uint64_t size_limit = 0;                                 // bytes; 0: one file
-    std::uint64_t count_limit = 0;                                // files; 0: all are kept
-    std::optional<std::uint32_t> index_minor = ctf::kIndexMinor;  // none: there are no indexes
+    std::uint64_t size_limit = 0;                                   // bytes; 0: one file
+    std::uint64_t count_limit = 0;                                  // files; 0: all are kept
+    std::optional<std::uint32_t> index_minor = trace::kIndexMinor;  // none: there are no indexes
 };
 
 // Where the files of a stream are, in one chunk: for those who read them, while they are written. Any thread.

@@ -29,7 +29,7 @@ MetadataStream::~MetadataStream() { finish(); }
 Result<void> MetadataStream::open_in(std::shared_ptr<TraceChunk> chunk) {
     SessionDirectory::TracePlace trace = LEAT_TRY(directory_->make_trace(*chunk, trace_id_, path_));
     // First: by the metadata a trace is known, and then it can be followed.
-    wire::SyncWriter sync = LEAT_TRY(wire::SyncWriter::create(trace.directory.fd()));
+    trace::SyncWriter sync = LEAT_TRY(trace::SyncWriter::create(trace.directory.fd()));
     // Ours, from before it was finished.
     LEAT_TRY(trace.directory.remove(kFileName));
     UniqueFd file = LEAT_TRY(trace.directory.create_file(kFileName));
@@ -103,7 +103,7 @@ void MetadataStream::leave() {
     if (written_ != size_) (void)!::ftruncate(file_->get(), static_cast<off_t>(size_.load()));
     written_ = size_;
     // For those who follow the directory, the session has ended.
-    (void)followed_->directory.remove(wire::kSyncFileName);
+    (void)followed_->directory.remove(trace::kSyncFileName);
     followed_.reset();
     file_.reset();
     directory_->leave(*chunk_);

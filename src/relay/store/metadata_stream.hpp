@@ -10,7 +10,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "relay/store/session_directory.hpp"
-#include "wire/sync_file.hpp"
+#include "trace/sync_file.hpp"
 
 namespace leat::relay {
 
@@ -73,7 +73,7 @@ class MetadataStream {
     std::shared_ptr<const UniqueFd> file_{};
     struct Followed {
         ConfinedDirectory directory;
-        wire::SyncWriter sync;
+        trace::SyncWriter sync;
         std::uint64_t horizon = 0;
         std::uint64_t size = 0;
     };

@@ -50,7 +50,7 @@ Result<StreamFile> StreamFile::create(const ConfinedDirectory& trace, const std:
     open.data = *std::move(data);
     file.open_ = std::make_shared<const Open>(std::move(open));
     if (guard != nullptr) file.guarded_ = guard->guard(file.open_->data.get());
-    if (index_minor) file.lock_ = wire::MovingLock(file.open_->data.get(), 0);
+    if (index_minor) file.lock_ = trace::MovingLock(file.open_->data.get(), 0);
     return file;
 }
 
@@ -59,8 +59,8 @@ Result<UniqueFd> StreamFile::create_index(const ConfinedDirectory& trace, const 
     const ConfinedDirectory indexes = LEAT_TRY(trace.make(kIndexDirectory));
     if (existing == Existing::kReplaced) LEAT_TRY(indexes.remove(index_name(name)));
     UniqueFd index = LEAT_TRY(indexes.create_file(index_name(name)));
-    entry_size_ = minor == 0 ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize;
-    const auto header = ctf::encode_index_header(minor);
+    entry_size_ = minor == 0 ? trace::kIndexEntrySize10 : trace::kIndexEntrySize;
+    const auto header = trace::encode_index_header(minor);
     const auto written = write_what_fits(index.get(), 0, header);
     if (!written || *written != header.size()) {
         (void)indexes.remove(index_name(name));
@@ -116,7 +116,7 @@ Result<void> StreamFile::read(std::uint64_t offset, std::span<std::byte> bytes) 
 }
 
 void StreamFile::append_entry(const ctf::IndexEntry& entry, std::uint64_t safe_end) {
-    const auto bytes = ctf::encode_index_entry(entry);
+    const auto bytes = trace::encode_index_entry(entry);
     unflushed_.insert(unflushed_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(entry_size_));
     safe_end_ = std::max(safe_end_, safe_end);
 }

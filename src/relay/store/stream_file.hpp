@@ -10,10 +10,10 @@
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "ctf/index_format.hpp"
 #include "relay/store/confined_directory.hpp"
 #include "relay/store/file_guard.hpp"
-#include "wire/moving_lock.hpp"
+#include "trace/index_format.hpp"
+#include "trace/moving_lock.hpp"
 
 namespace leat::relay {
 
@@ -71,14 +71,14 @@ class StreamFile {
 
     std::uint64_t number_ = 0;
     std::shared_ptr<const Open> open_{};
-    wire::MovingLock lock_{};  // on what is not safe to read
+    trace::MovingLock lock_{};  // on what is not safe to read
     std::optional<FileGuard::Guarded> guarded_{};
     std::uint64_t size_ = 0;
     std::uint64_t index_size_ = 0;
     std::uint64_t flushed_entries_ = 0;
     std::vector<std::byte> unflushed_{};  // entries
     std::uint64_t safe_end_ = 0;
-    std::size_t entry_size_ = ctf::kIndexEntrySize;
+    std::size_t entry_size_ = trace::kIndexEntrySize;
 };
 
 // Writes as much as there is room for; other failures than that of a full disk are errors.

@@ -51,7 +51,7 @@ Result<std::optional<ctf::IndexEntry>> FollowedFile::telling_entry() {
     // Of a relay that knows nothing of this stream but that it loses it, we ask again and again.
     constexpr int kMaxUntold = 256;
     std::optional<ctf::IndexEntry> entry;
-    std::uint64_t position = ctf::kIndexHeaderSize;
+    std::uint64_t position = trace::kIndexHeaderSize;
     for (int i = 0; i < kMaxUntold; ++i, position += entry_size_) {
         const auto next = LEAT_TRY(entry_at(position));
         if (!next) break;
@@ -65,14 +65,14 @@ Result<std::optional<ctf::IndexEntry>> FollowedFile::entry_at(std::uint64_t posi
     std::optional<ctf::IndexEntry> entry;
     if (entry_size_ == 0 && !LEAT_TRY(read_header())) return entry;
     const auto bytes = LEAT_TRY(read_at(index_.get(), position, std::min(entry_size_, kMaxEntrySize)));
-    if (bytes.size() == entry_size_) entry = LEAT_TRY(ctf::parse_index_entry(bytes));
+    if (bytes.size() == entry_size_) entry = LEAT_TRY(trace::parse_index_entry(bytes));
     return entry;
 }
 
 Result<bool> FollowedFile::read_header() {
-    const auto header = LEAT_TRY(read_at(index_.get(), 0, ctf::kIndexHeaderSize));
-    if (header.size() < ctf::kIndexHeaderSize) return false;
-    entry_size_ = LEAT_TRY(ctf::parse_index_header(header));
+    const auto header = LEAT_TRY(read_at(index_.get(), 0, trace::kIndexHeaderSize));
+    if (header.size() < trace::kIndexHeaderSize) return false;
+    entry_size_ = LEAT_TRY(trace::parse_index_header(header));
     return true;
 }
 

@@ -12,7 +12,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "ctf/index_format.hpp"
+#include "trace/index_format.hpp"
 
 namespace leat::viewer {
 
@@ -60,7 +60,7 @@ class FollowedFile {
     Identity identity_;  // of the index
     UniqueFd data_;
     std::uint64_t entry_size_ = 0;  // 0: the header has not been read
-    std::uint64_t position_ = ctf::kIndexHeaderSize;
+    std::uint64_t position_ = trace::kIndexHeaderSize;
 };
 
 // As many of these bytes as there are.

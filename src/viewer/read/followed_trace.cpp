@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/file.hpp"
-#include "viewer/trace_directories.hpp"
-#include "wire/moving_lock.hpp"
+#include "trace/moving_lock.hpp"
+#include "trace/trace_directories.hpp"
 
 namespace leat::viewer {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::uint64_t kMaxPacketSize = 256U << 20U;
 
 Result<std::unique_ptr<FollowedTrace>> FollowedTrace::open(const fs::path& directory, std::uint64_t trace_number,
                                                            LiveMerge& merge, Warn warn) {
-    auto sync = LEAT_TRY(wire::SyncReader::open(directory));
+    auto sync = LEAT_TRY(trace::SyncReader::open(directory));
     if (!sync || sync->is_writer_gone()) return nullptr;
     std::unique_ptr<FollowedTrace> trace(
         new FollowedTrace(directory, trace_number, *std::move(sync), merge, std::move(warn)));
@@ -77,7 +77,7 @@ Result<void> FollowedTrace::wait() {
 }
 
 Result<void> FollowedTrace::add_new_files() {
-    for (const fs::path& path : LEAT_TRY(find_stream_files(directory_))) {
+    for (const fs::path& path : LEAT_TRY(trace::find_stream_files(directory_))) {
         const std::string name = path.filename().string();
         const auto known = files_.find(name);
         if (known != files_.end() && !known->second->is_replaced()) continue;
@@ -191,7 +191,7 @@ Result<bool> FollowedTrace::feed(FollowedStream& stream, FollowedFile& file, con
     const std::uint64_t size = entry.packet_size / 8;
     if (size == 0 || size > kMaxPacketSize || entry.offset > static_cast<std::uint64_t>(INT64_MAX) - size)
         return corrupt("its index has a packet of {} bytes at offset {}", size, entry.offset);
-    if (!is_writer_gone_ && wire::is_write_locked(file.data(), entry.offset, size)) return false;
+    if (!is_writer_gone_ && trace::is_write_locked(file.data(), entry.offset, size)) return false;
     // What is not locked is there: no memory for what an index only claims.
     const std::uint64_t file_size = size_of_file(file.data());
     if (entry.offset + size > file_size)

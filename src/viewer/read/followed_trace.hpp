@@ -14,13 +14,13 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "ctf/index_format.hpp"
+#include "trace/index_format.hpp"
+#include "trace/sync_file.hpp"
 #include "viewer/merge/live_merge.hpp"
 #include "viewer/read/followed_file.hpp"
 #include "viewer/read/live_stream.hpp"
 #include "viewer/read/live_trace.hpp"
 #include "viewer/read/progress.hpp"
-#include "wire/sync_file.hpp"
 
 namespace leat::viewer {
 
@@ -70,7 +70,7 @@ class FollowedTrace {
         std::shared_ptr<LiveStream> stream;  // holds the merge back, and becomes the file's if that is a new stream
     };
 
-    FollowedTrace(std::filesystem::path directory, std::uint64_t trace_number, wire::SyncReader sync, LiveMerge& merge,
+    FollowedTrace(std::filesystem::path directory, std::uint64_t trace_number, trace::SyncReader sync, LiveMerge& merge,
                   Warn warn)
         : directory_(std::move(directory)),
           trace_(trace_number),
@@ -93,7 +93,7 @@ class FollowedTrace {
 
     std::filesystem::path directory_;
     LiveTrace trace_;
-    wire::SyncReader sync_;
+    trace::SyncReader sync_;
     LiveMerge* merge_;
     Warn warn_;
     UniqueFd metadata_;
@@ -104,7 +104,7 @@ class FollowedTrace {
     std::vector<UnknownFile> unknown_files_;
     std::list<FollowedStream> streams_;  // those that have ended as well
     std::map<Key, FollowedStream*> stream_by_key_;
-    wire::SyncState state_{};
+    trace::SyncState state_{};
     bool is_writer_gone_ = false;
     bool has_looked_ = false;
     std::uint64_t cut_short_ = 0;

@@ -41,7 +41,7 @@ Result<Reply> LiveConnection::ask(LiveCommand command, const Request& request) {
     return named(command, receive<Reply>(wire::size_of<Reply>()));
 }
 
-Result<LiveConnection> LiveConnection::open(RelaySocket socket) {
+Result<LiveConnection> LiveConnection::open(net::WaitingSocket socket) {
     LiveConnection connection(std::move(socket));
     LEAT_TRY(connection.agree_on_version());
     return connection;

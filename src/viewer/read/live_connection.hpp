@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "viewer/relay_socket.hpp"
+#include "net/waiting_socket.hpp"
 #include "wire/live/live_messages.hpp"
 
 namespace leat::viewer {
@@ -45,7 +45,7 @@ class LiveConnection {
     };
 
     // Connects and agrees on the version.
-    static Result<LiveConnection> open(RelaySocket socket);
+    static Result<LiveConnection> open(net::WaitingSocket socket);
 
     Result<std::vector<wire::ListedSession>> list_sessions();
     // Once, before anything is attached.
@@ -70,10 +70,10 @@ class LiveConnection {
     // Until something may be new in the sessions that are attached, or we are told to stop.
     Result<void> wait();
     [[nodiscard]] bool can_wait() const { return can_wait_; }
-    [[nodiscard]] const RelaySocket& socket() const { return socket_; }
+    [[nodiscard]] const net::WaitingSocket& socket() const { return socket_; }
 
   private:
-    explicit LiveConnection(RelaySocket socket) : socket_(std::move(socket)) {}
+    explicit LiveConnection(net::WaitingSocket socket) : socket_(std::move(socket)) {}
 
     Result<void> agree_on_version();
     template <class Reply>
@@ -84,7 +84,7 @@ class LiveConnection {
     Result<News> receive_news_reply();
     Result<News::Entry> receive_news_entry();
 
-    RelaySocket socket_;
+    net::WaitingSocket socket_;
     bool can_wait_ = false;
     bool can_get_news_ = false;
     bool has_requested_news_ = false;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/mapped_file.hpp"
-#include "ctf/index_format.hpp"
+#include "trace/index_format.hpp"
 
 namespace leat::viewer {
 
@@ -11,12 +11,12 @@ std::vector<std::uint64_t> lost_packets(const std::filesystem::path& stream_file
     std::vector<std::uint64_t> lost;
     const auto mapping =
         MappedFile::open(stream_file.parent_path() / "index" / (stream_file.filename().string() + ".idx"));
-    if (!mapping || mapping->bytes().size() < ctf::kIndexHeaderSize) return lost;
+    if (!mapping || mapping->bytes().size() < trace::kIndexHeaderSize) return lost;
     UntrustedBytes rest = mapping->bytes();
-    const auto entry_size = ctf::parse_index_header(rest.first(ctf::kIndexHeaderSize));
+    const auto entry_size = trace::parse_index_header(rest.first(trace::kIndexHeaderSize));
     if (!entry_size) return lost;
-    for (rest = rest.subspan(ctf::kIndexHeaderSize); rest.size() >= *entry_size; rest = rest.subspan(*entry_size)) {
-        const auto entry = ctf::parse_index_entry(rest.first(*entry_size));
+    for (rest = rest.subspan(trace::kIndexHeaderSize); rest.size() >= *entry_size; rest = rest.subspan(*entry_size)) {
+        const auto entry = trace::parse_index_entry(rest.first(*entry_size));
         if (!entry) break;
         if (entry->is_lost()) lost.push_back(entry->packet_seq_num);
     }

@@ -13,10 +13,10 @@
 #include "ctf/tsdl/growing_metadata.hpp"
 #include "ctf/tsdl/metadata.hpp"
 #include "ctf/tsdl/tsdl_parser.hpp"
+#include "trace/moving_lock.hpp"
+#include "trace/sync_file.hpp"
+#include "trace/trace_directories.hpp"
 #include "viewer/read/lost_packets.hpp"
-#include "viewer/trace_directories.hpp"
-#include "wire/moving_lock.hpp"
-#include "wire/sync_file.hpp"
 
 namespace leat::viewer {
 namespace {
@@ -49,7 +49,7 @@ void sort_packets(std::vector<RecordedPacket>& packets) {
 Result<std::unique_ptr<StreamFile>> open_stream_file(const fs::path& path) {
     const UniqueFd fd = LEAT_TRY(open_for_reading(path));
     // The lock first: what it leaves free is in the file.
-    const std::uint64_t safe_size = wire::unlocked_size(fd.get());
+    const std::uint64_t safe_size = trace::unlocked_size(fd.get());
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) return io_error(fmt::format("cannot stat {}", path.string()));
     const std::uint64_t size = std::min(safe_size, static_cast<std::uint64_t>(status.st_size));
@@ -71,7 +71,7 @@ Result<OpenedFiles> open_together(const fs::path& directory) {
     bool is_complete = false;
     for (int round = 0; round < kMaxRounds && !is_complete; ++round) {
         is_complete = true;
-        for (const fs::path& path : LEAT_TRY(find_stream_files(directory))) {
+        for (const fs::path& path : LEAT_TRY(trace::find_stream_files(directory))) {
             const auto known = files.find(path);
             if (known != files.end() && (!known->second || !is_replaced(**known->second))) continue;
             is_complete = false;
@@ -86,7 +86,7 @@ Result<OpenedFiles> open_together(const fs::path& directory) {
 }
 
 bool is_being_written(const fs::path& directory) {
-    const auto sync = wire::SyncReader::open(directory);
+    const auto sync = trace::SyncReader::open(directory);
     return sync && *sync && !(*sync)->is_writer_gone();
 }
 
@@ -193,7 +193,7 @@ Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vecto
     std::vector<std::list<TraceDirectory>> groups;  // each is one trace
     std::map<ctf::Uuid, std::size_t> group_by_uuid;
     for (const fs::path& path : paths) {
-        for (const fs::path& found : LEAT_TRY(find_trace_directories(path))) {
+        for (const fs::path& found : LEAT_TRY(trace::find_trace_directories(path))) {
             TraceDirectory directory = LEAT_TRY(read_trace_directory(found));
             std::size_t group = groups.size();
             if (const auto& uuid = directory.trace_class.uuid)

@@ -15,9 +15,6 @@
 
 namespace leat::wire {
 
-inline constexpr std::uint16_t kControlPort = 5342;
-inline constexpr std::uint16_t kDataPort = 5343;  // and, for datagrams, the UDP port of the same number
-
 // A larger payload than this is not believed.
 inline constexpr std::uint64_t kMaxControlPayload = 128U << 20;
 inline constexpr std::uint32_t kMaxSessionName = 255;  // with their NUL, as the next ones

@@ -12,8 +12,6 @@
 
 namespace leat::wire {
 
-inline constexpr std::uint16_t kLivePort = 5344;
-
 // A status as it is sent.
 template <class Enum>
 constexpr std::uint32_t word(Enum value) {

@@ -223,7 +223,7 @@ TEST_F(RelayOnASmallDisk, AStreamsFirstPacketWaitsForRoom) {
 // There is room left for the packet, and none for its index entry, which would need another page.
 TEST_F(RelayOnASmallDisk, WhatIsSaidToBeStoredHasItsIndexEntry) {
     run_one([](RelayModel& model, test::ModelledPart&, test::ModelledStream& stream) {
-        constexpr std::uint64_t kInOnePage = (4096 - ctf::kIndexHeaderSize) / ctf::kIndexEntrySize;
+        constexpr std::uint64_t kInOnePage = (4096 - trace::kIndexHeaderSize) / trace::kIndexEntrySize;
         const auto send = [&] {
             model.send_index(stream, {.size = 32});
             model.send_data(stream, {.size = 32});

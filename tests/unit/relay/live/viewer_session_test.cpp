@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "support/local_producer.hpp"
-#include "wire/sync_file.hpp"
+#include "trace/sync_file.hpp"
 
 namespace leat::relay {
 namespace {
@@ -147,7 +147,7 @@ TEST_F(ViewerSessionTest, HorizonOfATraceIsThatOfItsLastStream) {
     const std::uint64_t other = producer.add_stream("channel_1");
     producer.publish();
     const auto trace = scratch.path() / producer.session().directory()->path() / "ust";
-    const auto sync = wire::SyncReader::open(trace);
+    const auto sync = trace::SyncReader::open(trace);
     ASSERT_TRUE(sync && *sync);
     producer.send_packet(data, 0, "packet", 500);
     EXPECT_EQ((*sync)->read()->horizon, 0U) << "of the other stream nothing is known";

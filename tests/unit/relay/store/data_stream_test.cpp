@@ -87,7 +87,7 @@ class DataStreamTest : public testing::Test {
         const std::string bytes = text(name);
         std::string found;
         for (std::size_t at = 16; at + 72 <= bytes.size(); at += 72) {
-            const auto entry = *ctf::parse_index_entry(std::as_bytes(std::span(bytes)).subspan(at, 72));
+            const auto entry = *trace::parse_index_entry(std::as_bytes(std::span(bytes)).subspan(at, 72));
             found += entry.is_lost() ? "lost " : fmt::format("{} ", entry.offset);
         }
         return found;
@@ -382,12 +382,12 @@ TEST_F(DataStreamTest, LockMovesOnWithTheIndex) {
     make();
     data(0, "first"), data(1, "second");
     const UniqueFd follower(::open((scratch.path() / "ust/ch_0").c_str(), O_RDONLY | O_CLOEXEC));
-    EXPECT_TRUE(wire::is_write_locked(follower.get(), 0, 5)) << "its index has not come";
+    EXPECT_TRUE(trace::is_write_locked(follower.get(), 0, 5)) << "its index has not come";
     index(0, 5);
-    EXPECT_FALSE(wire::is_write_locked(follower.get(), 0, 5));
-    EXPECT_EQ(wire::unlocked_size(follower.get()), 5U);
+    EXPECT_FALSE(trace::is_write_locked(follower.get(), 0, 5));
+    EXPECT_EQ(trace::unlocked_size(follower.get()), 5U);
     index(1, 6);
-    EXPECT_EQ(wire::unlocked_size(follower.get()), 11U);
+    EXPECT_EQ(trace::unlocked_size(follower.get()), 11U);
 }
 
 TEST_F(DataStreamTest, FileOfAKilledRelayEndsBehindWhatItsIndexSpeaksOf) {

@@ -12,9 +12,9 @@
 #include <string_view>
 
 #include "base/check.hpp"
-#include "ctf/index_format.hpp"
 #include "support/byte_metadata.hpp"
-#include "wire/moving_lock.hpp"
+#include "trace/index_format.hpp"
+#include "trace/moving_lock.hpp"
 
 namespace leat::viewer {
 namespace {
@@ -31,16 +31,16 @@ class RollingWriter {
         fs::create_directories(directory_ / "index");
         append("metadata", test::numbered_byte_metadata(" integer { size = 8; } events_discarded;"));
         directory_fd_ = UniqueFd(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        sync_ = *wire::SyncWriter::create(directory_fd_.get());
+        sync_ = *trace::SyncWriter::create(directory_fd_.get());
     }
 
     // The next packets go there.
-    void roll(const std::string& name, std::uint32_t index_minor = ctf::kIndexMinor) {
+    void roll(const std::string& name, std::uint32_t index_minor = trace::kIndexMinor) {
         name_ = name;
         offset_ = 0;
-        entry_size_ = index_minor == 0 ? ctf::kIndexEntrySize10 : ctf::kIndexEntrySize;
+        entry_size_ = index_minor == 0 ? trace::kIndexEntrySize10 : trace::kIndexEntrySize;
         fs::remove(index());
-        append(index(), text_of(ctf::encode_index_header(index_minor)));
+        append(index(), text_of(trace::encode_index_header(index_minor)));
         fs::remove(name_);
         append(name_, "");
     }
@@ -55,7 +55,7 @@ class RollingWriter {
         last_ = number;
     }
     void entry(const ctf::IndexEntry& entry) {
-        append(index(), text_of(ctf::encode_index_entry(entry)).substr(0, entry_size_));
+        append(index(), text_of(trace::encode_index_entry(entry)).substr(0, entry_size_));
     }
     void publish() { publish(last_); }
     void publish(char horizon) { LEAT_CHECK(sync_->publish(static_cast<std::uint64_t>(horizon), 0).has_value()); }
@@ -71,7 +71,7 @@ class RollingWriter {
 
     fs::path directory_;
     UniqueFd directory_fd_;
-    std::optional<wire::SyncWriter> sync_;
+    std::optional<trace::SyncWriter> sync_;
     std::string name_;
     std::size_t entry_size_ = 0;
     std::uint64_t offset_ = 0;
@@ -219,7 +219,7 @@ TEST_F(FollowedTraceTest, NewIndexIsNotReadWithOldData) {
     EXPECT_EQ(read(), "events discarded: 0 1 ");
     // The writer has got as far as the index, and stops for a while.
     writer_.remove(writer_.index());
-    std::ofstream(root_ / writer_.index()) << text_of(ctf::encode_index_header());
+    std::ofstream(root_ / writer_.index()) << text_of(trace::encode_index_header());
     writer_.publish();
     EXPECT_EQ(read(), "");
     writer_.roll("c_0_0");
@@ -270,7 +270,7 @@ TEST_F(FollowedTraceTest, PacketThatIsNotSafeYetWaits) {
     writer_.roll("c_0_0");
     writer_.packet(1);
     const UniqueFd data(::open((root_ / "c_0_0").c_str(), O_RDWR | O_CLOEXEC));
-    wire::MovingLock lock(data.get(), 3);
+    trace::MovingLock lock(data.get(), 3);
     writer_.publish();
     EXPECT_EQ(read(), "");
     lock.release();

@@ -9,11 +9,11 @@
 #include <string>
 
 #include "base/unique_fd.hpp"
-#include "ctf/index_format.hpp"
 #include "support/byte_metadata.hpp"
+#include "trace/index_format.hpp"
+#include "trace/moving_lock.hpp"
+#include "trace/sync_file.hpp"
 #include "viewer/merge/merge.hpp"
-#include "wire/moving_lock.hpp"
-#include "wire/sync_file.hpp"
 
 namespace leat::viewer {
 namespace {
@@ -125,11 +125,11 @@ std::string index_of(const std::string& numbers, const std::string& lost) {
         for (const std::byte byte : bytes) text += static_cast<char>(byte);
     };
     std::string index;
-    append(index, ctf::encode_index_header());
+    append(index, trace::encode_index_header());
     for (const char number : numbers) {
         ctf::IndexEntry entry{.packet_seq_num = static_cast<std::uint64_t>(number)};
         if (lost.find(number) != std::string::npos) entry.offset = ctf::IndexEntry::kLostOffset;
-        append(index, ctf::encode_index_entry(entry));
+        append(index, trace::encode_index_entry(entry));
     }
     return index;
 }
@@ -216,7 +216,7 @@ class Lock {
 
   private:
     UniqueFd fd_;
-    wire::MovingLock lock_;
+    trace::MovingLock lock_;
 };
 
 TEST_F(RecordedTraceTest, WhatIsBeingWrittenIsNotDamage) {
@@ -236,7 +236,7 @@ TEST_F(RecordedTraceTest, MetadataThatAreBeingWrittenMayEndAnywhere) {
     write("a", packet(1, 1, 5, "\2"));
     {
         const UniqueFd directory(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        const auto writer = wire::SyncWriter::create(directory.get());
+        const auto writer = trace::SyncWriter::create(directory.get());
         ASSERT_TRUE(writer);
         EXPECT_EQ(read(), "2 ");
     }

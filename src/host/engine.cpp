@@ -1,0 +1,48 @@
+#include "host/engine.hpp"
+
+#include <algorithm>
+
+#include "base/check.hpp"
+
+namespace leat::host {
+
+Result<std::unique_ptr<Engine>> Engine::create() {
+    return std::unique_ptr<Engine>(new Engine(LEAT_TRY(DoorbellWaiter::start())));
+}
+
+Recording& Engine::add(std::unique_ptr<Recording> recording) {
+    doorbells_->add(recording->doorbell());
+    return *recordings_.emplace_back(std::move(recording));
+}
+
+std::unique_ptr<Recording> Engine::remove(const Recording& recording) {
+    const auto found = std::ranges::find(recordings_, &recording, &std::unique_ptr<Recording>::get);
+    LEAT_CHECK(found != recordings_.end());
+    doorbells_->remove(recording.doorbell());
+    std::unique_ptr<Recording> removed = std::move(*found);
+    recordings_.erase(found);
+    return removed;
+}
+
+void Engine::turn(std::span<pollfd> own, Clock::duration longest) {
+    std::vector<pollfd> fds(own.begin(), own.end());
+    std::vector<std::size_t> ends;  // of each recording's descriptors
+    const auto now = Clock::now();
+    Clock::time_point deadline = now + longest;
+    for (const auto& recording : recordings_) {
+        const std::vector<pollfd> wanted = recording->wanted();
+        fds.insert(fds.end(), wanted.begin(), wanted.end());
+        ends.push_back(fds.size());
+        deadline = std::min(deadline, recording->deadline());
+    }
+    doorbells_->wait(fds, std::max(deadline - now, Clock::duration::zero()));
+    std::copy_n(fds.begin(), own.size(), own.begin());
+    std::size_t begin = own.size();
+    for (std::size_t i = 0; i < recordings_.size(); ++i) {
+        const std::span<const pollfd> its = std::span(fds).subspan(begin, ends[i] - begin);
+        recordings_[i]->turn(doorbells_->has_rung(recordings_[i]->doorbell()), its);
+        begin = ends[i];
+    }
+}
+
+}  // namespace leat::host

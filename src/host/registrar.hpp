@@ -1,0 +1,72 @@
+#pragma once
+
+#include <poll.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "session/session.hpp"
+#include "wire/app/app_socket.hpp"
+
+namespace leat::host {
+
+// Registers applications on a thread of its own: a disk or a relay that is slow holds up no program's start.
+//
+// A program may write as soon as it is answered. So what its records mean is handed over before the answer, and whoever
+// cuts packets takes it after looking at the rings:
+//
+//     registrar   hand over "id 7 is io:queued"   answer
+//     program                                              writes a record of id 7
+//     host                                                                          looks at the rings, takes,
+//     describes
+class Registrar {
+  public:
+    static Result<std::unique_ptr<Registrar>> start(session::Session& session, wire::AppSocket socket);
+    ~Registrar() { stop(); }
+    Registrar(const Registrar&) = delete;
+    Registrar& operator=(const Registrar&) = delete;
+
+    // Answers those who came before, then ends the thread. Nobody is registered any more.
+    void stop();
+
+    // Event classes that got their ids since the last call. Any thread.
+    [[nodiscard]] std::vector<ctf::EventClass> take_event_classes();
+    // What the user should know, likewise.
+    [[nodiscard]] std::vector<std::string> take_warnings();
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    struct Waiting {
+        wire::AppConnection connection;
+        Clock::time_point since;
+    };
+
+    Registrar(session::Session& session, wire::AppSocket socket, UniqueFd wake_up);
+    void run();
+    void wait() const;
+    void accept_applications();
+    void handle_applications();
+    void register_application(wire::AppConnection& connection);
+    void hand_over(std::vector<ctf::EventClass> classes, std::vector<std::string> warnings);
+
+    session::Session& session_;
+    wire::AppSocket socket_;
+    UniqueFd wake_up_;  // eventfd: the thread is to end
+    std::vector<Waiting> waiting_;
+    std::atomic<bool> is_ending_{false};
+
+    std::mutex lock_;  // of the two below
+    std::vector<ctf::EventClass> classes_;
+    std::vector<std::string> warnings_;
+
+    std::thread thread_;
+};
+
+}  // namespace leat::host

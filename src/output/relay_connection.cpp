@@ -1,0 +1,413 @@
+#include "output/relay_connection.hpp"
+
+#include <sys/random.h>
+
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "ctf/tsdl/metadata_packets.hpp"
+#include "output/datagram_link.hpp"
+#include "output/tcp_link.hpp"
+
+namespace leat::output {
+namespace {
+
+using namespace std::chrono_literals;
+using wire::RelayCommand;
+
+// A relay that takes connections answers at once; what listens there and says nothing is something else.
+constexpr auto kHandshakePatience = 5s;
+
+// What is stored is asked for when that much was sent, or that long after something was: each question costs the relay
+// about as much as an index, and the rings wait for the answer.
+constexpr std::uint64_t kAskAfterBytes = 64U << 10;
+constexpr std::uint64_t kAskAfterPackets = 16;
+constexpr auto kAskAfter = 20ms;
+constexpr auto kAskAgain = 1ms;
+
+// A relay that is this much behind gets no more beacons: what it will see next time is newer anyway.
+constexpr std::size_t kMaxQueuedForBeacons = 64U << 10;
+constexpr std::size_t kMaxExpectedForBeacons = 1024;
+
+// So many answers that say nothing new may lie unread.
+constexpr std::size_t kMaxUnreadAnswers = 64;
+
+constexpr std::uint64_t kChunk = 0;
+constexpr char kMetadataName[] = "metadata";  // LTTng's relay knows a metadata stream by it
+
+// The oldest that knows trace chunks.
+constexpr std::uint32_t kOldestMinor = 11;
+
+std::uint64_t seconds_since_epoch() { return static_cast<std::uint64_t>(std::time(nullptr)); }
+
+// Tells our sessions from those of all other tracers at the relay.
+std::array<std::uint8_t, 16> random_uuid() {
+    std::array<std::uint8_t, 16> uuid{};
+    LEAT_CHECK(::getrandom(uuid.data(), uuid.size(), 0) == static_cast<ssize_t>(uuid.size()));
+    uuid[0] |= 1;  // never nil
+    return uuid;
+}
+
+Result<void> expect_ok(RelayCommand command, std::uint32_t code) {
+    if (code == static_cast<std::uint32_t>(wire::RelayCode::kOk)) return {};
+    return refused("it answers {} with error {}", wire::name_of(command), code);
+}
+
+tl::unexpected<Error> no_datagrams() { return unsupported("it does not take datagrams: use net://"); }
+
+std::uint32_t last_word(UntrustedBytes bytes) {
+    std::uint32_t value = 0;
+    for (const std::byte byte : bytes.last(4)) value = value << 8 | std::to_integer<std::uint32_t>(byte);
+    return value;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RelayConnection>> RelayConnection::open(const net::HostAddress& host,
+                                                               const net::RelayAddress& address,
+                                                               const RelaySession& session,
+                                                               std::uint64_t creation_time) {
+    net::StreamSocket control = LEAT_TRY(net::StreamSocket::connect(host, address.control_port));
+    std::unique_ptr<RelayConnection> connection(
+        new RelayConnection(host, address, session, creation_time, std::move(control), Clock::now()));
+    connection->request(RelayCommand::kVersion, wire::Version{});
+    return connection;
+}
+
+RelayConnection::RelayConnection(const net::HostAddress& host, const net::RelayAddress& address,
+                                 const RelaySession& session, std::uint64_t creation_time, net::StreamSocket control,
+                                 Clock::time_point now)
+    : host_(host),
+      address_(address),
+      session_(session),
+      creation_time_(creation_time),
+      control_(std::move(control)),
+      give_up_at_(now + kHandshakePatience) {}
+
+template <class Message>
+void RelayConnection::request(RelayCommand command, const Message& message, Expected expected) {
+    const wire::Bytes bytes = wire::encode_request(command, message, minor_);
+    output_.back().insert(output_.back().end(), bytes.begin(), bytes.end());
+    expected_.push_back(expected);
+}
+
+void RelayConnection::request_session() {
+    step_ = Step::kSession;
+    request(RelayCommand::kCreateSession, wire::CreateSession{.session_name = session_.name,
+                                                              .hostname = session_.hostname,
+                                                              .live_timer_us = session_.live_timer_us,
+                                                              .sessiond_uuid = random_uuid(),
+                                                              .creation_time = creation_time_});
+}
+
+void RelayConnection::announce(std::span<const std::uint64_t> stream_instance_ids) {
+    for (const std::uint64_t id : stream_instance_ids) streams_.try_emplace(id);
+    if (step_ == Step::kReady) request_streams(stream_instance_ids);
+}
+
+// One message makes them visible to readers, all at once.
+void RelayConnection::request_streams(std::span<const std::uint64_t> stream_instance_ids) {
+    for (const std::uint64_t id : stream_instance_ids)
+        request(RelayCommand::kAddStream,
+                wire::AddStream{.channel_name = fmt::format("{}_{}", session_.channel, id),
+                                .path = session_.trace_path,
+                                .tracefile_size = session_.tracefile_size,
+                                .tracefile_count = session_.tracefile_count,
+                                .trace_chunk_id = kChunk},
+                {.command = RelayCommand::kAddStream, .stream_instance_id = id});
+    if (!is_metadata_announced_)
+        request(RelayCommand::kAddStream,
+                wire::AddStream{.channel_name = kMetadataName, .path = session_.trace_path, .trace_chunk_id = kChunk},
+                {.command = RelayCommand::kAddStream, .is_metadata = true});
+    is_metadata_announced_ = true;
+    const wire::Bytes bytes = wire::encode_request(RelayCommand::kStreamsSent);
+    output_.back().insert(output_.back().end(), bytes.begin(), bytes.end());
+    expected_.push_back({.command = RelayCommand::kStreamsSent});
+}
+
+void RelayConnection::send_metadata(std::string_view unit) {
+    unsent_metadata_ += unit;
+    flush_metadata();
+}
+
+// Units gather until the relay has a stream for them; they are one unit then.
+void RelayConnection::flush_metadata() {
+    if (!metadata_handle_ || unsent_metadata_.empty()) return;
+    const ctf::MetadataPackets packets = ctf::packetize_metadata(unsent_metadata_, session_.trace_uuid);
+    const wire::SendMetadata message{.stream_id = *metadata_handle_, .padding_size = packets.padding_size};
+    wire::Bytes& bytes = output_.back();
+    wire::append(bytes, wire::ControlHeader{.data_size = wire::kSendMetadataSize + packets.bytes.size(),
+                                            .command = static_cast<std::uint32_t>(RelayCommand::kSendMetadata)});
+    wire::append(bytes, message);
+    bytes.insert(bytes.end(), packets.bytes.begin(), packets.bytes.end());
+    unsent_metadata_.clear();
+}
+
+void RelayConnection::send_packet(const consumer::Packet& packet) {
+    to_send_.push_back(&packet);
+    Stream& stream = streams_[packet.header.stream_instance_id];
+    stream.stream_class_id = packet.header.stream_id;
+    ++stream.unsent;
+}
+
+void RelayConnection::send_beacon(std::uint64_t stream_instance_id, std::uint64_t timestamp) {
+    if (session_.live_timer_us == 0) return;
+    Stream& stream = streams_[stream_instance_id];
+    stream.beacon = timestamp;
+    send_pending_beacon(stream);
+}
+
+// A beacon that overtakes a packet would turn time back.
+void RelayConnection::send_pending_beacon(Stream& stream) {
+    if (!stream.beacon || !stream.handle || stream.unsent != 0) return;
+    const std::uint64_t timestamp = *stream.beacon;
+    stream.beacon.reset();
+    if (output_.size() > kMaxQueuedForBeacons || expected_.size() > kMaxExpectedForBeacons) return;
+    request(RelayCommand::kSendIndex, wire::SendIndex{.stream_id = *stream.handle,
+                                                      .net_seq_num = stream.last_sent,
+                                                      .timestamp_end = timestamp,
+                                                      .stream_class_id = stream.stream_class_id,
+                                                      .stream_instance_id = 0,
+                                                      .packet_seq_num = 0});
+}
+
+void RelayConnection::send_index(const consumer::Packet& packet, Stream& stream) {
+    const ctf::PacketHeader& header = packet.header;
+    request(RelayCommand::kSendIndex, wire::SendIndex{.stream_id = *stream.handle,
+                                                      .net_seq_num = header.packet_seq_num,
+                                                      .packet_size = header.packet_size,
+                                                      .content_size = header.content_size,
+                                                      .timestamp_begin = header.timestamp_begin,
+                                                      .timestamp_end = header.timestamp_end,
+                                                      .events_discarded = header.events_discarded,
+                                                      .stream_class_id = header.stream_id,
+                                                      .stream_instance_id = header.stream_instance_id,
+                                                      .packet_seq_num = header.packet_seq_num});
+}
+
+Result<void> RelayConnection::send_data(Clock::time_point now) {
+    while (data_ && !to_send_.empty()) {
+        const consumer::Packet& packet = *to_send_.front();
+        Stream& stream = streams_[packet.header.stream_instance_id];
+        if (!stream.handle || !metadata_handle_) return {};
+        if (data_->is_idle()) data_->begin(packet, *stream.handle);
+        LEAT_TRY(data_->flush(now));
+        if (!data_->is_idle()) return {};
+        to_send_.pop_front();
+        --stream.unsent;
+        ++packets_sent_;
+        stream.last_sent = packet.header.packet_seq_num;
+        send_index(packet, stream);
+        send_pending_beacon(stream);
+        unconfirmed_bytes_ += packet.header.packet_size / 8;
+        const bool is_much = unconfirmed_bytes_ >= kAskAfterBytes || ++unconfirmed_packets_ >= kAskAfterPackets;
+        ask_at(is_much ? now : now + kAskAfter);
+    }
+    return {};
+}
+
+void RelayConnection::ask_at(Clock::time_point time) { ask_at_ = ask_at_ ? std::min(*ask_at_, time) : time; }
+
+// An index that was answered does not mean that its data arrived: it may lie in the buffers of a relay that is killed.
+void RelayConnection::ask_what_is_stored(Clock::time_point now) {
+    if (!ask_at_ || now < *ask_at_) return;
+    ask_at_.reset();
+    unconfirmed_bytes_ = unconfirmed_packets_ = 0;
+    for (auto& [id, stream] : streams_) {
+        if (stream.is_asked || !stream.has_unconfirmed()) continue;
+        request(RelayCommand::kDataPending,
+                wire::DataPending{.stream_id = *stream.handle, .last_net_seq_num = stream.last_sent},
+                {.command = RelayCommand::kDataPending, .stream_instance_id = id});
+        stream.last_asked = stream.last_sent;
+        stream.is_asked = true;
+    }
+}
+
+std::uint64_t RelayConnection::stored(std::uint64_t stream_instance_id) const {
+    const auto found = streams_.find(stream_instance_id);
+    return found == streams_.end() ? 0 : found->second.stored;
+}
+
+// Metadata first, as LTTng's consumer does.
+void RelayConnection::close() {
+    if (step_ != Step::kReady || !metadata_handle_) return;
+    wire::RotateStreams rotation;
+    for (const auto& [id, stream] : streams_)
+        if (stream.handle) rotation.positions.push_back({*stream.handle, stream.last_sent + 1});
+    if (!rotation.positions.empty()) request(RelayCommand::kRotateStreams, rotation);
+    rotation.positions = {{*metadata_handle_, 0}};
+    request(RelayCommand::kRotateStreams, rotation);
+    request(RelayCommand::kCloseTraceChunk,
+            wire::CloseTraceChunk{.chunk_id = kChunk, .close_time = seconds_since_epoch()});
+    request(RelayCommand::kCloseStream, wire::CloseStream{.stream_id = *metadata_handle_});
+    for (const auto& [id, stream] : streams_)
+        if (stream.handle)
+            request(RelayCommand::kCloseStream,
+                    wire::CloseStream{.stream_id = *stream.handle, .last_net_seq_num = stream.last_sent});
+    step_ = Step::kClosing;
+}
+
+Result<void> RelayConnection::run(Clock::time_point now) {
+    auto received = control_.receive_into(input_);
+    LEAT_TRY(handle_replies(now));
+    LEAT_TRY(received);
+    if (data_) LEAT_TRY(data_->check());
+    if (!is_ready() && now > give_up_at_) return fail(ErrorKind::kIo, "it does not answer");
+    return send(now);
+}
+
+Result<void> RelayConnection::send(Clock::time_point now) {
+    LEAT_TRY(send_data(now));
+    ask_what_is_stored(now);
+    return output_.flush(control_);
+}
+
+std::array<pollfd, 2> RelayConnection::wanted() const {
+    int events = POLLRDHUP;
+    if (waits_for_answer()) events |= POLLIN;
+    if (!output_.is_empty()) events |= POLLOUT;
+    return {pollfd{control_.fd(), static_cast<short>(events), 0}, data_ ? data_->wanted() : pollfd{-1, 0, 0}};
+}
+
+// Most answers say nothing but that an index or a beacon has come: they are read when run() is called for something
+// else, which saves a wake-up for each packet and each tick.
+bool RelayConnection::waits_for_answer() const {
+    const auto can_wait = [](const Expected& expected) { return expected.command == RelayCommand::kSendIndex; };
+    return expected_.size() >= kMaxUnreadAnswers || !std::ranges::all_of(expected_, can_wait);
+}
+
+RelayConnection::Clock::time_point RelayConnection::deadline() const {
+    if (!is_ready()) return give_up_at_;
+    return std::min(ask_at_.value_or(Clock::time_point::max()), data_->deadline());
+}
+
+Result<std::optional<std::size_t>> RelayConnection::reply_size(RelayCommand command) const {
+    const auto with_path = [this](std::size_t head) -> Result<std::optional<std::size_t>> {
+        if (input_.size() < head) return std::nullopt;
+        const std::uint32_t length = last_word(UntrustedBytes(input_).first(head));
+        if (length > wire::kMaxBasePath) return corrupt("it sends a path of {} bytes", length);
+        return head + length;
+    };
+    switch (command) {
+        case RelayCommand::kVersion:
+            return wire::size_of<wire::Version>();
+        case RelayCommand::kGetConfiguration:
+            return wire::size_of<wire::ConfigurationReply>();
+        case RelayCommand::kCreateSession:
+            return with_path(wire::kCreateSessionReplyHead);
+        case RelayCommand::kAddStream:
+            return wire::size_of<wire::AddStreamReply>();
+        case RelayCommand::kCloseTraceChunk:
+            return with_path(wire::kCloseTraceChunkReplyHead);
+        default:
+            return wire::size_of<wire::CodeReply>();
+    }
+}
+
+Result<void> RelayConnection::handle_replies(Clock::time_point now) {
+    while (!input_.empty()) {
+        if (expected_.empty()) return corrupt("it sends what nobody asked for");
+        const std::optional<std::size_t> size = LEAT_TRY(reply_size(expected_.front().command));
+        if (!size || input_.size() < *size) return {};
+        const Expected expected = expected_.front();
+        expected_.pop_front();
+        if (expected.command != RelayCommand::kDataPending) ++answers_;
+        LEAT_TRY(handle_reply(expected, UntrustedBytes(input_).first(*size), now));
+        input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(*size));
+    }
+    return {};
+}
+
+Result<void> RelayConnection::handle_reply(const Expected& expected, UntrustedBytes bytes, Clock::time_point now) {
+    switch (expected.command) {
+        case RelayCommand::kVersion:
+            return handle_version(bytes);
+        case RelayCommand::kGetConfiguration:
+            return handle_configuration(bytes);
+        case RelayCommand::kCreateSession:
+            return handle_session(bytes);
+        case RelayCommand::kAddStream:
+            return handle_stream(expected, bytes);
+        case RelayCommand::kDataPending:
+            return handle_stored(expected, bytes, now);
+        case RelayCommand::kCloseTraceChunk:
+            return expect_ok(expected.command, LEAT_TRY(wire::parse<wire::CloseTraceChunkReply>(bytes)).code);
+        default:
+            break;
+    }
+    LEAT_TRY(expect_ok(expected.command, LEAT_TRY(wire::parse<wire::CodeReply>(bytes)).code));
+    if (expected.command != RelayCommand::kCreateTraceChunk) return {};
+    step_ = Step::kReady;
+    std::vector<std::uint64_t> ids;
+    ids.reserve(streams_.size());
+    for (const auto& [id, stream] : streams_) ids.push_back(id);
+    request_streams(ids);
+    return {};
+}
+
+Result<void> RelayConnection::handle_version(UntrustedBytes bytes) {
+    const wire::Version version = LEAT_TRY(wire::parse<wire::Version>(bytes));
+    if (version.major != wire::kProtocolMajor || version.minor < kOldestMinor)
+        return unsupported("it speaks protocol {}.{}, 2.{} or later is needed: upgrade the relay", version.major,
+                           version.minor, kOldestMinor);
+    minor_ = std::min(version.minor, wire::kProtocolMinor);
+    if (minor_ < 12 && address_.takes_datagrams) return no_datagrams();
+    if (minor_ < 12) {
+        request_session();
+        return {};
+    }
+    step_ = Step::kConfiguration;
+    const std::uint64_t query = address_.takes_datagrams ? wire::kQueryDatagrams : 0;
+    request(RelayCommand::kGetConfiguration, wire::GetConfiguration{.query_flags = query});
+    return {};
+}
+
+Result<void> RelayConnection::handle_configuration(UntrustedBytes bytes) {
+    const wire::ConfigurationReply reply = LEAT_TRY(wire::parse<wire::ConfigurationReply>(bytes));
+    const bool is_ok = reply.code == static_cast<std::uint32_t>(wire::RelayCode::kOk);
+    if (address_.takes_datagrams && (!is_ok || (reply.flags & wire::kQueryDatagrams) == 0)) return no_datagrams();
+    request_session();
+    return {};
+}
+
+Result<void> RelayConnection::handle_session(UntrustedBytes bytes) {
+    const wire::CreateSessionReply reply = LEAT_TRY(wire::parse<wire::CreateSessionReply>(bytes, minor_));
+    LEAT_TRY(expect_ok(RelayCommand::kCreateSession, reply.code));
+    data_ = LEAT_TRY(open_data_link());
+    step_ = Step::kChunk;
+    request(RelayCommand::kCreateTraceChunk,
+            wire::CreateTraceChunk{.chunk_id = kChunk, .creation_time = creation_time_});
+    return {};
+}
+
+Result<std::unique_ptr<DataLink>> RelayConnection::open_data_link() const {
+    if (address_.takes_datagrams)
+        return std::make_unique<DatagramLink>(LEAT_TRY(net::open_datagram_socket(host_, address_.data_port)));
+    return std::make_unique<TcpLink>(LEAT_TRY(net::StreamSocket::connect(host_, address_.data_port)));
+}
+
+Result<void> RelayConnection::handle_stream(const Expected& expected, UntrustedBytes bytes) {
+    const wire::AddStreamReply reply = LEAT_TRY(wire::parse<wire::AddStreamReply>(bytes));
+    LEAT_TRY(expect_ok(RelayCommand::kAddStream, reply.code));
+    if (expected.is_metadata) {
+        metadata_handle_ = reply.handle;
+        flush_metadata();
+    } else {
+        streams_[expected.stream_instance_id].handle = reply.handle;
+    }
+    return {};
+}
+
+Result<void> RelayConnection::handle_stored(const Expected& expected, UntrustedBytes bytes, Clock::time_point now) {
+    const std::uint32_t code = LEAT_TRY(wire::parse<wire::CodeReply>(bytes)).code;
+    Stream& stream = streams_[expected.stream_instance_id];
+    stream.is_asked = false;
+    if (code == static_cast<std::uint32_t>(wire::RelayCode::kNotPending))
+        stream.stored = stream.last_asked + 1;
+    else if (code != static_cast<std::uint32_t>(wire::RelayCode::kPending))
+        return expect_ok(expected.command, code);
+    if (stream.has_unconfirmed()) ask_at(now + kAskAgain);
+    return {};
+}
+
+}  // namespace leat::output

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "consumer/output.hpp"
+#include "net/connecting.hpp"
+#include "net/relay_address.hpp"
+#include "output/relay_connection.hpp"
+
+namespace leat::output {
+
+// A session at a relay. When the connection breaks, a new one is tried again and again, and the session goes on there
+// as a new part: all metadata, then all packets that are not known to be stored, with the numbers that they have.
+class RelayOutput final : public consumer::Output {
+  public:
+    // From a connection that breaks to the next; twice as long for each that does not come about.
+    static constexpr std::chrono::milliseconds kShortestBackOff{100};
+
+    // Waits until the relay has taken the session, or has not: then the error says what to do.
+    static Result<std::unique_ptr<RelayOutput>> connect(const net::RelayAddress& address, const RelaySession& session,
+                                                        Clock::duration shortest_back_off = kShortestBackOff);
+
+    Result<void> write_metadata(std::string_view unit) override;
+    Result<void> write_packet(const consumer::Packet& packet) override;
+    Result<void> announce(std::span<const std::uint64_t> stream_instance_ids) override;
+    void write_beacon(std::uint64_t stream_instance_id, std::uint64_t timestamp) override;
+    [[nodiscard]] std::uint64_t stored(std::uint64_t stream_instance_id) const override;
+    [[nodiscard]] std::uint64_t part() const override { return session_.live_timer_us == 0 ? 0 : part_; }
+
+    [[nodiscard]] std::size_t max_packet_size() const override;
+
+    [[nodiscard]] std::vector<pollfd> wanted() const override;
+    [[nodiscard]] Clock::time_point deadline() const override;
+    bool run() override;
+    void flush() override;
+    [[nodiscard]] bool is_delivered() const override;
+    Result<void> deliver() override;
+    // Ends the session at the relay.
+    void close() override;
+    [[nodiscard]] std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
+
+    [[nodiscard]] const net::RelayAddress& address() const { return address_; }
+    [[nodiscard]] const RelaySession& session() const { return session_; }
+
+    struct Figures {
+        std::uint64_t packets_sent = 0;  // one that was sent again counts again
+        std::uint64_t packets_stored = 0;
+        std::uint64_t parts = 0;
+        std::uint64_t packets_lost = 0;  // not known to be stored
+        std::uint64_t events_lost = 0;
+    };
+    [[nodiscard]] Figures figures() const;
+
+  private:
+    struct Stream {
+        std::deque<consumer::Packet> unstored;
+        std::uint64_t stored = 0;  // the first number that is not
+    };
+
+    RelayOutput(const net::RelayAddress& address, const RelaySession& session, std::vector<net::HostAddress> hosts,
+                Clock::duration shortest_back_off)
+        : address_(address), session_(session), hosts_(std::move(hosts)), shortest_back_off_(shortest_back_off) {}
+
+    Result<void> open();
+    void reopen();
+    void give_up(const Error& error);
+    void hand_over();
+    bool forget_stored();
+    void poll_until(Clock::time_point time) const;
+    [[nodiscard]] std::string undelivered() const;
+
+    net::RelayAddress address_;
+    RelaySession session_;
+    std::vector<net::HostAddress> hosts_;
+    std::size_t next_host_ = 0;
+    Clock::duration shortest_back_off_;
+
+    std::unique_ptr<RelayConnection> connection_;
+    bool was_ready_ = false;  // this connection
+    std::uint64_t part_ = 0;
+    std::uint64_t creation_time_ = 0;  // of the latest part
+    Clock::duration back_off_{};
+    Clock::time_point retry_at_{};
+    std::uint64_t sent_before_ = 0;  // packets, over former connections
+    std::uint64_t packets_stored_ = 0;
+
+    std::string metadata_;  // all of it
+    std::map<std::uint64_t, Stream> streams_;
+    std::vector<std::string> warnings_;
+};
+
+}  // namespace leat::output

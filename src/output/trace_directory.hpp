@@ -1,0 +1,66 @@
+#pragma once
+
+#include <filesystem>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/unique_fd.hpp"
+#include "consumer/output.hpp"
+#include "trace/moving_lock.hpp"
+#include "trace/sync_file.hpp"
+
+namespace leat::output {
+
+// A trace on disk, laid out as LTTng's: DIR/ust/uid/UID/64-bit/{metadata, CHANNEL_CPU, index/CHANNEL_CPU.idx}. It can
+// be followed while it grows: docs/formats/sync-file.md.
+class TraceDirectory final : public consumer::Output {
+  public:
+    // Creates the directory, which must not exist, or be empty.
+    static Result<std::unique_ptr<TraceDirectory>> create(const std::filesystem::path& directory, uid_t uid,
+                                                          std::string channel);
+    // Whoever follows learns that this is the end.
+    ~TraceDirectory() override;
+    TraceDirectory(const TraceDirectory&) = delete;
+    TraceDirectory& operator=(const TraceDirectory&) = delete;
+
+    Result<void> write_metadata(std::string_view unit) override;
+    Result<void> write_packet(const consumer::Packet& packet) override;
+    void cycle_done(std::uint64_t horizon) override;
+
+    [[nodiscard]] std::uint64_t metadata_bytes() const { return metadata_.size; }
+
+    void remove_if_unused() override;
+
+  private:
+    // A file that only ever ends behind something whole.
+    struct GrowingFile {
+        UniqueFd fd;
+        std::uint64_t size = 0;
+    };
+    struct StreamFiles {
+        GrowingFile data;
+        GrowingFile index;
+        trace::MovingLock unsafe{};  // of the data: what has no index entry yet
+    };
+
+    TraceDirectory(std::filesystem::path root, std::filesystem::path trace, std::string channel)
+        : root_(std::move(root)), trace_(std::move(trace)), channel_(std::move(channel)) {}
+
+    Result<StreamFiles*> files_of(std::uint64_t stream_instance_id);
+    static Result<GrowingFile> create_file(const std::filesystem::path& path);
+    static void cut(GrowingFile& file, std::uint64_t size);
+    // One behind the other.
+    static Result<void> append(GrowingFile& file, std::initializer_list<UntrustedBytes> parts);
+
+    std::filesystem::path root_;
+    std::filesystem::path trace_;
+    std::string channel_;
+    GrowingFile metadata_;
+    std::optional<trace::SyncWriter> sync_;  // none: nobody can follow, and nothing else is missing
+    std::map<std::uint64_t, StreamFiles> streams_;
+};
+
+}  // namespace leat::output

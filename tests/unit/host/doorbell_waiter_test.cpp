@@ -1,0 +1,114 @@
+#include "host/doorbell_waiter.hpp"
+
+#include <gtest/gtest.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace leat::host {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Who is not woken sleeps as long, and then fails.
+constexpr auto kForever = 30s;
+
+class DoorbellWaiterTest : public testing::Test {
+  protected:
+    DoorbellWaiterTest() {
+        EXPECT_EQ(::pipe(pipe_.data()), 0);
+        waiter_->add(doorbell_);
+        fds_[0] = {pipe_[0], POLLIN, 0};
+    }
+    ~DoorbellWaiterTest() override {
+        for (const int fd : pipe_) ::close(fd);
+    }
+
+    // As a writer does.
+    void ring() {
+        std::atomic_ref(doorbell_).fetch_add(1);
+        ::syscall(SYS_futex, &doorbell_, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    }
+    void make_readable() { EXPECT_EQ(::write(pipe_[1], "x", 1), 1); }
+    [[nodiscard]] bool is_readable() const { return (fds_[0].revents & POLLIN) != 0; }
+
+    std::uint32_t doorbell_ = 7;
+    std::array<int, 2> pipe_{};
+    std::array<pollfd, 1> fds_{};
+    // Whether the bell has rung.
+    bool wait(std::chrono::nanoseconds timeout) {
+        waiter_->wait(fds_, timeout);
+        return waiter_->has_rung(doorbell_);
+    }
+
+    std::unique_ptr<DoorbellWaiter> waiter_ = *DoorbellWaiter::start();
+};
+
+TEST_F(DoorbellWaiterTest, QuietBellEndsWithTheTime) {
+    EXPECT_FALSE(wait(1ms));
+    EXPECT_FALSE(is_readable());
+}
+
+TEST_F(DoorbellWaiterTest, BellThatRangBeforeIsHeardOnce) {
+    ring();
+    EXPECT_TRUE(wait(kForever));
+    EXPECT_FALSE(wait(1ms));
+}
+
+TEST_F(DoorbellWaiterTest, BellWakesASleeper) {
+    const auto start = std::chrono::steady_clock::now();
+    std::thread writer([this] {
+        std::this_thread::sleep_for(50ms);  // then it most likely sleeps; if not yet, it hears the bell all the same
+        ring();
+    });
+    EXPECT_TRUE(wait(kForever));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, kForever);
+    writer.join();
+}
+
+// By a bell of our own, which is none for the caller.
+TEST_F(DoorbellWaiterTest, DescriptorWakesASleeperToo) {
+    for (int i = 0; i < 2; ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        std::thread peer([this] {
+            std::this_thread::sleep_for(50ms);
+            make_readable();
+        });
+        // It may drain once for nothing.
+        while (!is_readable() && std::chrono::steady_clock::now() - start < kForever) wait(kForever);
+        peer.join();
+        EXPECT_LT(std::chrono::steady_clock::now() - start, kForever);
+        EXPECT_TRUE(is_readable());
+        char byte = 0;
+        EXPECT_EQ(::read(pipe_[0], &byte, 1), 1);
+        fds_[0].revents = 0;
+    }
+    EXPECT_FALSE(wait(1ms));
+}
+
+TEST_F(DoorbellWaiterTest, EachOfSeveralBellsWakesASleeper) {
+    std::uint32_t second = 3;
+    waiter_->add(second);
+    const auto start = std::chrono::steady_clock::now();
+    std::thread writer([&second] {
+        std::this_thread::sleep_for(50ms);
+        std::atomic_ref(second).fetch_add(1);
+        ::syscall(SYS_futex, &second, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    });
+    EXPECT_FALSE(wait(kForever)) << "the other one rang";
+    EXPECT_LT(std::chrono::steady_clock::now() - start, kForever);
+    writer.join();
+    EXPECT_TRUE(waiter_->has_rung(second));
+    EXPECT_FALSE(waiter_->has_rung(second)) << "heard once";
+    waiter_->remove(second);
+    ring();
+    EXPECT_TRUE(wait(kForever));
+}
+
+}  // namespace
+}  // namespace leat::host

@@ -1,0 +1,432 @@
+#include "output/relay_output.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "ctf/tsdl/metadata.hpp"
+#include "support/fake_relay.hpp"
+
+namespace leat::output {
+namespace {
+
+using test::FakeRelay;
+using wire::RelayCommand;
+
+const std::string kMetadata = "/* CTF 1.8 */ trace { };\n";
+
+RelaySession live_session() {
+    return {.name = "name",
+            .hostname = "host",
+            .trace_path = "ust/uid/7/64-bit",
+            .channel = "channel0",
+            .live_timer_us = 100'000,
+            .trace_uuid = {9}};
+}
+
+std::unique_ptr<RelayOutput> connect_to(FakeRelay& relay) {
+    auto output = RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session());
+    EXPECT_TRUE(output) << output.error().message;
+    return output ? std::move(*output) : nullptr;
+}
+
+// Records as they lie in a ring: they hold still.
+const wire::Bytes& records() {
+    static const wire::Bytes bytes = [] {
+        wire::Bytes made;
+        for (std::size_t i = 0; i < 300'000; ++i) made.push_back(static_cast<std::byte>(i % 251));
+        return made;
+    }();
+    return bytes;
+}
+
+consumer::Packet packet(std::uint64_t stream, std::uint64_t number, std::size_t size) {
+    const std::uint64_t bits = (ctf::kPacketHeaderSize + size) * 8;
+    return {.header = {.stream_instance_id = stream,
+                       .timestamp_begin = 1'000 * number,
+                       .timestamp_end = 1'000 * (number + 1),
+                       .content_size = bits,
+                       .packet_size = bits,
+                       .packet_seq_num = number,
+                       .events_discarded = 3},
+            .records = UntrustedBytes(records()).first(size),
+            .events = 2};
+}
+
+std::vector<RelayCommand> commands(FakeRelay& relay) {
+    std::vector<RelayCommand> commands;
+    for (const FakeRelay::Request& request : relay.requests())
+        if (request.command != RelayCommand::kDataPending) commands.push_back(request.command);
+    return commands;
+}
+
+template <class Message>
+std::vector<Message> all(FakeRelay& relay, RelayCommand command) {
+    std::vector<Message> messages;
+    for (const FakeRelay::Request& request : relay.requests())
+        if (request.command == command) messages.push_back(*wire::parse<Message>(request.payload));
+    return messages;
+}
+
+// Two streams, three packets; and a beacon.
+void send_all(RelayOutput& output) {
+    ASSERT_TRUE(output.write_metadata(kMetadata));
+    ASSERT_TRUE(output.announce(std::array<std::uint64_t, 2>{0, 1}));
+    ASSERT_TRUE(output.write_packet(packet(0, 0, 0)));
+    ASSERT_TRUE(output.write_packet(packet(1, 0, records().size())));
+    ASSERT_TRUE(output.write_packet(packet(0, 1, 10)));
+    output.write_beacon(0, 9'000);
+}
+
+TEST(RelayOutput, SaysWhatTheProtocolAsksForInItsOrder) {
+    FakeRelay relay;
+    const auto output = connect_to(relay);
+    send_all(*output);
+    ASSERT_TRUE(output->deliver());
+    output->close();
+    EXPECT_EQ(
+        commands(relay),
+        (std::vector{RelayCommand::kVersion,          RelayCommand::kGetConfiguration, RelayCommand::kCreateSession,
+                     RelayCommand::kCreateTraceChunk, RelayCommand::kAddStream,        RelayCommand::kStreamsSent,
+                     RelayCommand::kAddStream,        RelayCommand::kAddStream,        RelayCommand::kStreamsSent,
+                     RelayCommand::kSendMetadata,     RelayCommand::kSendIndex,        RelayCommand::kSendIndex,
+                     RelayCommand::kSendIndex,        RelayCommand::kSendIndex,        RelayCommand::kRotateStreams,
+                     RelayCommand::kRotateStreams,    RelayCommand::kCloseTraceChunk,  RelayCommand::kCloseStream,
+                     RelayCommand::kCloseStream,      RelayCommand::kCloseStream}));
+    const auto session = all<wire::CreateSession>(relay, RelayCommand::kCreateSession).at(0);
+    EXPECT_EQ(session.session_name, "name");
+    EXPECT_EQ(session.hostname, "host");
+    EXPECT_EQ(session.live_timer_us, 100'000U);
+    const auto streams = all<wire::AddStream>(relay, RelayCommand::kAddStream);
+    ASSERT_EQ(streams.size(), 3U);
+    EXPECT_EQ(streams[0].channel_name, "metadata");
+    EXPECT_EQ(streams[2].channel_name, "channel0_1");
+    EXPECT_EQ(streams[2].path, "ust/uid/7/64-bit");
+    EXPECT_TRUE(output->take_warnings().empty());
+}
+
+TEST(RelayOutput, PacketsArriveAsTheyAreWithTheirIndex) {
+    FakeRelay relay;
+    const auto output = connect_to(relay);
+    send_all(*output);
+    ASSERT_TRUE(output->deliver());
+    const auto data = relay.data();
+    ASSERT_EQ(data.size(), 3U);
+    const consumer::Packet large = packet(1, 0, records().size());
+    wire::Bytes expected;
+    const auto header = ctf::encode(large.header);
+    expected.insert(expected.end(), header.begin(), header.end());
+    expected.insert(expected.end(), records().begin(), records().end());
+    EXPECT_EQ(data[1].bytes, expected);
+    const auto index = all<wire::SendIndex>(relay, RelayCommand::kSendIndex).at(1);
+    EXPECT_EQ(index.stream_id, data[1].header.stream_id);
+    EXPECT_EQ(index.packet_size, large.header.packet_size);
+    EXPECT_EQ(index.timestamp_end, 1'000U);
+    EXPECT_EQ(index.events_discarded, 3U);
+    EXPECT_EQ(index.stream_instance_id, 1U);
+    EXPECT_EQ(output->stored(0), 2U);
+    EXPECT_EQ(output->stored(1), 1U);
+}
+
+TEST(RelayOutput, RewrittenHeaderGoesOutInPlaceOfTheRecords) {
+    FakeRelay relay;
+    const auto output = connect_to(relay);
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    consumer::Packet late = packet(0, 0, 10);
+    late.late_records.assign(4, std::byte{'h'});
+    ASSERT_TRUE(output->write_packet(late));
+    ASSERT_TRUE(output->deliver());
+    const wire::Bytes bytes = relay.data().at(0).bytes;
+    ASSERT_EQ(bytes.size(), ctf::kPacketHeaderSize + 10);
+    EXPECT_EQ(bytes[ctf::kPacketHeaderSize + 3], std::byte{'h'});
+    EXPECT_EQ(bytes[ctf::kPacketHeaderSize + 4], records()[4]);
+}
+
+TEST(RelayOutput, BeaconDoesNotOvertakeItsStreamsPackets) {
+    FakeRelay relay;
+    const auto output = connect_to(relay);
+    send_all(*output);
+    ASSERT_TRUE(output->deliver());
+    const auto indexes = all<wire::SendIndex>(relay, RelayCommand::kSendIndex);
+    ASSERT_EQ(indexes.size(), 4U);
+    EXPECT_TRUE(indexes[3].is_beacon());
+    EXPECT_EQ(indexes[3].timestamp_end, 9'000U);
+    EXPECT_EQ(indexes[3].net_seq_num, 1U);
+}
+
+TEST(RelayOutput, MetadataIsPacketsOfText) {
+    FakeRelay relay;
+    const auto output = connect_to(relay);
+    const std::string unit = kMetadata + std::string(10'000, ' ') + "event { };\n";
+    ASSERT_TRUE(output->write_metadata(unit));
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    ASSERT_TRUE(output->write_packet(packet(0, 0, 0)));
+    ASSERT_TRUE(output->deliver());
+    wire::Bytes stream;
+    for (const FakeRelay::Request& request : relay.requests()) {
+        if (request.command != RelayCommand::kSendMetadata) continue;
+        const auto head = *wire::parse<wire::SendMetadata>(UntrustedBytes(request.payload).first(12));
+        stream.insert(stream.end(), request.payload.begin() + 12, request.payload.end());
+        stream.resize(stream.size() + head.padding_size);
+        EXPECT_EQ(stream.size() % 4096, 0U);
+    }
+    EXPECT_EQ(*ctf::parse_metadata_stream(stream), unit);
+}
+
+TEST(RelayOutput, RepliesInPiecesAreReplies) {
+    FakeRelay relay({std::nullopt, std::nullopt, true});
+    const auto output = connect_to(relay);
+    send_all(*output);
+    ASSERT_TRUE(output->deliver());
+    EXPECT_EQ(output->figures().parts, 1U);
+}
+
+// In a part that begins with all its streams, those of data are answered first. This relay takes its time with the
+// answer for the metadata.
+TEST(RelayOutput, NothingLeavesBeforeTheMetadata) {
+    constexpr std::size_t kCutAt = 7;  // the streams have been announced
+    FakeRelay relay({.cut_at = kCutAt, .hold_part = 2});
+    auto output = *RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session(),
+                                        std::chrono::milliseconds(1));
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!(output->figures().parts == 2 && relay.is_holding()) && std::chrono::steady_clock::now() < deadline) {
+        output->run();
+        std::this_thread::yield();
+    }
+    ASSERT_TRUE(relay.is_holding());
+    ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
+    for (int i = 0; i < 3; ++i) output->run();  // reads the answer for the stream of data
+    relay.release();
+    ASSERT_TRUE(output->deliver());
+    const auto said = commands(relay);
+    const auto of_second_part = std::find(said.rbegin(), said.rend(), RelayCommand::kCreateSession).base();
+    const auto first = std::find_if(of_second_part, said.end(), [](RelayCommand command) {
+        return command == RelayCommand::kSendMetadata || command == RelayCommand::kSendIndex;
+    });
+    ASSERT_NE(first, said.end());
+    EXPECT_EQ(*first, RelayCommand::kSendMetadata);
+}
+
+TEST(RelayOutput, WhatIsPendingIsAskedForAgain) {
+    FakeRelay relay({.pending = 3});
+    const auto output = connect_to(relay);
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
+    ASSERT_TRUE(output->deliver());
+    EXPECT_EQ(output->stored(0), 1U);
+    EXPECT_GE(all<wire::DataPending>(relay, RelayCommand::kDataPending).size(), 4U);
+}
+
+// The answer comes when more has been sent.
+TEST(RelayOutput, StoredIsWhatWasAskedFor) {
+    FakeRelay relay({.holds_pending = true});
+    const auto output = connect_to(relay);
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    const auto run_until = [&](const auto& is_done) {
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        while (!is_done() && std::chrono::steady_clock::now() < deadline) {
+            output->run();
+            std::this_thread::yield();
+        }
+    };
+    ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
+    run_until([&] { return relay.is_holding(); });
+    ASSERT_TRUE(output->write_packet(packet(0, 1, 10)));
+    run_until([&] { return relay.data().size() == 2; });
+    EXPECT_EQ(output->stored(0), 0U);
+    relay.release();
+    run_until([&] { return output->stored(0) != 0; });
+    EXPECT_EQ(output->stored(0), 1U);
+    ASSERT_TRUE(output->deliver());
+    EXPECT_EQ(output->stored(0), 2U);
+}
+
+TEST(RelayOutput, RelayOfAnOlderMinorIsSpokenToAsItAsks) {
+    FakeRelay relay({.minor = 11});
+    const auto output = connect_to(relay);
+    send_all(*output);
+    ASSERT_TRUE(output->deliver());
+    output->close();
+    const auto said = commands(relay);
+    EXPECT_EQ(std::ranges::count(said, RelayCommand::kGetConfiguration), 0) << "2.11 does not know it";
+    EXPECT_EQ(output->stored(1), 1U);
+    EXPECT_TRUE(output->take_warnings().empty());
+}
+
+TEST(RelayOutput, RelayThatIsTooOldIsNamed) {
+    FakeRelay relay({.minor = 10});
+    const auto output = RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session());
+    ASSERT_FALSE(output);
+    EXPECT_NE(output.error().message.find("it speaks protocol 2.10, 2.11 or later is needed: upgrade the relay"),
+              std::string::npos)
+        << output.error().message;
+}
+
+TEST(RelayOutput, DatagramsArePiecesOfTheSamePackets) {
+    FakeRelay relay({std::nullopt, std::nullopt, false, true});
+    auto output = *RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port(), true}, live_session());
+    EXPECT_LE(output->max_packet_size(), 64U << 10);
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    // Of one piece, ending with a piece, and with the border between header and records within one.
+    const std::vector<std::size_t> sizes{0, 10, wire::kDatagramPiece - ctf::kPacketHeaderSize, 100'000};
+    for (std::size_t i = 0; i < sizes.size(); ++i) ASSERT_TRUE(output->write_packet(packet(0, i, sizes[i])));
+    ASSERT_TRUE(output->deliver());
+    const auto data = relay.data();
+    ASSERT_EQ(data.size(), sizes.size());
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        wire::Bytes expected;
+        consumer::append_head(expected, packet(0, i, sizes[i]));
+        expected.insert(expected.end(), records().begin(), records().begin() + static_cast<std::ptrdiff_t>(sizes[i]));
+        EXPECT_EQ(data[i].bytes, expected);
+    }
+    EXPECT_EQ(all<wire::SendIndex>(relay, RelayCommand::kSendIndex).size(), sizes.size());
+}
+
+TEST(RelayOutput, RelayWithoutDatagramsIsToldAtTheStart) {
+    FakeRelay relay;
+    const auto output =
+        RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port(), true}, live_session());
+    ASSERT_FALSE(output);
+    EXPECT_NE(output.error().message.find("it does not take datagrams: use net://"), std::string::npos);
+}
+
+// What was in flight is sent again with its numbers, all metadata in front.
+void expect_whole_in_parts(FakeRelay& relay, RelayOutput& output, std::uint64_t parts) {
+    EXPECT_EQ(output.figures().parts, parts);
+    EXPECT_EQ(output.figures().packets_stored, 3U);
+    EXPECT_EQ(output.figures().events_lost, 0U);
+    std::set<std::pair<std::uint64_t, std::uint64_t>> sizes;
+    for (const FakeRelay::Data& data : relay.data()) sizes.emplace(data.header.net_seq_num, data.bytes.size());
+    EXPECT_EQ(sizes.size(), 3U);
+    const auto sessions = all<wire::CreateSession>(relay, RelayCommand::kCreateSession);
+    EXPECT_EQ(sessions.front().session_name, sessions.back().session_name);
+    if (parts > 1) {
+        EXPECT_GT(sessions.back().creation_time, sessions.front().creation_time) << "parts share a directory";
+        EXPECT_NE(sessions.back().sessiond_uuid, sessions.front().sessiond_uuid);
+    }
+}
+
+TEST(RelayOutput, CutAtEachRequestLosesNothing) {
+    constexpr std::size_t kOfHandshake = 4;
+    constexpr std::size_t kRequests = 15;  // up to the first question what is stored
+    for (std::size_t cut_at = kOfHandshake; cut_at < kRequests; ++cut_at) {
+        SCOPED_TRACE(cut_at);
+        FakeRelay relay({cut_at, std::nullopt, false});
+        const auto output = connect_to(relay);
+        send_all(*output);
+        ASSERT_TRUE(output->deliver());
+        expect_whole_in_parts(relay, *output, 2);
+        EXPECT_EQ(output->take_warnings().size(), 1U);
+    }
+}
+
+// Positions anywhere in messages and packets, of the first connections and of those that come to replace them.
+std::vector<FakeRelay::Cut> random_cuts(std::mt19937& random, std::size_t count) {
+    std::vector<FakeRelay::Cut> cuts;
+    // Not within the handshake of the first part: without it there is no session.
+    constexpr std::size_t kOfHandshake = 500;
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto which = random() % 3;
+        cuts.push_back({(i == 0 ? kOfHandshake : 1) + random() % 20'000, which != 0, which != 1});
+    }
+    return cuts;
+}
+
+TEST(RelayOutput, CutAtAThousandBytesLosesNothingAndDoublesNothing) {
+    constexpr std::size_t kRuns = 50;
+    constexpr std::size_t kCuts = 20;
+    constexpr std::size_t kPackets = 40;
+    std::mt19937 random(1);
+    std::uint64_t parts = 0;
+    for (std::size_t run = 0; run < kRuns; ++run) {
+        SCOPED_TRACE(run);
+        FakeRelay relay({std::nullopt, std::nullopt, false, false, random_cuts(random, kCuts)});
+        auto output = *RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session(),
+                                            std::chrono::milliseconds(1));
+        ASSERT_TRUE(output->write_metadata(kMetadata));
+        ASSERT_TRUE(output->announce(std::array<std::uint64_t, 2>{0, 1}));
+        for (std::size_t i = 0; i < kPackets; ++i) ASSERT_TRUE(output->write_packet(packet(i % 2, i / 2, 100 * i)));
+        ASSERT_TRUE(output->deliver());
+        EXPECT_EQ(output->figures().packets_stored, kPackets);
+        std::set<std::size_t> sizes;
+        std::set<std::pair<std::uint64_t, std::uint64_t>> places;
+        for (const FakeRelay::Data& data : relay.data()) {
+            EXPECT_TRUE(places.emplace(data.header.stream_id, data.header.net_seq_num).second) << "twice in a part";
+            sizes.insert(data.bytes.size());
+        }
+        EXPECT_EQ(sizes.size(), kPackets);
+        parts += output->figures().parts;
+    }
+    EXPECT_GT(parts, kRuns * kCuts / 4);
+}
+
+TEST(RelayOutput, RefusalOfAnythingBeginsANewPart) {
+    for (const RelayCommand command :
+         {RelayCommand::kAddStream, RelayCommand::kStreamsSent, RelayCommand::kSendIndex, RelayCommand::kDataPending}) {
+        SCOPED_TRACE(wire::name_of(command));
+        FakeRelay relay({std::nullopt, command, false});
+        const auto output = connect_to(relay);
+        send_all(*output);
+        ASSERT_TRUE(output->deliver());
+        expect_whole_in_parts(relay, *output, 2);
+        const auto warnings = output->take_warnings();
+        ASSERT_EQ(warnings.size(), 1U);
+        EXPECT_NE(warnings[0].find(fmt::format("it answers {} with error 11: events stay in the rings until it is back",
+                                               wire::name_of(command))),
+                  std::string::npos)
+            << warnings[0];
+    }
+}
+
+// Those have no trace chunks, and their relays are ten years old.
+TEST(RelayOutput, RelaysBefore11AreRefusedWithTheirVersion) {
+    for (std::uint32_t minor = 1; minor < 11; ++minor) {
+        FakeRelay relay(FakeRelay::Script{.minor = minor});
+        const auto output =
+            RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session());
+        ASSERT_FALSE(output) << minor;
+        EXPECT_NE(output.error().message.find(fmt::format("2.{}", minor)), std::string::npos) << output.error().message;
+        EXPECT_NE(output.error().message.find("2.11"), std::string::npos) << output.error().message;
+        EXPECT_EQ(commands(relay), (std::vector{RelayCommand::kVersion}));
+    }
+}
+
+// A later one speaks as we do.
+TEST(RelayOutput, RelaysFrom11OnGetWhatTheirVersionHas) {
+    for (const std::uint32_t minor : {11U, 12U, 13U, 14U, 4711U}) {
+        FakeRelay relay(FakeRelay::Script{.minor = minor});
+        const auto output = connect_to(relay);
+        ASSERT_NE(output, nullptr) << minor;
+        send_all(*output);
+        ASSERT_TRUE(output->deliver()) << minor;
+        output->close();
+        EXPECT_EQ(relay.data().size(), 3U) << minor;
+        const auto said = commands(relay);
+        EXPECT_EQ(std::ranges::count(said, RelayCommand::kGetConfiguration), minor >= 12 ? 1 : 0) << minor;
+        EXPECT_EQ(std::ranges::count(said, RelayCommand::kSendIndex), 4) << minor;
+        for (const auto& version : all<wire::Version>(relay, RelayCommand::kVersion))
+            EXPECT_EQ(version.minor, wire::kProtocolMinor);
+    }
+}
+
+TEST(RelayOutput, RefusedSessionIsNoSession) {
+    for (const RelayCommand command : {RelayCommand::kCreateSession, RelayCommand::kCreateTraceChunk}) {
+        FakeRelay relay({std::nullopt, command, false});
+        const auto output =
+            RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session());
+        ASSERT_FALSE(output);
+        EXPECT_NE(output.error().message.find(fmt::format("it answers {} with error 11", wire::name_of(command))),
+                  std::string::npos);
+    }
+}
+
+}  // namespace
+}  // namespace leat::output
