@@ -48,8 +48,8 @@ Result<void> StepChecker::write_packet(const consumer::Packet& packet) {
 Result<void> StepChecker::check_bounds(Stream& stream, const ctf::PacketHeader& header) const {
     if (header.timestamp_end < header.timestamp_begin) return corrupt("it ends before it begins");
     if (!stream.has_begun) return {};
-    if (header.timestamp_begin != stream.timestamp)
-        return corrupt("begins at {}, the one before ended at {}", header.timestamp_begin, stream.timestamp);
+    if (header.timestamp_begin < stream.timestamp)
+        return corrupt("begins at {}, and its stream was told {}", header.timestamp_begin, stream.timestamp);
     if (header.packet_seq_num != stream.sequence_number + 1) return corrupt("comes after {}", stream.sequence_number);
     if (header.events_discarded < stream.discarded)
         return corrupt("{} discarded, {} before", header.events_discarded, stream.discarded);

@@ -25,6 +25,9 @@ class StepChecker final : public consumer::Output {
 
     Result<void> write_metadata(std::string_view) override { return {}; }
     Result<void> write_packet(const consumer::Packet& packet) override;
+    void write_beacon(std::uint64_t stream_instance_id, std::uint64_t timestamp) override {
+        streams_[stream_instance_id].timestamp = timestamp;
+    }
 
     // What has arrived of one writer. Its events may come through several rings, in any order between those.
     struct Writer {
@@ -49,7 +52,7 @@ class StepChecker final : public consumer::Output {
   private:
     struct Stream {
         bool has_begun = false;
-        std::uint64_t timestamp = 0;  // where the last packet ended
+        std::uint64_t timestamp = 0;  // where the last packet ended, or what a later beacon said
         std::uint64_t sequence_number = 0;
         std::uint64_t discarded = 0;
         std::map<std::uint32_t, std::uint64_t> counters{};  // of the last record of each writer
