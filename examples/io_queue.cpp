@@ -5,7 +5,8 @@
 //     leat view trace
 //
 // One thread queues requests, the other dispatches and completes them. From the three events of a request, its id in
-// each, an analysis works out how long it waited, how long the device took, and how deep the queue was.
+// each, an analysis works out how long it waited, how long the device took, and how deep the queue was. (The events are
+// those of [seastar-tracer], docs/references.md.)
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
