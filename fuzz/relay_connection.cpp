@@ -104,11 +104,11 @@ class Game {
         const auto how = input_.take<std::uint8_t>();
         uses_datagrams_ = how % 4 == 3;
         const net::RelayAddress address{"127.0.0.1", ports().control.port(), ports().data.port(), uses_datagrams_};
-        const output::RelaySession session{.name = "name",
-                                           .hostname = "host",
-                                           .trace_path = "ust/uid/7/64-bit",
-                                           .channel = "channel0",
-                                           .live_timer_us = how & 0x80U ? 0U : 100'000U};
+        const output::SessionDescription session{.name = "name",
+                                                 .hostname = "host",
+                                                 .trace_path = "ust/uid/7/64-bit",
+                                                 .channel = "channel0",
+                                                 .live_timer_us = how & 0x80U ? 0U : 100'000U};
         sockaddr_in loopback{};
         loopback.sin_family = AF_INET;
         loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

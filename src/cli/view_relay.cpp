@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/printable_text.hpp"
 #include "cli/live_printer.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/view_arguments.hpp"
@@ -37,13 +38,6 @@ void print_json(const net::RelayUrl& url, const std::vector<wire::ListedSession>
                         {"url", url.url_of(session.hostname, session.session_name)}});
     // Names come from far away: what is no UTF-8 is replaced.
     fmt::print("{}\n", list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-}
-
-// Names come from far away, and go to a terminal.
-std::string printable(std::string text) {
-    std::ranges::replace_if(
-        text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-    return text;
 }
 
 void print_table(const net::RelayUrl& url, const std::vector<wire::ListedSession>& sessions) {

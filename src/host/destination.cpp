@@ -12,8 +12,8 @@ constexpr char kChannel[] = "channel0";
 // What a live session's relay is told; LTTng's viewers use it to guess how often to ask.
 constexpr std::uint32_t kLiveTimerUs = std::chrono::microseconds(Recording::kLiveTick).count();
 
-output::RelaySession relay_session(const session::Session& session, const session::SessionParameters& parameters,
-                                   const Destination& destination) {
+output::SessionDescription relay_session(const session::Session& session, const session::SessionParameters& parameters,
+                                         const Destination& destination) {
     return {.name = parameters.name,
             .hostname = session::host_name(),
             .trace_path = fmt::format("ust/uid/{}/64-bit", parameters.uid),
@@ -29,8 +29,7 @@ Result<std::unique_ptr<consumer::Output>> open_output(const session::Session& se
                                                       const Destination& destination) {
     if (!destination.relay)
         return LEAT_TRY(output::TraceDirectory::create(destination.directory, parameters.uid, kChannel));
-    return LEAT_TRY(
-        output::RelayOutput::connect(*destination.relay, relay_session(session, parameters, destination)));
+    return LEAT_TRY(output::RelayOutput::connect(*destination.relay, relay_session(session, parameters, destination)));
 }
 
 }  // namespace

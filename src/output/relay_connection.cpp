@@ -1,13 +1,13 @@
 #include "output/relay_connection.hpp"
 
-#include <sys/random.h>
-
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "base/random_value.hpp"
 #include "ctf/tsdl/metadata_packets.hpp"
 #include "output/datagram_link.hpp"
 #include "output/tcp_link.hpp"
+#include "trace/stream_paths.hpp"
 
 namespace leat::output {
 namespace {
@@ -33,7 +33,6 @@ constexpr std::size_t kMaxExpectedForBeacons = 1024;
 constexpr std::size_t kMaxUnreadAnswers = 64;
 
 constexpr std::uint64_t kChunk = 0;
-constexpr char kMetadataName[] = "metadata";  // LTTng's relay knows a metadata stream by it
 
 // The oldest that knows trace chunks.
 constexpr std::uint32_t kOldestMinor = 11;
@@ -42,8 +41,7 @@ std::uint64_t seconds_since_epoch() { return static_cast<std::uint64_t>(std::tim
 
 // Tells our sessions from those of all other tracers at the relay.
 std::array<std::uint8_t, 16> random_uuid() {
-    std::array<std::uint8_t, 16> uuid{};
-    LEAT_CHECK(::getrandom(uuid.data(), uuid.size(), 0) == static_cast<ssize_t>(uuid.size()));
+    auto uuid = random_value<std::array<std::uint8_t, 16>>();
     uuid[0] |= 1;  // never nil
     return uuid;
 }
@@ -65,7 +63,7 @@ std::uint32_t last_word(UntrustedBytes bytes) {
 
 Result<std::unique_ptr<RelayConnection>> RelayConnection::open(const net::HostAddress& host,
                                                                const net::RelayAddress& address,
-                                                               const RelaySession& session,
+                                                               const SessionDescription& session,
                                                                std::uint64_t creation_time) {
     net::StreamSocket control = LEAT_TRY(net::StreamSocket::connect(host, address.control_port));
     std::unique_ptr<RelayConnection> connection(
@@ -75,8 +73,8 @@ Result<std::unique_ptr<RelayConnection>> RelayConnection::open(const net::HostAd
 }
 
 RelayConnection::RelayConnection(const net::HostAddress& host, const net::RelayAddress& address,
-                                 const RelaySession& session, std::uint64_t creation_time, net::StreamSocket control,
-                                 Clock::time_point now)
+                                 const SessionDescription& session, std::uint64_t creation_time,
+                                 net::StreamSocket control, Clock::time_point now)
     : host_(host),
       address_(address),
       session_(session),
@@ -117,7 +115,8 @@ void RelayConnection::request_streams(std::span<const std::uint64_t> stream_inst
                 {.command = RelayCommand::kAddStream, .stream_instance_id = id});
     if (!is_metadata_announced_)
         request(RelayCommand::kAddStream,
-                wire::AddStream{.channel_name = kMetadataName, .path = session_.trace_path, .trace_chunk_id = kChunk},
+                wire::AddStream{
+                    .channel_name = trace::kMetadataFile, .path = session_.trace_path, .trace_chunk_id = kChunk},
                 {.command = RelayCommand::kAddStream, .is_metadata = true});
     is_metadata_announced_ = true;
     const wire::Bytes bytes = wire::encode_request(RelayCommand::kStreamsSent);

@@ -26,7 +26,7 @@
 namespace leat::output {
 
 // What a relay is told about a session.
-struct RelaySession {
+struct SessionDescription {
     std::string name;
     std::string hostname;
     std::string trace_path;           // below the session's directory: ust/uid/UID/64-bit
@@ -49,7 +49,8 @@ class RelayConnection {
 
     // Starts to connect; nobody waits. `creation_time`, s since the epoch, tells the parts of a session apart.
     static Result<std::unique_ptr<RelayConnection>> open(const net::HostAddress& host, const net::RelayAddress& address,
-                                                         const RelaySession& session, std::uint64_t creation_time);
+                                                         const SessionDescription& session,
+                                                         std::uint64_t creation_time);
 
     // All from here on may be called at any time; what the relay is not ready for waits.
     void announce(std::span<const std::uint64_t> stream_instance_ids);
@@ -100,7 +101,7 @@ class RelayConnection {
         [[nodiscard]] bool has_unconfirmed() const { return last_sent != wire::kNoPacket && last_sent >= stored; }
     };
 
-    RelayConnection(const net::HostAddress& host, const net::RelayAddress& address, const RelaySession& session,
+    RelayConnection(const net::HostAddress& host, const net::RelayAddress& address, const SessionDescription& session,
                     std::uint64_t creation_time, net::StreamSocket control, Clock::time_point now);
 
     template <class Message>
@@ -132,7 +133,7 @@ class RelayConnection {
 
     net::HostAddress host_;
     net::RelayAddress address_;
-    RelaySession session_;
+    SessionDescription session_;
     std::uint64_t creation_time_;
     net::StreamSocket control_;
     std::unique_ptr<DataLink> data_;

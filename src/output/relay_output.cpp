@@ -30,7 +30,8 @@ tl::unexpected<Error> cannot_connect(const net::RelayAddress& address, const Err
 
 }  // namespace
 
-Result<std::unique_ptr<RelayOutput>> RelayOutput::connect(const net::RelayAddress& address, const RelaySession& session,
+Result<std::unique_ptr<RelayOutput>> RelayOutput::connect(const net::RelayAddress& address,
+                                                          const SessionDescription& session,
                                                           Clock::duration shortest_back_off) {
     std::vector<net::HostAddress> hosts = LEAT_TRY(net::resolve(address.host));
     std::unique_ptr<RelayOutput> output(new RelayOutput(address, session, std::move(hosts), shortest_back_off));

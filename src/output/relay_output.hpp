@@ -26,7 +26,8 @@ class RelayOutput final : public consumer::Output {
     static constexpr std::chrono::milliseconds kShortestBackOff{100};
 
     // Waits until the relay has taken the session, or has not: then the error says what to do.
-    static Result<std::unique_ptr<RelayOutput>> connect(const net::RelayAddress& address, const RelaySession& session,
+    static Result<std::unique_ptr<RelayOutput>> connect(const net::RelayAddress& address,
+                                                        const SessionDescription& session,
                                                         Clock::duration shortest_back_off = kShortestBackOff);
 
     Result<void> write_metadata(std::string_view unit) override;
@@ -49,7 +50,7 @@ class RelayOutput final : public consumer::Output {
     [[nodiscard]] std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
 
     [[nodiscard]] const net::RelayAddress& address() const { return address_; }
-    [[nodiscard]] const RelaySession& session() const { return session_; }
+    [[nodiscard]] const SessionDescription& session() const { return session_; }
 
     struct Figures {
         std::uint64_t packets_sent = 0;  // one that was sent again counts again
@@ -66,8 +67,8 @@ class RelayOutput final : public consumer::Output {
         std::uint64_t stored = 0;  // the first number that is not
     };
 
-    RelayOutput(const net::RelayAddress& address, const RelaySession& session, std::vector<net::HostAddress> hosts,
-                Clock::duration shortest_back_off)
+    RelayOutput(const net::RelayAddress& address, const SessionDescription& session,
+                std::vector<net::HostAddress> hosts, Clock::duration shortest_back_off)
         : address_(address), session_(session), hosts_(std::move(hosts)), shortest_back_off_(shortest_back_off) {}
 
     Result<void> open();
@@ -79,7 +80,7 @@ class RelayOutput final : public consumer::Output {
     [[nodiscard]] std::string undelivered() const;
 
     net::RelayAddress address_;
-    RelaySession session_;
+    SessionDescription session_;
     std::vector<net::HostAddress> hosts_;
     std::size_t next_host_ = 0;
     Clock::duration shortest_back_off_;

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "trace/index_format.hpp"
+#include "trace/stream_paths.hpp"
 
 namespace leat::output {
 namespace {
@@ -50,7 +51,7 @@ Result<std::unique_ptr<TraceDirectory>> TraceDirectory::create(const fs::path& d
     if (fs::exists(directory, error) && !fs::is_empty(directory, error))
         return refused("{} exists and is not empty: choose another with -o", directory.string());
     const fs::path trace = directory / "ust" / "uid" / std::to_string(uid) / "64-bit";
-    LEAT_TRY(make_directories(trace / "index"));
+    LEAT_TRY(make_directories(trace / trace::kIndexDirectory));
     std::unique_ptr<TraceDirectory> output(new TraceDirectory(directory, trace, std::move(channel)));
     // First: by the metadata a trace is known, and then it can be followed.
     const UniqueFd trace_fd(::open(trace.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -104,7 +105,7 @@ Result<TraceDirectory::StreamFiles*> TraceDirectory::files_of(std::uint64_t stre
     if (found != streams_.end()) return &found->second;
     const std::string name = fmt::format("{}_{}", channel_, stream_instance_id);
     StreamFiles files;
-    files.index = LEAT_TRY(create_file(trace_ / "index" / (name + ".idx")));
+    files.index = LEAT_TRY(create_file(trace::index_path(trace_ / name)));
     LEAT_TRY(append(files.index, {trace::encode_index_header()}));
     files.data = LEAT_TRY(create_file(trace_ / name));
     files.unsafe = trace::MovingLock(files.data.fd.get(), 0);

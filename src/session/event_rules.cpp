@@ -1,16 +1,12 @@
 #include "session/event_rules.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
+
+#include "ctf/model/log_level.hpp"
 
 namespace leat::session {
 namespace {
-
-constexpr std::array<std::string_view, 15> kLogLevels{"EMERG",          "ALERT",         "CRIT",         "ERR",
-                                                      "WARNING",        "NOTICE",        "INFO",         "DEBUG_SYSTEM",
-                                                      "DEBUG_PROGRAM",  "DEBUG_PROCESS", "DEBUG_MODULE", "DEBUG_UNIT",
-                                                      "DEBUG_FUNCTION", "DEBUG_LINE",    "DEBUG"};
 
 // One element of a pattern: a star, or one character.
 struct Element {
@@ -22,6 +18,14 @@ struct Element {
 Element element_at(std::string_view pattern, std::size_t at) {
     if (pattern[at] == '\\' && at + 1 < pattern.size()) return {false, pattern[at + 1], 2};
     return {pattern[at] == '*', pattern[at], 1};
+}
+
+// "EMERG, ALERT, ..."
+std::string short_names() {
+    std::string names;
+    for (const std::string_view name : ctf::kLogLevels)
+        names.append(names.empty() ? "" : ", ").append(name.substr(ctf::kLogLevelPrefix.size()));
+    return names;
 }
 
 }  // namespace
@@ -60,12 +64,11 @@ Result<int> parse_log_level(std::string_view name) {
 
     std::string upper(name);
     std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
-    std::string_view wanted = upper;
-    if (wanted.starts_with("TRACE_")) wanted.remove_prefix(6);
-    const auto* found = std::find(kLogLevels.begin(), kLogLevels.end(), wanted);
-    if (found == kLogLevels.end())
-        return refused("unknown log level \"{}\": use one of {}, or 0 to 14", name, fmt::join(kLogLevels, ", "));
-    return static_cast<int>(found - kLogLevels.begin());
+    if (!upper.starts_with(ctf::kLogLevelPrefix)) upper.insert(0, ctf::kLogLevelPrefix);
+    const auto* found = std::find(ctf::kLogLevels.begin(), ctf::kLogLevels.end(), upper);
+    if (found == ctf::kLogLevels.end())
+        return refused("unknown log level \"{}\": use one of {}, or 0 to 14", name, short_names());
+    return static_cast<int>(found - ctf::kLogLevels.begin());
 }
 
 bool EventRules::matches(std::string_view event_name, int event_log_level) const {

@@ -4,6 +4,8 @@
 #include <string>
 #include <system_error>
 
+#include "trace/stream_paths.hpp"
+
 namespace leat::trace {
 namespace {
 
@@ -11,7 +13,7 @@ namespace fs = std::filesystem;
 
 bool holds_trace(const fs::path& directory) {
     std::error_code ignored;
-    return fs::is_regular_file(directory / "metadata", ignored);
+    return fs::is_regular_file(directory / kMetadataFile, ignored);
 }
 
 tl::unexpected<Error> directory_error(const fs::path& path, const std::error_code& error) {
@@ -58,7 +60,7 @@ Result<std::vector<fs::path>> find_stream_files(const fs::path& directory) {
     for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
         const std::string name = entry.path().filename().string();
         std::error_code ignored;
-        if (name != "metadata" && !name.starts_with('.') && entry.is_regular_file(ignored))
+        if (name != kMetadataFile && !name.starts_with('.') && entry.is_regular_file(ignored))
             files.push_back(entry.path());
     }
     if (error) return directory_error(directory, error);

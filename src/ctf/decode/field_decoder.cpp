@@ -24,10 +24,7 @@ std::uint64_t sign_extended(std::uint64_t value, unsigned size) {
 }
 
 bool is_chosen(const PlanChoice& choice, std::uint64_t tag, bool is_signed) {
-    if (!is_signed) return choice.lower <= tag && tag <= choice.upper;
-    const auto signed_tag = static_cast<std::int64_t>(tag);
-    return static_cast<std::int64_t>(choice.lower) <= signed_tag &&
-           signed_tag <= static_cast<std::int64_t>(choice.upper);
+    return is_at_most(choice.lower, tag, is_signed) && is_at_most(tag, choice.upper, is_signed);
 }
 
 }  // namespace

@@ -47,6 +47,11 @@ struct FloatClass {
     bool operator==(const FloatClass&) const = default;
 };
 
+// Whether a <= b, of values whose 64 bits are signed or not.
+inline bool is_at_most(std::uint64_t a, std::uint64_t b, bool is_signed) {
+    return is_signed ? static_cast<std::int64_t>(a) <= static_cast<std::int64_t>(b) : a <= b;
+}
+
 // Both bounds belong to the range. They are the bits of the container's value: of an int64 when it is signed.
 struct EnumRange {
     std::string label;

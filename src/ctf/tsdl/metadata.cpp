@@ -4,11 +4,11 @@
 #include <cstring>
 #include <string_view>
 
+#include "ctf/tsdl/metadata_packets.hpp"
+
 namespace leat::ctf {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x75D11D57;
-constexpr std::size_t kHeaderSize = 37;
 constexpr std::string_view kSignature = "/* CTF 1.8";
 
 // What a metadata packet's header says, sizes in bytes.
@@ -30,19 +30,19 @@ std::uint32_t read_u32(UntrustedBytes bytes, std::size_t offset, bool is_swapped
 }
 
 bool is_packetized(UntrustedBytes bytes, bool is_swapped) {
-    return bytes.size() >= sizeof kMagic && read_u32(bytes, 0, is_swapped) == kMagic;
+    return bytes.size() >= sizeof kMetadataMagic && read_u32(bytes, 0, is_swapped) == kMetadataMagic;
 }
 
 Result<MetadataPacketHeader> parse_metadata_packet_header(UntrustedBytes packet, std::size_t offset, bool is_swapped) {
-    if (packet.size() < kHeaderSize) return corrupt("metadata packet at offset {} is cut short", offset);
-    if (read_u32(packet, 0, is_swapped) != kMagic) return corrupt("no metadata packet at offset {}", offset);
+    if (packet.size() < kMetadataPacketHeaderSize) return corrupt("metadata packet at offset {} is cut short", offset);
+    if (read_u32(packet, 0, is_swapped) != kMetadataMagic) return corrupt("no metadata packet at offset {}", offset);
     for (std::size_t scheme = 32; scheme < 35; ++scheme)
         if (packet[scheme] != std::byte{0})
             return unsupported("metadata packet at offset {} is compressed, encrypted or checksummed", offset);
     if (packet[35] != std::byte{1} || packet[36] != std::byte{8})
         return unsupported("metadata packet at offset {} is not of CTF 1.8", offset);
     const MetadataPacketHeader header{read_u32(packet, 24, is_swapped) / 8, read_u32(packet, 28, is_swapped) / 8};
-    if (header.content_size < kHeaderSize || header.packet_size < header.content_size ||
+    if (header.content_size < kMetadataPacketHeaderSize || header.packet_size < header.content_size ||
         header.packet_size > packet.size())
         return corrupt("metadata packet at offset {} has impossible sizes", offset);
     return header;
@@ -54,7 +54,8 @@ Result<std::string> join_packets(UntrustedBytes bytes, bool is_swapped) {
     while (offset < bytes.size()) {
         const UntrustedBytes packet = bytes.subspan(offset);
         const MetadataPacketHeader header = LEAT_TRY(parse_metadata_packet_header(packet, offset, is_swapped));
-        text.append(reinterpret_cast<const char*>(packet.data()) + kHeaderSize, header.content_size - kHeaderSize);
+        text.append(reinterpret_cast<const char*>(packet.data()) + kMetadataPacketHeaderSize,
+                    header.content_size - kMetadataPacketHeaderSize);
         offset += header.packet_size;
     }
     return text;
@@ -65,10 +66,11 @@ Result<std::string> join_packets(UntrustedBytes bytes, bool is_swapped) {
 bool is_metadata_packet(UntrustedBytes bytes) { return is_packetized(bytes, false) || is_packetized(bytes, true); }
 
 Result<std::size_t> metadata_packet_size(UntrustedBytes bytes) {
-    if (bytes.size() < kHeaderSize) return 0;
+    if (bytes.size() < kMetadataPacketHeaderSize) return 0;
     if (!is_metadata_packet(bytes)) return corrupt("no metadata packet where one should begin");
     const std::size_t size = read_u32(bytes, 28, is_packetized(bytes, true)) / 8;
-    if (size < kHeaderSize) return corrupt("metadata packet of {} bytes is smaller than its header", size);
+    if (size < kMetadataPacketHeaderSize)
+        return corrupt("metadata packet of {} bytes is smaller than its header", size);
     return size;
 }
 

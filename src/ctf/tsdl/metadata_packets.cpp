@@ -8,7 +8,6 @@
 namespace leat::ctf {
 namespace {
 
-constexpr std::uint32_t kMetadataMagic = 0x75D11D57;
 constexpr std::size_t kTextSize = kMetadataPacketSize - kMetadataPacketHeaderSize;
 
 template <class T>

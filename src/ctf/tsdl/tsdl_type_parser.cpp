@@ -14,11 +14,6 @@ constexpr std::array<std::string_view, 11> kTypeWords{"void",   "char",   "short
 
 bool is_type_word(std::string_view word) { return std::ranges::find(kTypeWords, word) != kTypeWords.end(); }
 
-bool is_in_order(const EnumRange& range, bool is_signed) {
-    if (is_signed) return static_cast<std::int64_t>(range.lower) <= static_cast<std::int64_t>(range.upper);
-    return range.lower <= range.upper;
-}
-
 }  // namespace
 
 Result<FieldClass> TsdlTypeParser::type() {
@@ -120,7 +115,7 @@ Result<EnumRange> TsdlTypeParser::enum_entry(const EnumClass& enumeration) {
     }
     range.lower = range.upper = LEAT_TRY(parse_signed_number(tokens_)).bits;
     if (LEAT_TRY(tokens_.accept("..."))) range.upper = LEAT_TRY(parse_signed_number(tokens_)).bits;
-    if (!is_in_order(range, enumeration.container.is_signed))
+    if (!is_at_most(range.lower, range.upper, enumeration.container.is_signed))
         return tokens_.expected(
             fmt::format("a range of the enum label \"{}\" that ends where or after it begins", range.label));
     return range;

@@ -9,6 +9,7 @@
 #include <ranges>
 
 #include "relay/local_time.hpp"
+#include "trace/stream_paths.hpp"
 
 namespace leat::relay {
 namespace {
@@ -140,7 +141,7 @@ Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream&
                                       StreamQuota::Place quota) {
     const std::string name = LEAT_TRY(parse_name(message.channel_name));
     if (name.starts_with('.')) return refused("the channel name begins with a dot");
-    if (name == "index") return refused("\"index\" is a name that only the relay gives");
+    if (name == trace::kIndexDirectory) return refused("\"index\" is a name that only the relay gives");
     if (producer.session->locked([&](const SessionState& state) {
             return state.open_names.contains({place.trace, name});
         }))
@@ -200,7 +201,8 @@ Result<std::uint64_t> add_stream_to(Producer& producer, const wire::AddStream& m
     if (quota_place == nullptr)
         return refused("its host has {} open streams already: raise the limit of open files", quota.most());
     const StreamPlace place = LEAT_TRY(place_of(producer, message));
-    if (message.channel_name == "metadata") return add_metadata_stream(producer, place, std::move(quota_place));
+    if (message.channel_name == trace::kMetadataFile)
+        return add_metadata_stream(producer, place, std::move(quota_place));
     return add_data_stream(producer, message, place, std::move(quota_place));
 }
 

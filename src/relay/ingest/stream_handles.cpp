@@ -1,17 +1,11 @@
 #include "relay/ingest/stream_handles.hpp"
 
-#include <sys/random.h>
-
-#include "base/check.hpp"
+#include "base/random_value.hpp"
 #include "wire/ingest/relay_messages.hpp"
 
 namespace leat::relay {
 
-std::uint64_t StreamHandles::draw_random() {
-    std::uint64_t handle = 0;
-    LEAT_CHECK(::getrandom(&handle, sizeof handle, 0) == sizeof handle);
-    return handle;
-}
+std::uint64_t StreamHandles::draw_random() { return random_value<std::uint64_t>(); }
 
 std::uint64_t StreamHandles::add(const std::shared_ptr<Session>& session) {
     const std::lock_guard lock(mutex_);

@@ -13,6 +13,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/fd_passing.hpp"
+
 namespace leat::relay {
 namespace {
 
@@ -26,22 +28,8 @@ std::atomic_ref<std::uint64_t> size_in(const Mapping& sizes, std::uint32_t slot)
 }
 
 void send_order(int socket, const Order& order, int fd) {
-    iovec bytes{const_cast<Order*>(&order), sizeof order};  // NOLINT(*-const-cast): sendmsg only reads
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof fd)> control{};
-    msghdr message{};
-    message.msg_iov = &bytes;
-    message.msg_iovlen = 1;
-    if (fd >= 0) {
-        message.msg_control = control.data();
-        message.msg_controllen = control.size();
-        cmsghdr* const part = CMSG_FIRSTHDR(&message);
-        part->cmsg_level = SOL_SOCKET;
-        part->cmsg_type = SCM_RIGHTS;
-        part->cmsg_len = CMSG_LEN(sizeof fd);
-        std::memcpy(CMSG_DATA(part), &fd, sizeof fd);
-    }
     // It fails if the child is gone: guard() asks beforehand.
-    while (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+    while (send_with_fd(socket, std::as_bytes(std::span(&order, 1)), fd) < 0 && errno == EINTR) {
     }
 }
 
@@ -51,21 +39,12 @@ using Files = std::array<int, FileGuard::kMaxFiles>;
 // One order; false: nobody is there any more to give one.
 bool take_order(int socket, Files& files) {
     Order order{};
-    iovec bytes{&order, sizeof order};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &bytes;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    if (count < 0 && errno == EINTR) return true;
-    if (count != sizeof order || order.slot >= files.size()) return false;
+    const MessageWithFds received = receive_with_fds(socket, std::as_writable_bytes(std::span(&order, 1)), 0);
+    if (received.size < 0 && errno == EINTR) return true;
+    if (received.size != sizeof order || order.slot >= files.size()) return false;
     int& file = files[order.slot];
     if (file >= 0) ::close(file);
-    file = -1;
-    const cmsghdr* const part = CMSG_FIRSTHDR(&message);
-    if (part != nullptr && part->cmsg_type == SCM_RIGHTS) std::memcpy(&file, CMSG_DATA(part), sizeof file);
+    file = received.fd_count == 1 ? received.fds[0] : -1;
     return true;
 }
 

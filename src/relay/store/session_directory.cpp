@@ -4,6 +4,7 @@
 
 #include "relay/local_time.hpp"
 #include "relay/log.hpp"
+#include "trace/stream_paths.hpp"
 
 namespace leat::relay {
 namespace {
@@ -253,7 +254,7 @@ Result<std::string> parse_trace_path(const std::string& path) {
     for (std::size_t begin = 0; begin <= parsed.size();) {
         const std::size_t end = std::min(parsed.find('/', begin), parsed.size());
         const std::string_view step = std::string_view(parsed).substr(begin, end - begin);
-        if (step.starts_with('.') || step == "index" || (begin == 0 && step == kArchives))
+        if (step.starts_with('.') || step == trace::kIndexDirectory || (begin == 0 && step == kArchives))
             return refused("\"{}\" is a name that only the relay gives", step);
         begin = end + 1;
     }

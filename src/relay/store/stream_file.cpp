@@ -5,12 +5,13 @@
 
 #include <cerrno>
 
+#include "trace/stream_paths.hpp"
+
 namespace leat::relay {
 namespace {
 
-constexpr const char* kIndexDirectory = "index";
-
-std::string index_name(const std::string& name) { return name + ".idx"; }
+using trace::index_name;
+using trace::kIndexDirectory;
 
 Result<void> remove_index(const ConfinedDirectory& trace, const std::string& name) {
     const auto indexes = trace.open(kIndexDirectory);

@@ -11,7 +11,7 @@
 namespace leat::viewer {
 
 // The packets of one ring, as people are told of it.
-struct Stream {
+struct StreamIdentity {
     std::uint64_t trace_number = 0;  // no two traces that one program views have the same
     std::uint64_t class_id = 0;
     std::optional<std::uint64_t> instance_id{};
@@ -43,7 +43,7 @@ struct Message {
     Kind kind = Kind::kPacketBegin;
     std::optional<std::int64_t> time_ns{};  // none: it belongs right behind the one before
     const ctf::TraceClass* trace_class = nullptr;
-    const Stream* stream = nullptr;
+    const StreamIdentity* stream = nullptr;
     const ctf::EventRecord* event = nullptr;  // of kEvent
     Loss loss{};                              // of kDiscarded..., kLost... and kMissed...
 };

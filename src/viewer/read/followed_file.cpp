@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "trace/stream_paths.hpp"
 
 namespace leat::viewer {
 namespace {
@@ -19,15 +20,13 @@ constexpr std::size_t kMaxEntrySize = 4096;
 }  // namespace
 
 std::unique_ptr<FollowedFile> FollowedFile::open(const fs::path& path) {
-    auto index = open_for_reading(path.parent_path() / "index" / (path.filename().string() + ".idx"));
+    auto index = open_for_reading(trace::index_path(path));
     if (!index) return nullptr;
     return std::unique_ptr<FollowedFile>(new FollowedFile(path, *std::move(index)));
 }
 
 FollowedFile::FollowedFile(fs::path path, UniqueFd index)
-    : name_(path.string()),
-      index_name_(path.parent_path() / "index" / (path.filename().string() + ".idx")),
-      index_(std::move(index)) {
+    : name_(path.string()), index_name_(trace::index_path(path)), index_(std::move(index)) {
     struct stat status {};
     if (::fstat(index_.get(), &status) == 0) identity_ = {status.st_dev, status.st_ino};
 }

@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "trace/moving_lock.hpp"
+#include "trace/stream_paths.hpp"
 #include "trace/trace_directories.hpp"
 
 namespace leat::viewer {
@@ -22,7 +23,7 @@ Result<std::unique_ptr<FollowedTrace>> FollowedTrace::open(const fs::path& direc
     if (!sync || sync->is_writer_gone()) return nullptr;
     std::unique_ptr<FollowedTrace> trace(
         new FollowedTrace(directory, trace_number, *std::move(sync), merge, std::move(warn)));
-    trace->metadata_ = LEAT_TRY(open_for_reading(directory / "metadata"));
+    trace->metadata_ = LEAT_TRY(open_for_reading(directory / trace::kMetadataFile));
     return trace;
 }
 
@@ -65,7 +66,7 @@ void FollowedTrace::hold_back() {
     const auto horizon_ns = trace_.nanoseconds(state_.horizon);
     if (!horizon_ns || state_.horizon == 0) return;
     if (limit_ == nullptr) {
-        limit_ = std::make_shared<LiveStream>(Stream{.trace_number = trace_.number()});
+        limit_ = std::make_shared<LiveStream>(StreamIdentity{.trace_number = trace_.number()});
         merge_->add(limit_);
     }
     limit_->quiet_until(*horizon_ns);
@@ -85,8 +86,8 @@ Result<void> FollowedTrace::add_new_files() {
         if (file == nullptr) continue;
         files_.insert_or_assign(name, file);
         std::error_code ignored;
-        auto stream = std::make_shared<LiveStream>(
-            Stream{.trace_number = trace_.number(), .name = fs::absolute(path, ignored).lexically_normal().string()});
+        auto stream = std::make_shared<LiveStream>(StreamIdentity{
+            .trace_number = trace_.number(), .name = fs::absolute(path, ignored).lexically_normal().string()});
         merge_->add(stream);
         unknown_files_.push_back({file, std::move(stream)});
     }

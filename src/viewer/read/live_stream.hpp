@@ -17,7 +17,7 @@ namespace leat::viewer {
 // packet at most.
 class LiveStream {
   public:
-    explicit LiveStream(Stream stream) : stream_(std::move(stream)), reader_(stream_) {}
+    explicit LiveStream(StreamIdentity stream) : stream_(std::move(stream)), reader_(stream_) {}
     LiveStream(const LiveStream&) = delete;
     LiveStream& operator=(const LiveStream&) = delete;
 
@@ -28,7 +28,7 @@ class LiveStream {
     [[nodiscard]] const Message& message() const { return reader_.message(); }
     // Nothing older comes; while there is no message.
     [[nodiscard]] std::int64_t horizon_ns() const { return horizon_ns_; }
-    [[nodiscard]] const Stream& identity() const { return stream_; }
+    [[nodiscard]] const StreamIdentity& identity() const { return stream_; }
 
     // When hungry. An error ends the stream.
     Result<void> feed(std::shared_ptr<TraceModel> model, std::vector<std::byte> packet, std::uint64_t offset);
@@ -47,7 +47,7 @@ class LiveStream {
     // Reads the head of packet_.
     Result<void> start(std::uint64_t offset);
 
-    Stream stream_;
+    StreamIdentity stream_;
     PacketReader reader_;
     std::shared_ptr<TraceModel> model_;  // of the packet
     std::vector<std::byte> packet_;

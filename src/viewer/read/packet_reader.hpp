@@ -18,7 +18,7 @@ namespace leat::viewer {
 class PacketReader {
   public:
     // The stream must outlive the reader.
-    explicit PacketReader(const Stream& stream) : stream_(&stream) {}
+    explicit PacketReader(const StreamIdentity& stream) : stream_(&stream) {}
 
     // The next packet of the stream, at the begin of `bytes`; `offset` is for messages. Bytes, trace class and plan
     // stay where they are until next() has said false; class and plan may get more events.
@@ -45,7 +45,7 @@ class PacketReader {
     [[nodiscard]] Message message_of(Message::Kind kind, std::optional<std::int64_t> time_ns) const;
     [[nodiscard]] std::optional<std::int64_t> end_of(const ctf::PacketProperties& packet) const;
 
-    const Stream* stream_;
+    const StreamIdentity* stream_;
     const ctf::TraceClass* trace_class_ = nullptr;
     const ctf::DecodePlan* plan_ = nullptr;  // of decoder_
     std::optional<ctf::PacketDecoder> decoder_;

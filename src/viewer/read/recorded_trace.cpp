@@ -14,6 +14,7 @@
 #include "ctf/tsdl/metadata.hpp"
 #include "ctf/tsdl/tsdl_parser.hpp"
 #include "trace/moving_lock.hpp"
+#include "trace/stream_paths.hpp"
 #include "trace/sync_file.hpp"
 #include "trace/trace_directories.hpp"
 #include "viewer/read/lost_packets.hpp"
@@ -46,7 +47,7 @@ void sort_packets(std::vector<RecordedPacket>& packets) {
     packets.erase(repeated.begin(), repeated.end());
 }
 
-Result<std::unique_ptr<StreamFile>> open_stream_file(const fs::path& path) {
+Result<std::unique_ptr<RecordedFile>> open_stream_file(const fs::path& path) {
     const UniqueFd fd = LEAT_TRY(open_for_reading(path));
     // The lock first: what it leaves free is in the file.
     const std::uint64_t safe_size = trace::unlocked_size(fd.get());
@@ -55,10 +56,10 @@ Result<std::unique_ptr<StreamFile>> open_stream_file(const fs::path& path) {
     const std::uint64_t size = std::min(safe_size, static_cast<std::uint64_t>(status.st_size));
     auto mapping = MappedFile::of_file(fd.get(), size);
     if (!mapping) return wrap(path.string(), std::move(mapping).error());
-    return std::make_unique<StreamFile>(StreamFile{path, *std::move(mapping), status.st_dev, status.st_ino});
+    return std::make_unique<RecordedFile>(RecordedFile{path, *std::move(mapping), status.st_dev, status.st_ino});
 }
 
-bool is_replaced(const StreamFile& file) {
+bool is_replaced(const RecordedFile& file) {
     struct stat status {};
     return ::stat(file.path.c_str(), &status) == 0 && (status.st_dev != file.device || status.st_ino != file.inode);
 }
@@ -92,35 +93,35 @@ bool is_being_written(const fs::path& directory) {
 
 Result<std::string> read_metadata_text(const fs::path& directory) {
     const bool may_be_cut = is_being_written(directory);
-    const std::string bytes = LEAT_TRY(read_file(directory / "metadata", ctf::kMaxMetadataSize));
+    const std::string bytes = LEAT_TRY(read_file(directory / trace::kMetadataFile, ctf::kMaxMetadataSize));
     if (!may_be_cut) return ctf::parse_metadata_stream(std::as_bytes(std::span(bytes)));
     ctf::GrowingMetadata metadata;
     LEAT_TRY(metadata.append(std::as_bytes(std::span(bytes))));
     return std::string(metadata.text());
 }
 
-Result<TraceDirectory> read_trace_directory(const fs::path& directory) {
+Result<RecordedDirectory> read_trace_directory(const fs::path& directory) {
     // Before the metadata: they are written before the packets that need them.
     OpenedFiles files = LEAT_TRY(open_together(directory));
-    const std::string file = (directory / "metadata").string();
+    const std::string file = (directory / trace::kMetadataFile).string();
     auto text = read_metadata_text(directory);
     if (!text) return wrap(file, std::move(text).error());
     auto trace_class = ctf::parse_tsdl(*text);
     if (!trace_class) return wrap(file, std::move(trace_class).error());
-    return TraceDirectory{directory, std::move(files), text->size(), *std::move(trace_class)};
+    return RecordedDirectory{directory, std::move(files), text->size(), *std::move(trace_class)};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::list<TraceDirectory> directories,
+Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::list<RecordedDirectory> directories,
                                                            std::uint64_t trace_number) {
     // Each chunk has the metadata up to its own end: the longest covers them all.
-    const auto longest = std::ranges::max_element(directories, {}, &TraceDirectory::metadata_size);
+    const auto longest = std::ranges::max_element(directories, {}, &RecordedDirectory::metadata_size);
     std::unique_ptr<RecordedTrace> trace(new RecordedTrace(std::move(longest->trace_class), trace_number));
     auto plans = ctf::TracePlans::make(trace->trace_class_);
-    if (!plans) return wrap((longest->path / "metadata").string(), std::move(plans).error());
+    if (!plans) return wrap((longest->path / trace::kMetadataFile).string(), std::move(plans).error());
     trace->plans_ = *std::move(plans);
-    for (TraceDirectory& directory : directories) trace->add_files(std::move(directory.files));
+    for (RecordedDirectory& directory : directories) trace->add_files(std::move(directory.files));
     trace->put_in_order();
     return trace;
 }
@@ -138,7 +139,7 @@ void RecordedTrace::add_files(OpenedFiles files) {
 }
 
 // Whole packets become part of their streams; the error speaks of the first that is not whole.
-Result<void> RecordedTrace::scan(const StreamFile& file) {
+Result<void> RecordedTrace::scan(const RecordedFile& file) {
     const UntrustedBytes bytes = file.mapping.bytes();
     std::map<const ctf::DecodePlan*, ctf::PacketDecoder> decoders;
     std::uint64_t offset = 0;
@@ -161,12 +162,12 @@ Result<void> RecordedTrace::scan(const StreamFile& file) {
 }
 
 // A file has the packets of one ring.
-void RecordedTrace::note_lost_packets(const StreamFile& file, RecordedStream& stream) {
+void RecordedTrace::note_lost_packets(const RecordedFile& file, RecordedStream& stream) {
     std::ranges::copy(lost_packets(file.path), std::back_inserter(stream.lost_packets));
 }
 
 RecordedStream& RecordedTrace::stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
-                                         const StreamFile& file) {
+                                         const RecordedFile& file) {
     const std::optional<std::uint64_t> instance = properties.stream_instance_id;
     const StreamKey key(&plan, instance, instance ? nullptr : &file);
     const auto [entry, is_new] = stream_by_key_.try_emplace(key, streams_.size());
@@ -190,11 +191,11 @@ void RecordedTrace::put_in_order() {
 }
 
 Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vector<fs::path>& paths) {
-    std::vector<std::list<TraceDirectory>> groups;  // each is one trace
+    std::vector<std::list<RecordedDirectory>> groups;  // each is one trace
     std::map<ctf::Uuid, std::size_t> group_by_uuid;
     for (const fs::path& path : paths) {
         for (const fs::path& found : LEAT_TRY(trace::find_trace_directories(path))) {
-            TraceDirectory directory = LEAT_TRY(read_trace_directory(found));
+            RecordedDirectory directory = LEAT_TRY(read_trace_directory(found));
             std::size_t group = groups.size();
             if (const auto& uuid = directory.trace_class.uuid)
                 group = group_by_uuid.try_emplace(*uuid, group).first->second;
@@ -204,7 +205,7 @@ Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vecto
     }
     std::vector<std::unique_ptr<RecordedTrace>> traces;
     traces.reserve(groups.size());
-    for (std::list<TraceDirectory>& group : groups)
+    for (std::list<RecordedDirectory>& group : groups)
         traces.push_back(LEAT_TRY(RecordedTrace::open(std::move(group), traces.size())));
     return traces;
 }

@@ -21,7 +21,7 @@
 
 namespace leat::viewer {
 
-struct StreamFile {
+struct RecordedFile {
     std::filesystem::path path;
     MappedFile mapping;  // without what is being written
     dev_t device;
@@ -29,22 +29,22 @@ struct StreamFile {
 };
 
 struct RecordedPacket {
-    const StreamFile* file;
+    const RecordedFile* file;
     std::uint64_t offset;  // bytes from the start of the file
     ctf::PacketProperties properties;
 };
 
 // The packets of one ring, oldest first, in however many files.
-struct RecordedStream : Stream {
+struct RecordedStream : StreamIdentity {
     const ctf::DecodePlan* plan = nullptr;  // without an instance id, the stream is a file of its own
     std::vector<RecordedPacket> packets{};
 };
 
 // By path. A file that cannot be opened is damage; the others are read all the same.
-using OpenedFiles = std::map<std::filesystem::path, Result<std::unique_ptr<StreamFile>>>;
+using OpenedFiles = std::map<std::filesystem::path, Result<std::unique_ptr<RecordedFile>>>;
 
 // A directory with its files opened and its metadata read.
-struct TraceDirectory {
+struct RecordedDirectory {
     std::filesystem::path path;
     OpenedFiles files;
     std::size_t metadata_size;
@@ -55,7 +55,7 @@ struct TraceDirectory {
 class RecordedTrace {
   public:
     // Reads the headers of all packets. Files that are damaged are used as far as they are whole: see damage().
-    static Result<std::unique_ptr<RecordedTrace>> open(std::list<TraceDirectory> directories,
+    static Result<std::unique_ptr<RecordedTrace>> open(std::list<RecordedDirectory> directories,
                                                        std::uint64_t trace_number);
 
     RecordedTrace(const RecordedTrace&) = delete;
@@ -68,23 +68,23 @@ class RecordedTrace {
 
   private:
     // Packets without an instance id are told apart by their file.
-    using StreamKey = std::tuple<const ctf::DecodePlan*, std::optional<std::uint64_t>, const StreamFile*>;
+    using StreamKey = std::tuple<const ctf::DecodePlan*, std::optional<std::uint64_t>, const RecordedFile*>;
 
     RecordedTrace(ctf::TraceClass trace_class, std::uint64_t trace_number)
         : trace_class_(std::move(trace_class)), trace_number_(trace_number) {}
 
     void add_files(OpenedFiles files);
-    Result<void> scan(const StreamFile& file);
+    Result<void> scan(const RecordedFile& file);
     RecordedStream& stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
-                              const StreamFile& file);
-    static void note_lost_packets(const StreamFile& file, RecordedStream& stream);
+                              const RecordedFile& file);
+    static void note_lost_packets(const RecordedFile& file, RecordedStream& stream);
     void note_damage(Error error);
     void put_in_order();
 
     ctf::TraceClass trace_class_;
     std::uint64_t trace_number_;
     std::optional<ctf::TracePlans> plans_;
-    std::vector<std::unique_ptr<StreamFile>> files_;
+    std::vector<std::unique_ptr<RecordedFile>> files_;
     std::vector<RecordedStream> streams_;
     std::map<StreamKey, std::size_t> stream_by_key_;  // index into streams_, until they are put in order
     std::optional<Error> damage_;

@@ -84,8 +84,8 @@ void RelaySession::add_streams(const std::vector<wire::StreamDescriptor>& descri
             continue;
         }
         auto stream = std::make_shared<LiveStream>(
-            Stream{.trace_number = trace->second.number(),
-                   .name = fmt::format("{}/{}", descriptor.path, descriptor.channel_name)});
+            StreamIdentity{.trace_number = trace->second.number(),
+                           .name = fmt::format("{}/{}", descriptor.path, descriptor.channel_name)});
         merge_->add(stream);
         data_.insert_or_assign(descriptor.id, Data{descriptor.id, descriptor.trace_id, std::move(stream)});
     }
@@ -364,7 +364,7 @@ Result<void> RelaySession::feed(Data& data, std::vector<std::byte> packet, std::
 // A relay that is killed may have stored packets that it had not shown, and does not show what it finds when it comes
 // back. Of a gap within this connection the packets themselves tell.
 void RelaySession::warn_of_missed(const Data& data, std::uint64_t packets) {
-    const Stream& stream = data.stream->identity();
+    const StreamIdentity& stream = data.stream->identity();
     if (packets == 0 || stream.instance_id) return;
     ++cut_short_;
     warn_(fmt::format("{}: {} packet{} before this connection {} not shown: the relay's files have what it has stored",

@@ -3,20 +3,16 @@
 #include <algorithm>
 #include <array>
 
+#include "ctf/model/log_level.hpp"
 #include "viewer/sink/field_text.hpp"
 
 namespace leat::viewer {
 namespace {
 
-constexpr std::array<std::string_view, 15> kLogLevels{
-    "TRACE_EMERG",        "TRACE_ALERT",      "TRACE_CRIT",           "TRACE_ERR",           "TRACE_WARNING",
-    "TRACE_NOTICE",       "TRACE_INFO",       "TRACE_DEBUG_SYSTEM",   "TRACE_DEBUG_PROGRAM", "TRACE_DEBUG_PROCESS",
-    "TRACE_DEBUG_MODULE", "TRACE_DEBUG_UNIT", "TRACE_DEBUG_FUNCTION", "TRACE_DEBUG_LINE",    "TRACE_DEBUG"};
-
 std::string log_level_text(const ctf::EventClass& event_class) {
     const std::optional<std::int64_t> level = event_class.log_level;
-    if (!level || *level < 0 || *level >= static_cast<std::int64_t>(kLogLevels.size())) return {};
-    return fmt::format("{} ({})", kLogLevels[static_cast<std::size_t>(*level)], *level);
+    if (!level || *level < 0 || *level >= static_cast<std::int64_t>(ctf::kLogLevels.size())) return {};
+    return fmt::format("{} ({})", ctf::kLogLevels[static_cast<std::size_t>(*level)], *level);
 }
 
 std::string_view who_lost(Message::Kind kind) {

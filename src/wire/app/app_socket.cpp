@@ -9,7 +9,9 @@
 
 #include <cstring>
 
+#include "base/fd_passing.hpp"
 #include "base/file.hpp"
+#include "base/printable_text.hpp"
 #include "wire/app/description_format.hpp"
 
 namespace leat::wire {
@@ -24,36 +26,15 @@ struct Envelope {
     std::vector<UniqueFd> descriptors{};
 };
 
-std::vector<UniqueFd> take_descriptors(msghdr& header) {
-    std::vector<UniqueFd> descriptors;
-    for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-        const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (std::size_t i = 0; i < count; ++i) {
-            int fd = -1;
-            std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
-            descriptors.emplace_back(fd);
-        }
-    }
-    return descriptors;
-}
-
 Result<Envelope> receive_envelope(int socket) {
     Envelope envelope;
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
-    iovec bytes{&envelope.message, sizeof envelope.message};
-    msghdr header{};
-    header.msg_iov = &bytes;
-    header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    const ssize_t size = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (size < 0) return io_error("cannot receive a registration");
-    envelope.descriptors = take_descriptors(header);
-    if ((header.msg_flags & MSG_TRUNC) != 0)
-        return corrupt("registration has more than {} bytes", sizeof envelope.message);
-    if (size != static_cast<ssize_t>(sizeof envelope.message))
-        return corrupt("registration has {} bytes of {}", size, sizeof envelope.message);
+    const MessageWithFds received =
+        receive_with_fds(socket, std::as_writable_bytes(std::span(&envelope.message, 1)), MSG_DONTWAIT);
+    if (received.size < 0) return io_error("cannot receive a registration");
+    for (std::size_t i = 0; i < received.fd_count; ++i) envelope.descriptors.emplace_back(received.fds[i]);
+    if (received.is_cut) return corrupt("registration has more than {} bytes", sizeof envelope.message);
+    if (received.size != static_cast<ssize_t>(sizeof envelope.message))
+        return corrupt("registration has {} bytes of {}", received.size, sizeof envelope.message);
     return envelope;
 }
 

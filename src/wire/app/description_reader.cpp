@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/printable_text.hpp"
 #include "leat/abi.h"
 #include "wire/app/description_format.hpp"
 
@@ -31,8 +32,7 @@ Result<std::uint32_t> parse_count(ByteCursor& in, std::size_t min_entry_size, st
     return count;
 }
 
-bool is_printable_char(char c) { return static_cast<unsigned char>(c) >= ' ' && c != '\x7f'; }
-bool is_printable(std::string_view text) { return std::all_of(text.begin(), text.end(), is_printable_char); }
+bool is_all_printable(std::string_view text) { return std::all_of(text.begin(), text.end(), is_printable); }
 
 // For messages: a name that is too long is cut.
 std::string shortened(std::string name) {
@@ -99,7 +99,7 @@ Result<void> check_values(const FieldDescription& field) {
     if (field.element == FieldElement::kEnum && field.values.empty())
         return refused("field \"{}\" is an enumeration without values", field.name);
     for (const ValueDescription& value : field.values) {
-        if (!is_printable(value.label)) return refused("field \"{}\": a label has control characters", field.name);
+        if (!is_all_printable(value.label)) return refused("field \"{}\": a label has control characters", field.name);
         if (!is_forward(value, field.is_signed))
             return refused("field \"{}\": value \"{}\" ends before it begins", field.name, value.label);
     }
@@ -124,7 +124,7 @@ Result<void> check_field(const FieldDescription& field) {
 }
 
 Result<void> check_tracepoint(const TracepointDescription& tracepoint) {
-    if (tracepoint.name.empty() || tracepoint.name.size() > kMaxNameLength || !is_printable(tracepoint.name))
+    if (tracepoint.name.empty() || tracepoint.name.size() > kMaxNameLength || !is_all_printable(tracepoint.name))
         return refused("its name has {} bytes or is not printable", tracepoint.name.size());
     if (tracepoint.log_level < 0 || tracepoint.log_level > 14)
         return refused("it has log level {}", tracepoint.log_level);
@@ -144,12 +144,6 @@ void refuse(TracepointDescription& tracepoint, std::string reason) {
 }
 
 }  // namespace
-
-std::string printable(std::string text) {
-    std::replace_if(
-        text.begin(), text.end(), [](char c) { return !is_printable_char(c); }, '?');
-    return text;
-}
 
 Result<std::vector<TracepointDescription>> parse_descriptions(UntrustedBytes table) {
     ByteCursor in(table);

@@ -48,7 +48,4 @@ struct TracepointDescription {
 // level of 99) gets a refusal, and does not affect the others.
 Result<std::vector<TracepointDescription>> parse_descriptions(UntrustedBytes table);
 
-// Text of an application, fit to be shown: control characters become '?'.
-std::string printable(std::string text);
-
 }  // namespace leat::wire

@@ -17,7 +17,7 @@ using wire::RelayCommand;
 
 const std::string kMetadata = "/* CTF 1.8 */ trace { };\n";
 
-RelaySession live_session() {
+SessionDescription live_session() {
     return {.name = "name",
             .hostname = "host",
             .trace_path = "ust/uid/7/64-bit",

@@ -16,7 +16,7 @@ class LiveMergeTest : public testing::Test {
     LiveMergeTest() { EXPECT_TRUE(trace_.append_metadata(std::as_bytes(std::span(test::kByteMetadata)))); }
 
     std::shared_ptr<LiveStream> add() {
-        auto stream = std::make_shared<LiveStream>(Stream{});
+        auto stream = std::make_shared<LiveStream>(StreamIdentity{});
         merge_.add(stream);
         return stream;
     }

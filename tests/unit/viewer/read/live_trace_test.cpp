@@ -61,7 +61,7 @@ TEST(LiveTrace, UnitThatIsCutWaitsForItsRest) {
 TEST(LiveTrace, MetadataGrowsUnderAPacketThatIsBeingRead) {
     LiveTrace trace(0);
     ASSERT_TRUE(trace.append_metadata(bytes_of(kHead + event(0))));
-    LiveStream stream(Stream{.name = "s"});
+    LiveStream stream(StreamIdentity{.name = "s"});
     std::vector<std::byte> packet(12);
     packet[2] = std::byte{1};  // event 0, one element; event 0, no element; event 0...
     packet[4] = std::byte{7};

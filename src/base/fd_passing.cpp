@@ -1,0 +1,48 @@
+#include "base/fd_passing.hpp"
+
+#include <sys/socket.h>
+
+#include <cstring>
+
+namespace leat {
+
+ssize_t send_with_fd(int socket, UntrustedBytes bytes, int fd) {
+    iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};  // NOLINT(*-const-cast): sendmsg only reads
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof fd)> control{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (fd >= 0) {
+        message.msg_control = control.data();
+        message.msg_controllen = control.size();
+        cmsghdr* const beside = CMSG_FIRSTHDR(&message);
+        beside->cmsg_level = SOL_SOCKET;
+        beside->cmsg_type = SCM_RIGHTS;
+        beside->cmsg_len = CMSG_LEN(sizeof fd);
+        std::memcpy(CMSG_DATA(beside), &fd, sizeof fd);
+    }
+    return ::sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
+MessageWithFds receive_with_fds(int socket, std::span<std::byte> bytes, int flags) {
+    MessageWithFds received;
+    iovec part{bytes.data(), bytes.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof received.fds)> control{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    received.size = ::recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC);
+    if (received.size < 0) return received;
+    received.is_cut = (message.msg_flags & MSG_TRUNC) != 0;
+    for (cmsghdr* beside = CMSG_FIRSTHDR(&message); beside != nullptr; beside = CMSG_NXTHDR(&message, beside)) {
+        if (beside->cmsg_level != SOL_SOCKET || beside->cmsg_type != SCM_RIGHTS) continue;
+        // The control buffer has room for four: the kernel closes what does not fit.
+        received.fd_count = (beside->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        std::memcpy(received.fds.data(), CMSG_DATA(beside), received.fd_count * sizeof(int));
+    }
+    return received;
+}
+
+}  // namespace leat

@@ -1,0 +1,27 @@
+// Descriptors beside bytes, over a socket of the AF_UNIX family. Async-signal-safe: a child of fork() may call these.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "base/byte_cursor.hpp"
+
+namespace leat {
+
+// Sends one message, with a descriptor unless `fd` is -1. Returns what sendmsg() does.
+ssize_t send_with_fd(int socket, UntrustedBytes bytes, int fd);
+
+struct MessageWithFds {
+    ssize_t size = -1;      // what recvmsg() returned
+    bool is_cut = false;    // it had more bytes than there was room for
+    std::array<int, 4> fds{};  // the caller's from here on
+    std::size_t fd_count = 0;
+};
+
+// Receives one message into `bytes`; descriptors beyond the fourth are closed. `flags` as for recvmsg().
+MessageWithFds receive_with_fds(int socket, std::span<std::byte> bytes, int flags);
+
+}  // namespace leat

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <sys/random.h>
+
+#include "base/check.hpp"
+
+namespace leat {
+
+// A value that nobody can guess, from the kernel. T: an integer, or an array of bytes.
+template <class T>
+T random_value() {
+    T value{};
+    LEAT_CHECK(::getrandom(&value, sizeof value, 0) == static_cast<ssize_t>(sizeof value));
+    return value;
+}
+
+}  // namespace leat
