@@ -4,8 +4,8 @@
 
 namespace leat {
 
-// While it lives, this thread takes no signals, nor do threads that it starts: signals are for the thread that handles
-// them.
+// Blocks all signals for this thread, and for threads that it starts, while the object lives. They go to the thread
+// that handles them instead.
 class BlockedSignals {
   public:
     BlockedSignals() {

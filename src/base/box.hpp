@@ -10,7 +10,7 @@ namespace leat {
 template <class T>
 class Box {
   public:
-    // Not a constructor that also copies a Box: only a T goes in.
+    // Takes a T only, so that it is never chosen to copy a Box.
     Box(T value) : value_(std::make_unique<T>(std::move(value))) {}  // NOLINT(google-explicit-constructor)
     Box(const Box& other) : value_(std::make_unique<T>(*other.value_)) {}
     Box(Box&&) noexcept = default;

@@ -11,7 +11,7 @@
 
 namespace leat {
 
-// Bytes from a file, a socket or shared memory: nothing in them is believed until a parse_... function has looked.
+// Bytes from a file, a socket or shared memory. Only a parse_... function turns them into values that we believe.
 using UntrustedBytes = std::span<const std::byte>;
 
 // Reads fixed-width little-endian values one after the other and never past the end.
@@ -31,7 +31,7 @@ class ByteCursor {
         return value;
     }
 
-    // The next `count` bytes, still untrusted; they live as long as the bytes behind the cursor.
+    // The next `count` bytes, still untrusted; they live as long as the bytes that the cursor reads.
     Result<UntrustedBytes> take(std::size_t count) {
         if (count > remaining()) return corrupt("{} bytes needed at offset {}, {} left", count, offset_, remaining());
         const UntrustedBytes bytes = bytes_.subspan(offset_, count);

@@ -1,4 +1,5 @@
-// Broken invariants stop the program, in release builds too. Never used in the tracer: it lives in other programs.
+// LEAT_CHECK stops the program when an invariant is broken, in release builds too. The tracer never uses it, because it
+// lives in other programs.
 #pragma once
 
 #include <cstdio>

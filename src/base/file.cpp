@@ -36,7 +36,7 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t siz
         const ssize_t count = ::read(fd.get(), bytes.data() + filled, bytes.size() - filled);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) return io_error(fmt::format("cannot read {}", path.string()));
-        if (count == 0) break;  // truncated under our hands: what is there is what we return
+        if (count == 0) break;  // somebody has shortened the file: return what is left
         filled += static_cast<std::size_t>(count);
     }
     bytes.resize(filled);

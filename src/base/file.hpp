@@ -1,4 +1,4 @@
-// Files as the rest of the program wants them: whole, mapped, or written to the last byte.
+// Opening, reading and writing whole files.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace leat {
 
-// Opens for reading; refuses what is not a regular file.
+// Opens a regular file for reading; refuses anything else.
 Result<UniqueFd> open_for_reading(const std::filesystem::path& path);
 
-// The whole file, at most `size_limit` bytes of it: larger is an error.
+// Returns the whole file. A file of more than `size_limit` bytes is an error.
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t size_limit);
 
-// Writes all bytes, whatever the number of calls that takes.
+// Writes all bytes, in as many calls as that takes.
 Result<void> write_all(int fd, std::span<const std::byte> bytes);
 
 }  // namespace leat

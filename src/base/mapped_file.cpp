@@ -18,7 +18,7 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
 }
 
 Result<MappedFile> MappedFile::of_file(int fd, std::size_t size) {
-    if (size == 0) return MappedFile(Mapping());  // which mmap refuses
+    if (size == 0) return MappedFile(Mapping());  // mmap refuses a size of 0
     return MappedFile(LEAT_TRY(Mapping::of_file(fd, size, false)));
 }
 

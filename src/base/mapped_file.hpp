@@ -10,13 +10,13 @@ namespace leat {
 
 // A whole file in memory, read-only, for as long as the object lives.
 //
-// A file that somebody shortens meanwhile kills the reader with SIGBUS: use it for files that only grow or are
-// replaced, such as those of a trace.
+// If somebody shortens the file meanwhile, SIGBUS kills the reader. Use it for files that only grow or are replaced,
+// such as those of a trace.
 class MappedFile {
   public:
     static Result<MappedFile> open(const std::filesystem::path& path);
 
-    // The first bytes of an open file, which need not stay open.
+    // Maps the first `size` bytes of an open file, which need not stay open.
     static Result<MappedFile> of_file(int fd, std::size_t size);
 
     [[nodiscard]] UntrustedBytes bytes() const { return {mapping_.data(), mapping_.size()}; }

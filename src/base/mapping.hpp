@@ -7,7 +7,7 @@
 
 namespace leat {
 
-// Owns a range of mapped memory; unmaps it when it goes.
+// Owns a range of mapped memory and unmaps it in its destructor.
 class Mapping {
   public:
     Mapping() = default;
@@ -24,9 +24,9 @@ class Mapping {
     Mapping& operator=(const Mapping&) = delete;
     ~Mapping();
 
-    // `size` bytes of `fd` from its start, shared; writable or not.
+    // Maps the first `size` bytes of `fd`, shared.
     static Result<Mapping> of_file(int fd, std::size_t size, bool is_writable);
-    // `size` bytes of address space without access, to map other things into.
+    // Reserves `size` bytes of address space, without access, to map other things into.
     static Result<Mapping> of_address_space(std::size_t size);
 
     [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(address_); }

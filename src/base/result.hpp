@@ -12,11 +12,11 @@ namespace leat {
 
 enum class ErrorKind {
     kCorrupt,      // bytes that break their format
-    kUnsupported,  // a valid wish that we do not serve
+    kUnsupported,  // a valid request that we do not serve
     kNotFound,
     kRefused,   // permission, limit, or a conflicting state
-    kIo,        // the system said no; the message holds its words
-    kDiskFull,  // the disk has no room now, or there are too many open files: to be tried again
+    kIo,        // a system call failed; the message has its error text
+    kDiskFull,  // the disk has no room now, or too many files are open: try again
 };
 
 // One line for the user: no newline, no trailing period. Each layer may put its own clause in front.
@@ -53,7 +53,7 @@ tl::unexpected<Error> refused(fmt::format_string<Args...> format, Args&&... args
     return fail(ErrorKind::kRefused, format, std::forward<Args>(args)...);
 }
 
-// `errno` at the time of the call, in words, behind the caller's clause.
+// The caller's clause, followed by the text of `errno`.
 tl::unexpected<Error> io_error(std::string_view what);
 
 // The same error with the clause of an outer layer in front: "cannot open x: no such file".
@@ -62,7 +62,8 @@ inline tl::unexpected<Error> wrap(std::string_view clause, Error error) {
     return tl::unexpected(std::move(error));
 }
 
-// Whether a call failed because there was no room. It has done nothing then, or keeps what it was given: call it again.
+// Whether a call failed because there was no room. Such a call has done nothing, or keeps what it was given: call it
+// again.
 template <class T>
 bool is_disk_full(const Result<T>& result) {
     return !result && result.error().kind == ErrorKind::kDiskFull;
@@ -76,10 +77,10 @@ T take_value(Result<T>&& result) {
 
 }  // namespace leat
 
-// The value of a Result, or leave the function with its error. The counter lets one TRY stand inside another.
+// Gives the value of a Result, or leaves the function with its error. The counter lets one TRY stand inside another.
 //
-// Leaving from the middle of an expression skips the destructors of what the expression made before: have nothing that
-// owns memory to the left of a TRY. No: `Pair{std::string(name), LEAT_TRY(parse())}`.
+// Leaving from the middle of an expression skips the destructors of the temporaries made so far: nothing to the left of
+// a TRY may own memory. Wrong: `Pair{std::string(name), LEAT_TRY(parse())}`.
 // NOLINTBEGIN(cppcoreguidelines-macro-usage)
 #define LEAT_TRY(expression) LEAT_TRY_COUNTED(expression, __COUNTER__)
 #define LEAT_TRY_COUNTED(expression, counter) LEAT_TRY_JOINED(expression, counter)

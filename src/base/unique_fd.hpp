@@ -4,7 +4,7 @@
 
 namespace leat {
 
-// Owns one file descriptor; closes it when it goes.
+// Owns one file descriptor and closes it in its destructor.
 class UniqueFd {
   public:
     UniqueFd() = default;
