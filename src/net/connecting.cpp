@@ -12,13 +12,14 @@
 namespace leat::net {
 namespace {
 
-// A host that is gone sends nothing, not even a reset: after this long without its acknowledgement, it is lost.
+// A host that is gone sends nothing, not even a reset. After this long without its acknowledgement, the connection is
+// lost.
 constexpr unsigned kUserTimeoutMs = 60'000;
 constexpr int kKeepAliveIdleSeconds = 20;
 
 template <class T>
 void set_option(const UniqueFd& socket, int level, int option, T value) {
-    ::setsockopt(socket.get(), level, option, &value, sizeof value);  // without it works too, only worse
+    ::setsockopt(socket.get(), level, option, &value, sizeof value);  // the socket works without it, only worse
 }
 
 bool connect(const UniqueFd& socket, const sockaddr_storage& address) {
@@ -73,7 +74,7 @@ Result<UniqueFd> open_datagram_socket(const HostAddress& host, std::uint16_t por
     const sockaddr_storage address = host.with_port(port);
     UniqueFd socket(::socket(address.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!socket.is_open()) return io_error("cannot create a socket");
-    // A network of small frames may take them apart: that is better than none.
+    // Let a network of small frames fragment the datagrams: otherwise none would arrive.
     if (address.ss_family == AF_INET6)
         set_option(socket, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DONT);
     else

@@ -1,4 +1,4 @@
-// From a host's name to a socket, for whoever talks to a relay. Only the resolver is waited for.
+// From a host's name to a socket. Only resolve() waits.
 #pragma once
 
 #include <sys/socket.h>
@@ -17,20 +17,20 @@ class HostAddress {
   public:
     explicit HostAddress(const sockaddr& address);
 
-    // The same with a port, as connect() takes it.
+    // This address with a port, as connect() takes it.
     [[nodiscard]] sockaddr_storage with_port(std::uint16_t port) const;
 
   private:
     sockaddr_storage storage_{};
 };
 
-// Asks the system's resolver, and waits for it. At least one address.
+// Asks the system's resolver and waits for the answer: at least one address.
 Result<std::vector<HostAddress>> resolve(const std::string& host);
 
-// Starts to connect; bytes may be queued at once, a failure shows when they are sent.
+// Starts to connect. Bytes may be queued at once; a failure to connect shows when they are sent.
 Result<UniqueFd> start_connecting(const HostAddress& host, std::uint16_t port);
 
-// For datagrams: there is nothing to wait for.
+// A socket that sends datagrams to that address. There is no connection to wait for.
 Result<UniqueFd> open_datagram_socket(const HostAddress& host, std::uint16_t port);
 
 }  // namespace leat::net

@@ -9,7 +9,7 @@ std::string take_host(std::string_view& text) {
     const std::size_t end = text.find(is_bracketed ? ']' : ':');
     if (is_bracketed && end == std::string_view::npos) return {};
     const std::string_view host = is_bracketed ? text.substr(1, end - 1) : text.substr(0, end);
-    // Written out again, it would be something else.
+    // Such a host, written out again, would be read as something else.
     if (host.find_first_of("[]/") != std::string_view::npos) return {};
     text.remove_prefix(is_bracketed ? end + 1 : host.size());
     return std::string(host);

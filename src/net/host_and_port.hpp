@@ -9,8 +9,8 @@
 
 namespace leat::net {
 
-// Takes the host off the front of `text`, without its brackets; ports may follow. Empty: there is none that makes
-// sense.
+// Takes the host off the front of `text` and returns it without its brackets; ports may follow. Returns an empty string
+// if there is no valid host.
 std::string take_host(std::string_view& text);
 
 Result<std::uint16_t> parse_port(std::string_view text);

@@ -8,7 +8,7 @@
 
 namespace leat::net {
 
-// Where LTTng's relay listens, and ours.
+// The ports of LTTng's relay, and of ours.
 inline constexpr std::uint16_t kControlPort = 5342;
 inline constexpr std::uint16_t kDataPort = 5343;  // and, for datagrams, the UDP port of the same number
 inline constexpr std::uint16_t kLivePort = 5344;
@@ -24,7 +24,7 @@ struct RelayAddress {
     bool operator==(const RelayAddress&) const = default;
 };
 
-// Whether the text means a relay, right or wrong: not a path.
+// Whether the text is meant as a relay's address, even a malformed one, and not as a path.
 bool is_relay_address(std::string_view text);
 
 Result<RelayAddress> parse_relay_address(std::string_view url);

@@ -13,7 +13,7 @@ namespace leat::net {
 struct RelayUrl {
     std::string host{};
     std::uint16_t port = 0;     // of the live protocol
-    std::string target_host{};  // where the session is traced; empty, with the session: only the relay is named
+    std::string target_host{};  // where the session is traced; empty, like `session`, if only the relay is named
     std::string session{};
 
     [[nodiscard]] bool names_session() const { return !session.empty(); }
@@ -25,7 +25,7 @@ struct RelayUrl {
     bool operator==(const RelayUrl&) const = default;
 };
 
-// Whether the text means a relay, right or wrong: not a path.
+// Whether the text is meant as a relay's URL, even a malformed one, and not as a path.
 bool is_relay_url(std::string_view text);
 
 Result<RelayUrl> parse_relay_url(std::string_view text);

@@ -13,40 +13,41 @@
 
 namespace leat::net {
 
-// A TCP connection to a relay that never blocks: the one place where bytes leave and enter it.
+// A TCP connection to a relay. No call blocks.
 class StreamSocket {
   public:
-    // Starts to connect; bytes may be queued at once, a failure shows when they are sent.
+    // Starts to connect. Bytes may be queued at once; a failure to connect shows when they are sent.
     static Result<StreamSocket> connect(const HostAddress& host, std::uint16_t port);
-    // One that exists already; it must not block.
+    // Takes over an existing connection, which must be non-blocking.
     explicit StreamSocket(UniqueFd fd) : fd_(std::move(fd)) {}
 
-    // To poll.
+    // For poll().
     [[nodiscard]] int fd() const { return fd_.get(); }
 
-    // Whether the connection has come about.
+    // Whether the connection is established.
     [[nodiscard]] bool is_connected() const;
-    // Why it did not, once the descriptor can be written to.
+    // Why it could not be established. Ask when the descriptor is writable.
     [[nodiscard]] Result<void> connection_error() const;
 
-    // Sends what the socket takes now; 0: it is full.
+    // Sends what the socket takes now, and returns how much; 0: the socket is full.
     Result<std::size_t> send_some(std::span<iovec> parts);
-    // Receives what is there now; 0: nothing is. The end of the connection is an error.
+    // Receives what is there now, and returns how much; 0: nothing yet. The end of the connection is an error.
     Result<std::size_t> receive_some(std::span<std::byte> bytes);
-    // Appends what is there now; a peer that sends more than a relay ever does is refused.
+    // Appends what is there now. Fails if the peer sends more than a relay ever does.
     Result<void> receive_into(std::vector<std::byte>& bytes);
 
-    // How much the other side's kernel has said to have, since the connection began.
+    // Bytes that the other side's kernel has acknowledged since the connection began.
     [[nodiscard]] std::uint64_t acknowledged_bytes() const;
-    // LTTng's relay sends what belongs together in several writes, and the next one only when the last is
-    // acknowledged: 40 ms, if we leave that to the system. It forgets the wish with each acknowledgement.
+    // Acknowledges without delay. LTTng's relay sends one reply in several writes, and each waits for the
+    // acknowledgement of the one before: 40 ms by default. The kernel forgets the setting with each acknowledgement, so
+    // set it again each time.
     void acknowledge_at_once() const;
 
   private:
     UniqueFd fd_;
 };
 
-// Bytes that leave as the socket takes them.
+// Bytes to send, which leave as the socket takes them.
 class SendQueue {
   public:
     // Append here.

@@ -69,7 +69,7 @@ Result<void> WaitingSocket::receive(std::span<std::byte> bytes) {
             taken_ += count;
             bytes = bytes.subspan(count);
         } else if (bytes.size() >= kInputSize) {
-            // What is large goes where it belongs; what is small comes with what is behind it.
+            // Receive a large rest in place, and a small one together with what follows it.
             bytes = bytes.subspan(LEAT_TRY(receive_some(bytes)));
         } else {
             input_.resize(kInputSize);

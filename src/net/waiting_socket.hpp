@@ -17,25 +17,25 @@ namespace leat::net {
 // A TCP connection whose every wait is bounded, and ends when `stop_fd` becomes readable.
 class WaitingSocket {
   public:
-    // Takes what getaddrinfo knows by that name, one address after the other.
+    // Tries the addresses that getaddrinfo() has for that name, one after the other.
     static Result<WaitingSocket> connect(const std::string& host, std::uint16_t port, int stop_fd);
-    // One that is connected already; it must not block.
+    // Takes over a connected socket, which must be non-blocking.
     WaitingSocket(UniqueFd fd, int stop_fd) : WaitingSocket(StreamSocket(std::move(fd)), stop_fd) {}
 
     Result<void> send(UntrustedBytes bytes);
     // Fills all of `bytes`.
     Result<void> receive(std::span<std::byte> bytes);
-    // Sleeps.
+    // Sleeps this long, unless `stop_fd` becomes readable.
     void wait(std::chrono::milliseconds time) const;
 
-    // Whether we were told to stop: what failed since then did so for that reason.
+    // Whether `stop_fd` is readable: that is then why calls fail.
     [[nodiscard]] bool is_stopped() const;
 
   private:
     WaitingSocket(StreamSocket socket, int stop_fd) : socket_(std::move(socket)), stop_fd_(stop_fd) {}
 
     static Result<WaitingSocket> connect(const HostAddress& address, std::uint16_t port, int stop_fd);
-    // One byte at least.
+    // Receives at least one byte.
     Result<std::size_t> receive_some(std::span<std::byte> bytes);
     Result<void> wait_for(short events, std::chrono::milliseconds patience) const;
 
