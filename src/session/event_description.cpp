@@ -48,7 +48,7 @@ bool is_text(FieldShape shape) { return shape == FieldShape::kTextArray || shape
 
 bool is_sequence(FieldShape shape) { return shape == FieldShape::kSequence || shape == FieldShape::kTextSequence; }
 
-// Chooses what the fields of one event are called in TSDL. Ask in the order of the fields.
+// Chooses the names of one event's fields in TSDL. Ask in the order of the fields.
 //
 // The field "x" is written "_x", and readers remove one underscore. babeltrace2 compares the name of a new field, as
 // written, with the names of earlier fields, as shown: it refuses "_x" after "__x", which it shows as "_x". So "x" is
@@ -92,7 +92,7 @@ class MemberNames {
 
 ctf::FieldClass element_of(const FieldDescription& field) {
     if (is_text(field.shape)) return character_class();
-    // Arrays of enumerations are described, but no header makes them: their numbers are recorded.
+    // A description may have arrays of enumerations, although our headers make none: record their numbers.
     const bool is_scalar = field.shape == FieldShape::kScalar;
     return is_scalar || field.element != FieldElement::kEnum ? element_class(field)
                                                              : ctf::FieldClass(integer_class(field));

@@ -1,4 +1,4 @@
-// What an application says of a tracepoint, as an event class.
+// Turns an application's description of a tracepoint into an event class.
 #pragma once
 
 #include "ctf/model/trace_class.hpp"

@@ -30,7 +30,7 @@ std::string short_names() {
 
 }  // namespace
 
-// Goes back only to the last star: linear in text times pattern at worst, whatever the pattern.
+// Backtracks only to the last star: at worst, the time grows with text length times pattern length.
 bool matches_pattern(std::string_view pattern, std::string_view text) {
     std::size_t p = 0;
     std::size_t t = 0;

@@ -19,7 +19,7 @@ Result<int> parse_log_level(std::string_view name);
 struct EventRules {
     std::vector<std::string> patterns{"*"};  // on "provider:name"; one must match
     std::vector<std::string> exclusions{};   // none may match
-    std::optional<int> log_level{};          // at least as severe: a number as low or lower
+    std::optional<int> log_level{};          // only events at least as severe: with this number or a lower one
 
     [[nodiscard]] bool matches(std::string_view event_name, int event_log_level) const;
 };

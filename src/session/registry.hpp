@@ -22,9 +22,9 @@ class Registry {
         bool is_new;  // the caller has a metadata unit to write before the id may be used
     };
 
-    // The id of an event class: that of the same one seen before, or the next. `event_class.id` is not looked at.
-    // Fails when the name is known with other fields or another log level, or when there are too many. `place`, as
-    // "file.c:12", is for that message alone: the same event class may come from many places.
+    // Gives the id of an event class: its old one if the same class was enrolled before, else the next one.
+    // `event_class.id` is ignored. Fails when the name is known with other fields or another log level, or when there
+    // are too many classes. `place`, as "file.c:12", is only for that error: one class may come from many places.
     Result<Enrolled> enroll(ctf::EventClass event_class, std::string place);
 
     [[nodiscard]] const ctf::EventClass& event_class(std::uint32_t id) const { return *classes_[id]; }

@@ -14,7 +14,7 @@
 namespace leat::session {
 namespace {
 
-// Rings for threads without rseq, and for children of vfork(). They cost address space only, until such a thread comes.
+// Rings for threads without rseq, and for children of vfork(). Until such a thread comes, they cost only address space.
 constexpr std::uint32_t kThreadRings = 264;
 constexpr std::uint32_t kFewestThreadRings = 72;
 constexpr std::uint64_t kThreadRingSpace = 32ULL << 30;  // bytes
@@ -28,7 +28,7 @@ std::uint32_t thread_rings(std::uint64_t ring_size) {
     return std::max(static_cast<std::uint32_t>(that_fit), kFewestThreadRings);
 }
 
-// The same for everyone who hears of this session, and not 0.
+// The session's id in the application protocol; never 0.
 std::uint64_t session_id(const ctf::TraceClass& trace_class) {
     std::uint64_t id = 1;
     for (const std::uint8_t byte : *trace_class.uuid) id = id * 257 + byte;

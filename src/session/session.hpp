@@ -30,7 +30,7 @@ struct SessionParameters {
     uid_t uid = 0;
 };
 
-// What came of an application's registration.
+// The result of an application's registration.
 struct RegistrationOutcome {
     std::vector<std::uint32_t> event_ids{};      // for each of its tracepoints; wire::kNotEnabled
     std::vector<ctf::EventClass> new_classes{};  // to describe() before any packet is cut from what the rings then hold
@@ -38,8 +38,8 @@ struct RegistrationOutcome {
 };
 
 // A recording session with one channel, for the programs of one user: which events are wanted, what they are called
-// in the trace, and the rings they go to. Two threads: one registers applications and answers them, the other describes
-// what they write; what both need is constant.
+// in the trace, and the rings they go to. Two threads may use it: one registers applications and answers them, the
+// other describes what they write. Members that both need are constant.
 class Session {
   public:
     static Result<Session> create(const SessionParameters& parameters);
@@ -53,11 +53,12 @@ class Session {
     // "Registration done", with all that the application needs. Registering thread.
     Result<void> answer(wire::AppConnection& application, const std::vector<std::uint32_t>& event_ids) const;
 
-    // Whole units of metadata that declare these event classes; from now on, their records are known. Describing
+    // Returns whole metadata units that declare these event classes. From now on, their records are known. Describing
     // thread.
     std::string describe(const std::vector<ctf::EventClass>& classes);
-    // The same for the streams of rings that belong to threads, which most traces do not have: of all classes so far;
-    // and from now on, describe() declares for both. Nothing if that was done before. Describing thread.
+    // Returns metadata units that declare the streams of rings that belong to threads, which most traces do not have,
+    // with all classes so far. From now on, describe() declares classes for these streams, too. Returns nothing if that
+    // was done before. Describing thread.
     std::string describe_thread_streams();
 
     [[nodiscard]] const ring::RingSet& rings() const { return rings_; }

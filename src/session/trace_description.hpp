@@ -1,4 +1,4 @@
-// What the traces that we write say of themselves, apart from their events.
+// Describes the traces that we write, apart from their events.
 #pragma once
 
 #include <sys/types.h>
@@ -13,14 +13,14 @@
 namespace leat::session {
 
 // A fresh random UUID, this host's name, CLOCK_MONOTONIC and its distance to the Unix epoch, two stream classes with
-// the header and the contexts (wire::kContext... bits) of the channel: a packet of a CPU's ring tells which, "cpu_id";
-// one of a thread's ring tells which of those rings, "thread_ring", as it may come from any CPU.
+// the header and the contexts (wire::kContext... bits) of the channel. A packet of a CPU's ring carries "cpu_id". One
+// of a thread's ring may come from any CPU, and carries the number of that ring, "thread_ring".
 ctf::TraceClass describe_trace(const std::string& session_name, uid_t uid, ring::HeaderKind header,
                                std::uint32_t contexts);
 
 ctf::RecordHeaderLayout record_header_layout(ring::HeaderKind header);
 
-// As the traces name it.
+// The name of this host, as traces carry it.
 std::string host_name();
 
 // Bytes of the contexts in each record.
