@@ -17,15 +17,15 @@ inline constexpr std::uint32_t kIndexMajor = 1;
 inline constexpr std::uint32_t kIndexMinor = 1;
 inline constexpr std::size_t kIndexHeaderSize = 16;
 inline constexpr std::size_t kIndexEntrySize = 72;
-inline constexpr std::size_t kIndexEntrySize10 = 56;  // version 1.0: without the last two
+inline constexpr std::size_t kIndexEntrySize10 = 56;  // version 1.0: without the last two values
 
-// `minor` 0: of a file with entries of kIndexEntrySize10 bytes, the first of the 72.
+// `minor` 0: for a file whose entries are only the first kIndexEntrySize10 bytes of an entry.
 std::array<std::byte, kIndexHeaderSize> encode_index_header(std::uint32_t minor = kIndexMinor);
 std::array<std::byte, kIndexEntrySize> encode_index_entry(const ctf::IndexEntry& entry);
 
-// Bytes from one entry to the next, in a file that begins so: version 1.0 has shorter ones.
+// Returns the size of an entry in the file with this header: those of version 1.0 are shorter.
 Result<std::size_t> parse_index_header(UntrustedBytes bytes);
-// `bytes`: as many as the header said.
+// `bytes` has the size that parse_index_header() returned.
 Result<ctf::IndexEntry> parse_index_entry(UntrustedBytes bytes);
 
 }  // namespace leat::trace

@@ -28,7 +28,7 @@ MovingLock::MovingLock(int fd, std::uint64_t begin) : begin_(begin) {
 void MovingLock::move_to(std::uint64_t begin) {
     if (fd_ < 0 || begin <= begin_) return;
     const struct flock lock = region(F_UNLCK, begin_, begin - begin_);
-    // Cutting the front off a lock needs no new one: it does not fail. If it did, readers would wait for more.
+    // Cutting off the front of a lock needs no new one, so it does not fail. If it did, readers would wait longer.
     if (::fcntl(fd_, F_OFD_SETLK, &lock) == 0) begin_ = begin;
 }
 
@@ -56,7 +56,7 @@ Result<LockWait> wait_until_unlocked(int fd, std::uint64_t begin, std::uint64_t 
         if (errno == EINTR) return LockWait::kInterrupted;
         return io_error("cannot wait for the writer's lock");
     }
-    // Waiting was all that we wanted: the bytes are not ours.
+    // We only wanted to wait: give the lock back.
     const struct flock lock = region(F_UNLCK, begin, size);
     ::fcntl(fd, F_OFD_SETLK, &lock);
     return LockWait::kFree;

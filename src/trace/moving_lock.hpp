@@ -7,11 +7,11 @@
 
 namespace leat::trace {
 
-// The writer's: an open-file-description write lock on everything from a position on, which moves forward as the file
-// becomes safe. It ends with the descriptor, however its process ends.
+// The writer's lock: an open-file-description write lock from a position to infinity. The position moves forward as the
+// file becomes safe. The lock ends with the descriptor, however the process ends.
 //
-// A file system without such locks (some network file systems) takes nothing away from the writer: readers then find
-// no lock, and take the file for finished.
+// On a file system without such locks (some network file systems) the writer works as usual, but readers find no lock
+// and take the file for finished.
 class MovingLock {
   public:
     MovingLock() = default;
@@ -20,9 +20,9 @@ class MovingLock {
 
     [[nodiscard]] bool is_held() const { return fd_ >= 0; }
 
-    // What lies before `begin` is safe from now on. Backwards is not possible: that stays safe.
+    // Declares all bytes before `begin` safe. Never moves back: what is safe stays safe.
     void move_to(std::uint64_t begin);
-    // All of it is safe. For those who keep the descriptor.
+    // Declares the whole file safe, for a writer that keeps the descriptor.
     void release();
 
   private:
@@ -30,14 +30,14 @@ class MovingLock {
     std::uint64_t begin_ = 0;
 };
 
-// The reader's half; `fd` is open for reading, and another than the writer's.
+// The reader's half. `fd` is open for reading, and is not the writer's.
 
 // Whether somebody writes at, or will write at, any of these bytes.
 [[nodiscard]] bool is_write_locked(int fd, std::uint64_t begin, std::uint64_t size);
 
 enum class LockWait : std::uint8_t { kFree, kInterrupted };
 
-// How many bytes from the beginning nobody writes at; UINT64_MAX if nobody writes anywhere.
+// How many bytes at the beginning of the file are safe; UINT64_MAX if nobody writes to it.
 [[nodiscard]] std::uint64_t unlocked_size(int fd);
 
 // Sleeps in the kernel until nobody holds a write lock on these bytes any more, or a signal comes.

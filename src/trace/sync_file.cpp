@@ -15,9 +15,9 @@
 namespace leat::trace {
 namespace {
 
-// Bells beyond this are never rung: a generation that claims it is made up.
+// No writer ever rings a bell beyond this one: a larger generation is made up.
 constexpr std::uint64_t kMaxGeneration = std::uint64_t{1} << 62U;
-// Held as long as the writer lives.
+// The writer holds this bell as long as it lives.
 constexpr std::uint64_t kLastBell = kSyncLockBase + kMaxGeneration;
 constexpr int kReadTries = 1000;
 constexpr char kNewSyncFileName[] = ".leat-sync-new";
@@ -40,8 +40,8 @@ Result<SyncState> parse_sync_record(UntrustedBytes bytes) {
 }
 
 Result<SyncWriter> SyncWriter::create(int directory_fd) {
-    // A new file, not the old one cut: those who still read the old one see that its session has ended. It gets its
-    // name when it is locked: without, it would be that of a session that has ended.
+    // Do not truncate the old file, but make a new one: readers of the old one see that its session has ended. Lock
+    // the new one before it gets its name: without a lock it would look like the file of a session that has ended.
     if (::unlinkat(directory_fd, kNewSyncFileName, 0) != 0 && errno != ENOENT)
         return io_error(fmt::format("cannot replace {}", kNewSyncFileName));
     UniqueFd fd(::openat(directory_fd, kNewSyncFileName, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0660));
@@ -58,7 +58,7 @@ Result<void> SyncWriter::publish(std::uint64_t horizon, std::uint64_t metadata_s
     record_.horizon = horizon;
     record_.metadata_size = metadata_size;
     LEAT_TRY(write());
-    // Behind the record: whoever hears the bell finds the record.
+    // Ring the bell after the record is written: a reader that it wakes must find the record.
     lock_.move_to(kSyncLockBase + record_.generation);
     return {};
 }
@@ -80,7 +80,7 @@ Result<std::optional<SyncReader>> SyncReader::open(const std::filesystem::path& 
 
 Result<SyncState> SyncReader::read() const {
     Result<SyncState> state;
-    // A reader may meet the writer half way through its 40 bytes; not a thousand times.
+    // A reader may meet the writer half way through its 40 bytes, but not a thousand times in a row.
     for (int tries = 0; tries < kReadTries; ++tries) {
         std::array<std::byte, sizeof(SyncRecord)> bytes{};
         const ssize_t count = ::pread(fd_.get(), bytes.data(), bytes.size(), 0);

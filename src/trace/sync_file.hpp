@@ -17,8 +17,8 @@ inline constexpr char kSyncFileName[] = ".leat-sync";
 inline constexpr std::uint32_t kSyncMagic = 0x5354'454c;  // "LETS"
 inline constexpr std::uint32_t kSyncVersion = 1;
 
-// The file, little-endian. `generation` counts publications; it stands at both ends so that a reader that met the
-// writer half way sees it.
+// The file, little-endian. `generation` counts publications. It stands at both ends, so that a reader notices when it
+// has met the writer half way.
 struct SyncRecord {
     std::uint32_t magic = kSyncMagic;
     std::uint32_t version = kSyncVersion;
@@ -42,13 +42,14 @@ struct SyncState {
 // An error if these bytes are no record, or half of one and half of the next.
 Result<SyncState> parse_sync_record(UntrustedBytes bytes);
 
-// One thread. The session has ended for all followers when this object goes, or its process.
+// The writer's end, for one thread. When the object is destroyed, or its process ends, followers see that the session
+// has ended.
 class SyncWriter {
   public:
-    // In the trace directory, beside `metadata`; replaces what an earlier session left there.
+    // Creates the file in the trace directory, beside `metadata`; replaces that of an earlier session.
     static Result<SyncWriter> create(int directory_fd);
 
-    // After data, index and metadata are written. Rings for all followers; costs two system calls.
+    // Call it after data, index and metadata are written. Wakes all followers; costs two system calls.
     Result<void> publish(std::uint64_t horizon, std::uint64_t metadata_size);
 
   private:
@@ -61,16 +62,16 @@ class SyncWriter {
     SyncRecord record_;
 };
 
-// A follower's. Any number of them; none can disturb the writer or another.
+// A follower's end. There may be any number of followers; none can disturb the writer or another follower.
 class SyncReader {
   public:
-    // Nothing if the directory has no such file: then nobody writes there who could be followed.
+    // Returns nothing if the directory has no such file: nobody writes there who could be followed.
     static Result<std::optional<SyncReader>> open(const std::filesystem::path& directory);
 
     [[nodiscard]] Result<SyncState> read() const;
-    // Whether the session has ended. What read() says afterwards is its last word.
+    // Whether the session has ended. If so, read() returns its final state from now on.
     [[nodiscard]] bool is_writer_gone() const;
-    // Until there is a generation after this one, or the writer is gone, or a signal comes.
+    // Waits until there is a later generation, the writer is gone, or a signal comes.
     [[nodiscard]] Result<LockWait> wait_after(std::uint64_t generation) const;
 
   private:

@@ -20,7 +20,7 @@ tl::unexpected<Error> directory_error(const fs::path& path, const std::error_cod
     return fail(ErrorKind::kIo, "cannot read directory {}: {}", path.string(), error.message());
 }
 
-// In the order of their names. Symbolic links to directories are not followed: they could lead in circles.
+// Sorted by name. Symbolic links to directories are not followed: they could lead in circles.
 std::vector<fs::path> directories_below(const fs::path& path, std::error_code& error) {
     std::vector<fs::path> directories;
     fs::recursive_directory_iterator entry(path, fs::directory_options::skip_permission_denied, error);

@@ -7,8 +7,8 @@
 
 namespace leat::trace {
 
-// The directories at or below `path` that hold a trace, which is to say a file `metadata`, in the order of their names.
-// An error if there is none.
+// The directories at or below `path` that hold a trace (a file `metadata`), in the order of their names. An error if
+// there is none.
 Result<std::vector<std::filesystem::path>> find_trace_directories(const std::filesystem::path& path);
 
 // `path` and all directories below it.
