@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kChannel[] = "channel0";
 
-// What a live session's relay is told; LTTng's viewers use it to guess how often to ask.
+// The timer that a live session's relay is told of. LTTng's viewers use it to guess how often to ask.
 constexpr std::uint32_t kLiveTimerUs = std::chrono::microseconds(Recording::kLiveTick).count();
 
 output::SessionDescription relay_session(const session::Session& session, const session::SessionParameters& parameters,
@@ -40,7 +40,7 @@ Result<std::unique_ptr<Recording>> create_recording(const session::SessionParame
     session::Session session = LEAT_TRY(session::Session::create(parameters));
     wire::AppSocket socket = LEAT_TRY(wire::AppSocket::listen(runtime_directory));
     std::unique_ptr<consumer::Output> output = LEAT_TRY(open_output(session, parameters, destination));
-    // A relay gives room back later than a disk does.
+    // For a relay, wake the consumer earlier: it gives room back later than a disk does.
     const std::uint64_t wake_after = parameters.ring_size / (destination.relay ? 4 : 2);
     return Recording::create(std::move(session), std::move(output), std::move(socket),
                              {.is_live = destination.is_live, .wake_after = wake_after});

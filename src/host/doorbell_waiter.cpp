@@ -19,11 +19,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Where a caller comes back so soon, arming the descriptors costs more than a bell that is heard late.
+// With a timeout as short as this, arming the descriptors costs more than hearing a bell late.
 constexpr auto kShortWait = 300us;
-// How long a bell may go unheard that is one too many to sleep on, or on a kernel before Linux 5.16 not the only one.
+// How long a bell may go unheard if the kernel cannot sleep on it: those beyond FUTEX_WAITV_MAX, and before Linux 5.16
+// all but the first.
 constexpr auto kLongestDeafness = 1ms;
-// Keeps deadlines within what the system can tell.
+// Keeps deadlines within the range of a timespec.
 constexpr auto kLongestSleep = 24h;
 
 timespec to_timespec(std::chrono::nanoseconds duration) {
@@ -105,7 +106,7 @@ bool DoorbellWaiter::has_any_rung() {
     return std::ranges::any_of(bells_, [this](const Bell& bell) { return rings_of_writers(bell) != bell.heard; });
 }
 
-// All of them, each time: a closed descriptor is watched no more, and its number may have been given to another one.
+// Adds all descriptors each time: the kernel forgets a closed one, and its number may stand for another file by now.
 void DoorbellWaiter::watch(std::span<const pollfd> fds) const {
     for (const pollfd& wanted : fds) {
         if (wanted.fd < 0) continue;
@@ -116,7 +117,8 @@ void DoorbellWaiter::watch(std::span<const pollfd> fds) const {
     }
 }
 
-// Until one of the bells is no longer what was seen. What the kernel cannot wait for in one go is looked at soon.
+// Sleeps until a bell differs from what was seen. If the kernel cannot wait for all of them at once, the sleep is
+// short.
 void DoorbellWaiter::sleep(std::span<const std::uint32_t> seen, std::chrono::nanoseconds timeout) const {
     if (seen.size() > 1) {
         std::array<futex_waitv, FUTEX_WAITV_MAX> wanted{};
@@ -138,10 +140,10 @@ void DoorbellWaiter::sleep(std::span<const std::uint32_t> seen, std::chrono::nan
     ::syscall(SYS_futex, bells_.front().word, FUTEX_WAIT, seen.front(), &left, nullptr, 0);
 }
 
-// Doorbells lie in memory that applications write: one that resets its bell makes us miss rings. Callers have a timeout
-// and look at the rings then.
+// Applications can write to doorbells, and one that resets its bell makes us miss rings. Therefore callers pass a
+// timeout, and look at the rings after it.
 void DoorbellWaiter::wait(std::span<pollfd> fds, std::chrono::nanoseconds timeout) {
-    // Read before everything that is looked at: a change after that keeps us from falling asleep.
+    // Read the bells before looking at anything else: if one changes after that, the kernel does not put us to sleep.
     std::vector<std::uint32_t> seen;
     for (const Bell& bell : bells_) seen.push_back(std::atomic_ref(*bell.word).load());
     is_fd_ready_ = false;
@@ -153,7 +155,7 @@ void DoorbellWaiter::wait(std::span<pollfd> fds, std::chrono::nanoseconds timeou
     if (poll(fds, 0ns) != 0) return;
     watch(fds);
     sleep(seen, timeout);
-    // With a bell alone there is nothing to look for, and somebody waits for its event.
+    // If only a bell has rung, do not poll: somebody waits for its event.
     if (!has_any_rung() || is_fd_ready_) poll(fds, 0ns);
 }
 

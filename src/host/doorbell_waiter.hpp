@@ -18,9 +18,9 @@ namespace leat::host {
 
 // Waits for the doorbells of ring sets, futexes in shared memory, and for descriptors, whichever comes first.
 //
-// The caller sleeps on the futexes itself, so that an event wakes it without a detour. A thread of ours watches the
-// descriptors meanwhile and rings the first bell; these can take the longer way. The process that hosts consumers has
-// one such object. One thread calls it.
+// The caller sleeps on the futexes itself, so that an event wakes it without a detour. Descriptors take a longer way: a
+// thread of ours watches them and rings the first bell. The process that hosts consumers has one such object. One
+// thread calls it.
 class DoorbellWaiter {
   public:
     static Result<std::unique_ptr<DoorbellWaiter>> start();

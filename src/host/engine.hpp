@@ -13,8 +13,8 @@
 
 namespace leat::host {
 
-// Runs recordings in one poll loop. Whoever hosts it (`leat record`, a daemon, a test) calls turn() for as long as it
-// likes, and looks after its own descriptors in between.
+// Runs recordings in one poll loop. Its host (`leat record`, a daemon, a test) calls turn() for as long as it likes,
+// and looks after its own descriptors in between.
 //
 //     turn:  collect what all recordings wait for -> sleep on bells, descriptors, the earliest deadline -> each
 //            recording does what is due
@@ -26,13 +26,13 @@ class Engine {
 
     static Result<std::unique_ptr<Engine>> create();
 
-    // The engine runs it until remove(). Stays where it is.
+    // Runs the recording until remove(). The recording does not move.
     Recording& add(std::unique_ptr<Recording> recording);
-    // Gives it back: finish() it, or let it go.
+    // Gives the recording back, to be finished or destroyed.
     std::unique_ptr<Recording> remove(const Recording& recording);
 
     // Waits until there is something to do, at most for `longest`, and lets every recording do what is due. `own` are
-    // the host's descriptors: they end the wait as well, and have their `revents` afterwards.
+    // the host's descriptors: they end the wait, too, and have their `revents` set afterwards.
     void turn(std::span<pollfd> own, Clock::duration longest = std::chrono::hours(1));
 
   private:

@@ -9,20 +9,21 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Between two drains that nothing asked for: bounds what a killed recorder takes with it, and how long quiet streams
-// say nothing. A live session drains at every event, and its ticks are all that it costs while there are none. Where it
-// has had none for a while they are rarer; only viewers who follow a busy session at the same time notice, as they wait
-// for our beacons. LTTng's tick is a second.
+// The time between drains that nothing asked for. It bounds what is lost when the recorder is killed, and how long
+// quiet streams say nothing. A live session drains at every event; while there are none, its ticks are all that it
+// costs. If there have been none for a while, it ticks less often. Only viewers who follow a busy session at the same
+// time notice, because they wait for our beacons. LTTng's tick is a second.
 constexpr auto kTick = 100ms;
 constexpr auto kQuietLiveTick = 400ms;
 constexpr auto kQuietAfter = 2s;
-// From one drain to the next: events that come faster share a packet, and live readers see them up to this much later.
-// 10,000 events a second cost the recorder and its relay about as much CPU time as that many packets: a third of it so.
+// The shortest time from one drain to the next. Events that come faster share a packet, and live readers see them up to
+// this much later. The CPU time of the recorder and its relay grows with the number of packets: at 10,000 events a
+// second, this pause leaves a third of it.
 constexpr auto kShortestPause = 250us;
 // Longer than a busy machine keeps a writer without rseq from its CPU, and short beside a tick.
 constexpr std::uint64_t kMarginNs = 20'000'000;
 
-// While the program runs nothing is lost yet: the report says at the end what was.
+// While the program runs, nothing is lost yet. The report says at the end what was.
 std::string while_running(const Error& error) {
     return error.message + ": events stay in the rings until there is room";
 }
@@ -63,7 +64,7 @@ Result<void> Recording::begin(wire::AppSocket socket) {
 
 std::vector<pollfd> Recording::wanted() const {
     std::vector<pollfd> wanted = output_->wanted();
-    // A relay's answers can wait for a drain that is due: each would wake us once more.
+    // A relay's answers can wait until a drain that is due: each of them would wake us once more.
     if (is_drain_due_)
         for (pollfd& fd : wanted) fd.events &= ~POLLIN;
     return wanted;
@@ -93,8 +94,8 @@ void Recording::turn(bool has_rung, std::span<const pollfd> fds) {
     output_->flush();
 }
 
-// Metadata before data: called between looking at the rings and cutting packets. What could not be written stays in
-// front of what comes later, and no packet leaves before it.
+// Metadata before data: the consumer calls this after it has looked at the rings and before it cuts packets. Metadata
+// that could not be written is kept and written before any that comes later, and no packet leaves before it.
 Result<void> Recording::write_metadata() {
     unwritten_metadata_ += session_.describe(registrar_->take_event_classes());
     if (consumer_.has_thread_streams()) unwritten_metadata_ += session_.describe_thread_streams();
@@ -132,7 +133,7 @@ void Recording::drain() {
 void Recording::finish() {
     registrar_->stop();
     drain();
-    // What is cut at once is what was there at the end; what a relay's slowness kept from being cut follows.
+    // This drain cuts what it can. What a slow relay kept from being cut follows.
     deliver();
     while (!output_error_ && consumer_.is_blocked()) {
         drain();

@@ -18,21 +18,21 @@
 namespace leat::host {
 
 // One session with its rings, the consumer that drains them, and the output that its packets go to. It never waits,
-// except in finish(): an Engine calls it when there is something to do. Beside it runs the registrar's thread.
+// except in finish(): an Engine calls it when there is something to do. The registrar's thread runs beside it.
 class Recording {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // From one beacon to the next of a live session that has events now and then.
+    // The time between beacons of a live session that has events now and then.
     static constexpr std::chrono::milliseconds kLiveTick{200};
 
     struct Parameters {
         bool is_live = false;          // read while it runs: drained at every event
-        std::uint64_t wake_after = 0;  // bytes in a ring that ring the doorbell, unless it is live
+        std::uint64_t wake_after = 0;  // writers ring the doorbell at so many bytes in a ring, unless live
     };
 
-    // Everything is ready to hear from applications that connect to `socket`; the output has the metadata. If it fails,
-    // what the output has made for it is gone.
+    // Afterwards the output has the first metadata, and applications that connect to `socket` are registered. If it
+    // fails, it removes what the output has made.
     static Result<std::unique_ptr<Recording>> create(session::Session session, std::unique_ptr<consumer::Output> output,
                                                      wire::AppSocket socket, const Parameters& parameters);
 
@@ -45,17 +45,17 @@ class Recording {
 
     // Drains the rings now, whatever is due.
     void drain();
-    // The end: registers nobody any more, stores what the rings hold, and waits until the output has it.
+    // Ends the recording: registers no more programs, stores what the rings hold, and waits until the output has it.
     void finish();
-    // Instead of an end: takes back what was made for it.
+    // Call it instead of finish(): removes what was made for a recording that did not begin.
     void abandon() { output_->remove_if_unused(); }
 
     [[nodiscard]] const session::Session& session() const { return session_; }
     [[nodiscard]] const consumer::Consumer& consumer() const { return consumer_; }
     [[nodiscard]] const consumer::Output& output() const { return *output_; }
-    // What the user should know: each once, in the order in which it happened.
+    // Warnings for the user, each once, in the order in which they came up.
     [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
-    // The output's last word, if it failed and did not recover.
+    // The output's last error, if it did not recover.
     [[nodiscard]] const std::optional<Error>& output_error() const { return output_error_; }
 
   private:

@@ -52,7 +52,7 @@ void Registrar::run() {
     }
 }
 
-// Until somebody has something to say; or has said nothing for too long.
+// Waits until an application connects or sends, or one has been silent for too long.
 void Registrar::wait() const {
     std::vector<pollfd> wanted{{wake_up_.get(), POLLIN, 0}};
     if (waiting_.size() < kMaxWaiting) wanted.push_back({socket_.fd(), POLLIN, 0});
@@ -73,7 +73,7 @@ void Registrar::handle_applications() {
     for (Waiting& waiting : waiting_) {
         if (!is_readable(waiting.connection.fd())) continue;
         register_application(waiting.connection);
-        waiting.since = {};  // done, whatever came of it
+        waiting.since = {};  // done, registered or not
     }
     std::erase_if(waiting_, [](const Waiting& waiting) { return Clock::now() - waiting.since > kPatience; });
 }

@@ -17,10 +17,10 @@
 
 namespace leat::host {
 
-// Registers applications on a thread of its own: a disk or a relay that is slow holds up no program's start.
+// Registers applications on a thread of its own, so that a slow disk or relay holds up no program's start.
 //
-// A program may write as soon as it is answered. So what its records mean is handed over before the answer, and whoever
-// cuts packets takes it after looking at the rings:
+// A program may write as soon as it is answered. So the registrar hands over the new event classes before it answers,
+// and the host takes them after it has looked at the rings:
 //
 //     registrar   hand over "id 7 is io:queued"   answer
 //     program                                              writes a record of id 7
@@ -33,12 +33,12 @@ class Registrar {
     Registrar(const Registrar&) = delete;
     Registrar& operator=(const Registrar&) = delete;
 
-    // Answers those who came before, then ends the thread. Nobody is registered any more.
+    // Answers the applications that came before, then ends the thread. Registers no others.
     void stop();
 
     // Event classes that got their ids since the last call. Any thread.
     [[nodiscard]] std::vector<ctf::EventClass> take_event_classes();
-    // What the user should know, likewise.
+    // Warnings for the user since the last call. Any thread.
     [[nodiscard]] std::vector<std::string> take_warnings();
 
   private:
