@@ -12,12 +12,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A network has no back-pressure, and a socket that reads has room for some 200 KB unless somebody raised its limit. So
-// much may leave at once, and again that much later: 130 MB a second.
+// A network has no back-pressure, and a receiving socket has room for some 200 KB unless somebody has raised its limit.
+// One burst may leave at once, and another one after each pause: 130 MB a second.
 constexpr std::size_t kBurst = 48;  // pieces
 constexpr auto kBurstPause = 500us;
 
-// So many things that a relay says unasked are read away at a time.
+// How many unexpected datagrams or errors are read away at a time.
 constexpr int kMaxUnexpected = 16;
 
 }  // namespace
@@ -80,9 +80,9 @@ Result<std::optional<std::size_t>> DatagramLink::send_pieces(std::size_t count) 
         if (sent >= 0) return static_cast<std::size_t>(sent);
         if (errno == EAGAIN) return std::nullopt;
         if (errno == EBADF || errno == EINVAL || errno == ENOTSOCK) return io_error("cannot send");
-        // That one speaks of an earlier piece; it is told only once.
+        // ECONNREFUSED is about an earlier piece, and comes only once.
         if (errno == EINTR || errno == ECONNREFUSED) continue;
-        // What the network refuses is lost like what it loses.
+        // A piece that the network refuses is lost, like one that it drops on the way.
         return 1;
     }
 }

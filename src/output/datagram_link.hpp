@@ -10,22 +10,22 @@
 
 namespace leat::output {
 
-// Packets as numbered pieces, which the network may lose or reorder; the relay puts them together and tells what is
-// lost. Nothing is sent twice.
+// Sends packets as numbered pieces, which the network may lose or reorder. The relay puts them together and tells what
+// is lost. Nothing is sent twice.
 class DatagramLink final : public DataLink {
   public:
     explicit DatagramLink(UniqueFd socket) : socket_(std::move(socket)) {}
 
-    // A packet goes with the first of its pieces that is lost: small ones lose less, large ones cost less. With this
-    // size, of 12 pieces, 1 % of lost datagrams is 11 % of lost packets.
+    // A packet is lost if any of its pieces is. Small packets lose less, large ones cost less. A packet of this size
+    // has 12 pieces: 1 % of lost datagrams means 11 % of lost packets.
     static constexpr std::size_t kMaxPacketSize = 16U << 10;
 
     [[nodiscard]] bool is_connected() const override { return true; }
     [[nodiscard]] bool is_idle() const override { return sent_ == size(); }
-    // One that is larger than the relay puts together stays here, and is lost like others.
+    // Does not send a packet that is larger than what the relay puts together: it is lost like others.
     void begin(const consumer::Packet& packet, std::uint64_t stream_handle) override;
     Result<void> flush(Clock::time_point now) override;
-    // A datagram that nobody took shows as an error, and means nothing more than that.
+    // Never fails: an error here says only that nobody took an earlier datagram.
     Result<void> check() override;
     [[nodiscard]] pollfd wanted() const override;
     [[nodiscard]] Clock::time_point deadline() const override;
@@ -33,13 +33,13 @@ class DatagramLink final : public DataLink {
   private:
     static constexpr std::size_t kMaxAtOnce = 32;  // pieces
 
-    // Its header, then bytes of the head, of the records, or of both.
+    // The piece's header, then bytes of the head, of the records, or of both.
     using Piece = std::array<iovec, 3>;
 
     [[nodiscard]] std::size_t size() const { return head_.size() + records_.size(); }
     void add_header(std::size_t offset);
     [[nodiscard]] Piece piece_at(std::size_t offset, std::byte* header);
-    // Pieces that left, or never will; nothing: the socket is full.
+    // Returns how many pieces have left or never will; nothing if the socket is full.
     Result<std::optional<std::size_t>> send_pieces(std::size_t count);
 
     UniqueFd socket_;
@@ -47,7 +47,7 @@ class DatagramLink final : public DataLink {
     std::uint64_t number_ = 0;
     wire::Bytes head_;  // packet header, and the first record's header if it differs
     UntrustedBytes records_;
-    std::size_t sent_ = 0;  // of both
+    std::size_t sent_ = 0;  // bytes of both
     wire::Bytes piece_headers_;
     bool is_full_ = false;  // the socket
 

@@ -6,7 +6,7 @@
 
 namespace leat::output {
 
-// Packets over a data connection.
+// Sends packets over a data connection.
 class TcpLink final : public DataLink {
   public:
     explicit TcpLink(net::StreamSocket socket) : socket_(std::move(socket)) {}
@@ -15,7 +15,7 @@ class TcpLink final : public DataLink {
     [[nodiscard]] bool is_idle() const override { return head_.empty(); }
     void begin(const consumer::Packet& packet, std::uint64_t stream_handle) override;
     Result<void> flush(Clock::time_point now) override;
-    // A relay has nothing to say here but that it is there: whatever else comes is the end.
+    // Notices when the connection is established. Fails if the relay sends anything: it never does.
     Result<void> check() override;
     [[nodiscard]] std::uint64_t arrived() const override { return socket_.acknowledged_bytes(); }
     [[nodiscard]] pollfd wanted() const override;
@@ -26,7 +26,7 @@ class TcpLink final : public DataLink {
     std::vector<std::byte>
         head_;  // data header, packet header, and the first record's header if it differs; empty: idle
     UntrustedBytes records_;
-    std::size_t sent_ = 0;  // of both
+    std::size_t sent_ = 0;  // bytes of both
 };
 
 }  // namespace leat::output

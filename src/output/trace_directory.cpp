@@ -25,7 +25,7 @@ iovec vector_of(UntrustedBytes bytes) {
     return {const_cast<std::byte*>(bytes.data()), bytes.size()};  // NOLINT(*-const-cast): writev only reads
 }
 
-// However many calls it takes.
+// Writes all parts, in as many calls as that takes.
 Result<void> write_all(int fd, std::span<iovec> parts) {
     while (!parts.empty()) {
         const ssize_t count = ::writev(fd, parts.data(), static_cast<int>(parts.size()));
@@ -53,14 +53,16 @@ Result<std::unique_ptr<TraceDirectory>> TraceDirectory::create(const fs::path& d
     const fs::path trace = directory / "ust" / "uid" / std::to_string(uid) / "64-bit";
     LEAT_TRY(make_directories(trace / trace::kIndexDirectory));
     std::unique_ptr<TraceDirectory> output(new TraceDirectory(directory, trace, std::move(channel)));
-    // First: by the metadata a trace is known, and then it can be followed.
+    // Create the sync file before the metadata: a file `metadata` makes the directory a trace, which can then be
+    // followed.
     const UniqueFd trace_fd(::open(trace.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (auto sync = trace::SyncWriter::create(trace_fd.get())) output->sync_ = *std::move(sync);
     output->metadata_ = LEAT_TRY(create_file(trace / "metadata"));
     return output;
 }
 
-// The locks go behind the name: a follower sees the end, and nobody finds a file that nobody writes.
+// Unlinks the sync file first; its lock goes with the member. So followers see the end, and nobody finds a sync file
+// that has no writer.
 TraceDirectory::~TraceDirectory() {
     std::error_code ignored;
     if (sync_) fs::remove(trace_ / trace::kSyncFileName, ignored);
@@ -73,13 +75,13 @@ Result<TraceDirectory::GrowingFile> TraceDirectory::create_file(const fs::path& 
 }
 
 void TraceDirectory::cut(GrowingFile& file, std::uint64_t size) {
-    // What cannot be cut off is written over.
+    // If it cannot be cut off, the next write goes over it.
     (void)!::ftruncate(file.fd.get(), static_cast<off_t>(size));
     ::lseek(file.fd.get(), static_cast<off_t>(size), SEEK_SET);
     file.size = size;
 }
 
-// What was written in part is cut off again, so that the next try, or a reader, finds the end where it was.
+// Cuts off what was written only in part, so that the next try, or a reader, finds the end where it was.
 Result<void> TraceDirectory::append(GrowingFile& file, std::initializer_list<UntrustedBytes> parts) {
     std::vector<iovec> vectors;
     std::uint64_t size = 0;
@@ -117,7 +119,7 @@ Result<void> TraceDirectory::write_packet(const consumer::Packet& packet) {
     const std::uint64_t offset = files->data.size;
     const auto header = ctf::encode(packet.header);
     LEAT_TRY(append(files->data, {header, packet.late_records, packet.other_records()}));
-    // A packet without its index entry would be missed by readers: then it is not there at all, and is tried again.
+    // Readers would miss a packet that has no index entry. Take the packet back: it will be tried again.
     auto indexed = append(files->index, {trace::encode_index_entry(ctf::index_entry_of(packet.header, offset))});
     if (!indexed) {
         cut(files->data, offset);

@@ -18,10 +18,10 @@ namespace leat::output {
 // be followed while it grows: docs/formats/sync-file.md.
 class TraceDirectory final : public consumer::Output {
   public:
-    // Creates the directory, which must not exist, or be empty.
+    // Creates the directory. One that exists must be empty.
     static Result<std::unique_ptr<TraceDirectory>> create(const std::filesystem::path& directory, uid_t uid,
                                                           std::string channel);
-    // Whoever follows learns that this is the end.
+    // Followers learn that the trace has ended.
     ~TraceDirectory() override;
     TraceDirectory(const TraceDirectory&) = delete;
     TraceDirectory& operator=(const TraceDirectory&) = delete;
@@ -35,7 +35,7 @@ class TraceDirectory final : public consumer::Output {
     void remove_if_unused() override;
 
   private:
-    // A file that only ever ends behind something whole.
+    // A file that never ends in the middle of what was appended.
     struct GrowingFile {
         UniqueFd fd;
         std::uint64_t size = 0;
@@ -52,14 +52,14 @@ class TraceDirectory final : public consumer::Output {
     Result<StreamFiles*> files_of(std::uint64_t stream_instance_id);
     static Result<GrowingFile> create_file(const std::filesystem::path& path);
     static void cut(GrowingFile& file, std::uint64_t size);
-    // One behind the other.
+    // Appends the parts one after the other; all of them, or none.
     static Result<void> append(GrowingFile& file, std::initializer_list<UntrustedBytes> parts);
 
     std::filesystem::path root_;
     std::filesystem::path trace_;
     std::string channel_;
     GrowingFile metadata_;
-    std::optional<trace::SyncWriter> sync_;  // none: nobody can follow, and nothing else is missing
+    std::optional<trace::SyncWriter> sync_;  // none: nobody can follow the trace, but it is complete
     std::map<std::uint64_t, StreamFiles> streams_;
 };
 
