@@ -18,7 +18,7 @@ constexpr char kReady = 'r';
 constexpr char kFailed = 'f';
 constexpr char kEnd = '\0';
 
-// Not up to the end of the pipe: a child of the child may hold it.
+// Does not wait for the end of the pipe: a child of the child may hold it open.
 std::string read_report(int fd) {
     std::string text;
     std::array<char, 4096> piece{};
@@ -68,7 +68,7 @@ Result<Background> Background::enter(bool closes_console) {
 
 void Background::report(char status, const std::string& line) {
     const std::string text = status + line + kEnd;
-    // If the parent was killed, nobody wants to know.
+    // If this fails, the parent was killed, and nobody wants to know.
     for (std::size_t at = 0; at < text.size();) {
         const ssize_t size = ::write(report_.get(), text.data() + at, text.size() - at);
         if (size < 0 && errno != EINTR) break;

@@ -7,12 +7,12 @@
 
 namespace leat::cli {
 
-// A program that goes on in the background once it is ready: until then the process that was started waits, so that
-// whoever starts it learns how that went.
+// Moves the program to the background. The process that was started waits until the program is ready, so that its
+// caller learns how the start went.
 class Background {
   public:
     // Returns in the child. The parent prints what the child reports, and ends with 0 or 1. `closes_console`: standard
-    // input, output and error of the child lead nowhere. No threads yet.
+    // input, output and error of the child lead to /dev/null. Call it before any thread is started.
     static Result<Background> enter(bool closes_console);
 
     // The parent prints `line` and ends with 0.

@@ -40,7 +40,7 @@ class Environment {
     std::vector<std::string> entries_;
 };
 
-// We block signals to read them; the program gets them as if we were not there.
+// We block signals in order to read them. The program starts with none blocked.
 class SpawnAttributes {
   public:
     SpawnAttributes() {

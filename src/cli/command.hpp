@@ -1,4 +1,4 @@
-// What every command of `leat` agrees on.
+// What all commands of `leat` share.
 #pragma once
 
 #include <string>

@@ -9,22 +9,22 @@
 
 namespace leat::cli {
 
-// On stderr, as one line.
+// Prints a warning on stderr, as one line.
 void print_warning(const std::string& text);
 
-// Prints what a merge of growing streams has to tell, as soon as it may.
+// Merges growing streams and prints their events as soon as their order is certain.
 class LivePrinter {
   public:
     explicit LivePrinter(const viewer::TextOptions& options);
 
     [[nodiscard]] viewer::LiveMerge& merge() { return merge_; }
-    // All that is certain by now; flush() brings it to the reader.
+    // Prints all events whose order is certain by now. flush() then writes them out.
     Result<void> print();
     Result<void> flush() { return sink_.flush(); }
-    // The outcome of it all, when `others` streams were cut short elsewhere: an error if some could not be shown to
-    // their end.
+    // An error if some streams could not be shown to their end: those that were cut short here, and `others` that were
+    // cut short elsewhere.
     [[nodiscard]] Result<void> outcome(std::uint64_t others) const;
-    // Nobody reads any more.
+    // Whether nobody reads the output any more.
     [[nodiscard]] bool is_closed() const { return sink_.is_closed(); }
 
   private:

@@ -1,4 +1,4 @@
-// `leat`: one program, one command a file.
+// `leat`: one program, and one file for each command.
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
@@ -43,7 +43,7 @@ void print_error(const Error& error) { fmt::print(stderr, "leat: {}\n", error.me
 
 }  // namespace leat::cli
 
-// NOLINTNEXTLINE(bugprone-exception-escape): what print itself throws, nobody could print
+// NOLINTNEXTLINE(bugprone-exception-escape): nobody could print what print itself throws
 int main(int argc, char** argv) {
     try {
         return leat::cli::run(argc, argv);

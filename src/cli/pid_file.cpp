@@ -12,7 +12,7 @@
 
 namespace leat::cli {
 
-// By way of another name: whoever reads it never finds half of it, and a link to elsewhere is replaced.
+// Writes the file under another name and renames it: readers never find half of it, and a link at `path` is replaced.
 Result<PidFile> PidFile::create(const std::string& path) {
     std::string other = path + ".XXXXXX";
     const UniqueFd file(::mkostemp(other.data(), O_CLOEXEC));

@@ -6,7 +6,7 @@
 
 namespace leat::cli {
 
-// A file with our process id in it, for as long as it lives.
+// A file with our process id in it. It exists as long as the object.
 class PidFile {
   public:
     static Result<PidFile> create(const std::string& path);
@@ -17,7 +17,7 @@ class PidFile {
     }
     PidFile(const PidFile&) = delete;
     PidFile& operator=(const PidFile&) = delete;
-    // Another instance may have written its own id into it: then it stays.
+    // Removes the file, unless another instance has written its own id into it.
     ~PidFile();
 
   private:

@@ -11,8 +11,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // glibc's loader replaces this by the name of its library directory, e.g. lib64. Others, such as musl's, take it
-// literally: they find no such file and start the program without it, where the file itself would stop them. In braces:
-// a shell script or Makefile that expands the variable once more makes it empty, and the path is still right.
+// literally: they find no such file and start the program without it. The file itself would stop them. The braces are
+// for a shell script or Makefile that expands LD_PRELOAD once more: this becomes empty, and the path is still right.
 constexpr char kGlibcOnly[] = "${LIB}";
 
 fs::path library_directory() {
@@ -20,8 +20,8 @@ fs::path library_directory() {
     return fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() / "lib";
 }
 
-// Beside the libraries, preload/CMakeLists.txt puts links for the names that glibc's directory has on known systems.
-// Where it has another one, each program's loader would complain about a missing file: so we try with our own.
+// preload/CMakeLists.txt puts links beside the libraries, for the names that glibc's directory has on known systems.
+// Where it has another name, the loader of every program would complain about a missing file. So try with ours first.
 bool has_glibc_only_path(const fs::path& directory) {
     void* probe = ::dlopen((directory / kGlibcOnly / "libleat-probe.so").c_str(), RTLD_LAZY);
     if (probe != nullptr) ::dlclose(probe);

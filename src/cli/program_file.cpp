@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the kernel looks at, and how many scripts it lets interpret each other (linux/binfmts.h).
+// How many bytes of a file the kernel looks at, and how many scripts may interpret each other (linux/binfmts.h).
 constexpr std::size_t kInspectedBytes = 256;
 constexpr int kMaxScripts = 5;
 constexpr char kDefaultPath[] = "/bin:/usr/bin";
@@ -30,7 +30,7 @@ bool is_executable(const fs::path& file) {
     return fs::is_regular_file(file, error) && ::access(file.c_str(), X_OK) == 0;
 }
 
-// As execvp() searches. An empty name in PATH is the current directory.
+// Searches as execvp() does. An empty name in PATH is the current directory.
 std::optional<fs::path> find_in_path(const std::string& program) {
     if (program.find('/') != std::string::npos) return program;
     const char* variable = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): one thread
@@ -116,7 +116,7 @@ std::optional<Obstacle> obstacle_in_rights(const fs::path& file, const std::stri
     if ((status.st_mode & S_ISUID) != 0 && status.st_uid != ::getuid())
         return Obstacle{ignored("is setuid"),
                         fmt::format("record it as the user it changes to (uid {})", status.st_uid)};
-    // Without the right to execute, the bit of the group means something else.
+    // Without the group's right to execute, the set-group-ID bit means something else.
     constexpr mode_t kSetGroup = S_ISGID | S_IXGRP;
     if ((status.st_mode & kSetGroup) == kSetGroup && status.st_gid != ::getgid())
         return Obstacle{ignored("is setgid"),

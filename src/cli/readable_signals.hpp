@@ -10,7 +10,7 @@
 namespace leat::cli {
 
 // Signals that become readable instead of ending us in the middle of a packet: SIGCHLD, and those that a recorder
-// passes on to its program. Blocks them for this thread and the threads it starts, until it goes.
+// passes on to its program. Blocks them for this thread and the threads it starts, as long as the object lives.
 class ReadableSignals {
   public:
     ReadableSignals();
@@ -19,7 +19,7 @@ class ReadableSignals {
     ReadableSignals& operator=(const ReadableSignals&) = delete;
 
     [[nodiscard]] int fd() const { return fd_.get(); }
-    // The next one that has arrived. Never waits.
+    // The next signal that has arrived, if any. Never waits.
     [[nodiscard]] std::optional<signalfd_siginfo> next() const;
 
   private:

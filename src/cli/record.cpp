@@ -95,13 +95,13 @@ Result<host::Destination> destination_of(const RecordOptions& options) {
     return destination;
 }
 
-// A directory names its session; a relay's readers look for the program.
+// Names a session after its directory, or at a relay after the program, as readers look for that.
 std::string default_session(const RecordOptions& options, const host::Destination& destination) {
     const fs::path path = destination.relay ? fs::path(options.command.front()) : destination.directory;
     return path.lexically_normal().filename().string();
 }
 
-// A relay makes a directory of it.
+// A relay makes a directory of the name.
 Result<void> check_session_name(const std::string& name) {
     if (name.empty() || name.size() >= wire::kMaxSessionName || name.starts_with('.') ||
         name.find('/') != std::string::npos)
@@ -125,7 +125,7 @@ Result<session::SessionParameters> session_parameters(const RecordOptions& optio
     return parameters;
 }
 
-// What a terminal sends, it sends to the program as well; what somebody sends to us alone, we pass on.
+// Passes on signals that somebody sent to us alone. A terminal sends its signals to the program as well.
 void pass_on(const ReadableSignals& signals, const ChildProcess& child) {
     while (const auto signal = signals.next()) {
         const bool is_from_terminal = signal->ssi_code == SI_KERNEL;
@@ -133,7 +133,7 @@ void pass_on(const ReadableSignals& signals, const ChildProcess& child) {
     }
 }
 
-// Runs the program, and the engine until it has ended. Fails if it cannot be started.
+// Starts the program, and runs the engine until the program has ended. Fails if it cannot be started.
 Result<int> run_program(host::Engine& engine, const ReadableSignals& signals, const std::vector<std::string>& command,
                         const std::vector<ChildProcess::Variable>& variables) {
     ChildProcess child = LEAT_TRY(ChildProcess::start(command, variables));
@@ -165,7 +165,7 @@ Result<int> record(const RecordOptions& options, const session::SessionParameter
     const RecordingReport report(recording, destination, program, *exit_status);
     report.print();
     if (!options.summary.empty()) LEAT_TRY(report.write_summary(options.summary));
-    // What became of a trace far away is no reason for scripts to take the program for failed.
+    // Scripts shall not take the program for failed because of what became of a trace at a relay.
     const bool is_failed = recording.output_error() && !destination.relay;
     return is_failed && *exit_status == kExitOk ? kExitFailed : *exit_status;
 }
@@ -185,8 +185,8 @@ int run(RecordOptions& options) {
     return kExitFailed;
 }
 
-// One value for each time that the option is given, and lists with commas. Not a list of arguments: that would also
-// take the `--` behind it.
+// An option that can be repeated, and takes a list with commas each time. It does not take several arguments: then it
+// would also take the `--` after them.
 CLI::Option* add_list(CLI::App& command, const std::string& names, std::vector<std::string>& values,
                       const std::string& description) {
     return command.add_option(names, values, description)

@@ -69,7 +69,8 @@ std::string RecordingReport::closing_line() const {
                        discarded, where());
 }
 
-// As `leat view` takes it. Only a relay with the usual ports lets us guess where its readers connect.
+// Where the trace is, as an argument of `leat view`. We can guess where a relay's readers connect only if the relay has
+// the usual ports.
 std::string RecordingReport::where() const {
     const output::RelayOutput* output = relay();
     if (output == nullptr) return destination_.directory.string();

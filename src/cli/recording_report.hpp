@@ -10,13 +10,13 @@
 
 namespace leat::cli {
 
-// What was to be recorded.
+// The program that was to be recorded.
 struct RecordedProgram {
     std::string name;  // as the user gave it
     bool is_preloaded;
 };
 
-// What a recording came to: one line for people, a file for programs.
+// The results of a recording: one line for people, a file for programs.
 class RecordingReport {
   public:
     // `recording` outlives the report.
@@ -35,7 +35,7 @@ class RecordingReport {
     [[nodiscard]] std::string why_nothing() const;
     [[nodiscard]] std::string why_unregistered() const;
     [[nodiscard]] std::string where() const;
-    // Nothing if it goes into a directory.
+    // Null if the recording goes into a directory.
     [[nodiscard]] const output::RelayOutput* relay() const {
         return dynamic_cast<const output::RelayOutput*>(&recording_.output());
     }

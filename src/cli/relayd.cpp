@@ -43,7 +43,7 @@ struct Options {
     std::string data_url{};
     std::string live_url{};
     bool is_daemon = false;      // its console is closed
-    bool is_background = false;  // it is not
+    bool is_background = false;  // its console is kept
     std::string working_directory{};
     std::string pid_file{};
     std::string log_file{};
@@ -149,7 +149,8 @@ Result<void> apply_urls(Options& options) {
     return apply(options.live_url, server.live_address, server.live_port);
 }
 
-// Paths are those of whoever starts us; a background process is in nobody's way.
+// Paths are relative to where we were started: make them absolute first. A background process goes to the root, where
+// it keeps no file system busy.
 Result<void> go_to_working_directory(Options& options) {
     for (std::string* const path : {&options.server.output, &options.pid_file, &options.log_file})
         if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
@@ -189,7 +190,7 @@ std::string start_line(const relay::Server& server, const relay::Server::Paramet
                        parameters.output);
 }
 
-// SIGHUP is for the log file; without one, it is the terminal that has gone.
+// SIGHUP opens the log file anew. Without one, it means that the terminal has gone, and ends the relay.
 void handle_signals(asio::signal_set& signals, relay::Server& server) {
     signals.async_wait([&](const asio::error_code& error, int signal) {
         if (error) return;
@@ -264,9 +265,9 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace leat::cli
 
-// NOLINTNEXTLINE(bugprone-exception-escape): what print itself throws, nobody could print
+// NOLINTNEXTLINE(bugprone-exception-escape): nobody could print what print itself throws
 int main(int argc, char** argv) {
-    // A closed connection is an answer of send(), not a signal.
+    // Let send() report a closed connection, not a signal.
     std::signal(SIGPIPE, SIG_IGN);
     try {
         return leat::cli::run(argc, argv);

@@ -7,7 +7,7 @@
 
 namespace leat::cli {
 
-// A fresh directory that only this user can enter, for the sockets of one recording. Removed when it goes.
+// A fresh directory that only this user can enter, for the sockets of one recording. The destructor removes it.
 class RuntimeDirectory {
   public:
     static Result<RuntimeDirectory> create();

@@ -14,7 +14,7 @@ namespace {
 std::array<int, 2> pipe_fds{-1, -1};
 std::atomic<bool> has_signal{false};
 
-// A signal that comes just before a system call would not interrupt it: an alarm knocks again.
+// A signal that comes just before a system call does not interrupt it. So an alarm goes off every second from then on.
 void knock(int /*signal*/) { ::alarm(1); }
 
 void stop(int signal) {

@@ -4,13 +4,13 @@
 
 namespace leat::cli {
 
-// SIGINT, SIGTERM and SIGHUP make a descriptor readable, and interrupt whatever system call waits. The second one ends
-// the program as ever. One object at a time; the handlers stay.
+// SIGINT, SIGTERM and SIGHUP make a descriptor readable, and interrupt a system call that waits. The second signal ends
+// the program, as it does by default. One object at a time; the handlers stay.
 class StopSignals {
   public:
     StopSignals();
 
-    // Readable once we shall stop.
+    // Readable once the program is to stop.
     [[nodiscard]] int fd() const;
     [[nodiscard]] bool has_come() const;
 };

@@ -48,7 +48,7 @@ constexpr std::array kFieldWords{
     ListWord{"emf", &viewer::TextOptions::shows_emf_uri},
 };
 
-// "payload,header", "all" or "none": exactly these are on.
+// Switches on exactly what the list names: "payload,header", "all" or "none".
 void apply_list(const std::string& list, std::span<const ListWord> words, viewer::TextOptions& options) {
     for (const ListWord& known : words) options.*known.option = list == "all";
     if (list == "all" || list == "none") return;
@@ -103,7 +103,7 @@ void add_view_command(CLI::App& app, int& exit_status) {
         ->check(CLI::IsMember({"text", "json"}));
     command->footer(kExamples);
     command->callback([arguments, &exit_status] {
-        // A closed pipe is an answer of write(), not a signal.
+        // Let write() report a closed pipe, not a signal.
         std::signal(SIGPIPE, SIG_IGN);
         auto viewed = view(*arguments);
         if (viewed) return;

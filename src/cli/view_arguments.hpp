@@ -23,9 +23,9 @@ struct ViewArguments {
     viewer::TextOptions text{};
 };
 
-// Traces on disk, to their end.
+// Prints traces on disk, to their end.
 Result<void> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options);
-// Traces on disk that are being written, until they are not.
+// Prints traces on disk while they are being written, until all are finished.
 Result<void> view_followed(const ViewArguments& arguments, const viewer::TextOptions& options);
 // net://...: lists sessions, or follows one.
 Result<void> view_relay(const ViewArguments& arguments, const viewer::TextOptions& options);

@@ -18,13 +18,13 @@ namespace fs = std::filesystem;
 using viewer::FollowedTrace;
 using viewer::Progress;
 
-// Traces that are written below some directories, and those that come to be there meanwhile.
+// The traces below some directories that are being written, also those that appear there meanwhile.
 class GrowingTraces {
   public:
     GrowingTraces(const ViewArguments& arguments, LivePrinter& printer)
         : roots_(arguments.traces.begin(), arguments.traces.end()), printer_(&printer) {}
 
-    // Opens those that are new.
+    // Opens the traces that are new.
     Result<void> look() {
         for (const fs::path& root : roots_) {
             watch(root);
@@ -34,7 +34,7 @@ class GrowingTraces {
         return {};
     }
 
-    // Whether there was anything new.
+    // Returns whether there was anything new.
     Result<bool> advance() {
         bool is_new = false;
         for (auto& trace : traces_) {
@@ -48,7 +48,7 @@ class GrowingTraces {
         return is_new;
     }
 
-    // One lock can be slept on at a time, and it tells nothing of other traces.
+    // We can sleep on one lock at a time, and it says nothing about other traces.
     Result<void> wait(const StopSignals& stop) {
         const bool is_alone = roots_.size() == 1 && known_.size() == 1 && known_.contains(roots_.front());
         if (is_alone) return traces_.front()->wait();
@@ -60,7 +60,7 @@ class GrowingTraces {
     [[nodiscard]] std::uint64_t cut_short() const { return cut_short_; }
 
   private:
-    // Whatever is created behind this, in any directory below, is told.
+    // Afterwards we hear of everything that is created at or below `root`.
     void watch(const fs::path& root) {
         std::vector<fs::path> seen;
         for (std::vector<fs::path> now = trace::find_directories(root); now != seen;

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What `leat record` left here last.
+// The newest trace that `leat record` has left in this directory.
 Result<fs::path> newest_recording() {
     std::optional<fs::path> newest;
     fs::file_time_type newest_time;
@@ -53,7 +53,7 @@ Result<void> view_recorded(const ViewArguments& arguments, const viewer::TextOpt
     auto printed = print(merge, sink);
     LEAT_TRY(sink.flush());
     if (!printed || sink.is_closed()) return printed;
-    // Damage is told last, below the events that could be read in spite of it.
+    // Report damage last, below the events that could be read in spite of it.
     for (const auto& trace : traces)
         if (trace->damage()) return tl::unexpected(*trace->damage());
     return {};

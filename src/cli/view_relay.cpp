@@ -36,7 +36,7 @@ void print_json(const net::RelayUrl& url, const std::vector<wire::ListedSession>
                         {"clients", session.clients},
                         {"streams", session.streams},
                         {"url", url.url_of(session.hostname, session.session_name)}});
-    // Names come from far away: what is no UTF-8 is replaced.
+    // Names come from far away: replace what is not UTF-8.
     fmt::print("{}\n", list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
@@ -55,7 +55,7 @@ Result<void> list(const ViewArguments& arguments, const net::RelayUrl& url, Live
     return {};
 }
 
-// One viewer, through all the connections that it takes.
+// Follows a session, over as many connections as that takes.
 class Following {
   public:
     Following(const ViewArguments& arguments, const net::RelayUrl& url, const viewer::TextOptions& options)
@@ -96,7 +96,7 @@ class Following {
         return {};
     }
 
-    // All of that name: a producer that connected again has made a second part of its session.
+    // Attaches to all sessions of that name: a producer that connected again has made a second part of its session.
     Result<void> attach(viewer::RelaySession& session, const std::vector<wire::ListedSession>& sessions) {
         std::size_t count = 0;
         for (const wire::ListedSession& listed : sessions) {
@@ -116,7 +116,7 @@ class Following {
             const Progress progress = LEAT_TRY(session.advance());
             LEAT_TRY(printer_.print());
             if (progress == Progress::kEnded) return {};
-            // One write for all that came at once.
+            // Write all that came at once in one go.
             if (progress == Progress::kNothingNew || !session.has_queued()) LEAT_TRY(printer_.flush());
             if (progress == Progress::kNothingNew) LEAT_TRY(session.wait());
         }
