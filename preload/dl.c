@@ -1,5 +1,6 @@
 /* Libraries loaded and unloaded while a program runs, traced: the events "lttng_ust_dl:*", with fields and types, of
- * LTTng's liblttng-ust-dl. (Its "lttng_ust_lib:*" repeat them for the libraries that come along; not here.)
+ * LTTng's liblttng-ust-dl. (LTTng repeats them as "lttng_ust_lib:*" for libraries that come along with others. We do
+ * not.)
  *
  * Any thread; in forked children. */
 #include <dlfcn.h>
@@ -12,7 +13,7 @@
 
 #include "elf_file.h"
 
-/* One shape for dlopen and dlmopen, which has a namespace too. */
+/* The fields that dlopen and dlmopen share; dlmopen has a namespace, too. */
 #define LIBRARY_FIELDS(FIELD)                                        \
     FIELD(string, path, library->path)                               \
     FIELD(integer, uint8_t, has_build_id, library->elf.has_build_id) \
@@ -59,7 +60,7 @@ static void* (*next_dlopen)(const char*, int);
 static void* (*next_dlmopen)(Lmid_t, const char*, int);
 static int (*next_dlclose)(void*);
 
-/* Two threads may do this at once: they find the same. Constructors that run before ours may come here too. */
+/* Two threads may do this at once: both find the same. Constructors that run before ours may come here, too. */
 static __attribute__((constructor(101))) void find_next(void) {
     const int saved_errno = errno;
     next_dlopen = dlsym(RTLD_NEXT, "dlopen");
@@ -81,8 +82,9 @@ static bool has_own_search_path(const struct link_map* map) {
     return false;
 }
 
-/* dlopen() looks at its return address to learn who calls, and searches a bare name, and expands "$ORIGIN", on that
- * object's behalf. When that could matter, it must not find us there: we go on with a jump and leave no event. */
+/* dlopen() learns from its return address which object calls it. It searches a bare name, and expands "$ORIGIN", on
+ * behalf of that object. Where that could matter, we must not be the caller: we go on with a jump and record no event.
+ */
 static bool depends_on_caller(const char* name, const void* caller) {
     if (strchr(name, '$') != NULL) return true;
     if (strchr(name, '/') != NULL) return false;
@@ -97,7 +99,7 @@ static struct link_map* map_of(void* handle) {
     return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? map : NULL;
 }
 
-/* Everything about an open library. False: we cannot tell which it is. */
+/* Finds out everything about an open library. Returns false if we cannot tell which library it is. */
 static bool describe(void* handle, struct library* library) {
     const struct link_map* map = map_of(handle);
     if (map == NULL) return false;
@@ -133,7 +135,7 @@ static __attribute__((noinline)) void trace_dlmopen(void* handle, Lmid_t nsid, i
 
 LEAT_EXPORT void* dlopen(const char* name, int flags) {
     if (next_dlopen == NULL) find_next();
-    /* NULL is the program itself: nothing is loaded. */
+    /* NULL means the program itself: nothing is loaded. */
     if (!wants_opened() || name == NULL || depends_on_caller(name, __builtin_return_address(0)))
         return next_dlopen(name, flags);
     void* const handle = next_dlopen(name, flags);

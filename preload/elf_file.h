@@ -1,4 +1,4 @@
-/* What traces say of a shared library, so that its addresses can be looked up later: read from its file. */
+/* Reads from the file of a shared library what traces say of it, so that its addresses can be looked up later. */
 #ifndef LEAT_PRELOAD_ELF_FILE_H
 #define LEAT_PRELOAD_ELF_FILE_H
 
@@ -17,7 +17,7 @@ struct elf_file {
     char debug_link[kMaxDebugLinkSize];
 };
 
-/* What cannot be read, or makes no sense, stays zero. Allocates nothing; preserves errno. */
+/* Members that cannot be read, or make no sense, stay zero. Allocates nothing; preserves errno. */
 void read_elf_file(const char* path, struct elf_file* elf);
 
 #endif

@@ -1,9 +1,10 @@
 /* The malloc family, traced: events, fields and types of LTTng's liblttng-ust-libc-wrapper.
  *
  * Every function goes on to the one behind it in the loader's search order, glibc's or another allocator's. A program
- * that defines malloc itself never comes here. aligned_alloc, valloc and pvalloc are not traced there, nor here.
+ * that defines malloc itself never comes here. Like LTTng, we do not trace aligned_alloc, valloc and pvalloc.
  *
- * Any thread, from the loader's first allocation on; in forked children; as async-signal-safe as what lies behind. */
+ * Any thread, from the loader's first allocation on; in forked children; as async-signal-safe as the function behind
+ * ours. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <leat/tracepoint.h>
@@ -49,7 +50,7 @@ LEAT_TRACEPOINT(lttng_ust_libc, memalign, LEAT_DEBUG_LINE, MEMALIGN_FIELDS, size
 LEAT_TRACEPOINT(lttng_ust_libc, posix_memalign, LEAT_DEBUG_LINE, POSIX_MEMALIGN_FIELDS, const void* out_ptr,
                 size_t alignment, size_t size, int result);
 
-/* Until the functions behind ours have been found, their place is taken by functions that look for them. */
+/* These take the place of the functions behind ours, and look for them, until they have been found. */
 static void* early_malloc(size_t size);
 static void early_free(void* block);
 static void* early_calloc(size_t count, size_t size);
@@ -72,8 +73,8 @@ static struct {
         if (found != NULL) __atomic_store_n((void**)&next.name, found, __ATOMIC_RELAXED); \
     } while (0)
 
-/* Two threads may do this at once: they find the same. dlsym() may itself allocate: from the start-up memory then, as
- * this thread is here already. */
+/* Two threads may do this at once: both find the same. If dlsym() allocates, it comes here again, in the same thread,
+ * and gets start-up memory. */
 static void find_next(void) {
     static _Thread_local bool is_finding __attribute__((tls_model("initial-exec")));
     if (is_finding) return;
@@ -138,7 +139,7 @@ static int early_posix_memalign(void** block, size_t alignment, size_t size) {
     return 0;
 }
 
-/* malloc's functions cannot grow what is not theirs. */
+/* malloc's functions cannot grow a block that is not theirs. */
 static __attribute__((noinline, cold)) void* move_from_startup_memory(const void* block, size_t size) {
     if (size == 0) return NULL;
     void* const moved = next.malloc(size);
@@ -153,7 +154,7 @@ LEAT_EXPORT void* malloc(size_t size) {
     return block;
 }
 
-/* The event comes first: behind it, another thread may already be given the same address. */
+/* Record the event first: after the call, another thread may already have got the same address. */
 LEAT_EXPORT void free(void* block) {
     leat_tracepoint(lttng_ust_libc, free, block);
     if (__builtin_expect(!is_startup_memory(block), 1)) next.free(block);

@@ -1,7 +1,8 @@
-/* Mutexes, traced: events, fields and types of LTTng's liblttng-ust-pthread-wrapper. As there, timed locks and the
- * mutexes inside condition variables are not seen.
+/* Mutexes, traced: events, fields and types of LTTng's liblttng-ust-pthread-wrapper. Like LTTng, we do not
+ * see timed locks and the mutexes inside condition variables.
  *
- * Any thread, from before the first constructor on; in forked children; async-signal-safe as what lies behind. */
+ * Any thread, from before the first constructor on; in forked children; as async-signal-safe as the function behind
+ * ours. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <leat/tracepoint.h>
@@ -19,7 +20,7 @@ LEAT_TRACEPOINT(lttng_ust_pthread, pthread_mutex_trylock, LEAT_DEBUG_LINE, STATU
                 int status);
 LEAT_TRACEPOINT(lttng_ust_pthread, pthread_mutex_unlock, LEAT_DEBUG_LINE, STATUS_FIELDS, const void* mutex, int status);
 
-/* Until the functions behind ours have been found, their place is taken by functions that look for them. */
+/* These take the place of the functions behind ours, and look for them, until they have been found. */
 static int early_lock(pthread_mutex_t* mutex);
 static int early_trylock(pthread_mutex_t* mutex);
 static int early_unlock(pthread_mutex_t* mutex);
@@ -37,7 +38,7 @@ static void find(mutex_function** function, const char* name) {
     if (found != NULL) __atomic_store_n((void**)function, found, __ATOMIC_RELAXED);
 }
 
-/* Two threads may do this at once: they find the same. */
+/* Two threads may do this at once: both find the same. */
 static void find_next(void) {
     static _Thread_local bool is_finding __attribute__((tls_model("initial-exec")));
     if (is_finding) return;
@@ -52,7 +53,7 @@ static void find_next(void) {
 
 static __attribute__((constructor(101))) void find_next_at_load(void) { find_next(); }
 
-/* A mutex that dlsym() takes and gives back while we look: both do nothing. */
+/* dlsym() may lock and unlock a mutex while it looks for these functions: both then do nothing. */
 static int early_lock(pthread_mutex_t* mutex) {
     find_next();
     return next.lock == early_lock ? 0 : next.lock(mutex);

@@ -4,7 +4,7 @@
 
 enum { kMinAlignment = 16 };
 
-/* In front of every block. */
+/* Lies in front of every block. */
 struct block_header {
     size_t size;
 };
