@@ -94,7 +94,7 @@ LEAT_EXPORT void leat_module_unload(struct leat_module* module);
 #define LEAT_STAGE_SLACK 32
 #define LEAT_STAGE_SMALL 512 /* payloads up to this size are staged on the stack of the site */
 
-/* Called without the detour of lazy binding: faster, and nothing is resolved inside a signal handler. */
+/* Calls the functions below without lazy binding: faster, and nothing is resolved inside a signal handler. */
 #if defined(__has_attribute)
 #if __has_attribute(noplt)
 #define LEAT_NO_PLT __attribute__((noplt))
@@ -109,8 +109,8 @@ LEAT_EXPORT void leat_module_unload(struct leat_module* module);
  * Any thread; async-signal-safe; neither allocates, locks nor waits; preserves errno. */
 LEAT_EXPORT LEAT_NO_PLT void leat_write(struct leat_tracepoint* tracepoint, void* payload, size_t size);
 
-/* Memory to stage a payload larger than LEAT_STAGE_SMALL; NULL (and the event counted as discarded) if there is none.
- * What it returns goes to leat_write_large, which gives it back. Any thread; async-signal-safe. */
+/* Returns memory to stage a payload larger than LEAT_STAGE_SMALL; NULL (and counts the event as discarded) if there is
+ * none. Pass it to leat_write_large, which gives it back. Any thread; async-signal-safe. */
 LEAT_EXPORT void* leat_stage_large(struct leat_tracepoint* tracepoint, size_t size);
 LEAT_EXPORT void leat_write_large(struct leat_tracepoint* tracepoint, void* payload, size_t size);
 

@@ -6,8 +6,8 @@
 //     LEAT_EVENT("io:queued", LEAT_FIELD(id, request->id), LEAT_FIELD(address, leat::hex(request->address)));
 //     LEAT_EVENT_AT(LEAT_WARNING, "io:retried", LEAT_FIELD(reason), LEAT_FIELD(spent_us, timer.microseconds()));
 //
-// A field is a variable, which gives it its name, or LEAT_FIELD(name, expression). Any number of them. An expression
-// is evaluated only if the event is enabled, and once. What it may be:
+// A field is a variable, which gives it its name, or LEAT_FIELD(name, expression). There may be any number of fields.
+// An expression is evaluated only if the event is enabled, and once. It may be of these types:
 //
 //     integers of all sizes, bool, char, enumerations (as integers), float, double
 //     pointers (base 16); leat::hex(n): base 16; leat::network(n): an integer whose bytes are big-endian already
@@ -217,7 +217,7 @@ struct Field<T, std::enable_if_t<std::is_class<T>::value && !std::is_same<Elemen
     static std::size_t measure(const T& items) {
         return leat_add_sequence(0, FixedSize<T>::value ? 0 : sizeof(Length), items.size(), sizeof(Element));
     }
-    // `size` is what was measured: a container that grows meanwhile is cut, as its room is.
+    // `size` is what was measured, and there is room for that: a container that has grown since is cut.
     static void store(leat_packer& to, const T& items, std::size_t size) {
         if constexpr (!FixedSize<T>::value) {
             const auto length = static_cast<Length>((size - sizeof(Length)) / sizeof(Element));
@@ -259,7 +259,7 @@ struct FieldNames {
         while (*at == ' ' || *at == '\t' || *at == '\n') ++at;
         return at;
     }
-    // Behind "LEAT_FIELD(", or where we are.
+    // The place after "LEAT_FIELD(", or `at` itself.
     static constexpr const char* after_macro(const char* at) {
         const char* macro = "LEAT_FIELD";
         const char* rest = at;

@@ -15,7 +15,7 @@ struct leat_stage {
     char memory[LEAT_STAGE_HEADROOM + LEAT_STAGE_SMALL + LEAT_STAGE_SLACK] __attribute__((aligned(16)));
 };
 
-/* Where a payload of `size` bytes goes; NULL: there is no room, and the event is counted as discarded. */
+/* Returns where a payload of `size` bytes goes; NULL (and counts the event as discarded) if there is no room. */
 static inline __attribute__((always_inline)) char* leat_stage_begin(struct leat_stage* stage,
                                                                     struct leat_tracepoint* tracepoint, size_t size) {
     if (size <= LEAT_STAGE_SMALL) return stage->memory + LEAT_STAGE_HEADROOM;
@@ -30,9 +30,9 @@ static inline __attribute__((always_inline)) void leat_stage_end(struct leat_tra
         leat_write_large(tracepoint, payload, size);
 }
 
-/* Fields are stored by whole words, put together in a register: libleat reads the payload by words at once, and a
- * processor that finds such a word in two stores still under way waits until both are in its cache: longer than all
- * the rest takes. Where fields are numbers, all of this is worked out by the compiler. Little-endian. */
+/* Puts fields together in a register and stores them by whole words, because libleat reads the payload by words right
+ * afterwards. If such a word lay in two stores still under way, the processor would wait until both are in its cache:
+ * longer than all the rest takes. Where fields are numbers, the compiler works all of this out. Little-endian. */
 struct leat_packer {
     char* at;      /* the next word's place */
     uint64_t word; /* its first bytes */
@@ -58,7 +58,7 @@ static inline __attribute__((always_inline)) void leat_store_scalar(struct leat_
     packer->filled = size - room;
 }
 
-/* The word that is not full yet goes to its place, as it is. Where the next byte goes. */
+/* Stores the word that is not full yet, and returns where the next byte goes. */
 static inline __attribute__((always_inline)) char* leat_pack_rest(struct leat_packer* packer) {
     if (packer->filled != 0) leat_pack_word(packer, packer->word);
     packer->at += packer->filled;
@@ -71,7 +71,7 @@ static inline __attribute__((always_inline)) void leat_store_bytes(struct leat_p
                                                                    size_t size) {
     char* at = leat_pack_rest(packer);
     if (from == NULL)
-        memset(at, 0, size); /* an array that is not there */
+        memset(at, 0, size); /* the array is NULL */
     else
         memcpy(at, from, size);
     packer->at = at + size;
@@ -87,7 +87,7 @@ static inline __attribute__((always_inline)) uint64_t leat_load_word(const char*
     return word;
 }
 
-/* The bytes of a text's last, incomplete word; the rest of it is 0. */
+/* Returns a text's last, incomplete word, filled up with zeros. */
 static inline uint64_t leat_last_word(const char* chars, size_t length) {
     const size_t rest = length % sizeof(uint64_t);
     uint64_t word = 0;
@@ -107,8 +107,8 @@ static __attribute__((noinline, cold, unused)) void leat_fill_shortened(char* te
     if (end != NULL) memset(end, '#', (size_t)(text + length - end));
 }
 
-/* A string that another thread made shorter since it was measured would end early and shift all that follows: what is
- * missing is filled with '#'. */
+/* If another thread has shortened the string since it was measured, it would end early and shift all that follows. So
+ * what is missing is filled with '#'. */
 static inline void leat_store_string(struct leat_packer* packer, const char* chars, size_t length) {
     char* const text = leat_pack_rest(packer);
     const size_t rest = length % sizeof(uint64_t);
@@ -133,7 +133,7 @@ static inline __attribute__((always_inline)) size_t leat_add_size(size_t size, s
     return __builtin_add_overflow(size, more, &sum) ? SIZE_MAX : sum;
 }
 
-/* `size`, a length of `length_size` bytes, and as many elements as that says. */
+/* Adds to `size` a length of `length_size` bytes and `length` elements. */
 static inline __attribute__((always_inline)) size_t leat_add_sequence(size_t size, size_t length_size, size_t length,
                                                                       size_t element_size) {
     size_t bytes;

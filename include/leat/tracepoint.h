@@ -85,7 +85,7 @@
 #define LEAT_AUTO(label) \
     { label, 0, 0, LEAT_VALUE_AUTO }
 
-/* Taken never, as far as the compiler knows: what it guards goes out of line, among the cold code. */
+/* The compiler takes this branch for one that is never taken: what it guards goes out of line, among the cold code. */
 #define LEAT_IS_ENABLED_(tracepoint) \
     __builtin_expect_with_probability(__atomic_load_n(&(tracepoint).enabled, __ATOMIC_RELAXED) != 0, 0, 1.0)
 
@@ -129,7 +129,7 @@
 #define LEAT_REQUIRE_SEMICOLON_ _Static_assert(1, "")
 #endif
 
-/* Each field expands three times: its description, its size, its bytes. */
+/* Each field expands three times: to its description, its size and its bytes. */
 #define LEAT_DESCRIBE_(kind, ...) LEAT_DESCRIBE_##kind(__VA_ARGS__),
 #define LEAT_MEASURE_(kind, ...) LEAT_MEASURE_##kind(__VA_ARGS__)
 #define LEAT_STORE_(kind, ...) LEAT_STORE_##kind(__VA_ARGS__)
