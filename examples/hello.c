@@ -27,7 +27,7 @@ LEAT_TRACEPOINT(hello, greeted, LEAT_INFO, GREETED_FIELDS, const char* name, enu
 /* A tracepoint may have neither fields nor parameters. */
 LEAT_TRACEPOINT(hello, finished, LEAT_NOTICE, LEAT_NO_FIELDS, void);
 
-/* For arguments that cost something to work out: only if somebody wants them. */
+/* An event whose arguments are costly to work out. leat_enabled() below says whether anybody wants them. */
 #define LETTERS_FIELDS(FIELD) FIELD(array, uint32_t, counts, counts, 26)
 LEAT_TRACEPOINT(hello, letters, LEAT_DEBUG, LETTERS_FIELDS, const uint32_t* counts);
 

@@ -1,12 +1,12 @@
-// An IO queue in simulation, traced with one line for each event: LEAT_EVENT.
+// A simulated IO queue, traced with one line for each event: LEAT_EVENT.
 //
 //     c++ -std=c++17 io_queue.cpp -lleat -lpthread -o io-queue
 //     leat record -o trace -- ./io-queue
 //     leat view trace
 //
-// One thread queues requests, the other dispatches and completes them. From the three events of a request, its id in
-// each, an analysis works out how long it waited, how long the device took, and how deep the queue was. (The events are
-// those of [seastar-tracer], docs/references.md.)
+// One thread queues requests, the other dispatches and completes them. Each request has three events, which carry its
+// id. From them, an analysis works out how long the request waited, how long the device took, and how deep the queue
+// was. (The events are those of [seastar-tracer], docs/references.md.)
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -31,8 +31,8 @@ class IoQueue {
     void submit(const Request& request) {
         const std::lock_guard lock(mutex_);
         requests_.push(request);
-        // Names of fields come from the variables, or are given: LEAT_FIELD(name, expression). Types are worked out by
-        // the compiler. Nothing is evaluated unless the event is enabled.
+        // A field has the name of its variable, or the one that LEAT_FIELD(name, expression) gives it. The compiler
+        // works out the types. Nothing is evaluated unless the event is enabled.
         LEAT_EVENT("io:queued", LEAT_FIELD(id, request.id), LEAT_FIELD(priority_class, request.priority_class),
                    LEAT_FIELD(length, request.length), LEAT_FIELD(depth, requests_.size()));
         not_empty_.notify_one();
@@ -44,7 +44,7 @@ class IoQueue {
         not_empty_.notify_one();
     }
 
-    // False: closed, and nothing is left.
+    // Returns false when the queue is closed and empty.
     bool take(Request& request) {
         std::unique_lock lock(mutex_);
         not_empty_.wait(lock, [this] { return is_closed_ || !requests_.empty(); });
@@ -72,7 +72,7 @@ void run_device(IoQueue& queue) {
         transfer(request.length);
         LEAT_EVENT("io:completed", id, LEAT_FIELD(priority_class, request.priority_class),
                    LEAT_FIELD(length, request.length));
-        // Another log level than the default: `leat record -l warning` keeps these alone.
+        // Not the default log level: `leat record -l warning` records only these.
         if (request.length > 32 * 1024) LEAT_EVENT_AT(LEAT_WARNING, "io:slow", id);
     }
 }
