@@ -120,7 +120,8 @@ Result<session::SessionParameters> session_parameters(const RecordOptions& optio
     parameters.header = options.header == "large" ? ring::HeaderKind::kLarge : ring::HeaderKind::kCompact;
     parameters.contexts = LEAT_TRY(context_bits(options.contexts));
     parameters.uid = ::getuid();
-    if (!ring::is_valid_ring_size(options.ring_size)) return refused("the ring size is a power of two from 64K to 1G");
+    if (!ring::is_valid_ring_size(options.ring_size))
+        return refused("the ring size must be a power of two from 64K to 1G");
     parameters.ring_size = options.ring_size;
     return parameters;
 }
@@ -207,12 +208,12 @@ void add_options(CLI::App& command, RecordOptions& options) {
         ->expected(0, 1)
         ->default_str(kDefaultRelay)
         ->type_name("URL");
-    command.add_option("--session", options.session, "Its name at the relay (default: the program's)")
+    command.add_option("--session", options.session, "Name of the session at the relay (default: the program's)")
         ->type_name("NAME");
     add_list(command, "-e,--event", options.patterns,
              "Record events of this name; * stands for any text (default: all)")
         ->type_name("GLOB");
-    add_list(command, "-x,--exclude", options.exclusions, "But not these")->type_name("GLOB");
+    add_list(command, "-x,--exclude", options.exclusions, "Do not record events of this name")->type_name("GLOB");
     command.add_option("-l,--loglevel", options.log_level, "Only events as severe as this: emerg ... debug, or 0-14")
         ->type_name("LEVEL");
     command.add_option("--header", options.header, "Event headers: compact (few event types) or large (many)")
@@ -225,12 +226,12 @@ void add_options(CLI::App& command, RecordOptions& options) {
         ->type_name("SIZE");
     command
         .add_option("--tracefile-size", options.tracefile_size,
-                    "At a relay: go on in a new file when that of a stream has so many bytes")
+                    "At a relay: begin a new file for a stream when its file has this many bytes")
         ->transform(CLI::AsSizeValue(false))
         ->type_name("SIZE");
     command
         .add_option("--tracefile-count", options.tracefile_count,
-                    "And keep only so many files of each stream: the oldest is written over")
+                    "And keep only this many files of each stream: the oldest is removed")
         ->type_name("N");
     add_list(command, "--context", options.contexts,
              "What each event carries: vpid, vtid, procname (default: all), or none")
@@ -241,7 +242,7 @@ void add_options(CLI::App& command, RecordOptions& options) {
         ->check(CLI::IsMember(preload_names()))
         ->type_name("LIST");
     command.add_option("--summary", options.summary, "Write the closing figures as JSON")->type_name("FILE");
-    command.add_option("command", options.command, "The program and its arguments, behind --")->required();
+    command.add_option("command", options.command, "The program and its arguments, after --")->required();
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ void RecordingReport::print_output_error() const {
                           "leat: {}: the trace lacks its last {} event{}; make room, or choose another place with -o\n",
                           recording_.output_error()->message, left, plural(left));
     const std::uint64_t lost = relay()->figures().events_lost + left;
-    fmt::print(stderr, "leat: {}: the trace lacks its last {} event{}; see to the relay, or record with -o DIR\n",
+    fmt::print(stderr, "leat: {}: the trace lacks its last {} event{}; check the relay, or record with -o DIR\n",
                recording_.output_error()->message, lost, plural(lost));
 }
 

@@ -88,16 +88,16 @@ void add_network_options(CLI::App& app, Options& options) {
         app.add_option(names, url, text)->type_name("tcp://ADDRESS:PORT");
     };
     add_url("-C,--control-port", options.control_url, "where producers connect; wins over --bind and --ports");
-    add_url("-D,--data-port", options.data_url, "where their data comes, also as datagrams");
+    add_url("-D,--data-port", options.data_url, "where they send data, also as datagrams");
     add_url("-L,--live-port", options.live_url, "where viewers connect");
     app.add_option("--max-connections", server.max_connections,
-                   "at most so many; default: as the limit of open files allows")
+                   "at most this many; default: as the limit of open files allows")
         ->check(CLI::Range(relay::Admission::kFewestConnections, std::size_t{1} << 20))
         ->type_name("N");
     app.add_option_function<unsigned>(
            "--handshake-timeout",
            [&server](unsigned seconds) { server.stranger_patience = std::chrono::seconds(seconds); },
-           "time that a connection has to say something useful")
+           "time in which a new connection has to say something useful")
         ->check(CLI::Range(1U, 86400U))
         ->type_name("SECONDS")
         ->default_str("30");
@@ -108,10 +108,10 @@ void add_output_options(CLI::App& app, Options& options) {
     app.add_option("-o,--output", server.output, "directory for traces")->type_name("DIR")->capture_default_str();
     auto* const by_host = app.add_flag_callback(
         "-p,--group-output-by-host", [&] { server.grouping = relay::Grouping::kByHost; },
-        "HOST/SESSION-DATE in it (default)");
+        "store sessions in HOST/SESSION-DATE (default)");
     app.add_flag_callback(
            "-s,--group-output-by-session", [&] { server.grouping = relay::Grouping::kBySession; },
-           "SESSION/HOST-DATE in it")
+           "store sessions in SESSION/HOST-DATE")
         ->excludes(by_host);
     app.add_flag_callback(
         "-x,--disallow-clear", [&] { server.is_clear_allowed = false; }, "producers cannot clear their sessions");
@@ -122,9 +122,9 @@ void add_process_options(CLI::App& app, Options& options) {
     auto* const daemon =
         app.add_flag("-d,--daemonize", options.is_daemon, "go to the background when the ports are open");
     app.add_flag("-b,--background", options.is_background, "the same, but keep the console")->excludes(daemon);
-    app.add_option("-w,--working-directory", options.working_directory, "go there")->type_name("DIR");
-    app.add_option("--pid-file", options.pid_file, "keep the process id there")->type_name("PATH");
-    app.add_option("--log-file", options.log_file, "log there, not to standard error; SIGHUP opens it anew")
+    app.add_option("-w,--working-directory", options.working_directory, "work in this directory")->type_name("DIR");
+    app.add_option("--pid-file", options.pid_file, "keep the process id in this file")->type_name("PATH");
+    app.add_option("--log-file", options.log_file, "log to this file, not to standard error; SIGHUP opens it anew")
         ->type_name("PATH");
     app.add_option("--log-format", options.log_format, "text or json")
         ->transform(CLI::CheckedTransformer(

@@ -87,7 +87,7 @@ void add_view_command(CLI::App& app, int& exit_status) {
     command->add_flag("--clock-date", arguments->has_clock_date, "print the date of each event");
     command->add_flag("--clock-gmt", arguments->text.is_gmt, "print times in UTC, not in the local time zone");
     command->add_flag("--clock-seconds", arguments->has_clock_seconds, "print times in seconds since 1970");
-    command->add_flag("--no-delta", arguments->has_no_delta, "do not print the time since the event before");
+    command->add_flag("--no-delta", arguments->has_no_delta, "do not print the time since the previous event");
     command->add_option("--names", arguments->names, "names to print: payload,context,scope,header; or all, none");
     command->add_option("--fields", arguments->fields,
                         "fields to print: trace,trace:hostname,trace:domain,trace:procname,trace:vpid,loglevel,emf; or "
@@ -95,11 +95,12 @@ void add_view_command(CLI::App& app, int& exit_status) {
     command->add_flag("--follow", arguments->is_followed,
                       "go on while the trace is being written, until it is finished");
     command
-        ->add_option("--from", arguments->from, "of a live session: all that the relay has, or what comes from now on")
+        ->add_option("--from", arguments->from,
+                     "what to print of a live session: all that the relay has, or what comes from now on")
         ->check(CLI::IsMember({"start", "now"}));
     command->add_flag("--reconnect", arguments->reconnects,
                       "when the relay or the session goes away, wait for its return");
-    command->add_option("--format", arguments->format, "of a relay's list of sessions: text or json")
+    command->add_option("--format", arguments->format, "format of a relay's list of sessions: text or json")
         ->check(CLI::IsMember({"text", "json"}));
     command->footer(kExamples);
     command->callback([arguments, &exit_status] {

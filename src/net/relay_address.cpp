@@ -9,7 +9,7 @@ constexpr std::string_view kScheme = "net://";
 constexpr std::string_view kDatagramScheme = "net+udp://";
 
 tl::unexpected<Error> bad_address(std::string_view url) {
-    return refused("{} is no relay's address: write net://HOST[:CONTROL[:DATA]], an IPv6 address in brackets", url);
+    return refused("{} is not a relay's address: write net://HOST[:CONTROL[:DATA]], an IPv6 address in brackets", url);
 }
 
 }  // namespace

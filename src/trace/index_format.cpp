@@ -53,7 +53,7 @@ Result<std::size_t> parse_index_header(UntrustedBytes bytes) {
         return corrupt("index header has {} bytes of {}", bytes.size(), kIndexHeaderSize);
     if (read_u32(bytes, 0) != kIndexMagic) return corrupt("index does not begin with its magic number");
     const std::uint32_t major = read_u32(bytes, 4);
-    if (major != kIndexMajor) return unsupported("index is of version {}; 1 is what is read", major);
+    if (major != kIndexMajor) return unsupported("index has version {}, but only version 1 is supported", major);
     const std::uint32_t size = read_u32(bytes, 12);
     if (size < kIndexEntrySize10 || size > 4096) return corrupt("index has entries of {} bytes", size);
     return size;

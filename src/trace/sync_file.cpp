@@ -32,9 +32,9 @@ Result<SyncState> parse_sync_record(UntrustedBytes bytes) {
     std::memcpy(&record, bytes.data(), sizeof record);
     if (record.magic != kSyncMagic) return corrupt("sync file does not begin with its magic number");
     if (record.version != kSyncVersion)
-        return unsupported("sync file is of version {}; {} is what is read", record.version, kSyncVersion);
+        return unsupported("sync file has version {}, but only version {} is supported", record.version, kSyncVersion);
     if (record.generation != record.generation_again || record.generation > kMaxGeneration)
-        return corrupt("sync file is torn: generation {} at its begin, {} at its end", record.generation,
+        return corrupt("sync file is torn: generation {} at its beginning, {} at its end", record.generation,
                        record.generation_again);
     return SyncState{record.generation, record.horizon, record.metadata_size};
 }
