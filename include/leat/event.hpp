@@ -188,7 +188,7 @@ struct Field<T[N], std::enable_if_t<!std::is_same<T, char>::value>> {
     }
 };
 
-// Whatever has data() and size(): std::string and its view are text, std::array an array, the rest sequences.
+// Any type with data() and size(): std::string and its view are text, std::array an array, the rest sequences.
 template <class T>
 using ElementOf = std::remove_cv_t<std::remove_pointer_t<decltype(std::declval<const T&>().data())>>;
 

@@ -1,4 +1,5 @@
-// Descriptors beside bytes, over a socket of the AF_UNIX family. Async-signal-safe: a child of fork() may call these.
+// Sends and receives descriptors beside bytes, over an AF_UNIX socket. Async-signal-safe: a child of fork() may call
+// these.
 #pragma once
 
 #include <sys/types.h>
@@ -15,9 +16,9 @@ namespace leat {
 ssize_t send_with_fd(int socket, UntrustedBytes bytes, int fd);
 
 struct MessageWithFds {
-    ssize_t size = -1;      // what recvmsg() returned
-    bool is_cut = false;    // it had more bytes than there was room for
-    std::array<int, 4> fds{};  // the caller's from here on
+    ssize_t size = -1;         // what recvmsg() returned
+    bool is_cut = false;       // it had more bytes than there was room for
+    std::array<int, 4> fds{};  // owned by the caller
     std::size_t fd_count = 0;
 };
 

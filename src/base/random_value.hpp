@@ -6,7 +6,7 @@
 
 namespace leat {
 
-// A value that nobody can guess, from the kernel. T: an integer, or an array of bytes.
+// A random value from the kernel, which nobody can guess. T is an integer or an array of bytes.
 template <class T>
 T random_value() {
     T value{};

@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kChannel[] = "channel0";
 
-// The timer that a live session's relay is told of. LTTng's viewers use it to guess how often to ask.
+// The timer that we announce to a live session's relay. LTTng's viewers use it to guess how often to ask.
 constexpr std::uint32_t kLiveTimerUs = std::chrono::microseconds(Recording::kLiveTick).count();
 
 output::SessionDescription relay_session(const session::Session& session, const session::SessionParameters& parameters,

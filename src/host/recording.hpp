@@ -43,7 +43,7 @@ class Recording {
     // Does what is due. `fds` are those of wanted(), polled.
     void turn(bool has_rung, std::span<const pollfd> fds);
 
-    // Drains the rings now, whatever is due.
+    // Drains the rings now, even if no drain is due.
     void drain();
     // Ends the recording: registers no more programs, stores what the rings hold, and waits until the output has it.
     void finish();

@@ -22,10 +22,9 @@ namespace leat::host {
 // A program may write as soon as it is answered. So the registrar hands over the new event classes before it answers,
 // and the host takes them after it has looked at the rings:
 //
-//     registrar   hand over "id 7 is io:queued"   answer
-//     program                                              writes a record of id 7
-//     host                                                                          looks at the rings, takes,
-//     describes
+//     registrar   hands over "7 is io:queued", answers
+//     program                                          writes a record of id 7
+//     host                                                                     looks at the rings, takes, describes
 class Registrar {
   public:
     static Result<std::unique_ptr<Registrar>> start(session::Session& session, wire::AppSocket socket);

@@ -27,7 +27,7 @@ class DataLink {
     virtual void begin(const consumer::Packet& packet, std::uint64_t stream_handle) = 0;
     // Sends what may leave now; is_idle() then tells whether the packet has left. Fails when the connection is over.
     virtual Result<void> flush(Clock::time_point now) = 0;
-    // Looks at what has come from the other side. Call it when the descriptor is readable.
+    // Handles what has come from the other side. Fails when the connection is over.
     virtual Result<void> check() = 0;
 
     // Bytes that have arrived on the other side, as far as this is known.

@@ -1,4 +1,4 @@
-// How the files of a trace directory are called: [LTTng-2.13], "Files".
+// The names of the files in a trace directory: [LTTng-2.13], "Files".
 //
 //     TRACE/metadata
 //     TRACE/CHANNEL_INSTANCE              a stream's packets
@@ -16,7 +16,7 @@ inline constexpr char kIndexDirectory[] = "index";
 // The name of a stream's index, in kIndexDirectory.
 inline std::string index_name(const std::string& stream_file) { return stream_file + ".idx"; }
 
-// Where the index of the stream file at this path is.
+// The path of the index of the stream file at this path.
 inline std::filesystem::path index_path(const std::filesystem::path& stream_file) {
     return stream_file.parent_path() / kIndexDirectory / index_name(stream_file.filename().string());
 }
