@@ -9,7 +9,7 @@
 
 namespace leat::ctf {
 
-// Reads integers of 1 to 64 bits at any bit of a packet, and never past its end.
+// Reads integers of 1 to 64 bits that begin at any bit of a packet. It never reads past the end of the packet.
 //
 // In little-endian fields the first bit is the lowest of its byte, in big-endian ones the highest.
 class BitReader {
@@ -31,11 +31,11 @@ class BitReader {
         return true;
     }
 
-    // The bytes from here on; the position must be at a byte.
+    // The bytes from the position on, which must be at a whole byte.
     [[nodiscard]] const std::byte* here() const { return bytes_ + position_ / 8; }
     void skip(std::uint64_t bits) { position_ += bits; }
 
-    // 1 to 64 bits, of which there must be as many.
+    // Reads 1 to 64 bits. The caller checks that so many remain.
     std::uint64_t read(unsigned size, bool is_big_endian) {
         if (position_ % 8 == 0 && size % 8 == 0 && (size & (size - 1)) == 0) return read_whole(size, is_big_endian);
         return read_bits(size, is_big_endian);

@@ -10,7 +10,7 @@
 namespace leat::ctf {
 namespace {
 
-// The header is part of every stream's plan; a trace with many streams must not multiply a huge one.
+// The packet header is part of every stream's plan, so its size is limited: a trace may have many streams.
 constexpr std::size_t kMaxPacketHeaderNodes = 1024;
 
 enum class Scope { kPacketHeader, kPacketContext, kEventHeader, kEventContext, kContext, kFields };
@@ -21,7 +21,7 @@ struct RoleName {
     FieldRole role;
 };
 
-// Fields of these names at the top of their scope speak to the reader.
+// The reader itself uses fields of these names if they are at the top of their scope.
 constexpr std::array kRoleNames{
     RoleName{Scope::kPacketHeader, "magic", FieldRole::kMagic},
     RoleName{Scope::kPacketHeader, "stream_id", FieldRole::kStreamId},
@@ -33,14 +33,14 @@ constexpr std::array kRoleNames{
     RoleName{Scope::kPacketContext, "packet_seq_num", FieldRole::kPacketSequenceNumber},
 };
 
-// Without a `map`, these are of the trace's only clock.
+// These fields are timestamps of the trace's only clock, even without a `map`.
 constexpr std::array<std::pair<Scope, std::string_view>, 3> kTimestampNames{
     std::pair{Scope::kPacketContext, "timestamp_begin"},
     std::pair{Scope::kPacketContext, "timestamp_end"},
     std::pair{Scope::kEventHeader, "timestamp"},
 };
 
-// The clock of a trace that has timestamps and declares no clock.
+// Used by a trace that has timestamps and declares no clock.
 const ClockClass kDefaultClock{.name = "default"};
 
 std::string join(const FieldPath& path) {
@@ -61,7 +61,7 @@ class DecodePlanner::Builder {
     [[nodiscard]] const DecodePlan& plan() const { return plan_; }
 
   private:
-    // A struct that is being built, and the member of it that is.
+    // A struct that is being built, and the index of its member that is being built.
     struct Frame {
         std::uint32_t node;
         std::uint32_t member;
@@ -102,13 +102,13 @@ class DecodePlanner::Builder {
     [[nodiscard]] bool is_at_top() const { return frames_.size() == 1; }
 
     const TraceClass& trace_class_;
-    TraceIndex* index_ = nullptr;  // while the plan grows
+    TraceIndex* index_ = nullptr;  // set while the plan grows
     DecodePlan plan_;
     bool has_stream_scopes_ = false;
     Scope scope_ = Scope::kPacketHeader;
     std::map<Scope, std::uint32_t> roots_;  // of the scopes begun so far
     std::vector<Frame> frames_;             // within the scope, outermost first
-    std::string_view field_;                // as TSDL names the one that is being built; empty: it has no name
+    std::string_view field_;                // TSDL name of the field that is being built; empty: it has no name
     std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> member_by_name_;  // {struct, TSDL name}
     std::map<const EnumLabels*, std::uint32_t> known_labels_;                             // into plan_.tag_labels
 };
@@ -145,12 +145,12 @@ Result<EventPlan> DecodePlanner::Builder::event(const EventClass& event_class) {
     const auto first = static_cast<std::uint32_t>(plan_.nodes.size());
     event.context = LEAT_TRY(root(Scope::kContext, event_class.context));
     event.fields = LEAT_TRY(root(Scope::kFields, event_class.fields));
-    // No other event can name these.
+    // Fields of other events cannot name the members of this one.
     member_by_name_.erase(member_by_name_.lower_bound({first, {}}), member_by_name_.end());
     return event;
 }
 
-// The event that was planned last.
+// Gives a number to the event that was planned last.
 void DecodePlanner::Builder::number_event(std::uint64_t id) {
     constexpr std::uint64_t kFewIds = 64;
     const auto number = static_cast<std::uint32_t>(plan_.events.size());
@@ -288,7 +288,7 @@ void DecodePlanner::Builder::choices(std::uint32_t index, const VariantClass& va
     node.choice_count = static_cast<std::uint32_t>(plan_.choices.size()) - node.first_choice;
 }
 
-// The ranges are in the enum's index: a variant costs what its options are, however many ranges its tag has.
+// The ranges are in the enum's index. So the cost of a variant depends on its options, not on the ranges of its tag.
 void DecodePlanner::Builder::label_choices(std::uint32_t index, const VariantClass& variant, const EnumClass& tag) {
     PlanNode& node = plan_.nodes[index];
     node.tag_labels = labels_of(tag);
@@ -303,7 +303,7 @@ void DecodePlanner::Builder::label_choices(std::uint32_t index, const VariantCla
 
 std::uint32_t DecodePlanner::Builder::labels_of(const EnumClass& tag) {
     std::shared_ptr<const EnumLabels> labels = tag.labels;
-    // Metadata has made one; a class made by hand is small enough.
+    // The parser has made an index where it is needed. A class that was made by hand is small enough to get one here.
     if (labels == nullptr) labels = EnumLabels::make(tag.ranges, tag.container.is_signed, SIZE_MAX);
     const auto number = static_cast<std::uint32_t>(plan_.tag_labels.size());
     const auto [known, is_new] = known_labels_.emplace(labels.get(), number);
@@ -328,12 +328,12 @@ Result<void> DecodePlanner::Builder::give_clock(std::uint32_t index, const Integ
                            plan_.clock->name, clock->name);
     plan_.clock = clock;
     node.is_shown = false;
-    // The end of a packet lies in the future of its events.
+    // The end of a packet is later than its events, so it does not move the clock.
     node.is_timestamp = node.role != FieldRole::kTimestampEnd;
     return {};
 }
 
-// Null for an integer that is no timestamp.
+// Null for an integer that is not a timestamp.
 Result<const ClockClass*> DecodePlanner::Builder::clock_of(const IntegerClass& integer) const {
     if (!integer.clock.empty()) {
         const ClockClass* const clock = index_->clock(integer.clock);
@@ -356,7 +356,7 @@ Result<std::uint32_t> DecodePlanner::Builder::find(const FieldPath& path) const 
     return *found;
 }
 
-// "event.fields.len": the scope is part of the path.
+// Finds "event.fields.len": such a path begins with its scope.
 std::optional<std::uint32_t> DecodePlanner::Builder::find_in_scope(const FieldPath& path) const {
     using Prefix = std::vector<std::string_view>;
     static const std::array<std::pair<Prefix, Scope>, 6> kScopePrefixes{
@@ -376,7 +376,7 @@ std::optional<std::uint32_t> DecodePlanner::Builder::find_in_scope(const FieldPa
     return std::nullopt;
 }
 
-// "len": among the members before, in the innermost struct that has it.
+// Finds "len" among the members decoded before, in the innermost struct that has it.
 std::optional<std::uint32_t> DecodePlanner::Builder::find_nearby(const FieldPath& path) const {
     for (auto frame = frames_.rbegin(); frame != frames_.rend(); ++frame) {
         const auto first = member(frame->node, path.front());

@@ -11,8 +11,8 @@
 namespace leat::ctf {
 namespace {
 
-// Every honest field takes a bit at least, or is a struct around some: this is more than any trace needs, and stops
-// arrays of a billion empty structs.
+// In an honest packet every field takes at least a bit, or is a struct around fields that do. This limit is more than
+// any trace needs, and stops arrays of a billion empty structs.
 constexpr std::uint64_t kFieldsPerBit = 8;
 constexpr std::uint64_t kFieldsPerPacket = 4096;
 // Bounds the memory of one event record.
@@ -32,7 +32,7 @@ bool is_chosen(const PlanChoice& choice, std::uint64_t tag, bool is_signed) {
 void FieldDecoder::start_packet(UntrustedBytes bytes, std::uint64_t size_bits) {
     reader_ = BitReader(bytes, size_bits);
     roles_seen_ = 0;
-    has_clock_ = false;  // its value stays: a narrow timestamp continues where the packet before ended
+    has_clock_ = false;  // its value stays: a narrow timestamp continues where the last packet ended
     fields_left_ = size_bits < std::numeric_limits<std::uint64_t>::max() / (2 * kFieldsPerBit)
                        ? size_bits * kFieldsPerBit + kFieldsPerPacket
                        : std::numeric_limits<std::uint64_t>::max();
@@ -115,7 +115,7 @@ bool FieldDecoder::string(const PlanNode& node, std::vector<FieldValue>& values)
     return append_text(node, {begin, size}, values);
 }
 
-// Text ends at its first NUL; the bytes behind that are skipped.
+// Text ends at its first NUL. The bytes after it are skipped.
 bool FieldDecoder::text(const PlanNode& node, std::vector<FieldValue>& values) {
     const std::uint64_t length = length_of(node);
     if (length > reader_.remaining() / 8) return fail_with(Failure::kNoMoreBits);
@@ -183,7 +183,7 @@ std::uint64_t FieldDecoder::length_of(const PlanNode& node) const {
 }
 
 void FieldDecoder::keep(const PlanNode& node, std::uint64_t value) {
-    slots_[node.slot] = value;  // slot 0 is nobody's
+    slots_[node.slot] = value;  // slot 0 is for values that nobody asks for
     if (node.role == FieldRole::kNone) return;
     const auto index = static_cast<unsigned>(node.role);
     roles_[index] = value;

@@ -14,16 +14,16 @@
 
 namespace leat::ctf {
 
-// Decodes the fields of one packet after another along a plan. It believes nothing: reads stay inside the packet, and
-// the fields of a packet are limited by its size, so that a few bytes cannot ask for days of work.
+// Decodes the fields of one packet after another along a plan. It trusts no byte: it never reads outside the packet,
+// and the packet's size limits the number of its fields, so a few bytes cannot cause days of work.
 class FieldDecoder {
   public:
-    // The plan must outlive the decoder, and may get more events.
+    // The plan must outlive the decoder. It may grow.
     explicit FieldDecoder(const DecodePlan& plan) : plan_(&plan), slots_(plan.slot_count) {}
 
-    // From here on fields come from these bytes, of which the first `size_bits` count.
+    // The next fields come from the first `size_bits` of these bytes.
     void start_packet(UntrustedBytes bytes, std::uint64_t size_bits);
-    // Before the fields of an event that has come to the plan.
+    // Call this before the fields of an event that was added to the plan.
     void follow_plan() {
         if (slots_.size() < plan_->slot_count) slots_.resize(plan_->slot_count);
     }
@@ -35,11 +35,11 @@ class FieldDecoder {
     [[nodiscard]] std::uint64_t position() const { return reader_.position(); }
     [[nodiscard]] std::uint64_t remaining() const { return reader_.remaining(); }
 
-    // What the last field of that role held, if the packet had one.
+    // The value of the last field with that role, if the packet had one.
     [[nodiscard]] std::optional<std::uint64_t> role(FieldRole role) const;
     void forget(FieldRole role) { roles_seen_ &= ~(1U << static_cast<unsigned>(role)); }
 
-    // The clock of the packet, as the last timestamp left it.
+    // The clock's value after the last timestamp.
     [[nodiscard]] std::uint64_t clock() const { return clock_; }
     [[nodiscard]] bool has_clock() const { return has_clock_; }
 
@@ -71,7 +71,7 @@ class FieldDecoder {
     std::uint32_t roles_seen_ = 0;
     std::uint64_t clock_ = 0;
     bool has_clock_ = false;
-    std::uint64_t fields_left_ = 0;  // that the packet may still have
+    std::uint64_t fields_left_ = 0;  // how many more fields the packet may have
     Failure failure_ = Failure::kNone;
 };
 

@@ -7,17 +7,17 @@
 
 namespace leat::ctf {
 
-// One field of an event record, decoded. The values of a scope lie flat in an array, each compound in front of its
+// One decoded field of an event record. The values of a scope lie in a flat array, and each compound precedes its
 // parts:
 //
 //   struct (2)   x   array (2)   [0]   [1]
 //
-// so a reader walks them forward, and needs no heap to hold them.
+// A reader walks them from front to back and needs no heap to hold them.
 struct FieldValue {
     const FieldClass* field_class = nullptr;
     std::string_view name{};  // as shown; empty for the elements of arrays and the options of variants
     union {
-        std::uint64_t number = 0;  // of integers and enums; of an int64 if the class is signed
+        std::uint64_t number = 0;  // of integers and enums; the bits of an int64 if the class is signed
         double real;
         const char* text;  // of strings and of arrays and sequences of characters; lives as long as the packet's bytes
     };

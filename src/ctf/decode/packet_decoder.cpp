@@ -32,7 +32,8 @@ Result<void> PacketDecoder::preamble() {
 
 Result<PacketProperties> PacketDecoder::properties(std::uint64_t rest_size) const {
     PacketProperties properties;
-    // A packet that does not tell its size takes what its content takes, or the whole file.
+    // A packet that does not state its size is as large as its content. If it does not state that either, it takes the
+    // rest of the file.
     const std::uint64_t stated_content = LEAT_TRY(size_of_role(FieldRole::kContentSize, rest_size));
     properties.packet_size = LEAT_TRY(size_of_role(FieldRole::kPacketSize, stated_content));
     properties.content_size = LEAT_TRY(size_of_role(FieldRole::kContentSize, properties.packet_size));
@@ -47,7 +48,7 @@ Result<PacketProperties> PacketDecoder::properties(std::uint64_t rest_size) cons
     return properties;
 }
 
-// In bytes.
+// Returns bytes.
 Result<std::uint64_t> PacketDecoder::size_of_role(FieldRole role, std::uint64_t otherwise) const {
     const std::optional<std::uint64_t> bits = decoder_.role(role);
     if (!bits) return otherwise;

@@ -14,7 +14,7 @@
 
 namespace leat::ctf {
 
-// What the header and the context of a packet say about it. Sizes are whole bytes, and content_size <= packet_size.
+// What the header and the context of a packet state. Sizes are whole bytes, and content_size <= packet_size.
 struct PacketProperties {
     std::uint64_t packet_size = 0;
     std::uint64_t content_size = 0;
@@ -35,12 +35,12 @@ class PacketDecoder {
     // The plan must outlive the decoder.
     explicit PacketDecoder(const DecodePlan& plan);
 
-    // Reads header and context of the packet that begins `bytes`, the rest of a file; `offset` says where in the file,
-    // for messages. The packet may claim to be larger than the rest: then it is cut short, and next() must not be
+    // Reads the header and the context of the packet at the start of `bytes`, the rest of a file. `offset` is its place
+    // in the file, for messages. A packet that claims to be larger than the rest is cut short; then next() must not be
     // called.
     Result<PacketProperties> start(UntrustedBytes bytes, std::uint64_t offset);
 
-    // The next event of the packet; false at its end.
+    // Goes to the next event of the packet; false at its end.
     Result<bool> next();
     [[nodiscard]] const EventRecord& record() const { return record_; }
 

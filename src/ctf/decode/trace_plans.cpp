@@ -11,7 +11,7 @@ namespace {
 
 const StreamClass kNoStream{};
 
-// The packet header is part of every plan: 100,000 streams must not multiply a large one.
+// The packet header is part of every plan, so 100,000 streams with a large header would take too much memory.
 constexpr std::size_t kMaxHeaderNodesOfAllPlans = 1U << 20U;
 
 }  // namespace

@@ -12,17 +12,18 @@
 
 namespace leat::ctf {
 
-// The decode plans of a trace, one for each stream class, made when the first packet of it appears. The trace class may
-// grow: a plan gets the events that have come to its stream class with the next packet, and keeps what it has.
+// The decode plans of a trace. There is one for each stream class, made when the first packet of that class appears.
+// The trace class may grow: before the next packet of a stream class, its plan gets the new events and keeps the old
+// ones.
 class TracePlans {
   public:
-    // The trace class must outlive the plans and stay where it is. Its packet header is read here: it must be there.
+    // The trace class must outlive the plans and keep its address. Its packet header must be complete: it is read here.
     static Result<TracePlans> make(const TraceClass& trace_class);
 
     // The plan for the packet that begins these bytes; it lives as long as this object.
     Result<const DecodePlan*> plan_for(UntrustedBytes packet);
 
-    // How much work it was.
+    // The number of events planned so far, a measure of the work.
     [[nodiscard]] std::size_t events_planned() const { return events_planned_; }
 
   private:
@@ -36,7 +37,7 @@ class TracePlans {
 
     const TraceClass* trace_class_;
     TraceIndex index_;
-    std::unique_ptr<DecodePlan> header_plan_;                           // knows the packet header only
+    std::unique_ptr<DecodePlan> header_plan_;                           // plans the packet header only
     std::map<std::uint64_t, std::unique_ptr<DecodePlanner>> planners_;  // by stream id
     std::size_t events_planned_ = 0;
 };

@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 
-// For other frequencies than 1 GHz in double arithmetic, truncated: as babeltrace2 does, so that both print the same.
+// Frequencies other than 1 GHz use doubles and truncate, as babeltrace2 does, so that both print the same.
 std::optional<std::int64_t> cycles_to_ns(std::uint64_t cycles, std::uint64_t frequency) {
     constexpr double kTooLarge = 9223372036854775808.0;  // 2^63
     if (frequency == static_cast<std::uint64_t>(kNanosecondsPerSecond)) {
@@ -32,7 +32,7 @@ std::optional<std::int64_t> seconds_to_ns(std::int64_t seconds) {
 }  // namespace
 
 Clock::Clock(const ClockClass& clock_class) : frequency_(clock_class.frequency) {
-    // Whole seconds first: the doubles below would lose the low digits of a large offset.
+    // The whole seconds are taken off first, because the doubles below would lose the low digits of a large offset.
     const auto whole_seconds = static_cast<std::int64_t>(clock_class.offset / frequency_);
     std::int64_t seconds = 0;
     if (__builtin_add_overflow(clock_class.offset_s, whole_seconds, &seconds)) return;

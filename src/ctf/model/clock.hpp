@@ -12,7 +12,7 @@ class Clock {
   public:
     explicit Clock(const ClockClass& clock_class);
 
-    // Nothing if the time does not fit: about 292 years before or after the origin.
+    // Nothing if the time does not fit into 64 bits: it is more than about 292 years from the origin.
     [[nodiscard]] std::optional<std::int64_t> nanoseconds(std::uint64_t cycles) const;
 
   private:
@@ -20,8 +20,8 @@ class Clock {
     std::optional<std::int64_t> base_ns_;
 };
 
-// The value of a clock that a narrow timestamp of `size` bits stands for, when the clock was last seen at `previous`:
-// the next one that has these low bits.
+// Extends a narrow timestamp of `size` bits to the clock's full value: the first value from `previous` on that has
+// these low bits. `previous` is the last known value of the clock.
 [[nodiscard]] std::uint64_t extend_timestamp(std::uint64_t previous, std::uint64_t timestamp, unsigned size);
 
 }  // namespace leat::ctf

@@ -9,14 +9,14 @@
 
 namespace leat::ctf {
 
-// Where a range of a label begins, or the first value after one.
+// The value at which a range of a label begins, or the first value after a range.
 struct EnumLabels::Bound {
     std::uint64_t key;
     std::uint32_t label;
     bool is_begin;
 };
 
-// Walks the bounds upwards and knows which labels hold between two of them.
+// Walks the bounds upwards and knows which labels apply between two of them.
 class EnumLabels::Sweep {
   public:
     explicit Sweep(std::size_t ranges) : ranges_of_(ranges) {}
@@ -32,7 +32,7 @@ class EnumLabels::Sweep {
     [[nodiscard]] const std::set<std::uint32_t>& labels() const { return labels_; }
 
   private:
-    std::vector<std::uint32_t> ranges_of_;  // that we are in, by label
+    std::vector<std::uint32_t> ranges_of_;  // how many ranges of each label the sweep is in
     std::set<std::uint32_t> labels_;
 };
 
@@ -66,7 +66,7 @@ std::shared_ptr<const EnumLabels> EnumLabels::make(const std::vector<EnumRange>&
     return made;
 }
 
-// The label of each range.
+// Returns the label number of each range.
 std::vector<std::uint32_t> EnumLabels::number_labels(const std::vector<EnumRange>& ranges) {
     std::vector<std::uint32_t> order(ranges.size());
     std::iota(order.begin(), order.end(), 0U);

@@ -22,12 +22,12 @@ struct EnumRange;
 // A label is known by the number of the first range that has it, so it takes the ranges to know its text.
 class EnumLabels {
   public:
-    // With fewer ranges than this, looking at each of them is as good.
+    // With fewer ranges than this, a linear search is as good.
     static constexpr std::size_t kMinRanges = 17;
-    // Labels of one value beyond these are not told.
+    // find() returns at most so many labels for one value.
     static constexpr std::size_t kMaxFound = 64;
 
-    // Null if the index would take more than `max_bytes`: that many ranges overlap.
+    // Returns null if the index would take more than `max_bytes`, because too many ranges overlap.
     static std::shared_ptr<const EnumLabels> make(const std::vector<EnumRange>& ranges, bool is_signed,
                                                   std::size_t max_bytes);
 
@@ -37,7 +37,7 @@ class EnumLabels {
     };
     [[nodiscard]] Found find(std::uint64_t value) const;
 
-    // The label of this text; `ranges` are those of make(), or a copy.
+    // Finds the label with this text. `ranges` are those given to make(), or a copy of them.
     [[nodiscard]] std::optional<std::uint32_t> label(const std::vector<EnumRange>& ranges, std::string_view text) const;
 
     [[nodiscard]] std::size_t size_bytes() const;
@@ -46,15 +46,15 @@ class EnumLabels {
     struct Bound;
     class Sweep;
 
-    // Values in an order that unsigned numbers have.
+    // Maps values to unsigned numbers of the same order.
     [[nodiscard]] std::uint64_t key_of(std::uint64_t value) const { return is_signed_ ? value ^ kSignBit : value; }
     std::vector<std::uint32_t> number_labels(const std::vector<EnumRange>& ranges);
 
     static constexpr std::uint64_t kSignBit = std::uint64_t{1} << 63U;
 
     bool is_signed_ = false;
-    std::vector<std::uint32_t> by_text_;  // labels, in the order of their texts
-    // What begins at starts_[i] has labels_[begins_[i]] to labels_[begins_[i + 1]].
+    std::vector<std::uint32_t> by_text_;  // label numbers, ordered by their texts
+    // In the interval that begins at starts_[i], the labels are labels_[begins_[i]] to labels_[begins_[i + 1]].
     std::vector<std::uint64_t> starts_;
     std::vector<std::uint32_t> begins_;
     std::vector<bool> has_more_;

@@ -25,7 +25,7 @@ enum class Encoding : std::uint8_t { kNone, kUtf8, kAscii };
 class FieldClass;
 struct StructMember;
 
-// 1 to 64 bits.
+// An integer of 1 to 64 bits.
 struct IntegerClass {
     unsigned size = 8;
     unsigned alignment = 8;
@@ -38,7 +38,7 @@ struct IntegerClass {
     bool operator==(const IntegerClass&) const = default;
 };
 
-// IEEE 754 of 32 or 64 bits.
+// A number of 32 or 64 bits as IEEE 754 defines it.
 struct FloatClass {
     unsigned size = 64;
     unsigned alignment = 8;
@@ -52,7 +52,7 @@ inline bool is_at_most(std::uint64_t a, std::uint64_t b, bool is_signed) {
     return is_signed ? static_cast<std::int64_t>(a) <= static_cast<std::int64_t>(b) : a <= b;
 }
 
-// Both bounds belong to the range. They are the bits of the container's value: of an int64 when it is signed.
+// Both bounds are part of the range. They hold the bits of the container's value: an int64 if the container is signed.
 struct EnumRange {
     std::string label;
     std::uint64_t lower = 0;
@@ -61,29 +61,29 @@ struct EnumRange {
     bool operator==(const EnumRange&) const = default;
 };
 
-// Ranges may overlap and a label may return, in the order of their declaration. Values that TSDL leaves out ("the one
-// before plus one") are filled in.
+// Ranges may overlap, and a label may have several. They are in the order of their declaration. A value that TSDL
+// leaves out ("the previous one plus one") is filled in.
 struct EnumClass {
     IntegerClass container;
     std::vector<EnumRange> ranges{};
-    // Null where there are few ranges, or where nobody has made it.
+    // The index of the labels. Null if there are few ranges, or if it was not made.
     std::shared_ptr<const EnumLabels> labels{};
 
     bool operator==(const EnumClass& other) const { return container == other.container && ranges == other.ranges; }
 };
 
-// Bytes up to a NUL.
+// A string is bytes up to a NUL.
 struct StringClass {
     Encoding encoding = Encoding::kUtf8;
 
     bool operator==(const StringClass&) const = default;
 };
 
-// Where the value of a length or of a tag is found: as TSDL writes it, in parts ("len", or "event", "fields", "len").
-// A name alone is searched for in the scopes around the field that asks, the nearest first.
+// The path to the field that holds a length or a tag, in parts as TSDL writes it: "len", or "event", "fields", "len". A
+// single name is searched for in the scopes around the field that uses it, nearest first.
 using FieldPath = std::vector<std::string>;
 
-// Text if the element is an 8-bit integer with an encoding.
+// An array is text if its element is an 8-bit integer with an encoding.
 struct ArrayClass {
     Box<FieldClass> element;
     std::uint64_t length = 0;
@@ -100,12 +100,12 @@ struct SequenceClass {
 
 struct StructClass {
     std::vector<StructMember> members;
-    unsigned minimum_alignment = 1;  // `align(N)`; the members may ask for more
+    unsigned minimum_alignment = 1;  // from `align(N)`; the members may require more
 
     bool operator==(const StructClass& other) const;
 };
 
-// One of the options, chosen by the label of the tag, an enum.
+// Holds one of its options. The label of the tag, an enum, chooses which.
 struct VariantClass {
     FieldPath tag;
     std::vector<StructMember> options;
@@ -130,7 +130,7 @@ class FieldClass {
 
     [[nodiscard]] const Form& form() const { return form_; }
 
-    // Null if the field class is of another form.
+    // Null if the field class has another form.
     template <FieldForm T>
     [[nodiscard]] const T* as() const {
         return std::get_if<T>(&form_);
@@ -146,8 +146,8 @@ class FieldClass {
     Form form_;
 };
 
-// A field of a struct, or an option of a variant, with the name that TSDL gives it: of a user's field that is the name
-// behind one underscore, so that it cannot be a keyword. display_name() takes it off.
+// A field of a struct, or an option of a variant, with its name in TSDL. A user's field has an underscore before its
+// name there, so that it cannot be a keyword. display_name() takes the underscore off.
 struct StructMember {
     std::string name;
     FieldClass field_class;
@@ -157,14 +157,14 @@ struct StructMember {
 
 [[nodiscard]] std::string_view display_name(const StructMember& member);
 
-// Null if there is no such member.
+// Returns null if there is no such member.
 [[nodiscard]] const FieldClass* find_member(const StructClass& struct_class, std::string_view name);
 
-// The alignment that the bytes of such a field have, those of its members included.
+// The alignment of such a field's bytes, including that of its members.
 [[nodiscard]] unsigned alignment_of(const FieldClass& field_class);
 [[nodiscard]] unsigned alignment_of(const StructClass& struct_class);
 
-// A whole byte with an encoding: arrays and sequences of it are text.
+// A character is a whole byte with an encoding. Arrays and sequences of characters are text.
 [[nodiscard]] bool is_character(const FieldClass& field_class);
 
 }  // namespace leat::ctf

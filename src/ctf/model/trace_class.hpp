@@ -47,7 +47,7 @@ struct StreamClass {
     std::uint64_t id = 0;
     std::optional<StructClass> packet_context{};
     std::optional<StructClass> event_header{};
-    std::optional<StructClass> event_context{};  // in front of every event of the stream
+    std::optional<StructClass> event_context{};  // precedes every event of the stream
     std::deque<EventClass> events{};             // ids are unique
 
     bool operator==(const StreamClass&) const = default;
@@ -61,10 +61,10 @@ struct EnvironmentEntry {
     bool operator==(const EnvironmentEntry&) const = default;
 };
 
-// Metadata may grow while the trace is read: streams, events and clocks that are added leave the others where they are.
+// Metadata may grow while the trace is read. New streams, events and clocks do not move the others.
 struct TraceClass {
     std::optional<Uuid> uuid{};
-    ByteOrder byte_order = ByteOrder::kLittleEndian;  // of the fields that do not say
+    ByteOrder byte_order = ByteOrder::kLittleEndian;  // of fields that do not state one
     std::optional<StructClass> packet_header{};
     std::vector<EnvironmentEntry> environment{};
     std::deque<ClockClass> clocks{};
@@ -73,17 +73,17 @@ struct TraceClass {
     bool operator==(const TraceClass&) const = default;
 };
 
-// Null if there is none of that name or of that type.
+// Returns null if there is no text of that name.
 [[nodiscard]] const std::string* environment_text(const TraceClass& trace_class, std::string_view name);
 [[nodiscard]] const std::int64_t* environment_number(const TraceClass& trace_class, std::string_view name);
 
-// Finds the streams and clocks of a trace class, also those that come to it later.
+// Finds the streams and clocks of a trace class, including those that are added later.
 class TraceIndex {
   public:
-    // The trace class must outlive the index and stay where it is.
+    // The trace class must outlive the index and keep its address.
     explicit TraceIndex(const TraceClass& trace_class) : trace_class_(&trace_class) {}
 
-    // Null if there is none.
+    // Returns null if there is none.
     [[nodiscard]] const StreamClass* stream(std::uint64_t id);
     [[nodiscard]] const ClockClass* clock(std::string_view name);
 
@@ -91,7 +91,7 @@ class TraceIndex {
     const TraceClass* trace_class_;
     std::size_t streams_seen_ = 0;
     std::size_t clocks_seen_ = 0;
-    // Ordered, not hashed: whoever wrote the metadata chose the keys.
+    // Ordered, not hashed: the author of the metadata chooses the keys.
     std::map<std::uint64_t, const StreamClass*> streams_;
     std::map<std::string_view, const ClockClass*> clocks_;
 };

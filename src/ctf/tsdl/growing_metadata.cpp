@@ -62,7 +62,7 @@ void GrowingMetadata::take_text(std::string_view text) {
     }
 }
 
-// Follows what hides braces and semicolons.
+// Tracks comments and quotes, in which braces and semicolons do not count.
 void GrowingMetadata::scan(char character) {
     switch (state_) {
         case State::kSlash:

@@ -9,15 +9,15 @@
 
 namespace leat::ctf {
 
-// Metadata that arrives piece by piece, cut anywhere: packets of TSDL text, or the text itself. Nothing is shown of a
-// packet or a declaration that is not whole.
+// Metadata that arrives in pieces, cut anywhere: packets of TSDL text, or the text itself. text() shows only whole
+// declarations from whole packets.
 class GrowingMetadata {
   public:
     Result<void> append(UntrustedBytes bytes);
 
-    // All declarations that are whole; they can be parsed.
+    // The whole declarations so far. They can be parsed.
     [[nodiscard]] std::string_view text() const { return std::string_view(text_).substr(0, whole_size_); }
-    // Of what was appended.
+    // Bytes appended so far.
     [[nodiscard]] std::size_t size() const { return size_; }
 
   private:
@@ -35,7 +35,7 @@ class GrowingMetadata {
     std::string text_;
     std::size_t size_ = 0;
 
-    // Where the scan for ends of declarations stands.
+    // The scan for ends of declarations: how far it is, and its state.
     std::size_t whole_size_ = 0;
     State state_ = State::kPlain;
     bool is_escaped_ = false;

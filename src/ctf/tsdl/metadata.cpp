@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kSignature = "/* CTF 1.8";
 
-// What a metadata packet's header says, sizes in bytes.
+// The header of a metadata packet, sizes in bytes.
 //
 //   0      4        20         24             28            32            33           34                35      36
 //   | magic | uuid   | checksum | content_size | packet_size | compression | encryption | checksum scheme | major |

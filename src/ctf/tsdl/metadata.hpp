@@ -7,16 +7,16 @@
 
 namespace leat::ctf {
 
-// Larger metadata is refused: that of a kernel with all its events has a hundredth of it.
+// Larger metadata is refused. The metadata of a kernel with all its events is a hundredth of it.
 inline constexpr std::size_t kMaxMetadataSize = 64U << 20U;
 
-// Whether a metadata stream that begins so is made of packets; at least 4 bytes.
+// Whether a metadata stream with this beginning, of at least 4 bytes, consists of packets.
 bool is_metadata_packet(UntrustedBytes bytes);
 
-// Bytes of the whole packet that begins these; 0 if more are needed to know.
+// The size of the packet at the start of these bytes; 0 if more bytes are needed to know.
 Result<std::size_t> metadata_packet_size(UntrustedBytes bytes);
 
-// The TSDL text of a metadata stream, which is either that text, or packets of it in either byte order.
+// Returns the TSDL text of a metadata stream. The stream is that text, or packets of it in either byte order.
 Result<std::string> parse_metadata_stream(UntrustedBytes bytes);
 
 }  // namespace leat::ctf

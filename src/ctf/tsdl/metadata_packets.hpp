@@ -16,11 +16,11 @@ inline constexpr std::size_t kMetadataPacketSize = 4096;
 inline constexpr std::size_t kMetadataPacketHeaderSize = 37;
 
 struct MetadataPackets {
-    std::vector<std::byte> bytes;  // packets, the last one up to the end of its text
-    std::uint32_t padding_size;    // zeros that the last packet lacks
+    std::vector<std::byte> bytes;  // whole packets, the last one only to the end of its text
+    std::uint32_t padding_size;    // how many zeros would complete the last packet
 };
 
-// A whole unit of metadata.
+// `text` is one or several whole metadata units.
 MetadataPackets packetize_metadata(std::string_view text, const Uuid& uuid);
 
 }  // namespace leat::ctf

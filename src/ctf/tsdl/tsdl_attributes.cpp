@@ -9,7 +9,7 @@
 namespace leat::ctf {
 namespace {
 
-// No machine asks for more, and sums of it with offsets cannot overflow.
+// No machine needs more, and with this limit sums with offsets cannot overflow.
 constexpr std::uint64_t kMaxAlignment = 1U << 20U;
 
 template <class T>
@@ -76,7 +76,7 @@ Result<std::string> parse_clock_mapping(TsdlTokens& tokens) {
     return std::string(name.text);
 }
 
-// Calls parse(name) behind each `name =` of a `{ ... }` block; it takes the value.
+// Calls parse(name) after each `name =` of a `{ ... }` block. parse() reads the value.
 template <class ParseValue>
 Result<void> parse_block(TsdlTokens& tokens, ParseValue parse) {
     LEAT_TRY(tokens.expect("{"));
@@ -92,7 +92,7 @@ Result<void> parse_block(TsdlTokens& tokens, ParseValue parse) {
     return tokens.expect("}");
 }
 
-// The attributes as they were written; what is absent is derived from the others afterwards.
+// The attributes as written. Absent ones are derived from the others later.
 struct IntegerAttributes {
     IntegerClass integer;
     std::optional<unsigned> size;
@@ -126,7 +126,7 @@ Result<bool> IntegerAttributes::parse(TsdlTokens& tokens, std::string_view name,
 struct FloatAttributes {
     FloatClass real;
     std::uint64_t exponent_bits = 0;
-    std::uint64_t mantissa_bits = 0;  // the sign is one of them
+    std::uint64_t mantissa_bits = 0;  // includes the sign
 
     Result<bool> parse(TsdlTokens& tokens, std::string_view name, ByteOrder native);
 };

@@ -7,7 +7,7 @@
 namespace leat::ctf {
 namespace {
 
-// The longest first: "..." is not three dots.
+// The longest come first, because "..." is not three dots.
 constexpr std::array<std::string_view, 19> kPunctuation{"...", "->", ":=", "{", "}", "[", "]", "(", ")", "<",
                                                         ">",   ";",  ":",  "=", ",", ".", "*", "-", "+"};
 
@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 28> kKeywords{
     "short",   "signed",   "stream",         "string", "struct", "trace",    "typealias",
     "typedef", "unsigned", "variant",        "void",   "_Bool",  "_Complex", "_Imaginary"};
 
-// Locale-free, unlike those of <cctype>.
+// Independent of the locale, unlike those of <cctype>.
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_word(char c) { return is_word_start(c) || is_digit(c); }
@@ -27,7 +27,7 @@ std::size_t word_size(std::string_view text) {
     return static_cast<std::size_t>(std::ranges::find_if_not(text, is_word) - text.begin());
 }
 
-// "0x1f", "017", "0b11", "42": the base, with the prefix taken off.
+// Takes the prefix off "0x1f", "017" or "0b11", and returns the base; 10 for "42".
 int take_base(std::string_view& digits) {
     if (digits.size() < 2 || digits[0] != '0') return 10;
     if (digits[1] == 'x' || digits[1] == 'X') return digits.remove_prefix(2), 16;
@@ -40,7 +40,7 @@ void drop_suffix(std::string_view& digits) {
         digits.remove_suffix(1);
 }
 
-// The character of "\n" and its like; NUL if there is none.
+// The character that "\n" and the like stand for; NUL if there is none.
 char simple_escape(char letter) {
     switch (letter) {
         case 'a':
@@ -69,7 +69,7 @@ char simple_escape(char letter) {
     }
 }
 
-// What follows a backslash: the character and how much of the text it took; a size of 0 for no valid escape.
+// The character that an escape stands for, and how much of the text the escape took: 0 if it is not valid.
 struct Escape {
     char character = '\0';
     std::size_t size = 0;

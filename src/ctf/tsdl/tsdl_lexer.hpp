@@ -13,7 +13,7 @@ struct TsdlToken {
     enum class Kind { kWord, kNumber, kString, kPunctuation, kEnd };
 
     Kind kind = Kind::kEnd;
-    std::string_view text{};  // as it stands in the metadata; of a string, what is between the quotes
+    std::string_view text{};  // as it stands in the metadata; for a string, the text between the quotes
     unsigned line = 1;
     std::uint64_t number = 0;  // of kNumber
 
@@ -22,19 +22,19 @@ struct TsdlToken {
     }
 };
 
-// A field of such a name would be a syntax error to other readers: they are why TSDL writers put an underscore first.
+// Other readers would report a syntax error for a field of such a name, so TSDL writers put an underscore first.
 [[nodiscard]] bool is_keyword(std::string_view word);
 
-// For messages: what the token is, in words.
+// Describes the token in words, for messages.
 std::string describe(const TsdlToken& token);
 
-// Cuts TSDL text (the metadata language of CTF 1.8) into tokens; comments and white space are gone.
+// Cuts TSDL text (the metadata language of CTF 1.8) into tokens. It drops comments and white space.
 class TsdlLexer {
   public:
-    // The text must outlive the lexer and its tokens. `line`: the number of its first line.
+    // The text must outlive the lexer and its tokens. `line` is the number of its first line.
     explicit TsdlLexer(std::string_view text, unsigned line) : text_(text), line_(line) {}
 
-    // At the end of the text: kEnd, again and again.
+    // At the end of the text, every call returns kEnd.
     Result<TsdlToken> next();
 
   private:
@@ -53,7 +53,7 @@ class TsdlLexer {
     unsigned line_;
 };
 
-// Replaces the escapes of C in what stood between quotes: \n, \", \\, \x41, \101...
+// Replaces the escapes of C in the text between quotes: \n, \", \\, \x41, \101...
 Result<std::string> unescape(const TsdlToken& string);
 
 }  // namespace leat::ctf

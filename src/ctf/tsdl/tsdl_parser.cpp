@@ -14,7 +14,7 @@
 namespace leat::ctf {
 namespace {
 
-// Tracers have a dozen of entries. They are searched for by name, again and again.
+// Tracers write about a dozen entries. The limit is needed because they are searched by name for each new one.
 constexpr std::size_t kMaxEnvironmentEntries = 4096;
 
 struct DeclaredEvent {
@@ -31,9 +31,9 @@ class TsdlParser {
     TsdlParser(const TsdlParser&) = delete;
     TsdlParser& operator=(const TsdlParser&) = delete;
 
-    // Declarations that follow those of the last call.
+    // Reads the declarations that follow those of the last call.
     Result<void> read(std::string_view text);
-    // There are no more.
+    // Call this when there are no more.
     Result<void> finish();
 
     [[nodiscard]] const TraceClass& trace_class() const { return trace_; }
@@ -70,19 +70,19 @@ class TsdlParser {
 
     TsdlTokens tokens_;
     TsdlTypeParser types_;
-    unsigned line_ = 1;  // of the next text
+    unsigned line_ = 1;  // at which the next text begins
     std::uint64_t tokens_read_ = 0;
 
     TraceClass trace_;
     bool has_trace_block_ = false;
-    // Ordered, not hashed: whoever wrote the text chose the keys.
+    // Ordered, not hashed: the author of the text chooses the keys.
     std::set<std::string, std::less<>> clock_names_;
     std::map<std::uint64_t, std::size_t> stream_by_id_;                 // index into trace_.streams
     std::set<std::pair<std::size_t, std::uint64_t>> event_ids_;         // stream, id
-    std::map<std::uint64_t, std::vector<DeclaredEvent>> early_events_;  // by the stream, which is not declared yet
-    std::vector<DeclaredEvent> nameless_events_;                        // that do not say what stream they are of
+    std::map<std::uint64_t, std::vector<DeclaredEvent>> early_events_;  // by the id of a stream not yet declared
+    std::vector<DeclaredEvent> nameless_events_;                        // do not say which stream they belong to
 
-    // What the block that is being read declares.
+    // The declaration that is being read.
     ClockClass clock_;
     StreamClass stream_;
     DeclaredEvent event_;
@@ -97,7 +97,7 @@ Result<void> TsdlParser::read(std::string_view text) {
 }
 
 Result<void> TsdlParser::finish() {
-    // A trace with one kind of stream need not declare it.
+    // A trace with one kind of stream may leave out the stream block.
     if (trace_.streams.empty()) LEAT_TRY(add_stream({}, line_));
     LEAT_TRY(add_nameless_events());
     if (early_events_.empty()) return {};
@@ -112,7 +112,7 @@ Result<void> TsdlParser::root() {
     if (LEAT_TRY(tokens_.accept("clock"))) return clock_block();
     if (LEAT_TRY(tokens_.accept("stream"))) return stream_block();
     if (LEAT_TRY(tokens_.accept("event"))) return event_block();
-    // Call sites say where in a program an event comes from; no field depends on them.
+    // Call sites say where in a program an event comes from. No field depends on them.
     if (LEAT_TRY(tokens_.accept("callsite"))) return block(&TsdlParser::callsite_attribute);
     return tokens_.expected("trace, env, clock, stream, event or a type");
 }
@@ -158,7 +158,7 @@ Result<bool> TsdlParser::trace_attribute(std::string_view name) {
     } else if (name == "uuid") {
         trace_.uuid = LEAT_TRY(uuid());
     } else if (name == "byte_order") {
-        LEAT_TRY(parse_byte_order(tokens_, trace_.byte_order));  // known since before the first type
+        LEAT_TRY(parse_byte_order(tokens_, trace_.byte_order));  // found before the first type was read
     } else if (name == "packet.header:") {
         trace_.packet_header = LEAT_TRY(scope());
     } else {
@@ -272,7 +272,7 @@ Result<void> TsdlParser::event_block() {
     }
     const auto stream = stream_by_id_.find(*event_.stream_id);
     if (stream != stream_by_id_.end()) return add_event(std::move(event_), stream->second);
-    // It may come before the stream block that it belongs to.
+    // The event may be declared before its stream.
     early_events_[*event_.stream_id].push_back(std::move(event_));
     return {};
 }
@@ -304,7 +304,7 @@ Result<void> TsdlParser::add_event(DeclaredEvent declared, std::size_t stream) {
     return {};
 }
 
-// They can only be of the one stream that there is.
+// They belong to the only stream of the trace.
 Result<void> TsdlParser::add_nameless_events() {
     if (trace_.streams.empty() && !nameless_events_.empty()) LEAT_TRY(add_stream({}, line_));
     for (DeclaredEvent& declared : std::exchange(nameless_events_, {})) {
@@ -343,14 +343,14 @@ Result<bool> TsdlParser::boolean() {
 
 namespace {
 
-// Of a text: whether it has a trace block, and what that says of the byte order.
+// Whether a text has a trace block, and the byte order that the block states.
 struct TraceBlock {
     bool is_found = false;
     ByteOrder byte_order = ByteOrder::kLittleEndian;
     std::uint64_t tokens_read = 0;
 };
 
-// Types may stand before the trace block that states their byte order, so it is looked for first.
+// Types may precede the trace block that states their byte order, so this is searched for first.
 Result<TraceBlock> find_trace_block(std::string_view text) {
     TsdlTokens tokens = LEAT_TRY(TsdlTokens::open(text));
     TraceBlock block;

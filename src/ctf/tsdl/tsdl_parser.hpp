@@ -25,27 +25,27 @@ class TsdlReader {
     TsdlReader(const TsdlReader&) = delete;
     TsdlReader& operator=(const TsdlReader&) = delete;
 
-    // `text`: all there is by now. It begins with the text of the last call and ends with a whole declaration.
-    // An error stays: what was declared before it remains, and nothing is read any more.
+    // `text` is the whole text so far. It begins with the text of the last call and ends with a whole declaration.
+    // After an error, what was declared before it remains, and every later call fails too.
     Result<void> read(std::string_view text);
 
-    // Null until the text has a trace block: types may stand before it, and it states their byte order.
+    // Null until the text has a trace block. Types may precede it, and it states their byte order.
     [[nodiscard]] const TraceClass* trace_class() const;
 
-    // How much work it was.
+    // A measure of the work.
     [[nodiscard]] std::uint64_t tokens_read() const;
 
   private:
     Result<void> read_more(std::string_view text);
 
     std::unique_ptr<TsdlParser> parser_;
-    std::size_t searched_size_ = 0;  // for the trace block
+    std::size_t searched_size_ = 0;  // how far the trace block was searched for
     std::size_t read_size_ = 0;
     std::uint64_t tokens_searched_ = 0;
     std::optional<Error> failure_;
 };
 
-// Reads a text that is whole, as TsdlReader does.
+// Reads a whole text with a TsdlReader.
 Result<TraceClass> parse_tsdl(std::string_view text);
 
 }  // namespace leat::ctf

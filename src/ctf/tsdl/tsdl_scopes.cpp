@@ -10,7 +10,7 @@ namespace {
 // The metadata of a kernel with all its events needs a tenth of it.
 constexpr std::size_t kMaxBytesHeld = 64U << 20U;
 
-// How much memory a copy of a field class takes, roughly, and how deep it is.
+// Roughly how much memory a copy of a field class takes, and how deep the class is.
 struct Extent {
     std::size_t bytes = sizeof(StructMember);
     unsigned depth = 1;

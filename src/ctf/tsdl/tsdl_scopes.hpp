@@ -11,13 +11,13 @@
 
 namespace leat::ctf {
 
-// Deeper field classes are refused: everything that walks one is recursive.
+// Deeper field classes are refused, because all code that walks field classes is recursive.
 inline constexpr unsigned kMaxFieldDepth = 64;
 
-// The named types of a TSDL text, scope within scope: `typealias ... := name`, `struct name`, `enum name`...
+// The named types of a TSDL text in nested scopes: `typealias ... := name`, `struct name`, `enum name`...
 //
-// A use of a name copies the type, and a short text can ask for 2^60 copies (a struct of two structs of two...), so
-// the bytes of all copies together are limited.
+// Each use of a name copies its type. A short text can ask for 2^60 copies (a struct of two structs of two...), so the
+// total size of all copies is limited.
 class TsdlScopes {
   public:
     TsdlScopes() : scopes_(1) {}
@@ -28,10 +28,11 @@ class TsdlScopes {
     // Fails if the innermost scope has the name already.
     Result<void> declare(std::string name, const FieldClass& field_class);
 
-    // A copy of what the nearest scope calls so, to be used `depth` levels below the outermost struct.
+    // Returns a copy of the type that has this name in the nearest scope. It is to be used `depth` levels below the
+    // outermost struct.
     Result<FieldClass> copy(std::string_view name, unsigned depth);
 
-    // Counts memory that the text makes us hold.
+    // Counts memory that the text causes us to keep.
     Result<void> charge(std::size_t bytes);
     Result<void> charge_copy(const FieldClass& field_class);
     [[nodiscard]] std::size_t bytes_left() const;

@@ -9,13 +9,13 @@
 
 namespace leat::ctf {
 
-// The tokens of a metadata text with one token of lookahead: what every rule of the TSDL grammar is made of.
+// The tokens of a metadata text, with one token of lookahead: every rule of the TSDL grammar reads from it.
 // Errors name the line, what was expected and what stands there instead.
 class TsdlTokens {
   public:
-    // Of no text.
+    // Has no tokens.
     TsdlTokens() : lexer_({}, 1) {}
-    // The text must outlive the stream. `line`: the number of its first line.
+    // The text must outlive this object. `line` is the number of its first line.
     static Result<TsdlTokens> open(std::string_view text, unsigned line = 1);
 
     [[nodiscard]] const TsdlToken& peek() const { return token_; }
@@ -23,16 +23,16 @@ class TsdlTokens {
     [[nodiscard]] bool at(TsdlToken::Kind kind) const { return token_.kind == kind; }
 
     Result<TsdlToken> take();
-    // Takes the mark if it is there, and says whether it was.
+    // Takes the mark if it comes next, and says whether it did.
     Result<bool> accept(std::string_view mark);
     Result<void> expect(std::string_view mark);
     Result<TsdlToken> expect_word(std::string_view what);
     Result<std::uint64_t> expect_number(std::string_view what);
 
-    // That have been taken.
+    // The number of tokens taken so far.
     [[nodiscard]] std::uint64_t count() const { return count_; }
 
-    // The error that something else was expected here.
+    // An error that says what was expected here.
     [[nodiscard]] tl::unexpected<Error> expected(std::string_view what) const;
 
   private:

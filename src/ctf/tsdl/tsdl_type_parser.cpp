@@ -19,7 +19,7 @@ bool is_type_word(std::string_view word) { return std::ranges::find(kTypeWords, 
 Result<FieldClass> TsdlTypeParser::type() {
     if (depth_ == kMaxFieldDepth)
         return corrupt("line {}: types are nested deeper than {} levels", tokens_.peek().line, kMaxFieldDepth);
-    // The scopes may be in any state after an error: parsing ends there.
+    // After an error the scopes may be in any state, because parsing ends there.
     ++depth_;
     FieldClass field_class = LEAT_TRY(type_within_limits());
     --depth_;
@@ -54,7 +54,7 @@ Result<FieldClass> TsdlTypeParser::struct_type() {
     return field_class;
 }
 
-// A variant may get its tag only where it is used: `variant v { ... };` and later `variant v <tag> field;`.
+// A variant may get its tag at its use only: `variant v { ... };` and later `variant v <tag> field;`.
 Result<FieldClass> TsdlTypeParser::variant_type() {
     const std::string name = LEAT_TRY(tag_name());
     FieldPath tag;
@@ -124,7 +124,7 @@ Result<EnumRange> TsdlTypeParser::enum_entry(const EnumClass& enumeration) {
 Result<FieldClass> TsdlTypeParser::named_type() {
     const std::string name = LEAT_TRY(type_name());
     FieldClass field_class = LEAT_TRY(copy(name));
-    // A pointer is shown as an address, whatever integer it is an alias of.
+    // A pointer is shown as an address, whatever its integer type.
     if (auto* integer = field_class.as<IntegerClass>(); integer != nullptr && name.ends_with('*'))
         integer->base = DisplayBase::kHexadecimal;
     return field_class;
@@ -212,7 +212,7 @@ Result<StructMember> TsdlTypeParser::declarator(FieldClass base) {
     return StructMember{std::string(name.text), std::move(field_class)};
 }
 
-// `[2][n]`: an array of 2 sequences; the last bracket is the innermost.
+// Parses `[2][n]`, an array of 2 sequences: the last bracket is the innermost.
 Result<FieldClass> TsdlTypeParser::dimensions(FieldClass element, unsigned depth) {
     if (!LEAT_TRY(tokens_.accept("["))) return element;
     if (depth == kMaxFieldDepth) return tokens_.expected("fewer dimensions");
@@ -236,7 +236,7 @@ Result<FieldPath> TsdlTypeParser::path() {
     return path;
 }
 
-// What stands behind `struct`, `enum` or `variant`, if anything does.
+// The name after `struct`, `enum` or `variant`, if there is one.
 Result<std::string> TsdlTypeParser::tag_name() {
     if (!tokens_.at(TsdlToken::Kind::kWord)) return std::string();
     if (is_keyword(tokens_.peek().text)) return tokens_.expected("a name or '{'");

@@ -13,25 +13,25 @@
 
 namespace leat::ctf {
 
-// The part of the TSDL grammar that speaks of types: `struct {...}`, `integer {...}`, `enum : t {...}`, declarators
-// with their brackets, and the declarations that give types a name.
+// The part of the TSDL grammar about types: `struct {...}`, `integer {...}`, `enum : t {...}`, declarators with their
+// brackets, and the declarations that name types.
 class TsdlTypeParser {
   public:
-    // `native` is the byte order of the fields that do not state one. The tokens must outlive the parser.
+    // `native` is the byte order of fields that do not state one. The tokens must outlive the parser.
     TsdlTypeParser(TsdlTokens& tokens, ByteOrder native) : tokens_(tokens), native_(native) {}
 
-    // All that stands before a declarator: `struct point`, `unsigned long`, `integer { size = 8; }`, `my_t`.
+    // Parses everything before a declarator: `struct point`, `unsigned long`, `integer { size = 8; }`, `my_t`.
     Result<FieldClass> type();
 
-    // Whether a declaration of a type begins here, and that declaration with its semicolon.
+    // at_declaration() says whether a declaration of a type begins here. declaration() takes it with its semicolon.
     [[nodiscard]] bool at_declaration() const;
     Result<void> declaration();
 
-    // What is declared between the two is known there only.
+    // Types that are declared between the two calls are known only there.
     void push_scope() { scopes_.push(); }
     void pop_scope() { scopes_.pop(); }
 
-    // Text that the caller keeps counts towards the same limit as the types do.
+    // Counts text that the caller keeps. It has the same limit as the types.
     Result<void> charge(std::size_t bytes) { return scopes_.charge(bytes); }
 
   private:

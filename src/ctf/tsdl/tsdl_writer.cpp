@@ -8,7 +8,7 @@
 namespace leat::ctf {
 namespace {
 
-// Text in the making, at one depth of indentation.
+// Text that is being written, at one depth of indentation.
 class Tsdl {
   public:
     template <class... Args>
@@ -84,7 +84,7 @@ std::string string(const StringClass& string_class) {
     return string_class.encoding == Encoding::kAscii ? "string { encoding = ASCII; }" : "string";
 }
 
-// The class of what is declared, without name: for everything but structs and variants, which take several lines.
+// The class without a name, for all classes but structs and variants, which take several lines.
 std::string simple_class(const FieldClass& field_class) {
     if (const auto* form = field_class.as<IntegerClass>()) return integer(*form);
     if (const auto* form = field_class.as<FloatClass>()) return floating_point(*form);

@@ -7,11 +7,11 @@
 
 namespace leat::ctf {
 
-// The first line of every plain-text metadata file; readers refuse one without it.
+// The first line of every metadata file in plain text. Readers refuse a file without it.
 inline constexpr char kTsdlSignature[] = "/* CTF 1.8 */\n";
 
-// The blocks `trace`, `env`, `clock` and the `stream` blocks, without the events of the streams.
-// Ends with a newline; a whole unit, as event_block's is.
+// The blocks `trace`, `env` and `clock`, and the `stream` blocks without their events. The text ends with a newline and
+// is one metadata unit, like that of event_block().
 std::string trace_blocks(const TraceClass& trace_class);
 
 // One `event` block. Member names are written as they are: see StructMember.
