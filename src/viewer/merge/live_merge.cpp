@@ -6,7 +6,7 @@
 namespace leat::viewer {
 namespace {
 
-// Without a time: at once.
+// A message without a time comes first.
 std::int64_t time_of(const LiveStream& stream) { return stream.message().time_ns.value_or(INT64_MIN); }
 
 bool is_later(const std::shared_ptr<LiveStream>& left, const std::shared_ptr<LiveStream>& right) {

@@ -10,22 +10,22 @@
 
 namespace leat::viewer {
 
-// The messages of streams that grow, oldest first: a message is told when no stream can say anything older any more.
+// Tells the messages of growing streams, oldest first. A message is told when no stream can bring an older one.
 class LiveMerge {
   public:
-    // From its next message on.
+    // The merge takes the stream's messages from its next one on.
     void add(std::shared_ptr<LiveStream> stream) { waiting_.push_back(std::move(stream)); }
 
-    // Goes to the next message; false if a stream must be fed first, or none is left. An error is of one stream, which
-    // it ends: go on.
+    // Goes to the next message; false if a stream must be fed first, or none is left. An error belongs to one stream
+    // and ends that stream only: call next() again.
     Result<bool> next();
     [[nodiscard]] const Message& message() const { return ready_.front()->message(); }
 
-    // To be called when streams have been fed, ended or found quiet: nothing here looks for it.
+    // The caller must call this when streams were fed, ended or found quiet. The merge does not check by itself.
     void refresh();
 
     [[nodiscard]] bool is_empty() const { return ready_.empty() && waiting_.empty(); }
-    // Messages that came too late to be told in order.
+    // Messages that came too late for their place in the order.
     [[nodiscard]] std::uint64_t late_messages() const { return late_messages_; }
 
   private:
@@ -34,8 +34,8 @@ class LiveMerge {
 
     std::vector<std::shared_ptr<LiveStream>> ready_;    // a heap, the oldest message in front
     std::vector<std::shared_ptr<LiveStream>> waiting_;  // have no message
-    std::int64_t limit_ns_ = INT64_MAX;                 // of waiting_: what is later must wait
-    bool is_told_ = false;                              // the message in front
+    std::int64_t limit_ns_ = INT64_MAX;                 // later messages must wait for waiting_
+    bool is_told_ = false;                              // whether the message in front was told
     std::int64_t now_ns_ = INT64_MIN;
     std::uint64_t late_messages_ = 0;
 };

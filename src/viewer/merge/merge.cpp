@@ -45,7 +45,7 @@ Result<void> Merge::advance_last() {
 }
 
 bool Merge::is_later(std::size_t left, std::size_t right) const {
-    // Without a time: at once.
+    // A message without a time comes first.
     const std::int64_t left_ns = readers_[left].message().time_ns.value_or(INT64_MIN);
     const std::int64_t right_ns = readers_[right].message().time_ns.value_or(INT64_MIN);
     return left_ns != right_ns ? left_ns > right_ns : left > right;

@@ -13,20 +13,21 @@
 
 namespace leat::viewer {
 
-// The messages of all streams of some traces, oldest first. Of the same age, those of the earlier stream come first.
+// Tells the messages of all streams of some traces, oldest first. If two are of the same age, the earlier stream comes
+// first.
 class Merge {
   public:
     // The traces must outlive the merge. Refuses traces whose clocks cannot be compared.
     static Result<Merge> make(const std::vector<std::unique_ptr<RecordedTrace>>& traces);
 
-    // Goes to the next message; false after the last. An error ends it: the events before it have all been told.
+    // Goes to the next message; false after the last. An error ends the merge. All events before it have been told.
     Result<bool> next();
     [[nodiscard]] const Message& message() const { return readers_[heap_.front()].message(); }
 
   private:
     explicit Merge(const std::vector<std::unique_ptr<RecordedTrace>>& traces);
 
-    // Reads on in the stream at the end of the heap, and puts it where it belongs or takes it out.
+    // Reads on in the stream at the end of the heap. Puts the stream in its new place, or removes it.
     Result<void> advance_last();
     [[nodiscard]] bool is_later(std::size_t left, std::size_t right) const;
     Result<void> check_order();

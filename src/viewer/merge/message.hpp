@@ -10,25 +10,24 @@
 
 namespace leat::viewer {
 
-// The packets of one ring, as people are told of it.
+// A stream, which is the packets of one ring, as the viewer names it to people.
 struct StreamIdentity {
-    std::uint64_t trace_number = 0;  // no two traces that one program views have the same
+    std::uint64_t trace_number = 0;  // unique among the traces that one program views
     std::uint64_t class_id = 0;
     std::optional<std::uint64_t> instance_id{};
     std::string name{};                         // path of its first file, or what the relay calls it
-    std::vector<std::uint64_t> lost_packets{};  // numbers of those that the network lost, as an index says; ascending
+    std::vector<std::uint64_t> lost_packets{};  // numbers that the network lost, from an index; ascending
 };
 
-// Event records or packets that the tracer could not deliver, as the packets around the gap tell.
+// Event records or packets that the tracer could not deliver. The packets around the gap tell of them.
 struct Loss {
-    std::optional<std::uint64_t> count{};  // none if nobody knows how many, or whether any
+    std::optional<std::uint64_t> count{};  // none if the number is unknown; it may then be 0
     std::optional<std::int64_t> begin_ns{};
     std::optional<std::int64_t> end_ns{};
 };
 
-// What a stream says, one after the other: losses before a packet, its begin, its events, its end; and at its own end,
-// if that is known, what the network lost of it. Missed packets are those that were there, and gone before we read
-// them.
+// A stream tells in this order: the losses before a packet, its begin, its events, its end. At its own end, if that is
+// known, it tells what the network lost. Missed packets did exist, but were gone before we read them.
 struct Message {
     enum class Kind : std::uint8_t {
         kDiscardedEvents,
@@ -41,7 +40,7 @@ struct Message {
     };
 
     Kind kind = Kind::kPacketBegin;
-    std::optional<std::int64_t> time_ns{};  // none: it belongs right behind the one before
+    std::optional<std::int64_t> time_ns{};  // none: the message belongs right after the one before it
     const ctf::TraceClass* trace_class = nullptr;
     const StreamIdentity* stream = nullptr;
     const ctf::EventRecord* event = nullptr;  // of kEvent

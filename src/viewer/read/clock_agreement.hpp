@@ -7,7 +7,7 @@
 
 namespace leat::viewer {
 
-// Whether the clocks of several streams can be compared: all count from the Unix epoch, or all are the same clock.
+// Checks that the clocks of several streams can be compared: all count from the Unix epoch, or all are the same clock.
 class ClockAgreement {
   public:
     // The clock must outlive the agreement.

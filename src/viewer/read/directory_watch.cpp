@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kCreated = IN_CREATE | IN_MOVED_TO;
 constexpr int kPeriodMs = 500;
-// Of one that is told nothing.
+// How often a watch without notifications wakes up.
 constexpr int kBlindPeriodMs = 20;
 
 }  // namespace

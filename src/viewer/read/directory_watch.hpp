@@ -7,18 +7,20 @@
 
 namespace leat::viewer {
 
-// Tells when something happens to directories and files. What it tells are hints: look for yourself. File systems on
-// networks tell nothing, so waiting ends by itself now and then.
+// Tells when something happens to directories and files. It gives hints only: the caller must look for itself. Network
+// file systems send no notifications, so a wait also ends by itself now and then.
 class DirectoryWatch {
   public:
     DirectoryWatch();
 
-    // Something is created there, or moved there. Again, or if the system has no more to give: nothing.
+    // Watches for files that are created there or moved there. Does nothing if the directory is watched already, or if
+    // the system has no more watches.
     void add_directory(const std::filesystem::path& path);
-    // It is written, or closed by a writer, who may have been killed.
+    // Watches for writes, and for a writer that closes the file, for example because it was killed.
     void add_file(const std::filesystem::path& path);
 
-    // Until something happens, `stop_fd` becomes readable, or a signal comes. Whether something may have been created.
+    // Waits until something happens, `stop_fd` becomes readable, or a signal comes. Returns whether a file may have
+    // been created.
     bool wait(int stop_fd);
 
   private:
@@ -26,7 +28,7 @@ class DirectoryWatch {
     bool take_events();
 
     UniqueFd fd_;
-    bool is_blind_ = false;  // there is something that it could not be told of
+    bool is_blind_ = false;  // something could not be watched
 };
 
 }  // namespace leat::viewer

@@ -47,7 +47,7 @@ bool FollowedFile::open_data() {
 Result<std::optional<ctf::IndexEntry>> FollowedFile::entry() { return entry_at(position_); }
 
 Result<std::optional<ctf::IndexEntry>> FollowedFile::telling_entry() {
-    // Of a relay that knows nothing of this stream but that it loses it, we ask again and again.
+    // If the relay knows nothing of this stream except that it loses packets, we ask again and again.
     constexpr int kMaxUntold = 256;
     std::optional<ctf::IndexEntry> entry;
     std::uint64_t position = trace::kIndexHeaderSize;

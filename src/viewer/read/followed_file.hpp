@@ -16,31 +16,32 @@
 
 namespace leat::viewer {
 
-// A file of a stream and its index, while they are written. A writer may put new files in their place: this object then
+// A stream's file and its index while they are written. The writer may put new files in their place; this object then
 // goes on reading the old ones.
 //
-// The writer replaces the index before the data, and writes an entry after the data that it speaks of. So the data that
-// we open belong to the index that we hold if that has an entry, and if its name still stands for it afterwards.
+// The writer replaces the index before the data, and writes an entry after the data it describes. So the data that we
+// open belong to the index that we hold if two things are true: our index has an entry, and the name still stands for
+// our index afterwards.
 class FollowedFile {
   public:
-    // Null as long as there is no index.
+    // Returns null if there is no index yet.
     static std::unique_ptr<FollowedFile> open(const std::filesystem::path& path);
 
     // Whether the name stands for another file by now.
     [[nodiscard]] bool is_replaced() const;
     [[nodiscard]] const std::string& name() const { return name_; }
 
-    // The index entry at our position; nothing if it is not yet whole.
+    // The index entry at our position; nothing if it is not whole yet.
     Result<std::optional<ctf::IndexEntry>> entry();
     void skip_entry() { position_ += entry_size_; }
-    // The first entry that says what stream the file is of. If all packets so far were lost, that may be none.
+    // The first entry that says which stream the file belongs to. There may be none while all packets so far were lost.
     Result<std::optional<ctf::IndexEntry>> telling_entry();
 
-    // To be called when there is an entry. False if the data were replaced before: they are missed.
+    // Call this when there is an entry. Returns false if the data were replaced before, so that they are missed.
     bool open_data();
     // -1 before open_data() and after close_data().
     [[nodiscard]] int data() const { return data_.get(); }
-    // Read to its end. The index stays open, so that its inode stands for it and for nothing that comes later.
+    // Call this at the end of the data. The index stays open, so that its inode is not reused for a later file.
     void close_data() { data_ = UniqueFd(); }
 
   private:
@@ -63,7 +64,7 @@ class FollowedFile {
     std::uint64_t position_ = trace::kIndexHeaderSize;
 };
 
-// As many of these bytes as there are.
+// Reads `size` bytes, or fewer if the file ends before.
 Result<std::vector<std::byte>> read_at(int fd, std::uint64_t offset, std::size_t size);
 std::uint64_t size_of_file(int fd);
 

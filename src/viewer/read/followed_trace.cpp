@@ -28,13 +28,14 @@ Result<std::unique_ptr<FollowedTrace>> FollowedTrace::open(const fs::path& direc
 }
 
 Result<Progress> FollowedTrace::advance() {
-    // In this order: what is written by the time that the writer is gone, or that the horizon was published, is seen by
-    // what follows.
+    // Keep this order. Everything that was written before the writer ended, or before the horizon was published, is
+    // seen by the steps that follow.
     is_writer_gone_ = sync_.is_writer_gone();
     state_ = LEAT_TRY(sync_.read());
     if (state_.generation == 0 && !is_writer_gone_) return Progress::kNothingNew;
     LEAT_TRY(add_new_files());
-    // Before the streams are read: who sees the first packet of the next file then finds all of the file before it.
+    // Place files before the streams are read. Whoever sees the first packet of the next file then finds all of the
+    // file before it.
     place_files();
     warn_of_streams_without_beginning();
     bool is_new = false;
@@ -94,7 +95,7 @@ Result<void> FollowedTrace::add_new_files() {
     return {};
 }
 
-// Finds out what streams the new files are of.
+// Finds out which streams the new files belong to.
 void FollowedTrace::place_files() {
     std::erase_if(unknown_files_, [this](const UnknownFile& unknown) {
         const auto placed = place(unknown);
@@ -110,11 +111,11 @@ void FollowedTrace::place_files() {
     });
 }
 
-// False: it is not known yet.
+// Returns false if it is not known yet.
 Result<bool> FollowedTrace::place(const UnknownFile& unknown) {
     const auto entry = LEAT_TRY(unknown.file->telling_entry());
     if (!entry && !is_writer_gone_ && !unknown.file->is_replaced()) return false;
-    // Data that were replaced leave a gap in the numbers of the packets, which is told when the next file is read.
+    // If data were replaced, the packet numbers have a gap. It is told when the next file is read.
     if (entry && unknown.file->open_data())
         add_to_stream(unknown, *entry);
     else
@@ -142,8 +143,8 @@ void FollowedTrace::add_to_stream(const UnknownFile& unknown, const ctf::IndexEn
     stream.files.insert(place, {unknown.file, entry.packet_seq_num});
 }
 
-// A stream that began while we were busy elsewhere, and went on to replace its first files. Of those that were there
-// before us, nobody expects the beginning. A rolled stream begins with file 0, in each trace chunk.
+// Warns of a stream that began while we were busy and has already replaced its first files. Nobody expects the
+// beginning of streams that existed before we came. A rolled stream begins with file 0, in each trace chunk.
 void FollowedTrace::warn_of_streams_without_beginning() {
     for (const FollowedStream& stream : streams_) {
         if (!has_looked_ || stream.has_begun || stream.files.size() < 2) continue;
@@ -159,7 +160,7 @@ void FollowedTrace::keep_quiet(LiveStream& stream) {
     if (horizon_ns && state_.generation > 0) stream.quiet_until(*horizon_ns);
 }
 
-// Whether something came of it.
+// Returns whether there was progress.
 Result<bool> FollowedTrace::advance(FollowedStream& stream) {
     if (!stream.stream->is_hungry()) return false;
     while (true) {
@@ -174,7 +175,7 @@ Result<bool> FollowedTrace::advance(FollowedStream& stream) {
             continue;
         }
         if (stream.files.size() == 1) break;
-        // Files are replaced in their order: those between this one and the next are gone only if this one is.
+        // Files are replaced in their order. So files between this one and the next are gone only if this one is.
         if (file.is_replaced()) stream.stream->note_missed_files();
         file.close_data();
         stream.files.pop_front();
@@ -187,20 +188,20 @@ Result<bool> FollowedTrace::advance(FollowedStream& stream) {
     return false;
 }
 
-// False: the packet is not yet safe to read.
+// Returns false if the packet is not safe to read yet.
 Result<bool> FollowedTrace::feed(FollowedStream& stream, FollowedFile& file, const ctf::IndexEntry& entry) {
     const std::uint64_t size = entry.packet_size / 8;
     if (size == 0 || size > kMaxPacketSize || entry.offset > static_cast<std::uint64_t>(INT64_MAX) - size)
         return corrupt("its index has a packet of {} bytes at offset {}", size, entry.offset);
     if (!is_writer_gone_ && trace::is_write_locked(file.data(), entry.offset, size)) return false;
-    // What is not locked is there: no memory for what an index only claims.
+    // Bytes that are not locked exist. No memory is allocated for bytes that only an index claims.
     const std::uint64_t file_size = size_of_file(file.data());
     if (entry.offset + size > file_size)
         return corrupt("packet at offset {} is cut short: {} bytes of {}", entry.offset,
                        file_size - std::min(entry.offset, file_size), size);
     auto packet = LEAT_TRY(read_at(file.data(), entry.offset, size));
     if (packet.size() < size) return corrupt("packet at offset {} was cut while it was read", entry.offset);
-    // The index entry was there, and so is all metadata that the packet needs.
+    // The index entry exists, so all metadata that the packet needs exists too.
     LEAT_TRY(read_metadata());
     auto model = trace_.model();
     if (model && *model == nullptr) return corrupt("a packet came before any metadata");

@@ -24,11 +24,11 @@
 
 namespace leat::viewer {
 
-// Follows a trace directory that somebody writes: docs/formats/sync-file.md. Reads by the index, and nothing that is
-// under the writer's lock. Files may be cut under our hands: they are read, not mapped.
+// Follows a trace directory that is being written: docs/formats/sync-file.md. It reads by the index, and reads nothing
+// that the writer has locked. Files may be truncated at any time, so they are read, not mapped.
 //
-// A writer with a limit of size goes from file to file, and with a limit of count it replaces the oldest file by the
-// next. What stream a file is of, and where in it, says its index:
+// A writer with a size limit goes from file to file. With a count limit as well, it replaces the oldest file by the
+// next. The index of a file says which stream the file belongs to, and where in that stream:
 //
 //   ch_0_0   replaced by   ch_0_0        a stream:  ch_0_0 (old, still held) -> ch_0_1 -> ch_0_2 -> ch_0_0 (new)
 //   ch_0_1
@@ -37,20 +37,20 @@ class FollowedTrace {
   public:
     using Warn = std::function<void(const std::string&)>;
 
-    // Nothing if nobody writes there any more: then it is a recorded trace. The merge outlives the object.
+    // Returns null if no writer is left: then it is a recorded trace. The merge must outlive the object.
     static Result<std::unique_ptr<FollowedTrace>> open(const std::filesystem::path& directory,
                                                        std::uint64_t trace_number, LiveMerge& merge, Warn warn);
 
-    // One turn over all streams that have been read to their end.
+    // Reads on in all streams that had been read to their end.
     Result<Progress> advance();
-    // Streams of which something could not be shown; what, a warning said.
+    // The number of streams of which something could not be shown. A warning said what.
     [[nodiscard]] std::uint64_t cut_short() const { return cut_short_; }
-    // Sleeps until there is more, the writer is gone, or a signal comes.
+    // Sleeps until there is more to read, the writer is gone, or a signal comes.
     Result<void> wait();
 
   private:
-    // Stream class and instance. None if the index is of version 1.0, which does not tell them: a file is a stream
-    // then.
+    // Stream class and instance. An index of version 1.0 does not state them: then there is no key, and each file is a
+    // stream.
     using Key = std::pair<std::uint64_t, std::uint64_t>;
 
     struct File {
@@ -60,14 +60,14 @@ class FollowedTrace {
     struct FollowedStream {
         std::shared_ptr<LiveStream> stream;
         std::optional<Key> key;
-        std::string name;          // of the file that is read
+        std::string name;          // of the file that is being read
         std::deque<File> files{};  // in the order of their packets; the first is being read
-        bool has_begun = false;    // with the first
+        bool has_begun = false;    // whether reading the first has begun
     };
-    // There is nothing in it yet that would say what stream it is of.
+    // A file that does not say yet which stream it belongs to.
     struct UnknownFile {
         std::shared_ptr<FollowedFile> file;
-        std::shared_ptr<LiveStream> stream;  // holds the merge back, and becomes the file's if that is a new stream
+        std::shared_ptr<LiveStream> stream;  // holds the merge back; becomes the file's stream if that is a new one
     };
 
     FollowedTrace(std::filesystem::path directory, std::uint64_t trace_number, trace::SyncReader sync, LiveMerge& merge,
@@ -97,12 +97,12 @@ class FollowedTrace {
     LiveMerge* merge_;
     Warn warn_;
     UniqueFd metadata_;
-    // Has no events: keeps the merge from going beyond what was published. A writer may be in the middle of its next
-    // round, and the first packet of a new stream still be missing.
+    // A stream without events that keeps the merge from going beyond the published horizon. A writer may be in the
+    // middle of its next round, and the first packet of a new stream may still be missing.
     std::shared_ptr<LiveStream> limit_;
-    std::map<std::string, std::shared_ptr<FollowedFile>> files_;  // by name: what it stood for when we looked
+    std::map<std::string, std::shared_ptr<FollowedFile>> files_;  // by name: the file of that name when we last looked
     std::vector<UnknownFile> unknown_files_;
-    std::list<FollowedStream> streams_;  // those that have ended as well
+    std::list<FollowedStream> streams_;  // includes those that have ended
     std::map<Key, FollowedStream*> stream_by_key_;
     trace::SyncState state_{};
     bool is_writer_gone_ = false;

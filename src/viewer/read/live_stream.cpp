@@ -6,8 +6,8 @@
 namespace leat::viewer {
 
 Result<void> LiveStream::feed(std::shared_ptr<TraceModel> model, std::vector<std::byte> packet, std::uint64_t offset) {
-    // The reader compares addresses to see whether class or plan are still the same: the old model goes after the new
-    // one is in its place.
+    // The reader compares addresses to see whether class and plan are still the same. So the old model must live until
+    // the new one is in its place.
     const std::shared_ptr<TraceModel> before = std::exchange(model_, std::move(model));
     packet_ = std::move(packet);
     auto started = start(offset);

@@ -13,38 +13,38 @@
 
 namespace leat::viewer {
 
-// A stream that grows: it is fed packet by packet, and tells in between up to when it has nothing to say. Holds one
-// packet at most.
+// A stream that grows. It is fed packet by packet. Between packets it knows a time before which it has nothing to say.
+// It holds at most one packet.
 class LiveStream {
   public:
     explicit LiveStream(StreamIdentity stream) : stream_(std::move(stream)), reader_(stream_) {}
     LiveStream(const LiveStream&) = delete;
     LiveStream& operator=(const LiveStream&) = delete;
 
-    // Whether it needs to be fed before anything more can be said.
+    // Whether it must be fed before it can tell more.
     [[nodiscard]] bool is_hungry() const { return !has_message_ && !is_ended_; }
     [[nodiscard]] bool is_finished() const { return !has_message_ && is_ended_; }
     [[nodiscard]] bool has_message() const { return has_message_; }
     [[nodiscard]] const Message& message() const { return reader_.message(); }
-    // Nothing older comes; while there is no message.
+    // Valid while there is no message: nothing older will come.
     [[nodiscard]] std::int64_t horizon_ns() const { return horizon_ns_; }
     [[nodiscard]] const StreamIdentity& identity() const { return stream_; }
 
-    // When hungry. An error ends the stream.
+    // Call this only if is_hungry(). An error ends the stream.
     Result<void> feed(std::shared_ptr<TraceModel> model, std::vector<std::byte> packet, std::uint64_t offset);
     void quiet_until(std::int64_t time_ns);
-    // A packet that will not be fed, because the network lost it; before those that follow it.
+    // Notes a packet that will not be fed because the network lost it. Call this before feeding the packets after it.
     void note_lost_packet(std::uint64_t sequence_number) { stream_.lost_packets.push_back(sequence_number); }
-    // Before a packet: some of those between it and the last one are gone, because files were replaced.
+    // Call this before feeding a packet if some packets before it are gone because files were replaced.
     void note_missed_files() { reader_.note_missed_files(); }
-    // After what it holds.
+    // The stream ends after the packet it holds.
     void end() { is_ended_ = true; }
 
-    // Goes on behind the message. An error ends the stream.
+    // Goes on after the message. An error ends the stream.
     Result<void> advance();
 
   private:
-    // Reads the head of packet_.
+    // Reads the header and the context of packet_.
     Result<void> start(std::uint64_t offset);
 
     StreamIdentity stream_;

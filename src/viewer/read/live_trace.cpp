@@ -16,7 +16,7 @@ Result<std::shared_ptr<TraceModel>> LiveTrace::model() {
     if (model_ != nullptr || trace_class == nullptr) return model_;
     auto plans = ctf::TracePlans::make(*trace_class);
     if (!plans) return wrap("metadata", std::move(plans).error());
-    // The reader holds the class.
+    // The pointer to the class keeps the reader alive, which owns the class.
     const std::shared_ptr<const ctf::TraceClass> shared_class(reader_, trace_class);
     model_ = std::make_shared<TraceModel>(shared_class, *std::move(plans));
     return model_;
@@ -24,7 +24,7 @@ Result<std::shared_ptr<TraceModel>> LiveTrace::model() {
 
 std::optional<std::int64_t> LiveTrace::nanoseconds(std::uint64_t cycles) {
     const auto current = model();
-    // LTTng's traces, and ours, have one clock.
+    // LTTng's traces and ours have one clock.
     if (!current || *current == nullptr || (*current)->trace_class->clocks.empty()) return std::nullopt;
     return ctf::Clock((*current)->trace_class->clocks.front()).nanoseconds(cycles);
 }

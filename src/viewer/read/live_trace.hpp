@@ -14,7 +14,8 @@
 
 namespace leat::viewer {
 
-// What the metadata says. It grows with it, and what was there before stays where it is: packets may be half read.
+// The classes and plans of a trace. It grows with the metadata. Old parts keep their address, because packets may be
+// half read.
 struct TraceModel {
     TraceModel(std::shared_ptr<const ctf::TraceClass> class_, ctf::TracePlans plans_)
         : trace_class(std::move(class_)), plans(std::move(plans_)) {}
@@ -31,21 +32,21 @@ class LiveTrace {
     Result<void> append_metadata(UntrustedBytes bytes) { return metadata_.append(bytes); }
     [[nodiscard]] std::size_t metadata_size() const { return metadata_.size(); }
 
-    // What the metadata says by now. It is parsed here, not where it arrives: each declaration once, and all that came
-    // meanwhile together. Null as long as there is no trace block.
+    // The model for the metadata so far. Metadata is parsed here and not on arrival, so each declaration is parsed
+    // once, and all that arrived since the last call is parsed together. Null until there is a trace block.
     Result<std::shared_ptr<TraceModel>> model();
-    // Of the trace's clock; nothing if it is not known yet.
+    // Converts a value of the trace's clock; nothing if the clock is not known yet.
     std::optional<std::int64_t> nanoseconds(std::uint64_t cycles);
 
     [[nodiscard]] std::uint64_t number() const { return number_; }
-    // How much work it was.
+    // A measure of the work.
     [[nodiscard]] std::uint64_t tokens_read() const { return reader_->tokens_read(); }
 
   private:
     std::uint64_t number_;
     ctf::GrowingMetadata metadata_;
     std::shared_ptr<ctf::TsdlReader> reader_ = std::make_shared<ctf::TsdlReader>();
-    std::size_t parsed_size_ = 0;  // of the text
+    std::size_t parsed_size_ = 0;  // how much of the text has been parsed
     std::shared_ptr<TraceModel> model_;
 };
 

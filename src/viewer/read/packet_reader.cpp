@@ -58,11 +58,11 @@ Result<bool> PacketReader::next_in_packet() {
     return false;
 }
 
-// The counter is cumulative and counts up to the end of the packet that carries it.
+// The counter is cumulative and includes everything up to the end of the packet that carries it.
 void PacketReader::queue_discarded_events(const ctf::PacketProperties& packet) {
     if (!packet.events_discarded) return;
     if (!previous_ || !previous_->events_discarded) {
-        // How many of them were lost before this packet began is unknown.
+        // It is unknown how many of them were discarded before this packet began.
         if (*packet.events_discarded != 0)
             queue(Message::Kind::kDiscardedEvents, packet.begin_ns, {{}, packet.begin_ns, end_of(packet)});
         return;
@@ -76,7 +76,7 @@ void PacketReader::queue_discarded_packets(const ctf::PacketProperties& packet) 
     if (!packet.sequence_number || !previous_ || !previous_->sequence_number) return;
     const std::uint64_t distance = *packet.sequence_number - *previous_->sequence_number;
     if (distance <= 1) return;
-    // What the network lost, the tracer has not discarded.
+    // Packets that the network lost were not discarded by the tracer.
     const auto& lost = stream_->lost_packets;
     const auto first = std::ranges::upper_bound(lost, *previous_->sequence_number);
     const auto last = std::ranges::lower_bound(lost, *packet.sequence_number);

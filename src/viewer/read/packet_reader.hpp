@@ -11,7 +11,7 @@
 
 namespace leat::viewer {
 
-// Turns the packets of one stream into messages, packet by packet, wherever they come from.
+// Turns the packets of one stream into messages, packet by packet, whatever their source.
 //
 //     LEAT_TRY(reader.start(trace_class, plan, bytes, offset));
 //     while (LEAT_TRY(reader.next())) use(reader.message());
@@ -20,8 +20,8 @@ class PacketReader {
     // The stream must outlive the reader.
     explicit PacketReader(const StreamIdentity& stream) : stream_(&stream) {}
 
-    // The next packet of the stream, at the begin of `bytes`; `offset` is for messages. Bytes, trace class and plan
-    // stay where they are until next() has said false; class and plan may get more events.
+    // Begins the next packet of the stream, at the start of `bytes`. `offset` is for messages. Bytes, trace class and
+    // plan must stay where they are until next() has returned false. Class and plan may get more events.
     Result<void> start(const ctf::TraceClass& trace_class, const ctf::DecodePlan& plan, UntrustedBytes bytes,
                        std::uint64_t offset);
 
@@ -29,15 +29,15 @@ class PacketReader {
     Result<bool> next();
     // An event in it lives until the next call of next().
     [[nodiscard]] const Message& message() const { return message_; }
-    // Packets that lack between the last packet and the next were there for us to read: they are missed, not discarded.
+    // The packets missing between the last packet and the next could have been read. They are missed, not discarded.
     void note_missed_files() { has_missed_files_ = true; }
-    // Behind the last packet, once: next() tells what the network lost of the stream.
+    // Call this once after the last packet. next() then tells what the network lost of the stream.
     void finish();
-    // Of the packet started last.
+    // The properties of the packet started last.
     [[nodiscard]] const ctf::PacketProperties& properties() const { return properties_; }
 
   private:
-    // Puts into the queue what it meets, or makes an event the message and says so.
+    // Queues the messages it meets. Returns true if it has made an event the message.
     Result<bool> next_in_packet();
     void queue_discarded_events(const ctf::PacketProperties& packet);
     void queue_discarded_packets(const ctf::PacketProperties& packet);
@@ -52,10 +52,10 @@ class PacketReader {
     bool forgives_open_packets_ = false;
     ctf::PacketProperties properties_{};
     bool has_missed_files_ = false;
-    bool is_in_packet_ = false;                        // begun, and not yet ended
-    std::optional<ctf::PacketProperties> previous_{};  // of the packet before
-    std::optional<std::int64_t> last_ns_{};            // of the last event, or the packet's begin
-    std::deque<Message> queue_;                        // to be told before anything else is read
+    bool is_in_packet_ = false;                        // begun and not ended yet
+    std::optional<ctf::PacketProperties> previous_{};  // of the previous packet
+    std::optional<std::int64_t> last_ns_{};            // time of the last event, or of the packet's begin
+    std::deque<Message> queue_;                        // told before anything else is read
     Message message_;
 };
 

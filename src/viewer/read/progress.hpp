@@ -4,7 +4,7 @@
 
 namespace leat::viewer {
 
-// What one turn of following something that grows has brought.
+// The result of reading on in something that grows.
 enum class Progress : std::uint8_t { kNews, kNothingNew, kEnded };
 
 }  // namespace leat::viewer

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What tells one packet of a stream from the others: a packet in two snapshots is one packet.
+// Identifies a packet within its stream. A packet that is in two snapshots is one packet.
 auto identity(const RecordedPacket& packet) {
     const ctf::PacketProperties& properties = packet.properties;
     return std::tuple(properties.begin_ns, properties.end_ns, properties.sequence_number, properties.packet_size,
@@ -35,8 +35,8 @@ bool can_repeat(const RecordedPacket& packet) {
     return packet.properties.begin_ns.has_value() || packet.properties.sequence_number.has_value();
 }
 
-// Oldest first; of the same age, in the order of their numbers, for files are not found in it: the newest file may have
-// the first name, and "c_0_10" comes before "c_0_2". Without numbers, as they were found.
+// Oldest first. Packets of the same age are sorted by number, because files are not found in that order: the newest
+// file may have the first name, and "c_0_10" comes before "c_0_2". Packets without numbers stay as they were found.
 void sort_packets(std::vector<RecordedPacket>& packets) {
     std::ranges::stable_sort(packets, {}, [](const RecordedPacket& packet) {
         return std::pair(packet.properties.begin_ns, packet.properties.sequence_number);
@@ -49,7 +49,7 @@ void sort_packets(std::vector<RecordedPacket>& packets) {
 
 Result<std::unique_ptr<RecordedFile>> open_stream_file(const fs::path& path) {
     const UniqueFd fd = LEAT_TRY(open_for_reading(path));
-    // The lock first: what it leaves free is in the file.
+    // Read the lock first. All bytes below it are then in the file.
     const std::uint64_t safe_size = trace::unlocked_size(fd.get());
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) return io_error(fmt::format("cannot stat {}", path.string()));
@@ -64,8 +64,8 @@ bool is_replaced(const RecordedFile& file) {
     return ::stat(file.path.c_str(), &status) == 0 && (status.st_dev != file.device || status.st_ino != file.inode);
 }
 
-// All files of a directory as they were at one time. Its writer may put new files in the place of the oldest: with one
-// of these beside older ones, packets between them would seem to be lost.
+// Opens all files of a directory in one consistent state. The writer may replace the oldest files meanwhile. A new file
+// beside older ones would make the packets between them seem lost.
 Result<OpenedFiles> open_together(const fs::path& directory) {
     constexpr int kMaxRounds = 10;
     OpenedFiles files;
@@ -77,7 +77,7 @@ Result<OpenedFiles> open_together(const fs::path& directory) {
             if (known != files.end() && (!known->second || !is_replaced(**known->second))) continue;
             is_complete = false;
             auto opened = open_stream_file(path);
-            // It has gone since the directory was listed; another comes in its place.
+            // The file has gone since the directory was listed. Another one takes its place.
             std::error_code ignored;
             if (!opened && !fs::exists(path, ignored)) continue;
             files.insert_or_assign(path, std::move(opened));
@@ -101,7 +101,7 @@ Result<std::string> read_metadata_text(const fs::path& directory) {
 }
 
 Result<RecordedDirectory> read_trace_directory(const fs::path& directory) {
-    // Before the metadata: they are written before the packets that need them.
+    // Open the files before the metadata is read: a writer writes metadata before the packets that need it.
     OpenedFiles files = LEAT_TRY(open_together(directory));
     const std::string file = (directory / trace::kMetadataFile).string();
     auto text = read_metadata_text(directory);
@@ -115,7 +115,7 @@ Result<RecordedDirectory> read_trace_directory(const fs::path& directory) {
 
 Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::list<RecordedDirectory> directories,
                                                            std::uint64_t trace_number) {
-    // Each chunk has the metadata up to its own end: the longest covers them all.
+    // The metadata of each chunk goes up to the end of that chunk, so the longest serves all chunks.
     const auto longest = std::ranges::max_element(directories, {}, &RecordedDirectory::metadata_size);
     std::unique_ptr<RecordedTrace> trace(new RecordedTrace(std::move(longest->trace_class), trace_number));
     auto plans = ctf::TracePlans::make(trace->trace_class_);
@@ -138,7 +138,7 @@ void RecordedTrace::add_files(OpenedFiles files) {
     }
 }
 
-// Whole packets become part of their streams; the error speaks of the first that is not whole.
+// Adds whole packets to their streams. The error describes the first packet that is not whole.
 Result<void> RecordedTrace::scan(const RecordedFile& file) {
     const UntrustedBytes bytes = file.mapping.bytes();
     std::map<const ctf::DecodePlan*, ctf::PacketDecoder> decoders;
@@ -161,7 +161,7 @@ Result<void> RecordedTrace::scan(const RecordedFile& file) {
     return {};
 }
 
-// A file has the packets of one ring.
+// All packets of a file come from one ring.
 void RecordedTrace::note_lost_packets(const RecordedFile& file, RecordedStream& stream) {
     std::ranges::copy(lost_packets(file.path), std::back_inserter(stream.lost_packets));
 }
@@ -183,7 +183,7 @@ void RecordedTrace::put_in_order() {
     for (RecordedStream& stream : streams_) {
         sort_packets(stream.packets);
         std::ranges::sort(stream.lost_packets);
-        std::error_code ignored;  // without a current directory, the path as it was given has to do
+        std::error_code ignored;  // without a current directory, the path is used as given
         stream.name = fs::absolute(stream.packets.front().file->path, ignored).lexically_normal().string();
     }
     std::ranges::stable_sort(
@@ -191,7 +191,7 @@ void RecordedTrace::put_in_order() {
 }
 
 Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vector<fs::path>& paths) {
-    std::vector<std::list<RecordedDirectory>> groups;  // each is one trace
+    std::vector<std::list<RecordedDirectory>> groups;  // the directories of each trace
     std::map<ctf::Uuid, std::size_t> group_by_uuid;
     for (const fs::path& path : paths) {
         for (const fs::path& found : LEAT_TRY(trace::find_trace_directories(path))) {

@@ -23,7 +23,7 @@ namespace leat::viewer {
 
 struct RecordedFile {
     std::filesystem::path path;
-    MappedFile mapping;  // without what is being written
+    MappedFile mapping;  // without the bytes that are still being written
     dev_t device;
     ino_t inode;
 };
@@ -34,16 +34,16 @@ struct RecordedPacket {
     ctf::PacketProperties properties;
 };
 
-// The packets of one ring, oldest first, in however many files.
+// The packets of one ring, oldest first, from any number of files.
 struct RecordedStream : StreamIdentity {
-    const ctf::DecodePlan* plan = nullptr;  // without an instance id, the stream is a file of its own
+    const ctf::DecodePlan* plan = nullptr;  // a packet without an instance id belongs to a stream of its own file
     std::vector<RecordedPacket> packets{};
 };
 
-// By path. A file that cannot be opened is damage; the others are read all the same.
+// Files by path. A file that cannot be opened counts as damage; the others are read anyway.
 using OpenedFiles = std::map<std::filesystem::path, Result<std::unique_ptr<RecordedFile>>>;
 
-// A directory with its files opened and its metadata read.
+// A directory whose files are open and whose metadata is read.
 struct RecordedDirectory {
     std::filesystem::path path;
     OpenedFiles files;
@@ -54,7 +54,7 @@ struct RecordedDirectory {
 // A trace as it lies on disk: one directory, or several of the same UUID (the chunks of a rotated session, snapshots).
 class RecordedTrace {
   public:
-    // Reads the headers of all packets. Files that are damaged are used as far as they are whole: see damage().
+    // Reads the headers of all packets. A damaged file is used up to the damage: see damage().
     static Result<std::unique_ptr<RecordedTrace>> open(std::list<RecordedDirectory> directories,
                                                        std::uint64_t trace_number);
 
@@ -63,11 +63,11 @@ class RecordedTrace {
 
     [[nodiscard]] const ctf::TraceClass& trace_class() const { return trace_class_; }
     [[nodiscard]] const std::vector<RecordedStream>& streams() const { return streams_; }
-    // What cannot be read, file and offset named; the first of several.
+    // The first thing that cannot be read, with its file and offset.
     [[nodiscard]] const std::optional<Error>& damage() const { return damage_; }
 
   private:
-    // Packets without an instance id are told apart by their file.
+    // The file tells packets without an instance id apart.
     using StreamKey = std::tuple<const ctf::DecodePlan*, std::optional<std::uint64_t>, const RecordedFile*>;
 
     RecordedTrace(ctf::TraceClass trace_class, std::uint64_t trace_number)
@@ -86,11 +86,11 @@ class RecordedTrace {
     std::optional<ctf::TracePlans> plans_;
     std::vector<std::unique_ptr<RecordedFile>> files_;
     std::vector<RecordedStream> streams_;
-    std::map<StreamKey, std::size_t> stream_by_key_;  // index into streams_, until they are put in order
+    std::map<StreamKey, std::size_t> stream_by_key_;  // index into streams_ until these are sorted
     std::optional<Error> damage_;
 };
 
-// Opens all traces at or below the paths; directories of the same trace UUID become one.
+// Opens all traces at or below the paths. Directories with the same trace UUID become one trace.
 Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vector<std::filesystem::path>& paths);
 
 }  // namespace leat::viewer

@@ -16,7 +16,7 @@ class StreamReader {
     StreamReader(const RecordedTrace& trace, const RecordedStream& stream)
         : trace_class_(&trace.trace_class()), stream_(&stream), reader_(stream) {}
 
-    // Goes to the next message; false after the last. Errors name the file and the offset, and end the stream.
+    // Goes to the next message; false after the last. An error names the file and the offset, and ends the stream.
     Result<bool> next();
     // An event in it lives until the next call of next().
     [[nodiscard]] const Message& message() const { return reader_.message(); }
@@ -26,7 +26,7 @@ class StreamReader {
     const RecordedStream* stream_;
     PacketReader reader_;
     std::size_t next_packet_ = 0;
-    const RecordedPacket* packet_ = nullptr;  // the one begun last
+    const RecordedPacket* packet_ = nullptr;  // the packet that was begun last
     bool is_finished_ = false;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 using ctf::FieldValue;
 
-// Characters that are written as a backslash and a letter; NUL where there is no letter.
+// Characters that are written as a backslash and a letter, with that letter; NUL for all others.
 constexpr std::array<char, 256> make_escapes() {
     std::array<char, 256> letters{};
     letters['\a'] = 'a';
@@ -34,7 +34,7 @@ bool is_plain(char character) {
     return code >= 0x20 && code != 0x7F && kEscapes[code] == '\0';
 }
 
-// A signed number is shown by its two's complement, in as many whole digits as its field has bits.
+// A signed number is shown as its two's complement, in as many whole digits as its field has bits.
 std::uint64_t bits_shown(std::uint64_t number, const ctf::IntegerClass& integer, unsigned bits_per_digit) {
     const unsigned bits = (integer.size + bits_per_digit - 1) / bits_per_digit * bits_per_digit;
     return integer.is_signed && bits < 64 ? number & ((std::uint64_t{1} << bits) - 1) : number;
@@ -45,7 +45,7 @@ void append_binary(TextBuffer& buffer, std::uint64_t number, unsigned size) {
     for (unsigned bit = size; bit-- > 0;) buffer.append((number >> bit & 1U) != 0 ? '1' : '0');
 }
 
-// With a prefix, in a base that is a power of two; at least one digit.
+// Writes a number with a prefix, in a base that is a power of two; at least one digit.
 void append_power_base(TextBuffer& buffer, std::string_view prefix, std::uint64_t number, unsigned bits_per_digit) {
     std::array<char, 64> digits;
     std::size_t begin = digits.size();
@@ -89,7 +89,7 @@ bool is_in_range(std::uint64_t number, const ctf::EnumRange& range, bool is_sign
     return static_cast<std::int64_t>(range.lower) <= value && value <= static_cast<std::int64_t>(range.upper);
 }
 
-// Of an enum without an index: the numbers of its labels, as EnumLabels has them.
+// The label numbers of an enum without an index, in the order that EnumLabels uses.
 struct FewLabels {
     std::array<std::uint32_t, ctf::EnumLabels::kMaxFound> labels;
     std::size_t count = 0;

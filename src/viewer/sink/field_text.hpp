@@ -12,7 +12,8 @@ namespace leat::viewer {
 // Writes a scope's fields as people read them: { a = 1, list = [ [0] = 2 ], s = "x\n", e = ( "RED" : container = 0 ) }
 void append_fields(TextBuffer& buffer, std::span<const ctf::FieldValue> values, bool has_names);
 
-// In quotes, with what would break a line or a quote escaped as in C. Other bytes pass as they are: UTF-8, mostly.
+// Writes text in quotes, and escapes what would break a line or a quote as C does. Other bytes, mostly UTF-8, are not
+// changed.
 void append_quoted(TextBuffer& buffer, std::string_view text);
 
 }  // namespace leat::viewer

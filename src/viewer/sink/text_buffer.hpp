@@ -26,11 +26,11 @@ class TextBuffer {
     void append_number(std::uint64_t number) { append_formatted(fmt::format_int(number)); }
     void append_number(std::int64_t number) { append_formatted(fmt::format_int(number)); }
 
-    // Writes if much has gathered.
+    // Writes the text if enough has gathered.
     Result<void> flush_if_full() { return size_ < kFlushSize ? Result<void>() : flush(); }
     Result<void> flush();
 
-    // Whether nobody reads any more, as in `leat view | head`. That is no error: what is written is dropped.
+    // Whether the reader is gone, as in `leat view | head`. That is not an error: text is then dropped.
     [[nodiscard]] bool is_closed() const { return is_closed_; }
 
     [[nodiscard]] std::string_view text() const { return {text_.get(), size_}; }

@@ -12,13 +12,13 @@ struct TextOptions {
     bool is_gmt = false;  // otherwise the local time zone
     bool has_delta = true;
 
-    // Which names stand in front of their values.
+    // Which names are written before their values.
     bool names_payload = true;
     bool names_context = true;
     bool names_scope = false;
     bool names_header = false;
 
-    // Which fields the head of a line has.
+    // Which fields a line begins with.
     bool shows_trace = false;
     bool shows_hostname = true;
     bool shows_domain = false;

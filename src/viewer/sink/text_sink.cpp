@@ -78,7 +78,7 @@ void TextSink::times(const ctf::EventRecord& event) {
 }
 
 void TextSink::delta(std::int64_t time_ns) {
-    // Only live can time go back.
+    // Time goes back in live sessions only.
     const bool is_backwards = previous_ns_ && time_ns < *previous_ns_;
     output_.append(name_or("delta = ", "("));
     output_.append(is_backwards ? '-' : '+');
@@ -94,7 +94,7 @@ void TextSink::delta(std::int64_t time_ns) {
     output_.append(name_or(", ", ") "));
 }
 
-// What the trace says is the same for all its events; log level and URI are the event's.
+// The trace's part of a line is the same for all its events. Log level and URI depend on the event.
 void TextSink::head(const Message& message) {
     const TraceHead& trace_head = head_of(message);
     output_.append(trace_head.text);
@@ -115,7 +115,7 @@ const TextSink::TraceHead& TextSink::head_of(const Message& message) {
     if (!is_new) return head;
     const ctf::TraceClass& trace_class = *message.trace_class;
     const std::string hostname = text_of(trace_class, "hostname");
-    // The name of a trace is its host's. It stands there without what separates the other fields, as in babeltrace2.
+    // A trace is named by its host. The name has no separator after it, unlike the other fields, as in babeltrace2.
     if (options_.shows_trace) head.text = options_.names_header ? fmt::format("trace = {}, , ", hostname) : hostname;
     const auto add = [&](bool is_shown, std::string_view name, std::string_view value) {
         if (is_shown) append_head_field(head.text, head.has_fields, name, value);
@@ -149,7 +149,7 @@ void TextSink::scope(std::string_view name, std::span<const ctf::FieldValue> val
     append_fields(output_, values, has_names);
 }
 
-// Warnings are written at once: whoever watches sees them beside the events that they are about.
+// Warnings are written at once, so that a person who watches sees them beside the events they are about.
 Result<void> TextSink::loss(const Message& message) {
     const bool is_packets = message.kind != Message::Kind::kDiscardedEvents;
     const std::optional<std::uint64_t> count = message.loss.count;

@@ -22,14 +22,14 @@ class TextSink {
         : options_(options), time_text_(options), output_(output_fd), warnings_(warning_fd) {}
 
     Result<void> consume(const Message& message);
-    // Writes what is left. Call it at the end, also after an error.
+    // Writes the remaining text. Call this at the end, also after an error.
     Result<void> flush();
 
-    // Nobody reads the output any more.
+    // Whether the reader of the output is gone.
     [[nodiscard]] bool is_closed() const { return output_.is_closed(); }
 
   private:
-    // What the lines of a trace's events say about the trace.
+    // The part of a line that depends on the trace only.
     struct TraceHead {
         std::string text;
         bool has_fields = false;
@@ -54,7 +54,7 @@ class TextSink {
     TextBuffer warnings_;
     std::unordered_map<std::uint64_t, TraceHead> heads_;  // by trace number
     std::optional<std::int64_t> previous_ns_;
-    bool has_scope_ = false;  // in the line that is being written
+    bool has_scope_ = false;  // whether the current line has a scope yet
 };
 
 }  // namespace leat::viewer

@@ -6,7 +6,7 @@
 namespace leat::viewer {
 namespace {
 
-// "-1.500000000" is a second and a half before the origin.
+// "-1.500000000" is one and a half seconds before the origin.
 void append_seconds(TextBuffer& buffer, std::int64_t time_ns) {
     const auto bits = static_cast<std::uint64_t>(time_ns);
     const std::uint64_t distance = time_ns < 0 ? -bits : bits;
@@ -29,7 +29,7 @@ void append_nanoseconds(TextBuffer& buffer, std::uint64_t ns) {
 
 void TimeText::append(TextBuffer& buffer, std::int64_t time_ns) {
     if (format_ == TimeFormat::kSeconds) return append_seconds(buffer, time_ns);
-    // Rounded down, so that the nanoseconds of a time before the origin count forward too.
+    // Rounded down, so that nanoseconds count forward before the origin too.
     std::int64_t second = time_ns / kNanosecondsPerSecond;
     std::int64_t ns = time_ns % kNanosecondsPerSecond;
     if (ns < 0) {
