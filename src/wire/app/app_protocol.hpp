@@ -1,6 +1,7 @@
-// Between an application's tracer library and the daemon. See docs/formats/app-protocol.md.
+// The protocol between an application's tracer library and the daemon. See docs/formats/app-protocol.md.
 //
-// Freestanding: the tracer library includes this. Fixed-width types, the same for 32- and 64-bit programs.
+// Freestanding, because the tracer library includes this. Types have fixed widths and are the same for 32- and 64-bit
+// programs.
 #pragma once
 
 #include <stddef.h>
@@ -27,8 +28,8 @@ inline constexpr uint32_t kAllContexts = kContextVpid | kContextVtid | kContextP
 inline constexpr uint32_t kMaxContextSize = 4 + 4 + kProcnameSize;
 
 enum class AppMessageType : uint16_t {
-    kRegister = 1,          // application -> daemon; with it the description table's descriptor
-    kRegistrationDone = 2,  // daemon -> application; with it the descriptors of an active session
+    kRegister = 1,          // application -> daemon; carries the description table's descriptor
+    kRegistrationDone = 2,  // daemon -> application; carries the descriptors of an active session
 };
 
 struct AppMessageHeader {
@@ -37,22 +38,23 @@ struct AppMessageHeader {
     AppMessageType type;
 };
 
-// A program starts, or a library brought new tracepoints. One connection each: a program holds no descriptor of ours,
-// which it might close, reuse or hand on.
+// Sent when a program starts, and when a library brings new tracepoints. Each has a connection of its own, so a program
+// keeps no descriptor of ours that it might close, reuse or hand on.
 struct RegisterMessage {
     AppMessageHeader header;
-    uint32_t pid;      // for people; what counts is SO_PEERCRED
+    uint32_t pid;      // for people; the daemon trusts SO_PEERCRED only
     uint32_t bitness;  // 32 or 64
     char procname[kProcnameSize];
     char unused[7];
 };
 static_assert(sizeof(RegisterMessage) == 40 && offsetof(RegisterMessage, procname) == 16);
 
-// Everything that concerns the application is set up; it goes on. With an active session: what to write, and three
-// descriptors in this order: event ids, ring set, clock page. Without: is_active is 0 and no descriptors follow.
+// The daemon has set up everything for the application, which now goes on. If a session is active, the message says
+// what to write, and carries three descriptors in this order: event ids, ring set, clock page. If none is, is_active is
+// 0 and no descriptors follow.
 struct RegistrationDoneMessage {
     AppMessageHeader header;
-    uint64_t session_id;  // not 0; the same session keeps the rings that are mapped already
+    uint64_t session_id;  // not 0; for the same session, the application keeps the rings it has mapped
     uint32_t is_active;
     ring::HeaderKind header_kind;
     uint32_t contexts;  // kContext... bits

@@ -50,7 +50,7 @@ Result<void> check_register_message(const Envelope& envelope) {
     return {};
 }
 
-// Copies the table first and parses the copy. Only a sealed memfd: nothing else keeps still and cannot block us.
+// Copies the table first and parses the copy. It must be a sealed memfd: any other file could change or block us.
 Result<std::vector<TracepointDescription>> read_table(int fd) {
     const int seals = ::fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & kUnchanging) != kUnchanging) return refused("the description table is not sealed");

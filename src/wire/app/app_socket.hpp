@@ -17,7 +17,7 @@
 
 namespace leat::wire {
 
-// Who registers, as the kernel says (SO_PEERCRED), and what it has.
+// An application that registers: who it is, as the kernel says (SO_PEERCRED), and what it has.
 struct AppRegistration {
     pid_t pid = 0;
     uid_t uid = 0;
@@ -33,10 +33,11 @@ class AppConnection {
 
     [[nodiscard]] int fd() const { return socket_.get(); }
 
-    // Call when fd() is readable. Fails on anything but one good registration; then drop the connection.
+    // Call this when fd() is readable. It fails on anything but one good registration; then drop the connection.
     Result<AppRegistration> receive();
 
-    // "Registration done": write these events (an id for each tracepoint, or kNotEnabled) into that channel.
+    // Sends "registration done": the application writes these events (an id for each tracepoint, or kNotEnabled) into
+    // that channel.
     Result<void> answer(RegistrationDoneMessage message, const std::vector<std::uint32_t>& event_ids, int ring_set_fd,
                         int clock_fd);
 
@@ -50,7 +51,7 @@ class AppSocket {
     static Result<AppSocket> listen(const std::filesystem::path& runtime_directory);
 
     [[nodiscard]] int fd() const { return socket_.get(); }
-    // The next application, if one waits.
+    // Accepts the next application if one waits.
     std::optional<AppConnection> accept();
 
   private:

@@ -1,8 +1,8 @@
-// The description table: what an application's tracepoints are called and hold. See docs/formats/app-protocol.md.
+// The description table: the names and fields of an application's tracepoints. See docs/formats/app-protocol.md.
 //
-// Freestanding: the tracer library includes this.
+// Freestanding, because the tracer library includes this.
 //
-// A memfd, sealed against every change, of little-endian values without padding:
+// It is a memfd, sealed against every change, of little-endian values without padding:
 //
 //   header   u32 magic, u32 version, u32 tracepoint count, u32 size of all in bytes
 //   tracepoint   string name, i32 log level, string source file, u32 source line, u32 field count, fields

@@ -14,7 +14,7 @@ namespace {
 static_assert(static_cast<int>(FieldShape::kTextSequence) == LEAT_SHAPE_TEXT_SEQUENCE);
 static_assert(static_cast<int>(FieldElement::kEnum) == LEAT_ELEMENT_ENUM);
 
-// The fewest bytes that one entry takes: a count of more than fits is refused before anything is allocated.
+// The fewest bytes that one entry takes. A count that cannot fit is refused before memory is allocated.
 constexpr std::size_t kMinTracepointSize = 2 + 4 + 2 + 4 + 4;
 constexpr std::size_t kMinFieldSize = 2 + 5 + 4 + 4;
 constexpr std::size_t kMinValueSize = 2 + 8 + 8;
@@ -34,7 +34,7 @@ Result<std::uint32_t> parse_count(ByteCursor& in, std::size_t min_entry_size, st
 
 bool is_all_printable(std::string_view text) { return std::all_of(text.begin(), text.end(), is_printable); }
 
-// For messages: a name that is too long is cut.
+// Cuts a name that is too long for a message.
 std::string shortened(std::string name) {
     constexpr std::size_t kShown = 80;
     return name.size() <= kMaxNameLength ? std::move(name) : name.substr(0, kShown) + "...";
@@ -61,7 +61,7 @@ Result<std::vector<ValueDescription>> parse_values(ByteCursor& in) {
     return values;
 }
 
-// Shape and element may still be ones that do not exist.
+// Shape and element are not checked here: they may have values that do not exist.
 Result<FieldDescription> parse_field(ByteCursor& in) {
     FieldDescription field;
     field.name = LEAT_TRY(parse_string(in));
@@ -136,7 +136,7 @@ Result<void> check_tracepoint(const TracepointDescription& tracepoint) {
     return {};
 }
 
-// Keeps only what a message needs to name the tracepoint, in a form that can be printed.
+// Keeps only what a message needs to name the tracepoint, in printable form.
 void refuse(TracepointDescription& tracepoint, std::string reason) {
     tracepoint.refusal = std::move(reason);
     tracepoint.name = shortened(printable(tracepoint.name));

@@ -38,14 +38,14 @@ struct TracepointDescription {
     std::int32_t log_level = 0;  // 0 to 14
     std::string file{};          // printable
     std::uint32_t line = 0;
-    std::vector<FieldDescription> fields{};  // no two of one name
-    // Why it cannot be recorded; empty if it can. If it cannot: it has no fields, its name may be empty, and its log
-    // level may be any number.
+    std::vector<FieldDescription> fields{};  // names are unique
+    // The reason why it cannot be recorded; empty if it can. With a refusal, there are no fields, the name may be
+    // empty, and the log level may be any number.
     std::string refusal{};
 };
 
 // Fails if the table cannot be split into tracepoints. A tracepoint that makes no sense (two fields of one name, a log
-// level of 99) gets a refusal, and does not affect the others.
+// level of 99) gets a refusal and does not affect the others.
 Result<std::vector<TracepointDescription>> parse_descriptions(UntrustedBytes table);
 
 }  // namespace leat::wire
