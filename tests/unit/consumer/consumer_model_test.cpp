@@ -25,7 +25,7 @@ TEST(ConsumerModel, EveryRecordIsDeliveredOnceOrCounted) {
         late += model.late();
     });
     if (histories < kSeeds) return;
-    // The histories are worth their time.
+    // Enough must have happened in these histories.
     EXPECT_GT(delivered, kSeeds * kSteps / 2);
     EXPECT_GT(lost, kSeeds);
     EXPECT_GT(late, kSeeds);

@@ -19,7 +19,7 @@ using test::TestRings;
 
 constexpr std::size_t kRecordSize = 4 + 1;  // compact header, one byte
 
-// Keeps what it is given; fails as often as it is told to.
+// Keeps what it is given. It fails as often as `failures_left` says, and when `room` is used up.
 class KeepingOutput final : public Output {
   public:
     struct Kept {
@@ -61,21 +61,21 @@ class ConsumerTest : public testing::Test {
                      .wake_after = 100,
                      .max_packet_size = max_packet_size}) {}
 
-    // One event into a ring that belongs to a thread; `thread` counts those rings.
+    // Writes one event into a ring that belongs to a thread; `thread` counts those rings.
     void write(std::uint64_t now, std::uint32_t thread = 0) {
         const std::string staged(1 + ring::kCopySlack, 'x');
         rings_.at(now);
         ASSERT_EQ(rings_.write_to(header(thread), ring::event_header(ring::HeaderKind::kCompact, 1), staged.data(), 1),
                   ring::WriteOutcome::kWritten);
     }
-    // One that the walker does not know.
+    // Writes one that the walker does not know.
     void write_unknown(std::uint64_t now) {
         const std::string staged(1 + ring::kCopySlack, 'x');
         rings_.at(now);
         ASSERT_EQ(rings_.write_to(header(), ring::event_header(ring::HeaderKind::kCompact, 9), staged.data(), 1),
                   ring::WriteOutcome::kWritten);
     }
-    // The record `at` a position in the ring swallows the next one, as one of an event class with as many bytes.
+    // Makes the record at position `at` swallow the next one: it becomes a record of an event class with as many bytes.
     void make_one_of_two(std::size_t at = 0) {
         ctf::EventClass event_class{.id = 3, .name = "test:both"};
         event_class.fields =
@@ -143,8 +143,8 @@ TEST_F(ConsumerTest, EachRingIsAStreamOfItsOwn) {
     EXPECT_EQ(consumer_.totals().events, 2U);
 }
 
-// Readers place a count between the end of the packet before and the end of the packet that tells it. What is discarded
-// after a packet was cut belongs behind it: so the next one tells.
+// A reader places a count of discarded events between the end of the last packet and the end of the packet that carries
+// it. Events that were discarded after a packet was cut belong after that packet, so the next packet must carry them.
 TEST_F(ConsumerTest, DiscardedIsToldByTheNextPacket) {
     write(kStartOfTime + 10);
     header().discarded[0] = 5;
@@ -171,7 +171,7 @@ TEST_F(ConsumerTest, FinishTellsTheRest) {
     EXPECT_EQ(output_.packets.size(), 2U) << "told twice";
 }
 
-// A reader cannot tell how many when the very first packet has a count.
+// A count in the very first packet of a stream does not tell a reader how many events were discarded.
 TEST_F(ConsumerTest, FinishOfAStreamWithoutPacketsTakesTwo) {
     header().discarded[0] = 3;
     ASSERT_TRUE(consumer_.finish());
@@ -236,7 +236,7 @@ TEST_F(ConsumerTest, RingThatLiesIsQuarantinedAlone) {
     EXPECT_NE(consumer_.quarantined()[0].find(fmt::format("ring {}: ", instance(0))), std::string::npos);
     ASSERT_EQ(output_.packets.size(), 1U);
     EXPECT_EQ(output_.packets[0].header.stream_instance_id, instance(1));
-    // For good, even when it looks right again.
+    // The ring stays given up, even when it looks right again.
     header(0).head = kRecordSize;
     write(kStartOfTime + 20, 1);
     ASSERT_TRUE(consumer_.drain());
@@ -254,7 +254,7 @@ TEST_F(ConsumerTest, RecordsInFrontOfRubbishAreKept) {
     EXPECT_TRUE(consumer_.quarantined().empty());
 }
 
-// Two records that nobody can read, and one that could be, but nobody knows where it begins.
+// Two records are unreadable. A third one is readable, but nobody knows where it begins.
 TEST_F(ConsumerTest, WhatCannotBeReadIsCountedAndTheRingGoesOn) {
     write(kStartOfTime + 10);
     write_unknown(kStartOfTime + 20);
@@ -277,7 +277,7 @@ TEST_F(ConsumerTest, WhatCannotBeReadIsCountedAndTheRingGoesOn) {
 TEST_F(ConsumerTest, RingThatBeginsUnreadableGoesOnToo) {
     write_unknown(kStartOfTime + 10);
     ASSERT_TRUE(consumer_.drain());
-    write(kStartOfTime + (1ULL << 40));  // far from what was lost, and told by its header
+    write(kStartOfTime + (1ULL << 40));  // far from what was lost; its header has the full time
     ASSERT_TRUE(consumer_.drain());
     ASSERT_TRUE(consumer_.finish());
     EXPECT_EQ(consumer_.totals().events, 1U);
@@ -286,8 +286,8 @@ TEST_F(ConsumerTest, RingThatBeginsUnreadableGoesOnToo) {
     EXPECT_EQ(output_.packets.back().header.timestamp_end, kStartOfTime + (1ULL << 40));
 }
 
-// A reader waits for the first packet of a stream that was announced, and cannot tell how many a count in it stands
-// for.
+// A reader waits for the first packet of a stream that was announced. If that packet carries a count, the reader cannot
+// tell how many events it stands for.
 TEST_F(ConsumerTest, RingThatBeginsUnreadableBeginsWithAPacketWithoutEvents) {
     write_unknown(kStartOfTime + 10);
     ASSERT_TRUE(consumer_.drain());
@@ -300,7 +300,7 @@ TEST_F(ConsumerTest, RingThatBeginsUnreadableBeginsWithAPacketWithoutEvents) {
     EXPECT_EQ(output_.packets[1].header.events_discarded, 1U);
 }
 
-// The writer counts its short header from a record that no reader gets.
+// The writer computes its short header from a record that no reader gets.
 TEST_F(ConsumerTest, PacketBehindLostRecordsBeginsAtTheLastOfThem) {
     constexpr std::uint64_t kShortTime = 1U << 27;
     write(kStartOfTime + 10);
@@ -317,7 +317,7 @@ TEST_F(ConsumerTest, PacketBehindLostRecordsBeginsAtTheLastOfThem) {
     EXPECT_EQ(ctf::record_timestamp(ctf::kCompactHeader, header, begin), kStartOfTime + kShortTime + 20);
 }
 
-// A record that says it has ten bytes and has as many as two others: nothing is amiss but their number.
+// A record claims ten bytes, as many as two others have. Only the number of records shows that something is wrong.
 TEST_F(ConsumerTest, FewerRecordsThanTheRingHadAreCounted) {
     write(kStartOfTime + 10);
     write(kStartOfTime + 20);
@@ -370,15 +370,15 @@ TEST_F(ConsumerTest, BellIsArmedBehindWhatWasRead) {
     EXPECT_EQ(header().limit, kRecordSize + 100);
 }
 
-// A writer restores the limit and rings before its record is there. A consumer that comes at once finds nothing: the
-// bell must be armed again, or nobody rings for the record.
+// A writer restores the limit and rings before its record is committed. A consumer that comes at once finds nothing. It
+// must arm the bell again, or nobody rings for the record.
 TEST_F(ConsumerTest, BellIsArmedAgainWhenItRangTooEarly) {
-    header().limit = ring::kMinRingSize;  // disarmed, the record is still to come
+    header().limit = ring::kMinRingSize;  // disarmed; the record comes later
     ASSERT_TRUE(consumer_.drain());
     EXPECT_EQ(header().limit, 100U);
 }
 
-// Three records fit into a packet, four do not.
+// Packets hold three of these records, but not four.
 class PacketSizeTest : public ConsumerTest {
   protected:
     PacketSizeTest() : ConsumerTest(ctf::kPacketHeaderSize + 4 * kRecordSize - 1) {}
@@ -386,7 +386,7 @@ class PacketSizeTest : public ConsumerTest {
     void write_all(std::initializer_list<std::uint64_t> times) {
         for (const std::uint64_t time : times) write(kStartOfTime + time);
     }
-    // When its records happened, as a reader has it.
+    // The times of a packet's records, as a reader sees them.
     [[nodiscard]] std::vector<std::uint64_t> times(std::size_t packet) const {
         const KeepingOutput::Kept& kept = output_.packets.at(packet);
         std::vector<std::uint64_t> times;
@@ -465,7 +465,8 @@ TEST_F(PacketSizeTest, LargerRecordIsAPacketOfItsOwn) {
     EXPECT_EQ(output_.packets[1].records.size(), 4 + 30U);
 }
 
-// An extended header that a program wrote over: its time is no reason for packets to go back, or beyond their ring.
+// A program overwrote an extended header. Its wrong time must not move packets back, or past the end of their ring's
+// time.
 TEST_F(PacketSizeTest, TimesThatLieStayInTheirPacket) {
     std::uint64_t lies = 0;
     for (const std::uint64_t lie : {std::uint64_t{0}, ~std::uint64_t{0}}) {
@@ -482,7 +483,7 @@ TEST_F(PacketSizeTest, TimesThatLieStayInTheirPacket) {
             EXPECT_GE(header.timestamp_end, header.timestamp_begin);
             EXPECT_LE(header.timestamp_end, begin + (1ULL << 32));
         }
-        lies += 2;  // the record, and the one behind it
+        lies += 2;  // the record, and the one after it
         EXPECT_EQ(consumer_.unreadable(), lies);
     }
     EXPECT_TRUE(consumer_.quarantined().empty());
@@ -496,8 +497,8 @@ TEST_F(PacketSizeTest, RubbishBehindAFullPacketIsFound) {
     EXPECT_EQ(header().tail, 3 * kRecordSize + 3);
 }
 
-// Another process flips the header of the first record between its short and its extended form, as fast as it can: it
-// is walked as the one and sent as the other.
+// Another process switches the header of the first record between its short and its extended form as fast as it can. So
+// the record may be walked in one form and sent in the other.
 TEST_F(ConsumerTest, HeaderThatChangesWhileItIsReadHarmsNobody) {
     auto* const at = reinterpret_cast<volatile char*>(&header()) + ring::kPageSize;  // NOLINT(*-reinterpret-cast)
     const pid_t flipping = ::fork();

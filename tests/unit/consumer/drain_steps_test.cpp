@@ -1,4 +1,4 @@
-// A consumer that is interrupted anywhere in a drain. Not in sanitized builds, whose instructions are others.
+// A consumer that is interrupted at any instruction of a drain. Not in sanitized builds, which have other instructions.
 #include <gtest/gtest.h>
 
 #include "consumer/consumer.hpp"
@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kNow = test::kStartOfTime + 1'000'000;
 constexpr std::uint64_t kLater = kNow + 10'000'000'000;
 
-// What a reader has heard: the latest time of which it was told that nothing older comes, and how many events came.
+// What a reader was told: the number of events, and the latest time before which nothing more will come.
 struct Heard {
     std::uint64_t told;
     std::uint64_t events;
@@ -33,8 +33,8 @@ class Reader final : public Output {
     Heard& heard_;
 };
 
-// At one moment, an event is stamped and written, and ten seconds pass. If the drain gave it to readers, they may be
-// told of later times; if it did not, they must not.
+// Between two instructions, an event is stamped and written, and ten seconds pass. If the drain gives this event to
+// readers, they may be told of later times. If it does not, they must not.
 TEST(DrainSteps, NothingThatIsStillToComeIsOlderThanWhatIsTold) {
     test::TestRings rings(ring::kMinRingSize, 1);
     ring::RingHeader& ring = *rings.map().ring(0);

@@ -1,4 +1,4 @@
-// What the consumer says about time, and when the rings get their room back.
+// What the consumer tells readers about time, and when the rings get their room back.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -14,16 +14,16 @@ using test::kStartOfTime;
 using test::TestRings;
 
 constexpr std::uint64_t kMargin = 1'000;          // ns
-constexpr std::uint64_t kWideMargin = 1'000'000;  // ns; where nobody follows live
+constexpr std::uint64_t kWideMargin = 1'000'000;  // ns; used if nobody follows live
 constexpr std::uint64_t kPeriod = 100'000'000;    // ns
 constexpr std::uint32_t kCpuRings = 2;
 
-// Keeps all that it hears, in order, and stores what it is told to.
+// Keeps everything it is given, in order. It stores the packets that a test tells it to store.
 class Journal final : public Output {
   public:
     struct Kept {
         ctf::PacketHeader header;
-        std::vector<std::byte> bytes;  // as they would leave
+        std::vector<std::byte> bytes;  // as they would be sent
     };
 
     Result<void> write_metadata(std::string_view) override { return {}; }
@@ -73,14 +73,14 @@ class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
         walker_.add(event_class);
     }
 
-    // One event into a ring that belongs to a thread; it thinks that it is `now`, everyone else `later`.
+    // Writes one event into a ring that belongs to a thread. Its writer reads the time `now`; all others read `later`.
     void write(std::uint64_t now, std::uint32_t thread = 0, std::uint32_t id = 1) {
         write_to(ring_of(thread), now, id);
     }
     void write_to(ring::RingHeader& ring, std::uint64_t now, std::uint32_t id = 1) {
         const std::string staged(1 + ring::kCopySlack, 'x');
         rings_.at(now);
-        ring.limit = ring.tail + ring::kMinRingSize;  // as a writer that was to ring does
+        ring.limit = ring.tail + ring::kMinRingSize;  // as a writer does before it rings
         ASSERT_EQ(rings_.write_to(ring, ring::event_header(GetParam(), id), staged.data(), 1),
                   ring::WriteOutcome::kWritten);
     }
@@ -91,7 +91,7 @@ class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
     [[nodiscard]] ring::RingHeader& ring_of(std::uint32_t thread = 0) const {
         return *rings_.map().ring(kCpuRings + thread);
     }
-    // When the records of a packet happened, as a reader has it.
+    // The times of a packet's records, as a reader sees them.
     using Times = std::vector<std::uint64_t>;
     [[nodiscard]] Times times(std::size_t packet) const {
         const Journal::Kept& kept = output_.packets.at(packet);
@@ -134,7 +134,8 @@ TEST_P(HorizonTest, QuietStreamsHearOfTheTimeWhenAnotherHadEvents) {
     output_.take_lines();
     write(kNow);
     drain_at(kNow + 5'000);
-    // Announced before its packet, and before the others' time passes it; a packet of a known stream makes viewers ask.
+    // The stream is announced before its packet, and before the others' time passes it. A packet of a known stream
+    // makes viewers ask for new ones.
     EXPECT_EQ(output_.take_lines(), (Lines{"announce 2", "packet 0", "packet 2", "beacon 0", "beacon 1"}));
     EXPECT_EQ(output_.horizon, kNow + 5'000 - kMargin);
     EXPECT_LE(output_.beacons[0], output_.horizon);
@@ -161,8 +162,8 @@ TEST_P(HorizonTest, UnknownRingGetsNoBeacon) {
     EXPECT_EQ(output_.take_lines(), Lines{});
 }
 
-// Writers that read the clock before the consumer did, and whose stores became visible after its second look: several
-// at once. Without the time that was told, each would wrap the short header of a reader.
+// Several writers read the clock before the consumer did, and their stores became visible after its second look. Each
+// such record must get the time that readers were told, or its short header would wrap.
 TEST_P(HorizonTest, LateRecordsGetTheTimeThatWasTold) {
     write(kNow);
     drain_at(kNow + 2 * kWideMargin);
@@ -212,7 +213,7 @@ TEST_P(HorizonTest, RecordInTimeIsLeftAsItIs) {
     EXPECT_EQ(output_.packets[1].header.timestamp_begin, kNow + kWideMargin);
 }
 
-// A ring of a thread is claimed between the two looks: readers must not pass its first event.
+// A thread claims a ring between the two looks. Readers must not pass its first event.
 TEST_P(HorizonTest, RingThatIsClaimedInBetweenHoldsTheHorizon) {
     ASSERT_TRUE(consumer_.announce_cpu_rings());
     drain_at(kNow);
@@ -225,7 +226,7 @@ TEST_P(HorizonTest, RingThatIsClaimedInBetweenHoldsTheHorizon) {
     EXPECT_GE(times(output_.packets.size() - 1).front(), told);
 }
 
-// What the rings hold is described first: metadata of programs that registered up to the second look.
+// Programs may register until the second look. Their metadata must be written before the records that need it.
 TEST_P(HorizonTest, NothingIsCutWithoutItsMetadata) {
     write(kNow);
     describe_ = [] { return fail(ErrorKind::kIo, "no space left on device"); };
@@ -240,7 +241,7 @@ TEST_P(HorizonTest, NothingIsCutWithoutItsMetadata) {
     EXPECT_EQ(output_.packets.size(), 1U);
 }
 
-// The consumer has looked at the rings; then come a record, and events that find no room behind it.
+// After the consumer has looked at the rings, a record comes, and then events that find no room.
 TEST_P(HorizonTest, WhatIsDiscardedAfterTheLookBelongsBehindTheNextRecords) {
     write(kNow);
     output_.on_packet = [this] {
@@ -257,8 +258,8 @@ TEST_P(HorizonTest, WhatIsDiscardedAfterTheLookBelongsBehindTheNextRecords) {
     EXPECT_EQ(output_.packets[2].header.events_discarded, 4U);
 }
 
-// While the rings are looked at, a first event comes to a ring that nobody has heard of, then a later one to a ring
-// that readers know: they get both, or none.
+// During the look at the rings, a first event comes to a ring that readers do not know, and then a later one to a ring
+// that they know. Readers must get both or neither.
 TEST_P(HorizonTest, RingsThatNobodyHasHeardOfAreLookedAtLast) {
     ring::RingHeader& unknown = *rings_.map().ring(0);
     ring::RingHeader& known = *rings_.map().ring(1);
@@ -296,12 +297,12 @@ TEST_P(HorizonTest, NewPartBeginsStreamsOfUnreadableRecordsToo) {
     drain_at(kNow + 5'000);
     output_.take_lines();
     output_.parts = 1;
-    write(kNow + 5'500, 0, 9);  // of no known class
+    write(kNow + 5'500, 0, 9);  // of an unknown class
     drain_at(kNow + 6'000);
     EXPECT_EQ(Lines(output_.lines.begin(), output_.lines.begin() + 3), (Lines{"packet 0", "packet 1", "packet 2"}));
 }
 
-// A writer that commits between two drains must find the bell armed, whatever is stored meanwhile.
+// A writer that commits between two drains must find the bell armed, whatever is stored at that time.
 TEST_P(HorizonTest, ArmedBellStaysArmedWhenPacketsAreStored) {
     output_.stored_packets = 0;
     write(kNow);

@@ -1,4 +1,4 @@
-// What the writer writes, the parser reads: the same classes.
+// The parser reads the writer's text as the same classes.
 #include <gtest/gtest.h>
 
 #include "ctf/record/packet_header.hpp"

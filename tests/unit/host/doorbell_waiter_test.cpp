@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Who is not woken sleeps as long, and then fails.
+// A waiter that is not woken sleeps this long, and the test fails.
 constexpr auto kForever = 30s;
 
 class DoorbellWaiterTest : public testing::Test {
@@ -29,7 +29,7 @@ class DoorbellWaiterTest : public testing::Test {
         for (const int fd : pipe_) ::close(fd);
     }
 
-    // As a writer does.
+    // Rings as a writer does.
     void ring() {
         std::atomic_ref(doorbell_).fetch_add(1);
         ::syscall(SYS_futex, &doorbell_, FUTEX_WAKE, 1, nullptr, nullptr, 0);
@@ -63,7 +63,7 @@ TEST_F(DoorbellWaiterTest, BellThatRangBeforeIsHeardOnce) {
 TEST_F(DoorbellWaiterTest, BellWakesASleeper) {
     const auto start = std::chrono::steady_clock::now();
     std::thread writer([this] {
-        std::this_thread::sleep_for(50ms);  // then it most likely sleeps; if not yet, it hears the bell all the same
+        std::this_thread::sleep_for(50ms);  // by then it most likely sleeps; if not, it hears the bell anyway
         ring();
     });
     EXPECT_TRUE(wait(kForever));
@@ -71,7 +71,7 @@ TEST_F(DoorbellWaiterTest, BellWakesASleeper) {
     writer.join();
 }
 
-// By a bell of our own, which is none for the caller.
+// An internal ring wakes the sleeper. The caller does not see it as a ring of the bell.
 TEST_F(DoorbellWaiterTest, DescriptorWakesASleeperToo) {
     for (int i = 0; i < 2; ++i) {
         const auto start = std::chrono::steady_clock::now();
@@ -79,7 +79,7 @@ TEST_F(DoorbellWaiterTest, DescriptorWakesASleeperToo) {
             std::this_thread::sleep_for(50ms);
             make_readable();
         });
-        // It may drain once for nothing.
+        // A drain for nothing is allowed.
         while (!is_readable() && std::chrono::steady_clock::now() - start < kForever) wait(kForever);
         peer.join();
         EXPECT_LT(std::chrono::steady_clock::now() - start, kForever);

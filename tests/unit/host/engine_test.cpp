@@ -16,10 +16,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Who is not woken sleeps as long, and then fails.
+// An engine that is not woken sleeps this long, and the test fails.
 constexpr auto kForever = 30s;
 
-// Counts what the host makes it do.
+// Counts the calls that it gets from the host.
 class CountingOutput final : public consumer::Output {
   public:
     struct Counts {
@@ -93,7 +93,7 @@ TEST_F(EngineTest, BellOfEachRecordingDrainsIt) {
     for (std::size_t i = 0; i < recordings_.size(); ++i) {
         const int before = counts_[i].cycles;
         std::thread writer([&, i] {
-            std::this_thread::sleep_for(20ms);  // then the engine most likely sleeps
+            std::this_thread::sleep_for(20ms);  // by then the engine most likely sleeps
             ring(*recordings_[i]);
         });
         const auto start = Engine::Clock::now();

@@ -32,7 +32,7 @@ std::unique_ptr<RelayOutput> connect_to(FakeRelay& relay) {
     return output ? std::move(*output) : nullptr;
 }
 
-// Records as they lie in a ring: they hold still.
+// Records as they lie in a ring. They do not change.
 const wire::Bytes& records() {
     static const wire::Bytes bytes = [] {
         wire::Bytes made;
@@ -70,7 +70,7 @@ std::vector<Message> all(FakeRelay& relay, RelayCommand command) {
     return messages;
 }
 
-// Two streams, three packets; and a beacon.
+// Sends two streams, three packets and a beacon.
 void send_all(RelayOutput& output) {
     ASSERT_TRUE(output.write_metadata(kMetadata));
     ASSERT_TRUE(output.announce(std::array<std::uint64_t, 2>{0, 1}));
@@ -184,7 +184,7 @@ TEST(RelayOutput, RepliesInPiecesAreReplies) {
     EXPECT_EQ(output->figures().parts, 1U);
 }
 
-// In a part that begins with all its streams, those of data are answered first. This relay takes its time with the
+// In a part that begins with all its streams, the relay answers for the data streams first. This relay delays its
 // answer for the metadata.
 TEST(RelayOutput, NothingLeavesBeforeTheMetadata) {
     constexpr std::size_t kCutAt = 7;  // the streams have been announced
@@ -200,7 +200,7 @@ TEST(RelayOutput, NothingLeavesBeforeTheMetadata) {
     }
     ASSERT_TRUE(relay.is_holding());
     ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
-    for (int i = 0; i < 3; ++i) output->run();  // reads the answer for the stream of data
+    for (int i = 0; i < 3; ++i) output->run();  // reads the answer for the data stream
     relay.release();
     ASSERT_TRUE(output->deliver());
     const auto said = commands(relay);
@@ -223,7 +223,7 @@ TEST(RelayOutput, WhatIsPendingIsAskedForAgain) {
     EXPECT_GE(all<wire::DataPending>(relay, RelayCommand::kDataPending).size(), 4U);
 }
 
-// The answer comes when more has been sent.
+// The answer comes after more has been sent.
 TEST(RelayOutput, StoredIsWhatWasAskedFor) {
     FakeRelay relay({.holds_pending = true});
     const auto output = connect_to(relay);
@@ -275,7 +275,8 @@ TEST(RelayOutput, DatagramsArePiecesOfTheSamePackets) {
     EXPECT_LE(output->max_packet_size(), 64U << 10);
     ASSERT_TRUE(output->write_metadata(kMetadata));
     ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
-    // Of one piece, ending with a piece, and with the border between header and records within one.
+    // Packets of one piece, packets that end with a piece, and one whose border between header and records is within a
+    // piece.
     const std::vector<std::size_t> sizes{0, 10, wire::kDatagramPiece - ctf::kPacketHeaderSize, 100'000};
     for (std::size_t i = 0; i < sizes.size(); ++i) ASSERT_TRUE(output->write_packet(packet(0, i, sizes[i])));
     ASSERT_TRUE(output->deliver());
@@ -298,7 +299,7 @@ TEST(RelayOutput, RelayWithoutDatagramsIsToldAtTheStart) {
     EXPECT_NE(output.error().message.find("it does not take datagrams: use net://"), std::string::npos);
 }
 
-// What was in flight is sent again with its numbers, all metadata in front.
+// Expects that packets in flight were sent again under their numbers, and all metadata before them.
 void expect_whole_in_parts(FakeRelay& relay, RelayOutput& output, std::uint64_t parts) {
     EXPECT_EQ(output.figures().parts, parts);
     EXPECT_EQ(output.figures().packets_stored, 3U);
@@ -316,7 +317,7 @@ void expect_whole_in_parts(FakeRelay& relay, RelayOutput& output, std::uint64_t 
 
 TEST(RelayOutput, CutAtEachRequestLosesNothing) {
     constexpr std::size_t kOfHandshake = 4;
-    constexpr std::size_t kRequests = 15;  // up to the first question what is stored
+    constexpr std::size_t kRequests = 15;  // as many as come before the first question about what is stored
     for (std::size_t cut_at = kOfHandshake; cut_at < kRequests; ++cut_at) {
         SCOPED_TRACE(cut_at);
         FakeRelay relay({cut_at, std::nullopt, false});
@@ -328,10 +329,10 @@ TEST(RelayOutput, CutAtEachRequestLosesNothing) {
     }
 }
 
-// Positions anywhere in messages and packets, of the first connections and of those that come to replace them.
+// Positions anywhere in messages and packets, on the first connections and on those that replace them.
 std::vector<FakeRelay::Cut> random_cuts(std::mt19937& random, std::size_t count) {
     std::vector<FakeRelay::Cut> cuts;
-    // Not within the handshake of the first part: without it there is no session.
+    // The handshake of the first part is not cut. Without it there is no session.
     constexpr std::size_t kOfHandshake = 500;
     for (std::size_t i = 0; i < count; ++i) {
         const auto which = random() % 3;
@@ -386,7 +387,7 @@ TEST(RelayOutput, RefusalOfAnythingBeginsANewPart) {
     }
 }
 
-// Those have no trace chunks, and their relays are ten years old.
+// Those versions have no trace chunks, and their relays are ten years old.
 TEST(RelayOutput, RelaysBefore11AreRefusedWithTheirVersion) {
     for (std::uint32_t minor = 1; minor < 11; ++minor) {
         FakeRelay relay(FakeRelay::Script{.minor = minor});
@@ -399,7 +400,7 @@ TEST(RelayOutput, RelaysBefore11AreRefusedWithTheirVersion) {
     }
 }
 
-// A later one speaks as we do.
+// A relay of a later version than ours speaks our version.
 TEST(RelayOutput, RelaysFrom11OnGetWhatTheirVersionHas) {
     for (const std::uint32_t minor : {11U, 12U, 13U, 14U, 4711U}) {
         FakeRelay relay(FakeRelay::Script{.minor = minor});

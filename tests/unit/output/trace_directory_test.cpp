@@ -24,7 +24,7 @@ std::string text(UntrustedBytes bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};  // NOLINT(*-reinterpret-cast)
 }
 
-// No file grows beyond this, as on a full disk.
+// Limits the size of all files, as a full disk does.
 class FileSizeLimit {
   public:
     explicit FileSizeLimit(rlim_t bytes) {
@@ -48,7 +48,7 @@ class TraceDirectoryTest : public testing::Test {
   protected:
     static constexpr uid_t kUser = 1000;
 
-    // The next packet of a stream: `size` bytes of records.
+    // Writes the next packet of a stream, with `size` bytes of records.
     Result<void> write(std::uint64_t stream, std::size_t size) {
         const std::vector<std::byte> records(size, std::byte{'r'});
         return output_->write_packet({header(stream, size), records});
@@ -109,7 +109,7 @@ TEST_F(TraceDirectoryTest, FullDiskLeavesOnlyWholePackets) {
               text(trace::encode_index_entry(ctf::index_entry_of(header(0, 50), before.size()))));
 }
 
-// The first packet is smaller than index header and entry: its data fits, its entry does not.
+// The first packet is smaller than the index header and one entry. Its data fits on the disk, its entry does not.
 TEST_F(TraceDirectoryTest, PacketWithoutIndexEntryIsTakenBack) {
     {
         static_assert(ctf::kPacketHeaderSize < trace::kIndexHeaderSize + trace::kIndexEntrySize);

@@ -11,12 +11,12 @@ namespace {
 
 using Port = Admission::Port;
 
-// Places of connections that a test opens, identifies and closes by number.
+// Connections that a test opens, identifies and closes by number.
 class Crowd {
   public:
     explicit Crowd(std::size_t max_connections) : admission_(std::make_shared<Admission>(max_connections)) {}
 
-    // Its number; nothing: turned away.
+    // Returns the connection's number; nothing if it was turned away.
     std::optional<std::size_t> connect(Port port, const std::string& address = "10.0.0.1") {
         auto place = admission_->admit(port, asio::ip::make_address(address));
         if (!place) return std::nullopt;
@@ -135,7 +135,7 @@ TEST(Admission, VoucherGoesToWhoeverIsNotTheSessionsOwn) {
     crowd.known(Port::kControl);
     const auto wrong = crowd.connect(Port::kData);
     EXPECT_TRUE(crowd[*wrong].may_be_silent());
-    crowd[*early].identify();  // the session's data came on this one
+    crowd[*early].identify();  // the session's data came on this connection
     EXPECT_FALSE(crowd[*wrong].may_be_silent());
 }
 
@@ -149,7 +149,7 @@ TEST(Admission, DataFromAnotherAddressOfTheProducerMayBeSilentToo) {
 }
 
 TEST(Admission, ThousandProducersOfOnePeerHaveRoom) {
-    Crowd crowd(2984);  // what 12,000 open files allow
+    Crowd crowd(2984);  // as many as a limit of 12,000 open files allows
     for (int i = 0; i < 1000; ++i) crowd.known(Port::kControl);
     for (int i = 0; i < 1000; ++i) crowd.connect(Port::kData);
     for (int i = 0; i < 20; ++i) crowd.known(Port::kLive);

@@ -8,7 +8,7 @@ namespace {
 using namespace std::chrono_literals;
 using asio::ip::tcp;
 
-// Waits for a byte within a time.
+// Waits for a byte, but not longer than a given time.
 class WaitingConnection final : public Connection {
   public:
     WaitingConnection(tcp::socket socket, Clock::duration patience, bool& has_ended)
@@ -27,7 +27,7 @@ class WaitingConnection final : public Connection {
     bool* has_ended_;
 };
 
-// The data connection of somebody who is known: that it has said nothing yet is no reason to drop it.
+// The second peer's data connection is that of a known producer, so its silence is no reason to drop it.
 TEST(Connection, PeerThatIsTooSlowIsDropped) {
     asio::io_context context;
     tcp::acceptor acceptor(context, tcp::endpoint(asio::ip::address_v4::loopback(), 0));

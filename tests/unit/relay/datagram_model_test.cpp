@@ -1,4 +1,4 @@
-// Random histories of senders, a bad network, and somebody who forges: see support/datagram_model.hpp.
+// Random histories of senders, a bad network and a forger: see support/datagram_model.hpp.
 #include "support/datagram_model.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(DatagramModel, ForgedDatagramsCostNoMoreThanThePacketsWhoseNumbersTheyBear)
         sum.evicted += model.evicted();
     });
     if (sum.histories < kSeeds) return;
-    // The histories are worth their time.
+    // Enough must have happened in these histories.
     EXPECT_GT(sum.delivered, kSeeds * kSteps / 20);
     EXPECT_GT(sum.lost, kSeeds);
     EXPECT_GT(sum.forged, sum.delivered);

@@ -16,7 +16,7 @@ TEST(LocalTime, IsWrittenAsTheFormatSays) {
     ::tzset();
 }
 
-// A peer says the time.
+// The time comes from a peer, so it may be anything.
 TEST(LocalTime, WhatNoDateHasStaysANumber) {
     EXPECT_EQ(local_time_text(std::uint64_t{1} << 62U, "%Y"), "4611686018427387904");
 }

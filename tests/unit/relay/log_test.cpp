@@ -15,7 +15,7 @@
 namespace leat::relay {
 namespace {
 
-// The reading end is read when the test wants it.
+// A pipe whose reading end is read only when the test wants it.
 struct Pipe {
     Pipe() {
         std::array<int, 2> ends{};

@@ -1,10 +1,10 @@
-// Random histories of producers, viewers and faults against a real relay: see support/relay_model.hpp. And those that
-// once went wrong.
+// Random histories of producers, viewers and faults against a real relay: see support/relay_model.hpp. Then written
+// histories, among them those that once went wrong.
 //
-//   LEAT_MODEL_SEED=N       this history alone, and nothing is made shorter if LEAT_MODEL_SHRINK=0
+//   LEAT_MODEL_SEED=N       this history only; it is not made shorter if LEAT_MODEL_SHRINK=0
 //   LEAT_MODEL_STEPS=N      steps in a history
-//   LEAT_MODEL_SECONDS=N    go on as long, with seeds from LEAT_MODEL_SEED on
-//   LEAT_MODEL_IGNORE=A,B   kinds of violation (its first word) that end a history without failing
+//   LEAT_MODEL_SECONDS=N    run for this long, with seeds from LEAT_MODEL_SEED on
+//   LEAT_MODEL_IGNORE=A,B   kinds of violation (by first word) that end a history without failing it
 #include "support/relay_model.hpp"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ Outcome run(const History& history, const RelayModel::Options& options) {
     return outcome;
 }
 
-// Leaves out what the failure does not need: half of the steps, a quarter, and so on.
+// Leaves out steps that the failure does not need: first half of them, then a quarter, and so on.
 Outcome shrink(History history, Outcome failed, const RelayModel::Options& options) {
     history.steps.resize(std::min(history.steps.size(), failed.steps));
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(number_from("LEAT_MODEL_SHRINK", 30));
@@ -135,7 +135,7 @@ void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
         sum.rotations, sum.kills, sum.checks);
     for (const auto& [kind, count] : ignored) fmt::print("ignored: {} x {}\n", count, kind);
     if (is_single || !ignored.empty()) return;
-    // The histories are worth their time.
+    // Enough must have happened in these histories.
     EXPECT_GT(sum.packets, taken / 10);
     EXPECT_GT(sum.viewed, taken / 40);
     EXPECT_GT(sum.rotations, seeds);
@@ -143,7 +143,7 @@ void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
 
 TEST(RelayModel, WhateverHappensWhatWasAcknowledgedIsThereAndOthersAreUntouched) { run_histories({}, 40); }
 
-// As the fuzz target does it.
+// The fuzz target runs the relay in this way.
 TEST(RelayModel, ARelayOnAThreadDoesTheSame) {
     const std::uint64_t seed = number_from("LEAT_MODEL_SEED", 1);
     RelayModel model(std::make_unique<test::ThreadedRelay>());
@@ -160,7 +160,7 @@ bool write_line(const char* path, const std::string& line) {
     return file.good();
 }
 
-// Mounts of our own: at once as root, as somebody else in a user namespace where we are root.
+// Gives the process mounts of its own. It does so directly as root, and otherwise in a user namespace where it is root.
 bool enter_mount_namespace() {
     if (::unshare(CLONE_NEWNS) == 0) return true;
     const uid_t uid = ::getuid();
@@ -170,7 +170,7 @@ bool enter_mount_namespace() {
            write_line("/proc/self/gid_map", fmt::format("0 {} 1", gid));
 }
 
-// A small file system of our own, that nobody else sees.
+// Mounts a small file system that only this process sees.
 bool mount_small_disk(const std::filesystem::path& where) {
     if (!enter_mount_namespace()) return false;
     if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
@@ -188,7 +188,7 @@ class RelayOnASmallDisk : public testing::Test {
         if (is_mounted_) ::umount2(output_.c_str(), MNT_DETACH);
     }
 
-    // Whose disk is filled by `history`.
+    // Runs one history that fills the disk.
     void run_one(const std::function<void(RelayModel&, test::ModelledPart&, test::ModelledStream&)>& history) {
         RelayModel model(std::make_unique<test::ForkedRelay>(), options());
         test::ModelledPart* const part = model.begin_part({});
@@ -220,7 +220,7 @@ TEST_F(RelayOnASmallDisk, AStreamsFirstPacketWaitsForRoom) {
     });
 }
 
-// There is room left for the packet, and none for its index entry, which would need another page.
+// The packet still fits on the disk. Its index entry does not, because it would need another page.
 TEST_F(RelayOnASmallDisk, WhatIsSaidToBeStoredHasItsIndexEntry) {
     run_one([](RelayModel& model, test::ModelledPart&, test::ModelledStream& stream) {
         constexpr std::uint64_t kInOnePage = (4096 - trace::kIndexHeaderSize) / trace::kIndexEntrySize;
@@ -257,7 +257,7 @@ TEST_F(RelayOnASmallDisk, ARotationWithAHalfPacketWaitsForRoom) {
     });
 }
 
-// Histories that somebody wrote --------------------------------------------------------------------------------------
+// Written histories --------------------------------------------------------------------------------------------------
 
 using wire::RelayCommand;
 
@@ -368,7 +368,7 @@ TEST_F(RelayHistory, TwoPartsOfASessionDoNotShareATrace) {
 }
 
 TEST_F(RelayHistory, WhatIsSaidToBeStoredIsOnDisk) {
-    // Its two connections are not served by one thread then.
+    // Then one thread does not serve both of its connections.
     auto& producer = part({.is_live = false});
     const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
     model_.send_data(*streams.at(0), {});
@@ -389,7 +389,8 @@ TEST_F(RelayHistory, MetadataThatIsClosedAndOpenedAgainIsOneStreamToViewers) {
     model_.read_all(*viewer);
 }
 
-// The old chunk waits for a packet of one stream when the session ends: it goes then, and nothing else does.
+// The session ends while the old chunk waits for a packet of one stream. The old chunk is then deleted, and nothing
+// else.
 TEST_F(RelayHistory, AClearThatIsFinishedByTheEndOfTheSessionSparesTheNextChunk) {
     auto& producer = part({.is_live = false});
     const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
@@ -418,7 +419,7 @@ TEST_F(RelayHistory, AChunkThatIsClosedWithoutACommandKeepsItsPlace) {
     }
 }
 
-// The chunk is cleared when both have left it.
+// The chunk is cleared only after both parts have left it.
 TEST_F(RelayHistory, TheEndOfOnePartDoesNotClearWhatAnotherWritesTo) {
     auto& first = part({.is_live = false});
     auto& second = part({.is_live = false, .of = first.recording});
@@ -446,7 +447,7 @@ TEST_F(RelayHistory, PartsOfASessionShareADirectoryWhoseNameWasTaken) {
     part({.of = first.recording});
 }
 
-// As two consumer daemons do at the end of their session.
+// Two consumer daemons do this at the end of their session.
 TEST_F(RelayHistory, EachPartOfASessionClosesItsChunk) {
     auto& first = part({});
     auto& second = part({.of = first.recording});
@@ -460,7 +461,7 @@ TEST_F(RelayHistory, EachPartOfASessionClosesItsChunk) {
     model_.close_chunk(second, 0, std::nullopt);
 }
 
-// It has not looked into the file yet: then there is nothing for it, and no error, which would be the end of it.
+// The viewer has not read the file yet. It gets nothing from it then, but no error either, which would end the viewer.
 TEST_F(RelayHistory, AViewerOutlivesAClear) {
     auto& producer = part({});
     const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
@@ -527,7 +528,7 @@ TEST_F(RelayHistory, ASecondVersionEndsTheConnection) {
     model_.send_unknown_version_command(part({}), RelayCommand::kVersion, again, false);
 }
 
-// Who can see a session cannot write to it.
+// A viewer that can see a session cannot write to it.
 TEST_F(RelayHistory, WhatViewersAreToldIsNotWhatProducersWriteTo) {
     auto& producer = part({});
     const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 2);

@@ -1,4 +1,5 @@
-// Writers that are moved between CPUs, interrupted by signals, and read while they write. tests/crash kills them too.
+// Writers that are moved between CPUs, are interrupted by signals, and are read while they write. tests/crash also
+// kills them.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
@@ -27,7 +28,7 @@ constexpr std::uint32_t kWriters = 3;
 constexpr std::uint64_t kEvents = 100'000;  // of each writer
 constexpr std::chrono::seconds kPatience{60};
 
-// A payload that shows whether it is whole: its writer, its number, and both again.
+// A payload that shows whether it is whole: it has its writer and its number, twice.
 struct Step {
     std::uint64_t writer;
     std::uint64_t number;
@@ -39,7 +40,7 @@ struct Step {
     [[nodiscard]] bool is_whole() const { return repeated == of(writer, number).repeated; }
 };
 
-// Takes what comes and counts what each writer got through; order and wholeness are checked on the way.
+// Reads the events, counts those of each writer, and checks their order and wholeness.
 class StepReader {
   public:
     explicit StepReader(const RingSet& set) {
@@ -62,7 +63,7 @@ class StepReader {
         for (const auto& of_ring : delivered_of_) sum += of_ring[writer];
         return sum;
     }
-    // How many rings hold events of this writer.
+    // The number of rings that hold events of this writer.
     [[nodiscard]] std::uint64_t rings_of(std::uint32_t writer) const {
         return static_cast<std::uint64_t>(
             std::ranges::count_if(delivered_of_, [&](const auto& of_ring) { return of_ring[writer] != 0; }));
@@ -110,7 +111,7 @@ class ConcurrentWriters : public testing::TestWithParam<Writer> {
         return outcome == WriteOutcome::kWritten;
     }
 
-    // Starts the writers, reads until they are done. `between()` runs after each look.
+    // Starts the writers and reads until they are done. `between()` runs after each look.
     template <class Between>
     std::array<std::uint64_t, kWriters> run(Between between) {
         std::atomic<std::uint32_t> running{kWriters};
@@ -135,7 +136,8 @@ class ConcurrentWriters : public testing::TestWithParam<Writer> {
         return written;
     }
 
-    // Nothing is lost and nothing is made up, of any of them; and each got something through.
+    // Expects that every writer's events are all delivered, that there are no others, and that each writer wrote
+    // something.
     void expect_delivered(const std::array<std::uint64_t, kWriters>& written) const {
         for (std::uint32_t writer = 0; writer < kWriters; ++writer) {
             EXPECT_EQ(reader_.delivered_of(writer), written[writer]) << "writer " << writer;
@@ -148,7 +150,7 @@ class ConcurrentWriters : public testing::TestWithParam<Writer> {
     RingMap map_ = rings_.map();
     StepReader reader_{rings_.set()};
     std::uint32_t enabled_ = 1;
-    std::atomic<bool> is_enough_{true};                   // writers go on until then
+    std::atomic<bool> is_enough_{true};                   // writers go on until this is true
     std::array<std::atomic<pid_t>, kWriters> threads_{};  // of the writers that have begun
 };
 
@@ -158,7 +160,7 @@ TEST_P(ConcurrentWriters, WhatIsWrittenArrives) {
     expect_delivered(run([] {}));
 }
 
-// Somebody else moves them, so that they are stopped anywhere in a record, and go on elsewhere.
+// Another thread moves the writers, so they stop anywhere in a record and continue on another CPU.
 TEST_P(ConcurrentWriters, MovedBetweenCpusNothingIsTorn) {
     constexpr std::uint32_t kMoves = 300;
     const std::vector<std::uint32_t> cpus = test::usable_cpus();
@@ -183,22 +185,23 @@ TEST_P(ConcurrentWriters, MovedBetweenCpusNothingIsTorn) {
     EXPECT_TRUE(is_everywhere());
 }
 
-// Signal handlers that write, in the middle of their thread's own event. Threads that own rings keep their handlers out
-// (tracer/write.cpp): CPU rings only.
+// Signal handlers that write while their thread is in the middle of an event. Only CPU rings are tested: threads that
+// own a ring do not let their handlers write (tracer/write.cpp).
 class SignalledWriters;
 SignalledWriters* signalled_test = nullptr;
 
 class SignalledWriters : public ConcurrentWriters {
   public:
-    // In the signal handler, of a thread that was stopped at `instruction`.
+    // Called in the signal handler of a thread that was stopped at `instruction`.
     void write_from_handler(std::uintptr_t instruction) {
-        // The kernel has turned an interrupted sequence to its abort handler, behind its signature.
+        // The kernel has sent an interrupted sequence to its abort handler. The signature stands right before that
+        // handler.
         constexpr std::uint32_t kRseqSignature = 0x53053053;
         std::uint32_t in_front = 0;
         std::memcpy(&in_front, reinterpret_cast<const char*>(instruction) - sizeof in_front,  // NOLINT
                     sizeof in_front);
         if (in_front == kRseqSignature) ++aborted_;
-        // Numbers of writer 2: no thread of that number runs.
+        // These are events of writer 2. No thread has that number.
         if (write(2, ++next_number_)) ++written_by_handler_;
     }
 
@@ -208,7 +211,7 @@ class SignalledWriters : public ConcurrentWriters {
         signalled_test->write_from_handler(static_cast<std::uintptr_t>(registers.gregs[REG_RIP]));
     }
 
-    // One thread is signalled.
+    // Only one thread gets signals.
     std::uint64_t written_by_handler_ = 0;
     std::uint64_t next_number_ = 0;
     std::atomic<std::uint64_t> aborted_{0};

@@ -11,7 +11,7 @@ using test::kStartOfTime;
 using test::TestRings;
 using test::Writer;
 
-// A ring whose header says what a test wants it to say.
+// A ring whose header a test can fill with anything.
 class RingReaderTest : public testing::Test {
   protected:
     void write(std::string_view payload) {
@@ -60,7 +60,7 @@ TEST_F(RingReaderOnHonestRing, ReleaseMakesRoomAndArmsTheBell) {
 
 TEST_F(RingReaderOnHonestRing, DiscardedIsCountedByReason) {
     header_.discarded[static_cast<int>(DiscardReason::kTooLarge)] = 3;
-    header_.discarded[7] = 4;  // a reason that a later version may have
+    header_.discarded[7] = 4;  // a reason from a later version
     EXPECT_EQ(reader_.discarded(DiscardReason::kTooLarge), 3U);
     EXPECT_EQ(reader_.discarded(DiscardReason::kRingFull), 0U);
     EXPECT_EQ(reader_.discarded(), 7U);

@@ -39,7 +39,7 @@ TEST(RingSet, NobodyCanShrinkOrGrowIt) {
 TEST(RingSet, RecordsAreMappedTwiceInARow) {
     const auto set = RingSet::create(kGeometry, 5);
     for (std::uint32_t ring = 0; ring < kGeometry.ring_count(); ++ring) {
-        // volatile: the compiler knows of one mapping only.
+        // volatile: the compiler does not know that the records are mapped twice.
         volatile char* records = set->rings() + ring * map_stride(kMinRingSize) + kPageSize;
         records[3] = static_cast<char>('a' + ring);
         EXPECT_EQ(records[kMinRingSize + 3], 'a' + static_cast<int>(ring));
@@ -48,7 +48,7 @@ TEST(RingSet, RecordsAreMappedTwiceInARow) {
     }
 }
 
-// What a program would see that maps the descriptor.
+// Reads what a program sees after it has mapped the descriptor.
 TEST(RingSet, FirstPageSaysWhatFollows) {
     const auto set = RingSet::create(kGeometry, 5);
     RingSetHeader header{};

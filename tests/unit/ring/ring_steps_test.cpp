@@ -1,5 +1,5 @@
-// What holds between any two instructions: of a writer that is killed there, of readers that are interrupted there.
-// Not in sanitized builds, whose instructions are others.
+// What holds between any two instructions, when a writer is killed there or a reader is interrupted there. Not in
+// sanitized builds, which have other instructions.
 #include <gtest/gtest.h>
 
 #include "support/stepped_child.hpp"
@@ -15,7 +15,7 @@ using test::SteppedChild;
 using test::TestRings;
 using test::Writer;
 
-// The kernel restarts the sequence at each step of a debugger, if it knows of it: this area it does not know.
+// A debugger's step makes the kernel restart a sequence that is registered. The kernel does not know this area.
 struct alignas(32) UnknownArea {
     std::uint32_t cpu_id_start = 0;
     std::uint32_t cpu_id = 0;
@@ -29,7 +29,7 @@ std::int64_t unknown_area_offset() {
 
 const EventHeader kHeader = event_header(HeaderKind::kCompact, 1);
 
-// A ring, and what writes to it.
+// A ring and its writer.
 class SteppedRing {
   public:
     SteppedRing(Writer writer, const ClockPage& clock) : writer_(writer), map_(rings_.map()) {
@@ -62,7 +62,7 @@ class SteppedRing {
     std::uint32_t enabled_ = 1;
 };
 
-// All that a reader gets to know.
+// Everything that a reader learns.
 struct Seen {
     std::uint64_t last_timestamp;
     std::uint64_t record_count;
@@ -78,7 +78,7 @@ Seen seen_by(RingReader reader) {
     return {published->last_timestamp, published->record_count, {bytes, published->records.size()}};
 }
 
-// A ring with one record, and a clock that is level.
+// A ring with one record, and a clock that stands still.
 class OneRing {
   protected:
     explicit OneRing(Writer writer) : ring_(writer, *clock_) {
@@ -99,9 +99,9 @@ class RingSteps : public OneRing, public testing::TestWithParam<Writer> {
 
 INSTANTIATE_TEST_SUITE_P(Both, RingSteps, testing::Values(Writer::kOfCpu, Writer::kOfThread), test::name_of);
 
-// And the next writer goes on with what it finds.
+// The next writer must be able to continue from there.
 TEST_P(RingSteps, RecordOfAKilledWriterIsThereWholeOrNotAtAll) {
-    // Longer than a block of the copy, so that it takes several.
+    // The record is longer than one block of the copy, so the copy takes several.
     const std::string second = "second" + std::string(40, '2') + std::string(kCopySlack, '~');
     const Seen before = seen_by(ring_.reader());
     SteppedRing next(GetParam(), *clock_);
@@ -129,7 +129,8 @@ TEST_P(RingSteps, RecordOfAKilledWriterIsThereWholeOrNotAtAll) {
 }
 
 TEST_P(RingSteps, TimeIsThatOfOneLineWheneverTheClockChanges) {
-    // The daemon publishes twice, so the line that was in force is written over. Parts of both make a time far away.
+    // The daemon publishes twice, so it overwrites the line that was in force. A mix of both lines gives a time far
+    // away.
     const ClockLine old_line{.tsc_base = 0, .ns_base = kStartOfTime + 20, .multiplier = 0, .unused = 0};
     const ClockLine new_line{.tsc_base = ~0ULL, .ns_base = kStartOfTime + 30, .multiplier = 1ULL << 32, .unused = 0};
     const SteppedRing fresh(GetParam(), *clock_);
@@ -157,7 +158,7 @@ TEST_P(RingSteps, TimeIsThatOfOneLineWheneverTheClockChanges) {
         });
 }
 
-// Head, time and number of records are read one after another, and belong together.
+// A reader reads head, time and number of records one after another, and they must match.
 class InterruptedReader : public OneRing, public testing::Test {
   protected:
     struct Result {
@@ -166,7 +167,7 @@ class InterruptedReader : public OneRing, public testing::Test {
 
     InterruptedReader() : OneRing(Writer::kOfThread) {}
 
-    // `write` comes between any two instructions of a reader, who sees what was there before it, or after it.
+    // Runs `write` between any two instructions of a reader. The reader must see the state before it or after it.
     template <class Write>
     void expect_one_or_the_other(const Write& write) {
         SteppedRing start(Writer::kOfThread, *clock_);
@@ -201,7 +202,7 @@ TEST_F(InterruptedReader, SeesWhatOneCommitLeft) {
     expect_one_or_the_other([&] { ring_.write("second"); });
 }
 
-// The writer is still on its way to the commit.
+// The writer has not committed yet.
 TEST_F(InterruptedReader, CountsNoRecordThatIsOnlyAnnounced) {
     expect_one_or_the_other([&] {
         ring_.header().next_head = ring_.header().head + 9;

@@ -37,9 +37,9 @@ class RingWriters : public testing::TestWithParam<Writer> {
     }
     [[nodiscard]] RingHeader& header() const { return *rings_.map().ring(ring()); }
 
-    // As the consumer would see it; the records stay.
+    // What the consumer would see. The records stay in the ring.
     [[nodiscard]] Published published() { return *reader_.published(); }
-    // ... and go.
+    // The same, but the records are consumed.
     std::string drain() {
         const Published now = published();
         std::string bytes = hex(now.records);
@@ -162,7 +162,7 @@ TEST_P(RingWriters, FullRingTakesNothingMoreAndLosesNothing) {
     EXPECT_EQ(write(payload), WriteOutcome::kWritten);
 }
 
-// The records in front of the oldest one that is not read yet stay as they are: the slack does not reach them.
+// The bytes before the oldest unread record do not change: the slack of the copy must not reach them.
 TEST_P(RingWriters, SlackOfTheLastRecordTouchesNothingUnread) {
     ASSERT_EQ(write("first"), WriteOutcome::kWritten);
     const std::string first = hex(published().records);
@@ -177,7 +177,7 @@ TEST_P(RingWriters, LimitBelowHeadStopsTheNextRecord) {
     ASSERT_EQ(write("a"), WriteOutcome::kWritten);
     reader_.release(published().head, 0);
     EXPECT_EQ(write("b"), WriteOutcome::kNoRoom);
-    // What the tracer does: the true limit again, then once more.
+    // The tracer does this: it restores the true limit and writes once more.
     header().limit = header().tail + kMinRingSize;
     EXPECT_EQ(write("b"), WriteOutcome::kWritten);
 }
@@ -201,7 +201,7 @@ TEST_P(RingWriters, RecordsAreCounted) {
     }
 }
 
-// A writer was killed, or restarted, after it announced its record and before the commit.
+// A writer was killed or restarted after it announced its record and before the commit.
 TEST_P(RingWriters, AnnouncedRecordThatWasNotCommittedIsNotCounted) {
     ASSERT_EQ(write("abc"), WriteOutcome::kWritten);
     for (int i = 0; i < 3; ++i) {
@@ -214,7 +214,7 @@ TEST_P(RingWriters, AnnouncedRecordThatWasNotCommittedIsNotCounted) {
 }
 
 TEST_P(RingWriters, PositionsBeyondFourGigabytes) {
-    // As after a long time: both sides have come far.
+    // The positions are those of a ring that has run for a long time.
     const std::uint64_t far = (1ULL << 40) - 3;
     header().head = far;
     reader_.release(far, kMinRingSize);

@@ -15,7 +15,7 @@ namespace {
 
 std::int64_t distance_to_system(const ClockPage& page) {
     std::int64_t least = INT64_MAX;
-    // Of several looks the one that was not interrupted.
+    // Makes several tries to get one that was not interrupted.
     for (int i = 0; i < 100; ++i) {
         const std::uint64_t before = system_now();
         const std::uint64_t ours = clock_now(page);
@@ -49,7 +49,7 @@ TEST(SharedClock, NeverGoesBackOverItsSteps) {
     }
 }
 
-// A new line starts where the old one ends: at its base both say the same, but for rounding.
+// A new line starts where the old one ends: at its base both give the same time, except for rounding.
 TEST(SharedClock, NewLineStartsWhereTheOldOneEnds) {
     auto clock = SharedClock::create();
     LEAT_NEEDS(clock->page().source == ClockSource::kTsc, "tsc");
@@ -73,7 +73,7 @@ TEST(SharedClock, ReadersSeeWholeLinesWhileItIsDisciplined) {
         while (!is_ending) {
             const std::uint64_t before = system_now();
             const auto ahead = static_cast<std::int64_t>(before - clock_now(clock->page()));
-            worst = std::max<std::int64_t>(worst, ahead);  // a line half new would be off by far
+            worst = std::max<std::int64_t>(worst, ahead);  // a mix of an old and a new line would be far off
         }
     });
     for (int i = 0; i < 20'000; ++i) clock->discipline(0);
@@ -90,7 +90,7 @@ TEST(SharedClock, ProgramsCannotWriteIt) {
     ::munmap(readable, 4096);
 }
 
-// A TSC and a system clock that are turned by hand: one cycle is a nanosecond.
+// A TSC and a system clock that the test sets. One cycle is a nanosecond.
 class Hands final : public TimeSource {
   public:
     explicit Hands(Sample* now, bool* is_trusted) : now_(now), is_trusted_(is_trusted) {}
@@ -108,7 +108,7 @@ class Hands final : public TimeSource {
 
 class TurnedClock : public testing::Test {
   protected:
-    // Of the line in force, at this moment.
+    // The time that the line in force gives now.
     [[nodiscard]] std::uint64_t now() const {
         const ClockPage& page = clock_.page();
         if (page.source == ClockSource::kSystem) return now_.ns + page.system_offset;
@@ -121,7 +121,7 @@ class TurnedClock : public testing::Test {
         now_.tsc += ns;
         now_.ns += ns;
     }
-    // A second of writing, with the usual ten looks; time goes on all the while, about as fast as it should.
+    // Runs a second of writing with the usual ten looks, while time advances about as fast as it should.
     void expect_a_good_second() {
         const std::uint64_t begin = now();
         for (int i = 0; i < 10; ++i) {
@@ -161,7 +161,7 @@ TEST_F(TurnedClock, GoesOnFromWhereItWasWhenTheTscBeganAnew) {
 
 TEST_F(TurnedClock, SystemTimeGoesOnFromWhereTheTscWasLeft) {
     expect_a_good_second();
-    now_.tsc += 90'000'000;  // not enough to tell
+    now_.tsc += 90'000'000;  // too little to tell
     clock_.discipline(0);
     const std::uint64_t before = now();
     is_trusted_ = false;
@@ -172,7 +172,7 @@ TEST_F(TurnedClock, SystemTimeGoesOnFromWhereTheTscWasLeft) {
     expect_a_good_second();
 }
 
-// One CPU's TSC is ahead: its ring has times that the others would have to wait for.
+// The TSC of one CPU is ahead. Its ring has times that the other CPUs have not reached.
 TEST_F(TurnedClock, CatchesUpWithACpuThatRanAhead) {
     expect_a_good_second();
     const std::uint64_t ahead = now() + 20'000'000'000;

@@ -45,7 +45,7 @@ TEST(EventDescription, LengthStandsBeforeItsSequence) {
     EXPECT_EQ(event_class->fields->members.at(1).field_class.as<ctf::SequenceClass>()->length, Names{"__x_length"});
 }
 
-// babeltrace2 shows "__x" as "_x" before it looks whether "_x" is there already.
+// babeltrace2 shows "__x" as "_x" before it checks whether there is a "_x" already.
 TEST(EventDescription, FieldAfterItsNameWithAnUnderscoreHasNone) {
     EXPECT_EQ(written_names({number("_x"), number("x")}), (Names{"__x", "x"}));
     EXPECT_EQ(written_names({number("x"), number("_x")}), (Names{"_x", "__x"}));
@@ -72,7 +72,7 @@ TEST(EventDescription, LengthGivesWayToFields) {
     EXPECT_EQ(written_names({sequence("_x"), sequence("x")}), (Names{"___x_length", "__x", "__x_length_2", "x"}));
 }
 
-// What babeltrace2 asks of the members of a struct, in their order.
+// Checks what babeltrace2 requires of the members of a struct, in their order.
 void expect_readable(const ctf::StructClass& fields) {
     std::set<std::string, std::less<>> shown;
     for (const ctf::StructMember& member : fields.members) {
@@ -81,7 +81,7 @@ void expect_readable(const ctf::StructClass& fields) {
     }
 }
 
-// Names that come near to each other, to lengths and to keywords, and some that are none.
+// Names that are close to each other, to names of lengths or to keywords, and some that are invalid.
 class NastyNames {
   public:
     explicit NastyNames(unsigned seed) : random_(seed) {}
@@ -109,7 +109,8 @@ class NastyNames {
     std::mt19937 random_;
 };
 
-// From the table to the metadata: a tracepoint is refused, or a reader finds its names as the program wrote them.
+// Takes names from the table to the metadata. A tracepoint is refused, or a reader finds its names as the program wrote
+// them.
 TEST(EventDescription, WhateverTheNamesTheMetadataIsReadable) {
     Session session = *Session::create({.name = "test", .ring_size = 64U << 10});
     std::string metadata = session.initial_metadata();

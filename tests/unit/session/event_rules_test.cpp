@@ -48,7 +48,7 @@ TEST(MatchesPattern, NothingElseIsSpecial) {
     EXPECT_FALSE(matches_pattern("[a]", "a"));
 }
 
-// 2^32 ways to try, if one tried them all.
+// A matcher that tries every possibility would need 2^32 tries.
 TEST(MatchesPattern, ManyStarsDoNotExplode) {
     std::string pattern;
     for (int i = 0; i < 64; ++i) pattern += "*a";

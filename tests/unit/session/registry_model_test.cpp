@@ -25,7 +25,7 @@ TEST(RegistryModel, AnIdMeansOneEventForEverAndTheMetadataSayWhich) {
         sum.refusals += model.refusals();
     });
     if (sum.histories < kSeeds) return;
-    // The histories are worth their time.
+    // Enough must have happened in these histories.
     EXPECT_GT(sum.ids, kSeeds * 5);
     EXPECT_GT(sum.known, kSeeds * 20);
     EXPECT_GT(sum.conflicts, kSeeds * 20);

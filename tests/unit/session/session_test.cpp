@@ -66,7 +66,7 @@ TEST(Session, ConflictIsRefusedAndNamesProgramAndPlaces) {
               "rename one of them");
 }
 
-// Several files of one program include the header.
+// Several source files of one program include the header that declares it.
 TEST(Session, SameTracepointOfSeveralFilesIsOneEvent) {
     Session session = session_with({.patterns = {"a:*"}});
     const auto outcome =
@@ -116,7 +116,7 @@ TEST(Session, ContextsAreThoseThatWereChosen) {
     EXPECT_NE(session->initial_metadata().find("_vtid;"), std::string::npos);
 }
 
-// What ids mean in metadata, the walker knows too: header, context, payload.
+// The walker and the metadata agree about an id: header, context and payload.
 TEST(Session, WalkerKnowsWhatWasRegistered) {
     Session session = *Session::create({.name = "test", .contexts = 0, .ring_size = 64U << 10});
     const std::array<std::byte, 8> record{};

@@ -11,7 +11,7 @@ namespace {
 
 class MovingLockTest : public testing::Test {
   protected:
-    // Open file descriptions lock each other out, in one process, too.
+    // Locks of different open file descriptions exclude each other, even in one process.
     [[nodiscard]] int open(int flags) const {
         return ::open((directory_.path() / "stream").c_str(), flags | O_CREAT | O_CLOEXEC, 0600);
     }

@@ -14,7 +14,7 @@
 namespace leat::trace {
 namespace {
 
-// A second process: it runs the body and ends with what that returns.
+// A second process that runs the body and exits with its result.
 class Child {
   public:
     explicit Child(const std::function<int()>& body) : pid_(::fork()) {

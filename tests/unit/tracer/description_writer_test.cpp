@@ -1,4 +1,4 @@
-// What the tracer writes of its tracepoints, the daemon reads: both ends, over a real descriptor.
+// The daemon reads what the tracer writes about its tracepoints. Both ends run over a real descriptor.
 #include "tracer/description_writer.hpp"
 
 #include <fcntl.h>
@@ -56,7 +56,7 @@ TEST(DescriptionWriter, TableIsSealedAgainstEveryChange) {
     EXPECT_EQ(::fcntl(fd.get(), F_GET_SEALS) & wanted, wanted);
 }
 
-// A header with many tracepoints, in many source files: the module describes them in parts.
+// A header declares many tracepoints and many source files include it. The module describes them in parts.
 TEST(DescriptionWriter, TableBeyondTheLimitIsTold) {
     const std::vector<leat_tracepoint*> many(100'000, &leat_tracepoint_test__all);
     EXPECT_TRUE(is_too_large(many.data(), many.size()));
@@ -129,7 +129,7 @@ TEST(DescriptionWriter, AutomaticValueIsOneMoreThanTheOneBefore) {
     EXPECT_EQ(values[2].high, 10);
 }
 
-// Without a daemon the module of this very program was loaded: nothing is on, nothing was registered.
+// Without a daemon, the module of this very program was loaded. No tracepoint is enabled, and nothing was registered.
 TEST(ModuleLoad, WithoutDaemonDoesNothing) {
     EXPECT_FALSE(leat_enabled(test, all));
     EXPECT_EQ(leat_tracepoint_test__all.binding, nullptr);

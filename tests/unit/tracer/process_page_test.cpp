@@ -9,7 +9,7 @@
 namespace leat::tracer {
 namespace {
 
-// The exit status of a child that runs `body`, however it is made.
+// The exit status of a child that runs `body`. `make` creates the child.
 template <class Make, class Body>
 int status_of_child(Make make, Body body) {
     const pid_t pid = make();

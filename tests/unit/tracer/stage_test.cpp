@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::string_literals;
 
-// The bytes that `store` packs, in memory with the slack that stages have.
+// The bytes that `store` packs into memory with the slack that stages have.
 template <class Store>
 std::string packed(Store store) {
     std::string out(256, '~');
@@ -26,7 +26,7 @@ TEST(Stage, StringIsStoredWithItsNul) { EXPECT_EQ(store_string("text", 4), "text
 
 TEST(Stage, EmptyStringIsANul) { EXPECT_EQ(store_string("", 0), "\0"s); }
 
-// Another thread put the NUL there after the length was taken.
+// Another thread wrote the NUL after the length was taken.
 TEST(Stage, StringMadeShorterMeanwhileIsFilledUp) {
     EXPECT_EQ(store_string("te\0xt"s, 5), "te###\0"s);
     EXPECT_EQ(store_string("\0ext"s, 4), "####\0"s);
@@ -71,7 +71,7 @@ TEST(Stage, SequenceThatCannotBeSaturates) {
     EXPECT_EQ(leat_add_sequence(0, 8, SIZE_MAX / 8 + 2, 8), SIZE_MAX) << "8 bytes, in 64 bits";
     EXPECT_EQ(leat_add_sequence(SIZE_MAX, 1, 0, 1), SIZE_MAX);
     EXPECT_EQ(leat_add_sequence(16, 1, SIZE_MAX - 8, 1), SIZE_MAX);
-    // ... for good, whatever else is added.
+    // The size stays SIZE_MAX, whatever else is added.
     EXPECT_EQ(leat_add_sequence(SIZE_MAX, 8, 100, 8), SIZE_MAX);
     EXPECT_EQ(leat_add_size(SIZE_MAX, 8), SIZE_MAX);
     EXPECT_EQ(leat_add_size(8, SIZE_MAX), SIZE_MAX);

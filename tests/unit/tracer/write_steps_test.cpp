@@ -1,4 +1,4 @@
-// What others see while an event is on its way. Not in sanitized builds, whose instructions are others.
+// What others see while an event is being written. Not in sanitized builds, which have other instructions.
 #include <gtest/gtest.h>
 
 #include "support/attached_tracer.hpp"
@@ -10,7 +10,7 @@ namespace {
 // A consumer woken earlier would find nothing, and arm the bell again.
 TEST(WriteSteps, BellRingsBehindTheCommit) {
     test::AttachedTracer tracer;
-    tracer.do_without_rseq();  // whose sequence would begin again at each step
+    tracer.do_without_rseq();  // an rseq sequence would begin again at each step
     test::SteppedChild child([&](auto window) {
         tracer.emit();
         thread_state.ring->limit = thread_state.ring->head;

@@ -1,4 +1,4 @@
-// What becomes of an event: it is in a ring, or it is counted, by its reason; and whether the bell rings.
+// What happens to an event: it is in a ring, or it is counted by its reason. And whether the bell rings.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -79,14 +79,14 @@ TEST_P(Write, LargeOneWithoutABufferIsCounted) {
     EXPECT_EQ(tracer_.discarded(DiscardReason::kInterrupted), 1U);
     for (void* const buffer : staged) leat_write_large(&tracer_.tracepoint(), buffer, 1'000);
     EXPECT_EQ(tracer_.records(), 1U + staged.size());
-    // They are there again.
+    // The buffers are free again.
     void* const again = leat_stage_large(&tracer_.tracepoint(), 1'000);
     ASSERT_NE(again, nullptr);
     leat_write_large(&tracer_.tracepoint(), again, 1'000);
 }
 
 TEST_P(Write, ErrnoIsKept) {
-    thread_state.generation = 0;  // as in a new thread: the kernel is asked who runs
+    thread_state.generation = 0;  // as in a new thread: it asks the kernel which thread it is
     ring_->limit = ring_->head;   // and the bell rings
     errno = ENOTTY;
     tracer_.emit();
@@ -97,7 +97,7 @@ TEST_P(Write, ErrnoIsKept) {
 class WriteOfThread : public testing::Test {
   protected:
     WriteOfThread() { tracer_.do_without_rseq(); }
-    // As if each ring belonged to a thread of another PID namespace, which cannot be told to be dead.
+    // Marks each ring as owned by a thread of another PID namespace. Nobody can tell that such a thread is dead.
     void take_all_rings() {
         for (std::uint32_t i = 0; i < AttachedTracer::geometry().thread_rings; ++i)
             tracer_.header(AttachedTracer::geometry().cpu_rings + i).owner = 1ULL << 32 | 1;
@@ -135,7 +135,7 @@ class AttachChannel : public testing::Test {
     wire::RegistrationDoneMessage message_{};
 };
 
-// Programs can write into the page that says the same.
+// The ring set states the same values, but programs can write to it, so the tracer does not use those.
 TEST_F(AttachChannel, GeometryIsThatOfTheAnswer) {
     set_.header().ring_size = 2 * ring::kMinRingSize;
     set_.header().cpu_ring_count = 10'000;
@@ -151,7 +151,7 @@ TEST_F(AttachChannel, MemoryThatIsTooSmallIsRefused) {
     EXPECT_FALSE(attach_channel(message_, set_.fd(), clock_.fd()));
 }
 
-// The same bytes in files that somebody may cut off later.
+// The same bytes lie in files that somebody may truncate later.
 TEST_F(AttachChannel, MemoryThatCanShrinkIsRefused) {
     const auto unsealed_copy = [](int of) {
         UniqueFd copy(::memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING));

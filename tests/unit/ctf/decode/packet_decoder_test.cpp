@@ -25,12 +25,12 @@ const std::string kTypes =
 
 UntrustedBytes bytes_of(const std::string& bytes) { return std::as_bytes(std::span(bytes)); }
 
-// A trace of one stream, and what its first packet holds.
+// A trace of one stream, with its first packet decoded.
 class Decoded {
   public:
     Decoded(const std::string& tsdl, std::string bytes) : bytes_(std::move(bytes)) { start(tsdl); }
 
-    // Nothing at the end and after an error.
+    // Null at the end and after an error.
     const EventRecord* next() {
         if (!error.empty()) return nullptr;
         const auto is_event = decoder_->next();
@@ -38,7 +38,7 @@ class Decoded {
         return is_event && *is_event ? &decoder_->record() : nullptr;
     }
 
-    // The numbers of the next event's payload; those of compounds are their sizes.
+    // The numbers in the next event's payload. For compounds, these are their sizes.
     std::vector<std::uint64_t> next_numbers() {
         std::vector<std::uint64_t> numbers;
         const EventRecord* const event = next();
@@ -264,7 +264,7 @@ TEST(DecodePlan, WhatCannotBeResolvedIsRefused) {
               std::string::npos);
 }
 
-// What n labels of an enum cost in the plan of a stream that has a variant for each of them.
+// The metadata of a stream that has a variant for each of n labels, all with the same tag.
 std::string variants_of_one_tag(std::size_t count) {
     std::string text = "stream { }; event { name = e; fields := struct { enum : u64 { ";
     for (std::size_t i = 0; i < count; ++i) text += fmt::format("a = {}, b = {}, ", 2 * i, 2 * i + 1);

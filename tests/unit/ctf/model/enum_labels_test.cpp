@@ -21,7 +21,7 @@ std::vector<std::string> texts(const EnumLabels& labels, const std::vector<EnumR
     return texts;
 }
 
-// The same, range by range.
+// Finds the labels by looking at each range.
 std::vector<std::string> expected_texts(const std::vector<EnumRange>& ranges, bool is_signed, std::uint64_t value) {
     const auto is_in = [&](const EnumRange& range) {
         if (!is_signed) return range.lower <= value && value <= range.upper;
@@ -49,7 +49,7 @@ TEST(EnumLabels, FindsWhatLookingAtEachRangeFinds) {
             const std::uint64_t lower = random() % 40 - (is_signed ? 20U : 0U);
             ranges.push_back({std::string(1, static_cast<char>('a' + random() % 8)), lower, lower + random() % 10});
         }
-        // The bounds of all numbers.
+        // The bounds of the whole number range.
         ranges.push_back({"high", is_signed ? 10U : ~std::uint64_t{0}, is_signed ? INT64_MAX : ~std::uint64_t{0}});
         if (is_signed) ranges.push_back({"low", static_cast<std::uint64_t>(INT64_MIN), ~std::uint64_t{0}});
         const auto labels = EnumLabels::make(ranges, is_signed, kNoLimit);
@@ -70,7 +70,7 @@ TEST(EnumLabels, LabelsOfOneValueAreBounded) {
     EXPECT_TRUE(found.has_more);
     EXPECT_FALSE(labels->find(1'020'000).has_more);
     EXPECT_TRUE(labels->find(1'020'000).labels.empty());
-    // Less than 64 labels, and what surrounds them, for each range.
+    // For each range: fewer than kMaxFound labels, and what surrounds them.
     EXPECT_LT(labels->size_bytes(), 2 * ranges.size() * (4 * EnumLabels::kMaxFound + 16));
     EXPECT_EQ(EnumLabels::make(ranges, false, 1 << 20), nullptr);
 }

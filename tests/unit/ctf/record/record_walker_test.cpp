@@ -25,7 +25,7 @@ RecordWalker::Walked walk(const RecordWalker& walker, const std::string& records
     return walker.walk(std::as_bytes(std::span(records)));
 }
 
-// Short headers of the compact form; the time does not matter here.
+// Short headers of the compact form. Their time does not matter here.
 std::string header(unsigned id) { return {static_cast<char>(id), 0, 0, 0}; }
 
 TEST(RecordWalker, NothingIsNothing) {
@@ -114,7 +114,7 @@ TEST(RecordWalker, LengthsOfEverySize) {
     }
 }
 
-// Times the element's size it would wrap to something small.
+// The product of this length and the element size would wrap to something small.
 TEST(RecordWalker, HugeSequenceLengthDoesNotWrap) {
     RecordWalker walker(kCompactHeader, 0);
     walker.add(event(1, {{"_n", integer(64)}, sequence(64)}));

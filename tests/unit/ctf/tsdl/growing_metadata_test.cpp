@@ -14,7 +14,7 @@ const std::string kText =
 
 UntrustedBytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-// Little-endian, with padding behind the text.
+// A little-endian packet with padding after its text.
 std::string packet(const std::string& text) {
     const auto u32 = [](std::size_t value) {
         std::string bytes;
@@ -26,7 +26,7 @@ std::string packet(const std::string& text) {
            "\0\0\0\1\x08"s + text + std::string(11, '\0');
 }
 
-// What is shown after the beginning of these bytes: as many declarations as are whole in it.
+// Expects that any beginning of these bytes shows exactly the declarations that are whole in it.
 void expect_whole_declarations(const std::string& bytes) {
     for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
         GrowingMetadata metadata;

@@ -13,7 +13,7 @@ Result<std::string> parse(const std::string& bytes) { return parse_metadata_stre
 
 std::string u32(std::uint32_t value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
 
-// A packet with `padding` bytes behind its text.
+// A packet with `padding` bytes after its text.
 std::string packet(const std::string& text, std::size_t padding = 0) {
     const auto content = static_cast<std::uint32_t>((37 + text.size()) * 8);
     const auto size = content + static_cast<std::uint32_t>(padding * 8);

@@ -21,7 +21,7 @@ const std::string kTypes =
 
 std::string event_of(const std::string& fields) { return "event { name = e; fields := struct { " + fields + " }; };"; }
 
-// The first field of an event that declares these.
+// The class of the first field of an event with these fields.
 FieldClass field_of(const std::string& fields) {
     const auto trace = parse_tsdl(kTypes + event_of(fields));
     if (!trace) ADD_FAILURE() << fields << ": " << trace.error().message;
@@ -153,7 +153,7 @@ TEST(TsdlParser, ErrorsNameLineExpectationAndFinding) {
     EXPECT_EQ(error_of("event { name = e; }"), "line 3: ';' expected, found the end");
 }
 
-// Sums with it would not fit into the types that hold them.
+// Larger alignments would overflow the sums that they are part of.
 TEST(TsdlParser, AlignmentsAreBounded) {
     EXPECT_EQ(error_of_field("integer { size = 8; align = 0x100000; } x;"), "accepted");
     EXPECT_NE(error_of_field("integer { size = 8; align = 0x200000; } x;"), "accepted");
@@ -261,7 +261,7 @@ TEST(TsdlParser, TimeGrowsWithTheText) {
         {"lines", [](std::size_t n) { return many(n, "/*\n*/ // {}\n\n"); }},
     };
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    constexpr std::size_t kFew = 1'000;  // there it takes minutes, and has other errors to find
+    constexpr std::size_t kFew = 1'000;  // sanitizers take minutes here, and look for other errors
 #else
     constexpr std::size_t kFew = 10'000;
 #endif

@@ -5,7 +5,7 @@
 namespace leat::ctf {
 namespace {
 
-// The line that declares a field of this class, as one event's only field.
+// The line that declares a field of this class. It is the only field of an event.
 std::string declaration(const FieldClass& field_class) {
     EventClass event_class{.id = 1, .name = "e"};
     event_class.fields = StructClass{{{"_f", field_class}}};

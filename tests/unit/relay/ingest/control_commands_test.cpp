@@ -25,7 +25,7 @@ TEST_F(ControlCommandsTest, OpenStreamsOfASessionAreLimited) {
     constexpr std::size_t kMost = 16384;
     producer.begin_session();
     for (std::size_t i = 0; i < kMost; ++i) {
-        // Of many hosts: what one may open depends on our limit of files.
+        // The producers are on many hosts, because our file limit also limits what one host may open.
         producer.producer().principal.address = fmt::format("host {}", i / 16);
         ASSERT_NE(producer.add_stream(fmt::format("channel_{}", i)), 0U);
     }

@@ -16,7 +16,7 @@ namespace {
 using asio::ip::udp;
 using wire::RelayCommand;
 
-// A relay of one thread; producers whose commands are run at once, and whose datagrams really come by a socket.
+// A relay with one thread. Producers' commands are run at once, and their datagrams really come through a socket.
 class DatagramReceiverTest : public testing::Test {
   protected:
     DatagramReceiverTest() {
@@ -29,7 +29,7 @@ class DatagramReceiverTest : public testing::Test {
         context.run();
     }
 
-    // A session with one stream; its handle.
+    // Starts a session with one stream and returns the stream's handle.
     std::uint64_t start() {
         Producer& producer = producers.emplace_back();
         producer.relay = &relay;
@@ -70,7 +70,7 @@ class DatagramReceiverTest : public testing::Test {
         sender.send_to(asio::buffer(datagram), endpoint);
         poll();
     }
-    // The receiver yields between two handfuls.
+    // The receiver yields after each batch of datagrams.
     void poll() {
         for (int i = 0; i < 4; ++i) context.poll();
     }
@@ -139,7 +139,7 @@ TEST_F(DatagramReceiverTest, AnnouncementsOfLargePacketsCostOthersNothing) {
 TEST_F(DatagramReceiverTest, UnknownHandlesCostNothing) {
     const std::uint64_t stream = start();
     for (std::uint64_t i = 0; i < 2'000; ++i) send(~i, 0);
-    // One that is added later is known at once.
+    // A stream that is added later is known at once.
     const std::uint64_t another = start();
     for (const std::uint64_t handle : {stream, another}) {
         send(handle, 0);

@@ -12,7 +12,7 @@ class DatagramWindowTest : public testing::Test {
   protected:
     static constexpr std::size_t kPiece = wire::kDatagramPiece;
 
-    // A piece of a packet whose bytes all have the value of its number.
+    // Adds a piece of a packet. All bytes of a packet have the value of its number.
     Fate add(std::uint64_t number, std::uint32_t offset, std::uint32_t packet_size = 2 * kPiece) {
         const std::size_t size = offset < packet_size ? std::min<std::size_t>(kPiece, packet_size - offset) : 1;
         const wire::Bytes piece(size, static_cast<std::byte>(number));
@@ -25,7 +25,7 @@ class DatagramWindowTest : public testing::Test {
     void index(std::uint64_t number, std::uint64_t size = 2 * kPiece) {
         ASSERT_TRUE(pairs.add_index({.net_seq_num = number, .packet_size = 8 * size}, now));
     }
-    // What leaves the window, as the relay stores it.
+    // What leaves the window, in the order in which the relay stores it.
     std::string taken() {
         std::string numbers;
         while (const auto packet = window.take(pairs, now)) {

@@ -23,7 +23,7 @@ class ViewerSessionTest : public testing::Test {
         data = producer.add_stream("channel_0");
     }
 
-    // Streams of data, by the names of their channels; "metadata" stands for itself.
+    // The data streams by the names of their channels; a metadata stream is called "metadata".
     std::string names(const ViewerSession::Streams& told) {
         std::string text;
         for (const wire::StreamDescriptor& stream : told.streams) {
@@ -38,7 +38,7 @@ class ViewerSessionTest : public testing::Test {
     std::string new_streams() { return names(viewer.new_streams(id())); }
     std::uint64_t id() { return producer.session().description().id; }
 
-    // The text of the next packet, or why there is none.
+    // The text of the next packet, or the reason why there is none.
     std::string next(const std::string& channel = "channel_0") {
         const auto index = viewer.next_index(ids.at(channel));
         if (index.status == static_cast<std::uint32_t>(IndexStatus::kInactive))
@@ -113,7 +113,7 @@ TEST_F(ViewerSessionTest, LostPacketsAreNotTold) {
     producer.publish();
     ASSERT_EQ(attach(), "metadata channel_0 ");
     producer.send_packet(data, 0, "first");
-    producer.send_index(data, 1, 6);  // whose data does not come
+    producer.send_index(data, 1, 6);  // its data does not come
     producer.send_packet(data, 2, "third");
     ASSERT_EQ(producer.stream(data).lost_packets(), 1U);
     EXPECT_EQ(next(), "first");
@@ -142,7 +142,7 @@ TEST_F(ViewerSessionTest, PacketIsToldWhenDataAndIndexAreThere) {
     EXPECT_EQ(next(), retry);
 }
 
-// Viewers and followers print as far as that.
+// Viewers and followers print up to the horizon.
 TEST_F(ViewerSessionTest, HorizonOfATraceIsThatOfItsLastStream) {
     const std::uint64_t other = producer.add_stream("channel_1");
     producer.publish();
@@ -176,7 +176,7 @@ TEST_F(ViewerSessionTest, SessionThatHasEndedHangsUpWhenAllHasBeenRead) {
     EXPECT_EQ(relay.find_session(id()), nullptr) << "no other viewer finds it";
 }
 
-// The list of what has changed does not have them any more.
+// The list of changes no longer has these streams.
 TEST_F(ViewerSessionTest, StreamsThatWereForgottenMeanwhileAreToldAllTheSame) {
     constexpr std::size_t kMany = Session::kMaxFinished + 10;
     std::vector<std::uint64_t> handles;

@@ -33,7 +33,7 @@ class DataStreamTest : public testing::Test {
         chunk = *directory->create_chunk({.chunk_id = 0});
     }
 
-    // Files are cut when this process is killed.
+    // From now on, files are truncated when this process is killed.
     void guard() {
         directory = std::make_shared<SessionDirectory>(*ConfinedDirectory::open_root(scratch.path().string()),
                                                        "session", SessionDirectory::Origin::kMade,
@@ -48,7 +48,7 @@ class DataStreamTest : public testing::Test {
             std::make_unique<DataStream>(StreamParameters{.handle = 1, .files = std::move(files)}, directory, chunk);
     }
 
-    // A packet of `text`, and `padding` zeros behind it.
+    // Receives a packet of `text` with `padding` zeros after it.
     void data(std::uint64_t number, const std::string& text, std::uint32_t padding = 0) {
         begin(number, static_cast<std::uint32_t>(text.size()), padding);
         write(text);
@@ -57,7 +57,7 @@ class DataStreamTest : public testing::Test {
     void begin(std::uint64_t number, std::uint32_t size, std::uint32_t padding = 0) {
         ASSERT_TRUE(stream->begin_packet({.net_seq_num = number, .data_size = size, .padding_size = padding}));
     }
-    // What is written at once is the next part of the packet that has begun; true when it is complete.
+    // Writes the next part of the packet that was begun. Returns true when the packet is complete.
     bool write(const std::string& text) {
         const auto target = stream->begin_write();
         EXPECT_TRUE(target);
@@ -68,7 +68,7 @@ class DataStreamTest : public testing::Test {
         EXPECT_TRUE(is_complete);
         return is_complete.value_or(false);
     }
-    // The packet's number of the tracer is its number on the network plus 100.
+    // The tracer's number of a packet is its network number plus 100.
     void index(std::uint64_t number, std::uint64_t bytes, std::uint64_t begin = 0, std::uint64_t end = 0) {
         ASSERT_TRUE(stream->add_index({.net_seq_num = number,
                                        .packet_size = bytes * 8,
@@ -82,7 +82,7 @@ class DataStreamTest : public testing::Test {
         ASSERT_TRUE(stream->flush(kNow));
     }
     std::string text(const std::string& name = "ust/ch_0") { return contents(scratch.path() / name); }
-    // Offsets in an index file; "lost" where it says so.
+    // The offsets in an index file; "lost" for a lost packet.
     std::string offsets(const std::string& name = "ust/index/ch_0.idx") {
         const std::string bytes = text(name);
         std::string found;
@@ -145,7 +145,7 @@ TEST_F(DataStreamTest, ManyLostPacketsDoNotFillTheMemory) {
     constexpr std::uint64_t kLost = 40'000;
     for (std::uint64_t number = 1; number <= kLost; ++number)
         ASSERT_TRUE(stream->add_index({.net_seq_num = number, .packet_size = 8, .content_size = 8}, kNow));
-    // Nobody has asked for it to be flushed.
+    // Nobody has asked for a flush.
     EXPECT_GT(fs::file_size(scratch.path() / "ust/index/ch_0.idx"), 72 * kLost - (1U << 20));
     ASSERT_TRUE(stream->flush(kNow));
     EXPECT_EQ(fs::file_size(scratch.path() / "ust/index/ch_0.idx"), 16 + 72 * (1 + kLost));
@@ -339,8 +339,8 @@ TEST_F(DataStreamTest, APacketDoesNotBeginInTheMiddleOfAnother) {
     EXPECT_EQ(text(), "abcdef");
 }
 
-// Data comes ahead of its index, also over the border of two files: a viewer must not leave a file before its last
-// entry is there.
+// Data comes before its index, also across the border of two files. A viewer must not leave a file before the last
+// entry of that file is there.
 TEST_F(DataStreamTest, FileIsCurrentUntilItsLastEntryIsThere) {
     make({.size_limit = 8, .count_limit = 4});
     data(0, "packet"), data(1, "second"), index(0, 6);
@@ -377,7 +377,7 @@ TEST_F(DataStreamTest, StreamWithoutPacketsClosesAtOnce) {
     EXPECT_TRUE(stream->should_finish());
 }
 
-// Those who follow the file read what is not locked.
+// Followers of the file read the bytes that are not locked.
 TEST_F(DataStreamTest, LockMovesOnWithTheIndex) {
     make();
     data(0, "first"), data(1, "second");

@@ -25,7 +25,8 @@ class FileGuardTest : public testing::Test {
         ::stat((scratch.path() / name).c_str(), &status);
         return status.st_size;
     }
-    // In a process of its own, which `work` kills at its end; then waits until its guard is gone, too.
+    // Runs `work` in another process, which `work` kills at its end. Then waits until that process's guard is gone,
+    // too.
     template <class Work>
     void run_and_kill(Work work) {
         std::array<int, 2> ends{};

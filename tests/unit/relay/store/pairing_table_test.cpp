@@ -16,7 +16,7 @@ class PairingTableTest : public testing::Test {
   protected:
     void index(std::uint64_t number) { ASSERT_TRUE(table.add_index(index_of(number), now)); }
     void data(std::uint64_t number) { ASSERT_TRUE(table.add_data(number, data_at(number * 100), now)); }
-    // What comes out, as text: numbers, in brackets if lost.
+    // The numbers of the packets that come out; lost ones in brackets.
     std::string taken() {
         std::string text;
         while (const auto outcome = table.take(now))
@@ -29,7 +29,7 @@ class PairingTableTest : public testing::Test {
         std::uint64_t whole = 0;
         bool operator==(const Counts&) const = default;
     };
-    // Of all that comes out, in order.
+    // Counts all that comes out, and checks the order.
     Counts count() {
         Counts counts;
         std::optional<std::uint64_t> last;

@@ -62,7 +62,7 @@ TEST_F(SessionDirectoryTest, RotatedChunkGoesToTheArchivesWhenItsStreamsHaveLeft
     EXPECT_FALSE(exists("19700101T000100+0000-1"));
 }
 
-// A limit of open files that leaves none free, as long as this lives.
+// Sets a limit of open files that leaves none free while this object lives.
 class NoDescriptorLeft {
   public:
     NoDescriptorLeft() {
@@ -106,7 +106,7 @@ TEST_F(SessionDirectoryTest, ChunkThatCannotBeDeletedNowIsDeletedLater) {
     EXPECT_TRUE(exists("ust/uid/of-1"));
 }
 
-// As if a rename failed half way.
+// The test makes one rename fail half way.
 TEST_F(SessionDirectoryTest, ChunkIsMovedAsAWholeOrNotAtAll) {
     auto first = create(0);
     EXPECT_TRUE(directory.make_trace(*first, 2, "a-first")->directory.create_file("of-a"));
@@ -135,7 +135,7 @@ TEST_F(SessionDirectoryTest, SnapshotHasADirectoryOfItsOwn) {
     EXPECT_EQ(close(*chunk, std::nullopt), "host/session/snapshot-1");
 }
 
-// Of one session: kernel and user space, say.
+// Parts of one session, such as kernel and user space.
 TEST_F(SessionDirectoryTest, PartsShareTheChunkAndNoTrace) {
     auto chunk = *directory.create_chunk({.chunk_id = 0});
     EXPECT_EQ(directory.make_trace(*chunk, 1, "ust/uid/0")->path, "ust/uid/0");
@@ -204,7 +204,7 @@ TEST(ConfinedDirectory, LinksAreNotFollowed) {
     EXPECT_TRUE(fs::is_empty(outside.path()));
 }
 
-// They may lead from one session into another.
+// A link may lead from one session into another.
 TEST(ConfinedDirectory, LinksThatStayInsideAreNotFollowedEither) {
     test::ScratchDirectory scratch;
     const auto root = *ConfinedDirectory::open_root(scratch.path().string());

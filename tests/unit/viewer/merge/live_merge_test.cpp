@@ -21,14 +21,14 @@ class LiveMergeTest : public testing::Test {
         return stream;
     }
 
-    // A packet with events at these seconds.
+    // Feeds a packet with events at these seconds.
     Result<void> feed(LiveStream& stream, char begin, char end, const std::string& times) {
         const std::string text = std::string{1, static_cast<char>((4 + times.size()) * 8), begin, end} + times;
         const auto bytes = std::as_bytes(std::span(text));
         return stream.feed(trace_.model().value(), {bytes.begin(), bytes.end()}, 0);
     }
 
-    // Seconds of the events that may be told by now.
+    // The seconds of the events that may be told now.
     std::string told() {
         merge_.refresh();
         std::string text;
@@ -57,7 +57,7 @@ TEST_F(LiveMergeTest, QuietStreamHoldsNobodyBackUpToItsHorizon) {
     ASSERT_TRUE(feed(*a, 1, 9, "\2\4\6"));
     b->quiet_until(4 * kSecond);
     EXPECT_EQ(told(), "2 4 ");
-    b->quiet_until(3 * kSecond);  // an old beacon takes nothing back
+    b->quiet_until(3 * kSecond);  // an old beacon changes nothing
     EXPECT_EQ(told(), "");
     b->quiet_until(20 * kSecond);
     EXPECT_EQ(told(), "6 ");

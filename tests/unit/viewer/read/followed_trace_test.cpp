@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 
 std::string_view text_of(UntrustedBytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-// Writes a directory as a relay does whose files are limited in size and count: it unlinks the oldest file, then writes
-// another of its name. Packet n has one event, at second n.
+// Writes a directory like a relay whose files are limited in size and count: it unlinks the oldest file, then writes a
+// new one of that name. Packet n has one event, at second n.
 class RollingWriter {
   public:
     explicit RollingWriter(fs::path directory) : directory_(std::move(directory)) {
@@ -34,7 +34,7 @@ class RollingWriter {
         sync_ = *trace::SyncWriter::create(directory_fd_.get());
     }
 
-    // The next packets go there.
+    // The next packets go into this file.
     void roll(const std::string& name, std::uint32_t index_minor = trace::kIndexMinor) {
         name_ = name;
         offset_ = 0;
@@ -92,7 +92,7 @@ class FollowedTraceTest : public testing::Test {
         fs::remove_all(root_);
     }
 
-    // What is told until there is nothing new: the seconds of events, and losses.
+    // Reads until there is nothing new. Returns the seconds of the events, and the losses.
     std::string read() {
         told_.clear();
         while (true) {
@@ -136,7 +136,7 @@ TEST_F(FollowedTraceTest, RolledFilesAreOneStream) {
     writer_.roll("c_0_0");
     writer_.packet(1);
     writer_.publish();
-    // Of the tracer, before the stream began; told once, not for each file.
+    // The tracer discarded them before the stream began. This is told once, not once for each file.
     EXPECT_EQ(read(), "events discarded: 0 1 ");
     for (char number = 2; number < 12; ++number) {
         writer_.roll(fmt::format("c_0_{}", (number - 1) % 3));
@@ -217,7 +217,7 @@ TEST_F(FollowedTraceTest, NewIndexIsNotReadWithOldData) {
     writer_.packet(1);
     writer_.publish();
     EXPECT_EQ(read(), "events discarded: 0 1 ");
-    // The writer has got as far as the index, and stops for a while.
+    // The writer has replaced the index only, and stops for a while.
     writer_.remove(writer_.index());
     std::ofstream(root_ / writer_.index()) << text_of(trace::encode_index_header());
     writer_.publish();
@@ -277,7 +277,7 @@ TEST_F(FollowedTraceTest, PacketThatIsNotSafeYetWaits) {
     EXPECT_EQ(read(), "events discarded: 0 1 ");
 }
 
-// The writer may be in the middle of its round.
+// The writer may be in the middle of a round.
 TEST_F(FollowedTraceTest, NothingBeyondTheHorizonIsTold) {
     writer_.roll("c_0_0");
     writer_.packet(1);

@@ -26,7 +26,7 @@ Bytes replies(Bytes bytes, const Message&... messages) {
     return bytes;
 }
 
-// A relay that says this once the version is agreed on.
+// What a relay says after the version is agreed on.
 class Script {
   public:
     explicit Script(const Bytes& bytes, bool is_slow = false) : peer_(bytes, is_slow) {
@@ -88,7 +88,7 @@ TEST(LiveConnection, RepliesMayComeByteByByte) {
     std::array<std::byte, 3> bytes{};
     const auto packet = relay->packet(7, 0, bytes);
     ASSERT_TRUE(packet);
-    EXPECT_EQ(packet->length, 1U);  // less than was asked for: the caller goes on
+    EXPECT_EQ(packet->length, 1U);  // less than requested: the caller asks for the rest
 }
 
 TEST(LiveConnection, CountsThatNoRelayHasAreRefusedBeforeAnythingIsAllocated) {
@@ -150,7 +150,7 @@ TEST(LiveConnection, NewsBringTheirPackets) {
 TEST(LiveConnection, NewsThatCannotBeAreRefused) {
     expect_error(news_in(replies({}, NewsReply{3, 0, 0})), "GET_NEWS: the relay refused it");
     expect_error(news_in(replies({}, NewsReply{kOk, 0, kMaxNewsEntries + 1})), "entries are more than it may have");
-    // Bytes that are not the packet's, too many of them, or where no packet is.
+    // The reply has bytes of another packet, too many bytes, or bytes where there is no packet.
     expect_error(news_in(replies({}, NewsReply{kOk, 0, 1}, entry(kOk, 32, 5))),
                  "5 bytes come with a packet of 32 bits");
     expect_error(

@@ -37,7 +37,7 @@ class RecordedTraceTest : public testing::Test {
         std::ofstream(root_ / name, std::ios::binary) << bytes;
     }
 
-    // Seconds of all events in the order of the merge, then the error or the damage, if any.
+    // The seconds of all events in the order of the merge; then the error or the damage, if any.
     [[nodiscard]] std::string read() const {
         const auto traces = open_traces({root_});
         if (!traces) return traces.error().message;
@@ -119,7 +119,7 @@ TEST_F(RecordedTraceTest, EmptyTraceHasNoEvents) {
     EXPECT_EQ(read(), "");
 }
 
-// Index entries of packets with these numbers; those in `lost` are not in the file.
+// Index entries of packets with these numbers. The packets in `lost` are not in the file.
 std::string index_of(const std::string& numbers, const std::string& lost) {
     const auto append = [](std::string& text, const auto& bytes) {
         for (const std::byte byte : bytes) text += static_cast<char>(byte);
@@ -141,7 +141,7 @@ TEST_F(RecordedTraceTest, NetworkLossIsToldOnceAndIsNoneOfTheTracers) {
     const auto packet = [](char number, char time) { return "\1"s + "\60"s + number + time + time + time; };
     write("metadata", metadata);
     write("c_0", packet(1, 1) + packet(5, 5) + packet(7, 7));
-    write("index/c_0.idx", index_of("\1\2\3\5\6\7\10", "\2\3\6\10"));  // 4 is in neither
+    write("index/c_0.idx", index_of("\1\2\3\5\6\7\10", "\2\3\6\10"));  // 4 is in neither list
     const auto traces = open_traces({root_});
     ASSERT_TRUE(traces);
     auto merge = Merge::make(*traces);
@@ -163,7 +163,7 @@ TEST_F(RecordedTraceTest, IndexThatIsNoneDisturbsNobody) {
     }
 }
 
-// Metadata whose packets have numbers, and a packet of instance 1 with one event that says its number.
+// Metadata with packet numbers, and a packet of instance 1 with one event, whose field is the packet's number.
 std::string numbered_metadata() {
     std::string metadata = test::kByteMetadata;
     const std::string size = "packet_size;";
@@ -187,7 +187,7 @@ std::string numbers_in(const fs::path& root) {
     return text;
 }
 
-// A packet of records that were stamped late begins and ends at one time, and the next packet begins there as well.
+// The records were stamped late: the packet begins and ends at one time, and the next packet begins at the same time.
 TEST_F(RecordedTraceTest, PacketsOfOneAgeKeepTheirOrderInAFile) {
     write("metadata", numbered_metadata());
     write("a", numbered_packet(1, 5, 5) + numbered_packet(2, 5, 5) + numbered_packet(3, 5, 9));
@@ -208,7 +208,7 @@ TEST_F(RecordedTraceTest, PacketsOfOneAgeWithoutNumbersKeepTheOrderOfTheirFile) 
     EXPECT_EQ(read(), "5 5 5 5 6 7 ");
 }
 
-// A lock, as a writer of the directory holds it, on what is not yet safe.
+// A lock that a writer of the directory holds on the bytes that are not yet safe.
 class Lock {
   public:
     Lock(const fs::path& path, std::uint64_t begin)

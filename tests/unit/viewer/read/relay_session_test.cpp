@@ -19,7 +19,7 @@ constexpr std::uint64_t kMetadataStream = 1;
 constexpr std::uint64_t kTrace = 9;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-// What a relay answers, in the order of the requests that a viewer makes.
+// The answers of a relay, in the order of the requests that a viewer makes.
 class RelayScript {
   public:
     explicit RelayScript(std::uint32_t capabilities) {
@@ -35,7 +35,7 @@ class RelayScript {
         bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
         return *this;
     }
-    // ATTACH_SESSION: the metadata, and data streams of these ids.
+    // ATTACH_SESSION: the metadata stream, and data streams with these ids.
     RelayScript& attached(const std::vector<std::uint64_t>& ids) {
         add(StreamsReply{kOk, static_cast<std::uint32_t>(ids.size() + 1)},
             StreamDescriptor{.id = kMetadataStream, .trace_id = kTrace, .is_metadata = 1});
@@ -65,7 +65,7 @@ NewsEntry news_of(std::uint64_t stream, IndexStatus status, std::size_t bytes = 
 
 class RelaySessionTest : public testing::Test {
   protected:
-    // To the end of the session or of the script: seconds of the events.
+    // Reads to the end of the session or of the script. Returns the seconds of the events.
     std::string told_by(const RelayScript& script) {
         ScriptedSocket peer(script.bytes());
         auto connection = LiveConnection::open(peer.take());
@@ -120,7 +120,7 @@ TEST_F(RelaySessionTest, BeaconLetsTheOthersGoOn) {
     RelayScript script(kCanGetNews);
     script.attached({2, 3}).add(NewsReply{kOk, 0, 3}, news_of(2, IndexStatus::kOk, first.size())).text(first);
     script.add(news_of(3, IndexStatus::kInactive, 0, 1), news_of(3, IndexStatus::kInactive, 0, 3)).metadata();
-    EXPECT_EQ(told_by(script), "2 6 ");  // the rest when the relay has gone
+    EXPECT_EQ(told_by(script), "2 6 ");  // the rest is told when the relay has gone
     EXPECT_EQ(error_, "GET_NEWS: the relay closed the connection");
 }
 
@@ -130,7 +130,7 @@ TEST_F(RelaySessionTest, LargePacketIsFetchedWhileTheRelayHasItsFileOpen) {
     large.length = 0;
     RelayScript script(kCanGetNews);
     script.attached({2}).add(NewsReply{kOk, 0, 1}, large).metadata();
-    // Shorter than asked for: the rest is asked for again.
+    // The reply is shorter than requested: the rest is requested again.
     script.add(PacketReply{kOk, 2, 0}).text(bytes.substr(0, 2)).add(PacketReply{kOk, 3, 0}).text(bytes.substr(2));
     script.add(NewsReply{kOk, kNewStreams, 1}, news_of(2, IndexStatus::kHangUp), StreamsReply{4, 0});
     EXPECT_EQ(told_by(script), "2 ");
@@ -142,7 +142,7 @@ TEST_F(RelaySessionTest, StatusThatNobodyKnowsEndsItsStreamAlone) {
     RelayScript script(kCanGetNews);
     script.attached({2, 3}).add(NewsReply{kOk, 0, 4}, news_of(3, static_cast<IndexStatus>(77)));
     script.add(news_of(3, IndexStatus::kRetry),
-               news_of(99, IndexStatus::kHangUp));  // what was given up; never announced
+               news_of(99, IndexStatus::kHangUp));  // 3 was given up, 99 never announced
     script.add(news_of(2, IndexStatus::kOk, bytes.size())).text(bytes).metadata();
     EXPECT_EQ(told_by(script), "2 ");
     EXPECT_EQ(warnings_, "p/c: the relay answered GET_NEXT_INDEX with status 77; the rest of the stream is not shown");
@@ -150,7 +150,7 @@ TEST_F(RelaySessionTest, StatusThatNobodyKnowsEndsItsStreamAlone) {
 
 TEST_F(RelaySessionTest, RelayThatWantsItsMetadataFetchedFirstIsAskedAgain) {
     const std::string bytes = packet(1, 9, "\2");
-    RelayScript script(0);  // one of LTTng's
+    RelayScript script(0);  // no capabilities: a relay of LTTng's
     const NextIndexReply index{.packet_size = bytes.size() * 8, .status = kOk};
     script.attached({2}).add(index).metadata().add(PacketReply{3, 0, kNewMetadata});
     script.add(StreamsReply{kOk, 0}, MetadataReply{0, 2});
@@ -160,7 +160,7 @@ TEST_F(RelaySessionTest, RelayThatWantsItsMetadataFetchedFirstIsAskedAgain) {
     EXPECT_EQ(error_ + warnings_, "");
 }
 
-// The relay was killed when it had stored two packets that nobody had seen.
+// The relay was killed after it had stored two packets that no viewer had seen.
 TEST_F(RelaySessionTest, PacketsThatWereMissedBetweenTwoConnectionsAreTold) {
     const auto script_of = [](std::initializer_list<char> numbers) {
         RelayScript script(kCanGetNews);

@@ -34,7 +34,7 @@ RegisterMessage good_message() {
     return message;
 }
 
-// An application that connects, and sends what it should not.
+// An application that connects and sends bad messages.
 class AppSocketTest : public testing::Test {
   protected:
     void SetUp() override {

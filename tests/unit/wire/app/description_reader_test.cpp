@@ -20,7 +20,7 @@ const TestTable kGoodTable{{TestTracepoint{.name = "io:queued", .fields = {TestF
 auto parse(const TestTable& table) { return parse_descriptions(test::untrusted(table.bytes())); }
 auto parse(const TestField& field) { return parse(TestTable{{TestTracepoint{.fields = {field}}}}); }
 
-// The first tracepoint is refused, and the table is read all the same.
+// Expects that the first tracepoint is refused and that the rest of the table is read.
 template <class T>
 void expect_refused(const T& what, const std::string& words) {
     const auto parsed = parse(what);
@@ -77,7 +77,7 @@ TEST(DescriptionReader, TruncatedAnywhereIsRefused) {
         std::string cut = whole.substr(0, size);
         ASSERT_FALSE(parse_descriptions(test::untrusted(cut))) << size << " bytes";
         if (size < kDescriptionHeaderSize) continue;
-        // ... also when the table says that it is as short as it is.
+        // The result is the same if the header states the shorter size.
         const auto told = static_cast<std::uint32_t>(size);
         std::memcpy(cut.data() + 12, &told, sizeof told);
         ASSERT_FALSE(parse_descriptions(test::untrusted(cut))) << size << " bytes";
@@ -90,7 +90,7 @@ TEST(DescriptionReader, EveryByteMayBeWrong) {
         for (const char wrong : {'\0', '\x01', '\x7f', '\x80', '\xff'}) {
             std::string broken = whole;
             broken[at] = wrong;
-            (void)parse_descriptions(test::untrusted(broken));  // what it says does not matter, only that it says it
+            (void)parse_descriptions(test::untrusted(broken));  // any result is fine, as long as it returns
         }
     }
 }
@@ -110,7 +110,7 @@ TEST(DescriptionReader, SizeThatIsNotItsOwnIsRefused) {
     EXPECT_NE(parsed.error().message.find("bytes says"), std::string::npos);
 }
 
-// Nothing of such a size is ever allocated.
+// Memory of such a size is never allocated.
 TEST(DescriptionReader, CountsThatCannotFitAreRefused) {
     test::Bytes table;
     table.value(kDescriptionMagic).value(kDescriptionVersion).value(0xffff'ffffU).value(kDescriptionHeaderSize);
@@ -122,7 +122,7 @@ TEST(DescriptionReader, CountsThatCannotFitAreRefused) {
     ASSERT_FALSE(parsed);
     EXPECT_EQ(parsed.error().message, "4294967295 fields do not fit into 0 bytes");
 
-    // Of no more than memory would hold.
+    // Memory would be enough for so many fields, but the table has no bytes for them.
     constexpr std::uint32_t kMany = 1000;
     std::memcpy(fields.data() + fields.size() - 4, &kMany, 4);
     const auto many = parse_descriptions(test::untrusted(fields));
@@ -194,7 +194,7 @@ TEST(DescriptionReader, EnumerationValuesGoForward) {
     TestField field = kEnumField;
     field.values = {{"backward", 2, 1}};
     expect_refused(field, "value \"backward\" ends before it begins");
-    // -1 is the largest number of an unsigned container, the one before 0 of a signed one.
+    // -1 is the largest number of an unsigned container, but the number before 0 in a signed one.
     field.values = {{"all", 0, -1}};
     expect_taken(field);
     field.flags = 1;

@@ -31,7 +31,7 @@ const std::vector<std::string> kSessions{"live-uid-two-apps", "live-pid-buffers"
                                          "live-tracefile-rotation", "stream-nonlive"};
 using Counts = std::map<RelayCommand, int>;
 
-// ROTATE_STREAMS of a real producer holds what was in its memory: seven bytes that nobody defines.
+// ROTATE_STREAMS of a real producer contains seven undefined bytes of that producer's memory.
 Bytes without_garbage(UntrustedBytes rotate_streams) {
     Bytes bytes = test::copy_of(rotate_streams);
     std::fill(bytes.begin() + 5, bytes.begin() + 12, std::byte{0});
@@ -106,7 +106,7 @@ void check_reply(RelayCommand command, Capture& replies) {
     }
 }
 
-// Both directions to their ends; how often each command came.
+// Checks both directions to their ends. Returns how often each command came.
 Counts check_control(const std::string& session) {
     Capture requests(session, "control1.c2s");
     Capture replies(session, "control1.s2c");
@@ -174,7 +174,7 @@ TEST(RelayMessages, CapturedRotationNamesItsStreamsBehindGarbage) {
     EXPECT_EQ(rotation->positions[1].rotate_at, 1U);
 }
 
-// ---- Forms by the minor version
+// ---- Layouts by minor version
 
 CreateSession some_session() {
     return {.session_name = "night",
@@ -268,7 +268,7 @@ TEST(RelayMessages, FormOfAnotherMinorIsRefused) {
     expect_refused<CreateSession>(encode(some_session(), 10), "327 bytes too many", 3);
 }
 
-// A swap of two fields of one size would come back as it went: encoder and decoder have one layout.
+// Encoder and decoder share one layout, so a swap of two fields of one size would survive a round trip.
 TEST(RelayMessages, FieldsLieInTheirOrder) {
     const Bytes index = encode(kIndex);
     for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(index[8 * i + 7], static_cast<std::byte>(i + 1)) << i;
@@ -288,7 +288,7 @@ TEST(RelayMessages, FieldsLieInTheirOrder) {
     EXPECT_EQ(close[15], std::byte{2});
 }
 
-// The first packet of a real stream: its numbers by hand, from the capture.
+// The first packet of a real stream. The expected numbers were read from the capture by hand.
 TEST(RelayMessages, CapturedStreamIsTheOneThatItWas) {
     Capture requests("live-uid-two-apps", "control1.c2s");
     requests.take(206 + kControlHeaderSize);
@@ -362,7 +362,7 @@ TEST(RelayMessages, NameAsLongAsItsLimitIsTaken) {
 
 TEST(RelayMessages, LengthsWhoseSumWrapsAreRefused) {
     Bytes bytes = encode(kStream);
-    // 5 + 17 bytes follow; these add up to the same in 32 bits.
+    // 5 + 17 bytes follow. These numbers have the same sum in 32 bits.
     set_u32(bytes, 0, 0x8000'000bU);
     set_u32(bytes, 4, 0x8000'000bU);
     expect_refused<AddStream>(bytes, "of at most");
@@ -408,7 +408,7 @@ TEST(RelayMessages, EmptyNameMayComeWithoutItsNul) {
 }
 
 TEST(RelayMessages, RotationOfMoreStreamsThanItHoldsIsRefused) {
-    // 2^28 times 16 bytes, and 2^32 / 16 + 1 of them, are 0 and 16 in 32 bits.
+    // In 32 bits, 2^28 times 16 bytes is 0, and 2^32 / 16 + 1 times 16 bytes is 16.
     for (const std::uint32_t count : {3U, 0x1000'0000U, 0x1000'0001U, 0xffff'ffffU}) {
         Bytes bytes = encode(RotateStreams{.new_chunk_id = 1, .positions = {{1, 2}, {3, 4}}});
         set_u32(bytes, 0, count);
@@ -435,7 +435,7 @@ TEST(RelayMessages, RotationIsReadWithThePaddingOfEveryAbi) {
 TEST(RelayMessages, RotationCutAnywhereElseIsRefused) {
     const Bytes full = encode(RotateStreams{.new_chunk_id = 7, .positions = {{1, 2}}});
     for (std::size_t length = 0; length < full.size(); ++length) {
-        // The forms with less padding are as long as these.
+        // The layouts with less padding have these lengths.
         const bool is_other_form = length == full.size() - 7 || length == full.size() - 4;
         EXPECT_EQ(parse<RotateStreams>(UntrustedBytes(full).first(length)).has_value(), is_other_form) << length;
     }

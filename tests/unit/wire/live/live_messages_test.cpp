@@ -79,7 +79,7 @@ void check_reply(LiveCommand command, Capture& replies) {
     }
 }
 
-// Both directions to their ends; how often each command came.
+// Checks both directions to their ends. Returns how often each command came.
 Counts check_viewer(const std::string& session) {
     Capture requests(session, "viewer1.c2s");
     Capture replies(session, "viewer1.s2c");
@@ -136,7 +136,7 @@ TEST(LiveMessages, CutAnywhereOrTooLongIsRefused) {
     expect_no_other_length<NewsEntry>(encode(NewsEntry{}));
 }
 
-// A swap of two fields of one size would come back as it went: encoder and decoder have one layout.
+// Encoder and decoder share one layout, so a swap of two fields of one size would survive a round trip.
 TEST(LiveMessages, FieldsLieInTheirOrder) {
     const Bytes index = encode(NextIndexReply{.offset = 1,
                                               .packet_size = 2,
@@ -171,7 +171,7 @@ TEST(LiveMessages, SizesAreThoseThatReadersTakeFromASocket) {
     EXPECT_EQ(size_of<NewsEntry>(), kNewsEntrySize);
 }
 
-// LTTng's relay lets go of the viewer if a host name does not fit; its beginning is better than nothing.
+// LTTng's relay drops the viewer if a host name does not fit. A cut name is better than nothing.
 TEST(LiveMessages, NameThatDoesNotFitIsCut) {
     const Bytes bytes = encode(ListedSession{.hostname = std::string(255, 'h'), .session_name = std::string(300, 's')});
     const auto session = parse<ListedSession>(bytes);
@@ -190,7 +190,7 @@ TEST(LiveMessages, NameWithoutItsEndIsRefused) {
 }
 
 TEST(LiveMessages, CapabilitiesAreInvisibleToLttng) {
-    // LTTng's viewers send all ones as their id, its relays 0 as the type: neither is taken for ours.
+    // LTTng's viewers send all ones as their id, and its relays send 0 as the type. Neither is taken for ours.
     EXPECT_NE(Connect{}.viewer_session_id & ~std::uint64_t{kCapabilityMask}, kAskCapabilities);
     EXPECT_EQ(kAskCapabilities & kCapabilityMask, 0U);
     EXPECT_EQ(kHaveCapabilities & kCapabilityMask, 0U);
