@@ -1,4 +1,5 @@
-"""A line between two network namespaces that delays, loses, reorders and is narrow, on kernels without netem too."""
+"""A line between two network namespaces that delays, loses and reorders packets and has a limited rate. It works on
+kernels without netem, too."""
 import ctypes
 import fcntl
 import heapq
@@ -23,7 +24,7 @@ def check(result):
 
 
 class End:
-    """A network namespace with a tun device. What is opened or started within `with end:` is on this end."""
+    """A network namespace with a tun device. Everything that is opened or started within `with end:` is on this end."""
 
     def __init__(self, address, other, mtu):
         self.address = address
@@ -53,7 +54,7 @@ class End:
 
 
 class Direction:
-    """From the end it is read at to the other."""
+    """Moves packets from the end where they are read to the other end."""
 
     def __init__(self, source, sink, seed):
         self.source, self.sink = source, sink
@@ -63,10 +64,12 @@ class Direction:
 
 
 class BadLine:
-    """Kept by a thread. `delay` s each way; `loss` and `reordering` of each packet by chance; `rate` bytes/s each way.
+    """A thread runs the line. `delay` is in s each way; `loss` and `reordering` are chances for each packet; `rate`
+    is in bytes/s each way.
 
-    What is lost depends on the seed and on how many packets there are: with the default, at 1 %, three of the first 50."""
-    OVERTAKEN_BY = 0.003  # s; what a reordered packet comes later
+    Which packets are lost depends on the seed and on the number of packets: with the default, at 1 %, three of the
+    first 50."""
+    OVERTAKEN_BY = 0.003  # s; how much later a reordered packet arrives
 
     def __init__(self, delay=0.0, loss=0.0, reordering=0.0, rate=None, mtu=1500, seed=5):
         self.delay, self.loss, self.reordering, self.rate = delay, loss, reordering, rate
@@ -78,7 +81,7 @@ class BadLine:
             lacks("tun-devices")
         self.there = Direction(self.near.tun, self.far.tun, seed)
         self.back = Direction(self.far.tun, self.near.tun, seed + 1)
-        self.under_way = []  # (when it arrives, number, where, packet)
+        self.under_way = []  # (time of arrival, destination end, packet)
         self.number = 0
         self.ending, self.end = os.pipe()
         self.thread = threading.Thread(target=self.run)

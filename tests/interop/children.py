@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Children of every kind, of a program where only a library is instrumented: every event is there, under its own name."""
+"""Children of every kind, made by a program where only a library is instrumented. Every event is recorded, under the
+ids of its process."""
 import re
 import subprocess
 
@@ -23,7 +24,7 @@ class Recorded(InteropTest):
         return recording
 
     def read_steps(self, recording):
-        """How many events `leat view` prints. Those that know who they are say so in their contexts, too."""
+        """Returns how many events `leat view` prints. Checks the contexts of those that state their own ids."""
         count = 0
         with subprocess.Popen([LEAT, "view", recording.path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               text=True) as view:
@@ -75,7 +76,7 @@ class Children(Recorded):
 
 
 class OfAProgramThatIsInstrumented(Recorded):
-    """Its calls of vfork and clone come to libleat: nobody else has to ask who he is."""
+    """The program's calls of vfork and clone go to libleat, so no other child has to ask for its ids."""
 
     PROGRAM = "children-direct"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a tracepoint costs, in instructions. Disabled: load, test, one jump that is not taken; no call. Enabled, with
-numbers alone: its size is known to the compiler, so nothing is compared."""
+"""The cost of a tracepoint in instructions. Disabled: a load, a test, and one jump that is not taken; no call. Enabled,
+with numeric fields only: the compiler knows the size, so nothing is compared."""
 import re
 import subprocess
 
@@ -49,7 +49,7 @@ class SiteTest(InteropTest):
 
 class DisabledSite(SiteTest):
     def straight_path(self, object_file, function):
-        """What runs as long as no conditional jump is taken."""
+        """The instructions that run as long as no conditional jump is taken."""
         path = []
         for address, name, operands in self.disassemble(object_file, function):
             if name.startswith("endbr") or name.startswith("nop"):
@@ -72,7 +72,7 @@ class DisabledSite(SiteTest):
         self.assertIn([name for name, _ in before_jump], LOAD_AND_TEST, path)
         self.assertEqual(sum("(%rip)" in operands for _, operands in path), 1, path)
         if compiler.startswith("g"):
-            # And nothing else: no frame, no register saved. (clang saves one for the other path.)
+            # There is nothing else: no frame, no saved register. (clang saves one for the other path.)
             plain = self.straight_path(object_file, "without_site")
             self.assertEqual(len(path), len(plain) + 3, path)
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Every reason for which an event is discarded: it happens, is counted under its name, in the trace, too, and the user is
-told what helps."""
+"""Every reason for discarding events. Each happens, is counted under its name, also in the trace, and the user is told
+a remedy."""
 import re
 
 from support import HAS_RSEQ, SOURCE, InteropTest, main, needs, program
 
-# By its name in the summary: what the user reads.
+# By the name in the summary: what the user reads about it.
 REASONS = {
     "ring_full": "the rings were full: try a larger --ring-size",
     "too_large": "larger than a quarter of a ring",

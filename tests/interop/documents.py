@@ -14,7 +14,7 @@ import unittest
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 BUILD = pathlib.Path(sys.argv[2]).resolve()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# What ./dev does is what runs this test, or takes as long.
+# ./dev commands run this test, or take as long as it.
 NOT_RUN_HERE = re.compile(r"^\./dev ")
 
 
@@ -38,7 +38,8 @@ def split_snippet(snippet):
 
 class Documents(unittest.TestCase):
     def run_in(self, directory, command):
-        # A network and processes of its own: default ports are free, and what runs in the background ends with it.
+        # The commands get a network and process IDs of their own, so the default ports are free, and background
+        # processes end with the shell.
         own = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
         return subprocess.run([*own, "sh", "-c", command], cwd=directory, capture_output=True, text=True, timeout=120)
 
@@ -47,7 +48,7 @@ class Documents(unittest.TestCase):
         for document, text in blocks("sh"):
             with tempfile.TemporaryDirectory() as directory:
                 (pathlib.Path(directory) / "build").mkdir()
-                # What ./dev demo has built.
+                # The product that ./dev demo builds.
                 (pathlib.Path(directory) / "build" / "product").symlink_to(BUILD)
                 commands = [line for line in text.splitlines() if not NOT_RUN_HERE.match(line)]
                 count += len(commands)
@@ -56,7 +57,7 @@ class Documents(unittest.TestCase):
         self.assertGreater(count, 0)
 
     def test_words_of_dev_exist(self):
-        """Wherever a document says `./dev WORD`: in a block, or in the middle of a line."""
+        """Every `./dev WORD` that a document mentions exists, in code blocks and in running text."""
         usage = subprocess.run([SOURCE / "dev", "help"], capture_output=True, text=True, check=True).stdout
         words = set(re.findall(r"^  (\w+) ", usage, re.MULTILINE))
         code = (SOURCE / "dev").read_text()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a tracepoint never does in somebody else's program: no system call, no lock, no allocation, no thread, no signal
-handler, no descriptor that stays."""
+"""What a tracepoint never does in a user's program: no system call, no lock, no allocation, no thread, no signal
+handler, no descriptor that stays open."""
 import os
 import re
 import signal
@@ -9,7 +9,7 @@ import subprocess
 from support import BUILD, InteropTest, main, plain_run, program, without_daemon
 
 EVENTS = 1_000_000
-# Calls of libc that would be one of these things, whoever makes them.
+# Calls of libc that do one of these things, whoever calls them.
 FORBIDDEN = re.compile(r"^(malloc|calloc|realloc|free|memalign|posix_memalign|aligned_alloc|pthread_create|clone3?|"
                        r"pthread_(mutex|rwlock|spin|cond|barrier)_.*|sem_.*|mtx_.*|signal|sigaction|rt_sigaction|"
                        r"pthread_sigmask|sigprocmask|timer_create|setitimer|dl_iterate_phdr|_Znwm|_Znam)$")
@@ -34,7 +34,7 @@ class FastPath(InteropTest):
         figures = self.figures_of(recording.stdout)
         for each in (plain, figures):
             self.assert_guest(each)
-        # Its directory is open while its entries are counted.
+        # The directory of descriptors is itself open while its entries are counted.
         self.assertEqual(figures["descriptors_before"], plain["descriptors_before"])
         self.assertEqual(figures["descriptors_after"], plain["descriptors_after"])
         summary = recording.summary

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The public headers: each compiles alone, in C and C++, and says plainly what is wrong with a wrong tracepoint."""
+"""The public headers: each compiles alone in C and C++, and the errors for a wrong tracepoint are plain."""
 import subprocess
 
 from support import SOURCE, InteropTest, main

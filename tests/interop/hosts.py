@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hosts of all kinds: each program's own output and exit status are those that it has without tracing, and where events
+"""Programs of all kinds under `leat record`: each has the same output and exit status as without tracing. Where events
 can be recorded, all of them are in the trace or counted."""
 import os
 import resource
@@ -20,7 +20,7 @@ CAN_LOCK_MEMORY = os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_MEMLOC
 KIB_OF_2_GIB = 2 << 20
 KIB_OF_200_MIB = 200 << 10
 
-# Has no tracepoints.
+# This program has no tracepoints.
 SPEAKING = """
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ int main(void) {
 
 
 def run_bounded(command, **arguments):
-    """Its result; and nothing of it is left if it hangs."""
+    """Returns the command's result. If it hangs, all of its processes are ended."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                start_new_session=True, **arguments)
     try:
@@ -48,7 +48,7 @@ def run_bounded(command, **arguments):
 
 class HostTest(InteropTest):
     def record_like_plain(self, *command, options=(), plain=None, name="trace"):
-        """Records the command, which does what it did without us."""
+        """Records the command and checks that it behaves as it does without us."""
         plain = plain or run_bounded(command)
         recording = self.recording_of(run_bounded(self.record_command(command, options, name)), name)
         self.assert_like_plain(recording, plain)
@@ -141,7 +141,7 @@ class Memory(HostTest):
         return "sh", "-c", f'ulimit -v {kib} && exec "$0" "$@"', *command
 
     def check(self, kib, *options):
-        """Where rings find no room, nothing may be recorded: but then nothing is."""
+        """If the rings find no room, nothing may be recorded, but then nothing at all."""
         recording = self.record_like_plain(*self.limited(kib, HOST, "plain", "1000", "4"), options=options)
         if recording.summary["registrations"]:
             self.assert_all_accounted_for(recording, 4000)
@@ -163,7 +163,7 @@ class Memory(HostTest):
         self.assert_traced(self.record_like_plain(*self.limited(KIB_OF_200_MIB, "sort", "/etc/passwd"), options=ALL))
 
     def test_rings_that_do_not_fit(self):
-        """The program runs, untraced."""
+        """The program runs untraced."""
         command = self.limited(KIB_OF_200_MIB, HOST, "plain", "1000", "1")
         recording = self.record_like_plain(*command, options=("--ring-size", "1G"))
         self.assertEqual(recording.summary["events"], 0)
@@ -191,7 +191,7 @@ class Surroundings(HostTest):
     def test_closed_standard_descriptors(self):
         command = ("sh", "-c", 'exec "$0" "$@" 0<&- 1>&- 2>&-', HOST, "plain", "1000", "2")
         recording = self.record_like_plain(*command)
-        self.assertEqual(recording.status, 0)  # the lowest free descriptor
+        self.assertEqual(recording.status, 0)  # the status is the lowest free descriptor
         self.assert_all_recorded(recording, 2000)
 
     def test_closed_standard_descriptors_with_preload(self):
@@ -201,7 +201,7 @@ class Surroundings(HostTest):
         self.assert_traced(recording)
 
     def test_recorder_without_standard_descriptors(self):
-        """Its own descriptors take their numbers; the program must not write into them."""
+        """The program's own descriptors take the numbers of ours. It must not write into ours."""
         plain = run_bounded([HOST, "plain", "1000", "2"], preexec_fn=lambda: os.closerange(0, 3))
         result = run_bounded(self.record_command([HOST, "plain", "1000", "2"], (), "trace"),
                              preexec_fn=lambda: os.closerange(0, 3))
@@ -209,7 +209,8 @@ class Surroundings(HostTest):
         self.assert_all_recorded(self.recording_of(result, "trace"), 2000)
 
     def test_timer_that_is_faster_than_a_copy(self):
-        """A record that takes longer to copy than the time between two signals would never be done: it is counted."""
+        """If copying a record takes longer than the time between two signals, it would never be done: the record is
+        counted."""
         recording = self.record_like_plain(HOST, "timer", "5", options=("--ring-size", "64M"))
         self.assertEqual(recording.summary["discarded_by_reason"]["too_large"], 5)
         self.assert_all_accounted_for(recording, 5)
@@ -239,19 +240,19 @@ class Recorders(HostTest):
         self.check_delay([HOST, "plain", "1000", "2"], {})
 
     def test_deaf_with_preload(self):
-        """It is waited for once, not once for each library."""
+        """The program waits for it once, not once for each library."""
         self.listen_and_say_nothing()
         libraries = ":".join(str(BUILD / "lib" / f"libleat-preload-{name}.so") for name in PRELOAD_NAMES)
         self.check_delay([HOST, "plain", "1000", "2"], {"LD_PRELOAD": libraries})
 
     def test_stopped_while_the_program_emits(self):
-        # Without a recorder it stops a shell.
+        # Without a recorder, the program would stop the shell.
         recording = self.record_like_plain(HOST, "stop", "3000",
                                            plain=run_bounded(["sh", "-c", '"$0" stop 3000; exit $?', HOST]))
         self.assert_all_recorded(recording, 3000)
 
     def test_stopped_while_another_program_starts(self):
-        """That one waits for its time, then goes on untraced; the one after it is traced again."""
+        """The first program waits for its timeout and goes on untraced. The next one is traced again."""
         os.environ["LEAT_REGISTER_TIMEOUT"] = str(self.TIMEOUT_MS)  # setUp() restores it
         script = '"$0" plain 100; {}; "$0" plain 100; {}; "$0" plain 100'
         plain = run_bounded(["sh", "-c", script.format("true", "true"), HOST])

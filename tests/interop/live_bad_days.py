@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Producers and relays of live sessions that are killed or stopped while others look on; all of Leat."""
+"""Producers and relays of live sessions that are killed or stopped while viewers read; all of them are Leat's."""
 import os
 import re
 import signal
@@ -14,14 +14,14 @@ INDEX_ENTRY = struct.Struct(">9Q")
 
 
 def state_of(process):
-    """The letter that the kernel has for it: "T" stands still."""
+    """The kernel's letter for its state: "T" is stopped."""
     with open(f"/proc/{process.pid}/stat", encoding="utf-8", errors="replace") as stat:
         return stat.read().rpartition(") ")[2][0]
 
 
 class LiveTest(InteropTest):
     count, interval_us = 800, 2_000  # events of each thread
-    prefix = []  # in front of the program
+    prefix = []  # written before the program's command
 
     def setUp(self):
         super().setUp()
@@ -42,7 +42,7 @@ class LiveTest(InteropTest):
         return process
 
     def view(self, name, *options, text=None, relay=None):
-        """It writes into a file, of the same name unless `text` says another."""
+        """The viewer prints into a file of its own name, unless `text` gives another."""
         url = (relay or self.relay).live_url(name)
         with open(self.directory / (text or name), "wb") as output:
             process = subprocess.Popen([LEAT, "view", *options, url], stdout=output, stderr=subprocess.PIPE, text=True)
@@ -132,11 +132,12 @@ class LiveBadDays(LiveTest):
         self.assertEqual(lines_of(self.read(self.relay.parts("stopped")[0]).text), lines_of(self.viewed("stopped")))
 
     def lost_by_index(self, part):
-        """As the last entry of each stream's index has it."""
+        """Per stream, the count in the last entry of its index."""
         return sum(INDEX_ENTRY.unpack(path.read_bytes()[-INDEX_ENTRY.size:])[5] for path in part.rglob("*.idx"))
 
     def check_accounted_for(self, part, name, errors):
-        """What the rings did not hold is counted, by the recorder, the index and every reader; the rest is there."""
+        """What did not fit into the rings is counted by the recorder, the index and every reader. The rest is in the
+        trace."""
         trace = self.read(part)
         self.assertGreater(trace.discarded(), 0)
         self.assertIn(f" {trace.discarded()} discarded", errors)
@@ -149,7 +150,7 @@ class LiveBadDays(LiveTest):
         self.assertEqual(lines_of(trace.text), lines_of(self.viewed(name)))
 
     def test_relay_producer_and_viewer_paused_for_ten_seconds(self):
-        """Each in a session of its own, all at once, with rings that are full long before."""
+        """Each has its own session, all at the same time, and rings that are full long before the end."""
         self.count = 6_000
         small = ("--ring-size", "64K")
         paused_relay = LeatRelay(self.directory / "paused-relay")
@@ -188,13 +189,13 @@ class LiveBadDays(LiveTest):
 
 
 class OverABadLine(LiveTest):
-    """The relay is at its far end, the producer at its near one; viewers are at both."""
+    """The relay is at the far end of the line, the producer at the near end, and viewers are at both."""
 
     def start_relay(self):
-        return None  # when there is a line
+        return None  # only when there is a line
 
     def follow(self, *viewers, **line):
-        """Viewers at these ends: each has all, once, in order, as it is stored."""
+        """Starts viewers at these ends. Each must print all events once, in order, as they are stored."""
         line = BadLine(**line)
         self.addCleanup(line.close)
         with line.far:
@@ -225,7 +226,7 @@ class OverABadLine(LiveTest):
         self.assertGreater(line.back.lost, 0)
 
     def test_narrow(self):
-        """A packet that takes longer than a relay may be silent, at the end of a session."""
+        """At the end of a session, sending one packet takes longer than a relay may be silent."""
         self.count, self.interval_us = 150, 0
         self.prefix = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]  # one CPU, one packet: 12 kB
         self.follow("far", rate=1000)

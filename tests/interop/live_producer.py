@@ -21,7 +21,7 @@ class Producer(InteropTest):
         self.summary_file = self.directory / "summary.json"
 
     def start(self, *command, options=None):
-        """leat record, not waited for."""
+        """Starts leat record and does not wait for its end."""
         options = (f"--live={self.relay.url}",) if options is None else options
         self.errors = self.directory / "errors"
         with open(self.errors, "wb") as errors:
@@ -31,7 +31,8 @@ class Producer(InteropTest):
         return process
 
     def start_paced(self, *arguments, options=None):
-        """The same of `paced`, which begins when it is told to; what it runs in ends when that is told once more."""
+        """Starts a recording of `paced`. The program begins at the first line that it is sent, and its shell ends at
+        the second."""
         options = (f"--live={self.relay.url}", "--session", "paced") if options is None else options
         self.emitted = self.directory / "emitted"
         script = f'"$@" && touch {self.emitted} && read line'
@@ -44,14 +45,14 @@ class Producer(InteropTest):
         process.communicate()
 
     def finish(self, process):
-        """What the recording says on stderr; it came to a good end."""
+        """Returns what the recording says on stderr, after a normal end."""
         process.communicate(timeout=PATIENCE)
         errors = self.errors.read_text()
         self.assertEqual(process.returncode, 0, errors)
         return errors
 
     def wait_for_stored(self):
-        """The relay has events, not all yet."""
+        """Waits until the relay has some events, but not all."""
         wait_until(lambda: any(path.stat().st_size > 0 for path in self.relay.output.rglob("channel0_*")), "stored events")
 
     @property
@@ -66,7 +67,7 @@ class Producer(InteropTest):
     LEAT_VIEW = [LEAT, "view"]
 
     def watch(self, command, name):
-        """A viewer, and the file that it prints into."""
+        """Starts a viewer. Returns it and the file that it prints into."""
         text = self.directory / f"{pathlib.Path(command[0]).name}.txt"
         output = open(text, "wb")
         self.addCleanup(output.close)
@@ -80,7 +81,7 @@ class Producer(InteropTest):
                 for match in re.finditer(rf"{event}: .*thread = (\d+), n = (\d+)", text)]
 
     def read_parts(self, warnings=DISCARDED):
-        """The events of all parts, each of which every reader reads."""
+        """The events of all parts. Every reader reads each part."""
         return [pair for part in self.relay.parts() for pair in self.numbers(self.read(part, warnings).text)]
 
     def assert_all_once(self, numbers, count, threads=1):
@@ -88,7 +89,7 @@ class Producer(InteropTest):
 
     def check_newest_files_are_kept(self):
         limits = ("--tracefile-size", "1M", "--tracefile-count", "2")
-        # On one CPU, so that the events of one stream are all there are.
+        # The program runs on one CPU, so that all events are in one stream.
         one_cpu = ("taskset", "-c", str(min(os.sched_getaffinity(0))))
         recording = self.start(*one_cpu, program("emit"), "400000", "1",
                                options=("-o", self.relay.url, "--ring-size", "16M", *limits))
@@ -108,7 +109,7 @@ class Producer(InteropTest):
         self.assertEqual(kept, list(range(400000 - len(kept), 400000)))
 
     def check_watched(self, *commands):
-        """All viewers at once print every event while it happens, as the directory has it."""
+        """All viewers print every event while the program runs, and the same events as are in the directory."""
         process = self.start_paced("200", "1000", "2")
         wait_until(lambda: self.relay.parts(), "the session")
         viewers = [self.watch(command, "paced") for command in commands]
@@ -149,7 +150,7 @@ class OverOurRelay(Producer):
                                         stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, follower)
         self.begin(recording)
-        # Not all: without a live timer nobody says that a stream which is quiet now will bring nothing older.
+        # Only some of them: without a live timer, nobody says that a quiet stream will bring nothing older.
         wait_until(lambda: self.numbers(text.read_text()), "events while the program runs")
         self.assertIsNone(recording.poll())
         self.begin(recording)
@@ -191,8 +192,8 @@ class LiveProducer(Producer):
         self.assertEqual(self.summary["relay"]["parts"], 2)
         self.assertEqual(self.summary["relay"]["events_lost"], 0)
         self.assertEqual(len(self.relay.parts()), 2)
-        # What was stored, but not known to be, is there twice. A relay killed between a packet and its index entry
-        # leaves data that its index does not list.
+        # Packets that were stored but not yet acknowledged are there twice. A relay that is killed between a packet and
+        # its index entry leaves data that its index does not list.
         unlisted = re.compile(rf"{DISCARDED.pattern}|.* indexed size != stream file size: ")
         self.assert_all_once(set(self.read_parts(unlisted)), 400, threads=2)
 

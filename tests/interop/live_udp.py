@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`leat record --live=net+udp://...` over a network that loses and reorders: what is missing is accounted for."""
+"""`leat record --live=net+udp://...` over a network that loses and reorders packets. All missing events are accounted
+for."""
 import contextlib
 import multiprocessing
 import os
@@ -28,7 +29,7 @@ SO_RCVBUFFORCE = 33
 
 
 class Forger(multiprocessing.Process):
-    """Hands datagrams on to the relay, and so learns the handles of streams; sends its own between them."""
+    """Forwards datagrams to the relay, learns the handles of streams from them, and sends forged ones in between."""
 
     def __init__(self, relay, forge):
         super().__init__(daemon=True)
@@ -40,7 +41,7 @@ class Forger(multiprocessing.Process):
         self.to = (relay.address, relay.data)
         self.forge = forge
         self.forged = multiprocessing.Value("Q", 0)
-        self.largest = multiprocessing.Value("Q", 0)  # number of a real packet
+        self.largest = multiprocessing.Value("Q", 0)  # the largest number of a real packet
 
     def run(self):
         known = {}
@@ -75,7 +76,7 @@ def end(process):
 
 
 def forge_what_cannot_be(forger, stream, number, is_new):
-    """Numbers that no packet of this recording has."""
+    """Forges datagrams with numbers that no packet of this recording has."""
     for far in (60_000, 2 ** 63, 2 ** 64 - 2, 2 ** 64 - 1, number + 60_000):
         forger.send(stream, far)
     forger.send(int.from_bytes(os.urandom(8), "big"), 0)
@@ -86,7 +87,7 @@ def forge_what_cannot_be(forger, stream, number, is_new):
 
 
 def forge_everything(forger, stream, number, is_new):
-    """Also what is real, and is going to be."""
+    """Also forges numbers of packets that are real, or will be."""
     for far in (60_000, 2 ** 63, 2 ** 64 - 1):
         forger.send(stream, far)
     for ahead in range(8):
@@ -118,7 +119,7 @@ class Udp(InteropTest):
         return forger
 
     def dropped_by_the_system(self, *ports):
-        """Datagrams that found no room in the sockets of these ports: a busy machine may be that slow."""
+        """How many datagrams found no room in the sockets of these ports: a busy machine may be too slow."""
         with open("/proc/net/udp", encoding="ascii") as sockets:
             rows = [line.split() for line in sockets][1:]
         ends = tuple(f":{port:04X}" for port in ports)
@@ -136,7 +137,8 @@ class Udp(InteropTest):
         return line
 
     def events(self):
-        """{(thread, n): time in ns}, as babeltrace2 has them; no event is there twice, and Leat has the same."""
+        """{(thread, n): time in ns} as babeltrace2 prints them. No event may be there twice, and Leat must print the
+        same."""
         trace = Trace(self.directory / "relay")
         self.assertEqual(trace.status, 0, trace.stderr)
         view = subprocess.run([LEAT, "view", str(trace.path)], capture_output=True, text=True, check=True)
@@ -148,7 +150,7 @@ class Udp(InteropTest):
         return events
 
     def lost_packets(self):
-        """(begin, end, number of events) of those that the indexes list as lost."""
+        """(begin, end, number of events) of the packets that the indexes list as lost."""
         lost = []
         for path in (self.directory / "relay").rglob("*.idx"):
             entries = path.read_bytes()[INDEX_HEADER:]
@@ -173,7 +175,7 @@ class Udp(InteropTest):
                 before, is_gap = after, False
 
     def test_reordered(self):
-        count = 2_000  # what fits into the sockets' smallest buffers
+        count = 2_000  # fits into the smallest buffers that sockets have
         self.record_over(count, reordering=0.1)
         events = self.events()
         self.assertEqual(len(events), count * THREADS)

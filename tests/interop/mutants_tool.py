@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`./dev mutants` itself, on a project of one file: what it calls killed, surviving, and an error."""
+"""Tests `./dev mutants` on a project of one file: what it calls killed, surviving, and an error."""
 import json
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ add_executable(test-fake src/fake.c)
 PRESETS = {"version": 6,
            "configurePresets": [{"name": "release", "generator": "Ninja", "binaryDir": "${sourceDir}/build/release"}],
            "buildPresets": [{"name": "release", "configurePreset": "release"}]}
-# As a GoogleTest program of one test.
+# Behaves like a GoogleTest program of one test.
 SOURCE = """#include <stdio.h>
 #include <string.h>
 
@@ -89,7 +89,7 @@ class MutantsToolTest(support.InteropTest):
         self.assertEqual(only_killed.returncode, 0, only_killed.stdout + only_killed.stderr)
         self.assertIn("2 mutants: 2 killed, 0 survived, 0 in error", only_killed.stdout)
 
-        # What an earlier round left in the scratch tree, or the working tree has new, is seen.
+        # The tool sees leftovers of an earlier round in the scratch tree, and changes of the working tree.
         (self.directory / "src" / "fake.c").write_text(SOURCE.replace("a + b", "a - b"))
         broken = self.run_tool("a/same", "--format=json")
         self.assertEqual(self.outcomes(broken), {"a/same": "error"})

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Names that traces have trouble with: every reader shows them as the program wrote them, or the tracepoint is refused."""
+"""Names that are hard for traces: every reader shows them as the program wrote them, or the tracepoint is refused."""
 import re
 
 from support import InteropTest, main, program
@@ -19,7 +19,7 @@ names:labels: {{ label = ( "größe" : container = 2 ) }}
 names:labels: {{ label = ( "*/ }};" : container = 3 ) }}
 "quoted" back\slash %s%n: größe */ }};: {{ n = 1 }}
 """
-# The tracepoint, and what is said of it.
+# The tracepoint, and the reason that is given.
 REFUSED = {
     "names:too_long": f'"{LONGEST[:80]}..." is no field name',
     "names:no_room": 'CTF cannot name the field "_x" after a field "__x"',

@@ -46,7 +46,7 @@ def described_field(line):
 
 
 def described_events(trace):
-    """Name -> fields, as the metadata has them; all of log level 13."""
+    """{name: fields} as the metadata has them. All of these events have log level 13."""
     metadata = next(trace.rglob("metadata")).read_text()
     events = {}
     for name, log_level, fields in EVENT.findall(metadata):
@@ -145,7 +145,7 @@ class Unnoticed(InteropTest):
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "allocated\n", ""))
 
     def test_dlsym_that_allocates(self):
-        """Before malloc is found there is memory all the same, and it can be given back later."""
+        """Memory is available before malloc is found, and it can be given back later."""
         preload = f"{PROGRAMS}/libtest-allocating-dlsym.so:{self.libraries()}"
         for command in ([program("allocate"), "threads"], ["sort", "/etc/passwd"]):
             result = plain_run(*command, env={**without_daemon(), "LD_PRELOAD": preload})
@@ -153,7 +153,7 @@ class Unnoticed(InteropTest):
             self.assertEqual(result.stderr, "")
 
     def test_library_that_only_its_caller_finds(self):
-        """dlopen() searches the RUNPATH of its caller; we must not stand in between."""
+        """dlopen() searches the RUNPATH of its caller, which must not become our library."""
         command = [program("open-library"), "libtest-private.so", "$ORIGIN/private/libtest-private.so"]
         self.assertEqual(plain_run(*command).stdout, "opened\nopened\n")
         recording = self.record(*command, options=self.ALL)
@@ -183,7 +183,7 @@ class Unnoticed(InteropTest):
         for name, user_program in (("a", inside), ("b", beside)):
             recording = self.record(str(user_program), options=self.ALL, name=name)
             self.assertEqual((recording.status, recording.stdout), (0, "own\n"), recording.stderr)
-        # An allocator in a library lies behind ours: its blocks are traced.
+        # An allocator in a library comes after ours, so its blocks are traced.
         self.assertTrue(self.read_complete(recording).events("lttng_ust_libc:realloc"))
 
     def test_setuid_programs_and_closed_descriptors(self):
@@ -191,7 +191,7 @@ class Unnoticed(InteropTest):
         self.assertEqual(self.record("sh", "-c", script, options=self.ALL).status, 5)
 
     def test_handlers_that_allocate(self):
-        """Signals while allocating and locking, at a high rate: counts add up and nothing hangs."""
+        """Signals arrive at a high rate while the program allocates and locks. The counts add up and nothing hangs."""
         script = ("import signal, threading, json\n"
                   "signal.signal(signal.SIGALRM, lambda *_: json.dumps([1, 2, {'a': 3}]))\n"
                   "signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)\n"
@@ -212,7 +212,7 @@ LOADER_32_BIT = "/lib/ld-linux.so.2"
 
 
 class OtherLoaders(InteropTest):
-    """Programs that cannot load our libraries start as if nobody had asked them to."""
+    """Programs that cannot load our libraries start as they do without us."""
     ALL = ("--preload", "libc,pthread,dl")
 
     def record_like_plain(self, *command):
@@ -233,7 +233,7 @@ class OtherLoaders(InteropTest):
         self.assertGreater(recording.summary["events"], 0)
 
     def test_scripts_that_extend_the_variable(self):
-        """With a library of their own, or by having the shell expand it once more."""
+        """The user gives a library of their own, or has the shell expand the variable once more."""
         own = compiled(["gcc", "-shared", "-nostdlib"], self.directory / "libown.so", "")
         script = 'export LD_PRELOAD="$1${LD_PRELOAD:+:$LD_PRELOAD}"; cat /dev/null; '
         recording = self.record("sh", "-c", script + 'exec "$0"', self.of_musl(), own, options=self.ALL)
@@ -259,7 +259,7 @@ class OtherLoaders(InteropTest):
         self.record_like_plain(compiled(compiler, self.directory / "of-32-bit", EXITING_32_BIT))
 
     def installed(self):
-        """leat as a package would install it."""
+        """leat, laid out as a package would install it."""
         for directory in ("bin", "lib/leat"):
             (self.directory / directory).mkdir(parents=True)
         shutil.copy(LEAT, self.directory / "bin")

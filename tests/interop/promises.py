@@ -10,13 +10,13 @@ TESTS = SOURCE / "tests"
 
 
 def unit_tests():
-    """Suite.Name, of all of them."""
+    """All test names as Suite.Name."""
     text = "\n".join(path.read_text() for path in (TESTS / "unit").rglob("*_test.cpp"))
     return {f"{suite}.{name}" for suite, name in re.findall(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", text, re.MULTILINE)}
 
 
 def interop_tests():
-    """file, file.Class and file.Class.test; those of a class's base are its own."""
+    """file, file.Class and file.Class.test. The tests of a base class count for its subclasses."""
     names = set()
     classes = {}
     for path in sorted((TESTS / "interop").glob("*.py")):

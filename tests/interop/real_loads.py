@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Real loads at default settings: a shell script of 1,000 commands, `make -j2`, redis and nginx. Each runs as it does
-without us, and a recording gives a reason for every event that it discards. Prints the figures of each.
+"""Real loads at default settings: a shell script of 1,000 commands, `make -j2`, redis and nginx. Each behaves as it
+does without us, and a recording gives a reason for every event that it discards. Prints the figures of each.
 
 By hand: real_loads.py [TEST...]. Servers that are not installed are skipped: apt-get install redis-server nginx wrk.
-LEAT_MAKE_DIRECTORY names the configured sources of a package, to be made instead of generated ones."""
+LEAT_MAKE_DIRECTORY names the configured sources of a package, which are then made instead of generated ones."""
 import os
 import pathlib
 import socket
@@ -27,7 +27,7 @@ def free_port():
 
 class RealLoad(InteropTest):
     def check(self, recording, what):
-        """What was recorded is in the trace, and what was not has a reason."""
+        """All recorded events are in the trace, and all others have a reason."""
         summary = recording.summary
         self.assertIsNotNone(summary, recording.stderr)
         reasons = {reason: count for reason, count in summary["discarded_by_reason"].items() if count}
@@ -39,7 +39,7 @@ class RealLoad(InteropTest):
               f"{reasons}, {summary['registrations']} registrations", file=sys.stderr)
 
     def serve(self, *command, is_ready):
-        """A server that runs under `leat record` until it gets SIGTERM from stop()."""
+        """Starts a server under `leat record`. It runs until stop() sends SIGTERM."""
         process = subprocess.Popen(self.record_command(command, LIBC), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`leat record` as its user meets it: options, exit statuses, signals, bad input and bad days."""
+"""`leat record` as users meet it: options, exit statuses, signals, bad input and faults."""
 import json
 import os
 import pathlib
@@ -16,7 +16,7 @@ def tree(path):
 
 
 def end_session_of(process):
-    """Whatever a test that failed left behind of what it had started in a session of its own."""
+    """Ends all processes that a failed test left in a session of its own."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -92,7 +92,7 @@ class ExitStatus(InteropTest):
 
 class Signals(InteropTest):
     def started(self, *command, options=()):
-        """A running `leat record` whose program has printed its first line."""
+        """Starts `leat record` and waits until its program has printed its first line."""
         process = subprocess.Popen(self.record_command(command, options), stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         self.addCleanup(process.stdout.close)
@@ -126,7 +126,7 @@ class Signals(InteropTest):
         children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         process.kill()
         process.wait(60)
-        for child in children:  # its program goes on untraced, and is ours to end
+        for child in children:  # the program goes on untraced, and the test must end it
             os.kill(int(child), signal.SIGTERM)
         self.assertGreater(len(self.read(trace).lines), 0)
         self.assertFalse((self.directory / "trace.json").exists())
@@ -187,7 +187,7 @@ class BadInput(InteropTest):
 
 
 class NothingRecorded(InteropTest):
-    """The closing line says why, and what to do."""
+    """The closing line names the reason and the remedy."""
 
     def closing_line(self, *command, preload=None, **arguments):
         recording = self.record(*command, options=("--preload", preload) if preload else (), **arguments)
@@ -276,7 +276,7 @@ class BadDays(InteropTest):
     def test_full_disk(self):
         mount_and_record = ('mount -t tmpfs -o size=256k none "$1/disk" && shift && "$@"; status=$?; '
                             'cp -r disk copy; exit $status')
-        # Every program that registers makes the recorder drain the rings: so the disk fills step by step.
+        # Every program that registers makes the recorder drain the rings, so the disk fills step by step.
         emit_again_and_again = f"for i in $(seq 60); do {program('emit')} 300 >/dev/null; done"
         (self.directory / "disk").mkdir()
         result = plain_run("unshare", "-m", "sh", "-c", mount_and_record, "sh", str(self.directory), LEAT, "record",
@@ -290,7 +290,7 @@ class BadDays(InteropTest):
         summary = json.loads((self.directory / "summary.json").read_text())
         self.assertGreater(len(lines), 0)
         self.assertEqual(len(lines), summary["events"])
-        # 300 events of each program and one at its end: all accounted for.
+        # Each program emits 300 events and one at its end. All of them are accounted for.
         self.assertEqual(summary["events"] + summary["discarded"] + summary["left_in_rings"], 60 * 301)
         self.assertEqual(summary["exit_status"], 0)
 
@@ -304,7 +304,7 @@ class BadDays(InteropTest):
         self.assert_one_line(result.stderr, "No space left")
 
     def unprivileged(self, *command, **arguments):
-        # Our runtime directory is not theirs.
+        # The other user cannot use our runtime directory.
         return plain_run("env", "--unset=XDG_RUNTIME_DIR", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
                          *command, **arguments)
 

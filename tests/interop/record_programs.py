@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Real programs, many processes, many threads: recorded, they do what they always do, and the trace is whole."""
+"""Real programs with many processes and threads: recorded, they behave as always, and the trace is whole."""
 import os
 import pathlib
 import random
@@ -15,11 +15,12 @@ ALL = ("--preload", "libc,pthread,dl", *LARGE_RINGS)
 
 class RealPrograms(InteropTest):
     def record_like_plain(self, command, options, fresh_directory):
-        """Runs the command in two directories made by `fresh_directory`, plain and recorded, and compares."""
+        """Runs the command plain and recorded, in two directories made by `fresh_directory`, and compares the
+        results."""
         plain = plain_run(*command, cwd=fresh_directory("plain"))
         recording = self.record(*command, options=options, cwd=fresh_directory("recorded"))
         self.assert_like_plain(recording, plain)
-        # Shells allocate between vfork and exec: that is counted, never written. Nothing else is lost.
+        # Shells allocate between vfork and exec. Those events are counted, never written. No others are lost.
         borrowed = recording.summary["discarded_by_reason"]["borrowed"]
         self.assertEqual(recording.summary["discarded"], borrowed, recording.stderr)
         trace = self.read_recording(recording) if borrowed else self.read_complete(recording)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Crowds at leat-relayd: silent and half-said connections, greedy viewers, a thousand producers at once. Nobody can lock
-the others out, and nobody has to wait for long."""
+"""Crowds at leat-relayd: silent connections, half messages, greedy viewers, a thousand producers at once. Nobody can
+lock the others out, and nobody has to wait for long."""
 import os
 import resource
 import select
@@ -18,7 +18,7 @@ from support import SANITIZERS, InteropTest, lacks, main, needs, wait_until  # n
 # Ours, on LTTng's live protocol. (docs/formats/live.md)
 ASK_CAPABILITIES, WAIT, GET_NEWS = 0x4c65617400000000, 0x4c650001, 0x4c650002
 QUIESCENT_CONTROL = 9
-MANY = 700  # more than there were places in all
+MANY = 700  # more than there are places in total
 TICKS = [(10, 1), (20, 2), (30, 3)]
 CONNECT = struct.pack(">QIII", peer.NO_PACKET, 2, 4, 1)
 VERSION = peer.control_message(peer.VERSION, struct.pack(">II", 2, 13))
@@ -59,7 +59,7 @@ class CrowdTest(InteropTest):
         return viewer
 
     def assert_serves(self, session="sound"):
-        """A producer with its data, and a viewer, all of them new."""
+        """Starts a producer with its data and a viewer, all on new connections."""
         producer = self.producer(session=session)
         self.assertEqual(producer.push(TICKS), peer.OK)
         viewer = self.viewer()
@@ -124,7 +124,7 @@ class Strangers(CrowdTest):
         for port in (self.relay.control, self.relay.data, self.relay.live):
             self.crowd(port)
         self.assert_serves("newcomer")
-        # The data connection had not said anything until now.
+        # The data connection has been silent until now.
         self.assertEqual(producer.push(TICKS), peer.OK)
         stream = next(id for id, _, is_metadata in streams if not is_metadata)
         self.assertEqual(viewer.read_packets(stream, 1), TICKS)
@@ -132,7 +132,7 @@ class Strangers(CrowdTest):
         self.stop()
 
     def test_viewers_that_stay_leave_producers_their_places(self):
-        """Introduced or not: CONNECT is said quickly."""
+        """Viewers that have sent CONNECT do not get more places: a stranger can send it quickly."""
         for _ in range(MANY):
             link = self.link(self.relay.live, peer.viewer_message(peer.CONNECT, CONNECT))
             try:
@@ -150,7 +150,7 @@ class Strangers(CrowdTest):
 
 
 class Deadlines(CrowdTest):
-    TIMEOUT = 3 if SANITIZERS else 1  # s; for who says something useful it must suffice on a busy machine, too
+    TIMEOUT = 3 if SANITIZERS else 1  # s; must be enough for useful peers, even on a busy machine
 
     def setUp(self):
         super().setUp()
@@ -183,7 +183,8 @@ class Deadlines(CrowdTest):
         self.stop()
 
     def test_data_connection_of_a_session_may_be_silent(self):
-        """LTTng's producers open it with the session, and it may be hours to the first packet."""
+        """LTTng's producers open the data connection together with the session, and the first packet may come hours
+        later."""
         for _ in range(2):
             self.assertTrue(self.link(self.relay.data).is_closed())
         producer = self.producer(session="quiet")
@@ -206,7 +207,7 @@ class Deadlines(CrowdTest):
 
 class Limits(CrowdTest):
     def test_newcomer_that_has_no_place_is_closed_at_once(self):
-        self.start("--max-connections", "16")  # 6, 6, 4
+        self.start("--max-connections", "16")  # 6 control, 6 data, 4 viewer connections
         producers = []
         for i in range(5):
             producers.append(Producer(self.relay))
@@ -224,7 +225,7 @@ class Limits(CrowdTest):
     def test_soft_limit_of_files_is_raised(self):
         self.start(wrapper=("prlimit", "--nofile=256:8192"))
         self.assertEqual(self.limit_of_files(), (8192, 8192))
-        producers = [self.producer(session=f"s{i}") for i in range(100)]  # of 4 to 6 descriptors each
+        producers = [self.producer(session=f"s{i}") for i in range(100)]  # each needs 4 to 6 descriptors
         for producer in producers:
             self.assertEqual(producer.push(TICKS), peer.OK)
         for producer in producers:
@@ -236,9 +237,9 @@ class Limits(CrowdTest):
         self.stop()
         self.assertRegex(self.relay.log, "warning: 5000 connections may need more than the 1024 files")
 
-    @needs("undefined" not in SANITIZERS, "sanitizers")  # without descriptors UBSan takes every type for a wrong one
+    @needs("undefined" not in SANITIZERS, "sanitizers")  # without descriptors UBSan reports every type as wrong
     def test_out_of_descriptors(self):
-        """It goes on serving, does not turn in a circle, and takes newcomers again when there are descriptors."""
+        """The relay goes on serving, does not spin, and accepts newcomers again when there are descriptors."""
         self.start("--max-connections", "1000")
         producer = self.producer(session="served")
         viewers = [self.viewer() for _ in range(10)]
@@ -249,7 +250,7 @@ class Limits(CrowdTest):
         before = self.cpu_seconds()
         time.sleep(1)
         self.assertLess(self.cpu_seconds() - before, 0.5)
-        # The files of its packets are open already or not: what it can, it does.
+        # The files of a viewer's packets may be open already or not. The relay does what it can.
         for viewer in viewers:
             self.assertIn("served", viewer.list())
         resource.prlimit(self.relay.process.pid, resource.RLIMIT_NOFILE, (8192, 8192))
@@ -261,7 +262,7 @@ class Limits(CrowdTest):
 
 
 class Greedy:
-    """A viewer that always has requests under way, and reads what comes."""
+    """A viewer that always has requests outstanding, and reads all replies."""
 
     def __init__(self, viewer, request):
         self.socket = viewer.socket
@@ -287,7 +288,7 @@ class Turns(CrowdTest):
     def setUp(self):
         super().setUp()
         cpu = min(os.sched_getaffinity(0))
-        self.start(wrapper=("taskset", "-c", str(cpu)))  # one thread for all
+        self.start(wrapper=("taskset", "-c", str(cpu)))  # one thread serves all
         self.producing = self.producer(session="busy")
         self.assertEqual(self.producing.push(TICKS), peer.OK)
 
@@ -297,7 +298,7 @@ class Turns(CrowdTest):
         return Greedy(viewer, peer.viewer_message(command, payload))
 
     def bytes_until(self, greedy, other, size):
-        """What the greedy ones are given before the other's reply is complete."""
+        """The bytes that greedy viewers get before the other's reply is complete."""
         before = sum(viewer.received for viewer in greedy)
         other.setblocking(False)
         reply = b""
@@ -322,7 +323,7 @@ class Turns(CrowdTest):
             newcomer = self.link(self.relay.live)
             newcomer.send(peer.viewer_message(peer.CONNECT, CONNECT))
             most = max(most, self.bytes_until(greedy, newcomer.socket, 20))
-        # What lies in sockets already, and a few turns.
+        # The greedy ones may still get what is in the sockets already, and a few turns.
         if os.environ.get("LEAT_FIGURES"):
             print(f"{most} bytes", file=sys.stderr)
         self.assertLess(most, 24 << 20, "a newcomer waits until the greedy ones have had this many bytes")
@@ -341,7 +342,7 @@ class Turns(CrowdTest):
         self.check(peer.LIST_SESSIONS, b"")
 
     def test_producer_beside_producers_that_pipeline(self):
-        """Requests of control connections take turns, too."""
+        """Requests on control connections take turns, too."""
         class Pipe:
             def __init__(self, producer):
                 self.socket = producer.socket
@@ -362,7 +363,7 @@ class Turns(CrowdTest):
 
 class Ending(CrowdTest):
     def waiting_viewer(self, request, session=None):
-        """One of ours: nothing comes for it, and it waits up to 10 s."""
+        """A viewer of Leat's: nothing comes for it, and it waits up to 10 s."""
         viewer = Viewer(self.relay, connect=False)
         self.addCleanup(viewer.close)
         reply = viewer.ask(peer.CONNECT, struct.pack(">QIII", ASK_CAPABILITIES | 3, 2, 4, 1), 20)
@@ -377,7 +378,7 @@ class Ending(CrowdTest):
         self.start()
         viewers = [self.waiting_viewer(request) for _ in range(4)]
         viewers.append(self.waiting_viewer(request, self.producer(session="quiet").session))
-        # It has read what they ask for when it has answered who came later; on each of its threads.
+        # When a later viewer has its answer, the relay has read these requests; this must hold on each of its threads.
         for _ in range(2 * os.cpu_count()):
             self.viewer().close()
         self.assertEqual(select.select([viewer.socket for viewer in viewers[:4]], [], [], 0.5)[0], [], "they wait")
@@ -393,7 +394,8 @@ class Ending(CrowdTest):
 
 
 class ManyProducers(CrowdTest):
-    """All through one process that never waits for one of them: a script of messages and replies each."""
+    """One process drives all producers and never waits for a single one. Each producer is a script of messages and
+    replies."""
     PRODUCERS = 200 if SANITIZERS else 1000
     VIEWERS = 20
     PACKETS = 3
@@ -404,7 +406,7 @@ class ManyProducers(CrowdTest):
         self.start()
 
     def run_scripts(self, scripts):
-        """Each is a generator: yields (link, bytes to send, bytes of the reply) and is sent the reply."""
+        """Each script is a generator. It yields (link, bytes to send, bytes of the reply) and is sent the reply."""
         poll = select.epoll()
         waiting = {}
 

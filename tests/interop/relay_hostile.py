@@ -1,4 +1,4 @@
-"""What peers have done to other relays, and bad days: leat-relayd refuses, goes on, and keeps what it has."""
+"""Attacks and faults that have hurt other relays. leat-relayd refuses them, goes on, and keeps what it has."""
 import concurrent.futures
 import os
 import pathlib
@@ -50,16 +50,16 @@ class RelayTest(InteropTest):
     def assert_memory_below(self, mib, before=0):
         with self.subTest("memory"):
             if SANITIZERS:
-                lacks("sanitizers")  # they need memory of their own, and keep what is freed
+                lacks("sanitizers")  # they need more memory, and keep what is freed
             self.assertLess(self.relay.memory_mib() - before, mib)
 
     def stop_relay(self):
-        """It has come through, and ends as it should."""
+        """The relay has survived, and stops normally."""
         self.assertTrue(self.relay.is_alive(), "the relay is dead")
         self.assertEqual(self.relay.stop(), 0, self.relay.log)
 
     def assert_serves(self, session="sound"):
-        """A new producer and a new viewer are served as if nothing had been."""
+        """A new producer and a new viewer are served as usual."""
         producer = self.producer(session=session)
         self.assertEqual(producer.push(ticks(1, 3)), peer.OK)
         viewer = self.viewer()
@@ -74,7 +74,7 @@ class RelayTest(InteropTest):
         return sorted(path.parent for path in self.output.rglob("metadata") if path.stat().st_size > 0)
 
     def read_events(self, trace):
-        """As babeltrace2 reads the trace on disk, in silence."""
+        """babeltrace2 reads the trace on disk without a warning."""
         result = subprocess.run(["babeltrace2", str(trace)], capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
         return [int(line.rpartition("n = ")[2].split()[0]) for line in result.stdout.splitlines()], result.stderr
@@ -86,7 +86,7 @@ class RelayTest(InteropTest):
         return [struct.unpack_from(">9Q", bytes_of_all, at) for at in range(0, len(bytes_of_all), 72)]
 
     def offsets(self, index):
-        """Of its packets in their file."""
+        """The offsets of its packets in their file."""
         return [entry[0] for entry in self.entries(index)]
 
     def numbers(self, index):
@@ -129,7 +129,7 @@ class Viewers(RelayTest):
         self.producing.push(ticks(1, 3))
         viewer.read_packets(self.stream, 1)
         data, = self.output.rglob("channel_0")
-        size = 65536  # large ones do not wait for more
+        size = 65536  # large packets do not wait for more
         packet = peer.packet_of(ticks(4, 3), 1).ljust(size, b"\0")
         self.producing.data_link.send(peer.data_message(self.stream, 1, packet, size))
         wait_until(lambda: data.stat().st_size == 4096 + size, "the data in its file")
@@ -203,7 +203,7 @@ class Viewers(RelayTest):
         self.assertTrue(viewer.is_closed())
 
     def test_slow_viewer_does_not_hold_up_others(self):
-        """It reads a byte a second, of 4 MiB that it has asked for; the others do not notice."""
+        """The viewer has requested 4 MiB and reads a byte a second. The others do not notice."""
         slow = self.attached()
         slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.assertEqual(self.producing.push(ticks(1, 3), size=65536), peer.OK)
@@ -249,7 +249,7 @@ class Names(RelayTest):
         return sorted(str(path) for path in self.directory.rglob("*") if self.output not in path.parents)
 
     def attempt(self, **arguments):
-        """Whether a session of these names is taken. Refused with 25, or by closing."""
+        """Whether the relay accepts a session with these names. It refuses with code 25, or closes the connection."""
         producer = Producer(self.relay)
         self.addCleanup(producer.close)
         producer.greet()
@@ -281,7 +281,8 @@ class Names(RelayTest):
         self.check_outside()
 
     def test_names_that_are_good_and_too_long_with_their_date(self):
-        """A session's directory is NAME-DATE-TIME, 16 bytes more; a name has at most 254 bytes, of a host 255."""
+        """A session's directory is NAME-DATE-TIME, which adds 16 bytes. The name may have 254 bytes at most, a host
+        name 255."""
         refused = 0
         for size in range(230, 256):
             for name in [size * "x", size // 2 * "\u00e9" + size % 2 * "x"]:
@@ -319,7 +320,8 @@ class Names(RelayTest):
         self.check_outside()
 
     def takes_stream(self, **arguments):
-        """Whether a session of its own has such a stream. Refused with 11, or by closing."""
+        """Whether the relay accepts such a stream, in a session of its own. It refuses with code 11, or closes the
+        connection."""
         producer = self.attempt()
         try:
             stream, code = producer.add_stream(**arguments)
@@ -426,7 +428,7 @@ class Producers(RelayTest):
             producer = self.producer(session=f"adds{lengths[0]}")
             producer.send(peer.control_message(peer.ADD_STREAM, peer.add_stream_payload("c_0", lengths=lengths)))
             self.assertTrue(producer.is_closed(), f"{lengths}")
-        # 16 bytes each: 0 in 32 bits.
+        # Each entry has 16 bytes, and their product is 0 in 32 bits.
         producer = self.producer(session="rotates")
         producer.send(peer.control_message(peer.ROTATE_STREAMS, struct.pack(">IB7xQ", 2 ** 28, 0, 0)))
         self.assertTrue(producer.is_closed())
@@ -444,8 +446,8 @@ class Producers(RelayTest):
         self.assertLess(used, 64 << 20)
 
     def test_index_that_contradicts_its_packet(self):
-        """Sizes that no packet has are refused; those of another packet than came make this one lost. No viewer is shown
-        either, and the packets after a lost one are as good as ever."""
+        """Impossible sizes are refused. If the sizes differ from those of the packet that came, the packet is lost.
+        Viewers see neither, and the packets after a lost one are unharmed."""
         for size, content in [(2 ** 64 - 1, 8), (4096 * 8, 2 ** 64 - 1), (4096 * 8, 4096 * 8 + 8), (7, 7)]:
             self.assertEqual(self.push_with_index(size, content)[0], peer.REFUSED, f"{size}, {content}")
         for size, content in [(8, 8), (0, 0), (4095 * 8, 4095 * 8), (4097 * 8, 8)]:
@@ -457,13 +459,15 @@ class Producers(RelayTest):
         self.assert_serves()
         self.stop_relay()
         self.assertEqual(self.relay.log.count(": impossible sizes"), 4)
-        # That of the session which serves is sound. Data whose index is refused may come before the connection ends, or not.
+        # The index of the session that continues is sound. Data whose index is refused may come before the connection
+        # ends, or not.
         offsets = [self.offsets(index) for index in self.output.rglob("*.idx")]
         self.assertEqual([found for found in offsets if 0 in found], [[0]])
         self.assertEqual([found for found in offsets if 4096 in found], 4 * [[peer.NO_PACKET, 4096]])
 
     def push_with_index(self, size, content):
-        """A packet of 4096 bytes, whose index says this many bits: the answer, its producer, and a viewer from before."""
+        """Sends a packet of 4096 bytes whose index states this many bits. Returns the answer, the producer, and a
+        viewer that was there before."""
         producer = self.producer(session=f"s{size}-{content}")
         viewer = self.viewer()
         self.assertEqual(viewer.attach(producer.session)[0], 1)
@@ -513,7 +517,7 @@ class Producers(RelayTest):
         self.assertEqual(self.read_events(trace)[0], list(range(1, 7)))
 
     def test_peers_that_say_nothing_or_a_byte_now_and_then(self):
-        """Others are served meanwhile; what they have said counts when the rest of it comes."""
+        """Others are served while a message is incomplete. The message takes effect when the rest of it comes."""
         producer = self.producer(session="patient")
         stream, = producer.streams
         version = peer.control_message(peer.VERSION, struct.pack(">II", 2, 13))
@@ -544,10 +548,11 @@ class Producers(RelayTest):
 
 
 class Endings(RelayTest):
-    """Connections, relay and viewers end anywhere; what was committed stays, and the others go on."""
+    """Connections, relay and viewers end at any moment. What was committed stays, and the others go on."""
 
     def script(self, number):
-        """Session `number` as [(is data, its bytes for these handles, bytes of the reply)]; its events tell whose they are."""
+        """Session `number` as [(is data, its bytes for these handles, bytes of the reply)]. Its events tell which
+        session they belong to."""
         def control(command, payload=lambda stream, metadata: b"", reply=4):
             return False, lambda *handles: peer.control_message(command, payload(*handles)), reply
 
@@ -579,8 +584,8 @@ class Endings(RelayTest):
     EVENTS_OF_SESSION = 1000  # at most
 
     def play(self, script, count, last=None):
-        """The first `count` messages; `last`(size) says how many bytes of the last one. Then both connections are cut.
-        The number of packets whose index was answered."""
+        """Sends the first `count` messages, of the last one only the first `last`(size) bytes, and cuts both
+        connections. Returns the number of packets whose index was answered."""
         links = [Link(self.relay.control), Link(self.relay.data)]
         handles = []
         answered = 0
@@ -595,14 +600,14 @@ class Endings(RelayTest):
                 links[0].receive(struct.unpack(">I", answer[12:])[0])
             if reply == 12:
                 handles.append(struct.unpack(">Q", answer[:8])[0])
-            answered += script[number - 1][0]  # behind data comes its index
+            answered += script[number - 1][0]  # a packet's index follows its data
         for link in links:
             link.close()
         return answered
 
     def check_traces(self, committed=()):
-        """What there is of each session can be read; whole packets from the first on, nothing else, and as many as
-        `committed` says. Session 0 is that of assert_serves()."""
+        """Everything that each session left can be read: whole packets from the first on, nothing else, and at least as
+        many as `committed` says. Session 0 is that of assert_serves()."""
         self.stop_relay()
         found = {number: [] for number in range(len(committed))}
         traces = self.traces()
@@ -626,7 +631,7 @@ class Endings(RelayTest):
         self.check_traces([1, *committed])
 
     def test_cut_at_random_bytes(self):
-        """A thousand times, several at a time."""
+        """A thousand sessions, several at a time."""
         def cut(number):
             chance = random.Random(number)
             script = self.script(number)
@@ -655,7 +660,8 @@ class Endings(RelayTest):
     PER_PACKET = 200
 
     def push_for_ever(self, producer, size):
-        """Until the relay is gone; the newest packets are of two files, which are written over."""
+        """The viewer reads until the relay is gone. The newest packets are in two files that are overwritten in
+        turn."""
         try:
             for number in range(100000):
                 producer.push(ticks(1 + self.PER_PACKET * number, self.PER_PACKET), size=size)
@@ -669,7 +675,7 @@ class Endings(RelayTest):
         producer.acknowledged = -1
         pushing = threading.Thread(target=self.push_for_ever, args=(producer, size))
         pushing.start()
-        moment = random.Random(session).randrange(20, 200)  # packets; files are replaced after four
+        moment = random.Random(session).randrange(20, 200)  # in packets; files are replaced after four
         wait_until(lambda: producer.acknowledged >= moment, f"{moment} packets")
         guard = self.child_of(self.relay.process.pid)
         self.relay.stop(signal_number)
@@ -679,18 +685,18 @@ class Endings(RelayTest):
         for data in trace.glob("channel_0_*"):
             index = trace / "index" / f"{data.name}.idx"
             offsets = self.offsets(index) if index.exists() else []
-            # Data that was still on its way is lost if the relay is killed, and the index says so.
+            # Data that had not arrived is lost if the relay is killed, and the index says so.
             stored = [offset for offset in offsets if offset != peer.NO_PACKET]
             packets = list(range(0, data.stat().st_size, size))
             if signal_number == signal.SIGTERM:
                 lost = [number for number, offset in zip(self.numbers(index), offsets) if offset == peer.NO_PACKET]
                 self.assertIn(lost, ([], [producer.acknowledged + 1]), "what was acknowledged is stored")
                 self.assertEqual(stored, packets, data)
-            # A file that is just being replaced has its old packets, and a new index.
+            # A file that was just being replaced has its old packets and a new index.
             elif stored or len(packets) != 4:
                 self.assertEqual(stored, packets, data)
         kept = []
-        # The files are streams of their own here: they are read one by one.
+        # Each file is a stream of its own here, so they are read one by one.
         for data in trace.glob("channel_0_*"):
             alone = self.directory / "alone" / session / data.name
             alone.mkdir(parents=True)
@@ -791,7 +797,7 @@ class Endings(RelayTest):
 
 
 class GrowingMetadata(RelayTest):
-    """Event classes that are new while viewers read: no viewer sees a part of what belongs together."""
+    """New event classes arrive while viewers read. No viewer sees only part of a unit."""
     CLASSES, AT_A_TIME = 1000, 10
     UUID = bytes(range(16))
     PREAMBLE = peer.METADATA[:peer.METADATA.index(b"event {")].replace(
@@ -799,7 +805,7 @@ class GrowingMetadata(RelayTest):
         b"event.header := struct {", b"event.header := struct { u32 id;")
 
     def packetized(self, text):
-        """As LTTng's consumer sends a unit: declarations go over the borders of packets."""
+        """Sends a unit as LTTng's consumer does: declarations cross the borders of packets."""
         room = 512 - 37
         return b"".join(
             struct.pack("<I16sIIIBBBBB", 0x75D11D57, self.UUID, 0, 8 * (37 + len(part)), 8 * 512, 0, 0, 0, 1, 8) +
@@ -842,7 +848,7 @@ class GrowingMetadata(RelayTest):
             producer.data_link.send(peer.data_message(stream, number, data))
             index = struct.pack(">10Q", stream, number, 8 * 4096, 8 * len(data), 10 + ids[0], 10 + ids[-1], 0, 0, 0, number)
             self.assertEqual(producer.code(peer.SEND_INDEX, index), peer.OK)
-            time.sleep(0.005)  # viewers have something to read all the while
+            time.sleep(0.005)  # viewers always have something to read
         producer.numbers[stream] = self.CLASSES // self.AT_A_TIME
         producer.finish()
         for viewer in viewers:
@@ -856,7 +862,8 @@ class GrowingMetadata(RelayTest):
 
 class Sizes(RelayTest):
     def test_packets_of_all_sizes_in_pieces_of_all_sizes(self):
-        """Small ones gather, large ones are spliced; each arrives byte for byte, wherever the network cut it."""
+        """Small packets are gathered and large ones spliced. Each arrives byte for byte, wherever the network cuts
+        it."""
         random_numbers = random.Random(3)
         producer = self.producer()
         stream = producer.streams[0]
@@ -871,7 +878,7 @@ class Sizes(RelayTest):
             wire += peer.data_message(stream, number, packet, size)
         for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(wire)]):
             producer.data_link.send(wire[begin:end])
-            time.sleep(0.005)  # so that the pieces are not one on the way
+            time.sleep(0.005)  # keeps the pieces apart on the network
         for number, size in enumerate(sizes):
             index = peer.index_payload(stream, number, ticks(1 + 3 * number, 3), size=size)
             self.assertEqual(producer.code(peer.SEND_INDEX, index), peer.OK)
@@ -883,9 +890,9 @@ class Sizes(RelayTest):
         self.assertEqual(self.read_events(trace), (list(range(1, 1 + 3 * len(sizes))), ""))
 
 
-@without_sanitizers  # their library must be loaded first, before any preloaded one
+@without_sanitizers  # a sanitizer's library must be loaded before any preloaded one
 class SizesWithoutSplice(Sizes):
-    """The same where the file system takes bytes from memory only."""
+    """The same tests on a file system that takes bytes from memory only."""
 
     def start_relay(self):
         return super().start_relay(wrapper=["env", f"LD_PRELOAD={PROGRAMS / 'libtest-no-splice.so'}"])
@@ -893,7 +900,7 @@ class SizesWithoutSplice(Sizes):
 
 class FullDisk(RelayTest):
     def start_relay(self):
-        """Its output is a file system of 2 MiB in a mount namespace of its own."""
+        """The relay's output is a file system of 2 MiB in a mount namespace of its own."""
         self.output.mkdir()
         mount = f"mount -t tmpfs -o size=2m tmpfs {self.output} && exec \"$@\""
         return super().start_relay(wrapper=["unshare", "--mount", "sh", "-c", mount, "relay"])
@@ -931,10 +938,11 @@ class FullDisk(RelayTest):
 
 
 class BadNetwork(RelayTest):
-    """Delay, loss and a narrow line between the relay and everybody else; live_bad_days.py has real programs on it."""
+    """Delay, loss and a narrow line between the relay and everybody else. live_bad_days.py does this with real
+    programs."""
 
     def start_relay(self):
-        return None  # when there is a line
+        return None  # only when there is a line
 
     def serve_over(self, count, viewer_end="near", **line):
         line = BadLine(**line)
@@ -957,13 +965,13 @@ class BadNetwork(RelayTest):
         self.assertGreater(line.lost, 0)
 
     def test_narrow_line(self):
-        # A list of two streams has 9 kB: the viewer is beside the relay.
+        # A list of two streams has 9 kB, so the viewer is at the relay's end.
         self.serve_over(3, viewer_end="far", rate=1000)
 
 
 class Captures(RelayTest):
-    """What LTTng's daemons said to LTTng's relay, said to ours: the answers are the same, byte for byte, but for the
-    handles of streams, which a relay chooses."""
+    """Replays to our relay what LTTng's daemons said to LTTng's relay. The answers are the same, byte for byte, except
+    for the handles of streams, which a relay chooses."""
     SESSIONS = ["live-uid-two-apps", "live-pid-buffers", "live-new-metadata-dlopen", "live-tracefile-rotation",
                 "stream-nonlive"]
 
@@ -992,7 +1000,7 @@ class Captures(RelayTest):
                 if command == peer.ADD_STREAM:
                     handles[expected[:8]] = answer[:8]
                     answer = expected[:8] + answer[8:]
-                # Data has a connection of its own: it may be on its way yet.
+                # Data has a connection of its own and may arrive later.
                 if answer == expected or command not in (peer.DATA_PENDING, peer.END_DATA_PENDING):
                     break
                 if time.monotonic() > deadline:
@@ -1006,7 +1014,7 @@ class Captures(RelayTest):
 
     @staticmethod
     def with_handle(message, at, handles):
-        """Ours in the place of theirs, if there is one."""
+        """Puts our handle in the place of theirs, if the message has one there."""
         return message[:at] + handles.get(message[at:at + 8], message[at:at + 8]) + message[at + 8:]
 
     def with_handles(self, message, command, handles):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""LTTng's application, session daemon and consumer into leat-relayd: whatever its sessions can do, side by side.
+"""LTTng's application, session daemon and consumer send to leat-relayd: sessions of every kind at the same time.
 
-Two programs are traced by all sessions at once; between the batches that they emit, each session does what it is there
-to show. All of it in namespaces of its own: LTTng's daemons have fixed places and ports.
+All sessions trace two programs. Between the batches that the programs emit, each session does what it is there to show.
+Everything runs in namespaces of its own, because LTTng's daemons have fixed places and ports.
 """
 import concurrent.futures
 import contextlib
@@ -24,12 +24,12 @@ TOOLS = ["lttng", "lttng-sessiond", "babeltrace2", "unshare"]
 
 
 def numbers(*batches):
-    """Of the events of these batches."""
+    """The numbers of the events of these batches."""
     return [n for batch in batches for n in range(BATCHES[batch][0], sum(BATCHES[batch]))]
 
 
 def enter_namespaces():
-    """Starts this script again, as process 1 of its own. Ends with it."""
+    """Starts this script again as process 1 of its own namespaces, and exits with its status."""
     command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     if os.geteuid() != 0:
         command.append("--map-root-user")
@@ -47,7 +47,7 @@ def hide_the_machine():
         pathlib.Path("/run/group").write_text("\n".join([*groups, ""]))
         subprocess.run(["mount", "--bind", "/run/group", "/etc/group"], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    # As process 1 we would ignore it.
+    # Process 1 ignores this signal unless it has a handler.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
@@ -63,7 +63,7 @@ def concurrently(*functions):
 
 
 class Application:
-    """One that is traced by LTTng; all of its events are of one CPU, so that their order is that of their numbers."""
+    """A program that LTTng traces. All of its events are from one CPU, so their order is that of their numbers."""
 
     def __init__(self, test):
         self.process = subprocess.Popen(["taskset", "-c", "0", program("lttng-ticks")], stdin=subprocess.PIPE,
@@ -84,7 +84,7 @@ class Application:
 
 
 class Viewer:
-    """One that follows a live session to its end."""
+    """A viewer that follows a live session to its end."""
 
     def __init__(self, test, *command):
         self.output = test.directory / f"viewer-{len(list(test.directory.glob('viewer-*')))}"
@@ -115,7 +115,7 @@ def leat_view(test, session):
 
 
 class Session:
-    """One of LTTng's that streams to leat-relayd; what a test overrides, it does between the batches."""
+    """A session of LTTng that streams to leat-relayd. Subclasses override what happens between the batches."""
     CREATE = []
     CHANNEL = ["--subbuf-size=65536", "--num-subbuf=16"]
 
@@ -155,7 +155,7 @@ class Session:
 
 
 class Streamed(Session):
-    """Rotated twice: three chunks."""
+    """A session that is rotated twice, so it has three chunks."""
 
     def after(self, batch):
         if batch < 2:
@@ -216,7 +216,7 @@ class Snapshots(Session):
 
 
 class OfProcesses(Session):
-    """Per-process buffers, into files that are rolled over: of each process, its newest events."""
+    """Per-process buffers, stored in files that are rolled over: the newest events of each process are kept."""
     CHANNEL = ["--buffers-pid", "--subbuf-size=4096", "--num-subbuf=64", "--tracefile-size=4096",
                "--tracefile-count=3"]
 
@@ -239,7 +239,7 @@ class Live(Session):
 
     def before_start(self):
         self.viewers = [babeltrace2(self.test, self.name), leat_view(self.test, self.name)]
-        # babeltrace2 reads on from where it has attached.
+        # babeltrace2 continues from where it attached.
         with contextlib.closing(relay_peer.Viewer(self.test.relay)) as lister:
             wait_until(lambda: lister.clients()[self.name] == len(self.viewers), "the viewers")
 
@@ -271,7 +271,7 @@ class Sessions(InteropTest):
         self.output = self.directory / "relay"
         os.environ["HOME"] = os.environ["LTTNG_HOME"] = str(self.directory)
         os.environ["TZ"] = "UTC"
-        self.relay = LeatRelay(self.output, ports=(5342, 5343, 5344))  # where LTTng looks for one
+        self.relay = LeatRelay(self.output, ports=(5342, 5343, 5344))  # where LTTng looks for a relay
         self.addCleanup(self.relay.kill)
         self.start("lttng-sessiond", "--no-kernel", stderr=subprocess.DEVNULL)
         wait_until(lambda: subprocess.run(["lttng", "--no-sessiond", "list"], capture_output=True).returncode == 0,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every option of leat-relayd, used for real."""
+"""Every option of leat-relayd, in real use."""
 import json
 import os
 import re
@@ -90,7 +90,7 @@ class Background(OptionsTest):
         self.addCleanup(self.end)
 
     def start_background(self, *options):
-        """A relay that is no child of ours: what tests ask of a relay, and what the parent said."""
+        """Starts a relay that is not our child, and returns what its parent said. Tests use it as `relay`."""
         result = self.run_relayd("--ports", "0:0:0", "--pid-file", str(self.pid_file), *options)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.pid = int(self.pid_file.read_text())
@@ -99,7 +99,7 @@ class Background(OptionsTest):
         return result
 
     def is_alive(self):
-        if self.pid == 0 and self.pid_file.exists():  # the test has failed before it knew
+        if self.pid == 0 and self.pid_file.exists():  # the test failed before it learnt the pid
             self.pid = int(self.pid_file.read_text())
         try:
             with open(f"/proc/{self.pid}/stat", encoding="ascii") as stat:
@@ -113,7 +113,7 @@ class Background(OptionsTest):
             wait_until(lambda: not self.is_alive(), "the relay's end")
 
     def test_daemonize(self):
-        """The parent returns when the ports are open; the console is closed."""
+        """The parent exits when the ports are open. The console is closed."""
         for option in ("-d", "--daemonize"):
             result = self.start_background(option)
             self.assertRegex(result.stdout, "^listening on 127.0.0.1: control ")
@@ -188,7 +188,7 @@ class Network(OptionsTest):
         self.start("--bind", "0.0.0.0")
         own = socket.gethostbyname("localhost")
         self.assertEqual(own, "127.0.0.1")
-        # 127.0.0.2 is this host, too; who listens on 127.0.0.1 alone is not there.
+        # 127.0.0.2 is this host, too. A relay that listens on 127.0.0.1 only cannot be reached there.
         Link(self.relay.control, "127.0.0.2").close()
         Link(self.relay.data, "127.0.0.2").close()
         with self.assertRaises(ConnectionRefusedError):
@@ -216,7 +216,7 @@ class Network(OptionsTest):
         self.assert_fails(2, "three ports are needed", "--ports", "1:2")
 
     def test_max_connections(self):
-        self.start("--max-connections", "8")  # 3, 3, 2
+        self.start("--max-connections", "8")  # 3 control, 3 data, 2 viewer connections
         links = [self.viewer(), self.viewer()]
         link = Link(self.relay.live)
         self.addCleanup(link.close)
@@ -254,7 +254,7 @@ class Output(OptionsTest):
         self.assert_fails(2, "excludes", "-p", "-s")
 
     def test_by_session_of_producers_before_2_11(self):
-        """As lttng-relayd 2.13 does it."""
+        """The directory is named as lttng-relayd 2.13 names it."""
         self.start("-s")
         for session, path, expected in [
                 ("night", "/host/night-20200101-101010/ust/uid/0/64-bit", "night/host-20200101-101010/ust/uid/0/64-bit"),
@@ -362,7 +362,7 @@ class Logging(OptionsTest):
 
     def test_names_of_peers_make_no_lines(self):
         self.start("-v")
-        evil = "a\u009b2Jb"  # clears the screen of some terminals
+        evil = "a\u009b2Jb"  # clears the screen on some terminals
         producer = Producer(self.relay)
         self.addCleanup(producer.close)
         producer.greet()
@@ -419,7 +419,7 @@ class Logging(OptionsTest):
         self.relay.control, self.relay.data, self.relay.live = map(
             int, PORTS.search(process.stdout.readline()).groups())
         viewer = self.viewer()
-        for _ in range(3000):  # a line each, and a pipe takes 64 KiB
+        for _ in range(3000):  # a line each; a pipe takes 64 KiB
             viewer.list()
         self.use()
 

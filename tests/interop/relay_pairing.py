@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Data and indexes of leat-relayd's producers that do not match: gaps, repetitions, and one far ahead of the other."""
+"""Data and indexes that do not match, from leat-relayd's producers: gaps, repetitions, and one far ahead of the
+other."""
 import struct
 import threading
 
@@ -10,9 +11,9 @@ from support import InteropTest, main
 SIZE = 128  # bytes of a packet
 INDEX_HEADER, INDEX_ENTRY = 16, struct.Struct(">9Q")
 LOST = 2 ** 64 - 1
-WAITING = 4096  # for their other half, at most
-LISTED = 4096  # lost packets of a stream
-LISTED_PER_PACKET = 16  # more, for each packet that comes
+WAITING = 4096  # the most that wait for their other half
+LISTED = 4096  # the most lost packets that a stream lists
+LISTED_PER_PACKET = 16  # how many more for each packet that comes
 
 
 class Pairing(InteropTest):
@@ -59,7 +60,7 @@ class Pairing(InteropTest):
 
     def test_data_far_ahead_of_indexes(self):
         count = 2 * WAITING
-        # The relay takes so much, and then what the system holds; the rest waits here.
+        # The relay takes so much, then the system's buffers do. The rest waits here.
         sender = threading.Thread(target=self.send_data, args=range(count))
         sender.start()
         self.addCleanup(sender.join)
@@ -82,7 +83,7 @@ class Pairing(InteropTest):
         self.finish(numbers[-1])
         offsets = self.offsets()
         self.assertEqual([offset for offset in offsets if offset != LOST], [i * SIZE for i in range(len(numbers))])
-        listed = LISTED + LISTED_PER_PACKET  # the second gap has what the packet between them gave
+        listed = LISTED + LISTED_PER_PACKET  # the packet between the gaps allows more for the second one
         self.assertEqual(offsets.count(LOST), listed)
         missing = (LISTED + 98) + (2 ** 40 - LISTED - 101)
         self.assertRegex(self.relay.log, rf"{missing} packets are missing, {missing - listed} of them without an entry")

@@ -1,4 +1,4 @@
-"""A producer and a viewer by hand, from the protocols alone: nothing of Leat's encoders is in it."""
+"""A producer and a viewer written from the protocols alone. They use none of Leat's encoders."""
 import select
 import socket
 import struct
@@ -66,7 +66,7 @@ class Link:
         return data
 
     def is_closed(self, within=PATIENCE):
-        """Whether the relay ends this connection in that time, without another byte."""
+        """Whether the relay ends this connection in that time, without sending another byte."""
         ready, _, _ = select.select([self.socket], [], [], within)
         try:
             return bool(ready) and self.socket.recv(1) == b""
@@ -119,7 +119,7 @@ def data_message(stream, number, data, size=4096):
 
 
 class Producer(Link):
-    """A session on the tracing side, of `cpus` streams and their metadata."""
+    """A session on the tracing side, with `cpus` data streams and a metadata stream."""
     started = {}  # (relay's port for viewers, session): producer
 
     def __init__(self, relay):
@@ -176,7 +176,7 @@ class Producer(Link):
         self.send(control_message(SEND_METADATA, struct.pack(">QI", self.metadata, 0) + text))
 
     def push(self, events, cpu=0, size=4096):
-        """A packet and its index."""
+        """Sends a packet and its index."""
         stream = self.streams[cpu]
         number = self.numbers[stream]
         self.numbers[stream] += 1
@@ -204,7 +204,7 @@ def viewer_message(command, payload=b""):
 
 
 class Viewer(Link):
-    """Viewers know streams by other ids than producers; here a stream may be named by either."""
+    """A viewer. Viewers know streams by other ids than producers do; here either id names a stream."""
 
     def __init__(self, relay, connect=True):
         super().__init__(relay.live, relay.address)
@@ -228,7 +228,7 @@ class Viewer(Link):
         return {entry[5].rstrip(b"\0").decode(): entry[0] for entry in self._list()}
 
     def clients(self):
-        """{name: viewers that have attached}"""
+        """{name: number of viewers that have attached}"""
         return {entry[5].rstrip(b"\0").decode(): entry[2] for entry in self._list()}
 
     def _streams(self, session, reply):
@@ -273,7 +273,7 @@ class Viewer(Link):
         return struct.unpack(">I", self.ask(DETACH_SESSION, struct.pack(">Q", session)))[0]
 
     def read_metadata(self):
-        """All that is new, of all traces."""
+        """Everything new from all traces."""
         return b"".join(self._metadata_of(stream) for stream in self.metadata_streams)
 
     def _metadata_of(self, stream):
@@ -285,7 +285,7 @@ class Viewer(Link):
             text += part
 
     def read_packets(self, stream, count):
-        """The events of the next packets, whatever time they take to come."""
+        """The events of the next packets. Waits as long as it takes until they come."""
         events = []
         deadline = time.monotonic() + PATIENCE
         while count > 0:

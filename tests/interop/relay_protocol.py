@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every version of the ingest protocol, from 2.1 to 2.13, and what its commands promise; viewers that attach late, or are
-killed; and a relay's memory after much data and many sessions."""
+"""Every version of the ingest protocol, from 2.1 to 2.13, and what its commands promise. Viewers that attach late or
+are killed. The relay's memory after much data and many sessions."""
 import os
 import re
 import signal
@@ -14,12 +14,12 @@ from relay_hostile import RelayTest, ticks  # noqa: E402
 from relay_peer import METADATA, OK, Link, Producer, Viewer  # noqa: E402
 from support import LEAT, PATIENCE, main, wait_until, without_sanitizers  # noqa: E402
 
-OLDEST_SERVED, NEWEST = 4, 13  # before, nobody said what a session is called
+OLDEST_SERVED, NEWEST = 4, 13  # before 2.4, producers did not state a session's name
 MOST_MEMORY = 32  # MiB
 
 
 class ProducerOf(Producer):
-    """One that speaks 2.MINOR, with the commands and the layouts that this version has."""
+    """A producer that speaks 2.MINOR, with the commands and layouts of that version."""
 
     def __init__(self, relay, minor):
         super().__init__(relay)
@@ -143,7 +143,7 @@ class ResetMetadata(RelayTest):
 
 class Watching(RelayTest):
     def watch(self, producer, *options):
-        """`leat view`, attached; and the file that it prints into."""
+        """Starts `leat view` and waits until it has attached. Returns it and the file that it prints into."""
         [name] = [name for name, session in self.viewer().list().items() if session == producer.session]
         before = self.viewer().clients()[name]
         printed = self.directory / f"printed-{before}"
@@ -183,12 +183,12 @@ class Watching(RelayTest):
         producer = self.producer(session="watched")
         viewers = [self.watch(producer) for _ in range(3)]
         self.assertEqual(producer.push(ticks(1, 3)), OK)
-        # A beacon: nobody waits for anything older.
+        # A beacon: viewers need not wait for anything older.
         self.assertEqual(producer.code(peer.SEND_INDEX, struct.pack(">10Q", producer.streams[0], 2 ** 64 - 1, 0, 0, 0, 1000,
                                                                     0, 0, 0, 0)), OK)
         for _, printed in viewers:
             wait_until(lambda printed=printed: len(self.numbers(printed)) == 3, "the first events are shown")
-        # One while it waits for news, one that has not read what it was sent.
+        # One viewer waits for news, the other has not read what it was sent.
         viewers[0][0].kill()
         viewers[1][0].send_signal(signal.SIGSTOP)
         for first in range(200, 500, 3):
@@ -204,19 +204,19 @@ class Watching(RelayTest):
         self.stop_relay()
 
 
-@without_sanitizers  # they need memory of their own, and keep what is freed
+@without_sanitizers  # they need more memory, and keep what is freed
 class Memory(RelayTest):
     SESSIONS, STREAMS, PACKETS, SIZE = 120, 4, 4, 128 << 10  # 250 MB in all
 
     def most_memory(self):
-        """MiB that the relay has had at any time."""
+        """The most memory that the relay ever had, in MiB."""
         with open(f"/proc/{self.relay.process.pid}/status", encoding="ascii") as status:
             return int(re.search(r"VmHWM:\s+(\d+)", status.read())[1]) / 1024
 
     def test_after_many_sessions_and_much_data(self):
         kept = []
         for number in range(self.SESSIONS):
-            # Each stream keeps its newest file, so that all of it fits on small disks.
+            # Each stream keeps only its newest file, so that all of it fits on small disks.
             producer = self.producer(session=f"s{number}", cpus=self.STREAMS, file_size=2 * self.SIZE, file_count=1)
             viewer = self.viewer()
             self.assertEqual(viewer.attach(producer.session)[0], 1)
@@ -224,7 +224,7 @@ class Memory(RelayTest):
                 for cpu in range(self.STREAMS):
                     self.assertEqual(producer.push(ticks(packet * 3 + 1, 3), cpu, self.SIZE), OK)
             self.assertEqual(len(viewer.read_metadata()), len(METADATA))
-            # Some sessions stay until all have come.
+            # Some sessions stay until all others have come.
             if number % 5 == 0:
                 kept.append(producer)
             else:

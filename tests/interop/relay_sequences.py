@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sequences of messages, each of them legal or nearly so, that have stalled leat-relayd, starved its other peers, or left
-behind what nobody can read."""
+"""Sequences of legal or nearly legal messages. Each of them once made leat-relayd hang, starved its other peers, or
+left something unreadable."""
 import os
 import pathlib
 import resource
@@ -23,7 +23,7 @@ MIB = 1 << 20
 INDEX_HEADER, INDEX_ENTRY, LOST = 16, struct.Struct(">9Q"), 2 ** 64 - 1
 KEPT = 1024  # finished streams that a session remembers
 LAST_ENDS = (3, 4, 6)  # statuses of an index after which there is no other
-WAITING = 4096  # packets or indexes of a stream that wait for their other half
+WAITING = 4096  # the most packets or indexes of a stream that wait for their other half
 
 
 def close_stream(stream, last=NO_PACKET):
@@ -35,7 +35,7 @@ def index_message(stream, number, events, **arguments):
 
 
 class NewsViewer(Viewer):
-    """It asks for whatever is new, of all streams at once."""
+    """A viewer that asks for everything new, of all streams at once."""
 
     def __init__(self, relay):
         super().__init__(relay, connect=False)
@@ -61,7 +61,7 @@ class SequenceTest(InteropTest):
         self.addCleanup(self.relay.kill)
 
     def start_with_files(self, limit):
-        """With so many descriptors."""
+        """Starts the relay with this limit of descriptors."""
         self.start(wrapper=("prlimit", f"--nofile={limit}:{limit}"))
 
     def opened(self, link):
@@ -90,7 +90,7 @@ class SequenceTest(InteropTest):
         return self.relay.log_so_far()
 
     def events(self, directory=None):
-        """As babeltrace2 reads the only trace on disk."""
+        """What babeltrace2 reads from the only trace on disk."""
         trace, = [path.parent for path in (directory or self.output).rglob("metadata")]
         result = subprocess.run(["babeltrace2", str(trace)], capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -101,7 +101,7 @@ class SequenceTest(InteropTest):
 
 
 class Bursts(SequenceTest):
-    """More whole messages in one piece than a turn serves."""
+    """One piece holds more whole messages than one turn serves."""
     COUNT = 300
 
     def setUp(self):
@@ -199,7 +199,7 @@ class Padding(SequenceTest):
 
 
 class Descriptors(SequenceTest):
-    """What one peer opens is not taken from the others."""
+    """What one peer opens does not reduce what the others may open."""
 
     def test_streams_of_one_host(self):
         self.start_with_files(1024)
@@ -215,7 +215,7 @@ class Descriptors(SequenceTest):
         greedy.wait_until_stored()  # this packet came after those of all other streams
         self.assertEqual(sound.push([(2, 2)], cpu=1), OK)
         sound.wait_until_stored()
-        # Streams that have finished make room for others.
+        # Streams that have finished make room for new ones.
         self.assertEqual(greedy.add_stream("other")[1], REFUSED)
         greedy.send(close_stream(streams[0], 0))
         self.assert_codes(greedy, 1)
@@ -229,7 +229,7 @@ class Descriptors(SequenceTest):
         self.stop()
 
     def test_stream_waits_for_a_descriptor(self):
-        # None at all; one for its directory; one more for its index, but none for its data.
+        # No descriptor is free; one for the directory is; one more for the index is, but none for the data.
         for spare in range(3):
             with self.subTest(spare=spare):
                 self.check_that_a_stream_waits(spare)
@@ -279,7 +279,7 @@ class Descriptors(SequenceTest):
 
 class Forgotten(SequenceTest):
     def test_streams_that_end_while_a_viewer_looks_away(self):
-        """They are more than the session remembers; the viewer is told all the same."""
+        """There are more finished streams than the session remembers. The viewer is told of all of them anyway."""
         count = KEPT + 100
         self.start_with_files(8192)
         producer = self.producer(cpus=count)
@@ -318,13 +318,13 @@ class Forgotten(SequenceTest):
 
 class FullDisk(SequenceTest):
     def test_end_with_half_a_packet(self):
-        """The index has no room for another page either. All packets that are whole can be read."""
+        """The index cannot get another page either. All whole packets can be read."""
         stored = 56  # packets: as many as one page has entries
         self.output = self.directory / "output"
         self.output.mkdir()
         mount = f"mount -t tmpfs -o size=2m tmpfs {self.output} && exec \"$@\""
         self.start(wrapper=("unshare", "--mount", "sh", "-c", mount, "relay"))
-        # The mount ends with the relay, but what is open stays readable.
+        # The mount ends with the relay, but open files stay readable.
         inside = os.open(f"/proc/{self.relay.process.pid}/root{self.output}", os.O_RDONLY | os.O_DIRECTORY)
         self.addCleanup(os.close, inside)
         producer = self.producer()
@@ -342,7 +342,7 @@ class FullDisk(SequenceTest):
 
 class Lies(SequenceTest):
     def test_index_that_says_more_than_its_data_has(self):
-        """That packet is lost, and nobody's connection with it."""
+        """That packet is lost, but no connection is."""
         self.start()
         producer = self.producer()
         stream, = producer.streams
@@ -383,7 +383,7 @@ class Names(SequenceTest):
         return self.user_seconds() - before
 
     def test_traces_inside_of_traces(self):
-        """It costs as much to find a place beside a hundred others as beside none, however many traces there are."""
+        """Finding a place beside a hundred others costs as much as beside none, however many traces there are."""
         producer = self.producer_without_streams()
         self.add_metadata(producer, [f"q/{n}" for n in range(1000)])
         self.add_metadata(producer, ["p/x" + n * "-2" for n in range(110)])
@@ -415,8 +415,8 @@ class Names(SequenceTest):
 
 
 class LockedSession:
-    """One stream has indexes without data, another has data without indexes: each connection waits for the other, and
-    neither is read. Then the peer goes."""
+    """One stream has indexes without data, another has data without indexes. Each connection waits for the other, so
+    the relay reads neither. Then the peer leaves."""
 
     def __init__(self, more, stays):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="leat-interop-"))
@@ -435,11 +435,11 @@ class LockedSession:
 
 
 def setUpModule():
-    # The relay waits a while before it gives such a session up: meanwhile the other tests run.
+    # The relay waits a while before it gives such a session up. The other tests run in this time.
     Waiting.locked = {
-        # The rest fits into the relay's sockets, so that it sees the end of the connections.
+        # The rest fits into the relay's sockets, so it sees the end of the connections.
         "gone": LockedSession(20, stays=False),
-        # It does not, and the end is behind it.
+        # The rest does not fit, and the end comes after it.
         "gone behind much": LockedSession(8000, stays=False),
         "there": LockedSession(20, stays=True),
     }

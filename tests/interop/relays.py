@@ -1,4 +1,5 @@
-"""Relays for the interop tests: each has a directory and ports of its own, and can be killed and come back to them."""
+"""Relays for the interop tests. Each has a directory and ports of its own. It can be killed and started again with the
+same ones."""
 import os
 import re
 import signal
@@ -12,7 +13,7 @@ RELAYD = str(BUILD / "bin" / "leat-relayd")
 
 
 def free_ports(count):
-    """Nobody's at the moment."""
+    """Returns ports that nobody uses at the moment."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [server.getsockname()[1] for server in sockets]
     for server in sockets:
@@ -21,12 +22,12 @@ def free_ports(count):
 
 
 def host_of(address):
-    """As URLs have it."""
+    """The host as URLs have it."""
     return f"[{address}]" if ":" in address else address
 
 
 class Relay:
-    """Started, and serving."""
+    """A relay that is started and serves."""
     address = "127.0.0.1"
 
     def __init__(self, output):
@@ -36,13 +37,13 @@ class Relay:
 
     def launch(self, command, **options):
         self.is_serving = False
-        # A file holds whatever it says; a pipe that nobody reads would hold up the relay.
+        # A file takes any amount of output; a pipe that nobody reads would block the relay.
         self.log_file = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=self.log_file, text=True, **options)
 
     def stop(self, signal_number=signal.SIGTERM):
-        """Its exit status; `log` is what it said. Fails if the relay has died by itself, or the log holds a sanitizer's
-        report that is in no file (InteropTest.sanitizer_options)."""
+        """Stops the relay and returns its exit status; `log` holds its output. Fails if the relay died by itself, or if
+        the log holds a sanitizer's report that is in no file (InteropTest.sanitizer_options)."""
         failed = self.is_serving and not self.is_alive() and self.process.returncode != 0
         self.is_serving = False
         if self.is_alive():
@@ -63,7 +64,7 @@ class Relay:
         return self.process.returncode
 
     def log_so_far(self):
-        """Of a relay that runs. Its place in the file is ours, too, and must not move."""
+        """The log of a running relay. We share the file position with the relay, so reading must not move it."""
         return os.pread(self.log_file.fileno(), os.fstat(self.log_file.fileno()).st_size, 0).decode(errors="replace")
 
     def kill(self):
@@ -97,7 +98,7 @@ class LeatRelay(Relay):
         super().__init__(output)
 
     def start(self):
-        # Viewers are served on the relay's own host, unless it is told to let others in.
+        # The relay serves viewers on its own host only, unless it is told otherwise.
         live = [] if self.address == Relay.address else ["-L", f"tcp://{host_of(self.address)}:{self.live}"]
         self.launch([*self.wrapper, RELAYD, "-o", str(self.output), "--bind", self.address, "--ports",
                      f"{self.control}:{self.data}:{self.live}", *live, *self.options],

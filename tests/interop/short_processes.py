@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Thousands of short processes, each with buffers of its own, into one live session of leat-relayd: descriptors and memory
-of the relay do not grow with them, and every event is stored.
+"""Thousands of short processes, each with buffers of its own, in one live session of leat-relayd. The relay's
+descriptors and memory do not grow with their number, and every event is stored.
 
     LEAT_SHORT_PROCESSES=10000 tests/interop/short_processes.py
 
-By LTTng's own daemons (in namespaces: they have fixed places and ports), and by hand, which takes far less time for each
-process. By default both take a few seconds.
+One test uses LTTng's own daemons (in namespaces, because they have fixed places and ports). The other sends the
+messages by hand, which takes far less time for each process. By default both take a few seconds.
 """
 import concurrent.futures
 import contextlib
@@ -28,7 +28,7 @@ IS_SANITIZED = BUILD.name in ("asan", "tsan")
 AT_ONCE = 8
 EVENTS = 3  # of each process
 PACKET = 4096
-MORE_DESCRIPTORS = 20  # than after a third of the processes: those of processes that have just ended
+MORE_DESCRIPTORS = 20  # more than after a third of the processes: for processes that have just ended
 MORE_MIB = 4
 
 
@@ -38,7 +38,7 @@ def descriptors(relay):
 
 class ShortProcesses(InteropTest):
     def check_flat(self, relay, run, count):
-        """Runs that many processes; what the relay holds after a third of them is about what it holds at the end."""
+        """Runs that many processes. After a third of them, the relay must hold about as much as at the end."""
         third = count // 3
         run(range(third))
         settle(relay)
@@ -49,7 +49,7 @@ class ShortProcesses(InteropTest):
         print("{} processes: {} descriptors, {:.1f} MiB; {}: {}, {:.1f} MiB".format(third, *after_third, count, *at_end),
               flush=True)
         self.assertLessEqual(at_end[0], after_third[0] + MORE_DESCRIPTORS, "descriptors grow with processes")
-        if not IS_SANITIZED:  # their allocators keep what is freed
+        if not IS_SANITIZED:  # their allocators keep freed memory
             self.assertLessEqual(at_end[1], after_third[1] + MORE_MIB, "memory grows with processes")
 
     def check_stored(self, found, count):
@@ -64,7 +64,7 @@ def end(process):
 
 
 def settle(relay):
-    """Until the relay has closed what it is about to close: a second without a change, and at most a minute."""
+    """Waits until the relay has closed what it is about to close: a second without a change, but at most a minute."""
     seen = []
 
     def is_settled():
@@ -73,7 +73,7 @@ def settle(relay):
     try:
         wait_until(is_settled, "descriptors")
     except TimeoutError:
-        pass  # who reads the figures sees it
+        pass  # the figures show it
 
 
 class ByHand(ShortProcesses):
@@ -112,7 +112,8 @@ class ByHand(ShortProcesses):
         self.assertEqual(self.relay.stop(), 0, self.relay.log)
 
     def run_process(self, producer, number):
-        """What LTTng sends of a process from its first event to its end: metadata, a stream for each of two CPUs."""
+        """Sends what LTTng sends for a process from its first event to its end: metadata, and a stream for each of two
+        CPUs."""
         path = f"ust/pid/short-{number}-20261120-130000"
         streams = [self.add_stream(producer, number, f"channel_{cpu}", path) for cpu in range(2)]
         own_metadata, producer.metadata = producer.metadata, self.add_stream(producer, number, "metadata", path)
@@ -138,7 +139,7 @@ class ByLttng(ShortProcesses):
         super().setUp()
         os.environ["HOME"] = os.environ["LTTNG_HOME"] = str(self.directory)
         os.environ["TZ"] = "UTC"
-        self.relay = LeatRelay(self.directory / "relay", ports=(5342, 5343, 5344))  # where LTTng looks for one
+        self.relay = LeatRelay(self.directory / "relay", ports=(5342, 5343, 5344))  # where LTTng looks for a relay
         self.addCleanup(self.relay.kill)
         daemon = subprocess.Popen(["lttng-sessiond", "--no-kernel"], stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL)
@@ -159,7 +160,7 @@ class ByLttng(ShortProcesses):
 
     @staticmethod
     def run_processes(numbers):
-        # The program waits until it is registered, however busy the session daemon is.
+        # The program waits until it is registered, even if the session daemon is busy.
         environment = dict(os.environ, LTTNG_UST_REGISTER_TIMEOUT="-1")
 
         def run(number):
@@ -170,7 +171,7 @@ class ByLttng(ShortProcesses):
                 pass
 
     def read_all(self):
-        """As babeltrace2 prints it, some traces at a time: it opens all that it is given."""
+        """Prints the trace with babeltrace2, some traces at a time, because it opens all traces that it is given."""
         traces = sorted(str(path.parent) for path in self.directory.glob("relay/**/metadata"))
         found = []
         for at in range(0, len(traces), 100):

@@ -1,4 +1,4 @@
-"""What the interop tests share: recording a program, and reading the trace with every reader there is."""
+"""The common part of the interop tests: recording a program, and reading the trace with every reader there is."""
 import ctypes
 import functools
 import itertools
@@ -16,13 +16,13 @@ import time
 import unittest
 import unittest.mock
 
-# As ctest calls us: SCRIPT SOURCE BUILD. By hand: SCRIPT [TEST...], with the release build, or that of LEAT_PRESET.
+# ctest calls SCRIPT SOURCE BUILD. By hand: SCRIPT [TEST...], with the release build or that of LEAT_PRESET.
 IS_FROM_CTEST = len(sys.argv) == 3 and os.path.isabs(sys.argv[2])
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv[2]) if IS_FROM_CTEST else SOURCE / "build" / os.environ.get("LEAT_PRESET", "release")
 LEAT = str(BUILD / "bin" / "leat")
 PROGRAMS = BUILD / "tests" / "programs"
-PATIENCE = 60  # s; for what other processes do, on a busy machine
+PATIENCE = 60  # s; for other processes on a busy machine
 HAS_RSEQ = "glibc.pthread.rseq=0" not in os.environ.get("GLIBC_TUNABLES", "")
 
 DISCARDED = re.compile(r"^WARNING: Tracer discarded (\d+) events? ")
@@ -31,7 +31,7 @@ EVENT = re.compile(r"^\[(?P<time>[^]]+)\] \((?P<delta>[^)]+)\) (?P<host>\S+) (?P
 
 
 def sanitizers_of(build):
-    """What its programs are built with."""
+    """The sanitizers that its programs are built with."""
     cache = build / "CMakeCache.txt"
     match = re.search(r"^LEAT_SANITIZE:\w+=(.*)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
     return match[1] if match else ""
@@ -46,7 +46,7 @@ def program(name):
 
 
 class Event:
-    """One line of babeltrace2's."""
+    """One line of babeltrace2's output."""
 
     def __init__(self, line):
         match = EVENT.match(line)
@@ -56,7 +56,7 @@ class Event:
         self.rest = match["rest"]  # contexts, if any, and the payload, each in braces
 
     def __getitem__(self, field):
-        """A number or quoted text among the contexts and fields."""
+        """The value of a number or a quoted text among the contexts and fields."""
         match = re.search(rf'[ {{]{field} = ("(?:[^"\\]|\\.)*"|[^ ,}}]+)', self.rest)
         if match is None:
             raise KeyError(f"{field} in {self.rest}")
@@ -65,7 +65,7 @@ class Event:
 
 
 class Trace:
-    """What babeltrace2 prints of a trace directory."""
+    """The output of babeltrace2 for a trace directory."""
 
     def __init__(self, path):
         result = subprocess.run(["babeltrace2", str(path)], capture_output=True, text=True)
@@ -80,7 +80,7 @@ class Trace:
         return [event for event in events if name is None or event.name == name]
 
     def discarded(self):
-        """As the warnings add up."""
+        """The sum of the numbers in the warnings."""
         return sum(int(match[1]) for match in map(DISCARDED.match, self.stderr.splitlines()) if match)
 
 
@@ -88,8 +88,8 @@ LINE_TIME = re.compile(r"^\[([^]]+)\] (?:\(\+[^)]*\) )?")
 
 
 def lines_of(text):
-    """The lines of a viewer's text in their order, without their deltas. Only those of the same time are sorted: which
-    stream comes first then, a live viewer cannot know."""
+    """The lines of a viewer's text in their order, without their deltas. Lines of the same time are sorted, because a
+    live viewer cannot know which of their streams comes first."""
     timed = [(match[1], f"[{match[1]}] {line[match.end():]}") for line in text.splitlines()
              for match in [LINE_TIME.match(line)]]
     return [line for _, same in itertools.groupby(timed, operator.itemgetter(0)) for _, line in sorted(same)]
@@ -112,17 +112,18 @@ class InteropTest(unittest.TestCase):
     def setUp(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="leat-interop-"))
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
-        # A recorder that is killed leaves its runtime directory behind: here, where it goes with the rest.
+        # A recorder that is killed leaves its runtime directory. It is created here, so it is deleted with the rest.
         environment = unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": str(self.directory),
                                                             **self.sanitizer_options()})
         environment.start()
         self.addCleanup(environment.stop)
-        # Clean-ups run last to first: those of the test end its processes before this one looks.
+        # Clean-ups run last to first, so those of the test end its processes before this one looks.
         self.addCleanup(self.assert_no_sanitizer_reports)
 
     def sanitizer_options(self):
-        """Reports go into files, one for each process: also those of children, and of processes whose output is lost.
-        Undefined behaviour is reported to standard error only: it ends the process, and the relay's log is looked at."""
+        """Reports go into files, one for each process, so that those of children and of processes whose output is lost
+        are found too. Undefined behaviour is reported on standard error only: it ends the process, and the relay's log
+        is checked."""
         if not SANITIZERS:
             return {}
         log = f"log_path={self.directory / 'sanitizer-report'}"
@@ -146,14 +147,14 @@ class InteropTest(unittest.TestCase):
         return self.recording_of(result, name)
 
     def recording_of(self, result, name):
-        """What a `leat record` of `record_command` has left behind."""
+        """The result of a `leat record` that `record_command` started."""
         path = self.directory / name
         summary_file = pathlib.Path(str(path) + ".json")
         summary = json.loads(summary_file.read_text()) if summary_file.exists() else None
         return Recording(result, path, summary)
 
     def read(self, path, warnings=DISCARDED):
-        """Every reader reads the trace, and to the same effect; babeltrace2 warns of nothing else."""
+        """Every reader reads the trace with the same result, and babeltrace2 gives no other warnings."""
         trace = Trace(path)
         self.assertEqual(trace.status, 0, trace.stderr)
         for line in trace.stderr.splitlines():
@@ -167,7 +168,7 @@ class InteropTest(unittest.TestCase):
         return trace
 
     def read_recording(self, recording):
-        """The trace of a recording, whose closing figures are right."""
+        """Returns the trace of a recording, after checking the closing figures."""
         self.assertIsNotNone(recording.summary, recording.stderr)
         trace = self.read(recording.path)
         self.assertEqual(recording.summary["events"], len(trace.lines))
@@ -182,7 +183,7 @@ class InteropTest(unittest.TestCase):
         return trace
 
     def assert_like_plain(self, recording, plain):
-        """The program's own output and exit status are those that it has without a recorder."""
+        """The program's own output and exit status are the same as without a recorder."""
         self.assertEqual(recording.stdout, plain.stdout)
         other_lines = [line for line in recording.stderr.splitlines() if not line.startswith("leat: ")]
         self.assertEqual(other_lines, plain.stderr.splitlines())
@@ -196,22 +197,22 @@ class InteropTest(unittest.TestCase):
 
 
 def note_skip(capability):
-    """Says that something is skipped, as tools/test finds it. Whether it may be: in continuous integration (CI=true) only
-    what tests/allowed-skips names."""
+    """Notes that something is skipped, in a form that tools/test finds. Returns whether that is allowed: in continuous
+    integration (CI=true) only what tests/allowed-skips names may be skipped."""
     print(f"\nleat-skip: {capability}", flush=True)
     allowed = (SOURCE / "tests" / "allowed-skips").read_text().splitlines()
     return os.environ.get("CI") != "true" or any(line.startswith(f"{capability}: ") for line in allowed)
 
 
 def lacks(capability):
-    """Ends a test that needs what is not here."""
+    """Ends a test that needs something this machine lacks."""
     if not note_skip(capability):
         raise AssertionError(f"this machine lacks {capability}")
     raise unittest.SkipTest(capability)
 
 
 def needs(condition, capability):
-    """Of a test, or of all tests of a class: see lacks()."""
+    """Decorates a test, or a class for all its tests: see lacks()."""
     def decorate(test):
         if condition:
             return test
@@ -226,18 +227,19 @@ def has(*programs):
     return all(map(shutil.which, programs))
 
 
-# Of tests of what sanitizers change; the release build has them.
+# For tests of properties that sanitizers change. The release build runs them.
 without_sanitizers = needs(not SANITIZERS, "sanitizers")
 
 
 def can_be_two_users():
-    """Root, and not only of a user namespace in which nobody else is."""
+    """Whether we are root, and not only in a user namespace that has no other users."""
     return os.geteuid() == 0 and any(int(line.split()[2]) > 65534 for line in open("/proc/self/uid_map", encoding="ascii"))
 
 
 def enter_user_namespace():
-    """Starts this script again, as root of a user namespace, unless we are root already. For scripts that need mounts or
-    networks of their own. With a network of its own, too, as only its owner may come back into one."""
+    """Starts this script again as root of a user namespace, unless we are root already. For scripts that need mounts or
+    networks of their own. A network of its own must be made here, too, because only its owner may come back into
+    one."""
     own = ["unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     if os.geteuid() == 0 or subprocess.run([*own, "true"], stderr=subprocess.DEVNULL).returncode != 0:
         return
@@ -256,28 +258,28 @@ def has_rseq():
 
 
 def compiled(compiler, path, source):
-    """The C program at `path`, made of `source` by a compiler with its options."""
+    """Compiles `source` into a C program at `path`, with these compiler options."""
     subprocess.run([*compiler, "-o", path, "-x", "c", "-"], input=source, text=True, check=True)
     return str(path)
 
 
 def plain_run(*command, **arguments):
-    """The same program without anybody recording it."""
+    """Runs the same program without a recorder."""
     return subprocess.run(command, capture_output=True, text=True, timeout=300, **arguments)
 
 
 def exit_status_of(returncode):
-    """As a shell gives it: 128 + signal for those who were killed."""
+    """The status as a shell gives it: 128 + signal for a process that was killed."""
     return returncode if returncode >= 0 else 128 - returncode
 
 
 def without_daemon():
-    """Our environment, with no daemon in it."""
+    """Our environment, without a daemon in it."""
     return {name: value for name, value in os.environ.items() if name != "LEAT_RUNTIME_DIR"}
 
 
 def wait_until(condition, what):
-    """What the condition gives in the end."""
+    """Waits until the condition gives something true, and returns that."""
     deadline = time.monotonic() + PATIENCE
     while not (result := condition()):
         if time.monotonic() > deadline:
@@ -288,7 +290,7 @@ def wait_until(condition, what):
 
 def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Tests of recordings would test the rings of threads twice.
+    # Without rseq, tests of recordings would test the rings of threads twice.
     if HAS_RSEQ and not has_rseq() and not note_skip("rseq"):
         raise SystemExit("this machine lacks rseq")
     unittest.main(argv=sys.argv[:1] if IS_FROM_CTEST else None, verbosity=2)

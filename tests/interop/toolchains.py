@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compilers, linkers and options: whatever builds a program, each of its events arrives, once."""
+"""Compilers, linkers and options: whatever a program is built with, each of its events arrives once."""
 import concurrent.futures
 import re
 import subprocess
@@ -10,7 +10,7 @@ LIBRARIES = BUILD / "lib"
 COMPILERS = {"gcc": ("gcc", "g++"), "clang": ("clang-16", "clang++-16")}
 LINKERS = {"bfd": ("-fuse-ld=bfd",), "gold": ("-fuse-ld=gold",), "lld": ("-fuse-ld=lld", "-B/usr/lib/llvm-16/bin")}
 DROP_UNUSED = "-Wl,--gc-sections"
-MODES = {  # options of the compiler, and of the linker
+MODES = {  # options of the compiler and of the linker
     "-O0": (("-O0",), ()),
     "-O2": (("-O2",), ()),
     "-O3": (("-O3",), ()),
@@ -48,7 +48,7 @@ c:text: { text = "text", _list_length = 2, list = [ [0] = 1, [1] = 2 ] }
 leat:printf: { msg = "3" }
 """
 
-# Inline functions and templates: the linker keeps one of two copies, and their tracepoints with them.
+# For inline functions and templates, the linker keeps one of two copies, with its tracepoints.
 CPP_PROGRAM = {"shared.hpp": """
 #include <leat/event.hpp>
 #define SHARED_FIELDS(FIELD) FIELD(string, from, from)
@@ -120,7 +120,7 @@ class Toolchain:
         return (self.compiler, *MODES[self.mode][1], *LINKERS[self.linker], "-o", program, *objects, *way)
 
     def cannot(self, directory):
-        """The linker's words, if even a program that does nothing cannot be built; else None."""
+        """What the linker says if it cannot build even a program that does nothing; else None."""
         source = directory / f"empty.{self.language}"
         source.write_text(EMPTY_PROGRAM[self.language])
         run(*self.compile_command(source, directory / "empty.o"))
@@ -139,8 +139,8 @@ def in_parallel(function, items):
 
 
 def every_toolchain(compilers):
-    """Each compiler with each linker in each mode. The ways to link libleat take turns, so that each of them meets each
-    compiler, each linker and each mode."""
+    """Each compiler with each linker in each mode. The ways to link libleat take turns, so that each of them is used
+    with each compiler, each linker and each mode."""
     ways = list(WAYS)
     for i, compiler in enumerate(compilers):
         for j, linker in enumerate(LINKERS):
@@ -151,7 +151,7 @@ def every_toolchain(compilers):
 
 class Toolchains(InteropTest):
     def compile(self, toolchain):
-        """The objects do not depend on the linker."""
+        """Compiles the objects, which do not depend on the linker."""
         directory = self.directory / f"{toolchain.compiler}{toolchain.mode}"
         directory.mkdir()
         for name, text in toolchain.sources.items():
@@ -163,7 +163,7 @@ class Toolchains(InteropTest):
             self.assertEqual((result.returncode, result.stderr), (0, ""), toolchain.name)
 
     def check(self, toolchain):
-        """What is wrong with the program that this toolchain makes, if anything is."""
+        """Returns what is wrong with the program that this toolchain makes, if anything is."""
         directory = self.directory / toolchain.name.replace(" ", "_")
         directory.mkdir()
         objects = sorted((self.directory / f"{toolchain.compiler}{toolchain.mode}").glob("*.o"))

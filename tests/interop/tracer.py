@@ -11,7 +11,7 @@ import time
 from support import (HAS_RSEQ, LEAT, PROGRAMS, InteropTest, Trace, can_be_two_users, enter_user_namespace, has_namespaces,
                      lacks, main, needs, plain_run, program, without_daemon)
 
-# How often the metadata declares an event: also for the streams of rings of threads, if there are any.
+# How often the metadata declares an event: once more for the streams of threads' rings, if there are any.
 DECLARATIONS = 1 if HAS_RSEQ else 2
 
 LARGE_RINGS = ("--ring-size", "64M")
@@ -85,7 +85,7 @@ class Fields(InteropTest):
         self.assert_recorded("fields-cpp", "cpp", only_level, options=("-l", "emerg"))
 
     def test_record_larger_than_a_quarter_of_the_ring_is_counted(self):
-        """Payload and contexts have that much room; 256 KiB are the most, in rings of any size."""
+        """Payload and contexts may take that much together, but no more than 256 KiB in a ring of any size."""
         for ring_size, most in (("64K", 16 << 10), ("256K", 64 << 10), ("4M", 256 << 10)):
             options = ("--ring-size", ring_size, "-e", "fields:large", "-e", "fields:none")
             fits = self.record(program("fields"), str(most - 1000), options=options, name=f"fits{ring_size}")
@@ -119,7 +119,7 @@ class Fields(InteropTest):
 
 
 class SeveralFiles(InteropTest):
-    """Each file of a program has its own tracepoint, even under one name."""
+    """Each file of a program has its own tracepoint, even if the names are the same."""
 
     def test_same_name_with_other_fields_is_refused_and_both_files_are_named(self):
         recording = self.record(program("conflict"))
@@ -147,7 +147,7 @@ class SeveralFiles(InteropTest):
 
 class Processes(InteropTest):
     def record_ways(self, *ways):
-        """Every step that the processes told us of is in the trace, with the right ids. Returns their summary."""
+        """Every step that the processes reported is in the trace with the right ids. Returns their summary."""
         recording = self.record(program("processes"), *ways)
         self.assertEqual(recording.status, 0, recording.stderr)
         told = sorted(tuple(line.split()) for line in recording.stdout.splitlines())
@@ -187,7 +187,8 @@ class Processes(InteropTest):
 
 class Time(InteropTest):
     def test_siblings_on_one_cpu_whose_records_are_late(self):
-        """Records that were stamped before the recorder's look and become visible after it: no reader minds."""
+        """Some records are stamped before the recorder's look and become visible after it. No reader has trouble with
+        them."""
         for turn in range(3):
             recording = self.record(program("siblings"), "300", name=f"trace{turn}", options=("--ring-size", "256K"))
             self.assertEqual(recording.status, 0, recording.stderr)
@@ -201,7 +202,7 @@ class Time(InteropTest):
 
     @needs(has_namespaces(), "namespaces")
     def test_clock_that_is_not_the_tsc(self):
-        """The recorder sees a kernel that left the TSC: all times come from the system."""
+        """The recorder sees that the kernel no longer uses the TSC. All times then come from the system clock."""
         clock_source = self.directory / "clocksource"
         clock_source.write_text("hpet\n")
         file = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
@@ -222,7 +223,7 @@ class Time(InteropTest):
 
 
 class Trust(InteropTest):
-    """Who listens at the path in the environment may be somebody else."""
+    """Another process may listen at the path that the environment names."""
 
     def run_with_listener(self, user, mode=0o755):
         place = pathlib.Path(tempfile.mkdtemp(prefix="leat-trust-"))
@@ -289,7 +290,7 @@ class Signals(InteropTest):
         trace = self.read_recording(recording)
         self.assertEqual(in_main + in_handler, len(trace.lines) + recording.summary["discarded"])
         reasons = recording.summary["discarded_by_reason"]
-        # Without rseq a handler that interrupts a writer may not write; that, and nothing else, may lose events.
+        # Without rseq a handler that interrupts a writer may not write. Only that may lose events.
         self.assertEqual(recording.summary["discarded"], 0 if HAS_RSEQ else reasons["interrupted"], reasons)
         for name, emitted in (("test:main", in_main), ("test:handler", in_handler)):
             numbers = [event["n"] for event in trace.events(name)]
@@ -330,10 +331,10 @@ class SlowDisk(InteropTest):
 
 
 class MetadataBeforeData(InteropTest):
-    """The recorder knows an event before its program does, and writes what it knows before the event."""
+    """The recorder learns of an event before the program does, and describes it before the event is written."""
 
     def record_below(self, library):
-        script = f"{program('emit')} 1000 1; sleep 0.5"  # the recorder looks at the rings meanwhile
+        script = f"{program('emit')} 1000 1; sleep 0.5"  # the recorder looks at the rings in this time
         command = self.record_command(["env", "-u", "LD_PRELOAD", "sh", "-c", script], LARGE_RINGS)
         result = plain_run(*command, env={**os.environ, "LD_PRELOAD": str(PROGRAMS / f"libtest-{library}.so")})
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -350,7 +351,7 @@ class MetadataBeforeData(InteropTest):
 
 
 class WithoutDaemon(InteropTest):
-    """A program that links libleat is the same program when nobody records it."""
+    """A program that links libleat behaves the same when nobody records it."""
 
     def assert_same(self, **variables):
         result = plain_run(program("emit"), "1000", "2", env={**without_daemon(), **variables})

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every captured trace, printed by the real babeltrace2 and by `leat view`: the same bytes, the same kind of status.
+"""Every captured trace, printed by the real babeltrace2 and by `leat view`: the same bytes and the same kind of exit
+status.
 
 usage: view_captures.py SOURCE_DIRECTORY BUILD_DIRECTORY
 """
@@ -7,9 +8,9 @@ import pathlib
 import subprocess
 import sys
 
-# Where leat view deliberately differs: {capture: (reason, what it does instead)}. A case that stops to differ fails too.
-PRINTS_MORE = "prints more"  # babeltrace2's text is a beginning of ours
-PRINTS_LESS = "prints less"  # ours is a beginning of babeltrace2's
+# Where leat view differs on purpose: {capture: (reason, how it differs)}. A case that no longer differs fails, too.
+PRINTS_MORE = "prints more"  # babeltrace2's text is the beginning of ours
+PRINTS_LESS = "prints less"  # our text is the beginning of babeltrace2's
 SAME_TEXT = "same text"  # only the exit status differs
 DIFFERENCES = {
     "content-mid-event": (PRINTS_LESS, "an event cut by the end of its packet's content is not made up from what follows"),
@@ -20,7 +21,7 @@ DIFFERENCES = {
 
 
 def options_of(capture):
-    """The options that the capture's README used; other sinks than the text one are not ours."""
+    """The options that the capture's README used; none if it used another sink than text, as we have no other."""
     for line in (capture / "README").read_text().splitlines():
         if line.startswith("command: babeltrace2 "):
             options = line.split("   ")[0].split()[2:-1]
@@ -34,7 +35,7 @@ def cases(captures):
     for pattern in ("*/trace", "local-disk/trace/*", "ust-metadata/*-trace"):
         for trace in sorted(captures.glob(pattern)):
             yield str(trace.relative_to(captures)), trace, ["--clock-date"]
-    # The clock's formats, once each, over several hosts' worth of streams.
+    # Each clock format once, over the streams of several hosts.
     for options in ([], ["--clock-seconds"], ["--clock-gmt", "--no-delta"], ["--names=none"], ["--names=scope"]):
         yield f"local-disk {options}", captures / "local-disk/trace", options
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`leat view` of what lies on disk: which traces it takes."""
+"""`leat view` of traces on disk: which of them it opens."""
 import os
 
 from support import LEAT, InteropTest, Trace, main, plain_run, program
@@ -11,7 +11,7 @@ class WhichTrace(InteropTest):
         self.age = 0
 
     def emit(self, name, count):
-        """A trace of so many events, and one more; younger than all before it."""
+        """Makes a trace of so many events and one more. It is younger than all traces before it."""
         self.assertEqual(self.record(program("emit"), str(count), name=name).status, 0)
         self.touch(name)
 

@@ -8,10 +8,10 @@ import subprocess
 import support
 from relays import LeatRelay
 
-# A program a tenth of a second, ten of them.
+# A program every tenth of a second, ten in all.
 PACED = "for i in 1 2 3 4 5 6 7 8 9 10; do %s 50 2 >/dev/null; sleep 0.1; done" % support.program("emit")
 EVENTS = 10 * (2 * 50 + 1)
-# Several steps, each of them a program; between two of them somebody has to say so.
+# Several steps, each of them a program. The shell waits for a line between two steps.
 STEP_COUNT, THREADS, COUNT = 3, 2, 50
 EVENTS_OF_STEP = THREADS * COUNT + 1
 STEPS = "for i in $(seq %d); do %s %d %d >/dev/null; read line; done" % (STEP_COUNT, support.program("emit"), COUNT, THREADS)
@@ -33,13 +33,13 @@ class LiveView(support.InteropTest):
                 stream.close()
 
     def finish(self, process):
-        """All that it printed."""
+        """Everything that it printed."""
         output, errors = process.communicate(timeout=support.PATIENCE)
         self.assertEqual((process.returncode, errors), (0, ""))
         return output
 
     def start_steps(self, command):
-        """A recorder of STEPS, which goes on when it is told to."""
+        """Starts a recorder of STEPS, which goes on when it is told to."""
         return self.start([*command, "sh", "-c", STEPS], stdin=subprocess.PIPE)
 
     def start_recorder(self, name="trace"):
@@ -60,13 +60,13 @@ class LiveView(support.InteropTest):
         return viewer
 
     def finish_viewer(self, viewer):
-        """It has come to a good end."""
+        """The recording has ended normally."""
         _, errors = viewer.communicate(timeout=support.PATIENCE)
         self.assertEqual((viewer.returncode, errors), (0, ""))
         return viewer.printed()
 
     def assert_follow(self, viewers, recorder, first_step=0):
-        """Each step is printed before the program takes the next: nobody waits for the end."""
+        """Each step is printed before the program takes the next, so nobody waits for the end."""
         for step in range(first_step + 1, STEP_COUNT + 1):
             self.wait_for_lines(viewers, step * EVENTS_OF_STEP)
             self.assertIsNone(recorder.poll())
@@ -81,7 +81,7 @@ class LiveView(support.InteropTest):
             self.assertEqual(viewer.printed().count("\n"), count)
 
     def assert_steps(self, text, steps=STEP_COUNT):
-        """Each event of each step once, and those of a thread in order."""
+        """Each event of each step is there once, and those of a thread are in order."""
         events = [support.Event(line) for line in text.splitlines()]
         self.assertEqual(len(events), steps * EVENTS_OF_STEP)
         for thread in range(THREADS):
@@ -90,7 +90,7 @@ class LiveView(support.InteropTest):
         self.assertEqual([event["emitted"] for event in events if event.name == "test:done"], steps * [THREADS * COUNT])
 
     def assert_all_printed(self, viewers, path):
-        """What babeltrace2 reads of the trace, and what the program did."""
+        """babeltrace2 reads from the trace what the program did, and the viewers printed the same."""
         stored = self.read(path).text
         self.assert_steps(stored)
         for viewer in viewers:
@@ -124,7 +124,7 @@ class LiveView(support.InteropTest):
             _, errors = recorder.communicate(timeout=support.PATIENCE)
             self.assertEqual(recorder.returncode, 0, errors)
         _, errors = follower.communicate(timeout=support.PATIENCE)
-        # What the second one had to say first, the first one may have been ahead of.
+        # The first events of the second recorder may be older than what was already shown of the first.
         self.assertRegex(errors, r"\A(leat: warning: events came too late to be shown in order\n)?\Z")
         self.assertEqual(follower.returncode, 0)
         printed, stored = support.lines_of(follower.printed()), support.lines_of(self.read(self.directory / "all").text)
@@ -175,7 +175,7 @@ class LiveView(support.InteropTest):
         self.assert_all_printed((first, second), self.directory / "relay")
 
     def record_rolled(self, relay):
-        """A recorder of one ring, of which the relay keeps the last four files."""
+        """A recorder of one ring. The relay keeps the last four files of it."""
         if not support.HAS_RSEQ:
             support.lacks("rings-of-cpus")  # and no thread's ring has many packets
         program = ["taskset", "-c", str(min(os.sched_getaffinity(0))), "sh", "-c", PACED]
@@ -185,7 +185,7 @@ class LiveView(support.InteropTest):
         return recorder
 
     def first_files(self, relay):
-        """Those that will be replaced, and their indexes."""
+        """The files that will be replaced, and their indexes."""
         files = []
         for path in relay.output.rglob("channel0_*_0"):
             files.append((open(path, "rb"), open(path.parent / "index" / (path.name + ".idx"), "rb")))
@@ -194,7 +194,7 @@ class LiveView(support.InteropTest):
         return files
 
     def assert_replaced(self, files):
-        """Files that are overwritten in place could not be read while that happens."""
+        """Files that are overwritten in place cannot be read while that happens."""
         links = [[os.fstat(file.fileno()).st_nlink for file in pair] for pair in files]
         self.assertNotIn([1, 0], links, "new packets in an old file")
         self.assertIn([0, 0], links, "files were replaced")
@@ -212,7 +212,7 @@ class LiveView(support.InteropTest):
         printed, errors = follower.communicate(timeout=30)
         self.assert_replaced(before)
         self.assertEqual(follower.returncode, 0, errors)
-        # On a busy machine the writer may be ahead by more than its files hold. Then that is said.
+        # On a busy machine the writer may be ahead by more than its files hold. Then the viewer says so.
         if "Missed" not in errors:
             self.assertEqual(errors, "")
             self.assertEqual(len(printed.splitlines()), EVENTS)
@@ -232,7 +232,7 @@ class LiveView(support.InteropTest):
         recorder = self.record_rolled(relay)
         before = self.first_files(relay)
         printed = self.directory / "printed"
-        # A pipe that is full would let the follower fall behind as well, but nobody knows how far.
+        # A full pipe would also make the follower fall behind, but nobody knows how far.
         with open(printed, "w", encoding="ascii") as output:
             follower = subprocess.Popen([support.LEAT, "view", "--follow", str(relay.output)], stdout=output,
                                         stderr=subprocess.PIPE, text=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What LTTng's relay said to babeltrace2, said to `leat view`: it prints the same events."""
+"""Replays to `leat view` what LTTng's relay said to babeltrace2. It prints the same events."""
 import collections
 import concurrent.futures
 import os
@@ -17,7 +17,7 @@ import relay_peer as peer  # noqa: E402
 from support import LEAT, SOURCE, InteropTest, main  # noqa: E402
 
 CAPTURES = SOURCE / "tests" / "data" / "captures"
-PATIENCE = 60  # s; with one byte a segment, on a busy machine
+PATIENCE = 60  # s; on a busy machine, with one byte a segment
 NEW_STREAMS_HANG_UP, INDEX_HANG_UP, METADATA_NOTHING = 4, 3, 2  # statuses
 REQUEST = struct.Struct(">QII")
 
@@ -27,14 +27,14 @@ def words(data, at=0):
 
 
 class Reply:
-    """One of the captured relay's. Its position says what the relay had said before."""
+    """A captured reply. Its position says how much the relay had said before."""
 
     def __init__(self, command, position, data):
         self.position = position
         self.data = data
         self.is_hang_up = (command == peer.GET_NEW_STREAMS and words(data)[0] == NEW_STREAMS_HANG_UP
                            or command == peer.GET_NEXT_INDEX and words(data, 56)[0] == INDEX_HANG_UP)
-        # Nothing new yet: is not said any more when it is no longer true.
+        # "Nothing new yet" is not said any more once it is no longer true.
         self.is_nothing = (command == peer.GET_NEW_STREAMS and words(data) == (1, 0)
                            or command == peer.GET_METADATA and words(data, 4)[1] == METADATA_NOTHING)
 
@@ -56,7 +56,7 @@ def size_of_reply(command, replies, at):
 
 
 def subject(command, payload):
-    """What a request is about. Who asks, and from where on it reads, is the viewer's own."""
+    """The subject of a request. The viewer's own id and its reading position are not part of it."""
     if command in (peer.CONNECT, peer.LIST_SESSIONS, peer.VIEWER_CREATE_SESSION):
         return (command,)
     return (command, payload[:8]) if command == peer.ATTACH_SESSION else (command, payload)
@@ -65,16 +65,16 @@ def subject(command, payload):
 class CapturedRelay:
     """Plays the relay of a capture for one viewer, which asks in an order of its own.
 
-    Questions about the same thing get their captured replies, in their order. So that no order of questions shows what no
-    relay would: once an index or packet is told, so are, to who asks, the metadata and streams that were there before it;
-    and a session hangs up after its streams.
+    Questions about the same thing get their captured replies, in their order. No order of questions must show what no
+    relay would show. So once a viewer has been told of an index or a packet, it is also told of the metadata and the
+    streams that were there before; and a session hangs up after its streams.
     """
 
     def __init__(self, directory, split):
         self.split = split
         self.replies = collections.defaultdict(collections.deque)
         self.read(directory)
-        # Whether the session ended while babeltrace2 was watching; otherwise that was interrupted.
+        # Whether the session ended while babeltrace2 was watching. Otherwise babeltrace2 was interrupted.
         self.hangs_up = any(reply.is_hang_up for about, replies in self.replies.items()
                             if about[0] == peer.GET_NEW_STREAMS for reply in replies)
         self.position = 0  # of the latest index or packet that was told
@@ -109,7 +109,7 @@ class CapturedRelay:
         replies = self.replies.get(about, ())
         last = self.said.get(about)
         if not replies:
-            # Until something happens, and nothing did while it was captured, a relay repeats itself.
+            # A relay repeats itself until something happens, and nothing happened during the capture.
             can_repeat = command in (peer.GET_NEW_STREAMS, peer.GET_METADATA, peer.GET_NEXT_INDEX)
             return last if can_repeat and last and not last.is_hang_up else None
         if command == peer.GET_NEW_STREAMS and replies[0].is_hang_up and self.has_indexes():
@@ -133,7 +133,7 @@ class CapturedRelay:
                 link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self.serve(link)
         except OSError as error:
-            # Who is interrupted may leave without another word.
+            # A viewer that is interrupted may leave without another word.
             if self.hangs_up or not self.has_told_all.is_set():
                 self.problems.append(str(error))
 
@@ -167,8 +167,8 @@ def in_random_pieces(data):
 
 
 class View(InteropTest):
-    # babeltrace2's own output of that connection is what is expected, not the trace on disk: LTTng's relay drops from
-    # that what is rolled over, and stores what no viewer got, the last packets of a process that had ended.
+    # The expected text is what babeltrace2 printed from that connection, not the trace on disk. LTTng's relay drops
+    # rolled-over packets from disk, and stores packets that no viewer got: the last ones of a process that had ended.
     CAPTURES = {"live-uid-two-apps": "live1", "live-pid-buffers": "p1", "live-new-metadata-dlopen": "dl1",
                 "live-tracefile-rotation": "tf1"}
     LEAT_VIEW = [LEAT, "view", "--clock-seconds"]
@@ -193,7 +193,7 @@ class View(InteropTest):
         self.assertTrue(relay.has_told_all.is_set(), "the viewer ended before the streams")
         if relay.hangs_up:
             self.assertEqual(relay.requests[-1], peer.DETACH_SESSION)
-        # babeltrace2 says so when it was interrupted.
+        # babeltrace2 reports an interruption by this status.
         self.assertEqual(viewer.returncode, 2 if command == self.BABELTRACE2 and not relay.hangs_up else 0)
 
     @staticmethod
