@@ -1,11 +1,11 @@
-// Kills writers with SIGKILL at random moments, while they write into rings that they share, and looks whether anything
-// is torn, out of order, or missing. Session, rings and consumer live in this process, as in `leat record`; the writers
-// are real programs that register over the socket.
+// Kills writers with SIGKILL at random moments while they write into shared rings, and checks that nothing is torn, out
+// of order or missing. Session, rings and consumer live in this process, as in `leat record`. The writers are real
+// programs that register over the socket.
 //
 //   events counted by the writers <= delivered + discarded <= counted + kills
 //
-// as a killed writer may have written one event that it did not come to count. With --children, writers also have
-// children of every kind that write on their behalf, and are killed, too.
+// The upper limit has the kills because a killed writer may have written one event without counting it. With
+// --children, writers also have children of every kind, which write for them and are killed, too.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -41,7 +41,7 @@ struct Options {
     bool has_children = false;
 };
 
-// One round: what it is to show, and how.
+// One round: how it runs, and what it shows.
 struct Phase {
     const char* name;
     std::uint64_t ring_size;
@@ -59,8 +59,8 @@ struct Figures {
 
 constexpr std::uint64_t kLargestRecord = 13 + 4 + 17 + kLongestTail;
 constexpr microseconds kLongestPause{4000};  // between two kills
-constexpr unsigned kNormalEnds = 8;          // one in so many writers ends by itself instead
-constexpr std::uint32_t kAllTheTime = 400;   // loops of a round without kills
+constexpr unsigned kNormalEnds = 8;          // one in so many writers ends normally instead
+constexpr std::uint32_t kAllTheTime = 400;   // loops in a round without kills
 
 class Round {
   public:
@@ -94,11 +94,11 @@ class Round {
     std::mt19937_64 random_;
     test::ScratchDirectory runtime_;
     Ledger ledger_;
-    StepChecker* checker_ = nullptr;  // the output of the recording
+    StepChecker* checker_ = nullptr;  // the output of the recording, which owns it
     std::unique_ptr<host::Engine> engine_;
     host::Recording* recording_ = nullptr;  // of the engine
     std::vector<Alive> alive_;
-    std::vector<std::uint32_t> kills_of_;  // by incarnation; its children's, too
+    std::vector<std::uint32_t> kills_of_;  // by incarnation; kills of its children count, too
     std::uint32_t started_ = 0;
     std::uint32_t kills_ = 0;
 };
@@ -109,7 +109,7 @@ Result<std::unique_ptr<Round>> Round::create(const Options& options, const Phase
                                                                   .contexts = wire::kContextVpid,
                                                                   .ring_size = phase.ring_size,
                                                                   .uid = ::getuid()}));
-    // Twice the normal ends that are to be expected, and some.
+    // Twice the expected number of normal ends, and some more.
     Ledger ledger = LEAT_TRY(Ledger::create(2 * options.writers + 2 * phase.kills + 100));
     std::unique_ptr<Round> round(new Round(options, phase, std::move(ledger)));
     auto checker = std::make_unique<StepChecker>(round->ledger_, options.has_children);
@@ -195,7 +195,7 @@ Result<void> Round::reap() {
     return {};
 }
 
-// Children whose writer was killed go on, and come to us. Whether all have ended.
+// Children of a killed writer go on, and this process becomes their parent. Returns whether all of them have ended.
 bool Round::reap_orphans() {
     for (;;) {
         const pid_t pid = ::waitpid(-1, nullptr, WNOHANG | __WALL);
@@ -203,8 +203,8 @@ bool Round::reap_orphans() {
     }
 }
 
-// The checker takes everything at once, so rings are drained at every wake-up. A writer may be killed while it
-// registers: the recording then warns, and that is no fault. One that lives and is not traced ends, and is seen.
+// The checker takes everything at once, so the rings are drained at every wake-up. If a writer is killed while it
+// registers, the recording warns, which is no fault here. A living writer that is not traced ends, and that is noticed.
 void Round::turn(microseconds longest_wait) {
     const auto until = Clock::now() + longest_wait;
     do {
@@ -236,7 +236,7 @@ Result<Figures> Round::balance() const {
     return figures;
 }
 
-// A round that did not do what it is for proves nothing.
+// A round that did not do what it is meant to do proves nothing.
 Result<void> Round::check_purpose(const Figures& figures) const {
     if (figures.delivered == 0) return corrupt("no event came");
     if (phase_.is_paced && figures.discarded != 0)
@@ -250,7 +250,7 @@ Result<void> Round::check_contiguous() const {
         const StepChecker::Writer& writer = checker_->writer(incarnation);
         const std::uint64_t counted = ledger_[incarnation].counted;
         const std::uint64_t in_flight = kills_of_[incarnation];
-        // A killed child leaves a number that nobody uses, perhaps.
+        // A killed child may leave a number that nobody uses.
         if (!options_.has_children && !writer.is_contiguous())
             return corrupt("writer {}: {} events came, up to {}", incarnation, writer.delivered, writer.highest);
         if (writer.delivered < counted || writer.delivered > counted + in_flight)

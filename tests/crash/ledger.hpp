@@ -1,4 +1,4 @@
-// What the writers say of themselves, in memory that outlives them. See kill_writers.cpp.
+// What the writers report about themselves, in memory that outlives them. See kill_writers.cpp.
 #pragma once
 
 #include <atomic>
@@ -11,20 +11,20 @@
 
 namespace leat::torture {
 
-// One writer process from start to end, and its children: one of them writes at a time.
+// One writer process from start to end, with its children. Only one of them writes at a time.
 struct alignas(64) Incarnation {
     std::atomic<std::uint64_t> counter;    // the writer: the number of its latest event, stored before it
     std::atomic<std::uint64_t> counted;    // the writer: its events so far, stored after each
     std::atomic<std::uint64_t> delivered;  // the host: how many of them have arrived
     std::atomic<std::uint32_t> is_ending;  // the host: end normally
-    std::atomic<std::int32_t> child;       // a child that is not reaped; 0: none
+    std::atomic<std::int32_t> child;       // a child that is not reaped; 0: there is none
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 class Ledger {
   public:
     static Result<Ledger> create(std::uint32_t incarnations);
-    // In a writer: the ledger behind the descriptor that it inherited.
+    // In a writer: opens the ledger through the descriptor that it inherited.
     static Result<Ledger> inherit(int fd);
 
     [[nodiscard]] int fd() const { return fd_.get(); }

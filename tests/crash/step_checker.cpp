@@ -12,7 +12,7 @@ constexpr std::uint64_t kShortTime = 1U << 27;  // of the compact header
 constexpr std::uint32_t kExtendedTag = 31;
 using RestOfShort = std::array<std::uint8_t, 3>;
 
-// The time of a record: never before that of the one in front of it.
+// Returns the time of a record, which is not before that of the previous record.
 Result<std::uint64_t> read_header(ByteCursor& in, std::uint64_t before) {
     const auto tag = LEAT_TRY(in.read<std::uint8_t>());
     if ((tag & 31U) == kExtendedTag) {
@@ -57,7 +57,7 @@ Result<void> StepChecker::check_bounds(Stream& stream, const ctf::PacketHeader& 
 }
 
 Result<void> StepChecker::check_records(Stream& stream, const consumer::Packet& packet) {
-    // As they go out: late ones in front with another time.
+    // The records in the order in which they are sent: late ones first, with a new time.
     std::vector<std::byte> records = packet.late_records;
     const auto others = packet.other_records();
     records.insert(records.end(), others.begin(), others.end());

@@ -1,4 +1,4 @@
-// The event that writers write: what follows from its first two fields can be checked byte by byte.
+// The event that writers write. Its first two fields determine the others, so it can be checked byte by byte.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@ namespace leat::torture {
 inline constexpr char kStepEvent[] = "torture:step";
 inline constexpr std::uint8_t kLongestTail = 100;
 
-// Most records are as small as can be; some take several of the writer's 32-byte blocks.
+// Most records are as small as possible. Some take several of the writer's 32-byte blocks.
 constexpr std::uint8_t tail_length(std::uint64_t counter) {
     return counter % 8 == 0 ? static_cast<std::uint8_t>(counter / 8 % (kLongestTail + 1)) : 0;
 }
@@ -20,7 +20,7 @@ constexpr std::uint8_t tail_byte(std::uint64_t counter) { return static_cast<std
 
 using Tail = std::array<std::uint8_t, kLongestTail>;
 
-// In a library of its own, as most tracepoints of real programs are; nothing in the program itself knows of tracing.
+// It is in a library, as most tracepoints of real programs are. The program itself knows nothing of tracing.
 void emit_step(std::uint32_t incarnation, pid_t pid, std::uint64_t counter, const std::uint8_t* tail);
 [[nodiscard]] bool is_traced();
 

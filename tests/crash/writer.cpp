@@ -27,10 +27,10 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 constexpr int kEventsOfAChild = 5;
 
-// Until the next child, in events of the writer itself: few mostly, and now and then enough to fill rings.
+// How many events of its own the writer emits until the next child: mostly few, sometimes enough to fill rings.
 std::uint64_t draw_pause(std::minstd_rand& random) { return 1 + random() % (random() % 8 == 0 ? 20'000 : 50); }
 
-// Emits on behalf of an incarnation. In children that share our memory, too: it changes nothing but the ledger.
+// Emits events for an incarnation. It changes nothing but the ledger, because some children share our memory.
 struct Emitter {
     Incarnation* self;
     std::uint32_t incarnation;
@@ -45,7 +45,7 @@ struct Emitter {
     }
 };
 
-// In a child: emits a little, and ends in one of two ways.
+// Runs in a child: emits a little and ends in one of two ways.
 struct Child {
     const Emitter* emitter;
     bool executes;
@@ -64,15 +64,15 @@ int run_clone(void* child) { static_cast<const Child*>(child)->run(); }
 
 alignas(16) std::array<char, 256U << 10> clone_stack;
 
-// The bare instruction, as of a program that no library sees. Its return address must not lie on the stack that the
-// child uses.
+// Makes the system call directly, as a program does that calls no library for it. The return address must not lie on
+// the stack that the child uses.
 [[gnu::always_inline]] inline pid_t raw_vfork() {
     long child = SYS_vfork;
     __asm__ volatile("syscall" : "+a"(child) : : "rcx", "r11", "memory");
     return static_cast<pid_t>(child);
 }
 
-// Here, in the parent; the child does not come back.
+// Returns in the parent only.
 [[gnu::noinline]] pid_t make_child(const Child& child, std::uint64_t way) {
     pid_t pid = -1;
     switch (way % 4) {
@@ -92,14 +92,14 @@ alignas(16) std::array<char, 256U << 10> clone_stack;
     return pid;
 }
 
-// Makes a child and waits for it, so that only one emits at a time. The host kills it, perhaps, but nothing else does.
+// Makes a child and waits for it, so that only one process emits at a time. Only the host may kill the child.
 bool run_child(const Emitter& emitter, std::uint64_t choice) {
     const Child child{&emitter, choice % 8 == 0};
     const pid_t pid = make_child(child, choice / 8);
     if (pid < 0) return false;
     siginfo_t ended{};
     if (::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT | __WALL) != 0) return false;
-    emitter.self->child.store(0);  // from here on, its number may be somebody else's
+    emitter.self->child.store(0);  // from here on, another process may get its pid
     int status = 0;
     if (::waitpid(pid, &status, __WALL) != pid) return false;
     return WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0;
@@ -116,7 +116,7 @@ Result<pid_t> start_writer(std::uint32_t incarnation, const Ledger& ledger, cons
                                        "--lead",
                                        std::to_string(parameters.lead)};
     if (parameters.has_children) arguments.emplace_back("--children");
-    // Waits for ever: under sanitizers and much load, a host can be slow to answer.
+    // The writer waits without limit: a host can be slow to answer under sanitizers and much load.
     std::vector<std::string> environment{
         std::string(wire::kRuntimeDirectoryVariable) + "=" + parameters.runtime_directory.string(),
         "LEAT_REGISTER_TIMEOUT=-1"};

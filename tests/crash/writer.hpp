@@ -1,4 +1,4 @@
-// The processes that write, and are killed while they do.
+// The processes that write, and that are killed while they write.
 #pragma once
 
 #include <sys/types.h>
@@ -13,10 +13,10 @@ namespace leat::torture {
 
 struct WriterParameters {
     std::filesystem::path runtime_directory;
-    // How far a writer may be ahead of what has arrived of it, in events; 0: no matter. Keeps rings from getting full.
+    // How many events a writer may be ahead of what has arrived, so that rings do not get full; 0: no limit.
     std::uint64_t lead = 0;
     bool has_rseq = true;
-    bool has_children = false;  // of every kind, that emit on its behalf
+    bool has_children = false;  // of every kind; they emit for the writer
 };
 
 // Exit statuses.
@@ -24,7 +24,7 @@ inline constexpr int kWriterDone = 0;
 inline constexpr int kWriterNotTraced = 3;
 inline constexpr int kWriterLostChild = 4;
 
-// Starts this same program once more, as a writer.
+// Starts this program once more, as a writer.
 Result<pid_t> start_writer(std::uint32_t incarnation, const Ledger& ledger, const WriterParameters& parameters);
 
 // In the writer: writes until it is told to end.

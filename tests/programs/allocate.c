@@ -1,4 +1,4 @@
-/* Calls every function of the malloc family once or more in a known way, and checks what each does by itself. */
+/* Calls every function of the malloc family in a known way, and checks the result of each. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Keeps the compiler from taking calls away. */
+/* Keeps the compiler from removing calls. */
 static void* volatile kept;
 static volatile size_t too_much = PTRDIFF_MAX;
 

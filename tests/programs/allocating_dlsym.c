@@ -1,5 +1,5 @@
-/* Preloaded in front of the preload libraries: a dlsym() that allocates before it finds anything, as older C
- * libraries' did, and gives all of it back later, when malloc has long been found. */
+/* Preloaded in front of the preload libraries: a dlsym() that allocates before it finds anything, as those of older C
+ * libraries did. It frees all of that later, long after malloc was found. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>
@@ -36,7 +36,7 @@ void* dlsym(void* handle, const char* name) {
     static void* (*real)(void*, const char*);
     if (real == NULL) real = (void* (*)(void*, const char*))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
     if (blocks[0] == NULL && strcmp(name, "malloc") == 0) allocate();
-    return real(handle, name); /* a jump: RTLD_NEXT is behind our caller */
+    return real(handle, name); /* a jump: RTLD_NEXT means the libraries after our caller */
 }
 
 __attribute__((destructor)) static void give_back(void) {

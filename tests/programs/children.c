@@ -1,6 +1,6 @@
 /* children WAY MILLISECONDS THREADS: makes children in this way, one after the other, while THREADS threads emit
- * without pause. Each child emits a few events, and so do we between two children; a library does it for us, nothing in
- * this program knows of tracing. Prints how many events were emitted in all, and by how many children.
+ * without pause. Each child emits a few events, and so does the parent between two children. A library emits them, and
+ * nothing in this program knows of tracing. Prints how many events were emitted in total, and by how many children.
  *
  *     fork, vfork, raw_vfork (the bare instruction), clone_vfork (CLONE_VM and a stack), clone_vm (likewise, and we are
  *     not asleep meanwhile, but say nothing: both would use one thread-local state), none
@@ -27,7 +27,7 @@
 
 enum { kEventsOfAChild = 5 };
 
-/* Forked children count here, too. */
+/* The counts include those of forked children. */
 static struct counts {
     uint64_t events;
     uint64_t children;
@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
         emit(3);
         const pid_t child = makes_children ? make_child(argv[1]) : 0;
         if (child < 0) abort();
-        /* At once: what the parent keeps ready must be its own again. */
+        /* Without delay: what the parent keeps ready must be its own again. */
         if (strcmp(argv[1], "clone_vm") != 0) emit(3);
         int status = 0;
         if (makes_children && (waitpid(child, &status, __WALL) != child || status != 0)) abort();

@@ -1,5 +1,5 @@
 // discards WAY: emits test:discarded in a way that loses events for one reason, then test:done once. Prints how many
-// were emitted, and how many of them must have been discarded ("-": some, by how fast the recorder is).
+// were emitted, and how many of them must have been discarded ("-": that depends on the recorder's speed).
 //
 //     ring_full     more than a ring of 64K holds, while the recorder stands still
 //     too_large     records of 20,000 bytes, into a ring of 64K
@@ -36,7 +36,7 @@ namespace {
 using leat::ring::RingHeader;
 using leat::ring::RingSetHeader;
 
-// What of the rings' file is mapped, as the tracer has mapped it.
+// The parts of the rings' file that the tracer has mapped.
 class OwnRings {
   public:
     OwnRings() {
@@ -77,7 +77,7 @@ class OwnRings {
     RingSetHeader* set_;
 };
 
-// The rings of threads are somebody else's, who lives in another PID namespace, where nobody can see that he is not.
+// The owner of the threads' rings is in another PID namespace. Nobody can see from here that it does not exist.
 class TakenRings {
   public:
     TakenRings() {
@@ -141,7 +141,8 @@ Counts emit_as_guest() {
     return {5, 5};
 }
 
-// To read the first page raises a signal, whose handler reads the second, and so on: each in the middle of a record.
+// Reading the first page raises a signal, whose handler reads the second page, and so on. So each signal comes in the
+// middle of a record.
 class FaultingPages {
   public:
     static constexpr uint32_t kPages = 17;  // one more than the process has buffers
@@ -174,7 +175,7 @@ Counts emit_in_handlers() {
     return {FaultingPages::kPages, 1};
 }
 
-// Ring by ring, those that were written to.
+// Calls look() for each ring that was written to.
 template <class Look>
 void for_each_used(const OwnRings& rings, Look look) {
     for (uint32_t index = 0; index < rings.cpu_rings() + rings.thread_rings(); ++index) {
@@ -194,7 +195,7 @@ Counts write_over_rings() {
             std::memset(reinterpret_cast<char*>(&ring) + leat::ring::kPageSize, 0xff, ring.head);
         });
     }
-    // What comes before the recorder has looked is lost with them.
+    // Until the recorder has looked, new events would be lost with the overwritten ones.
     for_each_used(*rings, [](RingHeader& ring) {
         for (int i = 0; i < 60'000 && __atomic_load_n(&ring.tail, __ATOMIC_ACQUIRE) != ring.head; ++i) usleep(1'000);
     });
@@ -216,7 +217,7 @@ int main(int argc, char** argv) {
         if (argc < 2 || way.name != argv[1]) continue;
         const Counts counts = way.take();
         if (!leat_enabled(test, done)) return 7;
-        // A thread without a ring looks for one again after a while only.
+        // A thread without a ring looks for one again only after a while.
         usleep(20'000);
         leat_tracepoint(test, done, counts.emitted);
         std::printf("%u %s\n", counts.emitted + 1, counts.discarded ? std::to_string(*counts.discarded).c_str() : "-");

@@ -1,6 +1,6 @@
-/* emit COUNT [THREADS] [END]: every thread emits test:count COUNT times, numbered, as fast as it can; then the number
- * of all that were emitted goes to stdout. END: "kill" ends with SIGKILL, "term" with SIGTERM, "wait" sleeps until a
- * signal comes, "exit3" exits with 3. */
+/* emit COUNT [THREADS] [END]: every thread emits test:count COUNT times, numbered, as fast as it can. Then the total
+ * number goes to stdout. END: "kill" ends with SIGKILL, "term" with SIGTERM, "wait" sleeps until a signal comes,
+ * "exit3" exits with 3. */
 #include <leat/tracepoint.h>
 #include <pthread.h>
 #include <signal.h>

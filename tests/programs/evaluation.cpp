@@ -1,4 +1,4 @@
-// Counts how often arguments and field expressions are evaluated, and says so on stdout.
+// Counts how often arguments and field expressions are evaluated, and prints the counts.
 #include <leat/printf.h>
 #include <leat/tracepoint.h>
 

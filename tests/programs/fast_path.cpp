@@ -1,6 +1,6 @@
-// fast-path COUNT: a thread emits test:* COUNT times, after some to warm up. From then on, each system call and each
-// call of the allocator is a failure. The recorder, our parent, is stopped meanwhile: it cannot ask to be woken. Prints
-// what a tracer may have changed in the program, and what was caught, one "name number" a line.
+// fast-path COUNT: a thread emits test:* COUNT times, after a warm-up. From then on, each system call and each call of
+// the allocator is a failure. The recorder, our parent, is stopped during that time, so it cannot ask to be woken.
+// Prints what a tracer may have changed in the program, and what was caught, as lines of "name number".
 #include <dirent.h>
 #include <leat/tracepoint.h>
 #include <linux/filter.h>
@@ -30,7 +30,7 @@ LEAT_TRACEPOINT(test, block, LEAT_INFO, BLOCK_FIELDS, const char* text, const ui
 
 namespace {
 
-constexpr uint64_t kWarmUp = 100'000;  // more than lets a writer meet the consumer's wish to be woken
+constexpr uint64_t kWarmUp = 100'000;  // enough for a writer to meet the consumer's request to be woken
 constexpr int kErrno = 4711;
 
 std::atomic<bool> is_forbidden{false};  // while the thread is on the fast path
@@ -43,13 +43,13 @@ void allocates() {
     if (is_forbidden.load()) ++allocations;
 }
 
-// Ends the thread: the system call that it made was not done.
+// Ends the thread. The system call was not executed.
 void on_system_call(int /*signal*/, siginfo_t* info, void* /*context*/) {
     system_call = info->si_syscall;
     syscall(SYS_exit, 0);
 }
 
-// None but exit, of this thread alone.
+// Allows no system call but exit, for this thread only.
 bool forbid_system_calls() {
     sock_filter steps[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -75,7 +75,7 @@ void emit(uint64_t n) {
             LEAT_EVENT("test:text", LEAT_FIELD(text, std::string_view("twenty-one characters")), small);
             break;
         default:
-            // Now and then one that is staged apart from the stack.
+            // Some events are staged on the heap instead of the stack.
             leat_tracepoint(test, block, "text", block, n % 1024 == 1023 ? sizeof block : 3);
     }
 }

@@ -1,5 +1,5 @@
-/* fields [SIZE]: every kind of field that C has, with the values at its edges: tests/interop/tracer.py knows the text
- * of each. SIZE: bytes of the large one. */
+/* fields [SIZE]: every kind of field that C has, with values at its limits. tests/interop/tracer.py has the text of
+ * each. SIZE: bytes of the large one. */
 #include <arpa/inet.h>
 #include <endian.h>
 #include <float.h>
@@ -77,7 +77,7 @@ LEAT_TRACEPOINT(fields, sequence, LEAT_INFO, SEQUENCE_FIELDS, const void* values
 
 LEAT_TRACEPOINT(fields, none, LEAT_INFO, LEAT_NO_FIELDS, void);
 
-/* Larger than what is staged on the stack. */
+/* Too large to be staged on the stack. */
 #define LARGE_FIELDS(FIELD) FIELD(sequence, uint8_t, bytes, bytes, uint32_t, count) FIELD(integer, uint8_t, last, 7)
 LEAT_TRACEPOINT(fields, large, LEAT_INFO, LARGE_FIELDS, const void* bytes, size_t count);
 

@@ -1,4 +1,4 @@
-// Every kind of field that LEAT_EVENT takes, at its edges: tests/interop/tracer.py knows the text of each.
+// Every kind of field that LEAT_EVENT takes, with values at its limits. tests/interop/tracer.py has the text of each.
 #include <array>
 #include <cstdint>
 #include <cstdio>

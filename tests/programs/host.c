@@ -1,11 +1,11 @@
-/* host WAY COUNT [THREADS]: every thread emits test:count COUNT times. The number of all that were emitted goes to
- * stdout, a line to stderr, and the exit status is the lowest free descriptor: what a tracer must not change.
+/* host WAY COUNT [THREADS]: every thread emits test:count COUNT times. The total number goes to stdout, a line to
+ * stderr, and the exit status is the lowest free descriptor. A tracer must not change any of these.
  *
  *     plain    nothing else
- *     locked   locks all its memory first, and what is yet to come
+ *     locked   first locks all its memory, including future memory
  *     timer    the events carry 15 MiB each, and a signal comes every quarter of a millisecond, before a machine that
  *              copies 60 GB/s would be done with one
- *     stop     stops its parent, the recorder, after a third of the events, and lets it go on after two thirds */
+ *     stop     stops the recorder, its parent, after a third of the events, and continues it after two thirds */
 #include <fcntl.h>
 #include <leat/tracepoint.h>
 #include <pthread.h>

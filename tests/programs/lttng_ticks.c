@@ -1,5 +1,5 @@
-/* Traced by LTTng, not by us. For each line "FIRST COUNT" on stdin it emits test:tick of these numbers, and answers
- * with a line. */
+/* A program for LTTng, not for us. For each line "FIRST COUNT" on stdin it emits test:tick with these numbers, and
+ * answers with a line. */
 #include <stdint.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* The event of lttng_ticks.c, in the form that LTTng-UST's headers ask for. */
+/* The event of lttng_ticks.c, in the form that LTTng-UST's headers require. */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER test
 #undef LTTNG_UST_TRACEPOINT_INCLUDE

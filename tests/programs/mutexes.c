@@ -1,4 +1,4 @@
-/* Locks, tries and unlocks one mutex in a known way, in two threads; prints its address. */
+/* Locks, tries and unlocks one mutex in a known way, in two threads. Prints the mutex's address. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

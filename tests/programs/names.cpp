@@ -1,4 +1,4 @@
-// Names that traces have trouble with: tests/interop/names.py knows how each is shown, or why it is refused.
+// Names that are hard for traces. tests/interop/names.py knows how each is shown, or why it is refused.
 #include <leat/tracepoint.h>
 
 #include <cstdint>
@@ -32,7 +32,7 @@ LEAT_TRACEPOINT(names, keywords, LEAT_INFO, KEYWORD_FIELDS, void);
     FIELD(integer, int, _Bool_, 9)
 LEAT_TRACEPOINT(names, underscores, LEAT_INFO, UNDERSCORE_FIELDS, void);
 
-// Each length is another number, so that one can see whether the right one is used.
+// The lengths differ, so that a reader that uses the wrong one is noticed.
 #define BYTES(FIELD, name, length) FIELD(sequence, std::uint8_t, name, "\1\2\3\4", std::uint8_t, length)
 #define LENGTH_FIELDS(FIELD)                    \
     FIELD(integer, std::uint8_t, __z_length, 9) \
@@ -46,7 +46,8 @@ LEAT_TRACEPOINT(names, underscores, LEAT_INFO, UNDERSCORE_FIELDS, void);
     FIELD(integer, std::uint8_t, y_length, 6)
 LEAT_TRACEPOINT(names, lengths, LEAT_INFO, LENGTH_FIELDS, void);
 
-// 255 characters, as many as a name may have, and one more, in sequences: the names of their lengths are longer still.
+// Sequences whose names have 255 characters, the most that a name may have, and 256. The names of their lengths are
+// longer still.
 // clang-format off
 #define LONGEST_FIELDS(FIELD) \
     BYTES(FIELD, abcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijbcdefghijkl, 2)

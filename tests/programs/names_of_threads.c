@@ -1,4 +1,4 @@
-/* Changes its thread's name by both ways that there are, and emits before and after. Prints nothing. */
+/* Changes its thread's name in both possible ways, and emits before and after. Prints nothing. */
 #define _GNU_SOURCE
 #include <leat/tracepoint.h>
 #include <pthread.h>

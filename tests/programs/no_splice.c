@@ -1,4 +1,4 @@
-/* Preloaded: file systems that take no bytes from a pipe. */
+/* Preloaded: makes all file systems refuse bytes from a pipe. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* open_library NAME...: opens and closes each, and says whether it could. Has a RUNPATH of its own. */
+/* open_library NAME...: opens and closes each library, and prints whether it could. It has a RUNPATH of its own. */
 #include <dlfcn.h>
 #include <stdio.h>
 

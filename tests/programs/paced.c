@@ -1,4 +1,4 @@
-/* paced COUNT INTERVAL_US [THREADS]: every thread emits test:paced COUNT times, numbered, at that distance, and all
+/* paced COUNT INTERVAL_US [THREADS]: every thread emits test:paced COUNT times, numbered, at that interval. All threads
  * begin when a line comes on stdin. */
 #include <leat/tracepoint.h>
 #include <pthread.h>

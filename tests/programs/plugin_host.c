@@ -1,4 +1,4 @@
-/* plugin_host PLUGIN TURNS: loads the library, lets it work, unloads it; again and again. */
+/* plugin_host PLUGIN TURNS: loads the library, calls it and unloads it, again and again. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
         work(turn);
         work(turn + 1000);
         dlclose(plugin);
-        if (dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) != NULL) return 3; /* it must really have gone */
+        if (dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) != NULL) return 3; /* it must really be gone */
     }
     puts("done");
     return 0;

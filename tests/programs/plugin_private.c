@@ -1,3 +1,3 @@
-/* Found only by those whose RUNPATH leads here: see open_library.c. */
+/* Found only by callers whose RUNPATH leads here: see open_library.c. */
 int plugin_private(void);
 int plugin_private(void) { return 1; }

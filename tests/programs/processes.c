@@ -1,5 +1,5 @@
-/* processes WAY...: makes a child in each of these ways; it and we emit test:step with the way and our own idea of
- * pid and tid, which go to stdout too, one line an event.
+/* processes WAY...: makes a child in each of these ways. The child and the parent emit test:step with the way and with
+ * the pid and tid that they themselves see, and print these to stdout, one line an event.
  *
  *     fork, clone (a bare system call), clone_fn (the C library's), vfork, spawn, exec, thread */
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
-/* siblings MILLISECONDS: two processes on one CPU, one of which wakes every 20 us with real-time priority and emits,
- * while the other emits without pause. The records of both wait in the CPU's store buffer when the recorder looks: late
- * ones come in twos and threes. Prints how many events there were. */
+/* siblings MILLISECONDS: two processes on one CPU. One wakes every 20 us with real-time priority and emits, the other
+ * emits without pause. When the recorder looks, the records of both wait in the CPU's store buffer, so late ones come
+ * in twos and threes. Prints how many events there were. */
 #define _GNU_SOURCE
 #include <leat/tracepoint.h>
 #include <sched.h>
@@ -16,7 +16,7 @@
 #define STEP_FIELDS(FIELD) FIELD(integer, uint64_t, n, n)
 LEAT_TRACEPOINT(siblings, step, LEAT_INFO, STEP_FIELDS, uint64_t n);
 
-static uint64_t* counts; /* of the two */
+static uint64_t* counts; /* of both processes */
 static volatile sig_atomic_t is_ending;
 
 static void end(int signal_number) {
@@ -38,7 +38,7 @@ static void emit_without_pause(void) {
 }
 
 static void emit_every_20_us(void) {
-    /* Where that is not allowed, it is a process like the other. */
+    /* If that is not allowed, both processes have the same priority. */
     const struct sched_param priority = {.sched_priority = 1};
     sched_setscheduler(0, SCHED_FIFO, &priority);
     prctl(PR_SET_TIMERSLACK, 1);

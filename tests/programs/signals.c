@@ -1,5 +1,5 @@
-/* signals COUNT: the main thread emits test:main COUNT times while SIGALRM, as often as the kernel gives it, emits
- * test:handler; each numbers its own. Prints both numbers. */
+/* signals COUNT: the main thread emits test:main COUNT times. SIGALRM comes as often as the kernel gives it, and its
+ * handler emits test:handler. Each numbers its own events. Prints both numbers. */
 #include <leat/tracepoint.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Preloaded into a recorder: it stops for a second as soon as a program has its answer. */
+/* Preloaded into a recorder: it stops for a second after a program has got its answer. */
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The recorder of this program, its parent, stands still while one of these lives.
+// While an object of this class exists, the recorder of this program, its parent, is stopped.
 #pragma once
 
 #include <dirent.h>
@@ -24,7 +24,7 @@ class StoppedRecorder {
     StoppedRecorder& operator=(const StoppedRecorder&) = delete;
 
   private:
-    // Each of its threads.
+    // Whether each of its threads is stopped.
     [[nodiscard]] bool is_stopped() const {
         char directory[64];
         std::snprintf(directory, sizeof directory, "/proc/%d/task", pid_);

@@ -1,4 +1,4 @@
-/* Preloaded: the name of each file that is synced goes to the file LEAT_SYNC_LOG, first. */
+/* Preloaded: before a file is synced, its name is written to the file LEAT_SYNC_LOG. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

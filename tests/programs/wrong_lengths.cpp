@@ -1,5 +1,5 @@
-// Lengths that cannot be, each followed by fields that add to the size: tests/interop/tracer.py counts what is
-// discarded.
+// Impossible lengths, each followed by fields that add to the size. tests/interop/tracer.py counts the discarded
+// events.
 #include <leat/tracepoint.h>
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace {
 
-volatile std::size_t wrong = SIZE_MAX;  // volatile: a compiler that knows the number warns of it
+volatile std::size_t wrong = SIZE_MAX;  // volatile: a compiler that knows the number would warn
 
 // A container whose size was overwritten.
 struct Broken {

@@ -26,7 +26,7 @@ class AttachedTracer {
         message.cpu_ring_count = geometry().cpu_rings;
         message.thread_ring_count = geometry().thread_rings;
         EXPECT_TRUE(tracer::attach_channel(message, set_.fd(), clock_.fd()));
-        tracer::begin_new_generation();  // threads forget the rings of the test before
+        tracer::begin_new_generation();  // threads forget the rings of the previous test
         tracer::thread_state.ring = nullptr;
         for (std::uint32_t ring = 0; ring < geometry().ring_count(); ++ring) readers_.push_back(set_.reader(ring));
         tracepoint_.enabled = 1;
@@ -38,12 +38,12 @@ class AttachedTracer {
     static constexpr std::uint64_t kRingSize = ring::kMinRingSize;
     static constexpr std::size_t kRecordSize = 4 + 100;  // compact header, payload
 
-    // From here on threads own rings, as without rseq.
+    // From here on threads own rings, as they do without rseq.
     void do_without_rseq() { tracer::process_channel.has_rseq = false; }
 
-    // One event of 100 bytes.
+    // Emits one event of 100 bytes.
     void emit() { emit(staged_); }
-    // The same with a stack that nobody else uses.
+    // Does the same with a stack that nobody else uses.
     void emit(std::vector<char>& staged) { leat_write(&tracepoint_, staged.data() + LEAT_STAGE_HEADROOM, 100); }
 
     [[nodiscard]] static ring::RingSetGeometry geometry() {
@@ -64,7 +64,7 @@ class AttachedTracer {
         for (const ring::RingReader& reader : readers_) sum += reader.discarded();
         return sum;
     }
-    // The ring that events went to; nullptr: none was written yet.
+    // The ring that got the events; nullptr if there were none yet.
     [[nodiscard]] ring::RingHeader* used_ring() const {
         for (std::uint32_t ring = 0; ring < geometry().ring_count(); ++ring)
             if (set_.reader(ring).record_count() != 0) return &header(ring);

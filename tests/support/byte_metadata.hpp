@@ -1,4 +1,4 @@
-// Metadata of a trace whose every value is one byte, so that its packets can be written as text. Times are seconds.
+// Metadata of a trace in which every value has one byte, so that packets can be written as text. Times are seconds.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ inline const std::string kByteMetadata =
     "  event.header := struct { ts timestamp; }; };"
     "event { name = e; };";
 
-// The same with numbers in its packets.
+// The same metadata with packet numbers.
 inline std::string numbered_byte_metadata(const std::string& more_numbers = "") {
     std::string metadata = kByteMetadata;
     const std::string before = "packet_size;";

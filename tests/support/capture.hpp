@@ -1,4 +1,4 @@
-// What real LTTng programs have sent to one another, byte for byte: tests/data/captures/SESSION/CONNECTION.bin.
+// The bytes that real LTTng programs sent to one another: tests/data/captures/SESSION/CONNECTION.bin.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace leat::test {
 
-// One direction of one connection; a message is taken off its front.
+// One direction of one connection. Messages are taken off its front.
 class Capture {
   public:
     Capture(const std::string& session, const std::string& connection) {
@@ -35,7 +35,7 @@ class Capture {
         offset_ += count;
         return bytes;
     }
-    // The big-endian number `at` bytes further on.
+    // The big-endian number that begins `at` bytes further on.
     [[nodiscard]] std::uint32_t peek_u32(std::size_t at) const {
         std::uint32_t value = 0;
         for (const std::byte byte : peek(at + 4).subspan(at)) value = value << 8 | std::to_integer<std::uint32_t>(byte);
@@ -49,7 +49,7 @@ class Capture {
 
 inline wire::Bytes copy_of(UntrustedBytes bytes) { return {bytes.begin(), bytes.end()}; }
 
-// The message that the bytes are; encoded again, it gives the same bytes.
+// Parses a message. Encoded again, it must give the same bytes.
 template <class Message>
 Message parse_and_encode(UntrustedBytes bytes, std::uint32_t minor = wire::kProtocolMinor) {
     auto message = wire::parse<Message>(bytes, minor);
@@ -59,7 +59,7 @@ Message parse_and_encode(UntrustedBytes bytes, std::uint32_t minor = wire::kProt
     return *message;
 }
 
-// Sound at its full length only: nothing shorter, and not with one byte more.
+// Checks that the bytes are a message at their full length only: not shorter, and not with one more byte.
 template <class Message>
 void expect_no_other_length(const wire::Bytes& bytes, std::uint32_t minor = wire::kProtocolMinor) {
     ASSERT_TRUE(wire::parse<Message>(bytes, minor)) << Message::kName;

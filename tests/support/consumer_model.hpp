@@ -1,6 +1,6 @@
-// A model of rings and their consumer. Writers, consumer and output take random steps, faults among them; the model
-// knows what must come out, and says so when something else does. Unit tests draw the steps from random numbers, a fuzz
-// target from its input.
+// A model of rings and their consumer. Writers, consumer and output take random steps, including faults. The model
+// knows what must come out, and reports anything else. Unit tests draw the steps from random numbers, a fuzz target
+// from its input.
 #pragma once
 
 #include <algorithm>
@@ -20,15 +20,15 @@
 
 namespace leat::test {
 
-// What one ring holds, and what became of it.
+// One ring's contents, and what became of them.
 struct ModelledRing {
-    // One record as it lies in the ring; two, once a program made one of them.
+    // One record as it lies in the ring; or two, if a program has made one of them.
     struct Record {
         std::uint64_t position;  // in the ring
         std::uint64_t end;
-        std::uint64_t time;  // ns; that the writer stamped
+        std::uint64_t time;  // ns; as the writer stamped it
         std::uint32_t id;
-        std::string payload;  // with the context in front
+        std::string payload;  // begins with the context
         std::uint64_t count = 1;
         bool is_broken = false;  // nobody can tell where it ends
 
@@ -49,14 +49,14 @@ struct ModelledRing {
     std::uint64_t committed = 0;
     std::uint64_t discarded = 0;
     // The consumer.
-    std::deque<Record> pending{};  // committed, neither delivered nor lost
-    std::uint64_t consumed = 0;    // position behind what was delivered or lost
+    std::deque<Record> pending{};  // committed, but neither delivered nor lost
+    std::uint64_t consumed = 0;    // position after all that was delivered or lost
     std::uint64_t sampled = 0;     // head when this drain began
     std::uint64_t delivered = 0;
     std::uint64_t lost = 0;            // unreadable
     std::uint64_t begin = 0;           // ns; of the next packet
     std::uint64_t end = 0;             // ns; of the last packet
-    std::uint64_t known_discards = 0;  // with `lost`, when this drain began: the most that a packet may tell
+    std::uint64_t known_discards = 0;  // discarded and `lost` when this drain began: the most that a packet may tell
     bool is_held_up = false;           // the consumer waits for the output, not for more records
     // The output.
     bool is_announced = false;
@@ -72,8 +72,8 @@ struct ModelledRing {
     }
     [[nodiscard]] bool has_sampled() const { return !pending.empty() && pending.front().position < sampled; }
     [[nodiscard]] bool is_full() const { return unstored.size() >= consumer::Consumer::kMaxUnstored; }
-    // Whether the drain leaves records that it looked at. It gives up those that begin with a broken one, if it gets
-    // there.
+    // Whether the drain leaves records that it looked at. If it reaches records that begin with a broken one, it gives
+    // them up.
     [[nodiscard]] bool holds_back() const {
         return has_sampled() && (is_full() || was_refused || !pending.front().is_broken);
     }
@@ -83,19 +83,19 @@ class ConsumerModel final : public consumer::Output {
   public:
     explicit ConsumerModel(Choose choose);
 
-    // Something happens.
+    // Takes one random step.
     void step();
-    // The session ends, without further faults, and the books are balanced. No step after it.
+    // Ends the session without further faults, and checks that everything is accounted for. No step may follow.
     void finish();
 
-    // The first thing that was not as it must be, in words; empty: all was.
+    // The first violation, in words; empty if there was none.
     [[nodiscard]] const std::string& violation() const { return violation_; }
-    // For those who ask whether the steps get anywhere.
+    // Counts, to check that the steps achieve something.
     [[nodiscard]] std::uint64_t delivered() const { return sum(&ModelledRing::delivered); }
     [[nodiscard]] std::uint64_t lost() const { return sum(&ModelledRing::lost); }
     [[nodiscard]] std::uint64_t late() const { return late_; }
 
-    // As the consumer's output.
+    // The consumer's output.
     Result<void> write_metadata(std::string_view) override { return {}; }
     Result<void> write_packet(const consumer::Packet& packet) override;
     Result<void> announce(std::span<const std::uint64_t> ids) override;
@@ -176,10 +176,10 @@ class ConsumerModel final : public consumer::Output {
     ring::ClockPage clock_{};
     ring::RingSet set_;
     ring::RingMap map_;
-    std::vector<ModelledRing> rings_;  // of CPUs, and those that threads have claimed
+    std::vector<ModelledRing> rings_;  // the rings of CPUs, and those that threads have claimed
     bool has_rung_ = false;            // since the last drain began
     bool has_rung_in_vain_ = false;    // since then
-    bool is_bell_missed_ = false;      // perhaps, by those who wrote during the last drain
+    bool is_bell_missed_ = false;      // whether a writer during the last drain may have missed it
     std::uint64_t late_ = 0;
     std::uint64_t payloads_ = 0;
 
@@ -187,18 +187,18 @@ class ConsumerModel final : public consumer::Output {
     bool lags_ = false;  // packets are not stored at once
     std::uint64_t part_ = 0;
     std::uint64_t begun_part_ = 0;             // by the consumer
-    std::uint64_t refusals_ = 0;               // of packets to come
-    std::uint64_t accepted_ = 0;               // packets before those
+    std::uint64_t refusals_ = 0;               // how many future packets are refused
+    std::uint64_t accepted_ = 0;               // how many packets are accepted before those
     std::uint64_t newest_end_ = 0;             // of all packets
-    std::uint64_t refused_announcements_ = 0;  // to come
-    bool has_no_metadata_ = false;             // before the next cut
+    std::uint64_t refused_announcements_ = 0;  // how many future announcements are refused
+    bool has_no_metadata_ = false;             // fails the metadata before the next cut
     bool is_cut_reached_ = false;              // in this drain
-    std::size_t known_rings_ = 0;              // to the consumer
+    std::size_t known_rings_ = 0;              // known to the consumer
     std::uint64_t consumer_now_ = 0;           // ns; when this drain looked at the clock
     bool is_ending_ = false;
     bool is_last_drain_good_ = true;
     std::uint64_t told_horizon_ = 0;
-    std::uint64_t last_horizon_ = 0;  // of a drain that went well, told or not
+    std::uint64_t last_horizon_ = 0;  // of the last drain that succeeded, told or not
 
     ctf::RecordWalker walker_;
     consumer::Consumer::Parameters parameters_;
@@ -226,7 +226,7 @@ inline ConsumerModel::ConsumerModel(Choose choose)
       consumer_(set_, walker_, *this, parameters_) {
     clock_.source = ring::ClockSource::kTsc;
     set_clock(start_);
-    rings_.reserve(kCpuRings + kThreadRings);  // a writer may claim one while another is looked at
+    rings_.reserve(kCpuRings + kThreadRings);  // a writer may claim one while another is in use
     for (std::uint32_t index = 0; index < kCpuRings; ++index)
         rings_.push_back({.header = map_.ring(index), .index = index, .claimed_at = start_, .begin = start_});
     if (!is_followed_) return;
@@ -247,7 +247,7 @@ inline ctf::RecordWalker ConsumerModel::make_walker() const {
     add(2, {{"_s", ctf::StringClass{}}, {"_a", integer(8)}});
     add(3, {{"_n", integer(8)}, {"_v", ctf::SequenceClass{ctf::FieldClass(integer(32)), {"_n"}}}});
     add(4, {{"_n", integer(32)}, {"_v", ctf::SequenceClass{ctf::FieldClass(integer(8)), {"_n"}}}});
-    // As long as two of class 1, the second with a short header.
+    // Has as many bytes as two records of class 1, the second with a short header.
     add(5, {{"_v", ctf::ArrayClass{ctf::FieldClass(integer(8)), 12 + layout_.short_size + kContextSize + 12}}});
     add(40, {{"_s", ctf::StringClass{}}, {"_t", ctf::StringClass{}}});
     return walker;
@@ -324,7 +324,7 @@ inline void ConsumerModel::write_some() {
     }
 }
 
-// Stamped before the consumer read the clock, perhaps, and committed now.
+// A record that may have been stamped before the consumer read the clock is committed now.
 inline void ConsumerModel::write_late() {
     ModelledRing& ring = any_ring();
     for (std::uint64_t left = choose_(4) + 1; left != 0; --left) {
@@ -342,7 +342,7 @@ inline void ConsumerModel::write_any(ModelledRing& ring, std::uint64_t time) {
     write(ring, id, make_payload(id, length), time);
 }
 
-// The bytes differ from record to record.
+// The bytes differ between records.
 inline std::string ConsumerModel::make_payload(std::uint32_t id, std::size_t length) {
     const auto filler = static_cast<char>('!' + payloads_++ % 90);
     const std::string text = std::string(length, filler) + '\0';
@@ -359,7 +359,8 @@ inline std::string ConsumerModel::make_payload(std::uint32_t id, std::size_t len
     return payload;
 }
 
-// As the tracer does: who meets the consumer's wish to be woken restores the limit, rings, and writes again.
+// Writes as the tracer does: a writer that meets the consumer's request to be woken restores the limit, rings, and
+// writes again.
 inline void ConsumerModel::write(ModelledRing& ring, std::uint32_t id, std::string payload, std::uint64_t time) {
     const ring::EventHeader header = ring::event_header(kind_, id);
     const std::string staged = payload + std::string(ring::kCopySlack, '~');
@@ -372,8 +373,8 @@ inline void ConsumerModel::write(ModelledRing& ring, std::uint32_t id, std::stri
         ring.header->limit = ring.header->tail + kSize;
         has_rung_ = true;
         outcome = try_to_write();
-        // Nothing came of it. Another writer may find no bell before the consumer arms it again: hosts come now and
-        // then.
+        // The ring was for nothing. Another writer may find the bell unarmed until the consumer arms it again, so hosts
+        // also drain periodically.
         if (outcome == ring::WriteOutcome::kNoRoom) has_rung_in_vain_ = true;
     }
     if (outcome == ring::WriteOutcome::kNoRoom) {
@@ -391,7 +392,7 @@ inline void ConsumerModel::write(ModelledRing& ring, std::uint32_t id, std::stri
                             .is_broken = id == kUnknownId || id == kUnknownLargeId});
 }
 
-// It announced a record and did not come to commit it. Beyond head, anything may lie.
+// The writer announced a record and was killed before it could commit. There may be anything beyond head.
 inline void ConsumerModel::kill_writer() {
     ring::RingHeader& header = *any_ring().header;
     const std::uint64_t size = 5 + choose_(100);
@@ -408,7 +409,7 @@ inline void ConsumerModel::discard() {
     ring.discarded += count;
 }
 
-// A record of a class that nobody described, or one that its program writes over before the consumer looks.
+// Commits a record of an unknown class, or one that its program overwrites before the consumer looks.
 inline void ConsumerModel::break_record() {
     ModelledRing& ring = any_ring();
     const std::uint64_t how = choose_(4);
@@ -436,7 +437,7 @@ inline void ConsumerModel::break_record() {
     }
 }
 
-// Two records of the same time become one, with nothing amiss but their number.
+// Two records of the same time become one. Only their number shows that something is wrong.
 inline void ConsumerModel::make_one_of_two() {
     ModelledRing& ring = any_ring();
     for (std::uint64_t left = choose_(12) + 2; left != 0; --left) write(ring, 1, make_payload(1, 0), now_);
@@ -482,7 +483,7 @@ inline void ConsumerModel::begin_drain() {
     }
 }
 
-// The stream of a ring that was claimed meanwhile begins where readers of the others may be.
+// The stream of a ring that was claimed in the meantime begins at the time that readers of the others may have reached.
 inline void ConsumerModel::find_claimed_rings() {
     for (; known_rings_ < rings_.size(); ++known_rings_) rings_[known_rings_].begin = std::max(start_, last_horizon_);
 }
@@ -509,8 +510,8 @@ inline void ConsumerModel::end_drain(bool is_drained) {
         violate("{} unreadable, the consumer tells of {}", lost(), consumer_.unreadable());
 }
 
-// The drain had to take all that it looked at. What begins with a broken record is lost, as nobody can tell the records
-// behind it apart.
+// The drain had to take all that it looked at. Records after a broken one are lost with it, because nobody can tell
+// where they begin.
 inline void ConsumerModel::consume_sample(ModelledRing& ring) {
     if (!ring.has_sampled()) return;
     if (!ring.pending.front().is_broken) return violate("ring {}: a record is not delivered", ring.index);
@@ -535,7 +536,7 @@ inline Result<void> ConsumerModel::before_cut() {
     return {};
 }
 
-// The consumer has looked at the rings twice and read the clock; writers do not wait for it.
+// Called after the consumer has looked at the rings twice and read the clock. Writers do not wait for it.
 inline void ConsumerModel::write_meanwhile() {
     if (is_ending_) return;
     if (is_one_in(8)) move_clock();
@@ -543,7 +544,7 @@ inline void ConsumerModel::write_meanwhile() {
     if (is_one_in(4)) write_late();
 }
 
-// Writers get room only where nobody will read any more.
+// Writers may get room only where nobody reads any more.
 inline void ConsumerModel::check_room() {
     for (const ModelledRing& ring : rings_) {
         const std::uint64_t most = ring.unstored.empty() ? ring.consumed : ring.unstored.front().begin;
@@ -552,7 +553,7 @@ inline void ConsumerModel::check_room() {
     }
 }
 
-// Who has more than the consumer wanted to wait for has rung, unless the consumer comes by itself.
+// A writer that leaves more than the consumer wants to wait for must have rung, unless the consumer comes by itself.
 inline void ConsumerModel::check_bells() {
     if (has_rung_ || is_bell_missed_ || !is_last_drain_good_ || consumer_.wants_drain()) return;
     for (const ModelledRing& ring : rings_) {
@@ -608,7 +609,7 @@ inline Result<void> ConsumerModel::write_packet(const consumer::Packet& packet) 
     } else if (refusals_ > 0) {
         --refusals_;
         ring.was_refused = true;
-        // Packets without records come before the cut, but for those that begin a stream whose records are unreadable.
+        // Packets without records come before the cut, except those that begin a stream whose records are unreadable.
         is_cut_reached_ &= !packet.records.empty() || (ring.packets == 0 && begun_part_ == part_);
         return fail(ErrorKind::kIo, "no space left on device");
     }
@@ -666,7 +667,7 @@ inline void ConsumerModel::check_records(ModelledRing& ring, const consumer::Pac
         violate("ring {}: a packet ends at {}, its last record at {}", ring.index, header.timestamp_end, time);
 }
 
-// As a reader decodes it. Returns its time.
+// Decodes a record as a reader does, checks it, and returns its time.
 inline std::uint64_t ConsumerModel::check_record(ModelledRing& ring, UntrustedBytes& rest, std::uint64_t begin,
                                                  std::uint64_t previous) {
     if (!ring.has_sampled() || ring.pending.front().is_broken) {
@@ -721,7 +722,7 @@ inline Result<void> ConsumerModel::announce(std::span<const std::uint64_t> ids) 
             continue;
         }
         rings_[id].is_announced = true;
-        // It begins where the others are.
+        // The stream begins at the time that the others have reached.
         rings_[id].begin = std::max(rings_[id].begin, newest_end_);
     }
     return {};
@@ -750,7 +751,7 @@ inline std::uint64_t ConsumerModel::stored(std::uint64_t id) const {
     return ring.unstored.empty() ? ring.packets : ring.unstored.front().sequence_number;
 }
 
-// For a while, something is not to be had.
+// Makes the output refuse something for a while.
 inline void ConsumerModel::refuse() {
     switch (choose_(3)) {
         case 0:
@@ -780,14 +781,14 @@ inline void ConsumerModel::store_some() {
     }
 }
 
-// It was sent straight from the ring, all this time.
+// Checks packets that were sent straight from the ring: their bytes must not have changed.
 inline void ConsumerModel::store(ModelledRing& ring, std::size_t packets) {
     for (; packets != 0; --packets) {
         const ModelledRing::UnstoredPacket& packet = ring.unstored.front();
         if (!std::equal(packet.records.begin(), packet.records.end(), packet.copy.begin()))
             violate("ring {}: packet {} was written over", ring.index, packet.sequence_number);
         ring.unstored.pop_front();
-        ring.lacks_packet = false;  // it was sent again
+        ring.lacks_packet = false;  // the packet was sent again
     }
 }
 

@@ -1,7 +1,6 @@
-// A model of streams that come as datagrams over a network that loses, repeats and reorders, beside somebody who
-// forges. Senders, network, control connections, the forger and time take random steps; the model knows what must come
-// out, and says so when something else does. Unit tests draw the steps from random numbers, a fuzz target from its
-// input.
+// A model of streams that are sent as datagrams over a network that loses, repeats and reorders them, and beside a
+// forger. Senders, network, control connections, the forger and time take random steps. The model knows what must come
+// out, and reports anything else. Unit tests draw the steps from random numbers, a fuzz target from its input.
 #pragma once
 
 #include <fmt/format.h>
@@ -38,14 +37,15 @@ struct ModelledDatagrams {
         std::optional<relay::Time> first_piece{};
         std::optional<relay::Time> whole{};
         std::optional<relay::Time> indexed{};
-        // Nothing is promised: a forged datagram bore its number, or it came before the relay could know of it.
+        // Nothing is promised for this packet: a forged datagram had its number, or it came before the relay could know
+        // of it.
         bool is_exempt = false;
     };
 
     std::uint64_t session;
     std::uint64_t handle;
     std::uint64_t next_number;
-    std::map<std::uint64_t, Packet> packets{};  // sent, and not decided
+    std::map<std::uint64_t, Packet> packets{};  // sent, and not yet decided
     std::deque<std::uint64_t> indexes{};        // on their way
     std::vector<ModelledDatagram> network{};
     std::optional<std::uint64_t> last_decided{};
@@ -55,7 +55,7 @@ struct ModelledDatagrams {
     relay::PairingTable pairs{relay::PairingTable::Transport::kDatagrams};
     std::map<std::uint64_t, wire::Bytes> stored{};  // data that has left the window
 
-    // Whether the relay must take it now. Before the first index it must only if nobody is in the way.
+    // Whether the relay must take the packet now. Before the first index, it must do so only if there was no attack.
     [[nodiscard]] bool is_promised(std::uint64_t number) const {
         const auto last = pairs.last_index();
         if (!last && was_attacked_early) return false;
@@ -91,7 +91,7 @@ class DatagramModel {
         check_memory();
     }
 
-    // Everything comes to its end: what is on its way arrives, and what is lost is given up.
+    // Ends everything: what is on its way arrives, and what is lost is given up.
     void finish() {
         for (ModelledDatagrams& stream : streams_) {
             while (!stream.indexes.empty()) index(stream);
@@ -127,7 +127,7 @@ class DatagramModel {
         if (jump == 1 && stream.next_number < std::uint64_t{1} << 60) stream.next_number += std::uint64_t{1} << 42;
         if (stream.next_number == wire::kNoPacket) return;
         const std::uint64_t number = stream.next_number++;
-        // Mostly of a piece or two.
+        // Most packets have a piece or two.
         const std::uint64_t size = 1 + choose_(choose_(8) == 0 ? relay::DatagramWindow::kSmallPacket : 2 * kPiece);
         wire::Bytes bytes(size, static_cast<std::byte>(number * 4 + stream.handle));
         for (std::size_t i = 0; i < size; i += 16) bytes[i] = static_cast<std::byte>(i / 16);
@@ -146,7 +146,7 @@ class DatagramModel {
 
     void arrive(ModelledDatagrams& stream, bool is_repeated) {
         if (stream.network.empty()) return;
-        // Mostly in order.
+        // Most datagrams arrive in order.
         const std::size_t which = choose_(4) == 0 ? choose_(stream.network.size()) : 0;
         const ModelledDatagram datagram = stream.network[which];
         if (!is_repeated) stream.network.erase(stream.network.begin() + static_cast<std::ptrdiff_t>(which));
@@ -189,7 +189,7 @@ class DatagramModel {
         }
     }
 
-    // One datagram with a number from anywhere; of a packet that may be real, or is going to be.
+    // Sends one forged datagram with any number. Its packet may be real, or may come later.
     void forge(ModelledDatagrams& stream) {
         const std::uint64_t next = stream.next_number;
         const std::array<std::uint64_t, 8> numbers{
@@ -207,7 +207,7 @@ class DatagramModel {
         forge(stream, header, size);
     }
 
-    // Large packets that nobody sends, as many as there is memory for, and more.
+    // Forges large packets, more than there is memory for.
     void flood(ModelledDatagrams& stream) {
         const std::uint64_t last = stream.pairs.last_index().value_or(stream.next_number);
         const std::uint64_t pieces = choose_(wire::kMaxDatagramPacket / kPiece);
@@ -228,7 +228,7 @@ class DatagramModel {
         add(stream, header, wire::Bytes(size, std::byte{0xee}));
     }
 
-    // From here on as DatagramReceiver does.
+    // The functions from here on do what DatagramReceiver does.
     void add(ModelledDatagrams& stream, const wire::DatagramHeader& header, UntrustedBytes piece) {
         const Fate fate = stream.window.add(header, piece, now_);
         pay(stream);
@@ -290,7 +290,7 @@ class DatagramModel {
             return;
         }
         if (is_hit || packet.is_exempt) return;
-        // One that is not whole yet has all the time that it is promised.
+        // A packet that is not whole yet has all the time it is promised.
         const bool is_in_time =
             packet.whole.value_or(now_) - *packet.indexed <= relay::DatagramWindow::kMaxAge &&
             *packet.indexed - packet.first_piece.value_or(now_) <= relay::DatagramWindow::kMaxAgeWithoutIndex;

@@ -1,4 +1,4 @@
-// Description tables byte by byte, as a hostile application could write them.
+// Description tables built byte by byte, as a hostile application could send them.
 #pragma once
 
 #include <cstddef>

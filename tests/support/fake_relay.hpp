@@ -1,4 +1,4 @@
-// A relay in this process that does what a test tells it, and keeps what it hears.
+// A relay in this process that does what a test tells it, and keeps what it receives.
 #pragma once
 
 #include <arpa/inet.h>
@@ -31,13 +31,13 @@ class FakeRelay {
         wire::DataHeader header;
         wire::Bytes bytes;
     };
-    // Of one connection or both, behind so many bytes since the last cut, of whatever connection.
+    // Cuts one connection or both after so many bytes since the last cut. The bytes of all connections count.
     struct Cut {
         std::size_t after;
         bool is_of_control;
         bool is_of_data;
     };
-    // What to do with a request; each for once.
+    // What the relay does besides answering, or instead.
     struct Script {
         std::optional<std::size_t> cut_at{};  // the connections, instead of answering this request, counted from 0
         std::optional<wire::RelayCommand> refuse{};
@@ -45,11 +45,11 @@ class FakeRelay {
         bool takes_datagrams = false;
         std::vector<Cut> cuts{};
         std::uint32_t minor = wire::kProtocolMinor;  // of the protocol that it speaks
-        // Of this part of the session, counted from 1: the metadata's ADD_STREAM, and what comes behind it, is answered
-        // when release() is called.
+        // In this part of the session, counted from 1, the relay answers the metadata's ADD_STREAM and all later
+        // requests only when release() is called.
         std::size_t hold_part = 0;
         bool holds_pending = false;  // the same from the first DATA_PENDING on
-        std::size_t pending = 0;     // so many DATA_PENDING are told that something has not come
+        std::size_t pending = 0;     // so many DATA_PENDING are answered "something has not come"
     };
 
     FakeRelay() : FakeRelay(Script{}) {}
@@ -100,7 +100,7 @@ class FakeRelay {
         return port;
     }
 
-    // 0: any that is free.
+    // Port 0 stands for any free one.
     static std::uint16_t bind(const UniqueFd& socket, std::uint16_t port) {
         sockaddr_in address{};
         address.sin_family = AF_INET;
@@ -123,7 +123,7 @@ class FakeRelay {
             if (fds[1].revents != 0) accept(control_listener_, control_, control_input_);
             if (fds[2].revents != 0) accept(data_listener_, data_socket_, data_input_);
             const std::scoped_lock lock(mutex_);
-            // Data first, so that questions about it have one answer.
+            // Data is read first, so that questions about it have only one answer.
             if (fds[5].revents != 0) take_datagram();
             if (fds[4].revents != 0 && receive(data_socket_, data_input_)) take_data();
             if (fds[3].revents != 0 && receive(control_, control_input_)) take_requests();
@@ -138,7 +138,7 @@ class FakeRelay {
         input.clear();
     }
 
-    // Not beyond the byte of the next cut.
+    // Does not read beyond the byte of the next cut.
     bool receive(UniqueFd& socket, wire::Bytes& input) {
         std::array<std::byte, 65536> piece{};
         const std::size_t wanted = script_.cuts.empty() ? piece.size() : script_.cuts.front().after - received_;
@@ -280,7 +280,7 @@ class FakeRelay {
     std::size_t parts_ = 0;
     bool is_held_ = false;
     wire::Bytes held_;                                // replies
-    std::map<std::uint64_t, std::uint64_t> arrived_;  // by handle: the number behind the last packet
+    std::map<std::uint64_t, std::uint64_t> arrived_;  // by handle: the number after the last packet
     std::map<std::pair<std::uint64_t, std::uint64_t>, wire::Bytes> pieces_;  // by handle and number
 
     std::mutex mutex_;

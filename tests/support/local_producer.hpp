@@ -1,4 +1,4 @@
-// A producer that speaks to the relay's commands without a network, and whose data comes whole.
+// A producer that calls the relay's commands without a network. Its data comes whole.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ class LocalProducer {
         producer_.principal = {"127.0.0.1"};
         run(wire::RelayCommand::kVersion, wire::Version{.minor = minor});
     }
-    // A live session with its chunk. Its metadata stream and those of data are published by publish().
+    // Begins a live session with a chunk. publish() publishes its metadata stream and its data streams.
     void begin_session() {
         run(wire::RelayCommand::kCreateSession, wire::CreateSession{.session_name = "session",
                                                                     .hostname = "host",
@@ -35,7 +35,7 @@ class LocalProducer {
         wire::append(bytes, message, producer_.minor.value_or(0));
         return relay::run_command(producer_, command, bytes);
     }
-    // Its handle; 0: it was refused.
+    // Returns the stream's handle; 0 if it was refused.
     std::uint64_t add_stream(const std::string& channel_name) {
         const auto outcome = run(wire::RelayCommand::kAddStream, wire::AddStream{channel_name, "ust"});
         return wire::parse<wire::AddStreamReply>(outcome.reply)->handle;
@@ -52,7 +52,7 @@ class LocalProducer {
     void send_data(std::uint64_t handle, std::uint64_t number, std::string_view text) {
         EXPECT_TRUE(stream(handle).store_packet(number, std::as_bytes(std::span(text)), now()));
     }
-    // Shown at once, with what came before it.
+    // Sends an index. It is shown at once, with all that came before it.
     void send_index(std::uint64_t handle, std::uint64_t number, std::size_t bytes, std::uint64_t end = 0) {
         run(wire::RelayCommand::kSendIndex, wire::SendIndex{.stream_id = handle,
                                                             .net_seq_num = number,
@@ -72,7 +72,7 @@ class LocalProducer {
         run(wire::RelayCommand::kCloseStream, wire::CloseStream{.stream_id = handle});
         show();
     }
-    // What the connection does before it replies.
+    // Does what the connection does before it replies.
     void show() {
         while (!producer_.changes.is_empty()) EXPECT_TRUE(producer_.changes.flush(session(), now()));
         session().note_change();

@@ -1,4 +1,4 @@
-// What all models share: random steps, and a first violation.
+// The common part of all models: random steps, and a first violation.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace leat::test {
 
-// A number below `bound`, which is not 0.
+// Returns a number below `bound`, which is not 0.
 using Choose = std::function<std::uint64_t(std::uint64_t bound)>;
 
 }  // namespace leat::test

@@ -1,8 +1,8 @@
-// Random histories of a model: a test tells the seed of one that goes wrong, and the fewest of its steps that do.
+// Random histories of a model. If one goes wrong, the test prints its seed and the fewest of its steps that still do.
 //
-//   LEAT_MODEL_SEED=N       this history alone, and nothing is made shorter if LEAT_MODEL_SHRINK=0
+//   LEAT_MODEL_SEED=N       this history only; it is not made shorter if LEAT_MODEL_SHRINK=0
 //   LEAT_MODEL_STEPS=N      steps in a history
-//   LEAT_MODEL_SECONDS=N    go on as long, with seeds from LEAT_MODEL_SEED on
+//   LEAT_MODEL_SECONDS=N    run for this long, with seeds from LEAT_MODEL_SEED on
 #pragma once
 
 #include <fmt/ranges.h>
@@ -24,8 +24,8 @@ inline std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
     return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-// A history is a seed and the numbers of its steps: each step draws from a source of its own, so that one can be left
-// out and the others stay as they were. The model draws once more to begin, and to finish.
+// A history is a seed and the numbers of its steps. Each step draws from a source of its own, so one step can be left
+// out without changing the others. The model draws from further sources to begin and to finish.
 struct ModelHistory {
     std::uint64_t seed = 0;
     std::vector<std::uint64_t> steps{};
@@ -36,7 +36,7 @@ struct ModelOutcome {
     std::size_t steps = 0;  // taken
 };
 
-// `look(model)`: once it has come to a good end.
+// Calls `look(model)` if the history ended well.
 template <class Model, class Look>
 ModelOutcome run_history(const ModelHistory& history, Look look) {
     std::mt19937_64 random;
@@ -57,7 +57,8 @@ ModelOutcome run_history(const ModelHistory& history, Look look) {
     return outcome;
 }
 
-// Leaves out what the failure does not need: half of the steps, a quarter, and so on; each as often as it helps.
+// Leaves out steps that the failure does not need: first half of them, then a quarter, and so on, each as often as it
+// helps.
 template <class Model>
 ModelHistory shrink(ModelHistory history, std::size_t steps) {
     history.steps.resize(std::min(history.steps.size(), steps));

@@ -1,6 +1,7 @@
-// A model of programs that register with a session: they come and go, load and unload libraries, some of which describe
-// the same event in the same way, some in another. The model knows which id each must get and what the metadata must
-// say, and tells when it is otherwise. Unit tests draw the steps from random numbers, a fuzz target from its input.
+// A model of programs that register with a session. They come and go, and load and unload libraries. Some libraries
+// describe the same event in the same way, some in another. The model knows which id each must get and what the
+// metadata must say, and reports anything else. Unit tests draw the steps from random numbers, a fuzz target from its
+// input.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,7 @@ class RegistryModel {
           session_(*session::Session::create({.name = "model", .rules = rules_, .ring_size = kRingSize})),
           metadata_(session_.initial_metadata()) {}
 
-    // Something happens.
+    // Takes one random step.
     void step() {
         ++steps_;
         const std::uint64_t what = choose_(16);
@@ -50,7 +51,7 @@ class RegistryModel {
         check_counts();
     }
 
-    // All that was handed over is described, and read once more. No step after it.
+    // Describes all classes that were handed over, and reads them once more. No step may follow.
     void finish() {
         describe(handed_over_.size());
         read_metadata();
@@ -60,14 +61,14 @@ class RegistryModel {
     }
 
     [[nodiscard]] const std::string& violation() const { return violation_; }
-    // For those who ask whether the steps get anywhere.
+    // Counts, to check that the steps achieve something.
     [[nodiscard]] std::uint64_t ids() const { return by_id_.size(); }
     [[nodiscard]] std::uint64_t known() const { return known_; }
     [[nodiscard]] std::uint64_t conflicts() const { return conflicts_; }
     [[nodiscard]] std::uint64_t refusals() const { return refusals_; }
 
   private:
-    // Which event, and in which way a source file describes it.
+    // Which event it is, and in which way a source file describes it.
     struct Site {
         std::uint64_t event;
         std::uint64_t variant;
@@ -76,7 +77,7 @@ class RegistryModel {
     using Library = std::vector<Site>;
     struct Program {
         std::int32_t pid;
-        std::vector<std::uint64_t> libraries{};  // that are loaded
+        std::vector<std::uint64_t> libraries{};  // those that are loaded
     };
     struct Event {
         std::uint64_t variant;
@@ -85,12 +86,12 @@ class RegistryModel {
         ctf::EventClass event_class;
     };
 
-    // Of the largest rings there are the fewest; they take no memory.
+    // Larger rings are fewer in number. They take no memory here.
     static constexpr std::uint64_t kRingSize = ring::kMaxRingSize;
     static constexpr std::uint64_t kEvents = 24;
     static constexpr std::uint64_t kVariants = 10;
     static constexpr std::uint64_t kBadVariants = 2;  // the last ones
-    static constexpr std::size_t kMaxWarnings = 20;   // of one registration
+    static constexpr std::size_t kMaxWarnings = 20;   // in one registration
     static constexpr std::size_t kMaxPrograms = 6;
 
     template <class... Arguments>
@@ -110,7 +111,7 @@ class RegistryModel {
     }
     static bool is_bad(std::uint64_t variant) { return variant >= kVariants - kBadVariants; }
 
-    // Any two differ in what makes an event class.
+    // Any two tracepoints differ in something that distinguishes event classes.
     static TestTracepoint tracepoint_of(const Site& site) {
         TestTracepoint tracepoint{.name = name_of(site.event), .file = "model.c", .line = site.line};
         constexpr std::uint8_t kSigned = 1;  // <leat/abi.h>
@@ -158,7 +159,7 @@ class RegistryModel {
     void load_library() {
         Library library;
         for (std::uint64_t left = choose_(8); left != 0; --left) {
-            // Mostly as others describe it.
+            // Most libraries describe an event as others do.
             const std::uint64_t event = choose_(kEvents);
             const std::uint64_t variant = choose_(3) == 0 ? choose_(kVariants) : event % (kVariants - kBadVariants);
             library.push_back({event, variant, static_cast<std::uint32_t>(1 + choose_(1'000))});
@@ -167,12 +168,12 @@ class RegistryModel {
         load(any_program(), libraries_.size() - 1);
     }
 
-    // One that was loaded before, into this program or another, perhaps unloaded since.
+    // Loads a library that was loaded before into this program or another. It may have been unloaded since.
     void load_again() {
         if (!libraries_.empty()) load(any_program(), choose_(libraries_.size()));
     }
 
-    // With all that another one has loaded.
+    // Starts a program with all that another one has loaded.
     void start_another() {
         if (programs_.empty() || programs_.size() == kMaxPrograms) return;
         const std::vector<std::uint64_t> libraries = any_program().libraries;
@@ -267,7 +268,7 @@ class RegistryModel {
 
     // Metadata --------------------------------------------------------------------------------------------------------
 
-    // What was handed over first, in as many units as there are classes, or fewer.
+    // Describes up to `count` of the classes that were handed over, the first ones first, in one unit.
     void describe(std::size_t count) {
         std::vector<ctf::EventClass> classes;
         for (; count != 0 && !handed_over_.empty(); --count) {
@@ -284,7 +285,7 @@ class RegistryModel {
         metadata_ += unit;
     }
 
-    // As somebody does who follows the trace.
+    // Reads the metadata as a follower of the trace does.
     void read_metadata() {
         const auto read = reader_->read(metadata_);
         if (!read) return violate("the metadata cannot be read: {}", read.error().message);
@@ -319,7 +320,7 @@ class RegistryModel {
     std::vector<Library> libraries_;
     std::map<std::uint64_t, Event> events_;
     std::vector<std::uint64_t> by_id_;         // events
-    std::deque<ctf::EventClass> handed_over_;  // not described yet
+    std::deque<ctf::EventClass> handed_over_;  // not yet described
     std::size_t described_ = 0;
     bool has_threads_ = false;
     std::set<std::string> names_;

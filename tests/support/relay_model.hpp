@@ -1,6 +1,6 @@
-// A model of a relay's ingest and viewers. Producers of all protocol versions and viewers take random steps, faults
-// among them, against a real relay over loopback; the model knows what must be on disk and what viewers must be told,
-// and says so when it is otherwise. Unit tests draw the steps from random numbers, a fuzz target from its input.
+// A model of a relay's ingest and viewers. Producers of all protocol versions and viewers take random steps, including
+// faults, against a real relay over loopback. The model knows what must be on disk and what viewers must be told, and
+// reports anything else. Unit tests draw the steps from random numbers, a fuzz target from its input.
 //
 //   relay_model.hpp             who takes part, and what is known of them; the choice of steps
 //   relay_model_producers.hpp   connections, sessions and streams of producers
@@ -42,15 +42,15 @@ using Draw = Choose;
 
 inline constexpr std::uint64_t kNoChunk = ~std::uint64_t{0};
 
-// What one session daemon takes for one session; its parts share a directory.
+// What one session daemon considers one session. Its parts share a directory.
 struct ModelledRecording {
     std::size_t id = 0;
     wire::CreateSession request{};
     std::uint64_t next_chunk = 0;
-    std::uint64_t chunk = kNoChunk;     // that is current
-    std::set<std::uint64_t> deleted{};  // chunks that were cleared, or are to be
-    std::set<std::uint64_t> closed{};   // chunks, by one of its parts at least
-    bool is_frozen = false;             // all parts have ended: its files stay as they are
+    std::uint64_t chunk = kNoChunk;     // the current one
+    std::set<std::uint64_t> deleted{};  // chunks that were cleared, or will be
+    std::set<std::uint64_t> closed{};   // chunks that at least one of its parts has closed
+    bool is_frozen = false;             // all parts have ended: its files must not change any more
 };
 
 struct ModelledStream;
@@ -61,22 +61,22 @@ struct ModelledPart {
     ModelledRecording* recording = nullptr;
     std::uint32_t minor = 13;
     std::uint64_t session = 0;  // the relay's id
-    std::string directory{};    // as the relay told; empty below minor 11
+    std::string directory{};    // as the relay named it; empty below minor 11
     ModelPeer control{};
     ModelPeer data{};
-    bool has_had_data = false;  // a data connection
+    bool has_had_data = false;  // whether it has had a data connection
     bool has_datagrams = false;
     bool is_live = false;
     bool is_snapshot = false;
     bool is_over = false;     // its control connection has ended
-    bool is_settled = false;  // and the relay does nothing more for it
+    bool is_settled = false;  // it is over, and the relay has nothing more to do for it
     bool is_loose = false;    // it broke a rule: the relay may end it
     std::uint64_t chunk = kNoChunk;
     bool is_rotated = false;
-    wire::Bytes data_rest{};               // of a packet that was sent in part
-    std::function<void()> data_done{};     // when that is out
-    wire::Bytes control_rest{};            // of a command
-    std::function<void()> control_done{};  // when that is out
+    wire::Bytes data_rest{};               // the rest of a packet that was sent in part
+    std::function<void()> data_done{};     // called when that is sent
+    wire::Bytes control_rest{};            // the rest of a command
+    std::function<void()> control_done{};  // called when that is sent
 
     [[nodiscard]] bool has_chunks() const { return minor >= 11; }
     [[nodiscard]] bool is_held() const { return !control_rest.empty(); }
@@ -90,9 +90,9 @@ struct ModelledPacket {
     bool has_data = false;   // all of it was sent
     bool has_index = false;  // and acknowledged
     bool is_stored = false;  // the relay said so
-    bool is_due = false;     // it will be stored when its session has ended
+    bool is_due = false;     // it will be stored once its session has ended
     std::uint64_t chunk = kNoChunk;
-    std::uint32_t units = 0;  // of metadata that were sent before its index
+    std::uint32_t units = 0;  // metadata units that were sent before its index
 
     [[nodiscard]] std::uint64_t all() const { return std::uint64_t{size} + padding; }
 };
@@ -116,13 +116,13 @@ struct ModelledStream {
     std::map<std::uint64_t, ModelledPacket> packets{};
     std::uint64_t next_data = 0;
     std::uint64_t next_index = 0;
-    std::uint64_t time = 0;        // nothing older will come
+    std::uint64_t time = 0;        // nothing older may come
     std::uint64_t rotates_at = 0;  // packets from here on are in the next chunk
     std::uint64_t chunk = kNoChunk;
     std::uint64_t next_chunk = kNoChunk;
     bool is_rotating = false;
     std::uint64_t rotations = 0;
-    bool is_out = false;  // of any chunk
+    bool is_out = false;  // not in any chunk
 
     // Metadata.
     struct Unit {
@@ -132,15 +132,15 @@ struct ModelledStream {
     std::vector<Unit> units{};
     struct Generation {
         std::uint64_t chunk = kNoChunk;
-        std::uint32_t sent = 0;    // units of it, whole
+        std::uint32_t sent = 0;    // whole units that were sent
         std::uint32_t stored = 0;  // the relay said so
-        std::uint32_t due = 0;     // will be stored when its session has ended
+        std::uint32_t due = 0;     // will be stored once its session has ended
         bool may_be_gone = false;
     };
     std::vector<Generation> generations{};
 
-    // As viewers are told of it. Old producers say where a stream goes from the output directory on; the first two
-    // steps may get another name when that one is taken.
+    // Whether viewers may be told this path. Old producers state the whole path from the output directory on. Its first
+    // two steps may get another name if that one is taken.
     [[nodiscard]] bool has_path(const std::string& told) const {
         std::string tail = path;
         for (int step = 0; step < 2 && path.starts_with('/'); ++step) {
@@ -164,11 +164,11 @@ struct ModelledViewer {
         bool has_ended = false;
         std::string path{};
         std::string channel{};
-        ModelledStream* stream = nullptr;  // known by its first packet
+        ModelledStream* stream = nullptr;  // found by its first packet
         std::set<std::uint64_t> seen{};
-        std::uint64_t told = 0;   // no older time may come
+        std::uint64_t told = 0;   // nothing older may come
         wire::Bytes text{};       // metadata
-        std::uint32_t units = 0;  // of it
+        std::uint32_t units = 0;  // of the metadata
     };
     std::size_t id = 0;
     ModelPeer peer{};
@@ -180,7 +180,7 @@ struct ModelledViewer {
 
 class RelayModel {
   public:
-    // `can_fill_disk`: the output lies on a small file system of its own.
+    // `can_fill_disk`: the output is on a small file system of its own.
     struct Options {
         std::filesystem::path output{};  // empty: a scratch directory
         bool can_fill_disk = false;
@@ -191,21 +191,21 @@ class RelayModel {
     RelayModel(const RelayModel&) = delete;
     RelayModel& operator=(const RelayModel&) = delete;
 
-    // Something happens.
+    // Takes one random step.
     void step(const Draw& draw);
-    // Everybody goes, and the books are balanced. No step after it.
+    // Ends all connections and checks that everything is accounted for. No step may follow.
     void finish(const Draw& draw);
 
-    // The first thing that was not as it must be: a word for its kind, a colon, and the rest; empty: all was.
+    // The first violation: a word for its kind, a colon, and the rest. Empty if there was none.
     [[nodiscard]] const std::string& violation() const { return violation_; }
-    // What has happened, a line each.
+    // What has happened, one line for each thing.
     [[nodiscard]] const std::vector<std::string>& history() const { return history_; }
     [[nodiscard]] std::string relay_log() const { return tail_of(log_); }
 
-    // For those who ask whether the steps get anywhere.
+    // Counts, to check that the steps achieve something.
     struct Counts {
-        std::uint64_t packets = 0;  // sent, both halves
-        std::uint64_t stored = 0;   // of which the relay said so
+        std::uint64_t packets = 0;  // whose halves were both sent
+        std::uint64_t stored = 0;   // which the relay reported as stored
         std::uint64_t viewed = 0;   // that viewers got
         std::uint64_t units = 0;    // of metadata that viewers got
         std::uint64_t rotations = 0;
@@ -214,7 +214,7 @@ class RelayModel {
     };
     [[nodiscard]] const Counts& counts() const { return counts_; }
 
-    // The steps, for histories that somebody wrote. Producers:
+    // The steps, also for written histories. Producers:
     struct NewPart {
         std::uint32_t minor = 13;
         std::string host = "host-a";
@@ -225,7 +225,7 @@ class RelayModel {
         bool is_live = true;
         bool is_snapshot = false;
         bool asks_for_datagrams = false;
-        ModelledRecording* of = nullptr;  // another part of it
+        ModelledRecording* of = nullptr;  // makes another part of this recording
         bool must_succeed = true;
     };
     ModelledPart* begin_part(const NewPart& wanted);
@@ -241,13 +241,13 @@ class RelayModel {
     };
     ModelledStream* add_stream(ModelledPart& part, const NewStream& wanted);
     void publish_streams(ModelledPart& part);
-    // Metadata, its first unit, and data streams, published.
+    // Adds metadata, sends its first unit, adds data streams, and publishes all of them.
     std::vector<ModelledStream*> add_trace(ModelledPart& part, const std::string& path, unsigned streams);
     struct NewPacket {
         std::uint32_t size = 200;
         std::uint32_t padding = 0;
     };
-    // `upto`: bytes of header and packet, then no more for now.
+    // `upto`: sends only so many bytes of header and packet for now.
     void send_data(ModelledStream& stream, const NewPacket& packet, std::uint64_t upto = ~std::uint64_t{0});
     void resume_data(ModelledPart& part);
     void send_datagrams(ModelledStream& stream, const NewPacket& packet, const Draw& draw);
@@ -255,9 +255,9 @@ class RelayModel {
     void resume_control(ModelledPart& part);
     void send_beacon(ModelledStream& stream);
     void send_metadata(ModelledStream& stream, unsigned units, std::uint64_t upto = ~std::uint64_t{0});
-    // Whether the relay says that all up to it is stored; what it says is held against the disk at once.
+    // Asks whether everything up to the packet is stored, and checks the answer against the disk at once.
     std::optional<bool> ask_pending(ModelledStream& stream, std::uint64_t number);
-    // Both halves of all packets so far; then asks until they are stored.
+    // Sends both halves of all packets begun so far, then asks until they are stored.
     void complete(ModelledStream& stream);
     bool wait_until_stored(ModelledStream& stream, std::uint64_t number);
     void ask_quiescent(ModelledStream& stream);
@@ -267,22 +267,22 @@ class RelayModel {
     void rotate_metadata(ModelledPart& part, std::optional<std::uint64_t> chunk);
     void close_chunk(ModelledPart& part, std::uint64_t id, std::optional<wire::ChunkCommand> command);
     void close_stream(ModelledStream& stream);
-    // In good order.
+    // Ends it normally.
     void end_part(ModelledPart& part);
     void cut_part(ModelledPart& part, bool is_reset);
-    // A command that this protocol version does not have, or a second VERSION: the end of the connection.
+    // Sends a command that this protocol version does not have, or a second VERSION. The connection must end.
     void send_unknown_version_command(ModelledPart& part, wire::RelayCommand command, const wire::Bytes& request,
                                       bool needs_error_reply);
 
     void say(ModelledPart& part, wire::RelayCommand command, const wire::Bytes& request);
-    // Indexes of many packets, then all of their data at once: the relay is busy with it when it is asked.
+    // Sends the indexes of many packets, then all of their data at once, so that the relay is busy when it is asked.
     void send_burst(ModelledStream& stream, unsigned packets);
 
     // Viewers:
     ModelledViewer* begin_viewer();
     void attach(ModelledViewer& viewer, ModelledPart& part, wire::Seek seek);
     void look_for_streams(ModelledViewer& viewer, ModelledPart& part);
-    // Everything that is there now.
+    // Reads everything that is there now.
     void read_all(ModelledViewer& viewer);
     void detach(ModelledViewer& viewer, ModelledPart& part);
 
@@ -292,9 +292,9 @@ class RelayModel {
     void fill_disk();
     void empty_disk();
 
-    // Looks at everything on disk.
+    // Checks everything on disk.
     void check_disk();
-    // No descriptor is left when everybody has gone.
+    // Checks that no descriptor is left after all peers have gone.
     void check_descriptors();
     [[nodiscard]] std::vector<ModelledStream*> streams_of(const ModelledPart& part);
 
@@ -379,14 +379,14 @@ class RelayModel {
     Options options_;
     std::unique_ptr<RelayHost> host_;
     RelayHost::Ports ports_;
-    std::size_t descriptors_ = 0;  // of the relay, when nobody is there
+    std::size_t descriptors_ = 0;  // of the relay, without any peer
     bool is_running_ = false;
     bool is_disk_full_ = false;
     bool was_disk_full_ = false;
 
     std::string violation_;
     std::vector<std::string> history_;
-    bool is_quiet_ = false;  // many of a kind are told in one line
+    bool is_quiet_ = false;  // tells many steps of a kind in one line
     Counts counts_;
     std::uint64_t now_ = 1'000'000;
     std::uint64_t next_uid_ = 1;
@@ -397,7 +397,7 @@ class RelayModel {
     std::deque<ModelledStream> streams_;
     std::deque<ModelledViewer> viewers_;
     std::map<std::string, Found> frozen_;  // files that nobody writes to any more
-    std::set<std::string> strangers_;      // directories that were there before
+    std::set<std::string> strangers_;      // directories that were there at the start
 };
 
 inline RelayModel::RelayModel(std::unique_ptr<RelayHost> host, const Options& options)
@@ -507,5 +507,5 @@ inline void RelayModel::check_descriptors() {
 #include "support/relay_model_packets.hpp"
 #include "support/relay_model_producers.hpp"
 #include "support/relay_model_viewers.hpp"
-// Of all of them.
+// The headers below need all of these declarations.
 #include "support/relay_model_steps.hpp"

@@ -1,5 +1,5 @@
-// What the producers of RelayModel send: packets and metadata units that say whose they are, so that whoever finds
-// them, on disk or at a viewer's, can tell where they belong and whether they are whole.
+// The packets and metadata units that producers of RelayModel send. They say whose they are. So wherever they are
+// found, on disk or at a viewer's, one can tell where they belong and whether they are whole.
 #pragma once
 
 #include <cstdint>
@@ -12,37 +12,37 @@
 
 namespace leat::test {
 
-// At the beginning of each packet. The rest is filler that follows from it.
+// Begins each packet. The rest of the packet is filler that is computed from it.
 struct PacketTag {
     static constexpr std::uint64_t kMagic = 0x4c45'4154'5041'434bULL;
     std::uint64_t magic = kMagic;
     std::uint64_t stream = 0;  // ModelledStream::uid
     std::uint64_t number = 0;
-    std::uint32_t size = 0;     // bytes, this included
+    std::uint32_t size = 0;     // bytes, including this tag
     std::uint32_t padding = 0;  // zeros that the relay appends
 };
 static_assert(sizeof(PacketTag) == 32);
 
-// At the beginning of each metadata unit.
+// Begins each metadata unit.
 struct UnitTag {
     static constexpr std::uint32_t kMagic = 0x4d45'5441U;
     std::uint32_t magic = kMagic;
-    std::uint32_t generation = 0;  // grows when the metadata is sent again from its beginning
+    std::uint32_t generation = 0;  // increases when the metadata is sent again from its beginning
     std::uint64_t stream = 0;
-    std::uint32_t number = 0;  // in its generation
-    std::uint32_t size = 0;    // bytes, this included
+    std::uint32_t number = 0;  // within its generation
+    std::uint32_t size = 0;    // bytes, including this tag
     std::uint32_t padding = 0;
-    std::uint32_t check = 0;  // so that the tag is not mistaken
+    std::uint32_t check = 0;  // keeps other bytes from being taken for a tag
 };
 static_assert(sizeof(UnitTag) == 32);
 
 inline std::uint64_t filler_word(std::uint64_t stream, std::uint64_t number, std::uint64_t position) {
     std::uint64_t x = stream * 0x9e37'79b9'7f4a'7c15ULL + number * 0xbf58'476d'1ce4'e5b9ULL + position;
     x = (x ^ (x >> 31)) * 0x94d0'49bb'1331'11ebULL;
-    return (x ^ (x >> 29)) | 0x0101'0101'0101'0101ULL;  // never a zero byte: that is padding
+    return (x ^ (x >> 29)) | 0x0101'0101'0101'0101ULL;  // never a zero byte: zeros are padding
 }
 
-// The bytes behind a tag of 32 bytes.
+// Appends the bytes after a tag of 32 bytes.
 inline void fill(std::vector<std::byte>& bytes, std::uint64_t stream, std::uint64_t number) {
     for (std::size_t at = 32; at < bytes.size(); at += 8) {
         const std::uint64_t word = filler_word(stream, number, at);
@@ -57,7 +57,8 @@ inline wire::Bytes make_packet(const PacketTag& tag) {
     return bytes;
 }
 
-// No generation in the filler: a viewer may get the beginning of a unit from one generation and its end from the next.
+// The filler does not depend on the generation, because a viewer may get the beginning of a unit from one generation
+// and its end from the next.
 inline wire::Bytes make_unit(UnitTag tag) {
     tag.check = tag.size ^ tag.number ^ UnitTag::kMagic;
     wire::Bytes bytes(tag.size);
@@ -66,7 +67,7 @@ inline wire::Bytes make_unit(UnitTag tag) {
     return bytes;
 }
 
-// The tag alone; none if there is none.
+// Returns the tag at the start of these bytes, if there is one.
 inline std::optional<PacketTag> packet_tag(UntrustedBytes bytes) {
     PacketTag tag;
     if (bytes.size() < sizeof tag) return std::nullopt;
@@ -88,14 +89,14 @@ inline bool is_zero(UntrustedBytes bytes) {
     return true;
 }
 
-// `bytes`, which begin with the tag, hold all of the packet, and its padding, and nothing else of it is damaged.
+// Whether `bytes`, which begin with the tag, hold the whole packet with its padding, undamaged.
 inline bool is_whole(UntrustedBytes bytes, const PacketTag& tag) {
     const std::uint64_t all = std::uint64_t{tag.size} + tag.padding;
     return tag.size >= sizeof tag && bytes.size() >= all && is_filler(bytes.first(tag.size), tag.stream, tag.number) &&
            is_zero(bytes.subspan(tag.size, tag.padding));
 }
 
-// Takes metadata apart. Whole units of it; `rest`: bytes behind them, of a unit that is not whole or is none.
+// The whole units that metadata consists of. `rest`: the number of bytes after them that are not a whole unit.
 struct UnitsFound {
     std::vector<UnitTag> units{};
     std::size_t rest = 0;

@@ -1,4 +1,4 @@
-// What must lie on disk, and whose it is: see relay_model.hpp. The relay stands still meanwhile.
+// What must be on disk, and whose it is: see relay_model.hpp. The relay is paused during the checks.
 #pragma once
 
 #include <sys/stat.h>
@@ -10,16 +10,16 @@
 namespace leat::test {
 
 struct RelayModel::Seen {
-    // By stream and number: the file.
+    // The file of each packet, by stream and number.
     std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> packets{};
-    // By stream and generation of metadata: whole units.
+    // The number of whole units, by stream and generation of metadata.
     std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint32_t> units{};
-    std::map<std::string, const ModelledPart*> directories{};  // of traces
-    std::map<std::string, const ModelledPart*> roots{};        // the first two steps
+    std::map<std::string, const ModelledPart*> directories{};  // of traces, with their parts
+    std::map<std::string, const ModelledPart*> roots{};        // the first two steps of paths, with their parts
     std::map<std::string, const ModelledStream*> files{};
 };
 
-// Traces of people who have nothing to do with any of this.
+// Makes traces that belong to nobody in this model.
 inline void RelayModel::make_strangers() {
     strangers_ = {"host-a/s9-20250101-000000", "host-z/old", "archives/kept"};
     for (const std::string& root : strangers_) {
@@ -100,7 +100,7 @@ inline void RelayModel::look_at_disk() {
     if (is_good()) freeze(files, seen);
 }
 
-// What nobody writes to any more stays as it is.
+// Files that nobody writes to any more must not change.
 inline void RelayModel::check_strangers(const std::vector<Found>& files) {
     std::map<std::string, const Found*> found;
     for (const Found& file : files) found[file.path] = &file;
@@ -123,7 +123,7 @@ inline void RelayModel::freeze(const std::vector<Found>& files, const Seen& seen
     }
 }
 
-// One trace directory belongs to one control connection, one session directory to one session.
+// A trace directory belongs to one control connection, and a session directory to one session.
 inline void RelayModel::note_owner(const Found& file, ModelledStream& stream, Seen& seen) {
     const ModelledPart& part = *stream.part;
     seen.files[file.path] = &stream;
@@ -141,8 +141,8 @@ inline void RelayModel::note_owner(const Found& file, ModelledStream& stream, Se
             return violate("shared", "{} of part {} is in the directory of part {}, of another session", file.path,
                            part.id, other.id);
     }
-    // Sessions that name no directory get one of two steps. A base path may lead into a directory that is there, where
-    // the session's own is made.
+    // A session that names no directory gets one of two steps. A base path may lead into an existing directory, in
+    // which the session's own is made.
     const std::size_t step = file.path.find('/');
     const std::size_t end = step == std::string::npos ? step : file.path.find('/', step + 1);
     const std::string root = file.path.substr(0, end);
@@ -169,7 +169,7 @@ inline void RelayModel::look_at_data(const Found& file, Seen& seen) {
         look_at_packets(file, data, seen);
 }
 
-// An entry covers bytes that are there, and that were sent; each packet has one, in their order.
+// An entry must cover bytes that exist and were sent. Each packet must have one entry, and they must be in order.
 inline void RelayModel::look_at_index(const Found& file, const wire::Bytes& data, const wire::Bytes& index,
                                       Seen& seen) {
     if (index.size() < trace::kIndexHeaderSize) return;

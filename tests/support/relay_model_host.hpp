@@ -1,5 +1,5 @@
-// The relay that RelayModel speaks to: in a process of its own, that can be killed, and held while one looks at its
-// files; or on a thread of this process, for a fuzzer that wants to see its branches.
+// The relay that RelayModel talks to. It runs in a process of its own, which can be killed, and paused while its files
+// are checked; or on a thread of this process, for a fuzzer that wants to see its branches.
 #pragma once
 
 #include <dirent.h>
@@ -47,16 +47,17 @@ class RelayHost {
     RelayHost(const RelayHost&) = delete;
     RelayHost& operator=(const RelayHost&) = delete;
 
-    // All ports 0: it does not start.
+    // All ports are 0 if the relay does not start.
     virtual Ports start(const std::filesystem::path& output, const std::filesystem::path& log) = 0;
-    // At once, wherever it is. False: this host cannot, and has ended it in good order.
+    // Kills the relay at once, whatever it is doing. Returns false if this host cannot kill it, and has ended it
+    // normally.
     virtual bool kill() = 0;
-    // As SIGTERM does. What was wrong with how it ended; empty: nothing.
+    // Ends the relay as SIGTERM does. Returns what was wrong with its end; empty if nothing was.
     virtual std::string stop() = 0;
-    // Nothing moves between the two. False: this host cannot.
+    // The relay does nothing between pause() and resume(). Returns false if this host cannot pause it.
     virtual bool pause() { return false; }
     virtual void resume() {}
-    // How it died, if it did; empty: it lives.
+    // How the relay died; empty if it lives.
     virtual std::string death() { return {}; }
     [[nodiscard]] virtual std::size_t descriptors() const = 0;
 };
@@ -120,7 +121,8 @@ class ForkedRelay final : public RelayHost {
     [[nodiscard]] std::size_t descriptors() const override { return count_descriptors(std::to_string(child_)); }
 
   private:
-    // Whatever else it started holds the other end of the pipe as well: they are all gone when this returns.
+    // All processes that the relay started hold the other end of the pipe as well. All of them are gone when this
+    // returns.
     void end() {
         child_ = -1;
         char byte = 0;
@@ -152,7 +154,7 @@ class ForkedRelay final : public RelayHost {
             if (::write(3, &ports, sizeof ports) != sizeof ports) ::_exit(3);
             (*server)->run();
         }
-        std::exit(0);  // NOLINT(concurrency-mt-unsafe): what sanitizers found is told here
+        std::exit(0);  // NOLINT(concurrency-mt-unsafe): sanitizers report here what they found
     }
 
     pid_t child_ = -1;
@@ -189,7 +191,7 @@ class ThreadedRelay final : public RelayHost {
     std::thread thread_;
 };
 
-// The last lines of what it said.
+// The last lines of the log.
 inline std::string tail_of(const std::filesystem::path& log) {
     std::ifstream file(log);
     std::stringstream text;

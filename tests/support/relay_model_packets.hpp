@@ -1,4 +1,4 @@
-// What producers send into their streams, and how they rotate and end them: see relay_model.hpp.
+// How producers send into their streams, and how they rotate and end them: see relay_model.hpp.
 #pragma once
 
 #include "support/relay_model_producers.hpp"
@@ -101,7 +101,7 @@ inline void RelayModel::note_index(ModelledStream& stream, std::uint64_t number)
     ModelledPacket& packet = stream.packets[number];
     packet.has_index = true;
     if (packet.has_data) ++counts_.packets;
-    // Whose data may come as datagrams is not waited for long, also where it comes by the connection.
+    // The relay does not wait long for a packet that may come as datagrams, even if it comes by the connection.
     if (stream.part->has_datagrams && !packet.has_data) stream.is_loose = true;
 }
 
@@ -177,7 +177,7 @@ inline bool RelayModel::wait_until_stored(ModelledStream& stream, std::uint64_t 
     for (;;) {
         const auto is_stored = ask_pending(stream, number);
         if (!is_stored || *is_stored) return is_stored.has_value();
-        // The relay never sends anything there: it has closed it.
+        // The relay never sends anything on this connection, so it has closed it.
         if (stream.part->data.has_input()) return hear(*stream.part, ModelPeer::Outcome::kClosed, "data");
         if (std::chrono::steady_clock::now() > deadline) {
             violate(was_disk_full_ ? "full-disk" : "answer", "stream {}: packet {} is pending for {} s", stream.uid,
@@ -232,7 +232,7 @@ inline void RelayModel::send_burst(ModelledStream& stream, unsigned packets) {
 
 // Metadata ------------------------------------------------------------------------------------------------------------
 
-// Units that are new to this generation: those of earlier ones first, as they were.
+// Sends units that this generation does not have. Units of earlier generations come first, unchanged.
 inline void RelayModel::send_metadata(ModelledStream& stream, unsigned units, std::uint64_t upto) {
     ModelledPart& part = *stream.part;
     if (part.is_over || !is_good()) return;
@@ -373,7 +373,7 @@ inline void RelayModel::cut_part(ModelledPart& part, bool is_reset) {
     lose(part);
 }
 
-// Whatever that does, and whatever is answered.
+// Sends a command without regard to what it does and how it is answered.
 inline void RelayModel::say(ModelledPart& part, RelayCommand command, const wire::Bytes& bytes) {
     tell("part {}: {}", part.id, wire::name_of(command));
     part.is_loose = true;
@@ -395,7 +395,7 @@ inline void RelayModel::send_unknown_version_command(ModelledPart& part, RelayCo
     if (outcome == ModelPeer::Outcome::kSilent) return violate("answer", "part {}: {}: no answer", part.id, what);
     if (outcome == ModelPeer::Outcome::kDone && needs_error_reply && wire::parse<wire::CodeReply>(reply)->code == 10)
         return violate("version", "part {}: {} is served in protocol 2.{}", part.id, what, part.minor);
-    // Its end: nothing that is asked now is answered. (What is left of the first answer is not looked at.)
+    // The session ends, so a later question is not answered. What is left of the first answer is not checked.
     const wire::Bytes question = wire::encode_request(RelayCommand::kBeginDataPending, wire::IdRequest{part.session});
     constexpr std::size_t kLongestRest = 8;
     if (outcome == ModelPeer::Outcome::kDone && part.control.send(question) == ModelPeer::Outcome::kDone &&

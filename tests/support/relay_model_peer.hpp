@@ -1,4 +1,4 @@
-// One connection of RelayModel's to the relay: it sends without ever blocking for good, and waits for replies.
+// One connection of RelayModel to the relay. It sends without ever blocking for good, and waits for replies.
 #pragma once
 
 #include <arpa/inet.h>
@@ -31,7 +31,7 @@ class ModelPeer {
     enum class Outcome : std::uint8_t { kDone, kClosed, kSilent };
     static constexpr std::chrono::seconds kPatience{20};
 
-    // `impatient`: called once when an answer takes its time: the disk may be full.
+    // `impatient` is called once when an answer takes long, because the disk may be full.
     void connect(std::uint16_t port, std::function<void()> impatient) {
         impatient_ = std::move(impatient);
         fd_ = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -61,7 +61,7 @@ class ModelPeer {
         return Outcome::kDone;
     }
 
-    // Exactly so many bytes.
+    // Receives exactly so many bytes.
     Outcome receive(std::size_t size, wire::Bytes& bytes) {
         bytes.resize(size);
         const Deadline deadline(*this);
@@ -84,7 +84,7 @@ class ModelPeer {
         return is_open() && ::poll(&waiting, 1, 0) > 0;
     }
 
-    // No more from us. The relay ends what it has to end before it closes its side, which this waits for.
+    // Closes our side. Waits until the relay has ended what it has to end and has closed its side.
     Outcome finish() {
         if (!is_open()) return Outcome::kDone;
         ::shutdown(fd_.get(), SHUT_WR);
@@ -102,7 +102,7 @@ class ModelPeer {
         fd_.reset();
         return Outcome::kDone;
     }
-    // Cut. `is_reset`: what is under way may be lost.
+    // Cuts the connection. With `is_reset`, bytes on their way may be lost.
     void cut(bool is_reset) {
         const linger at_once{1, 0};
         if (is_reset && is_open()) ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
@@ -114,7 +114,7 @@ class ModelPeer {
     class Deadline {
       public:
         explicit Deadline(const ModelPeer& peer) : peer_(&peer) {}
-        // False: nothing came for too long.
+        // Returns false if nothing came for too long.
         [[nodiscard]] bool wait(short events) const {
             constexpr int kShort = 50;
             pollfd waiting{peer_->fd_.get(), events, 0};

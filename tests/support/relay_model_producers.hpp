@@ -1,4 +1,4 @@
-// What producers do: see relay_model.hpp.
+// The steps of producers: see relay_model.hpp.
 #pragma once
 
 #include "support/relay_model.hpp"
@@ -9,7 +9,7 @@ using wire::RelayCommand;
 
 // Connections ---------------------------------------------------------------------------------------------------------
 
-// False: the connection is gone, or the relay is.
+// Returns false if the connection or the relay is gone.
 inline bool RelayModel::hear(ModelledPart& part, ModelPeer::Outcome outcome, const std::string& what) {
     if (outcome == ModelPeer::Outcome::kDone) return true;
     if (!check_alive()) return false;
@@ -17,7 +17,7 @@ inline bool RelayModel::hear(ModelledPart& part, ModelPeer::Outcome outcome, con
         violate("answer", "part {}: {}: no answer within {} s", part.id, what, ModelPeer::kPatience.count());
         return false;
     }
-    // It dies of its own accord perhaps: then that is what happened.
+    // The relay may just be dying by itself. Then that is the violation.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     if (!check_alive()) return false;
     if (!part.is_loose)
@@ -61,7 +61,7 @@ inline bool RelayModel::open_data(ModelledPart& part) {
     return part.has_had_data;
 }
 
-// Everything whose both halves were sent will be stored, as those connections end in good order.
+// Packets whose halves were both sent will be stored, because these connections end normally.
 inline void RelayModel::note_sent_is_due(ModelledPart& part) {
     if (part.is_loose) return;
     for (ModelledStream* stream : streams_of(part)) {
@@ -71,7 +71,7 @@ inline void RelayModel::note_sent_is_due(ModelledPart& part) {
     }
 }
 
-// The relay does nothing more for it.
+// The relay has nothing more to do for this part.
 inline void RelayModel::settle(ModelledPart& part) {
     part.is_settled = true;
     for (ModelledStream* stream : streams_of(part)) {
@@ -156,8 +156,9 @@ inline ModelledPart* RelayModel::begin_part(const NewPart& wanted) {
         recording->request.current_chunk_id.reset();
     }
     part.recording = recording;
-    // Two sessions never share a directory. What has ended without leaving anything may be forgotten, and snapshots go
-    // to those of the same name and time, each into a chunk of its own. Further parts follow their first.
+    // Two sessions never share a directory. There are three exceptions. The relay may forget what has ended without
+    // leaving anything. Snapshots go to the session of the same name and time, each into a chunk of its own. Further
+    // parts follow their first one.
     const auto is_there = [&](const ModelledPart& other) {
         if (wanted.of != nullptr || (part.is_snapshot && (other.is_settled || other.is_snapshot))) return false;
         return !other.is_settled || std::ranges::any_of(frozen_, [&](const auto& file) {
@@ -226,11 +227,11 @@ inline RelayModel::Expect RelayModel::expectation(const ModelledPart& part, cons
         rest.remove_prefix(std::min(rest.size(), name.size() + 1));
     }
     if (wanted.expect != Expect::kOk) return wanted.expect;
-    if (part.recording->closed.contains(part.chunk)) return Expect::kEither;  // by another part
+    if (part.recording->closed.contains(part.chunk)) return Expect::kEither;  // another part may have closed it
     for (const ModelledStream& other : streams_) {
-        // Another part's of that name is another trace, which gets a directory of its own.
+        // A stream of that name of another part belongs to another trace, which gets a directory of its own.
         if (other.part != &part || other.path != wanted.path || other.channel != wanted.channel) continue;
-        // Which was closed, or is there still.
+        // The stream was closed, or still exists.
         return other.is_closed ? Expect::kEither : Expect::kRefusal;
     }
     return Expect::kOk;

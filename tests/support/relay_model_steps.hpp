@@ -1,4 +1,4 @@
-// Which step comes next, and with what in it: see relay_model.hpp.
+// Which step comes next, and what it contains: see relay_model.hpp.
 #pragma once
 
 #include "support/relay_model.hpp"
@@ -38,7 +38,7 @@ struct RelayModelSteps {
             if (viewer.peer.is_open()) open.push_back(&viewer);
         return open.empty() ? nullptr : open[draw(open.size())];
     }
-    // What a peer left half said is either finished now, or goes on hanging.
+    // A half-sent message is either finished now, or left as it is.
     bool is_free(ModelledPart& part) {
         if (part.is_held() && !is_one_in(2)) return false;
         if (part.is_held()) model.resume_control(part);
@@ -81,7 +81,7 @@ struct RelayModelSteps {
         if (is_alive && wanted.minor >= 11 && is_one_in(2)) {
             wanted.of = of;
         } else if (of != nullptr && wanted.minor >= 11) {
-            // Another one's daemon and session, under another name.
+            // Another producer's daemon and session, under another name.
             wanted.daemon = of->request.sessiond_uuid[0];
             wanted.session_id = of->request.sessiond_session_id;
             wanted.name = of->request.session_name == "s1" ? "s2" : "s1";
@@ -106,7 +106,7 @@ struct RelayModelSteps {
         if (!part->is_over && part->chunk != kNoChunk && !is_one_in(6)) add_trace(*part);
     }
 
-    // Who says that it is the same session, and wants the same directory, is a part of it.
+    // A producer that states the same session and wants the same directory is another part of it.
     bool is_part_of_another(const RelayModel::NewPart& wanted) {
         const auto directory = [](const std::string& base, const std::string& name) {
             return base.empty() ? name + "-20260101-000000" : base;
@@ -122,7 +122,7 @@ struct RelayModelSteps {
     void begin_chunk(ModelledPart& part) {
         ModelledRecording& recording = *part.recording;
         if (recording.chunk != kNoChunk && part.chunk == recording.chunk) return;
-        if (recording.chunk != kNoChunk) return (void)model.create_chunk(part, recording.chunk);  // of another part
+        if (recording.chunk != kNoChunk) return (void)model.create_chunk(part, recording.chunk);  // one of another part
         static const std::array<std::string, 7> kNames{"snapshot-1", "snapshot-1", "archives", "index",
                                                        "ust",        ".hidden",    "s1"};
         if (!part.is_snapshot) return (void)model.create_chunk(part, recording.next_chunk);
@@ -143,7 +143,7 @@ struct RelayModelSteps {
             expect = RelayModel::Expect::kEither;
         }
         if (part.has_chunks()) return path;
-        // Old producers say where it goes, from the output directory on.
+        // Old producers state the path from the output directory on.
         const auto& request = part.recording->request;
         std::string root = fmt::format("/{}/{}-20260101-000000", request.hostname, request.session_name);
         if (is_one_in(4)) {
@@ -272,7 +272,7 @@ struct RelayModelSteps {
         if (is_free(*stream->part)) model.reset_metadata(*stream);
     }
 
-    // As `lttng rotate`, `clear` and `stop` do it: all parts of a session, each with commands of its own.
+    // Does what `lttng rotate`, `clear` and `stop` do: it takes all parts of a session, with commands for each.
     void rotate() {
         ModelledPart* const chosen = any_part();
         if (chosen == nullptr || !chosen->has_chunks() || chosen->chunk == kNoChunk || chosen->is_snapshot) return;
@@ -293,7 +293,8 @@ struct RelayModelSteps {
         const auto command = one_of(kCommands);
         const std::uint64_t order = draw(6);
         const std::uint64_t ahead = draw(3);
-        // Out of every chunk, although packets are on their way: who does that cannot know where they end.
+        // Leaves every chunk while packets are on their way. A producer that does this cannot know where the chunks
+        // end.
         const bool is_early = !next && is_one_in(3);
         for (ModelledPart* part : parts) {
             if (!model.is_good() || part->is_over) continue;
@@ -324,7 +325,7 @@ struct RelayModelSteps {
         part.is_loose = true;
         for (ModelledStream* stream : model.streams_of(part)) stream->is_loose = true;
     }
-    // One rotation at a time: what was to be done before the last is done.
+    // One rotation at a time: everything before the last one must be done.
     bool is_settled_for_rotation(ModelledPart& part) {
         for (ModelledStream* stream : model.streams_of(part)) {
             if (!stream->is_rotating || stream->is_closed) continue;
@@ -334,12 +335,12 @@ struct RelayModelSteps {
             const auto after = stream->packets.lower_bound(stream->rotates_at);
             const std::uint64_t last = after == stream->packets.begin() ? wire::kNoPacket : std::prev(after)->first;
             if (part.is_over || !model.wait_until_stored(*stream, last)) return false;
-            if (last + 1 < stream->rotates_at) return false;  // it waits for what was lost
+            if (last + 1 < stream->rotates_at) return false;  // it waits for packets that were lost
             model.note_rotation(*stream);
         }
         return true;
     }
-    // After a stop: into a new chunk.
+    // After a stop, the session goes on in a new chunk.
     void start_again() {
         ModelledPart* const part = any_part();
         if (part == nullptr || !part->has_chunks() || part->chunk != kNoChunk || part->is_snapshot) return;
@@ -359,7 +360,7 @@ struct RelayModelSteps {
                       "TRACE_CHUNK_EXISTS");
     }
 
-    // Of a process that ends, or the metadata alone.
+    // Closes the streams of a process that ends, or the metadata only.
     void close_streams() {
         ModelledStream* const chosen = any_stream(is_one_in(2));
         if (chosen == nullptr || !is_free(*chosen->part)) return;
@@ -451,7 +452,7 @@ struct RelayModelSteps {
         if (is_one_in(2) && !viewer->attached.empty() && !viewer->waits_for_news)
             return model.detach(*viewer, *viewer->attached.begin()->second);
         model.tell("viewer {} goes", viewer->id);
-        // In the middle of a request, perhaps.
+        // This may be in the middle of a request.
         const wire::Bytes bytes = live_request(LiveCommand::kListSessions);
         if (is_one_in(2))
             (void)viewer->peer.send(UntrustedBytes(bytes).first(static_cast<std::size_t>(draw(bytes.size()))));
@@ -501,7 +502,7 @@ inline void RelayModel::step(const Draw& draw) {
     if (!is_good() || !is_running_) return;
     tell("step {}", steps_);
     RelayModelSteps{*this, draw}.take();
-    // A full disk does not last: producers wait for it.
+    // A full disk does not last, because producers wait for it.
     if (is_disk_full_ && draw(4) == 3) empty_disk();
     check_alive();
 }
@@ -527,7 +528,7 @@ inline void RelayModel::finish(const Draw& draw) {
     }
     for (ModelledViewer& viewer : viewers_) forget_viewer(viewer);
     if (!is_good()) return;
-    // Whoever comes now is served as ever.
+    // A peer that comes now is served as always.
     ModelledPart* const part =
         begin_part({.host = "host-c", .name = fmt::format("fresh-{}", steps_), .session_id = 9999});
     if (part == nullptr) return;

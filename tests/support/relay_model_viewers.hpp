@@ -95,7 +95,7 @@ inline void RelayModel::look_for_streams(ModelledViewer& viewer, ModelledPart& p
     note_streams(viewer, part, answer->streams, true);
 }
 
-// Each once; one metadata stream for each trace, told with the first of its streams.
+// Each stream is told once. Each trace has one metadata stream, told with the first of its streams.
 inline void RelayModel::note_streams(ModelledViewer& viewer, ModelledPart& part, std::uint32_t count,
                                      bool is_from_start) {
     std::set<std::uint64_t> data_traces;
@@ -196,7 +196,7 @@ inline std::optional<wire::Bytes> RelayModel::fetch(ModelledViewer& viewer, std:
     const auto size = static_cast<std::uint32_t>(index.packet_size / 8);
     while (packet.size() < size) {
         const auto done = static_cast<std::uint32_t>(packet.size());
-        // In pieces, as viewers with small buffers do.
+        // The packet is read in pieces, as by viewers with small buffers.
         const std::uint32_t piece = std::min<std::uint32_t>(size - done, 50'000);
         wire::Bytes head;
         if (!ask(viewer, live_request(LiveCommand::kGetPacket, wire::GetPacket{id, index.offset + done, piece}),
@@ -210,7 +210,7 @@ inline std::optional<wire::Bytes> RelayModel::fetch(ModelledViewer& viewer, std:
             continue;
         }
         if (status != wire::PacketStatus::kOk || reply->length == 0 || reply->length > piece) {
-            // What was cleared meanwhile is gone.
+            // A chunk that was cleared in the meantime is gone.
             if (viewer.streams[id].part->is_rotated) return std::nullopt;
             violate("viewer", "viewer {}: GET_PACKET of stream {}, {} bytes at {}: status {}", viewer.id, id, piece,
                     index.offset + done, reply->status);
@@ -226,7 +226,7 @@ inline std::optional<wire::Bytes> RelayModel::fetch(ModelledViewer& viewer, std:
     return packet;
 }
 
-// What was sent, once, in order, not older than what was told, and after its metadata.
+// A packet must have been sent, must come once and in order, not older than what was told, and after its metadata.
 inline void RelayModel::see_packet(ModelledViewer& viewer, std::uint64_t id, const wire::NextIndexReply& index,
                                    const wire::Bytes& bytes) {
     ModelledViewer::Stream& told = viewer.streams[id];
@@ -265,7 +265,7 @@ inline void RelayModel::see_beacon(ModelledViewer& viewer, std::uint64_t id, std
     told.told = time;
 }
 
-// All that was complete was told before.
+// Everything that was complete must have been told before the end.
 inline void RelayModel::see_end(ModelledViewer& viewer, std::uint64_t id) {
     ModelledViewer::Stream& told = viewer.streams[id];
     told.has_ended = true;
@@ -273,7 +273,7 @@ inline void RelayModel::see_end(ModelledViewer& viewer, std::uint64_t id) {
     const ModelledStream& stream = *told.stream;
     if (!stream.is_closed) return violate("viewer", "viewer {}: stream {} has not ended", viewer.id, id);
     if (stream.is_loose || stream.is_limited() || stream.packets.empty()) return;
-    // Of what was rotated away, a viewer gets what it has read by then.
+    // From streams that were rotated away, a viewer gets only what it has read until then.
     const std::uint64_t chunk = stream.packets.rbegin()->second.chunk;
     for (const auto& [number, packet] : stream.packets)
         if (packet.is_stored && packet.chunk == chunk && !told.seen.contains(number))
@@ -322,7 +322,7 @@ inline void RelayModel::read_metadata(ModelledViewer& viewer, ModelledViewer::St
 
 // News ----------------------------------------------------------------------------------------------------------------
 
-// The answer comes when there are any: until then this viewer waits, and the others do not.
+// The answer comes when there is news. Until then this viewer waits, and the others do not.
 inline void RelayModel::ask_for_news(ModelledViewer& viewer) {
     if (viewer.waits_for_news || !viewer.peer.is_open() || viewer.attached.empty()) return;
     tell("viewer {} asks for news", viewer.id);

@@ -1,4 +1,4 @@
-// A new directory for one test; gone with everything in it afterwards.
+// A new directory for one test. It is deleted afterwards with everything in it.
 #pragma once
 
 #include <stdlib.h>

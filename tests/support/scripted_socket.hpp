@@ -1,4 +1,4 @@
-// The other end of a viewer's connection, which says what a test has written down, whatever it is asked.
+// The other end of a viewer's connection. It sends what a test has written down, whatever it is asked.
 #pragma once
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ namespace leat::test {
 
 class ScriptedSocket {
   public:
-    // All at once, or byte by byte; then it closes.
+    // Sends all at once, or byte by byte, and closes.
     explicit ScriptedSocket(wire::Bytes replies, bool is_slow = false) {
         int ends[2];
         EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -32,7 +32,7 @@ class ScriptedSocket {
     ScriptedSocket(const ScriptedSocket&) = delete;
     ScriptedSocket& operator=(const ScriptedSocket&) = delete;
 
-    // For the viewer; once.
+    // The socket for the viewer. Call this once.
     net::WaitingSocket take() {
         ::fcntl(ours_.get(), F_SETFL, O_NONBLOCK);
         return {std::move(ours_), -1};

@@ -1,5 +1,5 @@
-// Where a machine lacks what a test needs, the test is skipped: aloud, so that tools/test counts it. On the machines of
-// continuous integration (CI=true) that is a failure, unless tests/allowed-skips names what is lacking, and why.
+// Where a machine lacks what a test needs, the test is skipped and says so, and tools/test counts it. In continuous
+// integration (CI=true) that is a failure, unless tests/allowed-skips names what is lacking, and why.
 #pragma once
 
 #include <cstdio>
@@ -15,7 +15,7 @@ inline bool is_in_ci() {
     return ci != nullptr && std::string_view(ci) == "true";
 }
 
-// Whether a test may be skipped for that. Its lines are "CAPABILITY: REASON".
+// Whether a test may be skipped for lack of this. The file's lines are "CAPABILITY: REASON".
 inline bool is_allowed_skip(const std::string& capability) {
     std::ifstream list(LEAT_TEST_DATA "/../allowed-skips");
     for (std::string line; std::getline(list, line);)
@@ -23,7 +23,7 @@ inline bool is_allowed_skip(const std::string& capability) {
     return false;
 }
 
-// Says that a test is skipped, as tools/test finds it. Whether it may be.
+// Notes that something is skipped, in a form that tools/test finds. Returns whether that is allowed.
 inline bool note_skip(const std::string& capability) {
     std::printf("leat-skip: %s\n", capability.c_str());
     std::fflush(stdout);
@@ -32,7 +32,7 @@ inline bool note_skip(const std::string& capability) {
 
 }  // namespace leat::test
 
-// Ends the test of gtest, or the set-up, that it stands in.
+// Ends the GoogleTest test or set-up in which it stands.
 #define LEAT_NEEDS(condition, capability)              \
     if (condition) {                                   \
     } else if (!leat::test::note_skip(capability))     \

@@ -1,4 +1,4 @@
-// A function that runs in a child, instruction by instruction: what other processes see in between is seen each time.
+// Runs a function in a child, instruction by instruction, so that each state that other processes can see is checked.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace leat::test {
 
-// Memory that a child shares with us.
+// Memory shared with a child.
 template <class T>
 class Shared {
   public:
@@ -31,7 +31,7 @@ class Shared {
     T* value_;
 };
 
-// Where the child stops: what lies between is stepped through.
+// The child stops where the window opens. It is stepped through from there to where the window closes.
 class Window {
   public:
     explicit Window(volatile bool& is_closed) : is_closed_(is_closed) {}
@@ -48,10 +48,10 @@ class Window {
     volatile bool& is_closed_;
 };
 
-// Runs `body(window)` in a child as often as it is asked to.
+// Runs `body(window)` in a child, as often as needed.
 class SteppedChild {
   public:
-    // The child stops where the window opens.
+    // Starts the child and waits until it stops where the window opens.
     template <class Body>
     explicit SteppedChild(const Body& body) : pid_(::fork()) {
         if (pid_ == 0) {
@@ -70,13 +70,13 @@ class SteppedChild {
     SteppedChild& operator=(const SteppedChild&) = delete;
 
     [[nodiscard]] bool is_done() const { return is_dead_ || is_closed(); }
-    // One instruction.
+    // Runs one instruction.
     void step() { go_on(PTRACE_SINGLESTEP); }
-    // To where the window closes.
+    // Runs to where the window closes.
     void finish() {
         while (!is_done()) go_on(PTRACE_CONT);
     }
-    // To where it opens again.
+    // Runs to where it opens again.
     void begin_again() {
         while (is_closed() && !is_dead_) go_on(PTRACE_CONT);
     }
@@ -98,8 +98,8 @@ class SteppedChild {
     bool is_dead_ = false;
 };
 
-// Runs `body(window)` once for each instruction in the window, or for each `stride`th: `between` comes after none,
-// after so many, after twice as many, and so on; `after` when it is closed.
+// Runs `body(window)` once for each instruction in the window, or for each `stride`th. In run n, `between` is called
+// after n (times `stride`) instructions, beginning with none, and `after` when the window is closed.
 template <class Body, class Between, class After>
 void interrupt_everywhere(const Body& body, const Between& between, const After& after, std::size_t stride = 1) {
     SteppedChild child(body);

@@ -1,4 +1,4 @@
-// Rings with their writers in this process, and a clock that is turned by hand.
+// Rings with their writers in this process, and a clock that the test sets.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 namespace leat::test {
 
-// That this process may run on.
+// The CPUs that this process may run on.
 inline std::vector<std::uint32_t> usable_cpus() {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -29,7 +29,7 @@ inline std::vector<std::uint32_t> usable_cpus() {
     return cpus;
 }
 
-// Keeps the thread on one of its CPUs, so that it is known which ring it writes to.
+// Keeps the thread on one of its CPUs, so that the ring it writes to is known.
 class OnOneCpu {
   public:
     OnOneCpu() {
@@ -55,7 +55,7 @@ class OnOneCpu {
     std::uint32_t cpu_ = 0;
 };
 
-// Both write the same bytes; tests of what they write run with each.
+// Both writers write the same bytes, so tests of those bytes run with each.
 enum class Writer { kOfCpu, kOfThread };
 
 inline std::string name_of(const testing::TestParamInfo<Writer>& writer) {
@@ -78,7 +78,7 @@ class TestRings {
                .thread_ring_count = 4} {
         clock_.source = ring::ClockSource::kTsc;
         at(kStartOfTime);
-        // As if each ring had been claimed.
+        // All rings of threads count as claimed.
         set_.header().thread_rings_used = map_.thread_ring_count;
         for (std::uint32_t ring = 0; ring < map_.thread_ring_count; ++ring) {
             map_.ring(own_ring_index() + ring)->last_timestamp = kStartOfTime;
@@ -88,7 +88,7 @@ class TestRings {
     TestRings(const TestRings&) = delete;
     TestRings& operator=(const TestRings&) = delete;
 
-    // What writers take for now, ns: a clock line that is level.
+    // Sets the time that writers read, in ns, by a clock line that does not advance.
     TestRings& at(std::uint64_t now) {
         clock_.lines[0] = {.tsc_base = 0, .ns_base = now, .multiplier = 0, .unused = 0};
         return *this;
@@ -100,7 +100,7 @@ class TestRings {
         return ring::leat_rseq_write(&map_, &header, &enabled_, staged.data(), payload.size(), 0);
     }
 
-    // Into a ring that belongs to a thread.
+    // Writes into a ring that belongs to a thread.
     ring::WriteOutcome write_to(ring::RingHeader& ring, const ring::EventHeader& header, const void* record,
                                 std::uint64_t size) {
         return ring::thread_write(map_, ring, header, record, size, ring::clock_now(clock_));
@@ -112,7 +112,7 @@ class TestRings {
 
     [[nodiscard]] const ring::RingSet& set() const { return set_; }
     [[nodiscard]] const ring::RingMap& map() const { return map_; }
-    // The first ring that belongs to threads.
+    // The index of the first ring that belongs to threads.
     [[nodiscard]] std::uint32_t own_ring_index() const { return map_.cpu_ring_count; }
     [[nodiscard]] ring::RingHeader& own_ring() const { return *map_.ring(own_ring_index()); }
 
