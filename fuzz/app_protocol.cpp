@@ -1,7 +1,7 @@
-// What an application sends: a message, descriptors, a description table. Whatever it is, the daemon refuses it or
-// makes sound metadata of it.
+// What an application sends: a message, descriptors, a description table. The daemon refuses it, or makes sound
+// metadata of it.
 //
-// The input: how the message comes, the message, the table.
+// Input: how the message comes, the message, the table.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -19,9 +19,9 @@
 namespace leat::fuzz {
 namespace {
 
-// How it is sent: bits of the input's first byte.
-constexpr unsigned kIsWhole = 1;   // with a good message in front: straight to the table
-constexpr unsigned kIsSealed = 2;  // the table's memfd
+// The bits of the input's first byte say how it is sent.
+constexpr unsigned kIsWhole = 1;   // a good message comes first, so the table is read
+constexpr unsigned kIsSealed = 2;  // the table's memfd is sealed
 constexpr unsigned kIsTwice = 4;   // the program registers again
 constexpr unsigned kDescriptorShift = 4;
 constexpr std::size_t kMaxDescriptors = 6;
@@ -53,7 +53,7 @@ void send(int socket, UntrustedBytes message, int fd, std::size_t fd_count) {
     LEAT_CHECK(::sendmsg(socket, &envelope, MSG_NOSIGNAL) == static_cast<ssize_t>(message.size()));
 }
 
-// Makes a session anew now and then: to make one takes 2 ms, as its clock is measured.
+// Making a session takes 2 ms, because its clock is measured. So a session is used several times.
 session::Session& next_session() {
     static std::optional<session::Session> session;
     static unsigned runs = 0;
@@ -61,7 +61,7 @@ session::Session& next_session() {
     return *session;
 }
 
-// What everybody relies on who reads the metadata line by line.
+// Checks what all readers of the metadata that go line by line rely on.
 void check_metadata(const std::string& metadata) {
     for (const char c : metadata) LEAT_CHECK(static_cast<unsigned char>(c) >= ' ' || c == '\n' || c == '\t');
     LEAT_CHECK(metadata.empty() || metadata.ends_with("};\n\n"));

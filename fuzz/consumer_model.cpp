@@ -1,5 +1,5 @@
-// Histories of writers, consumer and output, faults among them: see tests/support/consumer_model.hpp. Nothing may be
-// lost, told twice, or told out of order without being counted.
+// Histories of writers, consumer and output, including faults: see tests/support/consumer_model.hpp. Every event must
+// be delivered once and in order, or be counted.
 #include "support/consumer_model.hpp"
 
 #include "model_run.hpp"

@@ -1,7 +1,7 @@
-// Datagrams of producers, of a network that loses, repeats and reorders, and of anybody: the relay stores what indexes
-// speak of, and each index becomes a packet or a loss.
+// Datagrams from producers, from a network that loses, repeats and reorders them, and from anybody. The relay stores
+// only data that indexes announce, and each index becomes a packet or a loss.
 //
-// The input: steps; each which producer, what it does, and the bytes.
+// Input: steps. Each has a producer, what it does, and the bytes.
 #include "relay/ingest/datagram_receiver.hpp"
 
 #include <array>
@@ -21,7 +21,7 @@ using wire::RelayCommand;
 
 constexpr std::size_t kProducers = 3;
 
-// A session of one stream, whose data go as datagrams.
+// A session with one stream, whose data are sent as datagrams.
 class DatagramProducer {
   public:
     DatagramProducer(ScratchRelay& relay, std::size_t number) : producer_(*relay), handle_(relay.next_handle()) {
@@ -52,7 +52,7 @@ class DatagramProducer {
     }
     [[nodiscard]] std::uint64_t indexes() const { return indexes_; }
 
-    // Nothing more will come.
+    // Ends the producer: nothing more will come.
     void end() {
         producer_.end_data();
         const std::uint64_t decided = entry_->stream->view().packets + entry_->stream->lost_packets();
@@ -98,7 +98,7 @@ class Network {
                 break;
             case 2:
             case 3:
-                // Before its data as well as after them.
+                // Indexes may come before their data as well as after them.
                 if (producer.indexes() < producer.next() + 4) producer.index(size_of(producer.indexes()));
                 break;
             case 4:
@@ -117,18 +117,18 @@ class Network {
             for (int i = 0; i < 2; ++i) context_.poll();
     }
 
-    // It begins when it is first heard of.
+    // A producer begins when it is first named.
     DatagramProducer& producer_of(std::size_t number) {
         if (!producers_.at(number)) producers_.at(number).emplace(relay_, number);
         return *producers_.at(number);
     }
 
-    // Known to the index and to the data, whichever comes first.
+    // Index and data state the same size, whichever comes first.
     static std::uint32_t size_of(std::uint64_t number) {
         return static_cast<std::uint32_t>(1 + number * 977 % (3 * wire::kDatagramPiece));
     }
 
-    // The bits of `order` say which pieces are lost, and whether they come backwards.
+    // The bits of `order` say which pieces are lost, and whether the pieces come in reverse order.
     void send_packet(DatagramProducer& producer, std::uint16_t order) {
         const std::uint64_t number = producer.take_number();
         const std::uint32_t size = size_of(number);
@@ -147,7 +147,7 @@ class Network {
             if (((order >>= 1U) & 7U) != 7U) transmit(piece);
     }
 
-    // In a producer's name, with a number from anywhere.
+    // Sends a datagram in a producer's name, with any number.
     void forge(const DatagramProducer& producer) {
         const auto lie = input_.take<std::uint8_t>();
         const std::array<std::uint64_t, 6> numbers{

@@ -1,6 +1,5 @@
-// Histories of senders, a bad network, and somebody who forges datagrams: see tests/support/datagram_model.hpp. What
-// leaves is real, whole and in order; what waits is bounded; and a forged datagram costs at most the packet whose
-// number it bears.
+// Histories of senders, a bad network and a forger: see tests/support/datagram_model.hpp. All that leaves the window is
+// real, whole and in order. What waits is bounded. A forged datagram costs at most the packet whose number it has.
 #include "model_run.hpp"
 #include "support/datagram_model.hpp"
 

@@ -1,7 +1,7 @@
-// A trace directory that grows while it is followed, hostile: files that are torn, cut, replaced, or say what is not
-// so, in an order that no writer has.
+// A hostile trace directory that grows while it is followed. Its files are torn, cut, replaced, or wrong, in an order
+// that no writer uses.
 //
-// The input: steps; each which file, what happens to it, and the bytes. Metadata are good, until something is added.
+// Input: steps. Each has a file, what happens to it, and the bytes. The metadata are good until something is appended.
 #include "viewer/read/followed_trace.hpp"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using viewer::Progress;
 
-// In memory; gone when the fuzzer ends.
+// A directory in memory. It is deleted when the fuzzer ends.
 class ScratchPlace {
   public:
     ScratchPlace() { LEAT_CHECK(::mkdtemp(path_.data()) != nullptr); }
@@ -42,7 +42,7 @@ enum FileName { kTraceMetadata, kFirstData, kFirstIndex, kSecondData, kSecondInd
 constexpr std::array<const char*, kFileNames> kNames{"metadata", "c_0",           "index/c_0.idx",
                                                      "c_1",      "index/c_1.idx", trace::kSyncFileName};
 
-// Who writes it. Ends when it goes.
+// The directory and its writer. The destructor deletes the directory.
 class GrowingTrace {
   public:
     explicit GrowingTrace(fs::path directory) : directory_(std::move(directory)) {
@@ -69,13 +69,13 @@ class GrowingTrace {
         if (fs::file_size(directory_ / kNames.at(file), ignored) > size)
             fs::resize_file(directory_ / kNames.at(file), size, ignored);
     }
-    // By another of its name, empty.
+    // Puts another, empty file of that name in its place.
     void replace(FileName file) {
         std::error_code ignored;
         fs::remove(directory_ / kNames.at(file), ignored);
         append(file, {});
     }
-    // An index entry, as it should be or not, of what comes next in the first file.
+    // Appends a packet to the first file, and an index entry that may be wrong.
     void append_packet(UntrustedBytes packet, std::uint8_t is_lost, std::uint8_t lie) {
         ctf::IndexEntry entry{.offset = fs::file_size(directory_ / "c_0") + lie, .packet_size = 8 * packet.size()};
         if (lie % 2 == 0) entry.stream_instance_id = 1;
@@ -94,7 +94,7 @@ class GrowingTrace {
     std::uint64_t next_packet_ = 0;
 };
 
-// As `leat view --follow` does it.
+// Follows the directory as `leat view --follow` does.
 class Follower {
   public:
     explicit Follower(const fs::path& directory) : sink_({}, null(), null()) {
@@ -109,7 +109,7 @@ class Follower {
         has_ended_ = !progress || *progress == Progress::kEnded;
         print();
     }
-    // The writer is gone: what there is has an end.
+    // Called when the writer is gone: following must come to an end.
     void finish() {
         constexpr int kMoreTurnsThanSteps = 1 << 16;
         for (int i = 0; !has_ended_; ++i) {
@@ -126,7 +126,7 @@ class Follower {
     void print() {
         while (true) {
             const auto is_message = merge_.next();
-            if (!is_message) continue;  // of a stream, which it ends
+            if (!is_message) continue;  // an error ends only its stream
             if (!*is_message) break;
             LEAT_CHECK(sink_.consume(merge_.message()).has_value());
         }

@@ -1,4 +1,4 @@
-// Takes a fuzzer's bytes apart; 0 when there are none left.
+// Takes a fuzzer's bytes apart. Returns 0 when no bytes are left.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class FuzzInput {
         std::memcpy(&value, bytes.data(), bytes.size());
         return value;
     }
-    // As many as there are.
+    // Returns fewer bytes if there are not enough.
     UntrustedBytes take_bytes(std::size_t count) {
         const UntrustedBytes bytes = left_.first(std::min(count, left_.size()));
         left_ = left_.subspan(bytes.size());

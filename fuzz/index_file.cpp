@@ -1,6 +1,6 @@
-// An index file: its header, and its entries. What an entry says, written again, is the bytes that it was read from.
+// An index file: its header and its entries. An entry that is read and written again must give the same bytes.
 //
-// The input: the file.
+// Input: the file.
 #include <algorithm>
 
 #include "base/check.hpp"
@@ -14,7 +14,7 @@ void read_entry(UntrustedBytes bytes) {
     const auto entry = trace::parse_index_entry(bytes);
     LEAT_CHECK(entry.has_value());
     const auto written = trace::encode_index_entry(*entry);
-    // Whole values only; what an entry of version 1.0 does not have is not known.
+    // Only whole values are compared. Values that an entry of version 1.0 does not have are unknown.
     const std::size_t known = std::min(bytes.size() / 8 * 8, written.size());
     LEAT_CHECK(std::ranges::equal(std::span(written).first(known), bytes.first(known)));
     LEAT_CHECK(known == written.size() || entry->packet_seq_num == ctf::IndexEntry::kUnknown);

@@ -1,6 +1,6 @@
-// What a relay says to a viewer, whatever it is asked: the whole of a session, to the text that is printed.
+// What a relay says to a viewer, whatever the viewer asks: a whole session, up to the text that is printed.
 //
-// The input: the relay's bytes.
+// Input: the relay's bytes.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace viewer;
 
-// What does not fit into a socket is left out.
+// Bytes that do not fit into the socket are dropped.
 net::WaitingSocket relay_that_says(UntrustedBytes bytes, UniqueFd& other_end) {
     std::array<int, 2> ends{};
     LEAT_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
@@ -27,7 +27,7 @@ net::WaitingSocket relay_that_says(UntrustedBytes bytes, UniqueFd& other_end) {
     return {UniqueFd(ends[0]), -1};
 }
 
-// Requests are read and forgotten, so that they find room.
+// Requests are read and dropped, so that the next ones find room.
 void forget_requests(const UniqueFd& other_end) {
     std::array<std::byte, 65536> requests{};
     while (::recv(other_end.get(), requests.data(), requests.size(), 0) > 0) continue;
@@ -36,13 +36,13 @@ void forget_requests(const UniqueFd& other_end) {
 Result<void> print(LiveMerge& merge, TextSink& sink) {
     while (true) {
         const auto is_message = merge.next();
-        if (!is_message) continue;  // of a stream, which it ends
+        if (!is_message) continue;  // an error ends only its stream
         if (!*is_message) return sink.flush();
         LEAT_TRY(sink.consume(merge.message()));
     }
 }
 
-// As `leat view net://` does it.
+// Follows the session as `leat view net://` does.
 Result<void> follow(net::WaitingSocket socket, const UniqueFd& other_end, LiveMerge& merge, TextSink& sink) {
     LiveConnection connection = LEAT_TRY(LiveConnection::open(std::move(socket)));
     const auto sessions = LEAT_TRY(connection.list_sessions());
@@ -54,7 +54,7 @@ Result<void> follow(net::WaitingSocket socket, const UniqueFd& other_end, LiveMe
         const Progress progress = LEAT_TRY(session.advance());
         LEAT_TRY(print(merge, sink));
         if (progress == Progress::kEnded) return session.detach();
-        // A relay that cannot wait would be polled, which takes time.
+        // A relay that cannot wait would have to be polled, which takes time.
         if (progress == Progress::kNothingNew && (connection.can_get_news() || connection.can_wait()))
             LEAT_TRY(session.wait());
         forget_requests(other_end);

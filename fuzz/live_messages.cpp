@@ -1,7 +1,7 @@
-// What either end of a viewer's connection reads. What is taken comes back from its own bytes: encoded and read again,
-// it is the same.
+// The messages that the two ends of a viewer's connection read. A message that is accepted, encoded and read again must
+// be the same.
 //
-// The input: which message, its bytes.
+// Input: which message, its bytes.
 #include "wire/live/live_messages.hpp"
 
 #include "fuzz_input.hpp"

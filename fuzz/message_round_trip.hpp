@@ -1,4 +1,4 @@
-// A message that a peer sent, read, encoded, and read again.
+// Reads a message that a peer sent, encodes it, and reads it again.
 #pragma once
 
 #include <array>
@@ -12,11 +12,11 @@ template <class Message>
 void round_trip(UntrustedBytes bytes, std::uint32_t minor) {
     const auto message = wire::parse<Message>(bytes, minor);
     if (!message) {
-        // One line for a log, whatever the peer sent.
+        // Whatever the peer sent, the error must be one line for a log.
         for (const char c : message.error().message) LEAT_CHECK(static_cast<unsigned char>(c) >= ' ');
         return;
     }
-    // Not the same bytes: padding, and what lies behind a name, is dropped. But from then on nothing changes.
+    // The bytes may differ, because padding and bytes after a name are dropped. From then on nothing may change.
     const wire::Bytes encoded = wire::encode(*message, minor);
     const auto again = wire::parse<Message>(encoded, minor);
     LEAT_CHECK(again.has_value());

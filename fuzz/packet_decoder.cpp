@@ -1,7 +1,7 @@
-// The stream files of a trace, hostile, and their fields as text.
+// The hostile stream files of a trace, and their fields as text.
 //
-// Input: u8 variant; of variant 0, u16 size and as many bytes of TSDL; then the bytes of a stream file. The other
-// variants have metadata of their own, with every field class between them, so that the bytes get deep.
+// Input: u8 variant; for variant 0, u16 size and as many bytes of TSDL; then the bytes of a stream file. The other
+// variants have metadata of their own, with all field classes among them, so that the bytes get past the parser.
 #include "ctf/decode/packet_decoder.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 using namespace leat;
 
 constexpr std::array<std::string_view, 4> kVariants{
-    // As LTTng writes: headers with an escape, contexts, sizes in the packet's context.
+    // Like LTTng's packets: headers with an escape, contexts, sizes in the packet's context.
     R"(trace { major = 1; minor = 8; byte_order = le;
         packet.header := struct { integer { size = 32; } magic; integer { size = 8; } stream_id;
                                   integer { size = 64; } stream_instance_id; }; };
@@ -46,7 +46,7 @@ constexpr std::array<std::string_view, 4> kVariants{
             floating_point { exp_dig = 11; mant_dig = 53; byte_order = be; } _d;
             integer { size = 16; } _len; char _text[_len]; }; };
     event { id = 40; name = c; stream_id = 0; };)",
-    // Bit by bit, big endian, nested, without sizes: the file is one packet.
+    // Fields at any bit, big endian, nested, without sizes: the file is one packet.
     R"(trace { major = 1; minor = 8; byte_order = be; };
     stream { event.header := struct { integer { size = 2; } id; }; };
     event { id = 0; name = a; fields := struct { integer { size = 3; signed = true; base = 8; } x;
@@ -58,12 +58,12 @@ constexpr std::array<std::string_view, 4> kVariants{
     event { id = 2; name = c; fields := struct { integer { size = 5; } n; struct {} nothing[n][1000000]; }; };
     event { id = 3; name = d; fields := struct { integer { size = 64; } n; struct { } nothing[n];
         integer { size = 64; } bits[n]; }; };)",
-    // No header, no id, a narrow clock that nobody declares.
+    // No header, no id, and a narrow clock that is not declared.
     R"(trace { major = 1; minor = 8; byte_order = le; };
     stream { packet.context := struct { integer { size = 8; } packet_size; };
              event.header := struct { integer { size = 8; } timestamp; }; };
     event { name = a; fields := struct { integer { size = 4; align = 32; } x[stream.event.header.timestamp]; }; };)",
-    // An enum with so many ranges that it has an index.
+    // An enum with so many ranges that it gets an index.
     R"(trace { major = 1; minor = 8; byte_order = le; };
     event { name = a; fields := struct {
         enum : integer { size = 8; signed = true; } { a = -128 ... 127, b, c = 1, d, e, f = 3 ... 60, g = 40 ... 50, h = 5,

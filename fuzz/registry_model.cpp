@@ -1,4 +1,4 @@
-// Histories of programs that register: see tests/support/registry_model.hpp. An id means one event, for ever, and the
+// Histories of programs that register: see tests/support/registry_model.hpp. An id always means the same event, and the
 // metadata say which.
 #include "support/registry_model.hpp"
 

@@ -1,8 +1,8 @@
-// What a relay answers to a recorder, whatever it was asked, and when it stops to listen: the recorder says why it ends
-// the connection, in one line, or goes on; believes nothing to be stored that it has not sent; and sends the packets
-// that it has, as they are.
+// A relay may answer a recorder anything, and may stop reading at any time. The recorder goes on, or ends the
+// connection and says why in one line. It never takes something for stored that it has not sent, and it sends its
+// packets unchanged.
 //
-// The input: how the session is; then steps of recorder and relay in turn.
+// Input: the kind of session; then steps of recorder and relay in turn.
 #include "output/relay_connection.hpp"
 
 #include <netinet/in.h>
@@ -24,7 +24,7 @@ using output::RelayConnection;
 using wire::RelayCommand;
 
 constexpr std::uint64_t kStreams = 3;
-constexpr int kPatience = 1'000;  // ms; for what the system does between two of our own sockets
+constexpr int kPatience = 1'000;  // ms; for the system, between two of our own sockets
 
 std::uint16_t bind_to(const UniqueFd& socket, std::uint16_t port) {
     sockaddr_in address{};
@@ -37,7 +37,7 @@ std::uint16_t bind_to(const UniqueFd& socket, std::uint16_t port) {
     return ntohs(address.sin_port);
 }
 
-// Where recorders connect; the same for all runs.
+// The port that recorders connect to. All runs share it.
 class Listener {
   public:
     Listener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), port_(bind_to(socket_, 0)) {
@@ -49,12 +49,12 @@ class Listener {
         pollfd waiting{socket_.get(), POLLIN, 0};
         if (::poll(&waiting, 1, patience) != 1) return {};
         UniqueFd peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        // Leaves nothing behind when it is closed: there are many runs, and few ports.
+        // Closing must leave nothing behind, because there are many runs and few ports.
         const linger at_once{1, 0};
         ::setsockopt(peer.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
         return peer;
     }
-    // What nobody has asked for yet.
+    // Drops connections that no run has taken.
     void forget() {
         while (accept(0).is_open()) {
         }
@@ -77,7 +77,7 @@ Ports& ports() {
     return ports;
 }
 
-// Reads what there is.
+// Reads all that is there.
 void drain(const UniqueFd& socket, wire::Bytes& into) {
     static std::array<std::byte, 65536> piece;
     for (ssize_t count = 0; (count = ::recv(socket.get(), piece.data(), piece.size(), MSG_DONTWAIT)) > 0;)
@@ -191,7 +191,7 @@ class Game {
         run();
     }
 
-    // Ends with the first error, as RelayOutput does.
+    // Stops at the first error, as RelayOutput does.
     void run() {
         if (has_ended_) return;
         const auto done = recorder_->run(now_);
@@ -208,7 +208,7 @@ class Game {
         read_requests();
     }
 
-    // The recorder's side.
+    // Steps of the recorder.
     void announce(std::uint64_t count) {
         std::vector<std::uint64_t> ids;
         for (std::uint64_t id = 0; id < std::min(count, kStreams); ++id)
@@ -231,7 +231,7 @@ class Game {
         recorder_->close();
     }
 
-    // The relay's.
+    // Steps of the relay.
     void read_requests() {
         if (!control_.is_open()) return;
         drain(control_, control_bytes_);
@@ -249,7 +249,7 @@ class Game {
     void say(UntrustedBytes bytes) {
         if (control_.is_open()) (void)!::send(control_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    // As a good relay would, but for the code.
+    // The answer of a good relay, except for the code.
     [[nodiscard]] wire::Bytes good_answer(RelayCommand command, std::uint32_t code) {
         switch (command) {
             case RelayCommand::kVersion:
@@ -280,7 +280,7 @@ class Game {
         accept_data();
         run();
     }
-    // Of the right size.
+    // Answers with any bytes of the right size.
     void answer_anything() {
         wire::Bytes bytes = next_answer(10);
         const UntrustedBytes lies = input_.take_bytes(bytes.size());
@@ -305,7 +305,7 @@ class Game {
         if (which % 4 != 0) data_ = UniqueFd();
     }
 
-    // What has come by connection is packets as they were given, in their order.
+    // The bytes on the data connection must be the given packets in their order.
     void check_data() {
         if (data_.is_open()) drain(data_, data_bytes_);
         if (uses_datagrams_) {
@@ -331,7 +331,7 @@ class Game {
     FuzzInput input_;
     bool uses_datagrams_ = false;
     RelayConnection::Clock::time_point now_;
-    std::deque<consumer::Packet> packets_;  // outlive the recorder, which sends them from here
+    std::deque<consumer::Packet> packets_;  // outlive the recorder, which sends from them
     std::unique_ptr<RelayConnection> recorder_;
     UniqueFd control_;
     UniqueFd data_;

@@ -1,8 +1,8 @@
-// What a producer says on its two connections, in whatever order: the relay stores what it can, and nothing outside of
+// What a producer sends on its two connections, in any order. The relay stores what it can, and writes nothing outside
 // its directory.
 //
-// The input: bytes of both connections in turn. In front of each message, a byte says what comes: a control message,
-// the head of a packet, a piece of it, a while of nothing, or the end of the data connection.
+// Input: the bytes of both connections in turn. A byte before each message says what comes: a control message, the head
+// of a packet, a piece of it, a while without messages, or the end of the data connection.
 #include "scratch_relay.hpp"
 
 namespace leat::fuzz {
@@ -23,7 +23,7 @@ bool run_step(FuzzInput& input, ScratchProducer& producer) {
             return header && producer.begin_data(*header);
         }
         case Step::kPiece:
-            // The packet stops, and goes on when something else has been.
+            // The packet goes on later, after other steps.
             return producer.more_data(input.take_bytes(input.take<std::uint8_t>()));
         case Step::kWait:
             producer.wait(std::chrono::seconds(input.take<std::uint8_t>()));
@@ -42,7 +42,7 @@ void run(FuzzInput input) {
         while (!input.is_empty() && run_step(input, producer)) {
         }
     }
-    // Its directory and nothing else.
+    // Nothing but the relay's directory may be there.
     const auto above = ScratchRelay::root().parent_path();
     LEAT_CHECK(std::distance(std::filesystem::directory_iterator(above), {}) == 1);
 }

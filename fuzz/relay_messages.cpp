@@ -1,7 +1,7 @@
-// What either end of an ingest connection reads, at every minor version. What is taken comes back from its own bytes:
-// encoded and read again, it is the same.
+// The messages that the two ends of an ingest connection read, at every minor version. A message that is accepted,
+// encoded and read again must be the same.
 //
-// The input: which message, the minor version, its bytes.
+// Input: which message, the minor version, its bytes.
 #include "wire/ingest/relay_messages.hpp"
 
 #include "fuzz_input.hpp"

@@ -1,6 +1,6 @@
-// Histories of producers and viewers, faults among them, against a relay on a thread of this process: see
+// Histories of producers and viewers, including faults, against a relay on a thread of this process: see
 // tests/support/relay_model.hpp. What was acknowledged is there at the end, what is visible is complete, and nobody
-// touches what is another's.
+// changes what belongs to another.
 #include "support/relay_model.hpp"
 
 #include "base/check.hpp"

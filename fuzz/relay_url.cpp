@@ -1,7 +1,7 @@
-// A relay as a user names it, to a viewer and to a recorder. What is taken comes back from its own text: written out
-// and read again, it is the same.
+// A relay's URL as a user gives it to a viewer or a recorder. A URL that is accepted, written out and read again must
+// be the same.
 //
-// The input: the text.
+// Input: the text.
 #include "net/relay_url.hpp"
 
 #include <string>

@@ -1,7 +1,7 @@
-// What a viewer asks for, while a session goes on beside it: it gets what is stored, of what it has attached to, and
-// what it is promised is there.
+// What a viewer asks while a session goes on. It gets only what is stored, and only of the sessions it has attached to.
+// What the relay promises must be there.
 //
-// The input: which step comes, and its bytes: requests, and what happens in the session.
+// Input: steps with their bytes. A step is a request, or something that happens in the session.
 #include <unistd.h>
 
 #include <array>
@@ -17,7 +17,7 @@ using wire::RelayCommand;
 
 constexpr std::uint32_t kPacketSize = 64;
 
-// A live session of two streams, with files that are rolled over.
+// A live session with two streams, whose files are rolled over.
 class LiveSession {
   public:
     explicit LiveSession(ScratchRelay& scratch, const char* name) : producer_(*scratch), first_(scratch.next_handle()) {
@@ -61,7 +61,7 @@ class LiveSession {
                                                       .net_seq_num = sent_.at(stream) - 1,
                                                       .timestamp_end = 1000 + sent_.at(stream)});
     }
-    // As `lttng clear`.
+    // Does what `lttng clear` does.
     void clear() {
         ++chunk_;
         ask(RelayCommand::kCreateTraceChunk, wire::CreateTraceChunk{.chunk_id = chunk_});
@@ -74,7 +74,7 @@ class LiveSession {
                                   .command = static_cast<std::uint32_t>(wire::ChunkCommand::kDelete)});
     }
     void end_data() { producer_.end_data(); }
-    // As viewers know it.
+    // Whether viewers know this id as one of its streams.
     [[nodiscard]] bool owns(std::uint64_t stream) const { return stream > first_id_ && stream < last_id_; }
     [[nodiscard]] std::uint64_t id() const { return producer_.session()->description().id; }
 
@@ -92,7 +92,7 @@ class LiveSession {
     std::uint64_t chunk_ = 0;
 };
 
-// What follows a reply comes from a file: it is there.
+// The part of a reply that comes from a file must exist in that file.
 void check(const std::optional<relay::FileRange>& range) {
     if (!range) return;
     std::vector<std::byte> bytes(range->size);
@@ -100,7 +100,7 @@ void check(const std::optional<relay::FileRange>& range) {
                static_cast<ssize_t>(bytes.size()));
 }
 
-// Sessions that nobody attaches to; their streams are refused.
+// A viewer. It never attaches to the session `other`, so that session's streams must be refused.
 class Viewing {
   public:
     Viewing(relay::Relay& relay, const LiveSession& other) : viewer_(relay, [] {}), other_(&other) {}

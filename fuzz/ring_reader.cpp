@@ -1,7 +1,7 @@
-// A ring whose every byte is hostile, and changes between drains: reader, walker and consumer must neither crash nor
-// read where no ring is, and what they let through must keep the format.
+// A ring in which every byte is hostile and changes between drains. Reader, walker and consumer must not crash and must
+// not read outside the ring. The packets that they let through must keep the format.
 //
-// The input is a list of steps: what the program that owns the ring does, and when the consumer looks.
+// Input: a list of steps. A step is something that the owner of the ring does, or a look of the consumer.
 #include <cstdlib>
 #include <vector>
 
@@ -35,7 +35,7 @@ ctf::RecordWalker make_walker(ctf::RecordHeaderLayout layout) {
     return walker;
 }
 
-// Believes nothing of what a consumer promises.
+// Checks everything that a consumer promises.
 class CheckingOutput final : public consumer::Output {
   public:
     explicit CheckingOutput(const ctf::RecordWalker& walker) : walker_(&walker) {}
@@ -49,13 +49,13 @@ class CheckingOutput final : public consumer::Output {
         const ctf::PacketHeader& header = packet.header;
         LEAT_CHECK(packet.records.size() <= kSize);
         LEAT_CHECK(header.content_size == (ctf::kPacketHeaderSize + packet.records.size()) * 8);
-        // Behind records that nobody can read, time has gone on.
+        // Time may have passed during records that nobody can read.
         LEAT_CHECK(header.timestamp_begin >= timestamp_ && header.timestamp_end >= header.timestamp_begin);
         LEAT_CHECK(header.packet_seq_num == sequence_number_++);
         LEAT_CHECK(header.events_discarded >= discarded_);
         timestamp_ = header.timestamp_end;
         discarded_ = header.events_discarded;
-        // A copy of its own: a step beyond its end is seen.
+        // A copy in memory of its own, so that a step beyond its end is noticed.
         const std::vector<std::byte> records(packet.records.begin(), packet.records.end());
         LEAT_CHECK(walker_->walk(records).bytes == records.size());
         return {};
@@ -70,7 +70,7 @@ class CheckingOutput final : public consumer::Output {
     std::uint64_t discarded_ = 0;
 };
 
-// Made once: only its contents are fuzzed.
+// Made once. Runs change only its contents.
 class HostileRing {
   public:
     HostileRing() : set_(*ring::RingSet::create({.ring_size = kSize, .cpu_rings = 1, .thread_rings = 0}, 0)) {}
@@ -98,10 +98,10 @@ class HostileRing {
                 header().tail = input.take<std::uint64_t>();
                 header().limit = input.take<std::uint64_t>();
                 break;
-            case 5:  // anywhere
+            case 5:  // any position
                 put(input.take<std::uint16_t>(), input.take_bytes(input.take<std::uint8_t>()));
                 break;
-            case 6: {  // as a writer would
+            case 6: {  // as a writer would do it
                 const UntrustedBytes bytes = input.take_bytes(input.take<std::uint8_t>());
                 put(header().head, bytes);
                 header().head += bytes.size();

@@ -1,5 +1,5 @@
-// A relay whose output lies in memory and is forgotten after each run, and what its connections do with what they have
-// read.
+// A relay whose output is in memory and is deleted after each run, and the code that its connections run once they have
+// read something.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace leat::fuzz {
 
 class ScratchRelay {
   public:
-    // Handles of streams are 1, 2, ... here: an input means the same each time.
+    // Handles of streams are 1, 2, ... here, so that an input means the same in each run.
     ScratchRelay()
         : relay_(*relay::ConfinedDirectory::open_root(root().string()), {.guard = guard()},
                  std::make_shared<relay::StreamHandles>([this] { return next_handle_++; })) {}
@@ -30,7 +30,7 @@ class ScratchRelay {
     relay::Relay* operator->() { return &relay_; }
     [[nodiscard]] std::uint64_t next_handle() const { return next_handle_; }
 
-    // Nothing may be outside of it.
+    // Nothing may be written outside this directory.
     static const std::filesystem::path& root() {
         static const std::filesystem::path path = [] {
             std::string name = "/dev/shm/leat-fuzz-XXXXXX";
@@ -50,7 +50,7 @@ class ScratchRelay {
     relay::Relay relay_;
 };
 
-// One producer: its control connection, and its data connection.
+// One producer with its control connection and its data connection.
 class ScratchProducer {
   public:
     explicit ScratchProducer(relay::Relay& relay) : relay_(&relay) { producer_.relay = &relay; }
@@ -63,7 +63,7 @@ class ScratchProducer {
 
     [[nodiscard]] relay::Session* session() const { return producer_.session.get(); }
 
-    // False: its connection would be closed.
+    // Returns false if the connection would be closed.
     bool control(wire::RelayCommand command, UntrustedBytes payload) {
         if (payload.size() > relay::max_payload(command) && command != wire::RelayCommand::kSendMetadata) return false;
         if (command == wire::RelayCommand::kSendMetadata) return metadata(payload);
@@ -72,7 +72,7 @@ class ScratchProducer {
         return !outcome.ends_connection;
     }
 
-    // The head of a packet; then its bytes, in pieces.
+    // Begins a packet with its head. Its bytes follow in pieces.
     bool begin_data(wire::DataHeader header) {
         const auto session = relay_->handles().session_of(header.stream_id);
         if (session == nullptr || incoming_ != nullptr) return false;
@@ -107,7 +107,7 @@ class ScratchProducer {
     }
     [[nodiscard]] bool is_in_packet() const { return incoming_ != nullptr; }
 
-    // Time passes, as housekeeping sees it.
+    // Lets time pass, as the relay's housekeeping sees it.
     void wait(std::chrono::seconds duration) {
         if (session() == nullptr) return;
         for (const auto& stream : session()->open_streams()) {
@@ -125,7 +125,7 @@ class ScratchProducer {
     }
 
   private:
-    static constexpr std::uint32_t kMaxPadding = 8192;  // to be quick
+    static constexpr std::uint32_t kMaxPadding = 8192;  // limited, to be quick
 
     static relay::Time now() { return std::chrono::steady_clock::now(); }
 
@@ -153,7 +153,7 @@ class ScratchProducer {
 
     relay::Relay* relay_;
     relay::Producer producer_{};
-    std::shared_ptr<relay::SessionStream> incoming_{};  // whose packet has begun
+    std::shared_ptr<relay::SessionStream> incoming_{};  // the stream whose packet has begun
 };
 
 }  // namespace leat::fuzz

@@ -1,6 +1,7 @@
-// The record of a sync file. All of its bytes mean something: what is taken, written again, is the same bytes.
+// The record of a sync file. All of its bytes have a meaning: a record that is accepted and written again gives the
+// same bytes.
 //
-// The input: the file.
+// Input: the file.
 #include "trace/sync_file.hpp"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ void run(UntrustedBytes bytes) {
                                    .metadata_size = state->metadata_size,
                                    .generation_again = state->generation};
     LEAT_CHECK(std::ranges::equal(std::as_bytes(std::span(&record, 1)), bytes));
-    // Its bell is a byte that a lock can be on.
+    // The byte of its bell must be one that can be locked.
     LEAT_CHECK(state->generation <= static_cast<std::uint64_t>(INT64_MAX) - trace::kSyncLockBase);
 }
 

@@ -1,5 +1,5 @@
-// The metadata of a trace, hostile: the stream's packets, TSDL, and the plans that are made of it; whole, and in
-// pieces.
+// The hostile metadata of a trace: the packets of its stream, TSDL, and the plans made from it. It is read as a whole
+// and in pieces.
 #include "ctf/tsdl/tsdl_parser.hpp"
 
 #include <cstddef>
@@ -24,7 +24,7 @@ void read_metadata(leat::UntrustedBytes bytes) {
         static_cast<void>(leat::ctf::make_decode_plan(*trace_class, stream));
 }
 
-// As a live viewer reads them: plans are made in between, and grow.
+// Reads it as a live viewer does: plans are made between the pieces, and grow.
 void read_pieces(leat::UntrustedBytes bytes) {
     constexpr std::size_t kPieces = 4;
     leat::ctf::GrowingMetadata metadata;

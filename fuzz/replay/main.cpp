@@ -1,4 +1,4 @@
-// fuzz-replay TARGET DIRECTORY: hands each file of a corpus to its fuzz target, as a build without libFuzzer can.
+// fuzz-replay TARGET DIRECTORY: runs a fuzz target on each file of its corpus, for builds without libFuzzer.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-// Their LLVMFuzzerTestOneInput(), under a name for each.
+// The LLVMFuzzerTestOneInput() of each target, under a name of its own.
 #define LEAT_TARGET(name) extern "C" int leat_fuzz_##name(const std::uint8_t* data, std::size_t size);
 #include "targets.inc"
 #undef LEAT_TARGET
@@ -28,7 +28,7 @@ constexpr std::array kTargets{
 };
 #undef LEAT_TARGET
 
-// A corpus of fewer says nothing.
+// A smaller corpus proves nothing.
 constexpr std::size_t kFewest = 3;
 
 std::vector<fs::path> files_of(const fs::path& directory) {
@@ -43,7 +43,7 @@ int replay(const Target& target, const fs::path& directory) {
     const std::vector<fs::path> files = files_of(directory);
     for (const fs::path& path : files) {
         std::printf("%s\n", path.filename().c_str());
-        std::fflush(stdout);  // who ends here is named
+        std::fflush(stdout);  // so that the input is named if the program dies here
         std::ifstream file(path, std::ios::binary);
         const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
         target.run(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
