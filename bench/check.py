@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Runs a benchmark in one quick round and looks at what it says, so that it cannot rot. The figures themselves mean nothing.
+"""Runs a benchmark in one quick round and checks its output, so that it cannot rot. The figures themselves mean
+nothing.
 
     bench/check.py BENCH SOURCE BUILD
 
-Every row that is expected has a figure for everybody who takes part, counts (bytes, not times) are what they must be, and
-docs/benchmarks.md has a word on every row.
+Every expected row must have a figure for every contender, counts (of bytes, not times) must be exact, and
+docs/benchmarks.md must explain every row.
 """
 
 import fnmatch
@@ -23,7 +24,7 @@ HAS_LTTNG = shutil.which("lttng-relayd") is not None and (BUILD / "bin" / "bench
 ALL = ["leat", "peer", "floor", "copy"]
 BOTH = ["leat", "peer"]
 RELAYS = ["leat", "peer", "floor", "splice"]
-# What a quick round brings: each row, and who has a figure in it.
+# The rows of a quick round, and the contenders that have a figure in each.
 ROWS = {
     "tracer": {
         "tracer/two-integers": ALL, "tracer/string+contexts": ALL, "tracer/two-integers+large-header": ["leat", "floor"],

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Many producers and 20 viewers on one relay: what leat-relayd needs for them, beside lttng-relayd.
+"""Many producers and 20 viewers on one relay: what leat-relayd needs for them, compared with lttng-relayd.
 
     bench/crowd.py [--build DIR] [--json FILE] [--rounds N] [--rows TEXT] [--quick] [--output DIR]
 
-Each producer has a control and a data connection, and one live session of two streams; a packet of 4 KiB a second goes
-to each session, with its index and a beacon. Each viewer follows a session of its own: Leat's is asked with GET_NEWS, the
-peer's is polled ten times a second. Relay, producers and viewers have all CPUs.
+Each producer has a control and a data connection, and one live session of two streams. Each session gets a packet of 4
+KiB a second, with its index and a beacon. Each viewer follows a session of its own: Leat's relay is asked with
+GET_NEWS, the peer's is polled ten times a second. Relay, producers and viewers have all CPUs.
 
-CPU time of the relay is for each packet that it received; delay is from the end of a packet to its arrival at a viewer;
-descriptors and memory are those at the end, and the most that the relay ever held. A relay that does not take so many
-gets no figure, and the reason is said.
+The relay's CPU time is per packet that it received. The delay is from the end of a packet to its arrival at a viewer.
+Descriptors are counted at the end; memory is that at the end and the most that the relay ever held. A relay that cannot
+serve so many gets no figure, and the reason is printed.
 """
 
 import pathlib
@@ -32,7 +32,7 @@ FIGURES = [("descriptors", "", lambda run: run.descriptors),
 
 
 def serve(side, producers, programs, work):
-    """Nothing if the relay cannot."""
+    """Returns the figures of a run; None if the relay cannot serve so many."""
     load = Paced(sessions=producers, streams=2, rate=producers, seconds=QUICK_SECONDS if support.IS_QUICK else SECONDS,
                  viewers=VIEWERS)
     try:

@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
-"""From an event to its line on the viewer's stdout, and what a live session costs that has nothing to say.
+"""The time from an event to its line on the viewer's stdout, and the cost of a live session without events.
 
     bench/live.py [--build DIR] [--json FILE] [--rounds N] [--quick] [--output DIR]
 
-A program writes the time into each event; a reader notes when the line with it arrives. At two rates: 100 events 50 to
-150 ms apart, and 10,000 events a second for 2 s. All of Leat (application, consumer, relay, viewer) beside all of LTTng
-with babeltrace2 at their best settings (live timer 1 ms, retry 1 ms) and at their default ones (1 s, 100 ms); and
-Leat's application and relay with babeltrace2, at a retry of 1 ms like the peer; and Leat with three viewers, of which one
-takes a byte a second from its connection. A figure is the percentile of one round's events.
+A program writes the time into each event, and a reader notes when the line with it arrives. There are two rates: 100
+events 50 to 150 ms apart, and 10,000 events a second for 2 s. A figure is the percentile of one round's events.
 
-Records have no contexts; rows called "+contexts" have those that `leat record` adds by default, in both, and the first of
-the two rates.
+These are compared:
+- all of Leat (application, consumer, relay, viewer);
+- all of LTTng with babeltrace2, at their best settings (live timer 1 ms, retry 1 ms) and at their default ones (1 s,
+  100 ms);
+- Leat's application and relay with babeltrace2, at a retry of 1 ms like the peer;
+- Leat with three viewers, of which one takes a byte a second from its connection.
 
-Idle: CPU time of the daemons (Leat's recorder and relay; LTTng's session, consumer and relay daemons) over 10 s of a live
-session that nothing happens in; LTTng at a timer of 200 ms.
+Records have no contexts. Rows called "+contexts" have those that `leat record` adds by default, on both sides, at the
+first of the two rates.
+
+Idle: the CPU time of the daemons (Leat's recorder and relay; LTTng's session, consumer and relay daemons) over 10 s of
+a live session in which nothing happens, with LTTng at a timer of 200 ms.
 """
 
 import os
@@ -37,8 +41,8 @@ IDLE_TICK = (1, 60_000_000, 0, 100)
 BEST_US, DEFAULT_US, IDLE_US = 1_000, 1_000_000, 200_000
 RETRY_BEST_US, RETRY_DEFAULT_US = 1_000, 100_000
 IDLE_SECONDS, QUICK_IDLE_SECONDS = 10, 0.2
-SETTLE_SECONDS, QUICK_SETTLE_SECONDS = 4, 0.2  # until a program has emitted what it emits first
-ATTEMPTS = 6  # on lttng-relayd, one viewer in ten sees nothing
+SETTLE_SECONDS, QUICK_SETTLE_SECONDS = 4, 0.2  # until a program has emitted its first events
+ATTEMPTS = 6  # with lttng-relayd, one viewer in ten sees nothing
 
 
 def idle_percent(pids):
@@ -50,7 +54,7 @@ def idle_percent(pids):
 
 
 def latencies(daemons, viewer, count, programs):
-    """Starts a viewer; what comes back waits for all lines and gives them in ms."""
+    """Starts a viewer. Returns a function that waits for all lines and returns their latencies in ms."""
     viewing = daemons.start(*viewer, stdout=subprocess.PIPE)
     reading = daemons.start(programs / "bench-line-latency", count, stdin=viewing.stdout, stdout=subprocess.PIPE,
                             text=True)
@@ -66,7 +70,7 @@ def latencies(daemons, viewer, count, programs):
 
 
 def patiently(measure, *arguments):
-    """A viewer that attaches in the wrong moment sees nothing: once more."""
+    """Measures again when a viewer has attached at the wrong moment and sees nothing."""
     for attempt in range(ATTEMPTS):
         try:
             return measure(*arguments)
@@ -81,7 +85,7 @@ def babeltrace2(url, retry_us):
 
 
 class SlowLine:
-    """A port that leads to a relay; what comes back arrives at a byte a second, once the viewer has had time to attach."""
+    """A port that leads to a relay. Once the viewer has had time to attach, replies arrive at a byte a second."""
 
     FAST_SECONDS = 1
 
@@ -133,7 +137,7 @@ class SlowLine:
 
 
 class Lttng(LttngDaemons):
-    """A session for each run."""
+    """LTTng's daemons, with a session for each run."""
 
     def session(self, timer_us, has_contexts=False):
         self.lttng("create", "bench", f"--live={timer_us}", "--set-url=net://127.0.0.1")
@@ -165,7 +169,7 @@ class Lttng(LttngDaemons):
 
 
 class Leat:
-    """A relay; a recorder for each run."""
+    """Leat's relay, with a recorder for each run."""
 
     def __init__(self, programs, work):
         self.programs = programs
@@ -184,14 +188,14 @@ class Leat:
         self.daemons.__exit__()
 
     def record(self, running, rate, has_contexts=False):
-        # A name of its own: the session before may still be on its way out.
+        # Each session has a name of its own, because the previous one may still be ending.
         self.session += 1
         return running.start(self.programs / "leat", "record", "--live=net://127.0.0.1:6342:6343",
                              *support.context_words(has_contexts), "--session", f"bench-{self.session}", "--",
                              self.programs / "bench-tick-leat", *rate)
 
     def url(self):
-        """Of the session that is recorded now."""
+        """The URL of the session that is being recorded."""
         found = []
 
         def look():
@@ -249,7 +253,7 @@ class Bench:
                 self.add_latencies(name, "peer", best)
                 self.add_latencies(f"{name}babeltrace2-", "peer", best)
             self.add_latencies("", "peer", patiently(lttng.measure, rates[""], BEST_US, RETRY_BEST_US, True), "+contexts")
-            if not support.IS_QUICK:  # a timer of a second makes it slow
+            if not support.IS_QUICK:  # a timer of a second makes this slow
                 self.add_latencies("default-settings-", "peer",
                                    patiently(lttng.measure, rates[""], DEFAULT_US, RETRY_DEFAULT_US))
             self.add("idle-cpu-percent", "peer", [lttng.idle()])

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""The whole path under load: a program, the consumer, the relay, all on one machine.
+"""The whole path under load: a program, the consumer and the relay, all on one machine.
 
     bench/path.py [--build DIR] [--json FILE] [--rounds N] [--quick] [--output DIR]
 
-Two threads emit 13 million events a second for 4 s, in bursts, a millisecond apart; an event has 46 bytes in LTTng's
-trace. Leat's recorder and relay beside LTTng's three daemons, with 8 MiB of buffers for each CPU, into files of 8 MiB,
-two for each stream, so that most of the memory that is written has been touched before: on some machines the first touch
-costs more than everything else. Counted is what the tracer had to discard because nobody emptied the buffers, what CPU
-time the daemons took, and what the program, and the bytes of an event in Leat's trace, with all headers.
+Two threads emit 13 million events a second for 4 s, in bursts, a millisecond apart. An event has 46 bytes in LTTng's
+trace. Leat's recorder and relay are compared with LTTng's three daemons. Both have 8 MiB of buffers for each CPU, and
+files of 8 MiB, two for each stream. So most of the memory that is written has been touched before: on some machines the
+first touch costs more than everything else. The figures are the events that the tracer had to discard because nobody
+emptied the buffers, the CPU time of the daemons and of the program, and the bytes of an event in Leat's trace, with all
+headers.
 
-Rows called "+contexts" have the contexts that `leat record` adds by default, in both; the others have none.
+Rows called "+contexts" have the contexts that `leat record` adds by default, on both sides; the others have none.
 """
 
 import json
@@ -27,19 +28,19 @@ FIGURES = {"offered-m-per-s": "M/s", "discarded-percent": "%", "program-ns-per-e
 
 
 def flood():
-    """The words behind bench-flood-..."""
+    """The arguments of bench-flood-..."""
     return [QUICK_RATE, QUICK_SECONDS, THREADS] if support.IS_QUICK else [RATE, SECONDS, THREADS]
 
 
 def figures(printed, discarded, daemons_cpu):
-    """What bench-flood printed, and what became of it."""
+    """The output of bench-flood, and what became of its events."""
     emitted, seconds, cpu = (float(word) for word in printed.split())
     return {"offered-m-per-s": emitted / seconds / 1e6, "discarded-percent": 100 * discarded / emitted,
             "program-ns-per-event": 1e9 * cpu / emitted, "daemons-cpu-s-per-s": daemons_cpu(cpu) / seconds}
 
 
 def discarded_in(indexes):
-    """By the last packet of each stream. `lttng list` counts 2^63 too many now and then."""
+    """The count in the last packet of each stream. `lttng list` sometimes shows 2^63 too many."""
     header_size, entry_size, at = 16, 72, 40
     of_streams = {}
     for index in indexes:
@@ -64,7 +65,7 @@ def measure_leat(programs, work, has_contexts):
         printed = run([programs / "leat", "record", "-o", "net://127.0.0.1:6342:6343", *support.context_words(has_contexts),
                        "--ring-size", "8M", "--tracefile-size", "8M", "--tracefile-count", "2", "--summary", summary,
                        "--", programs / "bench-flood-leat", *flood()])
-        # Those of the recorder are counted with its child, the program.
+        # The recorder's CPU time is counted with that of its child, the program.
         after = cpu_seconds([relay.pid]) + os.times().children_user + os.times().children_system
     shutil.rmtree(output)
     totals = json.loads(summary.read_text(encoding="ascii"))

@@ -1,26 +1,26 @@
 #!/usr/bin/env python3
-"""What a relay makes of a stream of packets: leat-relayd beside lttng-relayd and beside receiving and writing alone.
+"""What a relay needs for a stream of packets: leat-relayd, lttng-relayd, and receiving and writing alone.
 
     bench/relay.py [--build DIR] [--json FILE] [--rounds N] [--rows TEXT] [--quick] [--output DIR]
 
-bench-relay-push sends the same packets of 128 KiB to each in turn, so that whatever else the machine does meets all of
-them. Each run starts a relay anew and first fills its files (two for each stream, rolled over), which is not counted: on
-some machines the first touch of fresh memory costs more than everything else. One session: the sender has CPU 0, the
-relay CPU 1. Eight sessions: all have all CPUs; and again with the relay on CPU 1 alone, to see what the second one brings
-it.
+bench-relay-push sends the same packets of 128 KiB to each in turn, so that all of them meet whatever else the machine
+does. Each run starts a relay anew and first fills its files (two for each stream, rolled over). That is not counted: on
+some machines the first touch of fresh memory costs more than everything else. With one session, the sender has CPU 0
+and the relay CPU 1. With eight sessions, all have all CPUs; a second row has the relay on CPU 1 alone, to show what the
+other CPU brings it.
 
-There are two floors. "floor" receives into memory and writes from there. "splice" moves the bytes from the socket through
-a pipe into the file, as leat-relayd does with large packets. Both unlink and create files as they roll, as both relays
-do. The rows "relay/floor-in-place-..." are the same two floors when they write over their files instead.
+There are two floors. "floor" receives into memory and writes from there. "splice" moves the bytes from the socket
+through a pipe into the file, as leat-relayd does with large packets. Both unlink and create files as they roll, as both
+relays do. The rows "relay/floor-in-place-..." are the same two floors when they overwrite their files instead.
 
-Small packets (4 KiB) over all streams of one live session, each with its index and a beacon for another stream, as fast
-as the relay takes them, and ("paced") 200 a second, where nothing comes in batches: bench-relay-pace sends them,
-bench-relay-view reads all of them if there are viewers. Leat's relay is asked for them with GET_NEWS ("polling": with
-GET_NEXT_INDEX and GET_PACKET, as babeltrace2 does), the peer always by polling, and it serves one viewer only. The figure
-is the CPU time of the relay for each packet that it received, or, with viewers, that it delivered, until all are there;
-the sender and the viewers have CPU 0, the relay CPU 1.
+Small packets (4 KiB) go to all streams of one live session, each with its index and a beacon for another stream.
+bench-relay-pace sends them as fast as the relay takes them, or ("paced") 200 a second, where nothing comes in batches.
+bench-relay-view reads all of them if there are viewers. It asks Leat's relay with GET_NEWS ("polling": with
+GET_NEXT_INDEX and GET_PACKET, as babeltrace2 does). It always polls the peer, which serves one viewer only. The figure
+is the relay's CPU time, until all packets are there, for each packet that it received, or, with viewers, that it
+delivered. The sender and the viewers have CPU 0, the relay CPU 1.
 
-CPU time is that of all threads of the relay, memory the most that it ever held (VmHWM).
+CPU time is that of all threads of the relay. Memory is the most that it ever held (VmHWM).
 """
 
 import subprocess
@@ -33,7 +33,7 @@ SENDER_CPU, RELAY_CPU = 0, 1
 
 
 class Load:
-    """What is pushed in one run; `mib` for each session."""
+    """The load of one run; `mib` is for each session."""
 
     def __init__(self, prefix, sessions, streams, mib, sender_cpu=None, relay_cpu=None, file_mib=FILE_MIB):
         self.prefix = prefix
@@ -41,7 +41,7 @@ class Load:
         self.streams = streams
         self.mib = mib
         self.file_mib = file_mib
-        self.warm_up_mib = 3 * file_mib * streams  # files have rolled before the clock runs
+        self.warm_up_mib = 3 * file_mib * streams  # files have rolled before the time is taken
         self.sender_cpu = sender_cpu
         self.relay_cpu = relay_cpu
 
@@ -101,7 +101,7 @@ def push(side, load, programs, work):
 
 
 def push_small(side, name, load, programs, work):
-    """CPU us a packet; nothing if that side cannot do it."""
+    """CPU us per packet; None if that side cannot do it."""
     if side == "peer" and load.viewers > 1:
         return []
     run = PacedRun(side, load, programs, work, RELAY_CPU, SENDER_CPU)
@@ -120,7 +120,7 @@ class LargePackets:
 
     def __init__(self, load, sides, prefix):
         self.load = load
-        self.sides = sides  # what is run: the column that it goes into
+        self.sides = sides  # the contenders: each goes into the column of its name
         self.samples = {f"{prefix}{name}": (unit, Samples()) for name, unit in FIGURES}
 
     def is_wanted(self):

@@ -1,4 +1,5 @@
-"""What the benchmarks of relays share: a relay that runs, and small packets that come to it while viewers read them."""
+"""The common part of the benchmarks of relays: a running relay, and small packets that it gets while viewers read
+them."""
 
 import os
 import re
@@ -12,8 +13,8 @@ import support
 from support import Failed
 
 CONTROL, DATA, LIVE = 5342, 5343, 5344  # the network is our own
-FILE_MIB = 32  # where files are rolled, each stream has two of that size
-# Programs that only receive and write; the words for bench-relay-floor.
+FILE_MIB = 32  # where files are rolled, each stream has two files of that size
+# Programs that only receive and write, and the arguments of bench-relay-floor for them.
 FLOORS = {"floor": ["new", "copy"], "splice": ["new", "splice"],
           "floor-in-place": ["in-place", "copy"], "splice-in-place": ["in-place", "splice"]}
 
@@ -23,7 +24,7 @@ def on_cpu(number):
 
 
 def available(sides, programs):
-    """Those of them that are here."""
+    """The relays that are installed."""
     missing = {side for side, program in [("leat", programs / "leat-relayd"), ("peer", "lttng-relayd")]
                if side in sides and shutil.which(program) is None}
     for side in sorted(missing):
@@ -32,7 +33,7 @@ def available(sides, programs):
 
 
 def allow_many_descriptors():
-    """To all programs that are started from here: relays of either kind take what the soft limit says."""
+    """Raises the soft limit of files for all programs that are started from here: relays of either kind obey it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -47,7 +48,7 @@ def relay_command(side, programs, output, file_mib):
 
 
 class Relay:
-    """One that runs, and takes connections."""
+    """A relay that runs and accepts connections."""
 
     def __init__(self, side, programs, work, cpu=None, file_mib=FILE_MIB):
         self.output = work / "output"
@@ -71,7 +72,8 @@ class Relay:
         shutil.rmtree(self.output)
 
     def cpu_seconds(self):
-        """Of all threads, also of those that have ended: the CPU clock of the process, as clock_getcpuclockid() has it."""
+        """CPU time of all threads, including those that have ended: the CPU clock of the process, like
+        clock_getcpuclockid()."""
         return time.clock_gettime(~self.process.pid << 3 | 2)
 
     def memory_mib(self, what):
@@ -87,7 +89,7 @@ class Relay:
 
 
 def wait_for_port(port, process):
-    """Until somebody listens there; no connection is made, which a relay might count."""
+    """Waits until somebody listens there. It makes no connection, which a relay might count."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline and process.poll() is None:
         for family in ["tcp", "tcp6"]:
@@ -100,7 +102,7 @@ def wait_for_port(port, process):
 
 
 class Helper:
-    """A program of the benchmark that answers lines with lines."""
+    """A program of the benchmark that reads lines and answers each with a line."""
     PATIENCE = 60  # s
 
     def __init__(self, *command, cpu=None):
@@ -128,34 +130,34 @@ class Helper:
             self.process.stdin.write(f"{line}\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # what it said before is in the Failed of answer()
+            pass  # what it said before is in the Failed that answer() raised
         return self.answer()
 
 
 class Paced:
-    """Sessions of live streams that get small packets, and viewers that read them."""
+    """Live sessions whose streams get small packets, and viewers that read them."""
     PACKET_BYTES = 4096
 
     def __init__(self, sessions, streams, rate, seconds, viewers=0, polls=False):
         self.sessions = sessions
-        self.streams = streams  # each session
-        self.rate = rate        # packets a second, of all sessions; 0: as many as the relay takes
-        self.seconds = seconds  # of any fraction
+        self.streams = streams  # of each session
+        self.rate = rate        # packets a second, for all sessions; 0: as many as the relay takes
+        self.seconds = seconds  # may be a fraction
         self.viewers = viewers
         self.polls = polls
 
     def view(self, side, programs, cpu):
-        mode = "poll" if self.polls or side == "peer" else "news"  # what the other one cannot do
+        mode = "poll" if self.polls or side == "peer" else "news"  # the peer does not have the other mode
         return Helper(programs / "bench-relay-view", LIVE, self.sessions, self.viewers, mode, cpu=cpu)
 
     def expected(self, packets):
-        """How many all viewers have had who follow the sessions that bench-relay-view chooses."""
+        """How many packets the viewers get in total, given the sessions that bench-relay-view chooses for them."""
         chosen = [viewer * self.sessions // self.viewers for viewer in range(self.viewers)]
         return sum((packets + self.sessions - 1 - session) // self.sessions for session in chosen)
 
 
 class PacedRun:
-    """What came of it."""
+    """Runs a load and has its figures."""
 
     def __init__(self, side, load, programs, work, relay_cpu=None, others_cpu=None):
         self.load = load
@@ -183,7 +185,8 @@ class PacedRun:
         had = int(viewers.ask(self.load.expected(first))[0])
         before = relay.cpu_seconds()
         self.packets = int(sender.ask()[0])
-        # The first packets went to the sessions in the same turn, so that those of now begin anew.
+        # The first packets went to the sessions in the same order, so the packets now begin with the first session
+        # again.
         target = self.load.expected(first) + self.load.expected(self.packets)
         delivered, p50, p99 = viewers.ask(target)
         self.cpu_seconds = relay.cpu_seconds() - before
@@ -192,7 +195,7 @@ class PacedRun:
         self.missing = target - int(delivered)
 
     def cpu_us(self):
-        """Of each packet: received if nobody reads, and otherwise delivered."""
+        """CPU us per packet: per packet received if nobody reads, otherwise per packet delivered."""
         if self.delivered == 0:
             raise Failed("the viewers have had nothing")
         return 1e6 * self.cpu_seconds / self.delivered

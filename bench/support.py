@@ -1,7 +1,7 @@
-"""What the benchmarks share: isolation, figures, the table and its JSON.
+"""The common part of the benchmarks: isolation, figures, the table and its JSON.
 
-Everything happens in namespaces of its own (mount, network, process IDs), with /run and /dev/shm empty: no daemon of
-this machine takes part, what is left behind vanishes with them, and several benchmarks may run at a time.
+Everything runs in namespaces of its own (mount, network, process IDs), with /run and /dev/shm empty. So no daemon of
+this machine takes part, nothing is left afterwards, and several benchmarks may run at the same time.
 """
 
 import argparse
@@ -17,14 +17,14 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SIDES = ["leat", "peer", "floor"]
-MORE_FLOORS = ["copy", "splice"]  # columns of their own, in benchmarks that have them
+MORE_FLOORS = ["copy", "splice"]  # columns of their own, in some benchmarks
 CONTEXTS = ["vpid", "vtid", "procname"]  # what `leat record` adds by default
-WANTED = ""  # rows with that in their name
+WANTED = ""  # rows with that in their names are measured
 IS_QUICK = False
 
 
 class Failed(Exception):
-    """The benchmark cannot go on; the text says why."""
+    """The benchmark cannot go on; the text is the reason."""
 
 
 def say(text):
@@ -32,7 +32,7 @@ def say(text):
 
 
 def run(command, **options):
-    """Runs a program to its end; what it prints is returned, a failure is ours."""
+    """Runs a program to its end and returns its output. If it fails, Failed is raised."""
     done = subprocess.run([str(word) for word in command], text=True, capture_output=True, check=False, **options)
     if done.returncode != 0:
         raise Failed(f"{command[0]} ended with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
@@ -40,10 +40,10 @@ def run(command, **options):
 
 
 def enter_namespaces():
-    """Starts this program again, as process 1 of its own namespaces. Ends with it."""
+    """Starts this program again as process 1 of its own namespaces, and exits with its status."""
     command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     if os.geteuid() != 0:
-        # Not as root of a namespace: LTTng's daemons want groups then that nobody has there.
+        # Not as root of a namespace: LTTng's daemons would then require groups that do not exist there.
         command += ["--map-current-user", "--keep-caps"]
     environment = dict(os.environ, LEAT_BENCH_INSIDE="1")
     os.execvpe("unshare", command + [sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]], environment)
@@ -55,12 +55,12 @@ def hide_the_machine():
     for name in [name for name in os.environ if name.startswith(("LEAT_", "LTTNG_", "LD_PRELOAD"))]:
         del os.environ[name]
     run(["ip", "link", "set", "lo", "up"])
-    # As process 1 we would ignore it.
+    # Process 1 ignores this signal unless it has a handler.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
 def is_alive(pid):
-    """Process 1 inherits daemons: one that has ended is ours to bury."""
+    """Process 1 becomes the parent of daemons, so it must reap those that have ended."""
     try:
         ended, _ = os.waitpid(pid, os.WNOHANG)
         return ended == 0
@@ -96,7 +96,7 @@ class Daemons:
 
 
 def context_words(are_wanted):
-    """The words for `leat record`: its defaults, or none."""
+    """The arguments of `leat record`: its defaults, or no contexts."""
     return [] if are_wanted else ["--context", "none"]
 
 
@@ -109,7 +109,7 @@ def wait_for(condition, what):
 
 
 def cpu_seconds(pids):
-    """Of all their threads; to the nanosecond, where /proc/PID/stat counts ticks of 10 ms."""
+    """CPU time of all their threads, in nanoseconds; /proc/PID/stat counts ticks of 10 ms."""
     total = 0
     for pid in pids:
         for schedstat in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
@@ -118,7 +118,7 @@ def cpu_seconds(pids):
 
 
 class LttngDaemons:
-    """The three of LTTng, as long as a `with` lasts."""
+    """LTTng's three daemons. They run as long as a `with` lasts."""
 
     def __init__(self, programs, work):
         self.programs = programs
@@ -145,13 +145,13 @@ class LttngDaemons:
         self.lttng("add-context", "--userspace", "--channel=channel", *[f"--type={context}" for context in CONTEXTS])
 
     def pids(self):
-        """Of all daemons, while there is a session."""
+        """The processes of all daemons, while there is a session."""
         consumer = run(["pgrep", "-x", "lttng-consumerd"]).split()
         return [self.relay.pid, self.session_daemon.pid, *consumer]
 
 
 class Samples:
-    """Figures of one row for each side, as the rounds bring them."""
+    """The figures of one row, for each side and from all rounds."""
 
     def __init__(self):
         self.of = {}
@@ -163,18 +163,19 @@ class Samples:
         return statistics.median(self.of[side]) if self.of.get(side) else None
 
     def spread(self, side):
-        """The least and the greatest figure."""
+        """The smallest and the largest figure."""
         return [min(self.of[side]), max(self.of[side])] if self.of.get(side) else None
 
 
 def in_turn(sides, round_number):
-    """The contenders in the order of this round: there, back, there, back. The machine grows busier or quieter, warmer
-    or cooler while a benchmark runs; whoever were always second would get the worse or the better half of each round."""
+    """The contenders in the order of this round, which is reversed in every other round. The machine changes its load
+    and temperature while a benchmark runs, so a contender that was always second would always get the better or the
+    worse part of a round."""
     return list(sides) if round_number % 2 == 0 else list(sides)[::-1]
 
 
 def row(name, unit, samples, *more_floors):
-    """One row, as the table and the JSON have it: medians, and what they are medians of."""
+    """One row of the table and the JSON: medians, and the spread and number of their samples."""
     sides = [*SIDES, *more_floors]
     present = [side for side in sides if samples.of.get(side)]
     return {"name": name, "unit": unit, **{side: samples.median(side) for side in sides},
@@ -183,14 +184,14 @@ def row(name, unit, samples, *more_floors):
 
 
 def file_system_of(directory, mounts=pathlib.Path("/proc/self/mountinfo")):
-    """The type of the file system that the directory is on: what writing costs depends on it."""
+    """The type of the file system that the directory is on. The cost of writing depends on it."""
     directory = str(directory.resolve())
     best = ("", "unknown")
     for line in mounts.read_text(encoding="utf-8").splitlines():
         fields, _, rest = line.partition(" - ")
         mount = fields.split()[4].replace("\\040", " ")
         is_above = mount == "/" or directory == mount or directory.startswith(mount + "/")
-        # Of two on one mount point, the later one hides the earlier one.
+        # If two are on one mount point, the later one hides the earlier one.
         if is_above and len(mount) >= len(best[0]):
             best = (mount, rest.split()[0])
     return best[1]
@@ -201,7 +202,7 @@ def shown(figure):
 
 
 def cell(row, side):
-    """The median and, in brackets, the spread."""
+    """The median, and the spread in brackets."""
     if row.get(side) is None:
         return "-"
     least, greatest = row["spread"][side]
@@ -228,7 +229,7 @@ def print_table(rows, peer):
 
 
 def describe(file_system, rounds):
-    """What the figures below it depend on besides the programs."""
+    """What the figures depend on besides the programs."""
     quick = "; quick: THE FIGURES MEAN NOTHING" if IS_QUICK else ""
     return (f"output on {file_system}; {rounds} round{'s' if rounds > 1 else ''}: medians (least..greatest); "
             f"{os.cpu_count()} CPUs, Linux {os.uname().release}{quick}")
@@ -256,7 +257,7 @@ def arguments(description, rounds):
 
 
 def is_wanted(row):
-    """Whether it was asked for; known from the beginning of `measure`."""
+    """Whether the row was asked for. This is known when `measure` begins."""
     return WANTED in row
 
 
@@ -281,7 +282,7 @@ def bench(description, needs, rounds, measure, peer):
 
 
 def main(description, needs, rounds, measure, peer):
-    """`measure(programs, rounds, work)` gives the rows; `needs` is a program that a build brings."""
+    """`measure(programs, rounds, work)` returns the rows; `needs` is a program that must have been built."""
     try:
         bench(description, needs, rounds, measure, peer)
     except Failed as failure:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the benchmarks say of their figures."""
+"""Tests the functions that compute and show the benchmarks' figures."""
 
 import io
 import pathlib

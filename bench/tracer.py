@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
-"""What an event costs: Leat beside LTTng-UST and beside two floors.
+"""The cost of an event in Leat, in LTTng-UST, and in two floors.
 
     bench/tracer.py [--build DIR] [--json FILE] [--rounds N] [--quick] [--output DIR]
 
-Each round runs every event once with Leat, once with LTTng-UST, once as a bare `rdtsc` (the floor) and once as `rdtsc`
-and as many bytes as Leat's record has, written into a buffer of the thread's own (the copy: the least that any tracer
-does), in turn, so that whatever else the machine does meets all of them. A run repeats a short loop and gives its fastest
-repetition, because what others do on the same processor (or behind it, on a virtual one) only ever adds; the empty loop
-is subtracted. The loop runs on CPU 0, daemons and consumers on CPU 1. Both write per-user buffers, in discard mode, and a
-buffer holds all that a run emits: nothing can be discarded, and babeltrace2 counts the events of every trace to show it.
+Each round runs every event once with Leat, once with LTTng-UST, and once with each floor: a bare `rdtsc` (the floor),
+and `rdtsc` and as many bytes as Leat's record has, written into a buffer of the thread's own (the copy: the least that
+any tracer does). They take turns, so that all of them meet whatever else the machine does. A run repeats a short loop
+and gives its fastest repetition, because other work on the same processor (or on its host, if it is virtual) only ever
+adds time. The empty loop is subtracted. The loop runs on CPU 0, daemons and consumers on CPU 1. Both tracers write
+per-user buffers, in discard mode, and a buffer holds all that a run emits. So nothing can be discarded, and babeltrace2
+counts the events of every trace to show it.
 
-LTTng's default channel has no contexts and, for so few events, compact headers: so Leat is told to add no contexts. Rows
-called "+contexts" have those that `leat record` adds by default (vpid, vtid, procname), in both; "+large-header" has
-Leat's header for many event classes (6 bytes instead of 4), which LTTng has no switch for.
+LTTng's default channel has no contexts and, for so few events, compact headers. So Leat is told to add no contexts.
+Rows called "+contexts" have those that `leat record` adds by default (vpid, vtid, procname), on both sides.
+"+large-header" has Leat's header for many event classes (6 bytes instead of 4), for which LTTng has no switch.
 
-Rows called "paused" are of events 10 us apart, each timed by itself. Three rows time a single pass, with the 99.9th
-percentile and the longest of the gaps between two events: "cold" ones of a process's first events in a new recording,
-whose memory nobody has touched; "new-process" ones of its first events in memory that another process has touched; "warm"
-ones of events in memory that the process itself has touched. All other rows are warm, too.
+Rows called "paused" have events 10 us apart, each timed by itself. Three rows time a single pass, with the 99.9th
+percentile and the longest of the gaps between two events. "cold" has a process's first events in a new recording, whose
+memory nobody has touched. "new-process" has its first events in memory that another process has touched. "warm" has
+events in memory that the process itself has touched. All other rows are warm, too.
 """
 
 import dataclasses
@@ -39,7 +40,7 @@ CONSUMER_CPU = ["taskset", "-c", "1"]
 
 
 class Records:
-    """What records have besides the event's fields."""
+    """What a record has in addition to the event's fields."""
 
     def __init__(self, suffix, has_contexts=False, has_large_header=False):
         self.suffix = suffix  # of the row's name
@@ -47,7 +48,7 @@ class Records:
         self.has_large_header = has_large_header
 
     def words(self):
-        """For `leat record`."""
+        """Arguments for `leat record`."""
         return support.context_words(self.has_contexts) + (["--header", "large"] if self.has_large_header else [])
 
 
@@ -58,7 +59,7 @@ WITH_LARGE_HEADER = Records("+large-header", has_large_header=True)
 
 @dataclasses.dataclass(frozen=True)
 class Extent:
-    """How much is run. What is emitted in one run fits into a buffer."""
+    """How much is run. The events of one run fit into a buffer."""
 
     events: list[str]
     with_contexts: list[str]  # the events that are measured with contexts, too
@@ -91,14 +92,14 @@ QUICK = Extent(events=["two-integers"], with_contexts=["string"],
 
 
 class Trace:
-    """A finished trace, checked: every event is there."""
+    """Checks a finished trace: every event must be there."""
 
     def __init__(self, directory, events):
         self.directory = directory
         self.events = events
         counted = subprocess.run(CONSUMER_CPU + ["babeltrace2", str(directory), "--component", "sink.utils.counter"],
                                  text=True, capture_output=True, check=False)
-        # It counts aloud: the last figures are those of the whole trace.
+        # It prints its counts as it goes on; the last ones are those of the whole trace.
         found = re.findall(r"(\d+) Event messages?$", counted.stdout, re.MULTILINE)
         if counted.returncode != 0 or counted.stderr:
             raise Failed(f"babeltrace2 complains about the trace: {counted.stderr.strip()}")
@@ -134,7 +135,7 @@ class Leat:
 
 
 class Lttng:
-    """LTTng's session daemon, and a session for each run."""
+    """LTTng's session daemon, with a session for each run."""
 
     def __init__(self, programs, work, buffer):
         self.programs = programs
@@ -148,7 +149,7 @@ class Lttng:
         os.environ["LTTNG_HOME"] = str(self.home)
         os.environ["HOME"] = str(self.home)
         pid_file = self.home / "pid"
-        # Not run(): the daemon keeps what it is given for output, and nobody would see its end.
+        # Not run(): the daemon keeps the output open, so run() would never see its end.
         nowhere = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         command = CONSUMER_CPU + ["lttng-sessiond", "--no-kernel", "--background", "--pidfile", str(pid_file)]
         if subprocess.run(command, check=False, **nowhere).returncode != 0 or not pid_file.exists():
@@ -203,7 +204,7 @@ def ns_an_event(printed, events):
 class Bench:
     def __init__(self, programs, tracers, extent):
         self.programs = programs
-        self.tracers = tracers  # by side: "leat", and "peer" where LTTng is there
+        self.tracers = tracers  # by side: "leat", and "peer" if LTTng is installed
         self.extent = extent
         self.round_number = 0
         self.samples = {}
@@ -220,11 +221,11 @@ class Bench:
         return support.in_turn(sides, self.round_number)
 
     def tracers_of(self, records):
-        """Those that can write such records."""
+        """The tracers that can write such records."""
         return [side for side in self.tracers if side == "leat" or not records.has_large_header]
 
     def emit(self, words, events, records, has_copy=True, touch_first=False):
-        """Runs the emitter in all ways: what each printed, by side, in the order of this round."""
+        """Runs the emitter with every tracer. Returns what each printed, by side, in the order of this round."""
         printed = {}
         copy = [] if records.has_large_header or not has_copy else ["copy"]
         for side in self.in_turn([*self.tracers_of(records), "floor", *copy]):
@@ -235,7 +236,7 @@ class Bench:
                 printed[side] = run([self.programs / program, *words])
             else:
                 emitter = self.tracers[side].emitter()
-                # One after the other, in the same recording.
+                # The two programs run one after the other in the same recording.
                 touching = ["sh", "-c", f'"$0" {SINGLE} 1 1 1 touch && exec "$0" "$@"'] if touch_first else []
                 printed[side], _ = self.tracers[side].record([*touching, emitter, *words], events, records)
         return printed
@@ -254,7 +255,7 @@ class Bench:
             self.add_emitted(f"paused-{SINGLE}{records.suffix}", side, ns_an_event(text, events))
 
     def measure_single(self, name, mode, warm_up_events, records, **how):
-        """A single pass, event by event."""
+        """Times a single pass, event by event."""
         events = self.extent.single_events
         printed = self.emit([SINGLE, events, 1, 1, mode], events + warm_up_events, records, **how)
         row = f"{name}-{SINGLE}{records.suffix}"
@@ -265,7 +266,7 @@ class Bench:
 
     def measure_memory(self, records):
         self.measure_single("warm", "warm", WARM_UP_EVENTS, records)
-        # The copy has memory of its process alone.
+        # Only its own process has memory of the copy.
         self.measure_single("new-process", "cold", COLD_WARM_UP_EVENTS, records, has_copy=False, touch_first=True)
         self.measure_single("cold", "cold", COLD_WARM_UP_EVENTS, records)
 
@@ -276,7 +277,7 @@ class Bench:
             self.add("disabled", side, ns_an_event(printed, events))
 
     def measure_two_threads(self):
-        """How many times as many events two threads emit in the same time."""
+        """Measures how many times as many events two threads emit in the same time."""
         events, repetitions = self.extent.loop_events, self.extent.repetitions
         for side in self.in_turn(self.tracers):
             fastest = {}
@@ -295,7 +296,8 @@ class Bench:
                 self.add(f"size/{event}{records.suffix}", side, [trace.bytes_an_event()])
 
     def measure_starts(self):
-        """Nothing but the programs: no daemon anywhere. Each beside a plain one that started a moment before or after."""
+        """Measures the programs alone, without any daemon. Each is compared with a plain one that started just before
+        or after."""
         programs = {"plain": "bench-start-plain", "leat": "bench-start-leat", "peer": "bench-start-lttng"}
         sides = ["plain", *self.tracers]
         for number in range(self.extent.starts):
@@ -331,7 +333,7 @@ def measure(programs, rounds, work):
         say("LTTng-UST is not here (./dev setup brings it): no peer in the table")
     bench = Bench(programs, tracers, extent)
     say("starting programs")
-    bench.measure_starts()  # before any daemon is there
+    bench.measure_starts()  # before any daemon runs
     with tracers["leat"], tracers.get("peer", tracers["leat"]):
         for number in range(rounds):
             say(f"round {number + 1} of {rounds}")

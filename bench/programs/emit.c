@@ -3,15 +3,15 @@
  *
  *     bench-emit-TRACER EVENT EVENTS REPETITIONS THREADS [paused|cold|warm|touch]
  *
- * Each thread has a CPU of its own and emits EVENTS events; with two, the time is from the first one's begin to the
- * last one's end. With one, the second CPU is kept still.
+ * Each thread has a CPU of its own and emits EVENTS events. With two threads, the time is from the begin of the first
+ * to the end of the last. With one, the second CPU is kept still.
  *
- * paused: one thread waits 10 us before each event, and only the events are timed: what a program pays that emits now
- * and then.
- * cold: one thread emits into memory that this process has not touched, as its first events are; EVENTS of them, once.
- * The line goes on with the 99.9th percentile and the longest of the gaps from event to event, in ns.
- * warm: the same, timed in the same way, into memory that this process has touched and after as many events as a loop
- * has ahead of it.
+ * paused: one thread waits 10 us before each event, and only the events are timed. This is the cost for a program that
+ * emits now and then.
+ * cold: one thread emits EVENTS events once, into memory that this process has not touched, like a process's first
+ * events. The line continues with the 99.9th percentile and the longest of the gaps between events, in ns.
+ * warm: timed in the same way, but into memory that this process has touched, and after as many events as the loops
+ * emit before they are timed.
  * touch: emits nothing and prints nothing, but touches the memory, for a process that comes later. */
 #include <pthread.h>
 #include <sched.h>
@@ -25,13 +25,13 @@
 #include "monotonic.h"
 
 enum { kMaxThreads = 2, kMaxRepetitions = 1000, kWarmUpEvents = 10000, kMaxTimed = 100000, kPauseNs = 10000 };
-/* Enough to have met the code, few enough to lie on the ring's first page. */
+/* Enough to have run the code, and few enough to stay on the ring's first page. */
 enum { kColdWarmUpEvents = 16 };
 
-/* Unknown to the loops, as a caller's text would be. */
+/* The loops do not know this text, like a text that a caller passes. */
 static const char* volatile text = "thirty-one characters of a name";
 
-/* The barrier keeps the compiler from working anything out ahead of the loop. */
+/* The barrier keeps the compiler from computing anything before the loop. */
 #define LOOP(name, event)                                                             \
     static __attribute__((noinline, aligned(64))) void loop_##name(uint64_t events) { \
         const char* const string = text;                                              \
@@ -97,14 +97,15 @@ static cpu_set_t only(int cpu) {
     return cpus;
 }
 
-/* Threads meet by spinning: one that sleeps is late by the time it takes to wake it. */
+/* Threads meet by spinning, because waking a thread that sleeps takes time. */
 static void meet(const struct worker* worker, uint64_t meeting) {
     static uint64_t arrived;
     __atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL);
     while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < worker->workers * (meeting + 1)) continue;
 }
 
-/* This thread runs there alone, ahead of everybody else's work, where that is allowed: the machine need not be idle. */
+/* Makes this thread run alone on the CPU, before all other work, where that is allowed. So the machine need not be
+ * idle. */
 static void own_cpu(int cpu) {
     const cpu_set_t cpus = only(cpu);
     if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) perror("bench-emit: sched_setaffinity");
@@ -114,8 +115,8 @@ static void own_cpu(int cpu) {
 
 static int is_done;
 
-/* Keeps a CPU still. Two CPUs may be two threads of one core: then what others do on the second one costs the first one
- * up to half of what it can do at a time. */
+/* Keeps a CPU still. Two CPUs may be two threads of one core; then the work of others on the second costs the first up
+ * to half of its speed. */
 static void* keep_still(void* argument) {
     const struct worker* worker = argument;
     own_cpu(worker->cpu);
@@ -146,8 +147,8 @@ static void start_thread(pthread_t* thread, void* function(void*), struct worker
     pthread_attr_destroy(&attributes);
 }
 
-/* What the tracer shares with its consumer, as a program that has run for a while has touched it: page faults belong to
- * a program's first second, not to its events. */
+/* Touches what the tracer shares with its consumer, as a program that has run for a while has done. Page faults belong
+ * to a program's first second, not to its events. */
 static void populate_shared_memory(void) {
     FILE* maps = fopen("/proc/self/maps", "r");
     char line[512];
@@ -178,7 +179,7 @@ static double ns_per_cycle(void) {
 
 static uint64_t times[kMaxTimed + 1];
 
-/* In cycles. The fences keep the event between its two looks at the clock. */
+/* Returns cycles. The fences keep the event between the two readings of the clock. */
 static uint64_t paused_events(loop_function* loop, uint64_t events, uint64_t pause) {
     uint64_t sum = 0;
     for (uint64_t i = 0; i < events; ++i) {
@@ -204,7 +205,7 @@ static void run_paused(const struct worker* worker) {
     }
 }
 
-/* In cycles; `times` then holds when each event was done. */
+/* Returns cycles; `times` then holds the end of each event. */
 static uint64_t timed_events(loop_function* loop, uint64_t events) {
     times[0] = __rdtsc();
     for (uint64_t i = 1; i <= events; ++i) {
@@ -220,7 +221,7 @@ static int compare_gaps(const void* left, const void* right) {
     return (a > b) - (a < b);
 }
 
-/* Memory is cold once: there is one repetition. */
+/* Memory is cold only once, so there is one repetition. */
 static void run_single(const struct worker* worker, uint64_t warm_up_events) {
     const double ns = ns_per_cycle();
     const uint64_t events = worker->events;
@@ -236,7 +237,7 @@ static void run_single(const struct worker* worker, uint64_t warm_up_events) {
 
 static struct worker workers[kMaxThreads];
 
-/* The second CPU stays free: the consumer may have work to do for us there. */
+/* The second CPU stays free, because the consumer may have to work for us there. */
 static int run_cold(void) {
     own_cpu(0);
     run_single(&workers[0], kColdWarmUpEvents);

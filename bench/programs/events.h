@@ -1,8 +1,8 @@
 /* The events of the benchmark, once for each tracer: the same names, fields and values, so that all run the same loops.
  *
- * EMIT_... is one event. Built with BENCH_LEAT, BENCH_LTTNG, or one of the two floors: BENCH_COPY, `rdtsc` and as many
- * bytes as Leat's record has, written into a buffer of the thread's own (the least that any tracer does); or nothing,
- * a bare `rdtsc`. */
+ * EMIT_... is one event. It is built with BENCH_LEAT, BENCH_LTTNG, or as one of two floors. BENCH_COPY is `rdtsc` and
+ * as many bytes as Leat's record has, written into a buffer of the thread's own, the least that any tracer does.
+ * Without any of these it is a bare `rdtsc`. */
 #ifndef BENCH_EVENTS_H
 #define BENCH_EVENTS_H
 
@@ -61,10 +61,10 @@ LEAT_TRACEPOINT(bench, string, LEAT_INFO, STRING_FIELDS, const char* text, uint6
 /* BENCH_COPY is the size of the contexts: 0, or 25 bytes (vpid, vtid, procname).
  *
  * The buffer is as large as a ring of bench/tracer.py and is walked in the same way, so that caches treat both alike.
- * Every record is whole before its end is stored, as a reader in another thread would need it. */
+ * Every record is whole before its end is stored, because a reader in another thread would need that. */
 enum { kBufferSize = 32 << 20, kLongestRecord = 128 };
 
-/* Alone in its cache lines: the thread that keeps the second CPU still reads other variables all the time. */
+/* It has cache lines of its own: the thread that keeps the second CPU still reads other variables all the time. */
 static struct {
     char* memory;
     size_t end;

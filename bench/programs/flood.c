@@ -2,8 +2,8 @@
  *
  *     bench-flood-TRACER EVENTS_PER_SECOND SECONDS THREADS
  *
- * bench:string, 46 bytes in LTTng's trace. Prints the events emitted, the seconds that it took (when they are more than
- * SECONDS, the program could not keep up), and the CPU time in seconds. */
+ * bench:string, 46 bytes in LTTng's trace. Prints the number of events, the seconds that they took (more than
+ * SECONDS if the program could not keep up), and the CPU time in seconds. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

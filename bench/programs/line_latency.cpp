@@ -1,9 +1,9 @@
-// How long it took from an event to its line.
+// Measures the time from an event to its line.
 //
 //     VIEWER | bench-line-latency COUNT
 //
-// Notes the time at which each line of bench-tick-TRACER arrives, and subtracts the one that is in it. At the end, or
-// when number COUNT has come: the latencies in ns, one a line, of the numbers from 0 to COUNT - 1.
+// Notes when each line of bench-tick-TRACER arrives, and subtracts the time that is in the line. At the end of the
+// input, or when number COUNT has come, it prints the latencies of numbers 0 to COUNT - 1 in ns, one a line.
 #include <unistd.h>
 
 #include <charconv>
@@ -35,7 +35,7 @@ class Latencies {
   public:
     explicit Latencies(std::int64_t count) : count_(count) {}
 
-    // False: all have come.
+    // Returns false when all have come.
     bool add(std::string_view line, std::int64_t arrival) {
         const std::int64_t number = number_behind(line, " a = ", -1);
         if (number >= count_) return false;

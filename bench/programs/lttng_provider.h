@@ -1,4 +1,4 @@
-/* The events of events.h for LTTng-UST, in the form that its headers ask for. */
+/* The events of events.h for LTTng-UST, in the form that its headers require. */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER bench
 #undef LTTNG_UST_TRACEPOINT_INCLUDE

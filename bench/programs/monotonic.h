@@ -1,4 +1,4 @@
-/* The monotonic clock in ns: when it is, and when to go on. */
+/* The monotonic clock in ns: reading it, and sleeping until a time. */
 #ifndef BENCH_MONOTONIC_H
 #define BENCH_MONOTONIC_H
 

@@ -1,4 +1,4 @@
-// A session on a relay, from the side that traces: what the benchmark's programs push packets with. Blocking; a failure
+// A session on a relay, from the tracing side. The benchmark's programs push packets with it. It blocks, and a failure
 // ends the program.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace leat::bench {
 
-// A control connection: requests, and the replies in their order.
+// A control connection. It sends requests and reads the replies in order.
 class Control {
   public:
     explicit Control(std::uint16_t port) : socket_(connect_to(port)) {}
@@ -64,7 +64,7 @@ class Control {
     UniqueFd socket_;
 };
 
-// One session: a control and a data connection, and streams that each take packets of one size.
+// One session, with a control and a data connection, and streams whose packets have one size each.
 class Producer {
   public:
     struct Parameters {
@@ -94,7 +94,7 @@ class Producer {
 
     [[nodiscard]] std::size_t stream_count() const { return streams_.size(); }
 
-    // The next packet of a stream, and its index.
+    // Sends the next packet of a stream, and its index.
     void push(std::size_t number, std::uint64_t begin_ns, std::uint64_t end_ns) {
         Stream& stream = streams_[number];
         const wire::Bytes header =
@@ -113,7 +113,7 @@ class Producer {
         ++stream.packets;
     }
 
-    // Nothing older than this will come in a stream that had a packet before.
+    // Announces that nothing older will come in a stream that has had a packet.
     void push_beacon(std::size_t number, std::uint64_t time_ns) {
         const Stream& stream = streams_[number];
         send({.stream_id = stream.handle,
@@ -127,7 +127,7 @@ class Producer {
         while (outstanding_ > 0) take_reply();
     }
 
-    // Asks until the relay says so; `pause` is what it does in between.
+    // Asks until the relay says that all is stored. `pause` is called between the questions.
     template <class Pause>
     void wait_until_stored(Pause pause) {
         for (const Stream& stream : streams_) {
@@ -137,9 +137,9 @@ class Producer {
     }
 
   private:
-    // A producer does not wait for each index to be acknowledged, but for some before.
+    // A producer does not wait for the acknowledgement of each index, but only so many may be outstanding.
     static constexpr unsigned kOutstanding = 16;
-    // Nothing decodes the packets: any metadata will do.
+    // Nobody decodes the packets, so any metadata will do.
     static constexpr char kMetadata[] = "/* CTF 1.8 */\ntrace { major = 1; minor = 8; byte_order = le; };\n";
 
     struct Stream {

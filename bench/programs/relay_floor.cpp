@@ -1,9 +1,9 @@
-// The least that a relay can do with a byte: receives and writes, into files that are rolled.
+// The least work that a relay can do for a byte: it receives bytes and writes them into files that are rolled.
 //
 //     bench-relay-floor PORT DIRECTORY FILE_MIB new|in-place copy|splice
 //
-// "new": a file whose turn has come again is unlinked and created anew, as a relay must that has readers. "in-place":
-// it is written over, which costs less and changes bytes under whoever reads it.
+// "new": a file whose turn has come again is unlinked and created anew, as a relay with readers must do. "in-place":
+// the file is overwritten. That costs less, but changes bytes that somebody may be reading.
 // "copy": receives into memory and writes from there. "splice": moves the bytes through a pipe, as leat-relayd does
 // with large packets; they are copied once instead of twice. One thread and two files for each connection. A byte that
 // comes back on the connection says that all is written.
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kReceive = std::size_t{1} << 20;
 constexpr std::size_t kFiles = 2;
-constexpr int kPipe = 1 << 20;  // as the relay's
+constexpr int kPipe = 1 << 20;  // as large as the relay's
 
 struct Files {
     std::string directory;

@@ -1,11 +1,11 @@
-// Sends small packets to a relay, at an even pace or as fast as it takes them, as live producers do: each packet goes
-// to the next stream of the next session, and is followed by a beacon for the stream half a turn away.
+// Sends small packets to a relay as live producers do, at an even pace or as fast as the relay takes them. Each packet
+// goes to the next stream of the next session, and a beacon follows for the stream half a turn away.
 //
 //     bench-relay-pace CONTROL DATA SESSIONS STREAMS PACKET_BYTES RATE MILLISECONDS
 //
-// First each stream gets a packet; then it says "ready PACKETS" and waits for a line; then come RATE packets a second
-// (0: as many as the relay takes) for MILLISECONDS, and it prints the packets of this time and how long the
-// relay took to store them. It keeps its connections until the next line. Packets end at CLOCK_MONOTONIC, in ns, so
+// First each stream gets a packet. Then it prints "ready PACKETS" and waits for a line. Then it sends RATE packets a
+// second (0: as many as the relay takes) for MILLISECONDS, and prints the number of these packets and the time until
+// the relay had stored them. It keeps its connections until the next line. Packets end at CLOCK_MONOTONIC, in ns, so
 // that viewers know how late they are.
 #include <chrono>
 #include <deque>
@@ -25,7 +25,7 @@ void wait_for_line() {
         if (c == EOF) std::exit(1);
 }
 
-// All streams of all sessions.
+// The streams of all sessions.
 class Crowd {
   public:
     Crowd(const Producer::Parameters& parameters, unsigned sessions) {
@@ -59,7 +59,7 @@ class Crowd {
     std::uint64_t stream_count_ = 0;
 };
 
-// The number of packets.
+// Returns the number of packets.
 std::uint64_t push_for(Crowd& crowd, std::uint64_t rate, std::chrono::milliseconds duration) {
     const auto begin = Clock::now();
     const auto gap = std::chrono::nanoseconds(rate == 0 ? 0 : 1'000'000'000 / rate);

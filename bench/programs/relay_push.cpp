@@ -1,9 +1,11 @@
-// Pushes packets of 128 KiB into a relay, as fast as it takes them: several sessions at once, a thread for each.
+// Pushes packets of 128 KiB into a relay as fast as it takes them, from several sessions at once, with a thread for
+// each.
 //
 //     bench-relay-push CONTROL DATA LIVE_TIMER SESSIONS STREAMS WARM_UP_MIB MIB FILE_MIB
 //
-// CONTROL 0: only bytes, for bench-relay-floor. First WARM_UP_MIB for each session; then it says "ready" and waits for
-// a line; then MIB for each session, and it prints the seconds until the relay says that all is stored.
+// With CONTROL 0 it sends bytes only, for bench-relay-floor. First each session sends WARM_UP_MIB. Then it prints
+// "ready" and waits for a line. Then each session sends MIB, and it prints the seconds until the relay says that all is
+// stored.
 #include <barrier>
 #include <chrono>
 #include <thread>
@@ -27,7 +29,7 @@ struct Parameters {
     std::uint64_t file_mib;
 };
 
-// Packets that follow one another, to all streams in turn.
+// Sends packets one after another, to all streams in turn.
 class Session {
   public:
     Session(const Parameters& parameters, unsigned number)
@@ -55,7 +57,7 @@ class Session {
     std::uint64_t time_ = 0;
 };
 
-// The same bytes for a program that looks at none of them.
+// Sends the same bytes to a program that interprets none of them.
 class Floor {
   public:
     explicit Floor(const Parameters& parameters) : data_(connect_to(parameters.data)) {}
@@ -79,12 +81,12 @@ template <class Target>
 void run(Target target, const Parameters& parameters, std::barrier<>& barrier) {
     constexpr std::uint64_t kPacketsInMib = (std::uint64_t{1} << 20) / kPacket;
     target.push(parameters.warm_up_mib * kPacketsInMib);
-    barrier.arrive_and_wait();  // all are warm
+    barrier.arrive_and_wait();  // all have warmed up
     barrier.arrive_and_wait();  // go
     target.push(parameters.mib * kPacketsInMib);
     target.wait_until_stored();
     barrier.arrive_and_wait();  // all is stored
-    barrier.arrive_and_wait();  // and has been looked at
+    barrier.arrive_and_wait();  // the time has been read
 }
 
 void push(const Parameters& parameters) {

@@ -1,13 +1,13 @@
-// Viewers that read live sessions from a relay, and throw away what they have read.
+// Viewers that read live sessions from a relay and drop what they have read.
 //
 //     bench-relay-view PORT SESSIONS VIEWERS news|poll
 //
-// Viewer i follows session "bench<i * SESSIONS / VIEWERS>" from its beginning. "news": with our GET_NEWS. "poll": as
-// babeltrace2, GET_NEXT_INDEX and GET_PACKET for one stream after another, and again after 100 ms if nothing came.
-// It says "attached"; then, for each number that it reads, it waits until all viewers together have had so many
-// packets, but not longer than 20 s, nor 3 s in which none came. It prints how many they have had, and the median and
-// the 99th percentile (us) of the time from the end of a packet to its arrival, over those that came since the last
-// line.
+// Viewer i follows session "bench<i * SESSIONS / VIEWERS>" from its beginning. "news": it uses our GET_NEWS. "poll": it
+// does as babeltrace2 does, GET_NEXT_INDEX and GET_PACKET for one stream after another, and again after 100 ms if
+// nothing came. The program prints "attached". Then, for each number that it reads, it waits until all viewers together
+// have got so many packets, but at most 20 s, and at most 3 s without a packet. It prints how many they have got, and
+// the median and the 99th percentile (us) of the time from the end of a packet to its arrival, for the packets since
+// the last line.
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -31,14 +31,14 @@ constexpr auto kPollPeriod = std::chrono::milliseconds(100);
 constexpr auto kPatience = std::chrono::seconds(20);
 constexpr auto kSilence = std::chrono::seconds(3);
 constexpr std::uint32_t kNewsSize = 1U << 20;
-constexpr std::size_t kLargest = std::size_t{16} << 20;  // packet or piece of metadata
+constexpr std::size_t kLargest = std::size_t{16} << 20;  // of a packet or a piece of metadata
 
 [[noreturn]] void refused(LiveCommand command, std::uint32_t status) {
     std::fprintf(stderr, "%s: the relay answered %u\n", wire::name_of(command).c_str(), status);
     std::_Exit(1);
 }
 
-// What all viewers have had.
+// The packets that all viewers together have got.
 class Arrivals {
   public:
     void add(std::uint64_t end_ns) {
@@ -82,7 +82,7 @@ class Viewer {
         for (const auto& [trace, metadata] : metadata_) fetch_metadata(trace);
     }
 
-    // For ever.
+    // Reads for ever.
     [[noreturn]] void read() {
         while (true) {
             if (takes_news_)
@@ -179,7 +179,7 @@ class Viewer {
         for (const std::uint64_t trace : wanted) fetch_metadata(trace);
     }
 
-    // Whether there was a packet.
+    // Returns whether there was a packet.
     bool poll() {
         bool is_new = false;
         std::uint32_t flags = 0;
@@ -209,8 +209,8 @@ class Viewer {
     bool takes_news_;
     Arrivals* arrivals_;
     std::uint64_t session_id_ = 0;
-    std::map<std::uint64_t, std::uint64_t> traces_{};    // of each stream
-    std::map<std::uint64_t, std::uint64_t> metadata_{};  // stream of each trace
+    std::map<std::uint64_t, std::uint64_t> traces_{};    // trace of each stream
+    std::map<std::uint64_t, std::uint64_t> metadata_{};  // metadata stream of each trace
     wire::Bytes buffer_{};
 };
 
@@ -241,7 +241,7 @@ void wait_for(Arrivals& arrivals, std::uint64_t wanted) {
         wait_for(arrivals, count);
         arrivals.print_and_forget();
     }
-    std::_Exit(0);  // the viewers read on
+    std::_Exit(0);  // the viewers are still reading
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Plain blocking sockets: what the benchmark's own programs send and receive with. A failure ends the program.
+// Plain blocking sockets for the benchmark's own programs. A failure ends the program.
 #pragma once
 
 #include <arpa/inet.h>
@@ -48,7 +48,7 @@ inline UniqueFd connect_to(std::uint16_t port) {
     return fd;
 }
 
-// All bytes of both parts.
+// Sends all bytes of both parts.
 inline void send_all(int fd, std::span<const std::byte> head, std::span<const std::byte> body) {
     while (!head.empty() || !body.empty()) {
         std::array<iovec, 2> parts{iovec{const_cast<std::byte*>(head.data()), head.size()},

@@ -1,4 +1,4 @@
-/* A program that starts, meets one tracepoint, and ends: for what a tracer adds to a start. */
+/* A program that starts, passes one tracepoint, and ends. It shows what a tracer adds to a start. */
 #include "events.h"
 
 int main(void) {

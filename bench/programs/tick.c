@@ -2,10 +2,10 @@
  *
  *     bench-tick-TRACER COUNT GAP_US SPREAD_US [WARM_UP]
  *
- * bench:two_integers, a = number, b = CLOCK_MONOTONIC in ns; the gap to the next is GAP_US and up to SPREAD_US more, by
- * chance. First, events of negative numbers, 20 ms apart, while a viewer finds the session: WARM_UP (default 100); then
- * COUNT from 0 on;
- * then 50 more, from COUNT on, so that a viewer who looks for the next event finds one. */
+ * bench:two_integers, a = number, b = CLOCK_MONOTONIC in ns. The gap to the next event is GAP_US and a random part of
+ * up to SPREAD_US. First come WARM_UP events (default 100) with negative numbers, 20 ms apart, while a viewer finds the
+ * session. Then come COUNT events, from number 0 on; then 50 more, from COUNT on, so that a viewer that looks for the
+ * next event finds one. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
