@@ -1,4 +1,4 @@
-# How everything here is compiled: the languages, the warnings, the sanitizers, and where products go.
+# How everything here is compiled: languages, warnings, sanitizers, and where the products go.
 
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_CXX_STANDARD 20)
@@ -8,7 +8,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
-# Programs find libleat beside themselves, wherever the tree is copied to.
+# Programs find libleat next to themselves, wherever the tree is copied.
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 
 find_program(CCACHE ccache)
@@ -26,19 +26,19 @@ if(LEAT_SANITIZE)
   add_compile_options(-fsanitize=${LEAT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${LEAT_SANITIZE})
   if(LEAT_SANITIZE MATCHES thread)
-    # Asio's fences, which that sanitizer does not know, are there beside its locks.
+    # The thread sanitizer does not know fences. Asio uses them in addition to its locks.
     add_compile_definitions(ASIO_DISABLE_FENCED_BLOCK)
   endif()
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 17)
-  # It has coroutines, and does not say so to libstdc++ and Asio.
+  # These compilers have coroutines, but do not tell libstdc++ and Asio.
   add_compile_definitions(__cpp_impl_coroutine=201902L)
 endif()
 if(LEAT_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# One static library per folder of src/. What it links is what it may include (tools/check-includes).
+# One static library per folder of src/. A library may include only what it links (tools/check-includes).
 function(leat_component name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(leat-${name} STATIC ${ARG_SOURCES})
@@ -47,17 +47,18 @@ function(leat_component name)
   leat_unity(leat-${name})
 endfunction()
 
-# Most of the time that a small file takes goes into its headers, so files that are compiled together take a third of it.
+# Most of the time for a small file is spent on its headers, so files that are compiled together take a third of the
+# time.
 function(leat_unity target)
   if(LEAT_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 9)
-    # Anonymous namespaces of files that are compiled together are one namespace, in which that warning is wrong.
+    # Files that are compiled together share one anonymous namespace, so this warning would be wrong.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
 
-# Tests name the same things in their files, so they cannot be compiled together: they share precompiled headers, which
-# `first` makes.
+# Test files use the same names, so they cannot be compiled together. They share precompiled headers instead, which the
+# target `first` makes.
 function(leat_precompile target first)
   if(NOT LEAT_UNITY)
     return()
