@@ -338,7 +338,7 @@ Result<const ClockClass*> DecodePlanner::Builder::clock_of(const IntegerClass& i
     if (!integer.clock.empty()) {
         const ClockClass* const clock = index_->clock(integer.clock);
         if (clock == nullptr)
-            return corrupt("field '{}' is of clock '{}', which is not declared", field_, integer.clock);
+            return corrupt("field '{}' uses clock '{}', which is not declared", field_, integer.clock);
         return clock;
     }
     if (!is_at_top() || trace_class_.clocks.size() > 1) return nullptr;

@@ -33,7 +33,7 @@ Result<const DecodePlan*> TracePlans::plan_for(UntrustedBytes packet) {
 Result<DecodePlanner*> TracePlans::planner_of(const StreamClass& stream_class) {
     if (const auto known = planners_.find(stream_class.id); known != planners_.end()) return known->second.get();
     if (planners_.size() * header_plan_->nodes.size() >= kMaxHeaderNodesOfAllPlans)
-        return refused("{} streams with a packet header of {} fields are more than are read", planners_.size() + 1,
+        return refused("{} streams with a packet header of {} fields are too many", planners_.size() + 1,
                        header_plan_->nodes.size());
     auto planner = std::make_unique<DecodePlanner>(*trace_class_, stream_class);
     return planners_.emplace(stream_class.id, std::move(planner)).first->second.get();
@@ -46,7 +46,7 @@ Result<const StreamClass*> TracePlans::stream_class_of(UntrustedBytes packet) {
     LEAT_TRY(decoder.decode(header_plan_->packet_header, values));
     const std::optional<std::uint64_t> id = decoder.role(FieldRole::kStreamId);
     if (!id && trace_class_->streams.size() != 1)
-        return corrupt("it does not say which of the trace's streams it is of");
+        return corrupt("it does not say which of the trace's streams it belongs to");
     if (!id) return &trace_class_->streams.front();
     const StreamClass* const stream = index_.stream(*id);
     if (stream == nullptr) return corrupt("stream {} is not declared", *id);

@@ -13,7 +13,7 @@ UntrustedBytes bytes_of(std::string_view text) { return std::as_bytes(std::span(
 
 Result<void> GrowingMetadata::append(UntrustedBytes bytes) {
     if (bytes.size() > kMaxMetadataSize - size_)
-        return refused("metadata has more than the {} bytes that are read", kMaxMetadataSize);
+        return refused("metadata has more than {} bytes, which is the limit", kMaxMetadataSize);
     size_ += bytes.size();
     const std::string_view added(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (form_ == Form::kText) {

@@ -76,11 +76,11 @@ Result<std::size_t> metadata_packet_size(UntrustedBytes bytes) {
 
 Result<std::string> parse_metadata_stream(UntrustedBytes bytes) {
     if (bytes.size() > kMaxMetadataSize)
-        return refused("metadata has {} bytes, more than the {} that are read", bytes.size(), kMaxMetadataSize);
+        return refused("metadata has {} bytes; the limit is {}", bytes.size(), kMaxMetadataSize);
     for (const bool is_swapped : {false, true})
         if (is_packetized(bytes, is_swapped)) return join_packets(bytes, is_swapped);
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    if (text.starts_with('\x1e')) return unsupported("metadata is that of CTF 2; CTF 1.8 is what is read");
+    if (text.starts_with('\x1e')) return unsupported("metadata is of CTF 2; only CTF 1.8 can be read");
     if (!text.starts_with(kSignature)) return corrupt("metadata begins with neither {} */ nor a packet", kSignature);
     return std::string(text);
 }

@@ -154,7 +154,7 @@ Result<std::vector<TracepointDescription>> parse_descriptions(UntrustedBytes tab
         return unsupported("description table of version {}; this is version {}", version, kDescriptionVersion);
     const std::uint32_t count = LEAT_TRY(parse_count(in, kMinTracepointSize, "tracepoints"));
     const auto size = LEAT_TRY(in.read<std::uint32_t>());
-    if (size != table.size()) return corrupt("description table of {} bytes says {}", table.size(), size);
+    if (size != table.size()) return corrupt("description table of {} bytes says that it has {}", table.size(), size);
     std::vector<TracepointDescription> tracepoints;
     for (std::uint32_t i = 0; i < count; ++i) {
         TracepointDescription tracepoint = LEAT_TRY(parse_tracepoint(in));
