@@ -1,8 +1,8 @@
 #include "net/connecting.hpp"
 
+#include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 
 #include <cerrno>
 #include <cstddef>

@@ -12,7 +12,7 @@ namespace leat::relay {
 namespace {
 
 constexpr std::uint32_t kMinorOfNamedSessions = 4;
-constexpr std::uint32_t kMinorOfChunks = 11;
+constexpr std::uint32_t kMinorOfDirectories = 11;
 constexpr const char* kDateFormat = "%Y%m%d-%H%M%S";
 
 Result<std::string> parse_session_name(const std::string& what, const std::string& text) {
@@ -115,7 +115,7 @@ Result<std::shared_ptr<Session>> Relay::create_session(const wire::CreateSession
     LEAT_TRY(parse_session_name("the session name", request.session_name));
     if (session_count() >= kMaxSessions) return refused("there are {} sessions already", kMaxSessions);
     std::shared_ptr<SessionDirectory> directory;
-    if (minor >= kMinorOfChunks) directory = LEAT_TRY(directory_for(request, principal));
+    if (minor >= kMinorOfDirectories) directory = LEAT_TRY(directory_for(request, principal));
     const std::lock_guard lock(mutex_);
     const Session::Description description{.id = next_session_, .minor = minor, .request = request};
     auto session = std::make_shared<Session>(description, handles_);

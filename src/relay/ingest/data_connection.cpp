@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatienceAtEnd = 10s;
+constexpr auto kPatienceForRest = 10s;
 // From here on it is cheaper to leave a packet's bytes to the system than to receive several packets with one call.
 constexpr std::size_t kLargePacket = 32U << 10;
 constexpr std::size_t kDataBufferSize = kLargePacket;
@@ -120,10 +120,10 @@ Result<void> DataConnection::find_session(std::uint64_t handle) {
     const bool is_first = session->locked([&](SessionState& state) {
         if (state.has_data_connection || state.has_data_ended) return false;
         state.has_data_connection = true;
-        if (!state.is_control_open) expect_within(kPatienceAtEnd);
+        if (!state.is_control_open) expect_within(kPatienceForRest);
         // The control connection's end leaves little to come: it has to come soon.
         state.hurry_data = [connection = weak_from_this()] {
-            if (const auto self = connection.lock()) self->hurry(kPatienceAtEnd);
+            if (const auto self = connection.lock()) self->hurry(kPatienceForRest);
         };
         return true;
     });
