@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 
@@ -15,9 +16,11 @@ namespace fs = std::filesystem;
 // for a shell script or Makefile that expands LD_PRELOAD once more: this becomes empty, and the path is still right.
 constexpr char kGlibcOnly[] = "${LIB}";
 
-fs::path library_directory() {
+// Where this program is installed, and where it was built.
+std::array<fs::path, 2> library_directories() {
     std::error_code error;
-    return fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() / "lib";
+    const fs::path programs = fs::read_symlink("/proc/self/exe", error).parent_path();
+    return {(programs / LEAT_LIBRARY_DIRECTORY).lexically_normal(), programs.parent_path() / "lib"};
 }
 
 // preload/CMakeLists.txt puts links beside the libraries, for the names that glibc's directory has on known systems.
@@ -30,13 +33,14 @@ bool has_glibc_only_path(const fs::path& directory) {
 
 Result<fs::path> find_library(const std::string& name) {
     const std::string file = "libleat-preload-" + name + ".so";
-    const fs::path lib = library_directory();
-    for (const fs::path& directory : {lib / "leat", lib}) {
+    const std::array libraries = library_directories();
+    for (const fs::path& library : libraries) {
+        const fs::path directory = library / "leat";
         std::error_code error;
         if (!fs::exists(directory / file, error)) continue;
         return has_glibc_only_path(directory) ? directory / kGlibcOnly / file : directory / file;
     }
-    return not_found("{} is not in {}: build or install it", file, lib.string());
+    return not_found("{} is not in {}/leat: build or install it", file, libraries.front().string());
 }
 
 }  // namespace
