@@ -73,7 +73,8 @@ struct leat_tracepoint {
     int32_t log_level; /* 0 to 14, see <leat/tracepoint.h> */
 };
 
-/* The tracepoints of one program or shared library. */
+/* The tracepoints of one program or shared library. Its first two members are the same in all versions: libleat leaves
+ * modules of another version alone, and tells whoever records. */
 struct leat_module {
     uint32_t abi_version;
     uint32_t is_registered; /* libleat's */

@@ -49,6 +49,7 @@ std::string RecordingReport::why_nothing() const {
 }
 
 std::string RecordingReport::why_unregistered() const {
+    if (recording_.has_refused_programs()) return "the versions of program and recorder do not match: see the warning";
     if (const auto obstacle = find_obstacle(program_.name))
         return fmt::format("{}: {}", obstacle->reason, obstacle->remedy);
     if (!program_.is_preloaded)

@@ -55,6 +55,8 @@ class Recording {
     [[nodiscard]] const consumer::Output& output() const { return *output_; }
     // Warnings for the user, each once, in the order in which they came up.
     [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+    // Programs of another version came: warnings() say which.
+    [[nodiscard]] bool has_refused_programs() const { return registrar_->has_refused(); }
     // The output's last error, if it did not recover.
     [[nodiscard]] const std::optional<Error>& output_error() const { return output_error_; }
 

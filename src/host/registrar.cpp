@@ -21,6 +21,10 @@ bool is_readable(int fd) {
     return ::poll(&wanted, 1, 0) == 1;
 }
 
+std::string not_traced(const wire::AppConnection& connection, const Error& error) {
+    return fmt::format("{} is not traced: {}", connection.program_name(), error.message);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Registrar>> Registrar::start(session::Session& session, wire::AppSocket socket) {
@@ -80,11 +84,14 @@ void Registrar::handle_applications() {
 
 void Registrar::register_application(wire::AppConnection& connection) {
     const auto registration = connection.receive();
-    if (!registration) return hand_over({}, {"a program could not be traced: " + registration.error().message});
+    if (!registration) {
+        if (registration.error().kind == ErrorKind::kUnsupported) has_refused_ = true;
+        return hand_over({}, {not_traced(connection, registration.error())});
+    }
     session::RegistrationOutcome outcome = session_.register_application(*registration);
     hand_over(std::move(outcome.new_classes), std::move(outcome.warnings));
     const auto answered = session_.answer(connection, outcome.event_ids);
-    if (!answered) hand_over({}, {"a program could not be traced: " + answered.error().message});
+    if (!answered) hand_over({}, {not_traced(connection, answered.error())});
 }
 
 void Registrar::hand_over(std::vector<ctf::EventClass> classes, std::vector<std::string> warnings) {

@@ -35,6 +35,8 @@ class Registrar {
     // Answers the applications that came before, then ends the thread. Registers no others.
     void stop();
 
+    // Programs came that are of another version. Any thread.
+    [[nodiscard]] bool has_refused() const { return has_refused_; }
     // Event classes that got their ids since the last call. Any thread.
     [[nodiscard]] std::vector<ctf::EventClass> take_event_classes();
     // Warnings for the user since the last call. Any thread.
@@ -60,6 +62,7 @@ class Registrar {
     UniqueFd wake_up_;  // eventfd: the thread is to end
     std::vector<Waiting> waiting_;
     std::atomic<bool> is_ending_{false};
+    std::atomic<bool> has_refused_{false};
 
     std::mutex lock_;  // of the two below
     std::vector<ctf::EventClass> classes_;

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "leat/abi.h"
 #include "ring/thread_writer.hpp"
 
 namespace leat::tracer {
@@ -147,6 +148,19 @@ void Registration::receive(int socket) {
     is_active_ = size == static_cast<ssize_t>(sizeof message_) && header.magic == wire::kAppMagic &&
                  header.version == wire::kAppVersion && header.type == wire::AppMessageType::kRegistrationDone &&
                  message_.is_active != 0 && message_.session_id != 0 && fd_count == wire::kRegistrationDoneDescriptors;
+}
+
+void report_refused_module(uint32_t module_abi) {
+    if (is_deaf) return;
+    const uint64_t until = deadline();
+    const int socket = connect_to_daemon(until);
+    if (socket < 0) return;
+    const wire::ModuleRefusedMessage message{
+        {wire::kAppMagic, wire::kAppVersion, wire::AppMessageType::kModuleRefused}, module_abi, LEAT_ABI_VERSION};
+    // Until the daemon has seen who we are.
+    if (send(socket, &message, sizeof message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof message))
+        is_deaf = !wait_for(socket, POLLIN, until);
+    close(socket);
 }
 
 void Registration::exchange(int descriptions_fd) {

@@ -35,6 +35,10 @@ class Registration {
     bool is_active_ = false;
 };
 
+// Tells the daemon that this process has a module of another ABI version, whose tracepoints are not recorded. Waits as
+// exchange() does, under the same conditions.
+void report_refused_module(uint32_t module_abi);
+
 // A daemon may be there: its runtime directory is named in the environment (which setuid programs ignore).
 bool has_daemon();
 

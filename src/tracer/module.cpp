@@ -117,6 +117,13 @@ void register_with_daemon(leat_module& module) {
     munmap(memory, capacity * sizeof(leat_tracepoint*));
 }
 
+// Once in the life of a process: each of a module's translation units comes with it.
+void refuse(const leat_module& module) {
+    static bool has_refused = false;
+    if (!has_refused) report_refused_module(module.abi_version);
+    has_refused = true;
+}
+
 void disable(const leat_module& module) {
     for (leat_tracepoint* const* entry = module.begin; entry != module.end; ++entry) {
         if (*entry == nullptr) continue;
@@ -131,13 +138,17 @@ void disable(const leat_module& module) {
 using namespace leat::tracer;
 
 void leat_module_load(leat_module* module) {
-    if (module->abi_version != LEAT_ABI_VERSION || module->is_registered != 0 || !has_daemon()) return;
+    if (module->is_registered != 0 || !has_daemon()) return;
     const int saved_errno = errno;
     make_process_page();
     {
         const RegistrationLock lock;
-        module->is_registered = 1;
-        register_with_daemon(*module);
+        if (module->abi_version == LEAT_ABI_VERSION) {
+            module->is_registered = 1;
+            register_with_daemon(*module);
+        } else {
+            refuse(*module);
+        }
     }
     errno = saved_errno;
 }

@@ -125,7 +125,7 @@ class Packages(unittest.TestCase):
             relay=$!
             until grep -q listening /tmp/relay.log; do kill -0 $relay; sleep 0.1; done
             su somebody -c "leat record --live --session packaged -- /home/somebody/live Ada"
-            su somebody -c "leat view net://localhost"
+            su somebody -c "leat view net://127.0.0.1"
             kill $relay
             wait $relay
         """

@@ -12,6 +12,7 @@
 namespace leat::wire {
 
 inline constexpr uint32_t kAppMagic = 0x5041'454c;  // "LEAP"
+// Of all that an application and a daemon share: these messages, the description table, ring set and clock page.
 inline constexpr uint16_t kAppVersion = 2;
 
 // The daemon's SOCK_SEQPACKET socket in its runtime directory.
@@ -30,6 +31,7 @@ inline constexpr uint32_t kMaxContextSize = 4 + 4 + kProcnameSize;
 enum class AppMessageType : uint16_t {
     kRegister = 1,          // application -> daemon; carries the description table's descriptor
     kRegistrationDone = 2,  // daemon -> application; carries the descriptors of an active session
+    kModuleRefused = 3,     // application -> daemon: it has tracepoints that its tracer library does not understand
 };
 
 struct AppMessageHeader {
@@ -48,6 +50,15 @@ struct RegisterMessage {
     char unused[7];
 };
 static_assert(sizeof(RegisterMessage) == 40 && offsetof(RegisterMessage, procname) == 16);
+
+// A program or library was compiled with headers whose leat_module is another than its tracer library's: the library
+// left it alone. Somebody should be told; there is no answer but the end of the connection.
+struct ModuleRefusedMessage {
+    AppMessageHeader header;
+    uint32_t module_abi;   // LEAT_ABI_VERSION of the headers
+    uint32_t library_abi;  // and of the library
+};
+static_assert(sizeof(ModuleRefusedMessage) == 16 && offsetof(ModuleRefusedMessage, module_abi) == 8);
 
 // The daemon has set up everything for the application, which now goes on. If a session is active, the message says
 // what to write, and carries three descriptors in this order: event ids, ring set, clock page. If none is, is_active is

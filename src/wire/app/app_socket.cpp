@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 
 #include "base/fd_passing.hpp"
 #include "base/file.hpp"
@@ -22,7 +23,9 @@ constexpr int kUnchanging = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
 // One message and the descriptors that came with it.
 struct Envelope {
-    RegisterMessage message{};
+    RegisterMessage message{};  // of which `size` bytes have come
+    std::size_t size = 0;
+    bool is_cut_off = false;
     std::vector<UniqueFd> descriptors{};
 };
 
@@ -32,17 +35,41 @@ Result<Envelope> receive_envelope(int socket) {
         receive_with_fds(socket, std::as_writable_bytes(std::span(&envelope.message, 1)), MSG_DONTWAIT);
     if (received.size < 0) return io_error("cannot receive a registration");
     for (std::size_t i = 0; i < received.fd_count; ++i) envelope.descriptors.emplace_back(received.fds[i]);
-    if (received.is_cut) return corrupt("registration has more than {} bytes", sizeof envelope.message);
-    if (received.size != static_cast<ssize_t>(sizeof envelope.message))
-        return corrupt("registration has {} bytes of {}", received.size, sizeof envelope.message);
+    envelope.size = static_cast<std::size_t>(received.size);
+    envelope.is_cut_off = received.is_cut;
     return envelope;
 }
 
+// Of a message of any version, only its header has the form that we know.
+Result<void> check_version(const Envelope& envelope) {
+    const AppMessageHeader& header = envelope.message.header;
+    if (envelope.size < sizeof header || header.magic != kAppMagic || header.version == kAppVersion) return {};
+    return unsupported("its libleat speaks version {} of the protocol, this recorder version {}: {}", header.version,
+                       kAppVersion,
+                       header.version > kAppVersion ? "record it with a newer leat"
+                                                    : "upgrade its libleat; if it is linked statically, link it again");
+}
+
+// A program whose tracer library is not made for it says so.
+Result<void> check_module(const Envelope& envelope) {
+    const AppMessageHeader& header = envelope.message.header;
+    ModuleRefusedMessage message{};
+    if (envelope.size != sizeof message || header.magic != kAppMagic || header.type != AppMessageType::kModuleRefused)
+        return {};
+    std::memcpy(&message, &envelope.message, sizeof message);
+    return unsupported("its headers are of ABI version {}, the libleat that it runs with is of version {}: {}",
+                       message.module_abi, message.library_abi,
+                       message.module_abi > message.library_abi ? "upgrade that libleat" : "compile it again");
+}
+
 Result<void> check_register_message(const Envelope& envelope) {
+    LEAT_TRY(check_version(envelope));
+    LEAT_TRY(check_module(envelope));
+    if (envelope.is_cut_off) return corrupt("registration has more than {} bytes", sizeof envelope.message);
+    if (envelope.size != sizeof envelope.message)
+        return corrupt("registration has {} bytes of {}", envelope.size, sizeof envelope.message);
     const AppMessageHeader& header = envelope.message.header;
     if (header.magic != kAppMagic) return corrupt("registration begins with {:#x}", header.magic);
-    if (header.version != kAppVersion)
-        return unsupported("application speaks protocol {}; this is {}", header.version, kAppVersion);
     if (header.type != AppMessageType::kRegister)
         return corrupt("message of type {} instead of a registration", static_cast<unsigned>(header.type));
     if (envelope.descriptors.size() != 1)
@@ -90,6 +117,15 @@ Result<AppRegistration> AppConnection::receive() {
     registration.procname = printable(std::string(procname, ::strnlen(procname, kProcnameSize)));
     registration.tracepoints = LEAT_TRY(read_table(envelope.descriptors[0].get()));
     return registration;
+}
+
+std::string AppConnection::program_name() const {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    std::string name;
+    if (::getsockopt(fd(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+        std::getline(std::ifstream(fmt::format("/proc/{}/comm", peer.pid)), name);
+    return name.empty() ? "a program" : printable(name);
 }
 
 Result<void> AppConnection::answer(RegistrationDoneMessage message, const std::vector<std::uint32_t>& event_ids,

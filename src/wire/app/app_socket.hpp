@@ -34,7 +34,12 @@ class AppConnection {
     [[nodiscard]] int fd() const { return socket_.get(); }
 
     // Call this when fd() is readable. It fails on anything but one good registration; then drop the connection.
+    // kUnsupported: the program is of another version than we are.
     Result<AppRegistration> receive();
+
+    // The program's name as the kernel knows it, whatever the program sends; for people. Only while it waits for its
+    // answer.
+    [[nodiscard]] std::string program_name() const;
 
     // Sends "registration done": the application writes these events (an id for each tracepoint, or kNotEnabled) into
     // that channel.

@@ -7,6 +7,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "base/file.hpp"
 #include "support/description_table.hpp"
 #include "support/scratch_directory.hpp"
@@ -161,7 +163,44 @@ TEST_F(AppSocketTest, OtherVersionIsNamed) {
     RegisterMessage message = good_message();
     message.header.version = 9;
     send(message, {table.get()});
-    expect_refused("application speaks protocol 9; this is 2");
+    expect_refused(
+        "its libleat speaks version 9 of the protocol, this recorder version 2: record it with a newer leat");
+}
+
+TEST_F(AppSocketTest, OlderVersionIsNamedWithItsRemedy) {
+    RegisterMessage message = good_message();
+    message.header.version = 1;
+    send(message, {});
+    expect_refused(
+        "version 1 of the protocol, this recorder version 2: upgrade its libleat; if it is linked statically");
+}
+
+TEST_F(AppSocketTest, OtherVersionMayHaveMessagesOfAnotherSize) {
+    AppMessageHeader header = good_message().header;
+    header.version = 9;
+    std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);  // NOLINT
+    send(bytes, {});
+    expect_refused("its libleat speaks version 9");
+    send(bytes.append(100, 'x'), {});
+    expect_refused("its libleat speaks version 9");
+}
+
+TEST_F(AppSocketTest, ModuleThatItsLibraryRefusedIsNamed) {
+    ModuleRefusedMessage message{good_message().header, 7, 1};
+    message.header.type = AppMessageType::kModuleRefused;
+    const auto bytes = [&] { return std::string(reinterpret_cast<const char*>(&message), sizeof message); };  // NOLINT
+    send(bytes(), {});
+    expect_refused(
+        "its headers are of ABI version 7, the libleat that it runs with is of version 1: upgrade that libleat");
+    message.module_abi = 0;
+    send(bytes(), {});
+    expect_refused("its headers are of ABI version 0, the libleat that it runs with is of version 1: compile it again");
+}
+
+TEST_F(AppSocketTest, ProgramIsNamedAsTheKernelKnowsIt) {
+    std::string name;
+    std::getline(std::ifstream("/proc/self/comm"), name);
+    EXPECT_EQ(connection_->program_name(), name);
 }
 
 TEST_F(AppSocketTest, OtherMessageIsRefused) {
