@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 """The Debian packages, as users have them: installed into a clean root that has nothing of this tree, where an ordinary
-user builds the examples and records them, and the relay runs as its unit says. Not among the tests of `./dev test`, as it
+user builds the examples and records them, and systemd runs the relay. Not among the tests of `./dev test`, as it
 fetches a Debian: `./dev package --check`.
 """
 import pathlib
-import re
 import shlex
 import shutil
 import subprocess
 import tempfile
 import unittest
 
-from support import SOURCE
+from support import SOURCE, wait_until
 
 PACKAGES = SOURCE / "build" / "packages"
 NAMES = ("leat", "libleat0", "libleat-dev", "leat-relayd")
@@ -20,6 +19,38 @@ EXAMPLES = "/usr/share/doc/libleat-dev/examples"
 UNIT = "lib/systemd/system/leat-relayd.service"
 # Namespaces of its own, with /proc and a loopback, and another root.
 ENTER = 'mount -t proc proc "$0/proc" && ip link set lo up && exec chroot "$0" "$@"'
+# As much of a machine as systemd wants.
+BOOT = """
+set -e
+mount --make-rprivate /
+mount --bind "$0" "$0"
+cd "$0"
+mount -t proc proc proc
+mount -t sysfs -o ro sysfs sys
+if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+    mount -t cgroup2 cgroup2 sys/fs/cgroup
+else
+    mount -t tmpfs tmpfs sys/fs/cgroup
+    mkdir sys/fs/cgroup/systemd
+    mount -t cgroup -o none,name=systemd systemd sys/fs/cgroup/systemd
+fi
+mount -t tmpfs -o mode=755 dev dev
+for node in null zero full random urandom tty; do
+    touch dev/$node
+    mount --bind /dev/$node dev/$node
+done
+mkdir dev/pts dev/shm dev/mqueue
+mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
+ln -s pts/ptmx dev/ptmx
+ln -s /proc/self/fd dev/fd
+for directory in run tmp dev/shm; do mount -t tmpfs tmpfs $directory; done
+ip link set lo up
+mkdir host
+pivot_root . host
+umount -l /host
+rmdir /host
+exec env container=other /lib/systemd/systemd --system multi-user.target
+"""
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
 
 
@@ -107,38 +138,53 @@ class Packages(unittest.TestCase):
         self.run_as_user("leat record -o preloaded --preload libc,pthread,dl -- sh -c 'ls / | sort'")
         self.assertIn("lttng_ust_libc:malloc", self.events_of("preloaded")[0])
 
-    def test_6_relay_as_its_unit_says(self):
-        unit = (self.root / UNIT).read_text()
+    def boot(self):
+        """systemd in the root, in namespaces of its own; gives what runs a command there."""
+        boot = subprocess.Popen(["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--cgroup", "--fork", "--kill-child",
+                                 "sh", "-c", BOOT, str(self.root)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                env=ENVIRONMENT)
+        self.addCleanup(boot.wait)
+        self.addCleanup(boot.kill)  # its parent, and so all of it: it heeds no SIGTERM
+
+        def run(*command):
+            child = pathlib.Path(f"/proc/{boot.pid}/task/{boot.pid}/children").read_text().strip()
+            enter = ["nsenter", "--target", child, "--all", "--root", "--wdns=/"]
+            return subprocess.run([*enter, *command], capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
+        wait_until(lambda: run("systemctl", "is-system-running").stdout.strip() in ("running", "degraded"), "systemd is up")
+        return run
+
+    def test_6_relay_as_a_service(self):
         self.run_as_root("systemd-analyze", "verify", "--man=no", f"/{UNIT}")
         # 0 is locked away, 10 can do everything: times ten.
         self.run_as_root("systemd-analyze", "security", "--offline=true", "--threshold=20", f"/{UNIT}")
-        user = re.search(r"^User=(.*)$", unit, re.MULTILINE)[1]
-        state = "/var/lib/" + re.search(r"^StateDirectory=(.*)$", unit, re.MULTILINE)[1]
-        start = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)[1]
-        # What systemd does, as far as it can be done without it. One network for all three.
-        script = f"""
-            set -e
-            install --directory --owner={user} --group={user} --mode=0750 {state}
-            umask 0027
-            STATE_DIRECTORY={state} LEAT_RELAYD_OPTIONS= setpriv --reuid={user} --regid={user} --init-groups \
-                --no-new-privs --bounding-set=-all sh -c 'exec {start}' >/tmp/relay.log 2>&1 &
-            relay=$!
-            until grep -q listening /tmp/relay.log; do kill -0 $relay; sleep 0.1; done
-            su somebody -c "leat record --live --session packaged -- /home/somebody/live Ada"
-            su somebody -c "leat view net://127.0.0.1"
-            kill $relay
-            wait $relay
-        """
         self.run_as_user(f"gcc {EXAMPLES}/hello.c -o live -lleat")
-        self.run_as_root("bash", "-c", script)
-        log = (self.root / "tmp/relay.log").read_text()
-        self.assertIn(f"traces in {state}", log)
-        self.assertIn("packaged", log)
-        self.assertIn("hello:greeted", self.run_as_root("leat", "view", state))
-        self.assertEqual({path.lstat().st_uid for path in (self.root / state[1:]).rglob("*")},
-                         {int(self.run_as_root("id", "--user", user))})
-        result = subprocess.run(entering(self.root, ["su", "somebody", "-c", f"ls {state}"]), capture_output=True, env=ENVIRONMENT)
-        self.assertNotEqual(result.returncode, 0, "traces are for the relay's group alone")
+        run = self.boot()
+
+        def is_listening():
+            return "listening on 127.0.0.1" in run("journalctl", "--unit=leat-relayd", "--output=cat", "_PID=" + main_pid()).stdout
+
+        def main_pid():
+            return run("systemctl", "show", "--property=MainPID", "--value", "leat-relayd").stdout.strip()
+        wait_until(is_listening, "the relay listens")
+        for live in "net://127.0.0.1", "net+udp://127.0.0.1":
+            recorded = run("su", "--login", "somebody", "-c", f"leat record --live={live} -- ./live Ada")
+            self.assertIn("4 events", recorded.stderr)
+        self.assertEqual(len(run("leat", "view", "/var/lib/leat").stdout.splitlines()), 8)
+        journal = run("journalctl", "--unit=leat-relayd", "--output=cat").stdout
+        self.assertNotRegex(journal, r"(warning|error): ")
+
+        # It has a user of its own, whose traces are for the members of its group alone.
+        user = int(run("id", "--user", "leat-relayd").stdout)
+        self.assertEqual({path.lstat().st_uid for path in (self.root / "var/lib/leat").rglob("*")}, {user})
+        self.assertNotEqual(run("su", "somebody", "-c", "ls /var/lib/leat").returncode, 0)
+        run("usermod", "--append", "--groups=leat-relayd", "somebody")
+        self.assertEqual(len(run("su", "somebody", "-c", "leat view /var/lib/leat").stdout.splitlines()), 8)
+
+        killed = main_pid()
+        run("kill", "-KILL", killed)
+        wait_until(lambda: main_pid() not in ("0", killed) and is_listening(), "a killed relay is back")
+        run("systemctl", "stop", "leat-relayd")
+        self.assertEqual(run("systemctl", "show", "--property=Result", "--value", "leat-relayd").stdout, "success\n")
 
     def test_7_completion(self):
         self.run_as_user("for file in /usr/share/bash-completion/completions/leat*; do source $file; done; complete -p leat leat-relayd")
