@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "ring/thread_writer.hpp"
+#include "ring/clock.hpp"
 
 namespace leat::consumer {
 namespace {

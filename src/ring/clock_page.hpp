@@ -25,7 +25,7 @@ struct ClockLine {
 };
 
 // The daemon writes, everybody reads. Two lines take turns: `generation`'s lowest bit names the one in force, the other
-// may be rewritten. A reader that sees the generation changed behind its computation computes again.
+// may be rewritten. A reader that sees another generation after its computation computes again.
 // A new line starts where the old one ends, and so does the system's time: time changes slope, never value.
 struct ClockPage {
     uint32_t magic;

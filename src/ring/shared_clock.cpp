@@ -12,8 +12,8 @@
 #include <new>
 #include <string_view>
 
+#include "ring/clock.hpp"
 #include "ring/ring_format.hpp"
-#include "ring/thread_writer.hpp"
 
 namespace leat::ring {
 namespace {
@@ -113,6 +113,7 @@ void SharedClock::publish(const ClockLine& line, ClockSource source) {
     std::atomic_ref(unused.tsc_base).store(line.tsc_base, std::memory_order_release);
     std::atomic_ref(unused.ns_base).store(line.ns_base, std::memory_order_release);
     std::atomic_ref(unused.multiplier).store(line.multiplier, std::memory_order_release);
+    // G: leave_tsc() has stored the system's offset before. Pairs with F in clock.cpp's source_of().
     std::atomic_ref(page.source).store(source, std::memory_order_release);
     std::atomic_ref(page.generation).store(next, std::memory_order_release);
 }

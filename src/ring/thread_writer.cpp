@@ -1,10 +1,9 @@
 #include "ring/thread_writer.hpp"
 
 #include <string.h>
-#include <time.h>
 
 #if !defined(__x86_64__)
-#error "commit() and clock_now() need a version for this architecture"
+#error "commit() needs a version for this architecture"
 #endif
 #include <immintrin.h>
 
@@ -33,39 +32,7 @@ void commit(RingHeader& ring, uint64_t head, uint64_t timestamp) {
     store_pair(&ring.head, head, timestamp);
 }
 
-// The generic form: clang knows the other one for plain integers alone.
-ClockSource source_of(const ClockPage& page) {
-    ClockSource source{};
-    __atomic_load(&page.source, &source, __ATOMIC_ACQUIRE);  // then system_offset is there, too
-    return source;
-}
-
 }  // namespace
-
-uint64_t system_now() {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(now.tv_nsec);
-}
-
-bool uses_tsc(const ClockPage& page) { return source_of(page) == ClockSource::kTsc; }
-
-uint64_t clock_now(const ClockPage& page) {
-    for (;;) {
-        const uint32_t generation = __atomic_load_n(&page.generation, __ATOMIC_ACQUIRE);
-        if (!uses_tsc(page)) return system_now() + __atomic_load_n(&page.system_offset, __ATOMIC_RELAXED);
-        // D: the line is read before the generation is looked at again. Pairs with E in SharedClock::publish().
-        const ClockLine& line = page.lines[generation & 1];
-        const uint64_t tsc_base = __atomic_load_n(&line.tsc_base, __ATOMIC_ACQUIRE);
-        const uint64_t ns_base = __atomic_load_n(&line.ns_base, __ATOMIC_ACQUIRE);
-        const uint64_t multiplier = __atomic_load_n(&line.multiplier, __ATOMIC_ACQUIRE);
-        const uint64_t tsc = __rdtsc();
-        const uint64_t cycles = tsc > tsc_base ? tsc - tsc_base : 0;
-        const auto elapsed = static_cast<unsigned __int128>(cycles) * multiplier;
-        const uint64_t now = ns_base + static_cast<uint64_t>(elapsed >> 32);
-        if (__atomic_load_n(&page.generation, __ATOMIC_RELAXED) == generation) return now;
-    }
-}
 
 WriteOutcome thread_write(const RingMap& map, RingHeader& ring, const EventHeader& header, const void* record,
                           uint64_t size, uint64_t now) {

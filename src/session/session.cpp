@@ -7,7 +7,7 @@
 
 #include "base/check.hpp"
 #include "ctf/tsdl/tsdl_writer.hpp"
-#include "ring/thread_writer.hpp"
+#include "ring/clock.hpp"
 #include "session/event_description.hpp"
 #include "session/trace_description.hpp"
 

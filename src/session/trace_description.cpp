@@ -10,7 +10,7 @@
 
 #include "base/check.hpp"
 #include "ctf/record/packet_header.hpp"
-#include "ring/thread_writer.hpp"
+#include "ring/clock.hpp"
 #include "session/session.hpp"
 #include "wire/app/app_protocol.hpp"
 

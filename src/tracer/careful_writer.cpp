@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ring/clock.hpp"
 #include "ring/thread_writer.hpp"
 #include "tracer/process_page.hpp"
 #include "tracer/ring_owner.hpp"

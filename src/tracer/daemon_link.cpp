@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "leat/abi.h"
-#include "ring/thread_writer.hpp"
+#include "ring/clock.hpp"
 
 namespace leat::tracer {
 namespace {

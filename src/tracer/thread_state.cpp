@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ring/thread_writer.hpp"
+#include "ring/clock.hpp"
 #include "tracer/channel.hpp"
 #include "tracer/process_page.hpp"
 #include "tracer/thread_identity.hpp"

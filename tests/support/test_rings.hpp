@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ring/clock.hpp"
 #include "ring/ring_set.hpp"
 #include "ring/rseq_writer.hpp"
 #include "ring/thread_writer.hpp"

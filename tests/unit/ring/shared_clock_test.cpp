@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-#include "ring/thread_writer.hpp"
+#include "ring/clock.hpp"
 #include "support/skip.hpp"
 
 namespace leat::ring {
