@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kSize = ring::kMinRingSize;
 constexpr std::size_t kContextSize = 4;
 
-ctf::RecordWalker make_walker(ctf::RecordHeaderLayout layout) {
+ctf::RecordWalker make_walker(ring::RecordHeaderLayout layout) {
     const auto integer = [](unsigned bits) { return ctf::IntegerClass{.size = bits}; };
     const auto event = [](std::uint64_t id, std::vector<ctf::StructMember> fields) {
         ctf::EventClass event_class{.id = id, .name = "fuzz:event"};
@@ -136,8 +136,8 @@ class HostileRing {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace leat;
     static fuzz::HostileRing hostile;
-    static const ctf::RecordWalker compact = fuzz::make_walker(ctf::kCompactHeader);
-    static const ctf::RecordWalker large = fuzz::make_walker(ctf::kLargeHeader);
+    static const ctf::RecordWalker compact = fuzz::make_walker(ring::kCompactHeader);
+    static const ctf::RecordWalker large = fuzz::make_walker(ring::kLargeHeader);
     fuzz::FuzzInput input(data, size);
     const ctf::RecordWalker& walker = input.take<std::uint8_t>() % 2 == 0 ? compact : large;
     hostile.reset();

@@ -197,7 +197,7 @@ void Consumer::give_up(Stream& stream) {
 // since they were last counted, or fewer than were cut, is a lie.
 void Consumer::count_unreadable(Stream& stream, std::uint64_t record_count, std::uint64_t size) {
     const std::uint64_t missing = record_count - stream.record_count;
-    if (missing <= size / ctf::kMinRecordSize) stream.unreadable += missing;
+    if (missing <= size / ring::kMinRecordSize) stream.unreadable += missing;
     stream.record_count = record_count;
 }
 
@@ -311,7 +311,7 @@ Result<void> Consumer::tell_discarded(Stream& stream) {
 // So all records in front that are older than what was told go out with the time that was told. The copy is taken once:
 // a program that writes over its ring meanwhile changes no size that we use twice.
 std::vector<std::byte> Consumer::late_records(const Stream& stream, UntrustedBytes records) const {
-    const ctf::RecordHeaderLayout& layout = walker_->header();
+    const ring::RecordHeaderLayout& layout = walker_->header();
     std::vector<std::byte> late;
     std::uint64_t previous = stream.last_record;
     while (late.size() < records.size()) {

@@ -51,7 +51,7 @@ Session::Session(const SessionParameters& parameters, ring::SharedClock clock, r
       clock_(std::move(clock)),
       rings_(std::move(rings)),
       trace_class_(describe_trace(parameters.name, parameters.uid, parameters.header, parameters.contexts)),
-      walker_(record_header_layout(parameters.header), context_size(parameters.contexts)) {
+      walker_(ring::header_layout(parameters.header), context_size(parameters.contexts)) {
     id_ = session_id(trace_class_);
 }
 

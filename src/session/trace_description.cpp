@@ -53,24 +53,23 @@ std::string creation_time() {
     return text.data();
 }
 
-ctf::IntegerClass timestamp(unsigned bits, unsigned alignment) {
-    return {.size = bits, .alignment = alignment, .clock = kClockName};
-}
-
-// An enum tag that selects the short or the extended form, as LTTng's headers have it.
-ctf::StructClass header_class(ctf::IntegerClass id, const std::string& short_name, ctf::IntegerClass short_time) {
-    const std::uint64_t last = (1ULL << id.size) - 1;
-    const ctf::EnumClass tag{std::move(id), {{short_name, 0, last - 1}, {"extended", last, last}}};
-    const ctf::StructClass short_form{{{"timestamp", std::move(short_time)}}};
-    const ctf::StructClass extended{{{"id", ctf::IntegerClass{.size = 32}}, {"timestamp", timestamp(64, 8)}}};
-    const ctf::VariantClass forms{{"id"}, {{short_name, short_form}, {"extended", extended}}};
+// An enum tag that selects the short or the extended form, as LTTng's headers have it. Forms of whole bytes are aligned
+// to bytes; the compact one has its bits side by side.
+ctf::StructClass event_header_class(const ring::RecordHeaderLayout& layout) {
+    const unsigned alignment = layout.id_bits % 8 == 0 ? 8 : 1;
+    const auto integer = [](unsigned bits, unsigned aligned) {
+        return ctf::IntegerClass{.size = bits, .alignment = aligned};
+    };
+    const auto timestamp = [](unsigned bits, unsigned aligned) {
+        return ctf::IntegerClass{.size = bits, .alignment = aligned, .clock = kClockName};
+    };
+    const std::uint64_t last = layout.all_ones();
+    const ctf::EnumClass tag{integer(layout.id_bits, alignment), {{"compact", 0, last - 1}, {"extended", last, last}}};
+    const ctf::StructClass short_form{{{"timestamp", timestamp(layout.time_bits(), alignment)}}};
+    const ctf::StructClass extended{
+        {{"id", integer(ring::kExtendedIdSize * 8, 8)}, {"timestamp", timestamp(ring::kExtendedTimeSize * 8, 8)}}};
+    const ctf::VariantClass forms{{"id"}, {{"compact", short_form}, {"extended", extended}}};
     return {.members = {{"id", tag}, {"v", forms}}, .minimum_alignment = 8};
-}
-
-ctf::StructClass event_header_class(ring::HeaderKind header) {
-    if (header == ring::HeaderKind::kCompact)
-        return header_class({.size = 5, .alignment = 1}, "compact", timestamp(27, 1));
-    return header_class({.size = 16}, "compact", timestamp(32, 8));
 }
 
 ctf::StructClass context_class(std::uint32_t contexts) {
@@ -109,10 +108,6 @@ std::size_t context_size(std::uint32_t contexts) {
            ((contexts & wire::kContextProcname) != 0 ? wire::kProcnameSize : 0U);
 }
 
-ctf::RecordHeaderLayout record_header_layout(ring::HeaderKind header) {
-    return header == ring::HeaderKind::kCompact ? ctf::kCompactHeader : ctf::kLargeHeader;
-}
-
 ctf::TraceClass describe_trace(const std::string& session_name, uid_t uid, ring::HeaderKind header,
                                std::uint32_t contexts) {
     ctf::TraceClass trace;
@@ -128,7 +123,7 @@ ctf::TraceClass describe_trace(const std::string& session_name, uid_t uid, ring:
         const std::string owner = is_of_cpus ? "cpu_id" : "thread_ring";
         ctf::StreamClass stream{.id = is_of_cpus ? kStreamClassId : kThreadStreamClassId,
                                 .packet_context = ctf::packet_context_class(kClockName, owner),
-                                .event_header = event_header_class(header)};
+                                .event_header = event_header_class(ring::header_layout(header))};
         if (contexts != 0) stream.event_context = context_class(contexts);
         trace.streams.push_back(std::move(stream));
     }

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "ctf/model/trace_class.hpp"
-#include "ctf/record/record_walker.hpp"
 #include "ring/event_header.hpp"
 
 namespace leat::session {
@@ -17,8 +16,6 @@ namespace leat::session {
 // of a thread's ring may come from any CPU, and carries the number of that ring, "thread_ring".
 ctf::TraceClass describe_trace(const std::string& session_name, uid_t uid, ring::HeaderKind header,
                                std::uint32_t contexts);
-
-ctf::RecordHeaderLayout record_header_layout(ring::HeaderKind header);
 
 // The name of this host, as traces carry it.
 std::string host_name();

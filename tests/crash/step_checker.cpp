@@ -4,28 +4,30 @@
 #include <bit>
 
 #include "crash/step_event.hpp"
+#include "ring/event_header.hpp"
 
 namespace leat::torture {
 namespace {
 
-constexpr std::uint64_t kShortTime = 1U << 27;  // of the compact header
-constexpr std::uint32_t kExtendedTag = 31;
-using RestOfShort = std::array<std::uint8_t, 3>;
+constexpr ring::RecordHeaderLayout kHeader = ring::kCompactHeader;
+constexpr std::uint64_t kShortTime = kHeader.time_period();
+using RestOfShort = std::array<std::uint8_t, kHeader.short_size - kHeader.tag_size>;
 
 // Returns the time of a record, which is not before that of the previous record.
 Result<std::uint64_t> read_header(ByteCursor& in, std::uint64_t before) {
     const auto tag = LEAT_TRY(in.read<std::uint8_t>());
-    if ((tag & 31U) == kExtendedTag) {
+    const std::uint64_t short_id = tag & kHeader.all_ones();
+    if (short_id == kHeader.all_ones()) {
         const auto id = LEAT_TRY(in.read<std::uint32_t>());
         const auto timestamp = LEAT_TRY(in.read<std::uint64_t>());
         if (id != 0) return corrupt("event id {}", id);
         if (timestamp < before) return corrupt("time goes back from {} to {}", before, timestamp);
         return timestamp;
     }
-    if ((tag & 31U) != 0) return corrupt("event id {}", tag & 31U);
+    if (short_id != 0) return corrupt("event id {}", short_id);
     const auto rest = LEAT_TRY(in.read<RestOfShort>());
     const std::uint64_t word = tag | rest[0] << 8 | rest[1] << 16 | std::uint64_t{rest[2]} << 24;
-    const std::uint64_t timestamp = (before & ~(kShortTime - 1)) | word >> 5;
+    const std::uint64_t timestamp = (before & ~(kShortTime - 1)) | word >> kHeader.id_bits;
     return timestamp >= before ? timestamp : timestamp + kShortTime;
 }
 

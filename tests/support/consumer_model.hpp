@@ -170,7 +170,7 @@ class ConsumerModel final : public consumer::Output {
     std::string violation_;
 
     ring::HeaderKind kind_;
-    ctf::RecordHeaderLayout layout_;
+    ring::RecordHeaderLayout layout_;
     std::uint64_t start_;  // ns
     std::uint64_t now_;
     ring::ClockPage clock_{};
@@ -208,7 +208,7 @@ class ConsumerModel final : public consumer::Output {
 inline ConsumerModel::ConsumerModel(Choose choose)
     : choose_(std::move(choose)),
       kind_(choose_(2) == 0 ? ring::HeaderKind::kCompact : ring::HeaderKind::kLarge),
-      layout_(kind_ == ring::HeaderKind::kCompact ? ctf::kCompactHeader : ctf::kLargeHeader),
+      layout_(ring::header_layout(kind_)),
       start_(std::array<std::uint64_t, 4>{1'000'000, (1ULL << 32) - 5'000, 3'600'000'000'000,
                                           (1ULL << 62) - 7}[choose_(4)]),
       now_(start_),
@@ -424,9 +424,9 @@ inline void ConsumerModel::break_record() {
     const bool is_extended = record.header_size() != layout_.short_size;
     if (is_extended && how == 1) {
         const std::uint64_t lie = record.position == 0 ? kNever : choose_(2) - 1;  // all ones, or 0
-        std::memcpy(at + layout_.extended_tag + 4, &lie, sizeof lie);
+        std::memcpy(at + layout_.extended_time_offset(), &lie, sizeof lie);
     } else if (is_extended) {
-        std::memcpy(at + layout_.extended_tag, &kUnknownLargeId, 4);
+        std::memcpy(at + layout_.tag_size, &kUnknownLargeId, 4);
     } else if (record.id == 4 && how == 2) {
         std::memset(at + layout_.short_size + kContextSize, 0xff, 4);
     } else {
@@ -449,7 +449,7 @@ inline void ConsumerModel::make_one_of_two() {
         };
         if (!is_fit(first) || !is_fit(second) || first.time != second.time || is_one_in(3)) continue;
         char* const at = ring.bytes_at(first.position, kSize);
-        *at = static_cast<char>((*at & ~31) | 5);
+        *at = static_cast<char>((*at & ~static_cast<int>(ring::kCompactHeader.all_ones())) | 5);
         first.id = 5;
         first.end = second.end;
         first.count += second.count;
@@ -684,13 +684,13 @@ inline std::uint64_t ConsumerModel::check_record(ModelledRing& ring, UntrustedBy
     std::uint64_t word = 0;
     std::memcpy(&word, rest.data(), layout_.short_size);
     std::uint64_t id = word & layout_.all_ones();
-    const std::uint64_t period = 1ULL << (layout_.short_size * 8 - layout_.id_bits);
+    const std::uint64_t period = layout_.time_period();
     std::uint64_t time = (previous & ~(period - 1)) | word >> layout_.id_bits;
     if (time < previous) time += period;
     if (id == layout_.all_ones()) {
         id = 0;
-        std::memcpy(&id, rest.data() + layout_.extended_tag, 4);
-        std::memcpy(&time, rest.data() + layout_.extended_tag + 4, sizeof time);
+        std::memcpy(&id, rest.data() + layout_.tag_size, 4);
+        std::memcpy(&time, rest.data() + layout_.extended_time_offset(), sizeof time);
     }
     const auto* const payload = reinterpret_cast<const char*>(rest.data()) + header_size;  // NOLINT
     if (id != record.id || std::string_view(payload, record.payload.size()) != record.payload)

@@ -6,40 +6,39 @@
 namespace leat::ctf {
 namespace {
 
-std::size_t extended_timestamp(const RecordHeaderLayout& layout) { return layout.extended_tag + kExtendedIdSize; }
-
-std::uint64_t short_form(const RecordHeaderLayout& layout, const RecordHeaderBytes& header) {
+std::uint64_t short_form(const ring::RecordHeaderLayout& layout, const RecordHeaderBytes& header) {
     std::uint64_t value = 0;
     std::memcpy(&value, header.storage.data(), layout.short_size);
     return value;
 }
 
-bool is_extended(const RecordHeaderLayout& layout, const RecordHeaderBytes& header) {
+bool is_extended(const ring::RecordHeaderLayout& layout, const RecordHeaderBytes& header) {
     return (short_form(layout, header) & layout.all_ones()) == layout.all_ones();
 }
 
 }  // namespace
 
-RecordHeaderBytes copy_header(const RecordHeaderLayout& layout, UntrustedBytes record) {
+RecordHeaderBytes copy_header(const ring::RecordHeaderLayout& layout, UntrustedBytes record) {
     RecordHeaderBytes header;
     std::memcpy(header.storage.data(), record.data(), std::min(record.size(), header.storage.size()));
-    header.size = is_extended(layout, header) ? extended_timestamp(layout) + sizeof(std::uint64_t) : layout.short_size;
+    header.size = is_extended(layout, header) ? layout.extended_size() : layout.short_size;
     return header;
 }
 
-std::uint64_t record_timestamp(const RecordHeaderLayout& layout, const RecordHeaderBytes& header,
+std::uint64_t record_timestamp(const ring::RecordHeaderLayout& layout, const RecordHeaderBytes& header,
                                std::uint64_t previous) {
     if (!is_extended(layout, header)) return layout.short_timestamp(short_form(layout, header), previous);
     std::uint64_t timestamp = 0;
-    std::memcpy(&timestamp, header.storage.data() + extended_timestamp(layout), sizeof timestamp);
+    static_assert(sizeof timestamp == ring::kExtendedTimeSize);
+    std::memcpy(&timestamp, header.storage.data() + layout.extended_time_offset(), sizeof timestamp);
     return timestamp;
 }
 
-RecordHeaderBytes with_timestamp(const RecordHeaderLayout& layout, const RecordHeaderBytes& header,
+RecordHeaderBytes with_timestamp(const ring::RecordHeaderLayout& layout, const RecordHeaderBytes& header,
                                  std::uint64_t timestamp) {
     RecordHeaderBytes result = header;
     if (is_extended(layout, header)) {
-        std::memcpy(result.storage.data() + extended_timestamp(layout), &timestamp, sizeof timestamp);
+        std::memcpy(result.storage.data() + layout.extended_time_offset(), &timestamp, sizeof timestamp);
         return result;
     }
     const std::uint64_t id = short_form(layout, header) & layout.all_ones();

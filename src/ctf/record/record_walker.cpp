@@ -15,7 +15,6 @@ std::uint64_t load(const std::byte* at, std::size_t size) {
     return value;
 }
 
-constexpr std::size_t kTimestampSize = 8;
 constexpr std::uint64_t kMaxEventId = 1U << 24;
 
 }  // namespace
@@ -90,9 +89,9 @@ const std::byte* RecordWalker::payload_end(const Plan& plan, const std::byte* at
     return at;
 }
 
-template <RecordHeaderLayout kHeader>
+template <ring::RecordHeaderLayout kHeader>
 RecordWalker::Part RecordWalker::walk_as(UntrustedBytes records, std::size_t limit, const Times& times) const {
-    constexpr std::size_t kExtendedSize = kHeader.extended_tag + kExtendedIdSize + kTimestampSize;
+    constexpr std::size_t kExtendedSize = kHeader.extended_size();
     const std::byte* const begin = records.data();
     const std::byte* const end = begin + records.size();
     const std::byte* at = begin;
@@ -104,8 +103,8 @@ RecordWalker::Part RecordWalker::walk_as(UntrustedBytes records, std::size_t lim
         std::uint64_t timestamp = kHeader.short_timestamp(short_form, part.last_timestamp);
         if (id == kHeader.all_ones()) {
             if (static_cast<std::size_t>(end - at) < kExtendedSize) break;
-            id = load(at + kHeader.extended_tag, kExtendedIdSize);
-            timestamp = load(at + kHeader.extended_tag + kExtendedIdSize, kTimestampSize);
+            id = load(at + kHeader.tag_size, ring::kExtendedIdSize);
+            timestamp = load(at + kHeader.extended_time_offset(), ring::kExtendedTimeSize);
             payload = at + kExtendedSize;
         }
         if (timestamp < part.last_timestamp || timestamp > times.latest) break;
@@ -126,8 +125,8 @@ RecordWalker::Part RecordWalker::walk_as(UntrustedBytes records, std::size_t lim
 }
 
 RecordWalker::Part RecordWalker::walk_part(UntrustedBytes records, std::size_t limit, const Times& times) const {
-    if (header_.id_bits == kCompactHeader.id_bits) return walk_as<kCompactHeader>(records, limit, times);
-    return walk_as<kLargeHeader>(records, limit, times);
+    if (header_.id_bits == ring::kCompactHeader.id_bits) return walk_as<ring::kCompactHeader>(records, limit, times);
+    return walk_as<ring::kLargeHeader>(records, limit, times);
 }
 
 }  // namespace leat::ctf

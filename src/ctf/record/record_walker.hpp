@@ -7,35 +7,17 @@
 
 #include "base/byte_cursor.hpp"
 #include "ctf/model/trace_class.hpp"
+#include "ring/event_header.hpp"
 
 namespace leat::ctf {
-
-// How the event records of a stream that we write begin: a short form, or an extended one behind the largest id.
-struct RecordHeaderLayout {
-    unsigned id_bits;          // of the short form, its lowest bits; 5 or 16
-    std::size_t short_size;    // bytes
-    std::size_t extended_tag;  // bytes; all ones in the id's bits. Then 32-bit id, 64-bit timestamp
-
-    [[nodiscard]] constexpr std::uint64_t all_ones() const { return (std::uint64_t{1} << id_bits) - 1; }
-    // What a short form says of the time, counted from the record before it, which was at `previous`; ns.
-    [[nodiscard]] constexpr std::uint64_t short_timestamp(std::uint64_t short_form, std::uint64_t previous) const {
-        const std::uint64_t period = std::uint64_t{1} << (short_size * 8 - id_bits);
-        return previous + (((short_form >> id_bits) - previous) & (period - 1));
-    }
-};
-
-inline constexpr std::size_t kExtendedIdSize = 4;  // bytes, between tag and timestamp of the extended form
-inline constexpr std::size_t kMinRecordSize = 4;   // bytes: a compact header alone
-
-inline constexpr RecordHeaderLayout kCompactHeader{.id_bits = 5, .short_size = 4, .extended_tag = 1};
-inline constexpr RecordHeaderLayout kLargeHeader{.id_bits = 16, .short_size = 6, .extended_tag = 2};
 
 // Steps over event records without decoding them: counts them, and tells records from rubbish before either gets into
 // a trace. Knows the packed, byte-aligned layouts that our tracer writes, no others.
 class RecordWalker {
   public:
     // `context_size`: bytes of the stream's event context, between header and payload.
-    RecordWalker(RecordHeaderLayout header, std::size_t context_size) : header_(header), context_size_(context_size) {}
+    RecordWalker(ring::RecordHeaderLayout header, std::size_t context_size)
+        : header_(header), context_size_(context_size) {}
 
     // Records of this class may come from now on. Ids are small and dense.
     void add(const EventClass& event_class);
@@ -58,7 +40,7 @@ class RecordWalker {
 
     [[nodiscard]] Walked walk(UntrustedBytes records) const { return walk_part(records, ~std::size_t{0}, {}); }
 
-    [[nodiscard]] const RecordHeaderLayout& header() const { return header_; }
+    [[nodiscard]] const ring::RecordHeaderLayout& header() const { return header_; }
 
   private:
     // One stretch of a payload.
@@ -77,12 +59,12 @@ class RecordWalker {
     void append(Plan& plan, const FieldClass& field_class) const;
     static void append_fixed(Plan& plan, std::uint64_t bytes);
     // walk_part() with a layout that the compiler knows: this runs once for each event there is.
-    template <RecordHeaderLayout kHeader>
+    template <ring::RecordHeaderLayout kHeader>
     [[nodiscard]] Part walk_as(UntrustedBytes records, std::size_t limit, const Times& times) const;
     // The end of context and payload, which begin at `at`; null if they do not end before `end`.
     [[nodiscard]] static const std::byte* payload_end(const Plan& plan, const std::byte* at, const std::byte* end);
 
-    RecordHeaderLayout header_;
+    ring::RecordHeaderLayout header_;
     std::size_t context_size_;
     std::vector<Plan> plans_;
 };

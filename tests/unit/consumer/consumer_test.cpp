@@ -17,7 +17,8 @@ namespace {
 using test::kStartOfTime;
 using test::TestRings;
 
-constexpr std::size_t kRecordSize = 4 + 1;  // compact header, one byte
+constexpr std::size_t kRecordSize = ring::kCompactHeader.short_size + 1;  // and one byte of payload
+constexpr int kTag = ring::kCompactHeader.all_ones();
 
 // Keeps what it is given. It fails as often as `failures_left` says, and when `room` is used up.
 class KeepingOutput final : public Output {
@@ -44,7 +45,7 @@ class KeepingOutput final : public Output {
 };
 
 ctf::RecordWalker walker_of_one_byte_events() {
-    ctf::RecordWalker walker(ctf::kCompactHeader, 0);
+    ctf::RecordWalker walker(ring::kCompactHeader, 0);
     ctf::EventClass event_class{.id = 1, .name = "test:byte"};
     event_class.fields = ctf::StructClass{{{"_byte", ctf::IntegerClass{.size = 8}}}};
     walker.add(event_class);
@@ -82,7 +83,7 @@ class ConsumerTest : public testing::Test {
             ctf::StructClass{{{"_a", ctf::ArrayClass{ctf::FieldClass(ctf::IntegerClass{.size = 8}), 6}}}};
         walker_.add(event_class);
         auto* const first = reinterpret_cast<char*>(&header()) + ring::kPageSize + at;  // NOLINT(*-reinterpret-cast)
-        *first = static_cast<char>((*first & ~31) | 3);
+        *first = static_cast<char>((*first & ~kTag) | 3);
     }
     [[nodiscard]] ring::RingHeader& header(std::uint32_t thread = 0) const {
         return *rings_.map().ring(rings_.own_ring_index() + thread);
@@ -302,7 +303,7 @@ TEST_F(ConsumerTest, RingThatBeginsUnreadableBeginsWithAPacketWithoutEvents) {
 
 // The writer computes its short header from a record that no reader gets.
 TEST_F(ConsumerTest, PacketBehindLostRecordsBeginsAtTheLastOfThem) {
-    constexpr std::uint64_t kShortTime = 1U << 27;
+    constexpr std::uint64_t kShortTime = ring::kCompactHeader.time_period();
     write(kStartOfTime + 10);
     ASSERT_TRUE(consumer_.drain());
     write_unknown(kStartOfTime + kShortTime + 10);
@@ -313,8 +314,8 @@ TEST_F(ConsumerTest, PacketBehindLostRecordsBeginsAtTheLastOfThem) {
     ASSERT_EQ(output_.packets.size(), 2U);
     ASSERT_EQ(output_.packets[1].records.size(), kRecordSize);
     const std::uint64_t begin = output_.packets[1].header.timestamp_begin;
-    const ctf::RecordHeaderBytes header = ctf::copy_header(ctf::kCompactHeader, output_.packets[1].records);
-    EXPECT_EQ(ctf::record_timestamp(ctf::kCompactHeader, header, begin), kStartOfTime + kShortTime + 20);
+    const ctf::RecordHeaderBytes header = ctf::copy_header(ring::kCompactHeader, output_.packets[1].records);
+    EXPECT_EQ(ctf::record_timestamp(ring::kCompactHeader, header, begin), kStartOfTime + kShortTime + 20);
 }
 
 // A record claims ten bytes, as many as two others have. Only the number of records shows that something is wrong.
@@ -393,7 +394,7 @@ class PacketSizeTest : public ConsumerTest {
         std::uint64_t time = kept.header.timestamp_begin;
         for (std::size_t at = 0; at < kept.records.size(); at += kRecordSize) {
             const UntrustedBytes record = UntrustedBytes(kept.records).subspan(at);
-            time = ctf::record_timestamp(ctf::kCompactHeader, ctf::copy_header(ctf::kCompactHeader, record), time);
+            time = ctf::record_timestamp(ring::kCompactHeader, ctf::copy_header(ring::kCompactHeader, record), time);
             times.push_back(time - kStartOfTime);
         }
         return times;
@@ -504,7 +505,7 @@ TEST_F(ConsumerTest, HeaderThatChangesWhileItIsReadHarmsNobody) {
     const pid_t flipping = ::fork();
     if (flipping == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (;;) *at = static_cast<char>(*at ^ 31 ^ 1);
+        for (;;) *at = static_cast<char>(*at ^ kTag ^ 1);
     }
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
     for (std::uint64_t now = kStartOfTime; std::chrono::steady_clock::now() < until; now += 10) {

@@ -44,7 +44,7 @@ TEST(DrainSteps, NothingThatIsStillToComeIsOlderThanWhatIsTold) {
         clock->lines[0] = {.tsc_base = 0, .ns_base = now, .multiplier = 0, .unused = 0};
     };
     rings.set().header().thread_rings_used = 0;
-    ctf::RecordWalker walker(ctf::kCompactHeader, 0);
+    ctf::RecordWalker walker(ring::kCompactHeader, 0);
     walker.add({.id = 1, .name = "test:nothing", .fields = ctf::StructClass{}});
     const test::Shared<Heard> heard;
     const char staged[ring::kCopySlack]{};

@@ -106,8 +106,7 @@ class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
     }
 
     TestRings rings_{ring::kMinRingSize, kCpuRings};
-    ctf::RecordHeaderLayout layout_ =
-        GetParam() == ring::HeaderKind::kCompact ? ctf::kCompactHeader : ctf::kLargeHeader;
+    ring::RecordHeaderLayout layout_ = ring::header_layout(GetParam());
     ctf::RecordWalker walker_{layout_, 0};
     Journal output_;
     std::function<Result<void>()> describe_;

@@ -72,7 +72,7 @@ class StepReader {
   private:
     void check_first(UntrustedBytes& left, std::size_t ring) {
         const bool is_extended = left[0] == std::byte{0xff};
-        left = left.subspan(is_extended ? 2 + kExtendedTail : 6);
+        left = left.subspan(is_extended ? kLargeHeader.extended_size() : kLargeHeader.short_size);
         Step step;
         std::memcpy(&step, left.data(), sizeof step);
         left = left.subspan(sizeof step);

@@ -29,13 +29,13 @@ RecordWalker::Walked walk(const RecordWalker& walker, const std::string& records
 std::string header(unsigned id) { return {static_cast<char>(id), 0, 0, 0}; }
 
 TEST(RecordWalker, NothingIsNothing) {
-    const RecordWalker walker(kCompactHeader, 0);
+    const RecordWalker walker(ring::kCompactHeader, 0);
     EXPECT_EQ(walk(walker, "").records, 0U);
     EXPECT_EQ(walk(walker, "").bytes, 0U);
 }
 
 TEST(RecordWalker, CountsRecordsOfSeveralClasses) {
-    RecordWalker walker(kCompactHeader, 2);
+    RecordWalker walker(ring::kCompactHeader, 2);
     walker.add(event(0, {}));
     walker.add(event(3, {{"_a", integer(32)}, {"_b", FloatClass{.size = 64}}}));
     const std::string records = header(0) + "cc" + header(3) + "cc" + std::string(12, 'x') + header(0) + "cc";
@@ -45,16 +45,16 @@ TEST(RecordWalker, CountsRecordsOfSeveralClasses) {
 }
 
 TEST(RecordWalker, TimeInTheHeaderIsNotTheId) {
-    RecordWalker walker(kCompactHeader, 0);
+    RecordWalker walker(ring::kCompactHeader, 0);
     walker.add(event(1, {}));
     EXPECT_EQ(walk(walker, "\xe1\xff\xff\xff").records, 1U);
 }
 
 TEST(RecordWalker, ExtendedFormsAreStepped) {
-    RecordWalker compact(kCompactHeader, 0);
+    RecordWalker compact(ring::kCompactHeader, 0);
     compact.add(event(40, {{"_a", integer(8)}}));
     EXPECT_EQ(walk(compact, "\x1f"s + "\x28\0\0\0"s + "ttttTTTT" + "x").bytes, 14U);
-    RecordWalker large(kLargeHeader, 0);
+    RecordWalker large(ring::kLargeHeader, 0);
     large.add(event(0x1234, {{"_a", integer(8)}}));
     EXPECT_EQ(walk(large,
                    "\x34\x12tttt"
@@ -65,7 +65,7 @@ TEST(RecordWalker, ExtendedFormsAreStepped) {
 }
 
 TEST(RecordWalker, StopsInFrontOfAnUnknownId) {
-    RecordWalker walker(kCompactHeader, 0);
+    RecordWalker walker(ring::kCompactHeader, 0);
     walker.add(event(1, {}));
     walker.add(event(5, {}));
     const auto walked = walk(walker, header(1) + header(3) + header(1));
@@ -80,7 +80,7 @@ TEST(RecordWalker, StopsInFrontOfAnUnknownId) {
 }
 
 TEST(RecordWalker, TruncatedAnywhereIsNoRecord) {
-    RecordWalker walker(kCompactHeader, 3);
+    RecordWalker walker(ring::kCompactHeader, 3);
     walker.add(event(40, {{"_s", StringClass{}},
                           {"_n", integer(16)},
                           sequence(32),
@@ -95,7 +95,7 @@ TEST(RecordWalker, TruncatedAnywhereIsNoRecord) {
 }
 
 TEST(RecordWalker, StringEndsAtItsNul) {
-    RecordWalker walker(kCompactHeader, 0);
+    RecordWalker walker(ring::kCompactHeader, 0);
     walker.add(event(1, {{"_s", StringClass{}}, {"_t", StringClass{}}}));
     EXPECT_EQ(walk(walker, header(1) + "\0\0"s).bytes, 6U);
     EXPECT_EQ(walk(walker, header(1) + "ab\0c\0"s).bytes, 9U);
@@ -104,7 +104,7 @@ TEST(RecordWalker, StringEndsAtItsNul) {
 
 TEST(RecordWalker, LengthsOfEverySize) {
     for (const unsigned bits : {8U, 16U, 32U, 64U}) {
-        RecordWalker walker(kCompactHeader, 0);
+        RecordWalker walker(ring::kCompactHeader, 0);
         walker.add(event(1, {{"_n", integer(bits)}, sequence(16)}));
         std::string length(bits / 8, '\0');
         length[0] = 3;
@@ -116,7 +116,7 @@ TEST(RecordWalker, LengthsOfEverySize) {
 
 // The product of this length and the element size would wrap to something small.
 TEST(RecordWalker, HugeSequenceLengthDoesNotWrap) {
-    RecordWalker walker(kCompactHeader, 0);
+    RecordWalker walker(ring::kCompactHeader, 0);
     walker.add(event(1, {{"_n", integer(64)}, sequence(64)}));
     for (const std::uint64_t length : {~0ULL, 1ULL << 61, (1ULL << 61) + 1, 1ULL << 63}) {
         const std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);  // NOLINT
@@ -125,7 +125,7 @@ TEST(RecordWalker, HugeSequenceLengthDoesNotWrap) {
 }
 
 TEST(RecordWalker, HugeArrayIsNeverThere) {
-    RecordWalker walker(kCompactHeader, 0);
+    RecordWalker walker(ring::kCompactHeader, 0);
     walker.add(event(1, {{"_v", ArrayClass{FieldClass(integer(64)), 0xffff'ffff}}}));
     EXPECT_EQ(walk(walker, header(1) + std::string(100, 'x')).bytes, 0U);
 }
