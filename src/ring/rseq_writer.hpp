@@ -4,7 +4,6 @@
 // it as pseudo-code.
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "ring/clock_page.hpp"
@@ -21,7 +20,7 @@ enum class WriteOutcome : uint32_t {
     kNoTime = 4,    // the clock page says kSystem, and no time was given
 };
 
-// Where a process has mapped the rings of a set.
+// Where a process has mapped the rings of a set. The sequence knows the places of its members: rseq_writer_offsets.h.
 struct RingMap {
     char* base;       // of ring 0's header page
     uint64_t stride;  // from ring to ring: map_stride(size)
@@ -36,12 +35,6 @@ struct RingMap {
     }
     [[nodiscard]] uint64_t size() const { return mask + 1; }
 };
-static_assert(offsetof(RingMap, base) == 0 && offsetof(RingMap, stride) == 8 && offsetof(RingMap, mask) == 16);
-static_assert(offsetof(RingMap, clock) == 24 && offsetof(RingMap, rseq_offset) == 32);
-static_assert(offsetof(RingMap, cpu_ring_count) == 40);
-static_assert(offsetof(EventHeader, gap_limit) == 0 && offsetof(EventHeader, timestamp_factor) == 8);
-static_assert(offsetof(EventHeader, id) == 16 && offsetof(EventHeader, short_size) == 24);
-static_assert(offsetof(EventHeader, tag) == 32 && offsetof(EventHeader, tag_size) == 40);
 
 // Writes one record {event header, `size` bytes at `record`} into the ring of the CPU that we are on.
 //

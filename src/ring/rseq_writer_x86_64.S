@@ -7,45 +7,12 @@
  * What it costs beyond `rdtsc` is its number of instructions, here and in its callers: about a hundred run for nothing in
  * the time that the clock takes. So: no register that must be saved but one, and no branch where both ways are likely. */
 
-/* struct rseq, at thread pointer + RingMap.rseq_offset (kernel, uapi/linux/rseq.h) */
-#define RSEQ_CPU_ID 4
-#define RSEQ_CS 8
-#define RSEQ_SIGNATURE 0x53053053
-
-#define MAP_BASE 0
-#define MAP_STRIDE 8
-#define MAP_MASK 16
-#define MAP_CLOCK 24
-#define MAP_RSEQ_OFFSET 32
-#define MAP_CPU_RING_COUNT 40
-
-#define HEADER_GAP_LIMIT 0
-#define HEADER_TIMESTAMP_FACTOR 8
-#define HEADER_ID 16
-#define HEADER_SHORT_SIZE 24
-#define HEADER_TAG 32
-#define HEADER_TAG_SIZE 40
-#define EXTENDED_TAIL 12
-
-#define RING_HEAD 0
-#define RING_LAST_TIMESTAMP 8
-#define RING_NEXT_HEAD 80
-#define RING_NEXT_RECORDS 88
-#define RING_LIMIT 136
-#define RING_RECORDS 4096
-#define COPY_SLACK 32
+#include "ring/rseq_writer_offsets.h"
 
 /* In the red zone, which belongs to a function that calls no other */
 #define SAVED_ENABLED -8
 #define SAVED_SYSTEM_TIME -16
 #define SAVED_NOT_WRITTEN -24
-
-#define CLOCK_GENERATION 64	/* and in the upper half of the same 8 bytes, the source: 0 is the TSC */
-#define CLOCK_SOURCE_BIT 32
-#define CLOCK_LINES 128
-#define LINE_TSC_BASE 0
-#define LINE_NS_BASE 8
-#define LINE_MULTIPLIER 16
 
 	.section __rseq_cs, "aw", @progbits
 	.balign 32
@@ -76,7 +43,7 @@
 	add	%r11, %rbx
 	mov	HEADER_ID(%rsi), %rdx
 	mov	%edx, (%rbx)
-	mov	%rax, 4(%rbx)
+	mov	%rax, EXTENDED_ID_SIZE(%rbx)
 	add	$EXTENDED_TAIL, %rbx
 	jmp	.Lcopy
 .Lsystem_time:
@@ -161,7 +128,7 @@ leat_rseq_write_or:
 	jc	.Lsystem_time
 	mov	%ebx, %r11d
 	and	$1, %r11d
-	shl	$5, %r11d
+	shl	$LINE_SIZE_LOG2, %r11d
 	lea	CLOCK_LINES(%r9, %r11), %r11
 	rdtsc
 	shl	$32, %rdx
@@ -233,16 +200,16 @@ leat_rseq_write_or:
 	.cfi_restore_state
 
 .Lno_room:
-	mov	$1, %eax
+	mov	$OUTCOME_NO_ROOM, %eax
 	jmp	.Lnot_written
 .Lno_ring:
-	mov	$2, %eax
+	mov	$OUTCOME_NO_RING, %eax
 	jmp	.Lnot_written
 .Ldisabled:
-	mov	$3, %eax
+	mov	$OUTCOME_DISABLED, %eax
 	jmp	.Lnot_written
 .Lno_time:
-	mov	$4, %eax
+	mov	$OUTCOME_NO_TIME, %eax
 .Lnot_written:
 	mov	MAP_RSEQ_OFFSET(%rdi), %rdx
 	movq	$0, %fs:RSEQ_CS(%rdx)

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <linux/rseq.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -45,9 +47,9 @@ Record with_contexts(Payload payload, const ContextBlock& contexts) {
 // The ring that counts what this thread discards. Any ring will do: the counters are atomic.
 RingHeader& counting_ring(const Channel& channel) {
     if (!channel.has_rseq) return thread_state.ring != nullptr ? *thread_state.ring : *channel.map.ring(0);
-    const char* rseq = static_cast<const char*>(__builtin_thread_pointer()) + channel.map.rseq_offset;
+    const char* area = static_cast<const char*>(__builtin_thread_pointer()) + channel.map.rseq_offset;
     uint32_t cpu = 0;
-    memcpy(&cpu, rseq + 4, sizeof cpu);
+    memcpy(&cpu, area + offsetof(struct rseq, cpu_id), sizeof cpu);
     return *channel.map.ring(cpu < channel.map.cpu_ring_count ? cpu : 0);
 }
 

@@ -7,6 +7,7 @@
 
 #include "tracer/process_page.hpp"
 #include "tracer/thread_state.hpp"
+#include "tracer/vfork_mark.h"
 
 namespace leat::tracer {
 namespace {
@@ -33,10 +34,11 @@ bool is_registered(int64_t rseq_offset, uint32_t area_size) {
 
 // The assembler puts the mark in front of our vfork (vfork_x86_64.S); in front of another one stands some other code.
 bool sees_vforks() {
-    constexpr char kMark[] = {'L', 'E', 'A', 'T', 'V', 'F', 'R', 'K'};
+    constexpr char kMark[] = LEAT_VFORK_MARK;
+    constexpr size_t kSize = sizeof kMark - 1;
     const void* entry = reinterpret_cast<const void*>(&vfork);  // NOLINT(*-reinterpret-cast)
     __asm__("" : "+r"(entry));  // the compiler has views on what stands in front of a function
-    return memcmp(static_cast<const char*>(entry) - sizeof kMark, kMark, sizeof kMark) == 0;
+    return memcmp(static_cast<const char*>(entry) - kSize, kMark, kSize) == 0;
 }
 
 uint32_t registered_area_size(int64_t rseq_offset) {

@@ -1,13 +1,16 @@
 /* vfork(), and syscall() that may be one, interposed: see shared_thread.hpp.
  *
  * A vfork returns twice, the second time on a stack that the child has used: so the return address waits in a register. */
-#define SYS_VFORK 58
-#define MAX_ERRNO 4095
+#include <asm/unistd.h>
+
+#include "tracer/vfork_mark.h"
+
+#define MAX_ERRNO 4095	/* the kernel returns -MAX_ERRNO to -1 for an error */
 
 	.text
 	.balign 16
 	.quad 0
-	.ascii "LEATVFRK"			/* by which sees_vforks() knows us */
+	.ascii LEAT_VFORK_MARK
 	.globl vfork
 	.type vfork, @function
 vfork:
@@ -20,7 +23,7 @@ vfork:
 	pop	%rdi
 	.cfi_adjust_cfa_offset -8
 	.cfi_register %rip, %rdi
-	mov	$SYS_VFORK, %eax
+	mov	$__NR_vfork, %eax
 	syscall
 	push	%rdi
 	.cfi_adjust_cfa_offset 8
@@ -52,7 +55,7 @@ vfork:
 	.type syscall, @function
 syscall:
 	.cfi_startproc
-	cmp	$SYS_VFORK, %rdi
+	cmp	$__NR_vfork, %rdi
 	je	vfork@PLT
 	mov	%rdi, %rax
 	mov	%rsi, %rdi

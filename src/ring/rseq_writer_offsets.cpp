@@ -1,0 +1,61 @@
+// The assembler's constants are what C++ says: a struct that changes without them does not compile.
+//
+// Freestanding: part of the tracer library.
+#include "ring/rseq_writer_offsets.h"
+
+#include <linux/rseq.h>
+#include <stddef.h>
+#if __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+#endif
+
+#include "ring/rseq_writer.hpp"
+
+namespace leat::ring {
+namespace {
+
+static_assert(offsetof(struct rseq, cpu_id) == RSEQ_CPU_ID && offsetof(struct rseq, rseq_cs) == RSEQ_CS);
+#if defined(RSEQ_SIG)
+static_assert(RSEQ_SIG == RSEQ_SIGNATURE);  // glibc registers each thread with it
+#endif
+
+static_assert(offsetof(RingMap, base) == MAP_BASE);
+static_assert(offsetof(RingMap, stride) == MAP_STRIDE);
+static_assert(offsetof(RingMap, mask) == MAP_MASK);
+static_assert(offsetof(RingMap, clock) == MAP_CLOCK);
+static_assert(offsetof(RingMap, rseq_offset) == MAP_RSEQ_OFFSET);
+static_assert(offsetof(RingMap, cpu_ring_count) == MAP_CPU_RING_COUNT);
+
+static_assert(offsetof(EventHeader, gap_limit) == HEADER_GAP_LIMIT);
+static_assert(offsetof(EventHeader, timestamp_factor) == HEADER_TIMESTAMP_FACTOR);
+static_assert(offsetof(EventHeader, id) == HEADER_ID);
+static_assert(offsetof(EventHeader, short_size) == HEADER_SHORT_SIZE);
+static_assert(offsetof(EventHeader, tag) == HEADER_TAG);
+static_assert(offsetof(EventHeader, tag_size) == HEADER_TAG_SIZE);
+static_assert(kExtendedIdSize == EXTENDED_ID_SIZE && kExtendedTail == EXTENDED_TAIL);
+// Short form and tag are stored as 8 bytes, whatever their size; what follows goes over the rest.
+static_assert(kCompactHeader.short_size <= 8 && kLargeHeader.short_size <= 8 && kMaxHeaderSize <= kCopySlack);
+
+static_assert(offsetof(RingHeader, head) == RING_HEAD);
+static_assert(offsetof(RingHeader, last_timestamp) == RING_LAST_TIMESTAMP);
+static_assert(offsetof(RingHeader, next_head) == RING_NEXT_HEAD);
+static_assert(offsetof(RingHeader, next_records) == RING_NEXT_RECORDS);
+static_assert(offsetof(RingHeader, limit) == RING_LIMIT);
+static_assert(kPageSize == RING_RECORDS && kCopySlack == COPY_SLACK);
+
+static_assert(offsetof(ClockPage, generation) == CLOCK_GENERATION && CLOCK_GENERATION % 8 == 0);
+static_assert(offsetof(ClockPage, source) == CLOCK_GENERATION + CLOCK_SOURCE_BIT / 8);
+static_assert(static_cast<uint32_t>(ClockSource::kTsc) == 0 && static_cast<uint32_t>(ClockSource::kSystem) == 1);
+static_assert(offsetof(ClockPage, lines) == CLOCK_LINES && sizeof(ClockLine) == 1U << LINE_SIZE_LOG2);
+static_assert(offsetof(ClockLine, tsc_base) == LINE_TSC_BASE);
+static_assert(offsetof(ClockLine, ns_base) == LINE_NS_BASE);
+static_assert(offsetof(ClockLine, multiplier) == LINE_MULTIPLIER);
+
+static_assert(static_cast<uint32_t>(WriteOutcome::kWritten) == 0);
+static_assert(static_cast<uint32_t>(WriteOutcome::kNoRoom) == OUTCOME_NO_ROOM);
+static_assert(static_cast<uint32_t>(WriteOutcome::kNoRing) == OUTCOME_NO_RING);
+static_assert(static_cast<uint32_t>(WriteOutcome::kDisabled) == OUTCOME_DISABLED);
+static_assert(static_cast<uint32_t>(WriteOutcome::kNoTime) == OUTCOME_NO_TIME);
+
+}  // namespace
+}  // namespace leat::ring
