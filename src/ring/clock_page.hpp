@@ -24,6 +24,9 @@ struct ClockLine {
     uint64_t unused;
 };
 
+//     generation 4:  lines[0] is in force      lines[1] may be rewritten, then generation 5 is published
+//     generation 5:  lines[1] is in force      lines[0] may be rewritten, then generation 6 is published
+//
 // The daemon writes, everybody reads. Two lines take turns: `generation`'s lowest bit names the one in force, the other
 // may be rewritten. A reader that sees another generation after its computation computes again.
 // A new line starts where the old one ends, and so does the system's time: time changes slope, never value.

@@ -26,7 +26,8 @@ inline constexpr uint32_t kMaxRings = 1U << 16;
 // A longer record could not be copied between two interruptions of its writer: it would restart for ever.
 inline constexpr uint64_t kMaxRecordSize = 256U << 10;
 
-// A writer may touch this many bytes beyond the record it publishes: it copies in blocks.
+// A writer may touch this many bytes beyond the record it publishes: it copies in blocks. So it stays that far below
+// `limit`, and never touches what the consumer still reads.
 inline constexpr uint64_t kCopySlack = 32;
 
 // Why an event record was not written. The order is part of the format.
@@ -57,15 +58,26 @@ struct RingSetHeader {
 static_assert(offsetof(RingSetHeader, doorbell) == 64 && offsetof(RingSetHeader, thread_rings_used) == 68);
 static_assert(sizeof(RingSetHeader) == 128);
 
-// Positions count bytes since the start and never wrap. tail <= head <= tail + size, limit <= tail + size.
-// [tail, head) is published; a reader may copy it at leisure. Beyond head nothing is promised.
+// A ring's header page. Positions count bytes since the start and never wrap; position p lies at byte p mod size.
+//
+//                  tail        head                           tail + size
+//     not armed     | published | free                         | limit
+//     armed         | published | free          | limit        |            the writer that gets there rings
+//     armed, next   | published | limit                        |            the next record rings
+//     full          | published                                | head, limit
+//
+// Invariants: tail <= head <= tail + size, limit <= tail + size. [tail, head) is published; a reader may copy it at
+// leisure. Beyond head nothing is promised: writers copy there, and a killed one leaves half a record.
+//
+// Three parties write, each into cache lines of its own, so that a writer's commit does not take a line away from the
+// consumer. All of it is memory that programs write: a reader believes nothing.
 struct RingHeader {
     // The writers of this CPU, or the thread that owns the ring.
     alignas(64) uint64_t head;
     uint64_t last_timestamp;              // ns; stored together with head by one 16-byte store: the commit
     uint64_t discarded[kDiscardReasons];  // event records not written, by reason; only ever incremented, atomically
-    // Stored together, before the commit: where head is about to be, and how many records will lie below it. See
-    // committed_records().
+    // The announcement, stored together before the commit: where head is about to be, and how many records will lie
+    // below it. See committed_records().
     uint64_t next_head;
     uint64_t next_records;
 
@@ -101,8 +113,12 @@ constexpr uint64_t max_record_size(uint64_t ring_size) {
 // How many records lie below `head`, since the start. A writer announces its record in {next_head, next_records} and
 // then commits it; one that was killed or restarted in between leaves an announcement that nothing followed:
 //
-//   next_head == head    the last announcement was committed: next_records
-//   next_head != head    it was not (yet): one less
+//                      next_head, next_records   head
+//     at rest          h, n                      h       next_head == head: n
+//     announced        h + size, n + 1           h       next_head != head: one less than announced, n
+//     committed        h + size, n + 1           h + size                   n + 1
+//
+// No record is empty, so an announcement always differs from head.
 constexpr uint64_t committed_records(uint64_t head, uint64_t next_head, uint64_t next_records) {
     return next_head == head ? next_records : next_records - 1;
 }

@@ -17,8 +17,9 @@ std::uint64_t load(std::uint64_t& word, std::memory_order order) { return std::a
 
 Result<Published> RingReader::published() {
     for (int look = 0; look < kMaxLooks; ++look) {
-        // B: every byte below `head` is visible from here on. Pairs with A in thread_writer.cpp's commit() and with the
-        // last store of the restartable sequence.
+        // B: every byte below `head` is visible from here on. Pairs with A in thread_writer.cpp's commit() and in
+        // rseq_writer_x86_64.S, the last store of the restartable sequence. The loads of the other words are acquired,
+        // too, which keeps them in this order.
         const std::uint64_t head = load(header_->head, std::memory_order_acquire);
         const std::uint64_t timestamp = load(header_->last_timestamp, std::memory_order_acquire);
         const std::uint64_t next_head = load(header_->next_head, std::memory_order_acquire);
@@ -48,7 +49,11 @@ void RingReader::take(std::uint64_t head) {
     taken_ = head;
 }
 
-// Reading is enough for memory of a file, and disturbs no writer.
+// Reading is enough for memory of a file, and disturbs no writer. On its first way around, the head gets to pages that
+// nobody has touched; up to size_, a position is also a place in the ring:
+//
+//     0              head_            touched_                       size_
+//      | written      | pages exist    | a writer waits for each page |
 void RingReader::touch_ahead(std::uint64_t bytes) {
     const std::uint64_t end = std::min(head_ + std::min(bytes, size_), size_);
     const auto* const records =
@@ -72,15 +77,21 @@ void RingReader::release(std::uint64_t position, std::uint64_t wake_after) {
     LEAT_CHECK(tail_ <= position);
     taken_ = std::max(taken_, position);
     head_ = std::max(head_, position);
+    //     position        taken_                                       position + size
+    //      | not stored    | wake_after              | limit            |          writers wake us there
+    //      | not stored    | wake_after, or more                        | limit    only a full ring stops them
     const std::uint64_t limit = std::min(taken_ + std::min(wake_after, size_), position + size_);
     // Nothing changes in most rings: then leave the cache line to the writers.
     if (position == tail_ && load(header_->limit, std::memory_order_relaxed) == limit) return;
     tail_ = position;
-    // C: all reads of the records are done before writers may have their room. Pairs with the writers' reading `limit`.
+    // C: all reads of the records are done before writers may have their room. Pairs with H, where writers read `limit`
+    // or `tail`: in thread_write(), the restartable sequence, make_room() and count_if_full() of careful_writer.cpp.
     std::atomic_ref(header_->tail).store(position, std::memory_order_release);
     std::atomic_ref(header_->limit).store(limit, std::memory_order_release);
 }
 
+// A limit below tail_ + size_ is the wish. A writer may take it down between our load and our store, which then puts it
+// back: one bell more than was wished for, and none is lost.
 void RingReader::release(std::uint64_t position) {
     const std::uint64_t limit = load(header_->limit, std::memory_order_relaxed);
     const bool is_armed = limit < tail_ + size_;

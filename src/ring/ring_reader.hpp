@@ -17,8 +17,19 @@ struct Published {
     UntrustedBytes records;        // valid until release() has passed them
 };
 
-// The consumer's side of one ring. The memory belongs to applications: every value taken from it is checked, and a
-// ring that lies is an error for good. Consumer thread only.
+// The consumer's side of one ring, by three positions of its own:
+//
+//     tail_                 taken_               head_               the ring's head
+//      | cut into packets    | not cut yet        | published since   |
+//      | that are not stored | what published()   | published()       |
+//      |                     | gave               | looked            |
+//
+//     published()   head_ follows the ring's head; [taken_, head_) is there to be read
+//     take()        taken_ goes on: these bytes are in a packet, and must hold still until it is stored
+//     release()     tail_ goes on: they are stored, and writers may have their room
+//
+// The memory belongs to applications: every value taken from it is checked, and a ring that lies is an error for good.
+// Consumer thread only.
 class RingReader {
   public:
     // `header` is the ring as mapped by RingSet, its records behind it twice.

@@ -16,6 +16,7 @@
 namespace leat::ring {
 namespace {
 
+// Sealed before anybody else has it: a program that could shrink the file would make every other user of it fault.
 Result<UniqueFd> make_memfd(std::uint64_t size) {
     UniqueFd fd(::memfd_create("leat-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!fd.is_open()) return io_error("cannot create the ring memory");
@@ -33,6 +34,7 @@ Result<void> map_over(std::byte* at, std::uint64_t size, int fd, std::uint64_t o
     return {};
 }
 
+// Each ring's records twice in a row (ring_format.hpp), all rings at equal distances: one multiplication finds a ring.
 Result<Mapping> map_rings(int fd, const RingSetGeometry& geometry) {
     const std::uint64_t size = geometry.ring_size;
     Mapping space = LEAT_TRY(Mapping::of_address_space(geometry.ring_count() * map_stride(size)));
@@ -90,6 +92,8 @@ RingSetHeader& RingSet::header() const {
 }
 
 std::uint32_t RingSet::thread_rings_used() const {
+    // J: pairs with I in ring_owner.cpp's tell_use(), which comes before a ring's first record is stamped. Programs can
+    // write any number here: it is cut to what there is.
     return std::min(std::atomic_ref(header().thread_rings_used).load(std::memory_order_acquire),
                     geometry_.thread_rings);
 }

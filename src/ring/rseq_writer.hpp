@@ -43,7 +43,7 @@ struct RingMap {
 // `system_time` (ns) is used when the clock page says kSystem; 0: ask for it by kNoTime. Any thread that has rseq;
 // async-signal-safe.
 //
-// Killed before the last store, the record was never there; behind it, it is whole. Sanitizers and valgrind do not
+// Killed before the last store, the record was never there; after it, it is whole. Sanitizers and valgrind do not
 // see into it. A debugger that steps through it restarts it for ever.
 extern "C" WriteOutcome leat_rseq_write(const RingMap* map, const EventHeader* header, const uint32_t* enabled,
                                         const void* record, uint64_t size, uint64_t system_time);

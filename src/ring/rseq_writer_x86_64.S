@@ -36,7 +36,7 @@
 	add	%r8, %r9
 	lea	EXTENDED_TAIL(%r9, %r11), %r9	/* r9 = the new head */
 	lea	COPY_SLACK(%r9), %rdx
-	cmp	RING_LIMIT(%r10), %rdx
+	cmp	RING_LIMIT(%r10), %rdx		/* H, as below */
 	ja	.Lno_room
 	mov	HEADER_TAG(%rsi), %rdx
 	mov	%rdx, (%rbx)			/* 8 bytes; what follows goes over what is too much */
@@ -47,11 +47,13 @@
 	add	$EXTENDED_TAIL, %rbx
 	jmp	.Lcopy
 .Lsystem_time:
+	/* Our caller has read the system's clock, which a sequence cannot: or it has not, and must. */
 	mov	SAVED_SYSTEM_TIME(%rsp), %rax
 	test	%rax, %rax
 	jnz	.Ltime_known
 	jmp	.Lno_time
 .Ltime_went_back:
+	/* A time that was read before the sequence may be older than another writer's record: stay at the ring's time. */
 	mov	RING_LAST_TIMESTAMP(%r10), %rax
 	xor	%r11d, %r11d
 	jmp	.Ltime_in_order
@@ -111,6 +113,7 @@ leat_rseq_write_or:
 	lea	.Lsequence(%rip), %r10
 	mov	%r10, %fs:RSEQ_CS(%rax)		/* from here on we are restarted */
 
+	/* Switched off since the site's own test: nobody asks for this record any more. */
 	cmpl	$0, (%rdx)
 	je	.Ldisabled
 
@@ -139,6 +142,7 @@ leat_rseq_write_or:
 	mulq	LINE_MULTIPLIER(%r11)
 	shrd	$32, %rdx, %rax
 	add	LINE_NS_BASE(%r11), %rax
+	/* D: the line was read before the generation is looked at again. Pairs with E in SharedClock::publish(). */
 	cmp	CLOCK_GENERATION(%r9), %rbx
 	jne	.Labort
 .Ltime_known:
@@ -163,6 +167,7 @@ leat_rseq_write_or:
 	mov	HEADER_SHORT_SIZE(%rsi), %r11
 	add	%r8, %r9
 	add	%r11, %r9			/* r9 = the new head */
+	/* H: who sees the room sees that its records are read. Pairs with C in RingReader::release(). */
 	lea	COPY_SLACK(%r9), %rdx
 	cmp	RING_LIMIT(%r10), %rdx
 	ja	.Lno_room
@@ -186,6 +191,8 @@ leat_rseq_write_or:
 	punpcklqdq %xmm2, %xmm0
 	movaps	%xmm0, RING_NEXT_HEAD(%r10)	/* the announcement: {next_head, next_records} */
 	movlhps	%xmm1, %xmm0
+	/* A: the record's bytes become visible before the head that covers them, as x86 keeps the order of stores. Pairs
+	 * with B in RingReader::published(). */
 	movaps	%xmm0, RING_HEAD(%r10)		/* the commit: {head, last_timestamp} */
 .Lcommitted:
 	xor	%eax, %eax

@@ -20,7 +20,8 @@ void store_pair(uint64_t* first_word, uint64_t first, uint64_t second) {
     __asm__ volatile("movaps %1, %0" : "=m"(*reinterpret_cast<__m128i*>(first_word)) : "x"(pair) : "memory");  // NOLINT
 }
 
-// Announces the record, then commits it. A process killed before the commit leaves nothing, after it everything.
+// Announces the record, then commits it; committed_records() draws the states. A process killed before the commit
+// leaves nothing, after it everything.
 // A: the record's bytes become visible before the head that covers them (x86 keeps the order of stores). Pairs with B
 // in RingReader::published().
 void commit(RingHeader& ring, uint64_t head, uint64_t timestamp) {
@@ -37,11 +38,15 @@ void commit(RingHeader& ring, uint64_t head, uint64_t timestamp) {
 WriteOutcome thread_write(const RingMap& map, RingHeader& ring, const EventHeader& header, const void* record,
                           uint64_t size, uint64_t now) {
     const uint64_t last = ring.last_timestamp;
-    if (now < last) now = last;
+    if (now < last) now = last;  // a reader gives up a ring whose time goes back
     const bool is_extended = now - last >= header.gap_limit;
     const uint64_t header_size = is_extended ? header.tag_size + kExtendedTail : header.short_size;
     const uint64_t end = ring.head + header_size + size;
-    // Pairs with C in RingReader::release(): who sees the room sees that its records are read.
+    // H: who sees the room sees that its records are read. Pairs with C in RingReader::release().
+    //
+    //     head                         end
+    //      | header | record            | slack     | limit     room: the copy ends within the slack
+    //      | header | record            | slack | limit         none, although the record alone would fit
     if (end + kCopySlack > __atomic_load_n(&ring.limit, __ATOMIC_ACQUIRE)) return WriteOutcome::kNoRoom;
 
     char* at = reinterpret_cast<char*>(&ring) + kPageSize + (ring.head & map.mask);  // NOLINT(*-reinterpret-cast)
