@@ -152,7 +152,11 @@ Result<void> Consumer::cut() {
     return outcome;
 }
 
-// What was discarded by now lies behind the last record of this sample.
+// What was discarded by now happened after the last record of this sample, so the count waits for the next packet:
+//
+//     ring        ... record   record | discarded 3 | record
+//     sample                   head   |
+//     packets     events_discarded: 0 |              events_discarded: 3
 Result<void> Consumer::cut(Stream& stream) {
     const std::uint64_t discarded = stream.reader.discarded();
     while (stream.has_records() && !stream.is_full()) LEAT_TRY(cut_packet(stream));
@@ -184,8 +188,13 @@ Result<void> Consumer::cut_packet(Stream& stream) {
 }
 
 // What follows in this sample is no record. Where the next one begins is known again at head, and its time, and how
-// many were lost: all of that the writers have stored together. The next short header counts from the last record that
-// was lost, which readers never see: so their next packet begins at its time.
+// many were lost: all of that the writers have stored together.
+//
+//     taken                  sample.head
+//      | ?? ?? ?? ?? ?? ?? ?? | the next record
+//                               its short time counts from sample.last_timestamp
+//
+// Readers never see that last record: so their next packet begins at its time.
 void Consumer::give_up(Stream& stream) {
     stream.reader.take(stream.sample.head);
     stream.last_record = stream.sample.last_timestamp;
@@ -211,6 +220,8 @@ ctf::RecordWalker::Part Consumer::next_part(const Stream& stream) const {
     return part;
 }
 
+// Whoever reads on waits for the slowest stream. A quiet one has nothing to come that is older than our look at the
+// clock, and says so by a beacon; the horizon of all is told only if every stream is quiet.
 void Consumer::tell_horizon() {
     if (now_ <= clock_margin()) return;
     const std::uint64_t horizon = now_ - clock_margin();
@@ -241,6 +252,10 @@ bool Consumer::needs_beacon(const Stream& stream, std::uint64_t beacon) const {
 
 // A ring whose packets wait to be stored does not want to be woken for more. One that begins to be used wants to be
 // woken early: its next pages are then there before its writers.
+//
+//     full, or not cut     not armed: its packets must be stored first, and the output wakes the host for that
+//     all cut              armed at `taken` + wake_after, or where half of the touched pages are used
+//     busy (wants_drain)   with wake_after 0 not armed: the next drain comes soon without a bell
 void Consumer::arm(Stream& stream) {
     forget_stored(stream);
     const bool is_armed = are_armed_ && !stream.is_full() && !stream.has_records();
@@ -253,6 +268,9 @@ void Consumer::arm(Stream& stream) {
     stream.reader.release(position, is_armed ? wake_after : ~std::uint64_t{0});
 }
 
+// The output stores packets in order, so one number tells all of them. The wish to be woken stays as it is.
+//
+//     unstored   5  6  7  8     stored() is 7: 5 and 6 go, and `released` is where 6 ended
 void Consumer::forget_stored(Stream& stream) const {
     if (stream.unstored.empty()) return;
     const std::uint64_t stored = output_->stored(stream.ring);
@@ -355,6 +373,7 @@ Result<void> Consumer::write(Stream& stream, UntrustedBytes records, std::uint64
                         .events = events};
     LEAT_TRY(output_->write_packet(packet));
     if (!records.empty()) stream.reader.take(stream.reader.taken() + records.size());
+    // Packets without records are listed, too: their end is that of the packet before.
     stream.unstored.push_back({stream.sequence_number, stream.reader.taken()});
     stream.timestamp = stream.told = end;
     newest_ = std::max(newest_, end);

@@ -27,7 +27,17 @@ struct Totals {
 // Slices what the rings hold into packets. An engine: it owns no thread and never waits; whoever hosts it calls
 // drain(), when the doorbell rings and now and then. One thread.
 //
-// The rings are the memory of what the output has not stored yet: room goes back to the writers only behind that.
+// The rings are the memory of what the output has not stored yet. Each has three positions, which only grow:
+//
+//     released          taken                sampled          the ring's head
+//      | packets 5, 6, 7 | sample.records     | published      |
+//      | not stored yet  | not cut yet        | since          |
+//
+//     sample()          the sampled head follows the ring's head
+//     cut_packet()      `taken` goes past the records of one more packet, which joins `unstored`
+//     forget_stored()   `released` goes past the packets that the output has stored; writers get the room back
+//
+// A stream with kMaxUnstored packets is full: nothing is cut, so what is sampled stays until the next drain.
 class Consumer {
   public:
     struct Parameters {
@@ -49,14 +59,14 @@ class Consumer {
         std::function<Result<void>()> before_cut{};
     };
 
-    // Packets of one stream that wait to be stored. Behind these nothing is cut: the bytes gather for a larger packet.
+    // So many packets of one stream may wait to be stored. Then nothing is cut: the bytes gather for a larger packet.
     static constexpr std::size_t kMaxUnstored = 64;
 
     // All three outlive the consumer.
     Consumer(const ring::RingSet& rings, const ctf::RecordWalker& walker, Output& output, const Parameters& parameters);
 
     // For sessions that are read while they run: announces the rings of all CPUs, each with a packet without events.
-    // Readers wait until every stream has said something, and LTTng's relay takes beacons only behind a packet.
+    // Readers wait until every stream has said something, and LTTng's relay takes beacons only after a packet.
     Result<void> announce_cpu_rings();
 
     // One turn over all rings. What the output does not take stays in the rings for the next turn; the first such
@@ -97,7 +107,7 @@ class Consumer {
   private:
     struct Unstored {
         std::uint64_t sequence_number;
-        std::uint64_t end;  // position in the ring behind the packet's records
+        std::uint64_t end;  // position in the ring at which the packet's records end
     };
     struct Stream {
         ring::RingReader reader;
@@ -114,7 +124,7 @@ class Consumer {
         std::uint64_t record_count = 0;   // of the ring: records that were cut into packets, or given up
         std::uint64_t counted_up_to = 0;  // position in the ring where record_count was its own count
         std::uint64_t unreadable = 0;     // given up
-        // Read when the packet before was cut: what was discarded by then lies behind that packet's last record.
+        // Read when the packet before was cut: what was discarded by then happened after that packet's last record.
         std::uint64_t discarded = 0;
         std::uint64_t discarded_told = 0;  // in a packet
         std::deque<Unstored> unstored{};
