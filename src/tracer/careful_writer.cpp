@@ -44,7 +44,8 @@ Record with_contexts(Payload payload, const ContextBlock& contexts) {
     return {payload.bytes - contexts.size, payload.size + contexts.size};
 }
 
-// The ring that counts what this thread discards. Any ring will do: the counters are atomic.
+// The ring that counts what this thread discards. Any ring will do: the counters are atomic, and the thread may be
+// moved to another CPU as soon as it knows its number.
 RingHeader& counting_ring(const Channel& channel) {
     if (!channel.has_rseq) return thread_state.ring != nullptr ? *thread_state.ring : *channel.map.ring(0);
     const char* area = static_cast<const char*>(__builtin_thread_pointer()) + channel.map.rseq_offset;
@@ -55,6 +56,7 @@ RingHeader& counting_ring(const Channel& channel) {
 
 void ring_doorbell(const Channel& channel) {
     const int saved_errno = errno;
+    // W: who hears this ring sees the record. Pairs with X in DoorbellWaiter::rings_of_writers().
     __atomic_add_fetch(&channel.set->doorbell, 1, __ATOMIC_RELEASE);
     syscall(SYS_futex, &channel.set->doorbell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
     errno = saved_errno;
@@ -71,8 +73,17 @@ struct Room {
     bool is_awaited;  // limit was the consumer's wish to be woken; it is taken down
 };
 
-// The writer met `limit`.
+// The writer met `limit`. What stopped it shows in the value that it takes down:
+//
+//     tail         head         end = tail + size
+//      | published  |  limit     |                    the consumer's wish: write again, and ring after the commit
+//      | published        | head | limit              no wish, no room: full
+//      | published  |            | limit              no wish, room: the consumer has released some meanwhile
+//
+// Several writers may be here at once: one of them finds the wish, and rings. Where the consumer releases room between
+// our two looks, the old limit passes for a wish: one bell too many.
 Room make_room(const Channel& channel, RingHeader& ring, uint64_t record_size) {
+    // H: who sees the room sees that its records are read. Pairs with C in RingReader::release().
     const uint64_t end = __atomic_load_n(&ring.tail, __ATOMIC_ACQUIRE) + channel.map.size();
     // A store too old is harmless: a limit below the true one only brings a writer here again.
     const uint64_t limit = __atomic_exchange_n(&ring.limit, end, __ATOMIC_RELAXED);
@@ -113,7 +124,13 @@ void write_to_cpu_ring(const leat_tracepoint& tracepoint, const Binding& binding
     write_in_turns(channel, record.size, now, write, ring);
 }
 
-// A signal handler that interrupts the writer of a thread-owned ring must not write there.
+// A signal handler that interrupts the writer of a thread-owned ring must not write there:
+//
+//     thread     is_writing = 1   copies half a record                           commits at its old head
+//     handler                                            would write at the same head
+//
+// The fences keep the compiler from moving the ring's stores out of the flag's time. The processor shows a handler its
+// own thread's stores in order, so they need no more than that.
 class WritingFlag {
   public:
     WritingFlag() : was_set_(thread_state.is_writing != 0) {
@@ -187,6 +204,7 @@ __attribute__((noinline)) void count_discarded(const Channel& channel, DiscardRe
 
 bool count_if_full(const Channel& channel, uint64_t record_size) {
     RingHeader& ring = counting_ring(channel);
+    // H, as in make_room(). A limit other than `end` is a wish to be woken, or an old one: make_room() sees to it.
     const uint64_t end = __atomic_load_n(&ring.tail, __ATOMIC_ACQUIRE) + channel.map.size();
     if (__atomic_load_n(&ring.limit, __ATOMIC_RELAXED) != end || has_room(ring, record_size, end)) return false;
     __atomic_add_fetch(&ring.discarded[static_cast<uint32_t>(DiscardReason::kRingFull)], 1, __ATOMIC_RELAXED);

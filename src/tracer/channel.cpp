@@ -20,6 +20,8 @@ extern const unsigned int __rseq_size __attribute__((weak));
 namespace leat::tracer {
 namespace {
 
+// Touching a mapping beyond the end of its file is SIGBUS, in somebody else's program. A file that can never change its
+// size, and is large enough now, cannot do that to us, whoever else has it.
 constexpr int kAgainstSigbus = F_SEAL_SHRINK | F_SEAL_GROW;
 
 bool has_rseq() { return &__rseq_size != nullptr && &__rseq_offset != nullptr && __rseq_size != 0; }
@@ -67,6 +69,12 @@ bool map_ring(int fd, const ring::RingMap& map, uint32_t index) {
 }
 
 // Address space for all; and ring 0, which counts what finds no ring. With rseq, the other rings of CPUs, too.
+//
+//     base        + stride      ...   + cpu_ring_count * stride
+//      | ring 0    | ring 1    |       | ring of a thread      | ...
+//      | mapped    | with rseq |       | when it is claimed    |
+//
+// Reserved in one piece: a ring's place follows from its number, for the sequence as for map_thread_ring().
 bool map_cpu_rings(int fd, ring::RingMap& map, bool has_rseq) {
     const uint64_t total = (map.cpu_ring_count + map.thread_ring_count) * map.stride;
     void* base = mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -102,17 +110,20 @@ bool map_again(void* pages, uint64_t size, void* at) {
 
 Channel process_channel{};
 
-// Only the owner of a ring comes here with it, so nobody writes there while it is mapped.
+// Only the owner of a ring comes here with it, so nobody writes there while it is mapped. It stays mapped for the next
+// thread of this process that claims it.
 ring::RingHeader* map_thread_ring(const Channel& channel, uint32_t index) {
     const ring::RingMap& map = channel.map;
     ring::RingHeader* const ring = map.ring(map.cpu_ring_count + index);
     uint8_t& is_mapped = channel.thread_rings.is_mapped[index];
+    // V: whoever mapped the ring was done with it. Pairs with U below, in an earlier owner's thread.
     if (__atomic_load_n(&is_mapped, __ATOMIC_ACQUIRE) != 0) return ring;
     char* const in_file = reinterpret_cast<char*>(channel.thread_rings.header(map, index));  // NOLINT
     char* const at = reinterpret_cast<char*>(ring);                                          // NOLINT
     if (!map_again(in_file, ring::kPageSize + map.size(), at) ||
         !map_again(in_file + ring::kPageSize, map.size(), at + ring::kPageSize + map.size()))
         return nullptr;
+    // U: both mappings are there before anybody is told. Pairs with V.
     __atomic_store_n(&is_mapped, 1, __ATOMIC_RELEASE);
     return ring;
 }
@@ -150,6 +161,7 @@ bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_f
     if (attached.map.thread_ring_count != 0 && map_thread_ring(attached, 0) == nullptr)
         map_all_thread_rings(ring_set_fd, attached);
 
+    // Whole pages for each buffer. Most are never touched, and cost address space only.
     const uint64_t staging_size =
         LEAT_STAGE_HEADROOM + ring::max_record_size(message.ring_size) + LEAT_STAGE_SLACK + ring::kPageSize - 1;
     attached.staging_size = staging_size / ring::kPageSize * ring::kPageSize;
@@ -164,6 +176,7 @@ bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_f
     attached.header_kind = message.header_kind;
     prepare_claims();
     if (!attached.has_rseq) release_rings_of_ending_threads();
+    // Whole before any binding points to it: tracepoints are switched on after this (module.cpp, enable()).
     process_channel = attached;
     return true;
 }

@@ -25,6 +25,7 @@ constexpr uint64_t kForever = UINT64_MAX;
 // Whatever process of ours that was: a forked child would fare no better.
 bool is_deaf = false;
 
+// secure_getenv() knows nothing in setuid programs: whoever starts one must not choose whom it speaks to.
 const char* runtime_directory() { return secure_getenv(wire::kRuntimeDirectoryVariable); }
 
 // When the wait for the daemon ends, in ns of CLOCK_MONOTONIC.
@@ -89,6 +90,7 @@ int connect_to_daemon(uint64_t deadline) {
     address.sun_path[length] = '/';
     memcpy(address.sun_path + length + 1, wire::kAppSocketName, sizeof wire::kAppSocketName);
 
+    // Messages keep their bounds, descriptors come along, and nothing blocks: a stopped daemon costs one timeout.
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return -1;
     if (connect_until(fd, address, deadline) && is_trusted_peer(fd)) return fd;
@@ -128,6 +130,8 @@ Registration::~Registration() {
     }
 }
 
+// A daemon that speaks another version, or gives other descriptors than we know, leaves the process untraced. What came
+// is closed with this object in either case.
 void Registration::receive(int socket) {
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds_)] = {};
     iovec bytes{&message_, sizeof message_};

@@ -38,6 +38,7 @@ class Appender {
     size_t size_ = 0;
 };
 
+// An enumerator without a value of its own follows the one before, as in C. The sum may wrap: so it is an unsigned one.
 void append_values(Appender& out, const leat_enumeration* enumeration) {
     if (enumeration == nullptr) return out.value(uint32_t{0});
     out.value(enumeration->value_count);
@@ -83,6 +84,7 @@ size_t append_table(char* memory, size_t table_size, leat_tracepoint* const* tra
     return out.size();
 }
 
+// Sealed against writing, too: the daemon reads it later, and must find what was described.
 bool fill(int fd, size_t size, leat_tracepoint* const* tracepoints, size_t count) {
     if (ftruncate(fd, static_cast<off_t>(size)) != 0) return false;
     void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -49,13 +49,23 @@ void give_back_bindings(void* bindings) {
     unused_blocks = block;
 }
 
-// Each tracepoint once, in `tracepoints`, with its binding. Returns their number.
+// A tracepoint's two words, and what its sites do meanwhile:
+//
+//     not bound     binding null,  enabled 0     skip
+//     bound         binding set,   enabled 0     skip: the binding has no channel yet
+//     enabled       binding set,   enabled 1     write
+//     unloading     binding set,   enabled 0     skip, also inside the restartable sequence, which looks again
+//     unloaded      binding null,  enabled 0     the block of bindings may serve another library
+//
+// Puts each tracepoint once into `tracepoints`, and binds it; the module's list may name one twice. Returns their
+// number.
 size_t collect(const leat_module& module, leat_tracepoint** tracepoints, Binding* bindings) {
     size_t count = 0;
     for (leat_tracepoint* const* entry = module.begin; entry != module.end; ++entry) {
         leat_tracepoint* tracepoint = *entry;
         if (tracepoint == nullptr || tracepoint->binding != nullptr) continue;
         tracepoints[count] = tracepoint;
+        // M: the block is zeroed: no channel, so nothing is written. Pairs with N in leat_write() and its like.
         __atomic_store_n(&tracepoint->binding, &bindings[count], __ATOMIC_RELEASE);
         ++count;
     }
@@ -69,6 +79,8 @@ void enable(leat_tracepoint* const* tracepoints, size_t count, const uint32_t* e
         auto* binding = static_cast<Binding*>(tracepoints[i]->binding);
         binding->header = ring::event_header(process_channel.header_kind, event_ids[i]);
         binding->channel = &process_channel;
+        // O: header and channel are there before a site goes on. Pairs with the sites' load (tracepoint.h), which is
+        // relaxed, as it is all that a disabled site costs: x86 keeps loads in order.
         __atomic_store_n(&tracepoints[i]->enabled, 1, __ATOMIC_RELEASE);
     }
 }
@@ -127,6 +139,7 @@ void refuse(const leat_module& module) {
 void disable(const leat_module& module) {
     for (leat_tracepoint* const* entry = module.begin; entry != module.end; ++entry) {
         if (*entry == nullptr) continue;
+        // The word that sites test goes first: none comes in any more when the binding goes.
         __atomic_store_n(&(*entry)->enabled, 0, __ATOMIC_RELEASE);
         __atomic_store_n(&(*entry)->binding, nullptr, __ATOMIC_RELEASE);
     }

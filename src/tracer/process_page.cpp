@@ -15,7 +15,12 @@ namespace {
 // Serves until the mapping is made, and for good where there is no memory for it.
 ProcessPage early_page{};
 
-// Counts generations in ordinary memory, so that a child's differs from its parent's.
+// Counts generations in ordinary memory, so that a child's differs from its parent's:
+//
+//     parent    last_generation 3, generation 3
+//     child     last_generation 3, generation 0 (wiped)    then 4, 4: no thread's state of 3 is believed
+//
+// Were it in the page, a child would begin with 1 again, which may be what its parent's threads were filled in for.
 uint32_t last_generation = 0;
 
 uint32_t next_generation() {
@@ -47,6 +52,8 @@ void make_process_page() {
 }
 
 uint32_t process_generation() {
+    // Z: who sees the new number asks for the thread's name after it was changed. Pairs with Y in
+    // begin_new_generation().
     uint32_t generation = __atomic_load_n(&process_page->generation, __ATOMIC_ACQUIRE);
     if (generation != 0) return generation;
     const uint32_t next = next_generation();
@@ -57,6 +64,7 @@ uint32_t process_generation() {
     return generation;
 }
 
+// Y: the name has changed before threads are told to look. Pairs with Z in process_generation().
 void begin_new_generation() { __atomic_store_n(&process_page->generation, next_generation(), __ATOMIC_RELEASE); }
 
 int32_t process_pid() {
@@ -67,11 +75,15 @@ int32_t process_pid() {
     return pid;
 }
 
-// The dynamic loader already runs constructors one at a time; this covers programs that call us by themselves.
+// The dynamic loader already runs constructors one at a time; this covers programs that call us by themselves. In a
+// child of a fork the lock is free, whoever held it in the parent: the kernel wiped the page.
+//
+// T: what the last holder did to bindings and channel is visible. Pairs with S in ~RegistrationLock().
 RegistrationLock::RegistrationLock() {
     while (__atomic_exchange_n(&process_page->registration_lock, 1, __ATOMIC_ACQUIRE) != 0) sched_yield();
 }
 
+// S: pairs with T in RegistrationLock().
 RegistrationLock::~RegistrationLock() { __atomic_store_n(&process_page->registration_lock, 0, __ATOMIC_RELEASE); }
 
 }  // namespace leat::tracer

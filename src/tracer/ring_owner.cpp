@@ -36,6 +36,7 @@ void release_ring(void* ring) {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     uint64_t self = owner_word(own_pid_namespace(), static_cast<int32_t>(syscall(SYS_gettid)));
     thread_state.ring = nullptr;
+    // K: our commits are visible to the next owner. Pairs with L in claim_among().
     __atomic_compare_exchange_n(&static_cast<ring::RingHeader*>(ring)->owner, &self, 0, false, __ATOMIC_RELEASE,
                                 __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -48,7 +49,9 @@ bool is_dead(uint64_t owner, uint64_t pid_namespace) {
     return syscall(SYS_tkill, static_cast<int32_t>(owner), 0) != 0 && errno == ESRCH;
 }
 
-// The consumer looks at the rings up to the highest that was ever claimed.
+// The consumer looks at the rings up to the highest that was ever claimed. The number only grows.
+// I: raised before the owner stamps its first record: the exchange is a full barrier on x86. Pairs with J in
+// RingSet::thread_rings_used().
 void tell_use(ring::RingSetHeader& set, uint32_t rings) {
     uint32_t used = __atomic_load_n(&set.thread_rings_used, __ATOMIC_RELAXED);
     while (used < rings && !__atomic_compare_exchange_n(&set.thread_rings_used, &used, rings, false, __ATOMIC_RELEASE,
@@ -56,6 +59,14 @@ void tell_use(ring::RingSetHeader& set, uint32_t rings) {
     }
 }
 
+// A ring's `owner`, which processes of all kinds share:
+//
+//     nobody (0)  ->  us        claimed
+//     a dead one  ->  us        taken over; if two try, one wins
+//     us          ->  us        ours from before an exec, where `may_be_own`
+//     us          ->  nobody    the thread ends, or a guest has written its record
+//     another                   left alone, also if it cannot be known whether that one lives
+//
 // Of the thread-owned rings from `begin` to `end`, one that nobody owns, or whose owner has died. `may_be_own`: one
 // that is ours is not in use.
 ring::RingHeader* claim_among(const Channel& channel, uint32_t begin, uint32_t end, int32_t tid, bool may_be_own) {
@@ -67,10 +78,13 @@ ring::RingHeader* claim_among(const Channel& channel, uint32_t begin, uint32_t e
         // `self` can be there from before an exec. A ring needs no repair: a dead owner's records are whole.
         const bool is_own = may_be_own && owner == self && pid_namespace != kUnknownNamespace;
         if (owner != 0 && !is_own && !is_dead(owner, pid_namespace)) continue;
+        // L: the last owner's commits are visible to us, who go on after them. Pairs with K, where owners give up
+        // rings; a dead owner's stores are there once the kernel says that it is dead.
         if (!__atomic_compare_exchange_n(&ring->owner, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             continue;
         ring::RingHeader* const mapped = map_thread_ring(channel, index);
         if (mapped == nullptr) {
+            // K, as in release_ring(), though we have written nothing.
             __atomic_store_n(&ring->owner, 0, __ATOMIC_RELEASE);
             return nullptr;
         }
@@ -101,6 +115,7 @@ GuestRing::GuestRing(const Channel& channel, int32_t tid) {
 }
 
 GuestRing::~GuestRing() {
+    // K: the guest's record is visible to the next owner. Pairs with L in claim_among().
     if (ring_ != nullptr) __atomic_store_n(&ring_->owner, 0, __ATOMIC_RELEASE);
 }
 

@@ -39,7 +39,8 @@ void refresh_thread_state(const Channel& channel, const Task& task, uint64_t now
     ThreadState& thread = thread_state;
     const uint32_t generation = process_generation();
     const ContextBlock contexts = make_contexts(channel.contexts, task);
-    // Until all is filled in, a signal handler's event must not go straight.
+    // Until all is filled in, a signal handler's event must not go straight. It may come between any two of these
+    // lines; its own turn through here fills in the same, for the same task. The fences are for the compiler alone.
     thread.straight_to = nullptr;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     // In a child, the ring is still the parent's. The same thread with other contexts keeps it.

@@ -20,6 +20,12 @@ struct ContextBlock {
 };
 static_assert(wire::kMaxContextSize <= kContextBlockSize);
 
+// Read by the fast path at every event, and by signal handlers at any time. Three stages, each good for one channel and
+// one generation of the process:
+//
+//     generation 0, or another one    all is asked for: process, thread, name
+//     filled in                       careful_writer.cpp writes, and sees to what is in the way
+//     straight_to is the channel      write.cpp writes without a further question
 struct ThreadState {
     // Records of this channel may go straight to the CPU's ring: all below is filled in. nullptr: something is to be
     // seen to first, as always in a thread without rseq, and where threads may be shared unseen.

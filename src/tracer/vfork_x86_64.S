@@ -1,6 +1,13 @@
 /* vfork(), and syscall() that may be one, interposed: see shared_thread.hpp.
  *
- * A vfork returns twice, the second time on a stack that the child has used: so the return address waits in a register. */
+ * A vfork returns twice, the second time on a stack that the child has used: so the return address waits in a register.
+ *
+ *     called                  | return address
+ *     before the system call  | (free)            popped into rdi, which the kernel keeps
+ *     child                   | return address    pushed, returned to; then the child's calls use this place
+ *     parent                  | return address    pushed again, over what the child has left
+ *
+ * C cannot say this: the function must not have a frame of its own. */
 #include <asm/unistd.h>
 
 #include "tracer/vfork_mark.h"
@@ -31,7 +38,7 @@ vfork:
 	jz	.Lreturn			/* the child */
 	push	%rax
 	.cfi_adjust_cfa_offset 8
-	call	leat_thread_unshare@PLT
+	call	leat_thread_unshare@PLT		/* the parent, also where there is no child */
 	pop	%rax
 	.cfi_adjust_cfa_offset -8
 	cmp	$-MAX_ERRNO, %rax
@@ -55,6 +62,7 @@ vfork:
 	.type syscall, @function
 syscall:
 	.cfi_startproc
+	/* The function's arguments to the kernel's registers: all one place to the left, the fourth one in r10. */
 	cmp	$__NR_vfork, %rdi
 	je	vfork@PLT
 	mov	%rdi, %rax

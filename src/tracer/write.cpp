@@ -31,14 +31,21 @@ void not_written(const ring::RingMap* /*map*/, const ring::EventHeader* header, 
     write_with_care(tracepoint, binding, {payload, size - contexts});
 }
 
-// In a new child the process has no generation yet, and the thread still its parent's.
+// In a new child the process has no generation yet, and the thread still its parent's. Relaxed: where another thread
+// has begun a new generation (somebody has a new name), this one may notice an event later.
 inline bool goes_straight(const Channel& channel) {
     const ThreadState& thread = thread_state;
     return thread.straight_to == &channel &&
            thread.generation == __atomic_load_n(&process_page->generation, __ATOMIC_RELAXED);
 }
 
-// The contexts go in front of the payload as one block of constant size, whatever their number.
+// The contexts go in front of the payload as one block of constant size, whatever their number:
+//
+//     LEAT_STAGE_HEADROOM                                    LEAT_STAGE_SLACK
+//      | ...  | kContextBlockSize: (unused) contexts | payload | ...
+//                                           | the record        |
+//
+// So the move does not depend on their number, and the parts of the record lie side by side for the ring's one copy.
 inline void write_straight(const leat_tracepoint& tracepoint, const Binding& binding, char* payload, uint64_t size) {
     const ContextBlock& contexts = thread_state.contexts;
     if (contexts.size != 0) memcpy(payload - kContextBlockSize, contexts.bytes, kContextBlockSize);
@@ -46,8 +53,10 @@ inline void write_straight(const leat_tracepoint& tracepoint, const Binding& bin
                              size + contexts.size, not_written);
 }
 
+// For payloads that are too large for a stack. Never waits: a signal handler may have interrupted every borrower.
 char* lend_staging(const Channel& channel) {
     for (uint32_t i = 0; i < kStagingBuffers; ++i) {
+        // R: whoever had the buffer has read it to the end. Pairs with Q in leat_write_large().
         if (__atomic_exchange_n(&process_page->staging_is_lent[i], 1, __ATOMIC_ACQUIRE) == 0)
             return channel.staging + i * channel.staging_size;
     }
@@ -64,6 +73,8 @@ bool is_too_large(const Channel& channel, size_t size) {
 using namespace leat::tracer;
 
 void leat_write(leat_tracepoint* tracepoint, void* payload, size_t size) {
+    // N: the binding's block is whole. Pairs with M in module.cpp's collect(). A library that is being unloaded takes
+    // it away, and a site may be between its test and here: then there is nothing to write.
     const auto* binding = static_cast<const Binding*>(__atomic_load_n(&tracepoint->binding, __ATOMIC_ACQUIRE));
     if (binding == nullptr || binding->channel == nullptr) return;
     if (__builtin_expect(!goes_straight(*binding->channel), 0))
@@ -88,7 +99,9 @@ void leat_write_large(leat_tracepoint* tracepoint, void* payload, size_t size) {
     const auto* binding = static_cast<const Binding*>(__atomic_load_n(&tracepoint->binding, __ATOMIC_ACQUIRE));
     if (binding != nullptr && binding->channel != nullptr)
         write_with_care(*tracepoint, *binding, {static_cast<char*>(payload), size});
+    // The buffer's place tells its number: the site gives back what leat_stage_large() gave it.
     const auto index =
         static_cast<uint64_t>(static_cast<char*>(payload) - process_channel.staging) / process_channel.staging_size;
+    // Q: the record is in the ring before another thread may stage its own here. Pairs with R in lend_staging().
     __atomic_store_n(&process_page->staging_is_lent[index], 0, __ATOMIC_RELEASE);
 }
