@@ -47,7 +47,7 @@ class DatagramProducer {
     void index(std::uint32_t size) {
         const std::uint64_t bits = std::uint64_t{size} * 8;
         const wire::SendIndex message{
-            .stream_id = handle_, .net_seq_num = indexes_++, .packet_size = bits, .content_size = bits};
+            .stream_id = handle_, .net_seq_num = indexes_++, .entry = {.packet_size = bits, .content_size = bits}};
         LEAT_CHECK(producer_.control(RelayCommand::kSendIndex, wire::encode(message)));
     }
     [[nodiscard]] std::uint64_t indexes() const { return indexes_; }

@@ -50,16 +50,16 @@ class LiveSession {
         const std::uint64_t number = sent_.at(stream)++;
         const std::array<std::byte, kPacketSize> packet{};
         producer_.data({.stream_id = first_ + stream, .net_seq_num = number, .data_size = kPacketSize}, packet);
-        ask(RelayCommand::kSendIndex, wire::SendIndex{.stream_id = first_ + stream,
-                                                      .net_seq_num = number,
-                                                      .packet_size = 8 * kPacketSize,
-                                                      .content_size = 8 * kPacketSize,
-                                                      .packet_seq_num = number});
+        ask(RelayCommand::kSendIndex,
+            wire::SendIndex{
+                .stream_id = first_ + stream,
+                .net_seq_num = number,
+                .entry = {.packet_size = 8 * kPacketSize, .content_size = 8 * kPacketSize, .packet_seq_num = number}});
     }
     void send_beacon(std::size_t stream) {
         ask(RelayCommand::kSendIndex, wire::SendIndex{.stream_id = first_ + stream,
                                                       .net_seq_num = sent_.at(stream) - 1,
-                                                      .timestamp_end = 1000 + sent_.at(stream)});
+                                                      .entry = {.timestamp_end = 1000 + sent_.at(stream)}});
     }
     // Does what `lttng clear` does.
     void clear() {

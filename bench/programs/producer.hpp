@@ -104,12 +104,12 @@ class Producer {
         send_all(data_.get(), header, packet_);
         send({.stream_id = stream.handle,
               .net_seq_num = stream.packets,
-              .packet_size = packet_.size() * 8,
-              .content_size = packet_.size() * 8,
-              .timestamp_begin = begin_ns,
-              .timestamp_end = end_ns,
-              .stream_instance_id = number,
-              .packet_seq_num = stream.packets});
+              .entry = {.packet_size = packet_.size() * 8,
+                        .content_size = packet_.size() * 8,
+                        .timestamp_begin = begin_ns,
+                        .timestamp_end = end_ns,
+                        .stream_instance_id = number,
+                        .packet_seq_num = stream.packets}});
         ++stream.packets;
     }
 
@@ -118,9 +118,7 @@ class Producer {
         const Stream& stream = streams_[number];
         send({.stream_id = stream.handle,
               .net_seq_num = stream.packets - 1,
-              .timestamp_end = time_ns,
-              .stream_instance_id = 0,
-              .packet_seq_num = 0});
+              .entry = {.timestamp_end = time_ns, .stream_instance_id = 0, .packet_seq_num = 0}});
     }
 
     void take_replies() {

@@ -173,7 +173,7 @@ class Viewer {
             skip(entry.length);
             if ((entry.index.flags & wire::kNewMetadata) != 0) wanted.push_back(traces_[entry.stream_id]);
             if (entry.index.status == static_cast<std::uint32_t>(wire::IndexStatus::kOk))
-                arrivals_->add(entry.index.timestamp_end);
+                arrivals_->add(entry.index.entry.timestamp_end);
         }
         if ((news.flags & wire::kNewStreams) != 0) fetch_streams();
         for (const std::uint64_t trace : wanted) fetch_metadata(trace);
@@ -197,12 +197,12 @@ class Viewer {
         return is_new;
     }
     void fetch_packet(std::uint64_t id, const wire::NextIndexReply& index) {
-        const wire::GetPacket request{id, index.offset, static_cast<std::uint32_t>(index.packet_size / 8)};
+        const wire::GetPacket request{id, index.entry.offset, static_cast<std::uint32_t>(index.entry.packet_size / 8)};
         const auto packet = ask<wire::PacketReply>(LiveCommand::kGetPacket, request);
         if (packet.status != static_cast<std::uint32_t>(wire::PacketStatus::kOk))
             refused(LiveCommand::kGetPacket, packet.status);
         skip(packet.length);
-        arrivals_->add(index.timestamp_end);
+        arrivals_->add(index.entry.timestamp_end);
     }
 
     UniqueFd socket_;

@@ -164,24 +164,17 @@ void RelayConnection::send_pending_beacon(Stream& stream) {
     if (output_.size() > kMaxQueuedForBeacons || expected_.size() > kMaxExpectedForBeacons) return;
     request(RelayCommand::kSendIndex, wire::SendIndex{.stream_id = *stream.handle,
                                                       .net_seq_num = stream.last_sent,
-                                                      .timestamp_end = timestamp,
-                                                      .stream_class_id = stream.stream_class_id,
-                                                      .stream_instance_id = 0,
-                                                      .packet_seq_num = 0});
+                                                      .entry = {.timestamp_end = timestamp,
+                                                                .stream_class_id = stream.stream_class_id,
+                                                                .stream_instance_id = 0,
+                                                                .packet_seq_num = 0}});
 }
 
 void RelayConnection::send_index(const consumer::Packet& packet, Stream& stream) {
-    const ctf::PacketHeader& header = packet.header;
+    constexpr std::uint64_t kNotSent = 0;
     request(RelayCommand::kSendIndex, wire::SendIndex{.stream_id = *stream.handle,
-                                                      .net_seq_num = header.packet_seq_num,
-                                                      .packet_size = header.packet_size,
-                                                      .content_size = header.content_size,
-                                                      .timestamp_begin = header.timestamp_begin,
-                                                      .timestamp_end = header.timestamp_end,
-                                                      .events_discarded = header.events_discarded,
-                                                      .stream_class_id = header.stream_id,
-                                                      .stream_instance_id = header.stream_instance_id,
-                                                      .packet_seq_num = header.packet_seq_num});
+                                                      .net_seq_num = packet.header.packet_seq_num,
+                                                      .entry = ctf::index_entry_of(packet.header, kNotSent)});
 }
 
 Result<void> RelayConnection::send_data(Clock::time_point now) {

@@ -10,12 +10,7 @@ namespace {
 
 using ctf::IndexEntry;
 
-// The values of an entry, in the order of their bytes.
-constexpr std::array kValues{
-    &IndexEntry::offset,          &IndexEntry::packet_size,        &IndexEntry::content_size,
-    &IndexEntry::timestamp_begin, &IndexEntry::timestamp_end,      &IndexEntry::events_discarded,
-    &IndexEntry::stream_class_id, &IndexEntry::stream_instance_id, &IndexEntry::packet_seq_num};
-static_assert(kValues.size() * sizeof(std::uint64_t) == kIndexEntrySize);
+static_assert(kIndexEntrySize == 72 && kIndexEntrySize10 == 56);
 
 std::uint32_t read_u32(UntrustedBytes bytes, std::size_t offset) {
     std::uint32_t value = 0;
@@ -40,8 +35,8 @@ std::array<std::byte, kIndexHeaderSize> encode_index_header(std::uint32_t minor)
 std::array<std::byte, kIndexEntrySize> encode_index_entry(const IndexEntry& entry) {
     std::array<std::byte, kIndexEntrySize> bytes{};
     std::byte* at = bytes.data();
-    for (const auto value : kValues) {
-        const std::uint64_t big_endian = htobe64(entry.*value);
+    for (const auto field : ctf::kIndexEntryFields) {
+        const std::uint64_t big_endian = htobe64(entry.*field);
         std::memcpy(at, &big_endian, sizeof big_endian);
         at += sizeof big_endian;
     }
@@ -63,11 +58,11 @@ Result<IndexEntry> parse_index_entry(UntrustedBytes bytes) {
     if (bytes.size() < kIndexEntrySize10)
         return corrupt("index entry has {} bytes of {}", bytes.size(), kIndexEntrySize10);
     IndexEntry entry;
-    const std::size_t count = std::min(bytes.size() / sizeof(std::uint64_t), kValues.size());
+    const std::size_t count = std::min(bytes.size() / sizeof(std::uint64_t), ctf::kIndexEntryFields.size());
     for (std::size_t i = 0; i < count; ++i) {
         std::uint64_t value = 0;
         std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
-        entry.*kValues[i] = be64toh(value);
+        entry.*ctf::kIndexEntryFields[i] = be64toh(value);
     }
     return entry;
 }

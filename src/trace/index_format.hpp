@@ -16,8 +16,8 @@ inline constexpr std::uint32_t kIndexMagic = 0xC1F1DCC1;
 inline constexpr std::uint32_t kIndexMajor = 1;
 inline constexpr std::uint32_t kIndexMinor = 1;
 inline constexpr std::size_t kIndexHeaderSize = 16;
-inline constexpr std::size_t kIndexEntrySize = 72;
-inline constexpr std::size_t kIndexEntrySize10 = 56;  // version 1.0: without the last two values
+inline constexpr std::size_t kIndexEntrySize = sizeof(std::uint64_t) * ctf::kIndexEntryFields.size();
+inline constexpr std::size_t kIndexEntrySize10 = sizeof(std::uint64_t) * ctf::kFirstIndexEntryFields;  // version 1.0
 
 // `minor` 0: for a file whose entries are only the first kIndexEntrySize10 bytes of an entry.
 std::array<std::byte, kIndexHeaderSize> encode_index_header(std::uint32_t minor = kIndexMinor);

@@ -103,6 +103,12 @@ class LayoutReader {
     Result<void> outcome_{};
 };
 
+// Some of the integers of a struct that messages embed: pointers to its members, in the order of their bytes.
+template <class Layout, class Struct, class Members>
+void integers_of(Layout& at, Struct& values, const Members& members) {
+    for (const auto member : members) at.integer(values.*member);
+}
+
 template <class Message>
 void append(Bytes& bytes, const Message& message, std::uint32_t minor = kProtocolMinor) {
     LayoutWriter writer(bytes, minor);

@@ -175,7 +175,7 @@ class DatagramModel {
         ModelledDatagrams::Packet& packet = stream.packets.at(number);
         packet.indexed = now_;
         const auto added =
-            stream.pairs.add_index({.net_seq_num = number, .packet_size = packet.bytes.size() * 8}, now_);
+            stream.pairs.add_index({.net_seq_num = number, .entry = {.packet_size = packet.bytes.size() * 8}}, now_);
         expect(added.has_value(), fmt::format("the index of packet {} is refused", number));
         deliver(stream);
     }

@@ -56,12 +56,12 @@ class LocalProducer {
     void send_index(std::uint64_t handle, std::uint64_t number, std::size_t bytes, std::uint64_t end = 0) {
         run(wire::RelayCommand::kSendIndex, wire::SendIndex{.stream_id = handle,
                                                             .net_seq_num = number,
-                                                            .packet_size = 8 * bytes,
-                                                            .content_size = 8 * bytes,
-                                                            .timestamp_begin = end,
-                                                            .timestamp_end = end,
-                                                            .stream_instance_id = 0,
-                                                            .packet_seq_num = number});
+                                                            .entry = {.packet_size = 8 * bytes,
+                                                                      .content_size = 8 * bytes,
+                                                                      .timestamp_begin = end,
+                                                                      .timestamp_end = end,
+                                                                      .stream_instance_id = 0,
+                                                                      .packet_seq_num = number}});
         show();
     }
     void send_packet(std::uint64_t handle, std::uint64_t number, std::string_view text, std::uint64_t end = 0) {

@@ -87,14 +87,14 @@ inline wire::SendIndex RelayModel::index_of(const ModelledStream& stream, std::u
                                             const ModelledPacket& packet) const {
     return {.stream_id = stream.handle,
             .net_seq_num = number,
-            .packet_size = 8 * packet.all(),
-            .content_size = 8 * packet.size,
-            .timestamp_begin = packet.begin,
-            .timestamp_end = packet.end,
-            .events_discarded = 0,
-            .stream_class_id = 7,
-            .stream_instance_id = stream.uid,
-            .packet_seq_num = number};
+            .entry = {.packet_size = 8 * packet.all(),
+                      .content_size = 8 * packet.size,
+                      .timestamp_begin = packet.begin,
+                      .timestamp_end = packet.end,
+                      .events_discarded = 0,
+                      .stream_class_id = 7,
+                      .stream_instance_id = stream.uid,
+                      .packet_seq_num = number}};
 }
 
 inline void RelayModel::note_index(ModelledStream& stream, std::uint64_t number) {
@@ -144,12 +144,10 @@ inline void RelayModel::send_beacon(ModelledStream& stream) {
     now_ = stream.time + 1;
     const bool has_none = stream.packets.empty();
     tell("part {}: a beacon of stream {} at {}", part.id, stream.uid, stream.time);
-    const wire::SendIndex beacon{.stream_id = stream.handle,
-                                 .net_seq_num = has_none ? wire::kNoPacket : stream.next_index - 1,
-                                 .timestamp_end = stream.time,
-                                 .stream_class_id = 7,
-                                 .stream_instance_id = 0,
-                                 .packet_seq_num = 0};
+    const wire::SendIndex beacon{
+        .stream_id = stream.handle,
+        .net_seq_num = has_none ? wire::kNoPacket : stream.next_index - 1,
+        .entry = {.timestamp_end = stream.time, .stream_class_id = 7, .stream_instance_id = 0, .packet_seq_num = 0}};
     request_code(part, wire::encode_request(RelayCommand::kSendIndex, beacon, part.minor), "a beacon");
 }
 

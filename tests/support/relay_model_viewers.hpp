@@ -164,7 +164,7 @@ inline bool RelayModel::read_next(ModelledViewer& viewer, std::uint64_t id) {
         case wire::IndexStatus::kOk:
             break;
         case wire::IndexStatus::kInactive:
-            see_beacon(viewer, id, reply->timestamp_end);
+            see_beacon(viewer, id, reply->entry.timestamp_end);
             return false;
         case wire::IndexStatus::kHangUp:
             see_end(viewer, id);
@@ -193,13 +193,13 @@ inline void RelayModel::follow_flags(ModelledViewer& viewer, std::uint64_t id, s
 inline std::optional<wire::Bytes> RelayModel::fetch(ModelledViewer& viewer, std::uint64_t id,
                                                     const wire::NextIndexReply& index) {
     wire::Bytes packet;
-    const auto size = static_cast<std::uint32_t>(index.packet_size / 8);
+    const auto size = static_cast<std::uint32_t>(index.entry.packet_size / 8);
     while (packet.size() < size) {
         const auto done = static_cast<std::uint32_t>(packet.size());
         // The packet is read in pieces, as by viewers with small buffers.
         const std::uint32_t piece = std::min<std::uint32_t>(size - done, 50'000);
         wire::Bytes head;
-        if (!ask(viewer, live_request(LiveCommand::kGetPacket, wire::GetPacket{id, index.offset + done, piece}),
+        if (!ask(viewer, live_request(LiveCommand::kGetPacket, wire::GetPacket{id, index.entry.offset + done, piece}),
                  wire::kPacketReplySize, head, "GET_PACKET"))
             return std::nullopt;
         const auto reply = wire::parse<wire::PacketReply>(head);
@@ -213,7 +213,7 @@ inline std::optional<wire::Bytes> RelayModel::fetch(ModelledViewer& viewer, std:
             // A chunk that was cleared in the meantime is gone.
             if (viewer.streams[id].part->is_rotated) return std::nullopt;
             violate("viewer", "viewer {}: GET_PACKET of stream {}, {} bytes at {}: status {}", viewer.id, id, piece,
-                    index.offset + done, reply->status);
+                    index.entry.offset + done, reply->status);
             return std::nullopt;
         }
         wire::Bytes bytes;
@@ -245,7 +245,8 @@ inline void RelayModel::see_packet(ModelledViewer& viewer, std::uint64_t id, con
         return violate("visible", "{}: packet {} after {}", where, tag->number, *told.seen.rbegin());
     told.seen.insert(tag->number);
     ++counts_.viewed;
-    if (index.timestamp_begin != packet.begin || index.timestamp_end != packet.end || index.stream_class_id != 7)
+    if (index.entry.timestamp_begin != packet.begin || index.entry.timestamp_end != packet.end ||
+        index.entry.stream_class_id != 7)
         return violate("visible", "{}: packet {} has another's index", where, tag->number);
     if (packet.begin < told.told)
         return violate("time", "{}: packet {} from {}, and {} was told before", where, tag->number, packet.begin,
@@ -362,7 +363,7 @@ inline void RelayModel::take_news(ModelledViewer& viewer) {
             return violate("viewer", "viewer {}: news of stream {}, which it does not know", viewer.id, id);
         const auto status = static_cast<wire::IndexStatus>(entry.head.index.status);
         follow_flags(viewer, id, entry.head.index.flags & wire::kNewMetadata);
-        if (status == wire::IndexStatus::kInactive) see_beacon(viewer, id, entry.head.index.timestamp_end);
+        if (status == wire::IndexStatus::kInactive) see_beacon(viewer, id, entry.head.index.entry.timestamp_end);
         if (status == wire::IndexStatus::kHangUp) see_end(viewer, id);
         if (status == wire::IndexStatus::kError || status == wire::IndexStatus::kRetry)
             return violate("viewer", "viewer {}: news of stream {}: status {}", viewer.id, id, entry.head.index.status);

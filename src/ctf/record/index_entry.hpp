@@ -1,12 +1,14 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "ctf/record/packet_header.hpp"
 
 namespace leat::ctf {
 
-// Where a packet lies and what it covers. In the order of its bytes.
+// Where a packet lies and what it covers.
 struct IndexEntry {
     // Bytes from the start of the stream file; kLostOffset: the packet was lost on its way.
     std::uint64_t offset = 0;
@@ -24,6 +26,15 @@ struct IndexEntry {
     [[nodiscard]] bool is_lost() const { return offset == kLostOffset; }
     bool operator==(const IndexEntry&) const = default;
 };
+
+// The fields of an entry in the order of their bytes. Index files and messages hold runs of this list: each says which.
+inline constexpr std::array kIndexEntryFields{
+    &IndexEntry::offset,          &IndexEntry::packet_size,        &IndexEntry::content_size,
+    &IndexEntry::timestamp_begin, &IndexEntry::timestamp_end,      &IndexEntry::events_discarded,
+    &IndexEntry::stream_class_id, &IndexEntry::stream_instance_id, &IndexEntry::packet_seq_num};
+static_assert(kIndexEntryFields.size() * sizeof(std::uint64_t) == sizeof(IndexEntry), "a field is not listed");
+// LTTng had the first seven of them at first; it added the other two later.
+inline constexpr std::size_t kFirstIndexEntryFields = 7;
 
 // The entry of a packet that lies `offset` bytes into its stream file.
 IndexEntry index_entry_of(const PacketHeader& packet, std::uint64_t offset);

@@ -257,7 +257,7 @@ CommandOutcome send_index(Producer& producer, UntrustedBytes payload) {
     }
     producer.changes.add(stream);
     CommandOutcome outcome = replied(RelayCode::kOk);
-    outcome.packet_size = message.packet_size / 8;
+    outcome.packet_size = message.entry.packet_size / 8;
     return outcome;
 }
 

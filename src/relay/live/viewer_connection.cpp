@@ -294,7 +294,7 @@ void ViewerConnection::append_news(const ViewerSession::News::Entry& entry) {
     replies_.resize(begin + entry.head.length);
     for (std::size_t at = begin; at < replies_.size();) {
         const ssize_t count = ::pread(entry.file->data.get(), replies_.data() + at, replies_.size() - at,
-                                      static_cast<off_t>(entry.head.index.offset + (at - begin)));
+                                      static_cast<off_t>(entry.head.index.entry.offset + (at - begin)));
         if (count == 0) throw std::runtime_error("a file is shorter than its index says");
         if (count < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category());
         if (count > 0) at += static_cast<std::size_t>(count);

@@ -198,17 +198,15 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
         log("a viewer's stream {}: {}", id, entry.error().message);
         status(wire::IndexStatus::kError);
     } else if (*entry) {
-        const ctf::IndexEntry& index = **entry;
-        reply = {index.offset,        index.packet_size,      index.content_size,    index.timestamp_begin,
-                 index.timestamp_end, index.events_discarded, index.stream_class_id, wire::word(wire::IndexStatus::kOk),
-                 reply.flags};
-        cursor.readable_end = std::max(cursor.readable_end, index.offset + index.packet_size / 8);
+        reply.entry = **entry;
+        status(wire::IndexStatus::kOk);
+        cursor.readable_end = std::max(cursor.readable_end, reply.entry.offset + reply.entry.packet_size / 8);
         cursor.needed_metadata = metadata_.at(cursor.metadata_id).stream->size();
     } else if (cursor.view.is_finished) {
         status(wire::IndexStatus::kHangUp);
     } else if (cursor.view.beacon) {
-        reply.timestamp_end = cursor.view.beacon->timestamp;
-        reply.stream_class_id = cursor.view.beacon->stream_class_id;
+        reply.entry.timestamp_end = cursor.view.beacon->timestamp;
+        reply.entry.stream_class_id = cursor.view.beacon->stream_class_id;
         status(wire::IndexStatus::kInactive);
     } else {
         status(wire::IndexStatus::kRetry);
@@ -279,7 +277,7 @@ bool ViewerSession::add_news(News& news, Cursors::iterator at) {
     News::Entry entry{{at->first, next_index(at->first, cursor), 0}};
     switch (static_cast<wire::IndexStatus>(entry.head.index.status)) {
         case wire::IndexStatus::kOk: {
-            const std::uint64_t size = entry.head.index.packet_size / 8;
+            const std::uint64_t size = entry.head.index.entry.packet_size / 8;
             const bool is_small = size <= wire::kMaxNewsPacket;
             if (is_small) {
                 entry.head.length = static_cast<std::uint32_t>(size);
@@ -292,8 +290,8 @@ bool ViewerSession::add_news(News& news, Cursors::iterator at) {
             return is_small;
         }
         case wire::IndexStatus::kInactive:
-            if (entry.head.index.timestamp_end <= cursor.told_beacon) return false;
-            cursor.told_beacon = entry.head.index.timestamp_end;
+            if (entry.head.index.entry.timestamp_end <= cursor.told_beacon) return false;
+            cursor.told_beacon = entry.head.index.entry.timestamp_end;
             news.entries.push_back(std::move(entry));
             return false;
         case wire::IndexStatus::kRetry:

@@ -131,7 +131,7 @@ Result<void> DataStream::pad_packet() {
 Result<bool> DataStream::add_index(const wire::SendIndex& index, Time now) {
     const std::lock_guard lock(mutex_);
     if (is_finished_) return refused("stream {} is closed", parameters_.id);
-    if (index.packet_size % 8 != 0 || index.content_size > index.packet_size)
+    if (index.entry.packet_size % 8 != 0 || index.entry.content_size > index.entry.packet_size)
         return corrupt("index of packet {}: impossible sizes", index.net_seq_num);
     if (!pairs_.has_room_for_index(index.net_seq_num)) return false;
     LEAT_TRY(pairs_.add_index(index, now));
@@ -152,8 +152,8 @@ void DataStream::apply_beacon() {
     const std::uint64_t after = pending_beacon_->net_seq_num;
     if (after != wire::kNoPacket && !pairs_.is_past(after)) return;
     auto& beacon = next_view_.beacon;
-    if (!beacon || pending_beacon_->timestamp_end > beacon->timestamp)
-        beacon = {pending_beacon_->timestamp_end, pending_beacon_->stream_class_id};
+    const ctf::IndexEntry& entry = pending_beacon_->entry;
+    if (!beacon || entry.timestamp_end > beacon->timestamp) beacon = {entry.timestamp_end, entry.stream_class_id};
     next_view_.horizon = std::max(next_view_.horizon.value_or(0), beacon->timestamp);
     pending_beacon_.reset();
     ++next_view_.version;
@@ -226,23 +226,16 @@ ctf::IndexEntry DataStream::entry_of(const PairingTable::Outcome& outcome) {
         if (last_ && last_->packet_seq_num != ctf::IndexEntry::kUnknown) ++entry.packet_seq_num;
         return entry;
     }
-    const wire::SendIndex& index = *outcome.index;
+    ctf::IndexEntry entry = *outcome.index;
     // Whoever believed such an index would read another packet's bytes.
-    if (has_data && index.packet_size / 8 != outcome.data->size) {
+    if (has_data && entry.packet_size / 8 != outcome.data->size) {
         if (!std::exchange(has_wrong_sizes_, true))
             log("stream {}: packet {} has {} bytes, and {} by its index: it is lost, as are more of that kind",
-                parameters_.id, outcome.number, outcome.data->size, index.packet_size / 8);
+                parameters_.id, outcome.number, outcome.data->size, entry.packet_size / 8);
         has_data = false;
     }
-    return {.offset = has_data ? outcome.data->offset : ctf::IndexEntry::kLostOffset,
-            .packet_size = index.packet_size,
-            .content_size = index.content_size,
-            .timestamp_begin = index.timestamp_begin,
-            .timestamp_end = index.timestamp_end,
-            .events_discarded = index.events_discarded,
-            .stream_class_id = index.stream_class_id,
-            .stream_instance_id = index.stream_instance_id,
-            .packet_seq_num = index.packet_seq_num};
+    entry.offset = has_data ? outcome.data->offset : ctf::IndexEntry::kLostOffset;
+    return entry;
 }
 
 void DataStream::note_committed(const ctf::IndexEntry& entry) {

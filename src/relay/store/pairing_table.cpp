@@ -34,7 +34,7 @@ Result<void> PairingTable::add_index(const wire::SendIndex& index, Time now) {
     if (!has_room_for_index(number)) return refused("{} packets wait for their data", indexes_waiting_);
     Waiting& waiting = entry(number, now);
     if (waiting.index) return refused("packet {} has two indexes", number);
-    waiting.index = index;
+    waiting.index = index.entry;
     if (waiting.data)
         --data_waiting_;
     else

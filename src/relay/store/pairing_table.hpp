@@ -65,7 +65,7 @@ class PairingTable {
 
     struct Outcome {
         std::uint64_t number = 0;
-        std::optional<wire::SendIndex> index{};
+        std::optional<ctf::IndexEntry> index{};  // without its offset
         std::optional<StoredData> data{};
 
         [[nodiscard]] bool is_lost() const { return !index || !data; }
@@ -101,7 +101,7 @@ class PairingTable {
 
   private:
     struct Waiting {
-        std::optional<wire::SendIndex> index{};
+        std::optional<ctf::IndexEntry> index{};  // without its offset
         std::optional<StoredData> data{};
         Time since{};
     };

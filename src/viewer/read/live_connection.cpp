@@ -199,8 +199,8 @@ Result<LiveConnection::News::Entry> LiveConnection::receive_news_entry() {
     const auto head = LEAT_TRY(receive<wire::NewsEntry>(wire::kNewsEntrySize));
     const bool is_packet = head.index.status == static_cast<std::uint32_t>(wire::IndexStatus::kOk);
     if (head.length != 0 &&
-        (!is_packet || head.length > wire::kMaxNewsPacket || head.length != head.index.packet_size / 8))
-        return corrupt("{} bytes come with a packet of {} bits", head.length, head.index.packet_size);
+        (!is_packet || head.length > wire::kMaxNewsPacket || head.length != head.index.entry.packet_size / 8))
+        return corrupt("{} bytes come with a packet of {} bits", head.length, head.index.entry.packet_size);
     News::Entry entry{head.stream_id, head.index, wire::Bytes(head.length)};
     auto received = socket_.receive(entry.packet);
     if (!received) return tl::unexpected(std::move(received).error());

@@ -146,7 +146,7 @@ Result<void> RelaySession::take_news() {
 // A large packet does not come along; it can be fetched now, and only now.
 Result<void> RelaySession::complete(Data& data, LiveConnection::News::Entry& entry) {
     if (!has_status(entry, wire::IndexStatus::kOk) || !entry.packet.empty()) return {};
-    const std::uint64_t size = entry.index.packet_size / 8;
+    const std::uint64_t size = entry.index.entry.packet_size / 8;
     if (size == 0 || size > kMaxPacketSize) return {};  // refused in its turn
     data.index = entry.index;
     auto packet = LEAT_TRY(receive_packet(data, size));
@@ -182,9 +182,9 @@ Result<void> RelaySession::take_queued(Data& data) {
         if (!has_status(entry, wire::IndexStatus::kOk))
             take_index(data, entry.index);
         else if (entry.packet.empty())
-            end(data, fmt::format("a packet of {} bytes cannot be fetched", entry.index.packet_size / 8));
+            end(data, fmt::format("a packet of {} bytes cannot be fetched", entry.index.entry.packet_size / 8));
         else
-            LEAT_TRY(feed(data, std::move(entry.packet), entry.index.offset));
+            LEAT_TRY(feed(data, std::move(entry.packet), entry.index.entry.offset));
     }
     return {};
 }
@@ -255,7 +255,7 @@ bool RelaySession::take_index(Data& data, const wire::NextIndexReply& reply) {
 }
 
 void RelaySession::be_quiet(Data& data, const wire::NextIndexReply& reply) {
-    const auto time_ns = traces_.at(data.trace_id).nanoseconds(reply.timestamp_end);
+    const auto time_ns = traces_.at(data.trace_id).nanoseconds(reply.entry.timestamp_end);
     if (time_ns) data.stream->quiet_until(*time_ns);
 }
 
@@ -299,8 +299,8 @@ Result<bool> RelaySession::fetch_packets() {
 
 // False: the relay does not have it yet.
 Result<bool> RelaySession::fetch_packet(Data& data) {
-    const std::uint64_t size = data.index->packet_size / 8;
-    const std::uint64_t offset = data.index->offset;
+    const std::uint64_t size = data.index->entry.packet_size / 8;
+    const std::uint64_t offset = data.index->entry.offset;
     if (size == 0 || size > kMaxPacketSize) {
         data.index.reset();
         end(data, fmt::format("a packet of {} bytes is not read, at most {}", size, kMaxPacketSize));
@@ -319,7 +319,7 @@ Result<std::optional<std::vector<std::byte>>> RelaySession::receive_packet(Data&
     std::uint64_t filled = 0;
     while (filled < size) {
         const auto rest = std::span(packet).subspan(filled);
-        const auto piece = LEAT_TRY(connection_->packet(data.id, data.index->offset + filled,
+        const auto piece = LEAT_TRY(connection_->packet(data.id, data.index->entry.offset + filled,
                                                         rest.first(std::min<std::uint64_t>(rest.size(), kPieceSize))));
         filled += piece.length;
         if (piece.status == wire::PacketStatus::kOk) continue;

@@ -8,9 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "ctf/record/index_entry.hpp"
 #include "wire/layout.hpp"
 
 namespace leat::wire {
@@ -230,28 +232,22 @@ inline constexpr std::size_t kDatagramHeaderSize = 40;
 inline constexpr std::size_t kDatagramPiece = 1400;
 inline constexpr std::uint32_t kMaxDatagramPacket = 1U << 20;
 
-// Not sent below minor 4; up to minor 7 it ends behind stream_class_id. packet_size 0: a beacon, whose timestamp_end
-// says that nothing older will come.
+// Not sent below minor 4; up to minor 7 without the last two fields of the entry. The entry's packet_size is 0 in a
+// beacon, whose timestamp_end says that nothing older will come.
 struct SendIndex {
     static constexpr const char* kName = "SEND_INDEX";
     std::uint64_t stream_id = 0;
     std::uint64_t net_seq_num = 0;
-    std::uint64_t packet_size = 0;   // bits
-    std::uint64_t content_size = 0;  // bits
-    std::uint64_t timestamp_begin = 0;
-    std::uint64_t timestamp_end = 0;
-    std::uint64_t events_discarded = 0;  // since the stream began
-    std::uint64_t stream_class_id = 0;
-    std::uint64_t stream_instance_id = ~std::uint64_t{0};
-    std::uint64_t packet_seq_num = ~std::uint64_t{0};
+    ctf::IndexEntry entry{};  // all but its offset, which the relay knows
 
-    [[nodiscard]] bool is_beacon() const { return packet_size == 0; }
+    [[nodiscard]] bool is_beacon() const { return entry.packet_size == 0; }
 
     template <class Layout, class Message>
     static void layout(Layout& at, Message& message) {
-        at.integer(message.stream_id, message.net_seq_num, message.packet_size, message.content_size,
-                   message.timestamp_begin, message.timestamp_end, message.events_discarded, message.stream_class_id);
-        if (at.minor() >= 8) at.integer(message.stream_instance_id, message.packet_seq_num);
+        at.integer(message.stream_id, message.net_seq_num);
+        const std::span fields(ctf::kIndexEntryFields);
+        integers_of(at, message.entry,
+                    (at.minor() >= 8 ? fields : fields.first(ctf::kFirstIndexEntryFields)).subspan(1));
     }
 };
 

@@ -6,8 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
+#include "ctf/record/index_entry.hpp"
 #include "wire/layout.hpp"
 
 namespace leat::wire {
@@ -174,21 +176,14 @@ struct LiveIdRequest {
 
 struct NextIndexReply {
     static constexpr const char* kName = "GET_NEXT_INDEX reply";
-    std::uint64_t offset = 0;        // bytes, in the stream's current file
-    std::uint64_t packet_size = 0;   // bits
-    std::uint64_t content_size = 0;  // bits
-    std::uint64_t timestamp_begin = 0;
-    std::uint64_t timestamp_end = 0;
-    std::uint64_t events_discarded = 0;
-    std::uint64_t stream_class_id = 0;
+    ctf::IndexEntry entry{};   // its first fields; the offset is in the stream's current file
     std::uint32_t status = 0;  // IndexStatus
     std::uint32_t flags = 0;
 
     template <class Layout, class Message>
     static void layout(Layout& at, Message& message) {
-        at.integer(message.offset, message.packet_size, message.content_size, message.timestamp_begin,
-                   message.timestamp_end, message.events_discarded, message.stream_class_id, message.status,
-                   message.flags);
+        integers_of(at, message.entry, std::span(ctf::kIndexEntryFields).first(ctf::kFirstIndexEntryFields));
+        at.integer(message.status, message.flags);
     }
 };
 inline constexpr std::size_t kNextIndexReplySize = 64;

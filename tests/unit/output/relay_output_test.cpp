@@ -122,10 +122,10 @@ TEST(RelayOutput, PacketsArriveAsTheyAreWithTheirIndex) {
     EXPECT_EQ(data[1].bytes, expected);
     const auto index = all<wire::SendIndex>(relay, RelayCommand::kSendIndex).at(1);
     EXPECT_EQ(index.stream_id, data[1].header.stream_id);
-    EXPECT_EQ(index.packet_size, large.header.packet_size);
-    EXPECT_EQ(index.timestamp_end, 1'000U);
-    EXPECT_EQ(index.events_discarded, 3U);
-    EXPECT_EQ(index.stream_instance_id, 1U);
+    EXPECT_EQ(index.entry.packet_size, large.header.packet_size);
+    EXPECT_EQ(index.entry.timestamp_end, 1'000U);
+    EXPECT_EQ(index.entry.events_discarded, 3U);
+    EXPECT_EQ(index.entry.stream_instance_id, 1U);
     EXPECT_EQ(output->stored(0), 2U);
     EXPECT_EQ(output->stored(1), 1U);
 }
@@ -153,7 +153,7 @@ TEST(RelayOutput, BeaconDoesNotOvertakeItsStreamsPackets) {
     const auto indexes = all<wire::SendIndex>(relay, RelayCommand::kSendIndex);
     ASSERT_EQ(indexes.size(), 4U);
     EXPECT_TRUE(indexes[3].is_beacon());
-    EXPECT_EQ(indexes[3].timestamp_end, 9'000U);
+    EXPECT_EQ(indexes[3].entry.timestamp_end, 9'000U);
     EXPECT_EQ(indexes[3].net_seq_num, 1U);
 }
 

@@ -54,7 +54,7 @@ class DatagramReceiverTest : public testing::Test {
 
     void index(std::uint64_t handle, std::uint64_t number, std::uint32_t size = kSize) {
         const wire::SendIndex index{
-            .stream_id = handle, .net_seq_num = number, .packet_size = size * 8U, .content_size = size * 8U};
+            .stream_id = handle, .net_seq_num = number, .entry = {.packet_size = size * 8U, .content_size = size * 8U}};
         for (Producer& producer : producers) {
             if (session_of(handle) != producer.session) continue;
             const CommandOutcome outcome = run_command(producer, RelayCommand::kSendIndex, wire::encode(index, 13));

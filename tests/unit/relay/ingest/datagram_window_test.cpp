@@ -23,7 +23,7 @@ class DatagramWindowTest : public testing::Test {
         ASSERT_EQ(add(number, kPiece), Fate::kWhole);
     }
     void index(std::uint64_t number, std::uint64_t size = 2 * kPiece) {
-        ASSERT_TRUE(pairs.add_index({.net_seq_num = number, .packet_size = 8 * size}, now));
+        ASSERT_TRUE(pairs.add_index({.net_seq_num = number, .entry = {.packet_size = 8 * size}}, now));
     }
     // What leaves the window, in the order in which the relay stores it.
     std::string taken() {

@@ -42,9 +42,9 @@ class ViewerSessionTest : public testing::Test {
     std::string next(const std::string& channel = "channel_0") {
         const auto index = viewer.next_index(ids.at(channel));
         if (index.status == static_cast<std::uint32_t>(IndexStatus::kInactive))
-            return fmt::format("quiet until {}", index.timestamp_end);
+            return fmt::format("quiet until {}", index.entry.timestamp_end);
         if (index.status != static_cast<std::uint32_t>(IndexStatus::kOk)) return fmt::format("({})", index.status);
-        return packet({ids.at(channel), index.offset, static_cast<std::uint32_t>(index.packet_size / 8)});
+        return packet({ids.at(channel), index.entry.offset, static_cast<std::uint32_t>(index.entry.packet_size / 8)});
     }
     std::string packet(const wire::GetPacket& request) {
         const auto answer = viewer.packet(request);
@@ -90,7 +90,7 @@ TEST_F(ViewerSessionTest, PacketIsNotGivenBeforeTheMetadataThatItNeeds) {
     producer.send_packet(data, 0, "packet");
     const auto index = viewer.next_index(ids.at("channel_0"));
     EXPECT_EQ(index.flags, wire::kNewMetadata);
-    const wire::GetPacket request{ids.at("channel_0"), index.offset, 6};
+    const wire::GetPacket request{ids.at("channel_0"), index.entry.offset, 6};
     EXPECT_EQ(packet(request),
               fmt::format("({}, flags {})", static_cast<std::uint32_t>(PacketStatus::kError), wire::kNewMetadata));
     EXPECT_EQ(next_metadata(), "trace");

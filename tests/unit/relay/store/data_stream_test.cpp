@@ -71,13 +71,13 @@ class DataStreamTest : public testing::Test {
     // The tracer's number of a packet is its network number plus 100.
     void index(std::uint64_t number, std::uint64_t bytes, std::uint64_t begin = 0, std::uint64_t end = 0) {
         ASSERT_TRUE(stream->add_index({.net_seq_num = number,
-                                       .packet_size = bytes * 8,
-                                       .content_size = bytes * 8,
-                                       .timestamp_begin = begin,
-                                       .timestamp_end = end,
-                                       .stream_class_id = 3,
-                                       .stream_instance_id = 0,
-                                       .packet_seq_num = number + 100},
+                                       .entry = {.packet_size = bytes * 8,
+                                                 .content_size = bytes * 8,
+                                                 .timestamp_begin = begin,
+                                                 .timestamp_end = end,
+                                                 .stream_class_id = 3,
+                                                 .stream_instance_id = 0,
+                                                 .packet_seq_num = number + 100}},
                                       kNow));
         ASSERT_TRUE(stream->flush(kNow));
     }
@@ -93,7 +93,7 @@ class DataStreamTest : public testing::Test {
         return found;
     }
     void beacon(std::uint64_t after, std::uint64_t timestamp) {
-        stream->add_beacon({.net_seq_num = after, .timestamp_end = timestamp, .stream_class_id = 3});
+        stream->add_beacon({.net_seq_num = after, .entry = {.timestamp_end = timestamp, .stream_class_id = 3}});
         ASSERT_TRUE(stream->flush(kNow));
     }
     std::shared_ptr<TraceChunk> next_chunk() { return *directory->create_chunk({.chunk_id = 1, .creation_time = 0}); }
@@ -144,7 +144,7 @@ TEST_F(DataStreamTest, ManyLostPacketsDoNotFillTheMemory) {
     stream->end_data();
     constexpr std::uint64_t kLost = 40'000;
     for (std::uint64_t number = 1; number <= kLost; ++number)
-        ASSERT_TRUE(stream->add_index({.net_seq_num = number, .packet_size = 8, .content_size = 8}, kNow));
+        ASSERT_TRUE(stream->add_index({.net_seq_num = number, .entry = {.packet_size = 8, .content_size = 8}}, kNow));
     // Nobody has asked for a flush.
     EXPECT_GT(fs::file_size(scratch.path() / "ust/index/ch_0.idx"), 72 * kLost - (1U << 20));
     ASSERT_TRUE(stream->flush(kNow));
@@ -321,7 +321,7 @@ TEST_F(DataStreamTest, StoredIsWhatIsOnDisk) {
     make();
     begin(0, 5);
     write("first");
-    ASSERT_TRUE(stream->add_index({.net_seq_num = 0, .packet_size = 40, .content_size = 40}, kNow));
+    ASSERT_TRUE(stream->add_index({.net_seq_num = 0, .entry = {.packet_size = 40, .content_size = 40}}, kNow));
     EXPECT_FALSE(stream->has_stored(0)) << "its index waits in memory";
     EXPECT_EQ(stream->view().packets, 0U);
     ASSERT_TRUE(stream->flush(kNow));
@@ -420,8 +420,8 @@ TEST_F(DataStreamTest, PacketOfAnotherSizeThanItsIndexSaysIsLost) {
 
 TEST_F(DataStreamTest, ImpossibleSizesInAnIndexAreRefused) {
     make();
-    EXPECT_FALSE(stream->add_index({.packet_size = 9, .content_size = 8}, kNow));
-    EXPECT_FALSE(stream->add_index({.packet_size = 8, .content_size = 16}, kNow));
+    EXPECT_FALSE(stream->add_index({.entry = {.packet_size = 9, .content_size = 8}}, kNow));
+    EXPECT_FALSE(stream->add_index({.entry = {.packet_size = 8, .content_size = 16}}, kNow));
 }
 
 }  // namespace

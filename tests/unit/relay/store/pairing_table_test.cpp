@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 constexpr Time kStart{1000s};
 
-wire::SendIndex index_of(std::uint64_t number) { return {.net_seq_num = number, .packet_size = 800}; }
+wire::SendIndex index_of(std::uint64_t number) { return {.net_seq_num = number, .entry = {.packet_size = 800}}; }
 StoredData data_at(std::uint64_t offset) { return {.file_number = 0, .offset = offset, .size = 100}; }
 
 class PairingTableTest : public testing::Test {

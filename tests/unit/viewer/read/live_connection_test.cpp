@@ -69,7 +69,7 @@ TEST(LiveConnection, OnlyOneOfOursHasCapabilities) {
 }
 
 TEST(LiveConnection, RepliesMayComeByteByByte) {
-    const NextIndexReply index{.packet_size = 24, .status = kOk};
+    const NextIndexReply index{.entry = {.packet_size = 24}, .status = kOk};
     Script relay(replies(replies(connect_reply(kCanGetNews), WordReply{1}, ListedSession{.session_name = "night"},
                                  StreamsReply{kOk, 1}, StreamDescriptor{.id = 7, .channel_name = "c_0"}, index,
                                  PacketReply{kOk, 1, 0}, WordReply{42}),  // its first byte is the packet
@@ -84,7 +84,7 @@ TEST(LiveConnection, RepliesMayComeByteByByte) {
     const std::array<std::uint64_t, 1> ids{7};
     const auto indexes = relay->next_indexes(ids);
     ASSERT_TRUE(indexes);
-    EXPECT_EQ(indexes->front().packet_size, 24U);
+    EXPECT_EQ(indexes->front().entry.packet_size, 24U);
     std::array<std::byte, 3> bytes{};
     const auto packet = relay->packet(7, 0, bytes);
     ASSERT_TRUE(packet);
@@ -130,7 +130,7 @@ Result<LiveConnection::News> news_in(const Bytes& bytes, bool is_slow = false) {
 }
 
 NewsEntry entry(std::uint32_t status, std::uint64_t packet_size_bits, std::uint32_t length) {
-    return {.stream_id = 7, .index = {.packet_size = packet_size_bits, .status = status}, .length = length};
+    return {.stream_id = 7, .index = {.entry = {.packet_size = packet_size_bits}, .status = status}, .length = length};
 }
 
 TEST(LiveConnection, NewsBringTheirPackets) {

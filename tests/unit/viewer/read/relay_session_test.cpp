@@ -59,7 +59,7 @@ std::string packet(char begin, char end, const std::string& times) {
 
 NewsEntry news_of(std::uint64_t stream, IndexStatus status, std::size_t bytes = 0, std::uint64_t time = 0) {
     return {stream,
-            {.packet_size = bytes * 8, .timestamp_end = time, .status = static_cast<std::uint32_t>(status)},
+            {.entry = {.packet_size = bytes * 8, .timestamp_end = time}, .status = static_cast<std::uint32_t>(status)},
             static_cast<std::uint32_t>(bytes)};
 }
 
@@ -151,7 +151,7 @@ TEST_F(RelaySessionTest, StatusThatNobodyKnowsEndsItsStreamAlone) {
 TEST_F(RelaySessionTest, RelayThatWantsItsMetadataFetchedFirstIsAskedAgain) {
     const std::string bytes = packet(1, 9, "\2");
     RelayScript script(0);  // no capabilities: a relay of LTTng's
-    const NextIndexReply index{.packet_size = bytes.size() * 8, .status = kOk};
+    const NextIndexReply index{.entry = {.packet_size = bytes.size() * 8}, .status = kOk};
     script.attached({2}).add(index).metadata().add(PacketReply{3, 0, kNewMetadata});
     script.add(StreamsReply{kOk, 0}, MetadataReply{0, 2});
     script.add(PacketReply{kOk, static_cast<std::uint32_t>(bytes.size()), 0}).text(bytes);

@@ -192,14 +192,14 @@ const AddStream kStream{
     .channel_name = "ch_0", .path = "ust/uid/0/64-bit", .tracefile_size = 1U << 20, .tracefile_count = 2};
 const SendIndex kIndex{.stream_id = 1,
                        .net_seq_num = 2,
-                       .packet_size = 3,
-                       .content_size = 4,
-                       .timestamp_begin = 5,
-                       .timestamp_end = 6,
-                       .events_discarded = 7,
-                       .stream_class_id = 8,
-                       .stream_instance_id = 9,
-                       .packet_seq_num = 10};
+                       .entry = {.packet_size = 3,
+                                 .content_size = 4,
+                                 .timestamp_begin = 5,
+                                 .timestamp_end = 6,
+                                 .events_discarded = 7,
+                                 .stream_class_id = 8,
+                                 .stream_instance_id = 9,
+                                 .packet_seq_num = 10}};
 
 TEST(RelayMessages, CreateSessionHasThreeForms) {
     EXPECT_EQ(encode(some_session(), 1).size(), 0U);
@@ -251,11 +251,11 @@ TEST(RelayMessages, SendIndexHasTwoForms) {
     for (const std::uint32_t minor : {4U, 7U}) {
         EXPECT_EQ(encode(kIndex, minor).size(), 64U);
         const auto index = parse_and_encode<SendIndex>(encode(kIndex, minor), minor);
-        EXPECT_EQ(index.stream_class_id, 8U);
-        EXPECT_EQ(index.packet_seq_num, ~std::uint64_t{0}) << "what is not sent is not known";
+        EXPECT_EQ(index.entry.stream_class_id, 8U);
+        EXPECT_EQ(index.entry.packet_seq_num, ~std::uint64_t{0}) << "what is not sent is not known";
     }
     EXPECT_EQ(encode(kIndex, 8).size(), 80U);
-    EXPECT_EQ(parse_and_encode<SendIndex>(encode(kIndex, 8), 8).packet_seq_num, 10U);
+    EXPECT_EQ(parse_and_encode<SendIndex>(encode(kIndex, 8), 8).entry.packet_seq_num, 10U);
 }
 
 TEST(RelayMessages, FormOfAnotherMinorIsRefused) {

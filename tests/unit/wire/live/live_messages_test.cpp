@@ -138,13 +138,13 @@ TEST(LiveMessages, CutAnywhereOrTooLongIsRefused) {
 
 // Encoder and decoder share one layout, so a swap of two fields of one size would survive a round trip.
 TEST(LiveMessages, FieldsLieInTheirOrder) {
-    const Bytes index = encode(NextIndexReply{.offset = 1,
-                                              .packet_size = 2,
-                                              .content_size = 3,
-                                              .timestamp_begin = 4,
-                                              .timestamp_end = 5,
-                                              .events_discarded = 6,
-                                              .stream_class_id = 7,
+    const Bytes index = encode(NextIndexReply{.entry = {.offset = 1,
+                                                        .packet_size = 2,
+                                                        .content_size = 3,
+                                                        .timestamp_begin = 4,
+                                                        .timestamp_end = 5,
+                                                        .events_discarded = 6,
+                                                        .stream_class_id = 7},
                                               .status = 8,
                                               .flags = 9});
     for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(index[8 * i + 7], static_cast<std::byte>(i + 1)) << i;
