@@ -235,10 +235,10 @@ class Game {
     void read_requests() {
         if (!control_.is_open()) return;
         drain(control_, control_bytes_);
-        while (control_bytes_.size() >= wire::kControlHeaderSize) {
-            const auto header =
-                *wire::parse<wire::ControlHeader>(UntrustedBytes(control_bytes_).first(wire::kControlHeaderSize));
-            const std::size_t size = wire::kControlHeaderSize + header.data_size;
+        while (control_bytes_.size() >= wire::kSizeOf<wire::ControlHeader>) {
+            const auto header = *wire::parse<wire::ControlHeader>(
+                UntrustedBytes(control_bytes_).first(wire::kSizeOf<wire::ControlHeader>));
+            const std::size_t size = wire::kSizeOf<wire::ControlHeader> + header.data_size;
             LEAT_CHECK(header.data_size < 1U << 20);
             if (control_bytes_.size() < size) return;
             const auto command = static_cast<RelayCommand>(header.command);
@@ -313,12 +313,12 @@ class Game {
             drain(ports().datagrams, ignored);
         }
         auto packet = packets_.begin();
-        for (UntrustedBytes rest(data_bytes_); rest.size() >= wire::kDataHeaderSize; ++packet) {
+        for (UntrustedBytes rest(data_bytes_); rest.size() >= wire::kSizeOf<wire::DataHeader>; ++packet) {
             LEAT_CHECK(packet != packets_.end());
-            const auto header = *wire::parse<wire::DataHeader>(rest.first(wire::kDataHeaderSize));
+            const auto header = *wire::parse<wire::DataHeader>(rest.first(wire::kSizeOf<wire::DataHeader>));
             LEAT_CHECK(header.net_seq_num == packet->header.packet_seq_num);
             LEAT_CHECK(header.data_size == packet->header.packet_size / 8);
-            rest = rest.subspan(wire::kDataHeaderSize);
+            rest = rest.subspan(wire::kSizeOf<wire::DataHeader>);
             const UntrustedBytes got = rest.first(std::min<std::size_t>(header.data_size, rest.size()));
             if (got.size() > ctf::kPacketHeaderSize) {
                 const UntrustedBytes records = got.subspan(ctf::kPacketHeaderSize);

@@ -13,13 +13,13 @@ enum class Step : std::uint8_t { kControl, kPacket, kPiece, kWait, kEndOfData };
 bool run_step(FuzzInput& input, ScratchProducer& producer) {
     switch (static_cast<Step>(input.take<std::uint8_t>() % 5)) {
         case Step::kControl: {
-            const auto header = wire::parse<wire::ControlHeader>(input.take_bytes(wire::kControlHeaderSize));
+            const auto header = wire::parse<wire::ControlHeader>(input.take_bytes(wire::kSizeOf<wire::ControlHeader>));
             if (!header) return false;
             return producer.control(static_cast<wire::RelayCommand>(header->command),
                                     input.take_bytes(header->data_size));
         }
         case Step::kPacket: {
-            const auto header = wire::parse<wire::DataHeader>(input.take_bytes(wire::kDataHeaderSize));
+            const auto header = wire::parse<wire::DataHeader>(input.take_bytes(wire::kSizeOf<wire::DataHeader>));
             return header && producer.begin_data(*header);
         }
         case Step::kPiece:

@@ -174,7 +174,7 @@ void run(FuzzInput input) {
                 if (step > 240) session.end_data();
                 break;
             default: {
-                const auto header = wire::parse<wire::LiveHeader>(input.take_bytes(wire::kLiveHeaderSize));
+                const auto header = wire::parse<wire::LiveHeader>(input.take_bytes(wire::kSizeOf<wire::LiveHeader>));
                 if (!header) return;
                 viewing.request(static_cast<wire::LiveCommand>(header->command), input.take_bytes(header->data_size));
             }

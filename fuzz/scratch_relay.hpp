@@ -130,15 +130,16 @@ class ScratchProducer {
     static relay::Time now() { return std::chrono::steady_clock::now(); }
 
     bool metadata(UntrustedBytes payload) {
-        if (session() == nullptr || payload.size() < wire::kSendMetadataSize) return false;
-        const auto message = wire::parse<wire::SendMetadata>(payload.first(wire::kSendMetadataSize));
+        if (session() == nullptr || payload.size() < wire::kSizeOf<wire::SendMetadata>) return false;
+        const auto message = wire::parse<wire::SendMetadata>(payload.first(wire::kSizeOf<wire::SendMetadata>));
         const auto trace = session()->locked([&](relay::SessionState& state) -> std::shared_ptr<relay::Trace> {
             const auto found = state.metadata.find(message->stream_id);
             return found == state.metadata.end() ? nullptr : found->second;
         });
         if (trace == nullptr) return false;
-        const bool is_written = trace->metadata->write(payload.subspan(wire::kSendMetadataSize)).has_value() &&
-                                trace->metadata->write_zeros(std::min(message->padding_size, kMaxPadding)).has_value();
+        const bool is_written =
+            trace->metadata->write(payload.subspan(wire::kSizeOf<wire::SendMetadata>)).has_value() &&
+            trace->metadata->write_zeros(std::min(message->padding_size, kMaxPadding)).has_value();
         trace->metadata->end_message();
         session()->show(trace);
         show();

@@ -23,10 +23,10 @@ class Control {
     void send(const wire::Bytes& request) { send_all(socket_.get(), request, {}); }
     template <class Reply>
     Reply receive() {
-        return parsed<Reply>(receive_bytes(wire::size_of<Reply>()));
+        return parsed<Reply>(receive_bytes(wire::kSizeOf<Reply>));
     }
     wire::CreateSessionReply receive_session() {
-        wire::Bytes bytes = receive_bytes(wire::kCreateSessionReplyHead);
+        wire::Bytes bytes = receive_bytes(wire::kHeadSizeOf<wire::CreateSessionReply>);
         const wire::Bytes path = receive_bytes(std::to_integer<std::size_t>(bytes.back()));  // ours is short
         bytes.insert(bytes.end(), path.begin(), path.end());
         return parsed<wire::CreateSessionReply>(bytes);
@@ -171,7 +171,7 @@ class Producer {
     void send_metadata(std::uint64_t handle) {
         constexpr std::uint32_t kSize = sizeof kMetadata - 1;
         wire::Bytes request =
-            wire::encode(wire::ControlHeader{.data_size = wire::kSendMetadataSize + kSize,
+            wire::encode(wire::ControlHeader{.data_size = wire::kSizeOf<wire::SendMetadata> + kSize,
                                              .command = static_cast<std::uint32_t>(wire::RelayCommand::kSendMetadata)});
         wire::append(request, wire::SendMetadata{.stream_id = handle});
         const auto text = std::as_bytes(std::span(kMetadata).first(kSize));

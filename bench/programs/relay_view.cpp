@@ -95,7 +95,7 @@ class Viewer {
   private:
     template <class Reply>
     Reply receive() {
-        buffer_.resize(wire::size_of<Reply>());
+        buffer_.resize(wire::kSizeOf<Reply>);
         receive_all(socket_.get(), buffer_);
         auto reply = wire::parse<Reply>(buffer_);
         if (!reply) {

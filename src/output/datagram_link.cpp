@@ -61,7 +61,7 @@ DatagramLink::Piece DatagramLink::piece_at(std::size_t offset, std::byte* header
     const std::size_t head_begin = std::min(offset, head_.size());
     const std::size_t of_head = std::min(end, head_.size()) - head_begin;
     const UntrustedBytes records = records_.subspan(offset - head_begin);
-    return {iovec{header, wire::kDatagramHeaderSize}, iovec{head_.data() + head_begin, of_head},
+    return {iovec{header, wire::kSizeOf<wire::DatagramHeader>}, iovec{head_.data() + head_begin, of_head},
             iovec{const_cast<std::byte*>(records.data()), end - offset - of_head}};  // NOLINT(*-const-cast)
 }
 
@@ -71,7 +71,8 @@ Result<std::optional<std::size_t>> DatagramLink::send_pieces(std::size_t count) 
     std::array<Piece, kMaxAtOnce> pieces;
     std::array<mmsghdr, kMaxAtOnce> messages{};
     for (std::size_t i = 0; i < count; ++i) {
-        pieces[i] = piece_at(sent_ + i * wire::kDatagramPiece, piece_headers_.data() + i * wire::kDatagramHeaderSize);
+        pieces[i] =
+            piece_at(sent_ + i * wire::kDatagramPiece, piece_headers_.data() + i * wire::kSizeOf<wire::DatagramHeader>);
         messages[i].msg_hdr.msg_iov = pieces[i].data();
         messages[i].msg_hdr.msg_iovlen = pieces[i].size();
     }

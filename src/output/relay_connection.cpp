@@ -135,7 +135,7 @@ void RelayConnection::flush_metadata() {
     const ctf::MetadataPackets packets = ctf::packetize_metadata(unsent_metadata_, session_.trace_uuid);
     const wire::SendMetadata message{.stream_id = *metadata_handle_, .padding_size = packets.padding_size};
     wire::Bytes& bytes = output_.back();
-    wire::append(bytes, wire::ControlHeader{.data_size = wire::kSendMetadataSize + packets.bytes.size(),
+    wire::append(bytes, wire::ControlHeader{.data_size = wire::kSizeOf<wire::SendMetadata> + packets.bytes.size(),
                                             .command = static_cast<std::uint32_t>(RelayCommand::kSendMetadata)});
     wire::append(bytes, message);
     bytes.insert(bytes.end(), packets.bytes.begin(), packets.bytes.end());
@@ -282,17 +282,17 @@ Result<std::optional<std::size_t>> RelayConnection::reply_size(RelayCommand comm
     };
     switch (command) {
         case RelayCommand::kVersion:
-            return wire::size_of<wire::Version>();
+            return wire::kSizeOf<wire::Version>;
         case RelayCommand::kGetConfiguration:
-            return wire::size_of<wire::ConfigurationReply>();
+            return wire::kSizeOf<wire::ConfigurationReply>;
         case RelayCommand::kCreateSession:
-            return with_path(wire::kCreateSessionReplyHead);
+            return with_path(wire::kHeadSizeOf<wire::CreateSessionReply>);
         case RelayCommand::kAddStream:
-            return wire::size_of<wire::AddStreamReply>();
+            return wire::kSizeOf<wire::AddStreamReply>;
         case RelayCommand::kCloseTraceChunk:
-            return with_path(wire::kCloseTraceChunkReplyHead);
+            return with_path(wire::kHeadSizeOf<wire::CloseTraceChunkReply>);
         default:
-            return wire::size_of<wire::CodeReply>();
+            return wire::kSizeOf<wire::CodeReply>;
     }
 }
 

@@ -18,13 +18,13 @@ void LayoutWriter::padded(const std::string& text, std::size_t size) {
 
 std::uint32_t LayoutWriter::length(const std::string& text) {
     const auto length = static_cast<std::uint32_t>(text.size() + 1);
-    integer(length);
+    fields(length);
     return length;
 }
 
 std::uint32_t LayoutWriter::length_if_any(const std::string& text) {
     if (!text.empty()) return length(text);
-    integer(std::uint32_t{0});
+    fields(std::uint32_t{0});
     return 0;
 }
 
@@ -50,7 +50,7 @@ void LayoutReader::padded(std::string& text, std::size_t size) {
 
 std::uint32_t LayoutReader::length(const std::string& /*text*/) {
     std::uint32_t length = 0;
-    integer(length);
+    fields(length);
     return length;
 }
 

@@ -1,16 +1,18 @@
 // Messages of LTTng's network protocols: big-endian integers and names, one behind the other, without gaps.
 //
-// A message type says once how it lies on the wire, in `layout`, and both directions run that:
+// A message type lists its fields once, in `layout`. Encoder, decoder and size come from that list:
 //
 //     struct CloseStream {
 //         static constexpr const char* kName = "CLOSE_STREAM";
 //         std::uint64_t stream_id = 0;
 //         std::uint64_t last_net_seq_num = 0;
-//         template <class Layout, class Message>
-//         static void layout(Layout& at, Message& message) { at.integer(message.stream_id, message.last_net_seq_num); }
+//         static constexpr void layout(auto& at, auto& message) {
+//             at.fields(message.stream_id, message.last_net_seq_num);
+//         }
 //     };
 //     const Bytes bytes = encode(CloseStream{.stream_id = 7});
 //     const CloseStream message = LEAT_TRY(parse<CloseStream>(bytes));
+//     static_assert(kSizeOf<CloseStream> == 16);
 #pragma once
 
 #include <array>
@@ -41,7 +43,7 @@ class LayoutWriter {
     [[nodiscard]] std::uint32_t minor() const { return minor_; }
 
     template <class... T>
-    void integer(const T&... values) {
+    void fields(const T&... values) {
         (put(values), ...);
     }
     void raw(const std::array<std::uint8_t, 16>& bytes);
@@ -58,7 +60,10 @@ class LayoutWriter {
     template <class T>
     void put(const T& value) {
         static_assert(std::is_unsigned_v<T>);
-        for (std::size_t byte = sizeof(T); byte-- > 0;) bytes_->push_back(static_cast<std::byte>(value >> (8 * byte)));
+        std::array<std::byte, sizeof(T)> big_endian{};
+        for (std::size_t i = 0; i < sizeof(T); ++i)
+            big_endian[i] = static_cast<std::byte>(value >> (8 * (sizeof(T) - 1 - i)));
+        bytes_->insert(bytes_->end(), big_endian.begin(), big_endian.end());
     }
     Bytes* bytes_;
     std::uint32_t minor_;
@@ -73,7 +78,7 @@ class LayoutReader {
     [[nodiscard]] std::uint32_t minor() const { return minor_; }
 
     template <class... T>
-    void integer(T&... values) {
+    void fields(T&... values) {
         (get(values), ...);
     }
     void raw(std::array<std::uint8_t, 16>& bytes);
@@ -103,10 +108,36 @@ class LayoutReader {
     Result<void> outcome_{};
 };
 
-// Some of the integers of a struct that messages embed: pointers to its members, in the order of their bytes.
+// Counts the bytes of a message, at compile time. Of a name of variable length it counts the length alone.
+class LayoutSize {
+  public:
+    static constexpr bool kIsReader = false;
+    [[nodiscard]] static constexpr std::uint32_t minor() { return kProtocolMinor; }
+
+    template <class... T>
+    constexpr void fields(const T&... /*values*/) {
+        bytes_ += (sizeof(T) + ...);
+    }
+    constexpr void padded(const std::string& /*text*/, std::size_t size) { bytes_ += size; }
+    constexpr std::uint32_t length_if_any(const std::string& /*text*/) {
+        has_names_ = true;
+        bytes_ += sizeof(std::uint32_t);
+        return 0;
+    }
+    constexpr void terminated(const std::string& /*text*/, std::uint32_t /*length*/, std::uint32_t /*max*/) {}
+
+    [[nodiscard]] constexpr std::size_t bytes() const { return bytes_; }
+    [[nodiscard]] constexpr bool has_names() const { return has_names_; }
+
+  private:
+    std::size_t bytes_ = 0;
+    bool has_names_ = false;
+};
+
+// Some fields of a struct that messages embed: pointers to its members, in the order of their bytes.
 template <class Layout, class Struct, class Members>
-void integers_of(Layout& at, Struct& values, const Members& members) {
-    for (const auto member : members) at.integer(values.*member);
+constexpr void fields_of(Layout& at, Struct& values, const Members& members) {
+    for (const auto member : members) at.fields(values.*member);
 }
 
 template <class Message>
@@ -133,10 +164,32 @@ Result<Message> parse(UntrustedBytes bytes, std::uint32_t minor = kProtocolMinor
     return message;
 }
 
-// Bytes of a message that holds no names.
+// A message that is never made: LayoutSize looks at the types of its members only. (Not a plain message, because clang
+// 16 cannot make a std::string of libstdc++ 12 at compile time.)
 template <class Message>
-std::size_t size_of(std::uint32_t minor = kProtocolMinor) {
-    return encode(Message{}, minor).size();
+union Unmade {
+    constexpr Unmade() : nothing() {}
+    constexpr ~Unmade() {}
+    std::byte nothing;
+    Message message;
+};
+
+template <class Message>
+consteval LayoutSize measure() {
+    LayoutSize size;
+    Unmade<Message> unmade;
+    Message::layout(size, unmade.message);
+    return size;
 }
+
+// In the newest minor version: bytes of the part of fixed size, for those who read a message from a socket: its last
+// u32 is the length of the name that follows.
+template <class Message>
+inline constexpr std::size_t kHeadSizeOf = measure<Message>().bytes();
+
+// In the newest minor version: bytes of a message that has no name of variable length.
+template <class Message>
+    requires(!measure<Message>().has_names())
+inline constexpr std::size_t kSizeOf = kHeadSizeOf<Message>;
 
 }  // namespace leat::wire

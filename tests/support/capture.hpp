@@ -59,6 +59,13 @@ Message parse_and_encode(UntrustedBytes bytes, std::uint32_t minor = wire::kProt
     return *message;
 }
 
+// Checks how many bytes readers take from a socket for a message.
+template <class Message>
+void expect_size(std::size_t size) {
+    EXPECT_EQ(wire::kSizeOf<Message>, size) << Message::kName;
+    EXPECT_EQ(wire::encode(Message{}).size(), size) << Message::kName;
+}
+
 // Checks that the bytes are a message at their full length only: not shorter, and not with one more byte.
 template <class Message>
 void expect_no_other_length(const wire::Bytes& bytes, std::uint32_t minor = wire::kProtocolMinor) {

@@ -161,13 +161,13 @@ class FakeRelay {
     }
 
     void take_data() {
-        while (data_input_.size() >= wire::kDataHeaderSize) {
+        while (data_input_.size() >= wire::kSizeOf<wire::DataHeader>) {
             const auto header =
-                *wire::parse<wire::DataHeader>(UntrustedBytes(data_input_).first(wire::kDataHeaderSize));
-            const std::size_t size = wire::kDataHeaderSize + header.data_size;
+                *wire::parse<wire::DataHeader>(UntrustedBytes(data_input_).first(wire::kSizeOf<wire::DataHeader>));
+            const std::size_t size = wire::kSizeOf<wire::DataHeader> + header.data_size;
             if (data_input_.size() < size) return;
             const auto end = data_input_.begin() + static_cast<std::ptrdiff_t>(size);
-            data_.push_back({header, {data_input_.begin() + wire::kDataHeaderSize, end}});
+            data_.push_back({header, {data_input_.begin() + wire::kSizeOf<wire::DataHeader>, end}});
             data_input_.erase(data_input_.begin(), end);
             arrived_[header.stream_id] = header.net_seq_num + 1;
         }
@@ -176,10 +176,10 @@ class FakeRelay {
     void take_datagram() {
         std::array<std::byte, 65536> datagram{};
         const ssize_t count = ::recv(datagrams_.get(), datagram.data(), datagram.size(), 0);
-        ASSERT_GT(count, static_cast<ssize_t>(wire::kDatagramHeaderSize));
+        ASSERT_GT(count, static_cast<ssize_t>(wire::kSizeOf<wire::DatagramHeader>));
         const auto bytes = UntrustedBytes(datagram).first(static_cast<std::size_t>(count));
-        const auto header = *wire::parse<wire::DatagramHeader>(bytes.first(wire::kDatagramHeaderSize));
-        const UntrustedBytes piece = bytes.subspan(wire::kDatagramHeaderSize);
+        const auto header = *wire::parse<wire::DatagramHeader>(bytes.first(wire::kSizeOf<wire::DatagramHeader>));
+        const UntrustedBytes piece = bytes.subspan(wire::kSizeOf<wire::DatagramHeader>);
         wire::Bytes& packet = pieces_[{header.stream_id, header.net_seq_num}];
         EXPECT_EQ(packet.size(), header.offset) << "nothing is lost on the way here";
         packet.insert(packet.end(), piece.begin(), piece.end());
@@ -189,14 +189,14 @@ class FakeRelay {
     }
 
     void take_requests() {
-        while (control_input_.size() >= wire::kControlHeaderSize) {
-            const auto header =
-                *wire::parse<wire::ControlHeader>(UntrustedBytes(control_input_).first(wire::kControlHeaderSize));
-            const std::size_t size = wire::kControlHeaderSize + header.data_size;
+        while (control_input_.size() >= wire::kSizeOf<wire::ControlHeader>) {
+            const auto header = *wire::parse<wire::ControlHeader>(
+                UntrustedBytes(control_input_).first(wire::kSizeOf<wire::ControlHeader>));
+            const std::size_t size = wire::kSizeOf<wire::ControlHeader> + header.data_size;
             if (control_input_.size() < size) return;
             const auto end = control_input_.begin() + static_cast<std::ptrdiff_t>(size);
             const Request request{static_cast<wire::RelayCommand>(header.command),
-                                  {control_input_.begin() + wire::kControlHeaderSize, end}};
+                                  {control_input_.begin() + wire::kSizeOf<wire::ControlHeader>, end}};
             control_input_.erase(control_input_.begin(), end);
             requests_.push_back(request);
             if (script_.cut_at && count_++ == *script_.cut_at) {

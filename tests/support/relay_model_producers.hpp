@@ -126,7 +126,7 @@ inline ModelledPart* RelayModel::begin_part(const NewPart& wanted) {
     }
     if (recording != nullptr && part.has_chunks() && recording->chunk != kNoChunk && part.id % 2 == 0)
         create.current_chunk_id = recording->chunk;
-    const std::size_t head = part.has_chunks() ? wire::kCreateSessionReplyHead : 12;
+    const std::size_t head = part.has_chunks() ? wire::kHeadSizeOf<wire::CreateSessionReply> : 12;
     const wire::Bytes bytes = wire::encode_request(RelayCommand::kCreateSession, create, part.minor);
     if (!request(part, bytes, head, reply, "CREATE_SESSION")) return nullptr;
     std::size_t length = 0;
@@ -202,7 +202,7 @@ inline void RelayModel::close_chunk(ModelledPart& part, std::uint64_t id, std::o
     if (part.recording->chunk == id) part.recording->chunk = kNoChunk;
     wire::Bytes reply;
     const auto bytes = wire::encode_request(RelayCommand::kCloseTraceChunk, message);
-    if (!request(part, bytes, wire::kCloseTraceChunkReplyHead, reply, what)) return;
+    if (!request(part, bytes, wire::kHeadSizeOf<wire::CloseTraceChunkReply>, reply, what)) return;
     wire::Bytes path;
     const std::size_t length = (std::to_integer<std::size_t>(reply[6]) << 8) + std::to_integer<std::size_t>(reply[7]);
     if (!hear(part, part.control.receive(length, path), what)) return;

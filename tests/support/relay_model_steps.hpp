@@ -204,7 +204,8 @@ struct RelayModelSteps {
         const auto packet = any_packet();
         std::uint64_t upto = ~std::uint64_t{0};
         if (is_one_in(4))
-            upto = is_one_in(4) ? 1 + draw(wire::kDataHeaderSize) : wire::kDataHeaderSize + draw(packet.size);
+            upto = is_one_in(4) ? 1 + draw(wire::kSizeOf<wire::DataHeader>)
+                                : wire::kSizeOf<wire::DataHeader> + draw(packet.size);
         model.send_data(*stream, packet, upto);
     }
     void send_index() {

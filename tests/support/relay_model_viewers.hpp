@@ -56,7 +56,7 @@ inline ModelledViewer* RelayModel::begin_viewer() {
     std::set<std::uint64_t> listed;
     for (std::uint32_t i = 0; i < count; ++i) {
         wire::Bytes entry;
-        if (viewer.peer.receive(wire::kListedSessionSize, entry) != ModelPeer::Outcome::kDone) break;
+        if (viewer.peer.receive(wire::kSizeOf<wire::ListedSession>, entry) != ModelPeer::Outcome::kDone) break;
         const auto session = wire::parse<wire::ListedSession>(entry);
         if (!session) violate("viewer", "LIST_SESSIONS: {}", session.error().message);
         if (session) listed.insert(session->id);
@@ -101,7 +101,7 @@ inline void RelayModel::note_streams(ModelledViewer& viewer, ModelledPart& part,
     std::set<std::uint64_t> data_traces;
     for (std::uint32_t i = 0; i < count && is_good(); ++i) {
         wire::Bytes bytes;
-        if (viewer.peer.receive(wire::kStreamDescriptorSize, bytes) != ModelPeer::Outcome::kDone)
+        if (viewer.peer.receive(wire::kSizeOf<wire::StreamDescriptor>, bytes) != ModelPeer::Outcome::kDone)
             return violate("viewer", "viewer {}: stream descriptors end early", viewer.id);
         const auto told = wire::parse<wire::StreamDescriptor>(bytes);
         if (!told) return violate("viewer", "viewer {}: {}", viewer.id, told.error().message);
@@ -156,8 +156,8 @@ inline void RelayModel::read_stream(ModelledViewer& viewer, std::uint64_t id) {
 
 inline bool RelayModel::read_next(ModelledViewer& viewer, std::uint64_t id) {
     wire::Bytes bytes;
-    if (!ask(viewer, live_request(LiveCommand::kGetNextIndex, wire::LiveIdRequest{id}), wire::kNextIndexReplySize,
-             bytes, "GET_NEXT_INDEX"))
+    if (!ask(viewer, live_request(LiveCommand::kGetNextIndex, wire::LiveIdRequest{id}),
+             wire::kSizeOf<wire::NextIndexReply>, bytes, "GET_NEXT_INDEX"))
         return false;
     const auto reply = wire::parse<wire::NextIndexReply>(bytes);
     switch (static_cast<wire::IndexStatus>(reply->status)) {
@@ -200,7 +200,7 @@ inline std::optional<wire::Bytes> RelayModel::fetch(ModelledViewer& viewer, std:
         const std::uint32_t piece = std::min<std::uint32_t>(size - done, 50'000);
         wire::Bytes head;
         if (!ask(viewer, live_request(LiveCommand::kGetPacket, wire::GetPacket{id, index.entry.offset + done, piece}),
-                 wire::kPacketReplySize, head, "GET_PACKET"))
+                 wire::kSizeOf<wire::PacketReply>, head, "GET_PACKET"))
             return std::nullopt;
         const auto reply = wire::parse<wire::PacketReply>(head);
         const auto status = static_cast<wire::PacketStatus>(reply->status);
@@ -285,8 +285,8 @@ inline void RelayModel::see_end(ModelledViewer& viewer, std::uint64_t id) {
 inline void RelayModel::read_metadata(ModelledViewer& viewer, ModelledViewer::Stream& stream, std::uint64_t id) {
     while (is_good()) {
         wire::Bytes head;
-        if (!ask(viewer, live_request(LiveCommand::kGetMetadata, wire::LiveIdRequest{id}), wire::kMetadataReplySize,
-                 head, "GET_METADATA"))
+        if (!ask(viewer, live_request(LiveCommand::kGetMetadata, wire::LiveIdRequest{id}),
+                 wire::kSizeOf<wire::MetadataReply>, head, "GET_METADATA"))
             return;
         const auto reply = wire::parse<wire::MetadataReply>(head);
         const auto status = static_cast<wire::MetadataStatus>(reply->status);
@@ -336,7 +336,7 @@ inline void RelayModel::take_news(ModelledViewer& viewer) {
     viewer.waits_for_news = false;
     tell("viewer {} hears news", viewer.id);
     wire::Bytes head;
-    if (!ask(viewer, {}, wire::kNewsReplySize, head, "GET_NEWS")) return;
+    if (!ask(viewer, {}, wire::kSizeOf<wire::NewsReply>, head, "GET_NEWS")) return;
     const auto news = wire::parse<wire::NewsReply>(head);
     if (news->status != static_cast<std::uint32_t>(wire::NewsStatus::kOk) || news->entries > wire::kMaxNewsEntries)
         return violate("viewer", "viewer {}: GET_NEWS: status {}, {} entries", viewer.id, news->status, news->entries);
@@ -348,7 +348,7 @@ inline void RelayModel::take_news(ModelledViewer& viewer) {
     for (std::uint32_t i = 0; i < news->entries; ++i) {
         wire::Bytes bytes;
         Entry entry;
-        if (!ask(viewer, {}, wire::kNewsEntrySize, bytes, "GET_NEWS")) return;
+        if (!ask(viewer, {}, wire::kSizeOf<wire::NewsEntry>, bytes, "GET_NEWS")) return;
         entry.head = *wire::parse<wire::NewsEntry>(bytes);
         if (!ask(viewer, {}, entry.head.length, entry.packet, "GET_NEWS")) return;
         entries.push_back(std::move(entry));

@@ -65,7 +65,7 @@ asio::awaitable<Result<void>> ControlConnection::serve() {
 
 asio::awaitable<Result<bool>> ControlConnection::next_message() {
     const bool is_new = wanted_ == 0;
-    wanted_ = std::max(wanted_, wire::kControlHeaderSize);
+    wanted_ = std::max(wanted_, wire::kSizeOf<wire::ControlHeader>);
     if (input_.size() == 0) {
         wanted_ = 0;
         // Between two messages a producer may be silent for ever, once it has a session.
@@ -73,13 +73,13 @@ asio::awaitable<Result<bool>> ControlConnection::next_message() {
         co_return false;
     }
     if (is_new) expect_within(kPatience);
-    if (input_.size() < wire::kControlHeaderSize) co_return false;
-    const auto header = wire::parse<wire::ControlHeader>(input_.bytes().first(wire::kControlHeaderSize));
+    if (input_.size() < wire::kSizeOf<wire::ControlHeader>) co_return false;
+    const auto header = wire::parse<wire::ControlHeader>(input_.bytes().first(wire::kSizeOf<wire::ControlHeader>));
     const auto command = static_cast<wire::RelayCommand>(header->command);
     if (header->data_size > wire::kMaxControlPayload)
         co_return refused("{}: a payload of {} bytes is too large", wire::name_of(command), header->data_size);
     if (command == wire::RelayCommand::kSendMetadata) {
-        wanted_ = wire::kControlHeaderSize + wire::kSendMetadataSize;
+        wanted_ = wire::kSizeOf<wire::ControlHeader> + wire::kSizeOf<wire::SendMetadata>;
         if (input_.size() < wanted_) co_return false;
         const auto begun = begin_metadata(header->data_size);
         if (!begun) co_return tl::unexpected(begun.error());
@@ -89,12 +89,12 @@ asio::awaitable<Result<bool>> ControlConnection::next_message() {
     }
     if (header->data_size > max_payload(command))
         co_return refused("{}: a payload of {} bytes is too large", wire::name_of(command), header->data_size);
-    if (wanted_ == wire::kControlHeaderSize) expect_within(time_for(header->data_size));
-    wanted_ = wire::kControlHeaderSize + header->data_size;
+    if (wanted_ == wire::kSizeOf<wire::ControlHeader>) expect_within(time_for(header->data_size));
+    wanted_ = wire::kSizeOf<wire::ControlHeader> + header->data_size;
     if (input_.size() < wanted_) co_return false;
     log_debug("{}: {}, {} bytes", peer(), wire::name_of(command), header->data_size);
     const bool had_session = producer_.session != nullptr;
-    const auto payload = [&] { return input_.bytes().subspan(wire::kControlHeaderSize, header->data_size); };
+    const auto payload = [&] { return input_.bytes().subspan(wire::kSizeOf<wire::ControlHeader>, header->data_size); };
     CommandOutcome outcome = run_command(producer_, command, payload());
     while (outcome.must_wait || outcome.is_disk_full()) {
         if (outcome.must_wait) {
@@ -145,9 +145,10 @@ void ControlConnection::end() {
 
 Result<void> ControlConnection::begin_metadata(std::uint64_t payload_size) {
     if (producer_.session == nullptr) return refused("SEND_METADATA before CREATE_SESSION");
-    if (payload_size < wire::kSendMetadataSize) return corrupt("SEND_METADATA: it has {} bytes", payload_size);
-    const auto message = LEAT_TRY(
-        wire::parse<wire::SendMetadata>(input_.bytes().subspan(wire::kControlHeaderSize, wire::kSendMetadataSize)));
+    if (payload_size < wire::kSizeOf<wire::SendMetadata>)
+        return corrupt("SEND_METADATA: it has {} bytes", payload_size);
+    const auto message = LEAT_TRY(wire::parse<wire::SendMetadata>(
+        input_.bytes().subspan(wire::kSizeOf<wire::ControlHeader>, wire::kSizeOf<wire::SendMetadata>)));
     // Producers fill up a packet.
     constexpr std::uint32_t kMaxPadding = 1U << 20;
     if (message.padding_size > kMaxPadding)
@@ -157,8 +158,8 @@ Result<void> ControlConnection::begin_metadata(std::uint64_t payload_size) {
         return found == state.metadata.end() ? nullptr : found->second;
     });
     if (trace == nullptr) return not_found("SEND_METADATA: there is no metadata stream {}", message.stream_id);
-    input_.drop(wire::kControlHeaderSize + wire::kSendMetadataSize);
-    metadata_ = Metadata{std::move(trace), payload_size - wire::kSendMetadataSize, message.padding_size};
+    input_.drop(wire::kSizeOf<wire::ControlHeader> + wire::kSizeOf<wire::SendMetadata>);
+    metadata_ = Metadata{std::move(trace), payload_size - wire::kSizeOf<wire::SendMetadata>, message.padding_size};
     return {};
 }
 

@@ -56,7 +56,7 @@ asio::awaitable<Result<void>> DataConnection::serve() {
 
 std::optional<std::size_t> DataConnection::take() {
     if (is_spliced_) return try_receive(pipe_);
-    const auto count = try_receive(input_.room(wire::kDataHeaderSize));
+    const auto count = try_receive(input_.room(wire::kSizeOf<wire::DataHeader>));
     input_.add(count.value_or(0));
     return count;
 }
@@ -81,7 +81,7 @@ Result<DataConnection::Progress> DataConnection::consume() {
     for (std::size_t packets = 0; packets < kTurnMessages; ++packets) {
         if (stream_ == nullptr) {
             LEAT_TRY(take_header_from_pipe());
-            if (input_.size() < wire::kDataHeaderSize) return Progress::kNeedsMore;
+            if (input_.size() < wire::kSizeOf<wire::DataHeader>) return Progress::kNeedsMore;
             if (!LEAT_TRY(begin_packet())) return Progress::kMustWait;
         }
         const Progress progress = LEAT_TRY(write_piece());
@@ -92,14 +92,14 @@ Result<DataConnection::Progress> DataConnection::consume() {
 }
 
 Result<void> DataConnection::take_header_from_pipe() {
-    if (pipe_.size() == 0 || input_.size() >= wire::kDataHeaderSize) return {};
-    const std::size_t missing = wire::kDataHeaderSize - input_.size();
+    if (pipe_.size() == 0 || input_.size() >= wire::kSizeOf<wire::DataHeader>) return {};
+    const std::size_t missing = wire::kSizeOf<wire::DataHeader> - input_.size();
     input_.add(LEAT_TRY(pipe_.read(input_.room(missing).first(missing))));
     return {};
 }
 
 Result<bool> DataConnection::begin_packet() {
-    const auto header = LEAT_TRY(wire::parse<wire::DataHeader>(input_.bytes().first(wire::kDataHeaderSize)));
+    const auto header = LEAT_TRY(wire::parse<wire::DataHeader>(input_.bytes().first(wire::kSizeOf<wire::DataHeader>)));
     LEAT_TRY(find_session(header.stream_id));
     auto stream = session_->locked([&](SessionState& state) -> std::shared_ptr<SessionStream> {
         const auto found = state.by_handle.find(header.stream_id);
@@ -108,7 +108,7 @@ Result<bool> DataConnection::begin_packet() {
     if (stream == nullptr) return not_found("data for stream {}, which its session does not have", header.stream_id);
     if (!LEAT_TRY(stream->stream->begin_packet(header))) return false;
     stream_ = std::move(stream);
-    input_.drop(wire::kDataHeaderSize);
+    input_.drop(wire::kSizeOf<wire::DataHeader>);
     is_spliced_ = can_splice_ && header.data_size >= kLargePacket && pipe_.open();
     return true;
 }

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 using Fate = DatagramWindow::Fate;
 
 // One more byte than there can be: what is longer is malformed, and must look so.
-constexpr std::size_t kLargestDatagram = wire::kDatagramHeaderSize + wire::kDatagramPiece + 1;
+constexpr std::size_t kLargestDatagram = wire::kSizeOf<wire::DatagramHeader> + wire::kDatagramPiece + 1;
 // Taken with one call; then others of this thread have their turn.
 constexpr std::size_t kAtOnce = 32;
 // What comes in one burst has to find room while we write: the network has no back-pressure here.
@@ -92,15 +92,16 @@ void DatagramReceiver::close() {
 }
 
 void DatagramReceiver::handle(UntrustedBytes datagram) {
-    const bool has_header = datagram.size() > wire::kDatagramHeaderSize;
-    const auto header = wire::parse<wire::DatagramHeader>(datagram.first(has_header ? wire::kDatagramHeaderSize : 0));
+    const bool has_header = datagram.size() > wire::kSizeOf<wire::DatagramHeader>;
+    const auto header =
+        wire::parse<wire::DatagramHeader>(datagram.first(has_header ? wire::kSizeOf<wire::DatagramHeader> : 0));
     Source* const source = header && header->magic == wire::DatagramHeader::kMagic ? find(header->stream_id) : nullptr;
     if (source == nullptr) {
         ++unknown_;
         return;
     }
     const Time now = std::chrono::steady_clock::now();
-    const Fate fate = add(*source, *header, datagram.subspan(wire::kDatagramHeaderSize), now);
+    const Fate fate = add(*source, *header, datagram.subspan(wire::kSizeOf<wire::DatagramHeader>), now);
     const bool is_wrong = fate == Fate::kTooFar || fate == Fate::kMalformed;
     if (is_wrong && source->count(Fate::kTooFar) + source->count(Fate::kMalformed) == 0)
         log("stream {}: a datagram that its producer cannot have sent is dropped; more are only counted",

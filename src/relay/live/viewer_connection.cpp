@@ -71,9 +71,9 @@ asio::awaitable<Result<void>> ViewerConnection::serve() {
 }
 
 asio::awaitable<Result<bool>> ViewerConnection::next_request() {
-    wanted_ = wire::kLiveHeaderSize;
+    wanted_ = wire::kSizeOf<wire::LiveHeader>;
     if (input_.size() < wanted_) co_return false;
-    const auto header = wire::parse<wire::LiveHeader>(input_.bytes().first(wire::kLiveHeaderSize));
+    const auto header = wire::parse<wire::LiveHeader>(input_.bytes().first(wire::kSizeOf<wire::LiveHeader>));
     const auto command = static_cast<LiveCommand>(header->command);
     const auto* const request = std::ranges::find(kRequests, command, &Request::command);
     if (request == kRequests.end()) {
@@ -82,7 +82,8 @@ asio::awaitable<Result<bool>> ViewerConnection::next_request() {
     }
     wanted_ += request->payload;
     if (input_.size() < wanted_) co_return false;
-    const auto done = co_await run_command(command, input_.bytes().subspan(wire::kLiveHeaderSize, request->payload));
+    const auto done =
+        co_await run_command(command, input_.bytes().subspan(wire::kSizeOf<wire::LiveHeader>, request->payload));
     if (!done) co_return tl::unexpected(done.error());
     input_.drop(wanted_);
     note_message();

@@ -26,8 +26,8 @@ Result<T> named(LiveCommand command, Result<T> result) {
 }  // namespace
 
 template <class Reply>
-Result<Reply> LiveConnection::receive(std::size_t size) {
-    wire::Bytes bytes(size);
+Result<Reply> LiveConnection::receive() {
+    std::array<std::byte, wire::kSizeOf<Reply>> bytes{};
     LEAT_TRY(socket_.receive(bytes));
     return wire::parse<Reply>(bytes);
 }
@@ -38,7 +38,7 @@ Result<Reply> LiveConnection::ask(LiveCommand command, const Request& request) {
     wire::append_request(bytes, command, request);
     auto sent = socket_.send(bytes);
     if (!sent) return wrap(wire::name_of(command), std::move(sent).error());
-    return named(command, receive<Reply>(wire::size_of<Reply>()));
+    return named(command, receive<Reply>());
 }
 
 Result<LiveConnection> LiveConnection::open(net::WaitingSocket socket) {
@@ -64,12 +64,11 @@ Result<std::vector<wire::ListedSession>> LiveConnection::list_sessions() {
     wire::Bytes request;
     wire::append_request(request, LiveCommand::kListSessions);
     LEAT_TRY(named(LiveCommand::kListSessions, socket_.send(request)));
-    const auto count = LEAT_TRY(named(LiveCommand::kListSessions, receive<wire::WordReply>(4))).value;
+    const auto count = LEAT_TRY(named(LiveCommand::kListSessions, receive<wire::WordReply>())).value;
     if (count > kMaxSessions) return corrupt("LIST_SESSIONS: {} sessions are more than a relay has", count);
     std::vector<wire::ListedSession> sessions;
     for (std::uint32_t i = 0; i < count; ++i)
-        sessions.push_back(
-            LEAT_TRY(named(LiveCommand::kListSessions, receive<wire::ListedSession>(wire::kListedSessionSize))));
+        sessions.push_back(LEAT_TRY(named(LiveCommand::kListSessions, receive<wire::ListedSession>())));
     return sessions;
 }
 
@@ -77,7 +76,7 @@ Result<void> LiveConnection::create_viewer_session() {
     wire::Bytes request;
     wire::append_request(request, LiveCommand::kCreateSession);
     LEAT_TRY(named(LiveCommand::kCreateSession, socket_.send(request)));
-    const auto status = LEAT_TRY(named(LiveCommand::kCreateSession, receive<wire::WordReply>(4))).value;
+    const auto status = LEAT_TRY(named(LiveCommand::kCreateSession, receive<wire::WordReply>())).value;
     if (status != static_cast<std::uint32_t>(wire::CreateViewerStatus::kOk))
         return refused("CREATE_SESSION: the relay refused it (status {})", status);
     return {};
@@ -100,13 +99,13 @@ Result<LiveConnection::Streams> LiveConnection::new_streams(std::uint64_t sessio
 
 // The status is 1 in both that have streams behind them.
 Result<LiveConnection::Streams> LiveConnection::receive_streams() {
-    const auto head = LEAT_TRY(receive<wire::StreamsReply>(wire::size_of<wire::StreamsReply>()));
+    const auto head = LEAT_TRY(receive<wire::StreamsReply>());
     Streams answer;
     answer.status = head.status;
     if (head.status != static_cast<std::uint32_t>(wire::AttachStatus::kOk)) return answer;
     if (head.streams > kMaxStreams) return corrupt("{} streams are more than a relay has", head.streams);
     for (std::uint32_t i = 0; i < head.streams; ++i) {
-        auto stream = receive<wire::StreamDescriptor>(wire::kStreamDescriptorSize);
+        auto stream = receive<wire::StreamDescriptor>();
         if (!stream) return tl::unexpected(std::move(stream).error());
         answer.streams.push_back(*std::move(stream));
     }
@@ -138,7 +137,7 @@ Result<std::vector<wire::NextIndexReply>> LiveConnection::next_indexes(std::span
         auto sent = named(LiveCommand::kGetNextIndex, socket_.send(bytes));
         if (!sent) return tl::unexpected(std::move(sent).error());
         for (std::size_t i = 0; i < batch.size(); ++i) {
-            auto reply = named(LiveCommand::kGetNextIndex, receive<wire::NextIndexReply>(wire::kNextIndexReplySize));
+            auto reply = named(LiveCommand::kGetNextIndex, receive<wire::NextIndexReply>());
             if (!reply) return tl::unexpected(std::move(reply).error());
             replies.push_back(*reply);
         }
@@ -179,7 +178,7 @@ Result<LiveConnection::News> LiveConnection::receive_news() {
 }
 
 Result<LiveConnection::News> LiveConnection::receive_news_reply() {
-    const auto reply = LEAT_TRY(receive<wire::NewsReply>(wire::kNewsReplySize));
+    const auto reply = LEAT_TRY(receive<wire::NewsReply>());
     if (reply.status != static_cast<std::uint32_t>(wire::NewsStatus::kOk))
         return refused("the relay refused it (status {})", reply.status);
     if (reply.entries > wire::kMaxNewsEntries) return corrupt("{} entries are more than it may have", reply.entries);
@@ -196,7 +195,7 @@ Result<LiveConnection::News> LiveConnection::receive_news_reply() {
 }
 
 Result<LiveConnection::News::Entry> LiveConnection::receive_news_entry() {
-    const auto head = LEAT_TRY(receive<wire::NewsEntry>(wire::kNewsEntrySize));
+    const auto head = LEAT_TRY(receive<wire::NewsEntry>());
     const bool is_packet = head.index.status == static_cast<std::uint32_t>(wire::IndexStatus::kOk);
     if (head.length != 0 &&
         (!is_packet || head.length > wire::kMaxNewsPacket || head.length != head.index.entry.packet_size / 8))

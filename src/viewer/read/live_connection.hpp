@@ -77,7 +77,7 @@ class LiveConnection {
 
     Result<void> agree_on_version();
     template <class Reply>
-    Result<Reply> receive(std::size_t size);
+    Result<Reply> receive();
     template <class Reply, class Request>
     Result<Reply> ask(wire::LiveCommand command, const Request& request);
     Result<Streams> receive_streams();

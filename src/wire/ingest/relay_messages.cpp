@@ -6,26 +6,26 @@ namespace {
 // A flag in a byte or a word of its own, and a value that counts if it is set.
 template <class Flag, class Value>
 void optional(LayoutWriter& at, const std::optional<Value>& value) {
-    at.integer(static_cast<Flag>(value.has_value()), value.value_or(0));
+    at.fields(static_cast<Flag>(value.has_value()), value.value_or(0));
 }
 
 template <class Flag, class Value>
 void optional(LayoutReader& at, std::optional<Value>& value) {
     Flag is_set = 0;
     Value stored = 0;
-    at.integer(is_set, stored);
+    at.fields(is_set, stored);
     value = is_set != 0 ? std::optional(stored) : std::nullopt;
 }
 
 template <class Integer>
 void flag(LayoutWriter& at, const bool& value) {
-    at.integer(static_cast<Integer>(value));
+    at.fields(static_cast<Integer>(value));
 }
 
 template <class Integer>
 void flag(LayoutReader& at, bool& value) {
     Integer stored = 0;
-    at.integer(stored);
+    at.fields(stored);
     value = stored != 0;
 }
 
@@ -40,18 +40,18 @@ void CreateSession::layout(Layout& at, Message& message) {
     if (at.minor() < 11) {
         at.padded(message.session_name, 255);
         at.padded(message.hostname, 64);
-        at.integer(message.live_timer_us);
+        at.fields(message.live_timer_us);
         flag<std::uint32_t>(at, message.is_snapshot);
         return;
     }
     const std::uint32_t session_name = at.length(message.session_name);
     const std::uint32_t hostname = at.length(message.hostname);
     const std::uint32_t base_path = at.length(message.base_path);
-    at.integer(message.live_timer_us);
+    at.fields(message.live_timer_us);
     flag<std::uint8_t>(at, message.is_snapshot);
     flag<std::uint8_t>(at, message.name_contains_creation_time);
     at.raw(message.sessiond_uuid);
-    at.integer(message.sessiond_session_id, message.creation_time);
+    at.fields(message.sessiond_session_id, message.creation_time);
     optional<std::uint8_t>(at, message.current_chunk_id);
     at.terminated(message.session_name, session_name, kMaxSessionName);
     at.terminated(message.hostname, hostname, kMaxHostname);
@@ -59,26 +59,18 @@ void CreateSession::layout(Layout& at, Message& message) {
 }
 
 template <class Layout, class Message>
-void CreateSessionReply::layout(Layout& at, Message& message) {
-    at.integer(message.session_id, message.code);
-    if (at.minor() < 11) return;
-    const std::uint32_t length = at.length_if_any(message.output_path);
-    at.terminated(message.output_path, length, kMaxBasePath);
-}
-
-template <class Layout, class Message>
 void AddStream::layout(Layout& at, Message& message) {
     if (at.minor() >= 11) {
         const std::uint32_t channel = at.length(message.channel_name);
         const std::uint32_t path = at.length(message.path);
-        at.integer(message.tracefile_size, message.tracefile_count, message.trace_chunk_id);
+        at.fields(message.tracefile_size, message.tracefile_count, message.trace_chunk_id);
         at.terminated(message.channel_name, channel, kMaxChannelName);
         at.terminated(message.path, path, kMaxStreamPath);
         return;
     }
     at.padded(message.channel_name, kFixedChannelName);
     at.padded(message.path, kFixedStreamPath);
-    if (at.minor() >= 2) at.integer(message.tracefile_size, message.tracefile_count);
+    if (at.minor() >= 2) at.fields(message.tracefile_size, message.tracefile_count);
 }
 
 template <class Layout, class Message>
@@ -90,7 +82,7 @@ void RotateStreams::layout(Layout& at, Message& message) {
     auto count = static_cast<std::uint32_t>(message.positions.size());
     if constexpr (Layout::kIsReader) {
         const std::size_t size = at.remaining();
-        at.integer(count);
+        at.fields(count);
         if (size < kFixed + std::uint64_t{count} * kPosition)
             return at.fault({ErrorKind::kCorrupt, fmt::format("{} streams do not fit into it", count)});
         padding = size - kFixed - count * kPosition;
@@ -98,27 +90,25 @@ void RotateStreams::layout(Layout& at, Message& message) {
             return at.fault({ErrorKind::kCorrupt, "its size fits no known layout"});
         message.positions.resize(count);
     } else {
-        at.integer(count);
+        at.fields(count);
     }
     std::uint8_t is_set = message.new_chunk_id.has_value() ? 1 : 0;
     std::uint64_t chunk_id = message.new_chunk_id.value_or(0);
-    at.integer(is_set);
+    at.fields(is_set);
     at.skip(padding);
-    at.integer(chunk_id);
+    at.fields(chunk_id);
     if constexpr (Layout::kIsReader) message.new_chunk_id = is_set != 0 ? std::optional(chunk_id) : std::nullopt;
-    for (auto& position : message.positions) at.integer(position.stream_id, position.rotate_at);
+    for (auto& position : message.positions) at.fields(position.stream_id, position.rotate_at);
 }
 
 template <class Layout, class Message>
 void CloseTraceChunk::layout(Layout& at, Message& message) {
-    at.integer(message.chunk_id, message.close_time);
+    at.fields(message.chunk_id, message.close_time);
     optional<std::uint8_t>(at, message.command);
 }
 
 template void CreateSession::layout(LayoutWriter&, const CreateSession&);
 template void CreateSession::layout(LayoutReader&, CreateSession&);
-template void CreateSessionReply::layout(LayoutWriter&, const CreateSessionReply&);
-template void CreateSessionReply::layout(LayoutReader&, CreateSessionReply&);
 template void AddStream::layout(LayoutWriter&, const AddStream&);
 template void AddStream::layout(LayoutReader&, AddStream&);
 template void RotateStreams::layout(LayoutWriter&, const RotateStreams&);

@@ -69,22 +69,17 @@ struct ControlHeader {
     std::uint32_t command = 0;     // RelayCommand
     std::uint32_t version = 0;     // not used
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.circuit_id, message.data_size, message.command, message.version);
+    static constexpr void layout(auto& at, auto& message) {
+        at.fields(message.circuit_id, message.data_size, message.command, message.version);
     }
 };
-inline constexpr std::size_t kControlHeaderSize = 24;
 
 // Most replies: a RelayCode.
 struct CodeReply {
     static constexpr const char* kName = "reply";
     std::uint32_t code = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.code);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.code); }
 };
 
 // Request and reply. Both sides then use the smaller minor.
@@ -93,10 +88,7 @@ struct Version {
     std::uint32_t major = kProtocolMajor;
     std::uint32_t minor = kProtocolMinor;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.major, message.minor);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.major, message.minor); }
 };
 
 // Asks for what only our own relay can do: LTTng's answers kProtocolError, and goes on. The reply has the same bit set.
@@ -108,10 +100,7 @@ struct GetConfiguration {
     static constexpr const char* kName = "GET_CONFIGURATION";
     std::uint64_t query_flags = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.query_flags);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.query_flags); }
 };
 
 struct ConfigurationReply {
@@ -119,10 +108,7 @@ struct ConfigurationReply {
     std::uint32_t code = 0;
     std::uint64_t flags = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.code, message.flags);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.code, message.flags); }
 };
 
 // Minors below 4 send an empty payload; 4 to 10 only the first four.
@@ -150,11 +136,13 @@ struct CreateSessionReply {
     std::uint32_t code = 0;
     std::string output_path{};  // relative to the relay's output directory; none in a refusal
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message);
+    static constexpr void layout(auto& at, auto& message) {
+        at.fields(message.session_id, message.code);
+        if (at.minor() < 11) return;
+        const std::uint32_t length = at.length_if_any(message.output_path);
+        at.terminated(message.output_path, length, kMaxBasePath);
+    }
 };
-// Of the part of fixed size, for those who read a reply from a socket: its last u32 is the length of the path.
-inline constexpr std::size_t kCreateSessionReplyHead = 16;
 
 struct AddStream {
     static constexpr const char* kName = "ADD_STREAM";
@@ -173,10 +161,7 @@ struct AddStreamReply {
     std::uint64_t handle = 0;
     std::uint32_t code = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.handle, message.code);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.handle, message.code); }
 };
 
 // In front of the metadata itself. The relay appends `padding_size` zeros. There is no reply.
@@ -185,12 +170,8 @@ struct SendMetadata {
     std::uint64_t stream_id = 0;
     std::uint32_t padding_size = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.stream_id, message.padding_size);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.stream_id, message.padding_size); }
 };
-inline constexpr std::size_t kSendMetadataSize = 12;
 
 // On the data connection, in front of a packet. The relay appends `padding_size` zeros.
 struct DataHeader {
@@ -201,12 +182,10 @@ struct DataHeader {
     std::uint32_t data_size = 0;
     std::uint32_t padding_size = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.circuit_id, message.stream_id, message.net_seq_num, message.data_size, message.padding_size);
+    static constexpr void layout(auto& at, auto& message) {
+        at.fields(message.circuit_id, message.stream_id, message.net_seq_num, message.data_size, message.padding_size);
     }
 };
-inline constexpr std::size_t kDataHeaderSize = 32;
 
 // In front of each datagram: which piece of which packet. Our own; version 2.
 struct DatagramHeader {
@@ -221,13 +200,11 @@ struct DatagramHeader {
     std::uint32_t key = 0;  // which key; 0: none
     std::uint64_t mac = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.magic, message.stream_id, message.net_seq_num, message.packet_size, message.offset,
-                   message.key, message.mac);
+    static constexpr void layout(auto& at, auto& message) {
+        at.fields(message.magic, message.stream_id, message.net_seq_num, message.packet_size, message.offset,
+                  message.key, message.mac);
     }
 };
-inline constexpr std::size_t kDatagramHeaderSize = 40;
 // Every piece but the last is this long: it fits an Ethernet frame, and the relay counts pieces by it.
 inline constexpr std::size_t kDatagramPiece = 1400;
 inline constexpr std::uint32_t kMaxDatagramPacket = 1U << 20;
@@ -242,12 +219,10 @@ struct SendIndex {
 
     [[nodiscard]] bool is_beacon() const { return entry.packet_size == 0; }
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.stream_id, message.net_seq_num);
-        const std::span fields(ctf::kIndexEntryFields);
-        integers_of(at, message.entry,
-                    (at.minor() >= 8 ? fields : fields.first(ctf::kFirstIndexEntryFields)).subspan(1));
+    static constexpr void layout(auto& at, auto& message) {
+        at.fields(message.stream_id, message.net_seq_num);
+        const std::span all(ctf::kIndexEntryFields);
+        fields_of(at, message.entry, (at.minor() >= 8 ? all : all.first(ctf::kFirstIndexEntryFields)).subspan(1));
     }
 };
 
@@ -256,10 +231,7 @@ struct CloseStream {
     std::uint64_t stream_id = 0;
     std::uint64_t last_net_seq_num = kNoPacket;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.stream_id, message.last_net_seq_num);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.stream_id, message.last_net_seq_num); }
 };
 
 struct DataPending {
@@ -267,10 +239,7 @@ struct DataPending {
     std::uint64_t stream_id = 0;
     std::uint64_t last_net_seq_num = kNoPacket;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.stream_id, message.last_net_seq_num);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.stream_id, message.last_net_seq_num); }
 };
 
 // QUIESCENT_CONTROL (a metadata stream), BEGIN_DATA_PENDING and END_DATA_PENDING (the relay's session id).
@@ -278,10 +247,7 @@ struct IdRequest {
     static constexpr const char* kName = "request with an id";
     std::uint64_t id = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.id);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.id); }
 };
 
 struct ResetMetadata {
@@ -289,10 +255,7 @@ struct ResetMetadata {
     std::uint64_t stream_id = 0;
     std::uint64_t version = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.stream_id, message.version);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.stream_id, message.version); }
 };
 
 struct RotateStreams {
@@ -314,9 +277,8 @@ struct CreateTraceChunk {
     std::uint64_t creation_time = 0;  // s since the epoch
     std::string override_name{};      // snapshots: the directory's name
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.chunk_id, message.creation_time);
+    static constexpr void layout(auto& at, auto& message) {
+        at.fields(message.chunk_id, message.creation_time);
         const std::uint32_t length = at.length_if_any(message.override_name);
         at.terminated(message.override_name, length, kMaxChunkName);
     }
@@ -339,23 +301,18 @@ struct CloseTraceChunkReply {
     std::uint32_t code = 0;
     std::string path{};  // never empty if all is well: LTTng's producer then fails
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.code);
+    static constexpr void layout(auto& at, auto& message) {
+        at.fields(message.code);
         const std::uint32_t length = at.length_if_any(message.path);
         at.terminated(message.path, length, kMaxBasePath);
     }
 };
-inline constexpr std::size_t kCloseTraceChunkReplyHead = 8;
 
 struct TraceChunkExists {
     static constexpr const char* kName = "TRACE_CHUNK_EXISTS";
     std::uint64_t chunk_id = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.chunk_id);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.chunk_id); }
 };
 
 struct TraceChunkExistsReply {
@@ -363,10 +320,7 @@ struct TraceChunkExistsReply {
     std::uint32_t code = 0;
     std::uint8_t exists = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.code, message.exists);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.code, message.exists); }
 };
 
 // A whole request: header and payload.

@@ -62,12 +62,10 @@ struct LiveHeader {
     std::uint32_t command = 0;    // LiveCommand
     std::uint32_t version = 0;    // not used
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.data_size, message.command, message.version);
+    static constexpr void layout(auto& at, auto& message) {
+        at.fields(message.data_size, message.command, message.version);
     }
 };
-inline constexpr std::size_t kLiveHeaderSize = 16;
 
 // A viewer that can wait says so where LTTng's send all ones and look at nothing; a relay that can, too, says so where
 // LTTng's send 0. The lowest 16 bits are capabilities.
@@ -87,9 +85,8 @@ struct Connect {
     std::uint32_t minor = kProtocolMinor;
     std::uint32_t type = kCommandConnection;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.viewer_session_id, message.major, message.minor, message.type);
+    static constexpr void layout(auto& at, auto& message) {
+        at.fields(message.viewer_session_id, message.major, message.minor, message.type);
     }
 };
 
@@ -98,10 +95,7 @@ struct WordReply {
     static constexpr const char* kName = "reply";
     std::uint32_t value = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.value);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.value); }
 };
 
 struct ListedSession {
@@ -113,14 +107,12 @@ struct ListedSession {
     std::string hostname{};
     std::string session_name{};
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.id, message.live_timer_us, message.clients, message.streams);
+    static constexpr void layout(auto& at, auto& message) {
+        at.fields(message.id, message.live_timer_us, message.clients, message.streams);
         at.padded(message.hostname, 64);
         at.padded(message.session_name, 255);
     }
 };
-inline constexpr std::size_t kListedSessionSize = 339;
 
 struct AttachSession {
     static constexpr const char* kName = "ATTACH_SESSION";
@@ -128,9 +120,8 @@ struct AttachSession {
     std::uint64_t offset = 0;  // not used
     std::uint32_t seek = 0;    // Seek
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.session_id, message.offset, message.seek);
+    static constexpr void layout(auto& at, auto& message) {
+        at.fields(message.session_id, message.offset, message.seek);
     }
 };
 
@@ -140,10 +131,7 @@ struct StreamsReply {
     std::uint32_t status = 0;  // AttachStatus or NewStreamsStatus
     std::uint32_t streams = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.status, message.streams);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.status, message.streams); }
 };
 
 struct StreamDescriptor {
@@ -154,24 +142,19 @@ struct StreamDescriptor {
     std::string path{};
     std::string channel_name{};
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.id, message.trace_id, message.is_metadata);
+    static constexpr void layout(auto& at, auto& message) {
+        at.fields(message.id, message.trace_id, message.is_metadata);
         at.padded(message.path, 4096);
         at.padded(message.channel_name, 255);
     }
 };
-inline constexpr std::size_t kStreamDescriptorSize = 4371;
 
 // GET_NEXT_INDEX and GET_METADATA (a stream), GET_NEW_STREAMS and DETACH_SESSION (a session).
 struct LiveIdRequest {
     static constexpr const char* kName = "request with an id";
     std::uint64_t id = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.id);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.id); }
 };
 
 struct NextIndexReply {
@@ -180,13 +163,11 @@ struct NextIndexReply {
     std::uint32_t status = 0;  // IndexStatus
     std::uint32_t flags = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        integers_of(at, message.entry, std::span(ctf::kIndexEntryFields).first(ctf::kFirstIndexEntryFields));
-        at.integer(message.status, message.flags);
+    static constexpr void layout(auto& at, auto& message) {
+        fields_of(at, message.entry, std::span(ctf::kIndexEntryFields).first(ctf::kFirstIndexEntryFields));
+        at.fields(message.status, message.flags);
     }
 };
-inline constexpr std::size_t kNextIndexReplySize = 64;
 
 struct GetPacket {
     static constexpr const char* kName = "GET_PACKET";
@@ -194,9 +175,8 @@ struct GetPacket {
     std::uint64_t offset = 0;  // bytes
     std::uint32_t length = 0;  // bytes
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.stream_id, message.offset, message.length);
+    static constexpr void layout(auto& at, auto& message) {
+        at.fields(message.stream_id, message.offset, message.length);
     }
 };
 
@@ -207,12 +187,8 @@ struct PacketReply {
     std::uint32_t length = 0;
     std::uint32_t flags = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.status, message.length, message.flags);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.status, message.length, message.flags); }
 };
-inline constexpr std::size_t kPacketReplySize = 12;
 
 // With status kOk, `length` bytes follow.
 struct MetadataReply {
@@ -220,12 +196,8 @@ struct MetadataReply {
     std::uint64_t length = 0;
     std::uint32_t status = 0;  // MetadataStatus
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.length, message.status);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.length, message.status); }
 };
-inline constexpr std::size_t kMetadataReplySize = 12;
 
 // Ours, if both have kCanWait: answered as soon as anything is new (index, beacon, metadata, stream, end) in the
 // sessions that this connection is attached to, seen from the change that `seen` names; and otherwise after 10 s.
@@ -233,10 +205,7 @@ struct Wait {
     static constexpr const char* kName = "WAIT";
     std::uint64_t seen = 0;  // `change` of the last reply; 0 at first
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.seen);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.seen); }
 };
 
 struct WaitReply {
@@ -244,12 +213,8 @@ struct WaitReply {
     std::uint32_t status = 0;  // WaitStatus
     std::uint64_t change = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.status, message.change);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.status, message.change); }
 };
-inline constexpr std::size_t kWaitReplySize = 12;
 
 // Ours, if both have kCanGetNews: everything that is new in all streams of all sessions that this connection is
 // attached to, as soon as there is anything; after 10 s without, an answer that is empty.
@@ -257,10 +222,7 @@ struct GetNews {
     static constexpr const char* kName = "GET_NEWS";
     std::uint32_t limit = 0;  // bytes of packets; the last one may go beyond it
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.limit);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.limit); }
 };
 inline constexpr std::uint32_t kMaxNewsEntries = 1024;
 // Larger packets come without their bytes: GET_PACKET fetches them, before the next GET_NEWS.
@@ -273,12 +235,8 @@ struct NewsReply {
     std::uint32_t flags = 0;   // kNewStreams: ask for them, or learn that the session has ended
     std::uint32_t entries = 0;
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.status, message.flags, message.entries);
-    }
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.status, message.flags, message.entries); }
 };
-inline constexpr std::size_t kNewsReplySize = 12;
 
 // What GET_NEXT_INDEX would have answered, and with kOk the packet: `length` bytes follow.
 struct NewsEntry {
@@ -287,19 +245,17 @@ struct NewsEntry {
     NextIndexReply index{};
     std::uint32_t length = 0;  // of the packet; 0 if it does not come along
 
-    template <class Layout, class Message>
-    static void layout(Layout& at, Message& message) {
-        at.integer(message.stream_id);
+    static constexpr void layout(auto& at, auto& message) {
+        at.fields(message.stream_id);
         NextIndexReply::layout(at, message.index);
-        at.integer(message.length);
+        at.fields(message.length);
     }
 };
-inline constexpr std::size_t kNewsEntrySize = 76;
 
 // A whole request: header and payload.
 template <class Message>
 void append_request(Bytes& bytes, LiveCommand command, const Message& message) {
-    append(bytes, LiveHeader{.data_size = size_of<Message>(), .command = static_cast<std::uint32_t>(command)});
+    append(bytes, LiveHeader{.data_size = kSizeOf<Message>, .command = static_cast<std::uint32_t>(command)});
     append(bytes, message);
 }
 

@@ -11,6 +11,7 @@ namespace {
 
 using test::Capture;
 using test::expect_no_other_length;
+using test::expect_size;
 using test::parse_and_encode;
 
 template <class Message>
@@ -54,7 +55,7 @@ void check_request(RelayCommand command, UntrustedBytes payload) {
             EXPECT_TRUE(payload.empty());
             return;
         case RelayCommand::kSendMetadata:
-            return void(parse_and_encode<SendMetadata>(payload.first(kSendMetadataSize)));
+            return void(parse_and_encode<SendMetadata>(payload.first(kSizeOf<SendMetadata>)));
         case RelayCommand::kSendIndex:
             return void(parse_and_encode<SendIndex>(payload));
         case RelayCommand::kCloseStream:
@@ -86,8 +87,9 @@ void check_reply(RelayCommand command, Capture& replies) {
             return;
         }
         case RelayCommand::kCreateSession: {
-            const std::uint32_t path = replies.peek_u32(kCreateSessionReplyHead - 4);
-            const auto reply = parse_and_encode<CreateSessionReply>(replies.take(kCreateSessionReplyHead + path));
+            const std::uint32_t path = replies.peek_u32(kHeadSizeOf<CreateSessionReply> - 4);
+            const auto reply =
+                parse_and_encode<CreateSessionReply>(replies.take(kHeadSizeOf<CreateSessionReply> + path));
             EXPECT_EQ(reply.output_path.size() + 1, path);
             return;
         }
@@ -96,8 +98,8 @@ void check_reply(RelayCommand command, Capture& replies) {
         case RelayCommand::kSendMetadata:
             return;
         case RelayCommand::kCloseTraceChunk: {
-            const std::uint32_t path = replies.peek_u32(kCloseTraceChunkReplyHead - 4);
-            return void(parse_and_encode<CloseTraceChunkReply>(replies.take(kCloseTraceChunkReplyHead + path)));
+            const std::uint32_t path = replies.peek_u32(kHeadSizeOf<CloseTraceChunkReply> - 4);
+            return void(parse_and_encode<CloseTraceChunkReply>(replies.take(kHeadSizeOf<CloseTraceChunkReply> + path)));
         }
         case RelayCommand::kTraceChunkExists:
             return void(parse_and_encode<TraceChunkExistsReply>(replies.take(5)));
@@ -112,7 +114,7 @@ Counts check_control(const std::string& session) {
     Capture replies(session, "control1.s2c");
     Counts counts;
     while (!requests.is_empty()) {
-        const auto header = parse_and_encode<ControlHeader>(requests.take(kControlHeaderSize));
+        const auto header = parse_and_encode<ControlHeader>(requests.take(kSizeOf<ControlHeader>));
         const auto command = static_cast<RelayCommand>(header.command);
         SCOPED_TRACE(session + ": " + name_of(command) + " that ends at byte " +
                      std::to_string(requests.offset() + header.data_size));
@@ -143,14 +145,15 @@ TEST(RelayMessages, CapturedDataConnectionsComeBackByteForByte) {
     for (const std::string& session : kSessions) {
         Capture data(session, "data1.c2s");
         int count = 0;
-        for (; !data.is_empty(); ++count) data.take(parse_and_encode<DataHeader>(data.take(kDataHeaderSize)).data_size);
+        for (; !data.is_empty(); ++count)
+            data.take(parse_and_encode<DataHeader>(data.take(kSizeOf<DataHeader>)).data_size);
         EXPECT_EQ(count, packets.at(session)) << session;
     }
 }
 
 TEST(RelayMessages, CapturedCreateSessionSaysWhatTheTracerSaid) {
     Capture requests("live-uid-two-apps", "control1.c2s");
-    requests.take(64 + kControlHeaderSize);
+    requests.take(64 + kSizeOf<ControlHeader>);
     const auto session = parse<CreateSession>(requests.take(74));
     ASSERT_TRUE(session) << session.error().message;
     EXPECT_EQ(session->session_name, "live1");
@@ -165,7 +168,7 @@ TEST(RelayMessages, CapturedCreateSessionSaysWhatTheTracerSaid) {
 
 TEST(RelayMessages, CapturedRotationNamesItsStreamsBehindGarbage) {
     Capture requests("stream-nonlive", "control1.c2s");
-    requests.take(4180 + kControlHeaderSize);
+    requests.take(4180 + kSizeOf<ControlHeader>);
     const auto rotation = parse<RotateStreams>(requests.take(52));
     ASSERT_TRUE(rotation) << rotation.error().message;
     EXPECT_FALSE(rotation->new_chunk_id);
@@ -228,8 +231,8 @@ TEST(RelayMessages, CreateSessionReplyHasNoPathBelowMinor11) {
 }
 
 TEST(RelayMessages, RefusalsCarryNoPath) {
-    EXPECT_EQ(encode(CreateSessionReply{.code = 25}).size(), kCreateSessionReplyHead);
-    EXPECT_EQ(encode(CloseTraceChunkReply{.code = 26}).size(), kCloseTraceChunkReplyHead);
+    EXPECT_EQ(encode(CreateSessionReply{.code = 25}).size(), kHeadSizeOf<CreateSessionReply>);
+    EXPECT_EQ(encode(CloseTraceChunkReply{.code = 26}).size(), kHeadSizeOf<CloseTraceChunkReply>);
 }
 
 TEST(RelayMessages, AddStreamHasThreeForms) {
@@ -291,7 +294,7 @@ TEST(RelayMessages, FieldsLieInTheirOrder) {
 // The first packet of a real stream. The expected numbers were read from the capture by hand.
 TEST(RelayMessages, CapturedStreamIsTheOneThatItWas) {
     Capture requests("live-uid-two-apps", "control1.c2s");
-    requests.take(206 + kControlHeaderSize);
+    requests.take(206 + kSizeOf<ControlHeader>);
     const std::size_t size = 32 + requests.peek_u32(0) + requests.peek_u32(4);
     const auto stream = parse<AddStream>(requests.take(size));
     ASSERT_TRUE(stream) << stream.error().message;
@@ -331,10 +334,12 @@ TEST(RelayMessages, CutAnywhereOrTooLongIsRefused) {
 }
 
 TEST(RelayMessages, SizesAreThoseOfTheStructsThatReadThem) {
-    EXPECT_EQ(size_of<ControlHeader>(), kControlHeaderSize);
-    EXPECT_EQ(size_of<DataHeader>(), kDataHeaderSize);
-    EXPECT_EQ(size_of<DatagramHeader>(), kDatagramHeaderSize);
-    EXPECT_EQ(size_of<SendMetadata>(), kSendMetadataSize);
+    expect_size<ControlHeader>(24);
+    expect_size<DataHeader>(32);
+    expect_size<DatagramHeader>(40);
+    expect_size<SendMetadata>(12);
+    EXPECT_EQ(kHeadSizeOf<CreateSessionReply>, 16U);
+    EXPECT_EQ(kHeadSizeOf<CloseTraceChunkReply>, 8U);
 }
 
 TEST(RelayMessages, NameLongerThanItsLimitIsRefused) {
@@ -443,11 +448,11 @@ TEST(RelayMessages, RotationCutAnywhereElseIsRefused) {
 
 TEST(RelayMessages, RequestsCarryTheSizeOfTheirPayload) {
     const Bytes bytes = encode_request(RelayCommand::kCloseStream, CloseStream{.stream_id = 3});
-    const auto header = parse<ControlHeader>(UntrustedBytes(bytes).first(kControlHeaderSize));
+    const auto header = parse<ControlHeader>(UntrustedBytes(bytes).first(kSizeOf<ControlHeader>));
     ASSERT_TRUE(header);
-    EXPECT_EQ(header->data_size, bytes.size() - kControlHeaderSize);
+    EXPECT_EQ(header->data_size, bytes.size() - kSizeOf<ControlHeader>);
     EXPECT_EQ(header->command, 7U);
-    EXPECT_EQ(encode_request(RelayCommand::kStreamsSent).size(), kControlHeaderSize);
+    EXPECT_EQ(encode_request(RelayCommand::kStreamsSent).size(), kSizeOf<ControlHeader>);
     EXPECT_EQ(name_of(RelayCommand::kStreamsSent), "STREAMS_SENT");
     EXPECT_EQ(name_of(static_cast<RelayCommand>(99)), "command 99");
 }

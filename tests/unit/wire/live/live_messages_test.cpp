@@ -11,6 +11,7 @@ namespace {
 
 using test::Capture;
 using test::expect_no_other_length;
+using test::expect_size;
 using test::parse_and_encode;
 
 const std::vector<std::string> kSessions{"live-uid-two-apps", "live-pid-buffers", "live-new-metadata-dlopen",
@@ -43,7 +44,7 @@ void check_streams(Capture& replies) {
     const auto reply = parse_and_encode<StreamsReply>(replies.take(8));
     EXPECT_EQ(reply.status == 1 ? 0U : reply.streams, 0U);
     for (std::uint32_t i = 0; i < reply.streams; ++i) {
-        const auto stream = parse_and_encode<StreamDescriptor>(replies.take(kStreamDescriptorSize));
+        const auto stream = parse_and_encode<StreamDescriptor>(replies.take(kSizeOf<StreamDescriptor>));
         EXPECT_EQ(stream.is_metadata == 1, stream.channel_name == "metadata");
         EXPECT_EQ(stream.path.find("ust/"), 0U);
     }
@@ -52,7 +53,7 @@ void check_streams(Capture& replies) {
 void check_sessions(Capture& replies) {
     const auto count = parse_and_encode<WordReply>(replies.take(4)).value;
     for (std::uint32_t i = 0; i < count; ++i)
-        EXPECT_EQ(parse_and_encode<ListedSession>(replies.take(kListedSessionSize)).hostname, "tracer1");
+        EXPECT_EQ(parse_and_encode<ListedSession>(replies.take(kSizeOf<ListedSession>)).hostname, "tracer1");
 }
 
 void check_reply(LiveCommand command, Capture& replies) {
@@ -65,13 +66,13 @@ void check_reply(LiveCommand command, Capture& replies) {
         case LiveCommand::kGetNewStreams:
             return check_streams(replies);
         case LiveCommand::kGetNextIndex:
-            return void(parse_and_encode<NextIndexReply>(replies.take(kNextIndexReplySize)));
+            return void(parse_and_encode<NextIndexReply>(replies.take(kSizeOf<NextIndexReply>)));
         case LiveCommand::kGetPacket: {
-            const auto reply = parse_and_encode<PacketReply>(replies.take(kPacketReplySize));
+            const auto reply = parse_and_encode<PacketReply>(replies.take(kSizeOf<PacketReply>));
             return void(replies.take(reply.length));
         }
         case LiveCommand::kGetMetadata: {
-            const auto reply = parse_and_encode<MetadataReply>(replies.take(kMetadataReplySize));
+            const auto reply = parse_and_encode<MetadataReply>(replies.take(kSizeOf<MetadataReply>));
             return void(replies.take(reply.length));
         }
         default:
@@ -85,7 +86,7 @@ Counts check_viewer(const std::string& session) {
     Capture replies(session, "viewer1.s2c");
     Counts counts;
     while (!requests.is_empty()) {
-        const auto header = parse_and_encode<LiveHeader>(requests.take(kLiveHeaderSize));
+        const auto header = parse_and_encode<LiveHeader>(requests.take(kSizeOf<LiveHeader>));
         const auto command = static_cast<LiveCommand>(header.command);
         SCOPED_TRACE(session + ": " + name_of(command) + ", reply at byte " + std::to_string(replies.offset()));
         check_request(command, requests.take(header.data_size));
@@ -108,7 +109,7 @@ TEST(LiveMessages, CapturedViewersComeBackByteForByte) {
 TEST(LiveMessages, CapturedListNamesTheSession) {
     Capture replies("live-uid-two-apps", "viewer1.s2c");
     replies.take(24 + 4);
-    const auto session = parse<ListedSession>(replies.take(kListedSessionSize));
+    const auto session = parse<ListedSession>(replies.take(kSizeOf<ListedSession>));
     ASSERT_TRUE(session) << session.error().message;
     EXPECT_EQ(session->id, 1U);
     EXPECT_EQ(session->live_timer_us, 500'000U);
@@ -160,15 +161,18 @@ TEST(LiveMessages, FieldsLieInTheirOrder) {
 }
 
 TEST(LiveMessages, SizesAreThoseThatReadersTakeFromASocket) {
-    EXPECT_EQ(size_of<LiveHeader>(), kLiveHeaderSize);
-    EXPECT_EQ(size_of<ListedSession>(), kListedSessionSize);
-    EXPECT_EQ(size_of<StreamDescriptor>(), kStreamDescriptorSize);
-    EXPECT_EQ(size_of<NextIndexReply>(), kNextIndexReplySize);
-    EXPECT_EQ(size_of<PacketReply>(), kPacketReplySize);
-    EXPECT_EQ(size_of<MetadataReply>(), kMetadataReplySize);
-    EXPECT_EQ(size_of<WaitReply>(), kWaitReplySize);
-    EXPECT_EQ(size_of<NewsReply>(), kNewsReplySize);
-    EXPECT_EQ(size_of<NewsEntry>(), kNewsEntrySize);
+    expect_size<LiveHeader>(16);
+    expect_size<Connect>(20);
+    expect_size<ListedSession>(339);
+    expect_size<AttachSession>(20);
+    expect_size<StreamDescriptor>(4371);
+    expect_size<NextIndexReply>(64);
+    expect_size<GetPacket>(20);
+    expect_size<PacketReply>(12);
+    expect_size<MetadataReply>(12);
+    expect_size<WaitReply>(12);
+    expect_size<NewsReply>(12);
+    expect_size<NewsEntry>(76);
 }
 
 // LTTng's relay drops the viewer if a host name does not fit. A cut name is better than nothing.
@@ -199,11 +203,11 @@ TEST(LiveMessages, CapabilitiesAreInvisibleToLttng) {
 TEST(LiveMessages, RequestsCarryTheSizeOfTheirPayload) {
     Bytes bytes;
     append_request(bytes, LiveCommand::kListSessions);
-    EXPECT_EQ(bytes.size(), kLiveHeaderSize);
+    EXPECT_EQ(bytes.size(), kSizeOf<LiveHeader>);
     append_request(bytes, LiveCommand::kGetPacket, GetPacket{.stream_id = 1, .offset = 2, .length = 3});
-    const auto header = parse<LiveHeader>(UntrustedBytes(bytes).subspan(kLiveHeaderSize, kLiveHeaderSize));
+    const auto header = parse<LiveHeader>(UntrustedBytes(bytes).subspan(kSizeOf<LiveHeader>, kSizeOf<LiveHeader>));
     ASSERT_TRUE(header);
-    EXPECT_EQ(header->data_size, bytes.size() - 2 * kLiveHeaderSize);
+    EXPECT_EQ(header->data_size, bytes.size() - 2 * kSizeOf<LiveHeader>);
     EXPECT_EQ(name_of(static_cast<LiveCommand>(header->command)), "GET_PACKET");
     EXPECT_EQ(name_of(static_cast<LiveCommand>(99)), "command 99");
 }
