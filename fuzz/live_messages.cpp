@@ -13,11 +13,11 @@ namespace {
 using namespace wire;
 
 constexpr std::array kMessages{
-    round_trip<LiveHeader>,     round_trip<Connect>,      round_trip<WordReply>,        round_trip<ListedSession>,
-    round_trip<AttachSession>,  round_trip<StreamsReply>, round_trip<StreamDescriptor>, round_trip<LiveIdRequest>,
-    round_trip<NextIndexReply>, round_trip<GetPacket>,    round_trip<PacketReply>,      round_trip<MetadataReply>,
-    round_trip<Wait>,           round_trip<WaitReply>,    round_trip<GetNews>,          round_trip<NewsReply>,
-    round_trip<NewsEntry>,
+    round_trip<LiveHeader>,     round_trip<Connect>,         round_trip<WordReply>,         round_trip<ListedSession>,
+    round_trip<AttachSession>,  round_trip<AttachReply>,     round_trip<StreamDescriptor>,  round_trip<LiveIdRequest>,
+    round_trip<NextIndexReply>, round_trip<GetPacket>,       round_trip<PacketReply>,       round_trip<MetadataReply>,
+    round_trip<Wait>,           round_trip<WaitReply>,       round_trip<GetNews>,           round_trip<NewsReply>,
+    round_trip<NewsEntry>,      round_trip<NewStreamsReply>, round_trip<CreateViewerReply>, round_trip<DetachReply>,
 };
 
 void run(FuzzInput input) {

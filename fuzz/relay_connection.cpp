@@ -241,7 +241,7 @@ class Game {
             const std::size_t size = wire::kSizeOf<wire::ControlHeader> + header.data_size;
             LEAT_CHECK(header.data_size < 1U << 20);
             if (control_bytes_.size() < size) return;
-            const auto command = static_cast<RelayCommand>(header.command);
+            const auto command = header.command;
             if (command != RelayCommand::kSendMetadata) requests_.push_back(command);
             control_bytes_.erase(control_bytes_.begin(), control_bytes_.begin() + static_cast<std::ptrdiff_t>(size));
         }
@@ -250,10 +250,12 @@ class Game {
         if (control_.is_open()) (void)!::send(control_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     // The answer of a good relay, except for the code.
-    [[nodiscard]] wire::Bytes good_answer(RelayCommand command, std::uint32_t code) {
+    [[nodiscard]] wire::Bytes good_answer(RelayCommand command, std::uint32_t number) {
+        const wire::RelayCode code{number};
         switch (command) {
             case RelayCommand::kVersion:
-                return wire::encode(wire::Version{.minor = code == 10 ? wire::kProtocolMinor : code});
+                return wire::encode(
+                    wire::Version{.minor = code == wire::RelayCode::kOk ? wire::kProtocolMinor : number});
             case RelayCommand::kGetConfiguration:
                 return wire::encode(
                     wire::ConfigurationReply{code, uses_datagrams_ ? wire::kQueryDatagrams : std::uint64_t{0}});
@@ -264,7 +266,8 @@ class Game {
             case RelayCommand::kCloseTraceChunk:
                 return wire::encode(wire::CloseTraceChunkReply{code, "host/session"});
             case RelayCommand::kDataPending:
-                return wire::encode(wire::CodeReply{code == 10 ? 0 : code});
+                return wire::encode(
+                    wire::CodeReply{code == wire::RelayCode::kOk ? wire::RelayCode::kNotPending : code});
             default:
                 return wire::encode(wire::CodeReply{code});
         }

@@ -15,8 +15,7 @@ bool run_step(FuzzInput& input, ScratchProducer& producer) {
         case Step::kControl: {
             const auto header = wire::parse<wire::ControlHeader>(input.take_bytes(wire::kSizeOf<wire::ControlHeader>));
             if (!header) return false;
-            return producer.control(static_cast<wire::RelayCommand>(header->command),
-                                    input.take_bytes(header->data_size));
+            return producer.control(header->command, input.take_bytes(header->data_size));
         }
         case Step::kPacket: {
             const auto header = wire::parse<wire::DataHeader>(input.take_bytes(wire::kSizeOf<wire::DataHeader>));

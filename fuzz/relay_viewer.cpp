@@ -70,8 +70,7 @@ class LiveSession {
         rotate.positions.push_back({first_ + 2, 0});
         ask(RelayCommand::kRotateStreams, rotate);
         ask(RelayCommand::kCloseTraceChunk,
-            wire::CloseTraceChunk{.chunk_id = chunk_ - 1,
-                                  .command = static_cast<std::uint32_t>(wire::ChunkCommand::kDelete)});
+            wire::CloseTraceChunk{.chunk_id = chunk_ - 1, .command = wire::ChunkCommand::kDelete});
     }
     void end_data() { producer_.end_data(); }
     // Whether viewers know this id as one of its streams.
@@ -129,7 +128,7 @@ class Viewing {
     void request_of(wire::LiveCommand command, std::uint64_t id) {
         if (command == wire::LiveCommand::kGetNextIndex) {
             const auto reply = viewer_.next_index(id);
-            LEAT_CHECK(!other_->owns(id) || reply.status == static_cast<std::uint32_t>(wire::IndexStatus::kError));
+            LEAT_CHECK(!other_->owns(id) || reply.status == wire::IndexStatus::kError);
         } else if (command == wire::LiveCommand::kGetMetadata) {
             const auto metadata = viewer_.metadata(id);
             LEAT_CHECK(!metadata.text || !other_->owns(id));
@@ -176,7 +175,7 @@ void run(FuzzInput input) {
             default: {
                 const auto header = wire::parse<wire::LiveHeader>(input.take_bytes(wire::kSizeOf<wire::LiveHeader>));
                 if (!header) return;
-                viewing.request(static_cast<wire::LiveCommand>(header->command), input.take_bytes(header->data_size));
+                viewing.request(header->command, input.take_bytes(header->data_size));
             }
         }
     }

@@ -33,15 +33,15 @@ class Control {
     }
     void expect_ok(const char* what) {
         const auto code = receive<wire::CodeReply>().code;
-        if (code != static_cast<std::uint32_t>(wire::RelayCode::kOk)) refused(what, code);
+        if (code != wire::RelayCode::kOk) refused(what, code);
     }
     template <class Message>
     void ask_ok(wire::RelayCommand command, const Message& message) {
         send(wire::encode_request(command, message));
         expect_ok(wire::name_of(command).c_str());
     }
-    [[noreturn]] static void refused(const char* what, std::uint32_t code) {
-        std::fprintf(stderr, "%s: the relay answered %u\n", what, code);
+    [[noreturn]] static void refused(const char* what, wire::RelayCode code) {
+        std::fprintf(stderr, "%s: the relay answered %u\n", what, static_cast<unsigned>(code));
         std::exit(1);
     }
 
@@ -130,7 +130,9 @@ class Producer {
     void wait_until_stored(Pause pause) {
         for (const Stream& stream : streams_) {
             const wire::DataPending question{.stream_id = stream.handle, .last_net_seq_num = stream.packets - 1};
-            while (control_.ask<wire::CodeReply>(wire::RelayCommand::kDataPending, question).code != 0) pause();
+            while (control_.ask<wire::CodeReply>(wire::RelayCommand::kDataPending, question).code !=
+                   wire::RelayCode::kNotPending)
+                pause();
         }
     }
 
@@ -154,7 +156,7 @@ class Producer {
         request.sessiond_uuid[0] = 1;
         control_.send(wire::encode_request(wire::RelayCommand::kCreateSession, request));
         const auto code = control_.receive_session().code;
-        if (code != static_cast<std::uint32_t>(wire::RelayCode::kOk)) Control::refused("CREATE_SESSION", code);
+        if (code != wire::RelayCode::kOk) Control::refused("CREATE_SESSION", code);
     }
 
     std::uint64_t add_stream(const std::string& channel, std::uint64_t file_mib) {
@@ -163,16 +165,14 @@ class Producer {
                                       .tracefile_size = file_mib << 20,
                                       .tracefile_count = file_mib != 0 ? 2U : 0U};
         const auto reply = control_.ask<wire::AddStreamReply>(wire::RelayCommand::kAddStream, request);
-        if (reply.code != static_cast<std::uint32_t>(wire::RelayCode::kOk))
-            Control::refused(("ADD_STREAM " + channel).c_str(), reply.code);
+        if (reply.code != wire::RelayCode::kOk) Control::refused(("ADD_STREAM " + channel).c_str(), reply.code);
         return reply.handle;
     }
 
     void send_metadata(std::uint64_t handle) {
         constexpr std::uint32_t kSize = sizeof kMetadata - 1;
-        wire::Bytes request =
-            wire::encode(wire::ControlHeader{.data_size = wire::kSizeOf<wire::SendMetadata> + kSize,
-                                             .command = static_cast<std::uint32_t>(wire::RelayCommand::kSendMetadata)});
+        wire::Bytes request = wire::encode(wire::ControlHeader{.data_size = wire::kSizeOf<wire::SendMetadata> + kSize,
+                                                               .command = wire::RelayCommand::kSendMetadata});
         wire::append(request, wire::SendMetadata{.stream_id = handle});
         const auto text = std::as_bytes(std::span(kMetadata).first(kSize));
         request.insert(request.end(), text.begin(), text.end());

@@ -33,8 +33,9 @@ constexpr auto kSilence = std::chrono::seconds(3);
 constexpr std::uint32_t kNewsSize = 1U << 20;
 constexpr std::size_t kLargest = std::size_t{16} << 20;  // of a packet or a piece of metadata
 
-[[noreturn]] void refused(LiveCommand command, std::uint32_t status) {
-    std::fprintf(stderr, "%s: the relay answered %u\n", wire::name_of(command).c_str(), status);
+template <class Status>
+[[noreturn]] void refused(LiveCommand command, Status status) {
+    std::fprintf(stderr, "%s: the relay answered %u\n", wire::name_of(command).c_str(), static_cast<unsigned>(status));
     std::_Exit(1);
 }
 
@@ -72,12 +73,12 @@ class Viewer {
     Viewer(std::uint16_t port, const std::string& session, bool takes_news, Arrivals& arrivals)
         : socket_(connect_to(port)), takes_news_(takes_news), arrivals_(&arrivals) {
         connect();
-        ask<wire::WordReply>(LiveCommand::kCreateSession);
+        ask<wire::CreateViewerReply>(LiveCommand::kCreateSession);
         session_id_ = find(session);
-        const auto reply = ask<wire::StreamsReply>(
-            LiveCommand::kAttachSession,
-            wire::AttachSession{.session_id = session_id_, .seek = static_cast<std::uint32_t>(wire::Seek::kBeginning)});
-        if (reply.status != 1) refused(LiveCommand::kAttachSession, reply.status);
+        const auto reply =
+            ask<wire::AttachReply>(LiveCommand::kAttachSession,
+                                   wire::AttachSession{.session_id = session_id_, .seek = wire::Seek::kBeginning});
+        if (reply.status != wire::AttachStatus::kOk) refused(LiveCommand::kAttachSession, reply.status);
         receive_streams(reply.streams);
         for (const auto& [trace, metadata] : metadata_) fetch_metadata(trace);
     }
@@ -143,14 +144,14 @@ class Viewer {
         }
     }
     void fetch_streams() {
-        const auto reply = ask<wire::StreamsReply>(LiveCommand::kGetNewStreams, wire::LiveIdRequest{session_id_});
-        if (reply.status == static_cast<std::uint32_t>(wire::NewStreamsStatus::kOk)) receive_streams(reply.streams);
+        const auto reply = ask<wire::NewStreamsReply>(LiveCommand::kGetNewStreams, wire::LiveIdRequest{session_id_});
+        if (reply.status == wire::NewStreamsStatus::kOk) receive_streams(reply.streams);
     }
     void fetch_metadata(std::uint64_t trace) {
         while (true) {
             const auto reply =
                 ask<wire::MetadataReply>(LiveCommand::kGetMetadata, wire::LiveIdRequest{metadata_[trace]});
-            if (reply.status != static_cast<std::uint32_t>(wire::MetadataStatus::kOk) || reply.length == 0) return;
+            if (reply.status != wire::MetadataStatus::kOk || reply.length == 0) return;
             skip(reply.length);
         }
     }
@@ -165,15 +166,13 @@ class Viewer {
 
     void read_news() {
         const auto news = ask<wire::NewsReply>(LiveCommand::kGetNews, wire::GetNews{kNewsSize});
-        if (news.status != static_cast<std::uint32_t>(wire::NewsStatus::kOk))
-            refused(LiveCommand::kGetNews, news.status);
+        if (news.status != wire::NewsStatus::kOk) refused(LiveCommand::kGetNews, news.status);
         std::vector<std::uint64_t> wanted;
         for (std::uint32_t i = 0; i < news.entries; ++i) {
             const auto entry = receive<wire::NewsEntry>();
             skip(entry.length);
             if ((entry.index.flags & wire::kNewMetadata) != 0) wanted.push_back(traces_[entry.stream_id]);
-            if (entry.index.status == static_cast<std::uint32_t>(wire::IndexStatus::kOk))
-                arrivals_->add(entry.index.entry.timestamp_end);
+            if (entry.index.status == wire::IndexStatus::kOk) arrivals_->add(entry.index.entry.timestamp_end);
         }
         if ((news.flags & wire::kNewStreams) != 0) fetch_streams();
         for (const std::uint64_t trace : wanted) fetch_metadata(trace);
@@ -187,9 +186,8 @@ class Viewer {
             const auto index = ask<wire::NextIndexReply>(LiveCommand::kGetNextIndex, wire::LiveIdRequest{id});
             flags |= index.flags;
             if ((index.flags & wire::kNewMetadata) != 0) fetch_metadata(trace);
-            if (index.status == static_cast<std::uint32_t>(wire::IndexStatus::kError))
-                refused(LiveCommand::kGetNextIndex, index.status);
-            if (index.status != static_cast<std::uint32_t>(wire::IndexStatus::kOk)) continue;
+            if (index.status == wire::IndexStatus::kError) refused(LiveCommand::kGetNextIndex, index.status);
+            if (index.status != wire::IndexStatus::kOk) continue;
             fetch_packet(id, index);
             is_new = true;
         }
@@ -199,8 +197,7 @@ class Viewer {
     void fetch_packet(std::uint64_t id, const wire::NextIndexReply& index) {
         const wire::GetPacket request{id, index.entry.offset, static_cast<std::uint32_t>(index.entry.packet_size / 8)};
         const auto packet = ask<wire::PacketReply>(LiveCommand::kGetPacket, request);
-        if (packet.status != static_cast<std::uint32_t>(wire::PacketStatus::kOk))
-            refused(LiveCommand::kGetPacket, packet.status);
+        if (packet.status != wire::PacketStatus::kOk) refused(LiveCommand::kGetPacket, packet.status);
         skip(packet.length);
         arrivals_->add(index.entry.timestamp_end);
     }

@@ -46,8 +46,8 @@ std::array<std::uint8_t, 16> random_uuid() {
     return uuid;
 }
 
-Result<void> expect_ok(RelayCommand command, std::uint32_t code) {
-    if (code == static_cast<std::uint32_t>(wire::RelayCode::kOk)) return {};
+Result<void> expect_ok(RelayCommand command, wire::RelayCode code) {
+    if (code == wire::RelayCode::kOk) return {};
     return refused("it answers {} with error {}", wire::name_of(command), code);
 }
 
@@ -136,7 +136,7 @@ void RelayConnection::flush_metadata() {
     const wire::SendMetadata message{.stream_id = *metadata_handle_, .padding_size = packets.padding_size};
     wire::Bytes& bytes = output_.back();
     wire::append(bytes, wire::ControlHeader{.data_size = wire::kSizeOf<wire::SendMetadata> + packets.bytes.size(),
-                                            .command = static_cast<std::uint32_t>(RelayCommand::kSendMetadata)});
+                                            .command = RelayCommand::kSendMetadata});
     wire::append(bytes, message);
     bytes.insert(bytes.end(), packets.bytes.begin(), packets.bytes.end());
     unsent_metadata_.clear();
@@ -356,7 +356,7 @@ Result<void> RelayConnection::handle_version(UntrustedBytes bytes) {
 
 Result<void> RelayConnection::handle_configuration(UntrustedBytes bytes) {
     const wire::ConfigurationReply reply = LEAT_TRY(wire::parse<wire::ConfigurationReply>(bytes));
-    const bool is_ok = reply.code == static_cast<std::uint32_t>(wire::RelayCode::kOk);
+    const bool is_ok = reply.code == wire::RelayCode::kOk;
     if (address_.takes_datagrams && (!is_ok || (reply.flags & wire::kQueryDatagrams) == 0)) return no_datagrams();
     request_session();
     return {};
@@ -391,12 +391,12 @@ Result<void> RelayConnection::handle_stream(const Expected& expected, UntrustedB
 }
 
 Result<void> RelayConnection::handle_stored(const Expected& expected, UntrustedBytes bytes, Clock::time_point now) {
-    const std::uint32_t code = LEAT_TRY(wire::parse<wire::CodeReply>(bytes)).code;
+    const wire::RelayCode code = LEAT_TRY(wire::parse<wire::CodeReply>(bytes)).code;
     Stream& stream = streams_[expected.stream_instance_id];
     stream.is_asked = false;
-    if (code == static_cast<std::uint32_t>(wire::RelayCode::kNotPending))
+    if (code == wire::RelayCode::kNotPending)
         stream.stored = stream.last_asked + 1;
-    else if (code != static_cast<std::uint32_t>(wire::RelayCode::kPending))
+    else if (code != wire::RelayCode::kPending)
         return expect_ok(expected.command, code);
     if (stream.has_unconfirmed()) ask_at(now + kAskAgain);
     return {};

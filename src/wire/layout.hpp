@@ -34,6 +34,14 @@ using Bytes = std::vector<std::byte>;
 inline constexpr std::uint32_t kProtocolMajor = 2;
 inline constexpr std::uint32_t kProtocolMinor = 13;
 
+// Commands, codes and states are enums. A peer may send a number that no enumerator has: it is read as it is, and
+// whoever looks at the value refuses it. In messages to people an enum is its number.
+template <class Enum>
+    requires std::is_enum_v<Enum>
+constexpr auto format_as(Enum value) {
+    return static_cast<std::underlying_type_t<Enum>>(value);
+}
+
 // Appends a message to bytes that are to be sent.
 class LayoutWriter {
   public:
@@ -59,6 +67,13 @@ class LayoutWriter {
   private:
     template <class T>
     void put(const T& value) {
+        if constexpr (std::is_enum_v<T>)
+            return put(static_cast<std::underlying_type_t<T>>(value));
+        else
+            put_integer(value);
+    }
+    template <class T>
+    void put_integer(const T& value) {
         static_assert(std::is_unsigned_v<T>);
         std::array<std::byte, sizeof(T)> big_endian{};
         for (std::size_t i = 0; i < sizeof(T); ++i)
@@ -98,6 +113,16 @@ class LayoutReader {
     UntrustedBytes take(std::size_t count);
     template <class T>
     void get(T& value) {
+        if constexpr (std::is_enum_v<T>) {
+            std::underlying_type_t<T> number = 0;
+            get_integer(number);
+            value = static_cast<T>(number);
+        } else {
+            get_integer(value);
+        }
+    }
+    template <class T>
+    void get_integer(T& value) {
         static_assert(std::is_unsigned_v<T>);
         value = 0;
         for (const std::byte byte : take(sizeof(T))) value = static_cast<T>(value << 8) | std::to_integer<T>(byte);

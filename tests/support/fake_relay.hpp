@@ -195,8 +195,7 @@ class FakeRelay {
             const std::size_t size = wire::kSizeOf<wire::ControlHeader> + header.data_size;
             if (control_input_.size() < size) return;
             const auto end = control_input_.begin() + static_cast<std::ptrdiff_t>(size);
-            const Request request{static_cast<wire::RelayCommand>(header.command),
-                                  {control_input_.begin() + wire::kSizeOf<wire::ControlHeader>, end}};
+            const Request request{header.command, {control_input_.begin() + wire::kSizeOf<wire::ControlHeader>, end}};
             control_input_.erase(control_input_.begin(), end);
             requests_.push_back(request);
             if (script_.cut_at && count_++ == *script_.cut_at) {
@@ -212,11 +211,12 @@ class FakeRelay {
     }
 
     void answer(const Request& request) {
+        using wire::RelayCode;
         using wire::RelayCommand;
-        std::uint32_t ok = 10;
+        RelayCode ok = RelayCode::kOk;
         if (script_.refuse == request.command) {
             script_.refuse.reset();
-            ok = 11;
+            ok = RelayCode::kUnknownError;
         }
         switch (request.command) {
             case RelayCommand::kVersion:
@@ -239,16 +239,18 @@ class FakeRelay {
                 const bool is_slow = script_.pending != 0;
                 script_.pending -= is_slow ? 1 : 0;
                 const bool has_arrived = !is_slow && arrived_[message.stream_id] > message.last_net_seq_num;
-                return send(wire::encode(wire::CodeReply{ok != 10 ? ok : has_arrived ? 0U : 1U}));
+                return send(wire::encode(wire::CodeReply{ok != RelayCode::kOk ? ok
+                                                         : has_arrived        ? RelayCode::kNotPending
+                                                                              : RelayCode::kPending}));
             }
             default:
                 return send(wire::encode(wire::CodeReply{ok}));
         }
     }
 
-    [[nodiscard]] wire::ConfigurationReply configuration(const Request& request, std::uint32_t ok) const {
+    [[nodiscard]] wire::ConfigurationReply configuration(const Request& request, wire::RelayCode ok) const {
         const std::uint64_t query = wire::parse<wire::GetConfiguration>(request.payload)->query_flags;
-        if (query != 0 && !script_.takes_datagrams) return {.code = 152, .flags = 0};
+        if (query != 0 && !script_.takes_datagrams) return {.code = wire::RelayCode::kProtocolError, .flags = 0};
         return {.code = ok, .flags = query};
     }
 

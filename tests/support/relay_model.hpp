@@ -319,7 +319,7 @@ class RelayModel {
     // Producers.
     bool request(ModelledPart& part, const wire::Bytes& bytes, std::size_t reply_size, wire::Bytes& reply,
                  const std::string& what);
-    std::optional<std::uint32_t> request_code(ModelledPart& part, const wire::Bytes& bytes, const std::string& what);
+    std::optional<wire::RelayCode> request_code(ModelledPart& part, const wire::Bytes& bytes, const std::string& what);
     bool hear(ModelledPart& part, ModelPeer::Outcome outcome, const std::string& what);
     void lose(ModelledPart& part);
     bool open_data(ModelledPart& part);

@@ -123,12 +123,12 @@ inline void RelayModel::send_index(ModelledStream& stream, const NewPacket& want
         part.control_done = [this, &part, &stream, number] {
             wire::Bytes reply;
             if (!hear(part, part.control.receive(4, reply), "SEND_INDEX")) return;
-            if (wire::parse<wire::CodeReply>(reply)->code == 10) note_index(stream, number);
+            if (wire::parse<wire::CodeReply>(reply)->code == wire::RelayCode::kOk) note_index(stream, number);
         };
         return;
     }
     tell("part {}: SEND_INDEX of stream {} packet {}", part.id, stream.uid, number);
-    if (request_code(part, bytes, "SEND_INDEX") == 10) note_index(stream, number);
+    if (request_code(part, bytes, "SEND_INDEX") == wire::RelayCode::kOk) note_index(stream, number);
 }
 
 inline void RelayModel::resume_control(ModelledPart& part) {
@@ -156,7 +156,7 @@ inline std::optional<bool> RelayModel::ask_pending(ModelledStream& stream, std::
     const auto code =
         request_code(*stream.part, wire::encode_request(RelayCommand::kDataPending, message), "DATA_PENDING");
     if (!code) return std::nullopt;
-    if (*code != 0) return false;
+    if (*code != wire::RelayCode::kNotPending) return false;
     tell("part {}: DATA_PENDING of stream {} up to {}: stored", stream.part->id, stream.uid, number);
     bool is_news = false;
     for (auto& [at, packet] : stream.packets) {
@@ -253,8 +253,8 @@ inline void RelayModel::send_metadata(ModelledStream& stream, unsigned units, st
         text.insert(text.end(), unit.begin(), unit.end());
     }
     const wire::Bytes head = wire::encode(wire::SendMetadata{stream.handle, padding});
-    wire::Bytes bytes = wire::encode(wire::ControlHeader{
-        .data_size = head.size() + text.size(), .command = static_cast<std::uint32_t>(RelayCommand::kSendMetadata)});
+    wire::Bytes bytes = wire::encode(
+        wire::ControlHeader{.data_size = head.size() + text.size(), .command = RelayCommand::kSendMetadata});
     bytes.insert(bytes.end(), head.begin(), head.end());
     bytes.insert(bytes.end(), text.begin(), text.end());
     const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(upto, bytes.size()));
@@ -274,7 +274,7 @@ inline void RelayModel::resend_metadata(ModelledStream& stream) {
 inline void RelayModel::ask_quiescent(ModelledStream& stream) {
     const wire::IdRequest message{stream.handle};
     const auto bytes = wire::encode_request(RelayCommand::kQuiescentControl, message);
-    if (request_code(*stream.part, bytes, "QUIESCENT_CONTROL") != 10) return;
+    if (request_code(*stream.part, bytes, "QUIESCENT_CONTROL") != wire::RelayCode::kOk) return;
     tell("part {}: QUIESCENT_CONTROL of stream {}", stream.part->id, stream.uid);
     stream.generations.back().stored = stream.generations.back().sent;
     check_disk();
@@ -287,7 +287,7 @@ inline void RelayModel::reset_metadata(ModelledStream& stream) {
     stream.generations.back().may_be_gone = true;
     stream.generations.push_back({.chunk = stream.generations.back().chunk});
     const auto bytes = wire::encode_request(RelayCommand::kResetMetadata, message);
-    if (request_code(*stream.part, bytes, "RESET_METADATA") == 10) resend_metadata(stream);
+    if (request_code(*stream.part, bytes, "RESET_METADATA") == wire::RelayCode::kOk) resend_metadata(stream);
 }
 
 // Rotations -----------------------------------------------------------------------------------------------------------
@@ -391,7 +391,8 @@ inline void RelayModel::send_unknown_version_command(ModelledPart& part, RelayCo
     const auto outcome = part.control.receive(4, reply);
     if (!check_alive()) return;
     if (outcome == ModelPeer::Outcome::kSilent) return violate("answer", "part {}: {}: no answer", part.id, what);
-    if (outcome == ModelPeer::Outcome::kDone && needs_error_reply && wire::parse<wire::CodeReply>(reply)->code == 10)
+    if (outcome == ModelPeer::Outcome::kDone && needs_error_reply &&
+        wire::parse<wire::CodeReply>(reply)->code == wire::RelayCode::kOk)
         return violate("version", "part {}: {} is served in protocol 2.{}", part.id, what, part.minor);
     // The session ends, so a later question is not answered. What is left of the first answer is not checked.
     const wire::Bytes question = wire::encode_request(RelayCommand::kBeginDataPending, wire::IdRequest{part.session});

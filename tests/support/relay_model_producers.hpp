@@ -43,12 +43,12 @@ inline bool RelayModel::request(ModelledPart& part, const wire::Bytes& bytes, st
     return hear(part, part.control.send(bytes), what) && hear(part, part.control.receive(reply_size, reply), what);
 }
 
-inline std::optional<std::uint32_t> RelayModel::request_code(ModelledPart& part, const wire::Bytes& bytes,
-                                                             const std::string& what) {
+inline std::optional<wire::RelayCode> RelayModel::request_code(ModelledPart& part, const wire::Bytes& bytes,
+                                                               const std::string& what) {
     wire::Bytes reply;
     if (!request(part, bytes, 4, reply, what)) return std::nullopt;
-    const std::uint32_t code = wire::parse<wire::CodeReply>(reply)->code;
-    if (code != 10 && code > 1 && !part.is_loose)
+    const wire::RelayCode code = wire::parse<wire::CodeReply>(reply)->code;
+    if (code != wire::RelayCode::kOk && code > wire::RelayCode::kPending && !part.is_loose)
         violate(was_disk_full_ ? "full-disk" : "refused", "part {}: {}: code {}", part.id, what, code);
     return code;
 }
@@ -136,9 +136,9 @@ inline ModelledPart* RelayModel::begin_part(const NewPart& wanted) {
     if (!hear(part, part.control.receive(length, path), "CREATE_SESSION")) return nullptr;
     reply.insert(reply.end(), path.begin(), path.end());
     const auto answer = wire::parse<wire::CreateSessionReply>(reply, part.minor);
-    if (!answer || (answer->code != 10 && wanted.must_succeed))
-        violate("refused", "part {}: CREATE_SESSION: {}", part.id, answer ? answer->code : 0);
-    if (!answer || answer->code != 10) {
+    if (!answer || (answer->code != wire::RelayCode::kOk && wanted.must_succeed))
+        violate("refused", "part {}: CREATE_SESSION: {}", part.id, answer ? answer->code : wire::RelayCode{});
+    if (!answer || answer->code != wire::RelayCode::kOk) {
         lose(part);
         return nullptr;
     }
@@ -184,7 +184,7 @@ inline bool RelayModel::create_chunk(ModelledPart& part, std::uint64_t id, const
     tell("part {}: CREATE_TRACE_CHUNK {} \"{}\"", part.id, id, override_name);
     const auto code = request_code(part, wire::encode_request(RelayCommand::kCreateTraceChunk, message),
                                    fmt::format("CREATE_TRACE_CHUNK {}", id));
-    if (code != 10) return false;
+    if (code != wire::RelayCode::kOk) return false;
     part.chunk = id;
     part.recording->chunk = id;
     part.recording->next_chunk = std::max(part.recording->next_chunk, id + 1);
@@ -193,7 +193,7 @@ inline bool RelayModel::create_chunk(ModelledPart& part, std::uint64_t id, const
 
 inline void RelayModel::close_chunk(ModelledPart& part, std::uint64_t id, std::optional<wire::ChunkCommand> command) {
     wire::CloseTraceChunk message{.chunk_id = id, .close_time = 1'767'225'700 + id};
-    if (command) message.command = static_cast<std::uint32_t>(*command);
+    message.command = command;
     const std::string what =
         fmt::format("CLOSE_TRACE_CHUNK {} {}", id, message.command ? fmt::format("{}", *message.command) : "-");
     tell("part {}: {}", part.id, what);
@@ -209,11 +209,12 @@ inline void RelayModel::close_chunk(ModelledPart& part, std::uint64_t id, std::o
     reply.insert(reply.end(), path.begin(), path.end());
     const auto answer = wire::parse<wire::CloseTraceChunkReply>(reply);
     if (!answer) return violate("answer", "part {}: {}: {}", part.id, what, answer.error().message);
-    if (answer->code == 10 && answer->path.empty())
+    if (answer->code == wire::RelayCode::kOk && answer->path.empty())
         violate("answer", "part {}: {}: it is well done, without a path", part.id, what);
-    if (answer->code == 10 && (answer->path + "/").rfind(part.directory + "/", 0) != 0)
+    if (answer->code == wire::RelayCode::kOk && (answer->path + "/").rfind(part.directory + "/", 0) != 0)
         violate("names", "part {}: {}: path \"{}\" is outside of \"{}\"", part.id, what, answer->path, part.directory);
-    if (answer->code != 10 && !part.is_loose) violate("refused", "part {}: {}: code {}", part.id, what, answer->code);
+    if (answer->code != wire::RelayCode::kOk && !part.is_loose)
+        violate("refused", "part {}: {}: code {}", part.id, what, answer->code);
 }
 
 // Streams -------------------------------------------------------------------------------------------------------------
@@ -252,11 +253,13 @@ inline ModelledStream* RelayModel::add_stream(ModelledPart& part, const NewStrea
     if (!request(part, wire::encode_request(RelayCommand::kAddStream, message, part.minor), 12, bytes, what))
         return nullptr;
     const auto reply = wire::parse<wire::AddStreamReply>(bytes);
-    if (reply->code != 10 && reply->code != 11) violate("answer", "part {}: {}: code {}", part.id, what, reply->code);
-    if (reply->code == 11 && expect == Expect::kOk && !part.is_loose)
+    if (reply->code != wire::RelayCode::kOk && reply->code != wire::RelayCode::kUnknownError)
+        violate("answer", "part {}: {}: code {}", part.id, what, reply->code);
+    if (reply->code == wire::RelayCode::kUnknownError && expect == Expect::kOk && !part.is_loose)
         violate(was_disk_full_ ? "full-disk" : "refused", "part {}: {}: code 11", part.id, what);
-    if (reply->code == 10 && expect == Expect::kRefusal) violate("names", "part {}: {}: is accepted", part.id, what);
-    if (reply->code != 10) return nullptr;
+    if (reply->code == wire::RelayCode::kOk && expect == Expect::kRefusal)
+        violate("names", "part {}: {}: is accepted", part.id, what);
+    if (reply->code != wire::RelayCode::kOk) return nullptr;
     for (ModelledStream& other : streams_)
         if (other.part == &part && other.path == wanted.path && wanted.channel == "metadata" &&
             other.channel == wanted.channel && other.is_closed) {
@@ -282,7 +285,8 @@ inline ModelledStream* RelayModel::add_stream(ModelledPart& part, const NewStrea
 
 inline void RelayModel::publish_streams(ModelledPart& part) {
     tell("part {}: STREAMS_SENT", part.id);
-    if (request_code(part, wire::encode_request(RelayCommand::kStreamsSent), "STREAMS_SENT") != 10) return;
+    if (request_code(part, wire::encode_request(RelayCommand::kStreamsSent), "STREAMS_SENT") != wire::RelayCode::kOk)
+        return;
     for (ModelledStream* stream : streams_of(part)) stream->is_published = true;
 }
 
@@ -305,7 +309,8 @@ inline void RelayModel::close_stream(ModelledStream& stream) {
     const std::uint64_t last = stream.packets.empty() ? wire::kNoPacket : stream.packets.rbegin()->first;
     tell("part {}: CLOSE_STREAM {} at {}", part.id, stream.uid, static_cast<std::int64_t>(last));
     const wire::CloseStream message{stream.handle, last};
-    if (request_code(part, wire::encode_request(RelayCommand::kCloseStream, message), "CLOSE_STREAM") == 10)
+    if (request_code(part, wire::encode_request(RelayCommand::kCloseStream, message), "CLOSE_STREAM") ==
+        wire::RelayCode::kOk)
         stream.is_closed = true;
 }
 

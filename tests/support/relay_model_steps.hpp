@@ -411,7 +411,7 @@ struct RelayModelSteps {
                   wire::encode_request(RelayCommand::kCreateTraceChunk, wire::CreateTraceChunk{.chunk_id = id})},
             Later{11, RelayCommand::kCloseTraceChunk,
                   wire::encode_request(RelayCommand::kCloseTraceChunk,
-                                       wire::CloseTraceChunk{.chunk_id = 0, .command = 2})},
+                                       wire::CloseTraceChunk{.chunk_id = 0, .command = wire::ChunkCommand::kDelete})},
             Later{11, RelayCommand::kTraceChunkExists,
                   wire::encode_request(RelayCommand::kTraceChunkExists, wire::TraceChunkExists{0})},
             Later{12, RelayCommand::kGetConfiguration,

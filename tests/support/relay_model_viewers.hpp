@@ -70,10 +70,10 @@ inline ModelledViewer* RelayModel::begin_viewer() {
 inline void RelayModel::attach(ModelledViewer& viewer, ModelledPart& part, wire::Seek seek) {
     tell("viewer {} attaches to part {} from {}", viewer.id, part.id, seek == wire::Seek::kLast ? "now" : "the start");
     wire::Bytes reply;
-    const wire::AttachSession request{part.session, 0, static_cast<std::uint32_t>(seek)};
+    const wire::AttachSession request{part.session, 0, seek};
     if (!ask(viewer, live_request(LiveCommand::kAttachSession, request), 8, reply, "ATTACH_SESSION")) return;
-    const auto answer = wire::parse<wire::StreamsReply>(reply);
-    const auto status = static_cast<wire::AttachStatus>(answer->status);
+    const auto answer = wire::parse<wire::AttachReply>(reply);
+    const auto status = answer->status;
     const bool is_new = !viewer.attached.contains(part.session);
     const bool is_expected = is_new && part.is_live && !part.is_over;
     if ((status == wire::AttachStatus::kOk) != is_expected && !(is_new && part.is_live))
@@ -87,10 +87,10 @@ inline void RelayModel::look_for_streams(ModelledViewer& viewer, ModelledPart& p
     wire::Bytes reply;
     const wire::LiveIdRequest request{part.session};
     if (!ask(viewer, live_request(LiveCommand::kGetNewStreams, request), 8, reply, "GET_NEW_STREAMS")) return;
-    const auto answer = wire::parse<wire::StreamsReply>(reply);
-    if (answer->status == static_cast<std::uint32_t>(wire::NewStreamsStatus::kError))
+    const auto answer = wire::parse<wire::NewStreamsReply>(reply);
+    if (answer->status == wire::NewStreamsStatus::kError)
         return violate("viewer", "viewer {}: GET_NEW_STREAMS {}: an error", viewer.id, part.session);
-    if (answer->status == static_cast<std::uint32_t>(wire::NewStreamsStatus::kHangUp) && !part.is_over)
+    if (answer->status == wire::NewStreamsStatus::kHangUp && !part.is_over)
         return violate("viewer", "viewer {}: session {} has not ended", viewer.id, part.session);
     note_streams(viewer, part, answer->streams, true);
 }
@@ -160,7 +160,7 @@ inline bool RelayModel::read_next(ModelledViewer& viewer, std::uint64_t id) {
              wire::kSizeOf<wire::NextIndexReply>, bytes, "GET_NEXT_INDEX"))
         return false;
     const auto reply = wire::parse<wire::NextIndexReply>(bytes);
-    switch (static_cast<wire::IndexStatus>(reply->status)) {
+    switch (reply->status) {
         case wire::IndexStatus::kOk:
             break;
         case wire::IndexStatus::kInactive:
@@ -203,7 +203,7 @@ inline std::optional<wire::Bytes> RelayModel::fetch(ModelledViewer& viewer, std:
                  wire::kSizeOf<wire::PacketReply>, head, "GET_PACKET"))
             return std::nullopt;
         const auto reply = wire::parse<wire::PacketReply>(head);
-        const auto status = static_cast<wire::PacketStatus>(reply->status);
+        const auto status = reply->status;
         if (status == wire::PacketStatus::kError && reply->flags != 0) {
             follow_flags(viewer, id, reply->flags);
             if (!is_good()) return std::nullopt;
@@ -289,7 +289,7 @@ inline void RelayModel::read_metadata(ModelledViewer& viewer, ModelledViewer::St
                  wire::kSizeOf<wire::MetadataReply>, head, "GET_METADATA"))
             return;
         const auto reply = wire::parse<wire::MetadataReply>(head);
-        const auto status = static_cast<wire::MetadataStatus>(reply->status);
+        const auto status = reply->status;
         if (status == wire::MetadataStatus::kOk && reply->length == 0)
             return violate("metadata", "viewer {}: GET_METADATA: nothing, and well done", viewer.id);
         if (status == wire::MetadataStatus::kError && !stream.part->is_over)
@@ -338,7 +338,7 @@ inline void RelayModel::take_news(ModelledViewer& viewer) {
     wire::Bytes head;
     if (!ask(viewer, {}, wire::kSizeOf<wire::NewsReply>, head, "GET_NEWS")) return;
     const auto news = wire::parse<wire::NewsReply>(head);
-    if (news->status != static_cast<std::uint32_t>(wire::NewsStatus::kOk) || news->entries > wire::kMaxNewsEntries)
+    if (news->status != wire::NewsStatus::kOk || news->entries > wire::kMaxNewsEntries)
         return violate("viewer", "viewer {}: GET_NEWS: status {}, {} entries", viewer.id, news->status, news->entries);
     struct Entry {
         wire::NewsEntry head;
@@ -361,7 +361,7 @@ inline void RelayModel::take_news(ModelledViewer& viewer) {
         if (!is_good()) return;
         if (!viewer.streams.contains(id))
             return violate("viewer", "viewer {}: news of stream {}, which it does not know", viewer.id, id);
-        const auto status = static_cast<wire::IndexStatus>(entry.head.index.status);
+        const auto status = entry.head.index.status;
         follow_flags(viewer, id, entry.head.index.flags & wire::kNewMetadata);
         if (status == wire::IndexStatus::kInactive) see_beacon(viewer, id, entry.head.index.entry.timestamp_end);
         if (status == wire::IndexStatus::kHangUp) see_end(viewer, id);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "base/unique_fd.hpp"
@@ -14,6 +15,16 @@
 #include "wire/live/live_messages.hpp"
 
 namespace leat::test {
+
+// Well done, whatever type the status of a message has.
+struct Ok {
+    template <class Status>
+        requires std::is_enum_v<Status>
+    constexpr operator Status() const {  // NOLINT(*-explicit-*)
+        return Status::kOk;
+    }
+};
+constexpr Ok kOk;
 
 class ScriptedSocket {
   public:

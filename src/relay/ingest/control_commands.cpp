@@ -23,14 +23,11 @@ constexpr std::uint32_t kMinorOfIndexes = 4;
 constexpr std::uint32_t kMinorOfLongIndexes = 8;
 constexpr std::uint32_t kMinorOfChunks = 11;
 
-std::uint32_t code(RelayCode code) { return static_cast<std::uint32_t>(code); }
-std::uint32_t code_of(wire::ChunkCommand command) { return static_cast<std::uint32_t>(command); }
-
-CommandOutcome replied(RelayCode with) { return {.reply = wire::encode(wire::CodeReply{code(with)})}; }
+CommandOutcome replied(RelayCode with) { return {.reply = wire::encode(wire::CodeReply{with})}; }
 
 // LTTng's producers take every error for the end, and so does its relay.
 CommandOutcome failed(RelayCode with, Error error) {
-    return {.reply = wire::encode(wire::CodeReply{code(with)}), .error = std::move(error), .ends_connection = true};
+    return {.reply = wire::encode(wire::CodeReply{with}), .error = std::move(error), .ends_connection = true};
 }
 
 CommandOutcome disconnected(Error error) { return {.error = std::move(error), .ends_connection = true}; }
@@ -57,10 +54,10 @@ CommandOutcome version(Producer& producer, UntrustedBytes payload) {
 CommandOutcome get_configuration(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(GetConfiguration);
     if ((message.query_flags & ~wire::kQueryDatagrams) != 0)
-        return {.reply = wire::encode(wire::ConfigurationReply{code(RelayCode::kProtocolError), 0})};
+        return {.reply = wire::encode(wire::ConfigurationReply{RelayCode::kProtocolError, 0})};
     producer.can_send_datagrams = message.query_flags != 0;
     const std::uint64_t clear = producer.relay->policy().is_clear_allowed ? wire::kClearAllowed : 0;
-    return {.reply = wire::encode(wire::ConfigurationReply{code(RelayCode::kOk), clear | message.query_flags})};
+    return {.reply = wire::encode(wire::ConfigurationReply{RelayCode::kOk, clear | message.query_flags})};
 }
 
 CommandOutcome create_session(Producer& producer, UntrustedBytes payload) {
@@ -68,13 +65,13 @@ CommandOutcome create_session(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(CreateSession);
     auto session = producer.relay->create_session(message, *producer.minor, producer.principal);
     if (!session)
-        return {.reply = wire::encode(wire::CreateSessionReply{.code = code(RelayCode::kFatal)}, *producer.minor),
+        return {.reply = wire::encode(wire::CreateSessionReply{.code = RelayCode::kFatal}, *producer.minor),
                 .error = session.error()};
     producer.session = *session;
     producer.creation_time = static_cast<std::uint64_t>(std::time(nullptr));
     producer.session->locked([&](SessionState& state) { state.thread = producer.thread; });
     const auto directory = producer.session->directory();
-    const wire::CreateSessionReply reply{producer.session->description().id, code(RelayCode::kOk),
+    const wire::CreateSessionReply reply{producer.session->description().id, RelayCode::kOk,
                                          directory == nullptr ? std::string() : directory->path()};
     return {.reply = wire::encode(reply, *producer.minor)};
 }
@@ -210,9 +207,8 @@ CommandOutcome add_stream(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(AddStream);
     const auto handle = add_stream_to(producer, message);
     if (!handle)
-        return {.reply = wire::encode(wire::AddStreamReply{0, code(RelayCode::kUnknownError)}),
-                .error = handle.error()};
-    return {.reply = wire::encode(wire::AddStreamReply{*handle, code(RelayCode::kOk)})};
+        return {.reply = wire::encode(wire::AddStreamReply{0, RelayCode::kUnknownError}), .error = handle.error()};
+    return {.reply = wire::encode(wire::AddStreamReply{*handle, RelayCode::kOk})};
 }
 
 CommandOutcome streams_sent(Producer& producer, UntrustedBytes /*payload*/) {
@@ -289,16 +285,15 @@ CommandOutcome close_stream(Producer& producer, UntrustedBytes payload) {
 // "Stored" is a promise: index and data are on disk by then, so that even a kill loses nothing.
 CommandOutcome data_pending(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(DataPending);
-    constexpr std::uint32_t kUnknownStream = 0xffff'ffff;
     const auto stream = find_stream(producer, message.stream_id);
-    if (stream == nullptr) return {.reply = wire::encode(wire::CodeReply{kUnknownStream})};
+    if (stream == nullptr) return {.reply = wire::encode(wire::CodeReply{RelayCode::kUnknownStream})};
     producer.session->locked([&](SessionState&) { stream->is_checked = true; });
     producer.changes.add(stream);
     const auto flushed = stream->stream->flush(now());
     if (!flushed && !is_disk_full(flushed)) return failed(RelayCode::kUnknownError, flushed.error());
     const bool is_stored = stream->stream->has_stored(message.last_net_seq_num);
-    CommandOutcome outcome{
-        .reply = wire::encode(wire::CodeReply{code(is_stored ? RelayCode::kNotPending : RelayCode::kPending)})};
+    CommandOutcome outcome{.reply =
+                               wire::encode(wire::CodeReply{is_stored ? RelayCode::kNotPending : RelayCode::kPending})};
     const DiskSync* const sync = producer.relay->sync();
     if (is_stored && sync != nullptr && sync->is_strict()) outcome.to_sync = stream->stream->duplicate_files();
     return outcome;
@@ -392,25 +387,25 @@ CommandOutcome create_trace_chunk(Producer& producer, UntrustedBytes payload) {
 
 CommandOutcome close_trace_chunk(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(CloseTraceChunk);
-    const bool is_delete = message.command == code_of(wire::ChunkCommand::kDelete);
+    const bool is_delete = message.command == wire::ChunkCommand::kDelete;
     if (is_delete && !producer.relay->policy().is_clear_allowed)
-        return {.reply = wire::encode(wire::CloseTraceChunkReply{code(RelayCode::kInvalid), ""}),
+        return {.reply = wire::encode(wire::CloseTraceChunkReply{RelayCode::kInvalid, ""}),
                 .error = Error{ErrorKind::kRefused, "CLOSE_TRACE_CHUNK: this relay does not allow to clear sessions"},
                 .ends_connection = true};
     const auto path = producer.session->directory()->close_chunk(message);
     if (!path)
-        return {.reply = wire::encode(wire::CloseTraceChunkReply{code(RelayCode::kNoMemory), ""}),
+        return {.reply = wire::encode(wire::CloseTraceChunkReply{RelayCode::kNoMemory, ""}),
                 .error = path.error(),
                 .ends_connection = true};
     producer.changes.note();
-    return {.reply = wire::encode(wire::CloseTraceChunkReply{code(RelayCode::kOk), *path})};
+    return {.reply = wire::encode(wire::CloseTraceChunkReply{RelayCode::kOk, *path})};
 }
 
 CommandOutcome trace_chunk_exists(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(TraceChunkExists);
     const bool exists = producer.session->directory()->is_open(message.chunk_id);
-    return {.reply = wire::encode(
-                wire::TraceChunkExistsReply{code(RelayCode::kOk), static_cast<std::uint8_t>(exists ? 1 : 0)})};
+    return {.reply =
+                wire::encode(wire::TraceChunkExistsReply{RelayCode::kOk, static_cast<std::uint8_t>(exists ? 1 : 0)})};
 }
 
 CommandOutcome start_data(Producer& /*producer*/, UntrustedBytes /*payload*/) { return replied(RelayCode::kOk); }

@@ -75,7 +75,7 @@ asio::awaitable<Result<bool>> ControlConnection::next_message() {
     if (is_new) expect_within(kPatience);
     if (input_.size() < wire::kSizeOf<wire::ControlHeader>) co_return false;
     const auto header = wire::parse<wire::ControlHeader>(input_.bytes().first(wire::kSizeOf<wire::ControlHeader>));
-    const auto command = static_cast<wire::RelayCommand>(header->command);
+    const auto command = header->command;
     if (header->data_size > wire::kMaxControlPayload)
         co_return refused("{}: a payload of {} bytes is too large", wire::name_of(command), header->data_size);
     if (command == wire::RelayCommand::kSendMetadata) {

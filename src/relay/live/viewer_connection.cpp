@@ -74,7 +74,7 @@ asio::awaitable<Result<bool>> ViewerConnection::next_request() {
     wanted_ = wire::kSizeOf<wire::LiveHeader>;
     if (input_.size() < wanted_) co_return false;
     const auto header = wire::parse<wire::LiveHeader>(input_.bytes().first(wire::kSizeOf<wire::LiveHeader>));
-    const auto command = static_cast<LiveCommand>(header->command);
+    const auto command = header->command;
     const auto* const request = std::ranges::find(kRequests, command, &Request::command);
     if (request == kRequests.end()) {
         wire::append(replies_, wire::WordReply{11});  // what LTTng's relay says to it
@@ -113,34 +113,36 @@ asio::awaitable<Result<void>> ViewerConnection::run_command(LiveCommand command,
             break;
         case LiveCommand::kAttachSession: {
             const auto request = wire::parse<wire::AttachSession>(payload);
-            ViewerSession::Streams streams{{wire::word(wire::AttachStatus::kNoViewerSession), 0}, {}};
+            ViewerSession::Streams<wire::AttachStatus> streams{{wire::AttachStatus::kNoViewerSession, 0}, {}};
             if (viewer_) streams = viewer_->attach(*request);
             log_info("{}: attaches to session {}: status {}, {} streams", peer(), request->session_id,
                      streams.reply.status, streams.streams.size());
-            co_await send_streams(streams);
+            wire::append(replies_, streams.reply);
+            co_await send_descriptors(streams.streams);
             break;
         }
         case LiveCommand::kGetNewStreams: {
-            ViewerSession::Streams streams{{wire::word(wire::NewStreamsStatus::kError), 0}, {}};
+            ViewerSession::Streams<wire::NewStreamsStatus> streams{{wire::NewStreamsStatus::kError, 0}, {}};
             if (viewer_) streams = viewer_->new_streams(id_in(payload));
-            co_await send_streams(streams);
+            wire::append(replies_, streams.reply);
+            co_await send_descriptors(streams.streams);
             break;
         }
         case LiveCommand::kGetNextIndex: {
-            wire::NextIndexReply reply{.status = wire::word(wire::IndexStatus::kError)};
+            wire::NextIndexReply reply{.status = wire::IndexStatus::kError};
             if (viewer_) reply = viewer_->next_index(id_in(payload));
             wire::append(replies_, reply);
             break;
         }
         case LiveCommand::kGetPacket: {
-            ViewerSession::Packet packet{{wire::word(wire::PacketStatus::kError), 0, 0}, std::nullopt};
+            ViewerSession::Packet packet{{wire::PacketStatus::kError, 0, 0}, std::nullopt};
             if (viewer_) packet = viewer_->packet(*wire::parse<wire::GetPacket>(payload));
             wire::append(replies_, packet.reply);
             co_await send_range(packet.data);
             break;
         }
         case LiveCommand::kGetMetadata: {
-            ViewerSession::Metadata metadata{{0, wire::word(wire::MetadataStatus::kError)}, std::nullopt};
+            ViewerSession::Metadata metadata{{0, wire::MetadataStatus::kError}, std::nullopt};
             if (viewer_) metadata = viewer_->metadata(id_in(payload));
             wire::append(replies_, metadata.reply);
             co_await send_range(metadata.text);
@@ -192,18 +194,17 @@ void ViewerConnection::list_sessions() {
 
 void ViewerConnection::create_session() {
     if (!viewer_) viewer_.emplace(*relay_, [waker = waker_] { wake(waker); });
-    wire::append(replies_, wire::WordReply{wire::word(wire::CreateViewerStatus::kOk)});
+    wire::append(replies_, wire::CreateViewerReply{wire::CreateViewerStatus::kOk});
 }
 
 void ViewerConnection::detach_session(std::uint64_t session_id) {
     const auto status = viewer_ ? viewer_->detach(session_id) : wire::DetachStatus::kNotAttached;
-    wire::append(replies_, wire::WordReply{wire::word(status)});
+    wire::append(replies_, wire::DetachReply{status});
 }
 
 // Descriptors are large: they are made a few at a time.
-asio::awaitable<void> ViewerConnection::send_streams(const ViewerSession::Streams& streams) {
-    wire::append(replies_, streams.reply);
-    for (const wire::StreamDescriptor& stream : streams.streams) {
+asio::awaitable<void> ViewerConnection::send_descriptors(const std::vector<wire::StreamDescriptor>& streams) {
+    for (const wire::StreamDescriptor& stream : streams) {
         wire::append(replies_, stream);
         if (replies_.size() > kMaxReplies) co_await flush();
         if (is_turn_over()) co_await yield();
@@ -244,7 +245,7 @@ void ViewerConnection::wake(const std::shared_ptr<Waker>& waker) {
 
 asio::awaitable<void> ViewerConnection::wait_for_change(std::uint64_t seen) {
     if (!can_wait_ || !viewer_) {
-        wire::append(replies_, wire::WaitReply{wire::word(wire::WaitStatus::kError), 0});
+        wire::append(replies_, wire::WaitReply{wire::WaitStatus::kError, 0});
         co_return;
     }
     co_await flush();
@@ -252,7 +253,7 @@ asio::awaitable<void> ViewerConnection::wait_for_change(std::uint64_t seen) {
     waker_->is_armed = true;
     if (viewer_->change() == seen && socket().is_open()) co_await sleep_until_woken(Clock::now() + kLongestWait);
     waker_->is_armed = false;
-    wire::append(replies_, wire::WaitReply{wire::word(wire::WaitStatus::kOk), viewer_->change()});
+    wire::append(replies_, wire::WaitReply{wire::WaitStatus::kOk, viewer_->change()});
 }
 
 asio::awaitable<void> ViewerConnection::sleep_until_woken(std::chrono::steady_clock::time_point deadline) {
@@ -266,7 +267,7 @@ asio::awaitable<void> ViewerConnection::sleep_until_woken(std::chrono::steady_cl
 
 asio::awaitable<void> ViewerConnection::send_news(std::uint64_t limit) {
     if (!can_get_news_ || !viewer_) {
-        wire::append(replies_, wire::NewsReply{.status = wire::word(wire::NewsStatus::kError)});
+        wire::append(replies_, wire::NewsReply{.status = wire::NewsStatus::kError});
         co_return;
     }
     co_await flush();
@@ -281,7 +282,7 @@ asio::awaitable<void> ViewerConnection::send_news(std::uint64_t limit) {
     }
     waker_->is_armed = false;
     const auto count = static_cast<std::uint32_t>(news.entries.size());
-    wire::append(replies_, wire::NewsReply{wire::word(wire::NewsStatus::kOk), news.flags, count});
+    wire::append(replies_, wire::NewsReply{wire::NewsStatus::kOk, news.flags, count});
     for (const ViewerSession::News::Entry& entry : news.entries) {
         append_news(entry);
         if (replies_.size() > kMaxReplies) co_await flush();

@@ -38,7 +38,7 @@ class ViewerConnection final : public Connection {
     void list_sessions();
     void create_session();
     void detach_session(std::uint64_t session_id);
-    asio::awaitable<void> send_streams(const ViewerSession::Streams& streams);
+    asio::awaitable<void> send_descriptors(const std::vector<wire::StreamDescriptor>& streams);
     asio::awaitable<void> send_range(const std::optional<FileRange>& range);
     asio::awaitable<void> wait_for_change(std::uint64_t seen);
     asio::awaitable<void> sleep_until_woken(std::chrono::steady_clock::time_point deadline);

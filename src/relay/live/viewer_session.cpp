@@ -32,20 +32,20 @@ ViewerSession::Attachment* ViewerSession::find(std::uint64_t session_id) {
     return found == attachments_.end() ? nullptr : &*found;
 }
 
-ViewerSession::Streams ViewerSession::attach(const wire::AttachSession& request) {
-    const auto refused = [](wire::AttachStatus status) { return Streams{{word(status), 0}, {}}; };
+ViewerSession::Streams<wire::AttachStatus> ViewerSession::attach(const wire::AttachSession& request) {
+    const auto refused = [](wire::AttachStatus status) { return Streams<wire::AttachStatus>{{status, 0}, {}}; };
     const std::shared_ptr<Session> session = relay_->find_session(request.session_id);
     if (session == nullptr) return refused(wire::AttachStatus::kUnknownSession);
     if (!session->is_live()) return refused(wire::AttachStatus::kNotLive);
     if (find(request.session_id) != nullptr) return refused(wire::AttachStatus::kAlready);
-    const auto seek = static_cast<wire::Seek>(request.seek);
+    const wire::Seek seek = request.seek;
     if (seek != wire::Seek::kBeginning && seek != wire::Seek::kLast) return refused(wire::AttachStatus::kSeekError);
     Attachment& attachment = attachments_.emplace_back(Attachment{.session = session, .listener = {}});
     attachment.listener = session->add_listener(wake_);
     session->viewers.fetch_add(1);
     auto streams = session->locked([&](SessionState& state) { return take_new_streams(attachment, state, seek); });
     const auto count = static_cast<std::uint32_t>(streams.size());
-    return {{wire::word(wire::AttachStatus::kOk), count}, std::move(streams)};
+    return {{wire::AttachStatus::kOk, count}, std::move(streams)};
 }
 
 // A trace is offered once it has metadata and a stream of data: a viewer gives up on one without the other.
@@ -120,10 +120,10 @@ void ViewerSession::erase_cursor(Cursors::iterator cursor) {
     if (oldest != metadata_.end() && oldest->second.cursors == 0) metadata_.erase(oldest);
 }
 
-ViewerSession::Streams ViewerSession::new_streams(std::uint64_t session_id) {
+ViewerSession::Streams<wire::NewStreamsStatus> ViewerSession::new_streams(std::uint64_t session_id) {
     Attachment* const attachment = find(session_id);
-    if (attachment == nullptr) return {{wire::word(wire::NewStreamsStatus::kError), 0}, {}};
-    Streams streams{};
+    if (attachment == nullptr) return {{wire::NewStreamsStatus::kError, 0}, {}};
+    Streams<wire::NewStreamsStatus> streams{};
     bool is_open = true;
     attachment->session->locked([&](SessionState& state) {
         streams.streams = take_new_streams(*attachment, state, wire::Seek::kBeginning);
@@ -131,7 +131,7 @@ ViewerSession::Streams ViewerSession::new_streams(std::uint64_t session_id) {
     });
     const bool is_over = !is_open && streams.streams.empty() && attachment->cursors == 0;
     attachment->has_hung_up = is_over;
-    streams.reply.status = word(is_over ? wire::NewStreamsStatus::kHangUp : wire::NewStreamsStatus::kOk);
+    streams.reply.status = is_over ? wire::NewStreamsStatus::kHangUp : wire::NewStreamsStatus::kOk;
     streams.reply.streams = static_cast<std::uint32_t>(streams.streams.size());
     return streams;
 }
@@ -177,16 +177,15 @@ std::uint32_t ViewerSession::flags_of(const Cursor& cursor, std::uint64_t public
 wire::NextIndexReply ViewerSession::next_index(std::uint64_t stream_id) {
     const auto found = cursors_.find(stream_id);
     if (found == cursors_.end())
-        return {.status = word(metadata_.contains(stream_id) ? wire::IndexStatus::kHangUp : wire::IndexStatus::kError)};
+        return {.status = metadata_.contains(stream_id) ? wire::IndexStatus::kHangUp : wire::IndexStatus::kError};
     const wire::NextIndexReply reply = next_index(stream_id, found->second);
-    if (reply.status == wire::word(wire::IndexStatus::kHangUp)) erase_cursor(found);
+    if (reply.status == wire::IndexStatus::kHangUp) erase_cursor(found);
     return reply;
 }
 
 // What is there is looked at first, under the lock, and then read without it: nothing behind it is told.
 wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor) {
     wire::NextIndexReply reply;
-    const auto status = [&](wire::IndexStatus value) { reply.status = word(value); };
     const std::uint64_t publications = cursor.attachment->session->locked([&](const SessionState& state) {
         cursor.view = cursor.entry->view;
         return state.publications;
@@ -196,20 +195,20 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
     reply.flags = flags_of(cursor, publications);
     if (!entry) {
         log("a viewer's stream {}: {}", id, entry.error().message);
-        status(wire::IndexStatus::kError);
+        reply.status = wire::IndexStatus::kError;
     } else if (*entry) {
         reply.entry = **entry;
-        status(wire::IndexStatus::kOk);
+        reply.status = wire::IndexStatus::kOk;
         cursor.readable_end = std::max(cursor.readable_end, reply.entry.offset + reply.entry.packet_size / 8);
         cursor.needed_metadata = metadata_.at(cursor.metadata_id).stream->size();
     } else if (cursor.view.is_finished) {
-        status(wire::IndexStatus::kHangUp);
+        reply.status = wire::IndexStatus::kHangUp;
     } else if (cursor.view.beacon) {
         reply.entry.timestamp_end = cursor.view.beacon->timestamp;
         reply.entry.stream_class_id = cursor.view.beacon->stream_class_id;
-        status(wire::IndexStatus::kInactive);
+        reply.status = wire::IndexStatus::kInactive;
     } else {
-        status(wire::IndexStatus::kRetry);
+        reply.status = wire::IndexStatus::kRetry;
     }
     return reply;
 }
@@ -275,7 +274,7 @@ ViewerSession::News ViewerSession::news(std::uint64_t limit) {
 bool ViewerSession::add_news(News& news, Cursors::iterator at) {
     Cursor& cursor = at->second;
     News::Entry entry{{at->first, next_index(at->first, cursor), 0}};
-    switch (static_cast<wire::IndexStatus>(entry.head.index.status)) {
+    switch (entry.head.index.status) {
         case wire::IndexStatus::kOk: {
             const std::uint64_t size = entry.head.index.entry.packet_size / 8;
             const bool is_small = size <= wire::kMaxNewsPacket;
@@ -367,7 +366,7 @@ Result<bool> ViewerSession::open_file(Cursor& cursor, std::uint64_t number) {
 
 ViewerSession::Packet ViewerSession::packet(const wire::GetPacket& request) {
     const auto refused = [](std::uint32_t flags) {
-        return Packet{{wire::word(wire::PacketStatus::kError), 0, flags}, std::nullopt};
+        return Packet{{wire::PacketStatus::kError, 0, flags}, std::nullopt};
     };
     const auto found = cursors_.find(request.stream_id);
     if (found == cursors_.end()) return refused(0);
@@ -378,28 +377,28 @@ ViewerSession::Packet ViewerSession::packet(const wire::GetPacket& request) {
     // Document 001, "Get data packet": not before the metadata that it may need.
     if (metadata_.at(cursor.metadata_id).sent < cursor.needed_metadata) return refused(wire::kNewMetadata);
     if (cursor.file == nullptr && !open_file(cursor, *cursor.file_number).value_or(false)) return refused(0);
-    return {{wire::word(wire::PacketStatus::kOk), request.length, 0},
+    return {{wire::PacketStatus::kOk, request.length, 0},
             FileRange{cursor.file, cursor.file->data.get(), request.offset, request.length}};
 }
 
 ViewerSession::Metadata ViewerSession::metadata(std::uint64_t stream_id) {
     const auto found = metadata_.find(stream_id);
-    if (found == metadata_.end()) return {{0, wire::word(wire::MetadataStatus::kError)}, std::nullopt};
+    if (found == metadata_.end()) return {{0, wire::MetadataStatus::kError}, std::nullopt};
     MetadataCursor& cursor = found->second;
-    if (cursor.stream->size() <= cursor.sent) return {{0, wire::word(wire::MetadataStatus::kNoNew)}, std::nullopt};
+    if (cursor.stream->size() <= cursor.sent) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
     const auto found_text = cursor.stream->text();
     // It was cleared before it was read: what follows it comes from its beginning.
     const bool is_gone = !found_text && found_text.error().kind == ErrorKind::kNotFound;
     if (is_gone || (found_text && found_text->size <= cursor.sent))
-        return {{0, wire::word(wire::MetadataStatus::kNoNew)}, std::nullopt};
+        return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
     if (!found_text) {
         log("a viewer's metadata {}: {}", stream_id, found_text.error().message);
-        return {{0, wire::word(wire::MetadataStatus::kError)}, std::nullopt};
+        return {{0, wire::MetadataStatus::kError}, std::nullopt};
     }
     FileRange text{found_text->file, found_text->file->get(), cursor.sent,
                    std::min(found_text->size - cursor.sent, kMaxMetadataReply)};
     cursor.sent += text.size;
-    return {{text.size, wire::word(wire::MetadataStatus::kOk)}, std::move(text)};
+    return {{text.size, wire::MetadataStatus::kOk}, std::move(text)};
 }
 
 }  // namespace leat::relay

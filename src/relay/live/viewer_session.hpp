@@ -36,12 +36,13 @@ class ViewerSession {
     ViewerSession(const ViewerSession&) = delete;
     ViewerSession& operator=(const ViewerSession&) = delete;
 
+    template <class Status>
     struct Streams {
-        wire::StreamsReply reply;
+        wire::StreamsReply<Status> reply;
         std::vector<wire::StreamDescriptor> streams;
     };
-    Streams attach(const wire::AttachSession& request);
-    Streams new_streams(std::uint64_t session_id);
+    Streams<wire::AttachStatus> attach(const wire::AttachSession& request);
+    Streams<wire::NewStreamsStatus> new_streams(std::uint64_t session_id);
     wire::DetachStatus detach(std::uint64_t session_id);
 
     wire::NextIndexReply next_index(std::uint64_t stream_id);

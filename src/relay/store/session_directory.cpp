@@ -14,13 +14,9 @@ constexpr const char* kArchives = "archives";
 // As LTTng's daemons write times into names: local, 1 s.
 std::string time_text(std::uint64_t seconds) { return local_time_text(seconds, "%Y%m%dT%H%M%S%z"); }
 
-bool is_move(const wire::CloseTraceChunk& close) {
-    return close.command == static_cast<std::uint32_t>(wire::ChunkCommand::kMoveToArchives);
-}
+bool is_move(const wire::CloseTraceChunk& close) { return close.command == wire::ChunkCommand::kMoveToArchives; }
 
-bool is_delete(const wire::CloseTraceChunk& close) {
-    return close.command == static_cast<std::uint32_t>(wire::ChunkCommand::kDelete);
-}
+bool is_delete(const wire::CloseTraceChunk& close) { return close.command == wire::ChunkCommand::kDelete; }
 
 }  // namespace
 

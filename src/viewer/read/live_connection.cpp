@@ -76,33 +76,33 @@ Result<void> LiveConnection::create_viewer_session() {
     wire::Bytes request;
     wire::append_request(request, LiveCommand::kCreateSession);
     LEAT_TRY(named(LiveCommand::kCreateSession, socket_.send(request)));
-    const auto status = LEAT_TRY(named(LiveCommand::kCreateSession, receive<wire::WordReply>())).value;
-    if (status != static_cast<std::uint32_t>(wire::CreateViewerStatus::kOk))
+    const auto status = LEAT_TRY(named(LiveCommand::kCreateSession, receive<wire::CreateViewerReply>())).status;
+    if (status != wire::CreateViewerStatus::kOk)
         return refused("CREATE_SESSION: the relay refused it (status {})", status);
     return {};
 }
 
-Result<LiveConnection::Streams> LiveConnection::attach(std::uint64_t session_id, wire::Seek seek) {
-    const wire::AttachSession request{.session_id = session_id, .seek = static_cast<std::uint32_t>(seek)};
+Result<LiveConnection::Streams<wire::AttachStatus>> LiveConnection::attach(std::uint64_t session_id, wire::Seek seek) {
+    const wire::AttachSession request{.session_id = session_id, .seek = seek};
     wire::Bytes bytes;
     wire::append_request(bytes, LiveCommand::kAttachSession, request);
     LEAT_TRY(named(LiveCommand::kAttachSession, socket_.send(bytes)));
-    return named(LiveCommand::kAttachSession, receive_streams());
+    return named(LiveCommand::kAttachSession, receive_streams<wire::AttachStatus>());
 }
 
-Result<LiveConnection::Streams> LiveConnection::new_streams(std::uint64_t session_id) {
+Result<LiveConnection::Streams<wire::NewStreamsStatus>> LiveConnection::new_streams(std::uint64_t session_id) {
     wire::Bytes bytes;
     wire::append_request(bytes, LiveCommand::kGetNewStreams, wire::LiveIdRequest{session_id});
     LEAT_TRY(named(LiveCommand::kGetNewStreams, socket_.send(bytes)));
-    return named(LiveCommand::kGetNewStreams, receive_streams());
+    return named(LiveCommand::kGetNewStreams, receive_streams<wire::NewStreamsStatus>());
 }
 
-// The status is 1 in both that have streams behind them.
-Result<LiveConnection::Streams> LiveConnection::receive_streams() {
-    const auto head = LEAT_TRY(receive<wire::StreamsReply>());
-    Streams answer;
+template <class Status>
+Result<LiveConnection::Streams<Status>> LiveConnection::receive_streams() {
+    const auto head = LEAT_TRY(receive<wire::StreamsReply<Status>>());
+    Streams<Status> answer;
     answer.status = head.status;
-    if (head.status != static_cast<std::uint32_t>(wire::AttachStatus::kOk)) return answer;
+    if (head.status != Status::kOk) return answer;
     if (head.streams > kMaxStreams) return corrupt("{} streams are more than a relay has", head.streams);
     for (std::uint32_t i = 0; i < head.streams; ++i) {
         auto stream = receive<wire::StreamDescriptor>();
@@ -115,7 +115,7 @@ Result<LiveConnection::Streams> LiveConnection::receive_streams() {
 Result<LiveConnection::Metadata> LiveConnection::metadata(std::uint64_t stream_id, std::uint64_t limit) {
     const auto reply = LEAT_TRY(ask<wire::MetadataReply>(LiveCommand::kGetMetadata, wire::LiveIdRequest{stream_id}));
     Metadata metadata;
-    metadata.status = static_cast<wire::MetadataStatus>(reply.status);
+    metadata.status = reply.status;
     if (metadata.status != wire::MetadataStatus::kOk) return metadata;
     if (reply.length > limit)
         return refused("GET_METADATA: {} bytes more are too many: {} are what is read", reply.length, limit);
@@ -149,7 +149,7 @@ Result<LiveConnection::Packet> LiveConnection::packet(std::uint64_t stream_id, s
                                                       std::span<std::byte> bytes) {
     const wire::GetPacket request{stream_id, offset, static_cast<std::uint32_t>(bytes.size())};
     const auto reply = LEAT_TRY(ask<wire::PacketReply>(LiveCommand::kGetPacket, request));
-    Packet packet{static_cast<wire::PacketStatus>(reply.status), reply.flags, 0};
+    Packet packet{reply.status, reply.flags, 0};
     if (packet.status != wire::PacketStatus::kOk) return packet;
     if (reply.length == 0 || reply.length > bytes.size())
         return corrupt("GET_PACKET: {} bytes came of {} that were asked for", reply.length, bytes.size());
@@ -160,7 +160,7 @@ Result<LiveConnection::Packet> LiveConnection::packet(std::uint64_t stream_id, s
 
 Result<void> LiveConnection::detach(std::uint64_t session_id) {
     // Whatever it answers: we go.
-    LEAT_TRY(ask<wire::WordReply>(LiveCommand::kDetachSession, wire::LiveIdRequest{session_id}));
+    LEAT_TRY(ask<wire::DetachReply>(LiveCommand::kDetachSession, wire::LiveIdRequest{session_id}));
     return {};
 }
 
@@ -179,8 +179,7 @@ Result<LiveConnection::News> LiveConnection::receive_news() {
 
 Result<LiveConnection::News> LiveConnection::receive_news_reply() {
     const auto reply = LEAT_TRY(receive<wire::NewsReply>());
-    if (reply.status != static_cast<std::uint32_t>(wire::NewsStatus::kOk))
-        return refused("the relay refused it (status {})", reply.status);
+    if (reply.status != wire::NewsStatus::kOk) return refused("the relay refused it (status {})", reply.status);
     if (reply.entries > wire::kMaxNewsEntries) return corrupt("{} entries are more than it may have", reply.entries);
     News news{.flags = reply.flags};
     std::uint64_t bytes = 0;
@@ -196,7 +195,7 @@ Result<LiveConnection::News> LiveConnection::receive_news_reply() {
 
 Result<LiveConnection::News::Entry> LiveConnection::receive_news_entry() {
     const auto head = LEAT_TRY(receive<wire::NewsEntry>());
-    const bool is_packet = head.index.status == static_cast<std::uint32_t>(wire::IndexStatus::kOk);
+    const bool is_packet = head.index.status == wire::IndexStatus::kOk;
     if (head.length != 0 &&
         (!is_packet || head.length > wire::kMaxNewsPacket || head.length != head.index.entry.packet_size / 8))
         return corrupt("{} bytes come with a packet of {} bits", head.length, head.index.entry.packet_size);
@@ -212,8 +211,7 @@ Result<void> LiveConnection::wait() {
         return {};
     }
     const auto reply = LEAT_TRY(ask<wire::WaitReply>(LiveCommand::kWait, wire::Wait{seen_change_}));
-    if (reply.status != static_cast<std::uint32_t>(wire::WaitStatus::kOk))
-        return refused("WAIT: the relay refused it (status {})", reply.status);
+    if (reply.status != wire::WaitStatus::kOk) return refused("WAIT: the relay refused it (status {})", reply.status);
     seen_change_ = reply.change;
     return {};
 }

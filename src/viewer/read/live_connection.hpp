@@ -20,8 +20,9 @@ inline constexpr std::uint32_t kMaxStreams = 65536;
 // a byte is allocated for it. Errors name the command; after one, the connection is of no more use.
 class LiveConnection {
   public:
+    template <class Status>
     struct Streams {
-        std::uint32_t status = 0;  // wire::AttachStatus or NewStreamsStatus
+        Status status{};
         std::vector<wire::StreamDescriptor> streams{};
     };
     struct Metadata {
@@ -50,8 +51,8 @@ class LiveConnection {
     Result<std::vector<wire::ListedSession>> list_sessions();
     // Once, before anything is attached.
     Result<void> create_viewer_session();
-    Result<Streams> attach(std::uint64_t session_id, wire::Seek seek);
-    Result<Streams> new_streams(std::uint64_t session_id);
+    Result<Streams<wire::AttachStatus>> attach(std::uint64_t session_id, wire::Seek seek);
+    Result<Streams<wire::NewStreamsStatus>> new_streams(std::uint64_t session_id);
     // What is new, at most `limit` bytes.
     Result<Metadata> metadata(std::uint64_t stream_id, std::uint64_t limit);
     // For all these streams at once, in their order.
@@ -80,7 +81,8 @@ class LiveConnection {
     Result<Reply> receive();
     template <class Reply, class Request>
     Result<Reply> ask(wire::LiveCommand command, const Request& request);
-    Result<Streams> receive_streams();
+    template <class Status>
+    Result<Streams<Status>> receive_streams();
     Result<News> receive_news_reply();
     Result<News::Entry> receive_news_entry();
 

@@ -22,7 +22,7 @@ constexpr std::uint64_t kMaxQueued = 64U << 20U;
 std::uint64_t weight(const LiveConnection::News::Entry& entry) { return sizeof entry + entry.packet.size(); }
 
 bool has_status(const LiveConnection::News::Entry& entry, wire::IndexStatus status) {
-    return entry.index.status == static_cast<std::uint32_t>(status);
+    return entry.index.status == status;
 }
 
 // Traces of all sessions that this program follows are told apart.
@@ -31,9 +31,9 @@ std::uint64_t next_trace_number() {
     return number++;
 }
 
-tl::unexpected<Error> attach_error(const wire::ListedSession& session, std::uint32_t status) {
+tl::unexpected<Error> attach_error(const wire::ListedSession& session, wire::AttachStatus status) {
     const auto clause = fmt::format("cannot attach to session \"{}\"", session.session_name);
-    switch (static_cast<wire::AttachStatus>(status)) {
+    switch (status) {
         case wire::AttachStatus::kAlready:
             return refused("{}: another viewer is attached, and this relay serves one: end it, or use leat-relayd",
                            clause);
@@ -66,9 +66,8 @@ RelaySession::~RelaySession() {
 }
 
 Result<void> RelaySession::attach(const wire::ListedSession& session, wire::Seek seek) {
-    const LiveConnection::Streams answer = LEAT_TRY(connection_->attach(session.id, seek));
-    if (answer.status != static_cast<std::uint32_t>(wire::AttachStatus::kOk))
-        return attach_error(session, answer.status);
+    const auto answer = LEAT_TRY(connection_->attach(session.id, seek));
+    if (answer.status != wire::AttachStatus::kOk) return attach_error(session, answer.status);
     sessions_.push_back({session.id});
     add_streams(answer.streams);
     return {};
@@ -197,8 +196,8 @@ Result<void> RelaySession::ask_for_streams() {
 
 Result<void> RelaySession::ask_for_streams(Session& session) {
     if (session.has_hung_up) return {};
-    const LiveConnection::Streams answer = LEAT_TRY(connection_->new_streams(session.id));
-    switch (static_cast<wire::NewStreamsStatus>(answer.status)) {
+    const auto answer = LEAT_TRY(connection_->new_streams(session.id));
+    switch (answer.status) {
         case wire::NewStreamsStatus::kOk:
             add_streams(answer.streams);
             return {};
@@ -235,7 +234,7 @@ Result<bool> RelaySession::ask_for_indexes() {
 }
 
 bool RelaySession::take_index(Data& data, const wire::NextIndexReply& reply) {
-    switch (static_cast<wire::IndexStatus>(reply.status)) {
+    switch (reply.status) {
         case wire::IndexStatus::kOk:
             data.index = reply;
             return true;
@@ -329,8 +328,7 @@ Result<std::optional<std::vector<std::byte>>> RelaySession::receive_packet(Data&
         if (piece.status == wire::PacketStatus::kRetry || piece.flags != 0)
             return std::optional<std::vector<std::byte>>();
         data.index.reset();
-        end(data,
-            fmt::format("the relay answered GET_PACKET with status {}", static_cast<std::uint32_t>(piece.status)));
+        end(data, fmt::format("the relay answered GET_PACKET with status {}", piece.status));
         return std::optional<std::vector<std::byte>>();
     }
     return std::optional(std::move(packet));

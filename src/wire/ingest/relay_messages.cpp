@@ -6,13 +6,13 @@ namespace {
 // A flag in a byte or a word of its own, and a value that counts if it is set.
 template <class Flag, class Value>
 void optional(LayoutWriter& at, const std::optional<Value>& value) {
-    at.fields(static_cast<Flag>(value.has_value()), value.value_or(0));
+    at.fields(static_cast<Flag>(value.has_value()), value.value_or(Value{}));
 }
 
 template <class Flag, class Value>
 void optional(LayoutReader& at, std::optional<Value>& value) {
     Flag is_set = 0;
-    Value stored = 0;
+    Value stored{};
     at.fields(is_set, stored);
     value = is_set != 0 ? std::optional(stored) : std::nullopt;
 }
@@ -116,9 +116,7 @@ template void RotateStreams::layout(LayoutReader&, RotateStreams&);
 template void CloseTraceChunk::layout(LayoutWriter&, const CloseTraceChunk&);
 template void CloseTraceChunk::layout(LayoutReader&, CloseTraceChunk&);
 
-Bytes encode_request(RelayCommand command) {
-    return encode(ControlHeader{.command = static_cast<std::uint32_t>(command)});
-}
+Bytes encode_request(RelayCommand command) { return encode(ControlHeader{.command = command}); }
 
 std::string name_of(RelayCommand command) {
     switch (command) {
@@ -161,7 +159,7 @@ std::string name_of(RelayCommand command) {
         case RelayCommand::kGetConfiguration:
             return "GET_CONFIGURATION";
     }
-    return fmt::format("command {}", static_cast<std::uint32_t>(command));
+    return fmt::format("command {}", command);
 }
 
 }  // namespace leat::wire

@@ -60,24 +60,25 @@ enum class RelayCode : std::uint32_t {
     kNoMemory = 26,
     kInvalid = 97,
     kProtocolError = 152,
+    kUnknownStream = 0xffff'ffff,  // DATA_PENDING alone
 };
 
 struct ControlHeader {
     static constexpr const char* kName = "control header";
     std::uint64_t circuit_id = 0;  // not used
     std::uint64_t data_size = 0;   // bytes of the payload
-    std::uint32_t command = 0;     // RelayCommand
-    std::uint32_t version = 0;     // not used
+    RelayCommand command{};
+    std::uint32_t version = 0;  // not used
 
     static constexpr void layout(auto& at, auto& message) {
         at.fields(message.circuit_id, message.data_size, message.command, message.version);
     }
 };
 
-// Most replies: a RelayCode.
+// Most replies.
 struct CodeReply {
     static constexpr const char* kName = "reply";
-    std::uint32_t code = 0;
+    RelayCode code{};
 
     static constexpr void layout(auto& at, auto& message) { at.fields(message.code); }
 };
@@ -105,7 +106,7 @@ struct GetConfiguration {
 
 struct ConfigurationReply {
     static constexpr const char* kName = "GET_CONFIGURATION reply";
-    std::uint32_t code = 0;
+    RelayCode code{};
     std::uint64_t flags = 0;
 
     static constexpr void layout(auto& at, auto& message) { at.fields(message.code, message.flags); }
@@ -133,7 +134,7 @@ struct CreateSession {
 struct CreateSessionReply {
     static constexpr const char* kName = "CREATE_SESSION reply";
     std::uint64_t session_id = 0;
-    std::uint32_t code = 0;
+    RelayCode code{};
     std::string output_path{};  // relative to the relay's output directory; none in a refusal
 
     static constexpr void layout(auto& at, auto& message) {
@@ -159,7 +160,7 @@ struct AddStream {
 struct AddStreamReply {
     static constexpr const char* kName = "ADD_STREAM reply";
     std::uint64_t handle = 0;
-    std::uint32_t code = 0;
+    RelayCode code{};
 
     static constexpr void layout(auto& at, auto& message) { at.fields(message.handle, message.code); }
 };
@@ -289,8 +290,8 @@ enum class ChunkCommand : std::uint32_t { kMoveToArchives = 0, kNone = 1, kDelet
 struct CloseTraceChunk {
     static constexpr const char* kName = "CLOSE_TRACE_CHUNK";
     std::uint64_t chunk_id = 0;
-    std::uint64_t close_time = 0;            // s since the epoch
-    std::optional<std::uint32_t> command{};  // ChunkCommand
+    std::uint64_t close_time = 0;  // s since the epoch
+    std::optional<ChunkCommand> command{};
 
     template <class Layout, class Message>
     static void layout(Layout& at, Message& message);
@@ -298,7 +299,7 @@ struct CloseTraceChunk {
 
 struct CloseTraceChunkReply {
     static constexpr const char* kName = "CLOSE_TRACE_CHUNK reply";
-    std::uint32_t code = 0;
+    RelayCode code{};
     std::string path{};  // never empty if all is well: LTTng's producer then fails
 
     static constexpr void layout(auto& at, auto& message) {
@@ -317,7 +318,7 @@ struct TraceChunkExists {
 
 struct TraceChunkExistsReply {
     static constexpr const char* kName = "TRACE_CHUNK_EXISTS reply";
-    std::uint32_t code = 0;
+    RelayCode code{};
     std::uint8_t exists = 0;
 
     static constexpr void layout(auto& at, auto& message) { at.fields(message.code, message.exists); }
@@ -327,7 +328,7 @@ struct TraceChunkExistsReply {
 template <class Message>
 Bytes encode_request(RelayCommand command, const Message& message, std::uint32_t minor = kProtocolMinor) {
     const Bytes payload = encode(message, minor);
-    Bytes bytes = encode(ControlHeader{.data_size = payload.size(), .command = static_cast<std::uint32_t>(command)});
+    Bytes bytes = encode(ControlHeader{.data_size = payload.size(), .command = command});
     bytes.insert(bytes.end(), payload.begin(), payload.end());
     return bytes;
 }

@@ -2,9 +2,7 @@
 
 namespace leat::wire {
 
-void append_request(Bytes& bytes, LiveCommand command) {
-    append(bytes, LiveHeader{.command = static_cast<std::uint32_t>(command)});
-}
+void append_request(Bytes& bytes, LiveCommand command) { append(bytes, LiveHeader{.command = command}); }
 
 std::string name_of(LiveCommand command) {
     switch (command) {
@@ -31,7 +29,7 @@ std::string name_of(LiveCommand command) {
         case LiveCommand::kGetNews:
             return "GET_NEWS";
     }
-    return fmt::format("command {}", static_cast<std::uint32_t>(command));
+    return fmt::format("command {}", command);
 }
 
 }  // namespace leat::wire

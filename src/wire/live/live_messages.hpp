@@ -14,12 +14,6 @@
 
 namespace leat::wire {
 
-// A status as it is sent.
-template <class Enum>
-constexpr std::uint32_t word(Enum value) {
-    return static_cast<std::uint32_t>(value);
-}
-
 enum class LiveCommand : std::uint32_t {
     kConnect = 1,
     kListSessions = 2,
@@ -59,8 +53,8 @@ enum class Seek : std::uint32_t { kBeginning = 1, kLast = 2 };
 struct LiveHeader {
     static constexpr const char* kName = "viewer header";
     std::uint64_t data_size = 0;  // bytes of the payload
-    std::uint32_t command = 0;    // LiveCommand
-    std::uint32_t version = 0;    // not used
+    LiveCommand command{};
+    std::uint32_t version = 0;  // not used
 
     static constexpr void layout(auto& at, auto& message) {
         at.fields(message.data_size, message.command, message.version);
@@ -90,7 +84,21 @@ struct Connect {
     }
 };
 
-// CREATE_SESSION and DETACH_SESSION replies; the number of entries that follow in LIST_SESSIONS.
+struct CreateViewerReply {
+    static constexpr const char* kName = "CREATE_SESSION reply";
+    CreateViewerStatus status{};
+
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.status); }
+};
+
+struct DetachReply {
+    static constexpr const char* kName = "DETACH_SESSION reply";
+    DetachStatus status{};
+
+    static constexpr void layout(auto& at, auto& message) { at.fields(message.status); }
+};
+
+// How many entries follow, in the reply to LIST_SESSIONS; an error code, in the reply to a command that is not known.
 struct WordReply {
     static constexpr const char* kName = "reply";
     std::uint32_t value = 0;
@@ -118,21 +126,25 @@ struct AttachSession {
     static constexpr const char* kName = "ATTACH_SESSION";
     std::uint64_t session_id = 0;
     std::uint64_t offset = 0;  // not used
-    std::uint32_t seek = 0;    // Seek
+    Seek seek{};
 
     static constexpr void layout(auto& at, auto& message) {
         at.fields(message.session_id, message.offset, message.seek);
     }
 };
 
-// Of ATTACH_SESSION and GET_NEW_STREAMS; `streams` stream descriptors follow.
+// `streams` stream descriptors follow.
+template <class Status>
 struct StreamsReply {
     static constexpr const char* kName = "streams reply";
-    std::uint32_t status = 0;  // AttachStatus or NewStreamsStatus
+    Status status{};
     std::uint32_t streams = 0;
 
     static constexpr void layout(auto& at, auto& message) { at.fields(message.status, message.streams); }
 };
+
+using AttachReply = StreamsReply<AttachStatus>;
+using NewStreamsReply = StreamsReply<NewStreamsStatus>;
 
 struct StreamDescriptor {
     static constexpr const char* kName = "stream descriptor";
@@ -159,8 +171,8 @@ struct LiveIdRequest {
 
 struct NextIndexReply {
     static constexpr const char* kName = "GET_NEXT_INDEX reply";
-    ctf::IndexEntry entry{};   // its first fields; the offset is in the stream's current file
-    std::uint32_t status = 0;  // IndexStatus
+    ctf::IndexEntry entry{};  // its first fields; the offset is in the stream's current file
+    IndexStatus status{};
     std::uint32_t flags = 0;
 
     static constexpr void layout(auto& at, auto& message) {
@@ -183,7 +195,7 @@ struct GetPacket {
 // With status kOk, `length` bytes follow.
 struct PacketReply {
     static constexpr const char* kName = "GET_PACKET reply";
-    std::uint32_t status = 0;  // PacketStatus
+    PacketStatus status{};
     std::uint32_t length = 0;
     std::uint32_t flags = 0;
 
@@ -194,7 +206,7 @@ struct PacketReply {
 struct MetadataReply {
     static constexpr const char* kName = "GET_METADATA reply";
     std::uint64_t length = 0;
-    std::uint32_t status = 0;  // MetadataStatus
+    MetadataStatus status{};
 
     static constexpr void layout(auto& at, auto& message) { at.fields(message.length, message.status); }
 };
@@ -210,7 +222,7 @@ struct Wait {
 
 struct WaitReply {
     static constexpr const char* kName = "WAIT reply";
-    std::uint32_t status = 0;  // WaitStatus
+    WaitStatus status{};
     std::uint64_t change = 0;
 
     static constexpr void layout(auto& at, auto& message) { at.fields(message.status, message.change); }
@@ -231,8 +243,8 @@ inline constexpr std::uint32_t kMaxNewsPacket = 256U << 10;
 // `entries` NewsEntry follow.
 struct NewsReply {
     static constexpr const char* kName = "GET_NEWS reply";
-    std::uint32_t status = 0;  // NewsStatus
-    std::uint32_t flags = 0;   // kNewStreams: ask for them, or learn that the session has ended
+    NewsStatus status{};
+    std::uint32_t flags = 0;  // kNewStreams: ask for them, or learn that the session has ended
     std::uint32_t entries = 0;
 
     static constexpr void layout(auto& at, auto& message) { at.fields(message.status, message.flags, message.entries); }
@@ -255,7 +267,7 @@ struct NewsEntry {
 // A whole request: header and payload.
 template <class Message>
 void append_request(Bytes& bytes, LiveCommand command, const Message& message) {
-    append(bytes, LiveHeader{.data_size = kSizeOf<Message>, .command = static_cast<std::uint32_t>(command)});
+    append(bytes, LiveHeader{.data_size = kSizeOf<Message>, .command = command});
     append(bytes, message);
 }
 

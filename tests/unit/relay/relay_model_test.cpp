@@ -322,9 +322,9 @@ TEST_F(RelayHistory, AnOldProducerDoesNotDeleteOthersTraces) {
     old.is_loose = true;
     model_.add_stream(
         old, {.path = "/" + victim.directory + "/x", .channel = "metadata", .expect = RelayModel::Expect::kEither});
-    model_.say(
-        old, RelayCommand::kCloseTraceChunk,
-        wire::encode_request(RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = 0, .command = 2}));
+    model_.say(old, RelayCommand::kCloseTraceChunk,
+               wire::encode_request(RelayCommand::kCloseTraceChunk,
+                                    wire::CloseTraceChunk{.chunk_id = 0, .command = wire::ChunkCommand::kDelete}));
     old.control.finish();
     model_.cut_part(old, false);
     model_.check_disk();
@@ -513,7 +513,8 @@ TEST_F(RelayHistory, ACommandExistsOnlyInTheVersionsThatHaveIt) {
         later(8, RelayCommand::kResetMetadata, wire::ResetMetadata{1, 1}),
         later(11, RelayCommand::kRotateStreams, wire::RotateStreams{}),
         later(11, RelayCommand::kCreateTraceChunk, wire::CreateTraceChunk{.chunk_id = 7}),
-        later(11, RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = 0, .command = 2}),
+        later(11, RelayCommand::kCloseTraceChunk,
+              wire::CloseTraceChunk{.chunk_id = 0, .command = wire::ChunkCommand::kDelete}),
         later(11, RelayCommand::kTraceChunkExists, wire::TraceChunkExists{0}),
         later(12, RelayCommand::kGetConfiguration, wire::GetConfiguration{}),
     };

@@ -12,7 +12,7 @@ using wire::RelayCommand;
 
 class ControlCommandsTest : public testing::Test {
   protected:
-    static std::uint32_t code_of(const CommandOutcome& outcome) {
+    static RelayCode code_of(const CommandOutcome& outcome) {
         return wire::parse<wire::CodeReply>(outcome.reply)->code;
     }
 
@@ -50,8 +50,7 @@ TEST_F(ControlCommandsTest, BothSidesUseTheSmallerMinor) {
         EXPECT_EQ(peer.producer().minor, std::min(minor, wire::kProtocolMinor));
     }
     test::LocalProducer old(relay, 11);
-    EXPECT_EQ(code_of(old.run(RelayCommand::kGetConfiguration, wire::GetConfiguration{})),
-              static_cast<std::uint32_t>(RelayCode::kUnknownError));
+    EXPECT_EQ(code_of(old.run(RelayCommand::kGetConfiguration, wire::GetConfiguration{})), RelayCode::kUnknownError);
 }
 
 TEST_F(ControlCommandsTest, AcknowledgedIsWhatIsStored) {
@@ -59,7 +58,7 @@ TEST_F(ControlCommandsTest, AcknowledgedIsWhatIsStored) {
     const std::uint64_t stream = producer.add_stream("channel_0");
     const auto is_stored = [&](std::uint64_t number) {
         const auto outcome = producer.run(RelayCommand::kDataPending, wire::DataPending{stream, number});
-        return code_of(outcome) == static_cast<std::uint32_t>(RelayCode::kNotPending);
+        return code_of(outcome) == RelayCode::kNotPending;
     };
     EXPECT_TRUE(is_stored(wire::kNoPacket));
     producer.send_index(stream, 0, 6);
@@ -73,8 +72,8 @@ TEST_F(ControlCommandsTest, AcknowledgedIsWhatIsStored) {
 TEST_F(ControlCommandsTest, ClearsAreForThoseWhoMay) {
     relay.set_policy({.is_clear_allowed = false});
     producer.begin_session();
-    const auto outcome =
-        producer.run(RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = 0, .command = 2});
+    const auto outcome = producer.run(RelayCommand::kCloseTraceChunk,
+                                      wire::CloseTraceChunk{.chunk_id = 0, .command = wire::ChunkCommand::kDelete});
     EXPECT_TRUE(outcome.ends_connection);
     EXPECT_TRUE(producer.session().directory()->is_open(0));
 }

@@ -24,7 +24,8 @@ class ViewerSessionTest : public testing::Test {
     }
 
     // The data streams by the names of their channels; a metadata stream is called "metadata".
-    std::string names(const ViewerSession::Streams& told) {
+    template <class Status>
+    std::string names(const ViewerSession::Streams<Status>& told) {
         std::string text;
         for (const wire::StreamDescriptor& stream : told.streams) {
             text += stream.channel_name + " ";
@@ -33,7 +34,7 @@ class ViewerSessionTest : public testing::Test {
         return text;
     }
     std::string attach(Seek seek = Seek::kBeginning) {
-        return names(viewer.attach({.session_id = id(), .seek = static_cast<std::uint32_t>(seek)}));
+        return names(viewer.attach({.session_id = id(), .seek = seek}));
     }
     std::string new_streams() { return names(viewer.new_streams(id())); }
     std::uint64_t id() { return producer.session().description().id; }
@@ -41,9 +42,8 @@ class ViewerSessionTest : public testing::Test {
     // The text of the next packet, or the reason why there is none.
     std::string next(const std::string& channel = "channel_0") {
         const auto index = viewer.next_index(ids.at(channel));
-        if (index.status == static_cast<std::uint32_t>(IndexStatus::kInactive))
-            return fmt::format("quiet until {}", index.entry.timestamp_end);
-        if (index.status != static_cast<std::uint32_t>(IndexStatus::kOk)) return fmt::format("({})", index.status);
+        if (index.status == IndexStatus::kInactive) return fmt::format("quiet until {}", index.entry.timestamp_end);
+        if (index.status != IndexStatus::kOk) return fmt::format("({})", index.status);
         return packet({ids.at(channel), index.entry.offset, static_cast<std::uint32_t>(index.entry.packet_size / 8)});
     }
     std::string packet(const wire::GetPacket& request) {
@@ -91,14 +91,13 @@ TEST_F(ViewerSessionTest, PacketIsNotGivenBeforeTheMetadataThatItNeeds) {
     const auto index = viewer.next_index(ids.at("channel_0"));
     EXPECT_EQ(index.flags, wire::kNewMetadata);
     const wire::GetPacket request{ids.at("channel_0"), index.entry.offset, 6};
-    EXPECT_EQ(packet(request),
-              fmt::format("({}, flags {})", static_cast<std::uint32_t>(PacketStatus::kError), wire::kNewMetadata));
+    EXPECT_EQ(packet(request), fmt::format("({}, flags {})", PacketStatus::kError, wire::kNewMetadata));
     EXPECT_EQ(next_metadata(), "trace");
     EXPECT_EQ(packet(request), "packet");
 }
 
 TEST_F(ViewerSessionTest, MetadataIsSeenByTheMessage) {
-    const std::string no_new = fmt::format("({})", static_cast<std::uint32_t>(MetadataStatus::kNoNew));
+    const std::string no_new = fmt::format("({})", MetadataStatus::kNoNew);
     producer.publish();
     ASSERT_EQ(attach(), "metadata channel_0 ");
     producer.send_metadata(metadata, "half");
@@ -118,20 +117,20 @@ TEST_F(ViewerSessionTest, LostPacketsAreNotTold) {
     ASSERT_EQ(producer.stream(data).lost_packets(), 1U);
     EXPECT_EQ(next(), "first");
     EXPECT_EQ(next(), "third");
-    EXPECT_EQ(next(), fmt::format("({})", static_cast<std::uint32_t>(IndexStatus::kRetry)));
+    EXPECT_EQ(next(), fmt::format("({})", IndexStatus::kRetry));
 }
 
 TEST_F(ViewerSessionTest, FromNowOnLeavesOutWhatIsThere) {
     producer.publish();
     producer.send_packet(data, 0, "before");
     ASSERT_EQ(attach(Seek::kLast), "metadata channel_0 ");
-    EXPECT_EQ(next(), fmt::format("({})", static_cast<std::uint32_t>(IndexStatus::kRetry)));
+    EXPECT_EQ(next(), fmt::format("({})", IndexStatus::kRetry));
     producer.send_packet(data, 1, "after");
     EXPECT_EQ(next(), "after");
 }
 
 TEST_F(ViewerSessionTest, PacketIsToldWhenDataAndIndexAreThere) {
-    const std::string retry = fmt::format("({})", static_cast<std::uint32_t>(IndexStatus::kRetry));
+    const std::string retry = fmt::format("({})", IndexStatus::kRetry);
     producer.publish();
     ASSERT_EQ(attach(), "metadata channel_0 ");
     producer.send_data(data, 0, "packet");
@@ -161,14 +160,14 @@ TEST_F(ViewerSessionTest, HorizonOfATraceIsThatOfItsLastStream) {
 }
 
 TEST_F(ViewerSessionTest, SessionThatHasEndedHangsUpWhenAllHasBeenRead) {
-    const std::string hang_up = fmt::format("({})", static_cast<std::uint32_t>(IndexStatus::kHangUp));
+    const std::string hang_up = fmt::format("({})", IndexStatus::kHangUp);
     producer.publish();
     ASSERT_EQ(attach(), "metadata channel_0 ");
     producer.send_packet(data, 0, "last");
     end_producer(producer.producer());
     producer.session().end_data(std::chrono::steady_clock::now());
     producer.session().finish_streams(std::chrono::steady_clock::now());
-    const auto status = [&] { return static_cast<wire::NewStreamsStatus>(viewer.new_streams(id()).reply.status); };
+    const auto status = [&] { return viewer.new_streams(id()).reply.status; };
     EXPECT_EQ(status(), wire::NewStreamsStatus::kOk) << "a packet is still to be read";
     EXPECT_EQ(next(), "last");
     EXPECT_EQ(next(), hang_up);
@@ -192,8 +191,7 @@ TEST_F(ViewerSessionTest, StreamsThatWereForgottenMeanwhileAreToldAllTheSame) {
     std::size_t packets = 0;
     std::size_t ends = 0;
     for (auto news = viewer.news(1 << 20); !news.entries.empty(); news = viewer.news(1 << 20))
-        for (const auto& entry : news.entries)
-            ++(entry.head.index.status == static_cast<std::uint32_t>(IndexStatus::kOk) ? packets : ends);
+        for (const auto& entry : news.entries) ++(entry.head.index.status == IndexStatus::kOk ? packets : ends);
     EXPECT_EQ(packets, kMany);
     EXPECT_EQ(ends, kMany);
 }

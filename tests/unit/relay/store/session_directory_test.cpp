@@ -26,7 +26,7 @@ class SessionDirectoryTest : public testing::Test {
         EXPECT_TRUE(directory.make_trace(*chunk, 1, "ust/uid")->directory.create_file(fmt::format("of-{}", id)));
         return chunk;
     }
-    std::string close(TraceChunk& chunk, std::optional<std::uint32_t> command) {
+    std::string close(TraceChunk& chunk, std::optional<wire::ChunkCommand> command) {
         return *directory.close_chunk({.chunk_id = chunk.id, .close_time = 60 * chunk.id + 60, .command = command});
     }
     bool exists(const std::string& path) { return fs::exists(scratch.path() / path); }
@@ -35,8 +35,8 @@ class SessionDirectoryTest : public testing::Test {
     SessionDirectory directory;
 };
 
-constexpr auto kMove = static_cast<std::uint32_t>(wire::ChunkCommand::kMoveToArchives);
-constexpr auto kDelete = static_cast<std::uint32_t>(wire::ChunkCommand::kDelete);
+constexpr auto kMove = wire::ChunkCommand::kMoveToArchives;
+constexpr auto kDelete = wire::ChunkCommand::kDelete;
 
 TEST_F(SessionDirectoryTest, FirstChunkLivesInTheSessionsDirectory) {
     auto chunk = create(0);

@@ -11,10 +11,9 @@
 namespace leat::viewer {
 namespace {
 
+using test::kOk;
 using test::ScriptedSocket;
 using namespace wire;
-
-constexpr std::uint32_t kOk = 1;
 
 Bytes connect_reply(std::uint32_t capabilities = 0) {
     return encode(Connect{.viewer_session_id = 1, .type = capabilities == 0 ? 0 : kHaveCapabilities | capabilities});
@@ -71,7 +70,7 @@ TEST(LiveConnection, OnlyOneOfOursHasCapabilities) {
 TEST(LiveConnection, RepliesMayComeByteByByte) {
     const NextIndexReply index{.entry = {.packet_size = 24}, .status = kOk};
     Script relay(replies(replies(connect_reply(kCanGetNews), WordReply{1}, ListedSession{.session_name = "night"},
-                                 StreamsReply{kOk, 1}, StreamDescriptor{.id = 7, .channel_name = "c_0"}, index,
+                                 AttachReply{kOk, 1}, StreamDescriptor{.id = 7, .channel_name = "c_0"}, index,
                                  PacketReply{kOk, 1, 0}, WordReply{42}),  // its first byte is the packet
                          NewsReply{kOk, kNewStreams, 1}),
                  true);
@@ -93,7 +92,7 @@ TEST(LiveConnection, RepliesMayComeByteByByte) {
 
 TEST(LiveConnection, CountsThatNoRelayHasAreRefusedBeforeAnythingIsAllocated) {
     expect_error(Script(replies(connect_reply(), WordReply{~0U}))->list_sessions(), "4294967295 sessions");
-    expect_error(Script(replies(connect_reply(), StreamsReply{kOk, ~0U}))->attach(1, Seek::kBeginning),
+    expect_error(Script(replies(connect_reply(), AttachReply{kOk, ~0U}))->attach(1, Seek::kBeginning),
                  "4294967295 streams");
     expect_error(Script(replies(connect_reply(), MetadataReply{~0ULL, kOk}))->metadata(1, 1000),
                  "18446744073709551615 bytes more are too many");
@@ -103,13 +102,15 @@ TEST(LiveConnection, CountsThatNoRelayHasAreRefusedBeforeAnythingIsAllocated) {
 }
 
 TEST(LiveConnection, CountWithoutTheEntriesIsAnEnd) {
-    expect_error(Script(replies(connect_reply(), StreamsReply{kOk, kMaxStreams}))->new_streams(1),
+    expect_error(Script(replies(connect_reply(), NewStreamsReply{kOk, kMaxStreams}))->new_streams(1),
                  "the relay closed the connection");
 }
 
 TEST(LiveConnection, RefusalsHaveNothingBehindThem) {
-    Script relay(replies(connect_reply(), StreamsReply{4, 77}, MetadataReply{77, 2}, PacketReply{3, 77, kNewMetadata}));
-    EXPECT_EQ(relay->attach(1, Seek::kBeginning)->status, 4U);
+    Script relay(replies(connect_reply(), AttachReply{AttachStatus::kNotLive, 77},
+                         MetadataReply{77, MetadataStatus::kNoNew},
+                         PacketReply{PacketStatus::kError, 77, kNewMetadata}));
+    EXPECT_EQ(relay->attach(1, Seek::kBeginning)->status, AttachStatus::kNotLive);
     EXPECT_EQ(relay->metadata(1, 1000)->status, MetadataStatus::kNoNew);
     std::array<std::byte, 3> bytes{};
     const auto packet = relay->packet(1, 0, bytes);
@@ -129,26 +130,26 @@ Result<LiveConnection::News> news_in(const Bytes& bytes, bool is_slow = false) {
     return connection->receive_news();
 }
 
-NewsEntry entry(std::uint32_t status, std::uint64_t packet_size_bits, std::uint32_t length) {
+NewsEntry entry(IndexStatus status, std::uint64_t packet_size_bits, std::uint32_t length) {
     return {.stream_id = 7, .index = {.entry = {.packet_size = packet_size_bits}, .status = status}, .length = length};
 }
 
 TEST(LiveConnection, NewsBringTheirPackets) {
     const Bytes bytes = replies({}, NewsReply{kOk, kNewStreams, 3}, entry(kOk, 32, 4), WordReply{0x01020304},
-                                entry(5, 0, 0), entry(kOk, 1U << 30, 0));
+                                entry(IndexStatus::kInactive, 0, 0), entry(kOk, 1U << 30, 0));
     for (const bool is_slow : {false, true}) {
         const auto news = news_in(bytes, is_slow);
         ASSERT_TRUE(news) << news.error().message;
         EXPECT_EQ(news->flags, kNewStreams);
         ASSERT_EQ(news->entries.size(), 3U);
         EXPECT_EQ(news->entries[0].packet, (Bytes{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}}));
-        EXPECT_EQ(news->entries[1].index.status, 5U);
+        EXPECT_EQ(news->entries[1].index.status, IndexStatus::kInactive);
         EXPECT_TRUE(news->entries[2].packet.empty());
     }
 }
 
 TEST(LiveConnection, NewsThatCannotBeAreRefused) {
-    expect_error(news_in(replies({}, NewsReply{3, 0, 0})), "GET_NEWS: the relay refused it");
+    expect_error(news_in(replies({}, NewsReply{NewsStatus::kError, 0, 0})), "GET_NEWS: the relay refused it");
     expect_error(news_in(replies({}, NewsReply{kOk, 0, kMaxNewsEntries + 1})), "entries are more than it may have");
     // The reply has bytes of another packet, too many bytes, or bytes where there is no packet.
     expect_error(news_in(replies({}, NewsReply{kOk, 0, 1}, entry(kOk, 32, 5))),
@@ -156,8 +157,9 @@ TEST(LiveConnection, NewsThatCannotBeAreRefused) {
     expect_error(
         news_in(replies({}, NewsReply{kOk, 0, 1}, entry(kOk, 8ULL * (kMaxNewsPacket + 1), kMaxNewsPacket + 1))),
         "bytes come with");
-    expect_error(news_in(replies({}, NewsReply{kOk, 0, 1}, entry(5, 32, 4))), "4 bytes come with");
-    expect_error(news_in(replies({}, NewsReply{kOk, 0, 2}, entry(5, 0, 0))), "the relay closed the connection");
+    expect_error(news_in(replies({}, NewsReply{kOk, 0, 1}, entry(IndexStatus::kInactive, 32, 4))), "4 bytes come with");
+    expect_error(news_in(replies({}, NewsReply{kOk, 0, 2}, entry(IndexStatus::kInactive, 0, 0))),
+                 "the relay closed the connection");
 }
 
 TEST(LiveConnection, NewsLargerThanWasAskedForAreRefused) {

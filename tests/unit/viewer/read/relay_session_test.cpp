@@ -11,10 +11,10 @@
 namespace leat::viewer {
 namespace {
 
+using test::kOk;
 using test::ScriptedSocket;
 using namespace wire;
 
-constexpr std::uint32_t kOk = 1;
 constexpr std::uint64_t kMetadataStream = 1;
 constexpr std::uint64_t kTrace = 9;
 constexpr std::int64_t kSecond = 1'000'000'000;
@@ -37,7 +37,7 @@ class RelayScript {
     }
     // ATTACH_SESSION: the metadata stream, and data streams with these ids.
     RelayScript& attached(const std::vector<std::uint64_t>& ids) {
-        add(StreamsReply{kOk, static_cast<std::uint32_t>(ids.size() + 1)},
+        add(AttachReply{kOk, static_cast<std::uint32_t>(ids.size() + 1)},
             StreamDescriptor{.id = kMetadataStream, .trace_id = kTrace, .is_metadata = 1});
         for (const std::uint64_t id : ids)
             add(StreamDescriptor{.id = id, .trace_id = kTrace, .path = "p", .channel_name = "c"});
@@ -45,7 +45,9 @@ class RelayScript {
     }
     // GET_METADATA, twice.
     RelayScript& metadata() {
-        return add(MetadataReply{test::kByteMetadata.size(), kOk}).text(test::kByteMetadata).add(MetadataReply{0, 2});
+        return add(MetadataReply{test::kByteMetadata.size(), kOk})
+            .text(test::kByteMetadata)
+            .add(MetadataReply{0, MetadataStatus::kNoNew});
     }
     [[nodiscard]] const Bytes& bytes() const { return bytes_; }
 
@@ -59,7 +61,7 @@ std::string packet(char begin, char end, const std::string& times) {
 
 NewsEntry news_of(std::uint64_t stream, IndexStatus status, std::size_t bytes = 0, std::uint64_t time = 0) {
     return {stream,
-            {.entry = {.packet_size = bytes * 8, .timestamp_end = time}, .status = static_cast<std::uint32_t>(status)},
+            {.entry = {.packet_size = bytes * 8, .timestamp_end = time}, .status = status},
             static_cast<std::uint32_t>(bytes)};
 }
 
@@ -109,7 +111,8 @@ TEST_F(RelaySessionTest, NewsOfTwoStreamsAreToldInOrder) {
     RelayScript script(kCanGetNews);
     script.attached({2, 3}).add(NewsReply{kOk, 0, 3}, news_of(2, IndexStatus::kOk, first.size())).text(first);
     script.add(news_of(2, IndexStatus::kHangUp), news_of(3, IndexStatus::kOk, second.size())).text(second).metadata();
-    script.add(NewsReply{kOk, kNewStreams, 1}, news_of(3, IndexStatus::kHangUp), StreamsReply{4, 0});
+    script.add(NewsReply{kOk, kNewStreams, 1}, news_of(3, IndexStatus::kHangUp),
+               NewStreamsReply{NewStreamsStatus::kHangUp, 0});
     EXPECT_EQ(told_by(script), "2 4 6 ");
     EXPECT_EQ(error_, "");
     EXPECT_EQ(warnings_, "");
@@ -132,7 +135,8 @@ TEST_F(RelaySessionTest, LargePacketIsFetchedWhileTheRelayHasItsFileOpen) {
     script.attached({2}).add(NewsReply{kOk, 0, 1}, large).metadata();
     // The reply is shorter than requested: the rest is requested again.
     script.add(PacketReply{kOk, 2, 0}).text(bytes.substr(0, 2)).add(PacketReply{kOk, 3, 0}).text(bytes.substr(2));
-    script.add(NewsReply{kOk, kNewStreams, 1}, news_of(2, IndexStatus::kHangUp), StreamsReply{4, 0});
+    script.add(NewsReply{kOk, kNewStreams, 1}, news_of(2, IndexStatus::kHangUp),
+               NewStreamsReply{NewStreamsStatus::kHangUp, 0});
     EXPECT_EQ(told_by(script), "2 ");
     EXPECT_EQ(error_, "");
 }
@@ -152,10 +156,10 @@ TEST_F(RelaySessionTest, RelayThatWantsItsMetadataFetchedFirstIsAskedAgain) {
     const std::string bytes = packet(1, 9, "\2");
     RelayScript script(0);  // no capabilities: a relay of LTTng's
     const NextIndexReply index{.entry = {.packet_size = bytes.size() * 8}, .status = kOk};
-    script.attached({2}).add(index).metadata().add(PacketReply{3, 0, kNewMetadata});
-    script.add(StreamsReply{kOk, 0}, MetadataReply{0, 2});
+    script.attached({2}).add(index).metadata().add(PacketReply{PacketStatus::kError, 0, kNewMetadata});
+    script.add(NewStreamsReply{kOk, 0}, MetadataReply{0, MetadataStatus::kNoNew});
     script.add(PacketReply{kOk, static_cast<std::uint32_t>(bytes.size()), 0}).text(bytes);
-    script.add(NextIndexReply{.status = 3}, StreamsReply{4, 0});
+    script.add(NextIndexReply{.status = IndexStatus::kHangUp}, NewStreamsReply{NewStreamsStatus::kHangUp, 0});
     EXPECT_EQ(told_by(script), "2 ");
     EXPECT_EQ(error_ + warnings_, "");
 }
@@ -168,8 +172,9 @@ TEST_F(RelaySessionTest, PacketsThatWereMissedBetweenTwoConnectionsAreTold) {
         for (const char number : numbers)
             script.add(news_of(2, IndexStatus::kOk, 6)).text({7, 6 * 8, number, number, number, number});
         const std::string metadata = test::numbered_byte_metadata();
-        script.add(MetadataReply{metadata.size(), kOk}).text(metadata).add(MetadataReply{0, 2});
-        return script.add(NewsReply{kOk, kNewStreams, 1}, news_of(2, IndexStatus::kHangUp), StreamsReply{4, 0});
+        script.add(MetadataReply{metadata.size(), kOk}).text(metadata).add(MetadataReply{0, MetadataStatus::kNoNew});
+        return script.add(NewsReply{kOk, kNewStreams, 1}, news_of(2, IndexStatus::kHangUp),
+                          NewStreamsReply{NewStreamsStatus::kHangUp, 0});
     };
     EXPECT_EQ(told_by(script_of({1, 2, 3})), "1 2 3 ");
     EXPECT_EQ(warnings_, "");

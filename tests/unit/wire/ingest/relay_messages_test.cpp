@@ -115,7 +115,7 @@ Counts check_control(const std::string& session) {
     Counts counts;
     while (!requests.is_empty()) {
         const auto header = parse_and_encode<ControlHeader>(requests.take(kSizeOf<ControlHeader>));
-        const auto command = static_cast<RelayCommand>(header.command);
+        const auto command = header.command;
         SCOPED_TRACE(session + ": " + name_of(command) + " that ends at byte " +
                      std::to_string(requests.offset() + header.data_size));
         check_request(command, requests.take(header.data_size));
@@ -224,15 +224,15 @@ TEST(RelayMessages, CreateSessionHasThreeForms) {
 }
 
 TEST(RelayMessages, CreateSessionReplyHasNoPathBelowMinor11) {
-    const CreateSessionReply reply{.session_id = 1, .code = 10, .output_path = "host/night"};
+    const CreateSessionReply reply{.session_id = 1, .code = RelayCode::kOk, .output_path = "host/night"};
     EXPECT_EQ(encode(reply, 10).size(), 12U);
     EXPECT_EQ(encode(reply, 11).size(), 16U + 11);
     EXPECT_EQ(parse_and_encode<CreateSessionReply>(encode(reply)).output_path, "host/night");
 }
 
 TEST(RelayMessages, RefusalsCarryNoPath) {
-    EXPECT_EQ(encode(CreateSessionReply{.code = 25}).size(), kHeadSizeOf<CreateSessionReply>);
-    EXPECT_EQ(encode(CloseTraceChunkReply{.code = 26}).size(), kHeadSizeOf<CloseTraceChunkReply>);
+    EXPECT_EQ(encode(CreateSessionReply{.code = RelayCode::kFatal}).size(), kHeadSizeOf<CreateSessionReply>);
+    EXPECT_EQ(encode(CloseTraceChunkReply{.code = RelayCode::kNoMemory}).size(), kHeadSizeOf<CloseTraceChunkReply>);
 }
 
 TEST(RelayMessages, AddStreamHasThreeForms) {
@@ -327,7 +327,7 @@ TEST(RelayMessages, CutAnywhereOrTooLongIsRefused) {
     expect_no_other_length<IdRequest>(encode(IdRequest{}));
     expect_no_other_length<ResetMetadata>(encode(ResetMetadata{}));
     expect_no_other_length<CreateTraceChunk>(encode(CreateTraceChunk{.override_name = "snapshot-1"}));
-    expect_no_other_length<CloseTraceChunk>(encode(CloseTraceChunk{.command = 2}));
+    expect_no_other_length<CloseTraceChunk>(encode(CloseTraceChunk{.command = ChunkCommand::kDelete}));
     expect_no_other_length<CloseTraceChunkReply>(encode(CloseTraceChunkReply{.path = "a/b"}));
     expect_no_other_length<TraceChunkExists>(encode(TraceChunkExists{}));
     expect_no_other_length<TraceChunkExistsReply>(encode(TraceChunkExistsReply{}));
@@ -451,7 +451,7 @@ TEST(RelayMessages, RequestsCarryTheSizeOfTheirPayload) {
     const auto header = parse<ControlHeader>(UntrustedBytes(bytes).first(kSizeOf<ControlHeader>));
     ASSERT_TRUE(header);
     EXPECT_EQ(header->data_size, bytes.size() - kSizeOf<ControlHeader>);
-    EXPECT_EQ(header->command, 7U);
+    EXPECT_EQ(header->command, RelayCommand::kCloseStream);
     EXPECT_EQ(encode_request(RelayCommand::kStreamsSent).size(), kSizeOf<ControlHeader>);
     EXPECT_EQ(name_of(RelayCommand::kStreamsSent), "STREAMS_SENT");
     EXPECT_EQ(name_of(static_cast<RelayCommand>(99)), "command 99");

@@ -40,9 +40,10 @@ void check_request(LiveCommand command, UntrustedBytes payload) {
     }
 }
 
+template <class Status>
 void check_streams(Capture& replies) {
-    const auto reply = parse_and_encode<StreamsReply>(replies.take(8));
-    EXPECT_EQ(reply.status == 1 ? 0U : reply.streams, 0U);
+    const auto reply = parse_and_encode<StreamsReply<Status>>(replies.take(8));
+    EXPECT_EQ(reply.status == Status::kOk ? 0U : reply.streams, 0U);
     for (std::uint32_t i = 0; i < reply.streams; ++i) {
         const auto stream = parse_and_encode<StreamDescriptor>(replies.take(kSizeOf<StreamDescriptor>));
         EXPECT_EQ(stream.is_metadata == 1, stream.channel_name == "metadata");
@@ -63,8 +64,9 @@ void check_reply(LiveCommand command, Capture& replies) {
         case LiveCommand::kListSessions:
             return check_sessions(replies);
         case LiveCommand::kAttachSession:
+            return check_streams<AttachStatus>(replies);
         case LiveCommand::kGetNewStreams:
-            return check_streams(replies);
+            return check_streams<NewStreamsStatus>(replies);
         case LiveCommand::kGetNextIndex:
             return void(parse_and_encode<NextIndexReply>(replies.take(kSizeOf<NextIndexReply>)));
         case LiveCommand::kGetPacket: {
@@ -87,7 +89,7 @@ Counts check_viewer(const std::string& session) {
     Counts counts;
     while (!requests.is_empty()) {
         const auto header = parse_and_encode<LiveHeader>(requests.take(kSizeOf<LiveHeader>));
-        const auto command = static_cast<LiveCommand>(header.command);
+        const auto command = header.command;
         SCOPED_TRACE(session + ": " + name_of(command) + ", reply at byte " + std::to_string(replies.offset()));
         check_request(command, requests.take(header.data_size));
         check_reply(command, replies);
@@ -123,7 +125,10 @@ TEST(LiveMessages, CutAnywhereOrTooLongIsRefused) {
     expect_no_other_length<WordReply>(encode(WordReply{}));
     expect_no_other_length<ListedSession>(encode(ListedSession{.hostname = "h", .session_name = "s"}));
     expect_no_other_length<AttachSession>(encode(AttachSession{}));
-    expect_no_other_length<StreamsReply>(encode(StreamsReply{}));
+    expect_no_other_length<CreateViewerReply>(encode(CreateViewerReply{}));
+    expect_no_other_length<DetachReply>(encode(DetachReply{}));
+    expect_no_other_length<AttachReply>(encode(AttachReply{}));
+    expect_no_other_length<NewStreamsReply>(encode(NewStreamsReply{}));
     expect_no_other_length<StreamDescriptor>(encode(StreamDescriptor{.path = "p", .channel_name = "c"}));
     expect_no_other_length<LiveIdRequest>(encode(LiveIdRequest{}));
     expect_no_other_length<NextIndexReply>(encode(NextIndexReply{}));
@@ -146,13 +151,13 @@ TEST(LiveMessages, FieldsLieInTheirOrder) {
                                                         .timestamp_end = 5,
                                                         .events_discarded = 6,
                                                         .stream_class_id = 7},
-                                              .status = 8,
+                                              .status = IndexStatus{8},
                                               .flags = 9});
     for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(index[8 * i + 7], static_cast<std::byte>(i + 1)) << i;
     EXPECT_EQ(index[59], std::byte{8});
     EXPECT_EQ(index[63], std::byte{9});
 
-    const Bytes packet = encode(PacketReply{.status = 1, .length = 2, .flags = 3});
+    const Bytes packet = encode(PacketReply{.status = PacketStatus{1}, .length = 2, .flags = 3});
     for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(packet[4 * i + 3], static_cast<std::byte>(i + 1)) << i;
     const Bytes request = encode(GetPacket{.stream_id = 1, .offset = 2, .length = 3});
     EXPECT_EQ(request[7], std::byte{1});
@@ -208,7 +213,7 @@ TEST(LiveMessages, RequestsCarryTheSizeOfTheirPayload) {
     const auto header = parse<LiveHeader>(UntrustedBytes(bytes).subspan(kSizeOf<LiveHeader>, kSizeOf<LiveHeader>));
     ASSERT_TRUE(header);
     EXPECT_EQ(header->data_size, bytes.size() - 2 * kSizeOf<LiveHeader>);
-    EXPECT_EQ(name_of(static_cast<LiveCommand>(header->command)), "GET_PACKET");
+    EXPECT_EQ(name_of(header->command), "GET_PACKET");
     EXPECT_EQ(name_of(static_cast<LiveCommand>(99)), "command 99");
 }
 
