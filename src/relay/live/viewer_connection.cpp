@@ -25,22 +25,76 @@ constexpr std::size_t kViewerBufferSize = 4096;
 constexpr std::size_t kMaxReplies = 256U << 10;
 constexpr std::uint64_t kMaxNews = 1U << 20;  // bytes of packets in one reply
 
-struct Request {
-    LiveCommand command;
-    std::size_t payload;  // bytes; the header's own figure is not looked at, as in LTTng's relay
-};
-constexpr std::array kRequests{
-    Request{LiveCommand::kConnect, 20},       Request{LiveCommand::kListSessions, 0},
-    Request{LiveCommand::kAttachSession, 20}, Request{LiveCommand::kGetNextIndex, 8},
-    Request{LiveCommand::kGetPacket, 20},     Request{LiveCommand::kGetMetadata, 8},
-    Request{LiveCommand::kGetNewStreams, 8},  Request{LiveCommand::kCreateSession, 0},
-    Request{LiveCommand::kDetachSession, 8},  Request{LiveCommand::kWait, 8},
-    Request{LiveCommand::kGetNews, 4},
-};
-
-std::uint64_t id_in(UntrustedBytes payload) { return wire::parse<wire::LiveIdRequest>(payload)->id; }
-
 }  // namespace
+
+// A command that is served. The size of its payload is that of its message: the header's own figure is not looked at,
+// as in LTTng's relay.
+struct ViewerConnection::Command {
+    LiveCommand command;
+    Needs needs;
+    std::size_t payload;  // bytes
+    Done (*run)(ViewerConnection&, UntrustedBytes payload);
+    void (*refuse)(wire::Bytes& replies);  // replies that what it needs is not there
+
+    // Nothing: it is not served.
+    static const Command* find(LiveCommand command);
+
+  private:
+    template <auto handler>
+    static constexpr Command served(LiveCommand command, Needs needs, void (*refuse)(wire::Bytes&) = nullptr) {
+        return {command, needs, payload_of(handler), run_handler<handler>, refuse};
+    }
+    template <auto reply>
+    static void refusal(wire::Bytes& replies) {
+        wire::append(replies, reply);
+    }
+
+    template <class Message>
+    static constexpr std::size_t payload_of(Done (ViewerConnection::*)(Message)) {
+        return wire::kSizeOf<Message>;
+    }
+    static constexpr std::size_t payload_of(Done (ViewerConnection::*)()) { return 0; }
+
+    template <auto handler>
+    static Done run_handler(ViewerConnection& connection, UntrustedBytes payload) {
+        return call(connection, handler, payload);
+    }
+    template <class Message>
+    static Done call(ViewerConnection& connection, Done (ViewerConnection::*handler)(Message), UntrustedBytes payload) {
+        const auto message = wire::parse<Message>(payload);
+        if (!message) return completed(tl::unexpected(message.error()));
+        return (connection.*handler)(*message);
+    }
+    static Done call(ViewerConnection& connection, Done (ViewerConnection::*handler)(), UntrustedBytes /*payload*/) {
+        return (connection.*handler)();
+    }
+};
+
+const ViewerConnection::Command* ViewerConnection::Command::find(LiveCommand command) {
+    using V = ViewerConnection;
+    static constexpr std::array kCommands{
+        served<&V::connect>(LiveCommand::kConnect, Needs::kNothing),
+        served<&V::list_sessions>(LiveCommand::kListSessions, Needs::kConnect),
+        served<&V::create_session>(LiveCommand::kCreateSession, Needs::kConnect),
+        served<&V::attach_session>(LiveCommand::kAttachSession, Needs::kViewerSession,
+                                   refusal<wire::AttachReply{wire::AttachStatus::kNoViewerSession}>),
+        served<&V::detach_session>(LiveCommand::kDetachSession, Needs::kViewerSession,
+                                   refusal<wire::DetachReply{wire::DetachStatus::kNotAttached}>),
+        served<&V::get_new_streams>(LiveCommand::kGetNewStreams, Needs::kViewerSession,
+                                    refusal<wire::NewStreamsReply{wire::NewStreamsStatus::kError}>),
+        served<&V::get_next_index>(LiveCommand::kGetNextIndex, Needs::kViewerSession,
+                                   refusal<wire::NextIndexReply{.status = wire::IndexStatus::kError}>),
+        served<&V::get_packet>(LiveCommand::kGetPacket, Needs::kViewerSession,
+                               refusal<wire::PacketReply{wire::PacketStatus::kError}>),
+        served<&V::get_metadata>(LiveCommand::kGetMetadata, Needs::kViewerSession,
+                                 refusal<wire::MetadataReply{.status = wire::MetadataStatus::kError}>),
+        served<&V::wait_for_change>(LiveCommand::kWait, Needs::kWaiting,
+                                    refusal<wire::WaitReply{wire::WaitStatus::kError}>),
+        served<&V::get_news>(LiveCommand::kGetNews, Needs::kNews, refusal<wire::NewsReply{wire::NewsStatus::kError}>),
+    };
+    const auto* const found = std::ranges::find(kCommands, command, &Command::command);
+    return found == kCommands.end() ? nullptr : found;
+}
 
 ViewerConnection::ViewerConnection(asio::ip::tcp::socket socket, Relay& relay)
     : Connection(std::move(socket), "viewer"),
@@ -74,17 +128,17 @@ asio::awaitable<Result<bool>> ViewerConnection::next_request() {
     wanted_ = wire::kSizeOf<wire::LiveHeader>;
     if (input_.size() < wanted_) co_return false;
     const auto header = wire::parse<wire::LiveHeader>(input_.bytes().first(wire::kSizeOf<wire::LiveHeader>));
-    const auto command = header->command;
-    const auto* const request = std::ranges::find(kRequests, command, &Request::command);
-    if (request == kRequests.end()) {
+    if (!header) co_return tl::unexpected(header.error());
+    const Command* const command = Command::find(header->command);
+    if (command == nullptr) {
         wire::append(replies_, wire::WordReply{11});  // what LTTng's relay says to it
-        co_return unsupported("{} is not served", wire::name_of(command));
+        co_return unsupported("{} is not served", wire::name_of(header->command));
     }
-    wanted_ += request->payload;
+    wanted_ += command->payload;
     if (input_.size() < wanted_) co_return false;
-    const auto done =
-        co_await run_command(command, input_.bytes().subspan(wire::kSizeOf<wire::LiveHeader>, request->payload));
+    const auto done = co_await run_command(*command);
     if (!done) co_return tl::unexpected(done.error());
+    if (replies_.size() > kMaxReplies) co_await flush();
     input_.drop(wanted_);
     note_message();
     co_return true;
@@ -95,77 +149,41 @@ void ViewerConnection::end() {
     viewer_.reset();
 }
 
-asio::awaitable<Result<void>> ViewerConnection::run_command(LiveCommand command, UntrustedBytes payload) {
-    if (command != LiveCommand::kConnect && !is_connected_)
-        co_return refused("{} before CONNECT", wire::name_of(command));
-    log_debug("{}: {}", peer(), wire::name_of(command));
-    switch (command) {
-        case LiveCommand::kConnect:
-            co_return connect(payload);
-        case LiveCommand::kListSessions:
-            list_sessions();
+bool ViewerConnection::has(Needs what) const {
+    switch (what) {
+        case Needs::kNothing:
             break;
-        case LiveCommand::kCreateSession:
-            create_session();
-            break;
-        case LiveCommand::kDetachSession:
-            detach_session(id_in(payload));
-            break;
-        case LiveCommand::kAttachSession: {
-            const auto request = wire::parse<wire::AttachSession>(payload);
-            ViewerSession::Streams<wire::AttachStatus> streams{{wire::AttachStatus::kNoViewerSession, 0}, {}};
-            if (viewer_) streams = viewer_->attach(*request);
-            log_info("{}: attaches to session {}: status {}, {} streams", peer(), request->session_id,
-                     streams.reply.status, streams.streams.size());
-            wire::append(replies_, streams.reply);
-            co_await send_descriptors(streams.streams);
-            break;
-        }
-        case LiveCommand::kGetNewStreams: {
-            ViewerSession::Streams<wire::NewStreamsStatus> streams{{wire::NewStreamsStatus::kError, 0}, {}};
-            if (viewer_) streams = viewer_->new_streams(id_in(payload));
-            wire::append(replies_, streams.reply);
-            co_await send_descriptors(streams.streams);
-            break;
-        }
-        case LiveCommand::kGetNextIndex: {
-            wire::NextIndexReply reply{.status = wire::IndexStatus::kError};
-            if (viewer_) reply = viewer_->next_index(id_in(payload));
-            wire::append(replies_, reply);
-            break;
-        }
-        case LiveCommand::kGetPacket: {
-            ViewerSession::Packet packet{{wire::PacketStatus::kError, 0, 0}, std::nullopt};
-            if (viewer_) packet = viewer_->packet(*wire::parse<wire::GetPacket>(payload));
-            wire::append(replies_, packet.reply);
-            co_await send_range(packet.data);
-            break;
-        }
-        case LiveCommand::kGetMetadata: {
-            ViewerSession::Metadata metadata{{0, wire::MetadataStatus::kError}, std::nullopt};
-            if (viewer_) metadata = viewer_->metadata(id_in(payload));
-            wire::append(replies_, metadata.reply);
-            co_await send_range(metadata.text);
-            break;
-        }
-        case LiveCommand::kWait:
-            co_await wait_for_change(wire::parse<wire::Wait>(payload)->seen);
-            break;
-        case LiveCommand::kGetNews:
-            co_await send_news(wire::parse<wire::GetNews>(payload)->limit);
-            break;
+        case Needs::kConnect:
+            return is_connected_;
+        case Needs::kViewerSession:
+            return viewer_.has_value();
+        case Needs::kWaiting:
+            return viewer_ && can_wait_;
+        case Needs::kNews:
+            return viewer_ && can_get_news_;
     }
-    if (replies_.size() > kMaxReplies) co_await flush();
-    co_return Result<void>();
+    return true;
 }
 
-Result<void> ViewerConnection::connect(UntrustedBytes payload) {
-    const auto request = LEAT_TRY(wire::parse<wire::Connect>(payload));
+// No coroutine, nor are the functions that it calls in Command: a request costs one, its handler.
+ViewerConnection::Done ViewerConnection::run_command(const Command& command) {
+    if (command.needs != Needs::kNothing && !is_connected_)
+        return completed(refused("{} before CONNECT", wire::name_of(command.command)));
+    log_debug("{}: {}", peer(), wire::name_of(command.command));
+    if (has(command.needs))
+        return command.run(*this, input_.bytes().subspan(wire::kSizeOf<wire::LiveHeader>, command.payload));
+    command.refuse(replies_);
+    return completed({});
+}
+
+ViewerConnection::Done ViewerConnection::completed(Result<void> result) { co_return std::move(result); }
+
+ViewerConnection::Done ViewerConnection::connect(wire::Connect request) {
     if (request.major != wire::kProtocolMajor)
-        return unsupported("it speaks live protocol {}.{}; 2 is what we speak", request.major, request.minor);
+        co_return unsupported("it speaks live protocol {}.{}; 2 is what we speak", request.major, request.minor);
     constexpr std::uint32_t kNotificationConnection = 2;
     if (request.type != wire::kCommandConnection && request.type != kNotificationConnection)
-        return unsupported("a connection of type {} is not served", request.type);
+        co_return unsupported("a connection of type {} is not served", request.type);
     is_connected_ = true;
     identify();
     const bool asks = (request.viewer_session_id & ~std::uint64_t{wire::kCapabilityMask}) == wire::kAskCapabilities;
@@ -174,10 +192,10 @@ Result<void> ViewerConnection::connect(UntrustedBytes payload) {
     const std::uint32_t capabilities = (can_wait_ ? wire::kCanWait : 0) | (can_get_news_ ? wire::kCanGetNews : 0);
     wire::append(replies_, wire::Connect{.viewer_session_id = relay_->next_id(),
                                          .type = capabilities != 0 ? wire::kHaveCapabilities | capabilities : 0});
-    return {};
+    co_return Result<void>();
 }
 
-void ViewerConnection::list_sessions() {
+ViewerConnection::Done ViewerConnection::list_sessions() {
     const auto sessions = relay_->sessions();
     wire::append(replies_, wire::WordReply{static_cast<std::uint32_t>(sessions.size())});
     for (const auto& session : sessions) {
@@ -190,16 +208,53 @@ void ViewerConnection::list_sessions() {
                                                    .hostname = description.request.hostname,
                                                    .session_name = description.request.session_name});
     }
+    co_return Result<void>();
 }
 
-void ViewerConnection::create_session() {
+ViewerConnection::Done ViewerConnection::create_session() {
     if (!viewer_) viewer_.emplace(*relay_, [waker = waker_] { wake(waker); });
     wire::append(replies_, wire::CreateViewerReply{wire::CreateViewerStatus::kOk});
+    co_return Result<void>();
 }
 
-void ViewerConnection::detach_session(std::uint64_t session_id) {
-    const auto status = viewer_ ? viewer_->detach(session_id) : wire::DetachStatus::kNotAttached;
-    wire::append(replies_, wire::DetachReply{status});
+ViewerConnection::Done ViewerConnection::attach_session(wire::AttachSession request) {
+    const auto streams = viewer_->attach(request);
+    log_info("{}: attaches to session {}: status {}, {} streams", peer(), request.session_id, streams.reply.status,
+             streams.streams.size());
+    wire::append(replies_, streams.reply);
+    co_await send_descriptors(streams.streams);
+    co_return Result<void>();
+}
+
+ViewerConnection::Done ViewerConnection::detach_session(wire::LiveIdRequest session) {
+    wire::append(replies_, wire::DetachReply{viewer_->detach(session.id)});
+    co_return Result<void>();
+}
+
+ViewerConnection::Done ViewerConnection::get_new_streams(wire::LiveIdRequest session) {
+    const auto streams = viewer_->new_streams(session.id);
+    wire::append(replies_, streams.reply);
+    co_await send_descriptors(streams.streams);
+    co_return Result<void>();
+}
+
+ViewerConnection::Done ViewerConnection::get_next_index(wire::LiveIdRequest stream) {
+    wire::append(replies_, viewer_->next_index(stream.id));
+    co_return Result<void>();
+}
+
+ViewerConnection::Done ViewerConnection::get_packet(wire::GetPacket request) {
+    const ViewerSession::Packet packet = viewer_->packet(request);
+    wire::append(replies_, packet.reply);
+    co_await send_range(packet.data);
+    co_return Result<void>();
+}
+
+ViewerConnection::Done ViewerConnection::get_metadata(wire::LiveIdRequest stream) {
+    const ViewerSession::Metadata metadata = viewer_->metadata(stream.id);
+    wire::append(replies_, metadata.reply);
+    co_await send_range(metadata.text);
+    co_return Result<void>();
 }
 
 // Descriptors are large: they are made a few at a time.
@@ -243,17 +298,15 @@ void ViewerConnection::wake(const std::shared_ptr<Waker>& waker) {
     });
 }
 
-asio::awaitable<void> ViewerConnection::wait_for_change(std::uint64_t seen) {
-    if (!can_wait_ || !viewer_) {
-        wire::append(replies_, wire::WaitReply{wire::WaitStatus::kError, 0});
-        co_return;
-    }
+ViewerConnection::Done ViewerConnection::wait_for_change(wire::Wait request) {
     co_await flush();
     // Armed before the look: a change behind it brings its wake-up to this thread, where the wait is begun first.
     waker_->is_armed = true;
-    if (viewer_->change() == seen && socket().is_open()) co_await sleep_until_woken(Clock::now() + kLongestWait);
+    if (viewer_->change() == request.seen && socket().is_open())
+        co_await sleep_until_woken(Clock::now() + kLongestWait);
     waker_->is_armed = false;
     wire::append(replies_, wire::WaitReply{wire::WaitStatus::kOk, viewer_->change()});
+    co_return Result<void>();
 }
 
 asio::awaitable<void> ViewerConnection::sleep_until_woken(std::chrono::steady_clock::time_point deadline) {
@@ -265,18 +318,14 @@ asio::awaitable<void> ViewerConnection::sleep_until_woken(std::chrono::steady_cl
     }
 }
 
-asio::awaitable<void> ViewerConnection::send_news(std::uint64_t limit) {
-    if (!can_get_news_ || !viewer_) {
-        wire::append(replies_, wire::NewsReply{.status = wire::NewsStatus::kError});
-        co_return;
-    }
+ViewerConnection::Done ViewerConnection::get_news(wire::GetNews request) {
     co_await flush();
     const auto deadline = Clock::now() + kLongestWait;
     ViewerSession::News news;
     for (;;) {
         // Armed before the look, as in wait_for_change().
         waker_->is_armed = true;
-        news = viewer_->news(std::clamp<std::uint64_t>(limit, 1, kMaxNews));
+        news = viewer_->news(std::clamp<std::uint64_t>(request.limit, 1, kMaxNews));
         if (!news.is_empty() || Clock::now() >= deadline || !socket().is_open()) break;
         co_await sleep_until_woken(deadline);
     }
@@ -287,6 +336,7 @@ asio::awaitable<void> ViewerConnection::send_news(std::uint64_t limit) {
         append_news(entry);
         if (replies_.size() > kMaxReplies) co_await flush();
     }
+    co_return Result<void>();
 }
 
 // Most are a page or less: copied here they share a write, and a segment.

@@ -33,16 +33,31 @@ class ViewerConnection final : public Connection {
 
     // One request off the buffer; false: there is no whole one in it.
     asio::awaitable<Result<bool>> next_request();
-    asio::awaitable<Result<void>> run_command(wire::LiveCommand command, UntrustedBytes payload);
-    Result<void> connect(UntrustedBytes payload);
-    void list_sessions();
-    void create_session();
-    void detach_session(std::uint64_t session_id);
+
+    // What a command needs. Without CONNECT the connection ends; without the rest the command is refused:
+    // kViewerSession is CREATE_SESSION, kWaiting and kNews are that and the capability.
+    enum class Needs : std::uint8_t { kNothing, kConnect, kViewerSession, kWaiting, kNews };
+    [[nodiscard]] bool has(Needs what) const;
+    struct Command;
+    using Done = asio::awaitable<Result<void>>;
+    Done run_command(const Command& command);
+    static Done completed(Result<void> result);
+    // One for each command. What it needs is there.
+    Done connect(wire::Connect request);
+    Done list_sessions();
+    Done create_session();
+    Done attach_session(wire::AttachSession request);
+    Done detach_session(wire::LiveIdRequest session);
+    Done get_new_streams(wire::LiveIdRequest session);
+    Done get_next_index(wire::LiveIdRequest stream);
+    Done get_packet(wire::GetPacket request);
+    Done get_metadata(wire::LiveIdRequest stream);
+    Done wait_for_change(wire::Wait request);
+    Done get_news(wire::GetNews request);
+
     asio::awaitable<void> send_descriptors(const std::vector<wire::StreamDescriptor>& streams);
     asio::awaitable<void> send_range(const std::optional<FileRange>& range);
-    asio::awaitable<void> wait_for_change(std::uint64_t seen);
     asio::awaitable<void> sleep_until_woken(std::chrono::steady_clock::time_point deadline);
-    asio::awaitable<void> send_news(std::uint64_t limit);
     void append_news(const ViewerSession::News::Entry& entry);
     asio::awaitable<void> flush();
 
