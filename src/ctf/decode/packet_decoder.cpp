@@ -11,30 +11,46 @@ PacketDecoder::PacketDecoder(const DecodePlan& plan) : plan_(&plan), decoder_(pl
 }
 
 Result<PacketProperties> PacketDecoder::start(UntrustedBytes bytes, std::uint64_t offset) {
+    LEAT_TRY(start_header(bytes, offset));
+    return start_context();
+}
+
+Result<std::optional<std::uint64_t>> PacketDecoder::start_header(UntrustedBytes bytes, std::uint64_t offset) {
     offset_ = offset;
+    rest_size_ = bytes.size();
     packet_context_.clear();
     values_.clear();
     decoder_.start_packet(bytes, bytes.size() * 8);
-    auto decoded = preamble();
-    if (!decoded) return wrap(fmt::format("packet at offset {}", offset), std::move(decoded).error());
-    auto properties = this->properties(bytes.size());
-    if (!properties) return wrap(fmt::format("packet at offset {}", offset), std::move(properties).error());
+    auto decoded = header();
+    if (!decoded) return packet_error(std::move(decoded).error());
+    return decoder_.role(FieldRole::kStreamId);
+}
+
+Result<void> PacketDecoder::header() {
+    LEAT_TRY(decoder_.decode(plan_->packet_header, values_));
+    if (decoder_.role(FieldRole::kMagic).value_or(kPacketMagic) != kPacketMagic)
+        return corrupt("its magic number is not that of CTF");
+    return {};
+}
+
+Result<PacketProperties> PacketDecoder::start_context() {
+    auto decoded = decoder_.decode(plan_->packet_context, packet_context_);
+    if (!decoded) return packet_error(std::move(decoded).error());
+    auto properties = this->properties();
+    if (!properties) return packet_error(std::move(properties).error());
     decoder_.set_end(properties->content_size * 8);
     return properties;
 }
 
-Result<void> PacketDecoder::preamble() {
-    LEAT_TRY(decoder_.decode(plan_->packet_header, values_));
-    if (decoder_.role(FieldRole::kMagic).value_or(kPacketMagic) != kPacketMagic)
-        return corrupt("its magic number is not that of CTF");
-    return decoder_.decode(plan_->packet_context, packet_context_);
+tl::unexpected<Error> PacketDecoder::packet_error(Error error) const {
+    return wrap(fmt::format("packet at offset {}", offset_), std::move(error));
 }
 
-Result<PacketProperties> PacketDecoder::properties(std::uint64_t rest_size) const {
+Result<PacketProperties> PacketDecoder::properties() const {
     PacketProperties properties;
     // A packet that does not state its size is as large as its content. If it does not state that either, it takes the
     // rest of the file.
-    const std::uint64_t stated_content = LEAT_TRY(size_of_role(FieldRole::kContentSize, rest_size));
+    const std::uint64_t stated_content = LEAT_TRY(size_of_role(FieldRole::kContentSize, rest_size_));
     properties.packet_size = LEAT_TRY(size_of_role(FieldRole::kPacketSize, stated_content));
     properties.content_size = LEAT_TRY(size_of_role(FieldRole::kContentSize, properties.packet_size));
     if (properties.content_size > properties.packet_size) return corrupt("its content is larger than itself");

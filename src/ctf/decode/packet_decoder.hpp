@@ -40,13 +40,19 @@ class PacketDecoder {
     // called.
     Result<PacketProperties> start(UntrustedBytes bytes, std::uint64_t offset);
 
+    // start() in two steps, for a caller that does not know the packet's stream class. All classes of a trace share one
+    // packet header, so any decoder of the trace reads the stream id, if there is one; only the right one may go on.
+    Result<std::optional<std::uint64_t>> start_header(UntrustedBytes bytes, std::uint64_t offset);
+    Result<PacketProperties> start_context();
+
     // Goes to the next event of the packet; false at its end.
     Result<bool> next();
     [[nodiscard]] const EventRecord& record() const { return record_; }
 
   private:
-    Result<void> preamble();
-    Result<PacketProperties> properties(std::uint64_t rest_size) const;
+    Result<void> header();
+    Result<PacketProperties> properties() const;
+    tl::unexpected<Error> packet_error(Error error) const;
     Result<std::uint64_t> size_of_role(FieldRole role, std::uint64_t otherwise) const;
     Result<std::optional<std::int64_t>> time_of(std::optional<std::uint64_t> cycles) const;
     Result<void> event();
@@ -57,6 +63,7 @@ class PacketDecoder {
     std::optional<Clock> clock_;
     FieldDecoder decoder_;
     std::uint64_t offset_ = 0;
+    std::uint64_t rest_size_ = 0;  // bytes, from the packet's begin to the end of the file
     EventRecord record_;
     std::vector<FieldValue> packet_context_;
     std::vector<FieldValue> values_;           // of the event's scopes, one after the other

@@ -23,11 +23,17 @@ Result<TracePlans> TracePlans::make(const TraceClass& trace_class) {
 Result<const DecodePlan*> TracePlans::plan_for(UntrustedBytes packet) {
     const StreamClass* const stream_class = LEAT_TRY(stream_class_of(packet));
     DecodePlanner* const planner = LEAT_TRY(planner_of(*stream_class));
-    const std::size_t planned = planner->plan().events.size();
-    auto grown = planner->grow(index_);
-    events_planned_ += planner->plan().events.size() - planned;
-    if (!grown) return tl::unexpected(std::move(grown).error());
+    LEAT_TRY(grow(*planner));
     return &planner->plan();
+}
+
+Result<void> TracePlans::grow(const DecodePlan& plan) { return grow(*LEAT_TRY(planner_of(*plan.stream_class))); }
+
+Result<void> TracePlans::grow(DecodePlanner& planner) {
+    const std::size_t planned = planner.plan().events.size();
+    auto grown = planner.grow(index_);
+    events_planned_ += planner.plan().events.size() - planned;
+    return grown;
 }
 
 Result<DecodePlanner*> TracePlans::planner_of(const StreamClass& stream_class) {

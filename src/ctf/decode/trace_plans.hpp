@@ -22,6 +22,8 @@ class TracePlans {
 
     // The plan for the packet that begins these bytes; it lives as long as this object.
     Result<const DecodePlan*> plan_for(UntrustedBytes packet);
+    // For a packet whose plan is known: gives the plan the events that have come, as plan_for() does.
+    Result<void> grow(const DecodePlan& plan);
 
     // The number of events planned so far, a measure of the work.
     [[nodiscard]] std::size_t events_planned() const { return events_planned_; }
@@ -33,6 +35,7 @@ class TracePlans {
           header_plan_(std::make_unique<DecodePlan>(std::move(header_plan))) {}
 
     Result<const StreamClass*> stream_class_of(UntrustedBytes packet);
+    Result<void> grow(DecodePlanner& planner);
     Result<DecodePlanner*> planner_of(const StreamClass& stream_class);
 
     const TraceClass* trace_class_;

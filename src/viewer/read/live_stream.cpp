@@ -5,25 +5,29 @@
 
 namespace leat::viewer {
 
-Result<void> LiveStream::feed(std::shared_ptr<TraceModel> model, std::vector<std::byte> packet, std::uint64_t offset) {
+Result<void> LiveStream::feed(std::shared_ptr<TraceModel> model, std::vector<std::byte> packet, std::uint64_t offset,
+                              const IsWanted& is_wanted) {
     // The reader compares addresses to see whether class and plan are still the same. So the old model must live until
     // the new one is in its place.
     const std::shared_ptr<TraceModel> before = std::exchange(model_, std::move(model));
     packet_ = std::move(packet);
-    auto started = start(offset);
+    auto started = start(offset, is_wanted);
     if (!started) {
         end();
         return wrap(stream_.name, std::move(started).error());
     }
-    return advance();
+    if (*started) return advance();
+    packet_ = {};
+    return {};
 }
 
-Result<void> LiveStream::start(std::uint64_t offset) {
-    const ctf::DecodePlan* const plan = LEAT_TRY(model_->plans.plan_for(packet_));
-    LEAT_TRY(reader_.start(*model_->trace_class, *plan, packet_, offset));
-    stream_.class_id = plan->stream_class->id;
-    stream_.instance_id = reader_.properties().stream_instance_id;
-    return {};
+Result<bool> LiveStream::start(std::uint64_t offset, const IsWanted& is_wanted) {
+    const ctf::PacketProperties properties = LEAT_TRY(reader_.read_head(model_->plans, packet_, offset));
+    if (is_wanted && !is_wanted(reader_.stream_class_id(), properties)) return false;
+    LEAT_TRY(reader_.begin(*model_->trace_class, properties, packet_, offset));
+    stream_.class_id = reader_.stream_class_id();
+    stream_.instance_id = properties.stream_instance_id;
+    return true;
 }
 
 void LiveStream::quiet_until(std::int64_t time_ns) { horizon_ns_ = std::max(horizon_ns_, time_ns); }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -30,8 +31,11 @@ class LiveStream {
     [[nodiscard]] std::int64_t horizon_ns() const { return horizon_ns_; }
     [[nodiscard]] const StreamIdentity& identity() const { return stream_; }
 
-    // Call this only if is_hungry(). An error ends the stream.
-    Result<void> feed(std::shared_ptr<TraceModel> model, std::vector<std::byte> packet, std::uint64_t offset);
+    // Decides about a packet by its head, before it changes anything.
+    using IsWanted = std::function<bool(std::uint64_t stream_class_id, const ctf::PacketProperties&)>;
+    // Call this only if is_hungry(). A packet that is not wanted is left out. An error ends the stream.
+    Result<void> feed(std::shared_ptr<TraceModel> model, std::vector<std::byte> packet, std::uint64_t offset,
+                      const IsWanted& is_wanted = {});
     void quiet_until(std::int64_t time_ns);
     // Notes a packet that will not be fed because the network lost it. Call this before feeding the packets after it.
     void note_lost_packet(std::uint64_t sequence_number) { stream_.lost_packets.push_back(sequence_number); }
@@ -44,8 +48,8 @@ class LiveStream {
     Result<void> advance();
 
   private:
-    // Reads the header and the context of packet_.
-    Result<void> start(std::uint64_t offset);
+    // Reads the head of packet_. False: it is not wanted.
+    Result<bool> start(std::uint64_t offset, const IsWanted& is_wanted);
 
     StreamIdentity stream_;
     PacketReader reader_;

@@ -17,11 +17,36 @@ bool leaves_packets_open(const ctf::TraceClass& trace_class) {
 
 Result<void> PacketReader::start(const ctf::TraceClass& trace_class, const ctf::DecodePlan& plan, UntrustedBytes bytes,
                                  std::uint64_t offset) {
-    if (trace_class_ != &trace_class) forgives_open_packets_ = leaves_packets_open(trace_class);
-    trace_class_ = &trace_class;
+    use(plan);
+    return begin(trace_class, LEAT_TRY(decoder_->start(bytes, offset)), bytes, offset);
+}
+
+void PacketReader::use(const ctf::DecodePlan& plan) {
     if (plan_ != &plan) decoder_.emplace(plan);
     plan_ = &plan;
-    properties_ = LEAT_TRY(decoder_->start(bytes, offset));
+}
+
+// Packets of one stream are of one class: the decoder of the packet before reads the header, and if the stream id is
+// the same it goes on. Else, also if the header cannot be read, TracePlans finds the plan or says what is wrong.
+Result<ctf::PacketProperties> PacketReader::read_head(ctf::TracePlans& plans, UntrustedBytes bytes,
+                                                      std::uint64_t offset) {
+    if (plans_ == &plans) {
+        const auto stream_id = decoder_->start_header(bytes, offset);
+        if (stream_id && *stream_id == stream_class_id()) {
+            LEAT_TRY(plans.grow(*plan_));
+            return decoder_->start_context();
+        }
+    }
+    use(*LEAT_TRY(plans.plan_for(bytes)));
+    plans_ = &plans;
+    return decoder_->start(bytes, offset);
+}
+
+Result<void> PacketReader::begin(const ctf::TraceClass& trace_class, const ctf::PacketProperties& properties,
+                                 UntrustedBytes bytes, std::uint64_t offset) {
+    if (trace_class_ != &trace_class) forgives_open_packets_ = leaves_packets_open(trace_class);
+    trace_class_ = &trace_class;
+    properties_ = properties;
     if (properties_.packet_size > bytes.size())
         return corrupt("packet at offset {} is cut short: {} bytes of {}", offset, bytes.size(),
                        properties_.packet_size);

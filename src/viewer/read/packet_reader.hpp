@@ -7,6 +7,7 @@
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
 #include "ctf/decode/packet_decoder.hpp"
+#include "ctf/decode/trace_plans.hpp"
 #include "viewer/merge/message.hpp"
 
 namespace leat::viewer {
@@ -25,6 +26,12 @@ class PacketReader {
     Result<void> start(const ctf::TraceClass& trace_class, const ctf::DecodePlan& plan, UntrustedBytes bytes,
                        std::uint64_t offset);
 
+    // start() in two steps, when the packet's plan must be found first. The caller looks at the properties in between:
+    // a packet that it does not want leaves no trace in the messages. Not while a packet is being read.
+    Result<ctf::PacketProperties> read_head(ctf::TracePlans& plans, UntrustedBytes bytes, std::uint64_t offset);
+    Result<void> begin(const ctf::TraceClass& trace_class, const ctf::PacketProperties& properties,
+                       UntrustedBytes bytes, std::uint64_t offset);
+
     // Goes to the next message; false at the end of the packet.
     Result<bool> next();
     // An event in it lives until the next call of next().
@@ -33,10 +40,11 @@ class PacketReader {
     void note_missed_files() { has_missed_files_ = true; }
     // Call this once after the last packet. next() then tells what the network lost of the stream.
     void finish();
-    // The properties of the packet started last.
-    [[nodiscard]] const ctf::PacketProperties& properties() const { return properties_; }
+    // The stream class of the packet whose head was read last.
+    [[nodiscard]] std::uint64_t stream_class_id() const { return plan_->stream_class->id; }
 
   private:
+    void use(const ctf::DecodePlan& plan);
     // Queues the messages it meets. Returns true if it has made an event the message.
     Result<bool> next_in_packet();
     void queue_discarded_events(const ctf::PacketProperties& packet);
@@ -47,7 +55,8 @@ class PacketReader {
 
     const StreamIdentity* stream_;
     const ctf::TraceClass* trace_class_ = nullptr;
-    const ctf::DecodePlan* plan_ = nullptr;  // of decoder_
+    const ctf::TracePlans* plans_ = nullptr;  // where read_head() found plan_
+    const ctf::DecodePlan* plan_ = nullptr;   // of decoder_
     std::optional<ctf::PacketDecoder> decoder_;
     bool forgives_open_packets_ = false;
     ctf::PacketProperties properties_{};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "ctf/decode/packet_decoder.hpp"
 #include "ctf/tsdl/metadata.hpp"
 
 namespace leat::viewer {
@@ -341,17 +340,12 @@ Result<void> RelaySession::feed(Data& data, std::vector<std::byte> packet, std::
         end(data, model.error().message);
         return {};
     }
-    auto plan = (*model)->plans.plan_for(packet);
-    if (plan) {
-        ctf::PacketDecoder decoder(**plan);
-        const auto properties = decoder.start(packet, offset);
-        if (properties) {
-            const auto missed = shown_->add(*(*model)->trace_class, (*plan)->stream_class->id, *properties);
-            if (!missed) return {};
-            warn_of_missed(data, *missed);
-        }
-    }
-    auto fed = data.stream->feed(*model, std::move(packet), offset);
+    const auto is_new = [&](std::uint64_t stream_class_id, const ctf::PacketProperties& properties) {
+        const auto missed = shown_->add(*(*model)->trace_class, stream_class_id, properties);
+        if (missed) warn_of_missed(data, *missed);
+        return missed.has_value();
+    };
+    auto fed = data.stream->feed(*model, std::move(packet), offset, is_new);
     if (!fed) {
         ++cut_short_;
         warn_(fed.error().message + "; the rest of the stream is not shown");

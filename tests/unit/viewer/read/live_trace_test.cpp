@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "viewer/read/live_stream.hpp"
 
@@ -83,6 +86,57 @@ TEST(LiveTrace, MetadataGrowsUnderAPacketThatIsBeingRead) {
         if (!advanced) break;
     }
     EXPECT_EQ(events, 2);
+}
+
+const std::string kTwoClasses =
+    "/* CTF 1.8 */ typealias integer { size = 16; } := u16;"
+    "trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u16 stream_id; }; };"
+    "stream { id = 0; packet.context := struct { u16 packet_seq_num; }; event.header := struct { u16 id; }; };"
+    "stream { id = 1; packet.context := struct { u16 packet_seq_num; }; event.header := struct { u16 id; }; };"
+    "event { name = of_0; id = 0; stream_id = 0; }; event { name = of_1; id = 0; stream_id = 1; };";
+
+// With one event.
+std::vector<std::byte> packet_of_class(int stream_id, int sequence_number) {
+    return {std::byte(stream_id), {}, std::byte(sequence_number), {}, {}, {}};
+}
+
+std::vector<std::string> read_to_its_end(LiveStream& stream) {
+    std::vector<std::string> seen;
+    while (stream.has_message()) {
+        const Message& message = stream.message();
+        if (message.kind == Message::Kind::kEvent) seen.push_back(message.event->event_class->name);
+        if (message.kind == Message::Kind::kDiscardedPackets) seen.push_back(fmt::format("-{}", *message.loss.count));
+        if (!stream.advance()) break;
+    }
+    return seen;
+}
+
+TEST(LiveStream, PacketOfAnotherClassThanTheOneBeforeIsReadByItsOwn) {
+    LiveTrace trace(0);
+    ASSERT_TRUE(trace.append_metadata(bytes_of(kTwoClasses)));
+    LiveStream stream(Stream{.name = "s"});
+    for (const int stream_id : {0, 0, 1, 1, 0}) {
+        ASSERT_TRUE(stream.feed(*trace.model(), packet_of_class(stream_id, 0), 0));
+        EXPECT_EQ(read_to_its_end(stream), std::vector{fmt::format("of_{}", stream_id)});
+        EXPECT_EQ(stream.identity().class_id, static_cast<std::uint64_t>(stream_id));
+    }
+    EXPECT_FALSE(stream.feed(*trace.model(), packet_of_class(2, 0), 0));
+}
+
+TEST(LiveStream, UnwantedPacketLeavesNoTrace) {
+    LiveTrace trace(0);
+    ASSERT_TRUE(trace.append_metadata(bytes_of(kTwoClasses)));
+    LiveStream stream(Stream{.name = "s"});
+    std::vector<std::string> seen;
+    for (const int number : {1, 2, 3, 5, 6}) {
+        const auto is_wanted = [&](std::uint64_t stream_class_id, const ctf::PacketProperties& packet) {
+            return stream_class_id == 0 && packet.sequence_number != 3U && packet.sequence_number != 5U;
+        };
+        ASSERT_TRUE(stream.feed(*trace.model(), packet_of_class(0, number), 0, is_wanted));
+        std::ranges::copy(read_to_its_end(stream), std::back_inserter(seen));
+        EXPECT_TRUE(stream.is_hungry());
+    }
+    EXPECT_EQ(seen, (std::vector<std::string>{"of_0", "of_0", "-3", "of_0"}));
 }
 
 }  // namespace
