@@ -114,7 +114,7 @@ class Game {
         loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         const net::HostAddress host(*reinterpret_cast<sockaddr*>(&loopback));  // NOLINT(*-reinterpret-cast)
         now_ = RelayConnection::Clock::now();
-        auto opened = RelayConnection::open(host, address, session, 1);
+        auto opened = RelayConnection::open(host, address, session, 1, unstored_);
         LEAT_CHECK(opened.has_value());
         recorder_ = *std::move(opened);
         control_ = ports().control.accept();
@@ -200,7 +200,7 @@ class Game {
             has_ended_ = true;
         }
         for (std::uint64_t id = 0; id < kStreams; ++id) {
-            const std::uint64_t stored = recorder_->stored(id);
+            const std::uint64_t stored = unstored_[id].stored();
             LEAT_CHECK(stored >= stored_[id] && stored <= sent_[id]);
             stored_[id] = stored;
         }
@@ -224,7 +224,8 @@ class Game {
                                        .packet_seq_num = sent_[stream]++},
                             .records = UntrustedBytes(record_bytes()).first(size),
                             .events = 1});
-        recorder_->send_packet(packets_.back());
+        const auto& packet = packets_.back();
+        recorder_->send_packet(unstored_[stream].add(packet.header.packet_seq_num, packet));
     }
     void close() {
         has_closed_ = true;
@@ -335,6 +336,7 @@ class Game {
     bool uses_datagrams_ = false;
     RelayConnection::Clock::time_point now_;
     std::deque<consumer::Packet> packets_;  // outlive the recorder, which sends from them
+    output::UnstoredPackets unstored_;
     std::unique_ptr<RelayConnection> recorder_;
     UniqueFd control_;
     UniqueFd data_;

@@ -273,13 +273,8 @@ void Consumer::arm(Stream& stream) {
 //     unstored   5  6  7  8     stored() is 7: 5 and 6 go, and `released` is where 6 ended
 void Consumer::forget_stored(Stream& stream) const {
     if (stream.unstored.empty()) return;
-    const std::uint64_t stored = output_->stored(stream.ring);
-    std::uint64_t position = stream.reader.released();
-    while (!stream.unstored.empty() && stream.unstored.front().sequence_number < stored) {
-        position = stream.unstored.front().end;
-        stream.unstored.pop_front();
-    }
-    if (position != stream.reader.released()) stream.reader.release(position);
+    const auto position = stream.unstored.note_stored(output_->stored(stream.ring));
+    if (position && *position != stream.reader.released()) stream.reader.release(*position);
 }
 
 bool Consumer::is_blocked() const {
@@ -374,7 +369,7 @@ Result<void> Consumer::write(Stream& stream, UntrustedBytes records, std::uint64
     LEAT_TRY(output_->write_packet(packet));
     if (!records.empty()) stream.reader.take(stream.reader.taken() + records.size());
     // Packets without records are listed, too: their end is that of the packet before.
-    stream.unstored.push_back({stream.sequence_number, stream.reader.taken()});
+    stream.unstored.add(stream.sequence_number, stream.reader.taken());
     stream.timestamp = stream.told = end;
     newest_ = std::max(newest_, end);
     stream.discarded_told = stream.discarded;

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "consumer/output.hpp"
+#include "consumer/packet_ledger.hpp"
 #include "ctf/record/record_header.hpp"
 #include "ctf/record/record_walker.hpp"
 #include "ring/clock_page.hpp"
@@ -105,10 +105,6 @@ class Consumer {
     [[nodiscard]] const std::vector<std::string>& quarantined() const { return quarantined_; }
 
   private:
-    struct Unstored {
-        std::uint64_t sequence_number;
-        std::uint64_t end;  // position in the ring at which the packet's records end
-    };
     struct Stream {
         ring::RingReader reader;
         std::uint32_t ring;
@@ -126,10 +122,10 @@ class Consumer {
         std::uint64_t unreadable = 0;     // given up
         // Read when the packet before was cut: what was discarded by then happened after that packet's last record.
         std::uint64_t discarded = 0;
-        std::uint64_t discarded_told = 0;  // in a packet
-        std::deque<Unstored> unstored{};
+        std::uint64_t discarded_told = 0;        // in a packet
+        PacketLedger<std::uint64_t> unstored{};  // with the position in the ring where the packet's records end
 
-        [[nodiscard]] bool is_full() const { return unstored.size() >= kMaxUnstored; }
+        [[nodiscard]] bool is_full() const { return unstored.packets().size() >= kMaxUnstored; }
         [[nodiscard]] bool has_records() const { return !is_quarantined && !sample.records.empty(); }
     };
 

@@ -64,23 +64,26 @@ std::uint32_t last_word(UntrustedBytes bytes) {
 Result<std::unique_ptr<RelayConnection>> RelayConnection::open(const net::HostAddress& host,
                                                                const net::RelayAddress& address,
                                                                const SessionDescription& session,
-                                                               std::uint64_t creation_time) {
+                                                               std::uint64_t creation_time,
+                                                               UnstoredPackets& unstored) {
     net::StreamSocket control = LEAT_TRY(net::StreamSocket::connect(host, address.control_port));
     std::unique_ptr<RelayConnection> connection(
-        new RelayConnection(host, address, session, creation_time, std::move(control), Clock::now()));
+        new RelayConnection(host, address, session, creation_time, unstored, std::move(control), Clock::now()));
     connection->request(RelayCommand::kVersion, wire::Version{});
     return connection;
 }
 
 RelayConnection::RelayConnection(const net::HostAddress& host, const net::RelayAddress& address,
                                  const SessionDescription& session, std::uint64_t creation_time,
+                                 UnstoredPackets& unstored,
                                  net::StreamSocket control, Clock::time_point now)
     : host_(host),
       address_(address),
       session_(session),
       creation_time_(creation_time),
       control_(std::move(control)),
-      give_up_at_(now + kHandshakePatience) {}
+      give_up_at_(now + kHandshakePatience),
+      unstored_(&unstored) {}
 
 template <class Message>
 void RelayConnection::request(RelayCommand command, const Message& message, Expected expected) {
@@ -99,8 +102,12 @@ void RelayConnection::request_session() {
 }
 
 void RelayConnection::announce(std::span<const std::uint64_t> stream_instance_ids) {
-    for (const std::uint64_t id : stream_instance_ids) streams_.try_emplace(id);
+    for (const std::uint64_t id : stream_instance_ids) (void)stream_of(id);
     if (step_ == Step::kReady) request_streams(stream_instance_ids);
+}
+
+RelayConnection::Stream& RelayConnection::stream_of(std::uint64_t stream_instance_id) {
+    return streams_.try_emplace(stream_instance_id, Stream{.packets = &(*unstored_)[stream_instance_id]}).first->second;
 }
 
 // One message makes them visible to readers, all at once.
@@ -143,27 +150,26 @@ void RelayConnection::flush_metadata() {
 }
 
 void RelayConnection::send_packet(const consumer::Packet& packet) {
-    to_send_.push_back(&packet);
-    Stream& stream = streams_[packet.header.stream_instance_id];
+    Stream& stream = stream_of(packet.header.stream_instance_id);
     stream.stream_class_id = packet.header.stream_id;
-    ++stream.unsent;
+    turns_.push_back(&stream);
 }
 
 void RelayConnection::send_beacon(std::uint64_t stream_instance_id, std::uint64_t timestamp) {
     if (session_.live_timer_us == 0) return;
-    Stream& stream = streams_[stream_instance_id];
+    Stream& stream = stream_of(stream_instance_id);
     stream.beacon = timestamp;
     send_pending_beacon(stream);
 }
 
 // A beacon that overtakes a packet would turn time back.
 void RelayConnection::send_pending_beacon(Stream& stream) {
-    if (!stream.beacon || !stream.handle || stream.unsent != 0) return;
+    if (!stream.beacon || !stream.handle || stream.packets->has_unsent()) return;
     const std::uint64_t timestamp = *stream.beacon;
     stream.beacon.reset();
     if (output_.size() > kMaxQueuedForBeacons || expected_.size() > kMaxExpectedForBeacons) return;
     request(RelayCommand::kSendIndex, wire::SendIndex{.stream_id = *stream.handle,
-                                                      .net_seq_num = stream.last_sent,
+                                                      .net_seq_num = stream.last_sent(),
                                                       .entry = {.timestamp_end = timestamp,
                                                                 .stream_class_id = stream.stream_class_id,
                                                                 .stream_instance_id = 0,
@@ -178,17 +184,16 @@ void RelayConnection::send_index(const consumer::Packet& packet, Stream& stream)
 }
 
 Result<void> RelayConnection::send_data(Clock::time_point now) {
-    while (data_ && !to_send_.empty()) {
-        const consumer::Packet& packet = *to_send_.front();
-        Stream& stream = streams_[packet.header.stream_instance_id];
+    while (data_ && !turns_.empty()) {
+        Stream& stream = *turns_.front();
+        const consumer::Packet& packet = stream.packets->next_unsent();
         if (!stream.handle || !metadata_handle_) return {};
         if (data_->is_idle()) data_->begin(packet, *stream.handle);
         LEAT_TRY(data_->flush(now));
         if (!data_->is_idle()) return {};
-        to_send_.pop_front();
-        --stream.unsent;
+        turns_.pop_front();
+        stream.packets->note_sent();
         ++packets_sent_;
-        stream.last_sent = packet.header.packet_seq_num;
         send_index(packet, stream);
         send_pending_beacon(stream);
         unconfirmed_bytes_ += packet.header.packet_size / 8;
@@ -206,18 +211,12 @@ void RelayConnection::ask_what_is_stored(Clock::time_point now) {
     ask_at_.reset();
     unconfirmed_bytes_ = unconfirmed_packets_ = 0;
     for (auto& [id, stream] : streams_) {
-        if (stream.is_asked || !stream.has_unconfirmed()) continue;
+        if (stream.packets->is_asked() || !stream.packets->has_unconfirmed()) continue;
         request(RelayCommand::kDataPending,
-                wire::DataPending{.stream_id = *stream.handle, .last_net_seq_num = stream.last_sent},
+                wire::DataPending{.stream_id = *stream.handle, .last_net_seq_num = stream.last_sent()},
                 {.command = RelayCommand::kDataPending, .stream_instance_id = id});
-        stream.last_asked = stream.last_sent;
-        stream.is_asked = true;
+        stream.packets->note_asked();
     }
-}
-
-std::uint64_t RelayConnection::stored(std::uint64_t stream_instance_id) const {
-    const auto found = streams_.find(stream_instance_id);
-    return found == streams_.end() ? 0 : found->second.stored;
 }
 
 // Metadata first, as LTTng's consumer does.
@@ -225,7 +224,7 @@ void RelayConnection::close() {
     if (step_ != Step::kReady || !metadata_handle_) return;
     wire::RotateStreams rotation;
     for (const auto& [id, stream] : streams_)
-        if (stream.handle) rotation.positions.push_back({*stream.handle, stream.last_sent + 1});
+        if (stream.handle) rotation.positions.push_back({*stream.handle, stream.last_sent() + 1});
     if (!rotation.positions.empty()) request(RelayCommand::kRotateStreams, rotation);
     rotation.positions = {{*metadata_handle_, 0}};
     request(RelayCommand::kRotateStreams, rotation);
@@ -235,7 +234,7 @@ void RelayConnection::close() {
     for (const auto& [id, stream] : streams_)
         if (stream.handle)
             request(RelayCommand::kCloseStream,
-                    wire::CloseStream{.stream_id = *stream.handle, .last_net_seq_num = stream.last_sent});
+                    wire::CloseStream{.stream_id = *stream.handle, .last_net_seq_num = stream.last_sent()});
     step_ = Step::kClosing;
 }
 
@@ -385,20 +384,18 @@ Result<void> RelayConnection::handle_stream(const Expected& expected, UntrustedB
         metadata_handle_ = reply.handle;
         flush_metadata();
     } else {
-        streams_[expected.stream_instance_id].handle = reply.handle;
+        stream_of(expected.stream_instance_id).handle = reply.handle;
     }
     return {};
 }
 
 Result<void> RelayConnection::handle_stored(const Expected& expected, UntrustedBytes bytes, Clock::time_point now) {
     const wire::RelayCode code = LEAT_TRY(wire::parse<wire::CodeReply>(bytes)).code;
-    Stream& stream = streams_[expected.stream_instance_id];
-    stream.is_asked = false;
-    if (code == wire::RelayCode::kNotPending)
-        stream.stored = stream.last_asked + 1;
-    else if (code != wire::RelayCode::kPending)
-        return expect_ok(expected.command, code);
-    if (stream.has_unconfirmed()) ask_at(now + kAskAgain);
+    const bool is_stored = code == wire::RelayCode::kNotPending;
+    auto& packets = *stream_of(expected.stream_instance_id).packets;
+    is_stored ? packets.note_stored() : packets.note_pending();
+    if (!is_stored && code != wire::RelayCode::kPending) return expect_ok(expected.command, code);
+    if (packets.has_unconfirmed()) ask_at(now + kAskAgain);
     return {};
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/result.hpp"
 #include "consumer/output.hpp"
+#include "consumer/packet_ledger.hpp"
 #include "ctf/model/trace_class.hpp"
 #include "net/connecting.hpp"
 #include "net/relay_address.hpp"
@@ -38,6 +39,9 @@ struct SessionDescription {
     ctf::Uuid trace_uuid{};
 };
 
+// Of each stream, by its instance id. A session's parts share them: what one has not stored, the next one sends again.
+using UnstoredPackets = std::map<std::uint64_t, consumer::PacketLedger<consumer::Packet>>;
+
 // One part of a session at a relay, from the first connection to the first trouble: LTTng's relay ingest protocol 2.11
 // to 2.13, the tracing side. Never blocks and owns no thread: it does what it can when it is called.
 //
@@ -48,14 +52,16 @@ class RelayConnection {
     using Clock = std::chrono::steady_clock;
 
     // Starts to connect; nobody waits. `creation_time`, s since the epoch, tells the parts of a session apart.
+    // `unstored` outlives the connection and holds only packets that wait to be sent: the connection notes there how
+    // far they come.
     static Result<std::unique_ptr<RelayConnection>> open(const net::HostAddress& host, const net::RelayAddress& address,
                                                          const SessionDescription& session,
-                                                         std::uint64_t creation_time);
+                                                         std::uint64_t creation_time, UnstoredPackets& unstored);
 
     // All from here on may be called at any time; what the relay is not ready for waits.
     void announce(std::span<const std::uint64_t> stream_instance_ids);
     void send_metadata(std::string_view unit);
-    // The packet stays where it is until stored() passes its number.
+    // The packet is in its stream's ledger. Packets of all streams leave in the order of these calls.
     void send_packet(const consumer::Packet& packet);
     void send_beacon(std::uint64_t stream_instance_id, std::uint64_t timestamp);
     // Ends the session, as tracers do. Nothing may be sent from here on.
@@ -69,7 +75,6 @@ class RelayConnection {
     // Session and chunk are made, data can flow.
     [[nodiscard]] bool is_ready() const { return step_ >= Step::kReady && data_ && data_->is_connected(); }
     [[nodiscard]] bool is_closed() const { return step_ == Step::kClosing && expected_.empty(); }
-    [[nodiscard]] std::uint64_t stored(std::uint64_t stream_instance_id) const;
     [[nodiscard]] std::uint64_t packets_sent() const { return packets_sent_; }
     // Grows while the relay takes something, long before it has stored it if the line is slow; to repeat that nothing
     // is stored yet does not count.
@@ -89,20 +94,17 @@ class RelayConnection {
         bool is_metadata = false;              // ADD_STREAM
     };
     struct Stream {
+        consumer::PacketLedger<consumer::Packet>* packets;
         std::optional<std::uint64_t> handle{};
-        std::uint64_t stream_class_id = 0;          // as its packets say; beacons repeat it for viewers
-        std::uint64_t unsent = 0;                   // packets that wait
-        std::optional<std::uint64_t> beacon{};      // that waits for these
-        std::uint64_t last_sent = wire::kNoPacket;  // sequence numbers
-        std::uint64_t last_asked = wire::kNoPacket;
-        std::uint64_t stored = 0;  // the first that may not be
-        bool is_asked = false;
+        std::uint64_t stream_class_id = 0;      // as its packets say; beacons repeat it for viewers
+        std::optional<std::uint64_t> beacon{};  // that waits for packets that are not sent
 
-        [[nodiscard]] bool has_unconfirmed() const { return last_sent != wire::kNoPacket && last_sent >= stored; }
+        [[nodiscard]] std::uint64_t last_sent() const { return packets->last_sent().value_or(wire::kNoPacket); }
     };
 
     RelayConnection(const net::HostAddress& host, const net::RelayAddress& address, const SessionDescription& session,
-                    std::uint64_t creation_time, net::StreamSocket control, Clock::time_point now);
+                    std::uint64_t creation_time, UnstoredPackets& unstored, net::StreamSocket control,
+                    Clock::time_point now);
 
     template <class Message>
     void request(wire::RelayCommand command, const Message& message, Expected expected);
@@ -113,6 +115,7 @@ class RelayConnection {
     void request_session();
     void request_streams(std::span<const std::uint64_t> stream_instance_ids);
     void flush_metadata();
+    Stream& stream_of(std::uint64_t stream_instance_id);
     Result<void> send_data(Clock::time_point now);
     void send_index(const consumer::Packet& packet, Stream& stream);
     void send_pending_beacon(Stream& stream);
@@ -146,11 +149,12 @@ class RelayConnection {
     std::deque<Expected> expected_;
     std::uint64_t answers_ = 0;  // but those of DATA_PENDING
 
+    UnstoredPackets* unstored_;
     std::map<std::uint64_t, Stream> streams_;
+    std::deque<Stream*> turns_;  // whose packet is next: one turn for each packet that is not sent
     bool is_metadata_announced_ = false;
     std::optional<std::uint64_t> metadata_handle_;
     std::string unsent_metadata_;
-    std::deque<const consumer::Packet*> to_send_;
     std::uint64_t packets_sent_ = 0;
 
     std::uint64_t unconfirmed_bytes_ = 0;  // since we last asked

@@ -63,7 +63,8 @@ Result<void> RelayOutput::open() {
     const net::HostAddress& host = hosts_[next_host_];
     next_host_ = (next_host_ + 1) % hosts_.size();
     was_ready_ = false;
-    connection_ = LEAT_TRY(RelayConnection::open(host, address_, session_, creation_time_));
+    for (auto& [id, packets] : unstored_) packets.rewind();
+    connection_ = LEAT_TRY(RelayConnection::open(host, address_, session_, creation_time_, unstored_));
     hand_over();
     return {};
 }
@@ -71,12 +72,12 @@ Result<void> RelayOutput::open() {
 // Everything that the new connection has to say, in an order that it may.
 void RelayOutput::hand_over() {
     std::vector<std::uint64_t> ids;
-    ids.reserve(streams_.size());
-    for (const auto& [id, stream] : streams_) ids.push_back(id);
+    ids.reserve(unstored_.size());
+    for (const auto& [id, packets] : unstored_) ids.push_back(id);
     connection_->announce(ids);
     connection_->send_metadata(metadata_);
-    for (const auto& [id, stream] : streams_)
-        for (const consumer::Packet& packet : stream.unstored) connection_->send_packet(packet);
+    for (const auto& [id, unstored] : unstored_)
+        for (const auto& [number, packet] : unstored.packets()) connection_->send_packet(packet);
 }
 
 Result<void> RelayOutput::write_metadata(std::string_view unit) {
@@ -86,16 +87,16 @@ Result<void> RelayOutput::write_metadata(std::string_view unit) {
 }
 
 Result<void> RelayOutput::write_packet(const consumer::Packet& packet) {
-    Stream& stream = streams_[packet.header.stream_instance_id];
-    stream.unstored.push_back(packet);
-    if (connection_) connection_->send_packet(stream.unstored.back());
+    auto& unstored = unstored_[packet.header.stream_instance_id];
+    const consumer::Packet& kept = unstored.add(packet.header.packet_seq_num, packet);
+    if (connection_) connection_->send_packet(kept);
     // On its way while the next one is cut.
     if (packet.header.packet_size / 8 >= kLargePacket) flush();
     return {};
 }
 
 Result<void> RelayOutput::announce(std::span<const std::uint64_t> stream_instance_ids) {
-    for (const std::uint64_t id : stream_instance_ids) streams_.try_emplace(id);
+    for (const std::uint64_t id : stream_instance_ids) unstored_.try_emplace(id);
     if (connection_) connection_->announce(stream_instance_ids);
     return {};
 }
@@ -105,15 +106,16 @@ void RelayOutput::write_beacon(std::uint64_t stream_instance_id, std::uint64_t t
 }
 
 std::uint64_t RelayOutput::stored(std::uint64_t stream_instance_id) const {
-    const auto found = streams_.find(stream_instance_id);
-    return found == streams_.end() ? 0 : found->second.stored;
+    const auto found = unstored_.find(stream_instance_id);
+    return found == unstored_.end() ? 0 : found->second.stored();
 }
 
 bool RelayOutput::run() {
     if (!connection_) reopen();
     if (!connection_) return false;
+    const std::uint64_t stored_before = packets_stored();
     const auto outcome = connection_->run(Clock::now());
-    const bool has_stored = forget_stored();
+    const bool has_stored = packets_stored() != stored_before;
     if (!outcome) {
         give_up(outcome.error());
         return has_stored;
@@ -148,17 +150,10 @@ void RelayOutput::give_up(const Error& error) {
     retry_at_ = Clock::now() + back_off_;
 }
 
-// Whether there was anything.
-bool RelayOutput::forget_stored() {
-    const std::uint64_t before = packets_stored_;
-    for (auto& [id, stream] : streams_) {
-        stream.stored = std::max(stream.stored, connection_->stored(id));
-        while (!stream.unstored.empty() && stream.unstored.front().header.packet_seq_num < stream.stored) {
-            stream.unstored.pop_front();
-            ++packets_stored_;
-        }
-    }
-    return packets_stored_ != before;
+std::uint64_t RelayOutput::packets_stored() const {
+    std::uint64_t sum = 0;
+    for (const auto& [id, unstored] : unstored_) sum += unstored.stored_count();
+    return sum;
 }
 
 std::vector<pollfd> RelayOutput::wanted() const {
@@ -180,8 +175,7 @@ void RelayOutput::poll_until(Clock::time_point time) const {
 }
 
 bool RelayOutput::is_delivered() const {
-    return std::all_of(streams_.begin(), streams_.end(),
-                       [](const auto& entry) { return entry.second.unstored.empty(); });
+    return std::all_of(unstored_.begin(), unstored_.end(), [](const auto& entry) { return entry.second.empty(); });
 }
 
 Result<void> RelayOutput::deliver() {
@@ -212,11 +206,11 @@ void RelayOutput::close() {
 
 RelayOutput::Figures RelayOutput::figures() const {
     Figures figures{.packets_sent = sent_before_ + (connection_ ? connection_->packets_sent() : 0),
-                    .packets_stored = packets_stored_,
+                    .packets_stored = packets_stored(),
                     .parts = part_};
-    for (const auto& [id, stream] : streams_) {
-        figures.packets_lost += stream.unstored.size();
-        for (const consumer::Packet& packet : stream.unstored) figures.events_lost += packet.events;
+    for (const auto& [id, unstored] : unstored_) {
+        figures.packets_lost += unstored.packets().size();
+        for (const auto& [number, packet] : unstored.packets()) figures.events_lost += packet.events;
     }
     return figures;
 }
@@ -224,10 +218,10 @@ RelayOutput::Figures RelayOutput::figures() const {
 // "packets 3 to 7 of stream 0, packet 2 of stream 1: 512 events"
 std::string RelayOutput::undelivered() const {
     std::string text;
-    for (const auto& [id, stream] : streams_) {
-        if (stream.unstored.empty()) continue;
-        const std::uint64_t first = stream.unstored.front().header.packet_seq_num;
-        const std::uint64_t last = stream.unstored.back().header.packet_seq_num;
+    for (const auto& [id, unstored] : unstored_) {
+        if (unstored.empty()) continue;
+        const std::uint64_t first = unstored.packets().front().number;
+        const std::uint64_t last = unstored.packets().back().number;
         if (!text.empty()) text += ", ";
         text += first == last ? fmt::format("packet {} of stream {}", first, id)
                               : fmt::format("packets {} to {} of stream {}", first, last, id);

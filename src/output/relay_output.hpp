@@ -3,8 +3,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,11 +60,6 @@ class RelayOutput final : public consumer::Output {
     [[nodiscard]] Figures figures() const;
 
   private:
-    struct Stream {
-        std::deque<consumer::Packet> unstored;
-        std::uint64_t stored = 0;  // the first number that is not
-    };
-
     RelayOutput(const net::RelayAddress& address, const SessionDescription& session,
                 std::vector<net::HostAddress> hosts, Clock::duration shortest_back_off)
         : address_(address), session_(session), hosts_(std::move(hosts)), shortest_back_off_(shortest_back_off) {}
@@ -75,7 +68,7 @@ class RelayOutput final : public consumer::Output {
     void reopen();
     void give_up(const Error& error);
     void hand_over();
-    bool forget_stored();
+    [[nodiscard]] std::uint64_t packets_stored() const;
     void poll_until(Clock::time_point time) const;
     [[nodiscard]] std::string undelivered() const;
 
@@ -85,6 +78,7 @@ class RelayOutput final : public consumer::Output {
     std::size_t next_host_ = 0;
     Clock::duration shortest_back_off_;
 
+    UnstoredPackets unstored_;  // outlive the connection
     std::unique_ptr<RelayConnection> connection_;
     bool was_ready_ = false;  // this connection
     std::uint64_t part_ = 0;
@@ -92,10 +86,8 @@ class RelayOutput final : public consumer::Output {
     Clock::duration back_off_{};
     Clock::time_point retry_at_{};
     std::uint64_t sent_before_ = 0;  // packets, over former connections
-    std::uint64_t packets_stored_ = 0;
 
     std::string metadata_;  // all of it
-    std::map<std::uint64_t, Stream> streams_;
     std::vector<std::string> warnings_;
 };
 
