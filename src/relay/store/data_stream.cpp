@@ -1,22 +1,10 @@
 #include "relay/store/data_stream.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "relay/log.hpp"
 
 namespace leat::relay {
-namespace {
-
-// Of data that is nowhere any more.
-constexpr std::uint64_t kNoFile = ~std::uint64_t{0};
-
-// As the tracer counts: one behind another, however it wraps.
-bool is_at_or_past(std::uint64_t number, std::uint64_t position) {
-    return static_cast<std::int64_t>(number - position) >= 0;
-}
-
-}  // namespace
 
 DataStream::DataStream(StreamParameters parameters, std::shared_ptr<SessionDirectory> directory,
                        std::shared_ptr<TraceChunk> chunk)
@@ -34,63 +22,48 @@ DataStream::~DataStream() {
     if (files_) files_->finish();
 }
 
+// A peer may announce any size: nothing is reserved for it, and only bytes that come take room.
 Result<bool> DataStream::begin_packet(const wire::DataHeader& header) {
     const std::lock_guard lock(mutex_);
     if (is_finished_) return refused("stream {} is closed", parameters_.id);
     if (!files_) return refused("stream {} is out of every trace chunk", parameters_.id);
-    if (incoming_) return false;
+    if (arrival_.is_under_way()) return false;
     // Producers round up to pages.
     constexpr std::uint32_t kMaxPadding = 16U << 20;
     if (header.padding_size > kMaxPadding)
         return corrupt("packet {} wants {} bytes of padding", header.net_seq_num, header.padding_size);
     if (parameters_.files.index_minor && !pairs_.has_room_for_data(header.net_seq_num)) return false;
-    StreamFile* const file = LEAT_TRY(files_->for_packet(header.data_size));
-    incoming_ = Incoming{.number = header.net_seq_num,
-                         .file_number = file->number(),
-                         .offset = file->size(),
-                         .data_size = header.data_size,
-                         .size = std::uint64_t{header.data_size} + header.padding_size};
+    LEAT_TRY(arrival_.begin(header, *files_));
     return true;
 }
 
 Result<DataStream::Target> DataStream::begin_write() {
     const std::lock_guard lock(mutex_);
     // Its session has ended, or its chunk has: no index will come for this packet.
-    if (!incoming_) return refused("stream {} takes no data any more", parameters_.id);
-    incoming_->is_being_written = true;
-    const std::uint64_t missing =
-        incoming_->received < incoming_->data_size ? incoming_->data_size - incoming_->received : 0;
-    return Target{files_->find(incoming_->file_number)->open(), incoming_->offset + incoming_->received, missing};
+    if (!arrival_.is_under_way()) return refused("stream {} takes no data any more", parameters_.id);
+    return arrival_.begin_write(*files_);
 }
 
 Result<bool> DataStream::end_write(std::uint64_t written, Time now) {
     const std::lock_guard lock(mutex_);
-    if (!incoming_) return refused("stream {} takes no data any more", parameters_.id);
-    incoming_->is_being_written = false;
-    incoming_->received += written;
-    files_->find(incoming_->file_number)->note_written(incoming_->offset + incoming_->received);
-    const bool is_complete = incoming_->received >= incoming_->data_size;
-    if (is_complete) {
-        LEAT_TRY(pad_packet());
-        const Incoming packet = *incoming_;
-        incoming_.reset();
-        last_data_ = packet.number;
+    if (!arrival_.is_under_way()) return refused("stream {} takes no data any more", parameters_.id);
+    const auto packet = LEAT_TRY(arrival_.end_write(written, *files_));
+    if (packet) {
+        last_data_ = packet->number;
         if (parameters_.files.index_minor)
-            add_data(packet, now);
+            add_data(*packet, now);
         else
-            note_stored_without_index(packet);
+            note_stored_without_index(*packet);
     }
     // Also what waited for the write to end. For what does not fit now the packet need not wait: flush() does.
     const auto committed = commit(now);
     if (!committed && !is_disk_full(committed)) return tl::unexpected(committed.error());
-    return is_complete;
+    return packet.has_value();
 }
 
 void DataStream::drop_packet() {
     const std::lock_guard lock(mutex_);
-    if (!incoming_) return;
-    files_->find(incoming_->file_number)->truncate(incoming_->offset);
-    incoming_.reset();
+    if (arrival_.is_under_way()) arrival_.drop(*files_);
 }
 
 Result<void> DataStream::store_packet(std::uint64_t number, UntrustedBytes bytes, Time now) {
@@ -108,24 +81,18 @@ Result<void> DataStream::store_packet(std::uint64_t number, UntrustedBytes bytes
 }
 
 // Data that was given up, or comes again, goes; the stream goes on.
-void DataStream::add_data(const Incoming& packet, Time now) {
-    const auto added = pairs_.add_data(packet.number, {packet.file_number, packet.offset, packet.size}, now);
+void DataStream::add_data(const Arrival::Complete& packet, Time now) {
+    const auto added = pairs_.add_data(packet.number, packet.data, now);
     if (added) return;
-    files_->find(packet.file_number)->truncate(packet.offset);
+    files_->find(packet.data.file_number)->truncate(packet.data.offset);
     if (refused_packets_++ == 0)
         log("stream {}: {}: its data is dropped; more are only counted", parameters_.id, added.error().message);
 }
 
-void DataStream::note_stored_without_index(const Incoming& packet) {
-    files_->find(packet.file_number)->note_safe(packet.offset + packet.size);
+// Readers of such files go by the packets' own headers, so all that is complete may be read.
+void DataStream::note_stored_without_index(const Arrival::Complete& packet) {
+    files_->find(packet.data.file_number)->note_safe(packet.data.offset + packet.data.size);
     is_unflushed_ = true;
-}
-
-Result<void> DataStream::pad_packet() {
-    if (incoming_->received >= incoming_->size) return {};
-    LEAT_TRY(files_->find(incoming_->file_number)->extend(incoming_->offset + incoming_->size));
-    incoming_->received = incoming_->size;
-    return {};
 }
 
 Result<bool> DataStream::add_index(const wire::SendIndex& index, Time now) {
@@ -173,11 +140,14 @@ Result<bool> DataStream::take_in_hand(Time now) {
     return in_hand_.has_value();
 }
 
+// Commits what is known by now, in the order of the numbers. What was taken from the table stays in hand until its
+// entry is in a file: on a full disk, or while a packet that the chunk switch would have to move is being written,
+// commit() stops and the next call goes on with the same packet.
 Result<void> DataStream::commit(Time now) {
     while (in_hand_ || LEAT_TRY(take_in_hand(now))) {
         is_unflushed_ = true;
         if (in_hand_->index && is_rotation_due(in_hand_->index->packet_seq_num)) {
-            if (is_being_written()) return {};  // it goes on when the write is done
+            if (arrival_.is_being_written()) return {};  // it goes on when the write is done
             LEAT_TRY(switch_chunk());
         }
         LEAT_TRY(commit(*in_hand_));
@@ -192,24 +162,14 @@ Result<void> DataStream::commit(Time now) {
 }
 
 Result<void> DataStream::commit(const PairingTable::Outcome& outcome) {
-    StreamFile* const file = LEAT_TRY(file_of(outcome));
+    StreamFile* const file = files_ ? LEAT_TRY(files_->for_entry(outcome.data)) : nullptr;
     const ctf::IndexEntry entry = entry_of(outcome);
     if (entry.is_lost()) ++lost_packets_;
     if (file == nullptr) return {};  // lost, and there is no place where that could be told
     file->append_entry(entry, entry.is_lost() ? 0 : outcome.data->offset + outcome.data->size);
-    current_file_ = file->number();
+    files_->set_current(*file);
     note_committed(entry);
     return {};
-}
-
-// Where its entry goes: to its data, or if there is none, behind the last entry.
-Result<StreamFile*> DataStream::file_of(const PairingTable::Outcome& outcome) {
-    if (!files_) return nullptr;
-    StreamFile* const file = outcome.data ? files_->find(outcome.data->file_number) : nullptr;
-    if (file != nullptr) return file;
-    if (current_file_ && files_->find(*current_file_) != nullptr) return files_->find(*current_file_);
-    if (!files_->empty()) return &files_->oldest();
-    return files_->for_packet(0);
 }
 
 // Of a packet without data, what its index says of it; of one without an index, what can be inferred from the last.
@@ -238,6 +198,7 @@ ctf::IndexEntry DataStream::entry_of(const PairingTable::Outcome& outcome) {
     return entry;
 }
 
+// A beacon spoke of what follows the packets before it: it is over with the next packet.
 void DataStream::note_committed(const ctf::IndexEntry& entry) {
     last_ = entry;
     next_view_.horizon = std::max(next_view_.horizon.value_or(0), entry.timestamp_end);
@@ -255,6 +216,7 @@ Result<void> DataStream::flush(Time now) {
     return committed;
 }
 
+// The entries are on disk before the view shows them, and a file is closed only when the view names a later one.
 Result<void> DataStream::flush_files() {
     if (!is_unflushed_) return {};
     if (files_) LEAT_TRY(files_->flush());
@@ -266,10 +228,10 @@ Result<void> DataStream::flush_files() {
 
 // What is flushed is what can be seen.
 void DataStream::show() {
-    StreamFile* const current = files_ && current_file_ ? files_->find(*current_file_) : nullptr;
+    StreamFile* const current = files_ ? files_->current() : nullptr;
     if (current != nullptr) {
         next_view_.place = files_->place();
-        next_view_.current_file = current_file_;
+        next_view_.current_file = current->number();
         next_view_.entries = current->flushed_entries();
         next_view_.current = current->open();
     } else {
@@ -285,70 +247,56 @@ StreamView DataStream::view() const {
     return view_;
 }
 
-// Files that nothing waits for any more, and the newest is another.
+// Packets are committed in order, so data that still waits for its index lies in the current file or a later one. A
+// peer that sends out of order may have data in a file that is closed by then: it counts as lost.
 void DataStream::close_old_files() {
-    if (!files_ || !current_file_) return;
-    std::uint64_t oldest = *current_file_;
-    if (in_hand_ && in_hand_->data) oldest = std::min(oldest, in_hand_->data->file_number);
-    if (incoming_) oldest = std::min(oldest, incoming_->file_number);
-    files_->close_before(oldest);
+    if (!files_) return;
+    std::vector<StoredData> waiting;
+    if (in_hand_ && in_hand_->data) waiting.push_back(*in_hand_->data);
+    if (arrival_.is_under_way()) waiting.push_back(arrival_.place());
+    files_->close_unused(waiting);
 }
 
 Result<void> DataStream::rotate(std::shared_ptr<TraceChunk> chunk, std::uint64_t packet_seq_num, Time now) {
     const std::lock_guard lock(mutex_);
     if (is_finished_) return {};
     if (rotation_) return unsupported("stream {} is being rotated already", parameters_.id);
-    rotation_ = PendingRotation{std::move(chunk), packet_seq_num};
+    rotation_.emplace(std::move(chunk), packet_seq_num);
     is_unflushed_ = true;
     const auto committed = commit(now);
     return is_disk_full(committed) ? Result<void>() : committed;
 }
 
-bool DataStream::is_rotation_due(std::uint64_t next) const {
-    return rotation_ && is_at_or_past(next, rotation_->packet_seq_num);
-}
+bool DataStream::is_rotation_due(std::uint64_t next) const { return rotation_ && rotation_->is_due(next); }
 
 // Everything before the position is committed: `next` is what follows. A write that goes on is waited for.
 Result<void> DataStream::rotate_if_due(std::uint64_t next) {
-    if (is_rotation_due(next) && !is_being_written()) return switch_chunk();
+    if (is_rotation_due(next) && !arrival_.is_being_written()) return switch_chunk();
     return {};
 }
 
-// A packet, or the part of it that has come, that goes with the stream into its next chunk.
-struct DataStream::Move {
-    StoredData* data;
-    std::uint64_t count;  // bytes
-    std::optional<StoredData> to{};
-};
+std::vector<ChunkSwitch::Move> DataStream::data_to_move() {
+    std::vector<ChunkSwitch::Move> moves;
+    if (in_hand_ && in_hand_->data) moves.push_back(ChunkSwitch::move_of(*in_hand_->data, in_hand_->data->size));
+    for (StoredData* const data : pairs_.all_data()) moves.push_back(ChunkSwitch::move_of(*data, data->size));
+    if (arrival_.is_under_way()) moves.push_back(ChunkSwitch::move_of(arrival_.place(), arrival_.received()));
+    return moves;
+}
 
-// What has come already and belongs behind the position is moved: the connection for data may be ahead of the other.
-// It is copied first, and only when all of it is there the stream leaves its old files: with a full disk it stays, and
-// tries again.
+// All that can fail is done before anything of the stream changes: with a full disk it stays, and tries again.
 Result<void> DataStream::switch_chunk() {
     if (files_) LEAT_TRY(files_->flush());
     show();
-    std::vector<Move> moves;
-    if (in_hand_ && in_hand_->data) moves.push_back({&*in_hand_->data, in_hand_->data->size});
-    for (StoredData* const data : pairs_.all_data()) moves.push_back({data, data->size});
-    StoredData arriving{};
-    if (incoming_) {
-        arriving = {incoming_->file_number, incoming_->offset, incoming_->size};
-        moves.push_back({&arriving, incoming_->received});
-    }
+    std::vector<ChunkSwitch::Move> moves = data_to_move();
     next_file_ = files_ ? files_->next_number() : next_file_;
     std::optional<FileSequence> next;
-    if (rotation_->chunk != nullptr) {
-        next.emplace(parameters_.files, directory_, rotation_->chunk, next_file_);
-        LEAT_TRY(copy_to(*next, moves));
+    if (rotation_->chunk() != nullptr) {
+        next.emplace(parameters_.files, directory_, rotation_->chunk(), next_file_);
+        LEAT_TRY(ChunkSwitch::copy(moves, files_ ? &*files_ : nullptr, *next, parameters_.id));
     }
     // From here on nothing fails.
-    for (const Move& move : moves) *move.data = move.to.value_or(StoredData{kNoFile, 0, move.data->size});
-    if (incoming_ && arriving.file_number == kNoFile) incoming_.reset();
-    if (incoming_) {
-        incoming_->file_number = arriving.file_number;
-        incoming_->offset = arriving.offset;
-    }
-    current_file_.reset();
+    ChunkSwitch::finish(moves);
+    if (arrival_.is_under_way() && arrival_.place().file_number == StoredData::kNoFile) arrival_.forget();
     next_view_.current.reset();
     if (next) {
         next_view_.first_file = next_file_;
@@ -367,44 +315,14 @@ Result<void> DataStream::switch_chunk() {
     return {};
 }
 
-// Fails when the disk is full, and leaves nothing behind then. What cannot be copied for another reason is lost.
-Result<void> DataStream::copy_to(FileSequence& next, std::vector<Move>& moves) {
-    for (Move& move : moves) {
-        const auto to = copy_to(next, *move.data, move.count);
-        if (to) {
-            move.to = *to;
-        } else if (is_disk_full(to)) {
-            next.discard();
-            return tl::unexpected(to.error());
-        } else {
-            log("stream {}: a packet was lost at a rotation: {}", parameters_.id, to.error().message);
-        }
-    }
-    return {};
-}
-
-Result<StoredData> DataStream::copy_to(FileSequence& next, const StoredData& data, std::uint64_t count) {
-    constexpr std::uint64_t kPiece = 256U << 10;
-    StreamFile* const from = files_ ? files_->find(data.file_number) : nullptr;
-    if (from == nullptr) return not_found("its file is gone");
-    StreamFile& to = *LEAT_TRY(next.for_packet(data.size));
-    const std::uint64_t begin = to.size();
-    std::vector<std::byte> bytes(std::min(count, kPiece));
-    for (std::uint64_t done = 0; done < count;) {
-        const auto piece = std::span(bytes).first(std::min<std::uint64_t>(bytes.size(), count - done));
-        LEAT_TRY(from->read(data.offset + done, piece));
-        if (LEAT_TRY(to.write(begin + done, piece)) != piece.size())
-            return fail(ErrorKind::kDiskFull, "the disk is full");
-        done += piece.size();
-    }
-    return StoredData{to.number(), begin, data.size};
-}
-
+// What DATA_PENDING asks. "Stored" must survive our own death, so an entry in memory does not count. Without indexes
+// nothing tells which packets there are: the last number that came has to do.
 bool DataStream::is_stored(std::uint64_t number) const {
     if (is_finished_) return true;
     if (is_unflushed_ || in_hand_) return false;
     if (!parameters_.files.index_minor)
-        return !incoming_ && (number == wire::kNoPacket || (last_data_ && is_at_or_past(*last_data_, number)));
+        return !arrival_.is_under_way() &&
+               (number == wire::kNoPacket || (last_data_ && is_at_or_past(*last_data_, number)));
     return pairs_.is_past(number) || (pairs_.empty() && number == wire::kNoPacket);
 }
 
@@ -415,7 +333,7 @@ bool DataStream::has_stored(std::uint64_t number) const {
 
 bool DataStream::should_finish() const {
     const std::lock_guard lock(mutex_);
-    return !is_finished_ && close_after_ && !is_being_written() && is_stored(*close_after_);
+    return !is_finished_ && close_after_ && !arrival_.is_being_written() && is_stored(*close_after_);
 }
 
 bool DataStream::waits_for_data() const {
@@ -424,12 +342,12 @@ bool DataStream::waits_for_data() const {
     if (!has_indexes && close_after_ && !is_stored(*close_after_)) return true;
     // What is being written must not lose its file; else a packet that no index will come for is not waited for.
     const bool may_index_come = !has_indexes || !pairs_.have_indexes_ended();
-    return (incoming_ && may_index_come) || is_being_written() || pairs_.waits_for_data();
+    return (arrival_.is_under_way() && may_index_come) || arrival_.is_being_written() || pairs_.waits_for_data();
 }
 
 void DataStream::end_data() {
     const std::lock_guard lock(mutex_);
-    if (!is_being_written()) incoming_.reset();
+    if (!arrival_.is_being_written()) arrival_.forget();
     pairs_.end_data();
 }
 
@@ -438,13 +356,15 @@ void DataStream::end_indexes() {
     pairs_.end_indexes();
 }
 
+// kDiskFull leaves everything as it was, and is tried again. Other failures are told in the log, and the stream
+// finishes: a disk that is broken does not get better by waiting.
 Result<void> DataStream::finish() {
     const std::lock_guard lock(mutex_);
     if (is_finished_) return {};
-    if (is_being_written()) return fail(ErrorKind::kDiskFull, "a packet is just being written");
+    if (arrival_.is_being_written()) return fail(ErrorKind::kDiskFull, "a packet is just being written");
     // On a full disk that makes room for the index.
-    if (incoming_ && files_) files_->find(incoming_->file_number)->truncate(incoming_->offset);
-    incoming_.reset();
+    if (files_) arrival_.drop(*files_);
+    arrival_.forget();
     pairs_.end_data();
     pairs_.end_indexes();
     auto committed = commit(Time::max());

@@ -5,8 +5,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
+#include "relay/store/arrival.hpp"
+#include "relay/store/chunk_switch.hpp"
 #include "relay/store/file_sequence.hpp"
 #include "relay/store/pairing_table.hpp"
 #include "relay/store/session_directory.hpp"
@@ -43,8 +46,38 @@ struct StreamView {
     bool is_finished = false;
 };
 
-// A stream of packets on its way to disk: data goes into the file as it comes; with its index it is committed, and
-// flushed it can be seen.
+// A stream of packets on its way to disk. Data and index of a packet come on two connections, in either order:
+//
+//     data connection, or datagrams              control connection
+//                 |                                      |
+//                 v                                      |
+//     arriving: its bytes go into a file      Arrival    |
+//                 |                                      |
+//                 v                                      v
+//     data waits for its index  -----.   .-----  index waits for its data       PairingTable
+//                                    v   v
+//                       both are here, or one is lost
+//                                      |                       in the order of the numbers from here on
+//                                      v
+//                       in hand: the next to be committed      waits for room on the disk, or a chunk switch
+//                                      |
+//                                      v  commit()
+//                       committed: its entry is in memory      StreamFile
+//                                      |
+//                                      v  flush()
+//                       stored: its entry is on disk           StreamView: viewers may read it, and the producer
+//                                                              may forget it
+//
+// The stream as a whole:
+//
+//                    rotate()                        the position is committed
+//     in a chunk  ------------->  rotation pending  ---------------------------->  in the next chunk, or in none
+//         |
+//         |  close_after(n), then packet n is stored; or the session has ended      finish()
+//         +------------------------------------------------------------------->  finished
+//
+// Out of every chunk it refuses data, and only counts packets that are lost. Finished, it takes nothing, its files are
+// closed, and everything counts as stored: who asks need not wait for what will not come.
 //
 // Any thread. It has a lock of its own, which is held while its files are written: those who only look take a view.
 // kDiskFull is an error of none of its functions but says that there is no room now: what was given is kept, and
@@ -63,20 +96,17 @@ class DataStream {
     // connection, and as datagrams); later.
     Result<bool> begin_packet(const wire::DataHeader& header);
     // Where its next bytes go, which the caller writes without the lock: nothing moves the packet meanwhile.
-    struct Target {
-        std::shared_ptr<const StreamFile::Open> file;
-        std::uint64_t offset;
-        std::uint64_t missing;  // bytes of the packet
-    };
+    using Target = Arrival::Target;
     Result<Target> begin_write();
     // True when the packet is complete. kDiskFull: its padding does not fit, call it again with 0.
     Result<bool> end_write(std::uint64_t written, Time now);
-    // Not at all.
+    // Abandons the packet that was begun.
     void drop_packet();
     // All at once, or nothing.
     Result<void> store_packet(std::uint64_t number, UntrustedBytes bytes, Time now);
 
-    // From the control connection. False: too many wait for their data; later.
+    // From the control connection. False: too many wait for their data; later. An index with impossible sizes is
+    // refused here, so that readers of the file need not check it.
     Result<bool> add_index(const wire::SendIndex& index, Time now);
     void add_beacon(const wire::SendIndex& beacon);
     // Packets from this sequence number of the tracer's on belong to another chunk, or to none.
@@ -85,7 +115,7 @@ class DataStream {
 
     // Whatever is complete, or lost, by now gets its index on disk, and can be seen.
     Result<void> flush(Time now);
-    // No more data, no more indexes.
+    // No more data, no more indexes: what waits for them is lost with the next flush().
     void end_data();
     void end_indexes();
     // For those who put datagrams together: under the lock.
@@ -99,6 +129,7 @@ class DataStream {
 
     [[nodiscard]] StreamView view() const;
     [[nodiscard]] bool is_finished() const;
+    // Whether finish() now would lose data that may still come.
     [[nodiscard]] bool waits_for_data() const;
     // All packets up to this number are on disk, or known to be lost.
     [[nodiscard]] bool has_stored(std::uint64_t number) const;
@@ -108,39 +139,21 @@ class DataStream {
     [[nodiscard]] std::vector<UniqueFd> duplicate_files() const;
 
   private:
-    struct Incoming {
-        std::uint64_t number;
-        std::uint64_t file_number;
-        std::uint64_t offset;
-        std::uint64_t data_size;  // bytes that come
-        std::uint64_t size;       // and with the padding that we add
-        std::uint64_t received = 0;
-        bool is_being_written = false;
-    };
-    struct PendingRotation {
-        std::shared_ptr<TraceChunk> chunk;
-        std::uint64_t packet_seq_num;
-    };
-    struct Move;
-
-    // All of these under the lock.
-    Result<void> pad_packet();
-    void add_data(const Incoming& packet, Time now);
-    void note_stored_without_index(const Incoming& packet);
+    // All of these under the lock. commit() may be called at any time: it does what can be done, and stops where it has
+    // to wait. After a failure it goes on where it stopped.
+    void add_data(const Arrival::Complete& packet, Time now);
+    void note_stored_without_index(const Arrival::Complete& packet);
     Result<void> flush_files();
     Result<bool> take_in_hand(Time now);
     Result<void> commit(Time now);
     Result<void> commit(const PairingTable::Outcome& outcome);
-    Result<StreamFile*> file_of(const PairingTable::Outcome& outcome);
     [[nodiscard]] ctf::IndexEntry entry_of(const PairingTable::Outcome& outcome);
     void note_committed(const ctf::IndexEntry& entry);
     void apply_beacon();
-    [[nodiscard]] bool is_being_written() const { return incoming_ && incoming_->is_being_written; }
     [[nodiscard]] bool is_rotation_due(std::uint64_t next_packet_seq_num) const;
     Result<void> rotate_if_due(std::uint64_t next_packet_seq_num);
     Result<void> switch_chunk();
-    Result<void> copy_to(FileSequence& next, std::vector<Move>& moves);
-    Result<StoredData> copy_to(FileSequence& next, const StoredData& data, std::uint64_t count);
+    std::vector<ChunkSwitch::Move> data_to_move();
     void close_old_files();
     [[nodiscard]] bool is_stored(std::uint64_t number) const;
     void show();
@@ -148,22 +161,22 @@ class DataStream {
     const StreamParameters parameters_;
     const std::shared_ptr<SessionDirectory> directory_;
 
+    // Held while files are written, so whoever only wants to look must not need it: see view_mutex_.
     mutable std::mutex mutex_;
     std::optional<FileSequence> files_;  // none: out of every chunk
-    std::uint64_t next_file_ = 0;
-    std::optional<Incoming> incoming_{};
+    std::uint64_t next_file_ = 0;        // number, for when there are no files: numbers go on over chunks
+    Arrival arrival_{};
     std::optional<std::uint64_t> last_data_{};  // number of the last packet whose data is here
     PairingTable pairs_;
     std::optional<PairingTable::Outcome> in_hand_{};  // taken from the table, not yet in the index
-    std::optional<PendingRotation> rotation_{};
+    std::optional<ChunkSwitch> rotation_{};
     std::optional<std::uint64_t> close_after_{};
     std::optional<wire::SendIndex> pending_beacon_{};
-    std::optional<ctf::IndexEntry> last_{};        // the index of the last packet
-    std::optional<std::uint64_t> current_file_{};  // that it is in
+    std::optional<ctf::IndexEntry> last_{};  // of the last packet
     std::uint64_t lost_packets_ = 0;
     std::uint64_t refused_packets_ = 0;
     bool has_wrong_sizes_ = false;  // and the log has said so
-    bool is_unflushed_ = false;
+    bool is_unflushed_ = false;     // next_view_ is ahead of view_, or entries are in memory
     bool is_finished_ = false;
     StreamView next_view_{};  // as it will be when all is flushed
 

@@ -75,6 +75,7 @@ Result<void> FileSequence::open_first(const SessionDirectory::TracePlace& trace)
     }
 }
 
+// A packet is never split over two files. One that is larger than the limit gets a file of its own.
 Result<StreamFile*> FileSequence::for_packet(std::uint64_t size) {
     const bool is_full = !files_.empty() && naming_.size_limit != 0 && files_.back().size() != 0 &&
                          files_.back().size() + size > naming_.size_limit;
@@ -92,6 +93,14 @@ StreamFile* FileSequence::find(std::uint64_t number) {
     return found == files_.end() ? nullptr : &*found;
 }
 
+Result<StreamFile*> FileSequence::for_entry(const std::optional<StoredData>& data) {
+    StreamFile* const file = data ? find(data->file_number) : nullptr;
+    if (file != nullptr) return file;
+    if (StreamFile* const last = current()) return last;
+    if (!files_.empty()) return &files_.front();
+    return for_packet(0);
+}
+
 std::size_t FileSequence::unflushed() const {
     std::size_t sum = 0;
     for (const StreamFile& file : files_) sum += file.unflushed();
@@ -103,13 +112,18 @@ Result<void> FileSequence::flush() {
     return {};
 }
 
-void FileSequence::close_before(std::uint64_t number) {
-    while (files_.size() > 1 && files_.front().number() < number) {
+void FileSequence::close_unused(std::span<const StoredData> waiting) {
+    if (!current_) return;
+    std::uint64_t oldest = *current_;
+    for (const StoredData& data : waiting) oldest = std::min(oldest, data.file_number);
+    while (files_.size() > 1 && files_.front().number() < oldest) {
         files_.front().end();
         files_.pop_front();
     }
 }
 
+// Data beyond the last entry has no index, and none will come: readers that go by packet headers alone must not meet
+// it.
 void FileSequence::finish() {
     for (StreamFile& file : files_) {
         file.truncate(file.safe_end());

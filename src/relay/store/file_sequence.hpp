@@ -5,9 +5,11 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/result.hpp"
+#include "relay/store/pairing_table.hpp"
 #include "relay/store/session_directory.hpp"
 #include "relay/store/stream_file.hpp"
 
@@ -54,8 +56,15 @@ class FilePlace {
     std::uint64_t first_;
 };
 
-// The files of one stream in one chunk, as they are written: the newest takes packets, older ones wait for indexes.
-// Belongs to its stream.
+// The files of one stream in one chunk, as they are written.
+//
+//     rolled away |  closed  |  open: entries to come  |   current    |  open: data, no entries yet  |  next
+//     ------------|----------|-------------------------|--------------|------------------------------|------->  number
+//          FilePlace::oldest()                    for_entry()                                  for_packet()
+//
+// Only the newest takes packets. Older ones stay open as long as entries for their packets may come; the current one
+// took the last entry. With a limit of files, a new one takes the name of the oldest: numbers never come again, names
+// do. Belongs to its stream, under whose lock all of it is called.
 class FileSequence {
   public:
     FileSequence(FileNaming naming, std::shared_ptr<SessionDirectory> directory, std::shared_ptr<TraceChunk> chunk,
@@ -72,13 +81,17 @@ class FileSequence {
     Result<StreamFile*> for_packet(std::uint64_t size);
     // Null: it has been closed.
     StreamFile* find(std::uint64_t number);
-    [[nodiscard]] bool empty() const { return files_.empty(); }
-    StreamFile& oldest() { return files_.front(); }
+    // Whose index takes the entry of a packet: the file of its data; without any, the file of the last entry.
+    Result<StreamFile*> for_entry(const std::optional<StoredData>& data);
+    // The last entry is in this file: it is the newest that may be read.
+    void set_current(const StreamFile& file) { current_ = file.number(); }
+    // Null before the first entry.
+    StreamFile* current() { return current_ ? find(*current_) : nullptr; }
 
     [[nodiscard]] std::size_t unflushed() const;  // bytes
     Result<void> flush();
-    // Nothing waits for files before this one any more.
-    void close_before(std::uint64_t number);
+    // Files before the current one that hold none of this data: nothing waits for them any more.
+    void close_unused(std::span<const StoredData> waiting);
     // Nothing more comes. What is not safe to read is cut off.
     void finish();
     // As if it had never been.
@@ -97,6 +110,7 @@ class FileSequence {
     std::shared_ptr<FilePlace> place_{};
     std::shared_ptr<const FilePlace> readable_place_{};
     std::deque<StreamFile> files_;
+    std::optional<std::uint64_t> current_{};
     std::uint64_t first_;
     std::uint64_t next_;
 };

@@ -18,9 +18,11 @@ inline Time now() { return std::chrono::steady_clock::now(); }
 
 // Where the data of a packet was put.
 struct StoredData {
-    std::uint64_t file_number;
-    std::uint64_t offset;  // bytes
-    std::uint64_t size;    // bytes, padding included
+    static constexpr std::uint64_t kNoFile = ~std::uint64_t{0};
+
+    std::uint64_t file_number;  // kNoFile: it was here, and is nowhere any more
+    std::uint64_t offset;       // bytes
+    std::uint64_t size;         // bytes, padding included
 };
 
 // Index and data of a packet come on two connections, in either order, and wait here for one another, by sequence
