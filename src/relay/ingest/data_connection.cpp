@@ -19,6 +19,9 @@ constexpr std::size_t kDataBufferSize = kLargePacket;
 DataConnection::DataConnection(asio::ip::tcp::socket socket, Relay& relay)
     : Connection(std::move(socket), "data of producer"), relay_(&relay), input_(kDataBufferSize) {}
 
+// Packets are shown in batches: as long as bytes keep coming, entries gather in memory; when there is nothing to read,
+// or the turn is over, they go to disk and viewers hear of them. Before it waits for the other connection it shows
+// everything too, because what that one waits for may be among it.
 asio::awaitable<Result<void>> DataConnection::serve() {
     for (;;) {
         const auto progress = consume();
@@ -91,6 +94,7 @@ Result<DataConnection::Progress> DataConnection::consume() {
     return Progress::kNeedsMore;
 }
 
+// While bytes are spliced, the header of the packet after the large one is in the pipe, perhaps with part of its data.
 Result<void> DataConnection::take_header_from_pipe() {
     if (pipe_.size() == 0 || input_.size() >= wire::kSizeOf<wire::DataHeader>) return {};
     const std::size_t missing = wire::kSizeOf<wire::DataHeader> - input_.size();
@@ -113,6 +117,8 @@ Result<bool> DataConnection::begin_packet() {
     return true;
 }
 
+// A handle is random and known only to its producer, so the first one proves which session the connection is for. Later
+// ones must be of the same session.
 Result<void> DataConnection::find_session(std::uint64_t handle) {
     if (session_ != nullptr) return {};
     const std::shared_ptr<Session> session = relay_->handles().session_of(handle);
@@ -164,6 +170,7 @@ Result<std::size_t> DataConnection::write_what_fits(const DataStream::Target& ta
     return written;
 }
 
+// However it ended: what is here is flushed, and what waited for this data is lost.
 void DataConnection::end() {
     if (session_ == nullptr) return;
     session_->end_data(now());

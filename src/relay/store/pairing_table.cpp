@@ -58,6 +58,7 @@ Result<void> PairingTable::add_data(std::uint64_t number, const StoredData& data
     return {};
 }
 
+// Raising data_end_ says of all smaller numbers that their data will not come, as data of a later number would.
 bool PairingTable::give_up_data(Time before) {
     const std::uint64_t end = data_end_;
     for (const auto& [number, waiting] : waiting_) {
@@ -67,12 +68,15 @@ bool PairingTable::give_up_data(Time before) {
     return data_end_ != end;
 }
 
+// Indexes come in order on their connection: a larger number shows that a smaller one will not come.
 bool PairingTable::may_index_come(std::uint64_t number) const {
     return !have_indexes_ended_ && !(last_index_ && *last_index_ > number);
 }
 
 bool PairingTable::may_data_come(std::uint64_t number) const { return !has_data_ended_ && data_end_ <= number; }
 
+// Looks only at the smallest number that waits: outcomes leave in order, so one packet whose fate is open holds up all
+// that follow. Its age ends that.
 std::optional<PairingTable::Outcome> PairingTable::take(Time now) {
     if (waiting_.empty()) return std::nullopt;
     const auto& [number, waiting] = *waiting_.begin();

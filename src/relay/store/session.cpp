@@ -16,6 +16,7 @@ std::uint64_t horizon_of(const StreamView& view) { return view.horizon.value_or(
 
 }  // namespace
 
+// The handle table is shared by all sessions: a handle that outlived its session would name nothing.
 Session::~Session() {
     for (const auto& [handle, stream] : state_.by_handle) handles_->remove(handle);
     for (const auto& [handle, trace] : state_.metadata) handles_->remove(handle);
@@ -46,6 +47,8 @@ void Session::add(std::shared_ptr<SessionStream> stream) {
     });
 }
 
+// The view is copied under the session's lock, so versions never go back, whichever connection comes first. A finished
+// view is the last one.
 bool Session::show(const std::shared_ptr<SessionStream>& stream) {
     Forgotten forgotten;
     const bool is_new = locked([&](SessionState& state) {
@@ -72,6 +75,7 @@ void Session::show(const std::shared_ptr<Trace>& trace) {
     forget(forgotten);
 }
 
+// The smallest horizon of its unfinished streams is how far the trace is: a finished one holds nobody up.
 void Session::note_horizon(SessionStream& stream, const StreamView& view) {
     auto& horizons = stream.trace->horizons;
     horizons.erase(horizons.find(horizon_of(stream.view)));
@@ -82,6 +86,7 @@ void Session::mark_changed(SessionState& state, const std::shared_ptr<Trace>& tr
     if (!std::exchange(trace->is_changed, true)) state.changed_traces.push_back(trace);
 }
 
+// Its name is free for another stream at once. It is remembered for a while, with its files closed.
 void Session::retire(SessionState& state, const std::shared_ptr<SessionStream>& stream, Forgotten& forgotten) {
     state.open_names.erase({stream->trace->path, stream->stream->parameters().files.channel_name});
     stream->place.reset();
@@ -112,6 +117,7 @@ void Session::note_if_complete(SessionState& state, const std::shared_ptr<Trace>
     forgotten.traces.push_back(oldest);
 }
 
+// Outside of the session's lock: both tables have locks of their own.
 void Session::forget(const Forgotten& forgotten) {
     for (const auto& stream : forgotten.streams) handles_->remove(stream->stream->parameters().handle);
     for (const auto& trace : forgotten.traces) trace->directory->forget_trace(trace->id);
@@ -154,6 +160,8 @@ void Session::end_data(Time now) {
     }
 }
 
+// A half waits when too many of its packets wait for the other half already. If both do, each has what the other lacks:
+// data of one set of numbers, indexes of another. One of them may just be about to go on, hence the patience.
 Result<void> Session::wait(Half half, Time now) {
     Time none{};
     waits_since_[index_of(half)].compare_exchange_strong(none, now);
@@ -168,12 +176,16 @@ void Session::note_change() {
     wake_viewers();
 }
 
+// The count goes up before anybody is called: a viewer that looks meanwhile sees either the change or a count that
+// differs from the one that it has.
 void Session::wake_viewers() {
     change_.fetch_add(1);
     const std::lock_guard lock(listeners_mutex_);
     for (const Listener& listener : listeners_) listener();
 }
 
+// Words are collected under the session's lock and published without it, because publishing writes a file. Two
+// connections that do so at once could publish an older horizon last: followers_mutex_ keeps them in turn.
 void Session::ring_for_followers() {
     const std::lock_guard in_turn(followers_mutex_);
     struct Word {
@@ -207,6 +219,7 @@ void Changes::add(const std::shared_ptr<SessionStream>& stream) {
     if (streams_.empty() || streams_.back() != stream) streams_.push_back(stream);
 }
 
+// A stream leaves the list only when it is flushed, or failed for good: a full disk leaves it there for the next call.
 Result<bool> Changes::flush(Session& session, Time now) {
     while (!streams_.empty()) {
         const std::shared_ptr<SessionStream>& stream = streams_.back();

@@ -20,6 +20,7 @@ Result<void> remove_index(const ConfinedDirectory& trace, const std::string& nam
 
 }  // namespace
 
+// pwrite() may write less than asked for, also when the disk is just full: then the next call says ENOSPC.
 Result<std::size_t> write_what_fits(int fd, std::uint64_t offset, UntrustedBytes bytes) {
     std::size_t written = 0;
     while (written < bytes.size()) {
@@ -122,6 +123,8 @@ void StreamFile::append_entry(const ctf::IndexEntry& entry, std::uint64_t safe_e
     safe_end_ = std::max(safe_end_, safe_end);
 }
 
+// Half of the entries must not stay behind: readers would take the torn one for an entry. So the index is cut back, and
+// all of them are written again the next time. The guard and the lock move last, after the entries are on disk.
 Result<void> StreamFile::flush() {
     if (unflushed_.empty()) return {};
     const int index = open_->index.get();

@@ -17,8 +17,16 @@
 
 namespace leat::relay {
 
-// A file of packets and the index beside it, as they grow. Bytes of data may lie behind what the index covers: they
-// are not safe to read yet.
+// A file of packets and the index beside it, as they grow.
+//
+//     data      | packets with entries on disk | entries in memory | arriving, or waiting |
+//               0                          guarded             safe_end()              size()
+//
+//     index     | header | entries on disk |                        entries in memory: unflushed()
+//               0                      index_size_
+//
+// Followers of the directory may read data below the lock, which moves with each flush; all beyond it is write-locked.
+// If the relay is killed, the guard cuts the file at the same place: a reader never meets half a packet.
 class StreamFile {
   public:
     // Its descriptors, which viewers share with the writer: as long as somebody has them, they are this file's.
@@ -47,7 +55,7 @@ class StreamFile {
     Result<std::size_t> write(std::uint64_t offset, UntrustedBytes bytes);
     // For those who write by themselves: how far they came.
     void note_written(std::uint64_t end) { size_ = std::max(size_, end); }
-    // Zeros up to there, which take no room on the disk and no time.
+    // Zeros up to there, which take no room on the disk and no time: a hole.
     Result<void> extend(std::uint64_t end);
     // What lies behind `size` goes.
     void truncate(std::uint64_t size);
