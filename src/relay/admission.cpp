@@ -6,10 +6,13 @@ namespace leat::relay {
 
 namespace {
 
+// Of a port with many places. Of one with few, a quarter.
 constexpr std::size_t kLeftToOthers = 64;
 
 }  // namespace
 
+// Producers need control and data connections in equal numbers, nearly; viewers may come in crowds, but each of them
+// costs the others. Rounding goes to the control port: without one, no other connection of a session is any use.
 Admission::Admission(std::size_t max_connections) {
     const std::size_t places = std::max(max_connections, kFewestConnections);
     state_of(Port::kLive).share = places / 4;
@@ -22,6 +25,7 @@ const char* Admission::name_of(Port port) {
     return kNames[static_cast<std::size_t>(port)];
 }
 
+// An IPv4 address is the same peer whether it comes by an IPv4 socket or mapped by an IPv6 one.
 Admission::Peer Admission::peer_of(const asio::ip::address& address) {
     Peer peer{};
     if (address.is_v4() || address.to_v6().is_v4_mapped()) {
@@ -35,6 +39,9 @@ Admission::Peer Admission::peer_of(const asio::ip::address& address) {
     return peer;
 }
 
+// A peer at its own limit pays with its own oldest stranger, also when the port has room; only when the port is full
+// does somebody else pay. The function that drops a connection is called without the lock: it may come back for the
+// place.
 Result<Admission::Place> Admission::admit(Port port, const asio::ip::address& address) {
     const Peer peer = peer_of(address);
     std::function<void()> drop_other;
@@ -117,6 +124,8 @@ void Admission::withdraw(Entry& entry) {
     }
 }
 
+// A dropped entry was taken out of all counts when it was dropped; its connection still holds the place, and ends
+// later. A peer without connections is forgotten, so that addresses that came once cost nothing.
 void Admission::remove(Entry& entry) {
     if (entry.standing == Entry::Standing::kDropped) return;
     withdraw(entry);
@@ -140,6 +149,8 @@ void Admission::revoke_vouchers(const Peer& peer) {
         change_standing(*found->second.vouched_for.back(), Entry::Standing::kStranger);
 }
 
+// Whoever has most strangers loses one: a flood from one peer is paid for by that peer, and not by those that came
+// before.
 Admission::Entry* Admission::next_to_go(PortState& state) {
     const auto most =
         std::ranges::max_element(state.peers, {}, [](const auto& entry) { return entry.second.strangers.size(); });
@@ -166,6 +177,7 @@ void Admission::Place::on_drop(std::function<void()> drop) {
     entry_->drop = std::move(drop);
 }
 
+// A data connection that is known now needs no voucher; another one may have been vouched for in its stead.
 void Admission::Place::identify() {
     const std::lock_guard lock(admission_->mutex_);
     if (entry_->standing == Entry::Standing::kDropped || entry_->standing == Entry::Standing::kKnown) return;

@@ -65,6 +65,8 @@ Connection::Connection(asio::ip::tcp::socket socket, const std::string& kind)
     set_options(socket_);
 }
 
+// The coroutines keep the connection alive, and it keeps nothing of them: it goes with the last of the two. on_drop()
+// has a weak reference only, because the place is a member.
 void Connection::start(Admission::Place place, std::chrono::milliseconds patience) {
     const auto self = shared_from_this();
     place_ = std::move(place);
@@ -91,6 +93,8 @@ void Connection::drop_for_newcomer() {
     });
 }
 
+// The coroutine learns of it by an exception from the socket. One that waits for something else is woken by its own
+// means.
 void Connection::close() {
     asio::error_code ignored;
     socket_.close(ignored);
@@ -102,6 +106,8 @@ void Connection::identify() {
     place_.identify();
 }
 
+// What the system has received was acknowledged to the peer by TCP, so it must not be lost; what comes after is not
+// taken.
 void Connection::drain() {
     asio::post(socket_.get_executor(), [self = shared_from_this()] {
         if (self->allowance_ != SIZE_MAX) return;  // it drains already
@@ -118,6 +124,7 @@ void Connection::hurry(std::chrono::seconds patience) {
     });
 }
 
+// end() runs exactly once, after serve(), whatever ended it: that is where sessions and files are put in order.
 asio::awaitable<void> Connection::run() {
     try {
         const auto served = co_await serve();
@@ -149,6 +156,8 @@ asio::awaitable<void> Connection::watch() {
     }
 }
 
+// A stranger that has said something had its time, and has not said what makes it known. One that is silent may be a
+// data connection that waits for its first packet: the admission knows whether one is expected.
 bool Connection::is_too_slow() {
     const auto now = Clock::now();
     if (!is_identified_ && now >= stranger_deadline_ && (has_received_ || !place_.may_be_silent())) {
@@ -160,6 +169,7 @@ bool Connection::is_too_slow() {
     return true;
 }
 
+// Without Asio: a call that finds bytes costs one system call, and no turn through the reactor.
 std::optional<std::size_t> Connection::try_receive(std::span<std::byte> bytes) {
     const std::size_t size = std::min(bytes.size(), allowance_);
     for (;;) {
@@ -237,6 +247,8 @@ asio::awaitable<void> Connection::wait_for_disk() {
     if (deadline_ != Clock::time_point::max()) deadline_ += kDiskInterval;  // the peer could do nothing meanwhile
 }
 
+// Two connections wait for one another through the pairing table, so there is no event to wait for: it looks again.
+// While it waits it does not read, and would not notice that its peer has gone: it asks the socket.
 asio::awaitable<void> Connection::wait_for_other() {
     co_await sleep(kOtherInterval);
     pollfd peer{.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
@@ -249,6 +261,8 @@ void Connection::note_stored() {
     if (std::exchange(is_disk_full_, false)) log_warning("{}: there is room again", peer_);
 }
 
+// Bytes are moved to the front only when there is no room behind them, so a message that comes in many pieces is moved
+// a few times and not with every piece.
 std::span<std::byte> InputBuffer::room(std::size_t wanted) {
     if (begin_ == end_) begin_ = end_ = 0;
     if (begin_ != 0 && (end_ == bytes_.size() || bytes_.size() - begin_ < wanted)) {

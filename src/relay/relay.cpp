@@ -36,6 +36,7 @@ Result<std::string> session_path(const wire::CreateSession& request, Grouping gr
     return fmt::format("{}/{}-{}", host, name, date);
 }
 
+// Not by prefix alone: "a/bc" is not inside of "a/b".
 bool is_inside(const std::string& path, const std::string& directory) { return path.starts_with(directory + "/"); }
 
 }  // namespace
@@ -65,6 +66,8 @@ bool Relay::is_in_use(const std::string& path) const {
     });
 }
 
+// The lock is held while the directory is made: two parts of a session that come at once must end in the same one. Only
+// snapshots may use a directory that was there before: they are one session for their producer, and many for us.
 Result<std::shared_ptr<SessionDirectory>> Relay::known_or_made(const std::string& key, const std::string& path,
                                                                bool may_be_found) {
     const std::lock_guard lock(directories_mutex_);
@@ -124,6 +127,8 @@ Result<std::shared_ptr<Session>> Relay::create_session(const wire::CreateSession
     return session;
 }
 
+// It goes from where viewers look to where the housekeeping looks: data may still be on its way on the other
+// connection.
 void Relay::remove_session(const Session& session) {
     const std::lock_guard lock(mutex_);
     const auto found = sessions_.find(session.description().id);

@@ -34,6 +34,8 @@ DatagramReceiver::DatagramReceiver(asio::ip::udp::socket socket, Relay& relay)
         ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVBUF, &kSocketBuffer, sizeof kSocketBuffer);
 }
 
+// Between two bursts the thread's other connections have a turn: a flood of datagrams keeps none of them waiting for
+// long.
 asio::awaitable<void> DatagramReceiver::receive() {
     try {
         while (socket_.is_open()) {
@@ -62,6 +64,7 @@ std::size_t DatagramReceiver::receive_some() {
     return static_cast<std::size_t>(count);
 }
 
+// Twice in the time after which a piece is late, so that it is late by half of that at most.
 asio::awaitable<void> DatagramReceiver::expire() {
     try {
         while (socket_.is_open()) {
@@ -91,6 +94,8 @@ void DatagramReceiver::close() {
     tell_unknown(Time::max());
 }
 
+// The cheapest checks come first: most of what a stranger sends ends at the look into the table. Only the first wrong
+// datagram of a stream is told, because anybody can send them, and the log is to stay readable.
 void DatagramReceiver::handle(UntrustedBytes datagram) {
     const bool has_header = datagram.size() > wire::kSizeOf<wire::DatagramHeader>;
     const auto header =
@@ -109,6 +114,8 @@ void DatagramReceiver::handle(UntrustedBytes datagram) {
     ++source->counts[static_cast<std::size_t>(fate)];
 }
 
+// New streams are looked for only when the relay has announced some: an unknown handle costs a stranger's datagram no
+// lock.
 DatagramReceiver::Source* DatagramReceiver::find(std::uint64_t handle) {
     auto known = sources_.find(handle);
     if (known == sources_.end() && relay_->handles().announced() != handles_seen_) {
@@ -149,6 +156,7 @@ Fate DatagramReceiver::add(Source& source, const wire::DatagramHeader& header, U
     return fate;
 }
 
+// Whoever holds most pays with its largest packets, which need not be the stream that has grown.
 void DatagramReceiver::update_budget(const Source& source) {
     const std::uint64_t session = source.session->description().id;
     const std::uint64_t stream = source.stream().parameters().handle;
@@ -160,6 +168,8 @@ void DatagramReceiver::update_budget(const Source& source) {
     }
 }
 
+// Packets leave the window under the stream's lock, and are stored without it: the lock is taken for each again. Data
+// that is late by now is given up, so that the indexes behind it need not wait for the age of a connection's packet.
 void DatagramReceiver::deliver(Source& source, Time now) {
     source.last_look = now;
     DataStream& stream = source.stream();
@@ -185,6 +195,8 @@ void DatagramReceiver::clean(Source& source, Time now) {
     update_budget(source);
 }
 
+// The index may come on any thread, under the stream's lock: only a post leaves from there. By then the source may be
+// gone.
 void DatagramReceiver::deliver_when_indexed(std::uint64_t handle, PairingTable& pairs) {
     pairs.call_at_next_index([this, handle] {
         asio::post(socket_.get_executor(), [this, handle] {

@@ -20,6 +20,14 @@ namespace leat::relay {
 // Anybody can send to this port, in anybody's name. A datagram for no stream costs a look into a table of our own; one
 // for a stream costs at most the packet whose number it bears (DatagramWindow), and memory of that stream's session
 // (DatagramBudget). Nobody gets an answer.
+//
+//     datagram --> find() the stream --> DatagramWindow: pieces become packets --> deliver() --> DataStream, in order
+//                     |                     |                                         ^
+//                     v                     v                                         |
+//                 counted only     given up when late (expire)         its index came, or those before it are late
+//
+// All of it runs on one thread, that of the socket. What it shares with other threads it reaches through the stream's
+// lock (with_pairs) and the table of handles.
 class DatagramReceiver {
   public:
     DatagramReceiver(asio::ip::udp::socket socket, Relay& relay);
@@ -36,6 +44,7 @@ class DatagramReceiver {
         std::shared_ptr<Session> session;
         std::shared_ptr<SessionStream> entry;
 
+        // Lives as long as the source: a finished stream is noticed by remove_ended(), not by a dangling reference.
         [[nodiscard]] DataStream& stream() const { return *entry->stream; }
         DatagramWindow window{};
         // Of datagrams, by their fate.

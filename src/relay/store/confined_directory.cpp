@@ -28,6 +28,9 @@ std::uint32_t random_number() {
     return number;
 }
 
+// The kernel refuses every way out, also one that somebody else puts there between our check and our use: symbolic
+// links,
+// "..", absolute paths.
 UniqueFd open_beneath(int directory, const std::string& path, int flags, mode_t mode = 0) {
     open_how how{};
     how.flags = static_cast<std::uint64_t>(flags) | O_CLOEXEC;
@@ -54,6 +57,7 @@ Result<ConfinedDirectory> ConfinedDirectory::open_root(const std::string& path) 
     return ConfinedDirectory(std::move(fd));
 }
 
+// Step by step, each from the one before: openat2() makes no directories, and mkdirat() alone would follow links.
 Result<ConfinedDirectory> ConfinedDirectory::make(std::string_view path) const {
     UniqueFd here(::fcntl(fd(), F_DUPFD_CLOEXEC, 0));
     if (!here.is_open()) return io_error("cannot open the output directory again");
@@ -97,6 +101,7 @@ Result<UniqueFd> ConfinedDirectory::create_file(const std::string& name) const {
     return file;
 }
 
+// Not blocked by what may lie there instead of a file, such as a pipe that nobody writes to.
 Result<UniqueFd> ConfinedDirectory::open_file(const std::string& name, int flags) const {
     UniqueFd file = open_beneath(fd(), name, flags | O_NOFOLLOW | O_NONBLOCK);
     if (!file.is_open()) return io_error(fmt::format("cannot open {}", name));
@@ -109,6 +114,7 @@ Result<void> ConfinedDirectory::rename(const std::string& from, const ConfinedDi
     return io_error(fmt::format("cannot move {} to {}", from, to));
 }
 
+// All that is below, without leaving the directory: a link in it is removed, and not what it points to.
 Result<void> ConfinedDirectory::remove(const std::string& name) const {
     if (::unlinkat(fd(), name.c_str(), 0) == 0 || errno == ENOENT) return {};
     if (errno != EISDIR && errno != EPERM) return io_error(fmt::format("cannot remove {}", name));

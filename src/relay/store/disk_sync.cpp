@@ -40,6 +40,7 @@ bool sync_all_in(const ConfinedDirectory& directory, std::size_t& left) {
 
 }  // namespace
 
+// The directory is opened again: the caller may close its own, and a move does not matter to a descriptor.
 void DiskSync::later(const ConfinedDirectory& directory) {
     auto again = directory.open("");
     if (!again) return log_warning("cannot bring the trace to disk: {}", again.error().message);
@@ -50,6 +51,7 @@ void DiskSync::later(const ConfinedDirectory& directory) {
     });
 }
 
+// On the thread for syncing, because fsync() may take seconds; the caller's coroutine goes on where it was.
 asio::awaitable<bool> DiskSync::now(std::vector<UniqueFd> files) {
     const auto sync = [&files]() -> asio::awaitable<bool> {
         bool are_all = true;

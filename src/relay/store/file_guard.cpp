@@ -67,6 +67,8 @@ bool take_order(int socket, Files& files) {
 
 }  // namespace
 
+// The child shares the sizes, which we write without a system call, and is given the descriptors. It notices our end,
+// of whatever kind, by the end of the socket: only we have the other end.
 Result<std::unique_ptr<FileGuard>> FileGuard::start() {
     constexpr std::size_t kSize = kMaxFiles * sizeof(std::uint64_t);
     const UniqueFd memory(::memfd_create("guarded files", MFD_CLOEXEC));
@@ -96,6 +98,7 @@ FileGuard::~FileGuard() {
     ::waitpid(child_, nullptr, 0);
 }
 
+// No slot, or no child any more: the file goes unguarded, and after a kill its tail is not cut.
 std::optional<FileGuard::Guarded> FileGuard::guard(int fd) {
     const std::lock_guard lock(mutex_);
     if (free_.empty() || ::waitpid(child_, nullptr, WNOHANG) != 0) return std::nullopt;

@@ -60,6 +60,7 @@ Result<std::size_t> MetadataStream::write_zeros(std::uint64_t count) {
     return write(UntrustedBytes(kZeros).first(static_cast<std::size_t>(std::min<std::uint64_t>(count, kZeros.size()))));
 }
 
+// Viewers and followers see size_ only: bytes behind it are half a message.
 void MetadataStream::end_message() {
     const std::lock_guard lock(mutex_);
     size_ = written_;
@@ -80,6 +81,7 @@ Result<void> MetadataStream::reopen(std::shared_ptr<TraceChunk> chunk) {
     return {};
 }
 
+// The text is not copied: the producer sends it again for the new chunk. Until then the new file is empty.
 Result<void> MetadataStream::rotate(const std::shared_ptr<TraceChunk>& chunk) {
     const std::lock_guard lock(mutex_);
     if (is_finished_ || chunk == chunk_) return {};
@@ -117,6 +119,7 @@ void MetadataStream::finish() {
     leave();
 }
 
+// After the stream has left its chunk, the file may have been moved with it: it is opened where it is now.
 Result<MetadataStream::Text> MetadataStream::text() const {
     const std::lock_guard lock(mutex_);
     if (file_ != nullptr) return Text{file_, size_};

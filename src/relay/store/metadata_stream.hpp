@@ -16,6 +16,20 @@ namespace leat::relay {
 
 // The metadata of one trace on its way to disk. A message becomes visible whole or not at all: a declaration may go
 // over the borders of the packets in it. Any thread; kDiskFull: nothing was done, to be tried again.
+//
+//     file      | whole messages | the message that is just coming |
+//               0             size()                           written_
+//
+//             create()              rotate(nullptr)
+//     (none)  -------->  in a chunk  --------------->  out of every chunk
+//                        |   ^    ^  <---------------       |
+//              finish()  |   |    |    rotate(chunk)        |  finish()
+//                        v   |    |                         v
+//                     finished    +-- rotate(another)    finished
+//                            |
+//                            +-- reopen()
+//
+// A finished one can be reopened: a producer may declare the same trace again. Its old text then gives way to the new.
 class MetadataStream {
   public:
     static Result<std::unique_ptr<MetadataStream>> create(std::uint64_t trace_id, std::string path,

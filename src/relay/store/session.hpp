@@ -39,6 +39,12 @@ struct Trace {
 };
 
 // A stream as its session knows it. Guarded by the session's lock, except for `stream`.
+//
+//                STREAMS_SENT               its view is finished                kMaxFinished others have finished
+//     added  ----------------->  published  -------------------->  remembered  ----------------------------------> gone
+//
+// Viewers are offered it from "published" on. While it is remembered its handle still answers DATA_PENDING; its name
+// and its place in the quota are free.
 struct SessionStream {
     std::uint64_t id = 0;  // by which viewers know it; grows
     std::shared_ptr<DataStream> stream{};
@@ -51,7 +57,7 @@ struct SessionStream {
     std::list<std::shared_ptr<SessionStream>>::iterator by_change{};
 };
 
-// Data and indexes come on two connections.
+// Data and indexes come on two connections, and either may be far ahead of the other.
 enum class Half : std::uint8_t { kData, kIndexes };
 
 // What a session is made of. Guarded by the session's lock, which nobody holds while a file is touched.
@@ -85,6 +91,16 @@ struct SessionState {
 
 // A session as one producer connection makes it: what the control connection, the data connection and the viewers
 // share. Any thread.
+//
+//            the control connection ends            no stream waits for data, or the data connection has ended
+//     open  ---------------------------->  ending  ------------------------------------------------------------>  over
+//
+// Locks, in the order in which they may be held together:
+//
+//     followers_mutex_  >  mutex_ (SessionState)  >  DataStream's view_mutex_
+//
+// A stream's own lock is held while its files are written, so it is never taken under the session's lock: a stream
+// shows its view, and show() copies it from there.
 class Session {
   public:
     struct Description {

@@ -32,6 +32,8 @@ void SessionDirectory::sync(const ConfinedDirectory& directory) const {
     if (keepers_.sync != nullptr) keepers_.sync->later(directory);
 }
 
+// The parts of a session ask for the same chunk one after the other, and share it. Two may be open at a time: the one
+// that the streams leave, and the one that they go to.
 Result<std::shared_ptr<TraceChunk>> SessionDirectory::create_chunk(const wire::CreateTraceChunk& request) {
     const std::lock_guard lock(mutex_);
     if (const auto found = chunks_.find(request.chunk_id); found != chunks_.end()) return found->second;
@@ -74,6 +76,9 @@ bool SessionDirectory::goes_to_archives(const wire::CloseTraceChunk& request) co
     return is_move(request) || (!request.command && has_rotated_);
 }
 
+// Streams may still write into the chunk. The directory in the archives is made now, because the answer names it and
+// the name must stay free; the files go there when the last stream has left. A second part that closes it hears the
+// same.
 Result<std::string> SessionDirectory::close_chunk(const wire::CloseTraceChunk& request) {
     const std::lock_guard lock(mutex_);
     const auto found = chunks_.find(request.chunk_id);
@@ -119,6 +124,8 @@ void SessionDirectory::leave(TraceChunk& chunk) {
     if (--chunk.writers == 0 && chunk.close) finish(chunk);
 }
 
+// A peer names any path; nothing that lies there already is touched. "ust/uid/1000" thus becomes "ust-2/uid/1000" if
+// somebody else has made "ust", but stays with the other traces of this chunk that go there.
 Result<SessionDirectory::TracePlace> SessionDirectory::make_trace(TraceChunk& chunk, std::uint64_t trace_id,
                                                                   const std::string& path) {
     const std::lock_guard lock(mutex_);
@@ -179,6 +186,8 @@ void SessionDirectory::settle() {
     settle_chunks();
 }
 
+// What fails because the disk is full is tried again later. Any other failure is told once, and the files stay where
+// they are: complete, if not where they were promised.
 void SessionDirectory::settle_chunks() {
     std::erase_if(unsettled_, [this](const auto& chunk) {
         const auto done = is_delete(*chunk->close) ? erase(*chunk) : archive(*chunk);
@@ -188,6 +197,7 @@ void SessionDirectory::settle_chunks() {
     });
 }
 
+// Descriptors that writers and viewers have open go on to work: only names change.
 Result<void> SessionDirectory::archive(TraceChunk& chunk) {
     if (chunk.closed_path == chunk.path) {
         sync(*chunk.directory);
