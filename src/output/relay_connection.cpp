@@ -64,8 +64,7 @@ std::uint32_t last_word(UntrustedBytes bytes) {
 Result<std::unique_ptr<RelayConnection>> RelayConnection::open(const net::HostAddress& host,
                                                                const net::RelayAddress& address,
                                                                const SessionDescription& session,
-                                                               std::uint64_t creation_time,
-                                                               UnstoredPackets& unstored) {
+                                                               std::uint64_t creation_time, UnstoredPackets& unstored) {
     net::StreamSocket control = LEAT_TRY(net::StreamSocket::connect(host, address.control_port));
     std::unique_ptr<RelayConnection> connection(
         new RelayConnection(host, address, session, creation_time, unstored, std::move(control), Clock::now()));
@@ -75,8 +74,7 @@ Result<std::unique_ptr<RelayConnection>> RelayConnection::open(const net::HostAd
 
 RelayConnection::RelayConnection(const net::HostAddress& host, const net::RelayAddress& address,
                                  const SessionDescription& session, std::uint64_t creation_time,
-                                 UnstoredPackets& unstored,
-                                 net::StreamSocket control, Clock::time_point now)
+                                 UnstoredPackets& unstored, net::StreamSocket control, Clock::time_point now)
     : host_(host),
       address_(address),
       session_(session),

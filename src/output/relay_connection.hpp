@@ -55,8 +55,8 @@ class RelayConnection {
     // `unstored` outlives the connection and holds only packets that wait to be sent: the connection notes there how
     // far they come.
     static Result<std::unique_ptr<RelayConnection>> open(const net::HostAddress& host, const net::RelayAddress& address,
-                                                         const SessionDescription& session,
-                                                         std::uint64_t creation_time, UnstoredPackets& unstored);
+                                                         const SessionDescription& session, std::uint64_t creation_time,
+                                                         UnstoredPackets& unstored);
 
     // All from here on may be called at any time; what the relay is not ready for waits.
     void announce(std::span<const std::uint64_t> stream_instance_ids);
