@@ -1,6 +1,6 @@
 /* Libraries loaded and unloaded while a program runs, traced: the events "lttng_ust_dl:*", with fields and types, of
- * LTTng's liblttng-ust-dl. (LTTng repeats them as "lttng_ust_lib:*" for libraries that come along with others. We do
- * not.)
+ * LTTng's liblttng-ust-dl ([LTTng-2.13], lttng-ust-dl(3)). (LTTng repeats them as "lttng_ust_lib:*" for libraries that
+ * come along with others. We do not.)
  *
  * Any thread; in forked children. */
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* The malloc family, traced: events, fields and types of LTTng's liblttng-ust-libc-wrapper.
+/* The malloc family, traced: events, fields and types of LTTng's liblttng-ust-libc-wrapper ([LTTng-2.13], "Helpers").
  *
  * Every function goes on to the one behind it in the loader's search order, glibc's or another allocator's. A program
  * that defines malloc itself never comes here. Like LTTng, we do not trace aligned_alloc, valloc and pvalloc.

@@ -1,5 +1,5 @@
-/* Mutexes, traced: events, fields and types of LTTng's liblttng-ust-pthread-wrapper. Like LTTng, we do not
- * see timed locks and the mutexes inside condition variables.
+/* Mutexes, traced: events, fields and types of LTTng's liblttng-ust-pthread-wrapper ([LTTng-2.13], "Helpers"). Like
+ * LTTng, we do not see timed locks and the mutexes inside condition variables.
  *
  * Any thread, from before the first constructor on; in forked children; as async-signal-safe as the function behind
  * ours. */

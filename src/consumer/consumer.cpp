@@ -65,9 +65,9 @@ Result<void> Consumer::announce_cpu_rings() {
     return {};
 }
 
-// Document 000, stream synchronisation. Every ring is looked at, then the clock is read, then every ring is looked at
-// again: one that did not move meanwhile has nothing to come that is older than the clock, but for records whose stores
-// still wait in their CPU (see late_records()). The same with rings that are claimed in between.
+// [RFC-live-reading], "Synchronization of streams". Every ring is looked at, then the clock is read, then every ring is
+// looked at again: one that did not move meanwhile has nothing to come that is older than the clock, but for records
+// whose stores still wait in their CPU (see late_records()). The same with rings that are claimed in between.
 Result<void> Consumer::drain() {
     add_used_thread_rings();
     sample();
@@ -116,7 +116,8 @@ Result<void> Consumer::announce_new_streams() {
         if (!stream.is_announced && (stream.has_records() || !stream.is_quiet)) rings.push_back(stream.ring);
     if (rings.empty()) return {};
     LEAT_TRY(announce(rings));
-    // LTTng's relay tells viewers of new streams only along with a packet of one that they know: give them one.
+    // LTTng's relay tells viewers of new streams only along with a packet of one that they know ([LTTng-2.13],
+    // "Announcing streams"): give them one.
     Stream& known = streams_.front();
     return is_followed_ && !known.has_records() && !known.is_full() ? write_empty(known) : Result<void>();
 }

@@ -43,7 +43,7 @@ struct SessionDescription {
 using UnstoredPackets = std::map<std::uint64_t, consumer::PacketLedger<consumer::Packet>>;
 
 // One part of a session at a relay, from the first connection to the first trouble: LTTng's relay ingest protocol 2.11
-// to 2.13, the tracing side. Never blocks and owns no thread: it does what it can when it is called.
+// to 2.13 ([LTTng-2.13]), the tracing side. Never blocks and owns no thread: it does what it can when it is called.
 //
 // Everything goes through the control connection in the order in which it happened, so metadata and announcements are
 // there before the index of any packet that needs them; and an index leaves behind its packet.

@@ -14,8 +14,8 @@
 
 namespace leat::output {
 
-// A trace on disk, laid out as LTTng's: DIR/ust/uid/UID/64-bit/{metadata, CHANNEL_CPU, index/CHANNEL_CPU.idx}. It can
-// be followed while it grows: docs/formats/sync-file.md.
+// A trace on disk, laid out as LTTng's ([LTTng-2.13], "Trace directories"): DIR/ust/uid/UID/64-bit/{metadata,
+// CHANNEL_CPU, index/CHANNEL_CPU.idx}. It can be followed while it grows: docs/formats/sync-file.md.
 class TraceDirectory final : public consumer::Output {
   public:
     // Creates the directory. One that exists must be empty.

@@ -22,7 +22,7 @@ Result<std::string> parse_session_name(const std::string& what, const std::strin
     return name;
 }
 
-// facts: on-disk formats, section 1, "Session directory".
+// Where LTTng's relay would put it: [LTTng-2.13], lttng-relayd(8), "Output directory".
 Result<std::string> session_path(const wire::CreateSession& request, Grouping grouping) {
     const std::string host = LEAT_TRY(parse_session_name("the host name", request.hostname));
     const std::string name = LEAT_TRY(parse_session_name("the session name", request.session_name));

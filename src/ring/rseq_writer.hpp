@@ -1,4 +1,5 @@
-// The writer of CPU-owned rings: one restartable sequence reserves, stamps, copies and publishes a record.
+// The writer of CPU-owned rings: one restartable sequence ([linux-rseq]) reserves, stamps, copies and publishes a
+// record.
 //
 // Freestanding: the tracer library includes this. The sequence itself is rseq_writer_ARCH.S; docs/formats/ring.md has
 // it as pseudo-code.

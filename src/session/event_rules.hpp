@@ -9,7 +9,8 @@
 
 namespace leat::session {
 
-// `*` stands for any text, anywhere and several times; `\*` for itself; nothing else is special (LTTng's patterns).
+// `*` stands for any text, anywhere and several times; `\*` for itself; nothing else is special ([LTTng-2.13],
+// lttng-event-rule(7)).
 [[nodiscard]] bool matches_pattern(std::string_view pattern, std::string_view text);
 
 // The number of a log level by LTTng's name, with or without "TRACE_", in any case; or by number, 0 to 14.

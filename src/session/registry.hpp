@@ -13,7 +13,7 @@ namespace leat::session {
 // More than any program has; a bound on what a hostile one costs.
 inline constexpr std::size_t kMaxEventClasses = 1U << 20;
 
-// The event classes of one session, ABI, channel and user, and their ids (document 002, algorithm 1).
+// The event classes of one session, ABI, channel and user, and their ids ([RFC-event-ids], algorithm 1).
 // Ids are given once and never to another event.
 class Registry {
   public:

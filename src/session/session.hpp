@@ -47,7 +47,7 @@ class Session {
     // The metadata before any event: trace, environment, clock, stream.
     [[nodiscard]] std::string initial_metadata() const;
 
-    // Document 002, algorithm 1: looks up each tracepoint that the rules match, gives ids. Registering thread.
+    // [RFC-event-ids], algorithm 1: looks up each tracepoint that the rules match, gives ids. Registering thread.
     RegistrationOutcome register_application(const wire::AppRegistration& application);
 
     // "Registration done", with all that the application needs. Registering thread.

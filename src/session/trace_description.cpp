@@ -19,7 +19,7 @@ namespace {
 
 const std::string kClockName = "monotonic";
 
-// RFC 4122, version 4.
+// [RFC-4122], version 4.
 ctf::Uuid random_uuid() {
     ctf::Uuid uuid{};
     LEAT_CHECK(::getrandom(uuid.data(), uuid.size(), 0) == static_cast<ssize_t>(uuid.size()));
@@ -53,8 +53,8 @@ std::string creation_time() {
     return text.data();
 }
 
-// An enum tag that selects the short or the extended form, as LTTng's headers have it. Forms of whole bytes are aligned
-// to bytes; the compact one has its bits side by side.
+// An enum tag that selects the short or the extended form, as LTTng's headers have it ([CTF-1.8], section 6.1). Forms
+// of whole bytes are aligned to bytes; the compact one has its bits side by side.
 ctf::StructClass event_header_class(const ring::RecordHeaderLayout& layout) {
     const unsigned alignment = layout.id_bits % 8 == 0 ? 8 : 1;
     const auto integer = [](unsigned bits, unsigned aligned) {

@@ -1,5 +1,5 @@
 // LTTng's index files, version 1.1: where each packet of a stream file lies, and what time it covers.
-// All values are big-endian. (facts: on-disk formats, section 4)
+// All values are big-endian. ([LTTng-2.13], "Index files"; [RFC-live-reading], "Index generation")
 #pragma once
 
 #include <array>

@@ -11,7 +11,7 @@
 #include "tracer/ring_owner.hpp"
 #include "tracer/thread_identity.hpp"
 
-// glibc >= 2.35 registers every thread and says so here; 0 bytes if it did not.
+// glibc >= 2.35 registers every thread ([linux-rseq]) and says so here; 0 bytes if it did not.
 extern "C" {
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));

@@ -12,7 +12,7 @@
 namespace leat::tracer {
 namespace {
 
-// Kernel, uapi/linux/rseq.h. glibc registers 32 bytes, later versions as many as the kernel knows.
+// [linux-rseq]. glibc registers 32 bytes, later versions as many as the kernel knows.
 constexpr int kUnregister = 1;
 constexpr uint32_t kSmallestArea = 32;
 constexpr uint32_t kLargestArea = 256;

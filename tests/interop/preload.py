@@ -11,7 +11,7 @@ from support import (BUILD, LEAT, MUSL_GCC, PROGRAMS, InteropTest, compiled, lac
 
 LARGE_RINGS = ("--ring-size", "16M")
 
-# As LTTng 2.13's helpers describe them: each field's type, then its name.
+# As LTTng's helpers describe them ([LTTng-2.13], "Helpers"): each field's type, then its name.
 SIZE, ADDRESS, STATUS = "u64/10", "u64/16", "i32/10"
 LTTNG_EVENTS = {
     "lttng_ust_libc:malloc": [(SIZE, "size"), (ADDRESS, "ptr")],

@@ -1,4 +1,4 @@
-// What a field of a CTF 1.8 event record looks like in bytes, and how it wants to be shown.
+// What a field of an event record looks like in bytes, and how it wants to be shown ([CTF-1.8], section 4).
 //
 // Field classes are values: they are copied, compared with ==, and belong to nobody. Sizes and alignments are in bits;
 // alignments count from the start of the packet.

@@ -1,5 +1,6 @@
-// Everything that the metadata of a CTF 1.8 trace says: a trace class has stream classes, a stream class has event
-// classes, and their scopes (packet header, packet context, event header, contexts, payload) are structs of fields.
+// Everything that the metadata of a trace says ([CTF-1.8], section 7): a trace class has stream classes, a stream class
+// has event classes, and their scopes (packet header, packet context, event header, contexts, payload) are structs of
+// fields.
 #pragma once
 
 #include <array>

@@ -9,8 +9,8 @@
 
 namespace leat::ctf {
 
-// Metadata packets as LTTng's peers exchange them (relay ingest protocol, SEND_METADATA): 4096 bytes each, a 37-byte
-// header in front of the text.
+// Metadata packets as LTTng's peers exchange them ([CTF-1.8], section 7.1; docs/formats/relay-ingest.md,
+// SEND_METADATA): 4096 bytes each, a 37-byte header in front of the text.
 inline constexpr std::uint32_t kMetadataMagic = 0x75D11D57;
 inline constexpr std::size_t kMetadataPacketSize = 4096;
 inline constexpr std::size_t kMetadataPacketHeaderSize = 37;

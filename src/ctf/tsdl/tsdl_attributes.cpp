@@ -188,7 +188,7 @@ Result<IntegerClass> parse_integer_block(TsdlTokens& tokens, ByteOrder native) {
     if (!attributes.size) return tokens.expected("the attribute 'size' of the integer before this");
     IntegerClass& integer = attributes.integer;
     integer.size = *attributes.size;
-    // The default of the standard: whole bytes are aligned to bytes, other sizes follow bit by bit.
+    // The default of [CTF-1.8], section 4.1: whole bytes are aligned to bytes, other sizes follow bit by bit.
     integer.alignment = attributes.alignment.value_or(integer.size % 8 == 0 ? 8 : 1);
     return std::move(integer);
 }

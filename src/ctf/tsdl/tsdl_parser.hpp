@@ -13,8 +13,8 @@ namespace leat::ctf {
 
 class TsdlParser;
 
-// Reads TSDL, the metadata language of CTF 1.8, with the whole of its grammar: what any tracer wrote. The text may
-// grow: each declaration is read once, and what it declares stays where it is.
+// Reads TSDL, the metadata language of CTF ([CTF-1.8], section 7), with the whole of its grammar: what any tracer
+// wrote. The text may grow: each declaration is read once, and what it declares stays where it is.
 //
 // The text may be hostile: memory stays below a few hundred MiB, recursion below a fixed depth, and time grows with the
 // size of the text. Errors name the line, what was expected and what was found.

@@ -140,7 +140,7 @@ void env_block(Tsdl& out, const TraceClass& trace_class) {
     out.close(";\n");
 }
 
-// `freq` stands before `offset_s`: Trace Compass wants it so.
+// `freq` stands before `offset_s`: [Trace-Compass] wants it so.
 void clock_block(Tsdl& out, const ClockClass& clock) {
     out.open("clock");
     out.line("name = \"{}\";", clock.name);

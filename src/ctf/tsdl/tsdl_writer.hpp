@@ -1,4 +1,4 @@
-// TSDL text of the type model: what `metadata` files hold (CTF 1.8, section 7).
+// TSDL text of the type model: what `metadata` files hold ([CTF-1.8], section 7).
 #pragma once
 
 #include <string>

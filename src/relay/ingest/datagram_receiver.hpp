@@ -15,7 +15,7 @@
 
 namespace leat::relay {
 
-// Takes the data of sessions that send it as datagrams, on one socket for all. (document 000, "when we support UDP")
+// Takes the data of sessions that send it as datagrams, on one socket for all. ([RFC-live-reading], "Index streaming")
 //
 // Anybody can send to this port, in anybody's name. A datagram for no stream costs a look into a table of our own; one
 // for a stream costs at most the packet whose number it bears (DatagramWindow), and memory of that stream's session

@@ -173,7 +173,7 @@ std::uint32_t ViewerSession::flags_of(const Cursor& cursor, std::uint64_t public
     return flags;
 }
 
-// facts: live protocol, section 4, "check order".
+// Decides in the order of docs/formats/live.md, "GET_NEXT_INDEX".
 wire::NextIndexReply ViewerSession::next_index(std::uint64_t stream_id) {
     const auto found = cursors_.find(stream_id);
     if (found == cursors_.end())
@@ -374,7 +374,7 @@ ViewerSession::Packet ViewerSession::packet(const wire::GetPacket& request) {
     if (request.length == 0 || request.offset > cursor.readable_end ||
         request.length > cursor.readable_end - request.offset)
         return refused(0);
-    // Document 001, "Get data packet": not before the metadata that it may need.
+    // [live-protocol], "Get data packet": not before the metadata that it may need.
     if (metadata_.at(cursor.metadata_id).sent < cursor.needed_metadata) return refused(wire::kNewMetadata);
     if (cursor.file == nullptr && !open_file(cursor, *cursor.file_number).value_or(false)) return refused(0);
     return {{wire::PacketStatus::kOk, request.length, 0},

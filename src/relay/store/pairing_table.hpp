@@ -33,7 +33,7 @@ struct StoredData {
 // is here; or when it has waited too long. Numbers do not begin anew: nothing comes after 2^64 - 2.
 //
 // What waits is bounded by age and count. Whoever reads from a connection asks has_room_for_...() first and waits if
-// there is none: the other connection will catch up, or age will decide. (document 000, "Index streaming")
+// there is none: the other connection will catch up, or age will decide. ([RFC-live-reading], "Index streaming")
 class PairingTable {
   public:
     // How data comes. Indexes always come by a connection.

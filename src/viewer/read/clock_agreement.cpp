@@ -5,7 +5,7 @@
 namespace leat::viewer {
 namespace {
 
-// LTTng's clock counts from the Unix epoch, and its metadata forgets to say so.
+// LTTng's clock counts from the Unix epoch, and its metadata forgets to say so ([LTTng-2.13], "Clock").
 bool is_clock_of_lttng(const ctf::TraceClass& trace_class, const ctf::ClockClass& clock) {
     const std::string* const tracer = ctf::environment_text(trace_class, "tracer_name");
     return tracer != nullptr && (*tracer == "lttng-ust" || *tracer == "lttng-modules") && clock.name == "monotonic";

@@ -16,8 +16,8 @@ namespace leat::viewer {
 inline constexpr std::uint32_t kMaxSessions = 65536;
 inline constexpr std::uint32_t kMaxStreams = 65536;
 
-// A viewer's connection to a relay: LTTng's live protocol, command by command. What the relay sends is checked before
-// a byte is allocated for it. Errors name the command; after one, the connection is of no more use.
+// A viewer's connection to a relay: LTTng's live protocol ([live-protocol]), command by command. What the relay sends
+// is checked before a byte is allocated for it. Errors name the command; after one, the connection is of no more use.
 class LiveConnection {
   public:
     template <class Status>

@@ -7,7 +7,7 @@
 namespace leat::viewer {
 namespace {
 
-// LTTng leaves timestamp_end at 0 in a packet that was still open when the traced program crashed.
+// LTTng leaves timestamp_end at 0 in a packet that was still open when the program crashed ([LTTng-2.13], "Clock").
 bool leaves_packets_open(const ctf::TraceClass& trace_class) {
     const std::string* const tracer = ctf::environment_text(trace_class, "tracer_name");
     return tracer != nullptr && tracer->starts_with("lttng-");

@@ -15,7 +15,8 @@
 
 namespace leat::viewer {
 
-// One line of text for each event, byte for byte that of babeltrace2; a warning on another channel for each loss.
+// One line of text for each event, byte for byte that of babeltrace2 ([babeltrace-2.0]); a warning on another channel
+// for each loss.
 class TextSink {
   public:
     TextSink(const TextOptions& options, int output_fd, int warning_fd)

@@ -1,5 +1,5 @@
 // From the tracing side to a relay: the control connection (requests and replies), the data connection (packets one
-// way), and our own datagrams. LTTng 2.1 to 2.13; relay ingest protocol, docs/formats/relay-ingest.md.
+// way), and our own datagrams. LTTng 2.1 to 2.13 ([LTTng-2.13]); docs/formats/relay-ingest.md.
 //
 // A request is a ControlHeader and a payload; replies have no header, and come in the order of the requests.
 #pragma once

@@ -1,4 +1,4 @@
-// Between a viewer and a relay: LTTng's live protocol 2.4 to 2.13, and two commands of our own.
+// Between a viewer and a relay: LTTng's live protocol 2.4 to 2.13 ([live-protocol]), and two commands of our own.
 // docs/formats/live.md.
 //
 // A request is a LiveHeader and a payload; replies have no header, and come in the order of the requests.
