@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/promises.md names a test for every invariant, and those tests exist."""
+"""docs/promises.md names a test for every invariant, and those tests exist; docs/references.md names what is cited."""
 import pathlib
 import re
 import unittest
@@ -7,6 +7,13 @@ import unittest
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROMISES = (SOURCE / "docs" / "promises.md").read_text()
 TESTS = SOURCE / "tests"
+CITING = ("src", "include", "preload", "tests", "fuzz", "bench", "examples", "tools", "docs", "README.md",
+          "CHANGELOG.md")
+NOT_CITING = re.compile(r"tests/data/|fuzz/corpus/|tests/interop/promises\.py|.*__pycache__/")
+# [live-protocol], as in prose: not a subscript, and not the text of a link.
+KEY = r"\[([A-Za-z]{2,}(?:-[A-Za-z0-9.]+)+)\](?!\()"
+CITATION = re.compile(rf"(?<![\w)\]]){KEY}(?:, (\"[^\"]+\"))?")
+NOT_IN_THE_PROJECT = re.compile(r"\bdocument \d{3}\b|\bfacts:", re.IGNORECASE)
 
 
 def unit_tests():
@@ -56,6 +63,41 @@ class Promises(unittest.TestCase):
                 named = re.findall(r"`([^`]+)`", tests)
                 self.assertGreater(len(named), 0, promise)
                 self.assertEqual([name for name in named if name not in known], [], promise)
+
+
+def citing_texts():
+    """Name and text; comments in one line each."""
+    for place in CITING:
+        root = SOURCE / place
+        for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
+            name = str(path.relative_to(SOURCE))
+            if not path.is_file() or NOT_CITING.match(name):
+                continue
+            try:
+                text = path.read_text()
+            except UnicodeDecodeError:
+                continue
+            yield name, re.sub(r"\s*\n[ +-]?\s*(?://|#|\*)?\s*", " ", text)
+
+
+class References(unittest.TestCase):
+    def setUp(self):
+        text = (SOURCE / "docs" / "references.md").read_text()
+        sections = re.split(rf"^### {KEY}\n", text, flags=re.MULTILINE)[1:]
+        self.sources = {key: re.sub(r"\s+", " ", section) for key, section in zip(sections[::2], sections[1::2])}
+        self.assertEqual(2 * len(self.sources), len(sections), "a key has two headings")
+
+    def test_cited_sources_are_listed(self):
+        """Each key has a heading in docs/references.md; and a section that is cited by its name, that name below it."""
+        cited = [(name, match[1], match[2] or "") for name, text in citing_texts() for match in CITATION.finditer(text)]
+        self.assertEqual([(name, key) for name, key, _ in cited if key not in self.sources], [])
+        self.assertEqual([(name, key, title) for name, key, title in cited if title not in self.sources[key]], [])
+        elsewhere = {key for name, key, _ in cited if name != "docs/references.md"}
+        self.assertEqual(self.sources.keys() - elsewhere, set(), "sources that nothing cites")
+
+    def test_nothing_outside_is_cited(self):
+        left = [(name, match[0]) for name, text in citing_texts() for match in NOT_IN_THE_PROJECT.finditer(text)]
+        self.assertEqual(left, [])
 
 
 if __name__ == "__main__":
