@@ -1,4 +1,4 @@
-// The names of the files in a trace directory: [LTTng-2.13], "Files".
+// The names of the files in a trace directory: [LTTng-2.13], "Trace directories".
 //
 //     TRACE/metadata
 //     TRACE/CHANNEL_INSTANCE              a stream's packets

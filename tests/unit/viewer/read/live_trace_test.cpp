@@ -114,7 +114,7 @@ std::vector<std::string> read_to_its_end(LiveStream& stream) {
 TEST(LiveStream, PacketOfAnotherClassThanTheOneBeforeIsReadByItsOwn) {
     LiveTrace trace(0);
     ASSERT_TRUE(trace.append_metadata(bytes_of(kTwoClasses)));
-    LiveStream stream(Stream{.name = "s"});
+    LiveStream stream(StreamIdentity{.name = "s"});
     for (const int stream_id : {0, 0, 1, 1, 0}) {
         ASSERT_TRUE(stream.feed(*trace.model(), packet_of_class(stream_id, 0), 0));
         EXPECT_EQ(read_to_its_end(stream), std::vector{fmt::format("of_{}", stream_id)});
@@ -126,7 +126,7 @@ TEST(LiveStream, PacketOfAnotherClassThanTheOneBeforeIsReadByItsOwn) {
 TEST(LiveStream, UnwantedPacketLeavesNoTrace) {
     LiveTrace trace(0);
     ASSERT_TRUE(trace.append_metadata(bytes_of(kTwoClasses)));
-    LiveStream stream(Stream{.name = "s"});
+    LiveStream stream(StreamIdentity{.name = "s"});
     std::vector<std::string> seen;
     for (const int number : {1, 2, 3, 5, 6}) {
         const auto is_wanted = [&](std::uint64_t stream_class_id, const ctf::PacketProperties& packet) {
