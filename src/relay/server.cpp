@@ -330,6 +330,8 @@ void Server::stop_when_drained(std::chrono::steady_clock::time_point begin) {
     });
 }
 
+// Closing is posted to each connection's own thread; the threads end when nothing is left on them, as the guards are
+// gone.
 void Server::stop_all() {
     // The port of data not before: some may wait on a connection that we have not even accepted.
     asio::error_code ignored;

@@ -38,6 +38,7 @@ CommandOutcome disconnected(Error error) { return {.error = std::move(error), .e
     if (!parsed) return disconnected(parsed.error());                                    \
     const wire::Message& message = *parsed
 
+// The smaller minor counts from here on: it decides how every later message of this connection is laid out.
 CommandOutcome version(Producer& producer, UntrustedBytes payload) {
     if (producer.minor) return disconnected({ErrorKind::kRefused, "a second VERSION"});
     LEAT_PARSE(Version);
@@ -51,6 +52,8 @@ CommandOutcome version(Producer& producer, UntrustedBytes payload) {
     return outcome;
 }
 
+// Queries of later protocols are refused as a whole: a peer that asked for two things must not take an answer to one
+// for both.
 CommandOutcome get_configuration(Producer& producer, UntrustedBytes payload) {
     LEAT_PARSE(GetConfiguration);
     if ((message.query_flags & ~wire::kQueryDatagrams) != 0)
@@ -122,6 +125,7 @@ Result<StreamPlace> place_of(Producer& producer, const wire::AddStream& message)
     return place;
 }
 
+// Streams and metadata may come in either order, so whichever is first makes the trace, and with it both ids.
 std::shared_ptr<Trace> trace_at(Producer& producer, const StreamPlace& place) {
     return producer.session->locked([&](SessionState& state) {
         auto& trace = state.traces[place.trace];

@@ -63,6 +63,9 @@ asio::awaitable<Result<void>> ControlConnection::serve() {
     }
 }
 
+// A message is taken off the buffer only when it has been carried out: while it waits for the disk, or for the data
+// connection, it is tried again from the same bytes. Metadata alone is not gathered first, because a message of it may
+// be larger than memory should hold: metadata() writes it as it comes.
 asio::awaitable<Result<bool>> ControlConnection::next_message() {
     const bool is_new = wanted_ == 0;
     wanted_ = std::max(wanted_, wire::kSizeOf<wire::ControlHeader>);
@@ -131,6 +134,7 @@ void ControlConnection::note_error(const std::string& message) {
         log_warning("{}: {} ({} errors so far)", peer(), message, errors_);
 }
 
+// A connection is a stranger until it has a session: from here on nobody takes its place.
 void ControlConnection::note_session() {
     identify();
     const Session::Description& session = producer_.session->description();

@@ -28,6 +28,7 @@ bool SplicePipe::open() {
     return true;
 }
 
+// Only into an empty pipe: a full one and an empty socket look the same to splice(), EAGAIN.
 std::optional<std::size_t> SplicePipe::fill(int socket, std::size_t count) {
     count = std::min<std::size_t>(count, kPipeSize);
     if (count == 0) return 0;
@@ -40,6 +41,8 @@ std::optional<std::size_t> SplicePipe::fill(int socket, std::size_t count) {
     }
 }
 
+// EINVAL is how a file system says that it cannot splice. It says so at once, so nothing has left the pipe: the caller
+// reads the bytes from there and writes them.
 Result<std::size_t> SplicePipe::write_what_fits(int fd, std::uint64_t offset, std::uint64_t count) {
     std::size_t written = 0;
     while (written < count) {

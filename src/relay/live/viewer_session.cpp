@@ -151,6 +151,7 @@ wire::DetachStatus ViewerSession::detach(std::uint64_t session_id) {
                                                        : wire::DetachStatus::kNotAttached;
 }
 
+// Listener first: from here on no change wakes the viewer for this session.
 void ViewerSession::forget(Attachment& attachment) {
     attachment.session->remove_listener(attachment.listener);
     attachment.session->viewers.fetch_sub(1);
@@ -165,6 +166,8 @@ std::uint64_t ViewerSession::change() const {
     return sum;
 }
 
+// `publications` was read together with the view, under one lock: whatever was published before a packet could be seen
+// is told with that packet.
 std::uint32_t ViewerSession::flags_of(const Cursor& cursor, std::uint64_t publications) const {
     std::uint32_t flags = 0;
     const MetadataCursor& metadata = metadata_.at(cursor.metadata_id);
@@ -225,6 +228,8 @@ void ViewerSession::keep_open(std::uint64_t id, Cursor& cursor) {
     if (oldest != cursors_.end() && &oldest->second != &cursor) oldest->second.file.reset();
 }
 
+// The list is in the order of changes, so the walk ends at the first stream that was looked at before: with thousands
+// of quiet streams a turn costs as much as there is news.
 void ViewerSession::look(Attachment& attachment) {
     attachment.session->locked([&](const SessionState& state) {
         for (auto at = state.by_change.rbegin(); at != state.by_change.rend(); ++at) {
@@ -316,6 +321,7 @@ Result<std::optional<ctf::IndexEntry>> ViewerSession::next_entry(Cursor& cursor)
     }
 }
 
+// Of the current file, only entries that the view names are on disk for certain. An older file ends where it ends.
 Result<std::optional<ctf::IndexEntry>> ViewerSession::read_entry(Cursor& cursor) {
     // What was cleared is gone, read or not.
     if (!cursor.file_number || *cursor.file_number < cursor.view.first_file) return std::optional<ctf::IndexEntry>();

@@ -88,7 +88,14 @@ class ViewerSession {
         bool has_hung_up = false;  // and it has been told
         bool is_news_due = false;  // streams, or the end, that news() has to tell of
     };
-    // How far a data stream has been read.
+    // How far a data stream has been read:
+    //
+    //     files      | rolled away | older: read to its end | file_number | ... | view.current_file |
+    //
+    //     entries    | given to the viewer | next_entry | ... | view.entries, or the end of an older file |
+    //
+    // The viewer may fetch what the entries given speak of, up to readable_end. Files that are rolled away, or cleared
+    // with their chunk, are skipped, read or not.
     struct Cursor {
         std::shared_ptr<SessionStream> entry;
         Attachment* attachment;
