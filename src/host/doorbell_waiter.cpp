@@ -146,6 +146,7 @@ void DoorbellWaiter::sleep(std::span<const std::uint32_t> seen, std::chrono::nan
 void DoorbellWaiter::wait(std::span<pollfd> fds, std::chrono::nanoseconds timeout) {
     // Read the bells before looking at anything else: if one changes after that, the kernel does not put us to sleep.
     std::vector<std::uint32_t> seen;
+    seen.reserve(bells_.size());
     for (const Bell& bell : bells_) seen.push_back(std::atomic_ref(*bell.word).load());
     is_fd_ready_ = false;
     if (has_any_rung()) timeout = 0ns;
