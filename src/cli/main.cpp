@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cli/command.hpp"
+#include "cli/standard_descriptors.hpp"
 
 namespace leat::cli {
 namespace {
@@ -45,6 +46,7 @@ void print_error(const Error& error) { fmt::print(stderr, "leat: {}\n", error.me
 
 // NOLINTNEXTLINE(bugprone-exception-escape): nobody could print what print itself throws
 int main(int argc, char** argv) {
+    leat::cli::occupy_standard_descriptors();
     try {
         return leat::cli::run(argc, argv);
     } catch (const std::exception& error) {

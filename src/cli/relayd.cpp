@@ -17,6 +17,7 @@
 #include "cli/command.hpp"
 #include "cli/listen_url.hpp"
 #include "cli/pid_file.hpp"
+#include "cli/standard_descriptors.hpp"
 #include "relay/log.hpp"
 #include "relay/server.hpp"
 
@@ -267,6 +268,7 @@ int run(int argc, char** argv) {
 
 // NOLINTNEXTLINE(bugprone-exception-escape): nobody could print what print itself throws
 int main(int argc, char** argv) {
+    leat::cli::occupy_standard_descriptors();
     // Let send() report a closed connection, not a signal.
     std::signal(SIGPIPE, SIG_IGN);
     try {
