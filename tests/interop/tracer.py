@@ -429,12 +429,22 @@ class Linking(InteropTest):
 
 
 class Valgrind(InteropTest):
+    def read_by_both(self, command):
+        """babeltrace2 2.0.4 shows an empty string in the first event of a packet as the string before it. Under valgrind a
+        packet may begin with such an event: then record again."""
+        for attempt in range(4):
+            recording = self.record(*command, options=("--context", "none"), name=f"trace{attempt}")
+            self.assertEqual(recording.status, 0, recording.stderr)
+            self.assertNotIn("==", recording.stderr)
+            try:
+                return self.read_complete(recording)
+            except AssertionError:
+                if attempt == 3:
+                    raise
+
     def test_no_errors(self):
         command = ["valgrind", "-q", "--error-exitcode=99", "--leak-check=no", program("fields")]
-        recording = self.record(*command, options=("--context", "none"))
-        self.assertEqual(recording.status, 0, recording.stderr)
-        self.assertNotIn("==", recording.stderr)
-        trace = self.read_complete(recording)
+        trace = self.read_by_both(command)
         found = [f"{event.name}: {event.rest}" for event in trace.events() if event.name.startswith("fields")]
         self.assertEqual(found, [f"fields:{line}" for line in FIELDS_IN_C.strip().splitlines()])
 
