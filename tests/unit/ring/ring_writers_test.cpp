@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "support/hex.hpp"
 #include "support/skip.hpp"
 #include "support/test_rings.hpp"
 
@@ -13,11 +14,7 @@ using test::OnOneCpu;
 using test::TestRings;
 using test::Writer;
 
-std::string hex(UntrustedBytes bytes) {
-    std::string text;
-    for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-    return text;
-}
+using test::hex;
 
 std::string text(UntrustedBytes bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};  // NOLINT(*-reinterpret-cast)

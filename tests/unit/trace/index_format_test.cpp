@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/hex.hpp"
+
 namespace leat::trace {
 namespace {
 
@@ -14,11 +16,7 @@ constexpr ctf::PacketHeader kHeader{.stream_id = 0x01020304,
                                     .packet_seq_num = 0x51,
                                     .events_discarded = 0x61};
 
-std::string hex(UntrustedBytes bytes) {
-    std::string text;
-    for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-    return text;
-}
+using test::hex;
 
 TEST(IndexFormat, HeaderIsLttngs) {
     EXPECT_EQ(hex(encode_index_header()),

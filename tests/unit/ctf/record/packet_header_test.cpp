@@ -5,15 +5,12 @@
 #include <span>
 
 #include "base/byte_cursor.hpp"
+#include "support/hex.hpp"
 
 namespace leat::ctf {
 namespace {
 
-std::string hex(UntrustedBytes bytes) {
-    std::string text;
-    for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-    return text;
-}
+using test::hex;
 
 constexpr PacketHeader kHeader{
     .uuid = {0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff},
