@@ -1,7 +1,7 @@
-// What an application sends: a message, descriptors, a description table. The daemon refuses it, or makes sound
-// metadata of it.
+// What an application sends: a message, descriptors, control memory with a description table. The daemon refuses it, or
+// makes sound metadata of it.
 //
-// Input: how the message comes, the message, the table.
+// Input: how the message comes, the message, the control memory or the table.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -20,16 +20,34 @@ namespace leat::fuzz {
 namespace {
 
 // The bits of the input's first byte say how it is sent.
-constexpr unsigned kIsWhole = 1;   // a good message comes first, so the table is read
-constexpr unsigned kIsSealed = 2;  // the table's memfd is sealed
-constexpr unsigned kIsTwice = 4;   // the program registers again
+constexpr unsigned kIsWhole = 1;    // a good message comes first, and the memory is good but for its table
+constexpr unsigned kIsSealed = 2;   // the memory is sealed
+constexpr unsigned kIsTwice = 4;    // the program registers again
+constexpr unsigned kHasHeader = 8;  // the memory has a good header, and any table
 constexpr unsigned kDescriptorShift = 4;
 constexpr std::size_t kMaxDescriptors = 6;
 
-UniqueFd memfd_of(UntrustedBytes table, bool is_sealed) {
-    UniqueFd fd(::memfd_create("table", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    LEAT_CHECK(fd.is_open() && write_all(fd.get(), table));
-    if (is_sealed) ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+// Control memory around a table; as many tracepoints as the table says, if they fit.
+std::vector<std::byte> control_of(UntrustedBytes table) {
+    wire::ControlFileHeader header{};
+    header.magic = wire::kControlMagic;
+    header.version = wire::kAppVersion;
+    header.bitness = 64;
+    if (table.size() >= wire::kDescriptionHeaderSize)
+        std::memcpy(&header.tracepoint_count, table.data() + 8, sizeof header.tracepoint_count);
+    header.tracepoint_count = std::min<std::uint32_t>(header.tracepoint_count, 100);
+    header.descriptions_size = static_cast<std::uint32_t>(table.size());
+    const wire::ControlLayout layout{header.tracepoint_count, header.descriptions_size};
+    std::vector<std::byte> memory(layout.size());
+    std::memcpy(memory.data(), &header, sizeof header);
+    std::copy(table.begin(), table.end(), memory.begin() + static_cast<std::ptrdiff_t>(layout.descriptions()));
+    return memory;
+}
+
+UniqueFd memfd_of(UntrustedBytes memory, bool is_sealed) {
+    UniqueFd fd(::memfd_create("control", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    LEAT_CHECK(fd.is_open() && write_all(fd.get(), memory));
+    if (is_sealed) ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
     return fd;
 }
 
@@ -71,11 +89,16 @@ void check_line(const std::string& message) {
     for (const char c : message) LEAT_CHECK(static_cast<unsigned char>(c) >= ' ' && c != '\x7f');
 }
 
-void register_with(session::Session& session, const wire::AppRegistration& registration) {
+void register_with(session::Session& session, wire::RegisteredApp& application) {
+    const wire::AppRegistration& registration = application.registration;
     const session::RegistrationOutcome outcome = session.register_application(registration);
     LEAT_CHECK(outcome.event_ids.size() == registration.tracepoints.size());
     check_metadata(session.describe(outcome.new_classes));
     for (const std::string& warning : outcome.warnings) check_line(warning);
+    for (std::uint32_t i = 0; i < outcome.event_ids.size(); ++i) {
+        const std::array action{wire::Action{.event_id = outcome.event_ids[i], .channel = 6}};
+        LEAT_CHECK(application.control.switch_to(i, action));
+    }
 }
 
 void run(FuzzInput input) {
@@ -90,15 +113,18 @@ void run(FuzzInput input) {
     const bool is_whole = (how & kIsWhole) != 0;
     const UntrustedBytes message =
         is_whole ? std::as_bytes(std::span(&good, 1)) : input.take_bytes(input.take<std::uint8_t>());
-    const UniqueFd table = memfd_of(input.take_rest(), is_whole || (how & kIsSealed) != 0);
-    send(program.get(), message, table.get(), is_whole ? 1 : (how >> kDescriptorShift) % (kMaxDescriptors + 1));
+    const UntrustedBytes rest = input.take_rest();
+    const std::vector<std::byte> around = control_of(rest);
+    const bool has_header = is_whole || (how & kHasHeader) != 0;
+    const UniqueFd memory = memfd_of(has_header ? UntrustedBytes(around) : rest, is_whole || (how & kIsSealed) != 0);
+    send(program.get(), message, memory.get(), is_whole ? 1 : (how >> kDescriptorShift) % (kMaxDescriptors + 1));
 
-    const auto registration = daemon.receive();
-    if (!registration) return check_line(registration.error().message);
-    check_line(registration->procname);
+    auto application = daemon.receive(wire::Lane::kRecorder);
+    if (!application) return check_line(application.error().message);
+    check_line(application->registration.procname);
     session::Session& session = next_session();
-    register_with(session, *registration);
-    if ((how & kIsTwice) != 0) register_with(session, *registration);
+    register_with(session, *application);
+    if ((how & kIsTwice) != 0) register_with(session, *application);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define LEAT_ABI_VERSION 1
+#define LEAT_ABI_VERSION 2
 
 #define LEAT_EXPORT __attribute__((visibility("default")))
 
@@ -60,17 +60,25 @@ struct leat_field {
     uint8_t length_size;                        /* bytes of a sequence's length: 1, 2, 4 or 8 */
 };
 
-/* One tracepoint. Static, and in place before its library's constructors run; libleat writes `enabled` and `binding`.
- */
+/* One tracepoint. Static, and in place before its library's constructors run.
+ *
+ *     nobody traces the process    word -> off, which is always 0
+ *     registered                   word -> memory that libleat shares with daemons: they switch the tracepoint there
+ *
+ * libleat writes `word`, and nothing else. A site reads what it points to: 0 is off. */
 struct leat_tracepoint {
-    uint32_t enabled; /* what a site tests: one load, one branch */
+    const uint32_t* word;
+    uint32_t off;
     uint32_t line;
-    void* binding; /* libleat's */
     const char* name;
     const char* file;
+    const char* uri; /* of the event's model (CTF: model.emf.uri), or NULL */
     const struct leat_field* fields;
     uint32_t field_count;
     int32_t log_level; /* 0 to 14, see <leat/tracepoint.h> */
+    uint32_t flags;    /* none yet: 0 */
+    uint32_t unused;
+    void* reserved[2];
 };
 
 /* The tracepoints of one program or shared library. Its first two members are the same in all versions: libleat leaves
@@ -80,7 +88,7 @@ struct leat_module {
     uint32_t is_registered; /* libleat's */
     struct leat_tracepoint* const* begin;
     struct leat_tracepoint* const* end; /* entries may be NULL or repeated */
-    void* bindings;                     /* libleat's */
+    void* registration;                 /* libleat's */
     void* reserved[3];
 };
 
@@ -89,9 +97,8 @@ struct leat_module {
 LEAT_EXPORT void leat_module_load(struct leat_module* module);
 LEAT_EXPORT void leat_module_unload(struct leat_module* module);
 
-/* A record is staged in memory before it is written: LEAT_STAGE_HEADROOM bytes for libleat (contexts), the payload,
- * and LEAT_STAGE_SLACK bytes that libleat may read, whatever they hold. */
-#define LEAT_STAGE_HEADROOM 64
+/* A payload is staged in memory before it is written: its bytes, and LEAT_STAGE_SLACK bytes that libleat may read,
+ * whatever they hold. Contexts are libleat's business, and need no room here. */
 #define LEAT_STAGE_SLACK 32
 #define LEAT_STAGE_SMALL 512 /* payloads up to this size are staged on the stack of the site */
 
@@ -105,15 +112,18 @@ LEAT_EXPORT void leat_module_unload(struct leat_module* module);
 #define LEAT_NO_PLT
 #endif
 
-/* Writes the record of an enabled tracepoint, or counts it as discarded. `payload` has at most LEAT_STAGE_SMALL bytes,
- * and room around it as said above.
- * Any thread; async-signal-safe; neither allocates, locks nor waits; preserves errno. */
-LEAT_EXPORT LEAT_NO_PLT void leat_write(struct leat_tracepoint* tracepoint, void* payload, size_t size);
+/* Writes the records of an enabled tracepoint, one into each channel that wants it, or counts them as discarded.
+ * `payload` has at most LEAT_STAGE_SMALL bytes, and slack as said above: `size` bytes that are written, then `hidden`
+ * bytes of fields that are not, but that may decide whether the event is. `ip` is an address in the code of the site,
+ * for the context of that name. Any thread; async-signal-safe; neither allocates, locks nor waits; preserves errno. */
+LEAT_EXPORT LEAT_NO_PLT void leat_write(const struct leat_tracepoint* tracepoint, const void* ip, size_t hidden,
+                                        void* payload, size_t size);
 
 /* Returns memory to stage a payload larger than LEAT_STAGE_SMALL; NULL (and counts the event as discarded) if there is
  * none. Pass it to leat_write_large, which gives it back. Any thread; async-signal-safe. */
-LEAT_EXPORT void* leat_stage_large(struct leat_tracepoint* tracepoint, size_t size);
-LEAT_EXPORT void leat_write_large(struct leat_tracepoint* tracepoint, void* payload, size_t size);
+LEAT_EXPORT void* leat_stage_large(const struct leat_tracepoint* tracepoint, size_t size);
+LEAT_EXPORT void leat_write_large(const struct leat_tracepoint* tracepoint, const void* ip, size_t hidden,
+                                  void* payload, size_t size);
 
 #ifdef __cplusplus
 }

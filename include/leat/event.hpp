@@ -312,14 +312,7 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
     }
     static constexpr Fields fields = describe(std::index_sequence_for<T...>{});
 
-    static inline leat_tracepoint tracepoint{0,
-                                             Site::line(),
-                                             nullptr,
-                                             Site::name(),
-                                             Site::file(),
-                                             fields.all,
-                                             static_cast<std::uint32_t>(kFields),
-                                             Site::level()};
+    static leat_tracepoint tracepoint;
 
     __attribute__((noinline, hot)) static void emit(Handed<T>... values) {
         announce();
@@ -334,7 +327,7 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
         index = 0;
         (Field<T>::store(to, values, sizes[index++]), ...);
         leat_pack_rest(&to);
-        leat_stage_end(&tracepoint, payload, size);
+        leat_stage_end(&tracepoint, payload, size, LEAT_SITE_ADDRESS_);
     }
 
   private:
@@ -345,6 +338,20 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
                          "?\",@progbits\n\t.balign 8\n\t.quad %c0\n\t.popsection" ::"i"(&tracepoint));
     }
 };
+
+template <class Site, class... T>
+leat_tracepoint Event<Site, Types<T...>>::tracepoint{&tracepoint.off,
+                                                     0,
+                                                     Site::line(),
+                                                     Site::name(),
+                                                     Site::file(),
+                                                     nullptr,
+                                                     fields.all,
+                                                     static_cast<std::uint32_t>(kFields),
+                                                     Site::level(),
+                                                     0,
+                                                     0,
+                                                     {}};
 
 }  // namespace detail
 }  // namespace leat

@@ -12,22 +12,23 @@ extern "C" {
 #endif
 
 struct leat_stage {
-    char memory[LEAT_STAGE_HEADROOM + LEAT_STAGE_SMALL + LEAT_STAGE_SLACK] __attribute__((aligned(16)));
+    char memory[LEAT_STAGE_SMALL + LEAT_STAGE_SLACK] __attribute__((aligned(16)));
 };
 
 /* Returns where a payload of `size` bytes goes; NULL (and counts the event as discarded) if there is no room. */
 static inline __attribute__((always_inline)) char* leat_stage_begin(struct leat_stage* stage,
-                                                                    struct leat_tracepoint* tracepoint, size_t size) {
-    if (size <= LEAT_STAGE_SMALL) return stage->memory + LEAT_STAGE_HEADROOM;
+                                                                    const struct leat_tracepoint* tracepoint,
+                                                                    size_t size) {
+    if (size <= LEAT_STAGE_SMALL) return stage->memory;
     return (char*)leat_stage_large(tracepoint, size);
 }
 
-static inline __attribute__((always_inline)) void leat_stage_end(struct leat_tracepoint* tracepoint, char* payload,
-                                                                 size_t size) {
+static inline __attribute__((always_inline)) void leat_stage_end(const struct leat_tracepoint* tracepoint,
+                                                                 char* payload, size_t size, const void* ip) {
     if (size <= LEAT_STAGE_SMALL)
-        leat_write(tracepoint, payload, size);
+        leat_write(tracepoint, ip, 0, payload, size);
     else
-        leat_write_large(tracepoint, payload, size);
+        leat_write_large(tracepoint, ip, 0, payload, size);
 }
 
 /* Puts fields together in a register and stores them by whole words, because libleat reads the payload by words right

@@ -12,7 +12,8 @@
  *
  *     leat_tracepoint(io, queued, request);
  *
- * LEAT_TRACEPOINT(provider, name, log level, FIELDS, parameters...) stands at file scope, in a header or a source file.
+ * LEAT_TRACEPOINT(provider, name, log level, FIELDS, parameters...) stands at file scope, in a header or a source file;
+ * below are LEAT_EVENT_CLASS and LEAT_EVENT_INSTANCE, for events that share their fields.
  * Its events are called "provider:name", at most 255 characters. A tracepoint without parameters says (..., void); one
  * without fields, LEAT_NO_FIELDS.
  *
@@ -59,11 +60,14 @@
 #define LEAT_DEBUG_LINE 13 /* the default of other tracers */
 #define LEAT_DEBUG 14
 
-/* The event happened: records it if the tracepoint is enabled; else one load and one branch. */
+/* The event happened: records it if the tracepoint is enabled; else two loads and one branch. */
 #define leat_tracepoint(provider, name, ...)                                           \
     do {                                                                               \
         if (leat_enabled(provider, name)) leat_emit_##provider##__##name(__VA_ARGS__); \
     } while (0)
+
+/* The same without asking whether it is enabled: inside an `if (leat_enabled(...))`. Harmless anywhere else. */
+#define leat_do_tracepoint(provider, name, ...) leat_emit_##provider##__##name(__VA_ARGS__)
 
 /* True if somebody wants the event: for arguments that are costly to work out beforehand. */
 #define leat_enabled(provider, name) LEAT_IS_ENABLED_(leat_tracepoint_##provider##__##name)
@@ -86,40 +90,85 @@
     { label, 0, 0, LEAT_VALUE_AUTO }
 
 /* The compiler takes this branch for one that is never taken: what it guards goes out of line, among the cold code. */
-#define LEAT_IS_ENABLED_(tracepoint) \
-    __builtin_expect_with_probability(__atomic_load_n(&(tracepoint).enabled, __ATOMIC_RELAXED) != 0, 0, 1.0)
+#define LEAT_IS_ENABLED_(tracepoint)   \
+    __builtin_expect_with_probability( \
+        __atomic_load_n(__atomic_load_n(&(tracepoint).word, __ATOMIC_RELAXED), __ATOMIC_RELAXED) != 0, 0, 1.0)
 
-/* Static, so that a site, its description and the code that packs its fields always come from one file. Weak symbols
+/* Where an emitting function, which is never inlined, was called from. */
+#define LEAT_SITE_ADDRESS_ __builtin_return_address(0)
+
+/* What LEAT_TRACEPOINT and its like are put together from. `id` is provider__event, or provider__class.
+ *
+ * Static, so that a site, its description and the code that packs its fields always come from one file. Weak symbols
  * are merged by name: a file with other fields under the same name would write records that do not fit the description.
  */
-#define LEAT_TRACEPOINT(provider, event, level, FIELDS, ...)                                                      \
-    static const struct leat_field leat_fields_##provider##__##event[] = {                                        \
-        FIELDS(LEAT_DESCRIBE_){NULL, NULL, 0, 0, 0, 0, 0, 0}};                                                    \
-    static struct leat_tracepoint leat_tracepoint_##provider##__##event = {                                       \
-        0,                                                                                                        \
-        __LINE__,                                                                                                 \
-        NULL,                                                                                                     \
-        #provider ":" #event,                                                                                     \
-        __FILE__,                                                                                                 \
-        leat_fields_##provider##__##event,                                                                        \
-        (uint32_t)(sizeof(leat_fields_##provider##__##event) / sizeof(struct leat_field)) - 1,                    \
-        level};                                                                                                   \
-    static struct leat_tracepoint* leat_entry_##provider##__##event __attribute__((LEAT_IN_SECTION_)) =           \
-        &leat_tracepoint_##provider##__##event;                                                                   \
-    LEAT_STATIC_ASSERT_(sizeof(#provider ":" #event) <= 256, "provider:name is longer than 255 characters");      \
-    LEAT_STATIC_ASSERT_((level) >= 0 && (level) <= 14, "a log level is 0 to 14");                                 \
-    static __attribute__((noinline, hot, unused)) void leat_emit_##provider##__##event(__VA_ARGS__) {             \
-        size_t leat_size_ = 0;                                                                                    \
-        FIELDS(LEAT_MEASURE_)                                                                                     \
-        struct leat_stage leat_stage_;                                                                            \
-        char* leat_payload_ = leat_stage_begin(&leat_stage_, &leat_tracepoint_##provider##__##event, leat_size_); \
-        if (leat_payload_ == NULL) return;                                                                        \
-        struct leat_packer leat_to_ = {leat_payload_, 0, 0};                                                      \
-        FIELDS(LEAT_STORE_)                                                                                       \
-        leat_pack_rest(&leat_to_);                                                                                \
-        leat_stage_end(&leat_tracepoint_##provider##__##event, leat_payload_, leat_size_);                        \
-    }                                                                                                             \
+#define LEAT_FIELD_TABLE_(id, FIELDS)                 \
+    static const struct leat_field leat_fields_##id[] \
+        __attribute__((unused)) = {FIELDS(LEAT_DESCRIBE_){NULL, NULL, 0, 0, 0, 0, 0, 0}};
+
+#define LEAT_DEFINE_(storage, id, full_name, level, uri, fields_id)                                           \
+    storage struct leat_tracepoint leat_tracepoint_##id = {                                                   \
+        &leat_tracepoint_##id.off,                                                                            \
+        0,                                                                                                    \
+        __LINE__,                                                                                             \
+        full_name,                                                                                            \
+        __FILE__,                                                                                             \
+        uri,                                                                                                  \
+        leat_fields_##fields_id,                                                                              \
+        (uint32_t)(sizeof(leat_fields_##fields_id) / sizeof(struct leat_field)) - 1,                          \
+        level,                                                                                                \
+        0,                                                                                                    \
+        0,                                                                                                    \
+        {NULL, NULL}};                                                                                        \
+    static struct leat_tracepoint* leat_entry_##id __attribute__((LEAT_IN_SECTION_)) = &leat_tracepoint_##id; \
+    LEAT_STATIC_ASSERT_(sizeof(full_name) <= 256, "provider:name is longer than 255 characters");             \
+    LEAT_STATIC_ASSERT_((level) >= 0 && (level) <= 14, "a log level is 0 to 14");
+
+#define LEAT_EMIT_(tracepoint, FIELDS)                                            \
+    size_t leat_size_ = 0;                                                        \
+    FIELDS(LEAT_MEASURE_)                                                         \
+    struct leat_stage leat_stage_;                                                \
+    char* leat_payload_ = leat_stage_begin(&leat_stage_, tracepoint, leat_size_); \
+    if (leat_payload_ == NULL) return;                                            \
+    struct leat_packer leat_to_ = {leat_payload_, 0, 0};                          \
+    FIELDS(LEAT_STORE_)                                                           \
+    leat_pack_rest(&leat_to_);                                                    \
+    leat_stage_end(tracepoint, leat_payload_, leat_size_, LEAT_SITE_ADDRESS_);
+
+#define LEAT_TRACEPOINT(provider, event, level, FIELDS, ...) \
+    LEAT_TRACEPOINT_URI(provider, event, level, NULL, FIELDS, __VA_ARGS__)
+
+/* The same for an event of a model (CTF: model.emf.uri), which tools may look up. */
+#define LEAT_TRACEPOINT_URI(provider, event, level, uri, FIELDS, ...)                                \
+    LEAT_FIELD_TABLE_(provider##__##event, FIELDS)                                                   \
+    LEAT_DEFINE_(static, provider##__##event, #provider ":" #event, level, uri, provider##__##event) \
+    static __attribute__((noinline, hot, unused)) void leat_emit_##provider##__##event(__VA_ARGS__){ \
+        LEAT_EMIT_(&leat_tracepoint_##provider##__##event, FIELDS)} LEAT_REQUIRE_SEMICOLON_
+
+/* Events that have their fields in common, and the code that packs them:
+ *
+ *     LEAT_EVENT_CLASS(io, request, REQUEST_FIELDS, uint32_t id, const char *owner);
+ *     LEAT_EVENT_INSTANCE(io, request, queued, LEAT_INFO, (uint32_t id, const char *owner), (id, owner));
+ *     LEAT_EVENT_INSTANCE(io, request, retried, LEAT_WARNING, (uint32_t id, const char *owner), (id, owner));
+ *
+ *     leat_tracepoint(io, retried, 7, "compaction");
+ *
+ * A class has at least one parameter. */
+#define LEAT_EVENT_CLASS(provider, class_, FIELDS, ...)                                        \
+    LEAT_FIELD_TABLE_(provider##__##class_, FIELDS)                                            \
+    static __attribute__((noinline, hot, unused)) void leat_emit_class_##provider##__##class_( \
+        const struct leat_tracepoint* leat_tracepoint_,                                        \
+        __VA_ARGS__){LEAT_EMIT_(leat_tracepoint_, FIELDS)} LEAT_REQUIRE_SEMICOLON_
+
+#define LEAT_EVENT_INSTANCE(provider, class_, event, level, parameters, arguments) \
+    LEAT_EVENT_INSTANCE_(static, provider, class_, event, level, parameters, arguments)
+#define LEAT_EVENT_INSTANCE_(storage, provider, class_, event, level, parameters, arguments)                    \
+    LEAT_DEFINE_(storage, provider##__##event, #provider ":" #event, level, NULL, provider##__##class_)         \
+    static inline __attribute__((always_inline)) void leat_emit_##provider##__##event parameters {              \
+        leat_emit_class_##provider##__##class_(&leat_tracepoint_##provider##__##event, LEAT_UNWRAP_ arguments); \
+    }                                                                                                           \
     LEAT_REQUIRE_SEMICOLON_
+#define LEAT_UNWRAP_(...) __VA_ARGS__
 
 #ifdef __cplusplus
 #define LEAT_STATIC_ASSERT_ static_assert

@@ -4,24 +4,27 @@
 
 #include <cstring>
 
+#include "base/check.hpp"
+
 namespace leat {
 
-ssize_t send_with_fd(int socket, UntrustedBytes bytes, int fd) {
+ssize_t send_with_fds(int socket, UntrustedBytes bytes, std::span<const int> fds, int flags) {
+    LEAT_CHECK(fds.size() <= kMaxFds);
     iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};  // NOLINT(*-const-cast): sendmsg only reads
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof fd)> control{};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control{};
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    if (fd >= 0) {
+    if (!fds.empty()) {
         message.msg_control = control.data();
-        message.msg_controllen = control.size();
+        message.msg_controllen = CMSG_SPACE(fds.size_bytes());
         cmsghdr* const beside = CMSG_FIRSTHDR(&message);
         beside->cmsg_level = SOL_SOCKET;
         beside->cmsg_type = SCM_RIGHTS;
-        beside->cmsg_len = CMSG_LEN(sizeof fd);
-        std::memcpy(CMSG_DATA(beside), &fd, sizeof fd);
+        beside->cmsg_len = CMSG_LEN(fds.size_bytes());
+        std::memcpy(CMSG_DATA(beside), fds.data(), fds.size_bytes());
     }
-    return ::sendmsg(socket, &message, MSG_NOSIGNAL);
+    return ::sendmsg(socket, &message, flags | MSG_NOSIGNAL);
 }
 
 MessageWithFds receive_with_fds(int socket, std::span<std::byte> bytes, int flags) {

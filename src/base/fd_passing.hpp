@@ -12,13 +12,16 @@
 
 namespace leat {
 
-// Sends one message, with a descriptor unless `fd` is -1. Returns what sendmsg() does.
-ssize_t send_with_fd(int socket, UntrustedBytes bytes, int fd);
+// So many descriptors go with one message.
+inline constexpr std::size_t kMaxFds = 4;
+
+// Sends one message, with up to kMaxFds descriptors. `flags` as for sendmsg(), whose result it returns; never SIGPIPE.
+ssize_t send_with_fds(int socket, UntrustedBytes bytes, std::span<const int> fds, int flags = 0);
 
 struct MessageWithFds {
-    ssize_t size = -1;         // what recvmsg() returned
-    bool is_cut = false;       // it had more bytes than there was room for
-    std::array<int, 4> fds{};  // owned by the caller
+    ssize_t size = -1;               // what recvmsg() returned
+    bool is_cut = false;             // it had more bytes than there was room for
+    std::array<int, kMaxFds> fds{};  // owned by the caller
     std::size_t fd_count = 0;
 };
 

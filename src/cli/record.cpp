@@ -71,8 +71,10 @@ Result<std::uint32_t> context_bits(const std::vector<std::string>& names) {
             bits |= wire::kContextVtid;
         else if (name == "procname")
             bits |= wire::kContextProcname;
+        else if (name == "ip")
+            bits |= wire::kContextIp;
         else if (name != "none")
-            return refused("unknown context \"{}\": use vpid, vtid, procname, or none", name);
+            return refused("unknown context \"{}\": use vpid, vtid, procname, ip, or none", name);
     }
     return bits;
 }
@@ -234,7 +236,7 @@ void add_options(CLI::App& command, RecordOptions& options) {
                     "And keep only this many files of each stream: the oldest is removed")
         ->type_name("N");
     add_list(command, "--context", options.contexts,
-             "What each event carries: vpid, vtid, procname (default: all), or none")
+             "What each event carries: vpid, vtid, procname (default: these three), ip, or none")
         ->delimiter(',')
         ->type_name("LIST");
     add_list(command, "--preload", options.preload, "Trace a program that has no tracepoints: libc, pthread, dl")

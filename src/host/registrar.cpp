@@ -83,15 +83,16 @@ void Registrar::handle_applications() {
 }
 
 void Registrar::register_application(wire::AppConnection& connection) {
-    const auto registration = connection.receive();
-    if (!registration) {
-        if (registration.error().kind == ErrorKind::kUnsupported) has_refused_ = true;
-        return hand_over({}, {not_traced(connection, registration.error())});
+    auto application = connection.receive(wire::Lane::kRecorder);
+    if (!application) {
+        if (application.error().kind == ErrorKind::kUnsupported) has_refused_ = true;
+        return hand_over({}, {not_traced(connection, application.error())});
     }
-    session::RegistrationOutcome outcome = session_.register_application(*registration);
+    session::RegistrationOutcome outcome = session_.register_application(application->registration);
     hand_over(std::move(outcome.new_classes), std::move(outcome.warnings));
-    const auto answered = session_.answer(connection, outcome.event_ids);
-    if (!answered) hand_over({}, {not_traced(connection, answered.error())});
+    auto enabled = session_.enable(connection, application->control, outcome.event_ids);
+    if (enabled) enabled = connection.send_done();
+    if (!enabled) hand_over({}, {not_traced(connection, enabled.error())});
 }
 
 void Registrar::hand_over(std::vector<ctf::EventClass> classes, std::vector<std::string> warnings) {

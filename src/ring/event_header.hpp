@@ -59,23 +59,21 @@ static_assert(kCompactHeader.extended_size() == 13);
 static_assert(kLargeHeader.time_bits() == 32 && kLargeHeader.all_ones() == 0xffff);
 static_assert(kLargeHeader.extended_size() == 14);
 
-// Everything that a writer needs to begin the records of one event class, worked out beforehand.
+// What a writer needs to know of a header kind, worked out beforehand.
 // Short form: one little-endian value, id + timestamp * timestamp_factor, cut to short_size bytes.
-// Extended form: tag, 32-bit id, 64-bit timestamp.
-struct EventHeader {
-    uint64_t gap_limit;         // ns since the record before, from which on the extended form is needed; 0: always
+// Extended form, for ids from `tag` on and gaps from `gap_limit` on: tag, 32-bit id, 64-bit timestamp.
+struct HeaderForm {
+    uint64_t gap_limit;         // ns since the record before
     uint64_t timestamp_factor;  // 2^bits of the id
-    uint64_t id;
-    uint64_t short_size;  // bytes
-    uint64_t tag;         // of the extended form
-    uint64_t tag_size;    // bytes
+    uint64_t short_size;        // bytes
+    uint64_t tag;
+    uint64_t tag_size;  // bytes
 };
 
-constexpr EventHeader event_header(HeaderKind kind, uint32_t id) {
+constexpr HeaderForm header_form(HeaderKind kind) {
     const RecordHeaderLayout& layout = header_layout(kind);
-    return {.gap_limit = id < layout.all_ones() ? layout.time_period() : 0,
+    return {.gap_limit = layout.time_period(),
             .timestamp_factor = 1ULL << layout.id_bits,
-            .id = id,
             .short_size = layout.short_size,
             .tag = layout.all_ones(),
             .tag_size = layout.tag_size};

@@ -15,13 +15,14 @@ namespace leat::ring {
 
 enum class WriteOutcome : uint32_t {
     kWritten = 0,
-    kNoRoom = 1,    // the record would cross `limit`: the ring is full, or the consumer wants to be woken
-    kNoRing = 2,    // this CPU has no ring, or the thread has no rseq area
-    kDisabled = 3,  // the tracepoint was switched off meanwhile
-    kNoTime = 4,    // the clock page says kSystem, and no time was given
+    kNoRoom = 1,   // the record would cross `limit`: the ring is full, or the consumer wants to be woken
+    kNoRing = 2,   // this CPU has no ring, or the thread has no rseq area
+    kChanged = 3,  // the word is not what the caller saw: somebody has switched the tracepoint
+    kNoTime = 4,   // the clock page says kSystem, and no time was given
 };
 
-// Where a process has mapped the rings of a set. The sequence knows the places of its members: rseq_writer_offsets.h.
+// Where a process has mapped the rings of a set, and how records begin there. The sequence knows the places of its
+// members: rseq_writer_offsets.h.
 struct RingMap {
     char* base;       // of ring 0's header page
     uint64_t stride;  // from ring to ring: map_stride(size)
@@ -30,6 +31,7 @@ struct RingMap {
     int64_t rseq_offset;  // from the thread pointer to the kernel's struct rseq
     uint32_t cpu_ring_count;
     uint32_t thread_ring_count;
+    HeaderForm form;
 
     [[nodiscard]] RingHeader* ring(uint32_t index) const {
         return reinterpret_cast<RingHeader*>(base + index * stride);  // NOLINT(*-reinterpret-cast)
@@ -37,23 +39,33 @@ struct RingMap {
     [[nodiscard]] uint64_t size() const { return mask + 1; }
 };
 
-// Writes one record {event header, `size` bytes at `record`} into the ring of the CPU that we are on.
+struct RecordWriter;
+// Called for a record that was not written, with what the writer was given; the last argument is why, instead of what
+// the word was.
+using NotWritten = void(const RecordWriter* writer, uint32_t id, const uint32_t* word, const void* payload,
+                        uint64_t size, WriteOutcome outcome);
+
+// What a thread's records in one set of rings have in common: the rings, and contexts. Contexts are packed; more of
+// them than there is room for go on behind this struct, where 16 bytes more than they need are readable.
+inline constexpr uint32_t kContextRoom = 32;
+struct RecordWriter {
+    RingMap map;
+    uint64_t context_size;    // bytes
+    uint64_t system_time;     // ns, used when the clock page says kSystem; 0: ask for it by kNoTime
+    NotWritten* not_written;  // nullptr: the result tells
+    alignas(16) char contexts[kContextRoom];
+};
+
+// Writes one record {event header, contexts, `size` bytes at `payload`} into the ring of the CPU that we are on.
 //
-// `record` is readable for kCopySlack bytes beyond its end. `enabled` is read again inside the sequence, so that a
-// thread that was stopped for an hour between its test and its record does not write what nobody asked for any more.
-// `system_time` (ns) is used when the clock page says kSystem; 0: ask for it by kNoTime. Any thread that has rseq;
-// async-signal-safe.
+// `payload` is readable for kCopySlack bytes beyond its end. `*word` is read again inside the sequence and must be
+// `expected`, so that a thread that was stopped for an hour between its test and its record does not write what nobody
+// asks for any more. If there is a `not_written`, it gets what is not written, and returns to the caller: so the caller
+// has nothing to keep for it, and may end here itself. Any thread that has rseq; async-signal-safe.
 //
 // Killed before the last store, the record was never there; after it, it is whole. Sanitizers and valgrind do not
 // see into it. A debugger that steps through it restarts it for ever.
-extern "C" WriteOutcome leat_rseq_write(const RingMap* map, const EventHeader* header, const uint32_t* enabled,
-                                        const void* record, uint64_t size, uint64_t system_time);
-
-// The same, but whatever is not written ends in `not_written`, which gets the arguments and the outcome, and returns to
-// the caller. So the caller has nothing to keep for it, and may end here itself.
-using NotWritten = void(const RingMap* map, const EventHeader* header, const uint32_t* enabled, const void* record,
-                        uint64_t size, WriteOutcome outcome);
-extern "C" void leat_rseq_write_or(const RingMap* map, const EventHeader* header, const uint32_t* enabled,
-                                   const void* record, uint64_t size, NotWritten* not_written);
+extern "C" WriteOutcome leat_rseq_write(const RecordWriter* writer, uint32_t id, const uint32_t* word,
+                                        const void* payload, uint64_t size, uint32_t expected);
 
 }  // namespace leat::ring

@@ -26,15 +26,20 @@ static_assert(offsetof(RingMap, clock) == MAP_CLOCK);
 static_assert(offsetof(RingMap, rseq_offset) == MAP_RSEQ_OFFSET);
 static_assert(offsetof(RingMap, cpu_ring_count) == MAP_CPU_RING_COUNT);
 
-static_assert(offsetof(EventHeader, gap_limit) == HEADER_GAP_LIMIT);
-static_assert(offsetof(EventHeader, timestamp_factor) == HEADER_TIMESTAMP_FACTOR);
-static_assert(offsetof(EventHeader, id) == HEADER_ID);
-static_assert(offsetof(EventHeader, short_size) == HEADER_SHORT_SIZE);
-static_assert(offsetof(EventHeader, tag) == HEADER_TAG);
-static_assert(offsetof(EventHeader, tag_size) == HEADER_TAG_SIZE);
+static_assert(offsetof(RingMap, form) + offsetof(HeaderForm, gap_limit) == MAP_GAP_LIMIT);
+static_assert(offsetof(RingMap, form) + offsetof(HeaderForm, timestamp_factor) == MAP_TIMESTAMP_FACTOR);
+static_assert(offsetof(RingMap, form) + offsetof(HeaderForm, short_size) == MAP_SHORT_SIZE);
+static_assert(offsetof(RingMap, form) + offsetof(HeaderForm, tag) == MAP_TAG);
+static_assert(offsetof(RingMap, form) + offsetof(HeaderForm, tag_size) == MAP_TAG_SIZE);
+static_assert(offsetof(RecordWriter, map) == 0 && offsetof(RecordWriter, context_size) == WRITER_CONTEXT_SIZE);
+static_assert(offsetof(RecordWriter, system_time) == WRITER_SYSTEM_TIME);
+static_assert(offsetof(RecordWriter, not_written) == WRITER_NOT_WRITTEN);
+static_assert(offsetof(RecordWriter, contexts) == WRITER_CONTEXTS && kContextRoom == CONTEXT_ROOM);
 static_assert(kExtendedIdSize == EXTENDED_ID_SIZE && kExtendedTail == EXTENDED_TAIL);
 // Short form and tag are stored as 8 bytes, whatever their size; what follows goes over the rest.
 static_assert(kCompactHeader.short_size <= 8 && kLargeHeader.short_size <= 8 && kMaxHeaderSize <= kCopySlack);
+// The first block of contexts is copied whole, wherever it ends.
+static_assert(kContextRoom <= kCopySlack);
 
 static_assert(offsetof(RingHeader, head) == RING_HEAD);
 static_assert(offsetof(RingHeader, last_timestamp) == RING_LAST_TIMESTAMP);
@@ -54,7 +59,7 @@ static_assert(offsetof(ClockLine, multiplier) == LINE_MULTIPLIER);
 static_assert(static_cast<uint32_t>(WriteOutcome::kWritten) == 0);
 static_assert(static_cast<uint32_t>(WriteOutcome::kNoRoom) == OUTCOME_NO_ROOM);
 static_assert(static_cast<uint32_t>(WriteOutcome::kNoRing) == OUTCOME_NO_RING);
-static_assert(static_cast<uint32_t>(WriteOutcome::kDisabled) == OUTCOME_DISABLED);
+static_assert(static_cast<uint32_t>(WriteOutcome::kChanged) == OUTCOME_CHANGED);
 static_assert(static_cast<uint32_t>(WriteOutcome::kNoTime) == OUTCOME_NO_TIME);
 
 }  // namespace

@@ -15,13 +15,19 @@
 #define MAP_CLOCK 24
 #define MAP_RSEQ_OFFSET 32
 #define MAP_CPU_RING_COUNT 40
+#define MAP_GAP_LIMIT 48
+#define MAP_TIMESTAMP_FACTOR 56
+#define MAP_SHORT_SIZE 64
+#define MAP_TAG 72
+#define MAP_TAG_SIZE 80
 
-#define HEADER_GAP_LIMIT 0
-#define HEADER_TIMESTAMP_FACTOR 8
-#define HEADER_ID 16
-#define HEADER_SHORT_SIZE 24
-#define HEADER_TAG 32
-#define HEADER_TAG_SIZE 40
+/* RecordWriter, which begins with its RingMap */
+#define WRITER_CONTEXT_SIZE 88
+#define WRITER_SYSTEM_TIME 96
+#define WRITER_NOT_WRITTEN 104
+#define WRITER_CONTEXTS 112
+#define CONTEXT_ROOM 32
+
 #define EXTENDED_ID_SIZE 4
 #define EXTENDED_TAIL 12
 
@@ -45,5 +51,5 @@
 /* WriteOutcome */
 #define OUTCOME_NO_ROOM 1
 #define OUTCOME_NO_RING 2
-#define OUTCOME_DISABLED 3
+#define OUTCOME_CHANGED 3
 #define OUTCOME_NO_TIME 4

@@ -1,6 +1,6 @@
 /* leat_rseq_write for x86-64: see rseq_writer.hpp for its contract, docs/formats/ring.md for its pseudo-code.
  *
- * Arguments: rdi RingMap, rsi EventHeader, rdx enabled word, rcx record, r8 its size, r9 system time or not_written. The
+ * Arguments: rdi RecordWriter, esi event id, rdx the word's place, rcx payload, r8 its size, r9d what the word was. The
  * abort handler begins again with them: rdi, rsi, rcx and r8 stay unchanged until the commit, the others wait in the red
  * zone.
  *
@@ -10,9 +10,8 @@
 #include "ring/rseq_writer_offsets.h"
 
 /* In the red zone, which belongs to a function that calls no other */
-#define SAVED_ENABLED -8
-#define SAVED_SYSTEM_TIME -16
-#define SAVED_NOT_WRITTEN -24
+#define SAVED_WORD -8
+#define SAVED_EXPECTED -16
 
 	.section __rseq_cs, "aw", @progbits
 	.balign 32
@@ -32,23 +31,23 @@
 	 * rseq_cs is empty. */
 .Lstart:
 .Lextended:
-	mov	HEADER_TAG_SIZE(%rsi), %r11
 	add	%r8, %r9
-	lea	EXTENDED_TAIL(%r9, %r11), %r9	/* r9 = the new head */
+	add	WRITER_CONTEXT_SIZE(%rdi), %r9
+	add	MAP_TAG_SIZE(%rdi), %r9
+	lea	EXTENDED_TAIL(%r9), %r9		/* r9 = the new head */
 	lea	COPY_SLACK(%r9), %rdx
 	cmp	RING_LIMIT(%r10), %rdx		/* H, as below */
 	ja	.Lno_room
-	mov	HEADER_TAG(%rsi), %rdx
+	mov	MAP_TAG(%rdi), %rdx
 	mov	%rdx, (%rbx)			/* 8 bytes; what follows goes over what is too much */
-	add	%r11, %rbx
-	mov	HEADER_ID(%rsi), %rdx
-	mov	%edx, (%rbx)
+	add	MAP_TAG_SIZE(%rdi), %rbx
+	mov	%esi, (%rbx)
 	mov	%rax, EXTENDED_ID_SIZE(%rbx)
 	add	$EXTENDED_TAIL, %rbx
 	jmp	.Lcopy
 .Lsystem_time:
 	/* Our caller has read the system's clock, which a sequence cannot: or it has not, and must. */
-	mov	SAVED_SYSTEM_TIME(%rsp), %rax
+	mov	WRITER_SYSTEM_TIME(%rdi), %rax
 	test	%rax, %rax
 	jnz	.Ltime_known
 	jmp	.Lno_time
@@ -67,6 +66,17 @@
 	punpcklqdq %xmm2, %xmm0
 	movaps	%xmm0, RING_NEXT_HEAD(%r10)
 	jmp	.Lhead_known
+.Lmore_contexts:
+	/* rdx and rbx to the ends of the contexts, here and in the ring; r11 counts up to 0 from where the first block ended. */
+	lea	WRITER_CONTEXTS(%rdi, %r11), %rdx
+	neg	%r11
+	add	$CONTEXT_ROOM, %r11
+.Lcontext_block:
+	movups	(%rdx, %r11), %xmm3
+	movups	%xmm3, (%rbx, %r11)
+	add	$16, %r11
+	js	.Lcontext_block
+	jmp	.Lcontexts_copied
 .Lcopy_more:
 	mov	$16, %r11d
 .Lcopy_block:
@@ -79,43 +89,26 @@
 	jb	.Lcopy_block
 	jmp	.Lcopied
 
-	/* The same function by two names: with `not_written`, and without the system time, or the other way round. */
 	.globl leat_rseq_write
 	.hidden leat_rseq_write
 	.type leat_rseq_write, @function
+	.balign 64
 leat_rseq_write:
 	.cfi_startproc
 	push	%rbx
 	.cfi_adjust_cfa_offset 8
 	.cfi_rel_offset %rbx, 0
-	mov	%r9, SAVED_SYSTEM_TIME(%rsp)
-	movq	$0, SAVED_NOT_WRITTEN(%rsp)
-	jmp	.Lbegin
-	.cfi_endproc
-	.size leat_rseq_write, . - leat_rseq_write
-
-	.globl leat_rseq_write_or
-	.hidden leat_rseq_write_or
-	.type leat_rseq_write_or, @function
-	.balign 64
-leat_rseq_write_or:
-	.cfi_startproc
-	push	%rbx
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset %rbx, 0
-	movq	$0, SAVED_SYSTEM_TIME(%rsp)
-	mov	%r9, SAVED_NOT_WRITTEN(%rsp)
-.Lbegin:
-	mov	%rdx, SAVED_ENABLED(%rsp)
+	mov	%rdx, SAVED_WORD(%rsp)
+	mov	%r9, SAVED_EXPECTED(%rsp)
 
 .Lagain:
 	mov	MAP_RSEQ_OFFSET(%rdi), %rax
 	lea	.Lsequence(%rip), %r10
 	mov	%r10, %fs:RSEQ_CS(%rax)		/* from here on we are restarted */
 
-	/* Switched off since the site's own test: nobody asks for this record any more. */
-	cmpl	$0, (%rdx)
-	je	.Ldisabled
+	/* Switched since the caller looked: nobody asks for this record any more, or for it in this form. */
+	cmp	%r9d, (%rdx)
+	jne	.Lchanged
 
 	/* r10 = the ring of this CPU */
 	mov	%fs:RSEQ_CPU_ID(%rax), %r10d
@@ -161,22 +154,37 @@ leat_rseq_write_or:
 	mov	MAP_MASK(%rdi), %rbx
 	and	%r9, %rbx
 	lea	RING_RECORDS(%r10, %rbx), %rbx
-	cmp	HEADER_GAP_LIMIT(%rsi), %r11
+	cmp	MAP_GAP_LIMIT(%rdi), %r11
+	jae	.Lextended
+	cmp	MAP_TAG(%rdi), %esi
 	jae	.Lextended
 
-	mov	HEADER_SHORT_SIZE(%rsi), %r11
 	add	%r8, %r9
-	add	%r11, %r9			/* r9 = the new head */
+	add	WRITER_CONTEXT_SIZE(%rdi), %r9
+	add	MAP_SHORT_SIZE(%rdi), %r9	/* r9 = the new head */
 	/* H: who sees the room sees that its records are read. Pairs with C in RingReader::release(). */
 	lea	COPY_SLACK(%r9), %rdx
 	cmp	RING_LIMIT(%r10), %rdx
 	ja	.Lno_room
-	mov	HEADER_TIMESTAMP_FACTOR(%rsi), %rdx
+	mov	MAP_TIMESTAMP_FACTOR(%rdi), %rdx
 	imul	%rax, %rdx
-	add	HEADER_ID(%rsi), %rdx
-	mov	%rdx, (%rbx)			/* 8 bytes; the payload goes over what is too much */
-	add	%r11, %rbx
+	mov	%esi, %r11d
+	add	%r11, %rdx
+	mov	%rdx, (%rbx)			/* 8 bytes; what follows goes over what is too much */
+	add	MAP_SHORT_SIZE(%rdi), %rbx
 .Lcopy:
+	/* A first block of constant size, whatever there is; the payload goes over what is too much. */
+	mov	WRITER_CONTEXT_SIZE(%rdi), %r11
+	test	%r11, %r11
+	jz	.Lcontexts_copied
+	movaps	WRITER_CONTEXTS(%rdi), %xmm3
+	movaps	WRITER_CONTEXTS + 16(%rdi), %xmm4
+	movups	%xmm3, (%rbx)
+	movups	%xmm4, 16(%rbx)
+	add	%r11, %rbx
+	cmp	$CONTEXT_ROOM, %r11
+	ja	.Lmore_contexts
+.Lcontexts_copied:
 	/* By words, as the payload was staged: a load that spans two stores just made waits until they are in the cache. */
 	mov	(%rcx), %rdx
 	mov	8(%rcx), %r11
@@ -212,16 +220,16 @@ leat_rseq_write_or:
 .Lno_ring:
 	mov	$OUTCOME_NO_RING, %eax
 	jmp	.Lnot_written
-.Ldisabled:
-	mov	$OUTCOME_DISABLED, %eax
+.Lchanged:
+	mov	$OUTCOME_CHANGED, %eax
 	jmp	.Lnot_written
 .Lno_time:
 	mov	$OUTCOME_NO_TIME, %eax
 .Lnot_written:
 	mov	MAP_RSEQ_OFFSET(%rdi), %rdx
 	movq	$0, %fs:RSEQ_CS(%rdx)
-	mov	SAVED_ENABLED(%rsp), %rdx
-	mov	SAVED_NOT_WRITTEN(%rsp), %r10
+	mov	SAVED_WORD(%rsp), %rdx
+	mov	WRITER_NOT_WRITTEN(%rdi), %r10
 	pop	%rbx
 	.cfi_remember_state
 	.cfi_adjust_cfa_offset -8
@@ -238,9 +246,10 @@ leat_rseq_write_or:
 	.byte	0x0f, 0xb9, 0x3d
 	.long	RSEQ_SIGNATURE
 .Labort:
-	mov	SAVED_ENABLED(%rsp), %rdx
+	mov	SAVED_WORD(%rsp), %rdx
+	mov	SAVED_EXPECTED(%rsp), %r9
 	jmp	.Lagain
 	.cfi_endproc
-	.size leat_rseq_write_or, . - leat_rseq_write_or
+	.size leat_rseq_write, . - leat_rseq_write
 
 	.section .note.GNU-stack, "", @progbits

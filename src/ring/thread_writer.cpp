@@ -35,13 +35,14 @@ void commit(RingHeader& ring, uint64_t head, uint64_t timestamp) {
 
 }  // namespace
 
-WriteOutcome thread_write(const RingMap& map, RingHeader& ring, const EventHeader& header, const void* record,
-                          uint64_t size, uint64_t now) {
+WriteOutcome thread_write(const RecordWriter& writer, RingHeader& ring, uint32_t id, const void* payload, uint64_t size,
+                          uint64_t now) {
+    const HeaderForm& form = writer.map.form;
     const uint64_t last = ring.last_timestamp;
     if (now < last) now = last;  // a reader gives up a ring whose time goes back
-    const bool is_extended = now - last >= header.gap_limit;
-    const uint64_t header_size = is_extended ? header.tag_size + kExtendedTail : header.short_size;
-    const uint64_t end = ring.head + header_size + size;
+    const bool is_extended = id >= form.tag || now - last >= form.gap_limit;
+    const uint64_t header_size = is_extended ? form.tag_size + kExtendedTail : form.short_size;
+    const uint64_t end = ring.head + header_size + writer.context_size + size;
     // H: who sees the room sees that its records are read. Pairs with C in RingReader::release().
     //
     //     head                         end
@@ -49,17 +50,18 @@ WriteOutcome thread_write(const RingMap& map, RingHeader& ring, const EventHeade
     //      | header | record            | slack | limit         none, although the record alone would fit
     if (end + kCopySlack > __atomic_load_n(&ring.limit, __ATOMIC_ACQUIRE)) return WriteOutcome::kNoRoom;
 
-    char* at = reinterpret_cast<char*>(&ring) + kPageSize + (ring.head & map.mask);  // NOLINT(*-reinterpret-cast)
+    char* at =
+        reinterpret_cast<char*>(&ring) + kPageSize + (ring.head & writer.map.mask);  // NOLINT(*-reinterpret-cast)
     if (is_extended) {
-        const auto id = static_cast<uint32_t>(header.id);
-        memcpy(at, &header.tag, sizeof header.tag);
-        memcpy(at + header.tag_size, &id, sizeof id);
-        memcpy(at + header.tag_size + sizeof id, &now, sizeof now);
+        memcpy(at, &form.tag, sizeof form.tag);
+        memcpy(at + form.tag_size, &id, sizeof id);
+        memcpy(at + form.tag_size + sizeof id, &now, sizeof now);
     } else {
-        const uint64_t short_form = header.id + now * header.timestamp_factor;
+        const uint64_t short_form = id + now * form.timestamp_factor;
         memcpy(at, &short_form, sizeof short_form);
     }
-    memcpy(at + header_size, record, size);
+    memcpy(at + header_size, writer.contexts, writer.context_size);
+    memcpy(at + header_size + writer.context_size, payload, size);
     commit(ring, end, now);
     return WriteOutcome::kWritten;
 }

@@ -132,6 +132,7 @@ Result<ctf::EventClass> event_class_of(const wire::TracepointDescription& tracep
     ctf::EventClass event_class;
     event_class.name = tracepoint.name;
     event_class.log_level = tracepoint.log_level;
+    event_class.model_uri = tracepoint.model_uri;
     event_class.fields.emplace();
     MemberNames names(tracepoint.fields);
     for (const FieldDescription& field : tracepoint.fields) LEAT_TRY(append_field(*event_class.fields, field, names));

@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/random_value.hpp"
 #include "ctf/tsdl/tsdl_writer.hpp"
 #include "ring/clock.hpp"
 #include "session/event_description.hpp"
@@ -28,11 +31,11 @@ std::uint32_t thread_rings(std::uint64_t ring_size) {
     return std::max(static_cast<std::uint32_t>(that_fit), kFewestThreadRings);
 }
 
-// The session's id in the application protocol; never 0.
-std::uint64_t session_id(const ctf::TraceClass& trace_class) {
-    std::uint64_t id = 1;
-    for (const std::uint8_t byte : *trace_class.uuid) id = id * 257 + byte;
-    return std::max<std::uint64_t>(id, 1);
+// A number that no other channel of this lane has: they count up from a random one, so that a program which has
+// outlived another recorder does not take our channel for that one's.
+std::uint32_t next_channel_number(wire::Lane lane) {
+    static std::atomic<std::uint32_t> next = random_value<std::uint32_t>();
+    return next++ << 2 | static_cast<std::uint32_t>(lane);
 }
 
 }  // namespace
@@ -50,10 +53,9 @@ Session::Session(const SessionParameters& parameters, ring::SharedClock clock, r
     : parameters_(parameters),
       clock_(std::move(clock)),
       rings_(std::move(rings)),
+      channel_number_(next_channel_number(wire::Lane::kRecorder)),
       trace_class_(describe_trace(parameters.name, parameters.uid, parameters.header, parameters.contexts)),
-      walker_(ring::header_layout(parameters.header), context_size(parameters.contexts)) {
-    id_ = session_id(trace_class_);
-}
+      walker_(ring::header_layout(parameters.header), wire::context_size(parameters.contexts)) {}
 
 std::string Session::initial_metadata() const { return ctf::kTsdlSignature + ctf::trace_blocks(trace_class_); }
 
@@ -107,15 +109,22 @@ std::string Session::describe_thread_streams() {
     return metadata;
 }
 
-Result<void> Session::answer(wire::AppConnection& application, const std::vector<std::uint32_t>& event_ids) const {
-    wire::RegistrationDoneMessage message{};
-    message.session_id = id_;
+Result<void> Session::enable(wire::AppConnection& application, wire::ControlFile& control,
+                             const std::vector<std::uint32_t>& event_ids) const {
+    wire::ChannelMessage message{};
+    message.number = channel_number_;
     message.header_kind = parameters_.header;
     message.contexts = parameters_.contexts;
     message.ring_size = rings_.geometry().ring_size;
     message.cpu_ring_count = rings_.geometry().cpu_rings;
     message.thread_ring_count = rings_.geometry().thread_rings;
-    return application.answer(message, event_ids, rings_.fd(), clock_.fd());
+    LEAT_TRY(application.send_channel(message, rings_.fd(), clock_.fd()));
+    for (std::uint32_t i = 0; i < event_ids.size(); ++i) {
+        const std::array action{wire::Action{.event_id = event_ids[i], .channel = channel_number_}};
+        const std::span<const wire::Action> actions(action);
+        LEAT_TRY(control.switch_to(i, actions.first(event_ids[i] == wire::kNotEnabled ? 0 : 1)));
+    }
+    return {};
 }
 
 }  // namespace leat::session

@@ -25,7 +25,7 @@ struct SessionParameters {
     std::string name;
     EventRules rules{};
     ring::HeaderKind header = ring::HeaderKind::kCompact;
-    std::uint32_t contexts = wire::kAllContexts;
+    std::uint32_t contexts = wire::kDefaultContexts;
     std::uint64_t ring_size = 1U << 20;
     uid_t uid = 0;
 };
@@ -50,8 +50,10 @@ class Session {
     // [RFC-event-ids], algorithm 1: looks up each tracepoint that the rules match, gives ids. Registering thread.
     RegistrationOutcome register_application(const wire::AppRegistration& application);
 
-    // "Registration done", with all that the application needs. Registering thread.
-    Result<void> answer(wire::AppConnection& application, const std::vector<std::uint32_t>& event_ids) const;
+    // Switches the application's tracepoints as `event_ids` say, and hands it the channel that they go to. Registering
+    // thread.
+    Result<void> enable(wire::AppConnection& application, wire::ControlFile& control,
+                        const std::vector<std::uint32_t>& event_ids) const;
 
     // Returns whole metadata units that declare these event classes. From now on, their records are known. Describing
     // thread.
@@ -83,7 +85,7 @@ class Session {
     SessionParameters parameters_;
     ring::SharedClock clock_;
     ring::RingSet rings_;
-    std::uint64_t id_;
+    std::uint32_t channel_number_;
     Registry registry_;
     ctf::TraceClass trace_class_;
     ctf::RecordWalker walker_;

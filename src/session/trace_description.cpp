@@ -80,6 +80,8 @@ ctf::StructClass context_class(std::uint32_t contexts) {
     if ((contexts & wire::kContextVtid) != 0) result.members.push_back({"_vtid", id});
     if ((contexts & wire::kContextProcname) != 0)
         result.members.push_back({"_procname", ctf::ArrayClass{character, wire::kProcnameSize}});
+    if ((contexts & wire::kContextIp) != 0)
+        result.members.push_back({"_ip", ctf::IntegerClass{.size = 64, .base = ctf::DisplayBase::kHexadecimal}});
     return result;
 }
 
@@ -101,11 +103,6 @@ std::vector<ctf::EnvironmentEntry> environment(const std::string& session_name, 
 std::string host_name() {
     std::array<char, 256> name{};
     return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
-
-std::size_t context_size(std::uint32_t contexts) {
-    return ((contexts & wire::kContextVpid) != 0 ? 4U : 0U) + ((contexts & wire::kContextVtid) != 0 ? 4U : 0U) +
-           ((contexts & wire::kContextProcname) != 0 ? wire::kProcnameSize : 0U);
 }
 
 ctf::TraceClass describe_trace(const std::string& session_name, uid_t uid, ring::HeaderKind header,

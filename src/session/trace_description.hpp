@@ -20,7 +20,4 @@ ctf::TraceClass describe_trace(const std::string& session_name, uid_t uid, ring:
 // The name of this host, as traces carry it.
 std::string host_name();
 
-// Bytes of the contexts in each record.
-std::size_t context_size(std::uint32_t contexts);
-
 }  // namespace leat::session

@@ -8,8 +8,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "leat/abi.h"
 #include "ring/clock.hpp"
 #include "ring/thread_writer.hpp"
+#include "tracer/channel.hpp"
+#include "tracer/control_memory.hpp"
 #include "tracer/process_page.hpp"
 #include "tracer/ring_owner.hpp"
 #include "tracer/thread_identity.hpp"
@@ -21,6 +24,8 @@ namespace {
 using ring::DiscardReason;
 using ring::RingHeader;
 using ring::WriteOutcome;
+using wire::Action;
+using wire::ControlEntry;
 
 // Each turn has met something new: a wish to be woken, from a consumer that came in between; a clock that lost the TSC.
 constexpr int kMaxTurns = 100;
@@ -31,23 +36,53 @@ constexpr uint64_t kLongestNameAge = 1'000'000;
 // Nobody looks for a free ring more often, ns: to look asks for each owner whether it lives.
 constexpr uint64_t kClaimPause = 10'000'000;
 
-static_assert(kContextBlockSize <= LEAT_STAGE_HEADROOM && LEAT_STAGE_SLACK >= ring::kCopySlack);
+static_assert(LEAT_STAGE_SLACK >= ring::kCopySlack);
 static_assert(LEAT_STAGE_SMALL + wire::kMaxContextSize <= ring::max_record_size(ring::kMinRingSize));
 
-struct Record {
-    const char* bytes;
+// What a site hands over.
+struct Event {
+    const ControlEntry& entry;
+    const void* payload;
     uint64_t size;
+    const void* ip;
 };
 
-Record with_contexts(Payload payload, const ContextBlock& contexts) {
-    memcpy(payload.bytes - kContextBlockSize, contexts.bytes, kContextBlockSize);
-    return {payload.bytes - contexts.size, payload.size + contexts.size};
-}
+// With room for contexts that differ from call to call, and for the writer's last block of 16 bytes.
+struct RoomyWriter {
+    ring::RecordWriter writer;
+    char more_contexts[2 * 16];
+
+    void append(const void* value, uint64_t size) {
+        char* const contexts = reinterpret_cast<char*>(this) + offsetof(ring::RecordWriter, contexts);  // NOLINT
+        memcpy(contexts + writer.context_size, value, size);
+        writer.context_size += size;
+    }
+};
+static_assert(offsetof(RoomyWriter, more_contexts) == offsetof(ring::RecordWriter, contexts) + ring::kContextRoom);
+static_assert(wire::kMaxContextSize + 15 <= ring::kContextRoom + sizeof(RoomyWriter::more_contexts));
+
+// One of the records that an event becomes.
+struct Record {
+    const Channel& channel;
+    uint32_t id;
+    const uint32_t* word;
+    uint32_t expected;
+    const void* payload;
+    uint64_t payload_size;
+    const void* ip;
+
+    [[nodiscard]] uint64_t size() const { return channel.context_size + payload_size; }
+};
+
+void count_in(const Channel& channel, DiscardReason reason);
 
 // The ring that counts what this thread discards. Any ring will do: the counters are atomic, and the thread may be
 // moved to another CPU as soon as it knows its number.
 RingHeader& counting_ring(const Channel& channel) {
-    if (!channel.has_rseq) return thread_state.ring != nullptr ? *thread_state.ring : *channel.map.ring(0);
+    if (!channel.has_rseq) {
+        const ThreadChannel* const mine = find_filled(channel, channel_key(channel.number));
+        return mine != nullptr && mine->ring != nullptr ? *mine->ring : *channel.map.ring(0);
+    }
     const char* area = static_cast<const char*>(__builtin_thread_pointer()) + channel.map.rseq_offset;
     uint32_t cpu = 0;
     memcpy(&cpu, area + offsetof(struct rseq, cpu_id), sizeof cpu);
@@ -90,14 +125,16 @@ Room make_room(const Channel& channel, RingHeader& ring, uint64_t record_size) {
     return {has_room(ring, record_size, end), limit != end};
 }
 
-// Writes by `write(now)` until that has succeeded, or failed for good. `ring()`: where it would write.
+// Writes by `write(now)` until that has succeeded, or failed for good. `ring()`: where it would write. False: somebody
+// has switched the tracepoint.
 template <class Write, class Ring>
-void write_in_turns(const Channel& channel, uint64_t size, uint64_t now, Write write, Ring ring) {
+bool write_in_turns(const Record& record, uint64_t now, Write write, Ring ring) {
+    const Channel& channel = record.channel;
     bool is_awaited = false;
     WriteOutcome outcome = write(now);
     for (int turn = 0; turn < kMaxTurns; ++turn) {
         if (outcome == WriteOutcome::kNoRoom) {
-            const Room room = make_room(channel, ring(), size);
+            const Room room = make_room(channel, ring(), record.size());
             is_awaited = is_awaited || room.is_awaited;
             if (!room.is_there) break;
         } else if (outcome != WriteOutcome::kNoTime) {
@@ -105,23 +142,25 @@ void write_in_turns(const Channel& channel, uint64_t size, uint64_t now, Write w
         }
         outcome = write(ring::clock_now(*channel.map.clock));
     }
-    if (outcome == WriteOutcome::kNoRoom) count_discarded(channel, DiscardReason::kRingFull);
-    if (outcome == WriteOutcome::kNoRing) count_discarded(channel, DiscardReason::kNoRing);
-    if (outcome == WriteOutcome::kNoTime) count_discarded(channel, DiscardReason::kInterrupted);
+    if (outcome == WriteOutcome::kNoRoom) count_in(channel, DiscardReason::kRingFull);
+    if (outcome == WriteOutcome::kNoRing) count_in(channel, DiscardReason::kNoRing);
+    if (outcome == WriteOutcome::kNoTime) count_in(channel, DiscardReason::kInterrupted);
     // Ring the bell after the commit. A consumer woken earlier would find nothing and arm the bell again. A writer may
     // be killed before it rings, so hosts also drain periodically.
     if (is_awaited) ring_doorbell(channel);
+    return outcome != WriteOutcome::kChanged;
 }
 
-void write_to_cpu_ring(const leat_tracepoint& tracepoint, const Binding& binding, Record record, uint64_t now) {
-    const Channel& channel = *binding.channel;
+bool write_to_cpu_ring(const Record& record, ring::RecordWriter& writer, uint64_t now) {
+    const Channel& channel = record.channel;
     const bool uses_tsc = ring::uses_tsc(*channel.map.clock);
     const auto write = [&](uint64_t at) {
-        return ring::leat_rseq_write(&channel.map, &binding.header, &tracepoint.enabled, record.bytes, record.size,
-                                     uses_tsc ? 0 : at);
+        writer.system_time = uses_tsc ? 0 : at;
+        return ring::leat_rseq_write(&writer, record.id, record.word, record.payload, record.payload_size,
+                                     record.expected);
     };
     const auto ring = [&]() -> RingHeader& { return counting_ring(channel); };
-    write_in_turns(channel, record.size, now, write, ring);
+    return write_in_turns(record, now, write, ring);
 }
 
 // A signal handler that interrupts the writer of a thread-owned ring must not write there:
@@ -131,63 +170,75 @@ void write_to_cpu_ring(const leat_tracepoint& tracepoint, const Binding& binding
 //
 // The fences keep the compiler from moving the ring's stores out of the flag's time. The processor shows a handler its
 // own thread's stores in order, so they need no more than that.
-class WritingFlag {
+class ThreadFlag {
   public:
-    WritingFlag() : was_set_(thread_state.is_writing != 0) {
-        thread_state.is_writing = 1;
+    explicit ThreadFlag(uint32_t& flag) : flag_(flag), was_set_(flag != 0) {
+        flag_ = 1;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
     }
-    ~WritingFlag() {
+    ~ThreadFlag() {
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        if (!was_set_) thread_state.is_writing = 0;
+        if (!was_set_) flag_ = 0;
     }
-    WritingFlag(const WritingFlag&) = delete;
-    WritingFlag& operator=(const WritingFlag&) = delete;
+    ThreadFlag(const ThreadFlag&) = delete;
+    ThreadFlag& operator=(const ThreadFlag&) = delete;
     [[nodiscard]] bool was_set() const { return was_set_; }
 
   private:
+    uint32_t& flag_;
     bool was_set_;
 };
 
-RingHeader* own_ring(const Channel& channel, uint64_t now) {
-    ThreadState& thread = thread_state;
-    if (thread.ring != nullptr || now < thread.claim_again) return thread.ring;
-    thread.ring = claim_ring(channel, thread.tid);
-    if (thread.ring == nullptr) thread.claim_again = now + kClaimPause;
-    return thread.ring;
+RingHeader* own_ring(ThreadChannel& mine, uint64_t now) {
+    if (mine.ring != nullptr || now < mine.claim_again) return mine.ring;
+    mine.ring = claim_ring(*mine.channel, thread_state.tid);
+    if (mine.ring == nullptr) mine.claim_again = now + kClaimPause;
+    return mine.ring;
 }
 
-void write_to_ring_of_thread(const Binding& binding, RingHeader& ring, Record record, uint64_t now) {
-    const Channel& channel = *binding.channel;
+bool write_to_ring_of_thread(const Record& record, const ring::RecordWriter& writer, RingHeader& ring, uint64_t now) {
     const auto write = [&](uint64_t at) {
-        return ring::thread_write(channel.map, ring, binding.header, record.bytes, record.size, at);
+        // As the sequence does; but a thread that is stopped between this and its commit is not sent back.
+        if (__atomic_load_n(record.word, __ATOMIC_ACQUIRE) != record.expected) return WriteOutcome::kChanged;
+        return ring::thread_write(writer, ring, record.id, record.payload, record.payload_size, at);
     };
-    write_in_turns(channel, record.size, now, write, [&]() -> RingHeader& { return ring; });
+    return write_in_turns(record, now, write, [&]() -> RingHeader& { return ring; });
 }
 
-void write_to_own_ring(const Binding& binding, Record record, uint64_t now) {
-    const Channel& channel = *binding.channel;
-    const WritingFlag flag;
-    if (flag.was_set()) return count_discarded(channel, DiscardReason::kInterrupted);
-    RingHeader* const ring = own_ring(channel, now);
-    if (ring == nullptr) return count_discarded(channel, DiscardReason::kNoRing);
-    write_to_ring_of_thread(binding, *ring, record, now);
+bool write_to_own_ring(const Record& record, const ring::RecordWriter& writer, RingHeader* ring, uint64_t now) {
+    const ThreadFlag writing(thread_state.is_writing);
+    if (!writing.was_set() && ring != nullptr) return write_to_ring_of_thread(record, writer, *ring, now);
+    count_in(record.channel, writing.was_set() ? DiscardReason::kInterrupted : DiscardReason::kNoRing);
+    return true;
+}
+
+// A writer for one record of the task, made from nothing.
+RoomyWriter make_writer(const Channel& channel, const Task& task) {
+    RoomyWriter made;
+    made.writer.map = channel.map;
+    made.writer.system_time = 0;
+    set_contexts(made.writer, channel.contexts, task);
+    return made;
+}
+
+// Contexts that differ from call to call come after those of the thread.
+void append_contexts_of_call(RoomyWriter& made, const Record& record) {
+    made.writer.not_written = nullptr;                           // the result tells
+    const uint64_t ip = reinterpret_cast<uintptr_t>(record.ip);  // NOLINT(*-reinterpret-cast)
+    if ((record.channel.contexts & wire::kContextIp) != 0) made.append(&ip, sizeof ip);
 }
 
 // Leaves no trace in the thread-local state: that is another task's.
-void write_as_guest(const Binding& binding, const Task& task, Payload payload, uint64_t now) {
-    const Channel& channel = *binding.channel;
+bool write_as_guest(const Record& record, const Task& task, uint64_t now) {
+    const Channel& channel = record.channel;
     const GuestRing ring(channel, task.tid);
-    if (ring.get() == nullptr) return count_discarded(channel, DiscardReason::kBorrowed);
-    const ContextBlock contexts = make_contexts(channel.contexts, task);
-    write_to_ring_of_thread(binding, *ring.get(), with_contexts(payload, contexts), now);
-}
-
-// Filled in for this process generation and channel.
-bool is_prepared(const Channel& channel) {
-    const ThreadState& thread = thread_state;
-    return thread.generation == __atomic_load_n(&process_page->generation, __ATOMIC_RELAXED) &&
-           thread.generation != 0 && thread.context_mask == channel.contexts;
+    if (ring.get() == nullptr) {
+        count_in(channel, DiscardReason::kBorrowed);
+        return true;
+    }
+    RoomyWriter made = make_writer(channel, task);
+    append_contexts_of_call(made, record);
+    return write_to_ring_of_thread(record, made.writer, *ring.get(), now);
 }
 
 // See thread_identity.hpp.
@@ -196,12 +247,135 @@ bool must_ask(const Channel& channel, uint64_t now) {
     return !channel.sees_vforks && static_cast<int64_t>(now) - thread_state.last_write > kLongestPause;
 }
 
-}  // namespace
+// Fills in what the thread keeps for the channel, as far as that is needed. `task`: who runs, if that was asked.
+// Under the FillingFlag.
+ThreadChannel& prepare(const Channel& channel, const Task* task, uint64_t now) {
+    const bool is_stale =
+        task != nullptr && (thread_state.tid != task->tid || now - thread_state.refreshed > kLongestNameAge);
+    ThreadChannel* mine = is_stale ? nullptr : find_filled(channel, channel_key(channel.number));
+    if (mine == nullptr) mine = &refresh_thread_state(channel, task != nullptr ? *task : running_task(channel), now);
+    thread_state.last_write = static_cast<int64_t>(now);
+    ThreadChannel& kept = note_miss(*mine);
+    go_straight_if_possible(kept);
+    return kept;
+}
 
-__attribute__((noinline)) void count_discarded(const Channel& channel, DiscardReason reason) {
+// By a thread that is its own. A signal handler that interrupts it in between finds the flag, and leaves what the
+// thread keeps as it is.
+bool write_as_owner(const Record& record, const Task* task, uint64_t now) {
+    const Channel& channel = record.channel;
+    RingHeader* ring = nullptr;
+    RoomyWriter made;
+    {
+        const ThreadFlag filling(thread_state.is_filling);
+        if (filling.was_set() && !channel.has_rseq) {
+            count_in(channel, DiscardReason::kInterrupted);
+            return true;
+        }
+        if (filling.was_set()) {
+            made = make_writer(channel, task != nullptr ? *task : running_task(channel));
+        } else {
+            ThreadChannel& mine = prepare(channel, task, now);
+            made.writer = mine.writer;
+            if (!channel.has_rseq) ring = own_ring(mine, now);
+        }
+    }
+    append_contexts_of_call(made, record);
+    return channel.has_rseq ? write_to_cpu_ring(record, made.writer, now)
+                            : write_to_own_ring(record, made.writer, ring, now);
+}
+
+// False: somebody has switched the tracepoint meanwhile.
+bool write_record(const Record& record) {
+    const Channel& channel = record.channel;
+    if (record.size() > ring::max_record_size(channel.map.size())) {
+        count_in(channel, DiscardReason::kTooLarge);
+        return true;
+    }
+    const uint64_t now = ring::clock_now(*channel.map.clock);
+    const bool is_filled = find_filled(channel, channel_key(channel.number)) != nullptr;
+    if (is_filled && !must_ask(channel, now)) return write_as_owner(record, nullptr, now);
+    const Task task = running_task(channel);
+    return task.owns_thread ? write_as_owner(record, &task, now) : write_as_guest(record, task, now);
+}
+
+// Copies the actions of a list, which may change at any time: the word tells afterwards whether it has.
+uint32_t read_actions(const ControlEntry& entry, uint32_t lane, uint8_t lane_byte, Action* actions) {
+    const uint32_t list = wire::list_of(lane_byte);
+    actions[0] = entry.first[lane][list];
+    if ((lane_byte & wire::kManyActions) == 0) return 1;
+    const ControlPlace place = find_place(entry);
+    if (place.memory == nullptr) return 1;
+    const uint32_t more = entry.more[lane][list] < wire::kMaxActions ? entry.more[lane][list] : wire::kMaxActions - 1;
+    const char* const lists = place.memory->file + place.memory->layout().more_actions(place.index);
+    const auto& rest = *reinterpret_cast<const wire::MoreActions*>(lists);  // NOLINT(*-reinterpret-cast)
+    memcpy(actions + 1, rest.lists[lane][list], more * sizeof(Action));
+    return 1 + more;
+}
+
+// The daemon hears of it through the control memory: there is no ring to count in.
+void count_not_attached(const ControlEntry& entry, uint32_t lane) {
+    const ControlPlace place = find_place(entry);
+    if (place.memory != nullptr) __atomic_add_fetch(&place.memory->header().not_attached[lane], 1, __ATOMIC_RELAXED);
+}
+
+// False: somebody has switched the tracepoint meanwhile.
+bool write_action(const Event& event, uint32_t lane, const Action& action, uint32_t word) {
+    const Channel* channel = find_channel(action.channel);
+    if (channel != nullptr) {
+        return write_record({*channel, action.event_id, &event.entry.word, word, event.payload, event.size, event.ip});
+    }
+    // What is no channel now may have been one when the word was read.
+    if (__atomic_load_n(&event.entry.word, __ATOMIC_ACQUIRE) != word) return false;
+    count_not_attached(event.entry, lane);
+    return true;
+}
+
+// Channels that have had the event.
+class Served {
+  public:
+    [[nodiscard]] bool has(uint32_t channel) const {
+        for (uint32_t i = 0; i < count_; ++i)
+            if (channels_[i] == channel) return true;
+        return count_ == wire::kMaxActions;
+    }
+    void add(uint32_t channel) { channels_[count_++] = channel; }
+
+  private:
+    uint32_t channels_[wire::kMaxActions];
+    uint32_t count_ = 0;
+};
+
+// If the daemon changes the list while we go through it, those that the event has not gone to yet get it by the new
+// list:
+//
+//     list     A B          A B C
+//     event      A, word changed:   B C
+void write_lane(const Event& event, uint32_t lane) {
+    Served served;
+    for (int turn = 0; turn < kMaxTurns; ++turn) {
+        // P, as in leat_write().
+        const uint32_t word = __atomic_load_n(&event.entry.word, __ATOMIC_ACQUIRE);
+        const uint8_t lane_byte = wire::lane_byte(word, lane);
+        if (lane_byte == 0) return;
+        Action actions[wire::kMaxActions];
+        const uint32_t count = read_actions(event.entry, lane, lane_byte, actions);
+        bool is_changed = false;
+        for (uint32_t i = 0; i < count && !is_changed; ++i) {
+            if (served.has(actions[i].channel)) continue;
+            is_changed = !write_action(event, lane, actions[i], word);
+            if (!is_changed) served.add(actions[i].channel);
+        }
+        if (!is_changed) return;
+    }
+}
+
+__attribute__((noinline)) void count_in(const Channel& channel, DiscardReason reason) {
     __atomic_add_fetch(&counting_ring(channel).discarded[static_cast<uint32_t>(reason)], 1, __ATOMIC_RELAXED);
 }
 
+// A CPU's ring that has no room for a record, and whose consumer knows: counts the event. False: write it with care.
+// Quick, as a program that is faster than its consumer comes here with every event.
 bool count_if_full(const Channel& channel, uint64_t record_size) {
     RingHeader& ring = counting_ring(channel);
     // H, as in make_room(). A limit other than `end` is a wish to be woken, or an old one: make_room() sees to it.
@@ -211,20 +385,41 @@ bool count_if_full(const Channel& channel, uint64_t record_size) {
     return true;
 }
 
-void write_with_care(const leat_tracepoint& tracepoint, const Binding& binding, Payload payload) {
-    const Channel& channel = *binding.channel;
-    const uint64_t now = ring::clock_now(*channel.map.clock);
-    if (!is_prepared(channel) || must_ask(channel, now)) {
-        const Task task = running_task(channel);
-        if (!task.owns_thread) return write_as_guest(binding, task, payload, now);
-        const bool is_stale = thread_state.tid != task.tid || now - thread_state.refreshed > kLongestNameAge;
-        if (!is_prepared(channel) || is_stale) refresh_thread_state(channel, task, now);
+}  // namespace
+
+void write_with_care(const ControlEntry& entry, const void* payload, uint64_t size, const void* ip) {
+    const Event event{entry, payload, size, ip};
+    for (uint32_t lane = 0; lane < wire::kLanes; ++lane) write_lane(event, lane);
+}
+
+void count_discarded(const ControlEntry& entry, DiscardReason reason) {
+    const uint32_t word = __atomic_load_n(&entry.word, __ATOMIC_ACQUIRE);
+    for (uint32_t lane = 0; lane < wire::kLanes; ++lane) {
+        if (wire::lane_byte(word, lane) == 0) continue;
+        Action actions[wire::kMaxActions];
+        const uint32_t count = read_actions(entry, lane, wire::lane_byte(word, lane), actions);
+        for (uint32_t i = 0; i < count; ++i) {
+            const Channel* channel = find_channel(actions[i].channel);
+            if (channel == nullptr)
+                count_not_attached(entry, lane);
+            else
+                count_in(*channel, reason);
+        }
     }
-    thread_state.last_write = static_cast<int64_t>(now);
-    go_straight_if_possible(channel);
-    const Record record = with_contexts(payload, thread_state.contexts);
-    if (channel.has_rseq) return write_to_cpu_ring(tracepoint, binding, record, now);
-    write_to_own_ring(binding, record, now);
+}
+
+void not_written(const ring::RecordWriter* writer, uint32_t /*id*/, const uint32_t* word, const void* payload,
+                 uint64_t size, WriteOutcome outcome) {
+    // The writer of a thread: nobody else has this function.
+    static_assert(offsetof(ThreadChannel, writer) == 0);
+    const auto& mine = *reinterpret_cast<const ThreadChannel*>(writer);  // NOLINT(*-reinterpret-cast)
+    const auto& entry = *reinterpret_cast<const ControlEntry*>(word);    // NOLINT(*-reinterpret-cast)
+    const Channel& channel = *mine.channel;
+    if (outcome == WriteOutcome::kNoRoom && count_if_full(channel, channel.context_size + size)) return;
+    if (outcome == WriteOutcome::kNoTime) do_not_go_straight();
+    // Looks at everything anew. A channel whose events have contexts of their own never comes this way: nobody needs
+    // the site's address.
+    write_with_care(entry, payload, size, nullptr);
 }
 
 }  // namespace leat::tracer

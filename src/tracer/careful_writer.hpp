@@ -3,27 +3,22 @@
 
 #include <stddef.h>
 
-#include "leat/abi.h"
-#include "ring/ring_format.hpp"
-#include "tracer/channel.hpp"
+#include "ring/rseq_writer.hpp"
+#include "wire/app/control_format.hpp"
 
 namespace leat::tracer {
 
-// A staged payload, with LEAT_STAGE_HEADROOM bytes of room in front of it.
-struct Payload {
-    char* bytes;
-    uint64_t size;
-};
+// An event that several channels want; the first one of a thread, after a fork or after a pause; a child that runs on
+// its parent's thread; a thread without rseq; a large record; a context that differs from call to call; a clock that is
+// not the TSC; a ring that is full, or whose consumer wants to be woken. Writes all records that the word asks for, or
+// counts them. `payload` is readable for LEAT_STAGE_SLACK bytes beyond its end; `ip` is in the site. Any thread;
+// async-signal-safe; preserves errno.
+void write_with_care(const wire::ControlEntry& entry, const void* payload, uint64_t size, const void* ip);
 
-// The first event of a thread, after a fork or after a pause; a child that runs on its parent's thread; a thread
-// without rseq; a large record; a clock that is not the TSC; a ring that is full, or whose consumer wants to be woken.
-// Writes the record, or counts it. Any thread; async-signal-safe; preserves errno.
-void write_with_care(const leat_tracepoint& tracepoint, const Binding& binding, Payload payload);
+// Counts the event in each channel that wants it. Any thread; async-signal-safe.
+void count_discarded(const wire::ControlEntry& entry, ring::DiscardReason reason);
 
-// A CPU's ring that has no room for a record, and whose consumer knows: counts the event. False: write it with care.
-// Quick, as a program that is faster than its consumer comes here with every event. Any thread; async-signal-safe.
-bool count_if_full(const Channel& channel, uint64_t record_size);
-
-void count_discarded(const Channel& channel, ring::DiscardReason reason);
+// What the sequence did not write, for RecordWriter::not_written. Any thread; async-signal-safe; preserves errno.
+ring::NotWritten not_written;
 
 }  // namespace leat::tracer

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "leat/abi.h"
 #include "tracer/process_page.hpp"
 #include "tracer/ring_owner.hpp"
+#include "tracer/staging.hpp"
 #include "tracer/thread_identity.hpp"
 
 // glibc >= 2.35 registers every thread ([linux-rseq]) and says so here; 0 bytes if it did not.
@@ -44,7 +44,7 @@ const ring::ClockPage* map_clock(int fd) {
 }
 
 // The geometry is the daemon's answer: what the page says, others can write.
-ring::RingSetHeader* map_set_header(int fd, const wire::RegistrationDoneMessage& message) {
+ring::RingSetHeader* map_set_header(int fd, const wire::ChannelMessage& message) {
     if (!ring::is_valid_ring_size(message.ring_size) || message.cpu_ring_count > ring::kMaxRings ||
         message.thread_ring_count > ring::kMaxRings ||
         !is_sealed(fd, ring::file_size(message.ring_size, message.cpu_ring_count + message.thread_ring_count)))
@@ -106,9 +106,40 @@ bool map_again(void* pages, uint64_t size, void* at) {
     return mremap(pages, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED;
 }
 
+// By their numbers, of which the lowest two bits are the lane: so those of one daemon, which counts them up, get places
+// of their own for a long time.
+const Channel* channels[kMaxChannels];
+
+const Channel*& slot_of(uint32_t number) { return channels[(number >> 2) % kMaxChannels]; }
+
+// What a channel is made of stays where it is, as threads may be on their way to it. But its memory goes back, and what
+// they find in its place is a ring whose limit is 0: without room, they look for the channel again, and count the event.
+void retire(const Channel& channel) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    const ring::RingMap& map = channel.map;
+    const uint64_t rings = (map.cpu_ring_count + map.thread_ring_count) * map.stride;
+    (void)mmap(channel.set, ring::kPageSize, PROT_READ | PROT_WRITE, flags, -1, 0);
+    (void)mmap(map.base, rings, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (map.thread_ring_count != 0)
+        (void)mmap(channel.thread_rings.file, map.thread_ring_count * ring::file_stride(map.size()),
+                   PROT_READ | PROT_WRITE, flags, -1, 0);
+}
+
+void publish(const Channel& channel) {
+    const Channel*& slot = slot_of(channel.number);
+    const Channel* const old = slot;
+    // M: pairs with N in find_channel().
+    __atomic_store_n(&slot, &channel, __ATOMIC_RELEASE);
+    if (old != nullptr) retire(*old);
+}
+
 }  // namespace
 
-Channel process_channel{};
+const Channel* find_channel(uint32_t number) {
+    // N: the channel is whole. Pairs with M in publish().
+    const Channel* channel = __atomic_load_n(&slot_of(number), __ATOMIC_ACQUIRE);
+    return channel != nullptr && channel->number == number ? channel : nullptr;
+}
 
 // Only the owner of a ring comes here with it, so nobody writes there while it is mapped. It stays mapped for the next
 // thread of this process that claims it.
@@ -140,12 +171,15 @@ void map_all_thread_rings(int fd, Channel& channel) {
 
 }  // namespace
 
-bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_fd, int clock_fd) {
+Channel* attach_channel(const wire::ChannelMessage& message, int ring_set_fd, int clock_fd) {
+    if (const Channel* known = find_channel(message.number); known != nullptr) return const_cast<Channel*>(known);
     ring::RingSetHeader* set = map_set_header(ring_set_fd, message);
     const ring::ClockPage* clock = map_clock(clock_fd);
-    if (set == nullptr || clock == nullptr) return false;
+    if (set == nullptr || clock == nullptr || !make_staging()) return nullptr;
+    void* page = mmap(nullptr, sizeof(Channel), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return nullptr;
 
-    Channel attached{};
+    Channel& attached = *static_cast<Channel*>(page);
     attached.rseq_area_size = has_rseq() ? registered_area_size(__rseq_offset) : 0;
     attached.has_rseq = attached.rseq_area_size != 0;
     attached.map.stride = ring::map_stride(message.ring_size);
@@ -155,30 +189,21 @@ bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_f
     attached.map.cpu_ring_count = message.cpu_ring_count;
     const uint32_t guest_rings = message.thread_ring_count < kGuestRings ? message.thread_ring_count : kGuestRings;
     attached.map.thread_ring_count = attached.has_rseq ? guest_rings : message.thread_ring_count;
+    attached.map.form = ring::header_form(message.header_kind);
     attached.sees_vforks = sees_vforks();
-    if (!map_cpu_rings(ring_set_fd, attached.map, attached.has_rseq)) return false;
+    attached.set = set;
+    attached.number = message.number;
+    attached.contexts = message.contexts & wire::kAllContexts;
+    attached.context_size = wire::context_size(attached.contexts);
+    if (!map_cpu_rings(ring_set_fd, attached.map, attached.has_rseq)) return nullptr;
     attached.thread_rings = map_thread_rings(ring_set_fd, attached.map);
     if (attached.map.thread_ring_count != 0 && map_thread_ring(attached, 0) == nullptr)
         map_all_thread_rings(ring_set_fd, attached);
 
-    // Whole pages for each buffer. Most are never touched, and cost address space only.
-    const uint64_t staging_size =
-        LEAT_STAGE_HEADROOM + ring::max_record_size(message.ring_size) + LEAT_STAGE_SLACK + ring::kPageSize - 1;
-    attached.staging_size = staging_size / ring::kPageSize * ring::kPageSize;
-    void* staging = mmap(nullptr, kStagingBuffers * attached.staging_size, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (staging == MAP_FAILED) return false;
-    attached.staging = static_cast<char*>(staging);
-
-    attached.set = set;
-    attached.session_id = message.session_id;
-    attached.contexts = message.contexts & wire::kAllContexts;
-    attached.header_kind = message.header_kind;
     prepare_claims();
     if (!attached.has_rseq) release_rings_of_ending_threads();
-    // Whole before any binding points to it: tracepoints are switched on after this (module.cpp, enable()).
-    process_channel = attached;
-    return true;
+    publish(attached);
+    return &attached;
 }
 
 }  // namespace leat::tracer

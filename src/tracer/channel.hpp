@@ -1,4 +1,4 @@
-// The channel that this process writes to: its rings and clock, mapped, and what its records look like.
+// The channels that this process writes to: their rings and clocks, mapped, and what their records look like.
 #pragma once
 
 #include <stdint.h>
@@ -19,15 +19,14 @@ struct ThreadRings {
     }
 };
 
+// Does not change once others can see it, but for what a test sets.
 struct Channel {
     ring::RingMap map;
     ring::RingSetHeader* set;
     ThreadRings thread_rings;
-    char* staging;          // process_page's kStagingBuffers buffers, for payloads that are too large for a stack
-    uint64_t staging_size;  // bytes of each, headroom and slack included
-    uint64_t session_id;    // 0: not attached
-    uint32_t contexts;      // wire::kContext... bits
-    ring::HeaderKind header_kind;
+    uint32_t number;          // as in wire::Action
+    uint32_t contexts;        // wire::kContext... bits
+    uint32_t context_size;    // bytes of them in a record
     uint32_t rseq_area_size;  // what threads register; 0 without rseq
     bool has_rseq;
     bool sees_vforks;  // see thread_identity.hpp
@@ -37,21 +36,19 @@ struct Channel {
 // there is no memory. Async-signal-safe; changes errno.
 ring::RingHeader* map_thread_ring(const Channel& channel, uint32_t index);
 
-// One for each process: not attached, then attached for good.
-extern Channel process_channel;
+// A process keeps the rings of so many channels. One more takes the place of an old one, which is no longer written to.
+inline constexpr uint32_t kMaxChannels = 64;
 
-// What a tracepoint needs to write its records.
-struct Binding {
-    ring::EventHeader header;
-    const Channel* channel;
-};
+// The channel of this number; nullptr: it is not attached. Any thread; async-signal-safe.
+const Channel* find_channel(uint32_t number);
 
 // Of the thread-owned rings, the first ones are for children of vfork(): the only ones that a process with rseq maps.
 // Those children hold one for the time of one record.
 inline constexpr uint32_t kGuestRings = 8;
 
-// Maps the rings and the clock and takes over what the message says. Descriptors stay the caller's. False: something
-// about them is not right, or there is no memory; the process then goes on untraced.
-bool attach_channel(const wire::RegistrationDoneMessage& message, int ring_set_fd, int clock_fd);
+// Maps the rings and the clock and takes over what the message says, unless that channel is attached already.
+// Descriptors stay the caller's. nullptr: something about them is not right, or there is no memory; the process then
+// goes on without the channel. Under the RegistrationLock; not async-signal-safe.
+Channel* attach_channel(const wire::ChannelMessage& message, int ring_set_fd, int clock_fd);
 
 }  // namespace leat::tracer

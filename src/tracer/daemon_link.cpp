@@ -4,16 +4,16 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "leat/abi.h"
 #include "ring/clock.hpp"
+#include "tracer/channel.hpp"
+#include "wire/app/app_protocol.hpp"
 
 namespace leat::tracer {
 namespace {
@@ -98,13 +98,8 @@ int connect_to_daemon(uint64_t deadline) {
     return -1;
 }
 
-bool send_registration(int socket, int descriptions_fd) {
-    wire::RegisterMessage message{};
-    message.header = {wire::kAppMagic, wire::kAppVersion, wire::AppMessageType::kRegister};
-    message.pid = static_cast<uint32_t>(getpid());
-    message.bitness = 8 * sizeof(void*);
-    syscall(SYS_prctl, PR_GET_NAME, message.procname);
-
+bool send_registration(int socket, int control_fd) {
+    wire::RegisterMessage message{{wire::kAppMagic, wire::kAppVersion, wire::AppMessageType::kRegister}};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     iovec bytes{&message, sizeof message};
     msghdr envelope{};
@@ -116,23 +111,45 @@ bool send_registration(int socket, int descriptions_fd) {
     descriptors->cmsg_level = SOL_SOCKET;
     descriptors->cmsg_type = SCM_RIGHTS;
     descriptors->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(descriptors), &descriptions_fd, sizeof(int));
+    memcpy(CMSG_DATA(descriptors), &control_fd, sizeof(int));
     return sendmsg(socket, &envelope, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof message);
 }
 
-}  // namespace
-
-bool has_daemon() { return runtime_directory() != nullptr; }
-
-Registration::~Registration() {
-    for (const int fd : fds_) {
-        if (fd >= 0) close(fd);
+// One message of the daemon, and the descriptors that came with it, which are closed with this object.
+class Answer {
+  public:
+    Answer() = default;
+    ~Answer() {
+        for (const int fd : fds_) {
+            if (fd >= 0) close(fd);
+        }
     }
-}
+    Answer(const Answer&) = delete;
+    Answer& operator=(const Answer&) = delete;
 
-// A daemon that speaks another version, or gives other descriptors than we know, leaves the process untraced. What came
-// is closed with this object in either case.
-void Registration::receive(int socket) {
+    // False: nothing came, or what we do not know.
+    bool receive(int socket);
+
+    [[nodiscard]] bool is_channel() const {
+        return is(wire::AppMessageType::kChannel, sizeof message_) && fd_count_ == wire::kChannelDescriptors &&
+               (message_.header_kind == ring::HeaderKind::kCompact || message_.header_kind == ring::HeaderKind::kLarge);
+    }
+    void attach() const { attach_channel(message_, fds_[0], fds_[1]); }
+
+  private:
+    [[nodiscard]] bool is(wire::AppMessageType type, size_t size) const {
+        const wire::AppMessageHeader& header = message_.header;
+        return size_ == size && header.magic == wire::kAppMagic && header.version == wire::kAppVersion &&
+               header.type == type;
+    }
+
+    wire::ChannelMessage message_{};  // the longest
+    size_t size_ = 0;
+    int fds_[wire::kChannelDescriptors] = {-1, -1};
+    uint32_t fd_count_ = 0;
+};
+
+bool Answer::receive(int socket) {
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds_)] = {};
     iovec bytes{&message_, sizeof message_};
     msghdr envelope{};
@@ -141,18 +158,30 @@ void Registration::receive(int socket) {
     envelope.msg_control = control;
     envelope.msg_controllen = CMSG_LEN(sizeof fds_);  // not CMSG_SPACE: its padding has room for one more
     const ssize_t size = recvmsg(socket, &envelope, MSG_CMSG_CLOEXEC);
-    if (size < 0) return;
-    uint32_t fd_count = 0;
+    if (size <= 0) return false;
+    size_ = static_cast<size_t>(size);
     const cmsghdr* descriptors = CMSG_FIRSTHDR(&envelope);
     if (descriptors != nullptr && descriptors->cmsg_level == SOL_SOCKET && descriptors->cmsg_type == SCM_RIGHTS) {
-        fd_count = static_cast<uint32_t>((descriptors->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        memcpy(fds_, CMSG_DATA(descriptors), fd_count * sizeof(int));  // the kernel gives no more than fit
+        fd_count_ = static_cast<uint32_t>((descriptors->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(fds_, CMSG_DATA(descriptors), fd_count_ * sizeof(int));  // the kernel gives no more than fit
     }
-    const wire::AppMessageHeader& header = message_.header;
-    is_active_ = size == static_cast<ssize_t>(sizeof message_) && header.magic == wire::kAppMagic &&
-                 header.version == wire::kAppVersion && header.type == wire::AppMessageType::kRegistrationDone &&
-                 message_.is_active != 0 && message_.session_id != 0 && fd_count == wire::kRegistrationDoneDescriptors;
+    return true;
 }
+
+// Channels, then "registration done", or whatever else: a daemon that says what we do not know is listened to no more.
+void receive_answers(int socket, uint64_t until) {
+    for (;;) {
+        is_deaf = !wait_for(socket, POLLIN, until);
+        if (is_deaf) return;
+        Answer answer;
+        if (!answer.receive(socket) || !answer.is_channel()) return;
+        answer.attach();
+    }
+}
+
+}  // namespace
+
+bool has_daemon() { return runtime_directory() != nullptr; }
 
 void report_refused_module(uint32_t module_abi) {
     if (is_deaf) return;
@@ -167,15 +196,12 @@ void report_refused_module(uint32_t module_abi) {
     close(socket);
 }
 
-void Registration::exchange(int descriptions_fd) {
+void register_with_daemon(int control_fd) {
     if (is_deaf) return;
     const uint64_t until = deadline();
     const int socket = connect_to_daemon(until);
     if (socket < 0) return;
-    if (send_registration(socket, descriptions_fd)) {
-        is_deaf = !wait_for(socket, POLLIN, until);
-        if (!is_deaf) receive(socket);
-    }
+    if (send_registration(socket, control_fd)) receive_answers(socket, until);
     close(socket);
 }
 

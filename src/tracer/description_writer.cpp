@@ -1,9 +1,6 @@
 #include "tracer/description_writer.hpp"
 
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "wire/app/description_format.hpp"
 
@@ -70,11 +67,12 @@ void append_tracepoint(Appender& out, const leat_tracepoint& tracepoint) {
     out.value(tracepoint.log_level);
     out.string(tracepoint.file);
     out.value(tracepoint.line);
+    out.string(tracepoint.uri);
     out.value(tracepoint.field_count);
     for (uint32_t i = 0; i < tracepoint.field_count; ++i) append_field(out, tracepoint.fields[i]);
 }
 
-size_t append_table(char* memory, size_t table_size, leat_tracepoint* const* tracepoints, size_t count) {
+size_t append_table(char* memory, size_t table_size, const leat_tracepoint* const* tracepoints, size_t count) {
     Appender out(memory);
     out.value(wire::kDescriptionMagic);
     out.value(wire::kDescriptionVersion);
@@ -84,30 +82,14 @@ size_t append_table(char* memory, size_t table_size, leat_tracepoint* const* tra
     return out.size();
 }
 
-// Sealed against writing, too: the daemon reads it later, and must find what was described.
-bool fill(int fd, size_t size, leat_tracepoint* const* tracepoints, size_t count) {
-    if (ftruncate(fd, static_cast<off_t>(size)) != 0) return false;
-    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED) return false;
-    append_table(static_cast<char*>(memory), size, tracepoints, count);
-    munmap(memory, size);
-    return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0;
-}
-
 }  // namespace
 
-bool is_too_large(leat_tracepoint* const* tracepoints, size_t count) {
-    return append_table(nullptr, 0, tracepoints, count) > wire::kMaxDescriptionSize;
+size_t description_table_size(const leat_tracepoint* const* tracepoints, size_t count) {
+    return append_table(nullptr, 0, tracepoints, count);
 }
 
-int write_descriptions(leat_tracepoint* const* tracepoints, size_t count) {
-    const size_t size = append_table(nullptr, 0, tracepoints, count);
-    if (size > wire::kMaxDescriptionSize) return -1;
-    const int fd = memfd_create("leat-descriptions", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) return -1;
-    if (fill(fd, size, tracepoints, count)) return fd;
-    close(fd);
-    return -1;
+void write_description_table(char* memory, size_t size, const leat_tracepoint* const* tracepoints, size_t count) {
+    append_table(memory, size, tracepoints, count);
 }
 
 }  // namespace leat::tracer

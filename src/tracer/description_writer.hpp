@@ -7,10 +7,10 @@
 
 namespace leat::tracer {
 
-// Whether the table of `count` tracepoints is larger than a daemon takes.
-bool is_too_large(leat_tracepoint* const* tracepoints, size_t count);
+// Bytes of the table of `count` tracepoints.
+size_t description_table_size(const leat_tracepoint* const* tracepoints, size_t count);
 
-// A sealed memfd with the descriptions of `count` tracepoints, or -1. The caller closes it.
-int write_descriptions(leat_tracepoint* const* tracepoints, size_t count);
+// Writes the table, `size` bytes, to `memory`.
+void write_description_table(char* memory, size_t size, const leat_tracepoint* const* tracepoints, size_t count);
 
 }  // namespace leat::tracer

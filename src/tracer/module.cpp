@@ -1,14 +1,11 @@
 // A program or library is loaded: its tracepoints become known to the daemon and are switched on as it says.
 #include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "leat/abi.h"
-#include "tracer/channel.hpp"
+#include "tracer/control_memory.hpp"
 #include "tracer/daemon_link.hpp"
-#include "tracer/description_writer.hpp"
 #include "tracer/process_page.hpp"
 
 namespace leat::tracer {
@@ -20,112 +17,60 @@ void* map_memory(size_t size) {
     return memory == MAP_FAILED ? nullptr : memory;
 }
 
-// Bindings are never unmapped: while a process exits, other threads may still be between their test and their record.
-// They must find in them what was there. Those of an unloaded library serve the next one that is loaded.
-struct BindingBlock {
-    BindingBlock* next_unused;
-    size_t capacity;
-    Binding bindings[];
-};
-BindingBlock* unused_blocks = nullptr;
+// Of a tracepoint that is about to get its own.
+const uint32_t no_word = 0;
 
-BindingBlock* take_bindings(size_t count) {
-    for (BindingBlock** link = &unused_blocks; *link != nullptr; link = &(*link)->next_unused) {
-        BindingBlock* found = *link;
-        if (found->capacity < count) continue;
-        *link = found->next_unused;
-        memset(static_cast<void*>(found->bindings), 0, count * sizeof(Binding));
-        return found;
-    }
-    auto* block = static_cast<BindingBlock*>(map_memory(sizeof(BindingBlock) + count * sizeof(Binding)));
-    if (block != nullptr) block->capacity = count;
-    return block;
-}
-
-void give_back_bindings(void* bindings) {
-    if (bindings == nullptr) return;
-    auto* block = static_cast<BindingBlock*>(bindings);
-    block->next_unused = unused_blocks;
-    unused_blocks = block;
-}
-
-// A tracepoint's two words, and what its sites do meanwhile:
+// A tracepoint's word, and what its sites do meanwhile:
 //
-//     not bound     binding null,  enabled 0     skip
-//     bound         binding set,   enabled 0     skip: the binding has no channel yet
-//     enabled       binding set,   enabled 1     write
-//     unloading     binding set,   enabled 0     skip, also inside the restartable sequence, which looks again
-//     unloaded      binding null,  enabled 0     the block of bindings may serve another library
+//     not registered    &off                       skip
+//     registered        in control memory: 0       skip
+//     switched on       in control memory: not 0   write, as the actions beside it say
+//     unloading         &off                       skip. A site that is on its way finds a word of 0, or of before; in
+//     the
+//                                                  latter case its event is from before
 //
-// Puts each tracepoint once into `tracepoints`, and binds it; the module's list may name one twice. Returns their
-// number.
-size_t collect(const leat_module& module, leat_tracepoint** tracepoints, Binding* bindings) {
+// Puts each tracepoint once into `tracepoints`; the module's list may name one twice, and the word marks those that
+// were seen. Returns their number.
+size_t collect(const leat_module& module, leat_tracepoint** tracepoints) {
     size_t count = 0;
     for (leat_tracepoint* const* entry = module.begin; entry != module.end; ++entry) {
         leat_tracepoint* tracepoint = *entry;
-        if (tracepoint == nullptr || tracepoint->binding != nullptr) continue;
-        tracepoints[count] = tracepoint;
-        // M: the block is zeroed: no channel, so nothing is written. Pairs with N in leat_write() and its like.
-        __atomic_store_n(&tracepoint->binding, &bindings[count], __ATOMIC_RELEASE);
-        ++count;
+        if (tracepoint == nullptr || tracepoint->word != &tracepoint->off) continue;
+        tracepoint->word = &no_word;
+        tracepoints[count++] = tracepoint;
     }
     return count;
 }
 
-// The map is whole before the first tracepoint is switched on.
-void enable(leat_tracepoint* const* tracepoints, size_t count, const uint32_t* event_ids) {
-    for (size_t i = 0; i < count; ++i) {
-        if (event_ids[i] == wire::kNotEnabled) continue;
-        auto* binding = static_cast<Binding*>(tracepoints[i]->binding);
-        binding->header = ring::event_header(process_channel.header_kind, event_ids[i]);
-        binding->channel = &process_channel;
-        // O: header and channel are there before a site goes on. Pairs with the sites' load (tracepoint.h), which is
-        // relaxed, as it is all that a disabled site costs: x86 keeps loads in order.
-        __atomic_store_n(&tracepoints[i]->enabled, 1, __ATOMIC_RELEASE);
+// From here on, whoever has the memory switches them.
+void point_into(const ControlMemory& memory, leat_tracepoint* const* tracepoints, size_t count) {
+    for (size_t i = 0; i < count; ++i) __atomic_store_n(&tracepoints[i]->word, &memory.entry(i).word, __ATOMIC_RELEASE);
+}
+
+// Registers the tracepoints; those that are too many for one daemon to read go in parts.
+void register_tracepoints(leat_module& module, leat_tracepoint* const* tracepoints, size_t count) {
+    if (count > 1 && is_too_large(tracepoints, count)) {
+        register_tracepoints(module, tracepoints, count / 2);
+        return register_tracepoints(module, tracepoints + count / 2, count - count / 2);
     }
+    int fd = -1;
+    ControlMemory* const memory =
+        is_too_large(tracepoints, count) ? nullptr : make_control_memory(tracepoints, count, fd);
+    if (memory == nullptr) return;
+    memory->next = static_cast<ControlMemory*>(module.registration);
+    module.registration = memory;
+    point_into(*memory, tracepoints, count);
+    register_with_daemon(fd);
+    close(fd);
 }
 
-void apply(const Registration& registration, leat_tracepoint* const* tracepoints, size_t count) {
-    struct stat status {};
-    const int fd = registration.event_ids_fd();
-    const size_t size = count * sizeof(uint32_t);
-    if (fstat(fd, &status) != 0 || static_cast<size_t>(status.st_size) != size) return;
-    const bool is_same_session = process_channel.session_id == registration.message().session_id;
-    if (!is_same_session && process_channel.session_id != 0) return;
-    if (!is_same_session &&
-        !attach_channel(registration.message(), registration.ring_set_fd(), registration.clock_fd()))
-        return;
-    // Read, not mapped: a file that shrinks would be the end of the program.
-    void* event_ids = map_memory(size);
-    if (event_ids == nullptr) return;
-    if (pread(fd, event_ids, size, 0) == static_cast<ssize_t>(size))
-        enable(tracepoints, count, static_cast<const uint32_t*>(event_ids));
-    munmap(event_ids, size);
-}
-
-// Describes the tracepoints, and switches on what the daemon answers. A table that is too large goes in parts.
-void exchange(leat_tracepoint* const* tracepoints, size_t count) {
-    const int descriptions_fd = write_descriptions(tracepoints, count);
-    if (descriptions_fd < 0) {
-        if (count < 2 || !is_too_large(tracepoints, count)) return;
-        exchange(tracepoints, count / 2);
-        return exchange(tracepoints + count / 2, count - count / 2);
-    }
-    Registration registration;
-    registration.exchange(descriptions_fd);
-    close(descriptions_fd);
-    if (registration.is_active()) apply(registration, tracepoints, count);
-}
-
-void register_with_daemon(leat_module& module) {
+void register_module(leat_module& module) {
     const auto capacity = static_cast<size_t>(module.end - module.begin);
     if (capacity == 0) return;
     void* memory = map_memory(capacity * sizeof(leat_tracepoint*));
     if (memory == nullptr) return;
     auto** tracepoints = static_cast<leat_tracepoint**>(memory);
-    BindingBlock* block = take_bindings(capacity);
-    module.bindings = block;
-    if (block != nullptr) exchange(tracepoints, collect(module, tracepoints, block->bindings));
+    register_tracepoints(module, tracepoints, collect(module, tracepoints));
     munmap(memory, capacity * sizeof(leat_tracepoint*));
 }
 
@@ -136,13 +81,9 @@ void refuse(const leat_module& module) {
     has_refused = true;
 }
 
-void disable(const leat_module& module) {
-    for (leat_tracepoint* const* entry = module.begin; entry != module.end; ++entry) {
-        if (*entry == nullptr) continue;
-        // The word that sites test goes first: none comes in any more when the binding goes.
-        __atomic_store_n(&(*entry)->enabled, 0, __ATOMIC_RELEASE);
-        __atomic_store_n(&(*entry)->binding, nullptr, __ATOMIC_RELEASE);
-    }
+void switch_off(const leat_module& module) {
+    for (leat_tracepoint* const* entry = module.begin; entry != module.end; ++entry)
+        if (*entry != nullptr) __atomic_store_n(&(*entry)->word, &(*entry)->off, __ATOMIC_RELEASE);
 }
 
 }  // namespace
@@ -158,7 +99,7 @@ void leat_module_load(leat_module* module) {
         const RegistrationLock lock;
         if (module->abi_version == LEAT_ABI_VERSION) {
             module->is_registered = 1;
-            register_with_daemon(*module);
+            register_module(*module);
         } else {
             refuse(*module);
         }
@@ -171,9 +112,9 @@ void leat_module_unload(leat_module* module) {
     const int saved_errno = errno;
     {
         const RegistrationLock lock;
-        disable(*module);
-        give_back_bindings(module->bindings);
-        module->bindings = nullptr;
+        switch_off(*module);
+        give_back(static_cast<ControlMemory*>(module->registration));
+        module->registration = nullptr;
         module->is_registered = 0;
     }
     errno = saved_errno;

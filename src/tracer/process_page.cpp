@@ -54,18 +54,19 @@ void make_process_page() {
 uint32_t process_generation() {
     // Z: who sees the new number asks for the thread's name after it was changed. Pairs with Y in
     // begin_new_generation().
-    uint32_t generation = __atomic_load_n(&process_page->generation, __ATOMIC_ACQUIRE);
-    if (generation != 0) return generation;
-    const uint32_t next = next_generation();
+    uint64_t generation = __atomic_load_n(&process_page->generation, __ATOMIC_ACQUIRE);
     // Two threads may arrive here at once: the first one's number counts.
-    if (__atomic_compare_exchange_n(&process_page->generation, &generation, next, false, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_ACQUIRE))
-        return next;
-    return generation;
+    const uint64_t next = generation != 0 ? generation : uint64_t{next_generation()} << kGenerationShift;
+    if (generation == 0 && __atomic_compare_exchange_n(&process_page->generation, &generation, next, false,
+                                                       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        generation = next;
+    return static_cast<uint32_t>(generation >> kGenerationShift);
 }
 
 // Y: the name has changed before threads are told to look. Pairs with Z in process_generation().
-void begin_new_generation() { __atomic_store_n(&process_page->generation, next_generation(), __ATOMIC_RELEASE); }
+void begin_new_generation() {
+    __atomic_store_n(&process_page->generation, uint64_t{next_generation()} << kGenerationShift, __ATOMIC_RELEASE);
+}
 
 int32_t process_pid() {
     int32_t pid = __atomic_load_n(&process_page->pid, __ATOMIC_RELAXED);

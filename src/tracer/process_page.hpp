@@ -10,11 +10,13 @@ inline constexpr uint32_t kStagingBuffers = 16;
 // All zero in a new child (MADV_WIPEONFORK): that is how we learn of a fork, whether fork(), clone() or a bare system
 // call made it, and how locks and loans that another thread of the parent held do not stay for ever.
 struct ProcessPage {
-    uint32_t generation;  // of the process; 0: a child that nobody has looked at yet
+    uint64_t generation;  // of the process, in the upper half; 0: a child that nobody has looked at yet
     int32_t pid;          // of the process; 0: likewise
     uint32_t registration_lock;
     uint32_t staging_is_lent[kStagingBuffers];
 };
+
+inline constexpr unsigned kGenerationShift = 32;
 
 // Never null; the same for the life of the process image. (Hidden, so that the fast path does not look up where it is.)
 extern __attribute__((visibility("hidden"))) ProcessPage* process_page;

@@ -29,16 +29,20 @@ uint64_t own_pid_namespace() {
     return status.st_ino & 0xffff'ffff;
 }
 
-// A child of fork() has the key's value from its parent, which goes on writing to that ring: only the owner releases.
-void release_ring(void* ring) {
+// The thread ends. A child of fork() has the key's value from its parent, which goes on writing to those rings: only
+// the owner releases. Rings of channels that others have displaced in the thread's state are found by their owner's
+// death.
+void release_rings(void* /*unused*/) {
     // Keeps signal handlers from claiming the same ring once more while it goes.
     thread_state.is_writing = 1;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    uint64_t self = owner_word(own_pid_namespace(), static_cast<int32_t>(syscall(SYS_gettid)));
-    thread_state.ring = nullptr;
-    // K: our commits are visible to the next owner. Pairs with L in claim_among().
-    __atomic_compare_exchange_n(&static_cast<ring::RingHeader*>(ring)->owner, &self, 0, false, __ATOMIC_RELEASE,
-                                __ATOMIC_RELAXED);
+    for (ThreadChannel& channel : thread_state.channels) {
+        if (channel.ring == nullptr) continue;
+        uint64_t self = owner_word(own_pid_namespace(), static_cast<int32_t>(syscall(SYS_gettid)));
+        // K: our commits are visible to the next owner. Pairs with L in claim_among().
+        __atomic_compare_exchange_n(&channel.ring->owner, &self, 0, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+        channel.ring = nullptr;
+    }
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     thread_state.is_writing = 0;
 }
@@ -84,7 +88,7 @@ ring::RingHeader* claim_among(const Channel& channel, uint32_t begin, uint32_t e
             continue;
         ring::RingHeader* const mapped = map_thread_ring(channel, index);
         if (mapped == nullptr) {
-            // K, as in release_ring(), though we have written nothing.
+            // K, as in release_rings(), though we have written nothing.
             __atomic_store_n(&ring->owner, 0, __ATOMIC_RELEASE);
             return nullptr;
         }
@@ -122,10 +126,11 @@ GuestRing::~GuestRing() {
 void prepare_claims() { namespace_at_start = own_pid_namespace(); }
 
 void release_rings_of_ending_threads() {
+    if (has_ending_thread_key) return;
     // A larger key allocates memory when a thread first uses it: then the rings of dead threads are found by their
     // owners.
     has_ending_thread_key =
-        pthread_key_create(&ending_thread_key, release_ring) == 0 && ending_thread_key < kKeysWithoutAllocation;
+        pthread_key_create(&ending_thread_key, release_rings) == 0 && ending_thread_key < kKeysWithoutAllocation;
 }
 
 }  // namespace leat::tracer

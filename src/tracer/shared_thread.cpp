@@ -8,7 +8,7 @@ using leat::tracer::thread_state;
 // The next event does not go straight, so it is seen that the thread is shared.
 void leat_thread_share() {
     ++thread_state.is_shared;
-    thread_state.straight_to = nullptr;
+    leat::tracer::do_not_go_straight();
 }
 
 void leat_thread_unshare() { --thread_state.is_shared; }

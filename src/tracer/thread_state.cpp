@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "ring/clock.hpp"
+#include "tracer/careful_writer.hpp"
 #include "tracer/channel.hpp"
 #include "tracer/process_page.hpp"
 #include "tracer/thread_identity.hpp"
@@ -15,56 +16,103 @@ namespace leat::tracer {
 
 constinit thread_local __attribute__((tls_model("initial-exec"))) ThreadState thread_state{};
 
-ContextBlock make_contexts(uint32_t context_mask, const Task& task) {
+void set_contexts(ring::RecordWriter& writer, uint32_t context_mask, const Task& task) {
     const int saved_errno = errno;
     char name[wire::kProcnameSize] = {};
     syscall(SYS_prctl, PR_GET_NAME, name);
     errno = saved_errno;
 
-    char contexts[kContextBlockSize];
-    ContextBlock block{};
+    writer.context_size = 0;
     const auto append = [&](uint32_t context, const void* value, uint32_t value_size) {
         if ((context_mask & context) == 0) return;
-        memcpy(contexts + block.size, value, value_size);
-        block.size += value_size;
+        memcpy(writer.contexts + writer.context_size, value, value_size);
+        writer.context_size += value_size;
     };
     append(wire::kContextVpid, &task.pid, sizeof task.pid);
     append(wire::kContextVtid, &task.tid, sizeof task.tid);
     append(wire::kContextProcname, name, sizeof name);
-    memcpy(block.bytes + kContextBlockSize - block.size, contexts, block.size);
-    return block;
 }
 
-void refresh_thread_state(const Channel& channel, const Task& task, uint64_t now) {
+namespace {
+
+// Where what belongs to the channel goes: where it was, or where nothing is, or in turn.
+ThreadChannel& place_for(const Channel& channel) {
     ThreadState& thread = thread_state;
+    for (ThreadChannel& mine : thread.channels)
+        if (mine.channel == &channel) return mine;
+    for (ThreadChannel& mine : thread.channels)
+        if (mine.channel == nullptr) return mine;
+    thread.last_filled = (thread.last_filled + 1) % kThreadChannels;
+    return thread.channels[thread.last_filled];
+}
+
+void forget_ring(ThreadChannel& mine) {
+    mine.ring = nullptr;
+    mine.claim_again = 0;
+}
+
+}  // namespace
+
+ThreadChannel& refresh_thread_state(const Channel& channel, const Task& task, uint64_t now) {
+    ThreadState& thread = thread_state;
+    ThreadChannel& mine = place_for(channel);
     const uint32_t generation = process_generation();
-    const ContextBlock contexts = make_contexts(channel.contexts, task);
     // Until all is filled in, a signal handler's event must not go straight. It may come between any two of these
-    // lines; its own turn through here fills in the same, for the same task. The fences are for the compiler alone.
-    thread.straight_to = nullptr;
+    // lines. The fences are for the compiler alone.
+    mine.straight_key = kNoKey;
+    mine.filled_key = kNoKey;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    // In a child, the ring is still the parent's. The same thread with other contexts keeps it.
-    if (thread.generation != generation || thread.tid != task.tid) {
-        thread.ring = nullptr;
-        thread.claim_again = 0;
-    }
+    // In a child, the rings are still the parent's. The same thread with other contexts keeps them.
+    if (thread.generation != generation || thread.tid != task.tid)
+        for (ThreadChannel& channel_of_parent : thread.channels) forget_ring(channel_of_parent);
+    if (mine.channel != &channel) forget_ring(mine);
+    mine.channel = &channel;
+    mine.writer.map = channel.map;
+    mine.writer.not_written = not_written;
+    set_contexts(mine.writer, channel.contexts, task);
     thread.tid = task.tid;
-    thread.contexts = contexts;
-    thread.context_mask = channel.contexts;
     thread.refreshed = now;
-    // A signal handler in between believes what is there once it sees the generation.
-    __atomic_signal_fence(__ATOMIC_RELEASE);
     thread.generation = generation;
+    // A signal handler in between believes what is there once it sees the key.
+    __atomic_signal_fence(__ATOMIC_RELEASE);
+    mine.filled_key = uint64_t{generation} << kGenerationShift | channel.number;
+    return mine;
 }
 
-// Without the TSC, the time is read before the sequence; where threads may be shared, somebody asks first.
-void go_straight_if_possible(const Channel& channel) {
-    ThreadState& thread = thread_state;
-    const bool is_possible =
-        channel.has_rseq && channel.sees_vforks && thread.is_shared == 0 && ring::uses_tsc(*channel.map.clock);
+// Without the TSC, the time is read before the sequence; where threads may be shared, somebody asks first; and what
+// differs from call to call is put together for each.
+void go_straight_if_possible(ThreadChannel& mine) {
+    const Channel& channel = *mine.channel;
+    const bool is_possible = channel.has_rseq && channel.sees_vforks && thread_state.is_shared == 0 &&
+                             ring::uses_tsc(*channel.map.clock) && (channel.contexts & wire::kContextIp) == 0;
     // After all that was filled in: a signal handler may come here.
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    thread.straight_to = is_possible ? &channel : nullptr;
+    mine.straight_key = is_possible ? mine.filled_key : kNoKey;
+}
+
+ThreadChannel& note_miss(ThreadChannel& mine) {
+    constexpr uint32_t kMissesToMove = 16;
+    ThreadChannel& first = thread_state.channels[0];
+    if (&mine == &first || ++thread_state.misses % kMissesToMove != 0) return mine;
+    ThreadChannel moved = mine;
+    ThreadChannel displaced = first;
+    mine.straight_key = mine.filled_key = first.straight_key = first.filled_key = kNoKey;
+    // A signal handler takes neither for what it was.
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    const uint64_t keys[] = {moved.straight_key, moved.filled_key, displaced.straight_key, displaced.filled_key};
+    moved.straight_key = moved.filled_key = displaced.straight_key = displaced.filled_key = kNoKey;
+    first = moved;
+    mine = displaced;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    mine.filled_key = keys[3];
+    mine.straight_key = keys[2];
+    first.filled_key = keys[1];
+    first.straight_key = keys[0];
+    return first;
+}
+
+void do_not_go_straight() {
+    for (ThreadChannel& channel : thread_state.channels) channel.straight_key = kNoKey;
 }
 
 }  // namespace leat::tracer

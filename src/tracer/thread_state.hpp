@@ -4,56 +4,84 @@
 #include <stdint.h>
 
 #include "ring/ring_format.hpp"
-#include "wire/app/app_protocol.hpp"
+#include "ring/rseq_writer.hpp"
+#include "tracer/process_page.hpp"
 
 namespace leat::tracer {
 
 struct Channel;
 struct Task;
 
-inline constexpr uint32_t kContextBlockSize = 32;
-
-// The contexts of a record, at the end of the block: two 16-byte moves put them in front of a payload.
-struct ContextBlock {
-    alignas(16) char bytes[kContextBlockSize];
-    uint32_t size;  // of the contexts
-};
-static_assert(wire::kMaxContextSize <= kContextBlockSize);
-
-// Read by the fast path at every event, and by signal handlers at any time. Three stages, each good for one channel and
-// one generation of the process:
+// What a thread keeps for a channel, in three stages:
 //
-//     generation 0, or another one    all is asked for: process, thread, name
-//     filled in                       careful_writer.cpp writes, and sees to what is in the way
-//     straight_to is the channel      write.cpp writes without a further question
-struct ThreadState {
-    // Records of this channel may go straight to the CPU's ring: all below is filled in. nullptr: something is to be
-    // seen to first, as always in a thread without rseq, and where threads may be shared unseen.
-    const Channel* straight_to;
-    uint32_t generation;    // of the process that this was filled in for; 0: not filled in
-    uint32_t context_mask;  // what `contexts` holds
-    int32_t tid;
-    uint32_t is_shared;  // see shared_thread.hpp
-    ContextBlock contexts;
-    int64_t last_write;      // ns: when this thread last wrote, or showed that it is itself; see thread_identity.hpp
-    uint64_t refreshed;      // ns: when all this was filled in
+//     nothing             filled_key is another    all is asked for: process, thread, name
+//     filled in           filled_key is the key    careful_writer.cpp writes, and sees to what is in the way
+//     goes straight       straight_key is the key  write.cpp writes without a further question
+//
+// A key is the generation of the process and the number of the channel: a child of a fork, or a thread that may have
+// got a new name, begins anew.
+inline constexpr uint64_t kNoKey = ~uint64_t{0};  // no channel has a number of all ones
+struct ThreadChannel {
+    ring::RecordWriter writer;
+    uint64_t straight_key = kNoKey;
+    uint64_t filled_key = kNoKey;
+    const Channel* channel;
     ring::RingHeader* ring;  // owned; threads without rseq only
     uint64_t claim_again;    // ns: no ring was free, and before this time nobody looks again
-    uint32_t is_writing;     // into `ring`: keeps this thread's signal handlers out
+    uint64_t unused;
+};
+
+// Channels that a thread writes to by turns without asking for everything anew.
+inline constexpr uint32_t kThreadChannels = 4;
+
+// Read by the fast path at every event, and by signal handlers at any time. The first channel is the one that the fast
+// path looks at.
+struct ThreadState {
+    ThreadChannel channels[kThreadChannels];
+    uint32_t generation;  // of the process that `tid` was asked for in; 0: never
+    int32_t tid;
+    uint32_t is_shared;    // see shared_thread.hpp
+    uint32_t is_writing;   // into a ring of its own: keeps this thread's signal handlers out
+    uint32_t is_filling;   // `channels`: signal handlers leave them as they are
+    uint32_t last_filled;  // of `channels`: the next one is displaced next
+    uint32_t misses;       // events of others than the first channel
+    int64_t last_write;    // ns: when this thread last wrote, or showed that it is itself; see thread_identity.hpp
+    uint64_t refreshed;    // ns: when a channel was last filled in
 };
 
 // Initial-exec: reached without a call that might allocate, so also from a signal handler.
 extern constinit thread_local __attribute__((tls_model("initial-exec"))) ThreadState thread_state;
 
-// The contexts of the channel's records, for one task. Async-signal-safe; preserves errno.
-ContextBlock make_contexts(uint32_t context_mask, const Task& task);
+// Of the generation as it is now. In a new child, whose generation is 0, it is nobody's.
+inline uint64_t channel_key(uint32_t channel_number) {
+    // Relaxed: where another thread has begun a new generation (somebody has a new name), this one may notice an event
+    // later.
+    return __atomic_load_n(&process_page->generation, __ATOMIC_RELAXED) | channel_number;
+}
 
-// Fills in `thread_state` for this process generation and channel; `now`: ns. Only for the task that owns the thread.
-// Nothing goes straight until go_straight_if_possible() says so.
-// Async-signal-safe; preserves errno.
-void refresh_thread_state(const Channel& channel, const Task& task, uint64_t now);
+// What the thread keeps for a channel that is filled in; nullptr: it is not.
+inline ThreadChannel* find_filled(const Channel& channel, uint64_t key) {
+    for (ThreadChannel& mine : thread_state.channels)
+        if (mine.filled_key == key && mine.channel == &channel) return &mine;
+    return nullptr;
+}
+
+// Puts the contexts that the channel's records have for one task into a writer. Async-signal-safe; preserves errno.
+void set_contexts(ring::RecordWriter& writer, uint32_t context_mask, const Task& task);
+
+// Fills in what this thread keeps for the channel; `now`: ns. Only for the task that owns the thread, and under the
+// FillingFlag. Async-signal-safe; preserves errno.
+ThreadChannel& refresh_thread_state(const Channel& channel, const Task& task, uint64_t now);
 
 // What is filled in is right: the next events may go straight to the CPU's ring, unless something speaks against it.
-void go_straight_if_possible(const Channel& channel);
+// Under the FillingFlag.
+void go_straight_if_possible(ThreadChannel& mine);
+
+// An event came to `mine`, which is not the first of the thread's channels. Now and then it becomes that: the first may
+// be one of a session that is long gone. Returns where it is now. Under the FillingFlag.
+ThreadChannel& note_miss(ThreadChannel& mine);
+
+// The next event of each channel is looked at with care.
+void do_not_go_straight();
 
 }  // namespace leat::tracer

@@ -1,107 +1,81 @@
 // The fast path: a staged payload becomes an event record in a ring, or is counted.
 #include <stddef.h>
-#include <string.h>
 
 #include "leat/abi.h"
 #include "ring/rseq_writer.hpp"
 #include "tracer/careful_writer.hpp"
 #include "tracer/channel.hpp"
-#include "tracer/process_page.hpp"
+#include "tracer/staging.hpp"
 #include "tracer/thread_state.hpp"
+#include "wire/app/control_format.hpp"
 
 namespace leat::tracer {
 namespace {
 
-using ring::DiscardReason;
-using ring::WriteOutcome;
+using wire::Action;
+using wire::ControlEntry;
 
-// The sequence has the addresses of a tracepoint's and a binding's first members.
-static_assert(offsetof(leat_tracepoint, enabled) == 0 && offsetof(Binding, header) == 0);
-
-// What the sequence did not write. Its contexts are put there anew.
-void not_written(const ring::RingMap* /*map*/, const ring::EventHeader* header, const uint32_t* enabled,
-                 const void* record, uint64_t size, WriteOutcome outcome) {
-    const auto& tracepoint = *reinterpret_cast<const leat_tracepoint*>(enabled);  // NOLINT(*-reinterpret-cast)
-    const auto& binding = *reinterpret_cast<const Binding*>(header);              // NOLINT(*-reinterpret-cast)
-    if (outcome == WriteOutcome::kDisabled) return;
-    if (outcome == WriteOutcome::kNoRoom && count_if_full(*binding.channel, size)) return;
-    if (outcome == WriteOutcome::kNoTime) thread_state.straight_to = nullptr;
-    const uint32_t contexts = thread_state.contexts.size;
-    char* const payload = const_cast<char*>(static_cast<const char*>(record)) + contexts;  // NOLINT(*-const-cast)
-    write_with_care(tracepoint, binding, {payload, size - contexts});
+// A tracepoint points to the word of its entry, or to its own `off`: then nothing but the word may be read.
+const ControlEntry& entry_of(const leat_tracepoint& tracepoint) {
+    const uint32_t* const word = __atomic_load_n(&tracepoint.word, __ATOMIC_RELAXED);
+    return *reinterpret_cast<const ControlEntry*>(word);  // NOLINT(*-reinterpret-cast)
 }
 
-// In a new child the process has no generation yet, and the thread still its parent's. Relaxed: where another thread
-// has begun a new generation (somebody has a new name), this one may notice an event later.
-inline bool goes_straight(const Channel& channel) {
-    const ThreadState& thread = thread_state;
-    return thread.straight_to == &channel &&
-           thread.generation == __atomic_load_n(&process_page->generation, __ATOMIC_RELAXED);
-}
-
-// The contexts go in front of the payload as one block of constant size, whatever their number:
+// The word, from its lowest lane that is on: a byte of that lane, and those of higher lanes. It asks for one record if
+// nothing more is in there than that byte, and that has one action only. Nearly always so.
 //
-//     LEAT_STAGE_HEADROOM                                    LEAT_STAGE_SLACK
-//      | ...  | kContextBlockSize: (unused) contexts | payload | ...
-//                                           | the record        |
-//
-// So the move does not depend on their number, and the parts of the record lie side by side for the ring's one copy.
-inline void write_straight(const leat_tracepoint& tracepoint, const Binding& binding, char* payload, uint64_t size) {
-    const ContextBlock& contexts = thread_state.contexts;
-    if (contexts.size != 0) memcpy(payload - kContextBlockSize, contexts.bytes, kContextBlockSize);
-    ring::leat_rseq_write_or(&binding.channel->map, &binding.header, &tracepoint.enabled, payload - contexts.size,
-                             size + contexts.size, not_written);
-}
+//     lane   2  1  0
+//     word  00 09 00    -> 00 09: lane 1, list 1
+constexpr uint32_t kAsksForMore = ~uint32_t{0xff} | wire::kManyActions;
 
-// For payloads that are too large for a stack. Never waits: a signal handler may have interrupted every borrower.
-char* lend_staging(const Channel& channel) {
-    for (uint32_t i = 0; i < kStagingBuffers; ++i) {
-        // R: whoever had the buffer has read it to the end. Pairs with Q in leat_write_large().
-        if (__atomic_exchange_n(&process_page->staging_is_lent[i], 1, __ATOMIC_ACQUIRE) == 0)
-            return channel.staging + i * channel.staging_size;
-    }
-    return nullptr;
-}
-
-bool is_too_large(const Channel& channel, size_t size) {
-    return size > ring::max_record_size(channel.map.size()) - wire::kMaxContextSize;
+// The entry's first action of the lane whose byte begins at this bit, by the list that the byte names. By address, as
+// the compiler would take the number of lanes for something to divide by.
+const Action& first_action(const ControlEntry& entry, uint32_t lane_bit, uint32_t lane_byte) {
+    static_assert(sizeof entry.first[0] == 16 && sizeof(Action) == 8);
+    const char* const lists = reinterpret_cast<const char*>(&entry.first[0][0]) + 2 * lane_bit;     // NOLINT
+    return reinterpret_cast<const Action*>(lists)[wire::list_of(static_cast<uint8_t>(lane_byte))];  // NOLINT
 }
 
 }  // namespace
 }  // namespace leat::tracer
 
+using namespace leat;
 using namespace leat::tracer;
 
-void leat_write(leat_tracepoint* tracepoint, void* payload, size_t size) {
-    // N: the binding's block is whole. Pairs with M in module.cpp's collect(). A library that is being unloaded takes
-    // it away, and a site may be between its test and here: then there is nothing to write.
-    const auto* binding = static_cast<const Binding*>(__atomic_load_n(&tracepoint->binding, __ATOMIC_ACQUIRE));
-    if (binding == nullptr || binding->channel == nullptr) return;
-    if (__builtin_expect(!goes_straight(*binding->channel), 0))
-        return write_with_care(*tracepoint, *binding, {static_cast<char*>(payload), size});
-    write_straight(*tracepoint, *binding, static_cast<char*>(payload), size);
-}
-
-void* leat_stage_large(leat_tracepoint* tracepoint, size_t size) {
-    const auto* binding = static_cast<const Binding*>(__atomic_load_n(&tracepoint->binding, __ATOMIC_ACQUIRE));
-    if (binding == nullptr || binding->channel == nullptr) return nullptr;
-    const Channel& channel = *binding->channel;
-    if (is_too_large(channel, size)) {
-        count_discarded(channel, DiscardReason::kTooLarge);
-        return nullptr;
+// The action is read between two looks at the word, of which the sequence takes the second. So it is whole, and still
+// asked for.
+void leat_write(const leat_tracepoint* tracepoint, const void* ip, size_t /*hidden*/, void* payload, size_t size) {
+    const ControlEntry& entry = entry_of(*tracepoint);
+    // P: the action was written before the word. Pairs with O in ControlFile::switch_to(). x86 keeps loads in order.
+    const uint32_t word = __atomic_load_n(&entry.word, __ATOMIC_ACQUIRE);
+    // A library that is being unloaded takes its word away, and a site may be between its test and here.
+    if (word == 0) return;
+    const uint32_t lane_bit = static_cast<uint32_t>(__builtin_ctz(word)) & ~7U;
+    const uint32_t asked = word >> lane_bit;
+    if (__builtin_expect((asked & kAsksForMore) == 0, 1)) {
+        const Action& action = first_action(entry, lane_bit, asked);
+        const ThreadChannel& mine = thread_state.channels[0];
+        if (__builtin_expect(mine.straight_key == channel_key(action.channel), 1)) {
+            ring::leat_rseq_write(&mine.writer, action.event_id, &entry.word, payload, size, word);
+            return;
+        }
     }
-    char* buffer = lend_staging(channel);
-    if (buffer == nullptr) count_discarded(channel, DiscardReason::kInterrupted);
-    return buffer == nullptr ? nullptr : buffer + LEAT_STAGE_HEADROOM;
+    write_with_care(entry, payload, size, ip);
 }
 
-void leat_write_large(leat_tracepoint* tracepoint, void* payload, size_t size) {
-    const auto* binding = static_cast<const Binding*>(__atomic_load_n(&tracepoint->binding, __ATOMIC_ACQUIRE));
-    if (binding != nullptr && binding->channel != nullptr)
-        write_with_care(*tracepoint, *binding, {static_cast<char*>(payload), size});
-    // The buffer's place tells its number: the site gives back what leat_stage_large() gave it.
-    const auto index =
-        static_cast<uint64_t>(static_cast<char*>(payload) - process_channel.staging) / process_channel.staging_size;
-    // Q: the record is in the ring before another thread may stage its own here. Pairs with R in lend_staging().
-    __atomic_store_n(&process_page->staging_is_lent[index], 0, __ATOMIC_RELEASE);
+void* leat_stage_large(const leat_tracepoint* tracepoint, size_t size) {
+    const ControlEntry& entry = entry_of(*tracepoint);
+    if (__atomic_load_n(&entry.word, __ATOMIC_ACQUIRE) == 0) return nullptr;
+    char* buffer = lend_staging(size);
+    if (buffer == nullptr)
+        count_discarded(
+            entry, size > ring::kMaxRecordSize ? ring::DiscardReason::kTooLarge : ring::DiscardReason::kInterrupted);
+    return buffer;
+}
+
+void leat_write_large(const leat_tracepoint* tracepoint, const void* ip, size_t /*hidden*/, void* payload,
+                      size_t size) {
+    const ControlEntry& entry = entry_of(*tracepoint);
+    if (__atomic_load_n(&entry.word, __ATOMIC_ACQUIRE) != 0) write_with_care(entry, payload, size, ip);
+    return_staging(payload);
 }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct leat_tracepoint tracepoint = {.name = "other:event", .file = __FILE__};
+static struct leat_tracepoint tracepoint = {.word = &tracepoint.off, .name = "other:event", .file = __FILE__};
 static struct leat_tracepoint* const tracepoints[] = {&tracepoint};
 
 int main(int argc, char** argv) {
@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
     module.abi_version = argc > 1 ? (uint32_t)atoi(argv[1]) : LEAT_ABI_VERSION;
     leat_module_load(&module);
     leat_module_load(&module);
-    printf("%u\n", tracepoint.enabled);
+    printf("%u\n", *tracepoint.word);
     leat_module_unload(&module);
     return 0;
 }

@@ -4,33 +4,56 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/unique_fd.hpp"
 #include "leat/abi.h"
 #include "ring/ring_set.hpp"
 #include "ring/shared_clock.hpp"
 #include "support/test_rings.hpp"
 #include "tracer/channel.hpp"
+#include "tracer/control_memory.hpp"
 #include "tracer/process_page.hpp"
 #include "tracer/thread_state.hpp"
+#include "wire/app/control_file.hpp"
 
 namespace leat::test {
+
+// Control memory of one tracepoint, which points there.
+class ControlMemoryOf {
+  public:
+    explicit ControlMemoryOf(leat_tracepoint& tracepoint) : tracepoint_(&tracepoint) {
+        const leat_tracepoint* const list = &tracepoint;
+        int fd = -1;
+        memory_ = tracer::make_control_memory(&list, 1, fd);
+        EXPECT_NE(memory_, nullptr);
+        fd_ = UniqueFd(fd);
+        tracepoint.word = &memory_->entry(0).word;
+    }
+    ~ControlMemoryOf() {
+        tracepoint_->word = &tracepoint_->off;
+        tracer::give_back(memory_);
+    }
+    ControlMemoryOf(const ControlMemoryOf&) = delete;
+    ControlMemoryOf& operator=(const ControlMemoryOf&) = delete;
+
+    [[nodiscard]] UniqueFd take_fd() { return std::move(fd_); }
+
+  private:
+    leat_tracepoint* tracepoint_;
+    tracer::ControlMemory* memory_;
+    UniqueFd fd_;
+};
 
 class AttachedTracer {
   public:
     AttachedTracer() {
         tracer::make_process_page();
-        wire::RegistrationDoneMessage message{};
-        message.session_id = 1;
-        message.ring_size = kRingSize;
-        message.cpu_ring_count = geometry().cpu_rings;
-        message.thread_ring_count = geometry().thread_rings;
-        EXPECT_TRUE(tracer::attach_channel(message, set_.fd(), clock_.fd()));
-        tracer::begin_new_generation();  // threads forget the rings of the previous test
-        tracer::thread_state.ring = nullptr;
+        channel_ = tracer::attach_channel(channel_message(next_number()), set_.fd(), clock_.fd());
+        EXPECT_NE(channel_, nullptr);
         for (std::uint32_t ring = 0; ring < geometry().ring_count(); ++ring) readers_.push_back(set_.reader(ring));
-        tracepoint_.enabled = 1;
-        tracepoint_.binding = &binding_;
+        switch_to({{.event_id = 1, .channel = channel_->number}});
     }
     AttachedTracer(const AttachedTracer&) = delete;
     AttachedTracer& operator=(const AttachedTracer&) = delete;
@@ -39,13 +62,32 @@ class AttachedTracer {
     static constexpr std::size_t kRecordSize = 4 + 100;  // compact header, payload
 
     // From here on threads own rings, as they do without rseq.
-    void do_without_rseq() { tracer::process_channel.has_rseq = false; }
+    void do_without_rseq() { channel_->has_rseq = false; }
 
     // Emits one event of 100 bytes.
     void emit() { emit(staged_); }
     // Does the same with a stack that nobody else uses.
-    void emit(std::vector<char>& staged) { leat_write(&tracepoint_, staged.data() + LEAT_STAGE_HEADROOM, 100); }
+    void emit(std::vector<char>& staged) { leat_write(&tracepoint_, nullptr, 0, staged.data(), 100); }
 
+    // What the tracepoint's events do from now on.
+    void switch_to(const std::vector<wire::Action>& actions) { EXPECT_TRUE(control_.switch_to(0, actions)); }
+    [[nodiscard]] tracer::Channel& channel() { return *channel_; }
+    [[nodiscard]] wire::ControlFile& control() { return control_; }
+
+    // Numbers of this lane's channels.
+    static std::uint32_t next_number() {
+        static std::uint32_t next = 1;
+        return next++ << 2 | static_cast<std::uint32_t>(wire::Lane::kRecorder);
+    }
+    static wire::ChannelMessage channel_message(std::uint32_t number, std::uint32_t contexts = 0) {
+        wire::ChannelMessage message{};
+        message.number = number;
+        message.contexts = contexts;
+        message.ring_size = kRingSize;
+        message.cpu_ring_count = geometry().cpu_rings;
+        message.thread_ring_count = geometry().thread_rings;
+        return message;
+    }
     [[nodiscard]] static ring::RingSetGeometry geometry() {
         return {.ring_size = kRingSize, .cpu_rings = ring::possible_cpus(), .thread_rings = 10};
     }
@@ -81,10 +123,11 @@ class AttachedTracer {
     ring::SharedClock clock_ = *ring::SharedClock::create();
     ring::RingSet set_ = *ring::RingSet::create(geometry(), ring::clock_now(clock_.page()));
     std::vector<ring::RingReader> readers_;
-    std::vector<char> staged_ = std::vector<char>(LEAT_STAGE_HEADROOM + 100 + LEAT_STAGE_SLACK, 'x');
-    tracer::Binding binding_{.header = ring::event_header(ring::HeaderKind::kCompact, 1),
-                             .channel = &tracer::process_channel};
-    leat_tracepoint tracepoint_{};
+    std::vector<char> staged_ = std::vector<char>(100 + LEAT_STAGE_SLACK, 'x');
+    leat_tracepoint tracepoint_{&tracepoint_.off, 0, 1, "test:event", "test.c", nullptr, nullptr, 0, 6, 0, 0, {}};
+    ControlMemoryOf memory_{tracepoint_};
+    wire::ControlFile control_ = *wire::ControlFile::open(memory_.take_fd(), wire::Lane::kRecorder);
+    tracer::Channel* channel_ = nullptr;
 };
 
 }  // namespace leat::test

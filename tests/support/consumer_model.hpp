@@ -219,7 +219,8 @@ inline ConsumerModel::ConsumerModel(Choose choose)
            .clock = &clock_,
            .rseq_offset = 0,
            .cpu_ring_count = kCpuRings,
-           .thread_ring_count = kThreadRings},
+           .thread_ring_count = kThreadRings,
+           .form = ring::header_form(kind_)},
       is_followed_(choose_(2) == 1),
       walker_(make_walker()),
       parameters_(parameters()),
@@ -362,11 +363,12 @@ inline std::string ConsumerModel::make_payload(std::uint32_t id, std::size_t len
 // Writes as the tracer does: a writer that meets the consumer's request to be woken restores the limit, rings, and
 // writes again.
 inline void ConsumerModel::write(ModelledRing& ring, std::uint32_t id, std::string payload, std::uint64_t time) {
-    const ring::EventHeader header = ring::event_header(kind_, id);
     const std::string staged = payload + std::string(ring::kCopySlack, '~');
     const std::uint64_t position = ring.header->head;
+    const ring::RecordWriter writer{
+        .map = map_, .context_size = 0, .system_time = 0, .not_written = nullptr, .contexts = {}};
     const auto try_to_write = [&] {
-        return ring::thread_write(map_, *ring.header, header, staged.data(), payload.size(), time);
+        return ring::thread_write(writer, *ring.header, id, staged.data(), payload.size(), time);
     };
     ring::WriteOutcome outcome = try_to_write();
     if (outcome == ring::WriteOutcome::kNoRoom && ring.header->limit < ring.header->tail + kSize) {

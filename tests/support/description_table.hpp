@@ -60,10 +60,12 @@ struct TestTracepoint {
     std::int32_t log_level = 6;
     std::string file = "test.c";
     std::uint32_t line = 12;
+    std::string model_uri{};
 
     [[nodiscard]] std::string bytes() const {
         Bytes out;
-        out.text(name).value(log_level).text(file).value(line).value(static_cast<std::uint32_t>(fields.size()));
+        out.text(name).value(log_level).text(file).value(line).text(model_uri);
+        out.value(static_cast<std::uint32_t>(fields.size()));
         for (const TestField& field : fields) out.append(field.bytes());
         return out.str();
     }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -63,7 +64,32 @@ inline std::string name_of(const testing::TestParamInfo<Writer>& writer) {
     return writer.param == Writer::kOfCpu ? "CpuRing" : "ThreadRing";
 }
 
+// Which event, and how its record begins.
+struct TestEvent {
+    ring::HeaderKind kind;
+    std::uint32_t id;
+};
+
 constexpr std::uint64_t kStartOfTime = 1'000'000;  // ns; of the rings
+
+// What a writer needs, with contexts of any size.
+class TestWriter {
+  public:
+    TestWriter(const ring::RingMap& map, ring::HeaderKind kind, std::string_view contexts = {}) {
+        made_.writer.map = map;
+        made_.writer.map.form = ring::header_form(kind);
+        made_.writer.context_size = contexts.size();
+        contexts.copy(made_.writer.contexts, contexts.size());
+    }
+    [[nodiscard]] const ring::RecordWriter* get() const { return &made_.writer; }
+    [[nodiscard]] ring::RecordWriter* get() { return &made_.writer; }
+
+  private:
+    struct {
+        ring::RecordWriter writer{};
+        std::array<char, 200> more_contexts{};
+    } made_;
+};
 
 class TestRings {
   public:
@@ -76,7 +102,8 @@ class TestRings {
                .clock = &clock_,
                .rseq_offset = has_rseq() ? __rseq_offset : 0,
                .cpu_ring_count = cpu_rings,
-               .thread_ring_count = 4} {
+               .thread_ring_count = 4,
+               .form = ring::header_form(ring::HeaderKind::kCompact)} {
         clock_.source = ring::ClockSource::kTsc;
         at(kStartOfTime);
         // All rings of threads count as claimed.
@@ -95,21 +122,24 @@ class TestRings {
         return *this;
     }
 
-    ring::WriteOutcome write(Writer writer, const ring::EventHeader& header, std::string_view payload) {
+    ring::WriteOutcome write(Writer writer, TestEvent event, std::string_view payload, std::string_view contexts = {}) {
         const std::string staged = std::string(payload) + std::string(ring::kCopySlack, '~');
-        if (writer == Writer::kOfThread) return write_to(own_ring(), header, staged.data(), payload.size());
-        return ring::leat_rseq_write(&map_, &header, &enabled_, staged.data(), payload.size(), 0);
+        if (writer == Writer::kOfThread) return write_to(own_ring(), event, staged.data(), payload.size(), contexts);
+        const TestWriter with(map_, event.kind, contexts);
+        return ring::leat_rseq_write(with.get(), event.id, &word_, staged.data(), payload.size(), 1);
     }
 
     // Writes into a ring that belongs to a thread.
-    ring::WriteOutcome write_to(ring::RingHeader& ring, const ring::EventHeader& header, const void* record,
-                                std::uint64_t size) {
-        return ring::thread_write(map_, ring, header, record, size, ring::clock_now(clock_));
+    ring::WriteOutcome write_to(ring::RingHeader& ring, TestEvent event, const void* payload, std::uint64_t size,
+                                std::string_view contexts = {}) {
+        const TestWriter with(map_, event.kind, contexts);
+        return ring::thread_write(*with.get(), ring, event.id, payload, size, ring::clock_now(clock_));
     }
 
     [[nodiscard]] const ring::ClockPage& clock() const { return clock_; }
 
-    void set_enabled(bool is_enabled) { enabled_ = is_enabled ? 1 : 0; }
+    // The word that writers look at; they expect 1.
+    void set_word(std::uint32_t word) { word_ = word; }
 
     [[nodiscard]] const ring::RingSet& set() const { return set_; }
     [[nodiscard]] const ring::RingMap& map() const { return map_; }
@@ -121,7 +151,7 @@ class TestRings {
     ring::ClockPage clock_{};
     ring::RingSet set_;
     ring::RingMap map_;
-    std::uint32_t enabled_ = 1;
+    std::uint32_t word_ = 1;
 };
 
 }  // namespace leat::test

@@ -29,7 +29,8 @@ std::atomic_ref<std::uint64_t> size_in(const Mapping& sizes, std::uint32_t slot)
 
 void send_order(int socket, const Order& order, int fd) {
     // It fails if the child is gone: guard() asks beforehand.
-    while (send_with_fd(socket, std::as_bytes(std::span(&order, 1)), fd) < 0 && errno == EINTR) {
+    const std::span<const int> fds(&fd, fd >= 0 ? 1 : 0);
+    while (send_with_fds(socket, std::as_bytes(std::span(&order, 1)), fds) < 0 && errno == EINTR) {
     }
 }
 

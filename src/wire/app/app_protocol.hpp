@@ -12,8 +12,9 @@
 namespace leat::wire {
 
 inline constexpr uint32_t kAppMagic = 0x5041'454c;  // "LEAP"
-// Of all that an application and a daemon share: these messages, the description table, ring set and clock page.
-inline constexpr uint16_t kAppVersion = 2;
+// Of all that an application and a daemon share: these messages, control memory, the description table, ring set and
+// clock page.
+inline constexpr uint16_t kAppVersion = 3;
 
 // The daemon's SOCK_SEQPACKET socket in its runtime directory.
 inline constexpr char kAppSocketName[] = "app.sock";
@@ -25,13 +26,22 @@ inline constexpr uint32_t kProcnameSize = 17;  // LTTng's: the kernel's 16 and a
 inline constexpr uint32_t kContextVpid = 1;      // i32
 inline constexpr uint32_t kContextVtid = 2;      // i32
 inline constexpr uint32_t kContextProcname = 4;  // text of kProcnameSize bytes
-inline constexpr uint32_t kAllContexts = kContextVpid | kContextVtid | kContextProcname;
-inline constexpr uint32_t kMaxContextSize = 4 + 4 + kProcnameSize;
+inline constexpr uint32_t kContextIp = 8;        // u64: an address in the code of the site
+inline constexpr uint32_t kDefaultContexts = kContextVpid | kContextVtid | kContextProcname;
+inline constexpr uint32_t kAllContexts = kDefaultContexts | kContextIp;
+
+// Bytes of these contexts in a record.
+constexpr uint32_t context_size(uint32_t contexts) {
+    return ((contexts & kContextVpid) != 0 ? 4U : 0U) + ((contexts & kContextVtid) != 0 ? 4U : 0U) +
+           ((contexts & kContextProcname) != 0 ? kProcnameSize : 0U) + ((contexts & kContextIp) != 0 ? 8U : 0U);
+}
+inline constexpr uint32_t kMaxContextSize = context_size(kAllContexts);
 
 enum class AppMessageType : uint16_t {
-    kRegister = 1,          // application -> daemon; carries the description table's descriptor
-    kRegistrationDone = 2,  // daemon -> application; carries the descriptors of an active session
+    kRegister = 1,          // application -> daemon; carries the descriptor of its control memory
+    kRegistrationDone = 2,  // daemon -> application: everything is switched as it should be
     kModuleRefused = 3,     // application -> daemon: it has tracepoints that its tracer library does not understand
+    kChannel = 4,           // daemon -> application; carries the descriptors of a channel
 };
 
 struct AppMessageHeader {
@@ -40,16 +50,12 @@ struct AppMessageHeader {
     AppMessageType type;
 };
 
-// Sent when a program starts, and when a library brings new tracepoints. Each has a connection of its own, so a program
-// keeps no descriptor of ours that it might close, reuse or hand on.
+// Sent when a program starts, and when a library brings new tracepoints; who and what it is, its control memory says.
+// Each has a connection of its own, so a program keeps no descriptor of ours that it might close, reuse or hand on.
 struct RegisterMessage {
     AppMessageHeader header;
-    uint32_t pid;      // for people; the daemon trusts SO_PEERCRED only
-    uint32_t bitness;  // 32 or 64
-    char procname[kProcnameSize];
-    char unused[7];
 };
-static_assert(sizeof(RegisterMessage) == 40 && offsetof(RegisterMessage, procname) == 16);
+static_assert(sizeof(RegisterMessage) == 8);
 
 // A program or library was compiled with headers whose leat_module is another than its tracer library's: the library
 // left it alone. Somebody should be told; there is no answer but the end of the connection.
@@ -60,13 +66,11 @@ struct ModuleRefusedMessage {
 };
 static_assert(sizeof(ModuleRefusedMessage) == 16 && offsetof(ModuleRefusedMessage, module_abi) == 8);
 
-// The daemon has set up everything for the application, which now goes on. If a session is active, the message says
-// what to write, and carries three descriptors in this order: event ids, ring set, clock page. If none is, is_active is
-// 0 and no descriptors follow.
-struct RegistrationDoneMessage {
+// A channel that the application's events go to: any number of these come before "registration done". Each carries two
+// descriptors: ring set, clock page.
+struct ChannelMessage {
     AppMessageHeader header;
-    uint64_t session_id;  // not 0; for the same session, the application keeps the rings it has mapped
-    uint32_t is_active;
+    uint32_t number;  // as in Action; the application keeps the rings of a number that it knows
     ring::HeaderKind header_kind;
     uint32_t contexts;  // kContext... bits
     uint32_t cpu_ring_count;
@@ -74,10 +78,15 @@ struct RegistrationDoneMessage {
     uint32_t thread_ring_count;
     uint32_t unused;
 };
-static_assert(sizeof(RegistrationDoneMessage) == 48 && offsetof(RegistrationDoneMessage, session_id) == 8);
-inline constexpr uint32_t kRegistrationDoneDescriptors = 3;
+static_assert(sizeof(ChannelMessage) == 40 && offsetof(ChannelMessage, ring_size) == 24);
+inline constexpr uint32_t kChannelDescriptors = 2;
 
-// The event ids memfd: an array of uint32_t, one for each entry of the description table, in its order.
-inline constexpr uint32_t kNotEnabled = 0xffff'ffff;
+// The words in the application's control memory are set, and it has been told of all channels. It now goes on.
+struct RegistrationDoneMessage {
+    AppMessageHeader header;
+};
+static_assert(sizeof(RegistrationDoneMessage) == 8);
+
+inline constexpr uint32_t kNotEnabled = 0xffff'ffff;  // instead of an event id
 
 }  // namespace leat::wire

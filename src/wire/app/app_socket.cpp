@@ -1,9 +1,6 @@
 #include "wire/app/app_socket.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -11,19 +8,16 @@
 #include <fstream>
 
 #include "base/fd_passing.hpp"
-#include "base/file.hpp"
 #include "base/printable_text.hpp"
-#include "wire/app/description_format.hpp"
 
 namespace leat::wire {
 namespace {
 
 constexpr int kBacklog = 512;
-constexpr int kUnchanging = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
 // One message and the descriptors that came with it.
 struct Envelope {
-    RegisterMessage message{};  // of which `size` bytes have come
+    ModuleRefusedMessage message{};  // the longest; `size` bytes have come
     std::size_t size = 0;
     bool is_cut_off = false;
     std::vector<UniqueFd> descriptors{};
@@ -52,11 +46,10 @@ Result<void> check_version(const Envelope& envelope) {
 
 // A program whose tracer library is not made for it says so.
 Result<void> check_module(const Envelope& envelope) {
-    const AppMessageHeader& header = envelope.message.header;
-    ModuleRefusedMessage message{};
-    if (envelope.size != sizeof message || header.magic != kAppMagic || header.type != AppMessageType::kModuleRefused)
+    const ModuleRefusedMessage& message = envelope.message;
+    if (envelope.size != sizeof message || message.header.magic != kAppMagic ||
+        message.header.type != AppMessageType::kModuleRefused)
         return {};
-    std::memcpy(&message, &envelope.message, sizeof message);
     return unsupported("its headers are of ABI version {}, the libleat that it runs with is of version {}: {}",
                        message.module_abi, message.library_abi,
                        message.module_abi > message.library_abi ? "upgrade that libleat" : "compile it again");
@@ -65,9 +58,9 @@ Result<void> check_module(const Envelope& envelope) {
 Result<void> check_register_message(const Envelope& envelope) {
     LEAT_TRY(check_version(envelope));
     LEAT_TRY(check_module(envelope));
-    if (envelope.is_cut_off) return corrupt("registration has more than {} bytes", sizeof envelope.message);
-    if (envelope.size != sizeof envelope.message)
-        return corrupt("registration has {} bytes of {}", envelope.size, sizeof envelope.message);
+    if (envelope.is_cut_off || envelope.size != sizeof(RegisterMessage))
+        return corrupt("registration has {}{} bytes, not {}", envelope.is_cut_off ? "more than " : "", envelope.size,
+                       sizeof(RegisterMessage));
     const AppMessageHeader& header = envelope.message.header;
     if (header.magic != kAppMagic) return corrupt("registration begins with {:#x}", header.magic);
     if (header.type != AppMessageType::kRegister)
@@ -77,46 +70,28 @@ Result<void> check_register_message(const Envelope& envelope) {
     return {};
 }
 
-// Copies the table first and parses the copy. It must be a sealed memfd: any other file could change or block us.
-Result<std::vector<TracepointDescription>> read_table(int fd) {
-    const int seals = ::fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || (seals & kUnchanging) != kUnchanging) return refused("the description table is not sealed");
-    struct stat status {};
-    if (::fstat(fd, &status) != 0) return io_error("cannot stat the description table");
-    if (static_cast<std::uint64_t>(status.st_size) > kMaxDescriptionSize)
-        return refused("description table of {} bytes; the limit is {}", status.st_size, kMaxDescriptionSize);
-    std::vector<std::byte> table(static_cast<std::size_t>(status.st_size));
-    if (::pread(fd, table.data(), table.size(), 0) != status.st_size)
-        return io_error("cannot read the description table");
-    return parse_descriptions(table);
-}
-
-Result<UniqueFd> make_event_id_table(const std::vector<std::uint32_t>& event_ids) {
-    UniqueFd fd(::memfd_create("leat-event-ids", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!fd.is_open()) return io_error("cannot create the event id table");
-    LEAT_TRY(write_all(fd.get(), std::as_bytes(std::span(event_ids))));
-    if (::fcntl(fd.get(), F_ADD_SEALS, kUnchanging | F_SEAL_SEAL) != 0)
-        return io_error("cannot seal the event id table");
-    return fd;
+Result<void> send_message(int socket, UntrustedBytes message, std::span<const int> fds) {
+    if (send_with_fds(socket, message, fds, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return io_error("cannot answer");
+    return {};
 }
 
 }  // namespace
 
-Result<AppRegistration> AppConnection::receive() {
-    const Envelope envelope = LEAT_TRY(receive_envelope(fd()));
+Result<RegisteredApp> AppConnection::receive(Lane lane) {
+    Envelope envelope = LEAT_TRY(receive_envelope(fd()));
     LEAT_TRY(check_register_message(envelope));
     ucred peer{};
     socklen_t size = sizeof peer;
     if (::getsockopt(fd(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return io_error("cannot tell who registers");
 
+    ControlFile control = LEAT_TRY(ControlFile::open(std::move(envelope.descriptors[0]), lane));
     AppRegistration registration;
     registration.pid = peer.pid;
     registration.uid = peer.uid;
-    registration.bitness = envelope.message.bitness;
-    const char* procname = envelope.message.procname;
-    registration.procname = printable(std::string(procname, ::strnlen(procname, kProcnameSize)));
-    registration.tracepoints = LEAT_TRY(read_table(envelope.descriptors[0].get()));
-    return registration;
+    registration.bitness = control.bitness();
+    registration.procname = control.procname();
+    registration.tracepoints = LEAT_TRY(control.read_descriptions());
+    return RegisteredApp{std::move(registration), std::move(control)};
 }
 
 std::string AppConnection::program_name() const {
@@ -128,26 +103,15 @@ std::string AppConnection::program_name() const {
     return name.empty() ? "a program" : printable(name);
 }
 
-Result<void> AppConnection::answer(RegistrationDoneMessage message, const std::vector<std::uint32_t>& event_ids,
-                                   int ring_set_fd, int clock_fd) {
-    const UniqueFd ids = LEAT_TRY(make_event_id_table(event_ids));
-    message.header = {kAppMagic, kAppVersion, AppMessageType::kRegistrationDone};
-    message.is_active = 1;
-    const std::array<int, kRegistrationDoneDescriptors> descriptors{ids.get(), ring_set_fd, clock_fd};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptors)> control{};
-    iovec bytes{&message, sizeof message};
-    msghdr header{};
-    header.msg_iov = &bytes;
-    header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    cmsghdr* part = CMSG_FIRSTHDR(&header);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof descriptors);
-    std::memcpy(CMSG_DATA(part), descriptors.data(), sizeof descriptors);
-    if (::sendmsg(fd(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return io_error("cannot answer");
-    return {};
+Result<void> AppConnection::send_channel(ChannelMessage message, int ring_set_fd, int clock_fd) {
+    message.header = {kAppMagic, kAppVersion, AppMessageType::kChannel};
+    const std::array<int, kChannelDescriptors> fds{ring_set_fd, clock_fd};
+    return send_message(fd(), std::as_bytes(std::span(&message, 1)), fds);
+}
+
+Result<void> AppConnection::send_done() {
+    const RegistrationDoneMessage message{{kAppMagic, kAppVersion, AppMessageType::kRegistrationDone}};
+    return send_message(fd(), std::as_bytes(std::span(&message, 1)), {});
 }
 
 Result<AppSocket> AppSocket::listen(const std::filesystem::path& runtime_directory) {

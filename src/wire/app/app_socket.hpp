@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "wire/app/app_protocol.hpp"
+#include "wire/app/control_file.hpp"
 #include "wire/app/description_reader.hpp"
 
 namespace leat::wire {
@@ -26,6 +27,12 @@ struct AppRegistration {
     std::vector<TracepointDescription> tracepoints{};
 };
 
+// The same, with the place where its tracepoints are switched.
+struct RegisteredApp {
+    AppRegistration registration;
+    ControlFile control;
+};
+
 // An application that has connected. It sends one registration and waits for one answer.
 class AppConnection {
   public:
@@ -34,17 +41,17 @@ class AppConnection {
     [[nodiscard]] int fd() const { return socket_.get(); }
 
     // Call this when fd() is readable. It fails on anything but one good registration; then drop the connection.
-    // kUnsupported: the program is of another version than we are.
-    Result<AppRegistration> receive();
+    // kUnsupported: the program is of another version than we are. `lane`: ours.
+    Result<RegisteredApp> receive(Lane lane);
 
     // The program's name as the kernel knows it, whatever the program sends; for people. Only while it waits for its
     // answer.
     [[nodiscard]] std::string program_name() const;
 
-    // Sends "registration done": the application writes these events (an id for each tracepoint, or kNotEnabled) into
-    // that channel.
-    Result<void> answer(RegistrationDoneMessage message, const std::vector<std::uint32_t>& event_ids, int ring_set_fd,
-                        int clock_fd);
+    // Hands a channel over, which the application attaches. The header of `message` is filled in here.
+    Result<void> send_channel(ChannelMessage message, int ring_set_fd, int clock_fd);
+    // "Registration done": the application goes on.
+    Result<void> send_done();
 
   private:
     UniqueFd socket_;

@@ -2,10 +2,10 @@
 //
 // Freestanding, because the tracer library includes this.
 //
-// It is a memfd, sealed against every change, of little-endian values without padding:
+// It lies in the control memory (control_format.hpp): little-endian values without padding.
 //
 //   header   u32 magic, u32 version, u32 tracepoint count, u32 size of all in bytes
-//   tracepoint   string name, i32 log level, string source file, u32 source line, u32 field count, fields
+//   tracepoint   string name, i32 log level, string source file, u32 source line, string URI, u32 field count, fields
 //   field    string name, u8 shape, u8 element, u8 element size, u8 flags, u8 length size, u32 count,
 //            u32 value count, values        (shapes, elements and flags as in <leat/abi.h>)
 //   value    string label, i64 low, i64 high
@@ -17,7 +17,7 @@
 namespace leat::wire {
 
 inline constexpr uint32_t kDescriptionMagic = 0x4454'454c;  // "LETD"
-inline constexpr uint32_t kDescriptionVersion = 1;
+inline constexpr uint32_t kDescriptionVersion = 2;
 inline constexpr uint32_t kDescriptionHeaderSize = 16;
 inline constexpr uint32_t kMaxDescriptionSize = 16U << 20;
 inline constexpr uint32_t kMaxNameLength = 255;  // LTTng's limit for provider:name

@@ -15,7 +15,7 @@ static_assert(static_cast<int>(FieldShape::kTextSequence) == LEAT_SHAPE_TEXT_SEQ
 static_assert(static_cast<int>(FieldElement::kEnum) == LEAT_ELEMENT_ENUM);
 
 // The fewest bytes that one entry takes. A count that cannot fit is refused before memory is allocated.
-constexpr std::size_t kMinTracepointSize = 2 + 4 + 2 + 4 + 4;
+constexpr std::size_t kMinTracepointSize = 2 + 4 + 2 + 4 + 2 + 4;
 constexpr std::size_t kMinFieldSize = 2 + 5 + 4 + 4;
 constexpr std::size_t kMinValueSize = 2 + 8 + 8;
 
@@ -84,6 +84,7 @@ Result<TracepointDescription> parse_tracepoint(ByteCursor& in) {
     tracepoint.log_level = LEAT_TRY(in.read<std::int32_t>());
     tracepoint.file = LEAT_TRY(parse_string(in));
     tracepoint.line = LEAT_TRY(in.read<std::uint32_t>());
+    tracepoint.model_uri = LEAT_TRY(parse_string(in));
     const std::uint32_t field_count = LEAT_TRY(parse_count(in, kMinFieldSize, "fields"));
     tracepoint.fields.reserve(field_count);
     for (std::uint32_t i = 0; i < field_count; ++i) tracepoint.fields.push_back(LEAT_TRY(parse_field(in)));
@@ -128,6 +129,7 @@ Result<void> check_tracepoint(const TracepointDescription& tracepoint) {
         return refused("its name has {} bytes or is not printable", tracepoint.name.size());
     if (tracepoint.log_level < 0 || tracepoint.log_level > 14)
         return refused("it has log level {}", tracepoint.log_level);
+    if (!is_all_printable(tracepoint.model_uri)) return refused("its URI has control characters");
     std::unordered_set<std::string_view> names;
     for (const FieldDescription& field : tracepoint.fields) {
         LEAT_TRY(check_field(field));

@@ -38,6 +38,7 @@ struct TracepointDescription {
     std::int32_t log_level = 0;  // 0 to 14
     std::string file{};          // printable
     std::uint32_t line = 0;
+    std::string model_uri{};                 // printable; empty: none
     std::vector<FieldDescription> fields{};  // names are unique
     // The reason why it cannot be recorded; empty if it can. With a refusal, there are no fields, the name may be
     // empty, and the log level may be any number.

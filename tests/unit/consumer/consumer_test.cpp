@@ -66,14 +66,14 @@ class ConsumerTest : public testing::Test {
     void write(std::uint64_t now, std::uint32_t thread = 0) {
         const std::string staged(1 + ring::kCopySlack, 'x');
         rings_.at(now);
-        ASSERT_EQ(rings_.write_to(header(thread), ring::event_header(ring::HeaderKind::kCompact, 1), staged.data(), 1),
+        ASSERT_EQ(rings_.write_to(header(thread), test::TestEvent{ring::HeaderKind::kCompact, 1}, staged.data(), 1),
                   ring::WriteOutcome::kWritten);
     }
     // Writes one that the walker does not know.
     void write_unknown(std::uint64_t now) {
         const std::string staged(1 + ring::kCopySlack, 'x');
         rings_.at(now);
-        ASSERT_EQ(rings_.write_to(header(), ring::event_header(ring::HeaderKind::kCompact, 9), staged.data(), 1),
+        ASSERT_EQ(rings_.write_to(header(), test::TestEvent{ring::HeaderKind::kCompact, 9}, staged.data(), 1),
                   ring::WriteOutcome::kWritten);
     }
     // Makes the record at position `at` swallow the next one: it becomes a record of an event class with as many bytes.
@@ -458,7 +458,7 @@ TEST_F(PacketSizeTest, LargerRecordIsAPacketOfItsOwn) {
     event_class.fields = ctf::StructClass{{{"_a", ctf::ArrayClass{ctf::FieldClass(ctf::IntegerClass{.size = 8}), 30}}}};
     walker_.add(event_class);
     write_all({10});
-    ASSERT_EQ(rings_.write_to(header(), ring::event_header(ring::HeaderKind::kCompact, 2), staged.data(), 30),
+    ASSERT_EQ(rings_.write_to(header(), test::TestEvent{ring::HeaderKind::kCompact, 2}, staged.data(), 30),
               ring::WriteOutcome::kWritten);
     write_all({20});
     ASSERT_TRUE(consumer_.drain());

@@ -63,7 +63,7 @@ TEST(DrainSteps, NothingThatIsStillToComeIsOlderThanWhatIsTold) {
     };
     const auto write_and_wait = [&] {
         rings.at(kNow);
-        rings.write_to(ring, ring::event_header(ring::HeaderKind::kCompact, 1), staged, 0);
+        rings.write_to(ring, test::TestEvent{ring::HeaderKind::kCompact, 1}, staged, 0);
         at(kLater);
     };
     const auto check = [&] {

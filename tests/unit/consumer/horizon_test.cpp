@@ -81,7 +81,7 @@ class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
         const std::string staged(1 + ring::kCopySlack, 'x');
         rings_.at(now);
         ring.limit = ring.tail + ring::kMinRingSize;  // as a writer does before it rings
-        ASSERT_EQ(rings_.write_to(ring, ring::event_header(GetParam(), id), staged.data(), 1),
+        ASSERT_EQ(rings_.write_to(ring, test::TestEvent{GetParam(), id}, staged.data(), 1),
                   ring::WriteOutcome::kWritten);
     }
     void drain_at(std::uint64_t now) {
@@ -359,7 +359,7 @@ TEST_P(HorizonTest, RingIsFullWhenNothingIsStored) {
     std::uint64_t written = 0;
     const auto fill = [&] {
         ring_of().limit = ring_of().tail + ring::kMinRingSize;
-        return rings_.write_to(ring_of(), ring::event_header(GetParam(), 2), staged.data(), 1000);
+        return rings_.write_to(ring_of(), test::TestEvent{GetParam(), 2}, staged.data(), 1000);
     };
     while (fill() == ring::WriteOutcome::kWritten) {
         if (++written % 10 == 0) drain_at(kNow + written);

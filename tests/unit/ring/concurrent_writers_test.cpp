@@ -102,11 +102,11 @@ class ConcurrentWriters : public testing::TestWithParam<Writer> {
             Step step;
             char slack[kCopySlack];
         } staged{Step::of(writer, number), {}};
-        const EventHeader header = event_header(HeaderKind::kLarge, 0);
+        const test::TestWriter with(map_, HeaderKind::kLarge);
         const WriteOutcome outcome = GetParam() == Writer::kOfCpu
-                                         ? leat_rseq_write(&map_, &header, &enabled_, &staged, sizeof(Step), 0)
-                                         : thread_write(map_, *map_.ring(map_.cpu_ring_count + writer), header, &staged,
-                                                        sizeof(Step), clock_now(*map_.clock));
+                                         ? leat_rseq_write(with.get(), 0, &word_, &staged, sizeof(Step), 1)
+                                         : thread_write(*with.get(), *map_.ring(map_.cpu_ring_count + writer), 0,
+                                                        &staged, sizeof(Step), clock_now(*map_.clock));
         EXPECT_TRUE(outcome == WriteOutcome::kWritten || outcome == WriteOutcome::kNoRoom);
         return outcome == WriteOutcome::kWritten;
     }
@@ -149,7 +149,7 @@ class ConcurrentWriters : public testing::TestWithParam<Writer> {
     TestRings rings_;
     RingMap map_ = rings_.map();
     StepReader reader_{rings_.set()};
-    std::uint32_t enabled_ = 1;
+    std::uint32_t word_ = 1;
     std::atomic<bool> is_enough_{true};                   // writers go on until this is true
     std::array<std::atomic<pid_t>, kWriters> threads_{};  // of the writers that have begun
 };

@@ -15,7 +15,7 @@ using test::Writer;
 class RingReaderTest : public testing::Test {
   protected:
     void write(std::string_view payload) {
-        ASSERT_EQ(rings_.write(Writer::kOfThread, event_header(HeaderKind::kCompact, 1), payload),
+        ASSERT_EQ(rings_.write(Writer::kOfThread, test::TestEvent{HeaderKind::kCompact, 1}, payload),
                   WriteOutcome::kWritten);
     }
     void expect_refused(const std::string& words) {

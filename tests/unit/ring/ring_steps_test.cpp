@@ -27,7 +27,8 @@ std::int64_t unknown_area_offset() {
     return reinterpret_cast<char*>(&unknown_area) - static_cast<char*>(__builtin_thread_pointer());  // NOLINT
 }
 
-const EventHeader kHeader = event_header(HeaderKind::kCompact, 1);
+constexpr std::uint32_t kId = 1;
+constexpr std::string_view kContext = "of a thread";
 
 // A ring and its writer.
 class SteppedRing {
@@ -35,6 +36,7 @@ class SteppedRing {
     SteppedRing(Writer writer, const ClockPage& clock) : writer_(writer), map_(rings_.map()) {
         map_.clock = &clock;
         map_.rseq_offset = unknown_area_offset();
+        with_ = test::TestWriter(map_, HeaderKind::kCompact, kContext);
     }
 
     void write(std::string_view payload) {
@@ -43,9 +45,9 @@ class SteppedRing {
     }
     void write_staged(const char* staged, std::size_t size) {
         if (writer_ == Writer::kOfCpu)
-            leat_rseq_write(&map_, &kHeader, &enabled_, staged, size, 0);
+            leat_rseq_write(with_.get(), kId, &word_, staged, size, 1);
         else
-            thread_write(map_, header(), kHeader, staged, size, clock_now(*map_.clock));
+            thread_write(*with_.get(), header(), kId, staged, size, clock_now(*map_.clock));
     }
 
     [[nodiscard]] std::uint32_t index() const { return writer_ == Writer::kOfCpu ? 0 : rings_.own_ring_index(); }
@@ -59,7 +61,8 @@ class SteppedRing {
     Writer writer_;
     TestRings rings_{kMinRingSize, 1};
     RingMap map_;
-    std::uint32_t enabled_ = 1;
+    std::uint32_t word_ = 1;
+    test::TestWriter with_{map_, HeaderKind::kCompact};
 };
 
 // Everything that a reader learns.
@@ -125,7 +128,8 @@ TEST_P(RingSteps, RecordOfAKilledWriterIsThereWholeOrNotAtAll) {
     ASSERT_EQ(states.size(), 2U) << "half a commit can be seen";
     EXPECT_EQ(states[1].record_count, 2U);
     EXPECT_EQ(states[1].last_timestamp, kStartOfTime + 20);
-    EXPECT_EQ(states[1].bytes.substr(before.bytes.size() + 4), second.substr(0, second.size() - kCopySlack));
+    EXPECT_EQ(states[1].bytes.substr(before.bytes.size() + 4),
+              std::string(kContext) + second.substr(0, second.size() - kCopySlack));
 }
 
 TEST_P(RingSteps, TimeIsThatOfOneLineWheneverTheClockChanges) {

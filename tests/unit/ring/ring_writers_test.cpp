@@ -11,6 +11,7 @@ namespace {
 
 using test::kStartOfTime;
 using test::OnOneCpu;
+using test::TestEvent;
 using test::TestRings;
 using test::Writer;
 
@@ -24,10 +25,10 @@ class RingWriters : public testing::TestWithParam<Writer> {
   protected:
     void SetUp() override { LEAT_NEEDS(GetParam() == Writer::kOfThread || test::has_rseq(), "rseq"); }
 
-    WriteOutcome write(const EventHeader& header, std::string_view payload) {
-        return rings_.write(GetParam(), header, payload);
+    WriteOutcome write(TestEvent event, std::string_view payload, std::string_view contexts = {}) {
+        return rings_.write(GetParam(), event, payload, contexts);
     }
-    WriteOutcome write(std::string_view payload) { return write(event_header(HeaderKind::kCompact, 1), payload); }
+    WriteOutcome write(std::string_view payload) { return write(TestEvent{HeaderKind::kCompact, 1}, payload); }
 
     [[nodiscard]] std::uint32_t ring() const {
         return GetParam() == Writer::kOfCpu ? on_one_cpu_.cpu() : rings_.own_ring_index();
@@ -53,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Both, RingWriters, testing::Values(Writer::kOfCpu, Writ
 
 TEST_P(RingWriters, RecordIsHeaderAndPayload) {
     rings_.at(kStartOfTime + 5);
-    ASSERT_EQ(write(event_header(HeaderKind::kCompact, 3), "abc"), WriteOutcome::kWritten);
+    ASSERT_EQ(write(TestEvent{HeaderKind::kCompact, 3}, "abc"), WriteOutcome::kWritten);
     const Published now = published();
     EXPECT_EQ(now.last_timestamp, kStartOfTime + 5);
     // (1'000'005 << 5) + 3, little-endian
@@ -61,7 +62,7 @@ TEST_P(RingWriters, RecordIsHeaderAndPayload) {
 }
 
 TEST_P(RingWriters, LargeHeaderHasSixBytes) {
-    ASSERT_EQ(write(event_header(HeaderKind::kLarge, 0x1234), "z"), WriteOutcome::kWritten);
+    ASSERT_EQ(write(TestEvent{HeaderKind::kLarge, 0x1234}, "z"), WriteOutcome::kWritten);
     EXPECT_EQ(drain(),
               "3412"
               "40420f00"
@@ -69,7 +70,7 @@ TEST_P(RingWriters, LargeHeaderHasSixBytes) {
 }
 
 TEST_P(RingWriters, EmptyPayloadIsHeaderAlone) {
-    ASSERT_EQ(write(event_header(HeaderKind::kCompact, 0), ""), WriteOutcome::kWritten);
+    ASSERT_EQ(write(TestEvent{HeaderKind::kCompact, 0}, ""), WriteOutcome::kWritten);
     EXPECT_EQ(drain(), "0048e801");
 }
 
@@ -84,21 +85,36 @@ TEST_P(RingWriters, PayloadOfAnySizeIsCopiedWhole) {
     }
 }
 
+// The payload follows the contexts, whatever the number of blocks that either is copied in.
+TEST_P(RingWriters, ContextsOfAnySizeAreCopiedWhole) {
+    std::string contexts(100, '\0');
+    std::iota(contexts.begin(), contexts.end(), '\1');
+    for (std::size_t size = 0; size <= contexts.size(); ++size) {
+        for (const HeaderKind kind : {HeaderKind::kCompact, HeaderKind::kLarge}) {
+            ASSERT_EQ(write({kind, 1}, "payload of some length", contexts.substr(0, size)), WriteOutcome::kWritten);
+            const Published now = published();
+            ASSERT_EQ(text(now.records.subspan(header_layout(kind).short_size)),
+                      contexts.substr(0, size) + "payload of some length");
+            reader_.release(now.head, kMinRingSize);
+        }
+    }
+}
+
 TEST_P(RingWriters, LargestIdOfShortForm) {
-    EXPECT_EQ(write(event_header(HeaderKind::kCompact, 30), ""), WriteOutcome::kWritten);
+    EXPECT_EQ(write(TestEvent{HeaderKind::kCompact, 30}, ""), WriteOutcome::kWritten);
     EXPECT_EQ(drain(), "1e48e801");
-    EXPECT_EQ(write(event_header(HeaderKind::kLarge, 65534), ""), WriteOutcome::kWritten);
+    EXPECT_EQ(write(TestEvent{HeaderKind::kLarge, 65534}, ""), WriteOutcome::kWritten);
     EXPECT_EQ(drain(), "feff40420f00");
 }
 
 TEST_P(RingWriters, LargerIdTakesExtendedForm) {
-    EXPECT_EQ(write(event_header(HeaderKind::kCompact, 31), "x"), WriteOutcome::kWritten);
+    EXPECT_EQ(write(TestEvent{HeaderKind::kCompact, 31}, "x"), WriteOutcome::kWritten);
     EXPECT_EQ(drain(),
               "1f"
               "1f000000"
               "40420f0000000000"
               "78");
-    EXPECT_EQ(write(event_header(HeaderKind::kLarge, 65535), "x"), WriteOutcome::kWritten);
+    EXPECT_EQ(write(TestEvent{HeaderKind::kLarge, 65535}, "x"), WriteOutcome::kWritten);
     EXPECT_EQ(drain(),
               "ffff"
               "ffff0000"
@@ -108,19 +124,19 @@ TEST_P(RingWriters, LargerIdTakesExtendedForm) {
 
 TEST_P(RingWriters, GapBelowLimitTakesShortForm) {
     rings_.at(kStartOfTime + (1U << 27) - 1);
-    EXPECT_EQ(write(event_header(HeaderKind::kCompact, 0), ""), WriteOutcome::kWritten);
+    EXPECT_EQ(write(TestEvent{HeaderKind::kCompact, 0}, ""), WriteOutcome::kWritten);
     EXPECT_EQ(published().records.size(), 4U);
     rings_.at(kStartOfTime + (1U << 27) - 1 + (1ULL << 32) - 1);
-    EXPECT_EQ(write(event_header(HeaderKind::kLarge, 0), ""), WriteOutcome::kWritten);
+    EXPECT_EQ(write(TestEvent{HeaderKind::kLarge, 0}, ""), WriteOutcome::kWritten);
     EXPECT_EQ(published().records.size(), 4U + 6U);
 }
 
 TEST_P(RingWriters, GapAtLimitTakesExtendedForm) {
     rings_.at(kStartOfTime + (1U << 27));
-    EXPECT_EQ(write(event_header(HeaderKind::kCompact, 0), ""), WriteOutcome::kWritten);
+    EXPECT_EQ(write(TestEvent{HeaderKind::kCompact, 0}, ""), WriteOutcome::kWritten);
     EXPECT_EQ(published().records.size(), 13U);
     rings_.at(kStartOfTime + (1U << 27) + (1ULL << 32));
-    EXPECT_EQ(write(event_header(HeaderKind::kLarge, 0), ""), WriteOutcome::kWritten);
+    EXPECT_EQ(write(TestEvent{HeaderKind::kLarge, 0}, ""), WriteOutcome::kWritten);
     EXPECT_EQ(published().records.size(), 13U + 14U);
 }
 
@@ -187,8 +203,8 @@ TEST_P(RingWriters, LimitAheadLetsRecordsPassUpToIt) {
 
 TEST_P(RingWriters, ExtendedFormHonoursLimitToo) {
     reader_.release(0, 13 + kCopySlack);
-    EXPECT_EQ(write(event_header(HeaderKind::kCompact, 31), "a"), WriteOutcome::kNoRoom);
-    EXPECT_EQ(write(event_header(HeaderKind::kCompact, 31), ""), WriteOutcome::kWritten);
+    EXPECT_EQ(write(TestEvent{HeaderKind::kCompact, 31}, "a"), WriteOutcome::kNoRoom);
+    EXPECT_EQ(write(TestEvent{HeaderKind::kCompact, 31}, ""), WriteOutcome::kWritten);
 }
 
 TEST_P(RingWriters, RecordsAreCounted) {
@@ -224,19 +240,22 @@ class CpuRingWriter : public testing::Test {
   protected:
     void SetUp() override { LEAT_NEEDS(test::has_rseq(), "rseq"); }
     OnOneCpu on_one_cpu_;
-    EventHeader header_ = event_header(HeaderKind::kCompact, 1);
+    TestEvent event_{HeaderKind::kCompact, 1};
 };
 
 TEST_F(CpuRingWriter, SwitchedOffWritesNothing) {
     TestRings rings;
-    rings.set_enabled(false);
-    EXPECT_EQ(rings.write(Writer::kOfCpu, header_, "a"), WriteOutcome::kDisabled);
-    EXPECT_EQ(rings.map().ring(on_one_cpu_.cpu())->head, 0U);
+    // Off, and on again for others: neither is what the caller saw.
+    for (const std::uint32_t word : {0U, 2U, 0x101U}) {
+        rings.set_word(word);
+        EXPECT_EQ(rings.write(Writer::kOfCpu, event_, "a"), WriteOutcome::kChanged);
+        EXPECT_EQ(rings.map().ring(on_one_cpu_.cpu())->head, 0U);
+    }
 }
 
 TEST_F(CpuRingWriter, CpuBeyondTheSetHasNoRing) {
     TestRings rings(kMinRingSize, on_one_cpu_.cpu());
-    EXPECT_EQ(rings.write(Writer::kOfCpu, header_, "a"), WriteOutcome::kNoRing);
+    EXPECT_EQ(rings.write(Writer::kOfCpu, event_, "a"), WriteOutcome::kNoRing);
 }
 
 TEST_F(CpuRingWriter, WithoutTscTakesTheTimeItIsGiven) {
@@ -245,9 +264,12 @@ TEST_F(CpuRingWriter, WithoutTscTakesTheTimeItIsGiven) {
     page.source = ClockSource::kSystem;
     RingMap map = rings.map();
     map.clock = &page;
-    const std::uint32_t enabled = 1;
+    const std::uint32_t word = 1;
     const char record[kCopySlack]{};
-    ASSERT_EQ(leat_rseq_write(&map, &header_, &enabled, record, 0, kStartOfTime + 77), WriteOutcome::kWritten);
+    test::TestWriter with(map, HeaderKind::kCompact);
+    EXPECT_EQ(leat_rseq_write(with.get(), 1, &word, record, 0, 1), WriteOutcome::kNoTime);
+    with.get()->system_time = kStartOfTime + 77;
+    ASSERT_EQ(leat_rseq_write(with.get(), 1, &word, record, 0, 1), WriteOutcome::kWritten);
     EXPECT_EQ(map.ring(on_one_cpu_.cpu())->last_timestamp, kStartOfTime + 77);
 }
 
@@ -258,7 +280,7 @@ TEST_F(CpuRingWriter, EachCpuHasItsOwnRing) {
     const std::uint32_t cpus = possible_cpus();
     for (std::uint32_t cpu = 0; cpu < cpus; ++cpu) {
         OnOneCpu::move_to(cpu);
-        ASSERT_EQ(rings.write(Writer::kOfCpu, header_, std::string(cpu, 'x')), WriteOutcome::kWritten);
+        ASSERT_EQ(rings.write(Writer::kOfCpu, event_, std::string(cpu, 'x')), WriteOutcome::kWritten);
     }
     for (std::uint32_t cpu = 0; cpu < cpus; ++cpu) EXPECT_EQ(rings.map().ring(cpu)->head, 4 + cpu);
 }

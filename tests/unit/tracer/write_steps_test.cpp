@@ -13,7 +13,8 @@ TEST(WriteSteps, BellRingsBehindTheCommit) {
     tracer.do_without_rseq();  // an rseq sequence would begin again at each step
     test::SteppedChild child([&](auto window) {
         tracer.emit();
-        thread_state.ring->limit = thread_state.ring->head;
+        ring::RingHeader& ring = *find_filled(tracer.channel(), channel_key(tracer.channel().number))->ring;
+        ring.limit = ring.head;
         window.open();
         tracer.emit();
         window.close();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
 
 #include "base/unique_fd.hpp"
 #include "support/attached_tracer.hpp"
@@ -17,6 +18,27 @@ namespace {
 using ring::DiscardReason;
 using test::AttachedTracer;
 using test::Writer;
+
+// A channel beside that of the AttachedTracer.
+class OtherChannel {
+  public:
+    explicit OtherChannel(std::uint32_t contexts)
+        : channel_(attach_channel(AttachedTracer::channel_message(AttachedTracer::next_number(), contexts), set_.fd(),
+                                  clock_.fd())) {}
+
+    [[nodiscard]] Channel& channel() const { return *channel_; }
+    [[nodiscard]] std::uint64_t records() const {
+        std::uint64_t sum = 0;
+        for (std::uint32_t ring = 0; ring < set_.geometry().ring_count(); ++ring)
+            sum += set_.reader(ring).record_count();
+        return sum;
+    }
+
+  private:
+    ring::SharedClock clock_ = *ring::SharedClock::create();
+    ring::RingSet set_ = *ring::RingSet::create(AttachedTracer::geometry(), ring::clock_now(clock_.page()));
+    Channel* channel_;
+};
 
 class Write : public testing::TestWithParam<Writer> {
   protected:
@@ -60,16 +82,20 @@ TEST_P(Write, FullRingRingsOnceAndCountsWhatFindsNoRoom) {
 }
 
 TEST_P(Write, TooLargeIsCounted) {
-    const std::uint64_t largest = ring::max_record_size(AttachedTracer::kRingSize) - wire::kMaxContextSize;
-    EXPECT_EQ(leat_stage_large(&tracer_.tracepoint(), largest + 1), nullptr);
+    const std::uint64_t largest = ring::max_record_size(AttachedTracer::kRingSize);
+    const auto write_large = [&](std::uint64_t size) {
+        void* const staged = leat_stage_large(&tracer_.tracepoint(), size);
+        ASSERT_NE(staged, nullptr);
+        leat_write_large(&tracer_.tracepoint(), nullptr, 0, staged, size);
+    };
+    write_large(largest + 1);
+    EXPECT_EQ(leat_stage_large(&tracer_.tracepoint(), ring::kMaxRecordSize + 1), nullptr);
     EXPECT_EQ(leat_stage_large(&tracer_.tracepoint(), ~std::size_t{0}), nullptr);
-    EXPECT_EQ(tracer_.discarded(DiscardReason::kTooLarge), 2U);
-    EXPECT_EQ(tracer_.discarded(), 2U);
-    void* const staged = leat_stage_large(&tracer_.tracepoint(), largest);
-    ASSERT_NE(staged, nullptr);
-    leat_write_large(&tracer_.tracepoint(), staged, largest);
+    EXPECT_EQ(tracer_.discarded(DiscardReason::kTooLarge), 3U);
+    EXPECT_EQ(tracer_.discarded(), 3U);
+    write_large(largest);
     EXPECT_EQ(tracer_.records(), 2U);
-    EXPECT_EQ(tracer_.discarded(), 2U);
+    EXPECT_EQ(tracer_.discarded(), 3U);
 }
 
 TEST_P(Write, LargeOneWithoutABufferIsCounted) {
@@ -77,17 +103,17 @@ TEST_P(Write, LargeOneWithoutABufferIsCounted) {
     while (void* const buffer = leat_stage_large(&tracer_.tracepoint(), 1'000)) staged.push_back(buffer);
     EXPECT_EQ(staged.size(), kStagingBuffers);
     EXPECT_EQ(tracer_.discarded(DiscardReason::kInterrupted), 1U);
-    for (void* const buffer : staged) leat_write_large(&tracer_.tracepoint(), buffer, 1'000);
+    for (void* const buffer : staged) leat_write_large(&tracer_.tracepoint(), nullptr, 0, buffer, 1'000);
     EXPECT_EQ(tracer_.records(), 1U + staged.size());
     // The buffers are free again.
     void* const again = leat_stage_large(&tracer_.tracepoint(), 1'000);
     ASSERT_NE(again, nullptr);
-    leat_write_large(&tracer_.tracepoint(), again, 1'000);
+    leat_write_large(&tracer_.tracepoint(), nullptr, 0, again, 1'000);
 }
 
 TEST_P(Write, ErrnoIsKept) {
-    thread_state.generation = 0;  // as in a new thread: it asks the kernel which thread it is
-    ring_->limit = ring_->head;   // and the bell rings
+    begin_new_generation();      // as after a change of names: it asks the kernel which thread it is
+    ring_->limit = ring_->head;  // and the bell rings
     errno = ENOTTY;
     tracer_.emit();
     EXPECT_EQ(errno, ENOTTY);
@@ -121,34 +147,107 @@ TEST_F(WriteOfThread, InASignalHandlerOfAThreadThatWritesIsCounted) {
     EXPECT_EQ(tracer_.discarded(DiscardReason::kInterrupted), 1U);
 }
 
+// What the daemon says while the program runs.
+TEST_P(Write, SwitchedOffIsNotWritten) {
+    tracer_.switch_to({});
+    tracer_.emit();
+    EXPECT_EQ(leat_stage_large(&tracer_.tracepoint(), 1'000), nullptr);
+    EXPECT_EQ(tracer_.records(), 1U);
+    EXPECT_EQ(tracer_.discarded(), 0U);
+    tracer_.switch_to({{.event_id = 2, .channel = tracer_.channel().number}});
+    tracer_.emit();
+    EXPECT_EQ(tracer_.records(), 2U);
+}
+
+TEST_P(Write, UnknownChannelIsCounted) {
+    tracer_.switch_to({{.event_id = 2, .channel = AttachedTracer::next_number()}});
+    tracer_.emit();
+    tracer_.emit();
+    EXPECT_EQ(tracer_.records(), 1U);
+    EXPECT_EQ(*tracer_.control().not_attached(), 2U);
+}
+
+TEST_P(Write, EachChannelGetsItsRecord) {
+    // More channels than a thread remembers.
+    std::vector<std::unique_ptr<OtherChannel>> others;
+    std::vector<wire::Action> actions{{.event_id = 1, .channel = tracer_.channel().number}};
+    for (std::uint32_t i = 0; i < 2 * kThreadChannels; ++i) {
+        others.push_back(std::make_unique<OtherChannel>(i % 2 == 0 ? 0 : wire::kAllContexts));
+        if (GetParam() == Writer::kOfThread) others.back()->channel().has_rseq = false;
+        actions.push_back({.event_id = i, .channel = others.back()->channel().number});
+    }
+    tracer_.switch_to(actions);
+    for (int i = 0; i < 10; ++i) tracer_.emit();
+    EXPECT_EQ(tracer_.records(), 11U);
+    for (const auto& other : others) EXPECT_EQ(other->records(), 10U);
+    tracer_.switch_to({actions[3]});
+    tracer_.emit();
+    EXPECT_EQ(tracer_.records(), 11U);
+    EXPECT_EQ(others[1]->records(), 10U);
+    EXPECT_EQ(others[2]->records(), 11U);
+    EXPECT_EQ(tracer_.discarded(), 0U);
+}
+
+TEST_P(Write, LanesAreServedAtOnce) {
+    OtherChannel other(0);
+    if (GetParam() == Writer::kOfThread) other.channel().has_rseq = false;
+    wire::ControlFile user = *wire::ControlFile::open(UniqueFd(::dup(tracer_.control().fd())), wire::Lane::kUser);
+    const std::vector<wire::Action> action{{.event_id = 3, .channel = other.channel().number}};
+    ASSERT_TRUE(user.switch_to(0, action));
+    // Whichever of the two the fast path knows by then.
+    for (int i = 0; i < 100; ++i) tracer_.emit();
+    EXPECT_EQ(tracer_.records(), 101U);
+    EXPECT_EQ(other.records(), 100U);
+    tracer_.switch_to({});
+    for (int i = 0; i < 100; ++i) tracer_.emit();
+    EXPECT_EQ(tracer_.records(), 101U);
+    EXPECT_EQ(other.records(), 200U);
+    EXPECT_TRUE(user.switch_to(0, {}));
+    tracer_.switch_to({{.event_id = 1, .channel = tracer_.channel().number}});
+    for (int i = 0; i < 100; ++i) tracer_.emit();
+    EXPECT_EQ(tracer_.records(), 201U);
+    EXPECT_EQ(other.records(), 200U);
+}
+
+// The oldest one is no longer written to, and nothing is written anywhere else.
+TEST_P(Write, ChannelBeyondTheMostTakesAnOldOnesPlace) {
+    std::vector<std::unique_ptr<OtherChannel>> others;
+    for (std::uint32_t i = 0; i < kMaxChannels; ++i) others.push_back(std::make_unique<OtherChannel>(0));
+    tracer_.emit();
+    EXPECT_EQ(tracer_.records(), 1U);
+    EXPECT_EQ(*tracer_.control().not_attached(), 1U);
+    for (const auto& other : others) EXPECT_EQ(other->records(), 0U);
+}
+
 class AttachChannel : public testing::Test {
   protected:
-    AttachChannel() {
-        message_.session_id = 1;
-        message_.ring_size = ring::kMinRingSize;
-        message_.cpu_ring_count = set_.geometry().cpu_rings;
-        message_.thread_ring_count = set_.geometry().thread_rings;
-    }
-
     ring::SharedClock clock_ = *ring::SharedClock::create();
     ring::RingSet set_ = *ring::RingSet::create(AttachedTracer::geometry(), 5);
-    wire::RegistrationDoneMessage message_{};
+    wire::ChannelMessage message_ = AttachedTracer::channel_message(AttachedTracer::next_number());
 };
+
+TEST_F(AttachChannel, KnownNumberKeepsItsRings) {
+    const Channel* const channel = attach_channel(message_, set_.fd(), clock_.fd());
+    ASSERT_NE(channel, nullptr);
+    const ring::RingSet other = *ring::RingSet::create(AttachedTracer::geometry(), 5);
+    EXPECT_EQ(attach_channel(message_, other.fd(), clock_.fd()), channel);
+}
 
 // The ring set states the same values, but programs can write to it, so the tracer does not use those.
 TEST_F(AttachChannel, GeometryIsThatOfTheAnswer) {
     set_.header().ring_size = 2 * ring::kMinRingSize;
     set_.header().cpu_ring_count = 10'000;
     set_.header().thread_ring_count = 10'000;
-    ASSERT_TRUE(attach_channel(message_, set_.fd(), clock_.fd()));
-    EXPECT_EQ(process_channel.map.size(), ring::kMinRingSize);
-    EXPECT_EQ(process_channel.map.cpu_ring_count, set_.geometry().cpu_rings);
-    EXPECT_LE(process_channel.map.thread_ring_count, set_.geometry().thread_rings);
+    const Channel* const channel = attach_channel(message_, set_.fd(), clock_.fd());
+    ASSERT_NE(channel, nullptr);
+    EXPECT_EQ(channel->map.size(), ring::kMinRingSize);
+    EXPECT_EQ(channel->map.cpu_ring_count, set_.geometry().cpu_rings);
+    EXPECT_LE(channel->map.thread_ring_count, set_.geometry().thread_rings);
 }
 
 TEST_F(AttachChannel, MemoryThatIsTooSmallIsRefused) {
     message_.cpu_ring_count += 1;
-    EXPECT_FALSE(attach_channel(message_, set_.fd(), clock_.fd()));
+    EXPECT_EQ(attach_channel(message_, set_.fd(), clock_.fd()), nullptr);
 }
 
 // The same bytes lie in files that somebody may truncate later.
@@ -162,9 +261,9 @@ TEST_F(AttachChannel, MemoryThatCanShrinkIsRefused) {
         EXPECT_EQ(::ftruncate(copy.get(), status.st_size), 0);
         return copy;
     };
-    EXPECT_FALSE(attach_channel(message_, unsealed_copy(set_.fd()).get(), clock_.fd()));
-    EXPECT_FALSE(attach_channel(message_, set_.fd(), unsealed_copy(clock_.fd()).get()));
-    EXPECT_TRUE(attach_channel(message_, set_.fd(), clock_.fd()));
+    EXPECT_EQ(attach_channel(message_, unsealed_copy(set_.fd()).get(), clock_.fd()), nullptr);
+    EXPECT_EQ(attach_channel(message_, set_.fd(), unsealed_copy(clock_.fd()).get()), nullptr);
+    EXPECT_NE(attach_channel(message_, set_.fd(), clock_.fd()), nullptr);
 }
 
 }  // namespace

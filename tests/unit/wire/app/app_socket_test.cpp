@@ -9,32 +9,18 @@
 
 #include <fstream>
 
+#include "base/fd_passing.hpp"
 #include "base/file.hpp"
-#include "support/description_table.hpp"
 #include "support/scratch_directory.hpp"
+#include "support/test_control.hpp"
 
 namespace leat::wire {
 namespace {
 
-constexpr int kAllSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+using test::memfd_of;
+using test::TestControl;
 
-UniqueFd memfd_of(const std::string& bytes, int seals = kAllSeals) {
-    UniqueFd fd(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    EXPECT_TRUE(write_all(fd.get(), test::untrusted(bytes)));
-    EXPECT_EQ(::fcntl(fd.get(), F_ADD_SEALS, seals), 0);
-    return fd;
-}
-
-std::string good_table() { return test::TestTable{{test::TestTracepoint{}}}.bytes(); }
-
-RegisterMessage good_message() {
-    RegisterMessage message{};
-    message.header = {kAppMagic, kAppVersion, AppMessageType::kRegister};
-    message.pid = 1;
-    message.bitness = 64;
-    std::memcpy(message.procname, "program", 8);
-    return message;
-}
+RegisterMessage good_message() { return {{kAppMagic, kAppVersion, AppMessageType::kRegister}}; }
 
 // An application that connects and sends bad messages.
 class AppSocketTest : public testing::Test {
@@ -74,7 +60,7 @@ class AppSocketTest : public testing::Test {
     }
 
     void expect_refused(const std::string& message) {
-        const auto registration = connection_->receive();
+        const auto registration = connection_->receive(Lane::kRecorder);
         ASSERT_FALSE(registration) << "taken; expected: " << message;
         EXPECT_NE(registration.error().message.find(message), std::string::npos) << registration.error().message;
     }
@@ -86,52 +72,50 @@ class AppSocketTest : public testing::Test {
 };
 
 TEST_F(AppSocketTest, GoodRegistrationSaysWhoAndWhat) {
-    const UniqueFd table = memfd_of(good_table());
-    send(good_message(), {table.get()});
-    const auto registration = connection_->receive();
-    ASSERT_TRUE(registration) << registration.error().message;
-    EXPECT_EQ(registration->pid, ::getpid()) << "the kernel's word, not the message's";
-    EXPECT_EQ(registration->uid, ::getuid());
-    EXPECT_EQ(registration->procname, "program");
-    ASSERT_EQ(registration->tracepoints.size(), 1U);
-    EXPECT_EQ(registration->tracepoints[0].name, "test:event");
+    const UniqueFd control = TestControl().memfd();
+    send(good_message(), {control.get()});
+    const auto application = connection_->receive(Lane::kRecorder);
+    ASSERT_TRUE(application) << application.error().message;
+    const AppRegistration& registration = application->registration;
+    EXPECT_EQ(registration.pid, ::getpid()) << "the kernel's word, not the message's";
+    EXPECT_EQ(registration.uid, ::getuid());
+    EXPECT_EQ(registration.procname, "program");
+    EXPECT_EQ(registration.bitness, 64U);
+    ASSERT_EQ(registration.tracepoints.size(), 1U);
+    EXPECT_EQ(registration.tracepoints[0].name, "test:event");
+    EXPECT_EQ(application->control.tracepoint_count(), 1U);
 }
 
-TEST_F(AppSocketTest, AnswerBringsThreeDescriptors) {
-    const UniqueFd rings = memfd_of("rings");
-    const UniqueFd clock = memfd_of("clock");
-    RegistrationDoneMessage message{};
-    message.session_id = 77;
-    ASSERT_TRUE(connection_->answer(message, {4, kNotEnabled}, rings.get(), clock.get()));
+TEST_F(AppSocketTest, ChannelBringsTwoDescriptors) {
+    const UniqueFd rings = memfd_of("rings", F_SEAL_SHRINK);
+    const UniqueFd clock = memfd_of("clock", F_SEAL_SHRINK);
+    ChannelMessage message{};
+    message.number = 77;
+    ASSERT_TRUE(connection_->send_channel(message, rings.get(), clock.get()));
+    ASSERT_TRUE(connection_->send_done());
 
-    RegistrationDoneMessage received{};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(3 * sizeof(int))> control{};
-    iovec vector{&received, sizeof received};
-    msghdr envelope{};
-    envelope.msg_iov = &vector;
-    envelope.msg_iovlen = 1;
-    envelope.msg_control = control.data();
-    envelope.msg_controllen = control.size();
-    ASSERT_EQ(::recvmsg(peer_.get(), &envelope, 0), static_cast<ssize_t>(sizeof received));
-    EXPECT_EQ(received.header.type, AppMessageType::kRegistrationDone);
-    EXPECT_EQ(received.session_id, 77U);
-    EXPECT_EQ(received.is_active, 1U);
-    std::array<int, 3> fds{};
-    ASSERT_EQ(CMSG_FIRSTHDR(&envelope)->cmsg_len, CMSG_LEN(sizeof fds));
-    std::memcpy(fds.data(), CMSG_DATA(CMSG_FIRSTHDR(&envelope)), sizeof fds);
-    const std::array<UniqueFd, 3> owners{UniqueFd(fds[0]), UniqueFd(fds[1]), UniqueFd(fds[2])};
-    std::array<std::uint32_t, 3> ids{};
-    ASSERT_EQ(::pread(fds[0], ids.data(), sizeof ids, 0), 8);
-    EXPECT_EQ(ids[0], 4U);
-    EXPECT_EQ(ids[1], kNotEnabled);
-    EXPECT_EQ(::fcntl(fds[0], F_GET_SEALS) & kAllSeals, kAllSeals);
+    ChannelMessage received{};
+    const MessageWithFds got = receive_with_fds(peer_.get(), std::as_writable_bytes(std::span(&received, 1)), 0);
+    ASSERT_EQ(got.size, static_cast<ssize_t>(sizeof received));
+    EXPECT_EQ(received.header.type, AppMessageType::kChannel);
+    EXPECT_EQ(received.number, 77U);
+    ASSERT_EQ(got.fd_count, kChannelDescriptors);
+    const std::array<UniqueFd, 2> owners{UniqueFd(got.fds[0]), UniqueFd(got.fds[1])};
+    std::array<char, 6> text{};
+    ASSERT_EQ(::pread(got.fds[1], text.data(), text.size(), 0), 5);
+    EXPECT_STREQ(text.data(), "clock");
+
+    RegistrationDoneMessage done{};
+    ASSERT_EQ(::recv(peer_.get(), &done, sizeof done, MSG_TRUNC), static_cast<ssize_t>(sizeof done));
+    EXPECT_EQ(done.header.type, AppMessageType::kRegistrationDone);
 }
 
 TEST_F(AppSocketTest, PeerThatIsGoneCannotBeAnswered) {
-    const UniqueFd rings = memfd_of("rings");
+    const UniqueFd rings = memfd_of("rings", F_SEAL_SHRINK);
     peer_.reset();
-    EXPECT_FALSE(connection_->answer({}, {}, rings.get(), rings.get()));
-    expect_refused("registration has 0 bytes of 40");
+    EXPECT_FALSE(connection_->send_channel({}, rings.get(), rings.get()));
+    EXPECT_FALSE(connection_->send_done());
+    expect_refused("registration has 0 bytes, not 8");
 }
 
 TEST_F(AppSocketTest, SilentPeerBlocksNobody) { expect_refused("cannot receive a registration"); }
@@ -139,32 +123,32 @@ TEST_F(AppSocketTest, SilentPeerBlocksNobody) { expect_refused("cannot receive a
 TEST_F(AppSocketTest, NobodyThereBlocksNobody) { EXPECT_FALSE(socket_.accept()); }
 
 TEST_F(AppSocketTest, ShortMessageIsRefused) {
-    const UniqueFd table = memfd_of(good_table());
-    send("LEAP", {table.get()});
-    expect_refused("registration has 4 bytes of 40");
+    const UniqueFd control = TestControl().memfd();
+    send("LEAP", {control.get()});
+    expect_refused("registration has 4 bytes, not 8");
 }
 
 TEST_F(AppSocketTest, LongMessageIsRefused) {
-    const UniqueFd table = memfd_of(good_table());
-    send(std::string(1000, 'x'), {table.get()});
-    expect_refused("registration has more than 40 bytes");
+    const UniqueFd control = TestControl().memfd();
+    send(std::string(1000, 'x'), {control.get()});
+    expect_refused("registration has more than 16 bytes, not 8");
 }
 
 TEST_F(AppSocketTest, ForeignMagicIsRefused) {
-    const UniqueFd table = memfd_of(good_table());
+    const UniqueFd control = TestControl().memfd();
     RegisterMessage message = good_message();
     message.header.magic = 0xabcd;
-    send(message, {table.get()});
+    send(message, {control.get()});
     expect_refused("registration begins with 0xabcd");
 }
 
 TEST_F(AppSocketTest, OtherVersionIsNamed) {
-    const UniqueFd table = memfd_of(good_table());
+    const UniqueFd control = TestControl().memfd();
     RegisterMessage message = good_message();
     message.header.version = 9;
-    send(message, {table.get()});
+    send(message, {control.get()});
     expect_refused(
-        "its libleat speaks version 9 of the protocol, this recorder version 2: record it with a newer leat");
+        "its libleat speaks version 9 of the protocol, this recorder version 3: record it with a newer leat");
 }
 
 TEST_F(AppSocketTest, OlderVersionIsNamedWithItsRemedy) {
@@ -172,7 +156,7 @@ TEST_F(AppSocketTest, OlderVersionIsNamedWithItsRemedy) {
     message.header.version = 1;
     send(message, {});
     expect_refused(
-        "version 1 of the protocol, this recorder version 2: upgrade its libleat; if it is linked statically");
+        "version 1 of the protocol, this recorder version 3: upgrade its libleat; if it is linked statically");
 }
 
 TEST_F(AppSocketTest, OtherVersionMayHaveMessagesOfAnotherSize) {
@@ -204,10 +188,10 @@ TEST_F(AppSocketTest, ProgramIsNamedAsTheKernelKnowsIt) {
 }
 
 TEST_F(AppSocketTest, OtherMessageIsRefused) {
-    const UniqueFd table = memfd_of(good_table());
+    const UniqueFd control = TestControl().memfd();
     RegisterMessage message = good_message();
     message.header.type = AppMessageType::kRegistrationDone;
-    send(message, {table.get()});
+    send(message, {control.get()});
     expect_refused("message of type 2 instead of a registration");
 }
 
@@ -217,61 +201,21 @@ TEST_F(AppSocketTest, WithoutDescriptorIsRefused) {
 }
 
 TEST_F(AppSocketTest, MoreDescriptorsAreRefusedAndClosed) {
-    const UniqueFd table = memfd_of(good_table());
-    const UniqueFd probe_before(::dup(table.get()));
-    send(good_message(), std::vector<int>(16, table.get()));
+    const UniqueFd control = TestControl().memfd();
+    const UniqueFd probe_before(::dup(control.get()));
+    send(good_message(), std::vector<int>(16, control.get()));
     expect_refused("descriptors, not 1");
-    const UniqueFd probe_after(::dup(table.get()));
+    const UniqueFd probe_after(::dup(control.get()));
     EXPECT_EQ(probe_after.get(), probe_before.get() + 1) << "descriptors were left open";
 }
 
-TEST_F(AppSocketTest, TableThatCouldChangeIsRefused) {
-    for (const int seals : {0, F_SEAL_SHRINK | F_SEAL_GROW, F_SEAL_WRITE, F_SEAL_WRITE | F_SEAL_SHRINK}) {
-        const UniqueFd table = memfd_of(good_table(), seals);
-        send(good_message(), {table.get()});
-        expect_refused("the description table is not sealed");
-    }
-}
-
-TEST_F(AppSocketTest, FileInsteadOfMemfdIsRefused) {
-    const std::string path = directory_.path() / "table";
-    const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT, 0600));
-    ASSERT_TRUE(write_all(file.get(), test::untrusted(good_table())));
-    send(good_message(), {file.get()});
-    expect_refused("the description table is not sealed");
-}
-
-TEST_F(AppSocketTest, PipeInsteadOfMemfdIsRefused) {
+TEST_F(AppSocketTest, OtherThingThanControlMemoryIsRefused) {
     std::array<int, 2> ends{};
     ASSERT_EQ(::pipe(ends.data()), 0);
     const UniqueFd reader(ends[0]);
     const UniqueFd writer(ends[1]);
     send(good_message(), {reader.get()});
-    expect_refused("the description table is not sealed");
-}
-
-TEST_F(AppSocketTest, HugeTableIsRefusedUnread) {
-    const UniqueFd table(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    ASSERT_EQ(::ftruncate(table.get(), 1LL << 40), 0);
-    ASSERT_EQ(::fcntl(table.get(), F_ADD_SEALS, kAllSeals), 0);
-    send(good_message(), {table.get()});
-    expect_refused("description table of 1099511627776 bytes; the limit is 16777216");
-}
-
-TEST_F(AppSocketTest, BrokenTableIsRefused) {
-    const UniqueFd table = memfd_of("rubbish");
-    send(good_message(), {table.get()});
-    expect_refused("bytes needed at offset");
-}
-
-TEST_F(AppSocketTest, NameWithoutEndOrWithControlCharacters) {
-    const UniqueFd table = memfd_of(good_table());
-    RegisterMessage message = good_message();
-    std::memset(message.procname, '\n', sizeof message.procname);
-    send(message, {table.get()});
-    const auto registration = connection_->receive();
-    ASSERT_TRUE(registration);
-    EXPECT_EQ(registration->procname, std::string(kProcnameSize, '?'));
+    expect_refused("the control memory is not sealed");
 }
 
 TEST(AppSocketListen, PathTooLongForASocketIsNamed) {

@@ -98,10 +98,10 @@ TEST(DescriptionReader, EveryByteMayBeWrong) {
 TEST(DescriptionReader, ForeignMagicIsRefused) { expect_no_table(TestTable{.magic = 0x1234}, "begins with 0x1234"); }
 
 TEST(DescriptionReader, OtherVersionIsUnsupported) {
-    const auto parsed = parse(TestTable{.version = 2});
+    const auto parsed = parse(TestTable{.version = 3});
     ASSERT_FALSE(parsed);
     EXPECT_EQ(parsed.error().kind, ErrorKind::kUnsupported);
-    EXPECT_EQ(parsed.error().message, "description table of version 2; this is version 1");
+    EXPECT_EQ(parsed.error().message, "description table of version 3; this is version 2");
 }
 
 TEST(DescriptionReader, SizeThatIsNotItsOwnIsRefused) {

@@ -1,0 +1,18 @@
+// Buffers of the process for payloads that are too large for a stack.
+#pragma once
+
+#include <stdint.h>
+
+namespace leat::tracer {
+
+// Makes room for the buffers. Called before the first channel is attached; does nothing when called again. False: there
+// is no memory.
+bool make_staging();
+
+// A buffer for `size` bytes and their slack; nullptr: all are lent, or none is that large. Never waits: a signal
+// handler may have interrupted every borrower. Any thread; async-signal-safe.
+char* lend_staging(uint64_t size);
+// Takes back what lend_staging() gave. Any thread; async-signal-safe.
+void return_staging(const void* buffer);
+
+}  // namespace leat::tracer
