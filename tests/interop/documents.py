@@ -32,7 +32,7 @@ def blocks(language):
 def split_snippet(snippet):
     """Statements go into a function; includes, macros and declarations stay in front of it."""
     lines = snippet.splitlines()
-    last = max(i for i, line in enumerate(lines) if re.match(r"(leat_tracepoint|leat_printf|LEAT_EVENT)\b", line))
+    last = max(i for i, line in enumerate(lines) if re.match(r"(leat_tracepoint|leat_printf|leat_log|LEAT_EVENT)\b", line))
     return "\n".join(lines[:last]), lines[last]
 
 

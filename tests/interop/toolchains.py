@@ -27,6 +27,7 @@ WARNINGS = ("-Wall", "-Wextra", "-Werror")
 PATIENCE = 60  # s
 
 C_PROGRAM = {"main.c": """
+#include <leat/log.h>
 #include <leat/printf.h>
 #include <leat/tracepoint.h>
 #define NUMBER_FIELDS(FIELD) FIELD(integer, int, n, n)
@@ -51,6 +52,7 @@ leat:printf: { msg = "3" }
 # For inline functions and templates, the linker keeps one of two copies, with its tracepoints.
 CPP_PROGRAM = {"shared.hpp": """
 #include <leat/event.hpp>
+#include <leat/log.h>
 #define SHARED_FIELDS(FIELD) FIELD(string, from, from)
 LEAT_TRACEPOINT(cpp, shared, LEAT_INFO, SHARED_FIELDS, const char* from);
 LEAT_TRACEPOINT(cpp, never, LEAT_INFO, LEAT_NO_FIELDS, void);

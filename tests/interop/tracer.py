@@ -2,14 +2,15 @@
 """The tracer library inside programs of all kinds: fields, processes, threads, signals, plugins, and no daemon."""
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
 
-from support import (HAS_RSEQ, LEAT, PROGRAMS, InteropTest, Trace, can_be_two_users, enter_user_namespace, has_namespaces,
-                     lacks, main, needs, plain_run, program, without_daemon)
+from support import (BUILD, HAS_RSEQ, LEAT, PROGRAMS, SOURCE, InteropTest, Trace, can_be_two_users,
+                     enter_user_namespace, has_namespaces, lacks, main, needs, plain_run, program, without_daemon)
 
 # How often the metadata declares an event: once more for the streams of threads' rings, if there are any.
 DECLARATIONS = 1 if HAS_RSEQ else 2
@@ -66,6 +67,37 @@ level: { answer = 42 }
 """
 
 
+TWO_SITES = """
+#include <leat/tracepoint.h>
+LEAT_TRACEPOINT(ip, here, LEAT_INFO, LEAT_NO_FIELDS, void);
+__attribute__((noinline)) void first(void) { leat_tracepoint(ip, here); __asm__ volatile(""); }
+__attribute__((noinline)) void second(void) { leat_tracepoint(ip, here); __asm__ volatile(""); }
+int main(void) { first(); second(); first(); return 0; }
+"""
+
+
+class ContextIp(InteropTest):
+    """--context ip: an address in the code of the site, whatever way the record takes."""
+
+    def test_address_lies_in_the_function_of_the_site(self):
+        source = self.directory / "sites.c"
+        source.write_text(TWO_SITES)
+        binary = self.directory / "sites"
+        subprocess.run(["gcc", "-O2", "-no-pie", "-fno-pie", f"-I{SOURCE / 'include'}", source, "-o", binary,
+                        f"-L{BUILD / 'lib'}", f"-Wl,-rpath,{BUILD / 'lib'}", "-lleat"], check=True)
+        places = {}
+        for line in subprocess.run(["nm", "-S", binary], capture_output=True, text=True, check=True).stdout.splitlines():
+            words = line.split()
+            if len(words) == 4:
+                places[words[3]] = range(int(words[0], 16), int(words[0], 16) + int(words[1], 16))
+        trace = self.read_complete(self.record(binary, options=("--context", "vpid,ip,procname")))
+        addresses = [int(re.search(r"ip = (0x[0-9A-F]+)", line).group(1), 16) for line in trace.text.splitlines()]
+        self.assertEqual(len(addresses), 3)
+        for address, function in zip(addresses, ("first", "second", "first")):
+            within = [name for name, place in places.items() if address in place]
+            self.assertTrue(any(name.startswith(function) for name in within), (hex(address), within))
+
+
 class Fields(InteropTest):
     def assert_recorded(self, name, provider, expected, options=()):
         trace = self.read_complete(self.record(program(name), options=("--context", "none", *options)))
@@ -116,6 +148,35 @@ class Fields(InteropTest):
         declared, line, printf = self.read_complete(recording).events()
         self.assertEqual((declared["value"], declared["twice"], line["value"], line["other"], printf["msg"]),
                          (1, 2, 2, 3, "4"))
+
+
+class Classes(InteropTest):
+    """tests/programs/classes.c: events of a class, an event of a model, logged lines."""
+
+    def record_classes(self, *options):
+        name = "trace" + "-".join(options).replace(":*", "")
+        trace = self.read_complete(self.record(program("classes"), options=("--context", "none", *options), name=name))
+        return [f"{event.name}: {event.rest}" for event in trace.events()]
+
+    def test_events_of_a_class_have_its_fields(self):
+        self.assertEqual(self.record_classes("-e", "io:*"), [
+            'io:queued: { id = 1, owner = "first" }', 'io:retried: { id = 2, owner = "second" }',
+            'io:queued: { id = 3, owner = "third" }', "io:modelled: { }"])
+
+    def test_each_has_its_own_level(self):
+        self.assertEqual(self.record_classes("-e", "io:*", "-l", "warning"), ['io:retried: { id = 2, owner = "second" }'])
+
+    def test_logged_line_says_where_it_is(self):
+        lines = self.record_classes("-e", "leat_log:*")
+        self.assertEqual([line.split(":")[1] for line in lines], ["err", "debug"])
+        self.assertRegex(lines[0], r'{ line = [0-9]+, file = ".*classes.c", func = "log_lines", msg = "2 of three" }')
+        self.assertEqual(len(self.record_classes("-e", "leat_log:*", "-l", "err")), 1)
+
+    def test_model_is_in_the_metadata(self):
+        recording = self.record(program("classes"))
+        metadata = b"".join(path.read_bytes() for path in recording.path.rglob("metadata"))
+        self.assertEqual(metadata.count(b'model.emf.uri = "http://example.org/io/modelled";'), DECLARATIONS)
+        self.read_complete(recording)
 
 
 class SeveralFiles(InteropTest):
