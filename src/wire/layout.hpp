@@ -75,10 +75,12 @@ class LayoutWriter {
     template <class T>
     void put_integer(const T& value) {
         static_assert(std::is_unsigned_v<T>);
-        std::array<std::byte, sizeof(T)> big_endian{};
+        // Not insert(): GCC 12 warns of an overflow when it sees that the bytes are empty so far.
+        const std::size_t begin = bytes_->size();
+        bytes_->resize(begin + sizeof(T));
+        std::byte* const big_endian = bytes_->data() + begin;
         for (std::size_t i = 0; i < sizeof(T); ++i)
             big_endian[i] = static_cast<std::byte>(value >> (8 * (sizeof(T) - 1 - i)));
-        bytes_->insert(bytes_->end(), big_endian.begin(), big_endian.end());
     }
     Bytes* bytes_;
     std::uint32_t minor_;
