@@ -61,7 +61,7 @@ class ScratchProducer {
     ScratchProducer(const ScratchProducer&) = delete;
     ScratchProducer& operator=(const ScratchProducer&) = delete;
 
-    [[nodiscard]] relay::Session* session() const { return producer_.session.get(); }
+    [[nodiscard]] relay::StoredSession* session() const { return producer_.session.get(); }
 
     // Returns false if the connection would be closed.
     bool control(wire::RelayCommand command, UntrustedBytes payload) {

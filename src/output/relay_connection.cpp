@@ -104,8 +104,9 @@ void RelayConnection::announce(std::span<const std::uint64_t> stream_instance_id
     if (step_ == Step::kReady) request_streams(stream_instance_ids);
 }
 
-RelayConnection::Stream& RelayConnection::stream_of(std::uint64_t stream_instance_id) {
-    return streams_.try_emplace(stream_instance_id, Stream{.packets = &(*unstored_)[stream_instance_id]}).first->second;
+RelayConnection::SentStream& RelayConnection::stream_of(std::uint64_t stream_instance_id) {
+    return streams_.try_emplace(stream_instance_id, SentStream{.packets = &(*unstored_)[stream_instance_id]})
+        .first->second;
 }
 
 // One message makes them visible to readers, all at once.
@@ -148,20 +149,20 @@ void RelayConnection::flush_metadata() {
 }
 
 void RelayConnection::send_packet(const consumer::Packet& packet) {
-    Stream& stream = stream_of(packet.header.stream_instance_id);
+    SentStream& stream = stream_of(packet.header.stream_instance_id);
     stream.stream_class_id = packet.header.stream_id;
     turns_.push_back(&stream);
 }
 
 void RelayConnection::send_beacon(std::uint64_t stream_instance_id, std::uint64_t timestamp) {
     if (session_.live_timer_us == 0) return;
-    Stream& stream = stream_of(stream_instance_id);
+    SentStream& stream = stream_of(stream_instance_id);
     stream.beacon = timestamp;
     send_pending_beacon(stream);
 }
 
 // A beacon that overtakes a packet would turn time back.
-void RelayConnection::send_pending_beacon(Stream& stream) {
+void RelayConnection::send_pending_beacon(SentStream& stream) {
     if (!stream.beacon || !stream.handle || stream.packets->has_unsent()) return;
     const std::uint64_t timestamp = *stream.beacon;
     stream.beacon.reset();
@@ -174,7 +175,7 @@ void RelayConnection::send_pending_beacon(Stream& stream) {
                                                                 .packet_seq_num = 0}});
 }
 
-void RelayConnection::send_index(const consumer::Packet& packet, Stream& stream) {
+void RelayConnection::send_index(const consumer::Packet& packet, SentStream& stream) {
     constexpr std::uint64_t kNotSent = 0;
     request(RelayCommand::kSendIndex, wire::SendIndex{.stream_id = *stream.handle,
                                                       .net_seq_num = packet.header.packet_seq_num,
@@ -183,7 +184,7 @@ void RelayConnection::send_index(const consumer::Packet& packet, Stream& stream)
 
 Result<void> RelayConnection::send_data(Clock::time_point now) {
     while (data_ && !turns_.empty()) {
-        Stream& stream = *turns_.front();
+        SentStream& stream = *turns_.front();
         const consumer::Packet& packet = stream.packets->next_unsent();
         if (!stream.handle || !metadata_handle_) return {};
         if (data_->is_idle()) data_->begin(packet, *stream.handle);

@@ -93,7 +93,7 @@ class RelayConnection {
         std::uint64_t stream_instance_id = 0;  // ADD_STREAM, DATA_PENDING
         bool is_metadata = false;              // ADD_STREAM
     };
-    struct Stream {
+    struct SentStream {
         consumer::PacketLedger<consumer::Packet>* packets;
         std::optional<std::uint64_t> handle{};
         std::uint64_t stream_class_id = 0;      // as its packets say; beacons repeat it for viewers
@@ -115,10 +115,10 @@ class RelayConnection {
     void request_session();
     void request_streams(std::span<const std::uint64_t> stream_instance_ids);
     void flush_metadata();
-    Stream& stream_of(std::uint64_t stream_instance_id);
+    SentStream& stream_of(std::uint64_t stream_instance_id);
     Result<void> send_data(Clock::time_point now);
-    void send_index(const consumer::Packet& packet, Stream& stream);
-    void send_pending_beacon(Stream& stream);
+    void send_index(const consumer::Packet& packet, SentStream& stream);
+    void send_pending_beacon(SentStream& stream);
     void ask_what_is_stored(Clock::time_point now);
 
     Result<void> handle_replies(Clock::time_point now);
@@ -150,8 +150,8 @@ class RelayConnection {
     std::uint64_t answers_ = 0;  // but those of DATA_PENDING
 
     UnstoredPackets* unstored_;
-    std::map<std::uint64_t, Stream> streams_;
-    std::deque<Stream*> turns_;  // whose packet is next: one turn for each packet that is not sent
+    std::map<std::uint64_t, SentStream> streams_;
+    std::deque<SentStream*> turns_;  // whose packet is next: one turn for each packet that is not sent
     bool is_metadata_announced_ = false;
     std::optional<std::uint64_t> metadata_handle_;
     std::string unsent_metadata_;

@@ -111,8 +111,8 @@ Result<std::shared_ptr<SessionDirectory>> Relay::directory_of_old(const std::str
     return known_or_made(fmt::format("{}", next_id()), path, false);
 }
 
-Result<std::shared_ptr<Session>> Relay::create_session(const wire::CreateSession& request, std::uint32_t minor,
-                                                       const Principal& principal) {
+Result<std::shared_ptr<StoredSession>> Relay::create_session(const wire::CreateSession& request, std::uint32_t minor,
+                                                             const Principal& principal) {
     if (minor < kMinorOfNamedSessions) return unsupported("peers before 2.4 do not name their sessions");
     LEAT_TRY(parse_session_name("the host name", request.hostname));
     LEAT_TRY(parse_session_name("the session name", request.session_name));
@@ -120,8 +120,8 @@ Result<std::shared_ptr<Session>> Relay::create_session(const wire::CreateSession
     std::shared_ptr<SessionDirectory> directory;
     if (minor >= kMinorOfDirectories) directory = LEAT_TRY(directory_for(request, principal));
     const std::lock_guard lock(mutex_);
-    const Session::Description description{.id = next_session_, .minor = minor, .request = request};
-    auto session = std::make_shared<Session>(description, handles_);
+    const StoredSession::Description description{.id = next_session_, .minor = minor, .request = request};
+    auto session = std::make_shared<StoredSession>(description, handles_);
     session->locked([&](SessionState& state) { state.directory = std::move(directory); });
     sessions_.emplace(next_session_++, session);
     return session;
@@ -129,7 +129,7 @@ Result<std::shared_ptr<Session>> Relay::create_session(const wire::CreateSession
 
 // It goes from where viewers look to where the housekeeping looks: data may still be on its way on the other
 // connection.
-void Relay::remove_session(const Session& session) {
+void Relay::remove_session(const StoredSession& session) {
     const std::lock_guard lock(mutex_);
     const auto found = sessions_.find(session.description().id);
     if (found == sessions_.end()) return;
@@ -137,18 +137,18 @@ void Relay::remove_session(const Session& session) {
     sessions_.erase(found);
 }
 
-std::shared_ptr<Session> Relay::find_session(std::uint64_t id) const {
+std::shared_ptr<StoredSession> Relay::find_session(std::uint64_t id) const {
     const std::lock_guard lock(mutex_);
     const auto found = sessions_.find(id);
     return found == sessions_.end() ? nullptr : found->second;
 }
 
-std::vector<std::shared_ptr<Session>> Relay::ending_sessions() const {
+std::vector<std::shared_ptr<StoredSession>> Relay::ending_sessions() const {
     const std::lock_guard lock(mutex_);
     return ending_;
 }
 
-void Relay::forget(const std::shared_ptr<Session>& ending_session) {
+void Relay::forget(const std::shared_ptr<StoredSession>& ending_session) {
     const std::lock_guard lock(mutex_);
     std::erase(ending_, ending_session);
 }
@@ -158,9 +158,9 @@ std::size_t Relay::session_count() const {
     return sessions_.size();
 }
 
-std::vector<std::shared_ptr<Session>> Relay::sessions() const {
+std::vector<std::shared_ptr<StoredSession>> Relay::sessions() const {
     const std::lock_guard lock(mutex_);
-    std::vector<std::shared_ptr<Session>> all;
+    std::vector<std::shared_ptr<StoredSession>> all;
     all.reserve(sessions_.size());
     for (const auto& [id, session] : sessions_) all.push_back(session);
     return all;

@@ -13,7 +13,7 @@
 #include "relay/ingest/stream_quota.hpp"
 #include "relay/store/confined_directory.hpp"
 #include "relay/store/grouping.hpp"
-#include "relay/store/session.hpp"
+#include "relay/store/stored_session.hpp"
 
 namespace leat::relay {
 
@@ -40,12 +40,12 @@ class Relay {
     [[nodiscard]] const Policy& policy() const { return policy_; }
 
     // Gives the session its id and its directory. Old peers (minors below 11) name that with their streams:
-    Result<std::shared_ptr<Session>> create_session(const wire::CreateSession& request, std::uint32_t minor,
-                                                    const Principal& principal);
+    Result<std::shared_ptr<StoredSession>> create_session(const wire::CreateSession& request, std::uint32_t minor,
+                                                          const Principal& principal);
     // what `path` names, for one session.
     Result<std::shared_ptr<SessionDirectory>> directory_of_old(const std::string& path);
     // The control connection is gone: no viewer finds the session any more; those attached read on.
-    void remove_session(const Session& session);
+    void remove_session(const StoredSession& session);
 
     // For sessions, as viewers know them, traces and streams: unique as long as the relay runs, and growing.
     std::uint64_t next_id() { return next_id_.fetch_add(1); }
@@ -54,11 +54,11 @@ class Relay {
     // Null: nothing is brought to disk before the system does it by itself.
     [[nodiscard]] DiskSync* sync() const { return keepers_.sync.get(); }
 
-    [[nodiscard]] std::shared_ptr<Session> find_session(std::uint64_t id) const;
-    [[nodiscard]] std::vector<std::shared_ptr<Session>> sessions() const;
+    [[nodiscard]] std::shared_ptr<StoredSession> find_session(std::uint64_t id) const;
+    [[nodiscard]] std::vector<std::shared_ptr<StoredSession>> sessions() const;
     // That have lost their control connection, and whose data may still be on its way.
-    [[nodiscard]] std::vector<std::shared_ptr<Session>> ending_sessions() const;
-    void forget(const std::shared_ptr<Session>& ending_session);
+    [[nodiscard]] std::vector<std::shared_ptr<StoredSession>> ending_sessions() const;
+    void forget(const std::shared_ptr<StoredSession>& ending_session);
 
     // More than connections may be (Admission), of one peer or of all.
     static constexpr std::size_t kMaxSessions = 16384;
@@ -83,8 +83,8 @@ class Relay {
     std::map<std::string, std::weak_ptr<SessionDirectory>>
         directories_;  // by what the parts of a session have in common
     mutable std::mutex mutex_;
-    std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
-    std::vector<std::shared_ptr<Session>> ending_;
+    std::map<std::uint64_t, std::shared_ptr<StoredSession>> sessions_;
+    std::vector<std::shared_ptr<StoredSession>> ending_;
     std::uint64_t next_session_ = 1;
     std::atomic<std::uint64_t> next_id_{1};
 };

@@ -55,7 +55,7 @@ Result<asio::ip::address> parse_address(const std::string& text) {
 }
 
 // What time has decided, or a full disk has put off. An error is told to whoever writes to that stream next.
-void commit_and_show(Session& session) {
+void commit_and_show(StoredSession& session) {
     Changes changes;
     for (const auto& stream : session.open_streams()) changes.add(stream);
     bool is_visible = false;

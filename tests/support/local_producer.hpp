@@ -79,7 +79,7 @@ class LocalProducer {
     }
 
     [[nodiscard]] relay::Producer& producer() { return producer_; }
-    [[nodiscard]] relay::Session& session() { return *producer_.session; }
+    [[nodiscard]] relay::StoredSession& session() { return *producer_.session; }
     relay::DataStream& stream(std::uint64_t handle) {
         return *session().locked([&](const auto& state) { return state.by_handle.at(handle); })->stream;
     }

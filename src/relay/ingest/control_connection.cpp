@@ -137,7 +137,7 @@ void ControlConnection::note_error(const std::string& message) {
 // A connection is a stranger until it has a session: from here on nobody takes its place.
 void ControlConnection::note_session() {
     identify();
-    const Session::Description& session = producer_.session->description();
+    const StoredSession::Description& session = producer_.session->description();
     log_info("{}: session {} begins: {} of {}, protocol 2.{}, {}", peer(), session.id, session.request.session_name,
              session.request.hostname, session.minor, session.request.live_timer_us != 0 ? "live" : "not live");
 }

@@ -121,7 +121,7 @@ Result<bool> DataConnection::begin_packet() {
 // ones must be of the same session.
 Result<void> DataConnection::find_session(std::uint64_t handle) {
     if (session_ != nullptr) return {};
-    const std::shared_ptr<Session> session = relay_->handles().session_of(handle);
+    const std::shared_ptr<StoredSession> session = relay_->handles().session_of(handle);
     if (session == nullptr) return not_found("data for stream {}, which does not exist", handle);
     const bool is_first = session->locked([&](SessionState& state) {
         if (state.has_data_connection || state.has_data_ended) return false;

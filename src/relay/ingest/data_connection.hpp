@@ -42,7 +42,7 @@ class DataConnection final : public Connection {
     SplicePipe pipe_{};
     bool is_spliced_ = false;  // what comes next
     bool can_splice_ = true;   // the file system has not said otherwise
-    std::shared_ptr<Session> session_{};
+    std::shared_ptr<StoredSession> session_{};
     std::shared_ptr<SessionStream> stream_{};  // of the packet that has begun
     Changes changes_{};
 };

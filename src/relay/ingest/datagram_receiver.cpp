@@ -131,7 +131,7 @@ void DatagramReceiver::add_sources() {
         if (const auto session = added.session.lock()) add_source(added.handle, session);
 }
 
-void DatagramReceiver::add_source(std::uint64_t handle, const std::shared_ptr<Session>& session) {
+void DatagramReceiver::add_source(std::uint64_t handle, const std::shared_ptr<StoredSession>& session) {
     auto entry = session->locked([&](const SessionState& state) -> std::shared_ptr<SessionStream> {
         const auto found = state.by_handle.find(handle);
         if (found == state.by_handle.end() || found->second->view.is_finished) return nullptr;
@@ -206,7 +206,7 @@ void DatagramReceiver::deliver_when_indexed(std::uint64_t handle, PairingTable& 
     });
 }
 
-void DatagramReceiver::store(Source& source, const DatagramWindow::Packet& packet, Time now) {
+void DatagramReceiver::store(Source& source, const DatagramWindow::WholePacket& packet, Time now) {
     const auto stored = source.stream().store_packet(packet.number, packet.bytes, now);
     if (!stored && source.unstored_packets++ == 0)
         log("stream {}: {}; more are only counted", source.entry->id, stored.error().message);

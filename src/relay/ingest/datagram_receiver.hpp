@@ -41,7 +41,7 @@ class DatagramReceiver {
 
   private:
     struct Source {
-        std::shared_ptr<Session> session;
+        std::shared_ptr<StoredSession> session;
         std::shared_ptr<SessionStream> entry;
 
         // Lives as long as the source: a finished stream is noticed by remove_ended(), not by a dangling reference.
@@ -66,14 +66,14 @@ class DatagramReceiver {
     void handle(UntrustedBytes datagram);
     Source* find(std::uint64_t handle);
     void add_sources();
-    void add_source(std::uint64_t handle, const std::shared_ptr<Session>& session);
+    void add_source(std::uint64_t handle, const std::shared_ptr<StoredSession>& session);
     DatagramWindow::Fate add(Source& source, const wire::DatagramHeader& header, UntrustedBytes piece, Time now);
     void update_budget(const Source& source);
     // Gives the stream all that may leave the window.
     void deliver(Source& source, Time now);
     void clean(Source& source, Time now);
     void deliver_when_indexed(std::uint64_t handle, PairingTable& pairs);
-    void store(Source& source, const DatagramWindow::Packet& packet, Time now);
+    void store(Source& source, const DatagramWindow::WholePacket& packet, Time now);
     void remove_ended();
     static void tell_end(const Source& source);
     void tell_unknown(Time now);

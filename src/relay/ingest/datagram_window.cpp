@@ -95,7 +95,7 @@ void DatagramWindow::follow(const PairingTable& pairs) {
     for (auto at = waiting_.lower_bound(*end_); at != waiting_.end();) at = drop(at);
 }
 
-std::optional<DatagramWindow::Packet> DatagramWindow::take(const PairingTable& pairs, Time now) {
+std::optional<DatagramWindow::WholePacket> DatagramWindow::take(const PairingTable& pairs, Time now) {
     follow(pairs);
     for (auto at = waiting_.begin(); at != waiting_.end() && pairs.last_index() && at->first <= *pairs.last_index();) {
         if (at->second.missing != 0) {
@@ -111,7 +111,7 @@ std::optional<DatagramWindow::Packet> DatagramWindow::take(const PairingTable& p
         const auto before = pairs.last_expected_before(at->first);
         if (before && now - before->since <= kMaxAge) return std::nullopt;
         bytes_ -= at->second.held();
-        Packet packet{at->first, at->second.assemble()};
+        WholePacket packet{at->first, at->second.assemble()};
         waiting_.erase(at);
         begin_ = packet.number + 1;
         return packet;

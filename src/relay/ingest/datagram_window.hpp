@@ -45,12 +45,12 @@ class DatagramWindow {
     };
     Fate add(const wire::DatagramHeader& header, UntrustedBytes piece, Time now);
 
-    struct Packet {
+    struct WholePacket {
         std::uint64_t number;
         wire::Bytes bytes;
     };
     // The next one that is real and whole, once all real ones before it have left or are late.
-    std::optional<Packet> take(const PairingTable& pairs, Time now);
+    std::optional<WholePacket> take(const PairingTable& pairs, Time now);
     // Forgets what no index speaks of, or did not in time.
     void clean(const PairingTable& pairs, Time now);
     // Forgets the packet that takes most memory, of several the one with the highest number. Small packets are safe as

@@ -17,8 +17,8 @@ struct Producer {
     Relay* relay = nullptr;
     std::size_t thread = 0;  // of the server
     Principal principal{};
-    std::optional<std::uint32_t> minor{};  // since VERSION
-    std::shared_ptr<Session> session{};    // since CREATE_SESSION
+    std::optional<std::uint32_t> minor{};      // since VERSION
+    std::shared_ptr<StoredSession> session{};  // since CREATE_SESSION
     // Directories of a peer that knows no chunks, by the names that it gives them.
     std::map<std::string, std::shared_ptr<SessionDirectory>> old_directories{};
     bool can_send_datagrams = false;  // it asked, and so may its streams

@@ -7,7 +7,7 @@ namespace leat::relay {
 
 std::uint64_t StreamHandles::draw_random() { return random_value<std::uint64_t>(); }
 
-std::uint64_t StreamHandles::add(const std::shared_ptr<Session>& session) {
+std::uint64_t StreamHandles::add(const std::shared_ptr<StoredSession>& session) {
     const std::lock_guard lock(mutex_);
     for (;;) {
         const std::uint64_t handle = draw_();
@@ -21,7 +21,7 @@ void StreamHandles::remove(std::uint64_t handle) {
     sessions_.erase(handle);
 }
 
-void StreamHandles::announce(std::uint64_t handle, const std::shared_ptr<Session>& session) {
+void StreamHandles::announce(std::uint64_t handle, const std::shared_ptr<StoredSession>& session) {
     const std::lock_guard lock(mutex_);
     news_.push_back({handle, session});
     announced_.fetch_add(1, std::memory_order_release);
@@ -32,7 +32,7 @@ std::vector<StreamHandles::Announced> StreamHandles::take_announced() {
     return std::exchange(news_, {});
 }
 
-std::shared_ptr<Session> StreamHandles::session_of(std::uint64_t handle) const {
+std::shared_ptr<StoredSession> StreamHandles::session_of(std::uint64_t handle) const {
     const std::lock_guard lock(mutex_);
     const auto found = sessions_.find(handle);
     return found == sessions_.end() ? nullptr : found->second.lock();

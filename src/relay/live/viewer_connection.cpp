@@ -244,14 +244,14 @@ ViewerConnection::Done ViewerConnection::get_next_index(wire::LiveIdRequest stre
 }
 
 ViewerConnection::Done ViewerConnection::get_packet(wire::GetPacket request) {
-    const ViewerSession::Packet packet = viewer_->packet(request);
+    const ViewerSession::ServedPacket packet = viewer_->packet(request);
     wire::append(replies_, packet.reply);
     co_await send_range(packet.data);
     co_return Result<void>();
 }
 
 ViewerConnection::Done ViewerConnection::get_metadata(wire::LiveIdRequest stream) {
-    const ViewerSession::Metadata metadata = viewer_->metadata(stream.id);
+    const ViewerSession::ServedMetadata metadata = viewer_->metadata(stream.id);
     wire::append(replies_, metadata.reply);
     co_await send_range(metadata.text);
     co_return Result<void>();

@@ -34,7 +34,7 @@ ViewerSession::Attachment* ViewerSession::find(std::uint64_t session_id) {
 
 ViewerSession::Streams<wire::AttachStatus> ViewerSession::attach(const wire::AttachSession& request) {
     const auto refused = [](wire::AttachStatus status) { return Streams<wire::AttachStatus>{{status, 0}, {}}; };
-    const std::shared_ptr<Session> session = relay_->find_session(request.session_id);
+    const std::shared_ptr<StoredSession> session = relay_->find_session(request.session_id);
     if (session == nullptr) return refused(wire::AttachStatus::kUnknownSession);
     if (!session->is_live()) return refused(wire::AttachStatus::kNotLive);
     if (find(request.session_id) != nullptr) return refused(wire::AttachStatus::kAlready);
@@ -370,9 +370,9 @@ Result<bool> ViewerSession::open_file(Cursor& cursor, std::uint64_t number) {
     return true;
 }
 
-ViewerSession::Packet ViewerSession::packet(const wire::GetPacket& request) {
+ViewerSession::ServedPacket ViewerSession::packet(const wire::GetPacket& request) {
     const auto refused = [](std::uint32_t flags) {
-        return Packet{{wire::PacketStatus::kError, 0, flags}, std::nullopt};
+        return ServedPacket{{wire::PacketStatus::kError, 0, flags}, std::nullopt};
     };
     const auto found = cursors_.find(request.stream_id);
     if (found == cursors_.end()) return refused(0);
@@ -387,7 +387,7 @@ ViewerSession::Packet ViewerSession::packet(const wire::GetPacket& request) {
             FileRange{cursor.file, cursor.file->data.get(), request.offset, request.length}};
 }
 
-ViewerSession::Metadata ViewerSession::metadata(std::uint64_t stream_id) {
+ViewerSession::ServedMetadata ViewerSession::metadata(std::uint64_t stream_id) {
     const auto found = metadata_.find(stream_id);
     if (found == metadata_.end()) return {{0, wire::MetadataStatus::kError}, std::nullopt};
     MetadataCursor& cursor = found->second;

@@ -46,16 +46,16 @@ class ViewerSession {
     wire::DetachStatus detach(std::uint64_t session_id);
 
     wire::NextIndexReply next_index(std::uint64_t stream_id);
-    struct Packet {
+    struct ServedPacket {
         wire::PacketReply reply;
         std::optional<FileRange> data;
     };
-    Packet packet(const wire::GetPacket& request);
-    struct Metadata {
+    ServedPacket packet(const wire::GetPacket& request);
+    struct ServedMetadata {
         wire::MetadataReply reply;
         std::optional<FileRange> text;
     };
-    Metadata metadata(std::uint64_t stream_id);
+    ServedMetadata metadata(std::uint64_t stream_id);
 
     // What GET_NEXT_INDEX would say of all streams, one after the other, as long as it is new and there is room.
     struct News {
@@ -76,8 +76,8 @@ class ViewerSession {
 
   private:
     struct Attachment {
-        std::shared_ptr<Session> session;
-        std::list<Session::Listener>::iterator listener;
+        std::shared_ptr<StoredSession> session;
+        std::list<StoredSession::Listener>::iterator listener;
         std::uint64_t publications = 0;     // of which the viewer knows the streams
         std::uint64_t seen_forgotten = 0;   // streams
         std::uint64_t seen_changes = 0;     // of the session's streams

@@ -7,7 +7,7 @@ namespace leat::relay {
 Result<void> Arrival::begin(const wire::DataHeader& header, FileSequence& files) {
     StreamFile* const file = LEAT_TRY(files.for_packet(header.data_size));
     const std::uint64_t size = std::uint64_t{header.data_size} + header.padding_size;
-    packet_ = Packet{
+    packet_ = ArrivingPacket{
         .number = header.net_seq_num, .place = {file->number(), file->size(), size}, .data_size = header.data_size};
     return {};
 }
@@ -25,7 +25,7 @@ Result<std::optional<Arrival::Complete>> Arrival::end_write(std::uint64_t writte
     file.note_written(packet_->place.offset + packet_->received);
     if (packet_->received < packet_->data_size) return std::optional<Complete>();
     LEAT_TRY(pad(file));
-    const Packet packet = *std::exchange(packet_, std::nullopt);
+    const ArrivingPacket packet = *std::exchange(packet_, std::nullopt);
     return std::optional(Complete{packet.number, packet.place});
 }
 

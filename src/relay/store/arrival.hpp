@@ -59,7 +59,7 @@ class Arrival {
     [[nodiscard]] std::uint64_t received() const { return packet_->received; }
 
   private:
-    struct Packet {
+    struct ArrivingPacket {
         std::uint64_t number;
         StoredData place;         // its size includes the padding that we add
         std::uint64_t data_size;  // bytes that come
@@ -69,7 +69,7 @@ class Arrival {
 
     Result<void> pad(StreamFile& file);
 
-    std::optional<Packet> packet_{};
+    std::optional<ArrivingPacket> packet_{};
 };
 
 }  // namespace leat::relay

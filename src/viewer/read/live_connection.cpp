@@ -112,9 +112,9 @@ Result<LiveConnection::Streams<Status>> LiveConnection::receive_streams() {
     return answer;
 }
 
-Result<LiveConnection::Metadata> LiveConnection::metadata(std::uint64_t stream_id, std::uint64_t limit) {
+Result<LiveConnection::FetchedMetadata> LiveConnection::metadata(std::uint64_t stream_id, std::uint64_t limit) {
     const auto reply = LEAT_TRY(ask<wire::MetadataReply>(LiveCommand::kGetMetadata, wire::LiveIdRequest{stream_id}));
-    Metadata metadata;
+    FetchedMetadata metadata;
     metadata.status = reply.status;
     if (metadata.status != wire::MetadataStatus::kOk) return metadata;
     if (reply.length > limit)
@@ -145,11 +145,11 @@ Result<std::vector<wire::NextIndexReply>> LiveConnection::next_indexes(std::span
     return replies;
 }
 
-Result<LiveConnection::Packet> LiveConnection::packet(std::uint64_t stream_id, std::uint64_t offset,
-                                                      std::span<std::byte> bytes) {
+Result<LiveConnection::FetchedPacket> LiveConnection::packet(std::uint64_t stream_id, std::uint64_t offset,
+                                                             std::span<std::byte> bytes) {
     const wire::GetPacket request{stream_id, offset, static_cast<std::uint32_t>(bytes.size())};
     const auto reply = LEAT_TRY(ask<wire::PacketReply>(LiveCommand::kGetPacket, request));
-    Packet packet{reply.status, reply.flags, 0};
+    FetchedPacket packet{reply.status, reply.flags, 0};
     if (packet.status != wire::PacketStatus::kOk) return packet;
     if (reply.length == 0 || reply.length > bytes.size())
         return corrupt("GET_PACKET: {} bytes came of {} that were asked for", reply.length, bytes.size());

@@ -25,11 +25,11 @@ class LiveConnection {
         Status status{};
         std::vector<wire::StreamDescriptor> streams{};
     };
-    struct Metadata {
+    struct FetchedMetadata {
         wire::MetadataStatus status{};
         wire::Bytes bytes{};
     };
-    struct Packet {
+    struct FetchedPacket {
         wire::PacketStatus status{};
         std::uint32_t flags = 0;
         std::uint32_t length = 0;
@@ -54,11 +54,11 @@ class LiveConnection {
     Result<Streams<wire::AttachStatus>> attach(std::uint64_t session_id, wire::Seek seek);
     Result<Streams<wire::NewStreamsStatus>> new_streams(std::uint64_t session_id);
     // What is new, at most `limit` bytes.
-    Result<Metadata> metadata(std::uint64_t stream_id, std::uint64_t limit);
+    Result<FetchedMetadata> metadata(std::uint64_t stream_id, std::uint64_t limit);
     // For all these streams at once, in their order.
     Result<std::vector<wire::NextIndexReply>> next_indexes(std::span<const std::uint64_t> stream_ids);
     // Fills the begin of `bytes`, which say how much is asked for.
-    Result<Packet> packet(std::uint64_t stream_id, std::uint64_t offset, std::span<std::byte> bytes);
+    Result<FetchedPacket> packet(std::uint64_t stream_id, std::uint64_t offset, std::span<std::byte> bytes);
     Result<void> detach(std::uint64_t session_id);
 
     // If the relay can: asks for what is new in all streams of the sessions that are attached, and takes the answer,

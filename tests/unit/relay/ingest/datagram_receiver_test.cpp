@@ -75,7 +75,7 @@ class DatagramReceiverTest : public testing::Test {
         for (int i = 0; i < 4; ++i) context.poll();
     }
 
-    std::shared_ptr<Session> session_of(std::uint64_t handle) { return relay.handles().session_of(handle); }
+    std::shared_ptr<StoredSession> session_of(std::uint64_t handle) { return relay.handles().session_of(handle); }
     std::uint64_t committed(std::uint64_t handle) {
         return session_of(handle)->locked(
             [&](SessionState& state) { return state.by_handle.at(handle)->stream->view().packets; });

@@ -177,7 +177,7 @@ TEST_F(ViewerSessionTest, SessionThatHasEndedHangsUpWhenAllHasBeenRead) {
 
 // The list of changes no longer has these streams.
 TEST_F(ViewerSessionTest, StreamsThatWereForgottenMeanwhileAreToldAllTheSame) {
-    constexpr std::size_t kMany = Session::kMaxFinished + 10;
+    constexpr std::size_t kMany = StoredSession::kMaxFinished + 10;
     std::vector<std::uint64_t> handles;
     for (std::size_t i = 0; i < kMany; ++i) handles.push_back(producer.add_stream(fmt::format("other_{}", i)));
     producer.publish();

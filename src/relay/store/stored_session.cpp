@@ -1,4 +1,4 @@
-#include "relay/store/session.hpp"
+#include "relay/store/stored_session.hpp"
 
 #include <algorithm>
 
@@ -17,16 +17,16 @@ std::uint64_t horizon_of(const StreamView& view) { return view.horizon.value_or(
 }  // namespace
 
 // The handle table is shared by all sessions: a handle that outlived its session would name nothing.
-Session::~Session() {
+StoredSession::~StoredSession() {
     for (const auto& [handle, stream] : state_.by_handle) handles_->remove(handle);
     for (const auto& [handle, trace] : state_.metadata) handles_->remove(handle);
 }
 
-std::shared_ptr<SessionDirectory> Session::directory() {
+std::shared_ptr<SessionDirectory> StoredSession::directory() {
     return locked([](const SessionState& state) { return state.directory; });
 }
 
-std::vector<std::shared_ptr<SessionStream>> Session::open_streams() {
+std::vector<std::shared_ptr<SessionStream>> StoredSession::open_streams() {
     return locked([](const SessionState& state) {
         std::vector<std::shared_ptr<SessionStream>> open;
         for (const auto& [handle, stream] : state.by_handle)
@@ -35,7 +35,7 @@ std::vector<std::shared_ptr<SessionStream>> Session::open_streams() {
     });
 }
 
-void Session::add(std::shared_ptr<SessionStream> stream) {
+void StoredSession::add(std::shared_ptr<SessionStream> stream) {
     locked([&](SessionState& state) {
         const StreamParameters& parameters = stream->stream->parameters();
         state.open_names.emplace(stream->trace->path, parameters.files.channel_name);
@@ -49,7 +49,7 @@ void Session::add(std::shared_ptr<SessionStream> stream) {
 
 // The view is copied under the session's lock, so versions never go back, whichever connection comes first. A finished
 // view is the last one.
-bool Session::show(const std::shared_ptr<SessionStream>& stream) {
+bool StoredSession::show(const std::shared_ptr<SessionStream>& stream) {
     Forgotten forgotten;
     const bool is_new = locked([&](SessionState& state) {
         StreamView view = stream->stream->view();
@@ -66,7 +66,7 @@ bool Session::show(const std::shared_ptr<SessionStream>& stream) {
     return is_new;
 }
 
-void Session::show(const std::shared_ptr<Trace>& trace) {
+void StoredSession::show(const std::shared_ptr<Trace>& trace) {
     Forgotten forgotten;
     locked([&](SessionState& state) {
         mark_changed(state, trace);
@@ -76,18 +76,18 @@ void Session::show(const std::shared_ptr<Trace>& trace) {
 }
 
 // The smallest horizon of its unfinished streams is how far the trace is: a finished one holds nobody up.
-void Session::note_horizon(SessionStream& stream, const StreamView& view) {
+void StoredSession::note_horizon(SessionStream& stream, const StreamView& view) {
     auto& horizons = stream.trace->horizons;
     horizons.erase(horizons.find(horizon_of(stream.view)));
     if (!view.is_finished) horizons.insert(horizon_of(view));
 }
 
-void Session::mark_changed(SessionState& state, const std::shared_ptr<Trace>& trace) {
+void StoredSession::mark_changed(SessionState& state, const std::shared_ptr<Trace>& trace) {
     if (!std::exchange(trace->is_changed, true)) state.changed_traces.push_back(trace);
 }
 
 // Its name is free for another stream at once. It is remembered for a while, with its files closed.
-void Session::retire(SessionState& state, const std::shared_ptr<SessionStream>& stream, Forgotten& forgotten) {
+void StoredSession::retire(SessionState& state, const std::shared_ptr<SessionStream>& stream, Forgotten& forgotten) {
     state.open_names.erase({stream->trace->path, stream->stream->parameters().files.channel_name});
     stream->place.reset();
     state.finished.push_back(stream);
@@ -102,7 +102,7 @@ void Session::retire(SessionState& state, const std::shared_ptr<SessionStream>& 
 }
 
 // Nothing writes into it any more. It keeps its place for a while: more streams of it may come.
-void Session::note_if_complete(SessionState& state, const std::shared_ptr<Trace>& trace, Forgotten& forgotten) {
+void StoredSession::note_if_complete(SessionState& state, const std::shared_ptr<Trace>& trace, Forgotten& forgotten) {
     const auto is_idle = [](const Trace& candidate) {
         return candidate.horizons.empty() && (candidate.metadata == nullptr || candidate.metadata->is_finished());
     };
@@ -118,12 +118,12 @@ void Session::note_if_complete(SessionState& state, const std::shared_ptr<Trace>
 }
 
 // Outside of the session's lock: both tables have locks of their own.
-void Session::forget(const Forgotten& forgotten) {
+void StoredSession::forget(const Forgotten& forgotten) {
     for (const auto& stream : forgotten.streams) handles_->remove(stream->stream->parameters().handle);
     for (const auto& trace : forgotten.traces) trace->directory->forget_trace(trace->id);
 }
 
-bool Session::finish_streams(Time now) {
+bool StoredSession::finish_streams(Time now) {
     const auto [is_control_open, may_data_come] = locked([&](const SessionState& state) {
         // The data connection may be the slower one: we may not even have seen it yet.
         const bool may_come = !state.has_data_ended && now - state.control_end < kPatienceForData;
@@ -147,7 +147,7 @@ bool Session::finish_streams(Time now) {
     return are_all;
 }
 
-void Session::end_data(Time now) {
+void StoredSession::end_data(Time now) {
     locked([](SessionState& state) {
         state.has_data_connection = false;
         state.has_data_ended = true;
@@ -162,7 +162,7 @@ void Session::end_data(Time now) {
 
 // A half waits when too many of its packets wait for the other half already. If both do, each has what the other lacks:
 // data of one set of numbers, indexes of another. One of them may just be about to go on, hence the patience.
-Result<void> Session::wait(Half half, Time now) {
+Result<void> StoredSession::wait(Half half, Time now) {
     Time none{};
     waits_since_[index_of(half)].compare_exchange_strong(none, now);
     const Time data = waits_since_[index_of(Half::kData)];
@@ -171,14 +171,14 @@ Result<void> Session::wait(Half half, Time now) {
     return corrupt("the packets of its streams come in one order, and their indexes in another, too far apart");
 }
 
-void Session::note_change() {
+void StoredSession::note_change() {
     ring_for_followers();
     wake_viewers();
 }
 
 // The count goes up before anybody is called: a viewer that looks meanwhile sees either the change or a count that
 // differs from the one that it has.
-void Session::wake_viewers() {
+void StoredSession::wake_viewers() {
     change_.fetch_add(1);
     const std::lock_guard lock(listeners_mutex_);
     for (const Listener& listener : listeners_) listener();
@@ -186,7 +186,7 @@ void Session::wake_viewers() {
 
 // Words are collected under the session's lock and published without it, because publishing writes a file. Two
 // connections that do so at once could publish an older horizon last: followers_mutex_ keeps them in turn.
-void Session::ring_for_followers() {
+void StoredSession::ring_for_followers() {
     const std::lock_guard in_turn(followers_mutex_);
     struct Word {
         std::shared_ptr<MetadataStream> metadata;
@@ -205,12 +205,12 @@ void Session::ring_for_followers() {
     for (const Word& word : words) word.metadata->publish(word.horizon);
 }
 
-std::list<Session::Listener>::iterator Session::add_listener(Listener listener) {
+std::list<StoredSession::Listener>::iterator StoredSession::add_listener(Listener listener) {
     const std::lock_guard lock(listeners_mutex_);
     return listeners_.insert(listeners_.end(), std::move(listener));
 }
 
-void Session::remove_listener(std::list<Listener>::iterator listener) {
+void StoredSession::remove_listener(std::list<Listener>::iterator listener) {
     const std::lock_guard lock(listeners_mutex_);
     listeners_.erase(listener);
 }
@@ -220,7 +220,7 @@ void Changes::add(const std::shared_ptr<SessionStream>& stream) {
 }
 
 // A stream leaves the list only when it is flushed, or failed for good: a full disk leaves it there for the next call.
-Result<bool> Changes::flush(Session& session, Time now) {
+Result<bool> Changes::flush(StoredSession& session, Time now) {
     while (!streams_.empty()) {
         const std::shared_ptr<SessionStream>& stream = streams_.back();
         auto flushed = stream->stream->flush(now);

@@ -101,18 +101,18 @@ struct SessionState {
 //
 // A stream's own lock is held while its files are written, so it is never taken under the session's lock: a stream
 // shows its view, and show() copies it from there.
-class Session {
+class StoredSession {
   public:
     struct Description {
         std::uint64_t id = 0;
         std::uint32_t minor = 0;  // of the protocol
         wire::CreateSession request{};
     };
-    Session(Description description, std::shared_ptr<StreamHandles> handles)
+    StoredSession(Description description, std::shared_ptr<StreamHandles> handles)
         : description_(std::move(description)), handles_(std::move(handles)) {}
-    ~Session();
-    Session(const Session&) = delete;
-    Session& operator=(const Session&) = delete;
+    ~StoredSession();
+    StoredSession(const StoredSession&) = delete;
+    StoredSession& operator=(const StoredSession&) = delete;
 
     [[nodiscard]] const Description& description() const { return description_; }
     [[nodiscard]] bool is_live() const { return description_.request.live_timer_us != 0; }
@@ -185,9 +185,9 @@ class Changes {
     // Of something else that viewers can see.
     void note() { is_visible_ = true; }
     [[nodiscard]] bool is_empty() const { return streams_.empty() && !is_visible_; }
-    // kDiskFull: to be tried again. True: somebody has to be told, by Session::wake_viewers() and
+    // kDiskFull: to be tried again. True: somebody has to be told, by StoredSession::wake_viewers() and
     // ring_for_followers().
-    Result<bool> flush(Session& session, Time now);
+    Result<bool> flush(StoredSession& session, Time now);
 
   private:
     std::vector<std::shared_ptr<SessionStream>> streams_{};
