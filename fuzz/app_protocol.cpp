@@ -16,7 +16,7 @@
 #include "session/session.hpp"
 #include "wire/app/app_socket.hpp"
 
-namespace leat::fuzz {
+namespace leat::fuzz::app_protocol {
 namespace {
 
 // The bits of the input's first byte say how it is sent.
@@ -128,9 +128,10 @@ void run(FuzzInput input) {
 }
 
 }  // namespace
-}  // namespace leat::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    leat::fuzz::run(leat::fuzz::FuzzInput(data, size));
+LEAT_FUZZ_TARGET(app_protocol) {
+    run(FuzzInput(data, size));
     return 0;
 }
+
+}  // namespace leat::fuzz::app_protocol

@@ -4,6 +4,8 @@
 
 #include "model_run.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    return leat::fuzz::run_model<leat::test::ConsumerModel>(data, size);
-}
+namespace leat::fuzz::consumer_model {
+
+LEAT_FUZZ_TARGET(consumer_model) { return run_model<test::ConsumerModel>(data, size); }
+
+}  // namespace leat::fuzz::consumer_model

@@ -13,7 +13,7 @@
 
 #include "scratch_relay.hpp"
 
-namespace leat::fuzz {
+namespace leat::fuzz::datagram_receiver {
 namespace {
 
 using asio::ip::udp;
@@ -189,9 +189,10 @@ class Network {
 };
 
 }  // namespace
-}  // namespace leat::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    leat::fuzz::Network(leat::fuzz::FuzzInput(data, size)).play();
+LEAT_FUZZ_TARGET(datagram_receiver) {
+    Network(FuzzInput(data, size)).play();
     return 0;
 }
+
+}  // namespace leat::fuzz::datagram_receiver

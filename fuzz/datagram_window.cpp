@@ -3,6 +3,8 @@
 #include "model_run.hpp"
 #include "support/datagram_model.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    return leat::fuzz::run_model<leat::test::DatagramModel>(data, size);
-}
+namespace leat::fuzz::datagram_window {
+
+LEAT_FUZZ_TARGET(datagram_window) { return run_model<test::DatagramModel>(data, size); }
+
+}  // namespace leat::fuzz::datagram_window

@@ -18,7 +18,7 @@
 #include "support/byte_metadata.hpp"
 #include "viewer/sink/text_sink.hpp"
 
-namespace leat::fuzz {
+namespace leat::fuzz::followed_trace {
 namespace {
 
 namespace fs = std::filesystem;
@@ -180,9 +180,10 @@ void run(FuzzInput input) {
 }
 
 }  // namespace
-}  // namespace leat::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    leat::fuzz::run(leat::fuzz::FuzzInput(data, size));
+LEAT_FUZZ_TARGET(followed_trace) {
+    run(FuzzInput(data, size));
     return 0;
 }
+
+}  // namespace leat::fuzz::followed_trace

@@ -7,6 +7,13 @@
 
 #include "base/byte_cursor.hpp"
 
+// The head of the function that runs one input. libFuzzer knows one such function; fuzz-replay has one of each target.
+#ifdef LEAT_FUZZ
+#define LEAT_FUZZ_TARGET(name) extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+#else
+#define LEAT_FUZZ_TARGET(name) extern "C" int leat_fuzz_##name(const std::uint8_t* data, std::size_t size)
+#endif
+
 namespace leat::fuzz {
 
 class FuzzInput {

@@ -7,7 +7,7 @@
 #include "fuzz_input.hpp"
 #include "trace/index_format.hpp"
 
-namespace leat::fuzz {
+namespace leat::fuzz::index_file {
 namespace {
 
 void read_entry(UntrustedBytes bytes) {
@@ -30,9 +30,10 @@ void read_index(FuzzInput input) {
 }
 
 }  // namespace
-}  // namespace leat::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    leat::fuzz::read_index(leat::fuzz::FuzzInput(data, size));
+LEAT_FUZZ_TARGET(index_file) {
+    read_index(FuzzInput(data, size));
     return 0;
 }
+
+}  // namespace leat::fuzz::index_file

@@ -12,7 +12,7 @@
 #include "viewer/read/relay_session.hpp"
 #include "viewer/sink/text_sink.hpp"
 
-namespace leat::fuzz {
+namespace leat::fuzz::live_client {
 namespace {
 
 using namespace viewer;
@@ -62,16 +62,16 @@ Result<void> follow(net::WaitingSocket socket, const UniqueFd& other_end, LiveMe
 }
 
 }  // namespace
-}  // namespace leat::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    using namespace leat;
+LEAT_FUZZ_TARGET(live_client) {
     static const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     UniqueFd other_end;
-    net::WaitingSocket socket = fuzz::relay_that_says(fuzz::FuzzInput(data, size).take_rest(), other_end);
+    net::WaitingSocket socket = relay_that_says(FuzzInput(data, size).take_rest(), other_end);
     viewer::LiveMerge merge;
     viewer::TextSink sink({}, null, null);
-    (void)fuzz::follow(std::move(socket), other_end, merge, sink);
-    (void)fuzz::print(merge, sink);
+    (void)follow(std::move(socket), other_end, merge, sink);
+    (void)print(merge, sink);
     return 0;
 }
+
+}  // namespace leat::fuzz::live_client

@@ -7,7 +7,7 @@
 #include "fuzz_input.hpp"
 #include "message_round_trip.hpp"
 
-namespace leat::fuzz {
+namespace leat::fuzz::live_messages {
 namespace {
 
 using namespace wire;
@@ -26,9 +26,10 @@ void run(FuzzInput input) {
 }
 
 }  // namespace
-}  // namespace leat::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    leat::fuzz::run(leat::fuzz::FuzzInput(data, size));
+LEAT_FUZZ_TARGET(live_messages) {
+    run(FuzzInput(data, size));
     return 0;
 }
+
+}  // namespace leat::fuzz::live_messages

@@ -15,11 +15,11 @@
 #include "base/check.hpp"
 #include "ctf/decode/trace_plans.hpp"
 #include "ctf/tsdl/tsdl_parser.hpp"
+#include "fuzz_input.hpp"
 #include "viewer/sink/field_text.hpp"
 
+namespace leat::fuzz::packet_decoder {
 namespace {
-
-using namespace leat;
 
 constexpr std::array<std::string_view, 4> kVariants{
     // Like LTTng's packets: headers with an escape, contexts, sizes in the packet's context.
@@ -96,7 +96,7 @@ void decode_stream(const ctf::TraceClass& trace_class, UntrustedBytes bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LEAT_FUZZ_TARGET(packet_decoder) {
     std::span<const std::uint8_t> input(data, size);
     if (input.size() < 3) return 0;
     const std::size_t variant = input[0] % (kVariants.size() + 1);
@@ -114,3 +114,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (trace_class) decode_stream(*trace_class, std::as_bytes(input));
     return 0;
 }
+
+}  // namespace leat::fuzz::packet_decoder

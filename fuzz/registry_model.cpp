@@ -4,6 +4,8 @@
 
 #include "model_run.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    return leat::fuzz::run_model<leat::test::RegistryModel>(data, size);
-}
+namespace leat::fuzz::registry_model {
+
+LEAT_FUZZ_TARGET(registry_model) { return run_model<test::RegistryModel>(data, size); }
+
+}  // namespace leat::fuzz::registry_model

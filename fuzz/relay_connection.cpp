@@ -17,7 +17,7 @@
 #include "ctf/record/packet_header.hpp"
 #include "fuzz_input.hpp"
 
-namespace leat::fuzz {
+namespace leat::fuzz::relay_connection {
 namespace {
 
 using output::RelayConnection;
@@ -353,9 +353,10 @@ class Game {
 };
 
 }  // namespace
-}  // namespace leat::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    leat::fuzz::Game(leat::fuzz::FuzzInput(data, size)).play();
+LEAT_FUZZ_TARGET(relay_connection) {
+    Game(FuzzInput(data, size)).play();
     return 0;
 }
+
+}  // namespace leat::fuzz::relay_connection

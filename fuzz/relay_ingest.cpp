@@ -5,7 +5,7 @@
 // of a packet, a piece of it, a while without messages, or the end of the data connection.
 #include "scratch_relay.hpp"
 
-namespace leat::fuzz {
+namespace leat::fuzz::relay_ingest {
 namespace {
 
 enum class Step : std::uint8_t { kControl, kPacket, kPiece, kWait, kEndOfData };
@@ -47,9 +47,10 @@ void run(FuzzInput input) {
 }
 
 }  // namespace
-}  // namespace leat::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    leat::fuzz::run(leat::fuzz::FuzzInput(data, size));
+LEAT_FUZZ_TARGET(relay_ingest) {
+    run(FuzzInput(data, size));
     return 0;
 }
+
+}  // namespace leat::fuzz::relay_ingest

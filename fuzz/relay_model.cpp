@@ -6,9 +6,10 @@
 #include "base/check.hpp"
 #include "fuzz_input.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    using namespace leat;
-    fuzz::FuzzInput input(data, size);
+namespace leat::fuzz::relay_model {
+
+LEAT_FUZZ_TARGET(relay_model) {
+    FuzzInput input(data, size);
     const test::Draw draw = [&input](std::uint64_t bound) -> std::uint64_t {
         if (bound <= 1U << 8) return input.take<std::uint8_t>() % bound;
         if (bound <= 1U << 16) return input.take<std::uint16_t>() % bound;
@@ -23,3 +24,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     LEAT_CHECK(model.violation().empty());
     return 0;
 }
+
+}  // namespace leat::fuzz::relay_model

@@ -8,9 +8,10 @@
 #include <string_view>
 
 #include "base/check.hpp"
+#include "fuzz_input.hpp"
 #include "net/relay_address.hpp"
 
-namespace leat::fuzz {
+namespace leat::fuzz::relay_url {
 namespace {
 
 void read_url(std::string_view text) {
@@ -35,11 +36,12 @@ void read_address(std::string_view text) {
 }
 
 }  // namespace
-}  // namespace leat::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LEAT_FUZZ_TARGET(relay_url) {
     const std::string_view text(reinterpret_cast<const char*>(data), size);  // NOLINT(*-reinterpret-cast)
-    leat::fuzz::read_url(text);
-    leat::fuzz::read_address(text);
+    read_url(text);
+    read_address(text);
     return 0;
 }
+
+}  // namespace leat::fuzz::relay_url

@@ -10,7 +10,7 @@
 #include "relay/live/viewer_session.hpp"
 #include "scratch_relay.hpp"
 
-namespace leat::fuzz {
+namespace leat::fuzz::relay_viewer {
 namespace {
 
 using wire::RelayCommand;
@@ -182,9 +182,10 @@ void run(FuzzInput input) {
 }
 
 }  // namespace
-}  // namespace leat::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    leat::fuzz::run(leat::fuzz::FuzzInput(data, size));
+LEAT_FUZZ_TARGET(relay_viewer) {
+    run(FuzzInput(data, size));
     return 0;
 }
+
+}  // namespace leat::fuzz::relay_viewer

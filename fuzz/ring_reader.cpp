@@ -9,7 +9,7 @@
 #include "consumer/consumer.hpp"
 #include "fuzz_input.hpp"
 
-namespace leat::fuzz {
+namespace leat::fuzz::ring_reader {
 namespace {
 
 constexpr std::uint64_t kSize = ring::kMinRingSize;
@@ -131,22 +131,22 @@ class HostileRing {
 };
 
 }  // namespace
-}  // namespace leat::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    using namespace leat;
-    static fuzz::HostileRing hostile;
-    static const ctf::RecordWalker compact = fuzz::make_walker(ring::kCompactHeader);
-    static const ctf::RecordWalker large = fuzz::make_walker(ring::kLargeHeader);
-    fuzz::FuzzInput input(data, size);
+LEAT_FUZZ_TARGET(ring_reader) {
+    static HostileRing hostile;
+    static const ctf::RecordWalker compact = make_walker(ring::kCompactHeader);
+    static const ctf::RecordWalker large = make_walker(ring::kLargeHeader);
+    FuzzInput input(data, size);
     const ctf::RecordWalker& walker = input.take<std::uint8_t>() % 2 == 0 ? compact : large;
     hostile.reset();
-    fuzz::CheckingOutput output(walker);
+    CheckingOutput output(walker);
     consumer::Consumer consumer(hostile.set(), walker, output,
-                                {.trace_uuid = {}, .stream_class_id = 0, .wake_after = fuzz::kSize / 2});
+                                {.trace_uuid = {}, .stream_class_id = 0, .wake_after = kSize / 2});
     while (!input.is_empty()) hostile.do_step(input, output, consumer);
     (void)consumer.drain();
     (void)consumer.finish();
     LEAT_CHECK(consumer.quarantined().size() <= 1);
     return 0;
 }
+
+}  // namespace leat::fuzz::ring_reader

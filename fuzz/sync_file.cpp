@@ -10,7 +10,7 @@
 #include "base/check.hpp"
 #include "fuzz_input.hpp"
 
-namespace leat::fuzz {
+namespace leat::fuzz::sync_file {
 namespace {
 
 void run(UntrustedBytes bytes) {
@@ -26,9 +26,10 @@ void run(UntrustedBytes bytes) {
 }
 
 }  // namespace
-}  // namespace leat::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    leat::fuzz::run(leat::fuzz::FuzzInput(data, size).take_rest());
+LEAT_FUZZ_TARGET(sync_file) {
+    run(FuzzInput(data, size).take_rest());
     return 0;
 }
+
+}  // namespace leat::fuzz::sync_file

@@ -12,7 +12,9 @@
 #include "ctf/decode/decode_plan.hpp"
 #include "ctf/tsdl/growing_metadata.hpp"
 #include "ctf/tsdl/metadata.hpp"
+#include "fuzz_input.hpp"
 
+namespace leat::fuzz::tsdl_parser {
 namespace {
 
 void read_metadata(leat::UntrustedBytes bytes) {
@@ -48,8 +50,10 @@ void read_pieces(leat::UntrustedBytes bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+LEAT_FUZZ_TARGET(tsdl_parser) {
     read_metadata(std::as_bytes(std::span(data, size)));
     read_pieces(std::as_bytes(std::span(data, size)));
     return 0;
 }
+
+}  // namespace leat::fuzz::tsdl_parser

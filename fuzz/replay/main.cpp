@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-// The LLVMFuzzerTestOneInput() of each target, under a name of its own.
+// Each LEAT_FUZZ_TARGET().
 #define LEAT_TARGET(name) extern "C" int leat_fuzz_##name(const std::uint8_t* data, std::size_t size);
 #include "targets.inc"
 #undef LEAT_TARGET
