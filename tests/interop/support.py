@@ -161,11 +161,15 @@ class InteropTest(unittest.TestCase):
             self.assertRegex(line, warnings)
         view = subprocess.run([LEAT, "view", str(path)], capture_output=True, text=True)
         self.assertEqual(view.returncode, 0, view.stderr)
-        if view.stdout != trace.text:
-            for ours, theirs in zip(view.stdout.splitlines(), trace.lines):
-                self.assertEqual(ours, theirs, "leat view prints something else than babeltrace2")
-        self.assertTrue(view.stdout == trace.text, "leat view prints more or fewer events than babeltrace2")
+        self.assert_same_text(view.stdout, trace)
         return trace
+
+    def assert_same_text(self, text, trace):
+        """What leat view prints is what babeltrace2 prints."""
+        if text != trace.text:
+            for ours, theirs in zip(text.splitlines(), trace.lines):
+                self.assertEqual(ours, theirs, "leat view prints something else than babeltrace2")
+        self.assertTrue(text == trace.text, "leat view prints more or fewer events than babeltrace2")
 
     def read_recording(self, recording):
         """Returns the trace of a recording, after checking the closing figures."""

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The tracer library inside programs of all kinds: fields, processes, threads, signals, plugins, and no daemon."""
+import collections
 import os
 import pathlib
 import re
@@ -9,13 +10,16 @@ import subprocess
 import tempfile
 import time
 
-from support import (BUILD, HAS_RSEQ, LEAT, PROGRAMS, SOURCE, InteropTest, Trace, can_be_two_users,
+from support import (BUILD, HAS_RSEQ, LEAT, PROGRAMS, SOURCE, Event, InteropTest, Trace, can_be_two_users,
                      enter_user_namespace, has_namespaces, lacks, main, needs, plain_run, program, without_daemon)
 
 # How often the metadata declares an event: once more for the streams of threads' rings, if there are any.
 DECLARATIONS = 1 if HAS_RSEQ else 2
 
 LARGE_RINGS = ("--ring-size", "64M")
+# A field that is a text.
+STRING = re.compile(r'(?P<field>\w+) = (?P<value>"(?:[^"\\]|\\.)*")')
+
 ONES = ", ".join(f"[{i}] = 1" for i in range(10000))
 THREES = ", ".join(f"[{i}] = 3" for i in range(5000))
 
@@ -490,22 +494,28 @@ class Linking(InteropTest):
 
 
 class Valgrind(InteropTest):
-    def read_by_both(self, command):
-        """babeltrace2 2.0.4 shows an empty string in the first event of a packet as the string before it. Under valgrind a
-        packet may begin with such an event: then record again."""
-        for attempt in range(4):
-            recording = self.record(*command, options=("--context", "none"), name=f"trace{attempt}")
-            self.assertEqual(recording.status, 0, recording.stderr)
-            self.assertNotIn("==", recording.stderr)
-            try:
-                return self.read_complete(recording)
-            except AssertionError:
-                if attempt == 3:
-                    raise
+    def assert_same_text(self, text, trace):
+        """babeltrace2 2.0.4 uses the memory of an event again for a later event of its class, and does not empty its
+        strings: it shows an empty string as the string that was there before. That depends on when it is done with the
+        earlier event, and so on where packets end, which is anywhere under valgrind. There, and only there, leat view
+        is believed."""
+        earlier = collections.defaultdict(set)
+        for number, (ours, theirs) in enumerate(zip(text.splitlines(), trace.lines)):
+            name = Event(ours).name
+            for our, their in reversed(list(zip(STRING.finditer(ours), STRING.finditer(theirs)))):
+                if our["value"] == '""' and their["value"] in earlier[name, our["field"]]:
+                    theirs = theirs[:their.start()] + our[0] + theirs[their.end():]
+                earlier[name, our["field"]].add(our["value"])
+            trace.lines[number] = theirs
+        trace.text = "".join(f"{line}\n" for line in trace.lines)
+        super().assert_same_text(text, trace)
 
     def test_no_errors(self):
         command = ["valgrind", "-q", "--error-exitcode=99", "--leak-check=no", program("fields")]
-        trace = self.read_by_both(command)
+        recording = self.record(*command, options=("--context", "none"))
+        self.assertEqual(recording.status, 0, recording.stderr)
+        self.assertNotIn("==", recording.stderr)
+        trace = self.read_complete(recording)
         found = [f"{event.name}: {event.rest}" for event in trace.events() if event.name.startswith("fields")]
         self.assertEqual(found, [f"fields:{line}" for line in FIELDS_IN_C.strip().splitlines()])
 
