@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Every option of leat-relayd, in real use."""
+import ctypes
+import errno
 import json
 import os
 import re
@@ -18,6 +20,23 @@ from support import PROGRAMS, InteropTest, lacks, main, wait_until  # noqa: E402
 TICKS = [(10, 1), (20, 2), (30, 3)]
 LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d{4} leat-relayd\[(\d+)\] (error|warning|info|debug): (.*)$")
 PORTS = re.compile(r"control (\d+).*, data (\d+).*, live (\d+)")
+
+
+OPENAT2 = 437  # everywhere
+
+
+def fail_system_call(number, error):
+    """From here on this call fails with this error, in our process and those that it starts."""
+    load, jump_if_equal, give = 0x20, 0x15, 0x06
+    allow, fail = 0x7fff0000, 0x00050000 | error
+    steps = b"".join(struct.pack("=HBBI", *step) for step in (
+        (load, 0, 0, 0), (jump_if_equal, 0, 1, number), (give, 0, 0, fail), (give, 0, 0, allow)))
+    buffer = ctypes.create_string_buffer(steps)
+    program = struct.pack("@HP", 4, ctypes.addressof(buffer))
+    libc = ctypes.CDLL(None, use_errno=True)
+    no_new_privileges, set_seccomp, filter_mode = 38, 22, 2
+    if libc.prctl(no_new_privileges, 1, 0, 0, 0) != 0 or libc.prctl(set_seccomp, filter_mode, program) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
 
 
 def has_ipv6():
@@ -334,6 +353,14 @@ class Output(OptionsTest):
         self.assert_fails(1, "cannot go to /nowhere, as --working-directory says: No such file", "-w", "/nowhere")
         self.assert_fails(1, "/dev/null/traces", "--output", "/dev/null/traces", "--ports", "0:0:0")
 
+    def test_without_openat2(self):
+        """As on an old kernel, or in a sandbox that does not know the call: the relay does not start."""
+        for error in (errno.ENOSYS, errno.EPERM):
+            self.assert_fails(1, f"openat2() does not work here ({os.strerror(error)})", "--ports", "0:0:0",
+                              preexec_fn=lambda error=error: fail_system_call(OPENAT2, error))
+        self.start()
+        self.use()
+
 
 class Logging(OptionsTest):
     def rubbish(self):
@@ -348,6 +375,10 @@ class Logging(OptionsTest):
                                 (["-vv"], {"warning", "info", "debug"})]:
             self.start(*options)
             self.use(f"said{len(options)}{options[0] if options else ''}")
+            hasty = Viewer(self.relay, connect=False)
+            self.addCleanup(hasty.close)
+            hasty.ask(peer.CONNECT, struct.pack(">QIII", peer.NO_PACKET, 2, 4, 1), 20)
+            self.assertEqual(hasty.attach(4711), (6, []))
             self.rubbish()
             lines = self.stop()
             self.assertEqual({level for level, _ in lines}, levels)
@@ -356,6 +387,8 @@ class Logging(OptionsTest):
                 self.assertRegex(text, r"producer 127\.0\.0\.1:\d+: session 1 begins: said\S* of host, protocol 2\.13, live")
                 self.assertRegex(text, r"viewer 127\.0\.0\.1:\d+: attaches to session 1: status 1, 2 streams")
                 self.assertRegex(text, r"producer 127\.0\.0\.1:\d+: session 1 ends")
+                found = re.findall(r"^viewer 127\.0\.0\.1:\d+: does not attach to session 4711: (.*)$", text, re.MULTILINE)
+                self.assertEqual(found, ["it has not created a viewer session"])
             if "debug" in levels:
                 self.assertIn(": SEND_INDEX, 80 bytes", text)
                 self.assertIn(": ATTACH_SESSION", text)

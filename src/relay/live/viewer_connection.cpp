@@ -34,19 +34,26 @@ struct ViewerConnection::Command {
     Needs needs;
     std::size_t payload;  // bytes
     Done (*run)(ViewerConnection&, UntrustedBytes payload);
-    void (*refuse)(wire::Bytes& replies);  // replies that what it needs is not there
+    void (*refuse)(ViewerConnection&, UntrustedBytes payload);  // replies that what it needs is not there
 
     // Nothing: it is not served.
     static const Command* find(LiveCommand command);
 
   private:
     template <auto handler>
-    static constexpr Command served(LiveCommand command, Needs needs, void (*refuse)(wire::Bytes&) = nullptr) {
+    static constexpr Command served(LiveCommand command, Needs needs,
+                                    void (*refuse)(ViewerConnection&, UntrustedBytes) = nullptr) {
         return {command, needs, payload_of(handler), run_handler<handler>, refuse};
     }
     template <auto reply>
-    static void refusal(wire::Bytes& replies) {
-        wire::append(replies, reply);
+    static void refusal(ViewerConnection& connection, UntrustedBytes /*payload*/) {
+        wire::append(connection.replies_, reply);
+    }
+    static void refuse_attach(ViewerConnection& connection, UntrustedBytes payload) {
+        if (const auto request = wire::parse<wire::AttachSession>(payload))
+            log_info("{}: does not attach to session {}: it has not created a viewer session", connection.peer(),
+                     request->session_id);
+        wire::append(connection.replies_, wire::AttachReply{wire::AttachStatus::kNoViewerSession});
     }
 
     template <class Message>
@@ -76,8 +83,7 @@ const ViewerConnection::Command* ViewerConnection::Command::find(LiveCommand com
         served<&V::connect>(LiveCommand::kConnect, Needs::kNothing),
         served<&V::list_sessions>(LiveCommand::kListSessions, Needs::kConnect),
         served<&V::create_session>(LiveCommand::kCreateSession, Needs::kConnect),
-        served<&V::attach_session>(LiveCommand::kAttachSession, Needs::kViewerSession,
-                                   refusal<wire::AttachReply{wire::AttachStatus::kNoViewerSession}>),
+        served<&V::attach_session>(LiveCommand::kAttachSession, Needs::kViewerSession, refuse_attach),
         served<&V::detach_session>(LiveCommand::kDetachSession, Needs::kViewerSession,
                                    refusal<wire::DetachReply{wire::DetachStatus::kNotAttached}>),
         served<&V::get_new_streams>(LiveCommand::kGetNewStreams, Needs::kViewerSession,
@@ -170,9 +176,9 @@ ViewerConnection::Done ViewerConnection::run_command(const Command& command) {
     if (command.needs != Needs::kNothing && !is_connected_)
         return completed(refused("{} before CONNECT", wire::name_of(command.command)));
     log_debug("{}: {}", peer(), wire::name_of(command.command));
-    if (has(command.needs))
-        return command.run(*this, input_.bytes().subspan(wire::kSizeOf<wire::LiveHeader>, command.payload));
-    command.refuse(replies_);
+    const UntrustedBytes payload = input_.bytes().subspan(wire::kSizeOf<wire::LiveHeader>, command.payload);
+    if (has(command.needs)) return command.run(*this, payload);
+    command.refuse(*this, payload);
     return completed({});
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -29,8 +30,7 @@ std::uint32_t random_number() {
 }
 
 // The kernel refuses every way out, also one that somebody else puts there between our check and our use: symbolic
-// links,
-// "..", absolute paths.
+// links, "..", absolute paths.
 UniqueFd open_beneath(int directory, const std::string& path, int flags, mode_t mode = 0) {
     open_how how{};
     how.flags = static_cast<std::uint64_t>(flags) | O_CLOEXEC;
@@ -54,6 +54,12 @@ Result<ConfinedDirectory> ConfinedDirectory::open_root(const std::string& path) 
     std::filesystem::create_directories(path, error);
     UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!fd.is_open()) return io_error(fmt::format("cannot use {} for output", path));
+    // Old kernels say ENOSYS, and so do sandboxes that do not know the call, or EPERM.
+    if (!open_beneath(fd.get(), ".", O_PATH).is_open() && (errno == ENOSYS || errno == EPERM))
+        return unsupported(
+            "openat2() does not work here ({}), and without it peers could reach files outside {}: use Linux 5.6 or "
+            "later, and let the sandbox (seccomp) allow openat2",
+            std::strerror(errno), path);
     return ConfinedDirectory(std::move(fd));
 }
 

@@ -16,6 +16,7 @@ namespace leat::relay {
 class ConfinedDirectory {
   public:
     // The output directory itself: made if it is not there; the user chose it, so links in its path are the user's.
+    // kUnsupported where openat2() is missing, which all else here needs.
     static Result<ConfinedDirectory> open_root(const std::string& path);
 
     // Makes what is missing of a relative path like "host/session/ust". Empty: this directory again.
