@@ -96,13 +96,23 @@ class Completion(unittest.TestCase):
             (pathlib.Path(directory) / "file").touch()
             return run("bash", "-c", COMPLETE, "bash", file, *words, cwd=directory).split()
 
+    def help_of(self, command):
+        words = command.split()
+        return run(BUILD / "bin" / PROGRAMS[command], *words[1:], "--help").split("Examples:")[0]
+
     def test_every_option_of_help(self):
-        for command, program in PROGRAMS.items():
-            words = command.split()
-            text = run(BUILD / "bin" / program, *words[1:], "--help").split("Examples:")[0]
+        for command in PROGRAMS:
+            text = self.help_of(command)
             options = set(re.findall(r"^ .*?(--[a-z][a-z-]+)\b", text, re.MULTILINE))
             self.assertGreater(len(options), 5, text)
-            self.assertEqual(set(self.complete(*words, "--")) - {"--"}, options, command)
+            self.assertEqual(set(self.complete(*command.split(), "--")) - {"--"}, options, command)
+
+    def test_every_value_of_help(self):
+        for command in "leat record", "leat view":
+            lists = re.findall(r"^ .*?(--[a-z-]+) [A-Z]+:\{(.*?)\}", self.help_of(command), re.MULTILINE)
+            self.assertGreater(len(lists), 1, command)
+            for option, values in lists:
+                self.assertEqual(self.complete(*command.split(), option, ""), values.split(","), f"{command} {option}")
 
     def test_commands_and_values(self):
         self.assertEqual(self.complete("leat", ""), ["record", "view", "--help", "--version"])
@@ -115,6 +125,13 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.complete("leat", "record", "--header", "="), ["compact", "large"])
         self.assertEqual(self.complete("leat-relayd", "--log-format", ""), ["text", "json"])
         self.assertEqual(self.complete("leat-relayd", "-o", ""), ["traces"])
+
+    def test_value_of_an_option_is_not_the_program(self):
+        options = set(re.findall(r"^ .*?(--[a-z-]+) [A-Z]+", self.help_of("leat record"), re.MULTILINE))
+        self.assertGreater(len(options), 10)
+        for option in options - {"--live"}:  # it may stand alone
+            self.assertIn("env", self.complete("leat", "record", option, "value", "en"), option)
+            self.assertIn("env", self.complete("leat", "record", option, "=", "value", "en"), option)
 
     def test_program_to_record(self):
         self.assertIn("env", self.complete("leat", "record", "--", "en"))

@@ -26,7 +26,7 @@ class OtherVersion(InteropTest):
         self.assertEqual(recording.summary["events"], 0)
 
     def test_protocol_of_another_version(self):
-        for version, size, remedy in (4, 0, "record it with a newer leat"), (9, 200, "record it with a newer leat"), \
+        for version, size, remedy in (4, 4, "record it with a newer leat"), (9, 200, "record it with a newer leat"), \
                 (2, 32, "upgrade its libleat; if it is linked statically, link it again"):
             with self.subTest(version=version, size=size):
                 recording = self.record(sys.executable, "-c", REGISTER, str(version), str(size), name=f"trace-{version}")
