@@ -157,7 +157,7 @@ inline void RelayModel::note_owner(const Found& file, ModelledStream& stream, Se
 inline void RelayModel::look_at_data(const Found& file, Seen& seen) {
     const wire::Bytes data = contents(file.path);
     const auto first = packet_tag(data);
-    if (!first) return;  // not yet begun, or made room for
+    if (!first) return;  // the file is empty, or only a few bytes of its first packet have come
     ModelledStream* const stream = stream_of(first->stream);
     if (stream == nullptr) return violate("visible", "{} has a packet of stream {}", file.path, first->stream);
     note_owner(file, *stream, seen);

@@ -354,10 +354,10 @@ inline void RelayModel::end_part(ModelledPart& part) {
         if (!stream->is_closed && is_good()) close_stream(*stream);
     if (!is_good()) return;
     note_sent_is_due(part);
+    // A producer may end its connections in either order, and the relay must close both: parts take turns.
     const bool is_control_first = part.id % 2 == 0;
     ModelPeer& first = is_control_first ? part.control : part.data;
     ModelPeer& second = is_control_first ? part.data : part.control;
-    // Control first: it does not answer to the end of data before the session has ended.
     const bool have_ended = hear(part, first.finish(), "its end") && hear(part, second.finish(), "its end");
     lose(part);
     if (have_ended) settle(part);

@@ -27,13 +27,14 @@ struct IndexEntry {
     bool operator==(const IndexEntry&) const = default;
 };
 
-// The fields of an entry in the order of their bytes. Index files and messages hold runs of this list: each says which.
+// The fields of an entry in byte order. Index files and messages hold a run of consecutive fields of this list; each
+// says which run.
 inline constexpr std::array kIndexEntryFields{
     &IndexEntry::offset,          &IndexEntry::packet_size,        &IndexEntry::content_size,
     &IndexEntry::timestamp_begin, &IndexEntry::timestamp_end,      &IndexEntry::events_discarded,
     &IndexEntry::stream_class_id, &IndexEntry::stream_instance_id, &IndexEntry::packet_seq_num};
 static_assert(kIndexEntryFields.size() * sizeof(std::uint64_t) == sizeof(IndexEntry), "a field is not listed");
-// LTTng had the first seven of them at first; it added the other two later.
+// The first index format of LTTng had these seven. The other two were added later.
 inline constexpr std::size_t kFirstIndexEntryFields = 7;
 
 // The entry of a packet that lies `offset` bytes into its stream file.

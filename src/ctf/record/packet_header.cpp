@@ -9,7 +9,7 @@ namespace {
 
 IntegerClass unsigned_integer(unsigned bits, const std::string& clock = {}) { return {.size = bits, .clock = clock}; }
 
-// Appends values as they lie in memory: little-endian, which is what we run on and what the metadata says.
+// Appends values as they are in memory: our processors are little-endian, and so the metadata declares the fields.
 class Encoder {
   public:
     template <class T>

@@ -1,4 +1,4 @@
-// What stands in front of the event records in each packet that we write: packet header and packet context.
+// What precedes the event records in each packet that we write: packet header and packet context.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace leat::ctf {
 
 inline constexpr std::uint32_t kPacketMagic = 0xC1FC1FC1;
 
-// The values, in the order of their bytes; kPacketHeaderSize bytes, packed, little-endian.
+// The values in byte order. Encoded, they are packed and little-endian, and take kPacketHeaderSize bytes.
 struct PacketHeader {
     Uuid uuid{};
     std::uint32_t stream_id = 0;
@@ -29,9 +29,9 @@ inline constexpr std::size_t kPacketHeaderSize = 4 + 16 + 4 + 8 + 6 * 8 + 4;
 
 std::array<std::byte, kPacketHeaderSize> encode(const PacketHeader& header);
 
-// The same as metadata: `trace.packet.header` and `stream.packet.context`, with times of clock `clock`.
+// How the metadata describes it: `trace.packet.header`, and `stream.packet.context` with timestamps of `clock`.
 StructClass packet_header_class();
-// The last member, whose value is a number of 32 bits, is called `owner`: "cpu_id" where rings belong to CPUs.
+// `owner` is the name of the last member, a 32-bit number: "cpu_id" if rings belong to CPUs, otherwise "thread_ring".
 StructClass packet_context_class(const std::string& clock, const std::string& owner);
 
 }  // namespace leat::ctf

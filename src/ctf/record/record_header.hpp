@@ -1,4 +1,4 @@
-// The time in the header of an event record that our tracer wrote: reading it, and writing another.
+// Reads and replaces the timestamp in the header of an event record that our tracer wrote.
 #pragma once
 
 #include <array>
@@ -10,22 +10,23 @@
 
 namespace leat::ctf {
 
-// A record's header, as bytes.
+// The bytes of a record's header.
 struct RecordHeaderBytes {
     std::array<std::byte, ring::kMaxHeaderSize> storage{};
     std::size_t size = 0;
 
-    UntrustedBytes bytes() const&& = delete;  // they are inside
+    UntrustedBytes bytes() const&& = delete;  // they would outlive the storage
     [[nodiscard]] UntrustedBytes bytes() const& { return UntrustedBytes(storage).first(size); }
 };
 
-// The header that `record` begins with, copied: programs may write over a ring at any time, but not over this. Of bytes
-// that are missing, it has zeros.
+// Copies the header that `record` begins with: a program can overwrite its ring at any time, but not the copy. Missing
+// bytes are zero.
 RecordHeaderBytes copy_header(const ring::RecordHeaderLayout& layout, UntrustedBytes record);
-// When the record happened, ns; short headers count from the record before it, which was at `previous`.
+// The time of the record, in ns. A short header holds only its low bits: `previous`, the time of the record before it,
+// gives the rest.
 std::uint64_t record_timestamp(const ring::RecordHeaderLayout& layout, const RecordHeaderBytes& header,
                                std::uint64_t previous);
-// The same header with another time, which short headers cut to what they hold.
+// The same header with another timestamp, of which a short header keeps only the low bits.
 RecordHeaderBytes with_timestamp(const ring::RecordHeaderLayout& layout, const RecordHeaderBytes& header,
                                  std::uint64_t timestamp);
 

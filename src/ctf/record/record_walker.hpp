@@ -11,11 +11,11 @@
 
 namespace leat::ctf {
 
-// Steps over event records without decoding them: counts them, and tells records from rubbish before either gets into
-// a trace. Knows the packed, byte-aligned layouts that our tracer writes, no others.
+// Steps over event records without decoding them. It counts them, and it stops at bytes that are not a record, so that
+// these never get into a trace. It knows only the packed, byte-aligned layouts that our tracer writes.
 class RecordWalker {
   public:
-    // `context_size`: bytes of the stream's event context, between header and payload.
+    // `context_size`: bytes of the stream's event context, which lies between header and payload.
     RecordWalker(ring::RecordHeaderLayout header, std::size_t context_size)
         : header_(header), context_size_(context_size) {}
 
@@ -24,29 +24,29 @@ class RecordWalker {
 
     struct Walked {
         std::uint64_t records;
-        std::size_t bytes;  // of whole, known records; less than there were: what follows is no record
+        std::size_t bytes;  // of these records
     };
     struct Part : Walked {
         std::uint64_t last_timestamp;  // ns; of the last record
     };
-    // When the record before these happened, and the last one that may be among them; ns.
     struct Times {
-        std::uint64_t previous = 0;
-        std::uint64_t latest = ~std::uint64_t{0};
+        std::uint64_t previous = 0;                // ns; of the record before these
+        std::uint64_t latest = ~std::uint64_t{0};  // ns; records are not later
     };
-    // Stops at the end of the record that is the last to fit into `limit` bytes; one fits always. What says that it
-    // happened before the record in front of it, or after `times.latest`, is no record.
+    // Takes as many records as fit into `limit` bytes, but at least one. Stops before that at bytes that are not a
+    // whole record of a known class, or whose time is before that of the record before them or after `times.latest`.
     [[nodiscard]] Part walk_part(UntrustedBytes records, std::size_t limit, const Times& times) const;
 
+    // The same without limits. Fewer bytes than were given: the rest does not begin with a record.
     [[nodiscard]] Walked walk(UntrustedBytes records) const { return walk_part(records, ~std::size_t{0}, {}); }
 
     [[nodiscard]] const ring::RecordHeaderLayout& header() const { return header_; }
 
   private:
-    // One stretch of a payload.
+    // A part of a payload.
     struct Step {
         enum class Kind : std::uint8_t { kFixed, kString, kSequence } kind;
-        std::uint8_t length_size;  // kSequence: bytes of the length in front
+        std::uint8_t length_size;  // kSequence: bytes of the length, which comes first
         std::uint64_t size;        // kFixed: bytes; kSequence: bytes of an element
     };
     struct Plan {
@@ -58,10 +58,10 @@ class RecordWalker {
 
     void append(Plan& plan, const FieldClass& field_class) const;
     static void append_fixed(Plan& plan, std::uint64_t bytes);
-    // walk_part() with a layout that the compiler knows: this runs once for each event there is.
+    // walk_part() for a layout that the compiler knows: its loop runs once for every event.
     template <ring::RecordHeaderLayout kHeader>
     [[nodiscard]] Part walk_as(UntrustedBytes records, std::size_t limit, const Times& times) const;
-    // The end of context and payload, which begin at `at`; null if they do not end before `end`.
+    // The end of the context and payload that begin at `at`; null if they reach beyond `end`.
     [[nodiscard]] static const std::byte* payload_end(const Plan& plan, const std::byte* at, const std::byte* end);
 
     ring::RecordHeaderLayout header_;

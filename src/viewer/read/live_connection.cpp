@@ -10,9 +10,9 @@ namespace {
 using namespace std::chrono_literals;
 using wire::LiveCommand;
 
-// A relay that cannot wait for us is asked again after this time.
+// How often a relay without WAIT is asked for news.
 constexpr auto kPollPeriod = 50ms;
-// Requests in one write: as many answers wait for us in the worst case.
+// Requests in one write. At worst as many replies fill the socket's buffers before we read them.
 constexpr std::size_t kMaxPipelined = 256;
 constexpr std::uint32_t kOldestMinor = 3;
 constexpr std::uint32_t kNewsSize = 1U << 20;  // bytes of packets in one answer
@@ -53,7 +53,7 @@ Result<void> LiveConnection::agree_on_version() {
     if (reply.major != wire::kProtocolMajor || reply.minor < kOldestMinor)
         return unsupported("it speaks live protocol {}.{}, {}.4 or later is needed: upgrade the relay", reply.major,
                            reply.minor, wire::kProtocolMajor);
-    // All of the word but the capabilities says that it is one of ours.
+    // The other bits of the word tell Leat's relays from others.
     const bool is_ours = (reply.type & ~wire::kCapabilityMask) == wire::kHaveCapabilities;
     can_wait_ = is_ours && (reply.type & wire::kCanWait) != 0;
     can_get_news_ = is_ours && (reply.type & wire::kCanGetNews) != 0;
@@ -118,7 +118,8 @@ Result<LiveConnection::FetchedMetadata> LiveConnection::metadata(std::uint64_t s
     metadata.status = reply.status;
     if (metadata.status != wire::MetadataStatus::kOk) return metadata;
     if (reply.length > limit)
-        return refused("GET_METADATA: {} bytes more are too many: {} are what is read", reply.length, limit);
+        return refused("GET_METADATA: {} bytes of new metadata are too many: at most {} more are read", reply.length,
+                       limit);
     metadata.bytes.resize(reply.length);
     auto received = socket_.receive(metadata.bytes);
     if (!received) return wrap("GET_METADATA", std::move(received).error());
@@ -159,7 +160,7 @@ Result<LiveConnection::FetchedPacket> LiveConnection::packet(std::uint64_t strea
 }
 
 Result<void> LiveConnection::detach(std::uint64_t session_id) {
-    // Whatever it answers: we go.
+    // The status does not matter: the session is left in any case.
     LEAT_TRY(ask<wire::DetachReply>(LiveCommand::kDetachSession, wire::LiveIdRequest{session_id}));
     return {};
 }

@@ -12,12 +12,13 @@
 
 namespace leat::viewer {
 
-// Answers that a relay gives to us may not be larger.
+// A reply that lists more is refused.
 inline constexpr std::uint32_t kMaxSessions = 65536;
 inline constexpr std::uint32_t kMaxStreams = 65536;
 
-// A viewer's connection to a relay: LTTng's live protocol ([live-protocol]), command by command. What the relay sends
-// is checked before a byte is allocated for it. Errors name the command; after one, the connection is of no more use.
+// A viewer's connection to a relay: one method for each command of LTTng's live protocol ([live-protocol]). A size that
+// the relay sends is checked before memory is allocated for it. Errors name the command. After an error the connection
+// cannot be used any more.
 class LiveConnection {
   public:
     template <class Status>
@@ -39,36 +40,36 @@ class LiveConnection {
         struct Entry {
             std::uint64_t stream_id = 0;
             wire::NextIndexReply index{};
-            wire::Bytes packet{};  // empty if it is to be fetched
+            wire::Bytes packet{};  // empty: packet() has to fetch it
         };
         std::uint32_t flags = 0;
         std::vector<Entry> entries{};
     };
 
-    // Connects and agrees on the version.
+    // Sends CONNECT and agrees on the version. The socket is connected.
     static Result<LiveConnection> open(net::WaitingSocket socket);
 
     Result<std::vector<wire::ListedSession>> list_sessions();
-    // Once, before anything is attached.
+    // To be called once, before attach().
     Result<void> create_viewer_session();
     Result<Streams<wire::AttachStatus>> attach(std::uint64_t session_id, wire::Seek seek);
     Result<Streams<wire::NewStreamsStatus>> new_streams(std::uint64_t session_id);
-    // What is new, at most `limit` bytes.
+    // Metadata that is new. More than `limit` bytes are an error.
     Result<FetchedMetadata> metadata(std::uint64_t stream_id, std::uint64_t limit);
-    // For all these streams at once, in their order.
+    // Asks for all these streams at once, and returns the replies in the same order.
     Result<std::vector<wire::NextIndexReply>> next_indexes(std::span<const std::uint64_t> stream_ids);
-    // Fills the begin of `bytes`, which say how much is asked for.
+    // Asks for bytes.size() bytes. The relay may send fewer: `length` says how many of `bytes` are filled.
     Result<FetchedPacket> packet(std::uint64_t stream_id, std::uint64_t offset, std::span<std::byte> bytes);
     Result<void> detach(std::uint64_t session_id);
 
-    // If the relay can: asks for what is new in all streams of the sessions that are attached, and takes the answer,
-    // which comes when there is something. No other command in between.
+    // Leat's relays only: asks for what is new in all streams of the attached sessions. The reply comes as soon as
+    // there is something. No other command may be sent between the request and its reply.
     [[nodiscard]] bool can_get_news() const { return can_get_news_; }
     Result<void> request_news();
     Result<News> receive_news();
     [[nodiscard]] bool has_requested_news() const { return has_requested_news_; }
 
-    // Until something may be new in the sessions that are attached, or we are told to stop.
+    // Waits until something may be new in the attached sessions, or until we are told to stop.
     Result<void> wait();
     [[nodiscard]] bool can_wait() const { return can_wait_; }
     [[nodiscard]] const net::WaitingSocket& socket() const { return socket_; }

@@ -8,23 +8,24 @@
 namespace leat::viewer {
 namespace {
 
-// Of one packet: what is larger is not fetched. LTTng's sub-buffers end at 1 GiB in theory, at a few MiB in practice.
+// A larger packet is not fetched. LTTng's sub-buffers have at most 1 GiB in theory, and a few MiB in practice.
 constexpr std::uint64_t kMaxPacketSize = 64U << 20U;
-// Of one GET_PACKET.
+// What one GET_PACKET asks for.
 constexpr std::uint64_t kPieceSize = 1U << 20U;
-// A request costs about as much as to print that: a few events are printed first, much is asked for meanwhile.
+// A request costs about as much time as printing this many bytes. Up to here events are printed first, because somebody
+// may be looking at the screen. Beyond it, the next request is sent first, and the relay answers while we print.
 constexpr std::uint64_t kFewBytes = 4096;
-// What may lie here and wait for its turn. Beyond it only streams that hold up the others are asked for.
+// Packets that may wait here for their streams. Beyond it the relay is asked about hungry streams only.
 constexpr std::uint64_t kMaxQueued = 64U << 20U;
 
-// Of an entry in a queue, with what surrounds it.
+// The memory that an entry takes in a queue.
 std::uint64_t weight(const LiveConnection::News::Entry& entry) { return sizeof entry + entry.packet.size(); }
 
 bool has_status(const LiveConnection::News::Entry& entry, wire::IndexStatus status) {
     return entry.index.status == status;
 }
 
-// Traces of all sessions that this program follows are told apart.
+// Numbers the traces of all sessions that this program follows.
 std::uint64_t next_trace_number() {
     static std::uint64_t number = 0;
     return number++;
@@ -111,7 +112,8 @@ bool RelaySession::takes_news() const {
 
 Result<bool> RelaySession::advance_by_asking() {
     bool is_new = LEAT_TRY(ask_for_indexes());
-    // Asked in every turn: some relays say only with packets that there are new streams, and never in a quiet session.
+    // Ask whenever there is no other news: some relays announce new streams only together with packets, so in a quiet
+    // session never.
     const std::size_t known = known_streams_.size();
     if (wants_streams_ || !is_new) LEAT_TRY(ask_for_streams());
     is_new = is_new || known_streams_.size() != known;
@@ -120,8 +122,8 @@ Result<bool> RelaySession::advance_by_asking() {
     return is_new;
 }
 
-// What is in the answer can be read when streams and metadata have been fetched; then the next one may come, while this
-// is printed. After a few events it is wait() that asks for it: somebody may be looking at the screen.
+// New streams and metadata come first: the packets in the reply may need them. After a large reply the next one is
+// requested at once, and comes while this one is printed. After a small one, wait() requests it (see kFewBytes).
 Result<void> RelaySession::take_news() {
     LiveConnection::News news = LEAT_TRY(connection_->receive_news());
     if ((news.flags & wire::kNewStreams) != 0) LEAT_TRY(ask_for_streams());
@@ -133,7 +135,7 @@ Result<void> RelaySession::take_news() {
     LEAT_TRY(fetch_metadata());
     for (LiveConnection::News::Entry& entry : news.entries) {
         const auto found = data_.find(entry.stream_id);
-        if (found == data_.end()) continue;  // we have given it up
+        if (found == data_.end()) continue;  // it has ended here
         LEAT_TRY(complete(found->second, entry));
         enqueue(found->second, std::move(entry));
     }
@@ -141,11 +143,11 @@ Result<void> RelaySession::take_news() {
     return {};
 }
 
-// A large packet does not come along; it can be fetched now, and only now.
+// A large packet is not part of the reply. Fetch it now: the relay keeps its file open until the next request for news.
 Result<void> RelaySession::complete(Data& data, LiveConnection::News::Entry& entry) {
     if (!has_status(entry, wire::IndexStatus::kOk) || !entry.packet.empty()) return {};
     const std::uint64_t size = entry.index.entry.packet_size / 8;
-    if (size == 0 || size > kMaxPacketSize) return {};  // refused in its turn
+    if (size == 0 || size > kMaxPacketSize) return {};  // take_queued() ends the stream
     data.index = entry.index;
     auto packet = LEAT_TRY(receive_packet(data, size));
     data.index.reset();
@@ -154,7 +156,7 @@ Result<void> RelaySession::complete(Data& data, LiveConnection::News::Entry& ent
 }
 
 void RelaySession::enqueue(Data& data, LiveConnection::News::Entry entry) {
-    // The later beacon says all that the earlier one did.
+    // A beacon makes the beacon before it superfluous.
     const auto is_quiet = [](const auto& item) { return has_status(item, wire::IndexStatus::kInactive); };
     if (!data.queue.empty() && is_quiet(data.queue.back()) && is_quiet(entry)) {
         data.queue.back() = std::move(entry);
@@ -164,7 +166,7 @@ void RelaySession::enqueue(Data& data, LiveConnection::News::Entry entry) {
     data.queue.push_back(std::move(entry));
 }
 
-// Whether there was anything for a stream that had nothing more to say.
+// Returns whether a hungry stream got something.
 Result<bool> RelaySession::take_queued() {
     if (queued_bytes_ == 0) return false;
     const std::uint64_t before = queued_bytes_;
@@ -206,14 +208,14 @@ Result<void> RelaySession::ask_for_streams(Session& session) {
             session.has_hung_up = true;
             return {};
         default:
-            // The real relay says so of a session that has gone while we read it.
+            // lttng-relayd answers so for a session that ended while we were reading it.
             session.has_hung_up = true;
             warn_(fmt::format("the relay does not know session {} any more", session.id));
             return {};
     }
 }
 
-// Whether there is something to fetch, or a stream has ended.
+// Returns whether there are packets to fetch, or a stream has ended.
 Result<bool> RelaySession::ask_for_indexes() {
     std::vector<std::uint64_t> ids;
     std::vector<Data*> asked;
@@ -268,14 +270,14 @@ Result<void> RelaySession::fetch_metadata() {
     return {};
 }
 
-// Until the relay has no more: what it gave is whole then.
+// Asks until the relay has no more: only then does the metadata end with a whole declaration.
 Result<void> RelaySession::fetch_metadata(Metadata& metadata) {
     LiveTrace& trace = traces_.at(metadata.trace_id);
     while (true) {
         const auto answer =
             LEAT_TRY(connection_->metadata(metadata.stream_id, ctf::kMaxMetadataSize - trace.metadata_size()));
         if (answer.status != wire::MetadataStatus::kOk || answer.bytes.empty()) {
-            // An error after the first bytes is how the real relay says that there will be no more.
+            // lttng-relayd says by an error that there will be no more.
             metadata.is_closed = answer.status == wire::MetadataStatus::kError;
             metadata.is_wanted = trace.metadata_size() == 0;
             return {};
@@ -283,7 +285,7 @@ Result<void> RelaySession::fetch_metadata(Metadata& metadata) {
         auto appended = trace.append_metadata(answer.bytes);
         if (appended) continue;
         metadata.is_closed = true;
-        warn_(fmt::format("a trace cannot be read on: {}", appended.error().message));
+        warn_(fmt::format("a trace cannot be read any further: {}", appended.error().message));
         return {};
     }
 }
@@ -295,13 +297,13 @@ Result<bool> RelaySession::fetch_packets() {
     return is_new;
 }
 
-// False: the relay does not have it yet.
+// Returns false if the relay does not have the packet yet.
 Result<bool> RelaySession::fetch_packet(Data& data) {
     const std::uint64_t size = data.index->entry.packet_size / 8;
     const std::uint64_t offset = data.index->entry.offset;
     if (size == 0 || size > kMaxPacketSize) {
         data.index.reset();
-        end(data, fmt::format("a packet of {} bytes is not read, at most {}", size, kMaxPacketSize));
+        end(data, fmt::format("a packet of {} bytes is not read: it must have 1 to {} bytes", size, kMaxPacketSize));
         return true;
     }
     auto packet = LEAT_TRY(receive_packet(data, size));
@@ -311,7 +313,8 @@ Result<bool> RelaySession::fetch_packet(Data& data) {
     return true;
 }
 
-// Nothing if the relay does not have it yet; or if the stream ended over it, and then the index is gone.
+// Returns nothing if the relay does not have the packet yet. Returns nothing and resets data.index if the relay refused
+// the packet: this ends the stream.
 Result<std::optional<std::vector<std::byte>>> RelaySession::receive_packet(Data& data, std::uint64_t size) {
     std::vector<std::byte> packet(size);
     std::uint64_t filled = 0;
@@ -321,7 +324,7 @@ Result<std::optional<std::vector<std::byte>>> RelaySession::receive_packet(Data&
                                                         rest.first(std::min<std::uint64_t>(rest.size(), kPieceSize))));
         filled += piece.length;
         if (piece.status == wire::PacketStatus::kOk) continue;
-        // Old relays want their news to be fetched first, and say so by an error.
+        // Old relays answer with an error until new streams and metadata have been fetched; the flags say which.
         if ((piece.flags & wire::kNewStreams) != 0) wants_streams_ = true;
         if ((piece.flags & wire::kNewMetadata) != 0) want_metadata_of(data.trace_id);
         if (piece.status == wire::PacketStatus::kRetry || piece.flags != 0)
@@ -353,8 +356,8 @@ Result<void> RelaySession::feed(Data& data, std::vector<std::byte> packet, std::
     return {};
 }
 
-// A relay that is killed may have stored packets that it had not shown, and does not show what it finds when it comes
-// back. Of a gap within this connection the packets themselves tell.
+// A killed relay may have stored packets that it had not shown to us yet. When it is started again, it does not show
+// them. Gaps within one connection need no warning here: the stream counts them by the packets' numbers.
 void RelaySession::warn_of_missed(const Data& data, std::uint64_t packets) {
     const StreamIdentity& stream = data.stream->identity();
     if (packets == 0 || stream.instance_id) return;
@@ -379,7 +382,7 @@ void RelaySession::forget_finished() {
 }
 
 Result<void> RelaySession::detach() {
-    // An answer is under way that may take its time: closing the connection does as well.
+    // The reply to GET_NEWS may take long, and no command may overtake it. Closing the connection detaches, too.
     if (connection_->has_requested_news()) return {};
     for (const Session& session : sessions_) LEAT_TRY(connection_->detach(session.id));
     return {};

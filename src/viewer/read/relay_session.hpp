@@ -19,11 +19,11 @@
 
 namespace leat::viewer {
 
-// Which packets have been shown: a producer that connects again sends some of them a second time.
+// Remembers which packets have been shown: a producer that reconnects sends some of them again.
 class ShownPackets {
   public:
-    // Nothing: it has been shown. Otherwise it counts as shown from then on; how many between it and the last one
-    // before it have not been.
+    // Notes the packet as shown. Returns how many packets are missing between it and the last one that was shown, or
+    // nothing if it has been shown before.
     std::optional<std::uint64_t> add(const ctf::TraceClass& trace_class, std::uint64_t stream_class_id,
                                      const ctf::PacketProperties& packet);
 
@@ -32,29 +32,32 @@ class ShownPackets {
     std::map<Key, std::uint64_t> last_;  // sequence number, by trace, stream class and instance
 };
 
-// Follows sessions of a relay: asks for what their streams need, and feeds it to a merge.
+// Follows sessions of a relay: gets the packets that their streams need, and feeds these streams to a merge.
+//
+//     Leat's relay:   wait(): GET_NEWS -> metadata, large packets -> queues     advance(): queues -> streams
+//     other relays:   wait(): WAIT or a pause      advance(): GET_NEXT_INDEX -> metadata -> GET_PACKET -> streams
 class RelaySession {
   public:
     using Warn = std::function<void(const std::string&)>;
 
-    // All outlive the object.
+    // The arguments must outlive the object.
     RelaySession(LiveConnection& connection, LiveMerge& merge, ShownPackets& shown, Warn warn)
         : connection_(&connection), merge_(&merge), shown_(&shown), warn_(std::move(warn)) {}
     RelaySession(const RelaySession&) = delete;
     RelaySession& operator=(const RelaySession&) = delete;
-    // Nothing more comes: its streams hold nobody back any longer.
+    // Ends the streams, so that the merge does not wait for them any longer.
     ~RelaySession();
 
-    // Errors say why the relay refused, and what to do.
+    // An error says why the relay refused, and what to do.
     Result<void> attach(const wire::ListedSession& session, wire::Seek seek);
-    // One turn over all streams that have been read to their end. When there is nothing new, wait().
+    // Supplies all streams whose packets have been read to the end. Call wait() when it returns kNothingNew.
     Result<Progress> advance();
     Result<void> wait();
-    // Whether packets lie here whose turn has not come.
+    // Whether packets wait here for their streams.
     [[nodiscard]] bool has_queued() const { return queued_bytes_ != 0; }
-    // Streams of which something could not be shown; what, a warning said.
+    // Streams of which something could not be shown. A warning was given for each.
     [[nodiscard]] std::uint64_t cut_short() const { return cut_short_; }
-    // Says goodbye.
+    // Leaves all sessions.
     Result<void> detach();
 
   private:
@@ -72,13 +75,13 @@ class RelaySession {
         std::uint64_t id;
         std::uint64_t trace_id;
         std::shared_ptr<LiveStream> stream;
-        std::optional<wire::NextIndexReply> index{};      // its packet is still to be fetched
-        std::deque<LiveConnection::News::Entry> queue{};  // came before their turn; packets whole
+        std::optional<wire::NextIndexReply> index{};      // of a packet that has not been fetched yet
+        std::deque<LiveConnection::News::Entry> queue{};  // the stream is not hungry yet; packets are whole
     };
 
     void add_streams(const std::vector<wire::StreamDescriptor>& descriptors);
     Result<void> ask_for_streams(Session& session);
-    // The relay is asked for each stream that needs something, or tells what is new in all of them.
+    // True: the relay tells what is new in all streams (GET_NEWS). False: it is asked about each stream that is hungry.
     [[nodiscard]] bool takes_news() const;
     Result<bool> advance_by_asking();
     Result<bool> take_queued();
@@ -107,10 +110,10 @@ class RelaySession {
     ShownPackets* shown_;
     Warn warn_;
     std::vector<Session> sessions_;
-    std::map<std::uint64_t, LiveTrace> traces_;  // by the relay's id
+    std::map<std::uint64_t, LiveTrace> traces_;  // by their ids in the relay
     std::vector<Metadata> metadata_;
     std::map<std::uint64_t, Data> data_;           // by id
-    std::map<std::uint64_t, bool> known_streams_;  // by id; a relay may offer one again
+    std::map<std::uint64_t, bool> known_streams_;  // by id; a relay may offer a stream twice
     bool wants_streams_ = false;
     std::uint64_t queued_bytes_ = 0;
     std::uint64_t cut_short_ = 0;

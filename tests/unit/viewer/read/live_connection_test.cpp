@@ -95,7 +95,7 @@ TEST(LiveConnection, CountsThatNoRelayHasAreRefusedBeforeAnythingIsAllocated) {
     expect_error(Script(replies(connect_reply(), AttachReply{kOk, ~0U}))->attach(1, Seek::kBeginning),
                  "4294967295 streams");
     expect_error(Script(replies(connect_reply(), MetadataReply{~0ULL, kOk}))->metadata(1, 1000),
-                 "18446744073709551615 bytes more are too many");
+                 "18446744073709551615 bytes of new metadata are too many");
     std::array<std::byte, 3> bytes{};
     expect_error(Script(replies(connect_reply(), PacketReply{kOk, 4, 0}))->packet(1, 0, bytes), "4 bytes came of 3");
     expect_error(Script(replies(connect_reply(), PacketReply{kOk, 0, 0}))->packet(1, 0, bytes), "0 bytes came of 3");
