@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <span>
 #include <string>
 #include <utility>
+
+#include "ctf/decode/field_lookup.hpp"
 
 namespace leat::ctf {
 namespace {
 
 // The packet header is part of every stream's plan, so its size is limited: a trace may have many streams.
 constexpr std::size_t kMaxPacketHeaderNodes = 1024;
-
-enum class Scope { kPacketHeader, kPacketContext, kEventHeader, kEventContext, kContext, kFields };
 
 struct RoleName {
     Scope scope;
@@ -61,12 +60,6 @@ class DecodePlanner::Builder {
     [[nodiscard]] const DecodePlan& plan() const { return plan_; }
 
   private:
-    // A struct that is being built, and the index of its member that is being built.
-    struct Frame {
-        std::uint32_t node;
-        std::uint32_t member;
-    };
-
     Result<void> stream_scopes();
     Result<PlanRoot> root(Scope scope, const std::optional<StructClass>& struct_class);
     Result<EventPlan> event(const EventClass& event_class);
@@ -92,25 +85,17 @@ class DecodePlanner::Builder {
 
     // The node that a path names, if it is decoded before the one that is being built.
     Result<std::uint32_t> find(const FieldPath& path) const;
-    [[nodiscard]] std::optional<std::uint32_t> find_in_scope(const FieldPath& path) const;
-    [[nodiscard]] std::optional<std::uint32_t> find_nearby(const FieldPath& path) const;
-    [[nodiscard]] std::optional<std::uint32_t> descend(std::uint32_t index, std::span<const std::string> path) const;
-    [[nodiscard]] std::optional<std::uint32_t> member(std::uint32_t index, std::string_view name) const;
     std::uint32_t slot_of(std::uint32_t index);
     std::uint32_t add_children(std::uint32_t index, std::size_t count);
-
-    [[nodiscard]] bool is_at_top() const { return frames_.size() == 1; }
 
     const TraceClass& trace_class_;
     TraceIndex* index_ = nullptr;  // set while the plan grows
     DecodePlan plan_;
     bool has_stream_scopes_ = false;
     Scope scope_ = Scope::kPacketHeader;
-    std::map<Scope, std::uint32_t> roots_;  // of the scopes begun so far
-    std::vector<Frame> frames_;             // within the scope, outermost first
-    std::string_view field_;                // TSDL name of the field that is being built; empty: it has no name
-    std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> member_by_name_;  // {struct, TSDL name}
-    std::map<const EnumLabels*, std::uint32_t> known_labels_;                             // into plan_.tag_labels
+    FieldLookup lookup_;
+    std::string_view field_;  // TSDL name of the field that is being built; empty: it has no name
+    std::map<const EnumLabels*, std::uint32_t> known_labels_;  // into plan_.tag_labels
 };
 
 Result<void> DecodePlanner::Builder::grow(TraceIndex& index) {
@@ -140,13 +125,11 @@ Result<void> DecodePlanner::Builder::stream_scopes() {
 
 Result<EventPlan> DecodePlanner::Builder::event(const EventClass& event_class) {
     EventPlan event{&event_class, {}, {}};
-    roots_.erase(Scope::kContext);
-    roots_.erase(Scope::kFields);
+    lookup_.begin_event();
     const auto first = static_cast<std::uint32_t>(plan_.nodes.size());
     event.context = LEAT_TRY(root(Scope::kContext, event_class.context));
     event.fields = LEAT_TRY(root(Scope::kFields, event_class.fields));
-    // Fields of other events cannot name the members of this one.
-    member_by_name_.erase(member_by_name_.lower_bound({first, {}}), member_by_name_.end());
+    lookup_.end_event(first);
     return event;
 }
 
@@ -168,7 +151,7 @@ Result<PlanRoot> DecodePlanner::Builder::root(Scope scope, const std::optional<S
     scope_ = scope;
     const auto index = static_cast<std::uint32_t>(plan_.nodes.size());
     plan_.nodes.emplace_back();
-    roots_[scope] = index;
+    lookup_.begin_scope(scope, index);
     LEAT_TRY(fill(index, *struct_class));
     return PlanRoot{index};
 }
@@ -238,19 +221,17 @@ Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const StructClass
     const std::uint32_t first = add_children(index, struct_class.members.size());
     bool is_shown = struct_class.members.empty();
     unsigned alignment = struct_class.minimum_alignment;
-    for (std::uint32_t i = 0; i < struct_class.members.size(); ++i)
-        member_by_name_.emplace(std::pair{index, std::string_view(struct_class.members[i].name)}, first + i);
-    frames_.push_back({index, 0});
+    lookup_.begin_struct(index, first, struct_class);
     for (std::uint32_t i = 0; i < struct_class.members.size(); ++i) {
         const StructMember& member = struct_class.members[i];
-        frames_.back().member = i;
+        lookup_.begin_member(i);
         field_ = member.name;
         plan_.nodes[first + i].name = display_name(member);
         LEAT_TRY(node(first + i, member.field_class));
         is_shown |= plan_.nodes[first + i].is_shown;
         alignment = std::max(alignment, plan_.nodes[first + i].alignment);
     }
-    frames_.pop_back();
+    lookup_.end_struct();
     plan_.nodes[index].alignment = alignment;
     plan_.nodes[index].is_shown = is_shown;
     return {};
@@ -315,7 +296,7 @@ void DecodePlanner::Builder::give_role(std::uint32_t index) {
     PlanNode& node = plan_.nodes[index];
     if (scope_ == Scope::kEventHeader && field_ == "id") node.role = FieldRole::kEventId;
     for (const RoleName& named : kRoleNames)
-        if (is_at_top() && named.scope == scope_ && named.field == field_) node.role = named.role;
+        if (lookup_.is_at_top() && named.scope == scope_ && named.field == field_) node.role = named.role;
     if (node.role != FieldRole::kNone) node.is_shown = false;
 }
 
@@ -341,7 +322,7 @@ Result<const ClockClass*> DecodePlanner::Builder::clock_of(const IntegerClass& i
             return corrupt("field '{}' uses clock '{}', which is not declared", field_, integer.clock);
         return clock;
     }
-    if (!is_at_top() || trace_class_.clocks.size() > 1) return nullptr;
+    if (!lookup_.is_at_top() || trace_class_.clocks.size() > 1) return nullptr;
     for (const auto& [scope, name] : kTimestampNames)
         if (scope == scope_ && name == field_)
             return trace_class_.clocks.empty() ? &kDefaultClock : &trace_class_.clocks.front();
@@ -349,56 +330,10 @@ Result<const ClockClass*> DecodePlanner::Builder::clock_of(const IntegerClass& i
 }
 
 Result<std::uint32_t> DecodePlanner::Builder::find(const FieldPath& path) const {
-    auto found = find_in_scope(path);
-    if (!found) found = find_nearby(path);
+    const auto found = lookup_.find(path);
     if (!found || plan_.nodes[*found].field_class == nullptr)
         return corrupt("no field '{}' before the one that needs it", join(path));
     return *found;
-}
-
-// Finds "event.fields.len": such a path begins with its scope.
-std::optional<std::uint32_t> DecodePlanner::Builder::find_in_scope(const FieldPath& path) const {
-    using Prefix = std::vector<std::string_view>;
-    static const std::array<std::pair<Prefix, Scope>, 6> kScopePrefixes{
-        std::pair{Prefix{"trace", "packet", "header"}, Scope::kPacketHeader},
-        std::pair{Prefix{"stream", "packet", "context"}, Scope::kPacketContext},
-        std::pair{Prefix{"stream", "event", "header"}, Scope::kEventHeader},
-        std::pair{Prefix{"stream", "event", "context"}, Scope::kEventContext},
-        std::pair{Prefix{"event", "context"}, Scope::kContext},
-        std::pair{Prefix{"event", "fields"}, Scope::kFields},
-    };
-    for (const auto& [prefix, scope] : kScopePrefixes) {
-        const auto root = roots_.find(scope);
-        if (root == roots_.end() || path.size() <= prefix.size()) continue;
-        if (!std::equal(prefix.begin(), prefix.end(), path.begin())) continue;
-        return descend(root->second, std::span(path).subspan(prefix.size()));
-    }
-    return std::nullopt;
-}
-
-// Finds "len" among the members decoded before, in the innermost struct that has it.
-std::optional<std::uint32_t> DecodePlanner::Builder::find_nearby(const FieldPath& path) const {
-    for (auto frame = frames_.rbegin(); frame != frames_.rend(); ++frame) {
-        const auto first = member(frame->node, path.front());
-        if (!first || *first >= plan_.nodes[frame->node].first_child + frame->member) continue;
-        return descend(*first, std::span(path).subspan(1));
-    }
-    return std::nullopt;
-}
-
-std::optional<std::uint32_t> DecodePlanner::Builder::descend(std::uint32_t index,
-                                                             std::span<const std::string> path) const {
-    for (const std::string& name : path) {
-        const auto child = member(index, name);
-        if (!child) return std::nullopt;
-        index = *child;
-    }
-    return index;
-}
-
-std::optional<std::uint32_t> DecodePlanner::Builder::member(std::uint32_t index, std::string_view name) const {
-    const auto found = member_by_name_.find({index, name});
-    return found == member_by_name_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::uint32_t DecodePlanner::Builder::slot_of(std::uint32_t index) {
