@@ -92,7 +92,8 @@ struct ModelledPacket {
     bool is_stored = false;  // the relay said so
     bool is_due = false;     // it will be stored once its session has ended
     std::uint64_t chunk = kNoChunk;
-    std::uint32_t units = 0;  // metadata units that were sent before its index
+    std::uint64_t metadata = 0;  // uid of the metadata stream that its trace had then, if any
+    std::uint32_t units = 0;     // of it, that were sent before its index
 
     [[nodiscard]] std::uint64_t all() const { return std::uint64_t{size} + padding; }
 };
@@ -166,9 +167,12 @@ struct ModelledViewer {
         std::string channel{};
         ModelledStream* stream = nullptr;  // found by its first packet
         std::set<std::uint64_t> seen{};
-        std::uint64_t told = 0;   // nothing older may come
-        wire::Bytes text{};       // metadata
-        std::uint32_t units = 0;  // of the metadata
+        std::uint64_t told = 0;  // nothing older may come
+        wire::Bytes text{};      // metadata
+        std::size_t units = 0;   // in it
+        // The metadata that was declared last, and how much of it is there.
+        std::uint64_t last_metadata = 0;
+        std::size_t last_units = 0;
     };
     std::size_t id = 0;
     ModelPeer peer{};

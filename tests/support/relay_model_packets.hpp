@@ -111,9 +111,11 @@ inline void RelayModel::send_index(ModelledStream& stream, const NewPacket& want
     if (part.is_held()) resume_control(part);
     const std::uint64_t number = stream.next_index++;
     ModelledPacket& packet = packet_of(stream, number, wanted);
-    for (const ModelledStream& other : streams_)
-        if (other.is_metadata && !other.is_closed && other.part == &part && other.path == stream.path)
-            packet.units = other.generations.back().sent;
+    for (const ModelledStream& other : streams_) {
+        if (!other.is_metadata || other.is_closed || other.part != &part || other.path != stream.path) continue;
+        packet.metadata = other.uid;
+        packet.units = other.generations.back().sent;
+    }
     const auto bytes = wire::encode_request(RelayCommand::kSendIndex, index_of(stream, number, packet), part.minor);
     if (upto < bytes.size()) {
         tell("part {}: {} bytes of SEND_INDEX of stream {} packet {}", part.id, upto, stream.uid, number);

@@ -252,10 +252,15 @@ inline void RelayModel::see_packet(ModelledViewer& viewer, std::uint64_t id, con
         return violate("time", "{}: packet {} from {}, and {} was told before", where, tag->number, packet.begin,
                        told.told);
     told.told = packet.end;
-    for (const auto& [other_id, other] : viewer.streams)
-        if (other.is_metadata && other.trace == told.trace && other.units < packet.units && stream->rotations == 0)
+    const ModelledStream* const metadata = stream_of(packet.metadata);
+    if (metadata == nullptr || metadata->may_be_gone || stream->rotations != 0) return;
+    for (const auto& [other_id, other] : viewer.streams) {
+        if (!other.is_metadata || other.trace != told.trace) continue;
+        const std::size_t units = other.last_metadata == packet.metadata ? other.last_units : 0;
+        if (units < packet.units)
             return violate("metadata", "{}: packet {} needs {} units of metadata, {} are there", where, tag->number,
-                           packet.units, other.units);
+                           packet.units, units);
+    }
 }
 
 inline void RelayModel::see_beacon(ModelledViewer& viewer, std::uint64_t id, std::uint64_t time) {
@@ -306,19 +311,22 @@ inline void RelayModel::read_metadata(ModelledViewer& viewer, ModelledViewer::St
     if (found.is_damaged || found.rest != 0)
         return violate("metadata", "viewer {}: stream {}: {} whole units, and then {} bytes", viewer.id, id,
                        found.units.size(), found.rest);
-    std::uint32_t first = 0;
+    std::size_t first = 0;
     for (std::size_t i = 0; i < found.units.size(); ++i) {
         const ModelledStream* const sent = stream_of(found.units[i].stream);
         if (sent == nullptr || sent->part != stream.part || !sent->has_path(stream.path))
             return violate("metadata", "viewer {}: stream {}: metadata of another trace", viewer.id, id);
         // Metadata that was closed and opened again begins anew.
-        if (i > 0 && found.units[i].stream != found.units[i - 1].stream) first = static_cast<std::uint32_t>(i);
+        if (i > 0 && found.units[i].stream != found.units[i - 1].stream) first = i;
         if (found.units[i].number != i - first)
             return violate("metadata", "viewer {}: stream {}: unit {} in the place of {}", viewer.id, id,
                            found.units[i].number, i - first);
     }
     counts_.units += found.units.size() - stream.units;
-    stream.units = static_cast<std::uint32_t>(found.units.size());
+    stream.units = found.units.size();
+    if (found.units.empty()) return;
+    stream.last_metadata = found.units.back().stream;
+    stream.last_units = found.units.size() - first;
 }
 
 // News ----------------------------------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ std::uint64_t ViewerSession::change() const {
 std::uint32_t ViewerSession::flags_of(const Cursor& cursor, std::uint64_t publications) const {
     std::uint32_t flags = 0;
     const MetadataCursor& metadata = metadata_.at(cursor.metadata_id);
-    if (metadata.stream->size() > metadata.sent) flags |= wire::kNewMetadata;
+    if (metadata.stream->end() > metadata.sent) flags |= wire::kNewMetadata;
     if (publications != cursor.attachment->publications) flags |= wire::kNewStreams;
     return flags;
 }
@@ -203,7 +203,7 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
         reply.entry = **entry;
         reply.status = wire::IndexStatus::kOk;
         cursor.readable_end = std::max(cursor.readable_end, reply.entry.offset + reply.entry.packet_size / 8);
-        cursor.needed_metadata = metadata_.at(cursor.metadata_id).stream->size();
+        cursor.needed_metadata = metadata_.at(cursor.metadata_id).stream->end();
     } else if (cursor.view.is_finished) {
         reply.status = wire::IndexStatus::kHangUp;
     } else if (cursor.view.beacon) {
@@ -391,18 +391,21 @@ ViewerSession::ServedMetadata ViewerSession::metadata(std::uint64_t stream_id) {
     const auto found = metadata_.find(stream_id);
     if (found == metadata_.end()) return {{0, wire::MetadataStatus::kError}, std::nullopt};
     MetadataCursor& cursor = found->second;
-    if (cursor.stream->size() <= cursor.sent) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
+    if (cursor.stream->end() <= cursor.sent) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
     const auto found_text = cursor.stream->text();
     // It was cleared before it was read: what follows it comes from its beginning.
     const bool is_gone = !found_text && found_text.error().kind == ErrorKind::kNotFound;
-    if (is_gone || (found_text && found_text->size <= cursor.sent))
-        return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
+    if (is_gone) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
     if (!found_text) {
         log("a viewer's metadata {}: {}", stream_id, found_text.error().message);
         return {{0, wire::MetadataStatus::kError}, std::nullopt};
     }
-    FileRange text{found_text->file, found_text->file->get(), cursor.sent,
-                   std::min(found_text->size - cursor.sent, kMaxMetadataReply)};
+    // Text that has given way to another is passed over.
+    cursor.sent = std::max(cursor.sent, found_text->begin);
+    const std::uint64_t offset = cursor.sent - found_text->begin;
+    if (found_text->size <= offset) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
+    FileRange text{found_text->file, found_text->file->get(), offset,
+                   std::min(found_text->size - offset, kMaxMetadataReply)};
     cursor.sent += text.size;
     return {{text.size, wire::MetadataStatus::kOk}, std::move(text)};
 }

@@ -106,7 +106,7 @@ class ViewerSession {
         std::shared_ptr<const StreamFile::Open> file{};
         std::uint64_t next_entry = 0;
         std::uint64_t readable_end = 0;     // bytes of the file that its indexes have been given for
-        std::uint64_t needed_metadata = 0;  // bytes, to decode the packet whose index was given last
+        std::uint64_t needed_metadata = 0;  // up to this position, to decode the packet whose index was given last
         std::uint64_t told_beacon = 0;      // by news()
         bool is_waiting = false;            // for its turn in news()
     };
@@ -114,7 +114,7 @@ class ViewerSession {
         std::shared_ptr<MetadataStream> stream;
         Attachment* attachment;
         std::size_t cursors = 0;  // of its trace's streams
-        std::uint64_t sent = 0;   // bytes
+        std::uint64_t sent = 0;   // everything before this position
     };
 
     Attachment* find(std::uint64_t session_id);

@@ -37,7 +37,8 @@ Result<void> MetadataStream::open_in(std::shared_ptr<TraceChunk> chunk) {
     leave();
     file_ = std::make_shared<const UniqueFd>(std::move(file));
     followed_.emplace(Followed{std::move(trace.directory), std::move(sync)});
-    written_ = size_ = 0;
+    written_ = 0;
+    show(0);
     place_ = Place{chunk, std::move(trace.path)};
     chunk_ = std::move(chunk);
     return {};
@@ -60,23 +61,32 @@ Result<std::size_t> MetadataStream::write_zeros(std::uint64_t count) {
     return write(UntrustedBytes(kZeros).first(static_cast<std::size_t>(std::min<std::uint64_t>(count, kZeros.size()))));
 }
 
-// Viewers and followers see size_ only: bytes behind it are half a message.
+// Viewers and followers see what lies before size_: bytes behind it are half a message.
 void MetadataStream::end_message() {
     const std::lock_guard lock(mutex_);
-    size_ = written_;
+    show(written_);
+}
+
+void MetadataStream::show(std::uint64_t size) {
+    size_ = size;
+    end_ = begin_ + size_;
+    furthest_end_ = std::max<std::uint64_t>(furthest_end_, end_);
 }
 
 Result<void> MetadataStream::reset() {
     const std::lock_guard lock(mutex_);
     if (chunk_ == nullptr) return refused("the metadata of {} is closed", path_);
     if (::ftruncate(file_->get(), 0) != 0) return io_error("cannot empty the metadata");
-    written_ = size_ = 0;
+    written_ = 0;
+    show(0);
     return {};
 }
 
 Result<void> MetadataStream::reopen(std::shared_ptr<TraceChunk> chunk) {
     const std::lock_guard lock(mutex_);
     LEAT_TRY(open_in(std::move(chunk)));
+    begin_ = furthest_end_;
+    show(0);
     is_finished_ = false;
     return {};
 }
@@ -102,7 +112,7 @@ void MetadataStream::publish(std::uint64_t horizon) {
 void MetadataStream::leave() {
     if (chunk_ == nullptr) return;
     // What came of a message that was never finished.
-    if (written_ != size_) (void)!::ftruncate(file_->get(), static_cast<off_t>(size_.load()));
+    if (written_ != size_) (void)!::ftruncate(file_->get(), static_cast<off_t>(size_));
     written_ = size_;
     // For those who follow the directory, the session has ended.
     (void)followed_->directory.remove(trace::kSyncFileName);
@@ -122,10 +132,10 @@ void MetadataStream::finish() {
 // After the stream has left its chunk, the file may have been moved with it: it is opened where it is now.
 Result<MetadataStream::Text> MetadataStream::text() const {
     const std::lock_guard lock(mutex_);
-    if (file_ != nullptr) return Text{file_, size_};
+    if (file_ != nullptr) return Text{file_, begin_, size_};
     const ConfinedDirectory trace = LEAT_TRY(directory_->open_trace(*place_->chunk, place_->path));
     UniqueFd file = LEAT_TRY(trace.open_file(kFileName));
-    return Text{std::make_shared<const UniqueFd>(std::move(file)), size_};
+    return Text{std::make_shared<const UniqueFd>(std::move(file)), begin_, size_};
 }
 
 }  // namespace leat::relay

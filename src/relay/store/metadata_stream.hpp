@@ -18,7 +18,7 @@ namespace leat::relay {
 // over the borders of the packets in it. Any thread; kDiskFull: nothing was done, to be tried again.
 //
 //     file      | whole messages | the message that is just coming |
-//               0             size()                           written_
+//               0             size_                            written_
 //
 //             create()              rotate(nullptr)
 //     (none)  -------->  in a chunk  --------------->  out of every chunk
@@ -29,7 +29,13 @@ namespace leat::relay {
 //                            |
 //                            +-- reopen()
 //
-// A finished one can be reopened: a producer may declare the same trace again. Its old text then gives way to the new.
+// A finished one can be reopened: a producer may declare the same trace again. Its old text then gives way to the new,
+// which may differ. To viewers the new text comes after the old:
+//
+//     positions    | text before it was reopened | text in the file |
+//                  0                             begin_             end()
+//
+// After a rotation the same text is sent again, and has the same positions.
 class MetadataStream {
   public:
     static Result<std::unique_ptr<MetadataStream>> create(std::uint64_t trace_id, std::string path,
@@ -52,8 +58,8 @@ class MetadataStream {
     void finish();
     [[nodiscard]] bool is_finished() const { return is_finished_; }
 
-    // Bytes of whole messages in the file.
-    [[nodiscard]] std::uint64_t size() const { return size_; }
+    // The position after the last whole message.
+    [[nodiscard]] std::uint64_t end() const { return end_; }
     // Tells followers of the directory: the text so far, and events up to `horizon` (cycles of the trace's clock) are
     // there. (docs/formats/sync-file.md)
     void publish(std::uint64_t horizon);
@@ -61,6 +67,7 @@ class MetadataStream {
     // For reading: the whole messages in a file, which is another one after a rotation. kNotFound: it has been cleared.
     struct Text {
         std::shared_ptr<const UniqueFd> file;
+        std::uint64_t begin;  // position of its first byte
         std::uint64_t size;
     };
     [[nodiscard]] Result<Text> text() const;
@@ -70,6 +77,8 @@ class MetadataStream {
         : trace_id_(trace_id), path_(std::move(path)), directory_(std::move(directory)) {}
     Result<void> open_in(std::shared_ptr<TraceChunk> chunk);
     Result<std::size_t> write_locked(UntrustedBytes piece);
+    // The first `size` bytes of the file are whole messages.
+    void show(std::uint64_t size);
     // Nothing more comes into this chunk.
     void leave();
 
@@ -93,7 +102,10 @@ class MetadataStream {
     };
     std::optional<Followed> followed_{};
     std::uint64_t written_ = 0;
-    std::atomic<std::uint64_t> size_{0};
+    std::uint64_t size_ = 0;
+    std::uint64_t begin_ = 0;
+    std::uint64_t furthest_end_ = 0;  // no viewer has read beyond this position
+    std::atomic<std::uint64_t> end_{0};
     std::atomic<bool> is_finished_{false};
 };
 

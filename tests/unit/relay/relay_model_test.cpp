@@ -389,6 +389,29 @@ TEST_F(RelayHistory, MetadataThatIsClosedAndOpenedAgainIsOneStreamToViewers) {
     model_.read_all(*viewer);
 }
 
+// The second text is not the first one: viewers get all of it, and begin at a unit.
+TEST_F(RelayHistory, MetadataThatIsOpenedAgainBeginsAnewForAViewerThatHasReadTheOld) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    test::ModelledViewer* const viewer = model_.begin_viewer();
+    ASSERT_NE(viewer, nullptr);
+    model_.attach(*viewer, producer, wire::Seek::kBeginning);
+    for (const unsigned units : {2U, 1U, 3U}) {
+        model_.read_all(*viewer);
+        model_.close_stream(*model_.streams_of(producer).back());
+        auto* const again = model_.add_stream(producer, {.channel = "metadata"});
+        ASSERT_NE(again, nullptr);
+        model_.read_all(*viewer);
+        model_.send_metadata(*again, units);
+        model_.send_data(*streams.at(0), {});
+        model_.send_index(*streams.at(0), {});
+        model_.complete(*streams.at(0));
+    }
+    model_.read_all(*viewer);
+    EXPECT_EQ(model_.counts().units, 7U);
+    EXPECT_EQ(model_.counts().viewed, 3U);
+}
+
 // The session ends while the old chunk waits for a packet of one stream. The old chunk is then deleted, and nothing
 // else.
 TEST_F(RelayHistory, AClearThatIsFinishedByTheEndOfTheSessionSparesTheNextChunk) {
