@@ -327,6 +327,8 @@ class RelayModel {
     bool hear(ModelledPart& part, ModelPeer::Outcome outcome, const std::string& what);
     void lose(ModelledPart& part);
     bool open_data(ModelledPart& part);
+    [[nodiscard]] RelayHost::Meanwhile end_of_data();
+    void end_data(ModelledPart& part);
     ModelledPacket& packet_of(ModelledStream& stream, std::uint64_t number, const NewPacket& wanted);
     static wire::Bytes data_bytes(const ModelledStream& stream, std::uint64_t number, const ModelledPacket& packet);
     void note_index(ModelledStream& stream, std::uint64_t number);
@@ -420,7 +422,7 @@ inline RelayModel::~RelayModel() {
         part.control.cut(false);
         part.data.cut(false);
     }
-    if (is_running_) host_->kill();
+    if (is_running_) host_->kill({});
     if (!options_.output.empty())
         for (const auto& entry : std::filesystem::directory_iterator(output_)) {
             std::error_code ignored;
@@ -461,7 +463,7 @@ inline void RelayModel::kill_relay() {
     if (!is_running_) return;
     tell("kill -9, and start again");
     ++counts_.kills;
-    const bool is_real = host_->kill();
+    const bool is_real = host_->kill(end_of_data());
     is_running_ = false;
     for (ModelledPart& part : parts_) {
         if (!part.is_over && !is_real) note_sent_is_due(part);
@@ -481,7 +483,7 @@ inline void RelayModel::stop_relay() {
     if (!is_running_) return;
     tell("SIGTERM, and start again");
     empty_disk();
-    const std::string end = host_->stop();
+    const std::string end = host_->stop(end_of_data());
     is_running_ = false;
     if (!end.empty()) violate("crash", "SIGTERM: {}", end);
     for (ModelledPart& part : parts_) {

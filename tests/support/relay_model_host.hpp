@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -42,6 +43,8 @@ class RelayHost {
         std::uint16_t data = 0;
         std::uint16_t live = 0;
     };
+    using Meanwhile = std::function<void()>;
+
     RelayHost() = default;
     virtual ~RelayHost() = default;
     RelayHost(const RelayHost&) = delete;
@@ -49,11 +52,12 @@ class RelayHost {
 
     // All ports are 0 if the relay does not start.
     virtual Ports start(const std::filesystem::path& output, const std::filesystem::path& log) = 0;
-    // Kills the relay at once, whatever it is doing. Returns false if this host cannot kill it, and has ended it
-    // normally.
-    virtual bool kill() = 0;
-    // Ends the relay as SIGTERM does. Returns what was wrong with its end; empty if nothing was.
-    virtual std::string stop() = 0;
+    // Kills the relay at once, whatever it is doing. Returns false if this host cannot kill it, and has ended it with
+    // stop().
+    virtual bool kill(const Meanwhile& meanwhile) = 0;
+    // Ends the relay as SIGTERM does. Calls `meanwhile`, if there is one, after the relay was told to end. Returns what
+    // was wrong with its end; empty if nothing was.
+    virtual std::string stop(const Meanwhile& meanwhile) = 0;
     // The relay does nothing between pause() and resume(). Returns false if this host cannot pause it.
     virtual bool pause() { return false; }
     virtual void resume() {}
@@ -64,7 +68,7 @@ class RelayHost {
 
 class ForkedRelay final : public RelayHost {
   public:
-    ~ForkedRelay() override { (void)ForkedRelay::kill(); }
+    ~ForkedRelay() override { (void)ForkedRelay::kill({}); }
 
     Ports start(const std::filesystem::path& output, const std::filesystem::path& log) override {
         std::array<int, 2> ends{};
@@ -81,7 +85,7 @@ class ForkedRelay final : public RelayHost {
         return ports;
     }
 
-    bool kill() override {
+    bool kill(const Meanwhile& /*meanwhile*/) override {
         if (child_ > 0) {
             ::kill(child_, SIGKILL);
             ::waitpid(child_, nullptr, 0);
@@ -90,9 +94,10 @@ class ForkedRelay final : public RelayHost {
         return true;
     }
 
-    std::string stop() override {
+    std::string stop(const Meanwhile& meanwhile) override {
         if (child_ <= 0) return "it is not there";
         ::kill(child_, SIGTERM);
+        if (meanwhile) meanwhile();
         int status = 0;
         ::waitpid(child_, &status, 0);
         end();
@@ -163,7 +168,7 @@ class ForkedRelay final : public RelayHost {
 
 class ThreadedRelay final : public RelayHost {
   public:
-    ~ThreadedRelay() override { (void)ThreadedRelay::stop(); }
+    ~ThreadedRelay() override { (void)ThreadedRelay::stop({}); }
 
     Ports start(const std::filesystem::path& output, const std::filesystem::path& /*log*/) override {
         auto server =
@@ -173,13 +178,14 @@ class ThreadedRelay final : public RelayHost {
         thread_ = std::thread([this] { server_->run(); });
         return {server_->control_port(), server_->data_port(), server_->live_port()};
     }
-    bool kill() override {
-        (void)stop();
+    bool kill(const Meanwhile& meanwhile) override {
+        (void)stop(meanwhile);
         return false;
     }
-    std::string stop() override {
+    std::string stop(const Meanwhile& meanwhile) override {
         if (server_ == nullptr) return "it is not there";
         server_->stop();
+        if (meanwhile) meanwhile();
         thread_.join();
         server_.reset();
         return {};

@@ -365,6 +365,31 @@ inline void RelayModel::end_part(ModelledPart& part) {
     if (have_ended) settle(part);
 }
 
+// A relay that ends waits a second or two for data that may still come. Here no producer sends more data, and all end
+// their data connections once the relay has handled their commands. At every fourth step, and in written histories, the
+// relay waits in vain.
+inline RelayHost::Meanwhile RelayModel::end_of_data() {
+    if (steps_ % 4 == 0) return {};
+    return [this] {
+        for (ModelledPart& part : parts_) {
+            if (part.is_over) continue;
+            (void)part.control.wait_for_end();
+            end_data(part);
+        }
+    };
+}
+
+// The relay cannot know of the end of a connection before it has seen a packet's header.
+inline void RelayModel::end_data(ModelledPart& part) {
+    for (const ModelledStream* stream : streams_of(part)) {
+        const auto packet = stream->packets.find(stream->next_data);
+        if (part.has_had_data || stream->is_closed || packet == stream->packets.end() || !open_data(part)) continue;
+        const wire::Bytes bytes = data_bytes(*stream, packet->first, packet->second);
+        (void)part.data.send(UntrustedBytes(bytes).first(wire::kSizeOf<wire::DataHeader>));
+    }
+    part.data.cut(false);
+}
+
 inline void RelayModel::cut_part(ModelledPart& part, bool is_reset) {
     tell("part {} is cut{}", part.id, is_reset ? ", with what is under way" : "");
     if (!is_reset) note_sent_is_due(part);
