@@ -146,7 +146,11 @@ inline void RelayModel::note_owner(const Found& file, ModelledStream& stream, Se
     const std::size_t step = file.path.find('/');
     const std::size_t end = step == std::string::npos ? step : file.path.find('/', step + 1);
     const std::string root = file.path.substr(0, end);
-    if (strangers_.contains(root) && (!part.has_chunks() || part.directory == root))
+    // A snapshot may go below a directory that is there, into a new one.
+    const std::string place = part.is_snapshot ? file.path.substr(0, file.path.find('/', root.size() + 1)) : root;
+    const bool is_strangers =
+        std::ranges::any_of(frozen_, [&](const auto& frozen) { return frozen.first.rfind(place + "/", 0) == 0; });
+    if (strangers_.contains(root) && is_strangers && (!part.has_chunks() || part.directory == root))
         return violate("shared", "{} of part {} is in a stranger's directory", file.path, part.id);
     if (part.has_chunks() && part.directory.size() > root.size()) return;
     const auto [first, is_first] = seen.roots.try_emplace(root, &part);

@@ -356,6 +356,23 @@ TEST_F(RelayHistory, ABasePathDoesNotLeadIntoAnOlderTrace) {
     model_.check_disk();
 }
 
+TEST_F(RelayHistory, ASnapshotGoesBelowADirectoryThatIsThereIntoANewOne) {
+    for (const std::string chunk : {"ust", "snapshot-1", "ust"}) {
+        test::ModelledPart* const producer = model_.begin_part({.host = "host-a",
+                                                                .base = "s9-20250101-000000",
+                                                                .session_id = ++sessions_,
+                                                                .is_live = false,
+                                                                .is_snapshot = true});
+        ASSERT_NE(producer, nullptr);
+        EXPECT_EQ(producer->directory, "host-a/s9-20250101-000000");
+        model_.create_chunk(*producer, 0, chunk);
+        const auto streams = model_.add_trace(*producer, "ust/uid/0/64-bit", 1);
+        model_.send_data(*streams.at(0), {});
+        model_.end_part(*producer);
+        model_.check_disk();
+    }
+}
+
 TEST_F(RelayHistory, TwoPartsOfASessionDoNotShareATrace) {
     auto& first = part({});
     auto& second = part({.of = first.recording});
