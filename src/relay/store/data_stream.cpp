@@ -261,6 +261,8 @@ Result<void> DataStream::rotate(std::shared_ptr<TraceChunk> chunk, std::uint64_t
     const std::lock_guard lock(mutex_);
     if (is_finished_) return {};
     if (rotation_) return unsupported("stream {} is being rotated already", parameters_.id);
+    // From now on, so that the chunk is not complete before the stream has come and left.
+    if (chunk != nullptr) directory_->enter(*chunk);
     rotation_.emplace(std::move(chunk), packet_seq_num);
     is_unflushed_ = true;
     const auto committed = commit(now);
@@ -302,7 +304,6 @@ Result<void> DataStream::switch_chunk() {
         next_view_.first_file = next_file_;
         next_view_.current_file.reset();
         next_file_ = next->next_number();
-        directory_->enter(next->chunk());
     }
     if (files_) {
         files_->finish();
@@ -379,6 +380,7 @@ Result<void> DataStream::finish() {
         directory_->leave(files_->chunk());
         files_.reset();
     }
+    if (rotation_ && rotation_->chunk() != nullptr) directory_->leave(*rotation_->chunk());
     rotation_.reset();
     if (refused_packets_ > 1) log("stream {}: the data of {} packets was dropped", parameters_.id, refused_packets_);
     if (pairs_.unlisted() != 0)

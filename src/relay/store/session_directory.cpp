@@ -174,10 +174,14 @@ void SessionDirectory::forget_trace(std::uint64_t trace_id) {
 
 // The chunk's files are complete: what was asked for at its closing is done.
 void SessionDirectory::finish(const TraceChunk& chunk) {
+    const auto found = chunks_.find(chunk.id);
+    // It was complete before: a stream may find a chunk while its last writer leaves, and enter it after that.
+    if (found == chunks_.end() || found->second.get() != &chunk) return;
     constexpr std::size_t kMaxClosed = 64;
     closed_.emplace_back(chunk.id, chunk.closed_path);
     if (closed_.size() > kMaxClosed) closed_.pop_front();
-    unsettled_.push_back(chunks_.extract(chunk.id).mapped());
+    unsettled_.push_back(std::move(found->second));
+    chunks_.erase(found);
     settle_chunks();
 }
 

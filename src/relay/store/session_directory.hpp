@@ -29,7 +29,7 @@ struct TraceChunk {
     std::map<std::string, std::string> parents{};   // of these, those that traces share: as they ask for it, as it is
     std::map<std::uint64_t, std::string> traces{};  // where each lies in it, by the trace's id
     std::set<std::string> places{};                 // the same, of all
-    std::uint64_t writers = 0;                      // streams that write into it
+    std::uint64_t writers = 0;                      // streams that write into it, or will
     std::optional<wire::CloseTraceChunk> close{};
     std::string closed_path{};  // where it goes then
     bool is_deleted = false;
@@ -75,7 +75,7 @@ class SessionDirectory {
     [[nodiscard]] bool is_open(std::uint64_t id) const;
     [[nodiscard]] std::shared_ptr<TraceChunk> find(std::uint64_t id) const;
 
-    // A stream writes into the chunk from now on; or does no more.
+    // A stream writes into the chunk from now on, or will; or does no more.
     void enter(TraceChunk& chunk);
     void leave(TraceChunk& chunk);
     // The directory of a trace in the chunk; made at the first call, under another name if `path` is taken.

@@ -459,6 +459,26 @@ TEST_F(RelayHistory, AChunkThatIsClosedWithoutACommandKeepsItsPlace) {
     }
 }
 
+// A packet of the old chunk is missing, so the stream has not come yet when its metadata has left again.
+TEST_F(RelayHistory, AChunkIsNotCompleteBeforeAStreamOnItsWayHasComeAndLeft) {
+    for (const auto command :
+         {wire::ChunkCommand::kNone, wire::ChunkCommand::kMoveToArchives, wire::ChunkCommand::kDelete}) {
+        auto& producer = part({.is_live = false});
+        const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+        model_.send_index(*streams.at(0), {});
+        model_.create_chunk(producer, 1);
+        model_.rotate_data(producer, 1, [](const auto&) { return std::uint64_t{1}; });
+        model_.rotate_metadata(producer, 1);
+        model_.close_chunk(producer, 0, wire::ChunkCommand::kNone);
+        model_.close_chunk(producer, 1, command);
+        model_.close_stream(*streams.at(1));
+        for (int packet = 0; packet < 2; ++packet) model_.send_data(*streams.at(0), {});
+        model_.send_index(*streams.at(0), {});
+        model_.complete(*streams.at(0));
+        model_.check_disk();
+    }
+}
+
 // The chunk is cleared only after both parts have left it.
 TEST_F(RelayHistory, TheEndOfOnePartDoesNotClearWhatAnotherWritesTo) {
     auto& first = part({.is_live = false});

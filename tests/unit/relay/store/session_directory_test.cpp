@@ -129,6 +129,18 @@ TEST_F(SessionDirectoryTest, ClearedChunkMakesRoomForTheNext) {
     EXPECT_TRUE(exists("ust/uid/later"));
 }
 
+TEST_F(SessionDirectoryTest, StreamThatComesTooLateDoesNotCompleteTheChunkAgain) {
+    auto first = create(0);
+    const std::string place = close(*first, kMove);
+    directory.leave(*first);
+    auto another = directory.create_chunk({.chunk_id = 0, .creation_time = 30});
+    directory.enter(*first);
+    directory.leave(*first);
+    EXPECT_TRUE(directory.is_open(0));
+    EXPECT_EQ(directory.find(0), *another);
+    EXPECT_TRUE(exists(place.substr(std::string("host/session/").size()) + "/ust/uid/of-0"));
+}
+
 TEST_F(SessionDirectoryTest, SnapshotHasADirectoryOfItsOwn) {
     auto chunk = *directory.create_chunk({.chunk_id = 0, .override_name = "snapshot-1"});
     EXPECT_TRUE(exists("snapshot-1"));
