@@ -340,7 +340,10 @@ bool DataStream::should_finish() const {
 bool DataStream::waits_for_data() const {
     const std::lock_guard lock(mutex_);
     const bool has_indexes = parameters_.files.index_minor.has_value();
-    if (!has_indexes && close_after_ && !is_stored(*close_after_)) return true;
+    // Without indexes, only CLOSE_STREAM tells how much there is. A producer that was cut off has not sent it: more may
+    // come until its data connection ends as well.
+    const bool was_cut_off = !close_after_ && pairs_.have_indexes_ended();
+    if (!has_indexes && (was_cut_off || (close_after_ && !is_stored(*close_after_)))) return true;
     // What is being written must not lose its file; else a packet that no index will come for is not waited for.
     const bool may_index_come = !has_indexes || !pairs_.have_indexes_ended();
     return (arrival_.is_under_way() && may_index_come) || arrival_.is_being_written() || pairs_.waits_for_data();

@@ -373,6 +373,18 @@ TEST_F(RelayHistory, ASnapshotGoesBelowADirectoryThatIsThereIntoANewOne) {
     }
 }
 
+// Nothing but the end of its data connection tells the relay that all of it has come.
+TEST_F(RelayHistory, ASnapshotThatIsCutIsStoredAsFarAsItWasSent) {
+    for (int i = 0; i < 10; ++i) {
+        auto& producer = part({.is_live = false, .is_snapshot = true});
+        const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 2);
+        model_.send_data(*streams.at(0), {});
+        model_.send_data(*streams.at(1), {.size = 299, .padding = 5000});
+        model_.cut_part(producer, false);
+    }
+    model_.stop_relay();
+}
+
 TEST_F(RelayHistory, TwoPartsOfASessionDoNotShareATrace) {
     auto& first = part({});
     auto& second = part({.of = first.recording});

@@ -180,6 +180,18 @@ TEST_F(DataStreamTest, SnapshotsNeedNoIndex) {
     EXPECT_FALSE(fs::exists(scratch.path() / "ust/index"));
 }
 
+TEST_F(DataStreamTest, SnapshotThatWasCutOffWaitsForDataAndOneThatWasClosedDoesNot) {
+    make({.index_minor = std::nullopt});
+    data(0, "packet");
+    EXPECT_FALSE(stream->waits_for_data()) << "END_DATA_PENDING asks";
+    stream->end_indexes();
+    EXPECT_TRUE(stream->waits_for_data());
+    stream->close_after(1);
+    EXPECT_TRUE(stream->waits_for_data());
+    data(1, "packet");
+    EXPECT_FALSE(stream->waits_for_data());
+}
+
 TEST_F(DataStreamTest, OldPeersGetShortEntries) {
     make({.index_minor = 0});
     data(0, "packet"), index(0, 6);
