@@ -349,6 +349,7 @@ class RelayModel {
     bool read_next(ModelledViewer& viewer, std::uint64_t id);
     void follow_flags(ModelledViewer& viewer, std::uint64_t id, std::uint32_t flags);
     void read_metadata(ModelledViewer& viewer, ModelledViewer::Stream& stream, std::uint64_t id);
+    static std::size_t bytes_of_metadata(const ModelledViewer& viewer);
     std::optional<wire::Bytes> fetch(ModelledViewer& viewer, std::uint64_t id, const wire::NextIndexReply& index);
     void see_packet(ModelledViewer& viewer, std::uint64_t id, const wire::NextIndexReply& index,
                     const wire::Bytes& bytes);

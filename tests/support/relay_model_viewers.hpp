@@ -190,6 +190,12 @@ inline void RelayModel::follow_flags(ModelledViewer& viewer, std::uint64_t id, s
         if (other.is_metadata && other.trace == stream.trace) return read_metadata(viewer, other, other_id);
 }
 
+inline std::size_t RelayModel::bytes_of_metadata(const ModelledViewer& viewer) {
+    std::size_t sum = 0;
+    for (const auto& [id, stream] : viewer.streams) sum += stream.text.size();
+    return sum;
+}
+
 inline std::optional<wire::Bytes> RelayModel::fetch(ModelledViewer& viewer, std::uint64_t id,
                                                     const wire::NextIndexReply& index) {
     wire::Bytes packet;
@@ -205,7 +211,11 @@ inline std::optional<wire::Bytes> RelayModel::fetch(ModelledViewer& viewer, std:
         const auto reply = wire::parse<wire::PacketReply>(head);
         const auto status = reply->status;
         if (status == wire::PacketStatus::kError && reply->flags != 0) {
+            const std::size_t before = bytes_of_metadata(viewer);
             follow_flags(viewer, id, reply->flags);
+            if (is_good() && bytes_of_metadata(viewer) == before)
+                violate("viewer", "viewer {}: GET_PACKET of stream {}: the metadata that it needs does not come",
+                        viewer.id, id);
             if (!is_good()) return std::nullopt;
             continue;
         }
@@ -279,6 +289,11 @@ inline void RelayModel::see_end(ModelledViewer& viewer, std::uint64_t id) {
     const ModelledStream& stream = *told.stream;
     if (!stream.is_closed) return violate("viewer", "viewer {}: stream {} has not ended", viewer.id, id);
     if (stream.is_loose || stream.is_limited() || stream.packets.empty()) return;
+    // A packet is not told if the metadata that it needs was cleared.
+    for (const ModelledStream* other : streams_of(*stream.part))
+        if (other->is_metadata && other->path == stream.path &&
+            other->part->recording->deleted.contains(other->generations.back().chunk))
+            return;
     // From streams that were rotated away, a viewer gets only what it has read until then.
     const std::uint64_t chunk = stream.packets.rbegin()->second.chunk;
     for (const auto& [number, packet] : stream.packets)

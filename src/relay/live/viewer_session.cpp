@@ -199,6 +199,11 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
     if (!entry) {
         log("a viewer's stream {}: {}", id, entry.error().message);
         reply.status = wire::IndexStatus::kError;
+    } else if (*entry && !can_decode(cursor)) {
+        // The packet waits for its metadata, which is sent again after a clear; or never.
+        --cursor.next_entry;
+        const bool is_over = cursor.view.is_finished && metadata_.at(cursor.metadata_id).stream->is_finished();
+        reply.status = is_over ? wire::IndexStatus::kHangUp : wire::IndexStatus::kRetry;
     } else if (*entry) {
         reply.entry = **entry;
         reply.status = wire::IndexStatus::kOk;
@@ -214,6 +219,11 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
         reply.status = wire::IndexStatus::kRetry;
     }
     return reply;
+}
+
+bool ViewerSession::can_decode(const Cursor& cursor) const {
+    const MetadataCursor& metadata = metadata_.at(cursor.metadata_id);
+    return metadata.stream->end() <= metadata.sent || !metadata.stream->is_cleared();
 }
 
 // Thousands of streams are read by turns: only the files of the last ones stay open for this viewer.
@@ -299,6 +309,7 @@ bool ViewerSession::add_news(News& news, Cursors::iterator at) {
             news.entries.push_back(std::move(entry));
             return false;
         case wire::IndexStatus::kRetry:
+            if (!can_decode(cursor)) held_.push_back(at->first);
             return false;
         default:
             // The viewer is told once.

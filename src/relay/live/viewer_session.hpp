@@ -129,6 +129,8 @@ class ViewerSession {
     bool add_news(News& news, Cursors::iterator at);
     wire::NextIndexReply next_index(std::uint64_t id, Cursor& cursor);
     void keep_open(std::uint64_t id, Cursor& cursor);
+    // Whether the viewer has the metadata of its trace, or can get what it lacks.
+    [[nodiscard]] bool can_decode(const Cursor& cursor) const;
     [[nodiscard]] std::uint32_t flags_of(const Cursor& cursor, std::uint64_t publications) const;
     // The next entry of the stream, which it goes over; nothing if all has been read.
     static Result<std::optional<ctf::IndexEntry>> next_entry(Cursor& cursor);
@@ -141,10 +143,10 @@ class ViewerSession {
     Relay* relay_;
     std::function<void()> wake_;
     std::list<Attachment> attachments_;
-    Cursors cursors_;                                   // by the streams' ids
-    std::deque<std::uint64_t> turn_;                    // of those that may have news
-    std::deque<std::uint64_t> open_;                    // that had a file open last
-    std::vector<std::uint64_t> held_;                   // of those whose last packet has to be fetched first
+    Cursors cursors_;                  // by the streams' ids
+    std::deque<std::uint64_t> turn_;   // of those that may have news
+    std::deque<std::uint64_t> open_;   // that had a file open last
+    std::vector<std::uint64_t> held_;  // of those whose last packet has to be fetched first, or that cannot be decoded
     std::map<std::uint64_t, MetadataCursor> metadata_;  // by id
     std::deque<std::uint64_t> ended_metadata_;          // whose streams have all hung up
 };

@@ -138,4 +138,9 @@ Result<MetadataStream::Text> MetadataStream::text() const {
     return Text{std::make_shared<const UniqueFd>(std::move(file)), begin_, size_};
 }
 
+bool MetadataStream::is_cleared() const {
+    const auto found = text();
+    return !found && found.error().kind == ErrorKind::kNotFound;
+}
+
 }  // namespace leat::relay

@@ -71,6 +71,7 @@ class MetadataStream {
         std::uint64_t size;
     };
     [[nodiscard]] Result<Text> text() const;
+    [[nodiscard]] bool is_cleared() const;
 
   private:
     MetadataStream(std::uint64_t trace_id, std::string path, std::shared_ptr<SessionDirectory> directory)

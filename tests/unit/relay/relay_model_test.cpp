@@ -551,6 +551,36 @@ TEST_F(RelayHistory, AViewerOutlivesAClear) {
     model_.read_all(*viewer);
 }
 
+// The metadata that the viewer has not read yet is cleared with its chunk, and the stream goes on in another one.
+TEST_F(RelayHistory, AViewerIsNotToldOfPacketsWhoseMetadataIsNotThere) {
+    for (const bool comes_again : {true, false}) {
+        auto& producer = part({});
+        const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+        test::ModelledViewer* const viewer = model_.begin_viewer();
+        ASSERT_NE(viewer, nullptr);
+        model_.attach(*viewer, producer, wire::Seek::kBeginning);
+        if (comes_again)
+            model_.rotate_metadata(producer, std::nullopt);
+        else
+            model_.close_stream(*streams.at(1));
+        model_.create_chunk(producer, 1);
+        model_.rotate_data(producer, 1, [](const auto&) { return std::uint64_t{0}; });
+        model_.close_chunk(producer, 0, wire::ChunkCommand::kDelete);
+        producer.is_rotated = true;
+        model_.send_data(*streams.at(0), {});
+        model_.send_index(*streams.at(0), {});
+        model_.complete(*streams.at(0));
+        const std::uint64_t before = model_.counts().viewed;
+        model_.read_all(*viewer);
+        EXPECT_EQ(model_.counts().viewed, before);
+        if (comes_again) model_.rotate_metadata(producer, 1);
+        model_.read_all(*viewer);
+        EXPECT_EQ(model_.counts().viewed, before + (comes_again ? 1 : 0));
+        model_.end_part(producer);
+        model_.read_all(*viewer);
+    }
+}
+
 TEST_F(RelayHistory, DataThatTheRelayHasNotSeenYetWhenItEnds) {
     auto& other = part({});
     model_.add_trace(other, "ust/uid/0/64-bit", 1);

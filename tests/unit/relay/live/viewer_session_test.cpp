@@ -96,6 +96,33 @@ TEST_F(ViewerSessionTest, PacketIsNotGivenBeforeTheMetadataThatItNeeds) {
     EXPECT_EQ(packet(request), "packet");
 }
 
+TEST_F(ViewerSessionTest, PacketWhoseMetadataWasClearedIsNewsWhenItIsSentAgain) {
+    const auto rotate = [&](std::uint64_t stream, std::optional<std::uint64_t> chunk) {
+        wire::RotateStreams message{.new_chunk_id = chunk};
+        message.positions.push_back({stream, 0});
+        producer.run(wire::RelayCommand::kRotateStreams, message);
+    };
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    producer.send_metadata(metadata, "trace");
+    producer.end_metadata_message(metadata);
+    producer.run(wire::RelayCommand::kCreateTraceChunk, wire::CreateTraceChunk{.chunk_id = 1});
+    rotate(metadata, std::nullopt);
+    rotate(data, 1);
+    producer.run(wire::RelayCommand::kCloseTraceChunk,
+                 wire::CloseTraceChunk{.chunk_id = 0, .command = wire::ChunkCommand::kDelete});
+    producer.send_packet(data, 0, "packet");
+    EXPECT_EQ(next(), fmt::format("({})", IndexStatus::kRetry));
+    EXPECT_TRUE(viewer.news(1).entries.empty());
+    rotate(metadata, 1);
+    producer.send_metadata(metadata, "trace");
+    producer.end_metadata_message(metadata);
+    const auto news = viewer.news(1);
+    ASSERT_EQ(news.entries.size(), 1U);
+    EXPECT_EQ(news.entries[0].head.index.flags, wire::kNewMetadata);
+    EXPECT_EQ(next_metadata(), "trace");
+}
+
 TEST_F(ViewerSessionTest, MetadataIsSeenByTheMessage) {
     const std::string no_new = fmt::format("({})", MetadataStatus::kNoNew);
     producer.publish();
