@@ -275,6 +275,7 @@ inline ModelledStream* RelayModel::add_stream(ModelledPart& part, const NewStrea
     stream.file_size = wanted.file_size;
     stream.file_count = wanted.file_count;
     stream.is_metadata = wanted.channel == "metadata";
+    stream.is_loose = part.is_loose;
     stream.next_data = stream.next_index = wanted.first_number;
     stream.chunk = part.chunk;
     stream.time = now_;

@@ -297,6 +297,18 @@ TEST_F(RelayHistory, RotationOutOfAnyChunkWhileAPacketIsHalfReceived) {
     model_.resume_data(producer);
 }
 
+// The relay closes the data connection, so later streams get no data either.
+TEST_F(RelayHistory, StreamsThatAreAddedAfterABrokenRuleAreLooseToo) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    model_.send_data(*streams.at(0), {.size = 10'000}, 5'000);
+    producer.is_loose = streams.at(0)->is_loose = true;
+    model_.rotate_data(producer, std::nullopt, [](const auto&) { return std::uint64_t{0}; });
+    model_.resume_data(producer);
+    model_.create_chunk(producer, 1);
+    for (const test::ModelledStream* later : model_.add_trace(producer, "kernel", 1)) EXPECT_TRUE(later->is_loose);
+}
+
 TEST_F(RelayHistory, RotationIntoAChunkWhileAPacketIsHalfReceived) {
     auto& producer = part({});
     const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
