@@ -121,6 +121,7 @@ struct ModelledStream {
     std::uint64_t rotates_at = 0;  // packets from here on are in the next chunk
     std::uint64_t chunk = kNoChunk;
     std::uint64_t next_chunk = kNoChunk;
+    std::uint64_t last_chunk = kNoChunk;  // that it was told to go into
     bool is_rotating = false;
     std::uint64_t rotations = 0;
     bool is_out = false;  // not in any chunk

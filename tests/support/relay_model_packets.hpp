@@ -309,6 +309,7 @@ inline void RelayModel::rotate_data(ModelledPart& part, std::optional<std::uint6
         if (stream->is_rotating) note_rotation(*stream);
         stream->rotates_at = position(*stream);
         stream->next_chunk = chunk.value_or(kNoChunk);
+        stream->last_chunk = chunk.value_or(stream->last_chunk);
         stream->is_rotating = true;
         ++stream->rotations;
         stream->is_out = !chunk;

@@ -277,7 +277,7 @@ inline ModelledStream* RelayModel::add_stream(ModelledPart& part, const NewStrea
     stream.is_metadata = wanted.channel == "metadata";
     stream.is_loose = part.is_loose;
     stream.next_data = stream.next_index = wanted.first_number;
-    stream.chunk = part.chunk;
+    stream.chunk = stream.last_chunk = part.chunk;
     stream.time = now_;
     if (stream.is_metadata) stream.generations.push_back({.chunk = part.chunk});
     tell("  it is stream {}", stream.uid);

@@ -295,7 +295,8 @@ inline void RelayModel::see_end(ModelledViewer& viewer, std::uint64_t id) {
             other->part->recording->deleted.contains(other->generations.back().chunk))
             return;
     // From streams that were rotated away, a viewer gets only what it has read until then.
-    const std::uint64_t chunk = stream.packets.rbegin()->second.chunk;
+    const auto& [last, last_packet] = *stream.packets.rbegin();
+    const std::uint64_t chunk = last + 1 >= stream.rotates_at ? stream.last_chunk : last_packet.chunk;
     for (const auto& [number, packet] : stream.packets)
         if (packet.is_stored && packet.chunk == chunk && !told.seen.contains(number))
             return violate("visible", "viewer {}: stream {} ({} {}) has ended, and packet {} was not told", viewer.id,

@@ -563,6 +563,28 @@ TEST_F(RelayHistory, AViewerOutlivesAClear) {
     model_.read_all(*viewer);
 }
 
+// The stream has left the chunk when the viewer comes, and sends nothing in the next one.
+TEST_F(RelayHistory, AViewerThatIsLateAtARotationMissesWhatItHasNotRead) {
+    auto& producer = part({});
+    const auto streams = model_.add_trace(producer, "ust/uid/0/64-bit", 1);
+    test::ModelledViewer* const viewer = model_.begin_viewer();
+    ASSERT_NE(viewer, nullptr);
+    model_.attach(*viewer, producer, wire::Seek::kBeginning);
+    for (int packet = 0; packet < 2; ++packet) {
+        model_.send_data(*streams.at(0), {});
+        model_.send_index(*streams.at(0), {});
+        model_.complete(*streams.at(0));
+        if (packet == 0) model_.read_all(*viewer);
+    }
+    model_.create_chunk(producer, 1);
+    model_.rotate_data(producer, 1, [](const auto&) { return std::uint64_t{2}; });
+    model_.rotate_metadata(producer, 1);
+    model_.close_chunk(producer, 0, wire::ChunkCommand::kMoveToArchives);
+    producer.is_rotated = true;
+    model_.end_part(producer);
+    model_.read_all(*viewer);
+}
+
 // The metadata that the viewer has not read yet is cleared with its chunk, and the stream goes on in another one.
 TEST_F(RelayHistory, AViewerIsNotToldOfPacketsWhoseMetadataIsNotThere) {
     for (const bool comes_again : {true, false}) {
