@@ -220,11 +220,13 @@ inline void RelayModel::close_chunk(ModelledPart& part, std::uint64_t id, std::o
 // Streams -------------------------------------------------------------------------------------------------------------
 
 inline RelayModel::Expect RelayModel::expectation(const ModelledPart& part, const NewStream& wanted) const {
+    // Old producers state /HOST/SESSION/ before the path of the trace. A session's directory may be called "index".
+    const int first = part.has_chunks() ? 0 : 3;
     std::string_view rest = wanted.path;
-    while (!rest.empty()) {
+    for (int step = 0; !rest.empty(); ++step) {
         const std::string_view name = rest.substr(0, rest.find('/'));
-        const bool is_first = rest.size() == wanted.path.size();
-        if (name == "index" || (is_first && name == "archives") || name.starts_with('.')) return Expect::kRefusal;
+        const bool is_reserved = (step >= first && name == "index") || (step == first && name == "archives");
+        if (is_reserved || name.starts_with('.')) return Expect::kRefusal;
         rest.remove_prefix(std::min(rest.size(), name.size() + 1));
     }
     if (wanted.expect != Expect::kOk) return wanted.expect;

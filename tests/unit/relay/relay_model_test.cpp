@@ -684,5 +684,14 @@ TEST_F(RelayHistory, NamesThatTheRelayUsesItselfAreRefused) {
         model_.add_stream(producer, {.path = path, .expect = RelayModel::Expect::kRefusal});
 }
 
+TEST_F(RelayHistory, ASessionsDirectoryMayHaveANameThatATraceMayNot) {
+    part({.host = "host-a", .base = "index/x"});
+    auto& old = part({.minor = 4});
+    for (const std::string path : {"/host-a/index/x/ust", "/host-a/archives/ust"})
+        model_.add_stream(old, {.path = path});
+    for (const std::string path : {"/host-a/s1/index", "/host-a/s1/archives/x", "/host-a/s1/ust/.x"})
+        model_.add_stream(old, {.path = path});
+}
+
 }  // namespace
 }  // namespace leat::relay
