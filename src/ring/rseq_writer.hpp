@@ -17,7 +17,8 @@ enum class WriteOutcome : uint32_t {
     kWritten = 0,
     kNoRoom = 1,   // the record would cross `limit`: the ring is full, or the consumer wants to be woken
     kNoRing = 2,   // this CPU has no ring, or the thread has no rseq area
-    kChanged = 3,  // the word is not what the caller saw: somebody has switched the tracepoint
+    kChanged = 3,  // the word is not what the caller saw: somebody has switched the tracepoint; or the writer is not
+                   // the channel's any more
     kNoTime = 4,   // the clock page says kSystem, and no time was given
 };
 
@@ -39,10 +40,19 @@ struct RingMap {
     [[nodiscard]] uint64_t size() const { return mask + 1; }
 };
 
+// Which event a record is of: its id, and the number of the channel whose id that is.
+//
+//     | channel | id     |
+//     63       32        0
+using EventKey = uint64_t;
+
+constexpr EventKey event_key(uint32_t channel, uint32_t id) { return uint64_t{channel} << 32 | id; }
+constexpr uint32_t channel_of(EventKey event) { return static_cast<uint32_t>(event >> 32); }
+
 struct RecordWriter;
 // Called for a record that was not written, with what the writer was given; the last argument is why, instead of what
 // the word was.
-using NotWritten = void(const RecordWriter* writer, uint32_t id, const uint32_t* word, const void* payload,
+using NotWritten = void(const RecordWriter* writer, EventKey event, const uint32_t* word, const void* payload,
                         uint64_t size, WriteOutcome outcome);
 
 // What a thread's records in one set of rings have in common: the rings, and contexts. Contexts are packed; more of
@@ -53,6 +63,7 @@ struct RecordWriter {
     uint64_t context_size;    // bytes
     uint64_t system_time;     // ns, used when the clock page says kSystem; 0: ask for it by kNoTime
     NotWritten* not_written;  // nullptr: the result tells
+    uint32_t channel;         // the number of the channel whose rings these are
     alignas(16) char contexts[kContextRoom];
 };
 
@@ -60,12 +71,14 @@ struct RecordWriter {
 //
 // `payload` is readable for kCopySlack bytes beyond its end. `*word` is read again inside the sequence and must be
 // `expected`, so that a thread that was stopped for an hour between its test and its record does not write what nobody
-// asks for any more. If there is a `not_written`, it gets what is not written, and returns to the caller: so the caller
-// has nothing to keep for it, and may end here itself. Any thread that has rseq; async-signal-safe.
+// asks for any more. For the same reason, the writer's channel must be the event's: a signal handler may come between
+// the caller's choice of a writer and the sequence, and fill the writer in for another channel. If there is a
+// `not_written`, it gets what is not written, and returns to the caller: so the caller has nothing to keep for it, and
+// may end here itself. Any thread that has rseq; async-signal-safe.
 //
 // Killed before the last store, the record was never there; after it, it is whole. Sanitizers and valgrind do not
 // see into it. A debugger that steps through it restarts it for ever.
-extern "C" WriteOutcome leat_rseq_write(const RecordWriter* writer, uint32_t id, const uint32_t* word,
+extern "C" WriteOutcome leat_rseq_write(const RecordWriter* writer, EventKey event, const uint32_t* word,
                                         const void* payload, uint64_t size, uint32_t expected);
 
 }  // namespace leat::ring

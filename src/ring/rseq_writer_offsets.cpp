@@ -34,6 +34,7 @@ static_assert(offsetof(RingMap, form) + offsetof(HeaderForm, tag_size) == MAP_TA
 static_assert(offsetof(RecordWriter, map) == 0 && offsetof(RecordWriter, context_size) == WRITER_CONTEXT_SIZE);
 static_assert(offsetof(RecordWriter, system_time) == WRITER_SYSTEM_TIME);
 static_assert(offsetof(RecordWriter, not_written) == WRITER_NOT_WRITTEN);
+static_assert(offsetof(RecordWriter, channel) == WRITER_CHANNEL && channel_of(event_key(5, 6)) == 5);
 static_assert(offsetof(RecordWriter, contexts) == WRITER_CONTEXTS && kContextRoom == CONTEXT_ROOM);
 static_assert(kExtendedIdSize == EXTENDED_ID_SIZE && kExtendedTail == EXTENDED_TAIL);
 // Short form and tag are stored as 8 bytes, whatever their size; what follows goes over the rest.

@@ -1,6 +1,6 @@
 /* leat_rseq_write for x86-64: see rseq_writer.hpp for its contract, docs/formats/ring.md for its pseudo-code.
  *
- * Arguments: rdi RecordWriter, esi event id, rdx the word's place, rcx payload, r8 its size, r9d what the word was. The
+ * Arguments: rdi RecordWriter, rsi EventKey (esi: the id), rdx the word's place, rcx payload, r8 its size, r9d what the word was. The
  * abort handler begins again with them: rdi, rsi, rcx and r8 stay unchanged until the commit, the others wait in the red
  * zone.
  *
@@ -108,6 +108,11 @@ leat_rseq_write:
 
 	/* Switched since the caller looked: nobody asks for this record any more, or for it in this form. */
 	cmp	%r9d, (%rdx)
+	jne	.Lchanged
+	/* A signal handler has made the writer another channel's. Signals that come later restart us. */
+	mov	%rsi, %r11
+	shr	$32, %r11
+	cmp	%r11d, WRITER_CHANNEL(%rdi)
 	jne	.Lchanged
 
 	/* r10 = the ring of this CPU */

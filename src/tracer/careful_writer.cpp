@@ -156,8 +156,8 @@ bool write_to_cpu_ring(const Record& record, ring::RecordWriter& writer, uint64_
     const bool uses_tsc = ring::uses_tsc(*channel.map.clock);
     const auto write = [&](uint64_t at) {
         writer.system_time = uses_tsc ? 0 : at;
-        return ring::leat_rseq_write(&writer, record.id, record.word, record.payload, record.payload_size,
-                                     record.expected);
+        return ring::leat_rseq_write(&writer, ring::event_key(channel.number, record.id), record.word, record.payload,
+                                     record.payload_size, record.expected);
     };
     const auto ring = [&]() -> RingHeader& { return counting_ring(channel); };
     return write_in_turns(record, now, write, ring);
@@ -217,6 +217,7 @@ RoomyWriter make_writer(const Channel& channel, const Task& task) {
     RoomyWriter made;
     made.writer.map = channel.map;
     made.writer.system_time = 0;
+    made.writer.channel = channel.number;
     set_contexts(made.writer, channel.contexts, task);
     return made;
 }
@@ -408,14 +409,17 @@ void count_discarded(const ControlEntry& entry, DiscardReason reason) {
     }
 }
 
-void not_written(const ring::RecordWriter* writer, uint32_t /*id*/, const uint32_t* word, const void* payload,
+void not_written(const ring::RecordWriter* writer, ring::EventKey event, const uint32_t* word, const void* payload,
                  uint64_t size, WriteOutcome outcome) {
     // The writer of a thread: nobody else has this function.
     static_assert(offsetof(ThreadChannel, writer) == 0);
     const auto& mine = *reinterpret_cast<const ThreadChannel*>(writer);  // NOLINT(*-reinterpret-cast)
     const auto& entry = *reinterpret_cast<const ControlEntry*>(word);    // NOLINT(*-reinterpret-cast)
-    const Channel& channel = *mine.channel;
-    if (outcome == WriteOutcome::kNoRoom && count_if_full(channel, channel.context_size + size)) return;
+    // A signal handler may have filled it in for another channel since.
+    const Channel& channel = *__atomic_load_n(&mine.channel, __ATOMIC_RELAXED);
+    if (outcome == WriteOutcome::kNoRoom && channel.number == ring::channel_of(event) &&
+        count_if_full(channel, channel.context_size + size))
+        return;
     if (outcome == WriteOutcome::kNoTime) do_not_go_straight();
     // Looks at everything anew. A channel whose events have contexts of their own never comes this way: nobody needs
     // the site's address.

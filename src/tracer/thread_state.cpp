@@ -69,6 +69,7 @@ ThreadChannel& refresh_thread_state(const Channel& channel, const Task& task, ui
     mine.channel = &channel;
     mine.writer.map = channel.map;
     mine.writer.not_written = not_written;
+    mine.writer.channel = channel.number;
     set_contexts(mine.writer, channel.contexts, task);
     thread.tid = task.tid;
     thread.refreshed = now;

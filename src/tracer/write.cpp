@@ -56,7 +56,8 @@ void leat_write(const leat_tracepoint* tracepoint, const void* ip, size_t /*hidd
         const Action& action = first_action(entry, lane_bit, asked);
         const ThreadChannel& mine = thread_state.channels[0];
         if (__builtin_expect(mine.straight_key == channel_key(action.channel), 1)) {
-            ring::leat_rseq_write(&mine.writer, action.event_id, &entry.word, payload, size, word);
+            ring::leat_rseq_write(&mine.writer, ring::event_key(action.channel, action.event_id), &entry.word, payload,
+                                  size, word);
             return;
         }
     }

@@ -130,4 +130,25 @@ class AttachedTracer {
     tracer::Channel* channel_ = nullptr;
 };
 
+// A channel beside that of the AttachedTracer.
+class OtherChannel {
+  public:
+    explicit OtherChannel(std::uint32_t contexts, std::uint32_t number = AttachedTracer::next_number())
+        : channel_(tracer::attach_channel(AttachedTracer::channel_message(number, contexts), set_.fd(), clock_.fd())) {}
+
+    [[nodiscard]] tracer::Channel& channel() const { return *channel_; }
+    [[nodiscard]] const ring::RingSet& set() const { return set_; }
+    [[nodiscard]] std::uint64_t records() const {
+        std::uint64_t sum = 0;
+        for (std::uint32_t ring = 0; ring < set_.geometry().ring_count(); ++ring)
+            sum += set_.reader(ring).record_count();
+        return sum;
+    }
+
+  private:
+    ring::SharedClock clock_ = *ring::SharedClock::create();
+    ring::RingSet set_ = *ring::RingSet::create(AttachedTracer::geometry(), ring::clock_now(clock_.page()));
+    tracer::Channel* channel_;
+};
+
 }  // namespace leat::test

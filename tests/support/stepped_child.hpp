@@ -76,6 +76,11 @@ class SteppedChild {
     void finish() {
         while (!is_done()) go_on(PTRACE_CONT);
     }
+    // The same, but the child gets a signal first.
+    void finish_with(int signal) {
+        if (!is_done()) go_on(PTRACE_CONT, signal);
+        finish();
+    }
     // Runs to where it opens again.
     void begin_again() {
         while (is_closed() && !is_dead_) go_on(PTRACE_CONT);
@@ -83,8 +88,8 @@ class SteppedChild {
 
   private:
     [[nodiscard]] bool is_closed() const { return static_cast<volatile bool&>(*is_closed_); }
-    void go_on(__ptrace_request how) {
-        ::ptrace(how, pid_, nullptr, nullptr);
+    void go_on(__ptrace_request how, long signal = 0) {
+        ::ptrace(how, pid_, nullptr, signal);
         wait();
     }
     void wait() {

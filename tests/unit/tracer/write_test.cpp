@@ -17,28 +17,8 @@ namespace {
 
 using ring::DiscardReason;
 using test::AttachedTracer;
+using test::OtherChannel;
 using test::Writer;
-
-// A channel beside that of the AttachedTracer.
-class OtherChannel {
-  public:
-    explicit OtherChannel(std::uint32_t contexts)
-        : channel_(attach_channel(AttachedTracer::channel_message(AttachedTracer::next_number(), contexts), set_.fd(),
-                                  clock_.fd())) {}
-
-    [[nodiscard]] Channel& channel() const { return *channel_; }
-    [[nodiscard]] std::uint64_t records() const {
-        std::uint64_t sum = 0;
-        for (std::uint32_t ring = 0; ring < set_.geometry().ring_count(); ++ring)
-            sum += set_.reader(ring).record_count();
-        return sum;
-    }
-
-  private:
-    ring::SharedClock clock_ = *ring::SharedClock::create();
-    ring::RingSet set_ = *ring::RingSet::create(AttachedTracer::geometry(), ring::clock_now(clock_.page()));
-    Channel* channel_;
-};
 
 class Write : public testing::TestWithParam<Writer> {
   protected:
