@@ -421,9 +421,9 @@ void not_written(const ring::RecordWriter* writer, ring::EventKey event, const u
         count_if_full(channel, channel.context_size + size))
         return;
     if (outcome == WriteOutcome::kNoTime) do_not_go_straight();
-    // Looks at everything anew. A channel whose events have contexts of their own never comes this way: nobody needs
-    // the site's address.
-    write_with_care(entry, payload, size, nullptr);
+    // Looks at everything anew. Where the tracepoint has just been switched to a channel whose records say where the
+    // site is, nobody has kept that. Our caller has left its place to us: so this is in the function that emits.
+    write_with_care(entry, payload, size, __builtin_return_address(0));
 }
 
 }  // namespace leat::tracer
