@@ -307,7 +307,9 @@ uint32_t read_actions(const ControlEntry& entry, uint32_t lane, uint8_t lane_byt
     if ((lane_byte & wire::kManyActions) == 0) return 1;
     const ControlPlace place = find_place(entry);
     if (place.memory == nullptr) return 1;
-    const uint32_t more = entry.more[lane][list] < wire::kMaxActions ? entry.more[lane][list] : wire::kMaxActions - 1;
+    // Read once: what is compared is what is copied, whatever others write there meanwhile.
+    const uint32_t said = __atomic_load_n(&entry.more[lane][list], __ATOMIC_RELAXED);
+    const uint32_t more = said < wire::kMaxActions ? said : wire::kMaxActions - 1;
     const char* const lists = place.memory->file + place.memory->layout().more_actions(place.index);
     const auto& rest = *reinterpret_cast<const wire::MoreActions*>(lists);  // NOLINT(*-reinterpret-cast)
     memcpy(actions + 1, rest.lists[lane][list], more * sizeof(Action));
