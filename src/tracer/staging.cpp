@@ -19,20 +19,22 @@ char* buffers = nullptr;
 }  // namespace
 
 bool make_staging() {
-    if (buffers != nullptr) return true;
+    if (__atomic_load_n(&buffers, __ATOMIC_RELAXED) != nullptr) return true;
     void* memory = mmap(nullptr, kStagingBuffers * kBufferSize, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return false;
-    buffers = static_cast<char*>(memory);
+    __atomic_store_n(&buffers, static_cast<char*>(memory), __ATOMIC_RELEASE);
     return true;
 }
 
 char* lend_staging(uint64_t size) {
-    if (size > ring::kMaxRecordSize) return nullptr;
+    // A daemon may switch a tracepoint on in a process that has attached no channel.
+    char* const first = __atomic_load_n(&buffers, __ATOMIC_ACQUIRE);
+    if (first == nullptr || size > ring::kMaxRecordSize) return nullptr;
     for (uint32_t i = 0; i < kStagingBuffers; ++i) {
         // R: whoever had the buffer has read it to the end. Pairs with Q in return_staging().
         if (__atomic_exchange_n(&process_page->staging_is_lent[i], 1, __ATOMIC_ACQUIRE) == 0)
-            return buffers + i * kBufferSize;
+            return first + i * kBufferSize;
     }
     return nullptr;
 }

@@ -9,8 +9,8 @@ namespace leat::tracer {
 // is no memory.
 bool make_staging();
 
-// A buffer for `size` bytes and their slack; nullptr: all are lent, or none is that large. Never waits: a signal
-// handler may have interrupted every borrower. Any thread; async-signal-safe.
+// A buffer for `size` bytes and their slack; nullptr: all are lent, none is that large, or no channel was attached.
+// Never waits: a signal handler may have interrupted every borrower. Any thread; async-signal-safe.
 char* lend_staging(uint64_t size);
 // Takes back what lend_staging() gave. Any thread; async-signal-safe.
 void return_staging(const void* buffer);

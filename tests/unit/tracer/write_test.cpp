@@ -199,6 +199,24 @@ TEST_P(Write, ChannelBeyondTheMostTakesAnOldOnesPlace) {
     for (const auto& other : others) EXPECT_EQ(other->records(), 0U);
 }
 
+// A daemon has switched it on, but its channel could not be attached. (CTest runs this in a process of its own.)
+TEST(WriteWithoutAChannel, LargeOneIsCounted) {
+    make_process_page();
+    leat_tracepoint tracepoint{&tracepoint.off, 0, 1, "test:event", "test.c", nullptr, nullptr, 0, 6, 0, 0, {}};
+    test::ControlMemoryOf memory(tracepoint);
+    wire::ControlFile control = *wire::ControlFile::open(memory.take_fd(), wire::Lane::kRecorder);
+    const std::vector<wire::Action> action{{.event_id = 1, .channel = AttachedTracer::next_number()}};
+    ASSERT_TRUE(control.switch_to(0, action));
+    constexpr std::size_t kSize = 100'000;
+    for (int i = 0; i < 2; ++i) {
+        void* const staged = leat_stage_large(&tracepoint, kSize);
+        if (staged == nullptr) continue;
+        std::memset(staged, 0, kSize);
+        leat_write_large(&tracepoint, nullptr, 0, staged, kSize);
+    }
+    EXPECT_EQ(*control.not_attached(), 2U);
+}
+
 class AttachChannel : public testing::Test {
   protected:
     ring::SharedClock clock_ = *ring::SharedClock::create();
