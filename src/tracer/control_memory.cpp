@@ -95,16 +95,19 @@ bool fill(int fd, const wire::ControlLayout& layout, const leat_tracepoint* cons
     return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
 }
 
-// Of all this, the program writes only the header: what it counts.
-bool map_file(int fd, const wire::ControlLayout& layout, char* at) {
-    const int flags = MAP_SHARED | MAP_FIXED;
-    return mmap(at, layout.size(), PROT_READ, flags, fd, 0) != MAP_FAILED &&
-           mmap(at, wire::kControlHeaderSize, PROT_READ | PROT_WRITE, flags, fd, 0) != MAP_FAILED;
+// Of all this, the program writes only the header: what it counts. The header can be written at any time, as a thread
+// may be about to count in a memory that is given back meanwhile.
+bool map_parts(int fd, uint64_t size, int flags, char* at) {
+    constexpr uint64_t kHeader = wire::kControlHeaderSize;
+    const int fixed = flags | MAP_FIXED;
+    return mmap(at, kHeader, PROT_READ | PROT_WRITE, fixed, fd, 0) != MAP_FAILED &&
+           mmap(at + kHeader, size - kHeader, PROT_READ, fixed, fd, fd < 0 ? 0 : static_cast<off_t>(kHeader)) !=
+               MAP_FAILED;
 }
 
 void give_back_one(ControlMemory& memory) {
     // The words go away with the file. What takes their place reads as 0, which is off.
-    (void)mmap(memory.file, memory.reserved, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    (void)map_parts(-1, memory.reserved, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, memory.file);
     memory.tracepoint_count = 0;
     memory.next = unused_memories;
     unused_memories = &memory;
@@ -123,7 +126,7 @@ ControlMemory* make_control_memory(const leat_tracepoint* const* tracepoints, si
     fd = make_file(layout.size());
     if (fd < 0) return nullptr;
     ControlMemory* memory = take(layout.size());
-    if (memory != nullptr && fill(fd, layout, tracepoints) && map_file(fd, layout, memory->file)) {
+    if (memory != nullptr && fill(fd, layout, tracepoints) && map_parts(fd, layout.size(), MAP_SHARED, memory->file)) {
         memory->next = nullptr;
         memory->descriptions_size = layout.descriptions_size;
         memory->tracepoint_count = layout.tracepoint_count;

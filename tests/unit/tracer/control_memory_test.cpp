@@ -104,6 +104,19 @@ TEST(ControlMemory, WhatAnUnloadedLibraryLeavesServesTheNext) {
     EXPECT_EQ(again.get()->entry(1).word, 0U);
 }
 
+// A thread may be about to count while another one unloads the library, or while the process exits.
+TEST(ControlMemory, HeaderCanBeWrittenAfterItWasGivenBack) {
+    wire::ControlFileHeader* header = nullptr;
+    {
+        const Made made(kTwo);
+        header = &made.get()->header();
+    }
+    header->not_attached[0] = 1;
+    const Made again(kTwo);
+    EXPECT_EQ(&again.get()->header(), header);
+    EXPECT_EQ(header->not_attached[0], 0U);
+}
+
 // A header declares many tracepoints and many source files include it. The module describes them in parts.
 TEST(ControlMemory, TooManyDescriptionsAreTold) {
     const std::vector<const leat_tracepoint*> many(300'000, &leat_tracepoint_control__first);
