@@ -80,8 +80,9 @@ Result<void> ControlFile::read_words() {
     std::vector<ControlEntry> entries(layout_.tracepoint_count);
     LEAT_TRY(read(fd_.get(), std::as_writable_bytes(std::span(entries)), layout_.entry(0)));
     for (std::size_t i = 0; i < entries.size(); ++i) {
-        changes_[i] = lane_byte(entries[i].word, lane());
-        is_on_[i] = changes_[i] != 0;
+        const std::uint8_t now = lane_byte(entries[i].word, lane());
+        is_on_[i] = now != 0;
+        changes_[i] = is_on_[i] ? now : entries[i].last[lane()];
     }
     return {};
 }
@@ -103,6 +104,8 @@ Result<void> ControlFile::switch_to(std::uint32_t tracepoint, std::span<const Ac
     const std::uint64_t byte_at = entry + offsetof(ControlEntry, word) + lane();
     if (actions.empty()) {
         if (!is_on_[tracepoint]) return {};
+        const std::array last{static_cast<std::byte>(changes_[tracepoint])};
+        LEAT_TRY(write(last, entry + offsetof(ControlEntry, last) + lane()));
         constexpr std::array kOff{std::byte{0}};
         LEAT_TRY(write(kOff, byte_at));
         is_on_[tracepoint] = false;

@@ -58,6 +58,9 @@ inline constexpr uint32_t kMaxActions = 16;  // for one tracepoint, of one lane
 //     daemon     writes list 1      word: 0x09                              writes list 0      word: 0x0c
 //     program                                   reads 0x09, list 1, 0x09                                    list 0
 //
+// Off and on again must not give the byte of before, also if it is another daemon that switches on: a program that was
+// stopped in between would take the new list for the old one. So whoever switches off leaves the byte in `last`.
+//
 // One byte is written at a time, because pwrite() promises no more to be seen in one piece.
 inline constexpr uint8_t kSecondList = 1;
 inline constexpr uint8_t kManyActions = 2;
@@ -66,11 +69,13 @@ inline constexpr uint8_t kChangeShift = 2;
 struct ControlEntry {
     uint32_t word;            // a byte for each lane; the highest is always 0
     uint8_t more[kLanes][2];  // of each list: actions beyond the first
-    uint8_t unused[6];
+    uint8_t last[kLanes];     // the lane's byte before it was switched off
+    uint8_t unused[3];
     Action first[kLanes][2];
 };
 static_assert(sizeof(ControlEntry) == 64 && offsetof(ControlEntry, word) == 0);
-static_assert(offsetof(ControlEntry, more) == 4 && offsetof(ControlEntry, first) == 16);
+static_assert(offsetof(ControlEntry, more) == 4 && offsetof(ControlEntry, last) == 10 &&
+              offsetof(ControlEntry, first) == 16);
 
 // Of one tracepoint.
 struct MoreActions {

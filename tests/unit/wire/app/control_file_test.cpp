@@ -124,6 +124,22 @@ TEST_F(ControlFileTest, NextDaemonGoesOn) {
     EXPECT_EQ(entry(0).word, 0U);
 }
 
+// A program that was stopped between its two looks at the word must not take the next daemon's list for the last one's.
+TEST_F(ControlFileTest, NextDaemonGoesOnFromWhatWasSwitchedOff) {
+    const std::vector<Action> action{{.event_id = 1, .channel = 5}};
+    std::uint8_t last = 0;
+    for (int i = 0; i < 70; ++i) {
+        ControlFile daemon = open(Lane::kUser);
+        ASSERT_TRUE(daemon.switch_to(0, action));
+        const std::uint8_t byte = lane_byte(entry(0).word, 1);
+        ASSERT_NE(byte, last);
+        ASSERT_NE(list_of(byte), list_of(last)) << i;
+        last = byte;
+        ASSERT_TRUE(daemon.switch_to(0, {}));
+        ASSERT_EQ(entry(0).word, 0U);
+    }
+}
+
 TEST_F(ControlFileTest, WhatIsNotAttachedIsTold) {
     const ControlFile file = open(Lane::kUser);
     const std::uint64_t lost = 12;
