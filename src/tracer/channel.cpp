@@ -106,11 +106,25 @@ bool map_again(void* pages, uint64_t size, void* at) {
     return mremap(pages, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED;
 }
 
-// By their numbers, of which the lowest two bits are the lane: so those of one daemon, which counts them up, get places
-// of their own for a long time.
+// A channel lies at the first place from home_of() on that was free, or whose channel it has displaced. No place gets
+// free again, so whoever looks for it stops at a free one.
 const Channel* channels[kMaxChannels];
+// How many were attached before the one in each place: the oldest is displaced. Under the RegistrationLock.
+uint64_t attached_before[kMaxChannels];
+uint64_t attached_channels = 0;
 
-const Channel*& slot_of(uint32_t number) { return channels[(number >> 2) % kMaxChannels]; }
+// The lowest two bits are the lane: so the channels of one daemon, which counts them up, have homes of their own.
+uint32_t home_of(uint32_t number) { return (number >> 2) % kMaxChannels; }
+
+uint32_t place_for(uint32_t number) {
+    uint32_t oldest = 0;
+    for (uint32_t i = 0; i < kMaxChannels; ++i) {
+        const uint32_t place = (home_of(number) + i) % kMaxChannels;
+        if (channels[place] == nullptr) return place;
+        if (attached_before[i] < attached_before[oldest]) oldest = i;
+    }
+    return oldest;
+}
 
 // What a channel is made of stays where it is, as threads may be on their way to it. But its memory goes back, and what
 // they find in its place is a ring whose limit is 0: without room, they look for the channel again, and count the event.
@@ -126,19 +140,26 @@ void retire(const Channel& channel) {
 }
 
 void publish(const Channel& channel) {
-    const Channel*& slot = slot_of(channel.number);
-    const Channel* const old = slot;
+    const uint32_t place = place_for(channel.number);
+    const Channel* const old = channels[place];
+    attached_before[place] = attached_channels++;
     // M: pairs with N in find_channel().
-    __atomic_store_n(&slot, &channel, __ATOMIC_RELEASE);
-    if (old != nullptr) retire(*old);
+    __atomic_store_n(&channels[place], &channel, __ATOMIC_RELEASE);
+    if (old == nullptr) return;
+    // Who has found the old channel already may give its new ring a limit: nobody goes straight there after that.
+    begin_new_generation();
+    retire(*old);
 }
 
 }  // namespace
 
 const Channel* find_channel(uint32_t number) {
-    // N: the channel is whole. Pairs with M in publish().
-    const Channel* channel = __atomic_load_n(&slot_of(number), __ATOMIC_ACQUIRE);
-    return channel != nullptr && channel->number == number ? channel : nullptr;
+    for (uint32_t i = 0; i < kMaxChannels; ++i) {
+        // N: the channel is whole. Pairs with M in publish().
+        const Channel* channel = __atomic_load_n(&channels[(home_of(number) + i) % kMaxChannels], __ATOMIC_ACQUIRE);
+        if (channel == nullptr || channel->number == number) return channel;
+    }
+    return nullptr;
 }
 
 // Only the owner of a ring comes here with it, so nobody writes there while it is mapped. It stays mapped for the next

@@ -36,7 +36,8 @@ struct Channel {
 // there is no memory. Async-signal-safe; changes errno.
 ring::RingHeader* map_thread_ring(const Channel& channel, uint32_t index);
 
-// A process keeps the rings of so many channels. One more takes the place of an old one, which is no longer written to.
+// A process keeps the rings of so many channels. One more takes the place of the oldest one, which is no longer written
+// to.
 inline constexpr uint32_t kMaxChannels = 64;
 
 // The channel of this number; nullptr: it is not attached. Any thread; async-signal-safe.

@@ -147,6 +147,18 @@ TEST_P(Write, UnknownChannelIsCounted) {
     EXPECT_EQ(*tracer_.control().not_attached(), 2U);
 }
 
+// Numbers of two daemons may be anything.
+TEST_P(Write, ChannelsOfAnyNumbersStayAttached) {
+    const std::uint32_t number = tracer_.channel().number;
+    const OtherChannel second(0, number + (kMaxChannels << 2));
+    const OtherChannel third(0, number ^ 3);
+    EXPECT_EQ(find_channel(number), &tracer_.channel());
+    EXPECT_EQ(find_channel(second.channel().number), &second.channel());
+    EXPECT_EQ(find_channel(third.channel().number), &third.channel());
+    tracer_.emit();
+    EXPECT_EQ(tracer_.records(), 2U);
+}
+
 TEST_P(Write, EachChannelGetsItsRecord) {
     // More channels than a thread remembers.
     std::vector<std::unique_ptr<OtherChannel>> others;
