@@ -253,7 +253,9 @@ bool must_ask(const Channel& channel, uint64_t now) {
 ThreadChannel& prepare(const Channel& channel, const Task* task, uint64_t now) {
     const bool is_stale =
         task != nullptr && (thread_state.tid != task->tid || now - thread_state.refreshed > kLongestNameAge);
-    ThreadChannel* mine = is_stale ? nullptr : find_filled(channel, channel_key(channel.number));
+    // The other channels' contexts are as old.
+    if (is_stale) forget_contexts();
+    ThreadChannel* mine = find_filled(channel, channel_key(channel.number));
     if (mine == nullptr) mine = &refresh_thread_state(channel, task != nullptr ? *task : running_task(channel), now);
     thread_state.last_write = static_cast<int64_t>(now);
     ThreadChannel& kept = note_miss(*mine);

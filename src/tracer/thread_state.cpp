@@ -112,6 +112,10 @@ ThreadChannel& note_miss(ThreadChannel& mine) {
     return first;
 }
 
+void forget_contexts() {
+    for (ThreadChannel& channel : thread_state.channels) channel.straight_key = channel.filled_key = kNoKey;
+}
+
 void do_not_go_straight() {
     for (ThreadChannel& channel : thread_state.channels) channel.straight_key = kNoKey;
 }

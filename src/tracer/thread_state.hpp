@@ -73,6 +73,9 @@ void set_contexts(ring::RecordWriter& writer, uint32_t context_mask, const Task&
 // FillingFlag. Async-signal-safe; preserves errno.
 ThreadChannel& refresh_thread_state(const Channel& channel, const Task& task, uint64_t now);
 
+// Each channel is filled in anew by its next event. Under the FillingFlag.
+void forget_contexts();
+
 // What is filled in is right: the next events may go straight to the CPU's ring, unless something speaks against it.
 // Under the FillingFlag.
 void go_straight_if_possible(ThreadChannel& mine);

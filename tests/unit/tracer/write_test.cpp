@@ -1,10 +1,13 @@
 // What happens to an event: it is in a ring, or it is counted by its reason. And whether the bell rings.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <memory>
 
@@ -98,6 +101,35 @@ TEST_P(Write, ErrnoIsKept) {
     tracer_.emit();
     EXPECT_EQ(errno, ENOTTY);
     EXPECT_EQ(new_bells(), 1U);
+}
+
+// The thread changed its name, and nobody told us: after a while the new one is in all channels.
+TEST(WriteOfCpu, NewNameIsInEachChannel) {
+    LEAT_NEEDS(test::has_rseq(), "rseq");
+    AttachedTracer tracer;
+    OtherChannel first(wire::kContextProcname);
+    OtherChannel second(wire::kContextProcname);
+    for (OtherChannel* other : {&first, &second}) other->channel().sees_vforks = false;
+    tracer.switch_to({{.event_id = 1, .channel = first.channel().number},  //
+                      {.event_id = 2, .channel = second.channel().number}});
+    std::array<char, 16> before{};
+    ::prctl(PR_GET_NAME, before.data());
+    const auto emit_as = [&](const char* name) {
+        ::syscall(SYS_prctl, PR_SET_NAME, name);
+        ::usleep(2'000);
+        tracer.emit();
+    };
+    emit_as("old-name");
+    emit_as("new-name");
+    ::prctl(PR_SET_NAME, before.data());
+    for (const OtherChannel* other : {&first, &second}) {
+        std::string bytes;
+        for (std::uint32_t ring = 0; ring < other->set().geometry().cpu_rings; ++ring)
+            bytes.append(other->set().rings() + ring * ring::map_stride(AttachedTracer::kRingSize) + ring::kPageSize,
+                         1'000);
+        EXPECT_NE(bytes.find("old-name"), std::string::npos);
+        EXPECT_NE(bytes.find("new-name"), std::string::npos);
+    }
 }
 
 class WriteOfThread : public testing::Test {
