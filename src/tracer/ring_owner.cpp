@@ -71,11 +71,24 @@ void tell_use(ring::RingSetHeader& set, uint32_t rings) {
 //     us          ->  nobody    the thread ends, or a guest has written its record
 //     another                   left alone, also if it cannot be known whether that one lives
 //
+// The first ring from `begin` to `end` that this owner has; `end`: none.
+uint32_t find_own(const Channel& channel, uint32_t begin, uint32_t end, uint64_t self) {
+    while (begin < end &&
+           __atomic_load_n(&channel.thread_rings.header(channel.map, begin)->owner, __ATOMIC_RELAXED) != self)
+        ++begin;
+    return begin;
+}
+
 // Of the thread-owned rings from `begin` to `end`, one that nobody owns, or whose owner has died. `may_be_own`: one
-// that is ours is not in use.
+// that is ours is not in use, and is taken first. Otherwise a thread that has forgotten its ring would get another one
+// each time that one below is free, and keep them all.
 ring::RingHeader* claim_among(const Channel& channel, uint32_t begin, uint32_t end, int32_t tid, bool may_be_own) {
     const uint64_t pid_namespace = own_pid_namespace();
     const uint64_t self = owner_word(pid_namespace, tid);
+    if (may_be_own && pid_namespace != kUnknownNamespace) {
+        const uint32_t own = find_own(channel, begin, end, self);
+        if (own != end) begin = own;
+    }
     for (uint32_t index = begin; index < end; ++index) {
         ring::RingHeader* ring = channel.thread_rings.header(channel.map, index);
         uint64_t owner = __atomic_load_n(&ring->owner, __ATOMIC_RELAXED);

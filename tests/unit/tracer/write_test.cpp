@@ -19,6 +19,7 @@ namespace leat::tracer {
 namespace {
 
 using ring::DiscardReason;
+using ring::RingHeader;
 using test::AttachedTracer;
 using test::OtherChannel;
 using test::Writer;
@@ -148,6 +149,20 @@ TEST_F(WriteOfThread, WithoutAFreeRingIsCounted) {
     tracer_.emit();
     EXPECT_EQ(tracer_.records(), 0U);
     EXPECT_EQ(tracer_.discarded(DiscardReason::kNoRing), 1U);
+}
+
+// Else a thread that goes on for long would own more and more rings.
+TEST_F(WriteOfThread, ThatHasForgottenItsRingGetsThatOneBack) {
+    // A process with rseq has mapped the rings of guests alone, and threads share these.
+    RingHeader& first = tracer_.header(AttachedTracer::geometry().cpu_rings);
+    first.owner = 1ULL << 32 | 1;
+    tracer_.emit();
+    EXPECT_EQ(tracer_.records(), 1U);
+    first.owner = 0;
+    begin_new_generation();
+    tracer_.emit();
+    EXPECT_EQ(tracer_.records(), 2U);
+    EXPECT_EQ(first.owner, 0U);
 }
 
 TEST_F(WriteOfThread, InASignalHandlerOfAThreadThatWritesIsCounted) {
