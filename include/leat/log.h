@@ -2,9 +2,9 @@
  *
  *     leat_log(LEAT_WARNING, "queue %s is %zu long", name, length);
  *
- * Records "leat_log:warning" (one event for each level) with the source line, file, function, and the text as `msg`, cut
- * at 511 bytes; formats only if the event is enabled. `leat record --loglevel` chooses by level. The level is one of the
- * names in <leat/tracepoint.h>, not an expression. As async-signal-safe as the C library's vsnprintf. */
+ * Records "leat_log:warning" (one event for each level) with the source line, file, function, and the text as `msg`,
+ * cut at 511 bytes; formats only if the event is enabled. `leat record --loglevel` chooses by level. The level is one
+ * of the names in <leat/tracepoint.h>, not an expression. As async-signal-safe as the C library's vsnprintf. */
 #ifndef LEAT_LOG_H
 #define LEAT_LOG_H
 
@@ -20,9 +20,9 @@
 LEAT_EVENT_CLASS(leat_log, line, LEAT_LOG_FIELDS_, int line, const char* file, const char* function, const char* text);
 
 /* Weak: these are the same in all files, so a module has one of each. */
-#define LEAT_LOG_EVENT_(name, level)                                                                            \
-    LEAT_EVENT_INSTANCE_(__attribute__((weak, visibility("hidden"))), leat_log, line, name, level,               \
-                         (int line, const char* file, const char* function, const char* text),                   \
+#define LEAT_LOG_EVENT_(name, level)                                                               \
+    LEAT_EVENT_INSTANCE_(__attribute__((weak, visibility("hidden"))), leat_log, line, name, level, \
+                         (int line, const char* file, const char* function, const char* text),     \
                          (line, file, function, text))
 LEAT_LOG_EVENT_(emerg, LEAT_EMERG);
 LEAT_LOG_EVENT_(alert, LEAT_ALERT);
@@ -57,8 +57,8 @@ LEAT_LOG_EVENT_(debug, LEAT_DEBUG);
 #define LEAT_LOG_NAME_LEAT_DEBUG debug
 
 /* Cut at 511 bytes; empty if it cannot be formatted. */
-static __attribute__((noinline, unused, format(printf, 2, 3))) const char* leat_log_text_(char* text, const char* format,
-                                                                                          ...) {
+static __attribute__((noinline, unused, format(printf, 2, 3))) const char* leat_log_text_(char* text,
+                                                                                          const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
     if (vsnprintf(text, 512, format, arguments) < 0) text[0] = '\0';
@@ -68,13 +68,12 @@ static __attribute__((noinline, unused, format(printf, 2, 3))) const char* leat_
 
 #define leat_log(level, ...) LEAT_LOG_NAMED_(LEAT_LOG_NAME_##level, __VA_ARGS__)
 #define LEAT_LOG_NAMED_(name, ...) LEAT_LOG_TO_(name, __VA_ARGS__)
-#define LEAT_LOG_TO_(name, ...)                                                                               \
-    do {                                                                                                      \
-        if (leat_enabled(leat_log, name)) {                                                                   \
-            char leat_text_[512];                                                                             \
-            leat_do_tracepoint(leat_log, name, __LINE__, __FILE__, __func__,                                  \
-                               leat_log_text_(leat_text_, __VA_ARGS__));                                      \
-        }                                                                                                     \
+#define LEAT_LOG_TO_(name, ...)                                                                                        \
+    do {                                                                                                               \
+        if (leat_enabled(leat_log, name)) {                                                                            \
+            char leat_text_[512];                                                                                      \
+            leat_do_tracepoint(leat_log, name, __LINE__, __FILE__, __func__, leat_log_text_(leat_text_, __VA_ARGS__)); \
+        }                                                                                                              \
     } while (0)
 
 #endif

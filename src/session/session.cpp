@@ -35,7 +35,9 @@ std::uint32_t thread_rings(std::uint64_t ring_size) {
 // outlived another recorder does not take our channel for that one's.
 std::uint32_t next_channel_number(wire::Lane lane) {
     static std::atomic<std::uint32_t> next = random_value<std::uint32_t>();
-    return next++ << 2 | static_cast<std::uint32_t>(lane);
+    std::uint32_t number = 0;  // which is no channel
+    while (number == 0) number = next++ << 2 | static_cast<std::uint32_t>(lane);
+    return number;
 }
 
 }  // namespace

@@ -127,7 +127,8 @@ uint32_t place_for(uint32_t number) {
 }
 
 // What a channel is made of stays where it is, as threads may be on their way to it. But its memory goes back, and what
-// they find in its place is a ring whose limit is 0: without room, they look for the channel again, and count the event.
+// they find in its place is a ring whose limit is 0: without room, they look for the channel again, and count the
+// event.
 void retire(const Channel& channel) {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     const ring::RingMap& map = channel.map;

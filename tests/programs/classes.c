@@ -3,8 +3,8 @@
 #include <leat/log.h>
 #include <leat/tracepoint.h>
 
-#define REQUEST_FIELDS(FIELD)          \
-    FIELD(integer, uint32_t, id, id)   \
+#define REQUEST_FIELDS(FIELD)        \
+    FIELD(integer, uint32_t, id, id) \
     FIELD(string, owner, owner)
 LEAT_EVENT_CLASS(io, request, REQUEST_FIELDS, uint32_t id, const char* owner);
 LEAT_EVENT_INSTANCE(io, request, queued, LEAT_INFO, (uint32_t id, const char* owner), (id, owner));

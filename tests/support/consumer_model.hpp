@@ -366,7 +366,7 @@ inline void ConsumerModel::write(ModelledRing& ring, std::uint32_t id, std::stri
     const std::string staged = payload + std::string(ring::kCopySlack, '~');
     const std::uint64_t position = ring.header->head;
     const ring::RecordWriter writer{
-        .map = map_, .context_size = 0, .system_time = 0, .not_written = nullptr, .contexts = {}};
+        .map = map_, .context_size = 0, .system_time = 0, .not_written = nullptr, .channel = 0, .contexts = {}};
     const auto try_to_write = [&] {
         return ring::thread_write(writer, *ring.header, id, staged.data(), payload.size(), time);
     };
