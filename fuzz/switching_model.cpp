@@ -4,6 +4,8 @@
 
 #include "model_run.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    return leat::fuzz::run_model<leat::test::SwitchingModel>(data, size);
-}
+namespace leat::fuzz::switching_model {
+
+LEAT_FUZZ_TARGET(switching_model) { return run_model<test::SwitchingModel>(data, size); }
+
+}  // namespace leat::fuzz::switching_model
