@@ -33,10 +33,7 @@ Result<Progress> FollowedTrace::advance() {
     is_writer_gone_ = sync_.is_writer_gone();
     state_ = LEAT_TRY(sync_.read());
     if (state_.generation == 0 && !is_writer_gone_) return Progress::kNothingNew;
-    LEAT_TRY(add_new_files());
-    // Place files before the streams are read. Whoever sees the first packet of the next file then finds all of the
-    // file before it.
-    place_files();
+    LEAT_TRY(find_all_files());
     warn_of_streams_without_beginning();
     bool is_new = false;
     for (FollowedStream& stream : streams_) {
@@ -75,6 +72,22 @@ void FollowedTrace::hold_back() {
 
 Result<void> FollowedTrace::wait() {
     LEAT_TRY(sync_.wait_after(state_.generation));
+    return {};
+}
+
+// Files are placed before the streams are read. Whoever sees the first packet of the next file then finds all of the
+// file before it. All of them must be there at one moment, or one that was replaced between our looks is missing among
+// those that came later:
+//
+//     writer       c_1: 5       c_2: 6        c_0: 7        c_1: 8
+//     we           open c_0 (4)     stopped for a while           open c_1 (8), c_2 (6)       where is 7?
+Result<void> FollowedTrace::find_all_files() {
+    constexpr int kMostLooks = 16;  // a writer may be faster than we are for ever
+    for (int look = 0; look < kMostLooks; ++look) {
+        LEAT_TRY(add_new_files());
+        place_files();
+        if (std::ranges::none_of(files_, [](const auto& file) { return file.second->is_replaced(); })) break;
+    }
     return {};
 }
 
@@ -137,6 +150,8 @@ void FollowedTrace::add_to_stream(const UnknownFile& unknown, const ctf::IndexEn
     unknown.stream->end();
     FollowedStream& stream = *known->second;
     if (stream.stream->is_finished()) return;
+    // Readers have gone on without it: time would go back.
+    if (entry.packet_seq_num < stream.next_packet) return;
     const auto first = stream.files.begin() + (stream.has_begun ? 1 : 0);
     const auto place =
         std::ranges::upper_bound(first, stream.files.end(), entry.packet_seq_num, {}, &File::first_packet);
@@ -207,6 +222,7 @@ Result<bool> FollowedTrace::feed(FollowedStream& stream, FollowedFile& file, con
     if (model && *model == nullptr) return corrupt("a packet came before any metadata");
     if (!model) return tl::unexpected(std::move(model).error());
     file.skip_entry();
+    if (entry.packet_seq_num != ctf::IndexEntry::kUnknown) stream.next_packet = entry.packet_seq_num + 1;
     auto fed = stream.stream->feed(*model, std::move(packet), entry.offset);
     if (!fed) return tl::unexpected(std::move(fed).error());
     return true;

@@ -60,9 +60,10 @@ class FollowedTrace {
     struct FollowedStream {
         std::shared_ptr<LiveStream> stream;
         std::optional<Key> key;
-        std::string name;          // of the file that is being read
-        std::deque<File> files{};  // in the order of their packets; the first is being read
-        bool has_begun = false;    // whether reading the first has begun
+        std::string name;               // of the file that is being read
+        std::deque<File> files{};       // in the order of their packets; the first is being read
+        bool has_begun = false;         // whether reading the first has begun
+        std::uint64_t next_packet = 0;  // after the last that was read
     };
     // A file that does not say yet which stream it belongs to.
     struct UnknownFile {
@@ -78,6 +79,7 @@ class FollowedTrace {
           merge_(&merge),
           warn_(std::move(warn)) {}
 
+    Result<void> find_all_files();
     Result<void> add_new_files();
     void place_files();
     Result<bool> place(const UnknownFile& unknown);

@@ -245,6 +245,24 @@ TEST_F(FollowedTraceTest, DataThatWereReplacedBeforeTheyWereOpenedAreMissed) {
     EXPECT_EQ(read(), "missed: 1 3 4 ");
 }
 
+// As if it had been found too late: a follower was stopped between two looks at the directory.
+TEST_F(FollowedTraceTest, FileOfPacketsBeforeThoseThatWereReadIsNotShown) {
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    writer_.roll("c_0_1");
+    writer_.packet(4);
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 1 packets discarded: 2 4 ");
+    writer_.roll("c_0_2");
+    writer_.packet(3);
+    writer_.publish(4);
+    EXPECT_EQ(read(), "");
+    writer_.roll("c_0_0");
+    writer_.packet(5);
+    writer_.publish();
+    EXPECT_EQ(read(), "5 ");
+}
+
 TEST_F(FollowedTraceTest, IndexThatDoesNotTellTheStreamMakesEachFileOne) {
     for (char number = 1; number < 4; ++number) {
         writer_.roll(fmt::format("c_0_{}", number % 2), 0);
