@@ -7,14 +7,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <optional>
+#include <vector>
 
 #include "base/check.hpp"
 #include "base/file.hpp"
 #include "fuzz_input.hpp"
 #include "session/session.hpp"
 #include "wire/app/app_socket.hpp"
+#include "wire/app/description_format.hpp"
 
 namespace leat::fuzz::app_protocol {
 namespace {
