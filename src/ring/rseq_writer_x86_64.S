@@ -1,8 +1,8 @@
 /* leat_rseq_write for x86-64: see rseq_writer.hpp for its contract, docs/formats/ring.md for its pseudo-code.
  *
- * Arguments: rdi RecordWriter, rsi EventKey (esi: the id), rdx the word's place, rcx payload, r8 its size, r9d what the word was. The
- * abort handler begins again with them: rdi, rsi, rcx and r8 stay unchanged until the commit, the others wait in the red
- * zone.
+ * Arguments: rdi RecordWriter, rsi EventKey (esi: the id), rdx the word's place, rcx payload, r8 its size, r9d what the
+ * word was. The abort handler begins again with them: rdi, rsi, rcx and r8 stay unchanged until the commit, the others
+ * wait in the red zone.
  *
  * What it costs beyond `rdtsc` is its number of instructions, here and in its callers: about a hundred run for nothing in
  * the time that the clock takes. So: no register that must be saved but one, and no branch where both ways are likely. */

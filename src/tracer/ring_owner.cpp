@@ -63,14 +63,6 @@ void tell_use(ring::RingSetHeader& set, uint32_t rings) {
     }
 }
 
-// A ring's `owner`, which processes of all kinds share:
-//
-//     nobody (0)  ->  us        claimed
-//     a dead one  ->  us        taken over; if two try, one wins
-//     us          ->  us        ours from before an exec, where `may_be_own`
-//     us          ->  nobody    the thread ends, or a guest has written its record
-//     another                   left alone, also if it cannot be known whether that one lives
-//
 // The first ring from `begin` to `end` that this owner has; `end`: none.
 uint32_t find_own(const Channel& channel, uint32_t begin, uint32_t end, uint64_t self) {
     while (begin < end &&
@@ -79,6 +71,14 @@ uint32_t find_own(const Channel& channel, uint32_t begin, uint32_t end, uint64_t
     return begin;
 }
 
+// A ring's `owner`, which processes of all kinds share:
+//
+//     nobody (0)  ->  us        claimed
+//     a dead one  ->  us        taken over; if two try, one wins
+//     us          ->  us        ours from before an exec, where `may_be_own`
+//     us          ->  nobody    the thread ends, or a guest has written its record
+//     another                   left alone, also if it cannot be known whether that one lives
+//
 // Of the thread-owned rings from `begin` to `end`, one that nobody owns, or whose owner has died. `may_be_own`: one
 // that is ours is not in use, and is taken first. Otherwise a thread that has forgotten its ring would get another one
 // each time that one below is free, and keep them all.
