@@ -90,7 +90,7 @@ void DoorbellWaiter::ring() {
 
 std::uint32_t DoorbellWaiter::rings_of_writers(const Bell& bell) {
     const std::lock_guard guard(lock_);
-    // X: the records of the writers that rang are visible. Pairs with W in careful_writer.cpp's ring_doorbell().
+    // X: the records of the writers that rang are visible. Pairs with W in careful_record.cpp's ring_doorbell().
     return std::atomic_ref(*bell.word).load() - bell.own_rings;
 }
 

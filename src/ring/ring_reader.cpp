@@ -85,7 +85,7 @@ void RingReader::release(std::uint64_t position, std::uint64_t wake_after) {
     if (position == tail_ && load(header_->limit, std::memory_order_relaxed) == limit) return;
     tail_ = position;
     // C: all reads of the records are done before writers may have their room. Pairs with H, where writers read `limit`
-    // or `tail`: in thread_write(), the restartable sequence, make_room() and count_if_full() of careful_writer.cpp.
+    // or `tail`: in thread_write(), the restartable sequence, make_room() and count_if_full() of careful_record.cpp.
     std::atomic_ref(header_->tail).store(position, std::memory_order_release);
     std::atomic_ref(header_->limit).store(limit, std::memory_order_release);
 }

@@ -15,7 +15,7 @@ struct Task;
 // What a thread keeps for a channel, in three stages:
 //
 //     nothing             filled_key is another    all is asked for: process, thread, name
-//     filled in           filled_key is the key    careful_writer.cpp writes, and sees to what is in the way
+//     filled in           filled_key is the key    careful_record.cpp writes, and sees to what is in the way
 //     goes straight       straight_key is the key  write.cpp writes without a further question
 //
 // A key is the generation of the process and the number of the channel: a child of a fork, or a thread that may have
