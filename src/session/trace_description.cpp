@@ -1,6 +1,5 @@
 #include "session/trace_description.hpp"
 
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +7,7 @@
 #include <chrono>
 #include <ctime>
 
-#include "base/check.hpp"
+#include "base/random_value.hpp"
 #include "ctf/record/packet_header.hpp"
 #include "ring/clock.hpp"
 #include "session/session.hpp"
@@ -21,8 +20,7 @@ const std::string kClockName = "monotonic";
 
 // [RFC-4122], version 4.
 ctf::Uuid random_uuid() {
-    ctf::Uuid uuid{};
-    LEAT_CHECK(::getrandom(uuid.data(), uuid.size(), 0) == static_cast<ssize_t>(uuid.size()));
+    auto uuid = random_value<ctf::Uuid>();
     uuid[6] = static_cast<std::uint8_t>((uuid[6] & 0x0f) | 0x40);
     uuid[8] = static_cast<std::uint8_t>((uuid[8] & 0x3f) | 0x80);
     return uuid;

@@ -223,7 +223,7 @@ bool must_ask(const Channel& channel, uint64_t now) {
 }
 
 // Fills in what the thread keeps for the channel, as far as that is needed. `task`: who runs, if that was asked.
-// Under the FillingFlag.
+// Call it while is_filling is set.
 ThreadChannel& prepare(const Channel& channel, const Task* task, uint64_t now) {
     const bool is_stale =
         task != nullptr && (thread_state.tid != task->tid || now - thread_state.refreshed > kLongestNameAge);

@@ -16,7 +16,7 @@ using ring::WriteOutcome;
 using wire::Action;
 using wire::ControlEntry;
 
-// A daemon that switches so often while we look is not worth another turn.
+// An event is given up if its tracepoint is switched this often while it is being written.
 constexpr int kMaxLooks = 100;
 
 // What a site hands over.

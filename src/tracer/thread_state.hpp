@@ -28,7 +28,6 @@ struct ThreadChannel {
     const Channel* channel;
     ring::RingHeader* ring;  // owned; threads without rseq only
     uint64_t claim_again;    // ns: no ring was free, and before this time nobody looks again
-    uint64_t unused;
 };
 
 // Channels that a thread writes to by turns without asking for everything anew.
@@ -69,19 +68,19 @@ inline ThreadChannel* find_filled(const Channel& channel, uint64_t key) {
 // Puts the contexts that the channel's records have for one task into a writer. Async-signal-safe; preserves errno.
 void set_contexts(ring::RecordWriter& writer, uint32_t context_mask, const Task& task);
 
-// Fills in what this thread keeps for the channel; `now`: ns. Only for the task that owns the thread, and under the
-// FillingFlag. Async-signal-safe; preserves errno.
+// Fills in what this thread keeps for the channel; `now`: ns. Only for the task that owns the thread, and while
+// is_filling is set. Async-signal-safe; preserves errno.
 ThreadChannel& refresh_thread_state(const Channel& channel, const Task& task, uint64_t now);
 
-// Each channel is filled in anew by its next event. Under the FillingFlag.
+// Each channel is filled in anew by its next event. Call it while is_filling is set.
 void forget_contexts();
 
 // What is filled in is right: the next events may go straight to the CPU's ring, unless something speaks against it.
-// Under the FillingFlag.
+// Call it while is_filling is set.
 void go_straight_if_possible(ThreadChannel& mine);
 
 // An event came to `mine`, which is not the first of the thread's channels. Now and then it becomes that: the first may
-// be one of a session that is long gone. Returns where it is now. Under the FillingFlag.
+// be one of a session that is long gone. Returns where it is now. Call it while is_filling is set.
 ThreadChannel& note_miss(ThreadChannel& mine);
 
 // The next event of each channel is looked at with care.
