@@ -28,12 +28,24 @@ RELAYS = ["leat", "peer", "floor", "splice"]
 ROWS = {
     "tracer": {
         "tracer/two-integers": ALL, "tracer/string+contexts": ALL, "tracer/two-integers+large-header": ["leat", "floor"],
-        "tracer/paused-two-integers": ALL, "tracer/disabled": BOTH, "tracer/two-threads-speedup": BOTH,
+        "tracer/two-integers+flight-recorder": ["leat", "floor"],
+        "tracer/paused-two-integers": ALL, "tracer/disabled": BOTH,
+        "tracer/two-integers+contexts+two-sessions": BOTH, "tracer/stopped-session": BOTH,
+        "tracer/two-threads-speedup": BOTH,
         **{f"tracer/{kind}-two-integers{what}": ALL for kind in ["warm", "cold"]
            for what in ["", "-p999-gap", "-longest-gap"]},
         **{f"tracer/new-process-two-integers{what}": ["leat", "peer", "floor"]
            for what in ["", "-p999-gap", "-longest-gap"]},
         "size/two-integers+contexts": BOTH, "size/two-integers+large-header": ["leat"], "startup/nothing-running": BOTH},
+    "capture": {
+        **{f"capture/request-{kind}": ALL[:3] for kind in ["tiny", "compact", "text"]},
+        "capture/request-tiny-bytes": BOTH, "capture/request-compact-bytes": BOTH, "capture/request-text-bytes": BOTH,
+        "capture/request-off": BOTH, "capture/task-loop-slowdown": ALL[:3]},
+    "daemon": {
+        "daemon/start-plain": ["floor"],
+        **{f"daemon/{row}": BOTH for row in [
+            "start-none", "start-idle", "start-active", "start-stopped", "start-stopped-active", "create-enable-start",
+            "short-programs-cpu-percent", "all-on", "all-on-rss-mb", "idle-cpu-percent"]}},
     "relay": {
         **{f"relay/{load}{figure}": RELAYS for load in ["", "8-sessions-"]
            for figure in ["mb-per-s", "cpu-s-per-gb", "rss-mb"]},
@@ -47,6 +59,10 @@ ROWS = {
         **{f"path/{figure}{suffix}": BOTH for suffix in ["", "+contexts"]
            for figure in ["offered-m-per-s", "discarded-percent", "program-ns-per-event", "daemons-cpu-s-per-s"]},
         "path/bytes-per-event": ["leat"], "path/bytes-per-event+contexts": ["leat"]},
+    "decode": {
+        **{f"decode/{trace}-{figure}": sides
+           for trace in ["two-integers", "io-requests", "strings", "allocations", "streams-1", "streams-256", "streams-1024"]
+           for figure, sides in {"text": ALL[:3], "text-one-cpu": ALL[:3], "memory": BOTH}.items()}},
     "live": {
         **{f"live/{viewer}{percentile}-ms": sides for percentile in ["p50", "p99"]
            for viewer, sides in {"": BOTH, "babeltrace2-": BOTH, "beside-slow-viewer-": ["leat"]}.items()},
@@ -72,7 +88,7 @@ def run_quickly():
 def documented_patterns():
     """Names of rows in backquotes, where "*" stands for any text."""
     page = (SOURCE / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    return re.findall(r"`((?:tracer|size|startup|relay|crowd|path|live)/[^`]+)`", page)
+    return re.findall(r"`((?:tracer|size|startup|capture|daemon|relay|crowd|path|decode|live)/[^`]+)`", page)
 
 
 class QuickRound(unittest.TestCase):

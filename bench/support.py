@@ -10,6 +10,7 @@ import os
 import pathlib
 import signal
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -183,6 +184,22 @@ def row(name, unit, samples, *more_floors):
             "samples": {side: len(samples.of[side]) for side in present}}
 
 
+def content_bytes(directory):
+    """What the packets of a trace hold, headers included, without what fills them up. Their contexts have content and
+    packet size in bits behind two times, in traces of LTTng and of ours."""
+    total = 0
+    for stream in pathlib.Path(directory).rglob("*_[0-9]*"):
+        if stream.suffix == ".idx":
+            continue
+        data = stream.read_bytes()
+        at = 0
+        while at < len(data):
+            content, packet = struct.unpack_from("<QQ", data, at + 48)
+            total += content // 8
+            at += packet // 8
+    return total
+
+
 def file_system_of(directory, mounts=pathlib.Path("/proc/self/mountinfo")):
     """The type of the file system that the directory is on. The cost of writing depends on it."""
     directory = str(directory.resolve())
@@ -247,7 +264,7 @@ def arguments(description, rounds):
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("/dev/shm"), metavar="DIR",
                         help="traces are written below this directory (default: /dev/shm, a tmpfs of the benchmark's own)")
     parser.add_argument("--rows", default="", metavar="TEXT",
-                        help="only rows with that in their name, where they are measured apart (relay, crowd)")
+                        help="only rows with that in their name, where they are measured apart (daemon, relay, crowd)")
     options = parser.parse_args()
     if options.rounds is None:
         options.rounds = 1 if options.quick else rounds

@@ -15,6 +15,12 @@ LTTng's default channel has no contexts and, for so few events, compact headers.
 Rows called "+contexts" have those that `leat record` adds by default (vpid, vtid, procname), on both sides.
 "+large-header" has Leat's header for many event classes (6 bytes instead of 4), for which LTTng has no switch.
 
+"+flight-recorder" has rings that nobody drains, whose writers go on over the oldest events: compare it with the row without.
+
+Two rows have sessions of the session daemons, with the default contexts. With "+two-sessions", two active sessions
+record each event, each in buffers of its own. With "stopped-session", a session has recorded the program's first events
+and is then stopped.
+
 Rows called "paused" have events 10 us apart, each timed by itself. Three rows time a single pass, with the 99.9th
 percentile and the longest of the gaps between two events. "cold" has a process's first events in a new recording, whose
 memory nobody has touched. "new-process" has its first events in memory that another process has touched. "warm" has
@@ -42,19 +48,25 @@ CONSUMER_CPU = ["taskset", "-c", "1"]
 class Records:
     """What a record has in addition to the event's fields."""
 
-    def __init__(self, suffix, has_contexts=False, has_large_header=False):
+    def __init__(self, suffix, has_contexts=False, has_large_header=False, overwrites=False):
         self.suffix = suffix  # of the row's name
         self.has_contexts = has_contexts
         self.has_large_header = has_large_header
+        self.overwrites = overwrites
 
     def words(self):
         """Arguments for `leat record`."""
-        return support.context_words(self.has_contexts) + (["--header", "large"] if self.has_large_header else [])
+        return (support.context_words(self.has_contexts) + (["--header", "large"] if self.has_large_header else []) +
+                (["--flight-recorder"] if self.overwrites else []))
+
+    def are_ours_alone(self):
+        return self.has_large_header or self.overwrites
 
 
 BARE = Records("")
 WITH_DEFAULT_CONTEXTS = Records("+contexts", has_contexts=True)
 WITH_LARGE_HEADER = Records("+large-header", has_large_header=True)
+IN_A_FLIGHT_RECORDER = Records("+flight-recorder", overwrites=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +146,48 @@ class Leat:
         return self.programs / "bench-emit-leat"
 
 
+class LeatSessions:
+    """Leat's session daemon. It runs as long as a `with` lasts."""
+
+    def __init__(self, leat, work):
+        self.programs = leat.programs
+        self.buffer = leat.buffer
+        self.emitter = leat.emitter
+        self.runtime = work / "leat-run"
+        self.daemons = support.Daemons()
+
+    def __enter__(self):
+        self.runtime.mkdir(exist_ok=True)
+        os.environ["LEAT_RUNTIME_DIR"] = str(self.runtime)
+        self.daemons.start(*CONSUMER_CPU, self.programs / "leat-sessiond")
+        support.wait_for(self.is_ready, "leat-sessiond does not start")
+        return self
+
+    def __exit__(self, *_):
+        self.daemons.__exit__()
+        del os.environ["LEAT_RUNTIME_DIR"]
+
+    def is_ready(self):
+        return subprocess.run([self.programs / "leat", "list"], capture_output=True, check=False).returncode == 0
+
+    def leat(self, *words):
+        run(CONSUMER_CPU + [self.programs / "leat", *words])
+
+    def begin(self, name, trace, _records):
+        """The channel of a session always has the default contexts."""
+        shutil.rmtree(trace, ignore_errors=True)
+        self.leat("create", name, "-o", trace)
+        self.leat("enable-channel", "channel", "-s", name, f"--ring-size={self.buffer}")
+        self.leat("enable-event", "bench:*", "-s", name)
+        self.leat("start", name)
+
+    def stop(self, name):
+        self.leat("stop", name)
+
+    def end(self, name):
+        self.leat("destroy", name)
+
+
 class Lttng:
     """LTTng's session daemon, with a session for each run."""
 
@@ -172,21 +226,30 @@ class Lttng:
         return run(CONSUMER_CPU + ["lttng", "--no-sessiond", *words])
 
     def record(self, command, events, records=BARE):
-        shutil.rmtree(self.trace, ignore_errors=True)
-        self.lttng("create", "bench", f"--output={self.trace}")
         try:
-            self.lttng("enable-channel", "--userspace", "--buffers-uid", "--discard",
-                       f"--subbuf-size={self.buffer // SUB_BUFFERS}", f"--num-subbuf={SUB_BUFFERS}", "channel")
-            self.lttng("enable-event", "--userspace", "--channel=channel", "bench:*")
-            if records.has_contexts:
-                self.lttng("add-context", "--userspace", "--channel=channel",
-                           *[f"--type={context}" for context in CONTEXTS])
-            self.lttng("start")
+            self.begin("bench", self.trace, records)
             printed = run(command)
-            self.lttng("stop")
+            self.stop("bench")
         finally:
-            self.lttng("destroy", "bench")
+            self.end("bench")
         return printed, Trace(self.trace, events)
+
+    def begin(self, name, trace, records=BARE):
+        shutil.rmtree(trace, ignore_errors=True)
+        self.lttng("create", name, f"--output={trace}")
+        self.lttng("enable-channel", "--userspace", f"--session={name}", "--buffers-uid", "--discard",
+                   f"--subbuf-size={self.buffer // SUB_BUFFERS}", f"--num-subbuf={SUB_BUFFERS}", "channel")
+        self.lttng("enable-event", "--userspace", f"--session={name}", "--channel=channel", "bench:*")
+        if records.has_contexts:
+            self.lttng("add-context", "--userspace", f"--session={name}", "--channel=channel",
+                       *[f"--type={context}" for context in CONTEXTS])
+        self.lttng("start", name)
+
+    def stop(self, name):
+        self.lttng("stop", name)
+
+    def end(self, name):
+        self.lttng("destroy", name)
 
     def emitter(self):
         return self.programs / "bench-emit-lttng"
@@ -202,8 +265,9 @@ def ns_an_event(printed, events):
 
 
 class Bench:
-    def __init__(self, programs, tracers, extent):
+    def __init__(self, programs, tracers, extent, work):
         self.programs = programs
+        self.work = work
         self.tracers = tracers  # by side: "leat", and "peer" if LTTng is installed
         self.extent = extent
         self.round_number = 0
@@ -222,12 +286,12 @@ class Bench:
 
     def tracers_of(self, records):
         """The tracers that can write such records."""
-        return [side for side in self.tracers if side == "leat" or not records.has_large_header]
+        return [side for side in self.tracers if side == "leat" or not records.are_ours_alone()]
 
     def emit(self, words, events, records, has_copy=True, touch_first=False):
         """Runs the emitter with every tracer. Returns what each printed, by side, in the order of this round."""
         printed = {}
-        copy = [] if records.has_large_header or not has_copy else ["copy"]
+        copy = [] if records.are_ours_alone() or not has_copy else ["copy"]
         for side in self.in_turn([*self.tracers_of(records), "floor", *copy]):
             if side == "floor":
                 printed[side] = run([self.programs / "bench-emit-plain", *words])
@@ -287,6 +351,45 @@ class Bench:
                 fastest[threads] = min(loop for loop, _ in loop_times(printed))
             self.add("two-threads-speedup", side, [2 * fastest[1] / fastest[2]])
 
+    def with_sessions(self, measure_one):
+        """Measures with the tracers' session daemons."""
+        for side in self.in_turn(self.tracers):
+            if side == "peer":
+                measure_one(side, self.tracers[side])
+                continue
+            with LeatSessions(self.tracers[side], self.work) as sessions:
+                measure_one(side, sessions)
+
+    def measure_two_sessions(self, side, sessions):
+        events, repetitions = self.extent.loop_events, self.extent.repetitions_with_contexts
+        traces = {name: self.work / f"{side}-{name}" for name in ["one", "two"]}
+        for name, trace in traces.items():
+            sessions.begin(name, trace, WITH_DEFAULT_CONTEXTS)
+        printed = run([sessions.emitter(), SINGLE, events, repetitions, 1])
+        for name in traces:
+            sessions.stop(name)
+            sessions.end(name)
+        for trace in traces.values():
+            Trace(trace, events * repetitions + WARM_UP_EVENTS)
+            shutil.rmtree(trace)
+        self.add_emitted(f"{SINGLE}+contexts+two-sessions", side, ns_an_event(printed, events))
+
+    def measure_stopped_session(self, side, sessions):
+        events = self.extent.disabled_events
+        trace = self.work / f"{side}-stopped"
+        sessions.begin("bench", trace, WITH_DEFAULT_CONTEXTS)
+        command = [sessions.emitter(), SINGLE, events, 1, 1, "stopped"]
+        with subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True) as program:
+            program.stdout.readline()
+            sessions.stop("bench")
+            printed, _ = program.communicate("\n")
+        sessions.end("bench")
+        if program.returncode != 0:
+            raise Failed(f"{command[0]} ended with {program.returncode}")
+        Trace(trace, WARM_UP_EVENTS)
+        self.add("stopped-session", side, ns_an_event(printed, events))
+
     def measure_sizes(self):
         for event, records in self.extent.sized:
             for side in self.in_turn(self.tracers_of(records)):
@@ -308,6 +411,7 @@ class Bench:
     def rows(self):
         rows = [support.row(f"tracer/{name}", "ns", self.samples[name], "copy") for name in self.emitted]
         rows.append(support.row("tracer/disabled", "ns", self.samples["disabled"]))
+        rows.append(support.row("tracer/stopped-session", "ns", self.samples["stopped-session"]))
         rows.append(support.row("tracer/two-threads-speedup", "x", self.samples["two-threads-speedup"]))
         rows += [support.row(name, "bytes", samples) for name, samples in self.samples.items() if name.startswith("size/")]
         rows.append(support.row("startup/nothing-running", "ms", self.samples["startup/nothing-running"]))
@@ -331,7 +435,7 @@ def measure(programs, rounds, work):
         tracers["peer"] = Lttng(programs, work, extent.buffer)
     else:
         say("LTTng-UST is not here (./dev setup brings it): no peer in the table")
-    bench = Bench(programs, tracers, extent)
+    bench = Bench(programs, tracers, extent, work)
     say("starting programs")
     bench.measure_starts()  # before any daemon runs
     with tracers["leat"], tracers.get("peer", tracers["leat"]):
@@ -341,10 +445,13 @@ def measure(programs, rounds, work):
             bench.measure_events(extent.events, extent.repetitions)
             bench.measure_events(extent.with_contexts, extent.repetitions_with_contexts, WITH_DEFAULT_CONTEXTS)
             bench.measure_events([SINGLE], extent.repetitions_with_contexts, WITH_LARGE_HEADER)
+            bench.measure_events([SINGLE], extent.repetitions, IN_A_FLIGHT_RECORDER)
             for records in extent.single_records:
                 bench.measure_paused(records)
                 bench.measure_memory(records)
             bench.measure_disabled()
+            bench.with_sessions(bench.measure_two_sessions)
+            bench.with_sessions(bench.measure_stopped_session)
             bench.measure_two_threads()
         say("sizes")
         bench.measure_sizes()

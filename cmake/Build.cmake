@@ -38,6 +38,25 @@ if(LEAT_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
+# Whether to build libleat for 32-bit programs as well: for tests, where the compiler can. Only GCC does there without a
+# library of its own what 64-bit atomics need.
+function(leat_check_32bit result)
+  include(CheckCSourceCompiles)
+  set(CMAKE_REQUIRED_FLAGS "-m32")
+  check_c_source_compiles("#include <stdio.h>
+    int main(void) { return puts(\"\"); }" LEAT_COMPILER_MAKES_32BIT)
+  if(LEAT_TESTS AND LEAT_COMPILER_MAKES_32BIT AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set(${result} ON PARENT_SCOPE)
+  else()
+    set(${result} OFF PARENT_SCOPE)
+  endif()
+endfunction()
+
+function(leat_make_32bit target)
+  target_compile_options(${target} PRIVATE -m32)
+  target_link_options(${target} PRIVATE -m32)
+endfunction()
+
 # One static library per folder of src/. A library may include only what it links (tools/check-includes).
 function(leat_component name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})

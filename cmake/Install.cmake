@@ -1,11 +1,17 @@
 # What `cmake --install` brings where, except for the preload libraries (preload/CMakeLists.txt).
 include(CMakePackageConfigHelpers)
 
-install(TARGETS leat leat-relayd RUNTIME)
+install(TARGETS leat leat-relayd leat-sessiond RUNTIME)
 
-# libleat: the library, its archive, and how compilers find them.
-install(TARGETS leat-tracer leat-tracer-static EXPORT leat LIBRARY ARCHIVE INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# libleat and its archive, libleat-capture, and how compilers find them.
+install(TARGETS leat-tracer leat-tracer-static leat-capture EXPORT leat LIBRARY ARCHIVE INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY include/leat DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# Debian keeps libraries of other widths in such a directory.
+if(LEAT_32BIT)
+  install(TARGETS leat-tracer-32bit leat-tracer-static-32bit
+    LIBRARY DESTINATION lib32 COMPONENT 32bit NAMELINK_COMPONENT 32bit EXCLUDE_FROM_ALL
+    ARCHIVE DESTINATION lib32 COMPONENT 32bit EXCLUDE_FROM_ALL)
+endif()
 
 set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/leat)
 install(EXPORT leat FILE leatTargets.cmake NAMESPACE leat:: DESTINATION ${package_directory})
@@ -22,13 +28,24 @@ if(NOT pkgconfig_prefix STREQUAL "/usr")
   file(RELATIVE_PATH pkgconfig_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
   string(REGEX REPLACE "/$" "" pkgconfig_prefix "\${pcfiledir}/${pkgconfig_prefix}")
 endif()
-configure_file(cmake/leat.pc.in ${CMAKE_BINARY_DIR}/leat.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/leat.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(library leat leat-capture)
+  configure_file(cmake/${library}.pc.in ${CMAKE_BINARY_DIR}/${library}.pc @ONLY)
+endforeach()
+install(FILES ${CMAKE_BINARY_DIR}/leat.pc ${CMAKE_BINARY_DIR}/leat-capture.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+foreach(section 1 8)
+  install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} FILES_MATCHING PATTERN "*.${section}")
+endforeach()
 install(DIRECTORY packaging/completion/ DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 
 # The relay as a service, with a user of its own.
 configure_file(packaging/leat-relayd.service.in ${CMAKE_BINARY_DIR}/leat-relayd.service @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/leat-relayd.service DESTINATION lib/systemd/system)
 install(FILES packaging/leat-relayd.sysusers DESTINATION lib/sysusers.d RENAME leat-relayd.conf)
+
+# The session daemon as a service: of the system, with a group of those who may steer it, or of a user.
+configure_file(packaging/leat-sessiond.service.in ${CMAKE_BINARY_DIR}/system/leat-sessiond.service @ONLY)
+configure_file(packaging/leat-sessiond.user.service.in ${CMAKE_BINARY_DIR}/user/leat-sessiond.service @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/system/leat-sessiond.service DESTINATION lib/systemd/system)
+install(FILES ${CMAKE_BINARY_DIR}/user/leat-sessiond.service DESTINATION lib/systemd/user)
+install(FILES packaging/leat-sessiond.sysusers DESTINATION lib/sysusers.d RENAME leat-sessiond.conf)

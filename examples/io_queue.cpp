@@ -9,6 +9,7 @@
 // was. (The events are those of [seastar-tracer], docs/references.md.)
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -28,8 +29,10 @@ struct Request {
 
 class IoQueue {
   public:
+    // Waits while the queue is full.
     void submit(const Request& request) {
-        const std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
+        not_full_.wait(lock, [this] { return requests_.size() < kMaxDepth; });
         requests_.push(request);
         // A field has the name of its variable, or the one that LEAT_FIELD(name, expression) gives it. The compiler
         // works out the types. Nothing is evaluated unless the event is enabled.
@@ -51,12 +54,16 @@ class IoQueue {
         if (requests_.empty()) return false;
         request = requests_.front();
         requests_.pop();
+        not_full_.notify_one();
         return true;
     }
 
   private:
+    static constexpr std::size_t kMaxDepth = 64;
+
     std::mutex mutex_;
     std::condition_variable not_empty_;
+    std::condition_variable not_full_;
     std::queue<Request> requests_;
     bool is_closed_ = false;
 };

@@ -11,11 +11,13 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
 #include "base/file.hpp"
 #include "fuzz_input.hpp"
+#include "host/answering.hpp"
 #include "session/session.hpp"
 #include "wire/app/app_socket.hpp"
 #include "wire/app/description_format.hpp"
@@ -75,11 +77,18 @@ void send(int socket, UntrustedBytes message, int fd, std::size_t fd_count) {
     LEAT_CHECK(::sendmsg(socket, &envelope, MSG_NOSIGNAL) == static_cast<ssize_t>(message.size()));
 }
 
-// Making a session takes 2 ms, because its clock is measured. So a session is used several times.
+// Making a trace takes 2 ms, because its clock is measured. So a session is used several times. In its second channel,
+// events that conflict have ids of their own.
 session::Session& next_session() {
     static std::optional<session::Session> session;
     static unsigned runs = 0;
-    if (runs++ % 512 == 0) session.emplace(*session::Session::create({.name = "fuzz", .ring_size = 64U << 10}));
+    if (runs++ % 512 != 0) return *session;
+    session::Session::Parameters parameters{.name = "fuzz"};
+    parameters.channels.push_back({.name = "channel0", .ring_size = 64U << 10});
+    parameters.channels.push_back(
+        {.name = "versions", .rules = {{.on_conflict = session::OnConflict::kVersion}}, .ring_size = 64U << 10});
+    session.emplace(std::move(parameters));
+    session->set_active(true);
     return *session;
 }
 
@@ -93,16 +102,15 @@ void check_line(const std::string& message) {
     for (const char c : message) LEAT_CHECK(static_cast<unsigned char>(c) >= ' ' && c != '\x7f');
 }
 
-void register_with(session::Session& session, wire::RegisteredApp& application) {
-    const wire::AppRegistration& registration = application.registration;
-    const session::RegistrationOutcome outcome = session.register_application(registration);
-    LEAT_CHECK(outcome.event_ids.size() == registration.tracepoints.size());
-    check_metadata(session.describe(outcome.new_classes));
-    for (const std::string& warning : outcome.warnings) check_line(warning);
-    for (std::uint32_t i = 0; i < outcome.event_ids.size(); ++i) {
-        const std::array action{wire::Action{.event_id = outcome.event_ids[i], .channel = 6}};
-        LEAT_CHECK(application.control.switch_to(i, action));
-    }
+void register_with(session::Session& session, const session::Application& application, wire::ControlFile& control) {
+    session.count(application);
+    session::Orders orders(application.tracepoints->size());
+    session.add_orders(application, orders);
+    for (const std::string& warning : orders.warnings) check_line(warning);
+    for (const auto& known : session.conflicts()) check_line(known.conflict.text());
+    for (const auto& [key, trace] : session.traces())
+        for (const auto& channel : trace->channels()) check_metadata(channel->describe_new(true));
+    LEAT_CHECK(host::switch_tracepoints(control, orders.actions));
 }
 
 void run(FuzzInput input) {
@@ -123,12 +131,15 @@ void run(FuzzInput input) {
     const UniqueFd memory = memfd_of(has_header ? UntrustedBytes(around) : rest, is_whole || (how & kIsSealed) != 0);
     send(program.get(), message, memory.get(), is_whole ? 1 : (how >> kDescriptorShift) % (kMaxDescriptors + 1));
 
-    auto application = daemon.receive(wire::Lane::kRecorder);
-    if (!application) return check_line(application.error().message);
+    auto received = daemon.receive(wire::Lane::kRecorder);
+    if (!received) return check_line(received.error().message);
+    auto* const application = std::get_if<wire::RegisteredApp>(&*received);
+    if (application == nullptr) return;
     check_line(application->registration.procname);
     session::Session& session = next_session();
-    register_with(session, *application);
-    if ((how & kIsTwice) != 0) register_with(session, *application);
+    const session::Application known = host::application_of(std::move(application->registration));
+    register_with(session, known, application->control);
+    if ((how & kIsTwice) != 0) register_with(session, known, application->control);
 }
 
 }  // namespace

@@ -6,6 +6,9 @@
 
 namespace leat::fuzz::consumer_model {
 
-LEAT_FUZZ_TARGET(consumer_model) { return run_model<test::ConsumerModel>(data, size); }
+LEAT_FUZZ_TARGET(consumer_model) {
+    run_model<test::ConsumerModel>(data, size);
+    return run_model<test::TinyConsumerModel>(data, size);
+}
 
 }  // namespace leat::fuzz::consumer_model

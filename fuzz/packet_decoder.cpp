@@ -1,4 +1,4 @@
-// The hostile stream files of a trace, and their fields as text.
+// The hostile stream files of a trace: the fast way to the text of their events, compared with the slow one.
 //
 // Input: u8 variant; for variant 0, u16 size and as many bytes of TSDL; then the bytes of a stream file. The other
 // variants have metadata of their own, with all field classes among them, so that the bytes get past the parser.
@@ -8,18 +8,24 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/check.hpp"
 #include "ctf/decode/trace_plans.hpp"
 #include "ctf/tsdl/tsdl_parser.hpp"
 #include "fuzz_input.hpp"
 #include "viewer/sink/field_text.hpp"
+#include "viewer/sink/line_renderer.hpp"
 
 namespace leat::fuzz::packet_decoder {
 namespace {
+
+constexpr std::size_t kMaxText = 1U << 20U;  // of a packet that is compared
 
 constexpr std::array<std::string_view, 4> kVariants{
     // Like LTTng's packets: headers with an escape, contexts, sizes in the packet's context.
@@ -71,12 +77,72 @@ constexpr std::array<std::string_view, 4> kVariants{
         variant <t> { integer { size = 8; } q; string b; struct { } a; } v; }; };)",
 };
 
+// An event as the slow way sees it: all its fields decoded one by one.
+struct Known {
+    const ctf::EventClass* event_class;
+    std::optional<std::uint64_t> cycles;
+    std::string text;  // its line without times
+};
+
+std::string text_of(const ctf::EventRecord& event) {
+    viewer::TextBuffer buffer(-1);
+    buffer.append(event.event_class->name);
+    buffer.append(": ");
+    bool has_scope = false;
+    for (const auto scope : {event.packet_context, event.event_context, event.context, event.fields}) {
+        if (scope.empty()) continue;
+        if (std::exchange(has_scope, true)) buffer.append(", ");
+        viewer::append_fields(buffer, scope, true);
+    }
+    buffer.append('\n');
+    return std::string(buffer.text());
+}
+
+std::vector<Known> decode_slowly(const ctf::DecodePlan& plan, UntrustedBytes packet) {
+    ctf::PacketDecoder decoder(plan);
+    LEAT_CHECK(decoder.start(packet, 0));
+    std::vector<Known> events;
+    std::size_t size = 0;
+    for (auto is_event = decoder.next(); is_event && *is_event; is_event = decoder.next()) {
+        const ctf::EventRecord& event = decoder.record();
+        events.push_back({event.event_class, event.cycles, text_of(event)});
+        size += events.back().text.size();
+        if (size > kMaxText) break;
+    }
+    return events;
+}
+
+// The fast way finds the same events and makes the same text of them, in batches of any size, and in any order.
+void compare(const viewer::PacketView& packet, const std::vector<Known>& known) {
+    ctf::PacketDecoder decoder(*packet.plan);
+    LEAT_CHECK(decoder.start(packet.bytes, 0));
+    std::vector<ctf::EventPlace> places(known.size());
+    std::size_t found = 0;
+    for (std::size_t most = 1; found < known.size(); most = most % 7 + 1) {
+        const auto batch = std::span(places).subspan(found).first(std::min(most, known.size() - found));
+        const auto count = decoder.locate(batch);
+        LEAT_CHECK(count && *count > 0);
+        found += *count;
+    }
+    viewer::LineRenderer renderer(viewer::TextOptions{.has_delta = false, .shows_hostname = false});
+    for (std::size_t i = known.size(); i-- > 0;) {
+        const ctf::EventPlan& event = packet.plan->events[places[i].event];
+        LEAT_CHECK(event.event_class == known[i].event_class);
+        LEAT_CHECK(!known[i].cycles || places[i].cycles == *known[i].cycles);
+        viewer::TextBuffer line(-1);
+        LEAT_CHECK(renderer.append(line, packet, places[i], {}));
+        const std::string_view text = line.text();
+        LEAT_CHECK(text.ends_with(known[i].text));
+        LEAT_CHECK(packet.plan->clock != nullptr || text.size() == known[i].text.size());
+    }
+}
+
 void decode_stream(const ctf::TraceClass& trace_class, UntrustedBytes bytes) {
     auto plans = ctf::TracePlans::make(trace_class);
     if (!plans) return;
-    viewer::TextBuffer buffer(-1);
+    const viewer::StreamIdentity stream{.name = "stream"};
     std::uint64_t offset = 0;
-    while (offset < bytes.size()) {
+    for (std::uint64_t number = 1; offset < bytes.size(); ++number) {
         const UntrustedBytes rest = bytes.subspan(offset);
         const auto plan = plans->plan_for(rest);
         if (!plan) return;
@@ -84,12 +150,13 @@ void decode_stream(const ctf::TraceClass& trace_class, UntrustedBytes bytes) {
         const auto packet = decoder.start(rest, offset);
         if (!packet || packet->packet_size > rest.size()) return;
         LEAT_CHECK(packet->packet_size > 0);
-        for (auto is_event = decoder.next(); is_event && *is_event; is_event = decoder.next()) {
-            const ctf::EventRecord& event = decoder.record();
-            for (const auto scope : {event.packet_context, event.event_context, event.context, event.fields})
-                if (!scope.empty()) viewer::append_fields(buffer, scope, true);
-            buffer.clear();
-        }
+        const viewer::PacketView view{.number = number,
+                                      .trace_class = &trace_class,
+                                      .plan = *plan,
+                                      .stream = &stream,
+                                      .bytes = rest.first(packet->packet_size),
+                                      .content_bits = packet->content_bits};
+        compare(view, decode_slowly(**plan, rest));
         offset += packet->packet_size;
     }
 }

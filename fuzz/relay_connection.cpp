@@ -23,7 +23,8 @@ namespace {
 using output::RelayConnection;
 using wire::RelayCommand;
 
-constexpr std::uint64_t kStreams = 3;
+// Two rings of the first channel, and one of the second.
+constexpr std::array kStreams{consumer::StreamId{0, 0}, consumer::StreamId{0, 1}, consumer::StreamId{1, 0}};
 constexpr int kPatience = 1'000;  // ms; for the system, between two of our own sockets
 
 std::uint16_t bind_to(const UniqueFd& socket, std::uint16_t port) {
@@ -107,7 +108,7 @@ class Game {
         const output::SessionDescription session{.name = "name",
                                                  .hostname = "host",
                                                  .trace_path = "ust/uid/7/64-bit",
-                                                 .channel = "channel0",
+                                                 .channels = {{"channel0"}, {"other"}},
                                                  .live_timer_us = how & 0x80U ? 0U : 100'000U};
         sockaddr_in loopback{};
         loopback.sin_family = AF_INET;
@@ -164,10 +165,11 @@ class Game {
                 break;
             case 7:
             case 8:
-                send_packet(many % kStreams, input_.take<std::uint16_t>());
+                send_packet(many % kStreams.size(), input_.take<std::uint16_t>());
                 break;
             case 9:
-                if (announced_[many % kStreams]) recorder_->send_beacon(many % kStreams, input_.take<std::uint32_t>());
+                if (announced_[many % kStreams.size()])
+                    recorder_->send_beacon(kStreams[many % kStreams.size()], input_.take<std::uint32_t>());
                 break;
             case 10:
                 now_ += std::chrono::milliseconds(many * many);
@@ -199,10 +201,10 @@ class Game {
             check_line(done.error().message);
             has_ended_ = true;
         }
-        for (std::uint64_t id = 0; id < kStreams; ++id) {
-            const std::uint64_t stored = unstored_[id].stored();
-            LEAT_CHECK(stored >= stored_[id] && stored <= sent_[id]);
-            stored_[id] = stored;
+        for (std::size_t i = 0; i < kStreams.size(); ++i) {
+            const std::uint64_t stored = unstored_[kStreams[i]].stored();
+            LEAT_CHECK(stored >= stored_[i] && stored <= sent_[i]);
+            stored_[i] = stored;
         }
         LEAT_CHECK(recorder_->packets_sent() <= packets_.size());
         read_requests();
@@ -210,22 +212,24 @@ class Game {
 
     // Steps of the recorder.
     void announce(std::uint64_t count) {
-        std::vector<std::uint64_t> ids;
-        for (std::uint64_t id = 0; id < std::min(count, kStreams); ++id)
-            if (!std::exchange(announced_[id], true)) ids.push_back(id);
+        std::vector<consumer::StreamId> ids;
+        for (std::size_t i = 0; i < std::min<std::size_t>(count, kStreams.size()); ++i)
+            if (!std::exchange(announced_[i], true)) ids.push_back(kStreams[i]);
         if (!ids.empty() && !has_closed_) recorder_->announce(ids);
     }
-    void send_packet(std::uint64_t stream, std::size_t size) {
+    void send_packet(std::size_t stream, std::size_t size) {
         if (!announced_[stream] || has_closed_) return;
         const std::uint64_t bits = (ctf::kPacketHeaderSize + size) * 8;
-        packets_.push_back({.header = {.stream_instance_id = stream,
+        const consumer::StreamId id = kStreams[stream];
+        packets_.push_back({.stream = id,
+                            .header = {.stream_instance_id = id.ring,
                                        .content_size = bits,
                                        .packet_size = bits,
                                        .packet_seq_num = sent_[stream]++},
                             .records = UntrustedBytes(record_bytes()).first(size),
                             .events = 1});
         const auto& packet = packets_.back();
-        recorder_->send_packet(unstored_[stream].add(packet.header.packet_seq_num, packet));
+        recorder_->send_packet(unstored_[id].add(packet.header.packet_seq_num, packet));
     }
     void close() {
         has_closed_ = true;
@@ -347,9 +351,9 @@ class Game {
     wire::Bytes data_bytes_;
     std::deque<RelayCommand> requests_;
     std::uint64_t handles_ = 0;
-    std::array<bool, kStreams> announced_{};
-    std::array<std::uint64_t, kStreams> sent_{};
-    std::array<std::uint64_t, kStreams> stored_{};
+    std::array<bool, kStreams.size()> announced_{};
+    std::array<std::uint64_t, kStreams.size()> sent_{};
+    std::array<std::uint64_t, kStreams.size()> stored_{};
 };
 
 }  // namespace

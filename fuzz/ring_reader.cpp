@@ -2,12 +2,14 @@
 // not read outside the ring. The packets that they let through must keep the format.
 //
 // Input: a list of steps. A step is something that the owner of the ring does, or a look of the consumer.
+#include <array>
 #include <cstdlib>
 #include <vector>
 
 #include "base/check.hpp"
 #include "consumer/consumer.hpp"
 #include "fuzz_input.hpp"
+#include "support/ring_memory.hpp"
 
 namespace leat::fuzz::ring_reader {
 namespace {
@@ -15,14 +17,14 @@ namespace {
 constexpr std::uint64_t kSize = ring::kMinRingSize;
 constexpr std::size_t kContextSize = 4;
 
-ctf::RecordWalker make_walker(ring::RecordHeaderLayout layout) {
+ctf::RecordWalker make_walker(ring::RecordHeaderLayout layout, std::size_t app_contexts) {
     const auto integer = [](unsigned bits) { return ctf::IntegerClass{.size = bits}; };
     const auto event = [](std::uint64_t id, std::vector<ctf::StructMember> fields) {
         ctf::EventClass event_class{.id = id, .name = "fuzz:event"};
         event_class.fields = ctf::StructClass{std::move(fields)};
         return event_class;
     };
-    ctf::RecordWalker walker(layout, kContextSize);
+    ctf::RecordWalker walker(layout, kContextSize, app_contexts);
     walker.add(event(0, {}));
     walker.add(event(1, {{"_a", integer(32)}, {"_b", integer(64)}}));
     walker.add(event(2, {{"_s", ctf::StringClass{}}, {"_a", integer(8)}}));
@@ -119,12 +121,10 @@ class HostileRing {
     [[nodiscard]] const ring::RingSet& set() const { return set_; }
 
   private:
-    [[nodiscard]] ring::RingHeader& header() const {
-        return *reinterpret_cast<ring::RingHeader*>(set_.rings());  // NOLINT(*-reinterpret-cast)
-    }
+    [[nodiscard]] ring::RingHeader& header() const { return set_.ring(0); }
     void put(std::uint64_t position, UntrustedBytes bytes) const {
         if (!bytes.empty())
-            std::memcpy(set_.rings() + ring::kPageSize + (position & (kSize - 1)), bytes.data(), bytes.size());
+            std::memcpy(test::records_of(set_, 0) + (position & (kSize - 1)), bytes.data(), bytes.size());
     }
 
     ring::RingSet set_;
@@ -134,14 +134,16 @@ class HostileRing {
 
 LEAT_FUZZ_TARGET(ring_reader) {
     static HostileRing hostile;
-    static const ctf::RecordWalker compact = make_walker(ring::kCompactHeader);
-    static const ctf::RecordWalker large = make_walker(ring::kLargeHeader);
+    static const std::array walkers{make_walker(ring::kCompactHeader, 0), make_walker(ring::kLargeHeader, 0),
+                                    make_walker(ring::kCompactHeader, 2), make_walker(ring::kLargeHeader, 2),
+                                    make_walker(ring::kTinyHeader, 0),    make_walker(ring::kTinyHeader, 2)};
     FuzzInput input(data, size);
-    const ctf::RecordWalker& walker = input.take<std::uint8_t>() % 2 == 0 ? compact : large;
+    const ctf::RecordWalker& walker = walkers.at(input.take<std::uint8_t>() % walkers.size());
     hostile.reset();
     CheckingOutput output(walker);
-    consumer::Consumer consumer(hostile.set(), walker, output,
-                                {.trace_uuid = {}, .stream_class_id = 0, .wake_after = kSize / 2});
+    const std::array sources{
+        consumer::Consumer::Source{.rings = &hostile.set(), .walker = &walker, .wake_after = kSize / 2}};
+    consumer::Consumer consumer(sources, output, {.trace_uuid = {}});
     while (!input.is_empty()) hostile.do_step(input, output, consumer);
     (void)consumer.drain();
     (void)consumer.finish();

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "elf_file.h"
+#include "statedump.h"
 
 /* The fields that dlopen and dlmopen share; dlmopen has a namespace, too. */
 #define LIBRARY_FIELDS(FIELD)                                        \
@@ -136,19 +137,19 @@ static __attribute__((noinline)) void trace_dlmopen(void* handle, Lmid_t nsid, i
 LEAT_EXPORT void* dlopen(const char* name, int flags) {
     if (next_dlopen == NULL) find_next();
     /* NULL means the program itself: nothing is loaded. */
-    if (!wants_opened() || name == NULL || depends_on_caller(name, __builtin_return_address(0)))
-        return next_dlopen(name, flags);
+    if (name == NULL || depends_on_caller(name, __builtin_return_address(0))) return next_dlopen(name, flags);
     void* const handle = next_dlopen(name, flags);
-    if (handle != NULL) trace_dlopen(handle, flags);
+    if (handle != NULL && wants_opened()) trace_dlopen(handle, flags);
+    if (handle != NULL) note_libraries();
     return handle;
 }
 
 LEAT_EXPORT void* dlmopen(Lmid_t nsid, const char* name, int flags) {
     if (next_dlmopen == NULL) find_next();
-    if (!wants_opened() || name == NULL || depends_on_caller(name, __builtin_return_address(0)))
-        return next_dlmopen(nsid, name, flags);
+    if (name == NULL || depends_on_caller(name, __builtin_return_address(0))) return next_dlmopen(nsid, name, flags);
     void* const handle = next_dlmopen(nsid, name, flags);
-    if (handle != NULL) trace_dlmopen(handle, nsid, flags);
+    if (handle != NULL && wants_opened()) trace_dlmopen(handle, nsid, flags);
+    if (handle != NULL) note_libraries();
     return handle;
 }
 
@@ -158,5 +159,7 @@ LEAT_EXPORT int dlclose(void* handle) {
         const struct link_map* map = map_of(handle);
         if (map != NULL) leat_tracepoint(lttng_ust_dl, dlclose, map->l_addr);
     }
-    return next_dlclose(handle);
+    const int result = next_dlclose(handle);
+    note_libraries();
+    return result;
 }

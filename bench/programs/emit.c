@@ -1,7 +1,7 @@
 /* Emits events and prints what they took. Each repetition prints a line that begins with two figures: ns of the loop,
  * ns of the same loop without events.
  *
- *     bench-emit-TRACER EVENT EVENTS REPETITIONS THREADS [paused|cold|warm|touch]
+ *     bench-emit-TRACER EVENT EVENTS REPETITIONS THREADS [paused|cold|warm|touch|stopped]
  *
  * Each thread has a CPU of its own and emits EVENTS events. With two threads, the time is from the begin of the first
  * to the end of the last. With one, the second CPU is kept still.
@@ -12,7 +12,9 @@
  * events. The line continues with the 99.9th percentile and the longest of the gaps between events, in ns.
  * warm: timed in the same way, but into memory that this process has touched, and after as many events as the loops
  * emit before they are timed.
- * touch: emits nothing and prints nothing, but touches the memory, for a process that comes later. */
+ * stopped: emits as many events as the loops emit before they are timed, prints a line, and waits for one. Meanwhile
+ * the session is stopped. Then come the loops. touch: emits nothing and prints nothing, but touches the memory, for a
+ * process that comes later. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -72,6 +74,7 @@ struct worker {
     loop_function* loop;
     uint64_t events;
     uint64_t repetitions;
+    uint64_t events_before; /* of the warm-up: emitted already */
     struct span full[kMaxRepetitions];
     struct span empty[kMaxRepetitions];
 };
@@ -128,7 +131,7 @@ static void* work(void* argument) {
     struct worker* worker = argument;
     own_cpu(worker->cpu);
 
-    worker->loop(kWarmUpEvents);
+    worker->loop(kWarmUpEvents - worker->events_before);
     for (uint64_t i = 0; i < worker->repetitions; ++i) {
         meet(worker, 2 * i);
         worker->full[i] = time_of(worker->loop, worker->events);
@@ -197,7 +200,7 @@ static uint64_t paused_events(loop_function* loop, uint64_t events, uint64_t pau
 static void run_paused(const struct worker* worker) {
     const double ns = ns_per_cycle();
     const uint64_t pause = (uint64_t)(kPauseNs / ns);
-    worker->loop(kWarmUpEvents);
+    worker->loop(kWarmUpEvents - worker->events_before);
     for (uint64_t i = 0; i < worker->repetitions; ++i) {
         const uint64_t full = paused_events(worker->loop, worker->events, pause);
         const uint64_t empty = paused_events(loop_empty, worker->events, pause);
@@ -237,6 +240,17 @@ static void run_single(const struct worker* worker, uint64_t warm_up_events) {
 
 static struct worker workers[kMaxThreads];
 
+/* A program gets its rings with its first event, and maps that of a CPU with the first one there. */
+static void touch_rings(unsigned threads) {
+    for (unsigned i = threads; i-- > 0;) {
+        const cpu_set_t cpus = only((int)i);
+        if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) perror("bench-emit: sched_setaffinity");
+        workers[i].loop(1);
+        workers[i].events_before = 1;
+    }
+    populate_shared_memory();
+}
+
 /* The second CPU stays free, because the consumer may have to work for us there. */
 static int run_cold(void) {
     own_cpu(0);
@@ -245,9 +259,9 @@ static int run_cold(void) {
 }
 
 static int run_warm(void) {
-    populate_shared_memory();
+    touch_rings(1);
     own_cpu(0);
-    run_single(&workers[0], kWarmUpEvents);
+    run_single(&workers[0], kWarmUpEvents - workers[0].events_before);
     return 0;
 }
 
@@ -256,8 +270,16 @@ static int run_touch(void) {
     return 0;
 }
 
+/* Emits while the session is active, and lets the caller stop it. */
+static void emit_and_wait(loop_function* loop) {
+    loop(kWarmUpEvents);
+    puts("emitted");
+    fflush(stdout);
+    for (int c = 0; c != '\n' && c != EOF;) c = getchar();
+}
+
 static int run_steady(unsigned threads, int is_paused) {
-    populate_shared_memory();
+    touch_rings(threads);
     pthread_t others[kMaxThreads];
     for (unsigned i = kMaxThreads; i-- > 1;) start_thread(&others[i], i < threads ? work : keep_still, &workers[i]);
     if (is_paused) {
@@ -274,10 +296,10 @@ static int run_steady(unsigned threads, int is_paused) {
     return 0;
 }
 
-enum mode { kSteady, kPaused, kCold, kWarm, kTouch, kUnknown };
+enum mode { kSteady, kPaused, kCold, kWarm, kTouch, kStopped, kUnknown };
 
 static enum mode mode_of(const char* name) {
-    static const char* const kNames[] = {"steady", "paused", "cold", "warm", "touch"};
+    static const char* const kNames[] = {"steady", "paused", "cold", "warm", "touch", "stopped"};
     enum mode mode = kSteady;
     while (mode < kUnknown && strcmp(kNames[mode], name) != 0) ++mode;
     return mode;
@@ -291,6 +313,9 @@ static int run(enum mode mode, unsigned threads) {
             return run_warm();
         case kTouch:
             return run_touch();
+        case kStopped:
+            emit_and_wait(workers[0].loop);
+            return run_steady(threads, 0);
         default:
             return run_steady(threads, mode == kPaused);
     }
@@ -306,7 +331,7 @@ int main(int argc, char** argv) {
     const int is_single = mode == kCold || mode == kWarm;
     if (loop == NULL || mode == kUnknown || repetitions > kMaxRepetitions || threads < 1 || threads > kMaxThreads ||
         (is_single && (events == 0 || events > kMaxTimed))) {
-        fprintf(stderr, "usage: %s EVENT EVENTS REPETITIONS THREADS [paused|cold|warm|touch]\n", argv[0]);
+        fprintf(stderr, "usage: %s EVENT EVENTS REPETITIONS THREADS [paused|cold|warm|touch|stopped]\n", argv[0]);
         return 2;
     }
     for (unsigned i = 0; i < kMaxThreads; ++i)

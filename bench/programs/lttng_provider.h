@@ -33,6 +33,23 @@ LTTNG_UST_TRACEPOINT_EVENT(bench, string, LTTNG_UST_TP_ARGS(const char*, text, u
                            LTTNG_UST_TP_FIELDS(lttng_ust_field_string(text, text)
                                                    lttng_ust_field_integer(uint64_t, a, a)))
 
+/* The events of request_events.h */
+LTTNG_UST_TRACEPOINT_EVENT(bench, queued,
+                           LTTNG_UST_TP_ARGS(uint8_t, direction, uint8_t, class_number, uint16_t, blocks, uint32_t,
+                                             request),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(uint8_t, direction, direction)
+                                                   lttng_ust_field_integer(uint8_t, class_number, class_number)
+                                                       lttng_ust_field_integer(uint16_t, blocks, blocks)
+                                                           lttng_ust_field_integer(uint32_t, request, request)))
+LTTNG_UST_TRACEPOINT_EVENT(bench, dispatched, LTTNG_UST_TP_ARGS(uint32_t, request),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(uint32_t, request, request)))
+LTTNG_UST_TRACEPOINT_EVENT(bench, completed, LTTNG_UST_TP_ARGS(uint32_t, request),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(uint32_t, request, request)))
+LTTNG_UST_TRACEPOINT_EVENT(bench, task_begin, LTTNG_UST_TP_ARGS(uint32_t, task_number),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(uint32_t, task_number, task_number)))
+LTTNG_UST_TRACEPOINT_EVENT(bench, task_end, LTTNG_UST_TP_ARGS(uint32_t, task_number),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(uint32_t, task_number, task_number)))
+
 #endif
 
 #include <lttng/tracepoint-event.h>

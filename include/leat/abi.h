@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define LEAT_ABI_VERSION 2
+#define LEAT_ABI_VERSION 3
 
 #define LEAT_EXPORT __attribute__((visibility("default")))
 
@@ -58,26 +58,30 @@ struct leat_field {
     uint8_t element_size;                       /* bytes: 1, 2, 4 or 8 */
     uint8_t flags;                              /* enum leat_field_flags */
     uint8_t length_size;                        /* bytes of a sequence's length: 1, 2, 4 or 8 */
+    uint8_t is_hidden;                          /* 1: not written; its bytes are staged after those of written fields */
 };
+
+enum leat_tracepoint_flags { LEAT_TRACEPOINT_STICKY = 1 /* its values are kept: <leat/sticky.h> */ };
 
 /* One tracepoint. Static, and in place before its library's constructors run.
  *
  *     nobody traces the process    word -> off, which is always 0
  *     registered                   word -> memory that libleat shares with daemons: they switch the tracepoint there
  *
- * libleat writes `word`, and nothing else. A site reads what it points to: 0 is off. */
+ * libleat writes `word`, and nothing else. A site reads what it points to: 0 is off. It also reads `probes`, in which
+ * kernel or debugger count the tools that want the event's probe, see <leat/sdt.h>. */
 struct leat_tracepoint {
     const uint32_t* word;
     uint32_t off;
-    uint32_t line;
+    uint32_t probes; /* the lower half */
     const char* name;
     const char* file;
     const char* uri; /* of the event's model (CTF: model.emf.uri), or NULL */
     const struct leat_field* fields;
     uint32_t field_count;
     int32_t log_level; /* 0 to 14, see <leat/tracepoint.h> */
-    uint32_t flags;    /* none yet: 0 */
-    uint32_t unused;
+    uint32_t flags;    /* enum leat_tracepoint_flags */
+    uint32_t line;
     void* reserved[2];
 };
 
@@ -119,11 +123,35 @@ LEAT_EXPORT void leat_module_unload(struct leat_module* module);
 LEAT_EXPORT LEAT_NO_PLT void leat_write(const struct leat_tracepoint* tracepoint, const void* ip, size_t hidden,
                                         void* payload, size_t size);
 
+/* A payload with one text, which is written up to its NUL: {head, text, tail}. Head and tail have at most
+ * LEAT_TEXT_PART_SIZE bytes each, and slack as said above. */
+#define LEAT_TEXT_PART_SIZE 200
+struct leat_text_payload {
+    const char* text;
+    const void* head;
+    uint64_t head_size;
+    const void* tail;
+    uint64_t tail_size;
+};
+
+/* As leat_write, for a payload that nobody has put together: the text goes straight to where it is recorded. */
+LEAT_EXPORT LEAT_NO_PLT void leat_write_text(const struct leat_tracepoint* tracepoint, const void* ip,
+                                             const struct leat_text_payload* payload);
+
 /* Returns memory to stage a payload larger than LEAT_STAGE_SMALL; NULL (and counts the event as discarded) if there is
  * none. Pass it to leat_write_large, which gives it back. Any thread; async-signal-safe. */
 LEAT_EXPORT void* leat_stage_large(const struct leat_tracepoint* tracepoint, size_t size);
 LEAT_EXPORT void leat_write_large(const struct leat_tracepoint* tracepoint, const void* ip, size_t hidden,
                                   void* payload, size_t size);
+
+/* Keeps the payload as the last value of a sticky event for this key; until the next one, or until it is forgotten.
+ * A value that is too large, or finds no room, is counted, and that of before is forgotten. Any thread; waits at most
+ * some ms for another one that does the same. In a signal handler that has interrupted such a call, nothing is kept,
+ * and that is counted. Preserves errno. */
+LEAT_EXPORT LEAT_NO_PLT void leat_stick(const struct leat_tracepoint* tracepoint, uint64_t key, const void* payload,
+                                        size_t size);
+/* Forgets the value that this module's sticky event of that name has for the key. As leat_stick. */
+LEAT_EXPORT void leat_unstick(const struct leat_module* module, const char* name, uint64_t key);
 
 #ifdef __cplusplus
 }

@@ -13,6 +13,13 @@
 //     pointers (base 16); leat::hex(n): base 16; leat::network(n): an integer whose bytes are big-endian already
 //     const char* (nullptr is "(null)"), char arrays, std::string, std::string_view: text up to its first NUL
 //     arrays and std::array of arithmetic type; anything else with data() and size() of such: a sequence
+//     leat::hidden(any of these): it is not recorded; the daemon knows its name and type, for filters to come
+//
+// LEAT_EVENT_URI(level, uri, "io:queued", id, length) is an event of a model (CTF: model.emf.uri), which tools may look
+// up.
+//
+// LEAT_STICKY(key, "queue:named", id, name) is a sticky event: <leat/sticky.h> says what that means. It records `id`
+// and `name`, and LEAT_FORGET(key, "queue:named") forgets the value.
 //
 // Any thread, also inside signal handlers; nothing allocates, locks or waits. A record holds up to a quarter of its
 // ring, and at most 256 KiB; a larger one is counted as discarded.
@@ -27,8 +34,9 @@
 #include <type_traits>
 #include <utility>
 
-#define LEAT_EVENT(name, ...) LEAT_EVENT_(LEAT_DEBUG_LINE, name, #__VA_ARGS__, __VA_ARGS__)
-#define LEAT_EVENT_AT(level, name, ...) LEAT_EVENT_(level, name, #__VA_ARGS__, __VA_ARGS__)
+#define LEAT_EVENT(name, ...) LEAT_EVENT_(LEAT_DEBUG_LINE, nullptr, name, #__VA_ARGS__, __VA_ARGS__)
+#define LEAT_EVENT_AT(level, name, ...) LEAT_EVENT_(level, nullptr, name, #__VA_ARGS__, __VA_ARGS__)
+#define LEAT_EVENT_URI(level, uri, name, ...) LEAT_EVENT_(level, uri, name, #__VA_ARGS__, __VA_ARGS__)
 
 // LEAT_FIELD(variable) or LEAT_FIELD(name, expression)
 #define LEAT_FIELD(...) LEAT_FIELD_PICK_(__VA_ARGS__, LEAT_FIELD_NAMED_, LEAT_FIELD_PLAIN_, )(__VA_ARGS__)
@@ -36,20 +44,33 @@
 #define LEAT_FIELD_PLAIN_(variable) (variable)
 #define LEAT_FIELD_NAMED_(name, expression) (expression)
 
-#define LEAT_EVENT_(level_, name_, text_, ...)                                                             \
-    do {                                                                                                   \
-        struct leat_site {                                                                                 \
-            static constexpr const char* name() { return name_; }                                          \
-            static constexpr std::size_t name_size() { return sizeof(name_); }                             \
-            static constexpr const char* text() { return text_; }                                          \
-            static constexpr std::size_t text_size() { return sizeof(text_); }                             \
-            static constexpr const char* file() { return __FILE__; }                                       \
-            static constexpr std::uint32_t line() { return __LINE__; }                                     \
-            static constexpr std::int32_t level() { return level_; }                                       \
-        };                                                                                                 \
-        using leat_event = ::leat::detail::Event<leat_site, decltype(::leat::detail::types(__VA_ARGS__))>; \
-        if (LEAT_IS_ENABLED_(leat_event::tracepoint)) leat_event::emit(__VA_ARGS__);                       \
+#define LEAT_EVENT_(level, uri, name, text, ...)                                     \
+    do {                                                                             \
+        LEAT_SITE_(level, uri, 0, name, text, __VA_ARGS__);                          \
+        if (LEAT_IS_ENABLED_(leat_event::tracepoint)) leat_event::emit(__VA_ARGS__); \
     } while (false)
+
+#define LEAT_STICKY(key, name, ...)                                                                    \
+    do {                                                                                               \
+        LEAT_SITE_(LEAT_DEBUG_LINE, nullptr, LEAT_TRACEPOINT_STICKY, name, #__VA_ARGS__, __VA_ARGS__); \
+        leat_event::stick(static_cast<std::uint64_t>(key), __VA_ARGS__);                               \
+    } while (false)
+#define LEAT_FORGET(key, name) leat_unstick(&leat_module_, name, static_cast<std::uint64_t>(key))
+
+// The text is made by who gets the fields as they are written: here, macros in them would be expanded.
+#define LEAT_SITE_(level_, uri_, flags_, name_, text_, ...)                \
+    struct leat_site {                                                     \
+        static constexpr const char* name() { return name_; }              \
+        static constexpr std::size_t name_size() { return sizeof(name_); } \
+        static constexpr const char* text() { return text_; }              \
+        static constexpr std::size_t text_size() { return sizeof(text_); } \
+        static constexpr const char* file() { return __FILE__; }           \
+        static constexpr std::uint32_t line() { return __LINE__; }         \
+        static constexpr std::int32_t level() { return level_; }           \
+        static constexpr const char* uri() { return uri_; }                \
+        static constexpr std::uint32_t flags() { return flags_; }          \
+    };                                                                     \
+    using leat_event = ::leat::detail::Event<leat_site, decltype(::leat::detail::types(__VA_ARGS__))>
 
 namespace leat {
 
@@ -72,6 +93,16 @@ struct Network {
 template <class T>
 constexpr Network<T> network(T value) {
     static_assert(std::is_integral<T>::value, "leat::network takes an integer");
+    return {value};
+}
+
+// Not recorded. Refers to the value, which lives until the event is written.
+template <class T>
+struct Hidden {
+    const T& value;
+};
+template <class T>
+constexpr Hidden<T> hidden(const T& value) {
     return {value};
 }
 
@@ -102,7 +133,8 @@ constexpr leat_field element_field(const char* name, leat_shape shape, std::uint
             static_cast<std::uint8_t>(is_float ? LEAT_ELEMENT_FLOAT : LEAT_ELEMENT_INTEGER),
             static_cast<std::uint8_t>(sizeof(T)),
             static_cast<std::uint8_t>((is_signed && !is_float ? unsigned{LEAT_FIELD_SIGNED} : 0U) | flags),
-            static_cast<std::uint8_t>(length_size)};
+            static_cast<std::uint8_t>(length_size),
+            0};
 }
 
 // How a C++ type becomes a field: its description, its size, its bytes.
@@ -138,10 +170,28 @@ struct Field<Network<T>> {
     }
 };
 
+template <class T>
+struct Field<Hidden<T>> {
+    static constexpr leat_field describe(const char* name) {
+        leat_field field = Field<T>::describe(name);
+        field.is_hidden = 1;
+        return field;
+    }
+    static std::size_t measure(const Hidden<T>& hidden) { return Field<T>::measure(hidden.value); }
+    static void store(leat_packer& to, const Hidden<T>& hidden, std::size_t size) {
+        Field<T>::store(to, hidden.value, size);
+    }
+};
+
+template <class T>
+inline constexpr bool is_hidden = false;
+template <class T>
+inline constexpr bool is_hidden<Hidden<T>> = true;
+
 // Text: NUL-terminated in the record.
 struct TextField {
     static constexpr leat_field describe(const char* name) {
-        return {name, nullptr, 0, LEAT_SHAPE_STRING, LEAT_ELEMENT_INTEGER, 1, 0, 0};
+        return {name, nullptr, 0, LEAT_SHAPE_STRING, LEAT_ELEMENT_INTEGER, 1, 0, 0, 0};
     }
     static std::size_t bounded_length(const char* chars, std::size_t limit) {
         const void* end = limit == 0 ? nullptr : std::memchr(chars, 0, limit);
@@ -154,6 +204,7 @@ struct TextField {
 
 template <class T>
 struct Field<T*, std::enable_if_t<std::is_same<std::remove_cv_t<T>, char>::value>> : TextField {
+    static const char* chars(const char* text) { return leat_no_null(text); }
     static std::size_t measure(const char* chars) { return std::strlen(leat_no_null(chars)) + 1; }
     static void store(leat_packer& to, const char* chars, std::size_t size) {
         store_bounded(to, leat_no_null(chars), size);
@@ -199,6 +250,8 @@ struct FixedSize<T, std::enable_if_t<(std::tuple_size<T>::value > 0)>> : std::tr
 
 template <class T>
 struct Field<T, std::enable_if_t<std::is_class<T>::value && std::is_same<ElementOf<T>, char>::value>> : TextField {
+    // Only of what ends with a NUL.
+    static const char* chars(const T& text) { return text.c_str(); }
     static std::size_t measure(const T& text) { return leat_add_size(bounded_length(text.data(), text.size()), 1); }
     static void store(leat_packer& to, const T& text, std::size_t size) { store_bounded(to, text.data(), size); }
 };
@@ -227,6 +280,26 @@ struct Field<T, std::enable_if_t<std::is_class<T>::value && !std::is_same<Elemen
         leat_store_bytes(&to, items.data(), size);
     }
 };
+
+// An event of one text that ends with a NUL, and a few numbers: the text is not staged, and nobody measures it
+// beforehand. As LEAT_HAS_ONE_TEXT_ in <leat/tracepoint.h>.
+template <class T, class = void>
+inline constexpr bool is_text = std::is_same<T, char*>::value || std::is_same<T, const char*>::value;
+template <class T>
+inline constexpr bool is_text<T, std::void_t<decltype(std::declval<const T&>().c_str())>> =
+    std::is_same<ElementOf<T>, char>::value;
+
+template <class T>
+inline constexpr bool is_number = is_scalar<T> || (std::is_pointer<T>::value && !is_text<T>);
+template <class T>
+inline constexpr bool is_number<Hex<T>> = true;
+template <class T>
+inline constexpr bool is_number<Network<T>> = true;
+
+template <class... T>
+inline constexpr bool has_one_text =
+    (0 + ... + (is_text<T> ? 1 : 0)) == 1 && (0 + ... + (is_number<T> ? 1 : 0)) == sizeof...(T) - 1 &&
+    sizeof...(T) - 1 <= LEAT_TEXT_PART_SIZE / sizeof(std::uint64_t);
 
 constexpr bool is_name_char(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -291,6 +364,93 @@ using Handed = std::conditional_t<!std::is_array<T>::value && std::is_trivially_
                                       sizeof(T) <= 2 * sizeof(void*),
                                   T, const T&>;
 
+#if defined(LEAT_HAS_SDT_)
+// The names of a probe, each with its NUL. The assembler cannot read a text of ours, but takes numbers: so these are
+// words of 8 bytes, little-endian.
+struct ProbeNames {
+    static constexpr std::size_t kWords = 15;
+    std::uint64_t words[kWords]{};
+    std::size_t size = 0;
+
+    constexpr explicit ProbeNames(const char* name) {
+        const char* colon = name;
+        while (*colon != '\0' && *colon != ':') ++colon;
+        add(name, *colon == '\0' ? name : colon, "leat");
+        if (*colon == ':') name = colon + 1;
+        const char* end = name;
+        while (*end != '\0') ++end;
+        add(name, end, "_");
+    }
+    constexpr bool fit() const { return size <= sizeof words; }
+
+  private:
+    constexpr void add(const char* begin, const char* end, const char* if_empty) {
+        if (begin == end)
+            for (; *if_empty != '\0'; ++if_empty) add(*if_empty);
+        for (; begin != end; ++begin) add(is_name_char(*begin) ? *begin : '_');
+        add('\0');
+    }
+    constexpr void add(char c) {
+        if (size < sizeof words)
+            words[size / 8] |= static_cast<std::uint64_t>(static_cast<unsigned char>(c)) << (size % 8 * 8);
+        ++size;
+    }
+};
+
+// Puts a word there, or as many of its bytes as the size leaves.
+// clang-format off
+#define LEAT_SDT_SIZE_ "(" LEAT_SDT_META_TEXT_ " >> 48)"
+#define LEAT_SDT_WORD_(n)                                                                             \
+    "\t.if " LEAT_SDT_SIZE_ " >= 8 * " n " + 8\n"                                                     \
+    "\t.8byte " LEAT_SDT_NUMBER_("leat_word" n) "\n"                                                  \
+    "\t.elseif " LEAT_SDT_SIZE_ " > 8 * " n "\n"                                                      \
+    "\t.if " LEAT_SDT_SIZE_ " & 4\n"                                                                  \
+    "\t.4byte " LEAT_SDT_NUMBER_("leat_word" n) " & 0xffffffff\n"                                     \
+    "\t.endif\n"                                                                                      \
+    "\t.if " LEAT_SDT_SIZE_ " & 2\n"                                                                  \
+    "\t.2byte (" LEAT_SDT_NUMBER_("leat_word" n) " >> (8 * (" LEAT_SDT_SIZE_ " & 4))) & 0xffff\n"     \
+    "\t.endif\n"                                                                                      \
+    "\t.if " LEAT_SDT_SIZE_ " & 1\n"                                                                  \
+    "\t.byte (" LEAT_SDT_NUMBER_("leat_word" n) " >> (8 * (" LEAT_SDT_SIZE_ " & 6))) & 0xff\n"        \
+    "\t.endif\n"                                                                                      \
+    "\t.endif\n"
+// clang-format on
+#define LEAT_SDT_5_WORDS_(a, b, c, d, e) \
+    LEAT_SDT_WORD_(a) LEAT_SDT_WORD_(b) LEAT_SDT_WORD_(c) LEAT_SDT_WORD_(d) LEAT_SDT_WORD_(e)
+#define LEAT_SDT_WORDS_                        \
+    LEAT_SDT_5_WORDS_("0", "1", "2", "3", "4") \
+    LEAT_SDT_5_WORDS_("5", "6", "7", "8", "9") \
+    LEAT_SDT_5_WORDS_("10", "11", "12", "13", "14")
+
+// What a probe has of a value: a number, or where it lies.
+template <class T>
+constexpr auto probe_value(const T& value) {
+    if constexpr (std::is_floating_point<T>::value)
+        return leat_sdt_bits(&value, sizeof value);
+    else if constexpr (std::is_enum<T>::value)
+        return static_cast<std::underlying_type_t<T>>(value);
+    else if constexpr (std::is_array<T>::value)
+        return &value[0];
+    else if constexpr (std::is_class<T>::value)
+        return value.data();
+    else
+        return value;
+}
+template <class T>
+constexpr T probe_value(const Hex<T>& hex) {
+    return hex.value;
+}
+template <class T>
+constexpr T probe_value(const Network<T>& network) {
+    return network.value;
+}
+template <class T>
+constexpr auto probe_value(const Hidden<T>& hidden) {
+    return probe_value(hidden.value);
+}
+
+#endif
+
 template <class Site, class Fields>
 struct Event;
 
@@ -316,41 +476,141 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
 
     __attribute__((noinline, hot)) static void emit(Handed<T>... values) {
         announce();
-        [[maybe_unused]] std::size_t sizes[kFields + 1]{};
-        std::size_t size = 0;
-        [[maybe_unused]] std::size_t index = 0;
-        ((sizes[index] = Field<T>::measure(values), size = leat_add_size(size, sizes[index++])), ...);
-        leat_stage stage;
-        char* payload = leat_stage_begin(&stage, &tracepoint, size);
-        if (payload == nullptr) return;
-        leat_packer to{payload, 0, 0};
-        index = 0;
-        (Field<T>::store(to, values, sizes[index++]), ...);
-        leat_pack_rest(&to);
-        leat_stage_end(&tracepoint, payload, size, LEAT_SITE_ADDRESS_);
+        probe(values...);
+        if constexpr (has_one_text<T...>)
+            write_split(LEAT_SITE_ADDRESS_, values...);
+        else
+            write(LEAT_SITE_ADDRESS_, nullptr, values...);
+    }
+    __attribute__((noinline)) static void stick(std::uint64_t key, Handed<T>... values) {
+        announce();
+        probe(values...);
+        write(LEAT_SITE_ADDRESS_, &key, values...);
     }
 
   private:
+    // `sticky`: the key that the value is kept for; null: it is not.
+    __attribute__((always_inline)) static void write(const void* site, const std::uint64_t* sticky,
+                                                     Handed<T>... values) {
+        [[maybe_unused]] std::size_t sizes[kFields + 1]{};
+        std::size_t size = 0;
+        std::size_t hidden = 0;
+        [[maybe_unused]] std::size_t index = 0;
+        ((sizes[index] = Field<T>::measure(values), add<T>(size, hidden, sizes[index++])), ...);
+        leat_stage stage;
+        char* payload = leat_stage_begin(&stage, &tracepoint, leat_add_size(size, hidden));
+        if (payload == nullptr) {
+            if (sticky != nullptr) leat_stick(&tracepoint, *sticky, nullptr, size);
+            return;
+        }
+        leat_packer to{payload, 0, 0};
+        index = 0;
+        (store_if<!is_hidden<T>>(to, values, sizes[index++]), ...);
+        index = 0;
+        (store_if<is_hidden<T>>(to, values, sizes[index++]), ...);
+        leat_pack_rest(&to);
+        if (sticky != nullptr) leat_stick(&tracepoint, *sticky, payload, size);
+        leat_stage_end_hidden(&tracepoint, payload, size, hidden, site);
+    }
+
+    __attribute__((always_inline)) static void write_split(const void* site, Handed<T>... values) {
+        leat_stage stage;
+        leat_text_payload payload;
+        leat_packer to{stage.memory, 0, 0};
+        (store_or_split(to, payload, stage, values), ...);
+        leat_write_split(&tracepoint, &to, &payload, site);
+    }
+
+    template <class F>
+    static void store_or_split(leat_packer& to, [[maybe_unused]] leat_text_payload& payload,
+                               [[maybe_unused]] leat_stage& stage, const F& value) {
+        if constexpr (is_text<F>)
+            leat_split_at_text(&to, &payload, &stage, Field<F>::chars(value));
+        else
+            Field<F>::store(to, value, sizeof value);
+    }
+
+    template <class F>
+    static void add(std::size_t& size, std::size_t& hidden, std::size_t more) {
+        std::size_t& sum = is_hidden<F> ? hidden : size;
+        sum = leat_add_size(sum, more);
+    }
+    // Hidden fields come after all others.
+    template <bool IsWanted, class F>
+    static void store_if([[maybe_unused]] leat_packer& to, [[maybe_unused]] const F& value,
+                         [[maybe_unused]] std::size_t size) {
+        if constexpr (IsWanted) Field<F>::store(to, value, size);
+    }
+
+#if defined(LEAT_HAS_SDT_)
+    static constexpr ProbeNames probe_names{Site::name()};
+    template <std::size_t I>
+    static constexpr std::uint64_t probe_word = probe_names.words[I];
+
+    __attribute__((always_inline)) static void probe(Handed<T>... values) {
+        if constexpr (probe_names.fit()) probe_first(probe_value(values)..., LEAT_SDT_NONE_12_);
+    }
+    // Of more than 12 values, the first ones.
+    template <class A, class B, class C, class D, class E, class F, class G, class H, class I, class J, class K,
+              class L, class... Rest>
+    __attribute__((always_inline)) static void probe_first(A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l,
+                                                           Rest...) {
+        LEAT_SDT_PROBE_(
+            tracepoint, LEAT_SDT_WORDS_,
+            (, [leat_word0] "i"(probe_word<0>), [leat_word1] "i"(probe_word<1>), [leat_word2] "i"(probe_word<2>),
+             [leat_word3] "i"(probe_word<3>), [leat_word4] "i"(probe_word<4>), [leat_word5] "i"(probe_word<5>),
+             [leat_word6] "i"(probe_word<6>), [leat_word7] "i"(probe_word<7>), [leat_word8] "i"(probe_word<8>),
+             [leat_word9] "i"(probe_word<9>), [leat_word10] "i"(probe_word<10>), [leat_word11] "i"(probe_word<11>),
+             [leat_word12] "i"(probe_word<12>), [leat_word13] "i"(probe_word<13>), [leat_word14] "i"(probe_word<14>)),
+            probe_names.size, a, b, c, d, e, f, g, h, i, j, k, l);
+    }
+#else
+    static void probe(const T&...) {}
+#endif
+
+#if defined(__x86_64__)
     // Puts a pointer to the tracepoint where <leat/module.h> finds it: an attribute would not do it inside templates
     // and inline functions. '?': it goes with this function if the linker drops that as a duplicate.
     __attribute__((always_inline)) static void announce() {
         __asm__ volatile(".pushsection leat_tracepoints,\"" LEAT_SECTION_FLAGS_
                          "?\",@progbits\n\t.balign 8\n\t.quad %c0\n\t.popsection" ::"i"(&tracepoint));
     }
+#else
+    // Position-independent code of 32 bits has no name for the tracepoint that the assembler would take. So each is a
+    // module of its own, which registers among the constructors of its source file.
+    struct OwnModule {
+        leat_tracepoint* list = &tracepoint;
+        leat_module module{LEAT_ABI_VERSION, 0, &list, &list + 1, nullptr, {}};
+
+        OwnModule() { leat_module_load(&module); }
+        ~OwnModule() { leat_module_unload(&module); }
+        OwnModule(const OwnModule&) = delete;
+        OwnModule& operator=(const OwnModule&) = delete;
+    };
+    static OwnModule own_module;
+
+    // Nothing is called for it: to be named is what brings the object into the program.
+    __attribute__((always_inline)) static void announce() { __asm__ volatile("" ::"g"(&own_module)); }
+#endif
 };
+
+#if !defined(__x86_64__)
+template <class Site, class... T>
+typename Event<Site, Types<T...>>::OwnModule Event<Site, Types<T...>>::own_module;
+#endif
 
 template <class Site, class... T>
 leat_tracepoint Event<Site, Types<T...>>::tracepoint{&tracepoint.off,
                                                      0,
-                                                     Site::line(),
+                                                     0,
                                                      Site::name(),
                                                      Site::file(),
-                                                     nullptr,
+                                                     Site::uri(),
                                                      fields.all,
                                                      static_cast<std::uint32_t>(kFields),
                                                      Site::level(),
-                                                     0,
-                                                     0,
+                                                     Site::flags(),
+                                                     Site::line(),
                                                      {}};
 
 }  // namespace detail

@@ -20,9 +20,9 @@
 LEAT_EVENT_CLASS(leat_log, line, LEAT_LOG_FIELDS_, int line, const char* file, const char* function, const char* text);
 
 /* Weak: these are the same in all files, so a module has one of each. */
-#define LEAT_LOG_EVENT_(name, level)                                                               \
-    LEAT_EVENT_INSTANCE_(__attribute__((weak, visibility("hidden"))), leat_log, line, name, level, \
-                         (int line, const char* file, const char* function, const char* text),     \
+#define LEAT_LOG_EVENT_(name, level)                                                                     \
+    LEAT_EVENT_INSTANCE_(__attribute__((weak, visibility("hidden"))), leat_log, line, name, level, NULL, \
+                         (int line, const char* file, const char* function, const char* text),           \
                          (line, file, function, text))
 LEAT_LOG_EVENT_(emerg, LEAT_EMERG);
 LEAT_LOG_EVENT_(alert, LEAT_ALERT);

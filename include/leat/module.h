@@ -4,7 +4,7 @@
 #ifndef LEAT_MODULE_H
 #define LEAT_MODULE_H
 
-#include <leat/abi.h>
+#include <leat/sdt.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,8 +28,16 @@ extern "C" {
 extern struct leat_tracepoint* const __start_leat_tracepoints[] __attribute__((weak, visibility("hidden")));
 extern struct leat_tracepoint* const __stop_leat_tracepoints[] __attribute__((weak, visibility("hidden")));
 
+/* Tools look where the section ".probes" lies in the file and in memory, and expect the counters of probes
+ * (<leat/sdt.h>) in the same distance. Any data of ours brings that section about. */
+#if defined(LEAT_HAS_SDT_)
+#define LEAT_AMONG_PROBES_ , section(".probes")
+#else
+#define LEAT_AMONG_PROBES_
+#endif
+
 /* Weak and hidden: each translation unit brings one, the linker keeps one for each module. */
-__attribute__((weak, visibility("hidden"))) struct leat_module leat_module_ = {
+__attribute__((weak, visibility("hidden") LEAT_AMONG_PROBES_)) struct leat_module leat_module_ = {
     LEAT_ABI_VERSION, 0, __start_leat_tracepoints, __stop_leat_tracepoints, NULL, {NULL, NULL, NULL}};
 
 /* Early (101 is the first priority that is not the implementation's), so that other constructors are traced. */

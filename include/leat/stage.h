@@ -15,6 +15,19 @@ struct leat_stage {
     char memory[LEAT_STAGE_SMALL + LEAT_STAGE_SLACK] __attribute__((aligned(16)));
 };
 
+/* Sizes saturate: an impossible size stays SIZE_MAX, whatever is added to it, and the event is counted as too large. If
+ * the sum wrapped, many bytes would be copied to a small stage. The compiler still folds constants. */
+static inline __attribute__((always_inline)) size_t leat_add_size(size_t size, size_t more) {
+    size_t sum;
+    return __builtin_add_overflow(size, more, &sum) ? SIZE_MAX : sum;
+}
+
+static inline __attribute__((always_inline)) void leat_swap_sizes(size_t* one, size_t* other) {
+    const size_t size = *one;
+    *one = *other;
+    *other = size;
+}
+
 /* Returns where a payload of `size` bytes goes; NULL (and counts the event as discarded) if there is no room. */
 static inline __attribute__((always_inline)) char* leat_stage_begin(struct leat_stage* stage,
                                                                     const struct leat_tracepoint* tracepoint,
@@ -29,6 +42,18 @@ static inline __attribute__((always_inline)) void leat_stage_end(const struct le
         leat_write(tracepoint, ip, 0, payload, size);
     else
         leat_write_large(tracepoint, ip, 0, payload, size);
+}
+
+/* The same for a payload of `size` bytes that are written, and `hidden` bytes after them that are not. */
+static inline __attribute__((always_inline)) void leat_stage_end_hidden(const struct leat_tracepoint* tracepoint,
+                                                                        char* payload, size_t size, size_t hidden,
+                                                                        const void* ip) {
+    if (hidden == 0)
+        leat_stage_end(tracepoint, payload, size, ip);
+    else if (leat_add_size(size, hidden) <= LEAT_STAGE_SMALL)
+        leat_write(tracepoint, ip, hidden, payload, size);
+    else
+        leat_write_large(tracepoint, ip, hidden, payload, size);
 }
 
 /* Puts fields together in a register and stores them by whole words, because libleat reads the payload by words right
@@ -127,15 +152,32 @@ static inline void leat_store_string(struct leat_packer* packer, const char* cha
     packer->at = text + length + 1;
 }
 
-/* Sizes saturate: an impossible size stays SIZE_MAX, whatever is added to it, and the event is counted as too large. If
- * the sum wrapped, many bytes would be copied to a small stage. The compiler still folds constants. */
-static inline __attribute__((always_inline)) size_t leat_add_size(size_t size, size_t more) {
-    size_t sum;
-    return __builtin_add_overflow(size, more, &sum) ? SIZE_MAX : sum;
+/* A payload with one text is not staged whole:
+ *
+ *     stage     | head ...       | tail ...       |        libleat records {head, text, tail}
+ *                0                LEAT_STAGE_SMALL / 2
+ *
+ * Ends the head, and begins the tail. */
+static inline __attribute__((always_inline)) void leat_split_at_text(struct leat_packer* packer,
+                                                                     struct leat_text_payload* payload,
+                                                                     struct leat_stage* stage, const char* text) {
+    payload->text = text;
+    payload->head = stage->memory;
+    payload->head_size = (uint64_t)(leat_pack_rest(packer) - stage->memory);
+    payload->tail = packer->at = stage->memory + LEAT_STAGE_SMALL / 2;
+}
+
+/* Writes the event, whose tail ends here. */
+
+static inline __attribute__((always_inline)) void leat_write_split(const struct leat_tracepoint* tracepoint,
+                                                                   struct leat_packer* packer,
+                                                                   struct leat_text_payload* payload, const void* ip) {
+    payload->tail_size = (uint64_t)(leat_pack_rest(packer) - (const char*)payload->tail);
+    leat_write_text(tracepoint, ip, payload);
 }
 
 /* Adds to `size` a length of `length_size` bytes and `length` elements. */
-static inline __attribute__((always_inline)) size_t leat_add_sequence(size_t size, size_t length_size, size_t length,
+static inline __attribute__((always_inline)) size_t leat_add_sequence(size_t size, size_t length_size, uint64_t length,
                                                                       size_t element_size) {
     size_t bytes;
     if (__builtin_mul_overflow(length, element_size, &bytes)) return SIZE_MAX;

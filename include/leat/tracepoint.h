@@ -33,6 +33,8 @@
  *     FIELD(sequence, T, name, pointer, L, length)       also sequence_hex, sequence_network, sequence_network_hex
  *     FIELD(text, name, chars, N)                 exactly N bytes; N is a constant
  *     FIELD(text_sequence, name, chars, L, length)
+ *     FIELD(hidden, kind, ...)                    any of these: it is not recorded, and takes no room in the ring. The
+ *                                                 daemon knows its name and type, for filters to come
  *
  * The arguments of leat_tracepoint() are evaluated only if the tracepoint is enabled, and once; so is each field's
  * value. Any thread, also inside signal handlers; nothing allocates, locks or waits. A record holds up to a quarter
@@ -41,6 +43,7 @@
 #define LEAT_TRACEPOINT_H
 
 #include <leat/module.h>
+#include <leat/sdt.h>
 #include <leat/stage.h>
 
 /* Log levels, as LTTng's: 0 is the most severe. */
@@ -60,7 +63,7 @@
 #define LEAT_DEBUG_LINE 13 /* the default of other tracers */
 #define LEAT_DEBUG 14
 
-/* The event happened: records it if the tracepoint is enabled; else two loads and one branch. */
+/* The event happened: records it if the tracepoint is enabled; else three loads and one branch. */
 #define leat_tracepoint(provider, name, ...)                                           \
     do {                                                                               \
         if (leat_enabled(provider, name)) leat_emit_##provider##__##name(__VA_ARGS__); \
@@ -90,9 +93,7 @@
     { label, 0, 0, LEAT_VALUE_AUTO }
 
 /* The compiler takes this branch for one that is never taken: what it guards goes out of line, among the cold code. */
-#define LEAT_IS_ENABLED_(tracepoint)   \
-    __builtin_expect_with_probability( \
-        __atomic_load_n(__atomic_load_n(&(tracepoint).word, __ATOMIC_RELAXED), __ATOMIC_RELAXED) != 0, 0, 1.0)
+#define LEAT_IS_ENABLED_(tracepoint) __builtin_expect_with_probability(LEAT_IS_WANTED_(tracepoint), 0, 1.0)
 
 /* Where an emitting function, which is never inlined, was called from. */
 #define LEAT_SITE_ADDRESS_ __builtin_return_address(0)
@@ -104,46 +105,88 @@
  */
 #define LEAT_FIELD_TABLE_(id, FIELDS)                 \
     static const struct leat_field leat_fields_##id[] \
-        __attribute__((unused)) = {FIELDS(LEAT_DESCRIBE_){NULL, NULL, 0, 0, 0, 0, 0, 0}};
+        __attribute__((unused)) = {FIELDS(LEAT_DESCRIBE_){NULL, NULL, 0, 0, 0, 0, 0, 0, 0}};
 
-#define LEAT_DEFINE_(storage, id, full_name, level, uri, fields_id)                                           \
+#define LEAT_DEFINE_(storage, id, full_name, level, uri, flags, fields_id)                                    \
     storage struct leat_tracepoint leat_tracepoint_##id = {                                                   \
         &leat_tracepoint_##id.off,                                                                            \
         0,                                                                                                    \
-        __LINE__,                                                                                             \
+        0,                                                                                                    \
         full_name,                                                                                            \
         __FILE__,                                                                                             \
         uri,                                                                                                  \
         leat_fields_##fields_id,                                                                              \
         (uint32_t)(sizeof(leat_fields_##fields_id) / sizeof(struct leat_field)) - 1,                          \
         level,                                                                                                \
-        0,                                                                                                    \
-        0,                                                                                                    \
+        flags,                                                                                                \
+        __LINE__,                                                                                             \
         {NULL, NULL}};                                                                                        \
     static struct leat_tracepoint* leat_entry_##id __attribute__((LEAT_IN_SECTION_)) = &leat_tracepoint_##id; \
     LEAT_STATIC_ASSERT_(sizeof(full_name) <= 256, "provider:name is longer than 255 characters");             \
     LEAT_STATIC_ASSERT_((level) >= 0 && (level) <= 14, "a log level is 0 to 14");
 
-#define LEAT_EMIT_(tracepoint, FIELDS)                                            \
-    size_t leat_size_ = 0;                                                        \
-    FIELDS(LEAT_MEASURE_)                                                         \
-    struct leat_stage leat_stage_;                                                \
-    char* leat_payload_ = leat_stage_begin(&leat_stage_, tracepoint, leat_size_); \
-    if (leat_payload_ == NULL) return;                                            \
-    struct leat_packer leat_to_ = {leat_payload_, 0, 0};                          \
-    FIELDS(LEAT_STORE_)                                                           \
-    leat_pack_rest(&leat_to_);                                                    \
-    leat_stage_end(tracepoint, leat_payload_, leat_size_, LEAT_SITE_ADDRESS_);
+/* An event of one text and a few numbers: the text is not staged, and nobody measures it beforehand. */
+#define LEAT_HAS_ONE_TEXT_(FIELDS) \
+    ((((0u FIELDS(LEAT_WEIGH_)) >> 16) == 1u) && (((0u FIELDS(LEAT_WEIGH_)) & 0xffffu) <= 25u))
+#define LEAT_WEIGH_(kind, ...) +LEAT_WEIGHT_##kind
+#define LEAT_WEIGHT_integer 1u
+#define LEAT_WEIGHT_integer_hex 1u
+#define LEAT_WEIGHT_integer_network 1u
+#define LEAT_WEIGHT_integer_network_hex 1u
+#define LEAT_WEIGHT_boolean 1u
+#define LEAT_WEIGHT_floating 1u
+#define LEAT_WEIGHT_enumeration 1u
+#define LEAT_WEIGHT_string 0x10000u
+#define LEAT_WEIGHT_array 0x20000u /* may be large */
+#define LEAT_WEIGHT_array_hex LEAT_WEIGHT_array
+#define LEAT_WEIGHT_array_network LEAT_WEIGHT_array
+#define LEAT_WEIGHT_array_network_hex LEAT_WEIGHT_array
+#define LEAT_WEIGHT_sequence LEAT_WEIGHT_array
+#define LEAT_WEIGHT_sequence_hex LEAT_WEIGHT_array
+#define LEAT_WEIGHT_sequence_network LEAT_WEIGHT_array
+#define LEAT_WEIGHT_sequence_network_hex LEAT_WEIGHT_array
+#define LEAT_WEIGHT_text LEAT_WEIGHT_array
+#define LEAT_WEIGHT_text_sequence LEAT_WEIGHT_array
+#define LEAT_WEIGHT_hidden LEAT_WEIGHT_array
+
+/* `if_none`: what to do if there is no room. `has_one_text`: then the payload is split at it. `probe`: see
+ * <leat/sdt.h>; it uses the fields' values. */
+#define LEAT_STAGE_(tracepoint, FIELDS, has_one_text, probe, if_none)                                          \
+    size_t leat_size_ = 0;                                                                                     \
+    size_t leat_hidden_ = 0;                                                                                   \
+    const int leat_is_split_ __attribute__((unused)) = (has_one_text);                                         \
+    FIELDS(LEAT_MEASURE_)                                                                                      \
+    probe struct leat_stage leat_stage_;                                                                       \
+    struct leat_text_payload leat_split_ __attribute__((unused));                                              \
+    char* leat_payload_ = leat_stage_begin(&leat_stage_, tracepoint, leat_add_size(leat_size_, leat_hidden_)); \
+    if (leat_payload_ == NULL) {                                                                               \
+        if_none;                                                                                               \
+        return;                                                                                                \
+    }                                                                                                          \
+    struct leat_packer leat_to_ = {leat_payload_, 0, 0};                                                       \
+    FIELDS(LEAT_STORE_)                                                                                        \
+    FIELDS(LEAT_STORE_LATER_)                                                                                  \
+    leat_pack_rest(&leat_to_);
+#define LEAT_WRITE_(tracepoint) \
+    leat_stage_end_hidden(tracepoint, leat_payload_, leat_size_, leat_hidden_, LEAT_SITE_ADDRESS_);
+#define LEAT_EMIT_(tracepoint, FIELDS, probe)                                      \
+    LEAT_STAGE_(tracepoint, FIELDS, LEAT_HAS_ONE_TEXT_(FIELDS), probe, (void)0)    \
+    if (leat_is_split_) {                                                          \
+        leat_write_split(tracepoint, &leat_to_, &leat_split_, LEAT_SITE_ADDRESS_); \
+        return;                                                                    \
+    }                                                                              \
+    LEAT_WRITE_(tracepoint)
 
 #define LEAT_TRACEPOINT(provider, event, level, FIELDS, ...) \
     LEAT_TRACEPOINT_URI(provider, event, level, NULL, FIELDS, __VA_ARGS__)
 
 /* The same for an event of a model (CTF: model.emf.uri), which tools may look up. */
-#define LEAT_TRACEPOINT_URI(provider, event, level, uri, FIELDS, ...)                                \
-    LEAT_FIELD_TABLE_(provider##__##event, FIELDS)                                                   \
-    LEAT_DEFINE_(static, provider##__##event, #provider ":" #event, level, uri, provider##__##event) \
-    static __attribute__((noinline, hot, unused)) void leat_emit_##provider##__##event(__VA_ARGS__){ \
-        LEAT_EMIT_(&leat_tracepoint_##provider##__##event, FIELDS)} LEAT_REQUIRE_SEMICOLON_
+#define LEAT_TRACEPOINT_URI(provider, event, level, uri, FIELDS, ...)                                   \
+    LEAT_FIELD_TABLE_(provider##__##event, FIELDS)                                                      \
+    LEAT_DEFINE_(static, provider##__##event, #provider ":" #event, level, uri, 0, provider##__##event) \
+    static __attribute__((noinline, hot, unused)) void leat_emit_##provider##__##event(__VA_ARGS__){    \
+        LEAT_EMIT_(&leat_tracepoint_##provider##__##event, FIELDS,                                      \
+                   LEAT_SDT_NAMED_(provider, event, FIELDS(LEAT_SDT_FIELD_)))} LEAT_REQUIRE_SEMICOLON_
 
 /* Events that have their fields in common, and the code that packs them:
  *
@@ -158,13 +201,16 @@
     LEAT_FIELD_TABLE_(provider##__##class_, FIELDS)                                            \
     static __attribute__((noinline, hot, unused)) void leat_emit_class_##provider##__##class_( \
         const struct leat_tracepoint* leat_tracepoint_,                                        \
-        __VA_ARGS__){LEAT_EMIT_(leat_tracepoint_, FIELDS)} LEAT_REQUIRE_SEMICOLON_
+        __VA_ARGS__){LEAT_EMIT_(leat_tracepoint_, FIELDS, )} LEAT_REQUIRE_SEMICOLON_
 
 #define LEAT_EVENT_INSTANCE(provider, class_, event, level, parameters, arguments) \
-    LEAT_EVENT_INSTANCE_(static, provider, class_, event, level, parameters, arguments)
-#define LEAT_EVENT_INSTANCE_(storage, provider, class_, event, level, parameters, arguments)                    \
-    LEAT_DEFINE_(storage, provider##__##event, #provider ":" #event, level, NULL, provider##__##class_)         \
+    LEAT_EVENT_INSTANCE_URI(provider, class_, event, level, NULL, parameters, arguments)
+#define LEAT_EVENT_INSTANCE_URI(provider, class_, event, level, uri, parameters, arguments) \
+    LEAT_EVENT_INSTANCE_(static, provider, class_, event, level, uri, parameters, arguments)
+#define LEAT_EVENT_INSTANCE_(storage, provider, class_, event, level, uri, parameters, arguments)               \
+    LEAT_DEFINE_(storage, provider##__##event, #provider ":" #event, level, uri, 0, provider##__##class_)       \
     static inline __attribute__((always_inline)) void leat_emit_##provider##__##event parameters {              \
+        LEAT_SDT_NAMED_(provider, event, LEAT_UNWRAP_ arguments, )                                              \
         leat_emit_class_##provider##__##class_(&leat_tracepoint_##provider##__##event, LEAT_UNWRAP_ arguments); \
     }                                                                                                           \
     LEAT_REQUIRE_SEMICOLON_
@@ -179,13 +225,25 @@
 #endif
 
 /* Each field expands three times: to its description, its size and its bytes. */
-#define LEAT_DESCRIBE_(kind, ...) LEAT_DESCRIBE_##kind(__VA_ARGS__),
+#define LEAT_DESCRIBE_(kind, ...) {LEAT_DESCRIBE_##kind(__VA_ARGS__) 0},
 #define LEAT_MEASURE_(kind, ...) LEAT_MEASURE_##kind(__VA_ARGS__)
 #define LEAT_STORE_(kind, ...) LEAT_STORE_##kind(__VA_ARGS__)
 
+/* Hidden fields expand to the same, measured into a sum of their own. They are stored after all others. */
+#define LEAT_DESCRIBE_hidden(kind, ...) LEAT_DESCRIBE_##kind(__VA_ARGS__) 1 |
+#define LEAT_MEASURE_hidden(kind, ...)           \
+    leat_swap_sizes(&leat_size_, &leat_hidden_); \
+    LEAT_MEASURE_##kind(__VA_ARGS__) leat_swap_sizes(&leat_size_, &leat_hidden_);
+#define LEAT_STORE_hidden(kind, ...)
+#define LEAT_STORE_LATER_(kind, ...) LEAT_SECOND_(LEAT_IF_LATER_##kind, LEAT_STORE_NOTHING_, )(__VA_ARGS__)
+#define LEAT_IF_LATER_hidden , LEAT_STORE_
+#define LEAT_STORE_NOTHING_(...)
+#define LEAT_SECOND_(...) LEAT_SECOND_OF_(__VA_ARGS__)
+#define LEAT_SECOND_OF_(first, second, ...) second
+
 #define LEAT_SIGN_(T) ((T)-1 < (T)1 ? LEAT_FIELD_SIGNED : 0)
 #define LEAT_SCALAR_(name, element, T, flags) \
-    { #name, NULL, 0, LEAT_SHAPE_SCALAR, element, (uint8_t)sizeof(T), (uint8_t)(flags), 0 }
+    #name, NULL, 0, LEAT_SHAPE_SCALAR, element, (uint8_t)sizeof(T), (uint8_t)(flags), 0,
 
 #define LEAT_DESCRIBE_integer_(T, name, flags) LEAT_SCALAR_(name, LEAT_ELEMENT_INTEGER, T, LEAT_SIGN_(T) | (flags))
 #define LEAT_DESCRIBE_integer(T, name, value) LEAT_DESCRIBE_integer_(T, name, 0)
@@ -196,24 +254,21 @@
 #define LEAT_DESCRIBE_boolean(name, value) LEAT_SCALAR_(name, LEAT_ELEMENT_INTEGER, uint8_t, 0)
 #define LEAT_DESCRIBE_floating(T, name, value) LEAT_SCALAR_(name, LEAT_ELEMENT_FLOAT, T, 0)
 #define LEAT_DESCRIBE_enumeration(E, T, name, value) \
-    { #name, &leat_enumeration_##E, 0, LEAT_SHAPE_SCALAR, LEAT_ELEMENT_ENUM, (uint8_t)sizeof(T), LEAT_SIGN_(T), 0 }
-#define LEAT_DESCRIBE_string(name, chars) \
-    { #name, NULL, 0, LEAT_SHAPE_STRING, LEAT_ELEMENT_INTEGER, 1, 0, 0 }
-#define LEAT_DESCRIBE_array_(T, name, N, flags)                                                 \
-    {                                                                                           \
-        #name, NULL, (uint32_t)(N), LEAT_SHAPE_ARRAY, LEAT_ELEMENT_INTEGER, (uint8_t)sizeof(T), \
-            (uint8_t)(LEAT_SIGN_(T) | (flags)), 0                                               \
-    }
+    #name, &leat_enumeration_##E, 0, LEAT_SHAPE_SCALAR, LEAT_ELEMENT_ENUM, (uint8_t)sizeof(T), LEAT_SIGN_(T), 0,
+#define LEAT_DESCRIBE_string(name, chars) #name, NULL, 0, LEAT_SHAPE_STRING, LEAT_ELEMENT_INTEGER, 1, 0, 0,
+#define LEAT_DESCRIBE_array_(T, name, N, flags)                                             \
+                                                                                            \
+    #name, NULL, (uint32_t)(N), LEAT_SHAPE_ARRAY, LEAT_ELEMENT_INTEGER, (uint8_t)sizeof(T), \
+        (uint8_t)(LEAT_SIGN_(T) | (flags)), 0,
 #define LEAT_DESCRIBE_array(T, name, pointer, N) LEAT_DESCRIBE_array_(T, name, N, 0)
 #define LEAT_DESCRIBE_array_hex(T, name, pointer, N) LEAT_DESCRIBE_array_(T, name, N, LEAT_FIELD_HEX)
 #define LEAT_DESCRIBE_array_network(T, name, pointer, N) LEAT_DESCRIBE_array_(T, name, N, LEAT_FIELD_NETWORK)
 #define LEAT_DESCRIBE_array_network_hex(T, name, pointer, N) \
     LEAT_DESCRIBE_array_(T, name, N, LEAT_FIELD_NETWORK | LEAT_FIELD_HEX)
-#define LEAT_DESCRIBE_sequence_(T, name, L, flags)                                     \
-    {                                                                                  \
-        #name, NULL, 0, LEAT_SHAPE_SEQUENCE, LEAT_ELEMENT_INTEGER, (uint8_t)sizeof(T), \
-            (uint8_t)(LEAT_SIGN_(T) | (flags)), (uint8_t)sizeof(L)                     \
-    }
+#define LEAT_DESCRIBE_sequence_(T, name, L, flags)                                                                     \
+                                                                                                                       \
+    #name, NULL, 0, LEAT_SHAPE_SEQUENCE, LEAT_ELEMENT_INTEGER, (uint8_t)sizeof(T), (uint8_t)(LEAT_SIGN_(T) | (flags)), \
+        (uint8_t)sizeof(L),
 #define LEAT_DESCRIBE_sequence(T, name, pointer, L, length) LEAT_DESCRIBE_sequence_(T, name, L, 0)
 #define LEAT_DESCRIBE_sequence_hex(T, name, pointer, L, length) LEAT_DESCRIBE_sequence_(T, name, L, LEAT_FIELD_HEX)
 #define LEAT_DESCRIBE_sequence_network(T, name, pointer, L, length) \
@@ -221,9 +276,9 @@
 #define LEAT_DESCRIBE_sequence_network_hex(T, name, pointer, L, length) \
     LEAT_DESCRIBE_sequence_(T, name, L, LEAT_FIELD_NETWORK | LEAT_FIELD_HEX)
 #define LEAT_DESCRIBE_text(name, chars, N) \
-    { #name, NULL, (uint32_t)(N), LEAT_SHAPE_TEXT_ARRAY, LEAT_ELEMENT_INTEGER, 1, 0, 0 }
+    #name, NULL, (uint32_t)(N), LEAT_SHAPE_TEXT_ARRAY, LEAT_ELEMENT_INTEGER, 1, 0, 0,
 #define LEAT_DESCRIBE_text_sequence(name, chars, L, length) \
-    { #name, NULL, 0, LEAT_SHAPE_TEXT_SEQUENCE, LEAT_ELEMENT_INTEGER, 1, 0, (uint8_t)sizeof(L) }
+    #name, NULL, 0, LEAT_SHAPE_TEXT_SEQUENCE, LEAT_ELEMENT_INTEGER, 1, 0, (uint8_t)sizeof(L),
 
 /* A field's value is evaluated here, once, and kept until it is stored. */
 #define LEAT_MEASURE_value_(T, name, value) \
@@ -236,9 +291,9 @@
 #define LEAT_MEASURE_boolean(name, value) LEAT_MEASURE_value_(uint8_t, name, (value) ? 1 : 0)
 #define LEAT_MEASURE_floating(T, name, value) LEAT_MEASURE_value_(T, name, value)
 #define LEAT_MEASURE_enumeration(E, T, name, value) LEAT_MEASURE_value_(T, name, value)
-#define LEAT_MEASURE_string(name, chars)                         \
-    const char* const leat_value_##name = leat_no_null(chars);   \
-    const size_t leat_length_##name = strlen(leat_value_##name); \
+#define LEAT_MEASURE_string(name, chars)                                              \
+    const char* const leat_value_##name = leat_no_null(chars);                        \
+    const size_t leat_length_##name = leat_is_split_ ? 0 : strlen(leat_value_##name); \
     leat_size_ = leat_add_size(leat_size_, leat_length_##name + 1);
 #define LEAT_MEASURE_array(T, name, pointer, N)      \
     const void* const leat_value_##name = (pointer); \
@@ -256,6 +311,28 @@
 #define LEAT_MEASURE_text(name, chars, N) LEAT_MEASURE_array(char, name, chars, N)
 #define LEAT_MEASURE_text_sequence(name, chars, L, length) LEAT_MEASURE_sequence(char, name, chars, L, length)
 
+/* What the probe has of a field. */
+#define LEAT_SDT_FIELD_(kind, ...) LEAT_SDT_FIELD_##kind(__VA_ARGS__)
+#define LEAT_SDT_FIELD_hidden(kind, ...) LEAT_SDT_FIELD_##kind(__VA_ARGS__)
+#define LEAT_SDT_FIELD_integer(T, name, ...) leat_value_##name,
+#define LEAT_SDT_FIELD_integer_hex LEAT_SDT_FIELD_integer
+#define LEAT_SDT_FIELD_integer_network LEAT_SDT_FIELD_integer
+#define LEAT_SDT_FIELD_integer_network_hex LEAT_SDT_FIELD_integer
+#define LEAT_SDT_FIELD_boolean(name, value) leat_value_##name,
+#define LEAT_SDT_FIELD_floating(T, name, value) leat_sdt_bits(&leat_value_##name, sizeof leat_value_##name),
+#define LEAT_SDT_FIELD_enumeration(E, T, name, value) leat_value_##name,
+#define LEAT_SDT_FIELD_string(name, chars) leat_value_##name,
+#define LEAT_SDT_FIELD_array LEAT_SDT_FIELD_integer
+#define LEAT_SDT_FIELD_array_hex LEAT_SDT_FIELD_integer
+#define LEAT_SDT_FIELD_array_network LEAT_SDT_FIELD_integer
+#define LEAT_SDT_FIELD_array_network_hex LEAT_SDT_FIELD_integer
+#define LEAT_SDT_FIELD_sequence LEAT_SDT_FIELD_integer
+#define LEAT_SDT_FIELD_sequence_hex LEAT_SDT_FIELD_integer
+#define LEAT_SDT_FIELD_sequence_network LEAT_SDT_FIELD_integer
+#define LEAT_SDT_FIELD_sequence_network_hex LEAT_SDT_FIELD_integer
+#define LEAT_SDT_FIELD_text(name, ...) leat_value_##name,
+#define LEAT_SDT_FIELD_text_sequence LEAT_SDT_FIELD_text
+
 #define LEAT_STORE_value_(name) leat_store_scalar(&leat_to_, &leat_value_##name, sizeof leat_value_##name);
 #define LEAT_STORE_integer(T, name, value) LEAT_STORE_value_(name)
 #define LEAT_STORE_integer_hex LEAT_STORE_integer
@@ -264,7 +341,11 @@
 #define LEAT_STORE_boolean(name, value) LEAT_STORE_value_(name)
 #define LEAT_STORE_floating(T, name, value) LEAT_STORE_value_(name)
 #define LEAT_STORE_enumeration(E, T, name, value) LEAT_STORE_value_(name)
-#define LEAT_STORE_string(name, chars) leat_store_string(&leat_to_, leat_value_##name, leat_length_##name);
+#define LEAT_STORE_string(name, chars)                                                \
+    if (leat_is_split_)                                                               \
+        leat_split_at_text(&leat_to_, &leat_split_, &leat_stage_, leat_value_##name); \
+    else                                                                              \
+        leat_store_string(&leat_to_, leat_value_##name, leat_length_##name);
 #define LEAT_STORE_array(T, name, pointer, N) leat_store_bytes(&leat_to_, leat_value_##name, sizeof(T) * (N));
 #define LEAT_STORE_array_hex LEAT_STORE_array
 #define LEAT_STORE_array_network LEAT_STORE_array

@@ -1,11 +1,13 @@
 #include "base/file.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 namespace leat {
 
@@ -41,6 +43,17 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t siz
     }
     bytes.resize(filled);
     return bytes;
+}
+
+// Through a descriptor of its own: reading moves the position of a directory.
+std::vector<std::string> names_in(int directory) {
+    std::vector<std::string> names;
+    const int fd = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return names;
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(fd), ::closedir);
+    if (entries == nullptr) return names;
+    while (const dirent* const entry = ::readdir(entries.get())) names.emplace_back(entry->d_name);
+    return names;
 }
 
 Result<void> write_all(int fd, std::span<const std::byte> bytes) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -16,6 +17,9 @@ Result<UniqueFd> open_for_reading(const std::filesystem::path& path);
 
 // Returns the whole file. A file of more than `size_limit` bytes is an error.
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t size_limit);
+
+// The names in an open directory, "." and ".." among them. None if it cannot be read.
+std::vector<std::string> names_in(int directory);
 
 // Writes all bytes, in as many calls as that takes.
 Result<void> write_all(int fd, std::span<const std::byte> bytes);

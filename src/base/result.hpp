@@ -69,9 +69,9 @@ bool is_disk_full(const Result<T>& result) {
     return !result && result.error().kind == ErrorKind::kDiskFull;
 }
 
-// The value of a Result that has one; for LEAT_TRY, which also serves Result<void>.
-template <class T>
-T take_value(Result<T>&& result) {
+// The value of a Result that has one; for LEAT_TRY, which also serves Result<void>, and other types of errors.
+template <class T, class E>
+T take_value(tl::expected<T, E>&& result) {
     if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 

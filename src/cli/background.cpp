@@ -36,12 +36,12 @@ void close_console() {
     if (nowhere > STDERR_FILENO) ::close(nowhere);
 }
 
-[[noreturn]] void end_as_told(int fd) {
+[[noreturn]] void end_as_told(const char* program, int fd) {
     const std::string report = read_report(fd);
     const bool is_ready = report.starts_with(kReady);
     if (report.empty())
-        fmt::print(stderr, "leat-relayd: it ended before it was ready\n");
-    else
+        fmt::print(stderr, "{}: it ended before it was ready\n", program);
+    else if (report.size() > 1)
         fmt::print(is_ready ? stdout : stderr, "{}\n", report.substr(1));
     std::fflush(stdout);
     ::_exit(is_ready ? kExitOk : kExitFailed);
@@ -49,7 +49,7 @@ void close_console() {
 
 }  // namespace
 
-Result<Background> Background::enter(bool closes_console) {
+Result<Background> Background::enter(const char* program, bool closes_console) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return io_error("cannot make a pipe");
     const UniqueFd read_end(ends[0]);
@@ -59,7 +59,7 @@ Result<Background> Background::enter(bool closes_console) {
     if (child < 0) return io_error("cannot start a process");
     if (child != 0) {
         write_end.reset();
-        end_as_told(read_end.get());
+        end_as_told(program, read_end.get());
     }
     ::setsid();
     if (closes_console) close_console();

@@ -13,9 +13,9 @@ class Background {
   public:
     // Returns in the child. The parent prints what the child reports, and ends with 0 or 1. `closes_console`: standard
     // input, output and error of the child lead to /dev/null. Call it before any thread is started.
-    static Result<Background> enter(bool closes_console);
+    static Result<Background> enter(const char* program, bool closes_console);
 
-    // The parent prints `line` and ends with 0.
+    // The parent prints `line`, if it is not empty, and ends with 0.
     void report_ready(const std::string& line);
     // The parent prints `line` on standard error and ends with 1.
     void report_failure(const std::string& line);

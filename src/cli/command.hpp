@@ -16,12 +16,20 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 
-// One command: declares its options on `app` and sets the callback that runs it. `exit_status` is what the program
-// will end with; both references outlive the parse.
+// One command, or a few: declares options on `app` and sets the callback that runs it. `exit_status` is what the
+// program will end with; both references outlive the parse.
 using AddCommand = void (*)(CLI::App& app, int& exit_status);
 
 void add_record_command(CLI::App& app, int& exit_status);
+void add_recover_command(CLI::App& app, int& exit_status);
 void add_view_command(CLI::App& app, int& exit_status);
+// The verbs that steer the session daemon, a group each.
+void add_session_verbs(CLI::App& app, int& exit_status);
+void add_channel_verbs(CLI::App& app, int& exit_status);
+void add_event_verbs(CLI::App& app, int& exit_status);
+void add_tracking_verbs(CLI::App& app, int& exit_status);
+void add_listing_verbs(CLI::App& app, int& exit_status);
+void add_definition_verbs(CLI::App& app, int& exit_status);
 
 // Prints `leat: MESSAGE` on stderr.
 void print_error(const Error& error);

@@ -1,24 +1,39 @@
 // `leat`: one program, and one file for each command.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <span>
 
 #include "cli/command.hpp"
 #include "cli/standard_descriptors.hpp"
+#include "cli/steer/verb.hpp"
 
 namespace leat::cli {
 namespace {
 
-constexpr std::array<AddCommand, 2> kCommands{
-    add_record_command,
-    add_view_command,
+constexpr std::array kCommands{
+    add_record_command, add_view_command,   add_recover_command, add_session_verbs,    add_channel_verbs,
+    add_event_verbs,    add_tracking_verbs, add_listing_verbs,   add_definition_verbs,
 };
 
 constexpr char kFooter[] =
     "Examples:\n"
     "  leat record --preload libc -- python3 -c 'import json'\n"
     "  leat view\n"
+    "  leat create web && leat enable-event 'nginx:*' && leat start\n"
     "leat COMMAND --help has more.";
+
+// Whether this is a verb whose errors are printed for scripts, too. The options could not be parsed.
+bool wants_json(const CLI::App& app, std::span<char*> arguments) {
+    const auto given = app.get_subcommands();
+    if (given.empty()) return false;
+    if (given.front()->get_group() != kVerbGroup) return false;
+    std::vector<std::string_view> words(arguments.begin(), arguments.end());
+    words.erase(std::ranges::find(words, "--"), words.end());
+    constexpr std::array<std::string_view, 2> kTwoWords{"--format", "json"};
+    return std::ranges::find(words, "--format=json") != words.end() || !std::ranges::search(words, kTwoWords).empty();
+}
 
 int run(int argc, char** argv) {
     CLI::App app{"Leat: trace programs on Linux, and read what they did.", "leat"};
@@ -32,8 +47,7 @@ int run(int argc, char** argv) {
     } catch (const CLI::Success& success) {
         return app.exit(success);  // --help, --version
     } catch (const CLI::ParseError& error) {
-        fmt::print(stderr, "leat: {} (see leat --help)\n", error.what());
-        return kExitUsage;
+        return report_usage(error.what(), wants_json(app, std::span(argv, static_cast<std::size_t>(argc))));
     }
     return exit_status;
 }

@@ -6,16 +6,22 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 
+#include "base/local_time.hpp"
 #include "cli/child_process.hpp"
 #include "cli/command.hpp"
 #include "cli/preload.hpp"
 #include "cli/readable_signals.hpp"
 #include "cli/recording_report.hpp"
 #include "cli/runtime_directory.hpp"
+#include "cli/snapshot_report.hpp"
+#include "cli/steer/limit_options.hpp"
+#include "cli/steer/quantities.hpp"
+#include "cli/unused_name.hpp"
 #include "host/destination.hpp"
-#include "host/engine.hpp"
+#include "host/recorder.hpp"
+#include "session/contexts.hpp"
+#include "session/memory_directory.hpp"
 
 namespace leat::cli {
 namespace {
@@ -31,11 +37,18 @@ struct RecordOptions {
     std::string log_level;
     std::string header = "compact";
     std::uint64_t ring_size = 1U << 20;
+    std::string mode = "discard";
+    bool is_flight_recorder = false;
+    std::vector<std::string> snapshot_on{};
+    std::string blocking_timeout = "inf";
+    std::string read_period{};
     std::uint64_t tracefile_size = 0;
     std::uint64_t tracefile_count = 0;
+    LimitOptions limits{};
     std::vector<std::string> preload;
     std::vector<std::string> contexts{"vpid", "vtid", "procname"};
     std::string summary;
+    std::string shm_path{};
     std::vector<std::string> command;
 };
 
@@ -45,54 +58,30 @@ constexpr char kRecordFooter[] =
     "  leat record --preload libc -- python3 -c 'import json'\n"
     "                                            record memory allocations of any program\n"
     "  leat record -e 'io:*' -x 'io:poll*' -l info -o trace -- make -j2\n"
+    "  leat record --flight-recorder --snapshot-on 'app:error' -- ./server\n"
+    "                                            keep the last events, store them after an error or a crash\n"
     "  leat view                                 print the newest trace here";
 
 constexpr char kDefaultRelay[] = "net://127.0.0.1";
 
 std::string default_output(const std::string& program) {
-    std::array<char, 32> date{};
-    const std::time_t now = std::time(nullptr);
-    std::tm local{};
-    ::localtime_r(&now, &local);
-    std::strftime(date.data(), date.size(), "%Y%m%d-%H%M%S", &local);
-    const std::string base = fmt::format("leat-{}-{}", fs::path(program).filename().string(), date.data());
-    std::string name = base;
-    std::error_code error;
-    for (int i = 2; fs::exists(name, error); ++i) name = fmt::format("{}-{}", base, i);
-    return name;
+    return unused_name(
+        fmt::format("leat-{}-{}", fs::path(program).filename().string(), local_time_text("%Y%m%d-%H%M%S")));
 }
 
-Result<std::uint32_t> context_bits(const std::vector<std::string>& names) {
-    std::uint32_t bits = 0;
-    for (const std::string& name : names) {
-        if (name == "vpid")
-            bits |= wire::kContextVpid;
-        else if (name == "vtid")
-            bits |= wire::kContextVtid;
-        else if (name == "procname")
-            bits |= wire::kContextProcname;
-        else if (name == "ip")
-            bits |= wire::kContextIp;
-        else if (name != "none")
-            return refused("unknown context \"{}\": use vpid, vtid, procname, ip, or none", name);
-    }
-    return bits;
+Result<session::Contexts> contexts_of(std::vector<std::string> names) {
+    std::erase(names, "none");
+    return session::parse_contexts(names);
 }
 
 Result<host::Destination> destination_of(const RecordOptions& options) {
     const bool is_url = net::is_relay_address(options.output);
-    host::Destination destination{.is_live = !options.live.empty(),
-                                  .tracefile_size = options.tracefile_size,
-                                  .tracefile_count = options.tracefile_count};
-    if (destination.is_live && !options.output.empty())
-        return refused("--live and -o exclude each other: a live session is stored by its relay");
-    if (options.tracefile_count != 0 && options.tracefile_size == 0)
-        return refused("--tracefile-count says how many files of --tracefile-size are kept: give both");
-    if (options.tracefile_size != 0 && !destination.is_live && !is_url)
-        return refused("--tracefile-size needs a relay: send the trace to one with --live or -o net://HOST");
+    host::Destination destination{.is_live = !options.live.empty()};
+    if (destination.is_live && is_url)
+        return refused("a session goes to one relay: give --live, or -o with its address, or --live and -o DIR");
     if (destination.is_live || is_url)
         destination.relay = LEAT_TRY(net::parse_relay_address(is_url ? options.output : options.live));
-    else
+    if (!destination.relay || (destination.is_live && !options.output.empty()))
         destination.directory = options.output.empty() ? default_output(options.command.front()) : options.output;
     return destination;
 }
@@ -111,65 +100,165 @@ Result<void> check_session_name(const std::string& name) {
     return {};
 }
 
-Result<session::SessionParameters> session_parameters(const RecordOptions& options,
-                                                      const host::Destination& destination) {
-    if (destination.relay) LEAT_TRY(check_session_name(options.session));
-    session::SessionParameters parameters;
-    parameters.name = options.session;
-    if (!options.patterns.empty()) parameters.rules.patterns = options.patterns;
-    parameters.rules.exclusions = options.exclusions;
-    if (!options.log_level.empty()) parameters.rules.log_level = LEAT_TRY(session::parse_log_level(options.log_level));
-    parameters.header = options.header == "large" ? ring::HeaderKind::kLarge : ring::HeaderKind::kCompact;
-    parameters.contexts = LEAT_TRY(context_bits(options.contexts));
-    parameters.uid = ::getuid();
+Result<std::uint32_t> blocking_timeout_us(const RecordOptions& options) {
+    if (options.blocking_timeout == "inf") return wire::kBlocksForever;
+    const std::uint64_t timeout_us = LEAT_TRY(parse_period(options.blocking_timeout));
+    if (timeout_us == wire::kNoBlocking || timeout_us >= wire::kBlocksForever)
+        return refused("--blocking-timeout is more than 0 and less than 71 minutes, or inf");
+    return static_cast<std::uint32_t>(timeout_us);
+}
+
+Result<std::uint32_t> read_period_us(const RecordOptions& options) {
+    const std::uint64_t period_us = LEAT_TRY(parse_period(options.read_period));
+    if (!session::is_valid_period(period_us))
+        return refused("--read-period is from 1 ms to 1 minute, or 0 for the default");
+    return static_cast<std::uint32_t>(period_us);
+}
+
+Result<trace::FileLimits> file_limits(const RecordOptions& options) {
+    const trace::FileLimits limits{.size = options.tracefile_size, .count = options.tracefile_count};
+    if (limits.count != 0 && limits.size == 0)
+        return refused("--tracefile-count says how many files of --tracefile-size are kept: give both");
+    if (limits.size != 0 && limits.size < trace::FileLimits::kSmallestSize)
+        return refused("--tracefile-size is at least {} bytes", trace::FileLimits::kSmallestSize);
+    return limits;
+}
+
+Result<session::Channel> channel_of(const RecordOptions& options) {
+    std::optional<int> log_level;
+    if (!options.log_level.empty()) log_level = LEAT_TRY(session::parse_log_level(options.log_level));
+    session::Channel channel;
+    channel.rules = session::make_rules(options.patterns.empty() ? std::vector<std::string>{"*"} : options.patterns,
+                                        options.exclusions, log_level);
+    channel.header = *session::header_kind(options.header);  // one that was checked
+    channel.contexts = LEAT_TRY(contexts_of(options.contexts));
     if (!ring::is_valid_ring_size(options.ring_size))
         return refused("the ring size must be a power of two from 64K to 1G");
-    parameters.ring_size = options.ring_size;
+    channel.ring_size = options.ring_size;
+    if (options.mode == "blocking") channel.blocking_timeout_us = LEAT_TRY(blocking_timeout_us(options));
+    if (!options.read_period.empty()) channel.read_period_us = LEAT_TRY(read_period_us(options));
+    channel.files = LEAT_TRY(file_limits(options));
+    channel.overwrites = options.is_flight_recorder;
+    return channel;
+}
+
+Result<void> check_flight_recorder(const RecordOptions& options, const host::Destination& destination) {
+    if (!options.is_flight_recorder && !options.snapshot_on.empty())
+        return refused("--snapshot-on is for the flight recorder: add --flight-recorder");
+    if (!options.is_flight_recorder) return {};
+    LEAT_TRY(host::check_place_of_snapshots(destination));
+    if (options.mode == "blocking")
+        return refused("--flight-recorder overwrites the oldest events: no --mode=blocking");
+    if (options.tracefile_size != 0)
+        return refused("--flight-recorder limits its snapshots by --ring-size or --max-size, not by --tracefile-size");
+    const auto limits = LEAT_TRY(limits_of(options.limits));
+    const std::uint64_t smallest = 2 * ring::block_size(options.ring_size);
+    if (limits.max_size != 0 && limits.max_size < smallest)
+        return refused("--max-size is at least {} bytes, two packets of a ring of {}: or choose a smaller --ring-size",
+                       smallest, options.ring_size);
+    return {};
+}
+
+Result<session::Session::Parameters> session_parameters(const RecordOptions& options,
+                                                        const host::Destination& destination) {
+    if (destination.relay || !options.shm_path.empty()) LEAT_TRY(check_session_name(options.session));
+    session::Session::Parameters parameters{.name = options.session, .uid = ::getuid()};
+    LEAT_TRY(check_flight_recorder(options, destination));
+    parameters.channels.push_back(LEAT_TRY(channel_of(options)));
+    if (!options.snapshot_on.empty())
+        parameters.channels.push_back(session::trigger_channel(options.snapshot_on, parameters.channels.front()));
     return parameters;
 }
 
 // Passes on signals that somebody sent to us alone. A terminal sends its signals to the program as well.
-void pass_on(const ReadableSignals& signals, const ChildProcess& child) {
+// A flight recorder keeps SIGUSR2, which asks it for a snapshot: returns whether there was one.
+bool pass_on(const ReadableSignals& signals, const ChildProcess& child, bool is_flight_recorder) {
+    bool is_snapshot_wanted = false;
     while (const auto signal = signals.next()) {
         const bool is_from_terminal = signal->ssi_code == SI_KERNEL;
-        if (signal->ssi_signo != SIGCHLD && !is_from_terminal) child.send(static_cast<int>(signal->ssi_signo));
+        if (signal->ssi_signo == SIGUSR2 && is_flight_recorder)
+            is_snapshot_wanted = true;
+        else if (signal->ssi_signo != SIGCHLD && !is_from_terminal)
+            child.send(static_cast<int>(signal->ssi_signo));
+    }
+    return is_snapshot_wanted;
+}
+
+// Starts the program, and records until the program has ended. Fails if it cannot be started.
+Result<int> run_program(host::Recorder& recorder, const ReadableSignals& signals,
+                        const std::vector<std::string>& command, const std::vector<ChildProcess::Variable>& variables,
+                        const session::Limits& limits, SnapshotReport& snapshots) {
+    ChildProcess child = LEAT_TRY(ChildProcess::start(command, variables));
+    bool is_stop_told = false;
+    for (;;) {
+        std::array own{pollfd{signals.fd(), POLLIN, 0}};
+        recorder.turn(own);
+        for (const auto& made : recorder.take_snapshots_made()) snapshots.add(made, "asked for by the program");
+        if (own[0].revents != 0) {
+            if (pass_on(signals, child, recorder.recording().is_for_snapshots()))
+                snapshots.add(recorder.take_snapshot(), "asked for by signal");
+            if (const auto exit_status = child.poll_exit_status()) return *exit_status;
+        }
+        if (recorder.stopped_by() != session::StoppedBy::kNobody && !std::exchange(is_stop_told, true))
+            fmt::print(stderr, "leat: {}; {} runs on\n", text_of_stop(recorder.stopped_by(), limits), command.front());
     }
 }
 
-// Starts the program, and runs the engine until the program has ended. Fails if it cannot be started.
-Result<int> run_program(host::Engine& engine, const ReadableSignals& signals, const std::vector<std::string>& command,
-                        const std::vector<ChildProcess::Variable>& variables) {
-    ChildProcess child = LEAT_TRY(ChildProcess::start(command, variables));
-    for (;;) {
-        std::array own{pollfd{signals.fd(), POLLIN, 0}};
-        engine.turn(own);
-        if (own[0].revents == 0) continue;
-        pass_on(signals, child);
-        if (const auto exit_status = child.poll_exit_status()) return *exit_status;
+// Where the rings are files, if they are to be: a directory that goes away when there is nothing left in it.
+class RingDirectory {
+  public:
+    RingDirectory() = default;
+    explicit RingDirectory(fs::path path) : path_(std::move(path)) {}
+    ~RingDirectory() {
+        if (!path_.empty()) session::MemoryDirectory::remove_of_session(path_);
     }
+    RingDirectory(const RingDirectory&) = delete;
+    RingDirectory& operator=(const RingDirectory&) = delete;
+
+    [[nodiscard]] const fs::path& path() const { return path_; }
+
+  private:
+    fs::path path_;
+};
+
+// Unless something could not be stored that they have.
+void end_files(host::Recorder& recorder, const RingDirectory& directory, bool is_stored) {
+    if (directory.path().empty() || is_stored) return recorder.remove_files();
+    fmt::print(stderr, "leat: what is not stored stays in {}: see leat recover\n", directory.path().string());
 }
 
 // 0 or the program's exit status; or an error that kept it from being recorded.
-Result<int> record(const RecordOptions& options, const session::SessionParameters& parameters,
-                   const host::Destination& destination) {
+Result<int> record(const RecordOptions& options, session::Session::Parameters parameters,
+                   const host::Destination& destination, const session::Limits& limits) {
+    const RingDirectory rings(options.shm_path.empty() ? fs::path()
+                                                       : LEAT_TRY(session::MemoryDirectory::make_for_session(
+                                                             options.shm_path, parameters.name)));
+    parameters.memory_directory = rings.path();
+    parameters.is_kept = !rings.path().empty();
     const RuntimeDirectory runtime = LEAT_TRY(RuntimeDirectory::create());
-    std::vector<ChildProcess::Variable> variables{{wire::kRuntimeDirectoryVariable, runtime.path()}};
+    std::vector<ChildProcess::Variable> variables{{wire::kRecorderDirectoryVariable, runtime.path()}};
+    // Whoever starts the program asks for it.
+    if (options.mode == "blocking") variables.emplace_back("LEAT_ALLOW_BLOCKING", "1");
     if (!options.preload.empty()) variables.emplace_back("LD_PRELOAD", LEAT_TRY(preload_variable(options.preload)));
     const ReadableSignals signals;
-    const auto engine = LEAT_TRY(host::Engine::create());
-    host::Recording& recording = engine->add(LEAT_TRY(host::create_recording(parameters, runtime.path(), destination)));
-    auto exit_status = run_program(*engine, signals, options.command, variables);
+    const auto recorder = LEAT_TRY(host::Recorder::create(parameters, runtime.path(), destination, limits));
+    SnapshotReport snapshots;
+    auto exit_status = run_program(*recorder, signals, options.command, variables, limits, snapshots);
     if (!exit_status) {
-        recording.abandon();
+        recorder->abandon();
         return exit_status;
     }
-    recording.finish();
-    const RecordedProgram program{.name = options.command.front(), .is_preloaded = !options.preload.empty()};
-    const RecordingReport report(recording, destination, program, *exit_status);
+    recorder->finish();
+    if (options.is_flight_recorder) snapshots.add(recorder->take_snapshot(), "at the end");
+    const RecordedProgram program{
+        .name = options.command.front(), .is_preloaded = !options.preload.empty(), .limits = limits};
+    const RecordingReport report(*recorder, destination, program, snapshots, *exit_status);
     report.print();
+    end_files(*recorder, rings, !recorder->recording().output_error() && !snapshots.has_failed());
     if (!options.summary.empty()) LEAT_TRY(report.write_summary(options.summary));
     // Scripts shall not take the program for failed because of what became of a trace at a relay.
-    const bool is_failed = recording.output_error() && !destination.relay;
+    const bool is_failed =
+        destination.has_directory() && (recorder->recording().output_error() || snapshots.has_failed());
     return is_failed && *exit_status == kExitOk ? kExitFailed : *exit_status;
 }
 
@@ -178,11 +267,12 @@ int run(RecordOptions& options) {
     if (destination && options.session.empty()) options.session = default_session(options, *destination);
     const auto parameters =
         destination ? session_parameters(options, *destination) : tl::unexpected(destination.error());
-    if (!parameters) {
-        print_error(parameters.error());
+    const auto limits = parameters ? limits_of(options.limits) : tl::unexpected(parameters.error());
+    if (!limits) {
+        print_error(limits.error());
         return kExitUsage;
     }
-    const auto exit_status = record(options, *parameters, *destination);
+    const auto exit_status = record(options, *parameters, *destination, *limits);
     if (exit_status) return *exit_status;
     print_error(exit_status.error());
     return kExitFailed;
@@ -196,6 +286,49 @@ CLI::Option* add_list(CLI::App& command, const std::string& names, std::vector<s
         ->expected(1)
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+// Rings, and the files that they are stored in.
+void add_storage_options(CLI::App& command, RecordOptions& options) {
+    command
+        .add_option("--header", options.header,
+                    "Event headers: compact (few event types), large (many) or tiny (times of 256 ns)")
+        ->check(CLI::IsMember({"compact", "large", "tiny"}))
+        ->capture_default_str();
+    command
+        .add_option("--ring-size", options.ring_size,
+                    "Bytes of each CPU's ring, a power of two: 64K to 1G (default: 1M)")
+        ->transform(CLI::AsSizeValue(false))
+        ->type_name("SIZE");
+    command
+        .add_option("--mode", options.mode,
+                    "When a ring is full: discard events, or block the program until there is room")
+        ->check(CLI::IsMember({"discard", "blocking"}))
+        ->capture_default_str();
+    command
+        .add_option("--blocking-timeout", options.blocking_timeout,
+                    "With --mode=blocking: block for this long at most (default: inf, no limit)")
+        ->type_name("PERIOD");
+    command
+        .add_option("--read-period", options.read_period,
+                    "Longest time from an event until it is in the trace, 1ms to 1m (default: 100ms)")
+        ->type_name("PERIOD");
+    command
+        .add_option("--tracefile-size", options.tracefile_size,
+                    "Begin a new file for a stream when its file has this many bytes")
+        ->transform(CLI::AsSizeValue(false))
+        ->type_name("SIZE");
+    command
+        .add_option("--tracefile-count", options.tracefile_count,
+                    "And keep only this many files of each stream: the oldest is removed")
+        ->type_name("N");
+    add_limit_options(command, options.limits);
+    command.add_flag("--flight-recorder", options.is_flight_recorder,
+                     "Keep the last events in the rings alone, and store them in snapshots: when the program asks for "
+                     "one, at SIGUSR2, and when it ends or crashes. --max-size then limits each of them");
+    add_list(command, "--snapshot-on", options.snapshot_on,
+             "With --flight-recorder: store a snapshot when an event of this name happens")
+        ->type_name("GLOB");
 }
 
 void add_options(CLI::App& command, RecordOptions& options) {
@@ -218,31 +351,23 @@ void add_options(CLI::App& command, RecordOptions& options) {
     add_list(command, "-x,--exclude", options.exclusions, "Do not record events of this name")->type_name("GLOB");
     command.add_option("-l,--loglevel", options.log_level, "Only events as severe as this: emerg ... debug, or 0-14")
         ->type_name("LEVEL");
-    command.add_option("--header", options.header, "Event headers: compact (few event types) or large (many)")
-        ->check(CLI::IsMember({"compact", "large"}))
-        ->capture_default_str();
-    command
-        .add_option("--ring-size", options.ring_size,
-                    "Bytes of each CPU's ring, a power of two: 64K to 1G (default: 1M)")
-        ->transform(CLI::AsSizeValue(false))
-        ->type_name("SIZE");
-    command
-        .add_option("--tracefile-size", options.tracefile_size,
-                    "At a relay: begin a new file for a stream when its file has this many bytes")
-        ->transform(CLI::AsSizeValue(false))
-        ->type_name("SIZE");
-    command
-        .add_option("--tracefile-count", options.tracefile_count,
-                    "And keep only this many files of each stream: the oldest is removed")
-        ->type_name("N");
-    add_list(command, "--context", options.contexts,
-             "What each event carries: vpid, vtid, procname (default: these three), ip, or none")
+    add_storage_options(command, options);
+    add_list(
+        command, "--context", options.contexts,
+        fmt::format("What each event carries (default: vpid,vtid,procname): none, $app.PROVIDER:NAME, or some of\n{}",
+                    session::all_context_names()))
         ->delimiter(',')
         ->type_name("LIST");
     add_list(command, "--preload", options.preload, "Trace a program that has no tracepoints: libc, pthread, dl")
         ->delimiter(',')
         ->check(CLI::IsMember(preload_names()))
         ->type_name("LIST");
+    command
+        .add_option(
+            "--shm-path", options.shm_path,
+            "Keep the rings in files below this directory: if everything crashes, leat recover makes a trace of "
+            "what they hold")
+        ->type_name("DIR");
     command.add_option("--summary", options.summary, "Write the closing figures as JSON")->type_name("FILE");
     command.add_option("command", options.command, "The program and its arguments, after --")->required();
 }

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/program_file.hpp"
+#include "cli/steer/limit_options.hpp"
+#include "cli/steer/quantities.hpp"
 
 namespace leat::cli {
 namespace {
@@ -26,20 +28,12 @@ constexpr std::array kReasons{
     Reason{DiscardReason::kBorrowed, "borrowed", "between vfork and exec, in too many processes at once"},
 };
 
-std::string bytes_for_people(std::uint64_t bytes) {
-    constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
-    auto value = static_cast<double>(bytes);
-    std::size_t unit = 0;
-    for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-    return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
-
 const char* plural(std::uint64_t count) { return count == 1 ? "" : "s"; }
 
 }  // namespace
 
 std::string RecordingReport::why_nothing() const {
-    const session::Session::Counts& counts = recording_.session().counts();
+    const session::Session::Counts counts = recorder_.counts();
     if (counts.registrations == 0) return why_unregistered();
     if (counts.tracepoints == 0) return "the program has no tracepoints";
     if (counts.enabled == 0)
@@ -49,7 +43,7 @@ std::string RecordingReport::why_nothing() const {
 }
 
 std::string RecordingReport::why_unregistered() const {
-    if (recording_.has_refused_programs()) return "the versions of program and recorder do not match: see the warning";
+    if (recorder_.has_refused_programs()) return "the versions of program and recorder do not match: see the warning";
     if (const auto obstacle = find_obstacle(program_.name))
         return fmt::format("{}: {}", obstacle->reason, obstacle->remedy);
     if (!program_.is_preloaded)
@@ -63,11 +57,22 @@ std::string RecordingReport::why_unregistered() const {
 
 std::string RecordingReport::closing_line() const {
     const consumer::Totals& totals = recording_.consumer().totals();
-    const std::uint64_t discarded = recording_.consumer().discarded();
+    const std::uint64_t discarded = recording_.discarded();
+    if (recording_.is_for_snapshots()) return closing_line_of_snapshots();
     if (totals.events == 0 && discarded == 0) return fmt::format("nothing was recorded: {}", why_nothing());
     return fmt::format("{} event{}, {}, {} stream{}, {} discarded; see them with: leat view {}", totals.events,
-                       plural(totals.events), bytes_for_people(totals.bytes), totals.streams, plural(totals.streams),
+                       plural(totals.events), size_for_people(totals.bytes), totals.streams, plural(totals.streams),
                        discarded, where());
+}
+
+std::string RecordingReport::closing_line_of_snapshots() const {
+    const std::uint64_t discarded = recording_.discarded();
+    if (snapshots_.events() == 0 && discarded == 0) return fmt::format("nothing was recorded: {}", why_nothing());
+    if (destination_.relay)
+        return fmt::format("{} snapshot{} at relay {}, {} discarded", snapshots_.count(), plural(snapshots_.count()),
+                           to_text(*destination_.relay), discarded);
+    return fmt::format("{} snapshot{}, {} discarded; see them together with: leat view {}", snapshots_.count(),
+                       plural(snapshots_.count()), discarded, where());
 }
 
 // Where the trace is, as an argument of `leat view`. We can guess where a relay's readers connect only if the relay has
@@ -96,7 +101,7 @@ void RecordingReport::print_output_error() const {
 void RecordingReport::print() const {
     for (const std::string& warning : recording_.warnings()) fmt::print(stderr, "leat: warning: {}\n", warning);
     for (const Reason& reason : kReasons) {
-        const std::uint64_t count = recording_.consumer().discarded(reason.reason);
+        const std::uint64_t count = recording_.discarded(reason.reason);
         if (count != 0)
             fmt::print(stderr, "leat: warning: {} event{} discarded: {}\n", count, plural(count), reason.remedy);
     }
@@ -104,6 +109,11 @@ void RecordingReport::print() const {
     if (unreadable != 0)
         fmt::print(stderr, "leat: warning: {} event{} discarded: a traced program wrote over them in its ring\n",
                    unreadable, plural(unreadable));
+    const std::uint64_t beyond = recording_.consumer().beyond_limit();
+    if (beyond != 0)
+        fmt::print(stderr, "leat: warning: {}: {} event{} that came after that {} not stored\n",
+                   text_of_stop(recorder_.stopped_by(), program_.limits), beyond, plural(beyond),
+                   beyond == 1 ? "was" : "were");
     const std::uint64_t left = recording_.consumer().totals().left_in_rings;
     if (recording_.output_error())
         print_output_error();
@@ -121,12 +131,16 @@ Result<void> RecordingReport::write_summary(const std::filesystem::path& file) c
     summary["bytes"] = consumer.totals().bytes;
     summary["packets"] = consumer.totals().packets;
     summary["streams"] = consumer.totals().streams;
-    summary["discarded"] = consumer.discarded();
+    summary["discarded"] = recording_.discarded();
     summary["left_in_rings"] = consumer.totals().left_in_rings;
     for (const Reason& reason : kReasons)
-        summary["discarded_by_reason"][reason.key] = consumer.discarded(reason.reason);
+        summary["discarded_by_reason"][reason.key] = recording_.discarded(reason.reason);
     summary["discarded_by_reason"]["unreadable"] = consumer.unreadable();
-    summary["registrations"] = recording_.session().counts().registrations;
+    if (program_.limits.are_any()) {
+        summary["discarded_by_reason"]["beyond_limit"] = consumer.beyond_limit();
+        summary["stopped_by"] = session::name_of(recorder_.stopped_by());
+    }
+    summary["registrations"] = recorder_.counts().registrations;
     if (const output::RelayOutput* output = relay()) {
         const output::RelayOutput::Figures figures = output->figures();
         summary["relay"] = {{"parts", figures.parts},
@@ -135,6 +149,7 @@ Result<void> RecordingReport::write_summary(const std::filesystem::path& file) c
                             {"packets_lost", figures.packets_lost},
                             {"events_lost", figures.events_lost}};
     }
+    if (recording_.is_for_snapshots()) summary["snapshots"] = snapshots_.json();
     summary["warnings"] = recording_.warnings();
     summary["exit_status"] = exit_status_;
     std::ofstream out(file);

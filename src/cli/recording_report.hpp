@@ -4,8 +4,9 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "cli/snapshot_report.hpp"
 #include "host/destination.hpp"
-#include "host/recording.hpp"
+#include "host/recorder.hpp"
 #include "output/relay_output.hpp"
 
 namespace leat::cli {
@@ -14,15 +15,22 @@ namespace leat::cli {
 struct RecordedProgram {
     std::string name;  // as the user gave it
     bool is_preloaded;
+    session::Limits limits{};
 };
 
 // The results of a recording: one line for people, a file for programs.
 class RecordingReport {
   public:
-    // `recording` outlives the report.
-    RecordingReport(const host::Recording& recording, const host::Destination& destination, RecordedProgram program,
-                    int exit_status)
-        : recording_(recording), destination_(destination), program_(std::move(program)), exit_status_(exit_status) {}
+    // `recorder` has finished, and outlives the report.
+    // `snapshots`: of a flight recorder.
+    RecordingReport(const host::Recorder& recorder, const host::Destination& destination, RecordedProgram program,
+                    const SnapshotReport& snapshots, int exit_status)
+        : recorder_(recorder),
+          recording_(recorder.recording()),
+          destination_(destination),
+          program_(std::move(program)),
+          snapshots_(snapshots),
+          exit_status_(exit_status) {}
 
     // On stderr: warnings, then events, bytes, streams, discarded, and how to see them; or why there are none.
     void print() const;
@@ -32,6 +40,7 @@ class RecordingReport {
 
   private:
     [[nodiscard]] std::string closing_line() const;
+    [[nodiscard]] std::string closing_line_of_snapshots() const;
     [[nodiscard]] std::string why_nothing() const;
     [[nodiscard]] std::string why_unregistered() const;
     [[nodiscard]] std::string where() const;
@@ -41,9 +50,11 @@ class RecordingReport {
     }
     void print_output_error() const;
 
+    const host::Recorder& recorder_;
     const host::Recording& recording_;
     host::Destination destination_;
     RecordedProgram program_;
+    const SnapshotReport& snapshots_;
     int exit_status_;
 };
 

@@ -1,5 +1,4 @@
 // `leat-relayd`: takes traces from producers over the network, stores them, and shows them to viewers.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -13,18 +12,17 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptors.hpp"
+#include "base/log.hpp"
 #include "cli/background.hpp"
 #include "cli/command.hpp"
 #include "cli/listen_url.hpp"
 #include "cli/pid_file.hpp"
 #include "cli/standard_descriptors.hpp"
-#include "relay/log.hpp"
 #include "relay/server.hpp"
 
 namespace leat::cli {
 namespace {
-
-using relay::Log;
 
 constexpr char kExamples[] =
     "Examples:\n"
@@ -91,6 +89,8 @@ void add_network_options(CLI::App& app, Options& options) {
     add_url("-C,--control-port", options.control_url, "where producers connect; wins over --bind and --ports");
     add_url("-D,--data-port", options.data_url, "where they send data, also as datagrams");
     add_url("-L,--live-port", options.live_url, "where viewers connect");
+    app.add_option("--metrics", server.metrics, "serve figures for Prometheus there: ADDRESS:PORT, or :PORT")
+        ->type_name("ADDR");
     app.add_option("--max-connections", server.max_connections,
                    "at most this many; default: as the limit of open files allows")
         ->check(CLI::Range(relay::Admission::kFewestConnections, std::size_t{1} << 20))
@@ -130,8 +130,7 @@ void add_process_options(CLI::App& app, Options& options) {
     app.add_option("--log-format", options.log_format, "text or json")
         ->transform(CLI::CheckedTransformer(
             std::map<std::string, Log::Format>{{"text", Log::Format::kText}, {"json", Log::Format::kJson}}))
-        ->type_name("FORMAT")
-        ->default_str("text");
+        ->option_text("FORMAT:{text,json}=text");
     app.add_flag("-v,--verbose", options.verbosity, "log sessions and viewers; twice: every command");
 }
 
@@ -162,18 +161,15 @@ Result<void> go_to_working_directory(Options& options) {
 }
 
 void raise_descriptor_limit(std::size_t max_connections) {
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-    limit.rlim_cur = limit.rlim_max;
-    (void)::setrlimit(RLIMIT_NOFILE, &limit);
-    if (max_connections > relay::Server::default_max_connections(limit.rlim_cur))
-        relay::log_warning(
-            "{} connections may need more than the {} files that may be open: raise the limit (ulimit -Hn)",
-            max_connections, limit.rlim_cur);
+    const std::uint64_t limit = leat::raise_descriptor_limit();
+    if (max_connections > relay::Server::default_max_connections(limit))
+        log_warning("{} connections may need more than the {} files that may be open: raise the limit (ulimit -Hn)",
+                    max_connections, limit);
 }
 
 Result<void> open_log(const Options& options) {
-    Log& log = relay::the_log();
+    Log& log = the_log();
+    log.set_program("leat-relayd");
     log.set_format(options.log_format);
     if (options.verbosity > 0) log.set_level(options.verbosity == 1 ? Log::Level::kInfo : Log::Level::kDebug);
     if (options.log_file.empty()) return {};
@@ -186,22 +182,23 @@ std::string start_line(const relay::Server& server, const relay::Server::Paramet
     const std::string data = address_in(server.data_endpoint());
     const std::string live = address_in(server.live_endpoint());
     const auto on = [&](const std::string& address) { return address == control ? "" : " on " + address; };
-    return fmt::format("listening on {}: control {}, data {}{}, live {}{}; traces in {}", control,
+    const std::string metrics = server.metrics_endpoint();
+    return fmt::format("listening on {}: control {}, data {}{}, live {}{}; traces in {}{}", control,
                        server.control_port(), server.data_port(), on(data), server.live_port(), on(live),
-                       parameters.output);
+                       parameters.output, metrics.empty() ? "" : "; metrics on " + metrics);
 }
 
 // SIGHUP opens the log file anew. Without one, it means that the terminal has gone, and ends the relay.
 void handle_signals(asio::signal_set& signals, relay::Server& server) {
     signals.async_wait([&](const asio::error_code& error, int signal) {
         if (error) return;
-        if (signal != SIGHUP || !relay::the_log().is_file()) {
-            relay::log_info("signal {}: ending", signal);
+        if (signal != SIGHUP || !the_log().is_file()) {
+            log_info("signal {}: ending", signal);
             server.stop();
             return;
         }
-        if (const auto reopened = relay::the_log().reopen(); !reopened)
-            relay::log_error("{}: the old file is kept", reopened.error().message);
+        if (const auto reopened = the_log().reopen(); !reopened)
+            log_error("{}: the old file is kept", reopened.error().message);
         handle_signals(signals, server);
     });
 }
@@ -213,8 +210,7 @@ Result<void> serve(const Options& options, std::optional<Background>& background
     asio::signal_set signals(server->context(), SIGINT, SIGTERM, SIGHUP);
     handle_signals(signals, *server);
     const std::string line = start_line(*server, options.server);
-    if (relay::the_log().is_file())
-        relay::the_log().write(Log::Level::kInfo, fmt::format("leat-relayd {}: {}", LEAT_VERSION, line));
+    if (the_log().is_file()) the_log().write(Log::Level::kInfo, fmt::format("leat-relayd {}: {}", LEAT_VERSION, line));
     if (background) {
         background->report_ready(line);
         background.reset();
@@ -231,7 +227,7 @@ Result<void> start(Options& options, std::optional<Background>& background) {
     LEAT_TRY(go_to_working_directory(options));
     LEAT_TRY(open_log(options));
     raise_descriptor_limit(options.server.max_connections);
-    if (options.leaves_terminal()) background = LEAT_TRY(Background::enter(options.is_daemon));
+    if (options.leaves_terminal()) background = LEAT_TRY(Background::enter("leat-relayd", options.is_daemon));
     return serve(options, background);
 }
 

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cli/command.hpp"
+#include "cli/session_trace.hpp"
 #include "cli/view_arguments.hpp"
 #include "net/relay_url.hpp"
 
@@ -17,13 +19,17 @@ namespace {
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  leat view                      the newest trace here, of those that leat record makes\n"
+    "  leat view                      the trace of the current session; without one, the newest trace here, of those\n"
+    "                                 that leat record makes\n"
     "  leat view my-trace             one trace, or all traces below a directory, merged by time\n"
+    "  leat view web                  the trace of the session \"web\", if there is no such file\n"
     "  leat view --clock-date a b     with the date; traces of two hosts in one order\n"
     "  leat view my-trace | head      the first events\n"
     "  leat view --follow my-trace    while it is being recorded\n"
     "  leat view net://relay          the sessions of a relay\n"
     "  leat view net://relay/host/H/S follow one of them\n";
+
+constexpr int kMostThreads = 64;
 
 // One word of a `--names` or `--fields` list, and the option that it switches on.
 struct ListWord {
@@ -64,12 +70,31 @@ viewer::TextOptions text_options(const ViewArguments& arguments) {
     options.has_delta = !arguments.has_no_delta;
     if (arguments.has_clock_date) options.time_format = viewer::TimeFormat::kDate;
     if (arguments.has_clock_seconds) options.time_format = viewer::TimeFormat::kSeconds;
+    options.has_cycles = arguments.has_clock_cycles;
     if (!arguments.names.empty()) apply_list(arguments.names, kNameWords, options);
     if (!arguments.fields.empty()) apply_list(arguments.fields, kFieldWords, options);
     return options;
 }
 
-Result<void> view(const ViewArguments& arguments) {
+bool names_nothing_else(const std::string& trace) {
+    std::error_code error;
+    return !net::is_relay_url(trace) &&
+           std::filesystem::status(trace, error).type() == std::filesystem::file_type::not_found;
+}
+
+// Puts the trace of a session in the place of its name, and the current session's in the place of none.
+Result<void> resolve_sessions(std::vector<std::string>& traces) {
+    if (traces.empty()) {
+        if (const auto trace = LEAT_TRY(find_session_trace(std::nullopt))) traces.push_back(*trace);
+        return {};
+    }
+    for (std::string& trace : traces)
+        if (names_nothing_else(trace)) trace = LEAT_TRY(find_session_trace(trace)).value_or(trace);
+    return {};
+}
+
+Result<void> view(ViewArguments& arguments) {
+    LEAT_TRY(resolve_sessions(arguments.traces));
     const viewer::TextOptions options = text_options(arguments);
     if (std::ranges::any_of(arguments.traces, net::is_relay_url)) return view_relay(arguments, options);
     if (arguments.is_followed) return view_followed(arguments, options);
@@ -82,11 +107,12 @@ void add_view_command(CLI::App& app, int& exit_status) {
     const auto arguments = std::make_shared<ViewArguments>();
     CLI::App* command = app.add_subcommand("view", "print the events of a trace, oldest first");
     command->add_option("TRACE", arguments->traces,
-                        "directories with traces in or below them, or net://HOST[:PORT][/host/TARGET/SESSION]; none: "
-                        "the newest ./leat-*");
+                        "directories with traces in or below them, sessions of the session daemon, or "
+                        "net://HOST[:PORT][/host/TARGET/SESSION]; none: the current session, or the newest ./leat-*");
     command->add_flag("--clock-date", arguments->has_clock_date, "print the date of each event");
     command->add_flag("--clock-gmt", arguments->text.is_gmt, "print times in UTC, not in the local time zone");
     command->add_flag("--clock-seconds", arguments->has_clock_seconds, "print times in seconds since 1970");
+    command->add_flag("--clock-cycles", arguments->has_clock_cycles, "print times as values of the trace's clock");
     command->add_flag("--no-delta", arguments->has_no_delta, "do not print the time since the previous event");
     command->add_option("--names", arguments->names, "names to print: payload,context,scope,header; or all, none");
     command->add_option("--fields", arguments->fields,
@@ -100,6 +126,8 @@ void add_view_command(CLI::App& app, int& exit_status) {
         ->check(CLI::IsMember({"start", "now"}));
     command->add_flag("--reconnect", arguments->reconnects,
                       "when the relay or the session goes away, wait for its return");
+    command->add_option("--threads", arguments->threads, "threads that make text (default: one for each CPU)")
+        ->check(CLI::Range(1, kMostThreads));
     command->add_option("--format", arguments->format, "format of a relay's list of sessions: text or json")
         ->check(CLI::IsMember({"text", "json"}));
     command->footer(kExamples);

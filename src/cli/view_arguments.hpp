@@ -1,6 +1,7 @@
 // What the forms of `leat view` share.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,14 @@ struct ViewArguments {
     std::string fields{};
     bool has_clock_date = false;
     bool has_clock_seconds = false;
+    bool has_clock_cycles = false;
     bool has_no_delta = false;
     bool is_followed = false;
     std::string from = "start";
     bool reconnects = false;
     std::string format = "text";
     viewer::TextOptions text{};
+    std::size_t threads = 0;  // that make text; 0: one for each CPU
 };
 
 // Prints traces on disk, to their end.

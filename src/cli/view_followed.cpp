@@ -1,4 +1,5 @@
 // `leat view --follow DIR`: traces on disk, while they are written.
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -28,7 +29,11 @@ class GrowingTraces {
     Result<void> look() {
         for (const fs::path& root : roots_) {
             watch(root);
-            for (const fs::path& directory : LEAT_TRY(trace::find_trace_directories(root)))
+            const auto found = trace::find_trace_directories(root);
+            // What we followed may be gone by now: it was cleared.
+            if (!found && found.error().kind == ErrorKind::kNotFound && !known_.empty()) continue;
+            if (!found) return tl::unexpected(found.error());
+            for (const fs::path& directory : *found)
                 if (!known_.contains(directory)) LEAT_TRY(open(directory));
         }
         return {};
@@ -77,8 +82,13 @@ class GrowingTraces {
             ++finished_;
             return {};
         }
-        watch_.add_file(directory / trace::kSyncFileName);
         known_.insert(directory);
+        // A rotation gives it another name while its writer still waits for a relay.
+        const auto is_the_same = [identity = (*trace)->identity()](const auto& other) {
+            return other->identity() == identity;
+        };
+        if (std::ranges::any_of(traces_, is_the_same)) return {};
+        watch_.add_file(directory / trace::kSyncFileName);
         traces_.push_back(*std::move(trace));
         return {};
     }
@@ -107,6 +117,7 @@ Result<void> view_followed(const ViewArguments& arguments, const viewer::TextOpt
         const bool is_new = LEAT_TRY(traces.advance());
         LEAT_TRY(printer.print());
         LEAT_TRY(printer.flush());
+        if (traces.empty()) LEAT_TRY(traces.look());  // the next chunk was there before this one ended
         if (!is_new && !stop.has_come()) LEAT_TRY(traces.wait(stop));
     }
     return printer.outcome(traces.cut_short());

@@ -1,15 +1,18 @@
 // `leat view PATH`: traces on disk, to their end.
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/view_arguments.hpp"
 #include "trace/trace_directories.hpp"
 #include "viewer/merge/merge.hpp"
 #include "viewer/read/recorded_trace.hpp"
+#include "viewer/sink/text_pipeline.hpp"
 #include "viewer/sink/text_sink.hpp"
 
 namespace leat::cli {
@@ -37,9 +40,23 @@ Result<fs::path> newest_recording() {
 }
 
 // Prints until the end, or until nobody reads.
-Result<void> print(viewer::Merge& merge, viewer::TextSink& sink) {
-    while (!sink.is_closed() && LEAT_TRY(merge.next())) LEAT_TRY(sink.consume(merge.message()));
+Result<void> print(viewer::Merge& merge, viewer::TextPipeline& events, viewer::TextSink& losses) {
+    while (!events.is_closed() && LEAT_TRY(merge.next())) {
+        const viewer::Message& message = merge.message();
+        if (message.kind != viewer::Message::Kind::kEvent) {
+            LEAT_TRY(losses.consume(message));
+            continue;
+        }
+        LEAT_TRY(events.add(*message.packet, {&message.place, 1}));
+        if (const auto run = merge.take_run(); !run.empty()) LEAT_TRY(events.add(*message.packet, run));
+    }
     return {};
+}
+
+// More would wait for the one that merges.
+std::size_t usual_threads() {
+    constexpr std::size_t kMost = 8;
+    return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMost);
 }
 
 }  // namespace
@@ -49,10 +66,12 @@ Result<void> view_recorded(const ViewArguments& arguments, const viewer::TextOpt
     if (paths.empty()) paths.push_back(LEAT_TRY(newest_recording()));
     const auto traces = LEAT_TRY(viewer::open_traces(paths));
     viewer::Merge merge = LEAT_TRY(viewer::Merge::make(traces));
-    viewer::TextSink sink(options, STDOUT_FILENO, STDERR_FILENO);
-    auto printed = print(merge, sink);
-    LEAT_TRY(sink.flush());
-    if (!printed || sink.is_closed()) return printed;
+    viewer::TextSink losses(options, STDOUT_FILENO, STDERR_FILENO);
+    const std::size_t threads = arguments.threads == 0 ? usual_threads() : arguments.threads;
+    viewer::TextPipeline events(options, STDOUT_FILENO, threads - 1);
+    auto printed = print(merge, events, losses);
+    LEAT_TRY(events.flush());
+    if (!printed || events.is_closed()) return printed;
     // Report damage last, below the events that could be read in spite of it.
     for (const auto& trace : traces)
         if (trace->damage()) return tl::unexpected(*trace->damage());

@@ -20,47 +20,91 @@ constexpr std::uint64_t kBeaconPeriod = 100'000'000;  // ns
 constexpr std::uint64_t kTouchedForUsed = 4;
 constexpr std::uint64_t kTouchedAtLeast = 256U << 10;
 constexpr std::uint64_t kTouchedAtMost = 1U << 20;
+// Places in a ring where events were discarded: more of them become one.
+constexpr std::size_t kMaxDiscardsAhead = 64;
 // For all CPUs, before it is known which of them will run traced programs.
 constexpr std::uint64_t kTouchedAtFirst = 64U << 10;
 
+// Of a limited size: kept for each stream.
+constexpr std::uint64_t kToBeginAndEnd = 2 * ctf::kPacketHeaderSize;
+
 }  // namespace
 
-Consumer::Consumer(const ring::RingSet& rings, const ctf::RecordWalker& walker, Output& output,
-                   const Parameters& parameters)
-    : rings_(&rings),
-      walker_(&walker),
-      output_(&output),
-      parameters_(parameters),
-      cpu_rings_(rings.geometry().cpu_rings) {
-    for (std::uint32_t ring = 0; ring < cpu_rings_; ++ring) {
-        Stream stream{.reader = rings.reader(ring), .ring = ring};
-        // The first packet begins when the ring was made: the first record's gap counts from there.
-        if (const auto published = stream.reader.published()) {
-            stream.last_record = horizon_ = published->last_timestamp;
-            stream.record_count = published->record_count;
-        }
-        stream.timestamp = stream.told = stream.last_record;
-        stream.reader.touch_ahead(kTouchedAtFirst);
-        arm(stream);
-        streams_.push_back(std::move(stream));
+Consumer::Consumer(std::span<const Source> sources, Output& output, const Parameters& parameters)
+    : output_(&output), parameters_(parameters), kept_(parameters.limit) {
+    for (const Source& source : sources)
+        channels_.push_back({.source = source, .cpu_rings = source.rings->geometry().cpu_rings});
+    for (std::uint32_t channel = 0; channel < channels_.size(); ++channel) add_cpu_rings(channel);
+    // No reader has been told of a later time than all streams have reached.
+    if (is_going_on_) horizon_ = std::ranges::min(streams_, {}, &Stream::timestamp).timestamp;
+}
+
+void Consumer::add_cpu_rings(std::uint32_t channel) {
+    if (channels_[channel].source.rings->geometry().overwrites) return;
+    for (std::uint32_t ring = 0; ring < channels_[channel].cpu_rings; ++ring) {
+        // The first packet begins when the ring was made: the first record's gap counts from there. There may be
+        // records by now.
+        const std::uint64_t created = channels_[channel].source.rings->created();
+        Stream& stream = add_stream({.reader = channels_[channel].source.rings->reader(ring),
+                                     .id = {channel, ring},
+                                     .timestamp = created,
+                                     .told = created,
+                                     .last_record = created});
+        if (!stream.is_quarantined) arm(stream);
     }
+}
+
+Consumer::Stream& Consumer::add_stream(Stream stream) {
+    const auto known = parameters_.progress != nullptr ? parameters_.progress->find(stream.id) : std::nullopt;
+    if (known) {
+        stream.reader.go_on_at(known->position);
+        stream.saved = *known;
+        stream.is_quarantined = known->is_quarantined != 0;
+        stream.timestamp = stream.told = known->timestamp;
+        stream.last_record = known->last_record;
+        stream.sequence_number = known->sequence_number;
+        stream.record_count = known->record_count;
+        stream.counted_up_to = known->counted_up_to;
+        stream.unreadable = known->unreadable;
+        stream.beyond_limit = known->beyond_limit;
+        stream.discarded = known->discarded;
+        stream.discarded_told = known->discarded_told;
+        stream.discards_before = known->discarded - std::min(known->discarded, known->unreadable + known->beyond_limit);
+        stream.discards_noted = stream.discards_before;
+        stream.events = known->events;
+        stream.bytes = known->bytes;
+        stream.next_packet = known->next_packet;
+        if (known->sequence_number != 0) keep_room(stream);
+        channels_[stream.id.channel].events += known->events;
+        if (output_->stores_unseen()) stream.sequence_number += kMaxUnstored;
+        is_going_on_ = true;
+    }
+    if (parameters_.limit != nullptr && parameters_.limit->can_spare(kToBeginAndEnd)) keep_room(stream);
+    horizon_ = std::max(horizon_, stream.timestamp);
+    stream.reader.touch_ahead(kTouchedAtFirst);
+    return streams_.emplace_back(std::move(stream));
 }
 
 // A ring of a thread begins empty and at time 0; its stream, where readers of the others are.
 void Consumer::add_used_thread_rings() {
-    const std::size_t in_use = cpu_rings_ + rings_->thread_rings_used();
-    while (streams_.size() < in_use) {
-        const auto ring = static_cast<std::uint32_t>(streams_.size());
-        streams_.push_back({.reader = rings_->reader(ring), .ring = ring, .timestamp = horizon_, .told = horizon_});
-        streams_.back().reader.touch_ahead(kTouchedAtFirst);
+    for (std::uint32_t index = 0; index < channels_.size(); ++index) {
+        Channel& channel = channels_[index];
+        const ring::RingSet& rings = *channel.source.rings;
+        if (rings.geometry().overwrites) continue;
+        const std::uint32_t in_use = rings.thread_rings_used();
+        while (channel.thread_streams < in_use) {
+            const std::uint32_t ring = channel.cpu_rings + channel.thread_streams++;
+            add_stream({.reader = rings.reader(ring), .id = {index, ring}, .timestamp = horizon_, .told = horizon_});
+        }
     }
 }
 
 Result<void> Consumer::announce_cpu_rings() {
-    std::vector<std::uint64_t> rings;
-    for (std::uint32_t ring = 0; ring < cpu_rings_; ++ring) rings.push_back(ring);
-    LEAT_TRY(announce(rings));
-    for (const std::uint64_t ring : rings) LEAT_TRY(write_empty(streams_[ring]));
+    std::vector<Stream*> streams;
+    for (Stream& stream : streams_)
+        if (is_of_cpu(stream)) streams.push_back(&stream);
+    LEAT_TRY(announce(streams));
+    for (Stream* const stream : streams) LEAT_TRY(write_empty(*stream));
     is_followed_ = true;
     return {};
 }
@@ -69,6 +113,7 @@ Result<void> Consumer::announce_cpu_rings() {
 // looked at again: one that did not move meanwhile has nothing to come that is older than the clock, but for records
 // whose stores still wait in their CPU (see late_records()). The same with rings that are claimed in between.
 Result<void> Consumer::drain() {
+    show_life();
     add_used_thread_rings();
     sample();
     now_ = parameters_.clock != nullptr ? ring::clock_now(*parameters_.clock) : 0;
@@ -84,7 +129,7 @@ Result<void> Consumer::drain() {
     if (outcome) outcome = cut();
     if (outcome) tell_horizon();
     // While there is more to drain soon, nobody needs to ring: writers of a busy program do without.
-    are_armed_ = parameters_.wake_after != 0 || !wants_drain_;
+    is_idle_ = !wants_drain_;
     for (Stream& stream : streams_)
         if (!stream.is_quarantined) arm(stream);
     return outcome;
@@ -105,31 +150,34 @@ void Consumer::sample(Stream& stream) {
     stream.sample = {};
     if (stream.is_quarantined) return;
     forget_stored(stream);
+    note_discards(stream);
     auto published = stream.reader.published();
-    if (!published) return quarantine(stream, published.error().message);
+    if (!published) return quarantine(stream, published.error().message + ": a traced program overwrote it");
     stream.sample = *published;
 }
 
 Result<void> Consumer::announce_new_streams() {
-    std::vector<std::uint64_t> rings;
-    for (const Stream& stream : streams_)
-        if (!stream.is_announced && (stream.has_records() || !stream.is_quiet)) rings.push_back(stream.ring);
-    if (rings.empty()) return {};
-    LEAT_TRY(announce(rings));
+    std::vector<Stream*> streams;
+    for (Stream& stream : streams_)
+        if (!stream.is_announced && (stream.has_records() || !stream.is_quiet)) streams.push_back(&stream);
+    if (streams.empty()) return {};
+    LEAT_TRY(announce(streams));
     // LTTng's relay tells viewers of new streams only along with a packet of one that they know ([LTTng-2.13],
     // "Announcing streams"): give them one.
     Stream& known = streams_.front();
     return is_followed_ && !known.has_records() && !known.is_full() ? write_empty(known) : Result<void>();
 }
 
-Result<void> Consumer::announce(std::span<const std::uint64_t> rings) {
-    LEAT_TRY(output_->announce(rings));
-    for (const std::uint64_t ring : rings) {
-        Stream& stream = streams_[ring];
-        stream.is_announced = true;
+Result<void> Consumer::announce(std::span<Stream* const> streams) {
+    std::vector<StreamId> ids;
+    for (const Stream* const stream : streams) ids.push_back(stream->id);
+    LEAT_TRY(output_->announce(ids));
+    for (Stream* const stream : streams) {
+        stream->is_announced = true;
+        keep_room(*stream);
         // It begins where the others are: who follows them has printed up to there. Nothing in it is older, or it is
-        // late.
-        stream.timestamp = std::max(stream.timestamp, newest_);
+        // late. One that goes on knows better.
+        if (stream->sequence_number == 0) stream->timestamp = std::max(stream->timestamp, newest_);
     }
     return {};
 }
@@ -146,44 +194,89 @@ Result<void> Consumer::begin_part() {
 Result<void> Consumer::cut() {
     Result<void> outcome;
     for (Stream& stream : streams_) {
-        if (!stream.has_records() || stream.is_full()) continue;
+        if (stream.is_settled() || stream.is_full()) continue;
         auto done = cut(stream);
         if (!done && outcome) outcome = std::move(done);
     }
     return outcome;
 }
 
-// What was discarded by now happened after the last record of this sample, so the count waits for the next packet:
-//
-//     ring        ... record   record | discarded 3 | record
-//     sample                   head   |
-//     packets     events_discarded: 0 |              events_discarded: 3
 Result<void> Consumer::cut(Stream& stream) {
-    const std::uint64_t discarded = stream.reader.discarded();
-    while (stream.has_records() && !stream.is_full()) LEAT_TRY(cut_packet(stream));
+    while (is_to_cut(stream) && !stream.is_full() && !leaves_out()) LEAT_TRY(cut_packet(stream));
+    if (leaves_out() && !stream.is_full()) leave_out(stream);
     if (stream.has_records()) return {};
     // Records of other sizes than their headers claim may look like fewer records than there were.
-    count_unreadable(stream, stream.sample.record_count, stream.sample.head - stream.counted_up_to);
+    stream.unreadable += take_missing(stream, stream.sample.record_count, stream.sample.head - stream.counted_up_to);
     stream.counted_up_to = stream.sample.head;
-    stream.discarded = std::max(stream.discarded, discarded + stream.unreadable);
+    count_before(stream);
     return {};
 }
 
+// A count belongs into the packet that goes on where events were discarded, or readers look for the gap in the wrong
+// place:
+//
+//     ring        ... record   record | discarded 3 | record   record |
+//     note                            ^ position
+//     packets     events_discarded: 0 |          events_discarded: 3  |
+//
+// So it is noted before the head is read, and before writers get room: until then a full ring does not move.
+void Consumer::note_discards(Stream& stream) {
+    const std::uint64_t count = stream.reader.discarded();
+    auto& ahead = stream.discards_ahead;
+    if (count <= stream.discards_noted) return;
+    const std::uint64_t position = stream.reader.taken() + stream.reader.waiting();
+    if (!ahead.empty() && (ahead.back().position == position || ahead.size() == kMaxDiscardsAhead))
+        ahead.back() = {position, count};
+    else
+        ahead.push_back({position, count});
+    stream.discards_noted = count;
+}
+
+void Consumer::tell_discards_before(Stream& stream, std::uint64_t position) {
+    auto& ahead = stream.discards_ahead;
+    for (; !ahead.empty() && ahead.front().position < position; ahead.pop_front())
+        stream.discards_before = ahead.front().count;
+    count_before(stream);
+}
+
+void Consumer::count_before(Stream& stream) {
+    stream.discarded = std::max(stream.discarded, stream.discards_before + stream.unreadable + stream.beyond_limit);
+}
+
+// Also while much is being cut: an output may be slow.
+void Consumer::show_life() const {
+    if (parameters_.clock == nullptr) return;
+    const std::uint64_t now = ring::clock_now(*parameters_.clock);
+    for (const Channel& channel : channels_) channel.source.rings->show_life(now);
+}
+
 Result<void> Consumer::cut_packet(Stream& stream) {
+    show_life();
     const UntrustedBytes records = stream.sample.records;
+    if (limit_room(stream) < ctf::kPacketHeaderSize + ring::kMinRecordSize) {
+        parameters_.limit->reach();
+        return {};
+    }
     const ctf::RecordWalker::Part part = next_part(stream);
+    // What is gone looks like records.
+    if (!check_there(stream, records.first(part.bytes))) return {};
     if (part.bytes == 0) {
-        // Readers wait for a stream's first packet, and cannot tell how many a count in it stands for.
+        // Readers wait for a stream's first packet.
         if (stream.sequence_number == 0) LEAT_TRY(write_empty(stream));
         give_up(stream);
         wants_drain_ = true;
         return {};
     }
-    LEAT_TRY(write(stream, records.first(part.bytes), part.records, part.last_timestamp));
-    totals_.events += part.records;
+    tell_discards_before(stream, stream.reader.taken() + part.bytes);
+    if (stream.sequence_number == 0 && stream.discarded != 0) LEAT_TRY(write_empty(stream));
+    // A single record may be larger than what it was to fit into.
+    if (limit_room(stream) < ctf::kPacketHeaderSize + part.bytes) {
+        parameters_.limit->reach();
+        return {};
+    }
+    auto written = write(stream, records.first(part.bytes), part.records, part.last_timestamp);
+    if (!written) return check_there(stream, records.first(part.bytes)) ? std::move(written) : Result<void>();
     stream.sample.records = records.subspan(part.bytes);
-    stream.last_record = part.last_timestamp;
-    stream.record_count += part.records;
     wants_drain_ = true;
     return {};
 }
@@ -203,20 +296,66 @@ void Consumer::give_up(Stream& stream) {
     stream.sample.records = {};
 }
 
-// The ring has had `record_count` records: those that were not cut are unreadable. More than fit into the `size` bytes
-// since they were last counted, or fewer than were cut, is a lie.
-void Consumer::count_unreadable(Stream& stream, std::uint64_t record_count, std::uint64_t size) {
+// The same with records that nobody wants: how many there are, the ring says.
+void Consumer::leave_out(Stream& stream) {
+    give_up(stream);
+    wants_drain_ = true;
+    stream.beyond_limit += take_missing(stream, stream.sample.record_count, stream.sample.head - stream.counted_up_to);
+}
+
+// The ring has had `record_count` records: how many of them were neither cut nor counted. More than fit into the `size`
+// bytes since they were last counted, or fewer than were cut, is a lie.
+std::uint64_t Consumer::take_missing(Stream& stream, std::uint64_t record_count, std::uint64_t size) {
     const std::uint64_t missing = record_count - stream.record_count;
-    if (missing <= size / ring::kMinRecordSize) stream.unreadable += missing;
     stream.record_count = record_count;
+    return missing <= size / ring::kMinRecordSize ? missing : 0;
+}
+
+bool Consumer::leaves_out() const {
+    return leaves_out_ || (parameters_.limit != nullptr && parameters_.limit->is_reached());
+}
+
+// For a first packet, and for the last one, which tells what was discarded.
+void Consumer::keep_room(Stream& stream) {
+    if (std::exchange(stream.has_room_kept, true)) return;
+    kept_.add(stream.sequence_number == 0 ? kToBeginAndEnd : ctf::kPacketHeaderSize);
+}
+
+std::uint64_t Consumer::limit_room(const Stream& stream) const {
+    if (parameters_.limit == nullptr) return ~std::uint64_t{0};
+    const bool is_first = stream.has_room_kept && stream.sequence_number == 0;
+    return parameters_.limit->room(is_first ? ctf::kPacketHeaderSize : 0);
+}
+
+bool Consumer::has_room_to_tell(const Stream& stream) const {
+    const std::uint64_t packets = stream.sequence_number == 0 ? 2 : 1;
+    return parameters_.limit == nullptr || parameters_.limit->has_room_at_the_end(packets * ctf::kPacketHeaderSize);
+}
+
+std::size_t Consumer::packet_room(const Stream& stream) const {
+    return std::min(parameters_.max_packet_size, channel_of(stream).source.max_packet_size) - ctf::kPacketHeaderSize;
+}
+
+bool Consumer::is_to_cut(const Stream& stream) const {
+    return stream.has_records() && (!cuts_full_packets_only_ || stream.sample.records.size() >= packet_room(stream));
+}
+
+bool Consumer::has_full_packet() const {
+    for (const Channel& channel : channels_)
+        if (channel.thread_streams < channel.source.rings->thread_rings_used()) return true;
+    return std::ranges::any_of(streams_, [this](const Stream& stream) {
+        return !stream.is_quarantined && stream.reader.waiting() >= packet_room(stream);
+    });
 }
 
 // The last part ends when the ring's last record happened, which the ring tells; the others end with their own.
 ctf::RecordWalker::Part Consumer::next_part(const Stream& stream) const {
     const ring::Published& sample = stream.sample;
-    const std::size_t room = parameters_.max_packet_size - ctf::kPacketHeaderSize;
+    std::size_t room = std::min(packet_room(stream), limit_room(stream) - ctf::kPacketHeaderSize);
+    if (stream.next_packet > ctf::kPacketHeaderSize)
+        room = std::min<std::size_t>(room, stream.next_packet - ctf::kPacketHeaderSize);
     ctf::RecordWalker::Part part =
-        walker_->walk_part(sample.records, room, {stream.last_record, sample.last_timestamp});
+        channel_of(stream).source.walker->walk_part(sample.records, room, {stream.last_record, sample.last_timestamp});
     if (part.bytes == sample.records.size()) part.last_timestamp = sample.last_timestamp;
     return part;
 }
@@ -228,26 +367,28 @@ void Consumer::tell_horizon() {
     const std::uint64_t horizon = now_ - clock_margin();
     horizon_ = std::max(horizon_, horizon);
     bool is_settled = true;
+    // A cycle apart: babeltrace2 warns of streams whose beacons are the same, each time.
+    std::uint64_t earlier = 0;
     for (Stream& stream : streams_) {
+        const std::uint64_t beacon = horizon - std::min(earlier, horizon);
+        earlier += clock().cycle();
         if (!stream.is_quiet || stream.has_records()) {
             is_settled = false;
             continue;
         }
         stream.timestamp = std::max(stream.timestamp, horizon);
-        // A nanosecond apart: babeltrace2 warns of streams whose beacons are the same, each time.
-        const std::uint64_t beacon = horizon - std::min<std::uint64_t>(stream.ring, horizon);
         if (!needs_beacon(stream, beacon)) continue;
-        output_->write_beacon(stream.ring, beacon);
+        output_->write_beacon(stream.id, clock().cycles(beacon));
         stream.told = beacon;
     }
-    if (is_settled) output_->cycle_done(horizon);
+    if (is_settled) output_->cycle_done(clock().cycles(horizon));
 }
 
 std::uint64_t Consumer::clock_margin() const { return is_followed_ ? kLiveMargin : parameters_.margin; }
 
 // One that has said more than all others holds nobody up.
 bool Consumer::needs_beacon(const Stream& stream, std::uint64_t beacon) const {
-    if (!stream.is_announced || stream.told >= beacon) return false;
+    if (!stream.is_announced || clock().cycles(stream.told) >= clock().cycles(beacon)) return false;
     return stream.told < newest_ || beacon - stream.told >= kBeaconPeriod;
 }
 
@@ -257,15 +398,21 @@ bool Consumer::needs_beacon(const Stream& stream, std::uint64_t beacon) const {
 //     full, or not cut     not armed: its packets must be stored first, and the output wakes the host for that
 //     all cut              armed at `taken` + wake_after, or where half of the touched pages are used
 //     busy (wants_drain)   with wake_after 0 not armed: the next drain comes soon without a bell
+//     idle, seldom drained armed at `taken`. A writer may have looked at the bell just before: one more drain
 void Consumer::arm(Stream& stream) {
     forget_stored(stream);
-    const bool is_armed = are_armed_ && !stream.is_full() && !stream.has_records();
-    wants_drain_ |= is_armed && !stream.is_armed;
+    const std::uint64_t wish = is_idle_ && wakes_at_first_record_ ? 0 : channel_of(stream).source.wake_after;
+    const bool is_armed =
+        !parameters_.is_polled && (is_idle_ || wish != 0) && !stream.is_full() && !stream.has_records();
+    wants_drain_ |= is_armed && (!stream.is_armed || wish < stream.wake_after);
     stream.is_armed = is_armed;
+    stream.wake_after = wish;
     const std::uint64_t position = stream.unstored.empty() ? stream.reader.taken() : stream.reader.released();
+    if (position != stream.reader.released()) note_discards(stream);
+    if (stream.unstored.empty()) save(stream, progress_of(stream));
     const std::uint64_t used = stream.reader.taken();
     if (used != 0) stream.reader.touch_ahead(std::clamp(kTouchedForUsed * used, kTouchedAtLeast, kTouchedAtMost));
-    const std::uint64_t wake_after = std::min(parameters_.wake_after, stream.reader.wake_to_touch());
+    const std::uint64_t wake_after = std::min(wish, stream.reader.wake_to_touch());
     stream.reader.release(position, is_armed ? wake_after : ~std::uint64_t{0});
 }
 
@@ -274,18 +421,60 @@ void Consumer::arm(Stream& stream) {
 //     unstored   5  6  7  8     stored() is 7: 5 and 6 go, and `released` is where 6 ended
 void Consumer::forget_stored(Stream& stream) const {
     if (stream.unstored.empty()) return;
-    const auto position = stream.unstored.note_stored(output_->stored(stream.ring));
-    if (position && *position != stream.reader.released()) stream.reader.release(*position);
+    const auto stored = stream.unstored.note_stored(output_->stored(stream.id));
+    if (!stored) return;
+    save(stream, *stored);
+    if (stored->position == stream.reader.released()) return;
+    note_discards(stream);
+    stream.reader.release(stored->position);
 }
 
-bool Consumer::is_blocked() const {
-    return std::any_of(streams_.begin(), streams_.end(),
-                       [](const Stream& stream) { return stream.has_records() && stream.is_full(); });
+// When all that was taken is stored.
+StreamProgress Consumer::progress_of(const Stream& stream) {
+    return {.position = stream.reader.taken(),
+            .sequence_number = stream.sequence_number,
+            .timestamp = stream.timestamp,
+            .last_record = stream.last_record,
+            .record_count = stream.record_count,
+            .counted_up_to = stream.counted_up_to,
+            .unreadable = stream.unreadable,
+            .beyond_limit = stream.beyond_limit,
+            .discarded = stream.discarded,
+            .discarded_told = stream.discarded_told,
+            .events = stream.events,
+            .bytes = stream.bytes,
+            .is_quarantined = stream.is_quarantined ? 1U : 0U};
+}
+
+void Consumer::save(Stream& stream, const StreamProgress& progress) const {
+    if (parameters_.progress == nullptr || stream.saved == progress) return;
+    parameters_.progress->save(stream.id, progress);
+    stream.saved = progress;
+}
+
+// Who goes on after us, and cannot see what the output has, cuts the packet in the same way.
+void Consumer::save_plan(Stream& stream, std::uint64_t size) const {
+    if (parameters_.progress == nullptr || !stream.unstored.empty()) return;
+    StreamProgress planned = progress_of(stream);
+    planned.next_packet = size;
+    save(stream, planned);
+}
+
+bool Consumer::is_blocked() const { return std::ranges::any_of(streams_, &Stream::has_records); }
+
+bool Consumer::release_stored() {
+    for (Stream& stream : streams_) forget_stored(stream);
+    return std::ranges::all_of(streams_, [](const Stream& stream) { return stream.unstored.empty(); });
 }
 
 Result<void> Consumer::finish() {
     add_used_thread_rings();
+    totals_.left_in_rings = 0;
     for (Stream& stream : streams_) count_left(stream);
+    return tell_discarded();
+}
+
+Result<void> Consumer::tell_discarded() {
     LEAT_TRY(before_cut());
     Result<void> outcome;
     for (Stream& stream : streams_) {
@@ -297,22 +486,23 @@ Result<void> Consumer::finish() {
 
 // What a quarantined ring had when it was given up, and since, until it was full, is unreadable.
 void Consumer::count_left(Stream& stream) {
-    if (stream.is_quarantined)
-        return count_unreadable(stream, stream.reader.record_count(), rings_->geometry().ring_size);
-    if (const auto left = stream.reader.published()) totals_.left_in_rings += walker_->walk(left->records).records;
+    if (stream.is_quarantined) {
+        stream.unreadable +=
+            take_missing(stream, stream.reader.record_count(), channel_of(stream).source.rings->geometry().ring_size);
+        return;
+    }
+    if (const auto left = stream.reader.published())
+        totals_.left_in_rings += channel_of(stream).source.walker->walk(left->records).records;
 }
 
 Result<void> Consumer::tell_discarded(Stream& stream) {
-    const std::uint64_t discarded = std::max(stream.discarded, stream.reader.discarded() + stream.unreadable);
-    if (discarded == stream.discarded_told) return {};
-    if (!stream.is_announced) LEAT_TRY(announce(std::array{std::uint64_t{stream.ring}}));
-    // A reader that meets a count in its very first packet cannot tell how many: there it takes a packet more.
-    if (stream.sequence_number == 0) {
-        stream.discarded = 0;
-        LEAT_TRY(write_empty(stream));
-    }
+    const std::uint64_t discarded =
+        std::max(stream.discarded, stream.reader.discarded() + stream.unreadable + stream.beyond_limit);
+    if (discarded == stream.discarded_told || !has_room_to_tell(stream)) return {};
+    if (!stream.is_announced) LEAT_TRY(announce(std::array{&stream}));
+    if (stream.sequence_number == 0) LEAT_TRY(write_count(stream));
     stream.discarded = discarded;
-    return write_empty(stream);
+    return write_count(stream);
 }
 
 // Writers stamped records before we read the clock, and their stores became visible after our second look: they waited
@@ -325,15 +515,16 @@ Result<void> Consumer::tell_discarded(Stream& stream) {
 // So all records in front that are older than what was told go out with the time that was told. The copy is taken once:
 // a program that writes over its ring meanwhile changes no size that we use twice.
 std::vector<std::byte> Consumer::late_records(const Stream& stream, UntrustedBytes records) const {
-    const ring::RecordHeaderLayout& layout = walker_->header();
+    const ctf::RecordWalker& walker = *channel_of(stream).source.walker;
+    const ring::RecordHeaderLayout& layout = walker.header();
     std::vector<std::byte> late;
     std::uint64_t previous = stream.last_record;
     while (late.size() < records.size()) {
         const UntrustedBytes rest = records.subspan(late.size());
         const ctf::RecordHeaderBytes header = ctf::copy_header(layout, rest);
         previous = ctf::record_timestamp(layout, header, previous);
-        if (previous >= stream.timestamp) break;
-        const std::size_t size = walker_->walk_part(rest, 1, {}).bytes;
+        if (previous >= layout.whole_cycles(stream.timestamp)) break;
+        const std::size_t size = walker.walk_part(rest, 1, {}).bytes;
         if (size < header.size) break;
         const ctf::RecordHeaderBytes stamped = ctf::with_timestamp(layout, header, stream.timestamp);
         late.insert(late.end(), stamped.bytes().begin(), stamped.bytes().end());
@@ -344,56 +535,126 @@ std::vector<std::byte> Consumer::late_records(const Stream& stream, UntrustedByt
 }
 
 std::uint32_t Consumer::stream_class_of(const Stream& stream) const {
-    return static_cast<std::uint32_t>(is_of_cpu(stream) ? parameters_.stream_class_id
-                                                        : parameters_.thread_stream_class_id);
+    const Source& source = channel_of(stream).source;
+    return static_cast<std::uint32_t>(is_of_cpu(stream) ? source.stream_class_id : source.thread_stream_class_id);
 }
 
-Result<void> Consumer::write_empty(Stream& stream) { return write(stream, {}, 0, 0); }
+// Once the size limit is reached, what is missing is told at the end, and nothing else.
+Result<void> Consumer::write_empty(Stream& stream) {
+    if (limit_room(stream) < ctf::kPacketHeaderSize) parameters_.limit->reach();
+    if (leaves_out()) return {};
+    if (stream.sequence_number != 0) tell_discards_before(stream, stream.reader.taken() + 1);
+    return write_count(stream);
+}
+
+// A reader that meets a count in a stream's very first packet cannot tell how many: that takes a packet more.
+Result<void> Consumer::write_count(Stream& stream) {
+    const std::uint64_t discarded = stream.discarded;
+    if (stream.sequence_number == 0) stream.discarded = 0;
+    auto outcome = write(stream, {}, 0, 0);
+    stream.discarded = discarded;
+    return outcome;
+}
 
 Result<void> Consumer::write(Stream& stream, UntrustedBytes records, std::uint64_t events,
                              std::uint64_t last_timestamp) {
     const std::uint64_t bits = (ctf::kPacketHeaderSize + records.size()) * 8;
     const std::uint64_t end = std::max(stream.timestamp, last_timestamp);
-    const Packet packet{.header = {.uuid = parameters_.trace_uuid,
+    const std::uint32_t cpu_rings = channel_of(stream).cpu_rings;
+    const Packet packet{.stream = stream.id,
+                        .header = {.uuid = parameters_.trace_uuid,
                                    .stream_id = stream_class_of(stream),
-                                   .stream_instance_id = stream.ring,
-                                   .timestamp_begin = stream.timestamp,
-                                   .timestamp_end = end,
+                                   .stream_instance_id = stream.id.ring,
+                                   .timestamp_begin = clock().cycles(stream.timestamp),
+                                   .timestamp_end = clock().cycles(end),
                                    .content_size = bits,
                                    .packet_size = bits,
                                    .packet_seq_num = stream.sequence_number,
                                    .events_discarded = stream.discarded,
-                                   .cpu_or_thread_ring = is_of_cpu(stream) ? stream.ring : stream.ring - cpu_rings_},
+                                   .cpu_or_thread_ring = stream.id.ring - (is_of_cpu(stream) ? 0 : cpu_rings)},
                         .records = records,
                         .late_records = late_records(stream, records),
                         .events = events};
+    save_plan(stream, bits / 8);
     LEAT_TRY(output_->write_packet(packet));
-    if (!records.empty()) stream.reader.take(stream.reader.taken() + records.size());
-    // Packets without records are listed, too: their end is that of the packet before.
-    stream.unstored.add(stream.sequence_number, stream.reader.taken());
-    stream.timestamp = stream.told = end;
+    stream.next_packet = 0;
+    if (!records.empty()) {
+        stream.reader.take(stream.reader.taken() + records.size());
+        stream.last_record = last_timestamp;
+        stream.record_count += events;
+        stream.events += events;
+        channels_[stream.id.channel].events += events;
+        totals_.events += events;
+    }
+    stream.told = end;
+    // The next one begins later than this one: babeltrace2 sorts the packets of several chunks by nothing but that.
+    stream.timestamp = std::max(end, stream.timestamp + clock().cycle());
     newest_ = std::max(newest_, end);
     stream.discarded_told = stream.discarded;
-    if (stream.sequence_number++ == 0) ++totals_.streams;
+    const std::uint64_t number = stream.sequence_number++;
+    if (number == 0) {
+        ++totals_.streams;
+        if (stream.has_room_kept) kept_.remove(ctf::kPacketHeaderSize);
+    }
     ++totals_.packets;
     totals_.bytes += bits / 8;
+    stream.bytes += bits / 8;
+    if (parameters_.limit != nullptr) parameters_.limit->use(bits / 8);
+    // Packets without records are listed, too: they end where the packet before does.
+    stream.unstored.add(number, progress_of(stream));
+    forget_stored(stream);
     return {};
+}
+
+// Of a ring in a file that somebody may have shortened.
+Result<void> Consumer::check_there(Stream& stream, UntrustedBytes records) {
+    auto there = stream.reader.check_there(records);
+    if (!there) quarantine(stream, there.error().message);
+    return there;
 }
 
 void Consumer::quarantine(Stream& stream, const std::string& why) {
     stream.is_quarantined = true;
-    quarantined_.push_back(fmt::format("ring {}: {}", stream.ring, why));
+    if (stream.unstored.empty()) save(stream, progress_of(stream));
+    quarantined_.push_back(fmt::format("ring {}: {}", stream.id.ring, why));
 }
 
 std::uint64_t Consumer::discarded() const {
     std::uint64_t sum = 0;
     for (const Stream& stream : streams_) sum += stream.reader.discarded();
-    return sum + unreadable();
+    return sum + unreadable() + beyond_limit();
 }
 
 std::uint64_t Consumer::unreadable() const {
     std::uint64_t sum = 0;
     for (const Stream& stream : streams_) sum += stream.unreadable;
+    return sum;
+}
+
+std::uint64_t Consumer::unreadable(std::size_t channel) const {
+    std::uint64_t sum = 0;
+    for (const Stream& stream : streams_)
+        if (stream.id.channel == channel) sum += stream.unreadable;
+    return sum;
+}
+
+std::uint64_t Consumer::beyond_limit() const {
+    std::uint64_t sum = 0;
+    for (const Stream& stream : streams_) sum += stream.beyond_limit;
+    return sum;
+}
+
+std::uint64_t Consumer::beyond_limit(std::size_t channel) const {
+    std::uint64_t sum = 0;
+    for (const Stream& stream : streams_)
+        if (stream.id.channel == channel) sum += stream.beyond_limit;
+    return sum;
+}
+
+std::uint64_t Consumer::bytes(std::size_t channel) const {
+    std::uint64_t sum = 0;
+    for (const Stream& stream : streams_)
+        if (stream.id.channel == channel) sum += stream.bytes;
     return sum;
 }
 

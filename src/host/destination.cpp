@@ -1,49 +1,107 @@
 #include "host/destination.hpp"
 
+#include "net/waiting_socket.hpp"
 #include "output/relay_output.hpp"
+#include "output/tee.hpp"
 #include "output/trace_directory.hpp"
 #include "session/trace_description.hpp"
 
 namespace leat::host {
 namespace {
 
-constexpr char kChannel[] = "channel0";
-
 // The timer that we announce to a live session's relay. LTTng's viewers use it to guess how often to ask.
 constexpr std::uint32_t kLiveTimerUs = std::chrono::microseconds(Recording::kLiveTick).count();
 
-output::SessionDescription relay_session(const session::Session& session, const session::SessionParameters& parameters,
-                                         const Destination& destination) {
-    return {.name = parameters.name,
-            .hostname = session::host_name(),
-            .trace_path = fmt::format("ust/uid/{}/64-bit", parameters.uid),
-            .channel = kChannel,
-            .live_timer_us = destination.is_live ? kLiveTimerUs : 0,
-            .tracefile_size = destination.tracefile_size,
-            .tracefile_count = destination.tracefile_count,
-            .trace_uuid = *session.trace_class().uuid};
+std::vector<output::ChannelFiles> channel_files(const session::Trace& trace) {
+    std::vector<output::ChannelFiles> files;
+    for (const auto& channel : trace.channels()) files.push_back({.name = channel->name(), .limits = channel->files()});
+    return files;
 }
 
-Result<std::unique_ptr<consumer::Output>> open_output(const session::Session& session,
-                                                      const session::SessionParameters& parameters,
-                                                      const Destination& destination) {
-    if (!destination.relay)
-        return LEAT_TRY(output::TraceDirectory::create(destination.directory, parameters.uid, kChannel));
-    return LEAT_TRY(output::RelayOutput::connect(*destination.relay, relay_session(session, parameters, destination)));
+output::SessionDescription relay_session(const session::Trace& trace, const std::string& session_name, bool is_live) {
+    return {.name = session_name,
+            .hostname = session::host_name(),
+            .trace_path = trace.path(),
+            .channels = channel_files(trace),
+            .live_timer_us = is_live ? kLiveTimerUs : 0,
+            .trace_uuid = trace.uuid()};
+}
+
+Result<std::unique_ptr<consumer::Output>> open_directory(const session::Trace& trace, const Destination& destination,
+                                                         const consumer::Progress* progress) {
+    const auto owner = destination.belongs_to_users ? std::optional(trace.key().uid) : std::nullopt;
+    if (progress == nullptr || !trace.is_adopted())
+        return LEAT_TRY(
+            output::TraceDirectory::create(destination.directory, trace.path(), channel_files(trace), owner));
+    output::TraceFiles::Stored stored;
+    for (const auto& [stream, known] : progress->begun()) stored.emplace(stream, known.sequence_number);
+    return LEAT_TRY(
+        output::TraceDirectory::resume(destination.directory, trace.path(), channel_files(trace), owner, stored));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Recording>> create_recording(const session::SessionParameters& parameters,
-                                                    const std::filesystem::path& runtime_directory,
-                                                    const Destination& destination) {
-    session::Session session = LEAT_TRY(session::Session::create(parameters));
-    wire::AppSocket socket = LEAT_TRY(wire::AppSocket::listen(runtime_directory));
-    std::unique_ptr<consumer::Output> output = LEAT_TRY(open_output(session, parameters, destination));
-    // For a relay, wake the consumer earlier: it gives room back later than a disk does.
-    const std::uint64_t wake_after = parameters.ring_size / (destination.relay ? 4 : 2);
-    return Recording::create(std::move(session), std::move(output), std::move(socket),
-                             {.is_live = destination.is_live, .wake_after = wake_after});
+// Their streams have no indexes, by which alone a relay believes datagrams (docs/formats/relay-ingest.md).
+Result<void> check_relay_of_snapshots(const net::RelayAddress& relay) {
+    if (relay.takes_datagrams) return refused("snapshots do not go as datagrams: write net:// instead of net+udp://");
+    return {};
+}
+
+Result<void> check_place_of_snapshots(const Destination& destination) {
+    if (destination.is_live)
+        return refused(
+            "snapshots are stored whole, so nobody can follow them live: send them to the relay with -o URL");
+    if (destination.has_both()) return refused("snapshots go to a directory or to a relay, not to both: give one -o");
+    return destination.relay ? check_relay_of_snapshots(*destination.relay) : Result<void>();
+}
+
+Result<void> prepare(const Destination& destination) {
+    return destination.has_directory() ? output::TraceDirectory::prepare(destination.directory)
+                                       : reach_relay(destination);
+}
+
+Result<void> reach_relay(const Destination& destination) {
+    constexpr int kNothingStopsUs = -1;
+    auto reached =
+        net::WaitingSocket::connect(destination.relay->host, destination.relay->control_port, kNothingStopsUs);
+    if (reached) return {};
+    return fail(reached.error().kind, "cannot reach relay {}: {}: start leat-relayd there, or check the address",
+                to_text(*destination.relay), reached.error().message);
+}
+
+Result<std::unique_ptr<consumer::Output>> open_output(const session::Trace& trace, const std::string& session_name,
+                                                      const Destination& destination,
+                                                      const consumer::Progress* progress) {
+    if (!destination.relay) return open_directory(trace, destination, progress);
+    const output::SessionDescription session = relay_session(trace, session_name, destination.is_live);
+    using Place = output::RelayOutput::Place;
+    if (!destination.has_directory()) return output::RelayOutput::begin(*destination.relay, session, Place::kAlone);
+    return std::make_unique<output::Tee>(LEAT_TRY(open_directory(trace, destination, progress)),
+                                         output::RelayOutput::begin(*destination.relay, session, Place::kBesideAnother),
+                                         "relay " + to_text(*destination.relay));
+}
+
+Result<std::unique_ptr<consumer::Output>> open_output_that_is_there(const session::Trace& trace,
+                                                                    const std::string& session_name,
+                                                                    const Destination& destination) {
+    if (destination.has_directory()) return open_output(trace, session_name, destination);
+    return LEAT_TRY(
+        output::RelayOutput::connect(*destination.relay, relay_session(trace, session_name, destination.is_live)));
+}
+
+Result<std::unique_ptr<output::RelaySnapshot>> open_snapshot(const session::Trace& trace,
+                                                             const std::string& session_name,
+                                                             std::uint64_t session_start,
+                                                             const net::RelayAddress& relay,
+                                                             const output::SnapshotDescription& snapshot) {
+    output::SessionDescription session = relay_session(trace, session_name, false);
+    session.snapshot = snapshot;
+    return output::RelaySnapshot::connect(relay, session, session_start);
+}
+
+// For a relay, wake the consumer earlier: it gives room back later than a disk does.
+Recording::Parameters recording_parameters(const Destination& destination) {
+    return {.is_live = destination.is_live, .wake_at_part = destination.has_directory() ? 2U : 4U};
 }
 
 }  // namespace leat::host

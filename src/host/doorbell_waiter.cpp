@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <climits>
 #include <ctime>
+#include <system_error>
 
 #include "base/blocked_signals.hpp"
 
@@ -45,7 +46,11 @@ Result<std::unique_ptr<DoorbellWaiter>> DoorbellWaiter::start() {
     epoll_event event{.events = EPOLLIN, .data = {.fd = end.get()}};
     if (!watched.is_open() || !end.is_open() || ::epoll_ctl(watched.get(), EPOLL_CTL_ADD, end.get(), &event) != 0)
         return io_error("cannot create the doorbell's descriptors");
-    return std::unique_ptr<DoorbellWaiter>(new DoorbellWaiter(std::move(watched), std::move(end)));
+    try {
+        return std::unique_ptr<DoorbellWaiter>(new DoorbellWaiter(std::move(watched), std::move(end)));
+    } catch (const std::system_error&) {
+        return refused("cannot start a thread: see the limits of processes (ulimit -u, TasksMax)");
+    }
 }
 
 DoorbellWaiter::DoorbellWaiter(UniqueFd watched, UniqueFd end) : watched_(std::move(watched)), end_(std::move(end)) {

@@ -13,8 +13,8 @@
 
 namespace leat::host {
 
-// Runs recordings in one poll loop. Its host (`leat record`, a daemon, a test) calls turn() for as long as it likes,
-// and looks after its own descriptors in between.
+// Runs recordings in one poll loop. Its host (a recorder, a session of the daemon, a test) calls turn() for as long as
+// it likes, and looks after its own descriptors in between.
 //
 //     turn:  collect what all recordings wait for -> sleep on bells, descriptors, the earliest deadline -> each
 //            recording does what is due
@@ -28,7 +28,9 @@ class Engine {
 
     // Runs the recording until remove(). The recording does not move.
     Recording& add(std::unique_ptr<Recording> recording);
-    // Gives the recording back, to be finished or destroyed.
+    // Ends the recording, and waits for that as long as it goes forward. All others get their turns meanwhile.
+    void finish(Recording& recording);
+    // Gives the recording back, to be destroyed.
     std::unique_ptr<Recording> remove(const Recording& recording);
 
     // Waits until there is something to do, at most for `longest`, and lets every recording do what is due. `own` are
@@ -37,6 +39,7 @@ class Engine {
 
   private:
     explicit Engine(std::unique_ptr<DoorbellWaiter> doorbells) : doorbells_(std::move(doorbells)) {}
+    bool has_rung(const Recording& recording);
 
     std::unique_ptr<DoorbellWaiter> doorbells_;
     std::vector<std::unique_ptr<Recording>> recordings_;

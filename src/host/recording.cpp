@@ -1,8 +1,7 @@
 #include "host/recording.hpp"
 
 #include <algorithm>
-
-#include "session/trace_description.hpp"
+#include <utility>
 
 namespace leat::host {
 namespace {
@@ -13,9 +12,13 @@ using namespace std::chrono_literals;
 // quiet streams say nothing. A live session drains at every event; while there are none, its ticks are all that it
 // costs. If there have been none for a while, it ticks less often. Only viewers who follow a busy session at the same
 // time notice, because they wait for our beacons. LTTng's tick is a second.
-constexpr auto kTick = 100ms;
-constexpr auto kQuietLiveTick = 400ms;
-constexpr auto kQuietAfter = 2s;
+constexpr auto kPeriod = 100ms;
+constexpr auto kQuietLivePeriod = 400ms;
+// While others are quiet, the next record rings, and nothing waits for a drain. But a writer may be killed before it
+// rings. The same holds where a channel asks for a shorter period.
+constexpr auto kQuietPeriod = 1s;
+// The clock is looked at, and programs see that we live, at least so often.
+constexpr auto kLongestTick = 1s;
 // The shortest time from one drain to the next. Events that come faster share a packet, and live readers see them up to
 // this much later. The CPU time of the recorder and its relay grows with the number of packets: at 10,000 events a
 // second, this pause leaves a third of it.
@@ -28,12 +31,76 @@ std::string while_running(const Error& error) {
     return error.message + ": events stay in the rings until there is room";
 }
 
+// A packet is never split over two files.
+std::size_t max_packet_size(const trace::FileLimits& files) { return files.size == 0 ? ~std::size_t{0} : files.size; }
+
+std::uint64_t wake_after(const session::TraceChannel& channel, const Recording::Parameters& parameters) {
+    const bool is_awaited = parameters.is_live || channel.is_trigger();
+    return is_awaited ? 0 : channel.rings().geometry().ring_size / parameters.wake_at_part;
+}
+
+std::vector<consumer::Consumer::Source> sources_of(const session::Trace& trace,
+                                                   const Recording::Parameters& parameters) {
+    std::vector<consumer::Consumer::Source> sources;
+    for (const auto& channel : trace.channels())
+        sources.push_back({.rings = &channel->rings(),
+                           .walker = &channel->walker(),
+                           .stream_class_id = channel->stream_class_id(),
+                           .thread_stream_class_id = channel->thread_stream_class_id(),
+                           .wake_after = wake_after(*channel, parameters),
+                           .max_packet_size = max_packet_size(channel->files())});
+    return sources;
+}
+
+// Until there is something for the output to do.
+void wait_for(const consumer::Output& output) {
+    std::vector<pollfd> fds = output.wanted();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(output.deadline() - Recording::Clock::now());
+    (void)::poll(fds.data(), fds.size(), static_cast<int>(std::clamp(left, 0ms, 100ms).count()));
+}
+
+// Waits until the output has stored all that it was given, as long as that goes forward.
+Result<void> deliver(consumer::Output& output, Recording::Clock::duration patience) {
+    std::uint64_t taken = output.taken();
+    auto since = Recording::Clock::now();
+    for (output.flush(); !output.is_delivered(); output.flush()) {
+        wait_for(output);
+        (void)output.run();
+        if (std::exchange(taken, output.taken()) != output.taken()) since = Recording::Clock::now();
+        if (output.is_broken() || Recording::Clock::now() - since >= patience) return output.check_delivered();
+    }
+    return {};
+}
+
+// The channels of a trace are drained together.
+std::chrono::microseconds shortest_period(const session::Trace& trace) {
+    std::chrono::microseconds shortest = std::chrono::microseconds::max();
+    for (const auto& channel : trace.channels())
+        shortest = std::min<std::chrono::microseconds>(
+            shortest,
+            channel->drain_period_us() != 0 ? std::chrono::microseconds(channel->drain_period_us()) : kPeriod);
+    return shortest;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Recording>> Recording::create(session::Session session, std::unique_ptr<consumer::Output> output,
-                                                     wire::AppSocket socket, const Parameters& parameters) {
-    std::unique_ptr<Recording> recording(new Recording(std::move(session), std::move(output), parameters));
-    auto begun = recording->begin(std::move(socket));
+Result<std::unique_ptr<Recording>> Recording::create(session::Trace& trace, std::unique_ptr<consumer::Output> output,
+                                                     const Parameters& parameters) {
+    return begin(std::unique_ptr<Recording>(new Recording(trace, std::move(output), parameters)));
+}
+
+Result<std::unique_ptr<Recording>> Recording::create_for_snapshots(session::Trace& trace,
+                                                                   const Parameters& parameters) {
+    auto output = std::make_unique<output::KeptMetadata>();
+    const output::KeptMetadata* const metadata = output.get();
+    std::unique_ptr<Recording> recording(new Recording(trace, std::move(output), parameters));
+    recording->for_snapshots_ = {.rings = {sources_of(trace, parameters), trace.uuid(), parameters.progress},
+                                 .metadata = metadata};
+    return begin(std::move(recording));
+}
+
+Result<std::unique_ptr<Recording>> Recording::begin(std::unique_ptr<Recording> recording) {
+    auto begun = recording->begin();
     if (!begun) {
         recording->abandon();
         return tl::unexpected(std::move(begun).error());
@@ -41,73 +108,169 @@ Result<std::unique_ptr<Recording>> Recording::create(session::Session session, s
     return recording;
 }
 
-Recording::Recording(session::Session session, std::unique_ptr<consumer::Output> output, const Parameters& parameters)
-    : session_(std::move(session)),
+Recording::Recording(session::Trace& trace, std::unique_ptr<consumer::Output> output, const Parameters& parameters)
+    : trace_(trace),
       output_(std::move(output)),
       is_live_(parameters.is_live),
-      consumer_(session_.rings(), session_.walker(), *output_,
-                {.trace_uuid = *session_.trace_class().uuid,
-                 .stream_class_id = session::kStreamClassId,
-                 .thread_stream_class_id = session::kThreadStreamClassId,
-                 .wake_after = is_live_ ? 0 : parameters.wake_after,
-                 .clock = &session_.clock().page(),
+      longest_(shortest_period(trace)),
+      patience_(parameters.patience),
+      consumer_(sources_of(trace, parameters), *output_,
+                {.trace_uuid = trace.uuid(),
+                 .clock = &trace.clock().page(),
                  .margin = kMarginNs,
                  .max_packet_size = output_->max_packet_size(),
-                 .before_cut = [this] { return write_metadata(); }}) {}
+                 .before_cut = [this] { return write_metadata(); },
+                 .progress = parameters.progress,
+                 .limit = parameters.limit}) {}
 
-Result<void> Recording::begin(wire::AppSocket socket) {
-    LEAT_TRY(output_->write_metadata(session_.initial_metadata()));
-    if (is_live_) LEAT_TRY(consumer_.announce_cpu_rings());
-    registrar_ = LEAT_TRY(Registrar::start(session_, std::move(socket)));
-    return {};
+Result<void> Recording::begin() {
+    Journal* const kept = trace_.metadata();
+    if (kept != nullptr && !kept->empty()) {
+        LEAT_TRY(output_->restore_metadata(LEAT_TRY(kept->read())));
+    } else {
+        const std::string metadata = trace_.initial_metadata();
+        LEAT_TRY(keep(metadata));
+        LEAT_TRY(output_->write_metadata(metadata));
+    }
+    return is_live_ ? consumer_.announce_cpu_rings() : Result<void>();
+}
+
+std::vector<std::uint32_t*> Recording::doorbells() const {
+    std::vector<std::uint32_t*> bells;
+    for (const auto& channel : trace_.channels()) bells.push_back(&channel->rings().doorbell());
+    return bells;
 }
 
 std::vector<pollfd> Recording::wanted() const {
     std::vector<pollfd> wanted = output_->wanted();
     // A relay's answers can wait until a drain that is due: each of them would wake us once more.
-    if (is_drain_due_)
+    if (is_drain_due_ && state_ == State::kRunning)
         for (pollfd& fd : wanted) fd.events &= ~POLLIN;
     return wanted;
 }
 
 Recording::Clock::time_point Recording::deadline() const {
-    const Clock::time_point deadline = std::min(next_tick_, output_->deadline());
-    return is_drain_due_ ? std::min(deadline, last_drain_ + kShortestPause) : deadline;
+    const Clock::time_point deadline = std::min({next_tick_, next_drain_, output_->deadline()});
+    const bool is_next = is_drain_due_ && state_ == State::kRunning;
+    return is_next ? std::min(deadline, last_drain_ + kShortestPause) : deadline;
 }
 
-Recording::Clock::duration Recording::tick(Clock::time_point now) const {
-    if (!is_live_) return kTick;
-    return now - last_events_ < kQuietAfter ? kLiveTick : kQuietLiveTick;
+bool Recording::is_resting() const { return may_rest_ && longest_ < kQuietPeriod && !is_live_; }
+
+Recording::Clock::duration Recording::drain_period() const {
+    if (is_live_) return is_quiet() ? kQuietLivePeriod : kLiveTick;
+    if (output_error_) return std::min<Clock::duration>(longest_, kPeriod);
+    return is_resting() ? kQuietPeriod : longest_;
+}
+
+// Those that wait for the others' bells must not wait for the end of a rest.
+void Recording::rest(bool is_wanted) {
+    if (std::exchange(may_rest_, is_wanted) == is_wanted) return;
+    consumer_.wake_at_first_record(is_resting());
+    const auto now = Clock::now();
+    next_drain_ = std::min(next_drain_, now + drain_period());
+    next_tick_ = std::min(next_tick_, next_drain_);
 }
 
 void Recording::turn(bool has_rung, std::span<const pollfd> fds) {
     const auto now = Clock::now();
     if (has_rung) is_drain_due_ = true;
-    if (now >= next_tick_) {
-        next_tick_ = now + tick(now);
-        session_.clock().discipline(consumer_.newest());
+    const bool is_tick = now >= next_tick_;
+    if (is_tick) {
+        next_tick_ = now + std::clamp<Clock::duration>(drain_period(), kPeriod, kLongestTick);
+        trace_.clock().discipline(consumer_.newest());
+        consumer_.show_life();
+        if (for_snapshots_) for_snapshots_->rings.touch_used();
+    }
+    if (now >= next_drain_) {
+        next_drain_ = now + drain_period();
         is_drain_due_ = true;
     }
     const bool is_ready = std::ranges::any_of(fds, [](const pollfd& fd) { return fd.revents != 0; });
-    if (is_ready || now >= output_->deadline()) run_output();
-    drain_if_due();
+    // The end awaits all answers, and some of them are not polled for.
+    const bool may_be_answered = is_tick && state_ != State::kRunning;
+    if (is_ready || now >= output_->deadline() || may_be_answered) run_output();
+    if (state_ == State::kRunning) drain_if_due();
+    // Not one packet for each that is stored: then a program that goes on writing could keep us for ever.
+    if (state_ == State::kDraining && is_drain_due_ && consumer_.release_stored()) drain();
+    step_to_end();
     output_->flush();
+}
+
+// Before it is written: who goes on with the trace writes the same.
+Result<void> Recording::keep(std::string_view metadata) {
+    Journal* const journal = trace_.metadata();
+    return journal == nullptr || metadata.empty() ? Result<void>() : journal->append(metadata);
 }
 
 // Metadata before data: the consumer calls this after it has looked at the rings and before it cuts packets. Metadata
 // that could not be written is kept and written before any that comes later, and no packet leaves before it.
 Result<void> Recording::write_metadata() {
-    unwritten_metadata_ += session_.describe(registrar_->take_event_classes());
-    if (consumer_.has_thread_streams()) unwritten_metadata_ += session_.describe_thread_streams();
-    warn_all(registrar_->take_warnings());
+    std::string described = std::exchange(unkept_metadata_, {});
+    for (std::size_t i = 0; i < trace_.channels().size(); ++i)
+        described += trace_.channels()[i]->describe_new(
+            consumer_.has_thread_streams(i) || (for_snapshots_ && for_snapshots_->rings.has_thread_streams(i)));
+    if (auto kept = keep(described); !kept) {
+        unkept_metadata_ = std::move(described);
+        return kept;
+    }
+    unwritten_metadata_ += described;
     if (unwritten_metadata_.empty()) return {};
     LEAT_TRY(output_->write_metadata(unwritten_metadata_));
     unwritten_metadata_.clear();
     return {};
 }
 
+// What waits to be written comes first: so the output has all metadata, and nothing of it comes again. If we are killed
+// before it is kept, who goes on with the trace puts the former metadata back.
+Result<void> Recording::sample_clock_offset() {
+    LEAT_TRY(write_metadata());
+    const std::string metadata = LEAT_TRY(output_->set_clock_offset(trace_.epoch_offset()));
+    Journal* const journal = trace_.metadata();
+    return journal == nullptr ? Result<void>() : journal->replace(metadata);
+}
+
+std::uint64_t Recording::snapshots_wanted() const {
+    std::uint64_t wanted = for_snapshots_->metadata->events();
+    for (const auto& channel : trace_.channels()) wanted += channel->rings().snapshots_wanted();
+    return wanted;
+}
+
+std::uint64_t Recording::discarded(ring::DiscardReason reason) const {
+    return consumer_.discarded(reason) + (for_snapshots_ ? for_snapshots_->rings.discarded(reason) : 0);
+}
+
+std::uint64_t Recording::discarded() const {
+    std::uint64_t sum = consumer_.discarded();
+    for (std::uint32_t reason = 0; for_snapshots_ && reason < ring::kDiscardReasons; ++reason)
+        sum += for_snapshots_->rings.discarded(static_cast<ring::DiscardReason>(reason));
+    return sum;
+}
+
+bool Recording::notice_snapshot_wanted() {
+    if (!for_snapshots_) return false;
+    const std::uint64_t wanted = snapshots_wanted();
+    return std::exchange(for_snapshots_->wanted, wanted) != wanted;
+}
+
+// Rings first, then the metadata of what they hold.
+Result<consumer::SnapshotTotals> Recording::take_snapshot(consumer::Output& output, std::uint64_t max_size) {
+    std::size_t written = 0;
+    const auto write_rest = [&]() -> Result<void> {
+        LEAT_TRY(write_metadata());
+        const std::string_view rest = std::string_view(for_snapshots_->metadata->text()).substr(written);
+        if (!rest.empty()) LEAT_TRY(output.write_metadata(rest));
+        written += rest.size();
+        return {};
+    };
+    LEAT_TRY(write_rest());
+    return for_snapshots_->rings.take(
+        output, max_size, {.before_cut = write_rest, .after_write = [&] { return deliver(output, patience_); }});
+}
+
 void Recording::run_output() {
     if (output_->run()) is_drain_due_ = true;
+    if (std::exchange(taken_, output_->taken()) != output_->taken()) last_taken_at_ = Clock::now();
     warn_all(output_->take_warnings());
 }
 
@@ -126,30 +289,77 @@ void Recording::drain() {
     is_drain_due_ = consumer_.wants_drain();
     if (!drained) warn(while_running(drained.error()));
     output_error_ = drained ? std::nullopt : std::optional(drained.error());
+    if (output_error_) next_drain_ = std::min(next_drain_, last_drain_ + drain_period());
     for (const std::string& quarantined : consumer_.quarantined())
-        warn(fmt::format("{}: a traced program overwrote it; the rest of it is lost", quarantined));
+        warn(fmt::format("{}; the rest of it is lost", quarantined));
+    if (is_to_leave_out_ && drained && !consumer_.is_blocked()) consumer_.leave_out_rest();
 }
 
-void Recording::finish() {
-    registrar_->stop();
-    drain();
-    // This drain cuts what it can. What a slow relay kept from being cut follows.
-    deliver();
-    while (!output_error_ && consumer_.is_blocked()) {
-        drain();
-        deliver();
+void Recording::leave_out_rest() {
+    is_to_leave_out_ = true;
+    is_drain_due_ = true;
+    if (state_ == State::kRunning) drain();
+}
+
+void Recording::begin_settle() {
+    state_ = State::kDraining;
+    begin_storing();
+}
+
+void Recording::begin_finish() {
+    if (!std::exchange(is_ending_, true)) state_ = State::kDraining;
+    begin_storing();
+}
+
+// This drain cuts what it can. What a slow relay keeps from being cut follows.
+void Recording::begin_storing() {
+    last_taken_at_ = Clock::now();
+    if (state_ == State::kDraining) drain();
+    step_to_end();
+    output_->flush();
+}
+
+void Recording::step_to_end() {
+    if (state_ == State::kDraining && !output_error_ && !consumer_.is_blocked()) tell_rest();
+    if (state_ == State::kStoring && consumer_.release_stored()) {
+        state_ = is_ending_ ? State::kClosing : State::kSettled;
+        last_taken_at_ = Clock::now();
+        if (is_ending_) output_->begin_close();
     }
-    const auto finished = consumer_.finish();
-    if (!finished) output_error_ = finished.error();
-    deliver();
-    if (!output_error_) output_->close();
+    if (state_ == State::kClosing && !output_->awaits_close()) close();
 }
 
-void Recording::deliver() {
-    if (output_error_) return;
-    const auto delivered = output_->deliver();
-    if (!delivered) output_error_ = delivered.error();
+// What comes into the rings from now on comes too late: a program that goes on writing does not keep us.
+void Recording::tell_rest() {
+    if (const auto told = is_ending_ ? consumer_.finish() : consumer_.tell_discarded(); told) {
+        state_ = State::kStoring;
+    } else {
+        warn(while_running(told.error()));
+        output_error_ = told.error();
+    }
+}
+
+void Recording::close() {
+    output_->close();
     warn_all(output_->take_warnings());
+    state_ = State::kFinished;
+}
+
+std::optional<Error> Recording::trouble() const {
+    if (output_error_ || !is_storing()) return output_error_;
+    const auto delivered = output_->check_delivered();
+    return delivered ? std::nullopt : std::optional(delivered.error());
+}
+
+void Recording::finish_now() {
+    step_to_end();
+    if (is_finished()) return;
+    output_error_ = trouble();
+    // Counts what is left in the rings.
+    if (state_ == State::kDraining)
+        if (const auto finished = consumer_.finish(); !finished && !output_error_) output_error_ = finished.error();
+    if (!output_error_) return close();
+    state_ = State::kFinished;
 }
 
 void Recording::warn(const std::string& warning) {

@@ -1,11 +1,16 @@
 #include "host/registrar.hpp"
 
 #include <sys/eventfd.h>
+#include <unistd.h>
 
+#include <array>
 #include <iterator>
 #include <utility>
+#include <variant>
 
 #include "base/blocked_signals.hpp"
+#include "base/readable.hpp"
+#include "host/answering.hpp"
 
 namespace leat::host {
 namespace {
@@ -16,25 +21,21 @@ using namespace std::chrono_literals;
 constexpr auto kPatience = 5s;
 constexpr std::size_t kMaxWaiting = 256;
 
-bool is_readable(int fd) {
-    pollfd wanted{fd, POLLIN, 0};
-    return ::poll(&wanted, 1, 0) == 1;
-}
-
 std::string not_traced(const wire::AppConnection& connection, const Error& error) {
     return fmt::format("{} is not traced: {}", connection.program_name(), error.message);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Registrar>> Registrar::start(session::Session& session, wire::AppSocket socket) {
+Result<std::unique_ptr<Registrar>> Registrar::start(session::Session& session, wire::AppSocket socket,
+                                                    bool may_switch_off) {
     UniqueFd wake_up(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_up.is_open()) return io_error("cannot create the registrar's descriptor");
-    return std::unique_ptr<Registrar>(new Registrar(session, std::move(socket), std::move(wake_up)));
+    return std::unique_ptr<Registrar>(new Registrar(session, std::move(socket), std::move(wake_up), may_switch_off));
 }
 
-Registrar::Registrar(session::Session& session, wire::AppSocket socket, UniqueFd wake_up)
-    : session_(session), socket_(std::move(socket)), wake_up_(std::move(wake_up)) {
+Registrar::Registrar(session::Session& session, wire::AppSocket socket, UniqueFd wake_up, bool may_switch_off)
+    : session_(session), socket_(std::move(socket)), wake_up_(std::move(wake_up)), may_switch_off_(may_switch_off) {
     const BlockedSignals blocked;
     thread_ = std::thread([this] { run(); });
 }
@@ -46,14 +47,31 @@ void Registrar::stop() {
     thread_.join();
 }
 
+void Registrar::switch_off() {
+    ++to_switch_off_;
+    ::eventfd_write(wake_up_.get(), 1);
+}
+
 void Registrar::run() {
     bool is_last = false;
     while (!is_last) {
         wait();
+        eventfd_t ignored = 0;
+        (void)::eventfd_read(wake_up_.get(), &ignored);
         is_last = is_ending_;
+        if (switched_off_ != to_switch_off_) switch_off_now();
         accept_applications();
         handle_applications();
     }
+}
+
+// Those that register later get nothing.
+void Registrar::switch_off_now() {
+    const unsigned wanted = to_switch_off_;
+    session_.set_active(false);
+    for (const auto& [key, trace] : session_.traces())
+        for (const auto& channel : trace->channels()) programs_.switch_off(channel->number());
+    switched_off_ = wanted;
 }
 
 // Waits until an application connects or sends, or one has been silent for too long.
@@ -83,27 +101,37 @@ void Registrar::handle_applications() {
 }
 
 void Registrar::register_application(wire::AppConnection& connection) {
-    auto application = connection.receive(wire::Lane::kRecorder);
-    if (!application) {
-        if (application.error().kind == ErrorKind::kUnsupported) has_refused_ = true;
-        return hand_over({}, {not_traced(connection, application.error())});
+    auto message = connection.receive(wire::Lane::kRecorder);
+    if (!message) {
+        if (message.error().kind == ErrorKind::kUnsupported) has_refused_ = true;
+        return warn({not_traced(connection, message.error())});
     }
-    session::RegistrationOutcome outcome = session_.register_application(application->registration);
-    hand_over(std::move(outcome.new_classes), std::move(outcome.warnings));
-    auto enabled = session_.enable(connection, application->control, outcome.event_ids);
-    if (enabled) enabled = connection.send_done();
-    if (!enabled) hand_over({}, {not_traced(connection, enabled.error())});
+    if (const auto* const request = std::get_if<wire::AttachRequest>(&*message)) return attach(connection, *request);
+    const auto answered = answer(connection, std::get<wire::RegisteredApp>(*std::move(message)));
+    if (!answered) warn({not_traced(connection, answered.error())});
 }
 
-void Registrar::hand_over(std::vector<ctf::EventClass> classes, std::vector<std::string> warnings) {
+// Rings are for programs of our user. Another one hears nothing but the end of the connection.
+void Registrar::attach(wire::AppConnection& connection, const wire::AttachRequest& request) {
+    const session::TraceChannel* const channel = session_.find_channel(request.channel);
+    if (channel != nullptr && request.uid == ::geteuid()) (void)send_channels(connection, std::array{channel});
+}
+
+Result<void> Registrar::answer(wire::AppConnection& connection, wire::RegisteredApp registered) {
+    const session::Application application = application_of(std::move(registered.registration));
+    session_.count(application);
+    session::Orders orders(application.tracepoints->size());
+    session_.add_orders(application, orders);
+    warn(std::move(orders.warnings));
+    LEAT_TRY(send_channels(connection, orders.channels));
+    LEAT_TRY(switch_tracepoints(registered.control, orders.actions));
+    if (may_switch_off_ && !orders.channels.empty()) programs_.add(application, std::move(registered.control));
+    return connection.send_done();
+}
+
+void Registrar::warn(std::vector<std::string> warnings) {
     const std::lock_guard guard(lock_);
-    std::move(classes.begin(), classes.end(), std::back_inserter(classes_));
     std::move(warnings.begin(), warnings.end(), std::back_inserter(warnings_));
-}
-
-std::vector<ctf::EventClass> Registrar::take_event_classes() {
-    const std::lock_guard guard(lock_);
-    return std::exchange(classes_, {});
 }
 
 std::vector<std::string> Registrar::take_warnings() {

@@ -12,22 +12,19 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "host/recorded_programs.hpp"
 #include "session/session.hpp"
 #include "wire/app/app_socket.hpp"
 
 namespace leat::host {
 
-// Registers applications on a thread of its own, so that a slow disk or relay holds up no program's start.
-//
-// A program may write as soon as it is answered. So the registrar hands over the new event classes before it answers,
-// and the host takes them after it has looked at the rings:
-//
-//     registrar   hands over "7 is io:queued", answers
-//     program                                          writes a record of id 7
-//     host                                                                     looks at the rings, takes, describes
+// Registers the applications of one session on a thread of its own, so that a slow disk or relay holds up no program's
+// start. Nobody else uses the session meanwhile, but for its traces.
 class Registrar {
   public:
-    static Result<std::unique_ptr<Registrar>> start(session::Session& session, wire::AppSocket socket);
+    // `may_switch_off`: only then that can be done.
+    static Result<std::unique_ptr<Registrar>> start(session::Session& session, wire::AppSocket socket,
+                                                    bool may_switch_off = false);
     ~Registrar() { stop(); }
     Registrar(const Registrar&) = delete;
     Registrar& operator=(const Registrar&) = delete;
@@ -35,10 +32,14 @@ class Registrar {
     // Answers the applications that came before, then ends the thread. Registers no others.
     void stop();
 
+    // Switches off what programs record for the session, and what programs that come later would. Once more: also of
+    // children that were being made meanwhile, and had what their parents had. Any thread.
+    void switch_off();
+    // Whether that is done. Any thread.
+    [[nodiscard]] bool is_switched_off() const { return switched_off_ != 0 && switched_off_ == to_switch_off_; }
+
     // Programs came that are of another version. Any thread.
     [[nodiscard]] bool has_refused() const { return has_refused_; }
-    // Event classes that got their ids since the last call. Any thread.
-    [[nodiscard]] std::vector<ctf::EventClass> take_event_classes();
     // Warnings for the user since the last call. Any thread.
     [[nodiscard]] std::vector<std::string> take_warnings();
 
@@ -49,23 +50,29 @@ class Registrar {
         Clock::time_point since;
     };
 
-    Registrar(session::Session& session, wire::AppSocket socket, UniqueFd wake_up);
+    Registrar(session::Session& session, wire::AppSocket socket, UniqueFd wake_up, bool may_switch_off);
     void run();
+    void switch_off_now();
     void wait() const;
     void accept_applications();
     void handle_applications();
     void register_application(wire::AppConnection& connection);
-    void hand_over(std::vector<ctf::EventClass> classes, std::vector<std::string> warnings);
+    void attach(wire::AppConnection& connection, const wire::AttachRequest& request);
+    Result<void> answer(wire::AppConnection& connection, wire::RegisteredApp registered);
+    void warn(std::vector<std::string> warnings);
 
     session::Session& session_;
     wire::AppSocket socket_;
-    UniqueFd wake_up_;  // eventfd: the thread is to end
+    UniqueFd wake_up_;  // eventfd: the thread is to end, or to switch off
+    bool may_switch_off_;
+    RecordedPrograms programs_;
     std::vector<Waiting> waiting_;
     std::atomic<bool> is_ending_{false};
+    std::atomic<unsigned> to_switch_off_{0};  // how often
+    std::atomic<unsigned> switched_off_{0};
     std::atomic<bool> has_refused_{false};
 
-    std::mutex lock_;  // of the two below
-    std::vector<ctf::EventClass> classes_;
+    std::mutex lock_;  // of the next
     std::vector<std::string> warnings_;
 
     std::thread thread_;

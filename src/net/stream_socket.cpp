@@ -4,9 +4,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+
+#include "base/fault_guard.hpp"
 
 namespace leat::net {
 namespace {
@@ -40,7 +43,11 @@ Result<std::size_t> StreamSocket::send_some(std::span<iovec> parts) {
     message.msg_iovlen = parts.size();
     const ssize_t count = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL);
     if (count >= 0) return static_cast<std::size_t>(count);
-    if (errno == EAGAIN || errno == EINTR) return 0;
+    // Of a ring in a file that somebody has shortened: what is gone is sent as zeros.
+    const bool is_gone = errno == EFAULT && std::ranges::any_of(parts, [](const iovec& part) {
+                             return FaultGuard::touch({static_cast<const std::byte*>(part.iov_base), part.iov_len});
+                         });
+    if (errno == EAGAIN || errno == EINTR || is_gone) return 0;
     return io_error("cannot send");
 }
 

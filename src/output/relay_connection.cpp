@@ -32,19 +32,10 @@ constexpr std::size_t kMaxExpectedForBeacons = 1024;
 // So many answers that say nothing new may lie unread.
 constexpr std::size_t kMaxUnreadAnswers = 64;
 
-constexpr std::uint64_t kChunk = 0;
-
 // The oldest that knows trace chunks.
 constexpr std::uint32_t kOldestMinor = 11;
 
 std::uint64_t seconds_since_epoch() { return static_cast<std::uint64_t>(std::time(nullptr)); }
-
-// Tells our sessions from those of all other tracers at the relay.
-std::array<std::uint8_t, 16> random_uuid() {
-    auto uuid = random_value<std::array<std::uint8_t, 16>>();
-    uuid[0] |= 1;  // never nil
-    return uuid;
-}
 
 Result<void> expect_ok(RelayCommand command, wire::RelayCode code) {
     if (code == wire::RelayCode::kOk) return {};
@@ -60,6 +51,20 @@ std::uint32_t last_word(UntrustedBytes bytes) {
 }
 
 }  // namespace
+
+tl::unexpected<Error> cannot_connect(const net::RelayAddress& address, const Error& error) {
+    if (error.kind == ErrorKind::kUnsupported) return unsupported("relay {}: {}", to_text(address), error.message);
+    if (error.kind == ErrorKind::kRefused)
+        return refused("relay {} does not take the session: {}: its log says why", to_text(address), error.message);
+    return fail(error.kind, "cannot reach relay {}: {}: start leat-relayd there, or check the address",
+                to_text(address), error.message);
+}
+
+std::array<std::uint8_t, 16> random_sender() {
+    auto uuid = random_value<std::array<std::uint8_t, 16>>();
+    uuid[0] |= 1;  // never nil
+    return uuid;
+}
 
 Result<std::unique_ptr<RelayConnection>> RelayConnection::open(const net::HostAddress& host,
                                                                const net::RelayAddress& address,
@@ -80,6 +85,7 @@ RelayConnection::RelayConnection(const net::HostAddress& host, const net::RelayA
       session_(session),
       creation_time_(creation_time),
       control_(std::move(control)),
+      chunk_(session.snapshot ? session.snapshot->number : 0),
       give_up_at_(now + kHandshakePatience),
       unstored_(&unstored) {}
 
@@ -92,39 +98,53 @@ void RelayConnection::request(RelayCommand command, const Message& message, Expe
 
 void RelayConnection::request_session() {
     step_ = Step::kSession;
-    request(RelayCommand::kCreateSession, wire::CreateSession{.session_name = session_.name,
-                                                              .hostname = session_.hostname,
-                                                              .live_timer_us = session_.live_timer_us,
-                                                              .sessiond_uuid = random_uuid(),
-                                                              .creation_time = creation_time_});
+    request(RelayCommand::kCreateSession,
+            wire::CreateSession{.session_name = session_.name,
+                                .hostname = session_.hostname,
+                                .live_timer_us = session_.live_timer_us,
+                                .is_snapshot = session_.snapshot.has_value(),
+                                .sessiond_uuid = session_.snapshot ? session_.snapshot->sender : random_sender(),
+                                .creation_time = creation_time_});
 }
 
-void RelayConnection::announce(std::span<const std::uint64_t> stream_instance_ids) {
-    for (const std::uint64_t id : stream_instance_ids) (void)stream_of(id);
-    if (step_ == Step::kReady) request_streams(stream_instance_ids);
+void RelayConnection::request_chunk(std::uint64_t creation_time) {
+    request(RelayCommand::kCreateTraceChunk,
+            wire::CreateTraceChunk{.chunk_id = chunk_,
+                                   .creation_time = creation_time,
+                                   .override_name = session_.snapshot ? session_.snapshot->name : std::string()});
 }
 
-RelayConnection::SentStream& RelayConnection::stream_of(std::uint64_t stream_instance_id) {
-    return streams_.try_emplace(stream_instance_id, SentStream{.packets = &(*unstored_)[stream_instance_id]})
-        .first->second;
+void RelayConnection::announce(std::span<const consumer::StreamId> streams) {
+    for (const consumer::StreamId id : streams) (void)stream_of(id);
+    if (step_ == Step::kReady) request_streams(streams);
 }
 
-// One message makes them visible to readers, all at once.
-void RelayConnection::request_streams(std::span<const std::uint64_t> stream_instance_ids) {
-    for (const std::uint64_t id : stream_instance_ids)
+RelayConnection::SentStream& RelayConnection::stream_of(consumer::StreamId id) {
+    return streams_.try_emplace(id, SentStream{.packets = &(*unstored_)[id]}).first->second;
+}
+
+void RelayConnection::request_metadata_stream() {
+    if (std::exchange(is_metadata_announced_, true)) return;
+    request(
+        RelayCommand::kAddStream,
+        wire::AddStream{.channel_name = trace::kMetadataFile, .path = session_.trace_path, .trace_chunk_id = chunk_},
+        {.command = RelayCommand::kAddStream, .is_metadata = true});
+}
+
+// One message makes them visible to readers, all at once. Nobody reads a snapshot before it is whole.
+void RelayConnection::request_streams(std::span<const consumer::StreamId> streams) {
+    for (const consumer::StreamId id : streams) {
+        const ChannelFiles& channel = session_.channels[id.channel];
         request(RelayCommand::kAddStream,
-                wire::AddStream{.channel_name = fmt::format("{}_{}", session_.channel, id),
+                wire::AddStream{.channel_name = trace::stream_name(channel.name, id.ring),
                                 .path = session_.trace_path,
-                                .tracefile_size = session_.tracefile_size,
-                                .tracefile_count = session_.tracefile_count,
-                                .trace_chunk_id = kChunk},
-                {.command = RelayCommand::kAddStream, .stream_instance_id = id});
-    if (!is_metadata_announced_)
-        request(RelayCommand::kAddStream,
-                wire::AddStream{
-                    .channel_name = trace::kMetadataFile, .path = session_.trace_path, .trace_chunk_id = kChunk},
-                {.command = RelayCommand::kAddStream, .is_metadata = true});
-    is_metadata_announced_ = true;
+                                .tracefile_size = channel.limits.size,
+                                .tracefile_count = channel.limits.count,
+                                .trace_chunk_id = chunk_},
+                {.command = RelayCommand::kAddStream, .stream = id});
+    }
+    if (session_.snapshot) return;
+    request_metadata_stream();
     const wire::Bytes bytes = wire::encode_request(RelayCommand::kStreamsSent);
     output_.back().insert(output_.back().end(), bytes.begin(), bytes.end());
     expected_.push_back({.command = RelayCommand::kStreamsSent});
@@ -149,14 +169,14 @@ void RelayConnection::flush_metadata() {
 }
 
 void RelayConnection::send_packet(const consumer::Packet& packet) {
-    SentStream& stream = stream_of(packet.header.stream_instance_id);
+    SentStream& stream = stream_of(packet.stream);
     stream.stream_class_id = packet.header.stream_id;
     turns_.push_back(&stream);
 }
 
-void RelayConnection::send_beacon(std::uint64_t stream_instance_id, std::uint64_t timestamp) {
+void RelayConnection::send_beacon(consumer::StreamId id, std::uint64_t timestamp) {
     if (session_.live_timer_us == 0) return;
-    SentStream& stream = stream_of(stream_instance_id);
+    SentStream& stream = stream_of(id);
     stream.beacon = timestamp;
     send_pending_beacon(stream);
 }
@@ -186,14 +206,14 @@ Result<void> RelayConnection::send_data(Clock::time_point now) {
     while (data_ && !turns_.empty()) {
         SentStream& stream = *turns_.front();
         const consumer::Packet& packet = stream.packets->next_unsent();
-        if (!stream.handle || !metadata_handle_) return {};
+        if (!stream.handle || (!metadata_handle_ && !session_.snapshot)) return {};
         if (data_->is_idle()) data_->begin(packet, *stream.handle);
         LEAT_TRY(data_->flush(now));
         if (!data_->is_idle()) return {};
         turns_.pop_front();
         stream.packets->note_sent();
         ++packets_sent_;
-        send_index(packet, stream);
+        if (!session_.snapshot) send_index(packet, stream);
         send_pending_beacon(stream);
         unconfirmed_bytes_ += packet.header.packet_size / 8;
         const bool is_much = unconfirmed_bytes_ >= kAskAfterBytes || ++unconfirmed_packets_ >= kAskAfterPackets;
@@ -213,27 +233,65 @@ void RelayConnection::ask_what_is_stored(Clock::time_point now) {
         if (stream.packets->is_asked() || !stream.packets->has_unconfirmed()) continue;
         request(RelayCommand::kDataPending,
                 wire::DataPending{.stream_id = *stream.handle, .last_net_seq_num = stream.last_sent()},
-                {.command = RelayCommand::kDataPending, .stream_instance_id = id});
+                {.command = RelayCommand::kDataPending, .stream = id});
         stream.packets->note_asked();
     }
 }
 
-// Metadata first, as LTTng's consumer does.
-void RelayConnection::close() {
-    if (step_ != Step::kReady || !metadata_handle_) return;
-    wire::RotateStreams rotation;
+// Out of the chunk that they are in. A stream without packets on this connection begins at any number.
+void RelayConnection::rotate_streams(std::optional<std::uint64_t> chunk) {
+    wire::RotateStreams rotation{.new_chunk_id = chunk};
     for (const auto& [id, stream] : streams_)
         if (stream.handle) rotation.positions.push_back({*stream.handle, stream.last_sent() + 1});
     if (!rotation.positions.empty()) request(RelayCommand::kRotateStreams, rotation);
     rotation.positions = {{*metadata_handle_, 0}};
     request(RelayCommand::kRotateStreams, rotation);
+}
+
+// Metadata that waits is part of all there is: it comes once. It comes before the first index of the new chunk, and
+// the chunk before has all that its packets need, because they are stored. ([live-metadata-fix])
+void RelayConnection::switch_chunk(std::string_view metadata, wire::ChunkCommand what_becomes_of_it) {
+    LEAT_CHECK(is_answered() && metadata_handle_);
+    const std::uint64_t before = chunk_++;
+    has_rotated_ = has_rotated_ || what_becomes_of_it == wire::ChunkCommand::kMoveToArchives;
+    const std::uint64_t now = seconds_since_epoch();
+    request_chunk(now);
+    rotate_streams(chunk_);
+    unsent_metadata_ = metadata;
+    flush_metadata();
     request(RelayCommand::kCloseTraceChunk,
-            wire::CloseTraceChunk{.chunk_id = kChunk, .close_time = seconds_since_epoch()});
+            wire::CloseTraceChunk{.chunk_id = before, .close_time = now, .command = what_becomes_of_it});
+}
+
+// Metadata first, as LTTng's consumer does.
+void RelayConnection::request_end_of_streams() {
     request(RelayCommand::kCloseStream, wire::CloseStream{.stream_id = *metadata_handle_});
     for (const auto& [id, stream] : streams_)
         if (stream.handle)
             request(RelayCommand::kCloseStream,
                     wire::CloseStream{.stream_id = *stream.handle, .last_net_seq_num = stream.last_sent()});
+}
+
+// The answer to QUIESCENT_CONTROL says that the metadata is stored: nothing answers SEND_METADATA.
+void RelayConnection::close_snapshot() {
+    if (!metadata_handle_) return request_metadata_stream();
+    request(RelayCommand::kQuiescentControl, wire::IdRequest{.id = *metadata_handle_});
+    request_end_of_streams();
+    request(RelayCommand::kCloseTraceChunk,
+            wire::CloseTraceChunk{.chunk_id = chunk_, .close_time = seconds_since_epoch()});
+    step_ = Step::kClosing;
+}
+
+// The last chunk of a session that was rotated goes to the others.
+void RelayConnection::close() {
+    if (step_ != Step::kReady) return;
+    if (session_.snapshot) return close_snapshot();
+    if (!metadata_handle_) return;
+    rotate_streams(std::nullopt);
+    wire::CloseTraceChunk close{.chunk_id = chunk_, .close_time = seconds_since_epoch()};
+    if (has_rotated_) close.command = wire::ChunkCommand::kMoveToArchives;
+    request(RelayCommand::kCloseTraceChunk, close);
+    request_end_of_streams();
     step_ = Step::kClosing;
 }
 
@@ -321,14 +379,14 @@ Result<void> RelayConnection::handle_reply(const Expected& expected, UntrustedBy
         case RelayCommand::kDataPending:
             return handle_stored(expected, bytes, now);
         case RelayCommand::kCloseTraceChunk:
-            return expect_ok(expected.command, LEAT_TRY(wire::parse<wire::CloseTraceChunkReply>(bytes)).code);
+            return handle_closed_chunk(bytes);
         default:
             break;
     }
     LEAT_TRY(expect_ok(expected.command, LEAT_TRY(wire::parse<wire::CodeReply>(bytes)).code));
-    if (expected.command != RelayCommand::kCreateTraceChunk) return {};
+    if (expected.command != RelayCommand::kCreateTraceChunk || step_ != Step::kChunk) return {};
     step_ = Step::kReady;
-    std::vector<std::uint64_t> ids;
+    std::vector<consumer::StreamId> ids;
     ids.reserve(streams_.size());
     for (const auto& [id, stream] : streams_) ids.push_back(id);
     request_streams(ids);
@@ -356,6 +414,7 @@ Result<void> RelayConnection::handle_configuration(UntrustedBytes bytes) {
     const wire::ConfigurationReply reply = LEAT_TRY(wire::parse<wire::ConfigurationReply>(bytes));
     const bool is_ok = reply.code == wire::RelayCode::kOk;
     if (address_.takes_datagrams && (!is_ok || (reply.flags & wire::kQueryDatagrams) == 0)) return no_datagrams();
+    allows_clear_ = is_ok && (reply.flags & wire::kClearAllowed) != 0;
     request_session();
     return {};
 }
@@ -365,8 +424,7 @@ Result<void> RelayConnection::handle_session(UntrustedBytes bytes) {
     LEAT_TRY(expect_ok(RelayCommand::kCreateSession, reply.code));
     data_ = LEAT_TRY(open_data_link());
     step_ = Step::kChunk;
-    request(RelayCommand::kCreateTraceChunk,
-            wire::CreateTraceChunk{.chunk_id = kChunk, .creation_time = creation_time_});
+    request_chunk(session_.snapshot ? seconds_since_epoch() : creation_time_);
     return {};
 }
 
@@ -383,16 +441,27 @@ Result<void> RelayConnection::handle_stream(const Expected& expected, UntrustedB
         metadata_handle_ = reply.handle;
         flush_metadata();
     } else {
-        stream_of(expected.stream_instance_id).handle = reply.handle;
+        stream_of(expected.stream).handle = reply.handle;
     }
+    return {};
+}
+
+Result<void> RelayConnection::handle_closed_chunk(UntrustedBytes bytes) {
+    wire::CloseTraceChunkReply reply = LEAT_TRY(wire::parse<wire::CloseTraceChunkReply>(bytes));
+    LEAT_TRY(expect_ok(RelayCommand::kCloseTraceChunk, reply.code));
+    // LTTng's relay names the directory of the session when it rotates first ([LTTng-2.13], CLOSE_TRACE_CHUNK).
+    constexpr const char* kArchives = "/archives";
+    if (has_rotated_ && reply.path.find(kArchives) == std::string::npos) reply.path += kArchives;
+    closed_chunk_ = std::move(reply.path);
     return {};
 }
 
 Result<void> RelayConnection::handle_stored(const Expected& expected, UntrustedBytes bytes, Clock::time_point now) {
     const wire::RelayCode code = LEAT_TRY(wire::parse<wire::CodeReply>(bytes)).code;
     const bool is_stored = code == wire::RelayCode::kNotPending;
-    auto& packets = *stream_of(expected.stream_instance_id).packets;
+    auto& packets = *stream_of(expected.stream).packets;
     is_stored ? packets.note_stored() : packets.note_pending();
+    if (is_stored) ++answers_;
     if (!is_stored && code != wire::RelayCode::kPending) return expect_ok(expected.command, code);
     if (packets.has_unconfirmed()) ask_at(now + kAskAgain);
     return {};

@@ -21,32 +21,50 @@
 #include "net/connecting.hpp"
 #include "net/relay_address.hpp"
 #include "net/stream_socket.hpp"
+#include "output/channel_files.hpp"
 #include "output/data_link.hpp"
 #include "wire/ingest/relay_messages.hpp"
 
 namespace leat::output {
 
+// What a relay is told about a snapshot. Its traces come over connections of their own; by all of this, they end in one
+// directory.
+struct SnapshotDescription {
+    std::string name;                       // of the directory
+    std::array<std::uint8_t, 16> sender{};  // the same for all snapshots of a session, as far as these come about
+    std::uint64_t number = 0;               // of the sender's snapshots, each has its own
+};
+
 // What a relay is told about a session.
 struct SessionDescription {
     std::string name;
     std::string hostname;
-    std::string trace_path;           // below the session's directory: ust/uid/UID/64-bit
-    std::string channel;              // streams are called CHANNEL_INSTANCE
+    std::string trace_path;  // below the session's directory: ust/uid/UID/64-bit
+    std::vector<ChannelFiles> channels;
     std::uint32_t live_timer_us = 0;  // 0: nobody reads while it runs, and beacons stay at home
-    // Of each stream: bytes, and how many are kept, the oldest being written over. 0: without limit.
-    std::uint64_t tracefile_size = 0;
-    std::uint64_t tracefile_count = 0;
     ctf::Uuid trace_uuid{};
+    std::optional<SnapshotDescription> snapshot{};
 };
 
-// Of each stream, by its instance id. A session's parts share them: what one has not stored, the next one sends again.
-using UnstoredPackets = std::map<std::uint64_t, consumer::PacketLedger<consumer::Packet>>;
+// In words that say what to do.
+tl::unexpected<Error> cannot_connect(const net::RelayAddress& address, const Error& error);
+// Tells our sessions from those of all other tracers at the relay.
+std::array<std::uint8_t, 16> random_sender();
+
+// Of each stream. A session's parts share them: what one has not stored, the next one sends again.
+using UnstoredPackets = std::map<consumer::StreamId, consumer::PacketLedger<consumer::Packet>>;
 
 // One part of a session at a relay, from the first connection to the first trouble: LTTng's relay ingest protocol 2.11
 // to 2.13 ([LTTng-2.13]), the tracing side. Never blocks and owns no thread: it does what it can when it is called.
 //
 // Everything goes through the control connection in the order in which it happened, so metadata and announcements are
 // there before the index of any packet that needs them; and an index leaves behind its packet.
+//
+// A snapshot has no indexes, and its metadata comes last: relays have no way to rename a directory, but without
+// metadata it is no trace. So one that is cut off is none.
+//
+//     ADD_STREAM data, packets, DATA_PENDING; close(): ADD_STREAM metadata, SEND_METADATA, CLOSE_STREAM,
+//     CLOSE_TRACE_CHUNK
 class RelayConnection {
   public:
     using Clock = std::chrono::steady_clock;
@@ -59,12 +77,21 @@ class RelayConnection {
                                                          UnstoredPackets& unstored);
 
     // All from here on may be called at any time; what the relay is not ready for waits.
-    void announce(std::span<const std::uint64_t> stream_instance_ids);
+    void announce(std::span<const consumer::StreamId> streams);
     void send_metadata(std::string_view unit);
     // The packet is in its stream's ledger. Packets of all streams leave in the order of these calls.
     void send_packet(const consumer::Packet& packet);
-    void send_beacon(std::uint64_t stream_instance_id, std::uint64_t timestamp);
-    // Ends the session, as tracers do. Nothing may be sent from here on.
+    void send_beacon(consumer::StreamId id, std::uint64_t timestamp);
+    // The session goes on in another chunk, which gets `metadata`, all there is; the chunk before is archived or
+    // deleted. Only if is_answered() and all packets are stored: their numbers tell where the new chunk begins.
+    //
+    //     CREATE_TRACE_CHUNK n+1, ROTATE_STREAMS data, ROTATE_STREAMS metadata, SEND_METADATA, CLOSE_TRACE_CHUNK n
+    //
+    // Where the chunk before is, closed_chunk() tells when is_answered() again; of a snapshot, when is_closed().
+    void switch_chunk(std::string_view metadata, wire::ChunkCommand what_becomes_of_it);
+    [[nodiscard]] const std::string& closed_chunk() const { return closed_chunk_; }
+    // Ends the session, as tracers do, once the relay has a stream for the metadata: until is_closed(), call it again.
+    // Nothing may be sent from here on.
     void close();
 
     // Reads and writes what there is. An error is the end of this connection, in words that follow "relay HOST: ".
@@ -74,10 +101,14 @@ class RelayConnection {
 
     // Session and chunk are made, data can flow.
     [[nodiscard]] bool is_ready() const { return step_ >= Step::kReady && data_ && data_->is_connected(); }
+    // Whether the relay has answered all that it was asked.
+    [[nodiscard]] bool is_answered() const { return is_ready() && expected_.empty() && turns_.empty(); }
+    // Whether the relay lets producers clear a session. Before 2.12 there is no way to ask, and the answer is no.
+    [[nodiscard]] bool allows_clear() const { return allows_clear_; }
     [[nodiscard]] bool is_closed() const { return step_ == Step::kClosing && expected_.empty(); }
     [[nodiscard]] std::uint64_t packets_sent() const { return packets_sent_; }
-    // Grows while the relay takes something, long before it has stored it if the line is slow; to repeat that nothing
-    // is stored yet does not count.
+    // Grows while the relay takes or stores something, long before it has stored it if the line is slow; to repeat that
+    // nothing is stored yet does not count.
     [[nodiscard]] std::uint64_t taken() const { return answers_ + (data_ ? data_->arrived() : 0); }
 
     [[nodiscard]] std::array<pollfd, 2> wanted() const;
@@ -90,8 +121,8 @@ class RelayConnection {
     // A reply that is to come.
     struct Expected {
         wire::RelayCommand command;
-        std::uint64_t stream_instance_id = 0;  // ADD_STREAM, DATA_PENDING
-        bool is_metadata = false;              // ADD_STREAM
+        consumer::StreamId stream{};  // ADD_STREAM, DATA_PENDING
+        bool is_metadata = false;     // ADD_STREAM
     };
     struct SentStream {
         consumer::PacketLedger<consumer::Packet>* packets;
@@ -113,13 +144,18 @@ class RelayConnection {
         request(command, message, {.command = command});
     }
     void request_session();
-    void request_streams(std::span<const std::uint64_t> stream_instance_ids);
+    void request_chunk(std::uint64_t creation_time);
+    void request_metadata_stream();
+    void request_end_of_streams();
+    void close_snapshot();
+    void request_streams(std::span<const consumer::StreamId> streams);
     void flush_metadata();
-    SentStream& stream_of(std::uint64_t stream_instance_id);
+    SentStream& stream_of(consumer::StreamId id);
     Result<void> send_data(Clock::time_point now);
     void send_index(const consumer::Packet& packet, SentStream& stream);
     void send_pending_beacon(SentStream& stream);
     void ask_what_is_stored(Clock::time_point now);
+    void rotate_streams(std::optional<std::uint64_t> chunk);
 
     Result<void> handle_replies(Clock::time_point now);
     // Bytes of the reply at the front of `input_`; nothing: not all of it is there.
@@ -130,6 +166,7 @@ class RelayConnection {
     Result<void> handle_session(UntrustedBytes bytes);
     Result<std::unique_ptr<DataLink>> open_data_link() const;
     Result<void> handle_stream(const Expected& expected, UntrustedBytes bytes);
+    Result<void> handle_closed_chunk(UntrustedBytes bytes);
     Result<void> handle_stored(const Expected& expected, UntrustedBytes bytes, Clock::time_point now);
     void ask_at(Clock::time_point time);
     [[nodiscard]] bool waits_for_answer() const;
@@ -142,15 +179,19 @@ class RelayConnection {
     std::unique_ptr<DataLink> data_;
     Step step_ = Step::kVersion;
     std::uint32_t minor_ = wire::kProtocolMinor;
+    bool allows_clear_ = false;
+    std::uint64_t chunk_ = 0;   // that streams are in
+    bool has_rotated_ = false;  // and not only been cleared
+    std::string closed_chunk_{};
     Clock::time_point give_up_at_;  // on the handshake
 
     net::SendQueue output_;
     wire::Bytes input_;
     std::deque<Expected> expected_;
-    std::uint64_t answers_ = 0;  // but those of DATA_PENDING
+    std::uint64_t answers_ = 0;  // but those of DATA_PENDING that say no
 
     UnstoredPackets* unstored_;
-    std::map<std::uint64_t, SentStream> streams_;
+    std::map<consumer::StreamId, SentStream> streams_;
     std::deque<SentStream*> turns_;  // whose packet is next: one turn for each packet that is not sent
     bool is_metadata_announced_ = false;
     std::optional<std::uint64_t> metadata_handle_;

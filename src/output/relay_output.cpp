@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "output/datagram_link.hpp"
+#include "trace/stream_paths.hpp"
 
 namespace leat::output {
 namespace {
@@ -13,20 +14,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kLongestBackOff = 5s;
-// The end of a session: a relay that takes nothing for this long does not get the rest.
-constexpr auto kPatience = 10s;
-constexpr auto kClosingPatience = 2s;
 // Viewers read whole packets; and while one is on its way, the next one is cut.
 constexpr std::size_t kMaxPacketSize = 256U << 10;
 constexpr std::size_t kLargePacket = 64U << 10;
-
-tl::unexpected<Error> cannot_connect(const net::RelayAddress& address, const Error& error) {
-    if (error.kind == ErrorKind::kUnsupported) return unsupported("relay {}: {}", to_text(address), error.message);
-    if (error.kind == ErrorKind::kRefused)
-        return refused("relay {} does not take the session: {}: its log says why", to_text(address), error.message);
-    return fail(error.kind, "cannot reach relay {}: {}: start leat-relayd there, or check the address",
-                to_text(address), error.message);
-}
 
 }  // namespace
 
@@ -53,12 +43,20 @@ Result<std::unique_ptr<RelayOutput>> RelayOutput::connect(const net::RelayAddres
     return cannot_connect(address, error);
 }
 
+std::unique_ptr<RelayOutput> RelayOutput::begin(const net::RelayAddress& address, const SessionDescription& session,
+                                                Place place, Clock::duration shortest_back_off) {
+    std::unique_ptr<RelayOutput> output(new RelayOutput(address, session, {}, shortest_back_off));
+    output->place_ = place;
+    return output;
+}
+
 std::size_t RelayOutput::max_packet_size() const {
     return address_.takes_datagrams ? DatagramLink::kMaxPacketSize : kMaxPacketSize;
 }
 
 // Parts are told apart by their second.
 Result<void> RelayOutput::open() {
+    if (hosts_.empty()) hosts_ = LEAT_TRY(net::resolve(address_.host));
     creation_time_ = std::max(static_cast<std::uint64_t>(std::time(nullptr)), creation_time_ + 1);
     const net::HostAddress& host = hosts_[next_host_];
     next_host_ = (next_host_ + 1) % hosts_.size();
@@ -71,7 +69,7 @@ Result<void> RelayOutput::open() {
 
 // Everything that the new connection has to say, in an order that it may.
 void RelayOutput::hand_over() {
-    std::vector<std::uint64_t> ids;
+    std::vector<consumer::StreamId> ids;
     ids.reserve(unstored_.size());
     for (const auto& [id, packets] : unstored_) ids.push_back(id);
     connection_->announce(ids);
@@ -87,7 +85,7 @@ Result<void> RelayOutput::write_metadata(std::string_view unit) {
 }
 
 Result<void> RelayOutput::write_packet(const consumer::Packet& packet) {
-    auto& unstored = unstored_[packet.header.stream_instance_id];
+    auto& unstored = unstored_[packet.stream];
     const consumer::Packet& kept = unstored.add(packet.header.packet_seq_num, packet);
     if (connection_) connection_->send_packet(kept);
     // On its way while the next one is cut.
@@ -95,59 +93,77 @@ Result<void> RelayOutput::write_packet(const consumer::Packet& packet) {
     return {};
 }
 
-Result<void> RelayOutput::announce(std::span<const std::uint64_t> stream_instance_ids) {
-    for (const std::uint64_t id : stream_instance_ids) unstored_.try_emplace(id);
-    if (connection_) connection_->announce(stream_instance_ids);
+Result<void> RelayOutput::announce(std::span<const consumer::StreamId> streams) {
+    for (const consumer::StreamId id : streams) unstored_.try_emplace(id);
+    if (connection_) connection_->announce(streams);
     return {};
 }
 
-void RelayOutput::write_beacon(std::uint64_t stream_instance_id, std::uint64_t timestamp) {
-    if (connection_) connection_->send_beacon(stream_instance_id, timestamp);
+void RelayOutput::write_beacon(consumer::StreamId stream, std::uint64_t timestamp) {
+    if (connection_) connection_->send_beacon(stream, timestamp);
 }
 
-std::uint64_t RelayOutput::stored(std::uint64_t stream_instance_id) const {
-    const auto found = unstored_.find(stream_instance_id);
+std::uint64_t RelayOutput::stored(consumer::StreamId stream) const {
+    const auto found = unstored_.find(stream);
     return found == unstored_.end() ? 0 : found->second.stored();
 }
 
 bool RelayOutput::run() {
+    if (is_closing_) {
+        run_close();
+        return false;
+    }
     if (!connection_) reopen();
     if (!connection_) return false;
     const std::uint64_t stored_before = packets_stored();
     const auto outcome = connection_->run(Clock::now());
     const bool has_stored = packets_stored() != stored_before;
     if (!outcome) {
-        give_up(outcome.error());
+        fail_connection(outcome.error());
         return has_stored;
     }
     if (was_ready_ || !connection_->is_ready()) return has_stored;
     was_ready_ = true;
     ++part_;
     back_off_ = {};
+    failures_ = 0;
     return true;
 }
 
 void RelayOutput::flush() {
-    if (!connection_) return;
+    if (!connection_ || is_closing_) return;
     const auto outcome = connection_->send(Clock::now());
-    if (!outcome) give_up(outcome.error());
+    if (!outcome) fail_connection(outcome.error());
 }
 
 void RelayOutput::reopen() {
     if (Clock::now() < retry_at_) return;
     const auto opened = open();
-    if (!opened) give_up(opened.error());
+    if (!opened) fail_connection(opened.error());
 }
 
-void RelayOutput::give_up(const Error& error) {
-    if (was_ready_)
-        warnings_.push_back(
-            fmt::format("relay {}: {}: events stay in the rings until it is back", to_text(address_), error.message));
-    if (connection_) sent_before_ += connection_->packets_sent();
-    connection_.reset();
-    was_ready_ = false;
+void RelayOutput::fail_connection(const Error& error) {
+    const char* const meanwhile =
+        place_ == Place::kAlone ? "events stay in the rings until it is back" : "it gets the events when it is there";
+    if (was_ready_ || part_ == 0)
+        warnings_.push_back(fmt::format("relay {}: {}: {}", to_text(address_), error.message, meanwhile));
+    disconnect();
+    ++failures_;
     back_off_ = std::clamp<Clock::duration>(back_off_ * 2, shortest_back_off_, kLongestBackOff);
     retry_at_ = Clock::now() + back_off_;
+}
+
+void RelayOutput::disconnect() {
+    if (connection_) sent_before_ += connection_->packets_sent();
+    taken_before_ = taken();
+    connection_.reset();
+    was_ready_ = false;
+}
+
+void RelayOutput::forget_packets() {
+    disconnect();
+    for (auto& [id, unstored] : unstored_) unstored = {};
+    retry_at_ = Clock::now() + shortest_back_off_;
 }
 
 std::uint64_t RelayOutput::packets_stored() const {
@@ -163,7 +179,8 @@ std::vector<pollfd> RelayOutput::wanted() const {
 }
 
 RelayOutput::Clock::time_point RelayOutput::deadline() const {
-    return connection_ ? connection_->deadline() : retry_at_;
+    if (connection_) return connection_->deadline();
+    return is_closing_ ? Clock::time_point::max() : retry_at_;
 }
 
 void RelayOutput::poll_until(Clock::time_point time) const {
@@ -171,6 +188,7 @@ void RelayOutput::poll_until(Clock::time_point time) const {
     const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
     const timespec timeout{.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
     auto fds = wanted();
+    for (pollfd& fd : fds) fd.events |= POLLIN;  // an answer that nobody is in a hurry for is one here
     ::ppoll(fds.data(), fds.size(), &timeout, nullptr);
 }
 
@@ -178,30 +196,93 @@ bool RelayOutput::is_delivered() const {
     return std::all_of(unstored_.begin(), unstored_.end(), [](const auto& entry) { return entry.second.empty(); });
 }
 
-Result<void> RelayOutput::deliver() {
-    auto give_up_at = Clock::now() + kPatience;
-    std::uint64_t taken_before = 0;
-    while (!is_delivered()) {
-        const bool has_come_further = run();
-        const std::uint64_t taken = connection_ && connection_->is_ready() ? connection_->taken() : 0;
-        if (has_come_further) taken_before = 0;  // also: another connection, that counts anew
-        if (has_come_further || taken > taken_before) give_up_at = Clock::now() + kPatience;
-        taken_before = std::max(taken, taken_before);
-        if (is_delivered()) break;
-        if (Clock::now() > give_up_at)
-            return fail(ErrorKind::kIo, "relay {} does not take {}", to_text(address_), undelivered());
+std::uint64_t RelayOutput::taken() const {
+    return taken_before_ + (connection_ && was_ready_ ? connection_->taken() : 0);
+}
+
+Result<void> RelayOutput::check_delivered() const {
+    if (is_delivered()) return {};
+    return fail(ErrorKind::kIo, "relay {} does not take {}", to_text(address_), undelivered());
+}
+
+// Each address of the host gets its try.
+bool RelayOutput::is_connecting() const {
+    return part_ == 0 && !is_connected() && failures_ < std::max<std::size_t>(hosts_.size(), 1);
+}
+
+// False: the connection has broken, or was given up because the relay does not answer.
+bool RelayOutput::await_answers() {
+    const std::uint64_t part = std::max<std::uint64_t>(part_, 1);  // the first may be under way
+    std::uint64_t taken_before = taken();
+    for (auto give_up_at = Clock::now() + kPatience;;) {
+        run();
+        if (!is_connecting() && (!is_connected() || part_ != part)) return false;
+        if (is_connected() && connection_->is_answered()) return true;
+        if (std::exchange(taken_before, taken()) != taken()) give_up_at = Clock::now() + kPatience;
+        if (Clock::now() > give_up_at) {
+            fail_connection({ErrorKind::kIo, "it does not answer"});
+            return false;
+        }
         poll_until(std::min(deadline(), give_up_at));
     }
+}
+
+Result<void> RelayOutput::prepare_chunk(const std::filesystem::path& /*directory*/) {
+    if (await_answers()) return {};
+    return fail(ErrorKind::kIo, "relay {} is not connected: try again when it is back", to_text(address_));
+}
+
+// Readers of the new chunk know nothing of any stream, also where the connection broke.
+void RelayOutput::turn_to_chunk(wire::ChunkCommand what_becomes_of_it) {
+    ++chunks_begun_;
+    connection_->switch_chunk(metadata_, what_becomes_of_it);
+}
+
+Result<std::string> RelayOutput::switch_chunk(wire::ChunkCommand what_becomes_of_it, const char* what) {
+    turn_to_chunk(what_becomes_of_it);
+    if (await_answers()) return connection_->closed_chunk();
+    return fail(ErrorKind::kIo,
+                "relay {}: the connection broke while the session was {}: it goes on there as a new part, and what was "
+                "stored before is in the part before",
+                to_text(address_), what);
+}
+
+Result<std::string> RelayOutput::begin_chunk() { return switch_chunk(wire::ChunkCommand::kMoveToArchives, "rotated"); }
+
+Result<void> RelayOutput::clear() {
+    LEAT_TRY(prepare_chunk({}));
+    LEAT_TRY(check_clear());
+    LEAT_TRY(switch_chunk(wire::ChunkCommand::kDelete, "cleared"));
     return {};
 }
 
-void RelayOutput::close() {
-    if (!connection_ || !connection_->is_ready()) return;
-    const auto give_up_at = Clock::now() + kClosingPatience;
+Result<void> RelayOutput::check_clear() const {
+    if (connection_->allows_clear()) return {};
+    return refused("relay {} does not let sessions be cleared: see --disallow-clear there, or upgrade it to 2.12",
+                   to_text(address_));
+}
+
+void RelayOutput::ask_for_chunk() { turn_to_chunk(wire::ChunkCommand::kMoveToArchives); }
+
+Result<void> RelayOutput::ask_for_clear() {
+    LEAT_TRY(check_clear());
+    turn_to_chunk(wire::ChunkCommand::kDelete);
+    return {};
+}
+
+void RelayOutput::begin_close() {
+    if (std::exchange(is_closing_, true) || !is_connected()) return;
     connection_->close();
-    // Everything is stored: a relay that does not answer any more may do as it likes.
-    while (!connection_->is_closed() && Clock::now() < give_up_at && connection_->run(Clock::now()))
-        if (!connection_->is_closed()) poll_until(give_up_at);
+}
+
+bool RelayOutput::awaits_close() const { return is_closing_ && is_connected() && !connection_->is_closed(); }
+
+// Everything is stored: a relay that does not answer any more may do as it likes. One that has not said yet how it
+// calls the metadata cannot be told of the end.
+void RelayOutput::run_close() {
+    if (!awaits_close()) return;
+    if (!connection_->run(Clock::now())) return disconnect();
+    connection_->close();
 }
 
 RelayOutput::Figures RelayOutput::figures() const {
@@ -215,16 +296,17 @@ RelayOutput::Figures RelayOutput::figures() const {
     return figures;
 }
 
-// "packets 3 to 7 of stream 0, packet 2 of stream 1: 512 events"
+// "packets 3 to 7 of stream channel0_0, packet 2 of stream channel0_1: 512 events"
 std::string RelayOutput::undelivered() const {
     std::string text;
     for (const auto& [id, unstored] : unstored_) {
         if (unstored.empty()) continue;
         const std::uint64_t first = unstored.packets().front().number;
         const std::uint64_t last = unstored.packets().back().number;
+        const std::string name = trace::stream_name(session_.channels[id.channel].name, id.ring);
         if (!text.empty()) text += ", ";
-        text += first == last ? fmt::format("packet {} of stream {}", first, id)
-                              : fmt::format("packets {} to {} of stream {}", first, last, id);
+        text += first == last ? fmt::format("packet {} of stream {}", first, name)
+                              : fmt::format("packets {} to {} of stream {}", first, last, name);
     }
     return fmt::format("{}: {} events", text, figures().events_lost);
 }

@@ -1,66 +1,71 @@
 #pragma once
 
 #include <filesystem>
-#include <initializer_list>
-#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
-#include "base/unique_fd.hpp"
 #include "consumer/output.hpp"
-#include "trace/moving_lock.hpp"
-#include "trace/sync_file.hpp"
+#include "output/trace_files.hpp"
 
 namespace leat::output {
 
-// A trace on disk, laid out as LTTng's ([LTTng-2.13], "Trace directories"): DIR/ust/uid/UID/64-bit/{metadata,
-// CHANNEL_CPU, index/CHANNEL_CPU.idx}. It can be followed while it grows: docs/formats/sync-file.md.
+// A trace on disk, laid out as LTTng's ([LTTng-2.13], "Trace directories"): DIR/ust/uid/UID/64-bit/... . It may go on
+// in another directory, a chunk, of which each is a trace that can be read by itself.
 class TraceDirectory final : public consumer::Output {
   public:
-    // Creates the directory. One that exists must be empty.
-    static Result<std::unique_ptr<TraceDirectory>> create(const std::filesystem::path& directory, uid_t uid,
-                                                          std::string channel);
-    // Followers learn that the trace has ended.
-    ~TraceDirectory() override;
-    TraceDirectory(const TraceDirectory&) = delete;
-    TraceDirectory& operator=(const TraceDirectory&) = delete;
+    // Makes the directory of a session. One that exists must be empty.
+    static Result<void> prepare(const std::filesystem::path& directory);
+    // Makes a trace below it, which must be new. `trace_path` is below the directory: ust/uid/UID/64-bit. `owner`: see
+    // TraceFiles; it gets ust/uid/UID.
+    static Result<std::unique_ptr<TraceDirectory>> create(const std::filesystem::path& directory,
+                                                          const std::filesystem::path& trace_path,
+                                                          std::vector<ChannelFiles> channels,
+                                                          std::optional<uid_t> owner = std::nullopt);
+
+    // Goes on with one that another process has left, or did not get to make: see TraceFiles.
+    static Result<std::unique_ptr<TraceDirectory>> resume(const std::filesystem::path& directory,
+                                                          const std::filesystem::path& trace_path,
+                                                          std::vector<ChannelFiles> channels,
+                                                          std::optional<uid_t> owner, const TraceFiles::Stored& stored);
+
+    // Removes the traces that lie in this directory, which need not be there, but for those that go on.
+    static Result<void> remove_ended(const std::filesystem::path& directory,
+                                     const std::set<std::filesystem::path>& going_on,
+                                     const std::vector<ChannelFiles>& channels);
 
     Result<void> write_metadata(std::string_view unit) override;
-    Result<void> write_packet(const consumer::Packet& packet) override;
-    void cycle_done(std::uint64_t horizon) override;
+    Result<void> restore_metadata(std::string_view text) override;
+    Result<void> write_packet(const consumer::Packet& packet) override { return files_->write_packet(packet); }
+    void cycle_done(std::uint64_t horizon) override { files_->cycle_done(horizon); }
+    [[nodiscard]] std::uint64_t part() const override { return part_; }
 
-    [[nodiscard]] std::uint64_t metadata_bytes() const { return metadata_.size; }
+    [[nodiscard]] std::uint64_t metadata_bytes() const { return metadata_.size(); }
+
+    Result<void> prepare_chunk(const std::filesystem::path& directory) override;
+    Result<std::string> begin_chunk() override;
+    void drop_chunk() override;
+    Result<void> clear() override;
+    Result<std::string> set_clock_offset(std::uint64_t offset) override;
 
     void remove_if_unused() override;
 
   private:
-    // A file that never ends in the middle of what was appended.
-    struct GrowingFile {
-        UniqueFd fd;
-        std::uint64_t size = 0;
-    };
-    struct StreamFiles {
-        GrowingFile data;
-        GrowingFile index;
-        trace::MovingLock unsafe{};  // of the data: what has no index entry yet
-    };
-
-    TraceDirectory(std::filesystem::path root, std::filesystem::path trace, std::string channel)
-        : root_(std::move(root)), trace_(std::move(trace)), channel_(std::move(channel)) {}
-
-    Result<StreamFiles*> files_of(std::uint64_t stream_instance_id);
-    static Result<GrowingFile> create_file(const std::filesystem::path& path);
-    static void cut(GrowingFile& file, std::uint64_t size);
-    // Appends the parts one after the other; all of them, or none.
-    static Result<void> append(GrowingFile& file, std::initializer_list<UntrustedBytes> parts);
+    TraceDirectory(std::filesystem::path root, std::filesystem::path trace_path, std::vector<ChannelFiles> channels,
+                   std::optional<uid_t> owner)
+        : root_(std::move(root)), trace_path_(std::move(trace_path)), channels_(std::move(channels)), owner_(owner) {}
 
     std::filesystem::path root_;
-    std::filesystem::path trace_;
-    std::string channel_;
-    GrowingFile metadata_;
-    std::optional<trace::SyncWriter> sync_;  // none: nobody can follow the trace, but it is complete
-    std::map<std::uint64_t, StreamFiles> streams_;
+    std::filesystem::path trace_path_;
+    std::vector<ChannelFiles> channels_;
+    std::optional<uid_t> owner_;
+    std::string metadata_;  // all of it
+    std::unique_ptr<TraceFiles> files_;
+    std::filesystem::path next_root_;
+    std::unique_ptr<TraceFiles> next_;
+    std::uint64_t part_ = 0;
 };
 
 }  // namespace leat::output

@@ -70,6 +70,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
     bool drop_stranger(Port port);
 
     [[nodiscard]] std::size_t open(Port port) const;
+    static const char* name_of(Port port);
 
   private:
     // IPv4 addresses, and networks of 64 bits: a host has as many IPv6 addresses as it likes.
@@ -95,8 +96,6 @@ class Admission : public std::enable_shared_from_this<Admission> {
         std::size_t known = 0;
         std::map<Peer, PeerState> peers{};
     };
-    static const char* name_of(Port port);
-
     PortState& state_of(Port port) { return ports_[static_cast<std::size_t>(port)]; }
     [[nodiscard]] std::size_t known_of(Port port, const Peer& peer);
     void add(Entry& entry);

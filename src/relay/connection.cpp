@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "relay/log.hpp"
+#include "base/log.hpp"
 
 namespace leat::relay {
 namespace {
@@ -57,8 +57,9 @@ unsigned port_of(const asio::ip::tcp::socket& socket) {
 
 }  // namespace
 
-Connection::Connection(asio::ip::tcp::socket socket, const std::string& kind)
+Connection::Connection(asio::ip::tcp::socket socket, const std::string& kind, Traffic& traffic)
     : socket_(std::move(socket)),
+      traffic_(&traffic),
       watchdog_(socket_.get_executor()),
       address_(address_of(socket_)),
       peer_(fmt::format("{} {}:{}", kind, address_, port_of(socket_))) {
@@ -241,8 +242,10 @@ asio::awaitable<void> Connection::sleep(std::chrono::microseconds duration) {
 }
 
 asio::awaitable<void> Connection::wait_for_disk() {
-    if (!std::exchange(is_disk_full_, true))
+    if (!std::exchange(is_disk_full_, true)) {
+        ++traffic_->disk_stalls;
         log_warning("{}: the disk is full, or no descriptor is left: its session waits", peer_);
+    }
     co_await sleep(kDiskInterval);
     if (deadline_ != Clock::time_point::max()) deadline_ += kDiskInterval;  // the peer could do nothing meanwhile
 }

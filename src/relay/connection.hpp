@@ -14,6 +14,7 @@
 #include "base/result.hpp"
 #include "relay/admission.hpp"
 #include "relay/ingest/splice_pipe.hpp"
+#include "relay/traffic.hpp"
 #include "wire/layout.hpp"
 
 namespace leat::relay {
@@ -36,8 +37,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     void hurry(std::chrono::seconds patience);
 
   protected:
-    // `kind` is for messages: "producer", "viewer".
-    Connection(asio::ip::tcp::socket socket, const std::string& kind);
+    // `kind` is for messages: "producer", "viewer". `traffic` outlives the connection.
+    Connection(asio::ip::tcp::socket socket, const std::string& kind, Traffic& traffic);
 
     // Until the peer goes away, or an error ends it.
     virtual asio::awaitable<Result<void>> serve() = 0;
@@ -95,6 +96,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     asio::awaitable<void> watch();
 
     asio::ip::tcp::socket socket_;
+    Traffic* traffic_;
     asio::steady_timer watchdog_;
     std::string address_;  // of the peer, without its port
     std::string peer_;     // kind, address and port

@@ -1,12 +1,12 @@
 #include "relay/relay.hpp"
 
 #include <fmt/ranges.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 
-#include "relay/local_time.hpp"
-#include "relay/log.hpp"
+#include "base/descriptors.hpp"
+#include "base/local_time.hpp"
+#include "base/log.hpp"
 
 namespace leat::relay {
 namespace {
@@ -42,11 +42,7 @@ bool is_inside(const std::string& path, const std::string& directory) { return p
 }  // namespace
 
 // A stream takes two descriptors: so that a peer may have half of all.
-std::size_t Relay::default_quota() {
-    rlimit limit{};
-    const std::size_t files = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
-    return std::min<std::size_t>(files / 4, 65536);
-}
+std::size_t Relay::default_quota() { return std::min<std::size_t>(descriptor_limit() / 4, 65536); }
 
 // Nobody gets into a directory that a session is using: whoever wants to be inside of one is beside it.
 std::string Relay::beside_others(std::string path) const {
@@ -124,6 +120,7 @@ Result<std::shared_ptr<StoredSession>> Relay::create_session(const wire::CreateS
     auto session = std::make_shared<StoredSession>(description, handles_);
     session->locked([&](SessionState& state) { state.directory = std::move(directory); });
     sessions_.emplace(next_session_++, session);
+    ++traffic_->sessions;
     return session;
 }
 

@@ -14,6 +14,7 @@
 #include "relay/store/confined_directory.hpp"
 #include "relay/store/grouping.hpp"
 #include "relay/store/stored_session.hpp"
+#include "relay/traffic.hpp"
 
 namespace leat::relay {
 
@@ -51,6 +52,9 @@ class Relay {
     std::uint64_t next_id() { return next_id_.fetch_add(1); }
     [[nodiscard]] StreamHandles& handles() { return *handles_; }
     [[nodiscard]] StreamQuota& quota() { return quota_; }
+    [[nodiscard]] Traffic& traffic() { return *traffic_; }
+    // For streams, which may outlive the relay.
+    [[nodiscard]] std::shared_ptr<Traffic> shared_traffic() { return traffic_; }
     // Null: nothing is brought to disk before the system does it by itself.
     [[nodiscard]] DiskSync* sync() const { return keepers_.sync.get(); }
 
@@ -78,6 +82,7 @@ class Relay {
     FileKeepers keepers_;
     const std::shared_ptr<StreamHandles> handles_;
     StreamQuota quota_{default_quota()};
+    const std::shared_ptr<Traffic> traffic_ = std::make_shared<Traffic>();
     // Held while directories are made; taken before the other.
     std::mutex directories_mutex_;
     std::map<std::string, std::weak_ptr<SessionDirectory>>

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,10 +15,12 @@
 #include <ranges>
 #include <thread>
 
+#include "base/descriptors.hpp"
+#include "base/log.hpp"
 #include "relay/ingest/control_connection.hpp"
 #include "relay/ingest/data_connection.hpp"
 #include "relay/live/viewer_connection.hpp"
-#include "relay/log.hpp"
+#include "relay/metrics.hpp"
 
 namespace leat::relay {
 namespace {
@@ -98,11 +99,6 @@ std::size_t cpu_count() {
     return ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<std::size_t>(CPU_COUNT(&set)) : 1;
 }
 
-std::size_t descriptor_limit() {
-    rlimit limit{};
-    return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
-}
-
 // The peer gets nothing, and there is nothing wrong with it.
 bool is_exhaustion(const asio::error_code& error) {
     return error == asio::error::no_descriptors || error.value() == ENFILE || error == asio::error::no_buffer_space ||
@@ -153,6 +149,9 @@ Result<std::unique_ptr<Server>> Server::create(const Parameters& parameters) {
     LEAT_TRY(listen(server->data_, data, parameters.data_port));
     LEAT_TRY(listen(server->live_, live, parameters.live_port));
     LEAT_TRY(server->listen_for_datagrams(data));
+    if (!parameters.metrics.empty())
+        server->metrics_ = LEAT_TRY(MetricsThread::start(
+            parameters.metrics, [made = server.get()] { return metrics_page(made->relay_, *made->admission_); }));
     return server;
 }
 
@@ -187,6 +186,7 @@ void Server::serve(Admission::Port port, tcp::acceptor& acceptor, Connections& c
             if (error) continue;
             auto place = admission_->admit(port, peer.address());
             if (!place) {
+                ++relay_.traffic().refused_connections;
                 complain_(place.error().message);
                 continue;
             }
@@ -205,6 +205,7 @@ void Server::serve(Admission::Port port, tcp::acceptor& acceptor, Connections& c
 
 // Out of descriptors. Who waits in the queue would wait for ever, and we would be told of it again and again.
 void Server::turn_one_away(Admission::Port port, tcp::acceptor& acceptor, const asio::error_code& reason) {
+    ++relay_.traffic().refused_connections;
     complain_(fmt::format("a connection was turned away: {}: raise the limit of open files", reason.message()));
     if (admission_->drop_stranger(port)) return;  // there will be a descriptor soon
     spare_descriptor_.reset();

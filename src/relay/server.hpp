@@ -18,6 +18,7 @@
 #include "relay/admission.hpp"
 #include "relay/connection.hpp"
 #include "relay/ingest/datagram_receiver.hpp"
+#include "relay/metrics_thread.hpp"
 #include "relay/relay.hpp"
 
 namespace leat::relay {
@@ -41,7 +42,8 @@ class Server {
         std::chrono::milliseconds stranger_patience = std::chrono::seconds(30);
         bool is_clear_allowed = true;
         Grouping grouping = Grouping::kByHost;
-        bool sync = false;  // a producer that asks what is stored hears what has reached the disk
+        bool sync = false;      // a producer that asks what is stored hears what has reached the disk
+        std::string metrics{};  // where to serve them, as MetricsServer::listen() takes it; empty: nowhere
     };
     // Ports are open from here on; 0 takes a free one. Forks: there are no threads yet.
     static Result<std::unique_ptr<Server>> create(const Parameters& parameters);
@@ -59,6 +61,8 @@ class Server {
     [[nodiscard]] std::string control_endpoint() const { return endpoint_of(control_); }
     [[nodiscard]] std::string data_endpoint() const { return endpoint_of(data_); }
     [[nodiscard]] std::string live_endpoint() const { return endpoint_of(live_); }
+    // Empty if there are no metrics.
+    [[nodiscard]] std::string metrics_endpoint() const { return metrics_ ? metrics_->endpoint() : std::string(); }
     // For signals.
     [[nodiscard]] asio::io_context& context() { return contexts_.front(); }
 
@@ -114,6 +118,7 @@ class Server {
     Connections controls_;
     Connections datas_;
     Connections viewers_;
+    std::unique_ptr<MetricsThread> metrics_{};  // goes first: it looks at all of this
 };
 
 }  // namespace leat::relay

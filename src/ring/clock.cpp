@@ -2,7 +2,7 @@
 
 #include <time.h>
 
-#if !defined(__x86_64__)
+#if !defined(__x86_64__) && !defined(__i386__)
 #error "clock_now() needs a version for this architecture"
 #endif
 #include <x86intrin.h>
@@ -16,6 +16,17 @@ ClockSource source_of(const ClockPage& page) {
     ClockSource source{};
     __atomic_load(&page.source, &source, __ATOMIC_ACQUIRE);
     return source;
+}
+
+// cycles * multiplier / 2^32, without the 128 bits that 32-bit programs do not have:
+//
+//     high * 2^32 * multiplier / 2^32 + low * (whole * 2^32 + fraction) / 2^32
+uint64_t nanoseconds(uint64_t cycles, uint64_t multiplier) {
+    const uint64_t high = cycles >> 32;
+    const uint64_t low = cycles & 0xffff'ffff;
+    const uint64_t whole = multiplier >> 32;
+    const uint64_t fraction = multiplier & 0xffff'ffff;
+    return high * multiplier + low * whole + (low * fraction >> 32);
 }
 
 }  // namespace
@@ -46,8 +57,7 @@ uint64_t clock_now(const ClockPage& page) {
         const uint64_t tsc = __rdtsc();
         // A CPU whose TSC is a little behind the daemon's has not reached the base yet.
         const uint64_t cycles = tsc > tsc_base ? tsc - tsc_base : 0;
-        const auto elapsed = static_cast<unsigned __int128>(cycles) * multiplier;
-        const uint64_t now = ns_base + static_cast<uint64_t>(elapsed >> 32);
+        const uint64_t now = ns_base + nanoseconds(cycles, multiplier);
         if (__atomic_load_n(&page.generation, __ATOMIC_RELAXED) == generation) return now;
     }
 }

@@ -40,7 +40,14 @@ enum class DiscardReason : uint32_t {
 };
 inline constexpr uint32_t kDiscardReasons = 8;  // room for more
 
-// Written by the daemon before anybody else sees it; only the last two change later. For people and readers of the
+// Rings that nobody drains (flight recorder): writers go round and round, over the oldest records, by blocks.
+inline constexpr uint32_t kBlocks = 32;      // of a ring
+inline constexpr uint32_t kBlockNotes = 64;  // the last so many that were begun
+
+// A consumer that has shown no sign of life for this long (ns) counts as dead: nobody waits for room in its rings.
+inline constexpr uint64_t kLongestSilence = 10'000'000'000;
+
+// Written by the daemon before anybody else sees it; only the last three change later. For people and readers of the
 // file: a program takes the geometry from the daemon's answer, not from memory that others can write.
 struct RingSetHeader {
     uint32_t magic;
@@ -54,9 +61,23 @@ struct RingSetHeader {
     // Thread-owned rings up to the highest that was ever claimed, raised by the claiming thread before it writes. The
     // consumer looks at no others.
     uint32_t thread_rings_used;
+    // When the consumer last showed a sign of life: ns of the shared clock. Whoever waits for room looks here.
+    alignas(64) uint64_t heartbeat;
+    // Programs count it up when they ask for a snapshot, and ring the doorbell.
+    alignas(64) uint32_t snapshots_wanted;
 };
 static_assert(offsetof(RingSetHeader, doorbell) == 64 && offsetof(RingSetHeader, thread_rings_used) == 68);
-static_assert(sizeof(RingSetHeader) == 128);
+static_assert(offsetof(RingSetHeader, heartbeat) == 128 && offsetof(RingSetHeader, snapshots_wanted) == 192);
+static_assert(sizeof(RingSetHeader) == 256);
+
+// Where a block begins: with a record, the first that did not fit into the blocks before.
+struct BlockNote {
+    uint64_t position;
+    uint64_t timestamp;  // ns: of the record in front of it, from which its first one counts
+    uint64_t records;    // below `position`, since the start
+    uint64_t discarded;  // by then, for all reasons
+};
+static_assert(sizeof(BlockNote) == 32);
 
 // A ring's header page. Positions count bytes since the start and never wrap; position p lies at byte p mod size.
 //
@@ -68,6 +89,15 @@ static_assert(sizeof(RingSetHeader) == 128);
 //
 // Invariants: tail <= head <= tail + size, limit <= tail + size. [tail, head) is published; a reader may copy it at
 // leisure. Beyond head nothing is promised: writers copy there, and a killed one leaves half a record.
+//
+// In overwrite mode there is no tail, and `limit` belongs to the writers: it is where the block ends that they write.
+// One that meets it notes where the next block begins, and moves `limit` there:
+//
+//       limit - size          note k            note k + 1     head       limit
+//     gone | may be partly gone | a whole block  | records      | free      |
+//
+// So nothing behind limit - size is written over: whoever copies a block, and sees afterwards that `limit` has not come
+// so far, has it whole.
 //
 // Three parties write, each into cache lines of its own, so that a writer's commit does not take a line away from the
 // consumer. All of it is memory that programs write: a reader believes nothing.
@@ -89,13 +119,21 @@ struct RingHeader {
 
     // Thread-owned rings: the PID namespace (high half) and thread ID of the owner; 0 is nobody.
     alignas(64) uint64_t owner;
+    // Channels that block: a writer has waited for room for as long as it may, in vain, while tail was this less 1.
+    // Until tail moves, no other one waits. 0: none has.
+    uint64_t gave_up_at;
+
+    // Overwrite mode: block number n is noted at n mod kBlockNotes, where it ends at (n + 1) * block_size(). Written
+    // before `limit`.
+    alignas(1024) BlockNote blocks[kBlockNotes];
 };
 static_assert(offsetof(RingHeader, head) % 16 == 0 && offsetof(RingHeader, last_timestamp) == 8);
 static_assert(offsetof(RingHeader, discarded) == 16 && offsetof(RingHeader, next_head) == 80);
 static_assert(offsetof(RingHeader, next_records) == 88, "one 16-byte store with next_head");
 static_assert(offsetof(RingHeader, tail) == 128);
 static_assert(offsetof(RingHeader, limit) == 136 && offsetof(RingHeader, owner) == 192);
-static_assert(sizeof(RingHeader) == 256 && sizeof(RingHeader) <= kPageSize);
+static_assert(offsetof(RingHeader, gave_up_at) == 200);
+static_assert(offsetof(RingHeader, blocks) == 1024 && sizeof(RingHeader) == 3072 && sizeof(RingHeader) <= kPageSize);
 
 constexpr uint64_t file_stride(uint64_t ring_size) { return kPageSize + ring_size; }
 constexpr uint64_t map_stride(uint64_t ring_size) { return kPageSize + 2 * ring_size; }
@@ -105,6 +143,7 @@ constexpr uint64_t file_size(uint64_t ring_size, uint32_t ring_count) { return f
 constexpr bool is_valid_ring_size(uint64_t size) {
     return size >= kMinRingSize && size <= kMaxRingSize && (size & (size - 1)) == 0;
 }
+constexpr uint64_t block_size(uint64_t ring_size) { return ring_size / kBlocks; }
 // Bytes of contexts and payload.
 constexpr uint64_t max_record_size(uint64_t ring_size) {
     return ring_size / 4 < kMaxRecordSize ? ring_size / 4 : kMaxRecordSize;

@@ -4,44 +4,34 @@
 #include <atomic>
 
 #include "base/check.hpp"
+#include "base/fault_guard.hpp"
+#include "ring/ring_head.hpp"
 
 namespace leat::ring {
 namespace {
-
-// A writer moves head between our two looks at it now and then; one that always does is none of ours.
-constexpr int kMaxLooks = 10'000;
 
 std::uint64_t load(std::uint64_t& word, std::memory_order order) { return std::atomic_ref(word).load(order); }
 
 }  // namespace
 
+// The pages of records are looked at one by one, before their bytes are.
+Result<void> RingReader::check_there(UntrustedBytes records) const {
+    if (lost_ == nullptr) return {};
+    (void)FaultGuard::touch(records);
+    return *lost_ ? file_was_cut_off() : Result<void>();
+}
+
 Result<Published> RingReader::published() {
-    for (int look = 0; look < kMaxLooks; ++look) {
-        // B: every byte below `head` is visible from here on. Pairs with A in thread_writer.cpp's commit() and in
-        // rseq_writer_x86_64.S, the last store of the restartable sequence. The loads of the other words are acquired,
-        // too, which keeps them in this order.
-        const std::uint64_t head = load(header_->head, std::memory_order_acquire);
-        const std::uint64_t timestamp = load(header_->last_timestamp, std::memory_order_acquire);
-        const std::uint64_t next_head = load(header_->next_head, std::memory_order_acquire);
-        const std::uint64_t next_records = load(header_->next_records, std::memory_order_acquire);
-        // Every commit moves head: the same head again means that the timestamp is its own. The same next_head again
-        // means that the two words of the announcement belong together.
-        if (load(header_->next_head, std::memory_order_acquire) != next_head ||
-            load(header_->head, std::memory_order_acquire) != head)
-            continue;
-        if (head < head_ || head - tail_ > size_)
-            return corrupt("ring claims records up to byte {}, {} were read and it holds {}", head, taken_, size_);
-        if (timestamp < last_timestamp_)
-            return corrupt("ring's time goes back from {} to {} ns", last_timestamp_, timestamp);
-        last_timestamp_ = timestamp;
-        head_ = head;
-        const auto* records = reinterpret_cast<const std::byte*>(header_) + kPageSize;  // NOLINT(*-reinterpret-cast)
-        return Published{head,
-                         timestamp,
-                         committed_records(head, next_head, next_records),
-                         {records + (taken_ & (size_ - 1)), head - taken_}};
-    }
-    return corrupt("ring's head does not hold still");
+    const auto [head, timestamp, record_count] = LEAT_TRY(look_at_head(*header_));
+    LEAT_TRY(check_there({}));
+    if (head < head_ || head - tail_ > size_)
+        return corrupt("ring claims records up to byte {}, {} were read and it holds {}", head, taken_, size_);
+    if (timestamp < last_timestamp_)
+        return corrupt("ring's time goes back from {} to {} ns", last_timestamp_, timestamp);
+    last_timestamp_ = timestamp;
+    head_ = head;
+    const auto* records = reinterpret_cast<const std::byte*>(header_) + kPageSize;  // NOLINT(*-reinterpret-cast)
+    return Published{head, timestamp, record_count, {records + (taken_ & (size_ - 1)), head - taken_}};
 }
 
 void RingReader::take(std::uint64_t head) {
@@ -73,6 +63,11 @@ std::uint64_t RingReader::record_count() const {
 
 bool RingReader::has_moved() const { return load(header_->head, std::memory_order_acquire) != head_; }
 
+std::uint64_t RingReader::waiting() const {
+    const std::uint64_t head = load(header_->head, std::memory_order_acquire);
+    return head - std::min(head, taken_);
+}
+
 void RingReader::release(std::uint64_t position, std::uint64_t wake_after) {
     LEAT_CHECK(tail_ <= position);
     taken_ = std::max(taken_, position);
@@ -81,9 +76,12 @@ void RingReader::release(std::uint64_t position, std::uint64_t wake_after) {
     //      | not stored    | wake_after              | limit            |          writers wake us there
     //      | not stored    | wake_after, or more                        | limit    only a full ring stops them
     const std::uint64_t limit = std::min(taken_ + std::min(wake_after, size_), position + size_);
-    // Nothing changes in most rings: then leave the cache line to the writers.
-    if (position == tail_ && load(header_->limit, std::memory_order_relaxed) == limit) return;
     tail_ = position;
+    // Nothing changes in most rings: then leave the cache line to the writers. A reader that goes on may not have given
+    // the room back that the one before it was about to.
+    if (load(header_->tail, std::memory_order_relaxed) == position &&
+        load(header_->limit, std::memory_order_relaxed) == limit)
+        return;
     // C: all reads of the records are done before writers may have their room. Pairs with H, where writers read `limit`
     // or `tail`: in thread_write(), the restartable sequence, make_room() and count_if_full() of careful_record.cpp.
     std::atomic_ref(header_->tail).store(position, std::memory_order_release);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -32,11 +34,22 @@ struct Published {
 // Consumer thread only.
 class RingReader {
   public:
-    // `header` is the ring as mapped by RingSet, its records behind it twice.
-    RingReader(RingHeader& header, std::uint64_t size) : header_(&header), size_(size) {}
+    // `header` is the ring as mapped by RingSet, its records behind it twice. `lost`: of a ring in a file, whether that
+    // was shortened; its pages are there already. It outlives the reader.
+    RingReader(RingHeader& header, std::uint64_t size, const std::atomic<bool>* lost = nullptr)
+        : header_(&header), lost_(lost), size_(size), touched_(lost == nullptr ? 0 : size) {}
+
+    // Goes on where another reader has released all below `position`. Before anything else.
+    void go_on_at(std::uint64_t position) {
+        tail_ = taken_ = head_ = position;
+        touched_ = std::max(touched_, position);
+    }
 
     // What is there to read; nothing new gives empty records. Fails when the ring lies: quarantine it.
     Result<Published> published();
+
+    // Whether what published() gave is still there: fails once it is lost, also in part. Then it reads as zeros.
+    [[nodiscard]] Result<void> check_there(UntrustedBytes records) const;
 
     // What published() gave up to `head` is not given again. Its room stays taken: the bytes hold still.
     void take(std::uint64_t head);
@@ -70,15 +83,19 @@ class RingReader {
 
     [[nodiscard]] std::uint64_t last_timestamp() const { return last_timestamp_; }
 
+    // Bytes that were published by now, and not taken; as untrusted.
+    [[nodiscard]] std::uint64_t waiting() const;
+
   private:
     RingHeader* header_;
+    const std::atomic<bool>* lost_;
     std::uint64_t size_;
     // Our own, not the ring's: what a program writes over the consumer's half of the header harms its writers only.
     std::uint64_t tail_ = 0;   // what was released
     std::uint64_t taken_ = 0;  // tail_ <= taken_ <= head_ <= tail_ + size_
     std::uint64_t head_ = 0;   // as published() last saw it
     std::uint64_t last_timestamp_ = 0;
-    std::uint64_t touched_ = 0;  // pages below this position exist, if it is less than size_
+    std::uint64_t touched_;  // pages below this position exist, if it is less than size_
 };
 
 }  // namespace leat::ring

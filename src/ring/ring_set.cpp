@@ -2,49 +2,51 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <charconv>
 #include <fstream>
+#include <memory>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "base/check.hpp"
+#include "base/sealed_memory.hpp"
+#include "ring/ring_head.hpp"
 
 namespace leat::ring {
 namespace {
 
-// Sealed before anybody else has it: a program that could shrink the file would make every other user of it fault.
-Result<UniqueFd> make_memfd(std::uint64_t size) {
-    UniqueFd fd(::memfd_create("leat-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!fd.is_open()) return io_error("cannot create the ring memory");
-    if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0)
-        return io_error(fmt::format("cannot size the ring memory to {} bytes", size));
-    if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-        return io_error("cannot seal the ring memory");
-    return fd;
-}
-
 // Maps part of the file over reserved address space.
-Result<void> map_over(std::byte* at, std::uint64_t size, int fd, std::uint64_t offset) {
-    void* mapped = ::mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(offset));
+Result<void> map_over(std::byte* at, std::uint64_t size, int fd, std::uint64_t offset, int sharing) {
+    void* mapped = ::mmap(at, size, PROT_READ | PROT_WRITE, sharing | MAP_FIXED, fd, static_cast<off_t>(offset));
     if (mapped == MAP_FAILED) return io_error("cannot map a ring");
     return {};
 }
 
-// Each ring's records twice in a row (ring_format.hpp), all rings at equal distances: one multiplication finds a ring.
-Result<Mapping> map_rings(int fd, const RingSetGeometry& geometry) {
-    const std::uint64_t size = geometry.ring_size;
-    Mapping space = LEAT_TRY(Mapping::of_address_space(geometry.ring_count() * map_stride(size)));
-    for (std::uint32_t index = 0; index < geometry.ring_count(); ++index) {
-        std::byte* at = space.data() + index * map_stride(size);
-        const std::uint64_t offset = file_offset(size, index);
-        LEAT_TRY(map_over(at, kPageSize + size, fd, offset));
-        LEAT_TRY(map_over(at + kPageSize + size, size, fd, offset + kPageSize));
-    }
-    return space;
+// A ring's records twice in a row (ring_format.hpp).
+Result<void> map_ring(std::byte* at, int fd, std::uint64_t size, std::uint32_t index, int sharing) {
+    const std::uint64_t offset = file_offset(size, index);
+    LEAT_TRY(map_over(at, kPageSize + size, fd, offset, sharing));
+    return map_over(at + kPageSize + size, size, fd, offset + kPageSize, sharing);
+}
+
+// What must be there from the start: the set's page, the rings of CPUs, and the pages where threads claim theirs.
+std::vector<MemoryPlace::Part> parts_of(const RingSetGeometry& geometry) {
+    std::vector<MemoryPlace::Part> parts{{0, file_offset(geometry.ring_size, geometry.cpu_rings)}};
+    for (std::uint32_t ring = geometry.cpu_rings; ring < geometry.ring_count(); ++ring)
+        parts.push_back({file_offset(geometry.ring_size, ring), kPageSize});
+    return parts;
+}
+
+bool is_file(int fd, std::uint64_t size) {
+    struct stat status {};
+    return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) == size;
 }
 
 }  // namespace
@@ -64,31 +66,86 @@ std::uint32_t possible_cpus() {
     return count < 1 ? 1 : static_cast<std::uint32_t>(count);
 }
 
-Result<RingSet> RingSet::create(const RingSetGeometry& geometry, std::uint64_t now) {
+Result<RingSet> RingSet::create(const RingSetGeometry& geometry, std::uint64_t now, const MemoryPlace& place,
+                                const std::string& channel) {
     LEAT_CHECK(is_valid_ring_size(geometry.ring_size) && geometry.ring_count() <= kMaxRings);
     RingSet set;
     set.geometry_ = geometry;
-    set.fd_ = LEAT_TRY(make_memfd(file_size(geometry.ring_size, geometry.ring_count())));
-    set.set_page_ = LEAT_TRY(Mapping::of_file(set.fd(), kPageSize, true));
-    set.rings_ = LEAT_TRY(map_rings(set.fd(), geometry));
+    set.created_ = now;
+    set.memory_ = place.is_directory() ? Memory::kFile : Memory::kSealed;
+    set.fd_ = LEAT_TRY(place.make(place.is_directory() ? file_name(channel) : "rings",
+                                  file_size(geometry.ring_size, geometry.ring_count()), parts_of(geometry)));
+    LEAT_TRY(set.map());
     new (set.set_page_.data()) RingSetHeader{.magic = kRingSetMagic,
                                              .version = kRingSetVersion,
                                              .ring_size = geometry.ring_size,
                                              .cpu_ring_count = geometry.cpu_rings,
                                              .thread_ring_count = geometry.thread_rings,
                                              .doorbell = 0,
-                                             .thread_rings_used = 0};
+                                             .thread_rings_used = 0,
+                                             .heartbeat = now,
+                                             .snapshots_wanted = 0};
     // Rings of threads stay untouched until somebody claims one: there are many, and few are ever used. Their first
-    // writer takes the limit of 0 for a wish to be woken, and their time of 0 for a long gap.
+    // writer takes the limit of 0 for a wish to be woken, and their time of 0 for a long gap. In overwrite mode, who
+    // claims one first sets its limit; the note of its first block is all zeros.
     for (std::uint32_t index = 0; index < geometry.cpu_rings; ++index) {
         set.ring(index).last_timestamp = now;
-        set.ring(index).limit = geometry.ring_size;
+        set.ring(index).limit = geometry.overwrites ? block_size(geometry.ring_size) : geometry.ring_size;
+        set.ring(index).blocks[0].timestamp = now;
     }
     return set;
 }
 
+Result<RingSet> RingSet::adopt(UniqueFd fd, const RingSetGeometry& geometry, std::uint64_t created, Memory memory) {
+    LEAT_CHECK(is_valid_ring_size(geometry.ring_size) && geometry.ring_count() <= kMaxRings);
+    const std::uint64_t size = file_size(geometry.ring_size, geometry.ring_count());
+    const bool is_right = memory == Memory::kSealed ? is_sealed(fd.get(), size) : is_file(fd.get(), size);
+    if (!is_right)
+        return corrupt("no ring memory of {} bytes{}", size,
+                       memory == Memory::kSealed ? ", sealed" : ": it was cut off");
+    RingSet set;
+    set.memory_ = memory;
+    set.geometry_ = geometry;
+    set.created_ = created;
+    set.fd_ = std::move(fd);
+    LEAT_TRY(set.map());
+    return set;
+}
+
+Result<void> RingSet::map() {
+    set_page_ = LEAT_TRY(memory_ == Memory::kCopy ? Mapping::copy_of_file(fd(), kPageSize)
+                                                  : Mapping::of_file(fd(), kPageSize, true));
+    // All rings at equal distances: one multiplication finds a ring.
+    rings_ = LEAT_TRY(Mapping::of_address_space(geometry_.ring_count() * map_stride(geometry_.ring_size)));
+    if (is_guarded()) {
+        set_guard_ = LEAT_TRY(FaultGuard::of(set_page_.data(), kPageSize));
+        ring_guard_ = LEAT_TRY(FaultGuard::of(rings_.data(), rings_.size(), map_stride(geometry_.ring_size)));
+    }
+    is_mapped_ = std::make_unique<std::atomic<bool>[]>(geometry_.ring_count());
+    for (std::uint32_t index = 0; index < geometry_.cpu_rings; ++index) LEAT_TRY(map(index));
+    return {};
+}
+
+// Two threads may map a ring at once: each puts the same pages there.
+Result<void> RingSet::map(std::uint32_t index) const {
+    LEAT_CHECK(index < geometry_.ring_count());
+    if (is_mapped_[index].load(std::memory_order_acquire)) return {};
+    const int sharing = memory_ == Memory::kCopy ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED;
+    LEAT_TRY(map_ring(place_of(index), fd(), geometry_.ring_size, index, sharing));
+    is_mapped_[index].store(true, std::memory_order_release);
+    return {};
+}
+
 RingSetHeader& RingSet::header() const {
     return *reinterpret_cast<RingSetHeader*>(set_page_.data());  // NOLINT(*-reinterpret-cast)
+}
+
+void RingSet::show_life(std::uint64_t now) const {
+    std::atomic_ref(header().heartbeat).store(now, std::memory_order_relaxed);
+}
+
+std::uint32_t RingSet::snapshots_wanted() const {
+    return std::atomic_ref(header().snapshots_wanted).load(std::memory_order_acquire);
 }
 
 std::uint32_t RingSet::thread_rings_used() const {
@@ -98,14 +155,52 @@ std::uint32_t RingSet::thread_rings_used() const {
                     geometry_.thread_rings);
 }
 
-char* RingSet::rings() const { return reinterpret_cast<char*>(rings_.data()); }  // NOLINT(*-reinterpret-cast)
-
-RingHeader& RingSet::ring(std::uint32_t index) const {
-    LEAT_CHECK(index < geometry_.ring_count());
-    // NOLINTNEXTLINE(*-reinterpret-cast)
-    return *reinterpret_cast<RingHeader*>(rings_.data() + index * map_stride(geometry_.ring_size));
+std::byte* RingSet::place_of(std::uint32_t index) const {
+    return rings_.data() + index * map_stride(geometry_.ring_size);
 }
 
-RingReader RingSet::reader(std::uint32_t index) const { return {ring(index), geometry_.ring_size}; }
+RingHeader& RingSet::ring(std::uint32_t index) const {
+    LEAT_CHECK(map(index));
+    return *reinterpret_cast<RingHeader*>(place_of(index));  // NOLINT(*-reinterpret-cast)
+}
+
+Result<void> RingSet::populate_thread_ring(std::uint32_t index) const {
+    if (memory_ != Memory::kFile) return {};
+    const auto offset = static_cast<off_t>(file_offset(geometry_.ring_size, geometry_.cpu_rings + index));
+    while (::fallocate(fd(), 0, offset, static_cast<off_t>(file_stride(geometry_.ring_size))) != 0)
+        if (errno != EINTR) return io_error("no room for a ring");
+    return {};
+}
+
+// The first store makes the page ours, as it then is: a commit may be half in it. All that a commit writes follows.
+Result<void> RingSet::hold_still(std::uint32_t index) const {
+    LEAT_TRY(map(index));
+    RingHeader& header = ring(index);
+    const RingHead head = LEAT_TRY(look_at_head(header));
+    header.next_head = header.head = head.position;
+    header.next_records = head.records;
+    header.last_timestamp = head.timestamp;
+    return {};
+}
+
+std::uint64_t RingSet::fullest() const {
+    std::uint64_t most = 0;
+    const std::uint32_t used = geometry_.cpu_rings + thread_rings_used();
+    for (std::uint32_t index = 0; index < used; ++index) {
+        RingHeader& header = ring(index);
+        const std::uint64_t tail = std::atomic_ref(header.tail).load(std::memory_order_relaxed);
+        const std::uint64_t head = std::atomic_ref(header.head).load(std::memory_order_relaxed);
+        most = std::max(most, std::min(head - tail, geometry_.ring_size));
+    }
+    return most;
+}
+
+RingReader RingSet::reader(std::uint32_t index) const {
+    return {ring(index), geometry_.ring_size, ring_guard_.lost(index)};
+}
+
+BlockReader RingSet::block_reader(std::uint32_t index) const {
+    return {ring(index), geometry_.ring_size, ring_guard_.lost(index)};
+}
 
 }  // namespace leat::ring

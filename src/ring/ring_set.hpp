@@ -1,11 +1,17 @@
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
+#include <string>
 
+#include "base/fault_guard.hpp"
 #include "base/mapping.hpp"
+#include "base/memory_place.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "ring/block_reader.hpp"
 #include "ring/ring_format.hpp"
 #include "ring/ring_reader.hpp"
 
@@ -15,6 +21,7 @@ struct RingSetGeometry {
     std::uint64_t ring_size;  // bytes of records; see is_valid_ring_size
     std::uint32_t cpu_rings;
     std::uint32_t thread_rings;
+    bool overwrites = false;  // nobody drains them: writers go on over the oldest records
 
     [[nodiscard]] std::uint32_t ring_count() const { return cpu_rings + thread_rings; }
 };
@@ -26,30 +33,75 @@ std::uint32_t possible_cpus();
 // Their memory is a fixed sum; a page of it comes into being when a writer first touches it.
 class RingSet {
   public:
-    // `now`: ns of the trace clock; nothing in the rings is older.
-    static Result<RingSet> create(const RingSetGeometry& geometry, std::uint64_t now);
+    // What holds its memory.
+    enum class Memory : std::uint8_t {
+        kSealed,  // handing it to a program cannot make us fault
+        kFile,    // of a directory: who has it may shorten it, and then its rings cannot be read
+        kCopy,    // a file that does not get what is written
+    };
 
-    // Sealed against shrinking and growing: handing it to a program cannot make us fault.
+    // `now`: ns of the trace clock; nothing in the rings is older. `channel` names the file, if it is one. Of that, the
+    // rings of CPUs are there for good; those of threads when their writers have populated them.
+    static Result<RingSet> create(const RingSetGeometry& geometry, std::uint64_t now, const MemoryPlace& place = {},
+                                  const std::string& channel = {});
+    // Takes over what create() made in a process that has ended. What the file says of itself does not count, because
+    // programs write there: `geometry` and `created` are as that process knew them.
+    static Result<RingSet> adopt(UniqueFd fd, const RingSetGeometry& geometry, std::uint64_t created,
+                                 Memory memory = Memory::kSealed);
+    // The name of the file.
+    static std::string file_name(const std::string& channel) { return channel + ".rings"; }
+
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] const RingSetGeometry& geometry() const { return geometry_; }
+    // Nothing in the rings is older, ns.
+    [[nodiscard]] std::uint64_t created() const { return created_; }
     [[nodiscard]] RingReader reader(std::uint32_t index) const;
-    // For writers in this process: tests, and applications that host their own consumer.
-    [[nodiscard]] char* rings() const;
+    // Of rings that overwrite.
+    [[nodiscard]] BlockReader block_reader(std::uint32_t index) const;
+    // For a writer in this process that owns this ring of a thread; counted after those of CPUs.
+    [[nodiscard]] RingHeader& thread_ring(std::uint32_t index) const { return ring(geometry_.cpu_rings + index); }
+    // For writers in this process: mapped as they need it.
+    [[nodiscard]] RingHeader& ring(std::uint32_t index) const;
     [[nodiscard]] RingSetHeader& header() const;
+
+    // Maps a ring, if it is not mapped yet. Then ring() cannot fail.
+    Result<void> map(std::uint32_t index) const;
+    // For who is about to write into a ring of a thread in this process: sees to it that there is room for it.
+    Result<void> populate_thread_ring(std::uint32_t index) const;
+    // Of a copy: its header is from now on what it is now, wherever its writers are.
+    Result<void> hold_still(std::uint32_t index) const;
 
     // Thread-owned rings that were ever claimed: the first ones. The others hold nothing, and were never looked at.
     [[nodiscard]] std::uint32_t thread_rings_used() const;
+
+    // How often programs have asked for a snapshot; as untrusted as the rest.
+    [[nodiscard]] std::uint32_t snapshots_wanted() const;
+
+    // Tells writers who wait for room that somebody reads. `now`: ns of the trace clock. Consumer thread only.
+    void show_life(std::uint64_t now) const;
+
+    // Bytes that wait in the fullest ring. What programs write there, it may be: good for showing alone.
+    [[nodiscard]] std::uint64_t fullest() const;
 
     // The futex that writers count up; see DoorbellWaiter.
     [[nodiscard]] std::uint32_t& doorbell() const { return header().doorbell; }
 
   private:
-    [[nodiscard]] RingHeader& ring(std::uint32_t index) const;
+    Result<void> map();
+    [[nodiscard]] bool is_guarded() const { return memory_ != Memory::kSealed; }
+    [[nodiscard]] std::byte* place_of(std::uint32_t index) const;
 
     UniqueFd fd_;
+    Memory memory_ = Memory::kSealed;
     Mapping set_page_;
     Mapping rings_;
+    FaultGuard set_guard_;
+    FaultGuard ring_guard_;  // a part for each ring
+    // Rings of threads are mapped when they are used: hosts have many ring sets, and a process may have 65,530
+    // mappings.
+    std::unique_ptr<std::atomic<bool>[]> is_mapped_;  // NOLINT(*-avoid-c-arrays): of atomics there is no vector
     RingSetGeometry geometry_{};
+    std::uint64_t created_ = 0;
 };
 
 }  // namespace leat::ring

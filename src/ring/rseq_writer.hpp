@@ -13,10 +13,18 @@
 
 namespace leat::ring {
 
+// Whether there is such a sequence for this architecture. Without it threads own their rings: rseq_writer_none.cpp.
+#if defined(__x86_64__)
+inline constexpr bool kHasSequence = true;
+#else
+inline constexpr bool kHasSequence = false;
+#endif
+
 enum class WriteOutcome : uint32_t {
     kWritten = 0,
-    kNoRoom = 1,   // the record would cross `limit`: the ring is full, or the consumer wants to be woken
-    kNoRing = 2,   // this CPU has no ring, or the thread has no rseq area
+    kNoRoom = 1,   // the record would cross `limit`: the ring is full, or the consumer wants to be woken. In overwrite
+                   // mode: it is a text that is too long, or does not fit into what is left of a block
+    kNoRing = 2,   // this CPU has no ring, or none that is mapped; or the thread has no rseq area
     kChanged = 3,  // the word is not what the caller saw: somebody has switched the tracepoint; or the writer is not
                    // the channel's any more
     kNoTime = 4,   // the clock page says kSystem, and no time was given
@@ -25,19 +33,23 @@ enum class WriteOutcome : uint32_t {
 // Where a process has mapped the rings of a set, and how records begin there. The sequence knows the places of its
 // members: rseq_writer_offsets.h.
 struct RingMap {
-    char* base;       // of ring 0's header page
-    uint64_t stride;  // from ring to ring: map_stride(size)
-    uint64_t mask;    // size - 1
+    RingHeader* const* rings;  // where each is mapped, those of CPUs first; nullptr: not yet
+    uint64_t mask;             // size - 1
     const ClockPage* clock;
     int64_t rseq_offset;  // from the thread pointer to the kernel's struct rseq
     uint32_t cpu_ring_count;
     uint32_t thread_ring_count;
     HeaderForm form;
+    // Overwrite mode: bytes of a block, and 2^64 divided by that. Else 0.
+    uint64_t block_size = 0;
+    uint64_t block_factor = 0;
 
-    [[nodiscard]] RingHeader* ring(uint32_t index) const {
-        return reinterpret_cast<RingHeader*>(base + index * stride);  // NOLINT(*-reinterpret-cast)
-    }
     [[nodiscard]] uint64_t size() const { return mask + 1; }
+    [[nodiscard]] bool overwrites() const { return block_size != 0; }
+    void overwrite() {
+        block_size = ring::block_size(size());
+        block_factor = ~uint64_t{0} / block_size + 1;
+    }
 };
 
 // Which event a record is of: its id, and the number of the channel whose id that is.
@@ -51,9 +63,26 @@ constexpr uint32_t channel_of(EventKey event) { return static_cast<uint32_t>(eve
 
 struct RecordWriter;
 // Called for a record that was not written, with what the writer was given; the last argument is why, instead of what
-// the word was.
-using NotWritten = void(const RecordWriter* writer, EventKey event, const uint32_t* word, const void* payload,
-                        uint64_t size, WriteOutcome outcome);
+// the word was. What it returns, the writer's caller gets.
+using NotWritten = WriteOutcome(const RecordWriter* writer, EventKey event, const uint32_t* word, const void* payload,
+                                uint64_t size, WriteOutcome outcome);
+
+// A payload with one text in it: {head, chars up to and including a NUL, tail}. Head and tail are readable for
+// kCopySlack bytes beyond their ends.
+struct TextPayload {
+    const char* chars;
+    const void* head;
+    uint64_t head_size;
+    const void* tail;
+    uint64_t tail_size;
+
+    // Bytes, with an empty text.
+    [[nodiscard]] uint64_t least_size() const { return head_size + 1 + tail_size; }
+};
+// The sequence takes no longer texts: with one that never ends, it would begin again for ever.
+inline constexpr uint64_t kMaxText = 4096;
+using TextNotWritten = WriteOutcome(const RecordWriter* writer, EventKey event, const uint32_t* word,
+                                    const TextPayload* payload, uint64_t least_size, WriteOutcome outcome);
 
 // What a thread's records in one set of rings have in common: the rings, and contexts. Contexts are packed; more of
 // them than there is room for go on behind this struct, where 16 bytes more than they need are readable.
@@ -64,6 +93,9 @@ struct RecordWriter {
     uint64_t system_time;     // ns, used when the clock page says kSystem; 0: ask for it by kNoTime
     NotWritten* not_written;  // nullptr: the result tells
     uint32_t channel;         // the number of the channel whose rings these are
+    // The owner's, who asks each time whether the writer is ready: here, it costs no cache line of its own.
+    uint64_t ready_key = ~uint64_t{0};
+    TextNotWritten* text_not_written = nullptr;
     alignas(16) char contexts[kContextRoom];
 };
 
@@ -80,5 +112,10 @@ struct RecordWriter {
 // see into it. A debugger that steps through it restarts it for ever.
 extern "C" WriteOutcome leat_rseq_write(const RecordWriter* writer, EventKey event, const uint32_t* word,
                                         const void* payload, uint64_t size, uint32_t expected);
+
+// The same for a payload with a text, which is looked at and copied in one pass: what is written is whole and ends
+// with its only NUL, whatever another thread does to it meanwhile. One longer than kMaxText finds no room.
+extern "C" WriteOutcome leat_rseq_write_text(const RecordWriter* writer, EventKey event, const uint32_t* word,
+                                             const TextPayload* payload, uint64_t least_size, uint32_t expected);
 
 }  // namespace leat::ring

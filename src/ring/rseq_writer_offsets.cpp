@@ -19,8 +19,7 @@ static_assert(offsetof(struct rseq, cpu_id) == RSEQ_CPU_ID && offsetof(struct rs
 static_assert(RSEQ_SIG == RSEQ_SIGNATURE);  // glibc registers each thread with it
 #endif
 
-static_assert(offsetof(RingMap, base) == MAP_BASE);
-static_assert(offsetof(RingMap, stride) == MAP_STRIDE);
+static_assert(offsetof(RingMap, rings) == MAP_RINGS && sizeof(RingHeader*) == 8);
 static_assert(offsetof(RingMap, mask) == MAP_MASK);
 static_assert(offsetof(RingMap, clock) == MAP_CLOCK);
 static_assert(offsetof(RingMap, rseq_offset) == MAP_RSEQ_OFFSET);
@@ -28,15 +27,24 @@ static_assert(offsetof(RingMap, cpu_ring_count) == MAP_CPU_RING_COUNT);
 
 static_assert(offsetof(RingMap, form) + offsetof(HeaderForm, gap_limit) == MAP_GAP_LIMIT);
 static_assert(offsetof(RingMap, form) + offsetof(HeaderForm, timestamp_factor) == MAP_TIMESTAMP_FACTOR);
+static_assert(offsetof(RingMap, form) + offsetof(HeaderForm, time_mask) == MAP_TIME_MASK);
 static_assert(offsetof(RingMap, form) + offsetof(HeaderForm, short_size) == MAP_SHORT_SIZE);
 static_assert(offsetof(RingMap, form) + offsetof(HeaderForm, tag) == MAP_TAG);
 static_assert(offsetof(RingMap, form) + offsetof(HeaderForm, tag_size) == MAP_TAG_SIZE);
+static_assert(offsetof(RingMap, form) + offsetof(HeaderForm, extended_size) == MAP_EXTENDED_SIZE);
+static_assert(sizeof(HeaderForm::tag) == 4 && kExtendedIdSize == 4);
+static_assert(sizeof(HeaderForm::tag_size) == 2 && sizeof(HeaderForm::extended_size) == 2);
+static_assert(offsetof(RingMap, block_size) == MAP_BLOCK_SIZE);
+static_assert(offsetof(RingMap, block_factor) == MAP_BLOCK_FACTOR);
 static_assert(offsetof(RecordWriter, map) == 0 && offsetof(RecordWriter, context_size) == WRITER_CONTEXT_SIZE);
 static_assert(offsetof(RecordWriter, system_time) == WRITER_SYSTEM_TIME);
 static_assert(offsetof(RecordWriter, not_written) == WRITER_NOT_WRITTEN);
 static_assert(offsetof(RecordWriter, channel) == WRITER_CHANNEL && channel_of(event_key(5, 6)) == 5);
+static_assert(offsetof(RecordWriter, text_not_written) == WRITER_TEXT_NOT_WRITTEN);
+static_assert(offsetof(TextPayload, chars) == TEXT_CHARS && kMaxText == TEXT_MAX);
+static_assert(offsetof(TextPayload, head) == TEXT_HEAD && offsetof(TextPayload, head_size) == TEXT_HEAD + PART_SIZE);
+static_assert(offsetof(TextPayload, tail) == TEXT_TAIL && offsetof(TextPayload, tail_size) == TEXT_TAIL + PART_SIZE);
 static_assert(offsetof(RecordWriter, contexts) == WRITER_CONTEXTS && kContextRoom == CONTEXT_ROOM);
-static_assert(kExtendedIdSize == EXTENDED_ID_SIZE && kExtendedTail == EXTENDED_TAIL);
 // Short form and tag are stored as 8 bytes, whatever their size; what follows goes over the rest.
 static_assert(kCompactHeader.short_size <= 8 && kLargeHeader.short_size <= 8 && kMaxHeaderSize <= kCopySlack);
 // The first block of contexts is copied whole, wherever it ends.
@@ -44,9 +52,14 @@ static_assert(kContextRoom <= kCopySlack);
 
 static_assert(offsetof(RingHeader, head) == RING_HEAD);
 static_assert(offsetof(RingHeader, last_timestamp) == RING_LAST_TIMESTAMP);
+static_assert(offsetof(RingHeader, discarded) == RING_DISCARDED);
+static_assert(offsetof(RingHeader, discarded) + sizeof(RingHeader::discarded) == RING_NEXT_HEAD);
 static_assert(offsetof(RingHeader, next_head) == RING_NEXT_HEAD);
 static_assert(offsetof(RingHeader, next_records) == RING_NEXT_RECORDS);
-static_assert(offsetof(RingHeader, limit) == RING_LIMIT);
+static_assert(offsetof(RingHeader, limit) == RING_LIMIT && offsetof(RingHeader, blocks) == RING_BLOCKS);
+static_assert(kBlockNotes == BLOCK_NOTES && sizeof(BlockNote) == 1U << NOTE_SIZE_LOG2);
+static_assert(offsetof(BlockNote, position) == NOTE_POSITION && offsetof(BlockNote, timestamp) == NOTE_TIMESTAMP);
+static_assert(offsetof(BlockNote, records) == NOTE_RECORDS && offsetof(BlockNote, discarded) == NOTE_DISCARDED);
 static_assert(kPageSize == RING_RECORDS && kCopySlack == COPY_SLACK);
 
 static_assert(offsetof(ClockPage, generation) == CLOCK_GENERATION && CLOCK_GENERATION % 8 == 0);

@@ -9,36 +9,54 @@
 #define RSEQ_CS 8
 #define RSEQ_SIGNATURE 0x53053053
 
-#define MAP_BASE 0
-#define MAP_STRIDE 8
-#define MAP_MASK 16
-#define MAP_CLOCK 24
-#define MAP_RSEQ_OFFSET 32
-#define MAP_CPU_RING_COUNT 40
-#define MAP_GAP_LIMIT 48
-#define MAP_TIMESTAMP_FACTOR 56
+#define MAP_RINGS 0
+#define MAP_MASK 8
+#define MAP_CLOCK 16
+#define MAP_RSEQ_OFFSET 24
+#define MAP_CPU_RING_COUNT 32
+#define MAP_GAP_LIMIT 40
+#define MAP_TIMESTAMP_FACTOR 48
+#define MAP_TIME_MASK 56
 #define MAP_SHORT_SIZE 64
 #define MAP_TAG 72
-#define MAP_TAG_SIZE 80
+#define MAP_TAG_SIZE 76
+#define MAP_EXTENDED_SIZE 78
+#define MAP_BLOCK_SIZE 80
+#define MAP_BLOCK_FACTOR 88
 
 /* RecordWriter, which begins with its RingMap */
-#define WRITER_CONTEXT_SIZE 88
-#define WRITER_SYSTEM_TIME 96
-#define WRITER_NOT_WRITTEN 104
-#define WRITER_CHANNEL 112
-#define WRITER_CONTEXTS 128
+#define WRITER_CONTEXT_SIZE 96
+#define WRITER_SYSTEM_TIME 104
+#define WRITER_NOT_WRITTEN 112
+#define WRITER_CHANNEL 120
+#define WRITER_TEXT_NOT_WRITTEN 136
+#define WRITER_CONTEXTS 144
 #define CONTEXT_ROOM 32
 
-#define EXTENDED_ID_SIZE 4
-#define EXTENDED_TAIL 12
+/* TextPayload */
+#define TEXT_CHARS 0
+#define TEXT_HEAD 8
+#define TEXT_TAIL 24
+#define PART_SIZE 8 /* behind its address */
+#define TEXT_MAX 4096
 
 #define RING_HEAD 0
 #define RING_LAST_TIMESTAMP 8
+#define RING_DISCARDED 16
 #define RING_NEXT_HEAD 80
 #define RING_NEXT_RECORDS 88
 #define RING_LIMIT 136
+#define RING_BLOCKS 1024
 #define RING_RECORDS 4096
 #define COPY_SLACK 32
+
+/* BlockNote */
+#define BLOCK_NOTES 64
+#define NOTE_SIZE_LOG2 5
+#define NOTE_POSITION 0
+#define NOTE_TIMESTAMP 8
+#define NOTE_RECORDS 16
+#define NOTE_DISCARDED 24
 
 /* One load gets generation and source, which lie in the same 8 bytes. The source's lowest bit is 0 for the TSC. */
 #define CLOCK_GENERATION 64

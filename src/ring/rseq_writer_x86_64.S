@@ -1,11 +1,12 @@
-/* leat_rseq_write for x86-64: see rseq_writer.hpp for its contract, docs/formats/ring.md for its pseudo-code.
+/* leat_rseq_write and leat_rseq_write_text for x86-64: see rseq_writer.hpp for their contracts, docs/formats/ring.md for
+ * their pseudo-code.
  *
- * Arguments: rdi RecordWriter, rsi EventKey (esi: the id), rdx the word's place, rcx payload, r8 its size, r9d what the
- * word was. The abort handler begins again with them: rdi, rsi, rcx and r8 stay unchanged until the commit, the others
- * wait in the red zone.
+ * Arguments: rdi RecordWriter, rsi EventKey (esi: the id), rdx the word's place, rcx payload (or TextPayload), r8 its
+ * size (with an empty text), r9d what the word was. The abort handler begins again with them: rdi, rsi, rcx and r8 stay
+ * unchanged until the commit, the others wait in the red zone.
  *
  * What it costs beyond `rdtsc` is its number of instructions, here and in its callers: about a hundred run for nothing in
- * the time that the clock takes. So: no register that must be saved but one, and no branch where both ways are likely. */
+ * the time that the clock takes. So: few registers that must be saved, and no branch where both ways are likely. */
 
 #include "ring/rseq_writer_offsets.h"
 
@@ -13,50 +14,108 @@
 #define SAVED_WORD -8
 #define SAVED_EXPECTED -16
 
-	.section __rseq_cs, "aw", @progbits
-	.balign 32
-.Lsequence:
-	.long 0, 0				/* version, flags */
-	.quad .Lstart, .Lcommitted - .Lstart, .Labort
-
 	.section .rodata.cst16, "aM", @progbits, 16
 	.balign 16
 .Lone_more:
 	.quad 1, 0
 
+/* Goes to `full` unless there is room for all but a text; rbp = the bytes that are left for that. Clobbers rdx. */
+.macro FIND_ROOM has_text, full
+.if \has_text
+	mov	RING_LIMIT(%r10), %rbp
+	lea	COPY_SLACK(%r9), %rdx
+	sub	%rdx, %rbp
+	jb	\full
+.else
+	lea	COPY_SLACK(%r9), %rdx
+	cmp	RING_LIMIT(%r10), %rdx
+	ja	\full
+.endif
+.endm
+
+/* One of the parts of a payload around its text goes to rbx, which moves on. Nearly always it is short. Clobbers rdx
+ * and r11. */
+.macro FIRST_OF_PART part, rest, done
+	mov	\part + PART_SIZE(%rcx), %edx
+	test	%edx, %edx
+	jz	\done
+	mov	\part(%rcx), %r11
+	movq	(%r11), %xmm3
+	movq	%xmm3, (%rbx)
+	movq	8(%r11), %xmm3
+	movq	%xmm3, 8(%rbx)
+	add	%rdx, %rbx
+	cmp	$16, %edx
+	ja	\rest
+.endm
+.macro REST_OF_PART part, rest, done
+\rest:
+	/* r11 to the part's end, as rbx in the ring; rdx counts up to 0 from where the first block ended. */
+	add	%rdx, %r11
+	neg	%rdx
+	add	$16, %rdx
+\rest\()_block:
+	movq	(%r11, %rdx), %xmm3
+	movq	%xmm3, (%rbx, %rdx)
+	movq	8(%r11, %rdx), %xmm3
+	movq	%xmm3, 8(%rbx, %rdx)
+	add	$16, %rdx
+	js	\rest\()_block
+	jmp	\done
+.endm
+
+/* The registers that belong to our caller, before either way out. */
+.macro RESTORE_SAVED has_text
+.if \has_text
+	pop	%rbp
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %rbp
+.endif
+	pop	%rbx
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %rbx
+.endm
+
+/* Both functions, which differ in the payload alone. */
+.macro WRITER name, has_text
+	.section __rseq_cs, "aw", @progbits
+	.balign 32
+.Lsequence\@:
+	.long 0, 0				/* version, flags */
+	.quad .Lstart\@, .Lcommitted\@ - .Lstart\@, .Labort\@
+
 	.text
 	.balign 64
-	/* The kernel restarts what lies between .Lstart and .Lcommitted, and the commit must be the last instruction of
-	 * that range: so the rare paths come before the function. Its prologue is inside the range, but runs while
-	 * rseq_cs is empty. */
-.Lstart:
-.Lextended:
+	/* The kernel restarts what lies between .Lstart and .Lcommitted, and the commit must be the last instruction of that
+	 * range: so the rare paths come before the function. Its prologue is inside the range, but runs while rseq_cs is
+	 * empty. */
+.Lstart\@:
+.Lextended\@:
 	add	%r8, %r9
 	add	WRITER_CONTEXT_SIZE(%rdi), %r9
-	add	MAP_TAG_SIZE(%rdi), %r9
-	lea	EXTENDED_TAIL(%r9), %r9		/* r9 = the new head */
-	lea	COPY_SLACK(%r9), %rdx
-	cmp	RING_LIMIT(%r10), %rdx		/* H, as below */
-	ja	.Lno_room
-	mov	MAP_TAG(%rdi), %rdx
-	mov	%rdx, (%rbx)			/* 8 bytes; what follows goes over what is too much */
-	add	MAP_TAG_SIZE(%rdi), %rbx
-	mov	%esi, (%rbx)
-	mov	%rax, EXTENDED_ID_SIZE(%rbx)
-	add	$EXTENDED_TAIL, %rbx
-	jmp	.Lcopy
-.Lsystem_time:
+	movzwl	MAP_EXTENDED_SIZE(%rdi), %r11d
+	add	%r11, %r9			/* r9 = the new head */
+	FIND_ROOM \has_text, .Lend_of_block\@	/* H, as below */
+	add	%rbx, %r11			/* the header's end. What follows goes over what is too much */
+	mov	MAP_TAG(%rdi), %edx
+	mov	%edx, (%rbx)
+	mov	%rax, -8(%r11)
+	movzwl	MAP_TAG_SIZE(%rdi), %edx
+	mov	%esi, (%rbx, %rdx)
+	mov	%r11, %rbx
+	jmp	.Lcopy\@
+.Lsystem_time\@:
 	/* Our caller has read the system's clock, which a sequence cannot: or it has not, and must. */
 	mov	WRITER_SYSTEM_TIME(%rdi), %rax
 	test	%rax, %rax
-	jnz	.Ltime_known
-	jmp	.Lno_time
-.Ltime_went_back:
+	jnz	.Ltime_known\@
+	jmp	.Lno_time\@
+.Ltime_went_back\@:
 	/* A time that was read before the sequence may be older than another writer's record: stay at the ring's time. */
 	mov	RING_LAST_TIMESTAMP(%r10), %rax
 	xor	%r11d, %r11d
-	jmp	.Ltime_in_order
-.Lwrong_guess:
+	jmp	.Ltime_in_order\@
+.Lwrong_guess\@:
 	/* The last announcement was not committed: take it back, so that its record does not count. */
 	mov	RING_HEAD(%r10), %r9
 	mov	RING_NEXT_RECORDS(%r10), %rdx
@@ -65,68 +124,134 @@
 	movq	%rdx, %xmm2
 	punpcklqdq %xmm2, %xmm0
 	movaps	%xmm0, RING_NEXT_HEAD(%r10)
-	jmp	.Lhead_known
-.Lmore_contexts:
+	jmp	.Lhead_known\@
+.Lend_of_block\@:
+	/* Overwrite mode: note where the next block begins, and go on there. What stands behind the notes is not written
+	 * over until `limit` has moved, so it may be given up at any instruction. r9 = head, r11 = the end of this block; in a
+	 * ring that lies, at least that of the block before head's. */
+	mov	MAP_BLOCK_FACTOR(%rdi), %rax
+	mov	RING_LIMIT(%r10), %rdx
+	test	%rax, %rax
+	jz	.Lno_room\@
+	test	%rdx, %rdx
+	jz	.Lno_room\@			/* its channel is no more */
+	mov	RING_HEAD(%r10), %r9
+	mov	MAP_BLOCK_SIZE(%rdi), %r11
+	neg	%r11
+	and	%r9, %r11
+	cmp	%rdx, %r11
+	cmovb	%rdx, %r11
+	mul	%r11				/* rdx = the next one's number */
+	and	$BLOCK_NOTES - 1, %edx
+	shl	$NOTE_SIZE_LOG2, %edx
+	lea	RING_BLOCKS(%r10, %rdx), %rbx
+	/* As committed_records() */
+	xor	%eax, %eax
+	cmp	RING_NEXT_HEAD(%r10), %r9
+	setne	%al
+	neg	%rax
+	add	RING_NEXT_RECORDS(%r10), %rax
+	mov	%r9, NOTE_POSITION(%rbx)
+	mov	%rax, NOTE_RECORDS(%rbx)
+	mov	RING_LAST_TIMESTAMP(%r10), %rax
+	mov	%rax, NOTE_TIMESTAMP(%rbx)
+	xor	%eax, %eax
+	mov	$RING_DISCARDED - RING_NEXT_HEAD, %rdx
+.Ladd_discarded\@:
+	add	RING_NEXT_HEAD(%r10, %rdx), %rax
+	add	$8, %rdx
+	jnz	.Ladd_discarded\@
+	mov	%rax, NOTE_DISCARDED(%rbx)
+	/* AG: the note is there before the limit. Pairs with AH in BlockReader::limit(). */
+	add	MAP_BLOCK_SIZE(%rdi), %r11
+	mov	%r11, RING_LIMIT(%r10)
+	jmp	.Labort\@
+.Lmore_contexts\@:
 	/* rdx and rbx to the ends of the contexts, here and in the ring; r11 counts up to 0 from where the first block ended. */
 	lea	WRITER_CONTEXTS(%rdi, %r11), %rdx
 	neg	%r11
 	add	$CONTEXT_ROOM, %r11
-.Lcontext_block:
+.Lcontext_block\@:
 	movups	(%rdx, %r11), %xmm3
 	movups	%xmm3, (%rbx, %r11)
 	add	$16, %r11
-	js	.Lcontext_block
-	jmp	.Lcontexts_copied
-.Lcopy_more:
+	js	.Lcontext_block\@
+	jmp	.Lcontexts_copied\@
+.if \has_text
+	REST_OF_PART TEXT_HEAD, .Lhead_rest\@, .Lhead_copied\@
+	REST_OF_PART TEXT_TAIL, .Ltail_rest\@, .Lcopied\@
+.Lend_of_page\@:
+	/* The next page may not be there. */
+	movzbl	(%r11), %edx
+	mov	%dl, (%rbx)
+	test	%edx, %edx
+	jz	.Ltext_ends\@
+	inc	%rbx
+	dec	%rbp
+	js	.Lno_room\@
+	inc	%r11
+	test	$4095, %r11d
+	jnz	.Lend_of_page\@
+	jmp	.Ltext_block\@
+.else
+.Lcopy_more\@:
 	mov	$16, %r11d
-.Lcopy_block:
+.Lcopy_block\@:
 	mov	(%rcx, %r11), %rdx
 	mov	%rdx, (%rbx, %r11)
 	mov	8(%rcx, %r11), %rdx
 	mov	%rdx, 8(%rbx, %r11)
 	add	$16, %r11
 	cmp	%r8, %r11
-	jb	.Lcopy_block
-	jmp	.Lcopied
+	jb	.Lcopy_block\@
+	jmp	.Lcopied\@
+.endif
 
-	.globl leat_rseq_write
-	.hidden leat_rseq_write
-	.type leat_rseq_write, @function
+	.globl \name
+	.hidden \name
+	.type \name, @function
 	.balign 64
-leat_rseq_write:
+\name:
 	.cfi_startproc
 	push	%rbx
 	.cfi_adjust_cfa_offset 8
 	.cfi_rel_offset %rbx, 0
+.if \has_text
+	push	%rbp
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %rbp, 0
+.endif
 	mov	%rdx, SAVED_WORD(%rsp)
 	mov	%r9, SAVED_EXPECTED(%rsp)
 
-.Lagain:
+.Lagain\@:
 	mov	MAP_RSEQ_OFFSET(%rdi), %rax
-	lea	.Lsequence(%rip), %r10
+	lea	.Lsequence\@(%rip), %r10
 	mov	%r10, %fs:RSEQ_CS(%rax)		/* from here on we are restarted */
 
 	/* Switched since the caller looked: nobody asks for this record any more, or for it in this form. */
 	cmp	%r9d, (%rdx)
-	jne	.Lchanged
+	jne	.Lchanged\@
 	/* A signal handler has made the writer another channel's. Signals that come later restart us. */
 	mov	%rsi, %r11
 	shr	$32, %r11
 	cmp	%r11d, WRITER_CHANNEL(%rdi)
-	jne	.Lchanged
+	jne	.Lchanged\@
 
 	/* r10 = the ring of this CPU */
 	mov	%fs:RSEQ_CPU_ID(%rax), %r10d
 	cmp	MAP_CPU_RING_COUNT(%rdi), %r10d
-	jae	.Lno_ring
-	imul	MAP_STRIDE(%rdi), %r10
-	add	MAP_BASE(%rdi), %r10
+	jae	.Lno_ring\@
+	mov	MAP_RINGS(%rdi), %r11
+	mov	(%r11, %r10, 8), %r10
+	test	%r10, %r10
+	jz	.Lno_ring\@			/* nobody has mapped it yet */
 
 	/* rax = now, ns */
 	mov	MAP_CLOCK(%rdi), %r9
 	mov	CLOCK_GENERATION(%r9), %rbx
 	bt	$CLOCK_SOURCE_BIT, %rbx
-	jc	.Lsystem_time
+	jc	.Lsystem_time\@
 	mov	%ebx, %r11d
 	and	$1, %r11d
 	shl	$LINE_SIZE_LOG2, %r11d
@@ -142,62 +267,98 @@ leat_rseq_write:
 	add	LINE_NS_BASE(%r11), %rax
 	/* D: the line was read before the generation is looked at again. Pairs with E in SharedClock::publish(). */
 	cmp	CLOCK_GENERATION(%r9), %rbx
-	jne	.Labort
-.Ltime_known:
+	jne	.Labort\@
+.Ltime_known\@:
 	/* Never back inside a ring. r11 = gap to the record before, r9 = head, rbx = where the record goes. */
 	mov	%rax, %r11
 	sub	RING_LAST_TIMESTAMP(%r10), %r11
-	jb	.Ltime_went_back
-.Ltime_in_order:
+	jb	.Ltime_went_back\@
+.Ltime_in_order\@:
 	/* head comes late: it is stored together with the time, so after the last `rdtsc`. The guess is there at once, and
 	 * the processor goes on with it while the comparison waits. */
 	mov	RING_NEXT_HEAD(%r10), %r9
 	movq	RING_NEXT_RECORDS(%r10), %xmm2
 	cmp	RING_HEAD(%r10), %r9
-	jne	.Lwrong_guess
-.Lhead_known:
+	jne	.Lwrong_guess\@
+.Lhead_known\@:
 	mov	MAP_MASK(%rdi), %rbx
 	and	%r9, %rbx
 	lea	RING_RECORDS(%r10, %rbx), %rbx
 	cmp	MAP_GAP_LIMIT(%rdi), %r11
-	jae	.Lextended
+	jae	.Lextended\@
 	cmp	MAP_TAG(%rdi), %esi
-	jae	.Lextended
+	jae	.Lextended\@
 
 	add	%r8, %r9
 	add	WRITER_CONTEXT_SIZE(%rdi), %r9
 	add	MAP_SHORT_SIZE(%rdi), %r9	/* r9 = the new head */
 	/* H: who sees the room sees that its records are read. Pairs with C in RingReader::release(). */
-	lea	COPY_SLACK(%r9), %rdx
-	cmp	RING_LIMIT(%r10), %rdx
-	ja	.Lno_room
-	mov	MAP_TIMESTAMP_FACTOR(%rdi), %rdx
-	imul	%rax, %rdx
+	FIND_ROOM \has_text, .Lend_of_block\@
+	mov	MAP_TIME_MASK(%rdi), %rdx
+	and	%rax, %rdx
+	imul	MAP_TIMESTAMP_FACTOR(%rdi), %rdx
 	mov	%esi, %r11d
 	add	%r11, %rdx
 	mov	%rdx, (%rbx)			/* 8 bytes; what follows goes over what is too much */
 	add	MAP_SHORT_SIZE(%rdi), %rbx
-.Lcopy:
+.Lcopy\@:
 	/* A first block of constant size, whatever there is; the payload goes over what is too much. */
 	mov	WRITER_CONTEXT_SIZE(%rdi), %r11
 	test	%r11, %r11
-	jz	.Lcontexts_copied
+	jz	.Lcontexts_copied\@
 	movaps	WRITER_CONTEXTS(%rdi), %xmm3
 	movaps	WRITER_CONTEXTS + 16(%rdi), %xmm4
 	movups	%xmm3, (%rbx)
 	movups	%xmm4, 16(%rbx)
 	add	%r11, %rbx
 	cmp	$CONTEXT_ROOM, %r11
-	ja	.Lmore_contexts
-.Lcontexts_copied:
+	ja	.Lmore_contexts\@
+.Lcontexts_copied\@:
 	/* By words, as the payload was staged: a load that spans two stores just made waits until they are in the cache. */
+.if \has_text
+	FIRST_OF_PART TEXT_HEAD, .Lhead_rest\@, .Lhead_copied\@
+.Lhead_copied\@:
+	/* The text: looked at and copied by blocks that do not cross a page. rbp = how long it may be. */
+	mov	$TEXT_MAX, %edx
+	cmp	%rdx, %rbp
+	cmova	%rdx, %rbp
+	mov	TEXT_CHARS(%rcx), %r11
+	pxor	%xmm4, %xmm4
+.Ltext_block\@:
+	mov	%r11d, %edx
+	and	$4095, %edx
+	cmp	$4096 - 16, %edx
+	ja	.Lend_of_page\@
+	movdqu	(%r11), %xmm3
+	movdqu	%xmm3, (%rbx)
+	pcmpeqb	%xmm4, %xmm3
+	pmovmskb %xmm3, %edx
+	test	%edx, %edx
+	jnz	.Ltext_ends_in_block\@
+	add	$16, %r11
+	add	$16, %rbx
+	sub	$16, %rbp
+	jns	.Ltext_block\@
+	jmp	.Lno_room\@
+.Ltext_ends_in_block\@:
+	bsf	%edx, %edx
+.Ltext_ends\@:
+	cmp	%rdx, %rbp
+	jb	.Lno_room\@
+	lea	1(%rbx, %rdx), %rbx
+	add	%rdx, %r11
+	sub	TEXT_CHARS(%rcx), %r11
+	add	%r11, %r9			/* only now: the new head */
+	FIRST_OF_PART TEXT_TAIL, .Ltail_rest\@, .Lcopied\@
+.else
 	mov	(%rcx), %rdx
 	mov	8(%rcx), %r11
 	mov	%rdx, (%rbx)
 	mov	%r11, 8(%rbx)
 	cmp	$16, %r8
-	ja	.Lcopy_more
-.Lcopied:
+	ja	.Lcopy_more\@
+.endif
+.Lcopied\@:
 	movq	%r9, %xmm0
 	movq	%rax, %xmm1
 	paddq	.Lone_more(%rip), %xmm2
@@ -205,56 +366,61 @@ leat_rseq_write:
 	movaps	%xmm0, RING_NEXT_HEAD(%r10)	/* the announcement: {next_head, next_records} */
 	movlhps	%xmm1, %xmm0
 	/* A: the record's bytes become visible before the head that covers them, as x86 keeps the order of stores. Pairs
-	 * with B in RingReader::published(). */
+	 * with B in look_at_head(). */
 	movaps	%xmm0, RING_HEAD(%r10)		/* the commit: {head, last_timestamp} */
-.Lcommitted:
+.Lcommitted\@:
 	xor	%eax, %eax
 	/* Not left to the kernel, which clears it lazily: our code may be unmapped by then (static libleat, dlclose). */
 	mov	MAP_RSEQ_OFFSET(%rdi), %rdx
 	movq	$0, %fs:RSEQ_CS(%rdx)
-	pop	%rbx
 	.cfi_remember_state
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore %rbx
+	RESTORE_SAVED \has_text
 	ret
 	.cfi_restore_state
 
-.Lno_room:
+.Lno_room\@:
 	mov	$OUTCOME_NO_ROOM, %eax
-	jmp	.Lnot_written
-.Lno_ring:
+	jmp	.Lnot_written\@
+.Lno_ring\@:
 	mov	$OUTCOME_NO_RING, %eax
-	jmp	.Lnot_written
-.Lchanged:
+	jmp	.Lnot_written\@
+.Lchanged\@:
 	mov	$OUTCOME_CHANGED, %eax
-	jmp	.Lnot_written
-.Lno_time:
+	jmp	.Lnot_written\@
+.Lno_time\@:
 	mov	$OUTCOME_NO_TIME, %eax
-.Lnot_written:
+.Lnot_written\@:
 	mov	MAP_RSEQ_OFFSET(%rdi), %rdx
 	movq	$0, %fs:RSEQ_CS(%rdx)
 	mov	SAVED_WORD(%rsp), %rdx
+.if \has_text
+	mov	WRITER_TEXT_NOT_WRITTEN(%rdi), %r10
+.else
 	mov	WRITER_NOT_WRITTEN(%rdi), %r10
-	pop	%rbx
+.endif
 	.cfi_remember_state
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore %rbx
+	RESTORE_SAVED \has_text
 	mov	%eax, %r9d
 	test	%r10, %r10
-	jz	.Lreturn
+	jz	.Lreturn\@
 	jmp	*%r10				/* with our arguments, and the outcome as the last one */
-.Lreturn:
+.Lreturn\@:
 	ret
 	.cfi_restore_state
 
 	/* The kernel looks for the signature before it believes the abort address; as an instruction it is ud1. */
 	.byte	0x0f, 0xb9, 0x3d
 	.long	RSEQ_SIGNATURE
-.Labort:
+.Labort\@:
 	mov	SAVED_WORD(%rsp), %rdx
 	mov	SAVED_EXPECTED(%rsp), %r9
-	jmp	.Lagain
+	jmp	.Lagain\@
 	.cfi_endproc
-	.size leat_rseq_write, . - leat_rseq_write
+	.size \name, . - \name
+
+.endm
+
+	WRITER leat_rseq_write, 0
+	WRITER leat_rseq_write_text, 1
 
 	.section .note.GNU-stack, "", @progbits

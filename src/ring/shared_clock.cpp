@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
@@ -10,8 +13,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <string>
 #include <string_view>
 
+#include "base/sealed_memory.hpp"
 #include "ring/clock.hpp"
 #include "ring/ring_format.hpp"
 
@@ -35,6 +40,26 @@ constexpr std::uint64_t kFirstMeasurementNs = 2'000'000;
 // A slope that was measured over less than this is worse than the one before.
 constexpr std::uint64_t kShortestMeasurementNs = 50'000'000;
 
+// The shortest of several calls, in cycles.
+template <class Call>
+std::uint64_t cycles_of(const Call& call) {
+    std::uint64_t shortest = UINT64_MAX;
+    for (int i = 0; i < 16; ++i) {
+        const std::uint64_t before = __rdtsc();
+        call();
+        shortest = std::min<std::uint64_t>(shortest, __rdtsc() - before);
+    }
+    return shortest;
+}
+
+// Whether libc works the time out without the kernel.
+bool is_time_read_in_user_space() {
+    timespec time{};
+    const std::uint64_t by_libc = cycles_of([&] { ::clock_gettime(CLOCK_MONOTONIC, &time); });
+    const std::uint64_t by_kernel = cycles_of([&] { ::syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &time); });
+    return 2 * by_libc < by_kernel;
+}
+
 class SystemTime final : public TimeSource {
   public:
     SystemTime()
@@ -56,36 +81,48 @@ class SystemTime final : public TimeSource {
         return best;
     }
 
-    // The kernel trusts the TSC only where it is invariant and the same on all CPUs.
+    // The kernel trusts the TSC only where it is invariant and the same on all CPUs. The clock that KVM gives to its
+    // guests is worked out from the TSC; and without the kernel only where it is the same on all CPUs ([kvm-clock]).
     [[nodiscard]] bool is_tsc_trusted() const override {
-        std::array<char, 16> name{};
-        const ssize_t size = ::pread(clock_source_.get(), name.data(), name.size(), 0);
-        return size > 0 && std::string_view(name.data(), static_cast<std::size_t>(size)) == "tsc\n";
+        std::array<char, 16> text{};
+        const ssize_t size = ::pread(clock_source_.get(), text.data(), text.size(), 0);
+        const std::string_view name(text.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+        return name == "tsc\n" || (name == "kvm-clock\n" && is_read_in_user_space_);
     }
 
   private:
     UniqueFd clock_source_;  // the kernel's name of it
+    const bool is_read_in_user_space_ = is_time_read_in_user_space();
 };
 
 }  // namespace
 
 std::unique_ptr<TimeSource> TimeSource::of_system() { return std::make_unique<SystemTime>(); }
 
-Result<SharedClock> SharedClock::create(std::unique_ptr<TimeSource> source) {
-    SharedClock clock;
-    clock.source_ = std::move(source);
-    clock.fd_ = UniqueFd(::memfd_create("leat-clock", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!clock.fd_.is_open() || ::ftruncate(clock.fd(), kPageSize) != 0)
-        return io_error("cannot create the clock page");
-    clock.mapping_ = LEAT_TRY(Mapping::of_file(clock.fd(), kPageSize, true));
-    if (::fcntl(clock.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0)
+Result<SharedClock> SharedClock::make(std::unique_ptr<TimeSource> source) {
+    UniqueFd page(::memfd_create("leat-clock", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!page.is_open() || ::ftruncate(page.get(), kPageSize) != 0) return io_error("cannot create the clock page");
+    // Not against writing: whoever adopts the page must be able to map it. Who may not write there cannot open it so.
+    if (::fcntl(page.get(), F_ADD_SEALS, kSizeSeals) != 0 || ::fchmod(page.get(), S_IRUSR | S_IWUSR) != 0)
         return io_error("cannot seal the clock page");
+    SharedClock clock = LEAT_TRY(open(std::move(page), std::move(source)));
     new (clock.mapping_.data()) ClockPage{.magic = kClockPageMagic,
                                           .version = kClockPageVersion,
                                           .generation = 0,
                                           .source = ClockSource::kSystem,
                                           .system_offset = 0,
                                           .lines = {}};
+    return clock;
+}
+
+Result<SharedClock> SharedClock::stopped(std::uint64_t ns) {
+    SharedClock clock = LEAT_TRY(make(TimeSource::of_system()));
+    clock.publish({.tsc_base = 0, .ns_base = ns, .multiplier = 0, .unused = 0}, ClockSource::kTsc);
+    return clock;
+}
+
+Result<SharedClock> SharedClock::create(std::unique_ptr<TimeSource> source) {
+    SharedClock clock = LEAT_TRY(make(std::move(source)));
     if (!clock.source_->is_tsc_trusted()) return clock;
 
     clock.first_ = clock.last_ = clock.source_->sample();
@@ -93,6 +130,35 @@ Result<SharedClock> SharedClock::create(std::unique_ptr<TimeSource> source) {
     const Sample& now = clock.last_;
     clock.publish({now.tsc, now.ns, multiplier(now.ns - clock.first_.ns, now.tsc - clock.first_.tsc), 0},
                   ClockSource::kTsc);
+    return clock;
+}
+
+Result<SharedClock> SharedClock::open(UniqueFd page, std::unique_ptr<TimeSource> source) {
+    SharedClock clock;
+    clock.source_ = std::move(source);
+    clock.fd_ = std::move(page);
+    const std::string path = fmt::format("/proc/self/fd/{}", clock.fd_.get());
+    clock.reading_fd_ = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!clock.reading_fd_.is_open()) return io_error("cannot open the clock page for reading (is /proc mounted?)");
+    clock.mapping_ = LEAT_TRY(Mapping::of_file(clock.fd_.get(), kPageSize, true));
+    return clock;
+}
+
+Result<SharedClock> SharedClock::adopt(UniqueFd page, std::unique_ptr<TimeSource> source) {
+    if (!is_sealed(page.get(), kPageSize)) return corrupt("no clock page, sealed");
+    SharedClock clock = LEAT_TRY(open(std::move(page), std::move(source)));
+    const ClockPage& known = clock.page();
+    if (known.magic != kClockPageMagic || known.version != kClockPageVersion)
+        return unsupported("a clock page of another version");
+    if (known.source != ClockSource::kTsc) return clock;
+    clock.first_ = clock.last_ = clock.source_->sample();
+    const ClockLine& line = known.lines[known.generation & 1];
+    const std::uint64_t ours = clock.value_at(clock.last_, line);
+    const auto error_ns = static_cast<std::int64_t>(clock.last_.ns - ours);
+    // More than the line can have gone wrong meanwhile was there before. If the TSC began anew meanwhile, the line says
+    // less than CLOCK_MONOTONIC.
+    const bool is_line_behind = clock.last_.tsc < line.tsc_base && error_ns > 0;
+    if (std::abs(error_ns) > kMaxErrorNs && !is_line_behind) clock.distance_ = ours - clock.last_.ns;
     return clock;
 }
 

@@ -41,8 +41,17 @@ class SharedClock {
   public:
     static Result<SharedClock> create(std::unique_ptr<TimeSource> source = TimeSource::of_system());
 
-    // Sealed against every further writable mapping: programs can only read the clock.
-    [[nodiscard]] int fd() const { return fd_.get(); }
+    // Takes over the page of one that has ended with its process: programs go by its last line until now.
+    static Result<SharedClock> adopt(UniqueFd page, std::unique_ptr<TimeSource> source = TimeSource::of_system());
+
+    // One that always says `ns`: of rings that nobody writes to any more.
+    static Result<SharedClock> stopped(std::uint64_t ns);
+
+    // For programs: open for reading alone, and its size is sealed. Programs of other users than ours cannot open it
+    // for writing either.
+    [[nodiscard]] int fd() const { return reading_fd_.get(); }
+    // To adopt it.
+    [[nodiscard]] int page_fd() const { return fd_.get(); }
     [[nodiscard]] const ClockPage& page() const;
 
     // Bends the line so that it meets CLOCK_MONOTONIC again; a few times a second. `newest`: the latest time in a
@@ -59,7 +68,11 @@ class SharedClock {
     void publish(const ClockLine& line, ClockSource source);
     [[nodiscard]] ClockPage& writable_page() const;
 
+    static Result<SharedClock> make(std::unique_ptr<TimeSource> source);
+    static Result<SharedClock> open(UniqueFd page, std::unique_ptr<TimeSource> source);
+
     UniqueFd fd_;
+    UniqueFd reading_fd_;
     Mapping mapping_;
     std::unique_ptr<TimeSource> source_;
     Sample first_{};              // since when the slope is measured

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-#if !defined(__x86_64__)
+// 32-bit programs are compiled for the processors that daemons run on: those have SSE2.
+#if !defined(__x86_64__) && !(defined(__i386__) && defined(__SSE2__))
 #error "commit() needs a version for this architecture"
 #endif
 #include <immintrin.h>
@@ -23,7 +24,7 @@ void store_pair(uint64_t* first_word, uint64_t first, uint64_t second) {
 // Announces the record, then commits it; committed_records() draws the states. A process killed before the commit
 // leaves nothing, after it everything.
 // A: the record's bytes become visible before the head that covers them (x86 keeps the order of stores). Pairs with B
-// in RingReader::published().
+// in look_at_head().
 void commit(RingHeader& ring, uint64_t head, uint64_t timestamp) {
     const uint64_t records = committed_records(ring.head, ring.next_head, ring.next_records) + 1;
 #if defined(__SANITIZE_THREAD__)
@@ -31,6 +32,23 @@ void commit(RingHeader& ring, uint64_t head, uint64_t timestamp) {
 #endif
     store_pair(&ring.next_head, head, records);
     store_pair(&ring.head, head, timestamp);
+}
+
+// Overwrite mode: notes where the next block begins, as the sequence does, and goes on there.
+// AG: the note is there before the limit. Pairs with AH in BlockReader::limit().
+void begin_block(const RingMap& map, RingHeader& ring) {
+    const uint64_t blocks_end = ring.head & ~(map.block_size - 1);
+    const uint64_t limit = ring.limit < blocks_end ? blocks_end : ring.limit;
+    uint64_t discarded = 0;
+    for (uint64_t& reason : ring.discarded) discarded += __atomic_load_n(&reason, __ATOMIC_RELAXED);
+    // Word by word: a reader may be looking at the note that was there 64 blocks ago.
+    BlockNote& note = ring.blocks[limit / map.block_size % kBlockNotes];
+    const auto put = [](uint64_t& word, uint64_t value) { __atomic_store_n(&word, value, __ATOMIC_RELAXED); };
+    put(note.position, ring.head);
+    put(note.timestamp, ring.last_timestamp);
+    put(note.records, committed_records(ring.head, ring.next_head, ring.next_records));
+    put(note.discarded, discarded);
+    __atomic_store_n(&ring.limit, limit + map.block_size, __ATOMIC_RELEASE);
 }
 
 }  // namespace
@@ -41,8 +59,11 @@ WriteOutcome thread_write(const RecordWriter& writer, RingHeader& ring, uint32_t
     const uint64_t last = ring.last_timestamp;
     if (now < last) now = last;  // a reader gives up a ring whose time goes back
     const bool is_extended = id >= form.tag || now - last >= form.gap_limit;
-    const uint64_t header_size = is_extended ? form.tag_size + kExtendedTail : form.short_size;
+    const uint64_t header_size = is_extended ? form.extended_size : form.short_size;
     const uint64_t end = ring.head + header_size + writer.context_size + size;
+    if (writer.map.overwrites())
+        for (uint32_t i = 0; i < kBlocks && ring.limit != 0 && end + kCopySlack > ring.limit; ++i)
+            begin_block(writer.map, ring);
     // H: who sees the room sees that its records are read. Pairs with C in RingReader::release().
     //
     //     head                         end
@@ -54,10 +75,10 @@ WriteOutcome thread_write(const RecordWriter& writer, RingHeader& ring, uint32_t
         reinterpret_cast<char*>(&ring) + kPageSize + (ring.head & writer.map.mask);  // NOLINT(*-reinterpret-cast)
     if (is_extended) {
         memcpy(at, &form.tag, sizeof form.tag);
+        memcpy(at + header_size - sizeof now, &now, sizeof now);
         memcpy(at + form.tag_size, &id, sizeof id);
-        memcpy(at + form.tag_size + sizeof id, &now, sizeof now);
     } else {
-        const uint64_t short_form = id + now * form.timestamp_factor;
+        const uint64_t short_form = id + (now & form.time_mask) * form.timestamp_factor;
         memcpy(at, &short_form, sizeof short_form);
     }
     memcpy(at + header_size, writer.contexts, writer.context_size);

@@ -135,7 +135,8 @@ Result<ctf::EventClass> event_class_of(const wire::TracepointDescription& tracep
     event_class.model_uri = tracepoint.model_uri;
     event_class.fields.emplace();
     MemberNames names(tracepoint.fields);
-    for (const FieldDescription& field : tracepoint.fields) LEAT_TRY(append_field(*event_class.fields, field, names));
+    for (const FieldDescription& field : tracepoint.fields)
+        if (!field.is_hidden) LEAT_TRY(append_field(*event_class.fields, field, names));
     return event_class;
 }
 

@@ -71,10 +71,30 @@ Result<int> parse_log_level(std::string_view name) {
     return static_cast<int>(found - ctf::kLogLevels.begin());
 }
 
-bool EventRules::matches(std::string_view event_name, int event_log_level) const {
-    const auto match = [&](const std::string& pattern) { return matches_pattern(pattern, event_name); };
-    return (!log_level || event_log_level <= *log_level) && std::any_of(patterns.begin(), patterns.end(), match) &&
-           std::none_of(exclusions.begin(), exclusions.end(), match);
+bool EventRule::matches(std::string_view event_name, int event_log_level) const {
+    const auto match = [&](const std::string& glob) { return matches_pattern(glob, event_name); };
+    if (log_level && (is_log_level_only ? event_log_level != *log_level : event_log_level > *log_level)) return false;
+    return match(pattern) && std::none_of(exclusions.begin(), exclusions.end(), match);
+}
+
+bool EventRule::is_like(const EventRule& other) const {
+    return pattern == other.pattern && exclusions == other.exclusions && log_level == other.log_level &&
+           is_log_level_only == other.is_log_level_only;
+}
+
+std::vector<EventRule> make_rules(const std::vector<std::string>& patterns, const std::vector<std::string>& exclusions,
+                                  std::optional<int> log_level) {
+    std::vector<EventRule> rules;
+    rules.reserve(patterns.size());
+    for (const std::string& pattern : patterns)
+        rules.push_back({.pattern = pattern, .exclusions = exclusions, .log_level = log_level});
+    return rules;
+}
+
+const EventRule* find_rule(std::span<const EventRule> rules, std::string_view event_name, int event_log_level) {
+    const auto found = std::ranges::find_if(
+        rules, [&](const EventRule& rule) { return rule.is_enabled && rule.matches(event_name, event_log_level); });
+    return found == rules.end() ? nullptr : &*found;
 }
 
 }  // namespace leat::session

@@ -1,132 +1,202 @@
 #include "session/session.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <utility>
-
-#include "base/check.hpp"
-#include "base/random_value.hpp"
-#include "ctf/tsdl/tsdl_writer.hpp"
-#include "ring/clock.hpp"
-#include "session/event_description.hpp"
-#include "session/trace_description.hpp"
 
 namespace leat::session {
 namespace {
 
-// Rings for threads without rseq, and for children of vfork(). Until such a thread comes, they cost only address space.
-constexpr std::uint32_t kThreadRings = 264;
-constexpr std::uint32_t kFewestThreadRings = 72;
-constexpr std::uint64_t kThreadRingSpace = 32ULL << 30;  // bytes
-
-// Warnings about tracepoints of one registration. The rest is only counted, so that a broken program cannot flood the
+// Warnings about tracepoints of one application. The rest is only counted, so that a broken program cannot flood the
 // user's terminal.
 constexpr std::size_t kMaxWarnings = 20;
-
-std::uint32_t thread_rings(std::uint64_t ring_size) {
-    const std::uint64_t that_fit = std::min<std::uint64_t>(kThreadRingSpace / ring_size, kThreadRings);
-    return std::max(static_cast<std::uint32_t>(that_fit), kFewestThreadRings);
-}
-
-// A number that no other channel of this lane has: they count up from a random one, so that a program which has
-// outlived another recorder does not take our channel for that one's.
-std::uint32_t next_channel_number(wire::Lane lane) {
-    static std::atomic<std::uint32_t> next = random_value<std::uint32_t>();
-    std::uint32_t number = 0;  // which is no channel
-    while (number == 0) number = next++ << 2 | static_cast<std::uint32_t>(lane);
-    return number;
-}
+// For the same reason.
+constexpr std::size_t kMaxConflicts = 100;
+// More than processes begin within a second.
+constexpr std::size_t kMaxPaths = 10'000;
 
 }  // namespace
 
-Result<Session> Session::create(const SessionParameters& parameters) {
-    ring::SharedClock clock = LEAT_TRY(ring::SharedClock::create());
-    const ring::RingSetGeometry geometry{.ring_size = parameters.ring_size,
-                                         .cpu_rings = ring::possible_cpus(),
-                                         .thread_rings = thread_rings(parameters.ring_size)};
-    ring::RingSet rings = LEAT_TRY(ring::RingSet::create(geometry, ring::clock_now(clock.page())));
-    return Session(parameters, std::move(clock), std::move(rings));
+// Of one application.
+struct Session::Refusals {
+    std::size_t count = 0;
+
+    void add(Orders& orders, std::string warning) {
+        if (++count <= kMaxWarnings) orders.warnings.push_back(std::move(warning));
+    }
+};
+
+RegistryKey Session::key_of(const Application& application) const {
+    switch (parameters_.buffers) {
+        case Buffers::kEverybody:
+            // 32-bit programs, too: a recorder drains the rings of one trace.
+            return {.uid = parameters_.uid};
+        case Buffers::kUser:
+            return {.uid = application.uid, .bitness = application.bitness};
+        case Buffers::kPid:
+            break;
+    }
+    return {.uid = application.uid, .bitness = application.bitness, .pid = application.pid};
 }
 
-Session::Session(const SessionParameters& parameters, ring::SharedClock clock, ring::RingSet rings)
-    : parameters_(parameters),
-      clock_(std::move(clock)),
-      rings_(std::move(rings)),
-      channel_number_(next_channel_number(wire::Lane::kRecorder)),
-      trace_class_(describe_trace(parameters.name, parameters.uid, parameters.header, parameters.contexts)),
-      walker_(ring::header_layout(parameters.header), wire::context_size(parameters.contexts)) {}
-
-std::string Session::initial_metadata() const { return ctf::kTsdlSignature + ctf::trace_blocks(trace_class_); }
-
-Result<Registry::Enrolled> Session::enroll(const wire::TracepointDescription& tracepoint) {
-    const std::string place = fmt::format("{}:{}", tracepoint.file, tracepoint.line);
-    auto described = event_class_of(tracepoint);
-    if (!described)
-        return wrap(fmt::format("tracepoint \"{}\" of {} is not recorded", tracepoint.name, place), described.error());
-    return registry_.enroll(*std::move(described), place);
+Result<Trace*> Session::trace_for(const Application& application) {
+    const RegistryKey key = key_of(application);
+    const auto found = traces_.find(key);
+    if (found != traces_.end()) return found->second.get();
+    auto made = make_trace(application, key);
+    if (made) refused_.traces.erase(key);
+    return made;
 }
 
-RegistrationOutcome Session::register_application(const wire::AppRegistration& application) {
-    RegistrationOutcome outcome;
-    std::size_t refusals = 0;
-    ++registrations_;
-    for (const wire::TracepointDescription& tracepoint : application.tracepoints) {
-        if (names_seen_.size() < kMaxEventClasses) names_seen_.insert(tracepoint.name);
-        outcome.event_ids.push_back(wire::kNotEnabled);
-        if (!parameters_.rules.matches(tracepoint.name, tracepoint.log_level)) continue;
-        const auto enrolled = enroll(tracepoint);
-        if (enrolled) {
-            outcome.event_ids.back() = enrolled->id;
-            if (enrolled->is_new) outcome.new_classes.push_back(registry_.event_class(enrolled->id));
-        } else if (++refusals <= kMaxWarnings) {
-            outcome.warnings.push_back(
-                fmt::format("{} ({}): {}", application.procname, application.pid, enrolled.error().message));
+Result<Trace*> Session::make_trace(const Application& application, const RegistryKey& key) {
+    Trace::Claim claim;
+    if (parameters_.admit) claim = LEAT_TRY(parameters_.admit(key, Trace::ring_memory(parameters_.channels)));
+    Trace::Parameters parameters{.session_name = parameters_.name,
+                                 .key = key,
+                                 .lane = parameters_.lane,
+                                 .program = application.procname,
+                                 .vpid = application.vpid,
+                                 .is_kept = parameters_.is_kept,
+                                 .memory_directory = parameters_.memory_directory,
+                                 .claim = std::move(claim),
+                                 .environment = parameters_.environment,
+                                 .time_source = parameters_.time_source,
+                                 .budget = parameters_.budgets ? &(*parameters_.budgets)[key.uid] : nullptr};
+    if (key.pid != 0) parameters.path = unused_path(parameters);
+    auto trace = LEAT_TRY(Trace::create(parameters, parameters_.channels));
+    if (parameters_.complete) LEAT_TRY(parameters_.complete(*trace));
+    return traces_.emplace(key, std::move(trace)).first->second.get();
+}
+
+// Whether to warn of it: of many, the first is enough.
+bool Session::refuse_trace(const RegistryKey& key, const std::string& reason) {
+    refused_.reason = reason;
+    const bool is_first = refused_.traces.empty();
+    if (refused_.traces.size() < kMaxPaths) refused_.traces.insert(key);
+    return is_first;
+}
+
+// A process that has become another user's has another trace, perhaps within the second that the path tells.
+std::string Session::unused_path(const Trace::Parameters& parameters) {
+    if (paths_of_processes_.size() >= kMaxPaths) paths_of_processes_.clear();
+    const std::string usual = Trace::usual_path(parameters);
+    std::string path = usual;
+    for (int number = 2; !paths_of_processes_.insert(path).second; ++number) path = fmt::format("{}-{}", usual, number);
+    return path;
+}
+
+std::unique_ptr<Trace> Session::add_trace(std::unique_ptr<Trace> trace) {
+    const RegistryKey key = trace->key();
+    // Its process may become another program within the same second.
+    if (key.pid != 0) paths_of_processes_.insert(trace->path());
+    // If there is one, try_emplace() leaves ours where it is.
+    traces_.try_emplace(key, std::move(trace));
+    return trace;
+}
+
+std::unique_ptr<Trace> Session::take_trace(const RegistryKey& key) {
+    auto node = traces_.extract(key);
+    return node.empty() ? nullptr : std::move(node.mapped());
+}
+
+const TraceChannel* Session::find_channel(std::uint32_t number, const Trace** of) const {
+    for (const auto& [key, trace] : traces_) {
+        for (const auto& channel : trace->channels()) {
+            if (channel->number() != number) continue;
+            if (of != nullptr) *of = trace.get();
+            return channel.get();
         }
     }
-    if (refusals > kMaxWarnings)
-        outcome.warnings.push_back(fmt::format("{} ({}): {} more tracepoints are not recorded", application.procname,
-                                               application.pid, refusals - kMaxWarnings));
-    return outcome;
+    return nullptr;
 }
 
-std::string Session::describe(const std::vector<ctf::EventClass>& classes) {
-    std::string metadata;
-    for (const ctf::EventClass& event_class : classes) {
-        walker_.add(event_class);
-        metadata += ctf::event_block(event_class, kStreamClassId);
-        if (has_thread_streams_) metadata += ctf::event_block(event_class, kThreadStreamClassId);
-        described_.push_back(event_class);
+const std::string* Session::find_channel_name(std::uint32_t number) const {
+    for (const auto& [index, known] : waiting_)
+        if (known == number) return &parameters_.channels[index].name;
+    const TraceChannel* const channel = find_channel(number);
+    return channel == nullptr ? nullptr : &channel->name();
+}
+
+void Session::count(const Application& application) {
+    ++registrations_;
+    for (const wire::TracepointDescription& tracepoint : *application.tracepoints)
+        if (names_seen_.size() < kMaxEventClasses) names_seen_.insert(tracepoint.name);
+}
+
+Session::Counts Session::counts() const {
+    Counts counts{registrations_, names_seen_.size(), 0};
+    for (const auto& [key, trace] : traces_)
+        for (const auto& channel : trace->channels()) counts.enabled += channel->event_class_count();
+    return counts;
+}
+
+void Session::add_orders(const Application& application, Orders& orders) {
+    if (!is_active_ || !tracked_.has(application)) return;
+    Refusals refusals;
+    for (std::size_t channel = 0; channel < parameters_.channels.size(); ++channel)
+        if (parameters_.channels[channel].is_enabled) add_orders(application, channel, orders, refusals);
+    if (refusals.count > kMaxWarnings)
+        orders.warnings.push_back(
+            fmt::format("{}: {} more tracepoints are not recorded", application.name(), refusals.count - kMaxWarnings));
+}
+
+void Session::add_orders(const Application& application, std::size_t index, Orders& orders, Refusals& refusals) {
+    const Channel& channel = parameters_.channels[index];
+    TraceChannel* target = nullptr;
+    for (std::size_t i = 0; i < application.tracepoints->size(); ++i) {
+        const wire::TracepointDescription& tracepoint = (*application.tracepoints)[i];
+        const EventRule* const rule = find_rule(channel.rules, tracepoint.name, tracepoint.log_level);
+        if (rule == nullptr) continue;
+        if (target == nullptr) {
+            const auto trace = trace_for(application);
+            if (!trace) {
+                if (refuse_trace(key_of(application), trace.error().message))
+                    refusals.add(orders, fmt::format("{}: {}", application.name(), trace.error().message));
+                return add_waiting_orders(application, index, orders);
+            }
+            target = (*trace)->channels()[index].get();
+            orders.channels.push_back(target);
+        }
+        auto enrolled = target->enroll(application, i, rule->on_conflict);
+        if (enrolled.is_over_budget) refuse_event(application.uid, enrolled.warning);
+        if (!enrolled.warning.empty()) refusals.add(orders, std::move(enrolled.warning));
+        if (!enrolled.conflict.empty() && conflicts_.size() < kMaxConflicts)
+            conflicts_.push_back({channel.name, std::move(enrolled.conflict.front())});
+        if (enrolled.id == wire::kNotEnabled) continue;
+        complete_conflicts(channel.name, application, tracepoint);
+        if (orders.actions[i].size() < wire::kMaxActions)
+            orders.actions[i].push_back({.event_id = enrolled.id, .channel = target->number()});
+        else
+            refusals.add(orders, fmt::format("{}: \"{}\" is wanted by more than {} channels", application.name(),
+                                             tracepoint.name, wire::kMaxActions));
     }
-    return metadata;
 }
 
-std::string Session::describe_thread_streams() {
-    std::string metadata;
-    if (std::exchange(has_thread_streams_, true)) return metadata;
-    for (const ctf::EventClass& event_class : described_)
-        metadata += ctf::event_block(event_class, kThreadStreamClassId);
-    return metadata;
+// Of each user, the first event is warned of.
+void Session::refuse_event(uid_t uid, std::string& warning) {
+    ++refused_.events;
+    refused_.reason = warning;
+    if (!(*parameters_.budgets)[uid].take_untold()) warning.clear();
 }
 
-Result<void> Session::enable(wire::AppConnection& application, wire::ControlFile& control,
-                             const std::vector<std::uint32_t>& event_ids) const {
-    wire::ChannelMessage message{};
-    message.number = channel_number_;
-    message.header_kind = parameters_.header;
-    message.contexts = parameters_.contexts;
-    message.ring_size = rings_.geometry().ring_size;
-    message.cpu_ring_count = rings_.geometry().cpu_rings;
-    message.thread_ring_count = rings_.geometry().thread_rings;
-    LEAT_TRY(application.send_channel(message, rings_.fd(), clock_.fd()));
-    for (std::uint32_t i = 0; i < event_ids.size(); ++i) {
-        const std::array action{wire::Action{.event_id = event_ids[i], .channel = channel_number_}};
-        const std::span<const wire::Action> actions(action);
-        LEAT_TRY(control.switch_to(i, actions.first(event_ids[i] == wire::kNotEnabled ? 0 : 1)));
+void Session::add_waiting_orders(const Application& application, std::size_t index, Orders& orders) {
+    const Channel& channel = parameters_.channels[index];
+    orders.is_waiting = true;
+    const auto [number, is_new] = waiting_.try_emplace(index);
+    if (is_new) number->second = next_channel_number(parameters_.lane);
+    for (std::size_t i = 0; i < application.tracepoints->size(); ++i) {
+        const wire::TracepointDescription& tracepoint = (*application.tracepoints)[i];
+        if (tracepoint.refusal.empty() && find_rule(channel.rules, tracepoint.name, tracepoint.log_level) != nullptr &&
+            orders.actions[i].size() < wire::kMaxActions)
+            orders.actions[i].push_back({.event_id = wire::kNotEnabled, .channel = number->second});
     }
-    return {};
+}
+
+// After a restart, an event may conflict with one that is known before a program comes that has it.
+void Session::complete_conflicts(const std::string& channel, const Application& application,
+                                 const wire::TracepointDescription& tracepoint) {
+    for (KnownConflict& known : conflicts_)
+        if (!known.conflict.known.is_known() && known.channel == channel && known.conflict.event == tracepoint.name)
+            known.conflict.known = origin_of(application, tracepoint);
 }
 
 }  // namespace leat::session

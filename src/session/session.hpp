@@ -1,101 +1,148 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <map>
+#include <memory>
+#include <set>
 #include <string>
-#include <string_view>
 #include <unordered_set>
 #include <vector>
 
 #include "base/result.hpp"
-#include "ctf/model/trace_class.hpp"
-#include "ctf/record/record_walker.hpp"
-#include "ring/event_header.hpp"
-#include "ring/ring_set.hpp"
-#include "ring/shared_clock.hpp"
-#include "session/event_rules.hpp"
-#include "session/registry.hpp"
-#include "wire/app/app_socket.hpp"
+#include "session/channel.hpp"
+#include "session/trace.hpp"
+#include "session/tracked.hpp"
+#include "wire/app/control_format.hpp"
 
 namespace leat::session {
 
-struct SessionParameters {
-    std::string name;
-    EventRules rules{};
-    ring::HeaderKind header = ring::HeaderKind::kCompact;
-    std::uint32_t contexts = wire::kDefaultContexts;
-    std::uint64_t ring_size = 1U << 20;
-    uid_t uid = 0;
+// What an application is to do, by all sessions that want something of it.
+struct Orders {
+    explicit Orders(std::size_t tracepoints) : actions(tracepoints) {}
+
+    std::vector<std::vector<wire::Action>> actions;  // of each tracepoint; none: it is off
+    std::vector<const TraceChannel*> channels{};     // that the actions name
+    bool is_waiting = false;                         // for a trace, which there is no room for
+    std::vector<std::string> warnings{};             // for the user: what is not recorded, and why
 };
 
-// The result of an application's registration.
-struct RegistrationOutcome {
-    std::vector<std::uint32_t> event_ids{};      // for each of its tracepoints; wire::kNotEnabled
-    std::vector<ctf::EventClass> new_classes{};  // to describe() before any packet is cut from what the rings then hold
-    std::vector<std::string> warnings{};         // for the user: which tracepoints are not recorded, and why
-};
-
-// A recording session with one channel, for the programs of one user: which events are wanted, what they are called
-// in the trace, and the rings they go to. Two threads may use it: one registers applications and answers them, the
-// other describes what they write. Members that both need are constant.
+// A session: which events people want, and the traces that they are recorded in, one for each user and ABI (or process)
+// that has such events. One thread uses it, the one that registers applications; the traces tell what others may do.
 class Session {
   public:
-    static Result<Session> create(const SessionParameters& parameters);
+    // Whose events share rings, ids and a trace.
+    enum class Buffers : std::uint8_t {
+        kEverybody,  // of `leat record`: whatever it has started, of 32 bits or 64
+        kUser,
+        kPid,
+    };
+    struct Parameters {
+        std::string name;
+        wire::Lane lane = wire::Lane::kRecorder;
+        Buffers buffers = Buffers::kEverybody;
+        uid_t uid = 0;  // of the one trace of kEverybody
+        std::vector<Channel> channels{};
+        bool is_kept = false;  // its traces can be adopted
+        // Where their memory is in files; see Trace::Parameters.
+        std::filesystem::path memory_directory{};
+        // Called with a trace that was just made, before any program has to do with it; if it fails, there is none.
+        std::function<Result<void>(Trace& trace)> complete{};
+        // What it stores are snapshots: its channels overwrite, but for the one whose events ask for them.
+        bool is_for_snapshots = false;
+        std::vector<std::string> snapshot_on{};  // patterns of those
+        // Whether there may be one more trace, whose rings take so many bytes, and what it holds while it lives; none:
+        // there always may.
+        std::function<Result<Trace::Claim>(const RegistryKey& key, std::uint64_t bytes)> admit{};
+        // Of its traces; see Trace::Parameters.
+        std::vector<ctf::EnvironmentEntry> environment{};
+        std::function<std::unique_ptr<ring::TimeSource>()> time_source{};
+        DescriptionBudgets* budgets = nullptr;  // that the events of each user take from; null: there is no limit
+    };
+    explicit Session(Parameters parameters) : parameters_(std::move(parameters)) {}
 
-    // The metadata before any event: trace, environment, clock, stream.
-    [[nodiscard]] std::string initial_metadata() const;
+    [[nodiscard]] const std::string& name() const { return parameters_.name; }
+    [[nodiscard]] wire::Lane lane() const { return parameters_.lane; }
+    [[nodiscard]] bool is_for_snapshots() const { return parameters_.is_for_snapshots; }
+    [[nodiscard]] const std::vector<std::string>& snapshot_on() const { return parameters_.snapshot_on; }
+    [[nodiscard]] Buffers buffers() const { return parameters_.buffers; }
+    void set_buffers(Buffers buffers) { parameters_.buffers = buffers; }
+    // Channels may be added until there are traces, which have those that there are then. Rules may change at any time.
+    [[nodiscard]] std::vector<Channel>& channels() { return parameters_.channels; }
+    [[nodiscard]] const std::vector<Channel>& channels() const { return parameters_.channels; }
+    [[nodiscard]] Tracked& tracked() { return tracked_; }
+    [[nodiscard]] const Tracked& tracked() const { return tracked_; }
 
-    // [RFC-event-ids], algorithm 1: looks up each tracepoint that the rules match, gives ids. Registering thread.
-    RegistrationOutcome register_application(const wire::AppRegistration& application);
+    // An inactive session wants nothing of anybody.
+    void set_active(bool is_active) { is_active_ = is_active; }
+    [[nodiscard]] bool is_active() const { return is_active_; }
 
-    // Switches the application's tracepoints as `event_ids` say, and hands it the channel that they go to. Registering
-    // thread.
-    Result<void> enable(wire::AppConnection& application, wire::ControlFile& control,
-                        const std::vector<std::uint32_t>& event_ids) const;
+    // [RFC-event-ids], algorithm 1: looks up each tracepoint that the rules match, gives ids, adds what to do. Makes
+    // the trace of the application's user if it is the first with such events. If there is no room for that, the events
+    // go to a channel without rings: the program counts them. Ask again when there may be room.
+    void add_orders(const Application& application, Orders& orders);
 
-    // Returns whole metadata units that declare these event classes. From now on, their records are known. Describing
-    // thread.
-    std::string describe(const std::vector<ctf::EventClass>& classes);
-    // Returns metadata units that declare the streams of rings that belong to threads, which most traces do not have,
-    // with all classes so far. From now on, describe() declares classes for these streams, too. Returns nothing if that
-    // was done before. Describing thread.
-    std::string describe_thread_streams();
+    [[nodiscard]] RegistryKey key_of(const Application& application) const;
+    // Makes it if there is none.
+    Result<Trace*> trace_for(const Application& application);
+    // One that another daemon has left. Gives it back if its process has become another program, which has a trace.
+    std::unique_ptr<Trace> add_trace(std::unique_ptr<Trace> trace);
+    // Takes it out of the session: a program with the same key gets another one.
+    std::unique_ptr<Trace> take_trace(const RegistryKey& key);
+    [[nodiscard]] const std::map<RegistryKey, std::unique_ptr<Trace>>& traces() const { return traces_; }
+    // The channel that programs know by this number; null if it is none of this session.
+    [[nodiscard]] const TraceChannel* find_channel(std::uint32_t number, const Trace** of = nullptr) const;
+    // The name of the channel that programs know by this number, with rings or without; null if it is none of this
+    // session.
+    [[nodiscard]] const std::string* find_channel_name(std::uint32_t number) const;
 
-    [[nodiscard]] const ring::RingSet& rings() const { return rings_; }
-    [[nodiscard]] ring::SharedClock& clock() { return clock_; }
-    [[nodiscard]] const ctf::RecordWalker& walker() const { return walker_; }
-    [[nodiscard]] const ctf::TraceClass& trace_class() const { return trace_class_; }
+    struct KnownConflict {
+        std::string channel;
+        Conflict conflict;
+    };
+    // The first ones.
+    [[nodiscard]] const std::vector<KnownConflict>& conflicts() const { return conflicts_; }
 
-    // For "nothing was recorded, because ...". A name counts once, however many files and programs have it. Registering
-    // thread.
+    // Traces that there was no room for, but for those that have got it since, and why not the last one. The first is
+    // warned of.
+    struct Refused {
+        std::set<RegistryKey> traces{};
+        std::uint64_t events = 0;  // that there was no memory for
+        std::string reason{};
+    };
+    [[nodiscard]] const Refused& refused() const { return refused_; }
+
+    // For "nothing was recorded, because ...". A name counts once, however many files and programs have it.
+    void count(const Application& application);
     struct Counts {
         std::uint64_t registrations = 0;
         std::uint64_t tracepoints = 0;
         std::uint64_t enabled = 0;
     };
-    [[nodiscard]] Counts counts() const { return {registrations_, names_seen_.size(), registry_.size()}; }
+    [[nodiscard]] Counts counts() const;
 
   private:
-    Session(const SessionParameters& parameters, ring::SharedClock clock, ring::RingSet rings);
+    struct Refusals;
+    void add_orders(const Application& application, std::size_t index, Orders& orders, Refusals& refusals);
+    void complete_conflicts(const std::string& channel, const Application& application,
+                            const wire::TracepointDescription& tracepoint);
+    Result<Trace*> make_trace(const Application& application, const RegistryKey& key);
+    void refuse_event(uid_t uid, std::string& warning);
+    bool refuse_trace(const RegistryKey& key, const std::string& reason);
+    void add_waiting_orders(const Application& application, std::size_t index, Orders& orders);
+    std::string unused_path(const Trace::Parameters& parameters);
 
-    Result<Registry::Enrolled> enroll(const wire::TracepointDescription& tracepoint);
-
-    SessionParameters parameters_;
-    ring::SharedClock clock_;
-    ring::RingSet rings_;
-    std::uint32_t channel_number_;
-    Registry registry_;
-    ctf::TraceClass trace_class_;
-    ctf::RecordWalker walker_;
+    Parameters parameters_;
+    Tracked tracked_;
+    bool is_active_ = false;
+    std::map<RegistryKey, std::unique_ptr<Trace>> traces_;
+    std::unordered_set<std::string> paths_of_processes_;  // that were given lately
+    std::vector<KnownConflict> conflicts_;
+    Refused refused_;
+    std::map<std::size_t, std::uint32_t> waiting_;  // numbers of channels without rings, by index
     std::uint64_t registrations_ = 0;
     std::unordered_set<std::string> names_seen_;
-    std::vector<ctf::EventClass> described_;
-    bool has_thread_streams_ = false;
 };
-
-inline constexpr std::uint64_t kStreamClassId = 0;        // of rings that belong to CPUs
-inline constexpr std::uint64_t kThreadStreamClassId = 1;  // of rings that belong to threads
 
 }  // namespace leat::session

@@ -47,10 +47,12 @@ Result<SyncWriter> SyncWriter::create(int directory_fd) {
     UniqueFd fd(::openat(directory_fd, kNewSyncFileName, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0660));
     if (!fd.is_open()) return io_error(fmt::format("cannot create {}", kNewSyncFileName));
     SyncWriter writer(std::move(fd));
-    LEAT_TRY(writer.write());
-    if (::renameat(directory_fd, kNewSyncFileName, directory_fd, kSyncFileName) != 0)
-        return io_error(fmt::format("cannot replace {}", kSyncFileName));
-    return writer;
+    auto made = writer.write();
+    if (made && ::renameat(directory_fd, kNewSyncFileName, directory_fd, kSyncFileName) != 0)
+        made = io_error(fmt::format("cannot replace {}", kSyncFileName));
+    if (made) return writer;
+    ::unlinkat(directory_fd, kNewSyncFileName, 0);
+    return tl::unexpected(std::move(made).error());
 }
 
 Result<void> SyncWriter::publish(std::uint64_t horizon, std::uint64_t metadata_size) {

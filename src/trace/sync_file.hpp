@@ -52,6 +52,8 @@ class SyncWriter {
     // Call it after data, index and metadata are written. Wakes all followers; costs two system calls.
     Result<void> publish(std::uint64_t horizon, std::uint64_t metadata_size);
 
+    [[nodiscard]] int fd() const { return fd_.get(); }
+
   private:
     explicit SyncWriter(UniqueFd fd) : fd_(std::move(fd)), lock_(fd_.get(), kSyncLockBase) {}
 

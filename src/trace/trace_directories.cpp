@@ -23,11 +23,19 @@ tl::unexpected<Error> directory_error(const fs::path& path, const std::error_cod
 // Sorted by name. Symbolic links to directories are not followed: they could lead in circles.
 std::vector<fs::path> directories_below(const fs::path& path, std::error_code& error) {
     std::vector<fs::path> directories;
-    fs::recursive_directory_iterator entry(path, fs::directory_options::skip_permission_denied, error);
-    while (!error && entry != fs::recursive_directory_iterator()) {
-        std::error_code ignored;
-        if (entry->is_directory(ignored)) directories.push_back(entry->path());
-        entry.increment(error);
+    std::vector<fs::path> unread{path};
+    while (!error && !unread.empty()) {
+        const fs::path parent = std::move(unread.back());
+        unread.pop_back();
+        fs::directory_iterator entry(parent, fs::directory_options::skip_permission_denied, error);
+        for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+            std::error_code ignored;
+            if (!entry->is_directory(ignored)) continue;
+            directories.push_back(entry->path());
+            if (!entry->is_symlink(ignored)) unread.push_back(entry->path());
+        }
+        // A session that is rotated or cleared moves and removes directories meanwhile.
+        if (error == std::errc::no_such_file_or_directory && parent != path) error.clear();
     }
     std::ranges::sort(directories);
     return directories;

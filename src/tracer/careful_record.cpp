@@ -11,9 +11,11 @@
 #include "leat/abi.h"
 #include "ring/clock.hpp"
 #include "ring/thread_writer.hpp"
+#include "tracer/app_contexts.hpp"
 #include "tracer/channel.hpp"
 #include "tracer/process_page.hpp"
 #include "tracer/ring_owner.hpp"
+#include "tracer/room_wait.hpp"
 #include "tracer/thread_identity.hpp"
 #include "tracer/thread_state.hpp"
 
@@ -27,48 +29,42 @@ using ring::WriteOutcome;
 // Each turn has met something new: a wish to be woken, from a consumer that came in between; a clock that lost the TSC.
 constexpr int kMaxTurns = 100;
 
-// Where nobody tells us of it, a thread that changes its name is shown with the new one after this time, ns, by its
-// first event after a pause.
-constexpr uint64_t kLongestNameAge = 1'000'000;
+// Where nobody tells us of it, a thread that changes its name, ids or namespaces is shown with the new ones after this
+// time, ns, by its first event after a pause.
+constexpr uint64_t kLongestContextAge = 1'000'000;
 // Nobody looks for a free ring more often, ns: to look asks for each owner whether it lives.
 constexpr uint64_t kClaimPause = 10'000'000;
 
 static_assert(LEAT_STAGE_SLACK >= ring::kCopySlack);
-static_assert(LEAT_STAGE_SMALL + wire::kMaxContextSize <= ring::max_record_size(ring::kMinRingSize));
+static_assert(LEAT_STAGE_SMALL + wire::kMaxContextSize + wire::kMaxAppContexts * wire::kMaxAppContextSize <=
+              ring::max_record_size(ring::kMinRingSize));
 
-// With room for contexts that differ from call to call, and for the writer's last block of 16 bytes.
-struct RoomyWriter {
-    ring::RecordWriter writer;
-    char more_contexts[2 * 16];
-
-    void append(const void* value, uint64_t size) {
-        char* const contexts = reinterpret_cast<char*>(this) + offsetof(ring::RecordWriter, contexts);  // NOLINT
-        memcpy(contexts + writer.context_size, value, size);
-        writer.context_size += size;
-    }
-};
-static_assert(offsetof(RoomyWriter, more_contexts) == offsetof(ring::RecordWriter, contexts) + ring::kContextRoom);
-static_assert(wire::kMaxContextSize + 15 <= ring::kContextRoom + sizeof(RoomyWriter::more_contexts));
+// By the thread's rseq area; a number beyond all rings if the kernel has not filled that in.
+uint32_t own_cpu(const Channel& channel) {
+    const char* area = static_cast<const char*>(__builtin_thread_pointer()) + channel.map.rseq_offset;
+    uint32_t cpu = 0;
+    memcpy(&cpu, area + offsetof(struct rseq, cpu_id), sizeof cpu);
+    return cpu;
+}
 
 // The ring that counts what this thread discards. Any ring will do: the counters are atomic, and the thread may be
 // moved to another CPU as soon as it knows its number.
 RingHeader& counting_ring(const Channel& channel) {
     if (!channel.has_rseq) {
         const ThreadChannel* const mine = find_filled(channel, channel_key(channel.number));
-        return mine != nullptr && mine->ring != nullptr ? *mine->ring : *channel.map.ring(0);
+        return mine != nullptr && mine->ring != nullptr ? *mine->ring : first_header(channel);
     }
-    const char* area = static_cast<const char*>(__builtin_thread_pointer()) + channel.map.rseq_offset;
-    uint32_t cpu = 0;
-    memcpy(&cpu, area + offsetof(struct rseq, cpu_id), sizeof cpu);
-    return *channel.map.ring(cpu < channel.map.cpu_ring_count ? cpu : 0);
+    const uint32_t cpu = own_cpu(channel);
+    return cpu < channel.map.cpu_ring_count ? header_in_file(channel, cpu) : first_header(channel);
 }
 
-void ring_doorbell(const Channel& channel) {
+// The writer found no ring for its CPU. By now it may run on another one.
+bool map_ring_of_cpu(const Channel& channel) {
     const int saved_errno = errno;
-    // W: who hears this ring sees the record. Pairs with X in DoorbellWaiter::rings_of_writers().
-    __atomic_add_fetch(&channel.set->doorbell, 1, __ATOMIC_RELEASE);
-    syscall(SYS_futex, &channel.set->doorbell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    const uint32_t cpu = own_cpu(channel);
+    const bool is_mapped = cpu < channel.map.cpu_ring_count && map_ring(channel, cpu) != nullptr;
     errno = saved_errno;
+    return is_mapped;
 }
 
 // Whether a record fits below `end`; its header may take any form.
@@ -80,6 +76,7 @@ bool has_room(const RingHeader& ring, uint64_t record_size, uint64_t end) {
 struct Room {
     bool is_there;    // write again
     bool is_awaited;  // limit was the consumer's wish to be woken; it is taken down
+    uint64_t tail;    // as it was looked at
 };
 
 // The writer met `limit`. What stopped it shows in the value that it takes down:
@@ -93,27 +90,35 @@ struct Room {
 // our two looks, the old limit passes for a wish: one bell too many.
 Room make_room(const Channel& channel, RingHeader& ring, uint64_t record_size) {
     // H: who sees the room sees that its records are read. Pairs with C in RingReader::release().
-    const uint64_t end = __atomic_load_n(&ring.tail, __ATOMIC_ACQUIRE) + channel.map.size();
+    const uint64_t tail = __atomic_load_n(&ring.tail, __ATOMIC_ACQUIRE);
+    const uint64_t end = tail + channel.map.size();
     // A store too old is harmless: a limit below the true one only brings a writer here again.
     const uint64_t limit = __atomic_exchange_n(&ring.limit, end, __ATOMIC_RELAXED);
-    return {has_room(ring, record_size, end), limit != end};
+    return {has_room(ring, record_size, end), limit != end, tail};
+}
+
+// Whether to write again, after a record found no room.
+bool find_room(const Record& record, RingHeader& ring, RoomWait& wait, bool& is_awaited) {
+    if (record.channel.map.overwrites()) return false;  // it is none of this channel's any more
+    const Room room = make_room(record.channel, ring, record.size());
+    is_awaited = is_awaited || room.is_awaited;
+    if (room.is_there) return true;
+    // There is much to read: the consumer shall not wait until we have had room.
+    if (is_awaited) ring_doorbell(record.channel);
+    is_awaited = false;
+    return wait.nap(ring, room.tail);
 }
 
 // Writes by `write(now)` until that has succeeded, or failed for good. `ring()`: where it would write. False: somebody
-// has switched the tracepoint.
+// has switched the tracepoint. Whoever waits for room takes as many turns as that takes.
 template <class Write, class Ring>
-bool write_in_turns(const Record& record, uint64_t now, Write write, Ring ring) {
+bool write_in_turns(const Record& record, uint64_t now, RoomWait& wait, Write write, Ring ring) {
     const Channel& channel = record.channel;
     bool is_awaited = false;
     WriteOutcome outcome = write(now);
-    for (int turn = 0; turn < kMaxTurns; ++turn) {
-        if (outcome == WriteOutcome::kNoRoom) {
-            const Room room = make_room(channel, ring(), record.size());
-            is_awaited = is_awaited || room.is_awaited;
-            if (!room.is_there) break;
-        } else if (outcome != WriteOutcome::kNoTime) {
-            break;
-        }
+    for (int turn = 0; turn < kMaxTurns || wait.is_waiting(); ++turn) {
+        if (outcome != WriteOutcome::kNoTime && outcome != WriteOutcome::kNoRoom) break;
+        if (outcome == WriteOutcome::kNoRoom && !find_room(record, ring(), wait, is_awaited)) break;
         outcome = write(ring::clock_now(*channel.map.clock));
     }
     if (outcome == WriteOutcome::kNoRoom) count_in(channel, DiscardReason::kRingFull);
@@ -125,16 +130,26 @@ bool write_in_turns(const Record& record, uint64_t now, Write write, Ring ring) 
     return outcome != WriteOutcome::kChanged;
 }
 
-bool write_to_cpu_ring(const Record& record, ring::RecordWriter& writer, uint64_t now) {
+// A program may fork while its event is written: in a context's get(), or in a signal handler that interrupts a wait
+// for room. The child comes here, too, with what was made ready for its parent.
+bool is_in_child(uint32_t process) { return __atomic_load_n(&process_page->number, __ATOMIC_RELAXED) != process; }
+
+bool write_to_cpu_ring(const Record& record, ring::RecordWriter& writer, uint32_t process, uint64_t now) {
     const Channel& channel = record.channel;
     const bool uses_tsc = ring::uses_tsc(*channel.map.clock);
     const auto write = [&](uint64_t at) {
+        if (is_in_child(process)) return WriteOutcome::kChanged;
         writer.system_time = uses_tsc ? 0 : at;
-        return ring::leat_rseq_write(&writer, ring::event_key(channel.number, record.id), record.word, record.payload,
-                                     record.payload_size, record.expected);
+        for (;;) {
+            const WriteOutcome outcome =
+                ring::leat_rseq_write(&writer, ring::event_key(channel.number, record.id), record.word, record.payload,
+                                      record.payload_size, record.expected);
+            if (outcome != WriteOutcome::kNoRing || !map_ring_of_cpu(channel)) return outcome;
+        }
     };
     const auto ring = [&]() -> RingHeader& { return counting_ring(channel); };
-    return write_in_turns(record, now, write, ring);
+    RoomWait wait(channel);
+    return write_in_turns(record, now, wait, write, ring);
 }
 
 // A signal handler that interrupts the writer of a thread-owned ring must not write there:
@@ -170,40 +185,44 @@ RingHeader* own_ring(ThreadChannel& mine, uint64_t now) {
     return mine.ring;
 }
 
-bool write_to_ring_of_thread(const Record& record, const ring::RecordWriter& writer, RingHeader& ring, uint64_t now) {
+bool write_to_ring_of_thread(const Record& record, const ring::RecordWriter& writer, RingHeader& ring, uint32_t process,
+                             uint64_t now, bool may_wait = true) {
     const auto write = [&](uint64_t at) {
+        if (is_in_child(process)) return WriteOutcome::kChanged;
         // As the sequence does; but a thread that is stopped between this and its commit is not sent back.
         if (__atomic_load_n(record.word, __ATOMIC_ACQUIRE) != record.expected) return WriteOutcome::kChanged;
         return ring::thread_write(writer, ring, record.id, record.payload, record.payload_size, at);
     };
-    return write_in_turns(record, now, write, [&]() -> RingHeader& { return ring; });
+    RoomWait wait(record.channel, may_wait);
+    return write_in_turns(record, now, wait, write, [&]() -> RingHeader& { return ring; });
 }
 
-bool write_to_own_ring(const Record& record, const ring::RecordWriter& writer, RingHeader* ring, uint64_t now) {
+bool write_to_own_ring(const Record& record, const ring::RecordWriter& writer, RingHeader* ring, uint32_t process,
+                       uint64_t now) {
     const ThreadFlag writing(thread_state.is_writing);
-    if (!writing.was_set() && ring != nullptr) return write_to_ring_of_thread(record, writer, *ring, now);
+    if (!writing.was_set() && ring != nullptr) return write_to_ring_of_thread(record, writer, *ring, process, now);
     count_in(record.channel, writing.was_set() ? DiscardReason::kInterrupted : DiscardReason::kNoRing);
     return true;
 }
 
 // A writer for one record of the task, made from nothing.
-RoomyWriter make_writer(const Channel& channel, const Task& task) {
-    RoomyWriter made;
-    made.writer.map = channel.map;
-    made.writer.system_time = 0;
-    made.writer.channel = channel.number;
-    set_contexts(made.writer, channel.contexts, task);
-    return made;
+void make_writer(RoomyWriter& made, const Channel& channel, const Task& task) {
+    made.base.map = channel.map;
+    made.base.system_time = 0;
+    made.base.channel = channel.number;
+    set_contexts(made, channel.contexts, task);
 }
 
 // Contexts that differ from call to call come after those of the thread.
-void append_contexts_of_call(RoomyWriter& made, const Record& record) {
-    made.writer.not_written = nullptr;                           // the result tells
+void append_contexts_of_call(CallWriter& made, const Record& record) {
+    made.roomy.base.not_written = nullptr;                       // the result tells
     const uint64_t ip = reinterpret_cast<uintptr_t>(record.ip);  // NOLINT(*-reinterpret-cast)
-    if ((record.channel.contexts & wire::kContextIp) != 0) made.append(&ip, sizeof ip);
+    if ((record.channel.contexts & wire::kContextIp) != 0) made.roomy.append(&ip, sizeof ip);
+    append_app_contexts(made, record.channel);
 }
 
-// Leaves no trace in the thread-local state: that is another task's.
+// Leaves no trace in the thread-local state: that is another task's. Its parent cannot go on before it does, so it does
+// not wait.
 bool write_as_guest(const Record& record, const Task& task, uint64_t now) {
     const Channel& channel = record.channel;
     const GuestRing ring(channel, task.tid);
@@ -211,9 +230,10 @@ bool write_as_guest(const Record& record, const Task& task, uint64_t now) {
         count_in(channel, DiscardReason::kBorrowed);
         return true;
     }
-    RoomyWriter made = make_writer(channel, task);
+    CallWriter made;
+    make_writer(made.roomy, channel, task);
     append_contexts_of_call(made, record);
-    return write_to_ring_of_thread(record, made.writer, *ring.get(), now);
+    return write_to_ring_of_thread(record, made.roomy.base, *ring.get(), process_number(), now, false);
 }
 
 // See thread_identity.hpp.
@@ -226,7 +246,7 @@ bool must_ask(const Channel& channel, uint64_t now) {
 // Call it while is_filling is set.
 ThreadChannel& prepare(const Channel& channel, const Task* task, uint64_t now) {
     const bool is_stale =
-        task != nullptr && (thread_state.tid != task->tid || now - thread_state.refreshed > kLongestNameAge);
+        task != nullptr && (thread_state.tid != task->tid || now - thread_state.refreshed > kLongestContextAge);
     // The other channels' contexts are as old.
     if (is_stale) forget_contexts();
     ThreadChannel* mine = find_filled(channel, channel_key(channel.number));
@@ -241,8 +261,9 @@ ThreadChannel& prepare(const Channel& channel, const Task* task, uint64_t now) {
 // thread keeps as it is.
 bool write_as_owner(const Record& record, const Task* task, uint64_t now) {
     const Channel& channel = record.channel;
+    const uint32_t process = process_number();
     RingHeader* ring = nullptr;
-    RoomyWriter made;
+    CallWriter made;
     {
         const ThreadFlag filling(thread_state.is_filling);
         if (filling.was_set() && !channel.has_rseq) {
@@ -250,19 +271,32 @@ bool write_as_owner(const Record& record, const Task* task, uint64_t now) {
             return true;
         }
         if (filling.was_set()) {
-            made = make_writer(channel, task != nullptr ? *task : running_task(channel));
+            make_writer(made.roomy, channel, task != nullptr ? *task : running_task(channel));
         } else {
             ThreadChannel& mine = prepare(channel, task, now);
-            made.writer = mine.writer;
+            made.roomy.take_over(mine.writer);
             if (!channel.has_rseq) ring = own_ring(mine, now);
         }
     }
     append_contexts_of_call(made, record);
-    return channel.has_rseq ? write_to_cpu_ring(record, made.writer, now)
-                            : write_to_own_ring(record, made.writer, ring, now);
+    // It does not begin anew: that would ask the program again, and each child would have another one.
+    if (is_in_child(process)) {
+        count_in(channel, DiscardReason::kInterrupted);
+        return true;
+    }
+    return channel.has_rseq ? write_to_cpu_ring(record, made.roomy.base, process, now)
+                            : write_to_own_ring(record, made.roomy.base, ring, process, now);
 }
 
 }  // namespace
+
+void ring_doorbell(const Channel& channel) {
+    const int saved_errno = errno;
+    // W: who hears this ring sees the record. Pairs with X in DoorbellWaiter::rings_of_writers().
+    __atomic_add_fetch(&channel.set->doorbell, 1, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &channel.set->doorbell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    errno = saved_errno;
+}
 
 bool write_record(const Record& record) {
     const Channel& channel = record.channel;
@@ -282,10 +316,13 @@ __attribute__((noinline)) void count_in(const Channel& channel, DiscardReason re
 }
 
 bool count_if_full(const Channel& channel, uint64_t record_size) {
+    if (channel.map.overwrites()) return false;
     RingHeader& ring = counting_ring(channel);
     // H, as in make_room(). A limit other than `end` is a wish to be woken, or an old one: make_room() sees to it.
-    const uint64_t end = __atomic_load_n(&ring.tail, __ATOMIC_ACQUIRE) + channel.map.size();
+    const uint64_t tail = __atomic_load_n(&ring.tail, __ATOMIC_ACQUIRE);
+    const uint64_t end = tail + channel.map.size();
     if (__atomic_load_n(&ring.limit, __ATOMIC_RELAXED) != end || has_room(ring, record_size, end)) return false;
+    if (would_wait(channel, ring, tail)) return false;
     __atomic_add_fetch(&ring.discarded[static_cast<uint32_t>(DiscardReason::kRingFull)], 1, __ATOMIC_RELAXED);
     return true;
 }

@@ -28,8 +28,12 @@ bool write_record(const Record& record);
 // Counts an event that the channel does not get. Any thread; async-signal-safe.
 void count_in(const Channel& channel, ring::DiscardReason reason);
 
-// A CPU's ring that has no room for a record, and whose consumer knows: counts the event. False: write it with care.
+// A CPU's ring that has no room for a record, and whose consumer knows: counts the event, unless it may wait for room.
+// False: write it with care.
 // Quick, as a program that is faster than its consumer comes here with every event. Any thread; async-signal-safe.
 bool count_if_full(const Channel& channel, uint64_t record_size);
+
+// Wakes the consumer of the channel. Any thread; async-signal-safe.
+void ring_doorbell(const Channel& channel);
 
 }  // namespace leat::tracer

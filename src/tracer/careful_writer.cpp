@@ -3,10 +3,15 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "leat/abi.h"
 #include "tracer/careful_record.hpp"
 #include "tracer/channel.hpp"
+#include "tracer/channel_fetch.hpp"
 #include "tracer/control_memory.hpp"
+#include "tracer/running_call.hpp"
+#include "tracer/staging.hpp"
 #include "tracer/thread_state.hpp"
+#include "wire/app/app_protocol.hpp"
 
 namespace leat::tracer {
 namespace {
@@ -17,7 +22,7 @@ using wire::Action;
 using wire::ControlEntry;
 
 // An event is given up if its tracepoint is switched this often while it is being written.
-constexpr int kMaxLooks = 100;
+constexpr int kMaxLooks = 1000;
 
 // What a site hands over.
 struct Event {
@@ -27,21 +32,31 @@ struct Event {
     const void* ip;
 };
 
-// Copies the actions of a list, which may change at any time: the word tells afterwards whether it has.
-uint32_t read_actions(const ControlEntry& entry, uint32_t lane, uint8_t lane_byte, Action* actions) {
-    const uint32_t list = wire::list_of(lane_byte);
-    actions[0] = entry.first[lane][list];
-    if ((lane_byte & wire::kManyActions) == 0) return 1;
-    const ControlPlace place = find_place(entry);
-    if (place.memory == nullptr) return 1;
-    // Read once: what is compared is what is copied, whatever others write there meanwhile.
-    const uint32_t said = __atomic_load_n(&entry.more[lane][list], __ATOMIC_RELAXED);
-    const uint32_t more = said < wire::kMaxActions ? said : wire::kMaxActions - 1;
-    const char* const lists = place.memory->file + place.memory->layout().more_actions(place.index);
-    const auto& rest = *reinterpret_cast<const wire::MoreActions*>(lists);  // NOLINT(*-reinterpret-cast)
-    memcpy(actions + 1, rest.lists[lane][list], more * sizeof(Action));
-    return 1 + more;
-}
+// The actions of a list. They are read where they lie, which may change at any time: the word tells afterwards whether
+// it has.
+class Actions {
+  public:
+    Actions(const ControlEntry& entry, uint32_t lane, uint8_t lane_byte) {
+        const uint32_t list = wire::list_of(lane_byte);
+        first_ = &entry.first[lane][list];
+        if ((lane_byte & wire::kManyActions) == 0) return;
+        const ControlPlace place = find_place(entry);
+        if (place.memory == nullptr) return;
+        const char* const lists = place.memory->file + place.memory->layout().more_actions(place.index);
+        more_ = reinterpret_cast<const wire::MoreActions*>(lists)->lists[lane][list];  // NOLINT(*-reinterpret-cast)
+        // Read once: nobody makes the list longer than it is allowed to be.
+        const uint32_t said = __atomic_load_n(&entry.more[lane][list], __ATOMIC_RELAXED);
+        count_ += said < wire::kMaxActions ? said : wire::kMaxActions - 1;
+    }
+
+    [[nodiscard]] uint32_t count() const { return count_; }
+    [[nodiscard]] Action at(uint32_t index) const { return index == 0 ? *first_ : more_[index - 1]; }
+
+  private:
+    const Action* first_;
+    const Action* more_ = nullptr;
+    uint32_t count_ = 1;
+};
 
 // The daemon hears of it through the control memory: there is no ring to count in.
 void count_not_attached(const ControlEntry& entry, uint32_t lane) {
@@ -49,14 +64,51 @@ void count_not_attached(const ControlEntry& entry, uint32_t lane) {
     if (place.memory != nullptr) __atomic_add_fetch(&place.memory->header().not_attached[lane], 1, __ATOMIC_RELAXED);
 }
 
+// By the sequence, as an event that goes to one channel alone, if the thread has the channel ready. What the sequence
+// does not write, write_record() sees to, and not_written() must not:
+//
+//     thread     one_of_several = payload   sequence -> not_written: that payload, so it only tells the outcome
+//     handler                                           an event of its own, with another payload
+//
+// Noted for the sequence alone: a handler that jumps out of us (siglongjmp) leaves the note, and the next event of the
+// same site has the same payload. (Never inlined: not_written() is deeper in the stack only where we call it.)
+__attribute__((noinline)) WriteOutcome write_straight(const Event& event, const Action& action, uint32_t word) {
+    constexpr WriteOutcome kWithCare = WriteOutcome::kNoRoom;
+    if (event.payload == nullptr || event.size > LEAT_STAGE_SMALL) return kWithCare;
+    const uint64_t key = channel_key(action.channel);
+    for (const ThreadChannel& mine : thread_state.channels) {
+        if (mine.straight_key() != key) continue;
+        const void* const outer = thread_state.one_of_several;
+        const uintptr_t outer_frame = thread_state.several_frame;
+        thread_state.several_frame = own_frame();
+        thread_state.one_of_several = event.payload;
+        // The compiler keeps the handlers' view in order.
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        const WriteOutcome outcome =
+            ring::leat_rseq_write(&mine.writer.base, ring::event_key(action.channel, action.event_id),
+                                  &event.entry.word, event.payload, event.size, word);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        thread_state.one_of_several = outer;
+        thread_state.several_frame = outer_frame;
+        return outcome;
+    }
+    return kWithCare;
+}
+
 // False: somebody has switched the tracepoint meanwhile.
 bool write_action(const Event& event, uint32_t lane, const Action& action, uint32_t word) {
+    if (write_straight(event, action, word) == WriteOutcome::kWritten) return true;
     const Channel* channel = find_channel(action.channel);
+    // What is no channel now may have been one when the word was read.
+    const auto is_switched = [&] { return __atomic_load_n(&event.entry.word, __ATOMIC_ACQUIRE) != word; };
+    if (channel == nullptr && is_switched()) return false;
+    // There may be no rings, and the daemon says so.
+    const bool has_rings = action.event_id != wire::kNotEnabled;
+    if (channel == nullptr && has_rings) channel = fetch_channel(static_cast<wire::Lane>(lane), action.channel);
     if (channel != nullptr) {
         return write_record({*channel, action.event_id, &event.entry.word, word, event.payload, event.size, event.ip});
     }
-    // What is no channel now may have been one when the word was read.
-    if (__atomic_load_n(&event.entry.word, __ATOMIC_ACQUIRE) != word) return false;
+    if (is_switched()) return false;
     count_not_attached(event.entry, lane);
     return true;
 }
@@ -64,12 +116,14 @@ bool write_action(const Event& event, uint32_t lane, const Action& action, uint3
 // Channels that have had the event.
 class Served {
   public:
-    [[nodiscard]] bool has(uint32_t channel) const {
-        for (uint32_t i = 0; i < count_; ++i)
+    // Of the first `count` that were added.
+    [[nodiscard]] bool has(uint32_t channel, uint32_t count) const {
+        for (uint32_t i = 0; i < count; ++i)
             if (channels_[i] == channel) return true;
         return count_ == wire::kMaxActions;
     }
     void add(uint32_t channel) { channels_[count_++] = channel; }
+    [[nodiscard]] uint32_t count() const { return count_; }
 
   private:
     uint32_t channels_[wire::kMaxActions];
@@ -88,33 +142,36 @@ void write_lane(const Event& event, uint32_t lane) {
         const uint32_t word = __atomic_load_n(&event.entry.word, __ATOMIC_ACQUIRE);
         const uint8_t lane_byte = wire::lane_byte(word, lane);
         if (lane_byte == 0) return;
-        Action actions[wire::kMaxActions];
-        const uint32_t count = read_actions(event.entry, lane, lane_byte, actions);
+        const Actions actions(event.entry, lane, lane_byte);
+        const uint32_t served_before = served.count();
         bool is_changed = false;
-        for (uint32_t i = 0; i < count && !is_changed; ++i) {
-            if (served.has(actions[i].channel)) continue;
-            is_changed = !write_action(event, lane, actions[i], word);
-            if (!is_changed) served.add(actions[i].channel);
+        for (uint32_t i = 0; i < actions.count() && !is_changed; ++i) {
+            const Action action = actions.at(i);
+            if (served.has(action.channel, served_before)) continue;
+            is_changed = !write_action(event, lane, action, word);
+            if (!is_changed) served.add(action.channel);
         }
         if (!is_changed) return;
     }
+    count_not_attached(event.entry, lane);
 }
 
 }  // namespace
 
 void write_with_care(const ControlEntry& entry, const void* payload, uint64_t size, const void* ip) {
     const Event event{entry, payload, size, ip};
-    for (uint32_t lane = 0; lane < wire::kLanes; ++lane) write_lane(event, lane);
+    const uint32_t word = __atomic_load_n(&entry.word, __ATOMIC_RELAXED);
+    for (uint32_t lane = 0; lane < wire::kLanes; ++lane)
+        if (wire::lane_byte(word, lane) != 0) write_lane(event, lane);
 }
 
 void count_discarded(const ControlEntry& entry, DiscardReason reason) {
     const uint32_t word = __atomic_load_n(&entry.word, __ATOMIC_ACQUIRE);
     for (uint32_t lane = 0; lane < wire::kLanes; ++lane) {
         if (wire::lane_byte(word, lane) == 0) continue;
-        Action actions[wire::kMaxActions];
-        const uint32_t count = read_actions(entry, lane, wire::lane_byte(word, lane), actions);
-        for (uint32_t i = 0; i < count; ++i) {
-            const Channel* channel = find_channel(actions[i].channel);
+        const Actions actions(entry, lane, wire::lane_byte(word, lane));
+        for (uint32_t i = 0; i < actions.count(); ++i) {
+            const Channel* channel = find_channel(actions.at(i).channel);
             if (channel == nullptr)
                 count_not_attached(entry, lane);
             else
@@ -123,21 +180,65 @@ void count_discarded(const ControlEntry& entry, DiscardReason reason) {
     }
 }
 
-void not_written(const ring::RecordWriter* writer, ring::EventKey event, const uint32_t* word, const void* payload,
-                 uint64_t size, WriteOutcome outcome) {
-    // The writer of a thread: nobody else has this function.
+// Not inlined: the stage would make the frames of its callers large.
+__attribute__((noinline)) void write_text_with_care(const ControlEntry& entry, const ring::TextPayload& payload,
+                                                    const void* ip) {
+    const uint64_t length = strlen(payload.chars);
+    const uint64_t size = payload.least_size() + length;
+    char small[LEAT_STAGE_SMALL + LEAT_STAGE_SLACK];
+    char* const staged = size <= LEAT_STAGE_SMALL ? small : lend_staging(size);
+    if (staged == nullptr) return count_discarded(entry, why_not_lent(size));
+    memcpy(staged, payload.head, payload.head_size);
+    char* const text = staged + payload.head_size;
+    memcpy(text, payload.chars, length);
+    text[length] = '\0';
+    // Another thread may have shortened it since it was measured.
+    if (char* const end = static_cast<char*>(memchr(text, 0, length)); end != nullptr)
+        memset(end, '#', static_cast<size_t>(text + length - end));
+    memcpy(text + length + 1, payload.tail, payload.tail_size);
+    write_with_care(entry, staged, size, ip);
+    if (staged != small) return_staging(staged);
+}
+
+namespace {
+
+// Counts the event if its ring is full, and notes a clock that a sequence cannot read. False: the event is neither
+// written nor counted yet.
+bool is_seen_to(const ring::RecordWriter& writer, ring::EventKey event, uint64_t size, WriteOutcome outcome) {
+    // The writer of a thread: nobody else has such functions.
     static_assert(offsetof(ThreadChannel, writer) == 0);
-    const auto& mine = *reinterpret_cast<const ThreadChannel*>(writer);  // NOLINT(*-reinterpret-cast)
-    const auto& entry = *reinterpret_cast<const ControlEntry*>(word);    // NOLINT(*-reinterpret-cast)
+    const auto& mine = reinterpret_cast<const ThreadChannel&>(writer);  // NOLINT(*-reinterpret-cast)
     // A signal handler may have filled it in for another channel since.
     const Channel& channel = *__atomic_load_n(&mine.channel, __ATOMIC_RELAXED);
     if (outcome == WriteOutcome::kNoRoom && channel.number == ring::channel_of(event) &&
         count_if_full(channel, channel.context_size + size))
-        return;
+        return true;
     if (outcome == WriteOutcome::kNoTime) do_not_go_straight();
+    return false;
+}
+
+}  // namespace
+
+WriteOutcome not_written(const ring::RecordWriter* writer, ring::EventKey event, const uint32_t* word,
+                         const void* payload, uint64_t size, WriteOutcome outcome) {
+    if (payload != nullptr && payload == thread_state.one_of_several &&
+        runs_around(thread_state.several_frame, own_frame(), 0))
+        return outcome;
+    if (is_seen_to(*writer, event, size, outcome)) return outcome;
+    const auto& entry = *reinterpret_cast<const ControlEntry*>(word);  // NOLINT(*-reinterpret-cast)
     // Looks at everything anew. Where the tracepoint has just been switched to a channel whose records say where the
     // site is, nobody has kept that. Our caller has left its place to us: so this is in the function that emits.
     write_with_care(entry, payload, size, __builtin_return_address(0));
+    return outcome;
+}
+
+// Never one of several: those are staged.
+WriteOutcome text_not_written(const ring::RecordWriter* writer, ring::EventKey event, const uint32_t* word,
+                              const ring::TextPayload* payload, uint64_t least_size, WriteOutcome outcome) {
+    if (is_seen_to(*writer, event, least_size, outcome)) return outcome;
+    const auto& entry = *reinterpret_cast<const ControlEntry*>(word);  // NOLINT(*-reinterpret-cast)
+    write_text_with_care(entry, *payload, __builtin_return_address(0));
+    return outcome;
 }
 
 }  // namespace leat::tracer

@@ -15,10 +15,14 @@ namespace leat::tracer {
 // async-signal-safe; preserves errno.
 void write_with_care(const wire::ControlEntry& entry, const void* payload, uint64_t size, const void* ip);
 
+// The same for a payload with a text, which is put together first.
+void write_text_with_care(const wire::ControlEntry& entry, const ring::TextPayload& payload, const void* ip);
+
 // Counts the event in each channel that wants it. Any thread; async-signal-safe.
 void count_discarded(const wire::ControlEntry& entry, ring::DiscardReason reason);
 
 // What the sequence did not write, for RecordWriter::not_written. Any thread; async-signal-safe; preserves errno.
 ring::NotWritten not_written;
+ring::TextNotWritten text_not_written;
 
 }  // namespace leat::tracer

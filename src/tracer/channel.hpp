@@ -8,33 +8,44 @@
 
 namespace leat::tracer {
 
-// Rings that belong to threads: mapped once as they lie in the file, where their owners show, and as writers need them
-// (ring_format.hpp) only when this process claims one. Most are never claimed, and each mapping makes a fork slower.
-struct ThreadRings {
-    char* file;          // of the first one's header page
-    uint8_t* is_mapped;  // for each: at RingMap::ring(), in this process
-
-    [[nodiscard]] ring::RingHeader* header(const ring::RingMap& map, uint32_t index) const {
-        return reinterpret_cast<ring::RingHeader*>(file + index * ring::file_stride(map.size()));  // NOLINT
-    }
-};
-
-// Does not change once others can see it, but for what a test sets.
+// Does not change once others can see it, but for what a test sets, and for `mapped`.
+//
+// The rings that this process may write to are mapped once as they lie in the file: all of them, or without rseq those
+// of threads. A ring is mapped as writers need it (ring_format.hpp) when a thread of this process first has an event on
+// its CPU, or claims it. Most never are, and each mapping makes a fork slower.
 struct Channel {
     ring::RingMap map;
     ring::RingSetHeader* set;
-    ThreadRings thread_rings;
-    uint32_t number;          // as in wire::Action
-    uint32_t contexts;        // wire::kContext... bits
-    uint32_t context_size;    // bytes of them in a record
-    uint32_t rseq_area_size;  // what threads register; 0 without rseq
+    char* file;  // of the header page of ring `first_in_file`, in the file
+    uint32_t first_in_file;
+    ring::RingHeader** mapped;  // RingMap::rings
+    uint32_t number;            // as in wire::Action
+    uint32_t contexts;          // wire::kContext... bits
+    uint32_t context_size;      // bytes of them in a record, at most
+    uint32_t app_context_count;
+    uint32_t app_contexts[wire::kMaxAppContexts];  // slots, in the order of records
+    uint32_t rseq_area_size;                       // what threads register; 0 without rseq
+    uint32_t blocking_timeout_us;                  // wire::kNoBlocking, kBlocksForever, or in between
     bool has_rseq;
     bool sees_vforks;  // see thread_identity.hpp
+    bool is_file;      // its rings are populated when they are mapped
 };
 
-// Maps a ring that this process has claimed, unless it was mapped before; `index` counts the rings of threads. nullptr:
-// there is no memory. Async-signal-safe; changes errno.
-ring::RingHeader* map_thread_ring(const Channel& channel, uint32_t index);
+// A ring's header page as it lies in the file: there whether the ring is mapped or not.
+inline ring::RingHeader& header_in_file(const Channel& channel, uint32_t index) {
+    const uint64_t place = (index - channel.first_in_file) * ring::file_stride(channel.map.size());
+    return *reinterpret_cast<ring::RingHeader*>(channel.file + place);  // NOLINT(*-reinterpret-cast)
+}
+
+// The header page of the first ring, which counts what has no ring. It is mapped together with the set's page.
+inline ring::RingHeader& first_header(const Channel& channel) {
+    char* const set = reinterpret_cast<char*>(channel.set);              // NOLINT(*-reinterpret-cast)
+    return *reinterpret_cast<ring::RingHeader*>(set + ring::kPageSize);  // NOLINT(*-reinterpret-cast)
+}
+
+// Where a ring is mapped; maps it, if nobody has yet. nullptr: there is no memory, or no room on the disk for it. Any
+// thread; async-signal-safe; changes errno.
+ring::RingHeader* map_ring(const Channel& channel, uint32_t index);
 
 // A process keeps the rings of so many channels. One more takes the place of the oldest one, which is no longer written
 // to.
@@ -47,9 +58,25 @@ const Channel* find_channel(uint32_t number);
 // Those children hold one for the time of one record.
 inline constexpr uint32_t kGuestRings = 8;
 
-// Maps the rings and the clock and takes over what the message says, unless that channel is attached already.
-// Descriptors stay the caller's. nullptr: something about them is not right, or there is no memory; the process then
-// goes on without the channel. Under the RegistrationLock; not async-signal-safe.
-Channel* attach_channel(const wire::ChannelMessage& message, int ring_set_fd, int clock_fd);
+// The channel at this place, of kMaxChannels; nullptr: none was ever there. Any thread; async-signal-safe.
+const Channel* channel_at(uint32_t place);
+
+// More channels are in use than a process can keep: one was displaced soon after it was attached. For a while, nobody
+// should attach channels because of events, or each event would. Any thread; async-signal-safe.
+bool is_crowded();
+
+// What cannot be done in a signal handler, or found out later. Under the RegistrationLock.
+void prepare_attaching();
+
+// Maps the rings and the clock and takes over what the message says, unless that channel is attached already. `names`:
+// if it has contexts of the application. Descriptors stay the caller's. nullptr: something about them is not right, it
+// asks for contexts that we do not know, or there is no memory; the process then goes on without the channel. Under the
+// AttachLock; async-signal-safe after prepare_attaching(); changes errno.
+Channel* attach_channel(const wire::ChannelMessage& message, int ring_set_fd, int clock_fd,
+                        const wire::AppContextNames* names = nullptr);
+
+// Gives the memory of its rings back. For who knows that nobody writes there any more: all that name it are switched
+// off, for good. Under the AttachLock; changes errno.
+void detach_channel(uint32_t number);
 
 }  // namespace leat::tracer

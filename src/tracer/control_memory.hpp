@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "leat/abi.h"
+#include "tracer/app_directory.hpp"
 #include "wire/app/control_format.hpp"
 
 namespace leat::tracer {
@@ -19,11 +20,17 @@ struct ControlMemory {
     uint64_t reserved;           // bytes of address space from `file` on
     uint64_t tracepoint_count;
     uint64_t descriptions_size;
-    char* file;  // where the file is mapped
+    uint64_t sticky_slots;
+    char* file;              // where the file is mapped
+    uint32_t process;        // process_number() of the one that made it
+    char path[kMaxAppPath];  // of the file, where daemons find it; empty: they do not
 
-    [[nodiscard]] wire::ControlLayout layout() const { return {tracepoint_count, descriptions_size}; }
+    [[nodiscard]] wire::ControlLayout layout() const { return {tracepoint_count, descriptions_size, sticky_slots}; }
     [[nodiscard]] wire::ControlFileHeader& header() const {
         return *reinterpret_cast<wire::ControlFileHeader*>(file);  // NOLINT(*-reinterpret-cast)
+    }
+    [[nodiscard]] wire::StickySlot& sticky(uint64_t index) const {
+        return *reinterpret_cast<wire::StickySlot*>(file + layout().sticky(index));  // NOLINT(*-reinterpret-cast)
     }
     [[nodiscard]] const wire::ControlEntry& entry(uint64_t index) const {
         return *reinterpret_cast<const wire::ControlEntry*>(file + layout().entry(index));  // NOLINT
@@ -33,12 +40,18 @@ struct ControlMemory {
 // Whether that many tracepoints need more memory than a daemon reads at once.
 bool is_too_large(const leat_tracepoint* const* tracepoints, size_t count);
 
-// Makes and maps the memory of these tracepoints, all switched off, and passes its descriptor to the caller. nullptr:
-// there is none to be had. Under the RegistrationLock.
-ControlMemory* make_control_memory(const leat_tracepoint* const* tracepoints, size_t count, int& fd);
+// Makes and maps the memory of these tracepoints, all switched off, and passes its descriptor to the caller. It is a
+// file in the application directory; where that cannot be, and if there is a recorder, a memfd for the recorder alone.
+// nullptr: there is none to be had. Under the RegistrationLock.
+ControlMemory* make_control_memory(const leat_tracepoint* const* tracepoints, size_t count, bool has_recorder, int& fd);
 
-// Gives back a list of memories whose tracepoints point elsewhere by now. Under the RegistrationLock.
+// Gives back a list of memories whose tracepoints point elsewhere by now, and removes the files that this process has
+// made. Under the RegistrationLock.
 void give_back(ControlMemory* memories);
+
+// The process is about to end as it means to: whoever finds its files does not take it for crashed. Any thread;
+// async-signal-safe. In a child of vfork, whose memory is its parent's, it does nothing.
+void mark_all_ended();
 
 // Where the entry that a tracepoint's word begins lies: its memory and number. Not for the common case: it looks
 // through the list of all memories. Any thread; async-signal-safe.
@@ -47,5 +60,30 @@ struct ControlPlace {
     uint64_t index;
 };
 ControlPlace find_place(const wire::ControlEntry& entry);
+
+// For control_renewal.cpp. All of it is async-signal-safe and changes errno.
+
+// All memories, in use or not: the first, and each one's next_of_all. The list grows only, so anybody may walk it at
+// any time, also in a child of fork() whose parent had other threads.
+ControlMemory* first_memory();
+
+// A module's tracepoints got no memory: there was no place for their file, and nobody can switch them on.
+void note_unreachable();
+// How many times.
+uint32_t unreachable_modules();
+
+// Who we are, into a header of zeros.
+void describe_process(wire::ControlFileHeader& header);
+
+// Maps another file of the same layout in place of the memory's.
+bool replace_file(const ControlMemory& memory, int fd);
+// Puts zeros there: everything is off.
+void replace_by_zeros(const ControlMemory& memory);
+
+// Daemons find the file there from now on; nullptr: they do not.
+void set_path(ControlMemory& memory, const char* path);
+
+// Counts up when a path is set.
+uint32_t control_changes();
 
 }  // namespace leat::tracer

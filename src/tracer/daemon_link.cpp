@@ -1,39 +1,33 @@
 #include "tracer/daemon_link.hpp"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "leat/abi.h"
 #include "ring/clock.hpp"
+#include "tracer/app_directory.hpp"
 #include "tracer/channel.hpp"
+#include "tracer/control_memory.hpp"
+#include "tracer/daemon_directory.hpp"
+#include "tracer/daemon_socket.hpp"
+#include "tracer/process_page.hpp"
 #include "wire/app/app_protocol.hpp"
 
 namespace leat::tracer {
 namespace {
 
-constexpr int kDefaultTimeoutMs = 3000;
+using wire::kLanes;
+using wire::Lane;
+
 constexpr uint64_t kForever = UINT64_MAX;
 
-// A daemon did not answer in time. Nobody waits for it again: a program that loads many libraries starts late once.
-// Whatever process of ours that was: a forked child would fare no better.
-bool is_deaf = false;
+// The daemon of the lane did not answer in time. Nobody waits for it again: a program that loads many libraries starts
+// late once. Whatever process of ours that was: a forked child would fare no better.
+bool is_deaf[kLanes] = {};
 
-// secure_getenv() knows nothing in setuid programs: whoever starts one must not choose whom it speaks to.
-const char* runtime_directory() { return secure_getenv(wire::kRuntimeDirectoryVariable); }
-
-// When the wait for the daemon ends, in ns of CLOCK_MONOTONIC.
+// When the wait for daemons ends, in ns of CLOCK_MONOTONIC.
 uint64_t deadline() {
-    const char* text = secure_getenv("LEAT_REGISTER_TIMEOUT");
-    const long timeout_ms = text == nullptr ? kDefaultTimeoutMs : strtol(text, nullptr, 10);
-    if (timeout_ms < 0) return kForever;
-    return ring::system_now() + static_cast<uint64_t>(timeout_ms) * 1'000'000;
+    const int64_t timeout_ms = register_timeout_ms();
+    return timeout_ms < 0 ? kForever : ring::system_now() + static_cast<uint64_t>(timeout_ms) * 1'000'000;
 }
 
 int remaining_ms(uint64_t deadline) {
@@ -42,167 +36,132 @@ int remaining_ms(uint64_t deadline) {
     return now >= deadline ? 0 : static_cast<int>((deadline - now + 999'999) / 1'000'000);
 }
 
-bool wait_for(int socket, short events, uint64_t deadline) {
-    for (;;) {
-        pollfd wanted{socket, events, 0};
-        const int count = poll(&wanted, 1, remaining_ms(deadline));
-        if (count > 0) return true;
-        if (count == 0 || errno != EINTR) return false;
-    }
-}
-
-// A full backlog gives EAGAIN at once, and no event to wait for: try again until the deadline.
-bool connect_until(int socket, const sockaddr_un& address, uint64_t deadline) {
-    while (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {  // NOLINT
-        if (errno == EINTR) continue;
-        if (errno == EAGAIN && remaining_ms(deadline) == 0) is_deaf = true;
-        if (errno != EAGAIN || is_deaf) return false;
-        poll(nullptr, 0, 1);
-    }
-    return true;
-}
-
-// Who may tell us what to write, and where: our own user, or root.
-bool is_trusted(uid_t uid) { return uid == 0 || uid == geteuid(); }
-
-// Nobody else can put a socket of theirs there.
-bool is_trusted_directory(const char* path) {
-    struct stat status {};
-    return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && is_trusted(status.st_uid) &&
-           (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
-// Whoever listens: the kernel knows.
-bool is_trusted_peer(int socket) {
-    ucred peer{};
-    socklen_t size = sizeof peer;
-    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && is_trusted(peer.uid);
-}
-
-int connect_to_daemon(uint64_t deadline) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    const char* directory = runtime_directory();
-    const size_t length = directory == nullptr ? 0 : strlen(directory);
-    if (length == 0 || length + 1 + sizeof wire::kAppSocketName > sizeof address.sun_path) return -1;
-    if (!is_trusted_directory(directory)) return -1;
-    memcpy(address.sun_path, directory, length);
-    address.sun_path[length] = '/';
-    memcpy(address.sun_path + length + 1, wire::kAppSocketName, sizeof wire::kAppSocketName);
-
-    // Messages keep their bounds, descriptors come along, and nothing blocks: a stopped daemon costs one timeout.
-    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return -1;
-    if (connect_until(fd, address, deadline) && is_trusted_peer(fd)) return fd;
-    close(fd);
-    return -1;
-}
-
-bool send_registration(int socket, int control_fd) {
-    wire::RegisterMessage message{{wire::kAppMagic, wire::kAppVersion, wire::AppMessageType::kRegister}};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    iovec bytes{&message, sizeof message};
-    msghdr envelope{};
-    envelope.msg_iov = &bytes;
-    envelope.msg_iovlen = 1;
-    envelope.msg_control = control;
-    envelope.msg_controllen = sizeof control;
-    cmsghdr* descriptors = CMSG_FIRSTHDR(&envelope);
-    descriptors->cmsg_level = SOL_SOCKET;
-    descriptors->cmsg_type = SCM_RIGHTS;
-    descriptors->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(descriptors), &control_fd, sizeof(int));
-    return sendmsg(socket, &envelope, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof message);
-}
-
-// One message of the daemon, and the descriptors that came with it, which are closed with this object.
-class Answer {
-  public:
-    Answer() = default;
-    ~Answer() {
-        for (const int fd : fds_) {
-            if (fd >= 0) close(fd);
-        }
-    }
-    Answer(const Answer&) = delete;
-    Answer& operator=(const Answer&) = delete;
-
-    // False: nothing came, or what we do not know.
-    bool receive(int socket);
-
-    [[nodiscard]] bool is_channel() const {
-        return is(wire::AppMessageType::kChannel, sizeof message_) && fd_count_ == wire::kChannelDescriptors &&
-               (message_.header_kind == ring::HeaderKind::kCompact || message_.header_kind == ring::HeaderKind::kLarge);
-    }
-    void attach() const { attach_channel(message_, fds_[0], fds_[1]); }
-
-  private:
-    [[nodiscard]] bool is(wire::AppMessageType type, size_t size) const {
-        const wire::AppMessageHeader& header = message_.header;
-        return size_ == size && header.magic == wire::kAppMagic && header.version == wire::kAppVersion &&
-               header.type == type;
-    }
-
-    wire::ChannelMessage message_{};  // the longest
-    size_t size_ = 0;
-    int fds_[wire::kChannelDescriptors] = {-1, -1};
-    uint32_t fd_count_ = 0;
+// What is said to a daemon.
+struct Request {
+    const void* message;
+    size_t size;
+    int fd = -1;  // goes along; -1: none
 };
 
-bool Answer::receive(int socket) {
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds_)] = {};
-    iovec bytes{&message_, sizeof message_};
-    msghdr envelope{};
-    envelope.msg_iov = &bytes;
-    envelope.msg_iovlen = 1;
-    envelope.msg_control = control;
-    envelope.msg_controllen = CMSG_LEN(sizeof fds_);  // not CMSG_SPACE: its padding has room for one more
-    const ssize_t size = recvmsg(socket, &envelope, MSG_CMSG_CLOEXEC);
-    if (size <= 0) return false;
-    size_ = static_cast<size_t>(size);
-    const cmsghdr* descriptors = CMSG_FIRSTHDR(&envelope);
-    if (descriptors != nullptr && descriptors->cmsg_level == SOL_SOCKET && descriptors->cmsg_type == SCM_RIGHTS) {
-        fd_count_ = static_cast<uint32_t>((descriptors->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        memcpy(fds_, CMSG_DATA(descriptors), fd_count_ * sizeof(int));  // the kernel gives no more than fit
+// To the recorder, and to session daemons.
+struct Requests {
+    Request recorder;
+    Request daemons;
+
+    [[nodiscard]] const Request& to(uint32_t lane) const {
+        return static_cast<Lane>(lane) == Lane::kRecorder ? recorder : daemons;
+    }
+};
+
+// With one daemon:
+//
+//     nobody  <-  connecting  ->  waiting  ->  over
+class Exchange {
+  public:
+    void begin(Lane lane, const Request& request) {
+        lane_ = lane;
+        state_ = State::kConnecting;
+        connect(request);
+    }
+    void connect(const Request& request) {
+        const DaemonSocket::Connected connected = socket_.connect(lane_);
+        if (connected == DaemonSocket::Connected::kNotYet) return;
+        const bool is_said =
+            connected == DaemonSocket::Connected::kYes && socket_.send(request.message, request.size, request.fd);
+        state_ = is_said ? State::kWaiting : State::kOver;
+    }
+    // Channels come, then "registration done", or whatever else: a daemon that says what we do not know is listened to
+    // no more.
+    void receive() {
+        Answer answer;
+        if (answer.receive(socket_) && answer.is_channel())
+            attach(answer);
+        else
+            state_ = State::kOver;
+    }
+
+    [[nodiscard]] bool is_connecting() const { return state_ == State::kConnecting; }
+    [[nodiscard]] bool is_over() const { return state_ == State::kOver; }
+    [[nodiscard]] int waiting_fd() const { return state_ == State::kWaiting ? socket_.fd() : -1; }
+
+  private:
+    // A thread whose event asks for a channel has the lock for some ms at most. If it takes longer, events will ask for
+    // this one, too.
+    static void attach(const Answer& answer) {
+        constexpr uint64_t kPatience = 100'000'000;  // ns
+        const AttachLock lock(kPatience);
+        if (lock.is_held())
+            attach_channel(answer.channel(), answer.ring_set_fd(), answer.clock_fd(), answer.app_contexts());
+    }
+
+    enum class State { kConnecting, kWaiting, kOver };
+    State state_ = State::kOver;
+    Lane lane_{};
+    DaemonSocket socket_;
+};
+
+using Exchanges = Exchange[kLanes];
+
+// One turn: whoever has answered is listened to, and who could not connect tries again, 1 ms later. False: it is time
+// to stop.
+bool proceed(Exchanges& exchanges, const Requests& requests, uint64_t until) {
+    int sockets[kLanes];
+    bool is_connecting = false;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+        sockets[lane] = exchanges[lane].waiting_fd();
+        is_connecting = is_connecting || exchanges[lane].is_connecting();
+    }
+    const int left = remaining_ms(until);
+    if (!wait_until_readable(sockets, kLanes, is_connecting && left != 0 ? 1 : left) && left == 0) return false;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+        if (exchanges[lane].is_connecting()) exchanges[lane].connect(requests.to(lane));
+        if (sockets[lane] >= 0) exchanges[lane].receive();
     }
     return true;
 }
 
-// Channels, then "registration done", or whatever else: a daemon that says what we do not know is listened to no more.
-void receive_answers(int socket, uint64_t until) {
-    for (;;) {
-        is_deaf = !wait_for(socket, POLLIN, until);
-        if (is_deaf) return;
-        Answer answer;
-        if (!answer.receive(socket) || !answer.is_channel()) return;
-        answer.attach();
+bool is_over(const Exchanges& exchanges) {
+    for (const Exchange& exchange : exchanges)
+        if (!exchange.is_over()) return false;
+    return true;
+}
+
+// With all daemons at once, so that one that is stopped does not use up the others' time.
+void exchange(const Requests& requests, bool is_findable, bool is_for_recorder = true) {
+    Exchanges exchanges;
+    for (uint32_t i = 0; i < kLanes; ++i) {
+        const auto lane = static_cast<Lane>(i);
+        const bool is_there = lane == Lane::kRecorder ? is_for_recorder : is_findable && is_active(lane);
+        if (is_there && !is_deaf[i]) exchanges[i].begin(lane, requests.to(i));
     }
+    const uint64_t until = deadline();
+    while (!is_over(exchanges) && proceed(exchanges, requests, until)) {
+    }
+    for (uint32_t lane = 0; lane < kLanes; ++lane) is_deaf[lane] = is_deaf[lane] || !exchanges[lane].is_over();
+}
+
+void say_hello(const ControlMemory& memory, int control_fd, bool is_for_recorder) {
+    const bool is_findable = memory.path[0] != '\0';
+    const wire::RegisterMessage to_recorder{{wire::kAppMagic, wire::kAppVersion, wire::AppMessageType::kRegister}};
+    const wire::RegisterFileMessage to_daemons{
+        {wire::kAppMagic, wire::kAppVersion, wire::AppMessageType::kRegisterFile},
+        is_findable ? app_file_number(memory.path) : 0};
+    exchange({{&to_recorder, sizeof to_recorder, control_fd}, {&to_daemons, sizeof to_daemons}}, is_findable,
+             is_for_recorder);
 }
 
 }  // namespace
 
-bool has_daemon() { return runtime_directory() != nullptr; }
+bool has_recorder() { return secure_getenv(wire::kRecorderDirectoryVariable) != nullptr; }
 
 void report_refused_module(uint32_t module_abi) {
-    if (is_deaf) return;
-    const uint64_t until = deadline();
-    const int socket = connect_to_daemon(until);
-    if (socket < 0) return;
     const wire::ModuleRefusedMessage message{
         {wire::kAppMagic, wire::kAppVersion, wire::AppMessageType::kModuleRefused}, module_abi, LEAT_ABI_VERSION};
-    // Until the daemon has seen who we are.
-    if (send(socket, &message, sizeof message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof message))
-        is_deaf = !wait_for(socket, POLLIN, until);
-    close(socket);
+    exchange({{&message, sizeof message}, {&message, sizeof message}}, true);
 }
 
-void register_with_daemon(int control_fd) {
-    if (is_deaf) return;
-    const uint64_t until = deadline();
-    const int socket = connect_to_daemon(until);
-    if (socket < 0) return;
-    if (send_registration(socket, control_fd)) receive_answers(socket, until);
-    close(socket);
-}
+void register_with_daemons(const ControlMemory& memory, int control_fd) { say_hello(memory, control_fd, true); }
+
+void register_again(const ControlMemory& memory, int control_fd) { say_hello(memory, control_fd, false); }
 
 }  // namespace leat::tracer

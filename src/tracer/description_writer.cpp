@@ -56,7 +56,7 @@ void append_field(Appender& out, const leat_field& field) {
     out.value(field.shape);
     out.value(field.element);
     out.value(field.element_size);
-    out.value(field.flags);
+    out.value(static_cast<uint8_t>(field.flags | (field.is_hidden != 0 ? wire::kHiddenField : 0)));
     out.value(field.length_size);
     out.value(field.count);
     append_values(out, field.element == LEAT_ELEMENT_ENUM ? field.enumeration : nullptr);

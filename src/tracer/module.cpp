@@ -4,9 +4,13 @@
 #include <unistd.h>
 
 #include "leat/abi.h"
+#include "tracer/channel.hpp"
 #include "tracer/control_memory.hpp"
+#include "tracer/control_renewal.hpp"
+#include "tracer/daemon_directory.hpp"
 #include "tracer/daemon_link.hpp"
 #include "tracer/process_page.hpp"
+#include "tracer/room_wait.hpp"
 
 namespace leat::tracer {
 namespace {
@@ -55,12 +59,13 @@ void register_tracepoints(leat_module& module, leat_tracepoint* const* tracepoin
     }
     int fd = -1;
     ControlMemory* const memory =
-        is_too_large(tracepoints, count) ? nullptr : make_control_memory(tracepoints, count, fd);
+        is_too_large(tracepoints, count) ? nullptr : make_control_memory(tracepoints, count, has_recorder(), fd);
+    if (memory == nullptr && count != 0) note_unreachable();
     if (memory == nullptr) return;
     memory->next = static_cast<ControlMemory*>(module.registration);
     module.registration = memory;
     point_into(*memory, tracepoints, count);
-    register_with_daemon(fd);
+    register_with_daemons(*memory, fd);
     close(fd);
 }
 
@@ -81,6 +86,17 @@ void refuse(const leat_module& module) {
     has_refused = true;
 }
 
+// What events may need that ask for channels, and children. Once, as other threads may look at what is found.
+void prepare_once() {
+    static bool is_prepared = false;
+    if (is_prepared) return;
+    is_prepared = true;
+    find_daemons();
+    prepare_attaching();
+    prepare_blocking();
+    watch_forks();
+}
+
 void switch_off(const leat_module& module) {
     for (leat_tracepoint* const* entry = module.begin; entry != module.end; ++entry)
         if (*entry != nullptr) __atomic_store_n(&(*entry)->word, &(*entry)->off, __ATOMIC_RELEASE);
@@ -92,11 +108,12 @@ void switch_off(const leat_module& module) {
 using namespace leat::tracer;
 
 void leat_module_load(leat_module* module) {
-    if (module->is_registered != 0 || !has_daemon()) return;
+    if (module->is_registered != 0) return;
     const int saved_errno = errno;
     make_process_page();
     {
         const RegistrationLock lock;
+        prepare_once();
         if (module->abi_version == LEAT_ABI_VERSION) {
             module->is_registered = 1;
             register_module(*module);

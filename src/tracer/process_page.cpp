@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ring/clock.hpp"
 #include "ring/ring_format.hpp"
 #include "tracer/thread_state.hpp"
 
@@ -23,6 +24,9 @@ ProcessPage early_page{};
 // Were it in the page, a child would begin with 1 again, which may be what its parent's threads were filled in for.
 uint32_t last_generation = 0;
 
+// Likewise, of processes: each fork begins one.
+uint32_t last_number = 0;
+
 uint32_t next_generation() {
     const uint32_t next = __atomic_add_fetch(&last_generation, 1, __ATOMIC_RELAXED);
     return next != 0 ? next : __atomic_add_fetch(&last_generation, 1, __ATOMIC_RELAXED);
@@ -36,6 +40,25 @@ void settle_in_child() {
 
 // For kernels without MADV_WIPEONFORK (before 4.14): fork() alone is noticed.
 void wipe_in_child() { *process_page = {}; }
+
+// ns; a thread that is to write 512 bytes is stopped for longer only if nobody could be helped.
+constexpr uint64_t kStickyPatience = 20'000'000;
+
+// Whether `tid` has the lock now: waits no longer than `patience` (ns), and not at all for itself.
+bool take(int32_t& lock, int32_t tid, uint64_t patience) {
+    const uint64_t until = ring::system_now() + patience;
+    for (;;) {
+        int32_t holder = 0;
+        if (__atomic_compare_exchange_n(&lock, &holder, tid, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return true;
+        if (holder == tid || ring::system_now() >= until) return false;
+        sched_yield();
+    }
+}
+
+// A handler of the holder may have forked: in the child the lock is free, or is another thread's by now.
+void give_back(int32_t& lock, int32_t tid) {
+    __atomic_compare_exchange_n(&lock, &tid, 0, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
 
 }  // namespace
 
@@ -52,7 +75,7 @@ void make_process_page() {
 }
 
 uint32_t process_generation() {
-    // Z: who sees the new number asks for the thread's name after it was changed. Pairs with Y in
+    // Z: who sees the new number asks for the thread's contexts after they have changed. Pairs with Y in
     // begin_new_generation().
     uint64_t generation = __atomic_load_n(&process_page->generation, __ATOMIC_ACQUIRE);
     // Two threads may arrive here at once: the first one's number counts.
@@ -63,7 +86,7 @@ uint32_t process_generation() {
     return static_cast<uint32_t>(generation >> kGenerationShift);
 }
 
-// Y: the name has changed before threads are told to look. Pairs with Z in process_generation().
+// Y: contexts have changed before threads are told to look. Pairs with Z in process_generation().
 void begin_new_generation() {
     __atomic_store_n(&process_page->generation, uint64_t{next_generation()} << kGenerationShift, __ATOMIC_RELEASE);
 }
@@ -76,15 +99,54 @@ int32_t process_pid() {
     return pid;
 }
 
+bool is_guest() { return syscall(SYS_getpid) != process_pid(); }
+
+uint32_t process_number() {
+    uint32_t number = __atomic_load_n(&process_page->number, __ATOMIC_RELAXED);
+    if (number != 0) return number;
+    const uint32_t next = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
+    return __atomic_compare_exchange_n(&process_page->number, &number, next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
+               ? next
+               : number;
+}
+
 // The dynamic loader already runs constructors one at a time; this covers programs that call us by themselves. In a
 // child of a fork the lock is free, whoever held it in the parent: the kernel wiped the page.
 //
 // T: what the last holder did to bindings and channel is visible. Pairs with S in ~RegistrationLock().
 RegistrationLock::RegistrationLock() {
-    while (__atomic_exchange_n(&process_page->registration_lock, 1, __ATOMIC_ACQUIRE) != 0) sched_yield();
+    const auto tid = static_cast<int32_t>(syscall(SYS_gettid));
+    for (int32_t nobody = 0; !__atomic_compare_exchange_n(&process_page->registering_tid, &nobody, tid, false,
+                                                          __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+         nobody = 0)
+        sched_yield();
 }
 
 // S: pairs with T in RegistrationLock().
-RegistrationLock::~RegistrationLock() { __atomic_store_n(&process_page->registration_lock, 0, __ATOMIC_RELEASE); }
+RegistrationLock::~RegistrationLock() { __atomic_store_n(&process_page->registering_tid, 0, __ATOMIC_RELEASE); }
+
+bool RegistrationLock::is_ours() {
+    return __atomic_load_n(&process_page->registering_tid, __ATOMIC_RELAXED) ==
+           static_cast<int32_t>(syscall(SYS_gettid));
+}
+
+// W: what the last holder did to the table of channels is visible. Pairs with X in ~AttachLock().
+AttachLock::AttachLock(uint64_t patience)
+    : tid_(static_cast<int32_t>(syscall(SYS_gettid))), is_held_(take(process_page->attaching_tid, tid_, patience)) {}
+
+// X: pairs with W in AttachLock().
+AttachLock::~AttachLock() {
+    if (is_held_) give_back(process_page->attaching_tid, tid_);
+}
+
+// AC: what the last holder did to the values is visible. Pairs with AD in ~StickyLock().
+StickyLock::StickyLock()
+    : tid_(static_cast<int32_t>(syscall(SYS_gettid))),
+      is_held_(take(process_page->sticking_tid, tid_, kStickyPatience)) {}
+
+// AD: pairs with AC in StickyLock().
+StickyLock::~StickyLock() {
+    if (is_held_) give_back(process_page->sticking_tid, tid_);
+}
 
 }  // namespace leat::tracer

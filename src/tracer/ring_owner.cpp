@@ -63,11 +63,14 @@ void tell_use(ring::RingSetHeader& set, uint32_t rings) {
     }
 }
 
+// The header of a ring that belongs to threads; `index` counts those alone.
+ring::RingHeader& thread_ring(const Channel& channel, uint32_t index) {
+    return header_in_file(channel, channel.map.cpu_ring_count + index);
+}
+
 // The first ring from `begin` to `end` that this owner has; `end`: none.
 uint32_t find_own(const Channel& channel, uint32_t begin, uint32_t end, uint64_t self) {
-    while (begin < end &&
-           __atomic_load_n(&channel.thread_rings.header(channel.map, begin)->owner, __ATOMIC_RELAXED) != self)
-        ++begin;
+    while (begin < end && __atomic_load_n(&thread_ring(channel, begin).owner, __ATOMIC_RELAXED) != self) ++begin;
     return begin;
 }
 
@@ -90,21 +93,24 @@ ring::RingHeader* claim_among(const Channel& channel, uint32_t begin, uint32_t e
         if (own != end) begin = own;
     }
     for (uint32_t index = begin; index < end; ++index) {
-        ring::RingHeader* ring = channel.thread_rings.header(channel.map, index);
-        uint64_t owner = __atomic_load_n(&ring->owner, __ATOMIC_RELAXED);
+        ring::RingHeader& ring = thread_ring(channel, index);
+        uint64_t owner = __atomic_load_n(&ring.owner, __ATOMIC_RELAXED);
         // `self` can be there from before an exec. A ring needs no repair: a dead owner's records are whole.
         const bool is_own = may_be_own && owner == self && pid_namespace != kUnknownNamespace;
         if (owner != 0 && !is_own && !is_dead(owner, pid_namespace)) continue;
         // L: the last owner's commits are visible to us, who go on after them. Pairs with K, where owners give up
         // rings; a dead owner's stores are there once the kernel says that it is dead.
-        if (!__atomic_compare_exchange_n(&ring->owner, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        if (!__atomic_compare_exchange_n(&ring.owner, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             continue;
-        ring::RingHeader* const mapped = map_thread_ring(channel, index);
+        ring::RingHeader* const mapped = map_ring(channel, channel.map.cpu_ring_count + index);
         if (mapped == nullptr) {
             // K, as in release_rings(), though we have written nothing.
-            __atomic_store_n(&ring->owner, 0, __ATOMIC_RELEASE);
+            __atomic_store_n(&ring.owner, 0, __ATOMIC_RELEASE);
             return nullptr;
         }
+        // Of its first owner, in overwrite mode (RingSet::create()). That of a channel that is no more stays 0.
+        const bool is_there = __atomic_load_n(&channel.set->magic, __ATOMIC_RELAXED) == ring::kRingSetMagic;
+        if (channel.map.overwrites() && is_there && mapped->limit == 0) mapped->limit = channel.map.block_size;
         tell_use(*channel.set, index + 1);
         return mapped;
     }

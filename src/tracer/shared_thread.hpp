@@ -14,6 +14,8 @@ extern "C" {
 LEAT_EXPORT void leat_thread_share();
 // It is its own again: the child is gone, or there is none.
 LEAT_EXPORT void leat_thread_unshare();
-// Some thread of this process has got another name. Any thread; async-signal-safe.
-LEAT_EXPORT void leat_names_changed();
+// Some thread of this process has another name, other ids, or other namespaces. Any thread; async-signal-safe.
+LEAT_EXPORT void leat_contexts_changed();
+// The effective user may be another one now. Any thread; async-signal-safe; preserves errno.
+LEAT_EXPORT void leat_user_changed();
 }

@@ -1,5 +1,6 @@
 #include "tracer/staging.hpp"
 
+#include <errno.h>
 #include <stddef.h>
 #include <sys/mman.h>
 
@@ -20,17 +21,23 @@ char* buffers = nullptr;
 
 bool make_staging() {
     if (__atomic_load_n(&buffers, __ATOMIC_RELAXED) != nullptr) return true;
+    const int saved_errno = errno;
     void* memory = mmap(nullptr, kStagingBuffers * kBufferSize, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    errno = saved_errno;
     if (memory == MAP_FAILED) return false;
-    __atomic_store_n(&buffers, static_cast<char*>(memory), __ATOMIC_RELEASE);
+    // Two threads may arrive here at once: the first one's memory counts.
+    char* none = nullptr;
+    if (!__atomic_compare_exchange_n(&buffers, &none, static_cast<char*>(memory), false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE))
+        munmap(memory, kStagingBuffers * kBufferSize);
     return true;
 }
 
 char* lend_staging(uint64_t size) {
-    // A daemon may switch a tracepoint on in a process that has attached no channel.
+    // A daemon may switch a tracepoint on in a process that has attached no channel yet.
+    if (size > ring::kMaxRecordSize || !make_staging()) return nullptr;
     char* const first = __atomic_load_n(&buffers, __ATOMIC_ACQUIRE);
-    if (first == nullptr || size > ring::kMaxRecordSize) return nullptr;
     for (uint32_t i = 0; i < kStagingBuffers; ++i) {
         // R: whoever had the buffer has read it to the end. Pairs with Q in return_staging().
         if (__atomic_exchange_n(&process_page->staging_is_lent[i], 1, __ATOMIC_ACQUIRE) == 0)

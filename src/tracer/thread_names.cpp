@@ -1,5 +1,5 @@
 // prctl() and pthread_setname_np(), interposed, so that the context "procname" follows the names of threads: see
-// leat_names_changed(). Not in the archive: a static program has no function of that name behind ours.
+// leat_contexts_changed(). Not in the archive: a static program has no function of that name behind ours.
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -18,7 +18,7 @@ extern "C" LEAT_EXPORT int prctl(int option, ...) noexcept {
     for (unsigned long& value : values) value = va_arg(arguments, unsigned long);
     va_end(arguments);
     const auto result = static_cast<int>(syscall(SYS_prctl, option, values[0], values[1], values[2], values[3]));
-    if (option == PR_SET_NAME && result == 0) leat_names_changed();
+    if (option == PR_SET_NAME && result == 0) leat_contexts_changed();
     return result;
 }
 
@@ -28,6 +28,6 @@ extern "C" LEAT_EXPORT int pthread_setname_np(pthread_t thread, const char* name
     auto* const next = reinterpret_cast<SetName*>(dlsym(RTLD_NEXT, "pthread_setname_np"));  // NOLINT
     if (next == nullptr) return ENOSYS;
     const int error = next(thread, name);
-    if (error == 0) leat_names_changed();
+    if (error == 0) leat_contexts_changed();
     return error;
 }

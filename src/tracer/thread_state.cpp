@@ -1,11 +1,5 @@
 #include "tracer/thread_state.hpp"
 
-#include <errno.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "ring/clock.hpp"
 #include "tracer/careful_writer.hpp"
 #include "tracer/channel.hpp"
@@ -15,23 +9,6 @@
 namespace leat::tracer {
 
 constinit thread_local __attribute__((tls_model("initial-exec"))) ThreadState thread_state{};
-
-void set_contexts(ring::RecordWriter& writer, uint32_t context_mask, const Task& task) {
-    const int saved_errno = errno;
-    char name[wire::kProcnameSize] = {};
-    syscall(SYS_prctl, PR_GET_NAME, name);
-    errno = saved_errno;
-
-    writer.context_size = 0;
-    const auto append = [&](uint32_t context, const void* value, uint32_t value_size) {
-        if ((context_mask & context) == 0) return;
-        memcpy(writer.contexts + writer.context_size, value, value_size);
-        writer.context_size += value_size;
-    };
-    append(wire::kContextVpid, &task.pid, sizeof task.pid);
-    append(wire::kContextVtid, &task.tid, sizeof task.tid);
-    append(wire::kContextProcname, name, sizeof name);
-}
 
 namespace {
 
@@ -44,6 +21,11 @@ ThreadChannel& place_for(const Channel& channel) {
         if (mine.channel == nullptr) return mine;
     thread.last_filled = (thread.last_filled + 1) % kThreadChannels;
     return thread.channels[thread.last_filled];
+}
+
+void forget(ThreadChannel& mine) {
+    mine.set_straight_key(kNoKey);
+    mine.filled_key = kNoKey;
 }
 
 void forget_ring(ThreadChannel& mine) {
@@ -59,17 +41,17 @@ ThreadChannel& refresh_thread_state(const Channel& channel, const Task& task, ui
     const uint32_t generation = process_generation();
     // Until all is filled in, a signal handler's event must not go straight. It may come between any two of these
     // lines. The fences are for the compiler alone.
-    mine.straight_key = kNoKey;
-    mine.filled_key = kNoKey;
+    forget(mine);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     // In a child, the rings are still the parent's. The same thread with other contexts keeps them.
     if (thread.generation != generation || thread.tid != task.tid)
         for (ThreadChannel& channel_of_parent : thread.channels) forget_ring(channel_of_parent);
     if (mine.channel != &channel) forget_ring(mine);
     mine.channel = &channel;
-    mine.writer.map = channel.map;
-    mine.writer.not_written = not_written;
-    mine.writer.channel = channel.number;
+    mine.writer.base.map = channel.map;
+    mine.writer.base.not_written = not_written;
+    mine.writer.base.text_not_written = text_not_written;
+    mine.writer.base.channel = channel.number;
     set_contexts(mine.writer, channel.contexts, task);
     thread.tid = task.tid;
     thread.refreshed = now;
@@ -85,10 +67,10 @@ ThreadChannel& refresh_thread_state(const Channel& channel, const Task& task, ui
 void go_straight_if_possible(ThreadChannel& mine) {
     const Channel& channel = *mine.channel;
     const bool is_possible = channel.has_rseq && channel.sees_vforks && thread_state.is_shared == 0 &&
-                             ring::uses_tsc(*channel.map.clock) && (channel.contexts & wire::kContextIp) == 0;
+                             ring::uses_tsc(*channel.map.clock) && (channel.contexts & wire::kContextsOfCall) == 0;
     // After all that was filled in: a signal handler may come here.
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    mine.straight_key = is_possible ? mine.filled_key : kNoKey;
+    mine.set_straight_key(is_possible ? mine.filled_key : kNoKey);
 }
 
 ThreadChannel& note_miss(ThreadChannel& mine) {
@@ -97,27 +79,29 @@ ThreadChannel& note_miss(ThreadChannel& mine) {
     if (&mine == &first || ++thread_state.misses % kMissesToMove != 0) return mine;
     ThreadChannel moved = mine;
     ThreadChannel displaced = first;
-    mine.straight_key = mine.filled_key = first.straight_key = first.filled_key = kNoKey;
+    forget(mine);
+    forget(first);
     // A signal handler takes neither for what it was.
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    const uint64_t keys[] = {moved.straight_key, moved.filled_key, displaced.straight_key, displaced.filled_key};
-    moved.straight_key = moved.filled_key = displaced.straight_key = displaced.filled_key = kNoKey;
+    const uint64_t keys[] = {moved.straight_key(), moved.filled_key, displaced.straight_key(), displaced.filled_key};
+    forget(moved);
+    forget(displaced);
     first = moved;
     mine = displaced;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     mine.filled_key = keys[3];
-    mine.straight_key = keys[2];
+    mine.set_straight_key(keys[2]);
     first.filled_key = keys[1];
-    first.straight_key = keys[0];
+    first.set_straight_key(keys[0]);
     return first;
 }
 
 void forget_contexts() {
-    for (ThreadChannel& channel : thread_state.channels) channel.straight_key = channel.filled_key = kNoKey;
+    for (ThreadChannel& channel : thread_state.channels) forget(channel);
 }
 
 void do_not_go_straight() {
-    for (ThreadChannel& channel : thread_state.channels) channel.straight_key = kNoKey;
+    for (ThreadChannel& channel : thread_state.channels) channel.set_straight_key(kNoKey);
 }
 
 }  // namespace leat::tracer

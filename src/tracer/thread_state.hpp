@@ -4,34 +4,36 @@
 #include <stdint.h>
 
 #include "ring/ring_format.hpp"
-#include "ring/rseq_writer.hpp"
+#include "tracer/contexts.hpp"
 #include "tracer/process_page.hpp"
 
 namespace leat::tracer {
 
 struct Channel;
-struct Task;
 
 // What a thread keeps for a channel, in three stages:
 //
 //     nothing             filled_key is another    all is asked for: process, thread, name
 //     filled in           filled_key is the key    careful_record.cpp writes, and sees to what is in the way
-//     goes straight       straight_key is the key  write.cpp writes without a further question
+//     goes straight       straight_key() is the key write.cpp writes without a further question
 //
-// A key is the generation of the process and the number of the channel: a child of a fork, or a thread that may have
-// got a new name, begins anew.
+// A key is the generation of the process and the number of the channel: a child of a fork, or a thread whose contexts
+// may have changed, begins anew.
 inline constexpr uint64_t kNoKey = ~uint64_t{0};  // no channel has a number of all ones
 struct ThreadChannel {
-    ring::RecordWriter writer;
-    uint64_t straight_key = kNoKey;
+    RoomyWriter writer;
     uint64_t filled_key = kNoKey;
     const Channel* channel;
     ring::RingHeader* ring;  // owned; threads without rseq only
     uint64_t claim_again;    // ns: no ring was free, and before this time nobody looks again
+
+    [[nodiscard]] uint64_t straight_key() const { return writer.base.ready_key; }
+    void set_straight_key(uint64_t key) { writer.base.ready_key = key; }
 };
 
-// Channels that a thread writes to by turns without asking for everything anew.
-inline constexpr uint32_t kThreadChannels = 4;
+// Channels that a thread writes to by turns without asking for everything anew. More would take too much of the 1.6 KiB
+// that glibc has for the static thread-local storage of all libraries that are loaded later.
+inline constexpr uint32_t kThreadChannels = 3;
 
 // Read by the fast path at every event, and by signal handlers at any time. The first channel is the one that the fast
 // path looks at.
@@ -44,8 +46,12 @@ struct ThreadState {
     uint32_t is_filling;   // `channels`: signal handlers leave them as they are
     uint32_t last_filled;  // of `channels`: the next one is displaced next
     uint32_t misses;       // events of others than the first channel
-    int64_t last_write;    // ns: when this thread last wrote, or showed that it is itself; see thread_identity.hpp
-    uint64_t refreshed;    // ns: when a channel was last filled in
+    // An event that goes to several channels: its payload, while one of its records is being written. See
+    // not_written().
+    const void* one_of_several;
+    uintptr_t several_frame;  // of the call that writes it; see running_call.hpp
+    int64_t last_write;       // ns: when this thread last wrote, or showed that it is itself; see thread_identity.hpp
+    uint64_t refreshed;       // ns: when a channel was last filled in
 };
 
 // Initial-exec: reached without a call that might allocate, so also from a signal handler.
@@ -64,9 +70,6 @@ inline ThreadChannel* find_filled(const Channel& channel, uint64_t key) {
         if (mine.filled_key == key && mine.channel == &channel) return &mine;
     return nullptr;
 }
-
-// Puts the contexts that the channel's records have for one task into a writer. Async-signal-safe; preserves errno.
-void set_contexts(ring::RecordWriter& writer, uint32_t context_mask, const Task& task);
 
 // Fills in what this thread keeps for the channel; `now`: ns. Only for the task that owns the thread, and while
 // is_filling is set. Async-signal-safe; preserves errno.

@@ -36,41 +36,62 @@ const Action& first_action(const ControlEntry& entry, uint32_t lane_bit, uint32_
     return reinterpret_cast<const Action*>(lists)[wire::list_of(static_cast<uint8_t>(lane_byte))];  // NOLINT
 }
 
+// Where an event's only record goes without a further question; no writer: it needs care.
+struct Way {
+    const ring::RecordWriter* writer;
+    ring::EventKey event;
+};
+
+// The action is read between two looks at the word, of which the sequence takes the second. So it is whole, and still
+// asked for.
+inline __attribute__((always_inline)) Way straight_way(const ControlEntry& entry, uint32_t word) {
+    const uint32_t lane_bit = static_cast<uint32_t>(__builtin_ctz(word)) & ~7U;
+    const uint32_t asked = word >> lane_bit;
+    if (__builtin_expect((asked & kAsksForMore) != 0, 0)) return {};
+    const Action& action = first_action(entry, lane_bit, asked);
+    const ThreadChannel& mine = thread_state.channels[0];
+    if (__builtin_expect(mine.straight_key() != channel_key(action.channel), 0)) return {};
+    return {&mine.writer.base, ring::event_key(action.channel, action.event_id)};
+}
+
 }  // namespace
 }  // namespace leat::tracer
 
 using namespace leat;
 using namespace leat::tracer;
 
-// The action is read between two looks at the word, of which the sequence takes the second. So it is whole, and still
-// asked for.
 void leat_write(const leat_tracepoint* tracepoint, const void* ip, size_t /*hidden*/, void* payload, size_t size) {
     const ControlEntry& entry = entry_of(*tracepoint);
     // P: the action was written before the word. Pairs with O in ControlFile::switch_to(). x86 keeps loads in order.
     const uint32_t word = __atomic_load_n(&entry.word, __ATOMIC_ACQUIRE);
     // A library that is being unloaded takes its word away, and a site may be between its test and here.
     if (word == 0) return;
-    const uint32_t lane_bit = static_cast<uint32_t>(__builtin_ctz(word)) & ~7U;
-    const uint32_t asked = word >> lane_bit;
-    if (__builtin_expect((asked & kAsksForMore) == 0, 1)) {
-        const Action& action = first_action(entry, lane_bit, asked);
-        const ThreadChannel& mine = thread_state.channels[0];
-        if (__builtin_expect(mine.straight_key == channel_key(action.channel), 1)) {
-            ring::leat_rseq_write(&mine.writer, ring::event_key(action.channel, action.event_id), &entry.word, payload,
-                                  size, word);
-            return;
-        }
-    }
-    write_with_care(entry, payload, size, ip);
+    if (const Way way = straight_way(entry, word); way.writer != nullptr)
+        ring::leat_rseq_write(way.writer, way.event, &entry.word, payload, size, word);
+    else
+        write_with_care(entry, payload, size, ip);
+}
+
+static_assert(sizeof(leat_text_payload) == sizeof(ring::TextPayload) &&
+              offsetof(leat_text_payload, tail_size) == offsetof(ring::TextPayload, tail_size));
+
+void leat_write_text(const leat_tracepoint* tracepoint, const void* ip, const leat_text_payload* payload) {
+    const ControlEntry& entry = entry_of(*tracepoint);
+    // P, as above.
+    const uint32_t word = __atomic_load_n(&entry.word, __ATOMIC_ACQUIRE);
+    if (word == 0) return;
+    const ring::TextPayload& text = *reinterpret_cast<const ring::TextPayload*>(payload);  // NOLINT(*-reinterpret-cast)
+    if (const Way way = straight_way(entry, word); way.writer != nullptr)
+        ring::leat_rseq_write_text(way.writer, way.event, &entry.word, &text, text.least_size(), word);
+    else
+        write_text_with_care(entry, text, ip);
 }
 
 void* leat_stage_large(const leat_tracepoint* tracepoint, size_t size) {
     const ControlEntry& entry = entry_of(*tracepoint);
     if (__atomic_load_n(&entry.word, __ATOMIC_ACQUIRE) == 0) return nullptr;
     char* buffer = lend_staging(size);
-    if (buffer == nullptr)
-        count_discarded(
-            entry, size > ring::kMaxRecordSize ? ring::DiscardReason::kTooLarge : ring::DiscardReason::kInterrupted);
+    if (buffer == nullptr) count_discarded(entry, why_not_lent(size));
     return buffer;
 }
 

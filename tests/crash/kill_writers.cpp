@@ -19,7 +19,7 @@
 #include "crash/step_checker.hpp"
 #include "crash/step_event.hpp"
 #include "crash/writer.hpp"
-#include "host/engine.hpp"
+#include "host/recorder.hpp"
 #include "session/session.hpp"
 #include "support/rseq.hpp"
 #include "support/scratch_directory.hpp"
@@ -95,8 +95,8 @@ class Round {
     test::ScratchDirectory runtime_;
     Ledger ledger_;
     StepChecker* checker_ = nullptr;  // the output of the recording, which owns it
-    std::unique_ptr<host::Engine> engine_;
-    host::Recording* recording_ = nullptr;  // of the engine
+    std::unique_ptr<host::Recorder> recorder_;
+    host::Recording* recording_ = nullptr;  // its own
     std::vector<Alive> alive_;
     std::vector<std::uint32_t> kills_of_;  // by incarnation; kills of its children count, too
     std::uint32_t started_ = 0;
@@ -104,20 +104,18 @@ class Round {
 };
 
 Result<std::unique_ptr<Round>> Round::create(const Options& options, const Phase& phase) {
-    session::Session session = LEAT_TRY(session::Session::create({.name = "torture",
-                                                                  .rules = {.patterns = {kStepEvent}},
-                                                                  .contexts = wire::kContextVpid,
-                                                                  .ring_size = phase.ring_size,
-                                                                  .uid = ::getuid()}));
+    const session::Channel channel{.rules = session::make_rules({kStepEvent}, {}, std::nullopt),
+                                   .contexts = wire::kContextVpid,
+                                   .ring_size = phase.ring_size};
     // Twice the expected number of normal ends, and some more.
     Ledger ledger = LEAT_TRY(Ledger::create(2 * options.writers + 2 * phase.kills + 100));
     std::unique_ptr<Round> round(new Round(options, phase, std::move(ledger)));
     auto checker = std::make_unique<StepChecker>(round->ledger_, options.has_children);
     round->checker_ = checker.get();
-    round->engine_ = LEAT_TRY(host::Engine::create());
-    round->recording_ = &round->engine_->add(LEAT_TRY(host::Recording::create(
-        std::move(session), std::move(checker), LEAT_TRY(wire::AppSocket::listen(round->runtime_.path())),
-        {.wake_after = phase.ring_size / 4})));
+    round->recorder_ =
+        LEAT_TRY(host::Recorder::create({.name = "torture", .uid = ::getuid(), .channels = {channel}},
+                                        round->runtime_.path(), std::move(checker), {.wake_at_part = 4}));
+    round->recording_ = &round->recorder_->recording();
     return round;
 }
 
@@ -138,7 +136,7 @@ Result<Figures> Round::run() {
         LEAT_TRY(reap());
     }
     while (!reap_orphans()) turn(microseconds(1000));
-    recording_->finish();
+    recorder_->finish();
     if (recording_->output_error()) return tl::unexpected(*recording_->output_error());
     return balance();
 }
@@ -208,7 +206,7 @@ bool Round::reap_orphans() {
 void Round::turn(microseconds longest_wait) {
     const auto until = Clock::now() + longest_wait;
     do {
-        engine_->turn({}, std::max<Clock::duration>(until - Clock::now(), Clock::duration::zero()));
+        recorder_->turn({}, std::max<Clock::duration>(until - Clock::now(), Clock::duration::zero()));
         recording_->drain();
     } while (Clock::now() < until && checker_->violation().empty());
 }

@@ -34,12 +34,12 @@ Result<std::uint64_t> read_header(ByteCursor& in, std::uint64_t before) {
 }  // namespace
 
 Result<void> StepChecker::write_packet(const consumer::Packet& packet) {
-    Stream& stream = streams_[packet.header.stream_instance_id];
+    Stream& stream = streams_[packet.stream];
     auto checked = check_bounds(stream, packet.header);
     if (checked) checked = check_records(stream, packet);
     if (!checked && violation_.empty())
-        violation_ = fmt::format("ring {}, packet {}: {}", packet.header.stream_instance_id,
-                                 packet.header.packet_seq_num, checked.error().message);
+        violation_ = fmt::format("ring {}, packet {}: {}", packet.stream.ring, packet.header.packet_seq_num,
+                                 checked.error().message);
     stream.has_begun = true;
     stream.timestamp = packet.header.timestamp_end;
     stream.sequence_number = packet.header.packet_seq_num;
@@ -105,7 +105,7 @@ Result<std::uint64_t> StepChecker::check_record(Stream& stream, ByteCursor& in, 
 
 std::uint64_t StepChecker::discarded() const {
     std::uint64_t sum = 0;
-    for (const auto& [instance, stream] : streams_) sum += stream.discarded;
+    for (const auto& [id, stream] : streams_) sum += stream.discarded;
     return sum;
 }
 

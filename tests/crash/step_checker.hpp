@@ -25,8 +25,8 @@ class StepChecker final : public consumer::Output {
 
     Result<void> write_metadata(std::string_view) override { return {}; }
     Result<void> write_packet(const consumer::Packet& packet) override;
-    void write_beacon(std::uint64_t stream_instance_id, std::uint64_t timestamp) override {
-        streams_[stream_instance_id].timestamp = timestamp;
+    void write_beacon(consumer::StreamId stream, std::uint64_t timestamp) override {
+        streams_[stream].timestamp = timestamp;
     }
 
     // What has arrived of one writer. Its events may come through several rings, and only those of one ring are in
@@ -66,7 +66,7 @@ class StepChecker final : public consumer::Output {
     const Ledger* ledger_;
     bool has_children_;
     std::vector<Writer> writers_;
-    std::map<std::uint64_t, Stream> streams_;
+    std::map<consumer::StreamId, Stream> streams_;
     std::string violation_;
 };
 

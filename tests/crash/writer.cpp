@@ -118,7 +118,7 @@ Result<pid_t> start_writer(std::uint32_t incarnation, const Ledger& ledger, cons
     if (parameters.has_children) arguments.emplace_back("--children");
     // The writer waits without limit: a host can be slow to answer under sanitizers and much load.
     std::vector<std::string> environment{
-        std::string(wire::kRuntimeDirectoryVariable) + "=" + parameters.runtime_directory.string(),
+        std::string(wire::kRecorderDirectoryVariable) + "=" + parameters.runtime_directory.string(),
         "LEAT_REGISTER_TIMEOUT=-1"};
     if (!parameters.has_rseq) environment.emplace_back("GLIBC_TUNABLES=glibc.pthread.rseq=0");
     const std::vector<char*> argument_pointers = pointers(arguments);

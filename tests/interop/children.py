@@ -44,7 +44,7 @@ class Recorded(InteropTest):
     def assert_right_under_load(self, *ways):
         for way in ways:
             with self.subTest(way):
-                self.record_children(way, 150, threads=3, options=("--ring-size", "256K", "--context", "vpid,vtid"),
+                self.record_children(way, 400, threads=3, options=("--ring-size", "256K", "--context", "vpid,vtid"),
                                      name=way)
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The cost of a tracepoint in instructions. Disabled: a load, a test, and one jump that is not taken; no call. Enabled,
-with numeric fields only: the compiler knows the size, so nothing is compared."""
+"""The cost of a tracepoint in instructions. Disabled: loads, a test, and one jump that is not taken; no call. To be a probe
+(<leat/sdt.h>), too, costs a load of the same line in place of the test. Enabled, with numeric fields only: the compiler knows
+the size, so nothing is compared; the probe is a nop."""
 import re
 import subprocess
 
@@ -27,7 +28,9 @@ void site(int a, long b, double c) { LEAT_EVENT("test:numbers", a, b, c); }
 """
 
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t(\S+)\s*(.*)$")
-LOADS_AND_TEST = (["mov", "mov", "test"], ["mov", "cmpl"])  # gcc's way, clang's way
+LOADS_AND_TEST = (["mov", "mov", "or"],)
+WITHOUT_PROBES = "-DLEAT_NO_SDT"
+LOADS_AND_TEST_WITHOUT_PROBES = (["mov", "mov", "test"], ["mov", "cmpl"])  # gcc's way, clang's way
 
 
 class SiteTest(InteropTest):
@@ -68,9 +71,10 @@ class DisabledSite(SiteTest):
         self.assertEqual(jumps, ["jne"], path)
         self.assertEqual([name for name in names if name.startswith("call")], [], path)
         before_jump = [(name, operands) for name, operands in path[:names.index("jne")] if name in ("test", "cmpl")
-                       or name == "mov" and "(" in operands]
-        self.assertIn([name for name, _ in before_jump], LOADS_AND_TEST, path)
-        self.assertEqual(sum("(%rip)" in operands for _, operands in path), 1, path)
+                       or name in ("mov", "or") and "(" in operands]
+        has_probe = WITHOUT_PROBES not in options
+        self.assertIn([name for name, _ in before_jump], LOADS_AND_TEST if has_probe else LOADS_AND_TEST_WITHOUT_PROBES, path)
+        self.assertEqual(sum("(%rip)" in operands for _, operands in path), 2 if has_probe else 1, path)
         if compiler.startswith("g"):
             # There is nothing else: no frame, no saved register. (clang saves one for the other path.)
             plain = self.straight_path(object_file, "without_site")
@@ -88,6 +92,11 @@ class DisabledSite(SiteTest):
     def test_cpp_in_a_shared_library(self):
         self.check("g++", CPP_SITE, ".cpp", ("-fPIC",))
 
+    def test_without_probes(self):
+        for compiler, source, suffix in (("gcc", C_SITE, ".c"), ("g++", CPP_SITE, ".cpp"), ("clang-16", C_SITE, ".c")):
+            with self.subTest(compiler=compiler):
+                self.check(compiler, source, suffix, (WITHOUT_PROBES,))
+
     def test_c_with_clang(self):
         self.check("clang-16", C_SITE, ".c")
 
@@ -103,6 +112,8 @@ class EnabledSite(SiteTest):
         names = [name for _, name, _ in self.disassemble(object_file, emit)]
         self.assertGreater(len(names), 3)
         self.assertEqual([name for name in names if name.startswith(("j", "cmp", "test", "cmov"))], [], names)
+        before_call = names[:next(i for i, name in enumerate(names) if name.startswith("call"))]
+        self.assertEqual(before_call.count("nop"), 1, "the probe")
 
     def test_c(self):
         self.check("gcc", NUMBERS, ".c")

@@ -32,24 +32,31 @@ def blocks(language):
 def split_snippet(snippet):
     """Statements go into a function; includes, macros and declarations stay in front of it."""
     lines = snippet.splitlines()
-    last = max(i for i, line in enumerate(lines) if re.match(r"(leat_tracepoint|leat_printf|leat_log|LEAT_EVENT)\b", line))
+    statement = r"(leat_tracepoint|leat_printf|leat_log|leat_sticky|leat_context_provide|leat_capture_free|LEAT_EVENT|LEAT_EVENT_URI)\b"
+    last = max(i for i, line in enumerate(lines) if re.match(statement, line))
     return "\n".join(lines[:last]), lines[last]
 
 
 class Documents(unittest.TestCase):
     def run_in(self, directory, command):
         # The commands get a network and process IDs of their own, so the default ports are free, and background
-        # processes end with the shell.
+        # processes end with the shell. So has leat: a session daemon that runs here is left alone.
         own = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        return subprocess.run([*own, "sh", "-c", command], cwd=directory, capture_output=True, text=True, timeout=120)
+        environment = {**os.environ, "LEAT_RUNTIME_DIR": str(directory / "run")}
+        (directory / "run").mkdir()
+        return subprocess.run([*own, "sh", "-c", command], cwd=directory, env=environment, capture_output=True, text=True,
+                              timeout=120)
 
     def test_commands_run(self):
         count = 0
         for document, text in blocks("sh"):
-            with tempfile.TemporaryDirectory() as directory:
-                (pathlib.Path(directory) / "build").mkdir()
+            with tempfile.TemporaryDirectory() as name:
+                directory = pathlib.Path(name)
+                (directory / "build").mkdir()
                 # The product that ./dev demo builds.
-                (pathlib.Path(directory) / "build" / "product").symlink_to(BUILD)
+                (directory / "build" / "product").symlink_to(BUILD)
+                for folder in "include", "examples":
+                    (directory / folder).symlink_to(SOURCE / folder)
                 commands = [line for line in text.splitlines() if not NOT_RUN_HERE.match(line)]
                 count += len(commands)
                 result = self.run_in(directory, "\n".join(["set -ex", "ip link set lo up", *commands]))
@@ -66,11 +73,13 @@ class Documents(unittest.TestCase):
         said = [(document.name, *match.groups()) for document in documents()
                 for match in re.finditer(r"\./dev (\w+)(?: ([a-z][\w-]*))?", document.read_text())]
         self.assertGreaterEqual({word for _, word, _ in said}, {"demo", "test", "bench"})
-        places = {"bench": "bench/{}.py", "torture": "tests/crash/{}_writers.cpp", "fuzz": "fuzz/{}.cpp"}
+        places = {"bench": ["bench/{}.py"], "torture": ["tests/crash/{}_writers.cpp", "tests/crash/kill_{}.py"],
+                  "fuzz": ["fuzz/{}.cpp"]}
         for document, word, argument in said:
             self.assertIn(word, words, document)
             if word in places and argument:
-                self.assertTrue((SOURCE / places[word].format(argument)).exists(), f"{document}: ./dev {word} {argument}")
+                self.assertTrue(any((SOURCE / place.format(argument)).exists() for place in places[word]),
+                                f"{document}: ./dev {word} {argument}")
 
     def compile(self, compiler, suffix, snippet):
         declarations, statement = split_snippet(snippet)
@@ -80,7 +89,7 @@ class Documents(unittest.TestCase):
             source = pathlib.Path(directory) / f"snippet.{suffix}"
             source.write_text(program)
             command = [*compiler, "-Wall", "-Wextra", "-Werror", f"-I{SOURCE / 'include'}", str(source), "-o",
-                       f"{directory}/snippet", f"-L{BUILD / 'lib'}", f"-Wl,-rpath,{BUILD / 'lib'}", "-lleat"]
+                       f"{directory}/snippet", f"-L{BUILD / 'lib'}", f"-Wl,-rpath,{BUILD / 'lib'}", "-Wl,--as-needed", "-lleat-capture", "-lleat"]
             result = subprocess.run(command, capture_output=True, text=True)
             self.assertEqual(result.returncode, 0, result.stderr + program)
             self.assertEqual(subprocess.run([f"{directory}/snippet"]).returncode, 0)
@@ -93,14 +102,39 @@ class Documents(unittest.TestCase):
         for _, snippet in blocks("c"):
             self.compile(["gcc", "-std=c11"], "c", snippet)
 
+    def options_of(self, command):
+        """What its help offers."""
+        program, *words = command.split()
+        help_text = subprocess.run([BUILD / "bin" / program, *words, "--help"], capture_output=True, text=True, check=True).stdout
+        return set(re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]+)\b", help_text.split("Examples:")[0], re.MULTILINE)) - {"--help"}
+
+    def page(self, name):
+        return (SOURCE / "docs" / "man" / name).read_text().replace("\\-", "-")
+
     def test_manual_pages_name_every_option(self):
-        for command in ("leat record", "leat view", "leat-relayd"):
-            program = [BUILD / "bin" / command.split()[0], *command.split()[1:]]
-            help_text = subprocess.run([*program, "--help"], capture_output=True, text=True).stdout
-            page = (SOURCE / "docs" / "man" / f"{command.replace(' ', '-')}.1").read_text().replace("\\-", "-")
-            for option in re.findall(r"^ .*?(--[a-z][a-z-]+) ", help_text.split("Examples:")[0], re.MULTILINE):
-                if option not in ("--help",):
-                    self.assertIn(option, page, f"the page of {command} does not name {option}")
+        pages = {"leat record": "leat-record.1", "leat recover": "leat-recover.1", "leat view": "leat-view.1", "leat-relayd": "leat-relayd.1",
+                 "leat-sessiond": "leat-sessiond.8"}
+        for command, page in pages.items():
+            options = self.options_of(command)
+            self.assertGreater(len(options), 1, command)
+            for option in options:
+                self.assertRegex(self.page(page), rf"\\fB{option}\\fR", f"the page of {command} does not name {option}")
+            said = set(re.findall(r"\.TP\n(?:\\fB-\w\\fR, )?\\fB(--[a-z-]+)", self.page(page)))
+            self.assertEqual(said - options, set(), f"{command} has no such option")
+
+    def test_manual_page_of_the_verbs(self):
+        """Has all of them, with their options, and no others."""
+        usage = subprocess.run([BUILD / "bin" / "leat", "--help"], capture_output=True, text=True, check=True).stdout
+        verbs = set(re.findall(r"^  ([a-z][a-z-]+)  ", usage.split("Steering the session daemon")[1], re.MULTILINE))
+        page = self.page("leat-session.1")
+        described = page[page.index(".SH VERBS"):]
+        said = set(re.findall(r"\\fBleat ([a-z-]+)\\fR", described[:described.index(".SH COMMON OPTIONS")]))
+        self.assertEqual(said - {"view"}, verbs)
+        options = set().union(*(self.options_of(f"leat {verb}") for verb in verbs))
+        self.assertEqual(set(re.findall(r"\\fB(--[a-z-]+)", described.split(".SH DISCARDED")[0])), options)
+        for command in ("leat-session.1", "leat.1", "leat-view.1", "leat-sessiond.8", "leat-relayd.1", "leat-record.1", "leat-recover.1"):
+            for name, section in re.findall(r"\\fB(leat[a-z-]*)\\fR\((\d)\)", self.page(command)):
+                self.assertTrue((SOURCE / "docs" / "man" / f"{name}.{section}").exists(), f"{command}: {name}({section})")
 
 
 if __name__ == "__main__":

@@ -50,6 +50,12 @@ class FastPath(InteropTest):
         summary = self.check("--ring-size", "128M")
         self.assertEqual(summary["discarded"], 0, summary["discarded_by_reason"])
 
+    def test_contexts_of_any_kind(self):
+        contexts = ("vpid,vtid,procname,pthread_id,vuid,veuid,vsuid,vgid,vegid,vsgid,"
+                    "cgroup_ns,ipc_ns,mnt_ns,net_ns,pid_ns,time_ns,user_ns,uts_ns")
+        summary = self.check("--ring-size", "512M", "--context", contexts)
+        self.assertEqual(summary["discarded"], 0, summary["discarded_by_reason"])
+
     def test_events_that_find_none(self):
         summary = self.check("--ring-size", "64K")
         self.assertGreater(summary["discarded"], EVENTS // 2)

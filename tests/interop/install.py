@@ -4,13 +4,15 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
-import unittest
 
-from support import BUILD, SOURCE, InteropTest, main, needs, has, without_sanitizers
+from support import BUILD, SOURCE, InteropTest, main, needs, has, program, wait_until, without_sanitizers
 
-PROGRAMS = {"leat record": "leat", "leat view": "leat", "leat-relayd": "leat-relayd"}
+VERBS = ("create", "set-session", "start", "stop", "destroy", "rotate", "clear", "snapshot", "regenerate", "enable-channel",
+         "disable-channel", "enable-event", "disable-event", "add-context", "track", "untrack", "list", "status", "save", "load")
+COMMANDS = ("leat record", "leat recover", "leat view", *(f"leat {verb}" for verb in VERBS), "leat-relayd", "leat-sessiond")
 COMPLETE = """
 source "$1"
 shift
@@ -20,11 +22,44 @@ COMP_CWORD=$(($# - 1))
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
+CAPTURE_IN_CPP = """
+#include <leat/capture.hpp>
+#include <leat/tracepoint.h>
+
+#include <iostream>
+#define FIELDS(FIELD) FIELD(integer, int, number, number)
+LEAT_TRACEPOINT(io, done, LEAT_INFO, FIELDS, int number);
+
+int main(int, char** arguments) {
+    leat::capture::options options;
+    options.directory = arguments[1];
+    options.duration_ns = 60'000'000'000;
+    options.max_size = 1 << 20;
+    std::string error;
+    leat::capture capture = leat::capture::start(options, error);
+    if (!capture) {
+        std::cerr << error;
+        return 1;
+    }
+    leat_tracepoint(io, done, 7);
+    capture.stop();
+    while (capture.write()) {}
+    std::cout << capture.get_result().events << " events\\n";
+}
+"""
+
 
 def run(*command, **arguments):
     result = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300, **arguments)
     assert result.returncode == 0, f"{command}:\n{result.stdout}{result.stderr}"
     return result.stdout
+
+
+def same_file(link, path):
+    try:
+        return os.path.samefile(link, path)
+    except OSError:  # it has ended
+        return False
 
 
 @without_sanitizers
@@ -58,6 +93,23 @@ class InstalledTree(InteropTest):
                     f"-Wl,-rpath,{self.prefix / 'lib'}")
                 self.assertEqual(self.record_and_count(program, "Ada"), 4)
 
+    @needs(has("pkg-config"), "pkg-config")
+    def test_capture_by_pkg_config(self):
+        environment = {**os.environ, "PKG_CONFIG_PATH": str(self.prefix / "lib/pkgconfig")}
+        flags = run("pkg-config", "--cflags", "--libs", "leat-capture", env=environment).split()
+        rpath = f"-Wl,-rpath,{self.prefix / 'lib'}"
+        run("gcc", SOURCE / "examples/capture.c", "-o", self.directory / "c", *flags, rpath)
+        run("g++", "-std=c++17", "-x", "c++", "-", "-o", self.directory / "c++", *flags, rpath, input=CAPTURE_IN_CPP)
+        self.assert_captures(self.directory / "c")
+        trace = self.directory / "trace-of-c++"
+        self.assertEqual(run(self.directory / "c++", trace), "1 events\n")
+        self.assertIn("io:done: ", run(self.prefix / "bin/leat", "view", trace))
+
+    def assert_captures(self, program):
+        trace = self.directory / f"trace-of-{program.name}"
+        self.assertRegex(run(program, trace, "0.3"), r"^\d+ events, 0 skipped, \d+ bytes\n$")
+        self.assertIn("io:queued: ", run(self.prefix / "bin/leat", "view", trace).splitlines()[0])
+
     def test_cmake_package(self):
         project = self.directory / "project"
         shutil.copytree(SOURCE / "examples", project)
@@ -69,6 +121,7 @@ class InstalledTree(InteropTest):
             with self.subTest(program=program):
                 arguments = ["Ada"] if events == 4 else []
                 self.assertGreaterEqual(self.record_and_count(self.directory / "built" / program, *arguments), events)
+        self.assert_captures(self.directory / "built/example-capture")
 
     def test_exported_symbols_have_versions(self):
         """Ours have; what we interpose must not, or the loader passes it over."""
@@ -76,53 +129,91 @@ class InstalledTree(InteropTest):
         names = {line.split()[-1] for line in symbols.splitlines() if " A " not in line}
         self.assertEqual(names, {
             *(f"leat_{name}@@LEAT_0" for name in ("module_load", "module_unload", "write", "stage_large", "write_large")),
-            *(f"leat_{name}@@LEAT_PRIVATE" for name in ("thread_share", "thread_unshare", "names_changed")),
-            "clone", "vfork", "syscall", "prctl", "pthread_setname_np"})
+            *(f"leat_{name}@@LEAT_1" for name in ("context_provide", "context_withdraw", "stick", "unstick",
+                                                  "write_text")),
+            "leat_snapshot@@LEAT_2",
+            *(f"leat_{name}@@LEAT_PRIVATE" for name in ("thread_share", "thread_unshare", "contexts_changed",
+                                                        "user_changed", "capture_begin", "capture_end",
+                                                        "capture_control_changes", "capture_control_files",
+                                                        "capture_attach", "capture_detach", "capture_process")),
+            "_exit", "_Exit", "clone", "vfork", "syscall", "prctl", "pthread_setname_np", "unshare", "setns",
+            "setuid", "seteuid", "setreuid", "setresuid", "setgid", "setegid", "setregid", "setresgid"})
+
+    def test_capture_exports_its_header_alone(self):
+        symbols = run("nm", "--dynamic", "--defined-only", "--with-symbol-versions", self.prefix / "lib/libleat-capture.so.0")
+        names = {line.split()[-1] for line in symbols.splitlines() if " A " not in line}
+        declared = re.findall(r"^LEAT_EXPORT .*?(leat_capture_\w+)\(", (SOURCE / "include/leat/capture.h").read_text(), re.MULTILINE)
+        self.assertEqual(names, {f"{name}@@LEAT_CAPTURE_0" for name in declared})
 
     def test_manual_pages_and_unit(self):
-        pages = {path.name for path in (self.prefix / "share/man/man1").iterdir()}
-        self.assertEqual(pages, {"leat.1", "leat-record.1", "leat-view.1", "leat-relayd.1"})
-        unit = (self.prefix / "lib/systemd/system/leat-relayd.service").read_text()
-        self.assertIn("User=leat-relayd", unit)
-        self.assertNotRegex(unit, "@CMAKE")
+        pages = {str(path.relative_to(self.prefix / "share/man")) for path in (self.prefix / "share/man").glob("*/*")}
+        self.assertEqual(pages, {"man1/leat.1", "man1/leat-record.1", "man1/leat-recover.1", "man1/leat-view.1", "man1/leat-session.1",
+                                 "man1/leat-relayd.1", "man8/leat-sessiond.8"})
+        for unit, line in (("system/leat-relayd", "User=leat-relayd"), ("system/leat-sessiond", "RuntimeDirectory=leat"),
+                           ("user/leat-sessiond", "WantedBy=default.target")):
+            text = (self.prefix / f"lib/systemd/{unit}.service").read_text()
+            self.assertIn(f"\n{line}\n", text)
+            self.assertNotRegex(text, "@CMAKE")
+
+    def test_daemon_of_the_same_tree_is_started(self):
+        leat = self.prefix / "bin/leat"
+        self.assertIn("created", run(leat, "create", "web", "-o", self.directory / "trace"))
+        # Its keeper, too, is of that program.
+        [daemon] = [process for process in pathlib.Path("/proc").glob("[0-9]*")
+                    if (process / "exe").is_symlink() and same_file(process / "exe", self.prefix / "bin/leat-sessiond") and
+                    (process / "comm").read_text() == "leat-sessiond\n"]
+        self.addCleanup(os.kill, int(daemon.name), signal.SIGTERM)
+        self.assertIn('"web" (inactive, current)', run(leat, "list"))
 
 
-class Completion(unittest.TestCase):
+class CompletionTest(InteropTest):
     def complete(self, *words):
         """What bash would offer for the last word."""
         file = SOURCE / "packaging/completion" / words[0]
-        with tempfile.TemporaryDirectory() as directory:
-            (pathlib.Path(directory) / "traces").mkdir()
-            (pathlib.Path(directory) / "file").touch()
-            return run("bash", "-c", COMPLETE, "bash", file, *words, cwd=directory).split()
+        here = self.directory / "here"
+        (here / "traces").mkdir(parents=True, exist_ok=True)
+        (here / "file").touch()
+        path = f"{BUILD / 'bin'}:{os.environ['PATH']}"
+        return run("bash", "-c", COMPLETE, "bash", file, *words, cwd=here, env={**os.environ, "PATH": path}).strip("\n").splitlines()
 
+
+class Completion(CompletionTest):
     def help_of(self, command):
-        words = command.split()
-        return run(BUILD / "bin" / PROGRAMS[command], *words[1:], "--help").split("Examples:")[0]
+        name, *words = command.split()
+        return run(BUILD / "bin" / name, *words, "--help").split("Examples:")[0]
 
     def test_every_option_of_help(self):
-        for command in PROGRAMS:
+        for command in COMMANDS:
             text = self.help_of(command)
-            options = set(re.findall(r"^ .*?(--[a-z][a-z-]+)\b", text, re.MULTILINE))
-            self.assertGreater(len(options), 5, text)
+            options = set(re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]+)\b", text, re.MULTILINE))
+            self.assertGreater(len(options), 1, text)
             self.assertEqual(set(self.complete(*command.split(), "--")) - {"--"}, options, command)
 
     def test_every_value_of_help(self):
-        for command in "leat record", "leat view":
+        for command in COMMANDS:
             lists = re.findall(r"^ .*?(--[a-z-]+) [A-Z]+:\{(.*?)\}", self.help_of(command), re.MULTILINE)
-            self.assertGreater(len(lists), 1, command)
+            self.assertGreater(len(lists), 0, command)
             for option, values in lists:
                 self.assertEqual(self.complete(*command.split(), option, ""), values.split(","), f"{command} {option}")
 
     def test_commands_and_values(self):
-        self.assertEqual(self.complete("leat", ""), ["record", "view", "--help", "--version"])
+        self.assertEqual(self.complete("leat", ""), ["record", "recover", "view", *VERBS, "--help", "--version"])
+        offered = re.findall(r"^  ([a-z][a-z-]+)  ", self.help_of("leat"), re.MULTILINE)
+        self.assertEqual({"record", "recover", "view", *VERBS}, set(offered))
         self.assertEqual(self.complete("leat", "v"), ["view"])
         self.assertEqual(self.complete("leat", "view", "t"), ["traces"])
+        self.assertEqual(self.complete("leat", "recover", "t"), ["traces"])
+        self.assertEqual(self.complete("leat", "recover", "--format", ""), ["text", "json"])
+        self.assertEqual(self.complete("leat", "create", "web", "--shm-path", "t"), ["traces"])
         self.assertEqual(self.complete("leat", "view", "--format", ""), ["text", "json"])
         self.assertEqual(self.complete("leat", "view", "--format", "=", "j"), ["json"])
         self.assertEqual(self.complete("leat", "record", "-o", "tr"), ["traces"])
         self.assertEqual(self.complete("leat", "record", "--preload", "libc,p"), ["libc,pthread"])
-        self.assertEqual(self.complete("leat", "record", "--header", "="), ["compact", "large"])
+        self.assertEqual(self.complete("leat", "record", "--header", "="), ["compact", "large", "tiny"])
+        known = run(BUILD / "bin/leat", "record", "--help").split("some of")[1].split("  --")[0].replace(",", "").split()
+        self.assertEqual(self.complete("leat", "record", "--context", ""), [*known, "none"])
+        self.assertEqual(self.complete("leat", "record", "--context", "vpid,ut"), ["vpid,uts_ns"])
+        self.assertEqual(self.complete("leat", "add-context", ""), known)
         self.assertEqual(self.complete("leat-relayd", "--log-format", ""), ["text", "json"])
         self.assertEqual(self.complete("leat-relayd", "-o", ""), ["traces"])
 
@@ -138,6 +229,71 @@ class Completion(unittest.TestCase):
         self.assertIn("env", self.complete("leat", "record", "--live", "-e", "io:*", "en"))
         self.assertEqual(self.complete("leat", "record", "--", "env", "--"), [], "the program's options are not ours")
         self.assertEqual(self.complete("leat", "record", "-o", "traces", "env", "--"), [])
+
+
+@without_sanitizers
+class CompletionOfSessions(CompletionTest):
+    """bash asks the session daemon what there is."""
+
+    def setUp(self):
+        super().setUp()
+        self.daemon = subprocess.Popen([BUILD / "bin/leat-sessiond"], stderr=subprocess.DEVNULL)
+        self.addCleanup(self.daemon.wait)
+        self.addCleanup(self.daemon.kill)
+        wait_until(lambda: list(self.runtime.glob("**/control.sock")), "the daemon is ready")
+        self.leat("create", "shop", "-o", self.directory / "shop")
+        self.leat("enable-channel", "payments")
+        self.leat("enable-event", "-c", "payments", "pay:*,pay:refund")
+        self.leat("create", "web", "-o", self.directory / "web")
+        self.leat("enable-channel", "requests")
+
+    def leat(self, *words):
+        return run(BUILD / "bin/leat", *words)
+
+    def test_sessions(self):
+        for verb in "set-session", "start", "stop", "destroy", "rotate", "clear", "list", "save":
+            self.assertEqual(self.complete("leat", verb, ""), ["shop", "web"], verb)
+        self.assertEqual(self.complete("leat", "regenerate", ""), ["metadata", "statedump"])
+        self.assertEqual(self.complete("leat", "regenerate", "metadata", ""), ["shop", "web"])
+        self.assertEqual(self.complete("leat", "enable-event", "-s", "w"), ["web"])
+        self.assertEqual(self.complete("leat", "status", "--session", "=", "s"), ["shop"])
+        self.assertEqual(self.complete("leat", "view", ""), ["traces", "shop", "web"])
+        self.assertEqual(self.complete("leat", "create", ""), [])
+
+    def test_channels_and_rules_of_the_session(self):
+        self.assertEqual(self.complete("leat", "enable-event", "-c", ""), ["requests"])
+        self.assertEqual(self.complete("leat", "enable-event", "-s", "shop", "-c", ""), ["payments"])
+        self.assertEqual(self.complete("leat", "enable-event", "--session", "=", "shop", "--channel", "=", ""), ["payments"])
+        self.assertEqual(self.complete("leat", "disable-channel", "r"), ["requests"])
+        self.assertEqual(self.complete("leat", "disable-event", "-s", "shop", "pay", ":", "r"), ["refund"])
+
+    def test_events_and_processes(self):
+        emit = subprocess.Popen([program("emit"), "1", "1", "wait"], stdout=subprocess.DEVNULL)
+        self.addCleanup(emit.wait)
+        self.addCleanup(emit.kill)
+        wait_until(lambda: "test:count" in self.leat("list", "--programs"), "the program is known")
+        self.assertEqual(self.complete("leat", "enable-event", "te"), ["test:count", "test:done"])
+        self.assertEqual(self.complete("leat", "enable-event", "test", ":"), ["count", "done"])
+        self.assertEqual(self.complete("leat", "enable-event", "test", ":", "d"), ["done"])
+        self.assertEqual(self.complete("leat", "enable-event", "a", ":", "b,test", ":", "c"), ["count"])
+        self.assertEqual(self.complete("leat", "enable-event", "'test:d"), ["test:done"])
+        self.assertEqual(self.complete("leat", "enable-event", "a:*", "--exclude", "=", "test", ":", "d"), ["done"])
+        self.assertEqual(self.complete("leat", "track", "--vpid", ""), [str(emit.pid), "all"])
+
+    def test_names_of_sessions_are_data(self):
+        """Sessions of other users may be called anything."""
+        self.leat("create", "zz $(touch evil)`touch evil`'\"\\;*", "-o", self.directory / "strange")
+        self.assertEqual(len(self.complete("leat", "stop", "")), 3)
+        [word] = self.complete("leat", "stop", "z")
+        self.assertIn("is stopped already", run("bash", "-c", f"{BUILD / 'bin/leat'} stop {word}"))
+        self.assertEqual(self.complete("leat", "stop", "'z"), [], "it cannot stand in quotes")
+        self.assertEqual(list(self.directory.glob("**/evil")), [])
+
+    def test_without_a_daemon_it_is_silent(self):
+        self.daemon.kill()
+        self.daemon.wait()
+        self.assertEqual(self.complete("leat", "start", ""), [])
+        self.assertEqual(self.complete("leat", "enable-event", "-c", ""), [])
 
 
 if __name__ == "__main__":

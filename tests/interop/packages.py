@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The Debian packages, as users have them: installed into a clean root that has nothing of this tree, where an ordinary
-user builds the examples and records them, and systemd runs the relay. Not among the tests of `./dev test`, as it
+user builds the examples and records them, and systemd runs the relay and the session daemon. Not among the tests of `./dev test`, as it
 fetches a Debian: `./dev package --check`.
 """
 import pathlib
@@ -13,10 +13,12 @@ import unittest
 from support import SOURCE, wait_until
 
 PACKAGES = SOURCE / "build" / "packages"
-NAMES = ("leat", "libleat0", "libleat-dev", "leat-relayd")
+NAMES = ("leat", "libleat0", "libleat-capture0", "libleat-dev", "leat-sessiond", "leat-relayd")
 TOOLS = "gcc,g++,make,cmake,pkg-config,file"
 EXAMPLES = "/usr/share/doc/libleat-dev/examples"
 UNIT = "lib/systemd/system/leat-relayd.service"
+DAEMON_UNIT = "lib/systemd/system/leat-sessiond.service"
+USER_UNIT = "usr/lib/systemd/user/leat-sessiond.service"
 # Namespaces of its own, with /proc and a loopback, and another root.
 ENTER = 'mount -t proc proc "$0/proc" && ip link set lo up && exec chroot "$0" "$@"'
 # As much of a machine as systemd wants.
@@ -106,11 +108,11 @@ class Packages(unittest.TestCase):
         self.assertEqual(len(set(counts)), 1, counts)
 
     def test_1_nothing_of_the_tree_is_needed(self):
-        for file in self.run_as_root("sh", "-c", "dpkg -L leat libleat0 leat-relayd | xargs file -F '' | grep ELF").splitlines():
+        for file in self.run_as_root("sh", "-c", "dpkg -L leat libleat0 libleat-capture0 leat-sessiond leat-relayd | xargs file -F '' | grep ELF").splitlines():
             path = file.split()[0]
             dynamic = self.run_as_root("readelf", "--dynamic", path)
             self.assertNotRegex(dynamic, r"\((RPATH|RUNPATH)\)", path)
-        for program in "leat", "leat-relayd":
+        for program in "leat", "leat-sessiond", "leat-relayd":
             self.assertRegex(self.run_as_user(f"{program} --version"), rf"^{program} \d+\.\d+\.\d+$")
             self.assertNotIn("not found", self.run_as_root("ldd", f"/usr/bin/{program}"))
 
@@ -133,6 +135,16 @@ class Packages(unittest.TestCase):
     def test_4_cmake_package(self):
         self.run_as_user(f"cmake -S {EXAMPLES} -B built && cmake --build built")
         self.assert_example("cmake", "built/example-hello", "built/example-io-queue")
+
+    def test_4_program_that_captures_itself(self):
+        self.run_as_user(f"""
+            gcc {EXAMPLES}/capture.c -o captures $(pkg-config --cflags --libs leat-capture)
+            ldd captures | grep -q 'libleat-capture.so.0 => /lib/x86_64-linux-gnu/libleat-capture.so.0'
+        """)
+        for program in "./captures", "built/example-capture":
+            trace = f"by-{program.split('/')[-1]}"
+            self.run_as_user(f"{program} {trace} 0.5")
+            self.assertIn("io:queued: ", self.events_of(trace)[0])
 
     def test_5_program_that_nobody_recompiled(self):
         self.run_as_user("leat record -o preloaded --preload libc,pthread,dl -- sh -c 'ls / | sort'")
@@ -186,8 +198,55 @@ class Packages(unittest.TestCase):
         run("systemctl", "stop", "leat-relayd")
         self.assertEqual(run("systemctl", "show", "--property=Result", "--value", "leat-relayd").stdout, "success\n")
 
-    def test_7_completion(self):
-        self.run_as_user("for file in /usr/share/bash-completion/completions/leat*; do source $file; done; complete -p leat leat-relayd")
+    def test_7_session_daemon_as_a_service(self):
+        self.run_as_root("systemd-analyze", "verify", "--man=no", f"/{DAEMON_UNIT}")
+        self.run_as_root("env", "XDG_RUNTIME_DIR=/tmp", "systemd-analyze", "verify", "--user", "--man=no", f"/{USER_UNIT}")
+        self.run_as_root("systemd-analyze", "security", "--offline=true", "--threshold=40", f"/{DAEMON_UNIT}")
+        self.run_as_root("useradd", "--create-home", "other")
+        self.run_as_user(f"gcc {EXAMPLES}/hello.c -o traced -lleat")
+        run = self.boot()
+
+        def checked(*command):
+            result = run(*command)
+            self.assertEqual(result.returncode, 0, f"{command}:\n{result.stdout}{result.stderr}")
+            return result.stdout
+
+        def as_user(user, command):
+            return checked("su", "--login", user, "-c", command)
+
+        def record(steering, running, directory):
+            """Gives the owners of the files."""
+            as_user(steering, f"leat create s -o {directory} && leat enable-event --all && leat start")
+            as_user(running, "traced Ada")
+            self.assertIn(": 4 events, 0 discarded", as_user(steering, "leat destroy"))
+            self.assertEqual(len(as_user(steering, f"leat view {directory}").splitlines()), 4)
+            return set(checked("find", directory, "-type", "f", "-printf", "%u\\n").split())
+
+        wait_until(lambda: run("systemctl", "is-active", "leat-sessiond").stdout == "active\n", "the daemon is ready")
+        checked("install", "--mode=755", "/home/somebody/traced", "/usr/local/bin/traced")
+        self.assertEqual(checked("stat", "--format=%A %U %G", "/run/leat/control.sock"), "srw-rw---- root tracing\n")
+
+        # Root steers the daemon of the system, and each user has the part of their own programs.
+        self.assertEqual(record("root", "somebody", "/tmp/by-root"), {"somebody"})
+        # So do members of the group. What they make is theirs.
+        checked("usermod", "--append", "--groups=tracing", "somebody")
+        self.assertEqual(record("somebody", "other", "/tmp/by-member"), {"somebody"})
+        # All others get a daemon of their own, for their own programs.
+        self.assertEqual(record("other", "other", "/tmp/by-other"), {"other"})
+        own = f"/dev/shm/leat-{checked('id', '--user', 'other').strip()}/control.sock"
+        self.assertEqual(checked("stat", "--format=%A %U", own), "srw------- other\n")
+
+        # At SIGTERM it stores what there is.
+        as_user("root", "leat create last -o /tmp/last && leat enable-event --all && leat start")
+        as_user("somebody", "traced Ada")
+        checked("systemctl", "stop", "leat-sessiond")
+        self.assertEqual(checked("systemctl", "show", "--property=Result", "--value", "leat-sessiond"), "success\n")
+        self.assertEqual(len(as_user("root", "leat view /tmp/last").splitlines()), 4)
+        self.assertNotRegex(checked("journalctl", "--unit=leat-sessiond", "--output=cat"), r"(warning|error): ")
+
+    def test_8_completion(self):
+        programs = "leat leat-relayd leat-sessiond"
+        self.run_as_user(f"for file in /usr/share/bash-completion/completions/leat*; do source $file; done; complete -p {programs}")
 
     def test_9_removed_without_a_trace(self):
         self.run_as_root("apt-get", "purge", "-qq", *NAMES)

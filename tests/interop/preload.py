@@ -32,6 +32,13 @@ LTTNG_EVENTS = {
     "lttng_ust_dl:debug_link": [(ADDRESS, "baddr"), ("u32/10", "crc"), ("string", "filename")],
     "lttng_ust_dl:dlclose": [(ADDRESS, "baddr")],
 }
+# The same of events that LTTng calls lttng_ust_statedump.
+STATEDUMP = {
+    "leat_statedump:bin_info": [(ADDRESS, "baddr"), (SIZE, "memsz"), ("string", "path"), ("u8/10", "is_pic"),
+                                ("u8/10", "has_build_id"), ("u8/10", "has_debug_link")],
+    "leat_statedump:build_id": [(ADDRESS, "baddr"), (SIZE, "_build_id_length"), ("u8/16", "build_id")],
+    "leat_statedump:debug_link": [(ADDRESS, "baddr"), ("u32/10", "crc"), ("string", "filename")],
+}
 
 EVENT = re.compile(r'event \{\s*name = "([^"]+)";.*?loglevel = (\d+);\s*fields := struct \{(.*?)\n\t\};', re.S)
 INTEGER = re.compile(r"integer \{ size = (\d+);.* signed = (\w+);.* base = (\d+);.*\} _(\w+)(?:\[ \w+ \])?;")
@@ -58,7 +65,7 @@ def described_events(trace):
 class Events(InteropTest):
     def test_names_fields_and_types_are_those_of_lttng(self):
         recording = self.record("true", options=("--preload", "libc,pthread,dl"))
-        self.assertEqual(described_events(recording.path), LTTNG_EVENTS)
+        self.assertEqual(described_events(recording.path), LTTNG_EVENTS | STATEDUMP)
 
     def test_malloc_family(self):
         recording = self.record(program("allocate"), options=("--preload", "libc", *LARGE_RINGS))

@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.request
 
-from support import LEAT, PATIENCE, InteropTest, has, main, needs, plain_run, wait_until
+from support import LEAT, PATIENCE, InteropTest, can_be_two_users, has, main, needs, plain_run, wait_until
 
 LIBC = ("--preload", "libc")
 SCRIPT = "i=0; while [ $i -lt 1000 ]; do /bin/true; i=$((i+1)); done; echo $i"
@@ -97,6 +97,7 @@ http {{ access_log off; server {{ listen 127.0.0.1:{port}; root {directory}/www;
 """
 
     @needs(has("nginx", "wrk"), "load-generators")
+    @needs(os.getuid() != 0 or can_be_two_users(), "two-users")
     def test_nginx(self):
         port = free_port()
         (self.directory / "www").mkdir()

@@ -128,7 +128,13 @@ class Signals(InteropTest):
         process.wait(60)
         for child in children:  # the program goes on untraced, and the test must end it
             os.kill(int(child), signal.SIGTERM)
-        self.assertGreater(len(self.read(trace).lines), 0)
+        # The kernel may leave a part of the packet that it was just writing, which babeltrace2 refuses.
+        viewed = plain_run(LEAT, "view", str(trace))
+        self.assertGreater(len(viewed.stdout.splitlines()), 0)
+        if viewed.returncode != 0:
+            self.assertRegex(viewed.stderr.splitlines()[-1], r"^leat: .*channel0_\d+: packet at offset \d+ is cut short: ")
+        else:
+            self.assertGreater(len(self.read(trace).lines), 0)
         self.assertFalse((self.directory / "trace.json").exists())
 
 
@@ -140,7 +146,7 @@ class BadInput(InteropTest):
         return result.stderr
 
     def test_usage(self):
-        for wrong in (("--no-such-option", "--", "true"), ("--header", "tiny", "--", "true"), ("-o", "t"),
+        for wrong in (("--no-such-option", "--", "true"), ("--header", "small", "--", "true"), ("-o", "t"),
                       ("--preload", "libm", "--", "true"), ("--ring-size", "3M", "--", "true"),
                       ("--ring-size", "much", "--", "true"), ("-l", "loud", "--", "true"),
                       ("--context", "weather", "--", "true")):
@@ -238,6 +244,10 @@ class NothingRecorded(InteropTest):
     def test_32_bit(self):
         program_of_32_bit = compiled(["gcc", "-m32", "-nostdlib", "-static"], self.directory / "of-32-bit",
                                      'void _start(void) { __asm__("mov $1, %eax; xor %ebx, %ebx; int $0x80"); }')
+        try:
+            subprocess.run([program_of_32_bit], check=True)
+        except OSError:
+            lacks("32-bit-kernel")
         self.assert_one_line(self.closing_line_with_or_without_preload(program_of_32_bit), "is a 32-bit program")
 
     def test_script_of_a_script_whose_interpreter_is_static(self):

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
@@ -185,6 +186,77 @@ class Background(OptionsTest):
 
     def test_both_at_once(self):
         self.assert_fails(2, "exclude", "-d", "-b")
+
+
+class Metrics(OptionsTest):
+    def page(self):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20) as answer:
+            return answer.read().decode("utf-8")
+
+    def values(self, page):
+        """{name and labels: value}; without the id, which counts connections."""
+        lines = (line.rpartition(" ") for line in page.splitlines() if not line.startswith("#"))
+        return {re.sub(r'id="\d+",', "", name): float(value) for name, _, value in lines}
+
+    def test_figures(self):
+        self.port, = free_ports(1)
+        self.start("--metrics", f":{self.port}")
+        producer = self.producer(cpus=2)
+        for _ in range(3):
+            self.assertEqual(producer.push(TICKS, size=4096), peer.OK)
+        producer.numbers[producer.streams[0]] += 1  # this one is lost
+        self.assertEqual(producer.push(TICKS, size=4096), peer.OK)
+        producer.wait_until_stored()
+        viewer = self.viewer()
+        self.assertEqual(viewer.attach(viewer.list()["night"])[0], 1)
+        page = self.page()
+        values = self.values(page)
+        labels = '{host="host",session="night"}'
+        expected = {"leat_relay_received_bytes_total": 4 * 4096, "leat_relay_received_packets_total": 4,
+                    "leat_relay_received_indexes_total": 4, "leat_relay_received_beacons_total": 0,
+                    "leat_relay_received_metadata_bytes_total": len(peer.METADATA),
+                    "leat_relay_lost_packets_total": 1, "leat_relay_sessions_total": 1,
+                    "leat_relay_refused_connections_total": 0, "leat_relay_disk_stalls_total": 0,
+                    'leat_relay_connections{port="control"}': 1, 'leat_relay_connections{port="data"}': 1,
+                    'leat_relay_connections{port="live"}': 1, "leat_relay_sessions": 1,
+                    f"leat_relay_session_streams{labels}": 2, f"leat_relay_session_viewers{labels}": 1}
+        self.assertEqual({name: values.get(name) for name in expected}, expected)
+        self.assertLess(values[f"leat_relay_session_silence_seconds{labels}"], 20)
+        for name in {re.match(r"\w+", line)[0] for line in page.splitlines() if not line.startswith("#")}:
+            self.assertRegex(page, f"# HELP {name} [A-Z].*\n# TYPE {name} (counter|gauge)\n")
+        producer.close()
+        wait_until(lambda: self.values(self.page())["leat_relay_sessions"] == 0, "the session's end")
+        self.assertNotIn(labels, self.page())
+        viewer.close()
+        self.stop()
+
+    def test_names_are_those_of_strangers(self):
+        self.port, = free_ports(1)
+        self.start("--metrics", f":{self.port}")
+        self.producer(session='a"} 1\\é')
+        self.assertIn(r'session="a\"} 1\\??"', self.page())
+        self.stop()
+
+    def test_listed_sessions_are_bounded(self):
+        self.port, = free_ports(1)
+        self.start("--metrics", f":{self.port}")
+        for number in range(260):
+            producer = Producer(self.relay)
+            self.addCleanup(producer.close)
+            producer.greet()
+            self.assertEqual(producer.create(session=f"session-{number}")[1], peer.OK)
+        page = self.page()
+        self.assertEqual(self.values(page)["leat_relay_sessions"], 260)
+        self.assertEqual(page.count("leat_relay_session_viewers{"), 256)
+        self.stop()
+
+    def test_address_that_is_taken(self):
+        self.start()
+        outcome = subprocess.run([RELAYD, "-o", str(self.output), "--ports", "0:0:0", "--metrics",
+                                  f"127.0.0.1:{self.relay.control}"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(outcome.returncode, 1)
+        self.assertRegex(outcome.stderr, r"^leat-relayd: cannot serve metrics on 127\.0\.0\.1:\d+: .*\n$")
+        self.stop()
 
 
 class Network(OptionsTest):

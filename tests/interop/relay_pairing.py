@@ -21,9 +21,9 @@ class Pairing(InteropTest):
         super().setUp()
         self.relay = LeatRelay(self.directory / "relay")
         self.addCleanup(self.relay.kill)
-        self.producer = Producer(self.relay).start()
+        self.producer = Producer(self.relay).start(cpus=2)
         self.addCleanup(self.producer.close)
-        self.stream, = self.producer.streams
+        self.stream, _ = self.producer.streams
 
     def data(self, number):
         return data_message(self.stream, number, packet_of([(number % 2 ** 32, number)], number, size=SIZE), SIZE)
@@ -87,6 +87,20 @@ class Pairing(InteropTest):
         self.assertEqual(offsets.count(LOST), listed)
         missing = (LISTED + 98) + (2 ** 40 - LISTED - 101)
         self.assertRegex(self.relay.log, rf"{missing} packets are missing, {missing - listed} of them without an entry")
+
+    def test_producer_that_ends_between_data_and_index(self):
+        """As one that is killed there. Readers of the directory find a stream that ends after the packet before."""
+        self.send_data(0, 1, 2)
+        self.send_indexes(0, 1)
+        self.assertEqual(self.codes(2), {OK})
+        self.assertEqual(self.producer.push([(1, 1)], cpu=1, size=SIZE), OK)
+        self.producer.wait_until_stored()  # the other stream's packet is read after the one without index
+        self.producer.close()
+        self.assertEqual(self.relay.stop(), 0)
+        self.assertEqual(self.offsets(), [0, SIZE])
+        path, = (path for path in (self.directory / "relay").rglob("channel_0"))
+        self.assertEqual(path.stat().st_size, 2 * SIZE)
+        self.assertIn("before the index of its last packets came (1)", self.relay.log)
 
     def test_repeated_data_is_dropped(self):
         self.send_data(0)

@@ -1,5 +1,6 @@
 """The common part of the interop tests: recording a program, and reading the trace with every reader there is."""
 import ctypes
+import faulthandler
 import functools
 import itertools
 import json
@@ -20,10 +21,14 @@ import unittest.mock
 IS_FROM_CTEST = len(sys.argv) == 3 and os.path.isabs(sys.argv[2])
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv[2]) if IS_FROM_CTEST else SOURCE / "build" / os.environ.get("LEAT_PRESET", "release")
+BITS = int(os.environ.get("LEAT_TEST_BITS", "64"))  # of the programs that are recorded
+LIBRARIES = BUILD / ("lib32" if BITS == 32 else "lib")
 LEAT = str(BUILD / "bin" / "leat")
 PROGRAMS = BUILD / "tests" / "programs"
 PATIENCE = 60  # s; for other processes on a busy machine
-HAS_RSEQ = "glibc.pthread.rseq=0" not in os.environ.get("GLIBC_TUNABLES", "")
+CTEST_PATIENCE = 600  # s; the TIMEOUT of tests/CMakeLists.txt
+READER_PATIENCE = 300  # s; for one that reads a whole trace
+HAS_RSEQ = BITS == 64 and "glibc.pthread.rseq=0" not in os.environ.get("GLIBC_TUNABLES", "")
 
 DISCARDED = re.compile(r"^WARNING: Tracer discarded (\d+) events? ")
 EVENT = re.compile(r"^\[(?P<time>[^]]+)\] \((?P<delta>[^)]+)\) (?P<host>\S+) (?P<name>[^ ]+): "
@@ -41,8 +46,13 @@ SANITIZERS = sanitizers_of(BUILD)
 MUSL_GCC = shutil.which("musl-gcc")
 
 
-def program(name):
-    return str(PROGRAMS / f"test-program-{name}")
+def program(name, bits=BITS):
+    """The path of a program in tests/programs; 32 bits only of some."""
+    return str(PROGRAMS / f"test-program-{name}{'-32bit' if bits == 32 else ''}")
+
+
+def library(name, bits=BITS):
+    return str(PROGRAMS / f"libtest-{name}{'-32bit' if bits == 32 else ''}.so")
 
 
 class Event:
@@ -68,7 +78,7 @@ class Trace:
     """The output of babeltrace2 for a trace directory."""
 
     def __init__(self, path):
-        result = subprocess.run(["babeltrace2", str(path)], capture_output=True, text=True)
+        result = subprocess.run(["babeltrace2", str(path)], capture_output=True, text=True, timeout=READER_PATIENCE)
         self.path = path
         self.status = result.returncode
         self.text = result.stdout
@@ -82,6 +92,11 @@ class Trace:
     def discarded(self):
         """The sum of the numbers in the warnings."""
         return sum(int(match[1]) for match in map(DISCARDED.match, self.stderr.splitlines()) if match)
+
+
+def is_described(directory):
+    """Whether a trace is there that has its metadata: the file may be empty for a moment."""
+    return any(path.stat().st_size for path in directory.rglob("metadata"))
 
 
 LINE_TIME = re.compile(r"^\[([^]]+)\] (?:\(\+[^)]*\) )?")
@@ -112,8 +127,12 @@ class InteropTest(unittest.TestCase):
     def setUp(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="leat-interop-"))
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        # Where programs leave their control files: killed ones leave them for good.
+        self.runtime = pathlib.Path(tempfile.mkdtemp(prefix="leat-interop-run-"))
+        self.addCleanup(shutil.rmtree, self.runtime, ignore_errors=True)
         # A recorder that is killed leaves its runtime directory. It is created here, so it is deleted with the rest.
         environment = unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": str(self.directory),
+                                                            "LEAT_RUNTIME_DIR": str(self.runtime),
                                                             **self.sanitizer_options()})
         environment.start()
         self.addCleanup(environment.stop)
@@ -159,7 +178,7 @@ class InteropTest(unittest.TestCase):
         self.assertEqual(trace.status, 0, trace.stderr)
         for line in trace.stderr.splitlines():
             self.assertRegex(line, warnings)
-        view = subprocess.run([LEAT, "view", str(path)], capture_output=True, text=True)
+        view = subprocess.run([LEAT, "view", str(path)], capture_output=True, text=True, timeout=READER_PATIENCE)
         self.assertEqual(view.returncode, 0, view.stderr)
         self.assert_same_text(view.stdout, trace)
         return trace
@@ -237,16 +256,19 @@ without_sanitizers = needs(not SANITIZERS, "sanitizers")
 
 def can_be_two_users():
     """Whether we are root, and not only in a user namespace that has no other users."""
-    return os.geteuid() == 0 and any(int(line.split()[2]) > 65534 for line in open("/proc/self/uid_map", encoding="ascii"))
+    ranges = pathlib.Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
+    return os.geteuid() == 0 and any(int(line.split()[2]) > 65534 for line in ranges)
 
 
 def enter_user_namespace():
-    """Starts this script again as root of a user namespace, unless we are root already. For scripts that need mounts or
-    networks of their own. A network of its own must be made here, too, because only its owner may come back into
-    one."""
+    """Starts this script again as root of a user namespace, unless we are root of the whole machine. For scripts that need
+    mounts or networks of their own. A network of its own must be made here, too, because only its owner may come back
+    into one."""
     own = ["unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
-    if os.geteuid() == 0 or subprocess.run([*own, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+    is_inside = os.environ.get("LEAT_TEST_IN_NAMESPACE") == str(os.getpid())
+    if can_be_two_users() or is_inside or subprocess.run([*own, "true"], stderr=subprocess.DEVNULL).returncode != 0:
         return
+    os.environ["LEAT_TEST_IN_NAMESPACE"] = str(os.getpid())
     os.execvp(own[0], [*own, sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]])
 
 
@@ -279,7 +301,7 @@ def exit_status_of(returncode):
 
 def without_daemon():
     """Our environment, without a daemon in it."""
-    return {name: value for name, value in os.environ.items() if name != "LEAT_RUNTIME_DIR"}
+    return {name: value for name, value in os.environ.items() if name != "LEAT_RECORDER_DIR"}
 
 
 def wait_until(condition, what):
@@ -293,6 +315,8 @@ def wait_until(condition, what):
 
 
 def main():
+    # Where a test hangs is said before ctest ends it.
+    faulthandler.dump_traceback_later(CTEST_PATIENCE - 20, exit=IS_FROM_CTEST)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Without rseq, tests of recordings would test the rings of threads twice.
     if HAS_RSEQ and not has_rseq() and not note_skip("rseq"):

@@ -10,13 +10,14 @@ import subprocess
 import tempfile
 import time
 
-from support import (BUILD, HAS_RSEQ, LEAT, PROGRAMS, SOURCE, Event, InteropTest, Trace, can_be_two_users,
-                     enter_user_namespace, has_namespaces, lacks, main, needs, plain_run, program, without_daemon)
+from support import (BITS, BUILD, HAS_RSEQ, LEAT, PROGRAMS, SOURCE, Event, InteropTest, Trace, can_be_two_users,
+                     enter_user_namespace, has_namespaces, lacks, library, main, needs, plain_run, program, without_daemon)
 
 # How often the metadata declares an event: once more for the streams of threads' rings, if there are any.
 DECLARATIONS = 1 if HAS_RSEQ else 2
 
-LARGE_RINGS = ("--ring-size", "64M")
+# A 32-bit program has room for four rings of this size.
+LARGE_RINGS = ("--ring-size", "16M" if BITS == 32 else "64M")
 # A field that is a text.
 STRING = re.compile(r'(?P<field>\w+) = (?P<value>"(?:[^"\\]|\\.)*")')
 
@@ -48,6 +49,11 @@ text: { string = "plain", six = "sixsix", _counted_length = 5, counted = "plain"
 text: { string = "(null)", six = "a", _counted_length = 0, counted = "", last = "end" }
 text: { string = "", six = "", _counted_length = 0, counted = "", last = "end" }
 text: { string = "quote\" slash\\ tab\t newline\n café", six = "ééé", _counted_length = 25, counted = "quote\" slash\\ tab\t newlin", last = "end" }
+one_text: { yes = 0, port = 0x50, count = 0, string = "", half = 0.5, narrow = ( "four" : container = 4 ), last = 0xFFFFFFFFFFFFFFFF }
+one_text: { yes = 1, port = 0x50, count = 1, string = "(null)", half = 0.5, narrow = ( "four" : container = 4 ), last = 0xFFFFFFFFFFFFFFFF }
+one_text: { yes = 1, port = 0x50, count = 2, string = "more than sixteen characters", half = 0.5, narrow = ( "four" : container = 4 ), last = 0xFFFFFFFFFFFFFFFF }
+one_text: { yes = 1, port = 0x50, count = 3, string = """ + f'"{"1" * 4096}"' + r""", half = 0.5, narrow = ( "four" : container = 4 ), last = 0xFFFFFFFFFFFFFFFF }
+one_text: { yes = 1, port = 0x50, count = 4, string = """ + f'"{"1" * 4097}"' + r""", half = 0.5, narrow = ( "four" : container = 4 ), last = 0xFFFFFFFFFFFFFFFF }
 array: { plain = [ [0] = 0, [1] = 256, [2] = -1 ], hex = [ [0] = 0x0, [1] = 0x100, [2] = 0xFFFF ], network = [ [0] = 0, [1] = 1, [2] = 65535 ], both = [ [0] = 0x0, [1] = 0x1, [2] = 0xFFFF ] }
 array: { plain = [ [0] = 0, [1] = 0, [2] = 0 ], hex = [ [0] = 0x0, [1] = 0x0, [2] = 0x0 ], network = [ [0] = 0, [1] = 0, [2] = 0 ], both = [ [0] = 0x0, [1] = 0x0, [2] = 0x0 ] }
 sequence: { _plain_length = 2, plain = [ [0] = 1, [1] = -1 ], _hex_length = 2, hex = [ [0] = 0x1, [1] = 0xFFFFFFFFFFFFFFFF ], _network_length = 2, network = [ [0] = 72057594037927936, [1] = 18446744073709551615 ], _both_length = 2, both = [ [0] = 0x100000000000000, [1] = 0xFFFFFFFFFFFFFFFF ] }
@@ -64,8 +70,14 @@ enums: { color = 255, direction = -1 }
 hex: { nothing = 0x0, byte = 0xFF, word = 0xFFFFFFFF }
 network: { port = 80 }
 texts: { none = "(null)", array = "array", full = "abc", with_nul = "with", view = "view", literal = "lit, \"eral\"", empty = "" }
+text_first: { with_nul = "with", one = 1 }
+text_within: { two = 2.5, none = "(null)", address = 0x3, port = 80 }
+text_alone: { empty = "" }
 lists: { array = [ [0] = -1, [1] = 0, [2] = 1 ], fixed = [ [0] = 1, [1] = 65535 ], _some_length = 2, some = [ [0] = 0.5, [1] = -0.5 ], _none_length = 0, none = [ ] }
 large: { _large_length = 5000, large = [ """ + THREES + r""" ], size = 5000 }
+hidden: { first = 1, last = 9 }
+hidden_large: { first = 1 }
+modelled: { first = 1 }
 edges: { low = -2147483648, high = 2147483647 }
 level: { answer = 42 }
 """
@@ -74,9 +86,12 @@ level: { answer = 42 }
 TWO_SITES = """
 #include <leat/tracepoint.h>
 LEAT_TRACEPOINT(ip, here, LEAT_INFO, LEAT_NO_FIELDS, void);
+#define TEXT_FIELDS(FIELD) FIELD(string, text, text)
+LEAT_TRACEPOINT(ip, text, LEAT_INFO, TEXT_FIELDS, const char *text);
 __attribute__((noinline)) void first(void) { leat_tracepoint(ip, here); __asm__ volatile(""); }
 __attribute__((noinline)) void second(void) { leat_tracepoint(ip, here); __asm__ volatile(""); }
-int main(void) { first(); second(); first(); return 0; }
+__attribute__((noinline)) void third(void) { leat_tracepoint(ip, text, "text"); __asm__ volatile(""); }
+int main(void) { first(); second(); first(); third(); return 0; }
 """
 
 
@@ -96,8 +111,8 @@ class ContextIp(InteropTest):
                 places[words[3]] = range(int(words[0], 16), int(words[0], 16) + int(words[1], 16))
         trace = self.read_complete(self.record(binary, options=("--context", "vpid,ip,procname")))
         addresses = [int(re.search(r"ip = (0x[0-9A-F]+)", line).group(1), 16) for line in trace.text.splitlines()]
-        self.assertEqual(len(addresses), 3)
-        for address, function in zip(addresses, ("first", "second", "first")):
+        self.assertEqual(len(addresses), 4)
+        for address, function in zip(addresses, ("first", "second", "first", "third")):
             within = [name for name, place in places.items() if address in place]
             self.assertTrue(any(name.startswith(function) for name in within), (hex(address), within))
 
@@ -165,7 +180,8 @@ class Classes(InteropTest):
     def test_events_of_a_class_have_its_fields(self):
         self.assertEqual(self.record_classes("-e", "io:*"), [
             'io:queued: { id = 1, owner = "first" }', 'io:retried: { id = 2, owner = "second" }',
-            'io:queued: { id = 3, owner = "third" }', "io:modelled: { }"])
+            'io:queued: { id = 3, owner = "third" }', "io:modelled: { }", 'io:looked_up: { id = 4, owner = "fourth" }',
+            'io:hiding: { id = 5, owner = "small", last = 9 }', 'io:hiding: { id = 6, owner = "large", last = 9 }'])
 
     def test_each_has_its_own_level(self):
         self.assertEqual(self.record_classes("-e", "io:*", "-l", "warning"), ['io:retried: { id = 2, owner = "second" }'])
@@ -177,10 +193,19 @@ class Classes(InteropTest):
         self.assertEqual(len(self.record_classes("-e", "leat_log:*", "-l", "err")), 1)
 
     def test_model_is_in_the_metadata(self):
-        recording = self.record(program("classes"))
+        for name, uris in (("classes", ("io/modelled", "io/looked_up")), ("fields-cpp", ("cpp/modelled",))):
+            recording = self.record(program(name), name=name)
+            metadata = b"".join(path.read_bytes() for path in recording.path.rglob("metadata")).decode()
+            for uri in uris:
+                self.assertEqual(metadata.count(f'model.emf.uri = "http://example.org/{uri}";'), DECLARATIONS)
+            self.read_complete(recording)
+
+    def test_hidden_fields_are_not_in_the_metadata(self):
+        recording = self.record(program("classes"), options=("-e", "io:hiding"))
         metadata = b"".join(path.read_bytes() for path in recording.path.rglob("metadata"))
-        self.assertEqual(metadata.count(b'model.emf.uri = "http://example.org/io/modelled";'), DECLARATIONS)
-        self.read_complete(recording)
+        self.assertIn(b"_owner", metadata)
+        for name in (b"secret", b"_name;", b"bytes"):
+            self.assertNotIn(name, metadata)
 
 
 class SeveralFiles(InteropTest):
@@ -193,8 +218,9 @@ class SeveralFiles(InteropTest):
         self.assertEqual([event["n"] for event in trace.events("io:queued")], list(range(count)))
         self.assertEqual([event["n"] for event in trace.events("io:closed")], list(range(count)))
         warning, = recording.summary["warnings"]
-        self.assertRegex(warning, r'^test-program-co\w* \(\d+\): event "io:queued" of \S*conflict_second\.c:4 has other '
-                                  r"fields than that of \S*conflict_first\.c:7: not recorded; rename one of them$")
+        self.assertRegex(warning, r'^event "io:queued" of test-program-co\w* \(\d+\), \S*conflict_second\.c:4 differs from '
+                                  r"that of test-program-co\w* \(\d+\), \S*conflict_first\.c:7: "
+                                  r'there is a field "n" where here is "owner": not recorded; rename one of them$')
 
     def test_same_tracepoint_is_one_event(self):
         recording = self.record(program("conflict"), options=("-e", "io:shared"))
@@ -268,8 +294,16 @@ class Time(InteropTest):
     @needs(has_namespaces(), "namespaces")
     def test_clock_that_is_not_the_tsc(self):
         """The recorder sees that the kernel no longer uses the TSC. All times then come from the system clock."""
+        self.check_clock("hpet")
+
+    @needs(has_namespaces(), "namespaces")
+    def test_clock_of_a_guest(self):
+        """Its time is worked out from the TSC."""
+        self.check_clock("kvm-clock")
+
+    def check_clock(self, name):
         clock_source = self.directory / "clocksource"
-        clock_source.write_text("hpet\n")
+        clock_source.write_text(f"{name}\n")
         file = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
         command = self.record_command([program("emit"), "20000", "3"], LARGE_RINGS)
         script = f'mount --bind {clock_source} {file} && exec "$@"'
@@ -305,7 +339,7 @@ class Trust(InteropTest):
             os.seteuid(0)
         os.chmod(place, mode)
         os.chmod(place / "app.sock", 0o777)
-        environment = {**without_daemon(), "LEAT_RUNTIME_DIR": str(place), "LEAT_REGISTER_TIMEOUT": "300"}
+        environment = {**without_daemon(), "LEAT_RECORDER_DIR": str(place), "LEAT_REGISTER_TIMEOUT": "300"}
         result = plain_run(program("emit"), "10", "1", env=environment)
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "11\n", ""))
         listener.settimeout(0)
@@ -340,7 +374,7 @@ class Trust(InteropTest):
             os.seteuid(65534)
             listener.listen(5)
             os.seteuid(0)
-            environment = {**without_daemon(), "LEAT_RUNTIME_DIR": str(place), "LEAT_REGISTER_TIMEOUT": "300"}
+            environment = {**without_daemon(), "LEAT_RECORDER_DIR": str(place), "LEAT_REGISTER_TIMEOUT": "300"}
             self.assertEqual(plain_run(program("emit"), "10", "1", env=environment).stdout, "11\n")
             peer, _ = listener.accept()
             with peer:
@@ -373,7 +407,7 @@ class Signals(InteropTest):
 class Plugins(InteropTest):
     def test_library_that_comes_and_goes(self):
         turns = 20
-        recording = self.record(program("plugin-host"), str(PROGRAMS / "libtest-plugin.so"), str(turns))
+        recording = self.record(program("plugin-host"), library("plugin"), str(turns))
         self.assertEqual((recording.status, recording.stdout), (0, "done\n"), recording.stderr)
         expected = [n for turn in range(turns) for n in (turn, turn + 1000)]
         self.assertEqual([event["n"] for event in self.read_complete(recording).events("plugin:work")], expected)
@@ -426,14 +460,14 @@ class WithoutDaemon(InteropTest):
         self.assert_same()
 
     def test_directory_that_is_not_there(self):
-        self.assert_same(LEAT_RUNTIME_DIR="/nonexistent")
-        self.assert_same(LEAT_RUNTIME_DIR="")
-        self.assert_same(LEAT_RUNTIME_DIR="/" + "long" * 100)
+        self.assert_same(LEAT_RECORDER_DIR="/nonexistent")
+        self.assert_same(LEAT_RECORDER_DIR="")
+        self.assert_same(LEAT_RECORDER_DIR="/" + "long" * 100)
 
     def test_socket_that_nobody_listens_to(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as dead:
             dead.bind(str(self.directory / "app.sock"))
-        self.assert_same(LEAT_RUNTIME_DIR=str(self.directory))
+        self.assert_same(LEAT_RECORDER_DIR=str(self.directory))
 
     def elapsed_with_silent_daemon(self, timeout_ms, backlog):
         path = self.directory / "app.sock"
@@ -441,7 +475,7 @@ class WithoutDaemon(InteropTest):
             silent.bind(str(path))
             silent.listen(backlog)
             begin = time.monotonic()
-            self.assert_same(LEAT_RUNTIME_DIR=str(self.directory), LEAT_REGISTER_TIMEOUT=str(timeout_ms))
+            self.assert_same(LEAT_RECORDER_DIR=str(self.directory), LEAT_REGISTER_TIMEOUT=str(timeout_ms))
             elapsed = time.monotonic() - begin
             path.unlink()
         return elapsed
@@ -460,7 +494,7 @@ class WithoutDaemon(InteropTest):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as first:
                 first.connect(str(path))
                 begin = time.monotonic()
-                self.assert_same(LEAT_RUNTIME_DIR=str(self.directory), LEAT_REGISTER_TIMEOUT="300")
+                self.assert_same(LEAT_RECORDER_DIR=str(self.directory), LEAT_REGISTER_TIMEOUT="300")
                 self.assertGreaterEqual(time.monotonic() - begin, 0.3)
 
     def test_daemon_that_talks_nonsense(self):
@@ -470,7 +504,7 @@ class WithoutDaemon(InteropTest):
                 server.bind(str(path))
                 server.listen(10)
                 process = subprocess.Popen([program("emit"), "5"], stdout=subprocess.PIPE, text=True,
-                                           env={**without_daemon(), "LEAT_RUNTIME_DIR": str(self.directory)})
+                                           env={**without_daemon(), "LEAT_RECORDER_DIR": str(self.directory)})
                 connection, _ = server.accept()
                 connection.recv(4096)
                 connection.send(answer)
@@ -493,6 +527,7 @@ class Linking(InteropTest):
         self.assertEqual(plain_run(program(name), "1000", "3", env=without_daemon()).stdout, recording.stdout)
 
 
+@needs(BITS == 64, "valgrind-of-32-bits")
 class Valgrind(InteropTest):
     def assert_same_text(self, text, trace):
         """babeltrace2 2.0.4 uses the memory of an event again for a later event of its class, and does not empty its

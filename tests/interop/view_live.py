@@ -99,7 +99,7 @@ class LiveView(support.InteropTest):
     def test_follow_a_recording(self):
         trace = self.directory / "trace"
         recorder = self.start_recorder()
-        support.wait_until(lambda: list(trace.rglob("metadata")), "the metadata")
+        support.wait_until(lambda: support.is_described(trace), "the metadata")
         first, second, killed, interrupted = viewers = [self.start_viewer("--follow", trace) for _ in range(4)]
         self.wait_for_lines(viewers, EVENTS_OF_STEP)
         killed.kill()
@@ -110,7 +110,7 @@ class LiveView(support.InteropTest):
 
     def test_follow_traces_that_come_later(self):
         first = self.start_recorder("all/first")
-        support.wait_until(lambda: list(self.directory.rglob("metadata")), "the metadata")
+        support.wait_until(lambda: support.is_described(self.directory), "the metadata")
         follower = self.start_viewer("--follow", self.directory / "all")
         self.wait_for_lines([follower], EVENTS_OF_STEP)
         second = self.start_recorder("all/second")
@@ -139,7 +139,7 @@ class LiveView(support.InteropTest):
     def test_follower_of_a_killed_writer_ends(self):
         trace = self.directory / "trace"
         recorder = self.start_recorder()
-        support.wait_until(lambda: list(trace.rglob("metadata")), "the metadata")
+        support.wait_until(lambda: support.is_described(trace), "the metadata")
         [directory] = [path.parent for path in trace.rglob("metadata")]
         followers = [self.start_viewer("--follow", path) for path in (trace, directory)]
         self.wait_for_lines(followers, EVENTS_OF_STEP)

@@ -61,6 +61,17 @@ LEAT_TRACEPOINT(fields, enumeration, LEAT_INFO, ENUM_FIELDS, int32_t value);
     FIELD(string, last, "end")
 LEAT_TRACEPOINT(fields, text, LEAT_INFO, TEXT_FIELDS, const char* string, const char* six, size_t count);
 
+/* Goes straight to the ring, if it is not too long. */
+#define ONE_TEXT_FIELDS(FIELD)                            \
+    FIELD(boolean, yes, count)                            \
+    FIELD(integer_network_hex, uint16_t, port, htons(80)) \
+    FIELD(integer, int64_t, count, count)                 \
+    FIELD(string, string, string)                         \
+    FIELD(floating, double, half, 0.5)                    \
+    FIELD(enumeration, kind, int8_t, narrow, 4)           \
+    FIELD(integer_hex, uint64_t, last, UINT64_MAX)
+LEAT_TRACEPOINT(fields, one_text, LEAT_INFO, ONE_TEXT_FIELDS, const char* string, size_t count);
+
 #define ARRAY_FIELDS(FIELD)                            \
     FIELD(array, int16_t, plain, values, 3)            \
     FIELD(array_hex, uint16_t, hex, values, 3)         \
@@ -101,6 +112,13 @@ static void texts(void) {
     leat_tracepoint(fields, text, NULL, "a\0b\0c", 5);
     leat_tracepoint(fields, text, "", "\0\0\0\0\0", 0);
     leat_tracepoint(fields, text, "quote\" slash\\ tab\t newline\n caf\303\251", "\303\251\303\251\303\251", 25);
+    leat_tracepoint(fields, one_text, "", 0);
+    leat_tracepoint(fields, one_text, NULL, 1);
+    leat_tracepoint(fields, one_text, "more than sixteen characters", 2);
+    static char longest[4096 + 2];
+    memset(longest, '1', sizeof longest - 1);
+    leat_tracepoint(fields, one_text, longest + 1, 3);
+    leat_tracepoint(fields, one_text, longest, 4);
 }
 
 static void lists(size_t large_size) {

@@ -46,6 +46,11 @@ void texts() {
     const std::string_view view = std::string_view("a view").substr(2);
     LEAT_EVENT("cpp:texts", none, array, full, with_nul, view, LEAT_FIELD(literal, "lit, \"eral\""),
                LEAT_FIELD(empty, std::string()));
+    // One text among numbers goes straight to the ring.
+    LEAT_EVENT("cpp:text_first", with_nul, LEAT_FIELD(one, 1));
+    LEAT_EVENT("cpp:text_within", LEAT_FIELD(two, 2.5), none, LEAT_FIELD(address, leat::hex(std::uint8_t{3})),
+               LEAT_FIELD(port, leat::network(std::uint16_t{0x5000})));
+    LEAT_EVENT("cpp:text_alone", LEAT_FIELD(empty, std::string()));
 }
 
 void lists() {
@@ -58,12 +63,22 @@ void lists() {
     LEAT_EVENT("cpp:large", large, LEAT_FIELD(size, large.size()));
 }
 
+void hidden() {
+    const std::uint8_t first = 1;
+    const std::vector<std::uint8_t> large(5000, 3);
+    LEAT_EVENT("cpp:hidden", LEAT_FIELD(secret, leat::hidden(7)), first, LEAT_FIELD(text, leat::hidden("text")),
+               LEAT_FIELD(address, leat::hidden(leat::hex(255))), LEAT_FIELD(last, std::uint8_t{9}));
+    LEAT_EVENT("cpp:hidden_large", LEAT_FIELD(bytes, leat::hidden(large)), first);
+    LEAT_EVENT_URI(LEAT_INFO, "http://example.org/cpp/modelled", "cpp:modelled", first);
+}
+
 }  // namespace
 
 int main() {
     numbers();
     texts();
     lists();
+    hidden();
     edges<std::int32_t>();
     LEAT_EVENT_AT(LEAT_EMERG, "cpp:level", LEAT_FIELD(answer, 6 * 7));
     return 0;

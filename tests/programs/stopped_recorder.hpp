@@ -46,6 +46,6 @@ class StoppedRecorder {
         return is_so;
     }
 
-    bool is_there_ = std::getenv("LEAT_RUNTIME_DIR") != nullptr;
+    bool is_there_ = std::getenv("LEAT_RECORDER_DIR") != nullptr;
     int pid_ = getppid();
 };

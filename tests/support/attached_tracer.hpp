@@ -11,6 +11,7 @@
 #include "leat/abi.h"
 #include "ring/ring_set.hpp"
 #include "ring/shared_clock.hpp"
+#include "support/runtime_directory.hpp"
 #include "support/test_rings.hpp"
 #include "tracer/channel.hpp"
 #include "tracer/control_memory.hpp"
@@ -26,7 +27,7 @@ class ControlMemoryOf {
     explicit ControlMemoryOf(leat_tracepoint& tracepoint) : tracepoint_(&tracepoint) {
         const leat_tracepoint* const list = &tracepoint;
         int fd = -1;
-        memory_ = tracer::make_control_memory(&list, 1, fd);
+        memory_ = tracer::make_control_memory(&list, 1, true, fd);
         EXPECT_NE(memory_, nullptr);
         fd_ = UniqueFd(fd);
         tracepoint.word = &memory_->entry(0).word;
@@ -112,9 +113,7 @@ class AttachedTracer {
             if (set_.reader(ring).record_count() != 0) return &header(ring);
         return nullptr;
     }
-    [[nodiscard]] ring::RingHeader& header(std::uint32_t ring) const {
-        return *reinterpret_cast<ring::RingHeader*>(set_.rings() + ring * ring::map_stride(kRingSize));  // NOLINT
-    }
+    [[nodiscard]] ring::RingHeader& header(std::uint32_t ring) const { return set_.ring(ring); }
     [[nodiscard]] std::uint32_t bells() const { return set_.header().doorbell; }
     [[nodiscard]] leat_tracepoint& tracepoint() { return tracepoint_; }
 
@@ -124,7 +123,7 @@ class AttachedTracer {
     ring::RingSet set_ = *ring::RingSet::create(geometry(), ring::clock_now(clock_.page()));
     std::vector<ring::RingReader> readers_;
     std::vector<char> staged_ = std::vector<char>(100 + LEAT_STAGE_SLACK, 'x');
-    leat_tracepoint tracepoint_{&tracepoint_.off, 0, 1, "test:event", "test.c", nullptr, nullptr, 0, 6, 0, 0, {}};
+    leat_tracepoint tracepoint_{&tracepoint_.off, 0, 0, "test:event", "test.c", nullptr, nullptr, 0, 6, 0, 1, {}};
     ControlMemoryOf memory_{tracepoint_};
     wire::ControlFile control_ = *wire::ControlFile::open(memory_.take_fd(), wire::Lane::kRecorder);
     tracer::Channel* channel_ = nullptr;

@@ -1,39 +1,25 @@
-// A model of rings and their consumer. Writers, consumer and output take random steps, including faults. The model
-// knows what must come out, and reports anything else. Unit tests draw the steps from random numbers, a fuzz target
-// from its input.
+// A model of the rings of one or two channels and their consumer. Writers, consumer and output take random steps,
+// including faults. The model knows what must come out, and reports anything else. Unit tests draw the steps from
+// random numbers, a fuzz target from its input.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <deque>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "consumer/consumer.hpp"
-#include "ring/ring_set.hpp"
-#include "ring/rseq_writer.hpp"
-#include "ring/thread_writer.hpp"
 #include "support/model.hpp"
+#include "support/modelled_writers.hpp"
 
 namespace leat::test {
 
-// One ring's contents, and what became of them.
-struct ModelledRing {
-    // One record as it lies in the ring; or two, if a program has made one of them.
-    struct Record {
-        std::uint64_t position;  // in the ring
-        std::uint64_t end;
-        std::uint64_t time;  // ns; as the writer stamped it
-        std::uint32_t id;
-        std::string payload;  // begins with the context
-        std::uint64_t count = 1;
-        bool is_broken = false;  // nobody can tell where it ends
-
-        [[nodiscard]] std::uint64_t header_size() const { return end - position - payload.size(); }
-    };
+// What became of the contents of a ring.
+struct ModelledRing : WrittenRing {
     struct UnstoredPacket {
         std::uint64_t sequence_number;
         std::uint64_t begin;  // position of its records
@@ -41,21 +27,14 @@ struct ModelledRing {
         std::vector<std::byte> copy;
     };
 
-    ring::RingHeader* header;
-    std::uint32_t index;
-
-    // The writers.
-    std::uint64_t claimed_at = 0;  // ns; no record is older
-    std::uint64_t committed = 0;
-    std::uint64_t discarded = 0;
     // The consumer.
-    std::deque<Record> pending{};  // committed, but neither delivered nor lost
-    std::uint64_t consumed = 0;    // position after all that was delivered or lost
-    std::uint64_t sampled = 0;     // head when this drain began
+    std::uint64_t consumed = 0;  // position after all that was delivered or lost
+    std::uint64_t sampled = 0;   // head when this drain began
     std::uint64_t delivered = 0;
-    std::uint64_t lost = 0;            // unreadable
-    std::uint64_t begin = 0;           // ns; of the next packet
-    std::uint64_t end = 0;             // ns; of the last packet
+    std::uint64_t lost = 0;                               // unreadable, or beyond the limit
+    std::uint64_t begin = 0;                              // ns; of the next packet
+    std::uint64_t end = 0;                                // ns; of the last packet
+    std::deque<std::array<std::uint64_t, 2>> discards{};  // head, and what was discarded, when each drain began
     std::uint64_t known_discards = 0;  // discarded and `lost` when this drain began: the most that a packet may tell
     bool is_held_up = false;           // the consumer waits for the output, not for more records
     // The output.
@@ -67,9 +46,6 @@ struct ModelledRing {
     std::uint64_t beacon = 0;
     std::deque<UnstoredPacket> unstored{};
 
-    [[nodiscard]] char* bytes_at(std::uint64_t position, std::uint64_t size) const {
-        return reinterpret_cast<char*>(header) + ring::kPageSize + (position & (size - 1));  // NOLINT
-    }
     [[nodiscard]] bool has_sampled() const { return !pending.empty() && pending.front().position < sampled; }
     [[nodiscard]] bool is_full() const { return unstored.size() >= consumer::Consumer::kMaxUnstored; }
     // Whether the drain leaves records that it looked at. If it reaches records that begin with a broken one, it gives
@@ -79,9 +55,9 @@ struct ModelledRing {
     }
 };
 
-class ConsumerModel final : public consumer::Output {
+class ConsumerModel : public consumer::Output, private ModelledWriters<ModelledRing> {
   public:
-    explicit ConsumerModel(Choose choose);
+    explicit ConsumerModel(Choose choose, bool are_tiny = false);
 
     // Takes one random step.
     void step();
@@ -94,55 +70,40 @@ class ConsumerModel final : public consumer::Output {
     [[nodiscard]] std::uint64_t delivered() const { return sum(&ModelledRing::delivered); }
     [[nodiscard]] std::uint64_t lost() const { return sum(&ModelledRing::lost); }
     [[nodiscard]] std::uint64_t late() const { return late_; }
+    [[nodiscard]] bool has_reached_limit() const { return limit_.is_reached(); }
 
     // The consumer's output.
     Result<void> write_metadata(std::string_view) override { return {}; }
     Result<void> write_packet(const consumer::Packet& packet) override;
-    Result<void> announce(std::span<const std::uint64_t> ids) override;
-    void write_beacon(std::uint64_t id, std::uint64_t timestamp) override;
-    void cycle_done(std::uint64_t horizon) override;
-    [[nodiscard]] std::uint64_t stored(std::uint64_t id) const override;
+    Result<void> announce(std::span<const consumer::StreamId> ids) override;
+    void write_beacon(consumer::StreamId id, std::uint64_t cycles) override;
+    void cycle_done(std::uint64_t cycles) override;
+    [[nodiscard]] std::uint64_t stored(consumer::StreamId id) const override;
     [[nodiscard]] std::uint64_t part() const override { return part_; }
 
   private:
-    static constexpr std::uint64_t kSize = ring::kMinRingSize;
-    static constexpr std::uint32_t kCpuRings = 2;
-    static constexpr std::uint32_t kThreadRings = 2;
-    static constexpr std::size_t kContextSize = 4;
-    static constexpr std::uint64_t kNever = ~std::uint64_t{0};
-    static constexpr std::uint64_t kUnknownId = 9;
-    static constexpr std::uint64_t kUnknownLargeId = 77;
-
-    template <class... Arguments>
-    void violate(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
-        if (violation_.empty())
-            violation_ = fmt::format("step {}: {}", steps_, fmt::format(text, std::forward<Arguments>(arguments)...));
-    }
     [[nodiscard]] std::uint64_t sum(std::uint64_t ModelledRing::*member) const {
         std::uint64_t sum = 0;
         for (const ModelledRing& ring : rings_) sum += ring.*member;
         return sum;
     }
-    [[nodiscard]] bool is_one_in(std::uint64_t count) { return choose_(count) == count - 1; }
-
-    [[nodiscard]] ctf::RecordWalker make_walker() const;
+    [[nodiscard]] std::uint64_t sum_of(std::uint32_t channel, std::uint64_t ModelledRing::*member) const {
+        std::uint64_t sum = 0;
+        for (const ModelledRing& ring : rings_)
+            if (ring.id.channel == channel) sum += ring.*member;
+        return sum;
+    }
+    // Whether the consumer has met it.
+    [[nodiscard]] bool is_known(const ModelledRing& ring) const {
+        return static_cast<std::size_t>(&ring - rings_.data()) < known_rings_;
+    }
     [[nodiscard]] consumer::Consumer::Parameters parameters();
     [[nodiscard]] std::uint64_t horizon() const;
-
-    // Writers.
-    void move_clock();
-    void set_clock(std::uint64_t now);
-    ModelledRing& any_ring();
-    void claim_ring();
-    void write_some();
-    void write_any(ModelledRing& ring, std::uint64_t time);
-    void write_late();
-    void write(ModelledRing& ring, std::uint32_t id, std::string payload, std::uint64_t time);
-    [[nodiscard]] std::string make_payload(std::uint32_t id, std::size_t length);
-    void kill_writer();
-    void discard();
-    void break_record();
-    void make_one_of_two();
+    // Whether the drain leaves out what it has looked at.
+    [[nodiscard]] bool is_left_out(const ModelledRing& ring) const {
+        return limit_.is_reached() && !ring.was_refused && !ring.is_full();
+    }
+    [[nodiscard]] bool holds_back(const ModelledRing& ring) const { return ring.holds_back() && !is_left_out(ring); }
 
     // Consumer.
     void drain();
@@ -162,26 +123,11 @@ class ConsumerModel final : public consumer::Output {
     void store_some();
     void store(ModelledRing& ring, std::size_t packets);
     void check_bounds(const ModelledRing& ring, const ctf::PacketHeader& header);
+    void check_discards(ModelledRing& ring, std::uint64_t told);
     void check_records(ModelledRing& ring, const consumer::Packet& packet);
     std::uint64_t check_record(ModelledRing& ring, UntrustedBytes& rest, std::uint64_t begin, std::uint64_t previous);
 
-    Choose choose_;
-    std::uint64_t steps_ = 0;
-    std::string violation_;
-
-    ring::HeaderKind kind_;
-    ring::RecordHeaderLayout layout_;
-    std::uint64_t start_;  // ns
-    std::uint64_t now_;
-    ring::ClockPage clock_{};
-    ring::RingSet set_;
-    ring::RingMap map_;
-    std::vector<ModelledRing> rings_;  // the rings of CPUs, and those that threads have claimed
-    bool has_rung_ = false;            // since the last drain began
-    bool has_rung_in_vain_ = false;    // since then
-    bool is_bell_missed_ = false;      // whether a writer during the last drain may have missed it
     std::uint64_t late_ = 0;
-    std::uint64_t payloads_ = 0;
 
     bool is_followed_;
     bool lags_ = false;  // packets are not stored at once
@@ -195,269 +141,73 @@ class ConsumerModel final : public consumer::Output {
     bool is_cut_reached_ = false;              // in this drain
     std::size_t known_rings_ = 0;              // known to the consumer
     std::uint64_t consumer_now_ = 0;           // ns; when this drain looked at the clock
+    bool is_bell_missed_ = false;              // whether a writer during the last drain may have missed it
     bool is_ending_ = false;
     bool is_last_drain_good_ = true;
     std::uint64_t told_horizon_ = 0;
-    std::uint64_t last_horizon_ = 0;  // of the last drain that succeeded, told or not
+    std::uint64_t last_horizon_ = 0;     // of the last drain that succeeded, told or not
+    std::set<std::uint64_t> beacons_{};  // of this drain
 
-    ctf::RecordWalker walker_;
+    std::uint64_t max_bytes_;
+    std::uint64_t bytes_ = 0;  // of all packets
+    consumer::SizeLimit limit_;
+    std::uint64_t first_wake_after_;
     consumer::Consumer::Parameters parameters_;
     consumer::Consumer consumer_;
 };
 
-inline ConsumerModel::ConsumerModel(Choose choose)
-    : choose_(std::move(choose)),
-      kind_(choose_(2) == 0 ? ring::HeaderKind::kCompact : ring::HeaderKind::kLarge),
-      layout_(ring::header_layout(kind_)),
-      start_(std::array<std::uint64_t, 4>{1'000'000, (1ULL << 32) - 5'000, 3'600'000'000'000,
-                                          (1ULL << 62) - 7}[choose_(4)]),
-      now_(start_),
-      set_(*ring::RingSet::create({.ring_size = kSize, .cpu_rings = kCpuRings, .thread_rings = kThreadRings}, start_)),
-      map_{.base = set_.rings(),
-           .stride = ring::map_stride(kSize),
-           .mask = kSize - 1,
-           .clock = &clock_,
-           .rseq_offset = 0,
-           .cpu_ring_count = kCpuRings,
-           .thread_ring_count = kThreadRings,
-           .form = ring::header_form(kind_)},
+// The same with tiny headers.
+class TinyConsumerModel final : public ConsumerModel {
+  public:
+    explicit TinyConsumerModel(Choose choose) : ConsumerModel(std::move(choose), true) {}
+};
+
+inline ConsumerModel::ConsumerModel(Choose choose, bool are_tiny)
+    : ModelledWriters(std::move(choose), are_tiny),
       is_followed_(choose_(2) == 1),
-      walker_(make_walker()),
+      max_bytes_(is_one_in(8) ? 2'000 + choose_(8'000) : consumer::SizeLimit::kNone),
+      limit_(max_bytes_),
+      first_wake_after_(any_wake_after()),
       parameters_(parameters()),
-      consumer_(set_, walker_, *this, parameters_) {
-    clock_.source = ring::ClockSource::kTsc;
-    set_clock(start_);
-    rings_.reserve(kCpuRings + kThreadRings);  // a writer may claim one while another is in use
-    for (std::uint32_t index = 0; index < kCpuRings; ++index)
-        rings_.push_back({.header = map_.ring(index), .index = index, .claimed_at = start_, .begin = start_});
+      consumer_((add_channels(first_wake_after_), sources()), *this, parameters_) {
     if (!is_followed_) return;
     begin_drain();
     if (!consumer_.announce_cpu_rings()) violate("the rings of CPUs cannot be announced");
 }
 
-inline ctf::RecordWalker ConsumerModel::make_walker() const {
-    const auto integer = [](unsigned bits) { return ctf::IntegerClass{.size = bits}; };
-    ctf::RecordWalker walker(layout_, kContextSize);
-    const auto add = [&walker](std::uint64_t id, std::vector<ctf::StructMember> fields) {
-        ctf::EventClass event_class{.id = id, .name = "model:event"};
-        event_class.fields = ctf::StructClass{std::move(fields)};
-        walker.add(event_class);
-    };
-    add(0, {});
-    add(1, {{"_a", integer(32)}, {"_b", integer(64)}});
-    add(2, {{"_s", ctf::StringClass{}}, {"_a", integer(8)}});
-    add(3, {{"_n", integer(8)}, {"_v", ctf::SequenceClass{ctf::FieldClass(integer(32)), {"_n"}}}});
-    add(4, {{"_n", integer(32)}, {"_v", ctf::SequenceClass{ctf::FieldClass(integer(8)), {"_n"}}}});
-    // Has as many bytes as two records of class 1, the second with a short header.
-    add(5, {{"_v", ctf::ArrayClass{ctf::FieldClass(integer(8)), 12 + layout_.short_size + kContextSize + 12}}});
-    add(40, {{"_s", ctf::StringClass{}}, {"_t", ctf::StringClass{}}});
-    return walker;
-}
-
 inline consumer::Consumer::Parameters ConsumerModel::parameters() {
-    const std::array<std::uint64_t, 4> wake_after{0, 100, kSize / 2, kNever};
     const std::array<std::size_t, 4> max_packet_size{~std::size_t{0}, ctf::kPacketHeaderSize + 1,
                                                      ctf::kPacketHeaderSize + 60, 4096};
     return {.trace_uuid = {7},
-            .stream_class_id = 0,
-            .thread_stream_class_id = 1,
-            .wake_after = wake_after[choose_(wake_after.size())],
             .clock = &clock_,
             .max_packet_size = max_packet_size[choose_(max_packet_size.size())],
-            .before_cut = [this] { return before_cut(); }};
+            .before_cut = [this] { return before_cut(); },
+            .limit = max_bytes_ != consumer::SizeLimit::kNone ? &limit_ : nullptr};
 }
 
 inline void ConsumerModel::step() {
     struct Step {
         std::uint64_t weight;
-        void (ConsumerModel::*take)();
+        void (*take)(ConsumerModel&);
     };
     static constexpr std::array kSteps{
-        Step{8, &ConsumerModel::write_some},   Step{7, &ConsumerModel::drain},
-        Step{4, &ConsumerModel::move_clock},   Step{3, &ConsumerModel::write_late},
-        Step{2, &ConsumerModel::store_some},   Step{1, &ConsumerModel::claim_ring},
-        Step{1, &ConsumerModel::kill_writer},  Step{1, &ConsumerModel::discard},
-        Step{1, &ConsumerModel::break_record}, Step{1, &ConsumerModel::make_one_of_two},
-        Step{1, &ConsumerModel::refuse},       Step{1, &ConsumerModel::begin_part},
+        Step{8, [](ConsumerModel& model) { model.write_some(); }},
+        Step{7, [](ConsumerModel& model) { model.drain(); }},
+        Step{4, [](ConsumerModel& model) { model.move_clock(); }},
+        Step{3, [](ConsumerModel& model) { model.write_late(); }},
+        Step{2, [](ConsumerModel& model) { model.store_some(); }},
+        Step{1, [](ConsumerModel& model) { model.claim_ring(); }},
+        Step{1, [](ConsumerModel& model) { model.kill_writer(); }},
+        Step{1, [](ConsumerModel& model) { model.discard(); }},
+        Step{1, [](ConsumerModel& model) { model.break_record(); }},
+        Step{1, [](ConsumerModel& model) { model.make_one_of_two(); }},
+        Step{1, [](ConsumerModel& model) { model.refuse(); }},
+        Step{1, [](ConsumerModel& model) { model.begin_part(); }},
     };
-    std::uint64_t all = 0;
-    for (const Step& step : kSteps) all += step.weight;
     ++steps_;
-    std::uint64_t chosen = choose_(all);
-    for (const Step& step : kSteps) {
-        if (chosen < step.weight) {
-            (this->*step.take)();
-            break;
-        }
-        chosen -= step.weight;
-    }
+    any_of(kSteps).take(*this);
     check_room();
     check_bells();
-}
-
-// Writers -------------------------------------------------------------------------------------------------------------
-
-inline void ConsumerModel::move_clock() {
-    const std::array<std::uint64_t, 9> steps{1,          500,        2'000,      1'500'000,        120'000'000,
-                                             1ULL << 26, 1ULL << 27, 1ULL << 32, 3'600'000'000'000};
-    set_clock(now_ + steps[choose_(steps.size())] - choose_(2));
-}
-
-inline void ConsumerModel::set_clock(std::uint64_t now) {
-    now_ = now;
-    clock_.lines[0] = {.tsc_base = 0, .ns_base = now, .multiplier = 0, .unused = 0};
-}
-
-inline ModelledRing& ConsumerModel::any_ring() { return rings_[choose_(rings_.size())]; }
-
-inline void ConsumerModel::claim_ring() {
-    const auto index = static_cast<std::uint32_t>(rings_.size());
-    if (index == kCpuRings + kThreadRings) return;
-    set_.header().thread_rings_used = index + 1 - kCpuRings;
-    rings_.push_back({.header = map_.ring(index), .index = index, .claimed_at = now_, .begin = start_});
-}
-
-inline void ConsumerModel::write_some() {
-    ModelledRing& ring = any_ring();
-    for (std::uint64_t left = choose_(6) + 1; left != 0; --left) {
-        write_any(ring, now_);
-        if (is_one_in(4)) set_clock(now_ + choose_(1'000));
-    }
-}
-
-// A record that may have been stamped before the consumer read the clock is committed now.
-inline void ConsumerModel::write_late() {
-    ModelledRing& ring = any_ring();
-    for (std::uint64_t left = choose_(4) + 1; left != 0; --left) {
-        const std::uint64_t oldest = std::max(ring.header->last_timestamp, ring.claimed_at);
-        const std::uint64_t most = now_ - oldest;
-        const std::uint64_t before = choose_(2) == 0 ? choose_(3'000) : choose_(most + 1);
-        write_any(ring, now_ - std::min(before, most));
-    }
-}
-
-inline void ConsumerModel::write_any(ModelledRing& ring, std::uint64_t time) {
-    const std::array<std::uint32_t, 8> ids{1, 1, 1, 0, 2, 3, 4, 40};
-    const std::uint32_t id = ids[choose_(ids.size())];
-    const std::uint64_t length = id == 4 && is_one_in(4) ? choose_(ring::max_record_size(kSize) - 10) : choose_(40);
-    write(ring, id, make_payload(id, length), time);
-}
-
-// The bytes differ between records.
-inline std::string ConsumerModel::make_payload(std::uint32_t id, std::size_t length) {
-    const auto filler = static_cast<char>('!' + payloads_++ % 90);
-    const std::string text = std::string(length, filler) + '\0';
-    std::string payload(kContextSize, static_cast<char>(~filler));
-    if (id == 1) payload += std::string(12, filler);
-    if (id == 2) payload += text + filler;
-    if (id == 3) payload += static_cast<char>(length) + std::string(4 * length, filler);
-    if (id == 4) {
-        const auto size = static_cast<std::uint32_t>(length);
-        payload.append(reinterpret_cast<const char*>(&size), sizeof size);  // NOLINT(*-reinterpret-cast)
-        payload += std::string(length, filler);
-    }
-    if (id == 40) payload += text + text;
-    return payload;
-}
-
-// Writes as the tracer does: a writer that meets the consumer's request to be woken restores the limit, rings, and
-// writes again.
-inline void ConsumerModel::write(ModelledRing& ring, std::uint32_t id, std::string payload, std::uint64_t time) {
-    const std::string staged = payload + std::string(ring::kCopySlack, '~');
-    const std::uint64_t position = ring.header->head;
-    const ring::RecordWriter writer{
-        .map = map_, .context_size = 0, .system_time = 0, .not_written = nullptr, .channel = 0, .contexts = {}};
-    const auto try_to_write = [&] {
-        return ring::thread_write(writer, *ring.header, id, staged.data(), payload.size(), time);
-    };
-    ring::WriteOutcome outcome = try_to_write();
-    if (outcome == ring::WriteOutcome::kNoRoom && ring.header->limit < ring.header->tail + kSize) {
-        ring.header->limit = ring.header->tail + kSize;
-        has_rung_ = true;
-        outcome = try_to_write();
-        // The ring was for nothing. Another writer may find the bell unarmed until the consumer arms it again, so hosts
-        // also drain periodically.
-        if (outcome == ring::WriteOutcome::kNoRoom) has_rung_in_vain_ = true;
-    }
-    if (outcome == ring::WriteOutcome::kNoRoom) {
-        ++ring.header->discarded[static_cast<std::uint32_t>(ring::DiscardReason::kRingFull)];
-        ++ring.discarded;
-        return;
-    }
-    if (outcome != ring::WriteOutcome::kWritten) return violate("a writer cannot write");
-    ++ring.committed;
-    ring.pending.push_back({.position = position,
-                            .end = ring.header->head,
-                            .time = ring.header->last_timestamp,
-                            .id = id,
-                            .payload = std::move(payload),
-                            .is_broken = id == kUnknownId || id == kUnknownLargeId});
-}
-
-// The writer announced a record and was killed before it could commit. There may be anything beyond head.
-inline void ConsumerModel::kill_writer() {
-    ring::RingHeader& header = *any_ring().header;
-    const std::uint64_t size = 5 + choose_(100);
-    if (header.head + size + ring::kCopySlack > header.limit) return;
-    header.next_records = ring::committed_records(header.head, header.next_head, header.next_records) + 1;
-    header.next_head = header.head + size;
-    for (std::uint64_t i = 0; i < size; ++i) *ModelledRing{&header, 0}.bytes_at(header.head + i, kSize) = '?';
-}
-
-inline void ConsumerModel::discard() {
-    ModelledRing& ring = any_ring();
-    const std::uint64_t count = choose_(5);
-    ring.header->discarded[choose_(ring::kDiscardReasons)] += count;
-    ring.discarded += count;
-}
-
-// Commits a record of an unknown class, or one that its program overwrites before the consumer looks.
-inline void ConsumerModel::break_record() {
-    ModelledRing& ring = any_ring();
-    const std::uint64_t how = choose_(4);
-    if (how == 0 || ring.pending.empty()) {
-        const std::uint32_t id = choose_(2) == 0 ? kUnknownId : kUnknownLargeId;
-        return write(ring, id, make_payload(1, 0), now_);
-    }
-    ModelledRing::Record& record = ring.pending[choose_(ring.pending.size())];
-    if (record.is_broken) return;
-    record.is_broken = true;
-    char* const at = ring.bytes_at(record.position, kSize);
-    const bool is_extended = record.header_size() != layout_.short_size;
-    if (is_extended && how == 1) {
-        const std::uint64_t lie = record.position == 0 ? kNever : choose_(2) - 1;  // all ones, or 0
-        std::memcpy(at + layout_.extended_time_offset(), &lie, sizeof lie);
-    } else if (is_extended) {
-        std::memcpy(at + layout_.tag_size, &kUnknownLargeId, 4);
-    } else if (record.id == 4 && how == 2) {
-        std::memset(at + layout_.short_size + kContextSize, 0xff, 4);
-    } else {
-        std::uint16_t begin = 0;
-        std::memcpy(&begin, at, sizeof begin);
-        begin = static_cast<std::uint16_t>((begin & ~layout_.all_ones()) | kUnknownId);
-        std::memcpy(at, &begin, sizeof begin);
-    }
-}
-
-// Two records of the same time become one. Only their number shows that something is wrong.
-inline void ConsumerModel::make_one_of_two() {
-    ModelledRing& ring = any_ring();
-    for (std::uint64_t left = choose_(12) + 2; left != 0; --left) write(ring, 1, make_payload(1, 0), now_);
-    for (std::size_t i = 1; i < ring.pending.size(); ++i) {
-        ModelledRing::Record& first = ring.pending[i - 1];
-        const ModelledRing::Record& second = ring.pending[i];
-        const auto is_fit = [this](const ModelledRing::Record& record) {
-            return record.id == 1 && !record.is_broken && record.header_size() == layout_.short_size;
-        };
-        if (!is_fit(first) || !is_fit(second) || first.time != second.time || is_one_in(3)) continue;
-        char* const at = ring.bytes_at(first.position, kSize);
-        *at = static_cast<char>((*at & ~static_cast<int>(ring::kCompactHeader.all_ones())) | 5);
-        first.id = 5;
-        first.end = second.end;
-        first.count += second.count;
-        first.payload.assign(at + layout_.short_size, first.end - first.position - layout_.short_size);
-        ring.pending.erase(ring.pending.begin() + static_cast<std::ptrdiff_t>(i));
-    }
 }
 
 // Consumer ------------------------------------------------------------------------------------------------------------
@@ -476,10 +226,12 @@ inline void ConsumerModel::begin_drain() {
     find_claimed_rings();
     consumer_now_ = now_;
     has_rung_ = false;
+    beacons_.clear();
     is_bell_missed_ = std::exchange(has_rung_in_vain_, false);
     for (ModelledRing& ring : rings_) {
         ring.sampled = ring.header->head;
         ring.known_discards = ring.discarded + ring.lost;
+        if (is_known(ring)) ring.discards.push_back({ring.sampled, ring.discarded});
         ring.was_refused = false;
         if (!lags_) store(ring, ring.unstored.size());
     }
@@ -496,27 +248,27 @@ inline void ConsumerModel::end_drain(bool is_drained) {
     if (is_cut_reached_) begun_part_ = part_;
     for (ModelledRing& ring : rings_) {
         if (is_cut_reached_ && !ring.was_refused && !ring.is_full()) consume_sample(ring);
-        if (is_drained && !ring.has_sampled() && ring.index < known_rings_)
-            ring.begin = std::max(ring.begin, horizon());
-        if (is_drained && ring.lacks_packet && ring.unstored.empty())
-            violate("ring {}: no packet begins part {}", ring.index, part_);
+        if (is_drained && !ring.has_sampled() && is_known(ring)) ring.begin = std::max(ring.begin, horizon());
+        if (is_drained && ring.lacks_packet && ring.unstored.empty() && !limit_.is_reached())
+            violate("{}: no packet begins part {}", name_of(ring), part_);
         if (!lags_) store(ring, ring.unstored.size());
         ring.is_held_up = ring.has_sampled() || ring.is_full();
         if (!lags_ && ring.header->tail != ring.consumed)
-            violate("ring {}: its room up to {} does not come back, only up to {}", ring.index, ring.consumed,
+            violate("{}: its room up to {} does not come back, only up to {}", name_of(ring), ring.consumed,
                     ring.header->tail);
     }
     const bool has_consumed_all =
         std::none_of(rings_.begin(), rings_.end(), [](const ModelledRing& ring) { return ring.has_sampled(); });
-    if (has_consumed_all && consumer_.unreadable() != lost())
-        violate("{} unreadable, the consumer tells of {}", lost(), consumer_.unreadable());
+    const std::uint64_t given_up = consumer_.unreadable() + consumer_.beyond_limit();
+    if (has_consumed_all && given_up != lost()) violate("{} given up, the consumer tells of {}", lost(), given_up);
 }
 
 // The drain had to take all that it looked at. Records after a broken one are lost with it, because nobody can tell
 // where they begin.
 inline void ConsumerModel::consume_sample(ModelledRing& ring) {
     if (!ring.has_sampled()) return;
-    if (!ring.pending.front().is_broken) return violate("ring {}: a record is not delivered", ring.index);
+    if (!ring.pending.front().is_broken && !limit_.is_reached())
+        return violate("{}: a record is not delivered", name_of(ring));
     for (; ring.has_sampled(); ring.pending.pop_front()) {
         ring.lost += ring.pending.front().count;
         ring.begin = std::max(ring.begin, ring.pending.front().time);
@@ -551,7 +303,7 @@ inline void ConsumerModel::check_room() {
     for (const ModelledRing& ring : rings_) {
         const std::uint64_t most = ring.unstored.empty() ? ring.consumed : ring.unstored.front().begin;
         if (ring.header->tail > most)
-            violate("ring {}: room up to {} is given back, that up to {} may be", ring.index, ring.header->tail, most);
+            violate("{}: room up to {} is given back, that up to {} may be", name_of(ring), ring.header->tail, most);
     }
 }
 
@@ -560,8 +312,8 @@ inline void ConsumerModel::check_bells() {
     if (has_rung_ || is_bell_missed_ || !is_last_drain_good_ || consumer_.wants_drain()) return;
     for (const ModelledRing& ring : rings_) {
         const std::uint64_t waiting = ring.header->head - ring.consumed;
-        if (!ring.is_held_up && waiting > parameters_.wake_after)
-            violate("ring {}: {} bytes wait, and nobody rang", ring.index, waiting);
+        if (!ring.is_held_up && waiting > channel_of(ring).wake_after)
+            violate("{}: {} bytes wait, and nobody rang", name_of(ring), waiting);
     }
 }
 
@@ -582,15 +334,29 @@ inline void ConsumerModel::finish() {
 inline void ConsumerModel::check_balance() {
     for (const ModelledRing& ring : rings_) {
         if (ring.committed != ring.delivered + ring.lost)
-            violate("ring {}: {} committed, {} delivered + {} lost", ring.index, ring.committed, ring.delivered,
+            violate("{}: {} committed, {} delivered + {} lost", name_of(ring), ring.committed, ring.delivered,
                     ring.lost);
-        if (ring.told_discards != ring.discarded + ring.lost)
-            violate("ring {}: {} discarded + {} lost, the packets tell of {}", ring.index, ring.discarded, ring.lost,
+        const bool has_no_room = bytes_ + 2 * ctf::kPacketHeaderSize > max_bytes_;
+        if (ring.told_discards != ring.discarded + ring.lost && !has_no_room)
+            violate("{}: {} discarded + {} lost, the packets tell of {}", name_of(ring), ring.discarded, ring.lost,
                     ring.told_discards);
     }
-    if (consumer_.unreadable() != lost()) violate("{} lost, {} unreadable", lost(), consumer_.unreadable());
+    if (consumer_.unreadable() + consumer_.beyond_limit() != lost())
+        violate("{} lost, {} unreadable, {} beyond the limit", lost(), consumer_.unreadable(),
+                consumer_.beyond_limit());
+    if (consumer_.beyond_limit() != 0 && !limit_.is_reached()) violate("records are left out without a limit");
+    if (consumer_.totals().bytes != bytes_)
+        violate("{} bytes, the consumer tells of {}", bytes_, consumer_.totals().bytes);
     if (consumer_.discarded() != sum(&ModelledRing::discarded) + lost())
         violate("the consumer tells of {} discarded", consumer_.discarded());
+    for (std::uint32_t channel = 0; channel < channels_.size(); ++channel) {
+        const std::uint64_t delivered = sum_of(channel, &ModelledRing::delivered);
+        const std::uint64_t lost = sum_of(channel, &ModelledRing::lost);
+        const std::uint64_t given_up = consumer_.unreadable(channel) + consumer_.beyond_limit(channel);
+        if (consumer_.events(channel) != delivered || given_up != lost)
+            violate("channel {}: {} delivered and {} lost, the consumer tells of {} and {}", channel, delivered, lost,
+                    consumer_.events(channel), given_up);
+    }
     const consumer::Totals& totals = consumer_.totals();
     if (totals.events != delivered() || totals.packets != sum(&ModelledRing::packets) || totals.left_in_rings != 0)
         violate("the totals are {} events, {} packets, {} left", totals.events, totals.packets, totals.left_in_rings);
@@ -600,12 +366,14 @@ inline void ConsumerModel::check_balance() {
 // Output --------------------------------------------------------------------------------------------------------------
 
 inline Result<void> ConsumerModel::write_packet(const consumer::Packet& packet) {
-    const ctf::PacketHeader& header = packet.header;
-    if (header.stream_instance_id >= rings_.size()) {
-        violate("there is no ring {}", header.stream_instance_id);
+    const ctf::PacketHeader header = in_ns(packet.header);
+    ModelledRing* const found = find(packet.stream);
+    if (found == nullptr || header.stream_instance_id != packet.stream.ring) {
+        violate("a packet of ring {} of channel {}, which says {}", packet.stream.ring, packet.stream.channel,
+                header.stream_instance_id);
         return {};
     }
-    ModelledRing& ring = rings_[header.stream_instance_id];
+    ModelledRing& ring = *found;
     if (refusals_ > 0 && accepted_ > 0) {
         --accepted_;
     } else if (refusals_ > 0) {
@@ -615,14 +383,19 @@ inline Result<void> ConsumerModel::write_packet(const consumer::Packet& packet) 
         is_cut_reached_ &= !packet.records.empty() || (ring.packets == 0 && begun_part_ == part_);
         return fail(ErrorKind::kIo, "no space left on device");
     }
+    if (!lags_) store(ring, ring.unstored.size());
     check_bounds(ring, header);
+    bytes_ += header.packet_size / 8;
+    if (bytes_ > max_bytes_) violate("{}: {} bytes of {}", name_of(ring), bytes_, max_bytes_);
     ring.unstored.push_back({.sequence_number = header.packet_seq_num,
                              .begin = ring.consumed,
                              .records = packet.records,
                              .copy = {packet.records.begin(), packet.records.end()}});
     check_records(ring, packet);
-    ring.begin = ring.end = header.timestamp_end;
+    ring.end = header.timestamp_end;
+    ring.begin = std::max(ring.end, header.timestamp_begin + trace_clock().cycle());
     newest_end_ = std::max(newest_end_, header.timestamp_end);
+    check_discards(ring, header.events_discarded);
     ring.told_discards = header.events_discarded;
     ring.lacks_packet = false;
     ++ring.packets;
@@ -631,77 +404,79 @@ inline Result<void> ConsumerModel::write_packet(const consumer::Packet& packet) 
 }
 
 inline void ConsumerModel::check_bounds(const ModelledRing& ring, const ctf::PacketHeader& header) {
-    if (!ring.is_announced) violate("ring {}: a packet, and it was not announced", ring.index);
-    if (ring.is_full()) violate("ring {}: too many packets are not stored", ring.index);
+    if (!ring.is_announced) violate("{}: a packet, and it was not announced", name_of(ring));
+    // Where the output stores at once, a drain may cut more, and we note what is stored at its end.
+    if (lags_ && ring.is_full()) violate("{}: too many packets are not stored", name_of(ring));
     if (header.packet_seq_num != ring.packets)
-        violate("ring {}: packet {} comes as the {}th", ring.index, header.packet_seq_num, ring.packets);
-    if (header.timestamp_begin != ring.begin)
-        violate("ring {}: a packet begins at {}, not {}", ring.index, header.timestamp_begin, ring.begin);
+        violate("{}: packet {} comes as the {}th", name_of(ring), header.packet_seq_num, ring.packets);
+    if (header.timestamp_begin != whole(ring.begin))
+        violate("{}: a packet begins at {}, not {}", name_of(ring), header.timestamp_begin, ring.begin);
     if (header.timestamp_begin < ring.beacon)
-        violate("ring {}: a packet begins at {}, the beacon was {}", ring.index, header.timestamp_begin, ring.beacon);
+        violate("{}: a packet begins at {}, the beacon was {}", name_of(ring), header.timestamp_begin, ring.beacon);
     const std::uint64_t most = is_ending_ ? ring.discarded + ring.lost : ring.known_discards;
     if (header.events_discarded < ring.told_discards || header.events_discarded > most)
-        violate("ring {}: {} discarded, {} before, {} in all", ring.index, header.events_discarded, ring.told_discards,
+        violate("{}: {} discarded, {} before, {} in all", name_of(ring), header.events_discarded, ring.told_discards,
                 most);
     if (ring.packets == 0 && header.events_discarded != 0)
-        violate("ring {}: the first packet tells of {} discarded", ring.index, header.events_discarded);
-    const bool is_of_cpu = ring.index < kCpuRings;
-    if (header.stream_id != (is_of_cpu ? 0 : 1) ||
-        header.cpu_or_thread_ring != (is_of_cpu ? ring.index : ring.index - kCpuRings))
-        violate("ring {}: packet of stream class {}, ring {}", ring.index, header.stream_id, header.cpu_or_thread_ring);
+        violate("{}: the first packet tells of {} discarded", name_of(ring), header.events_discarded);
+    const bool is_of_cpu = ring.id.ring < kCpuRings;
+    if (header.stream_id != 2 * ring.id.channel + (is_of_cpu ? 0 : 1) ||
+        header.cpu_or_thread_ring != (is_of_cpu ? ring.id.ring : ring.id.ring - kCpuRings))
+        violate("{}: packet of stream class {}, ring {}", name_of(ring), header.stream_id, header.cpu_or_thread_ring);
+}
+
+// A packet tells of all that was discarded before its last record, as far as the consumer has looked in between; but
+// the first one, in which nobody could tell how many that are.
+inline void ConsumerModel::check_discards(ModelledRing& ring, std::uint64_t told) {
+    if (ring.packets == 0) return;
+    std::uint64_t least = 0;
+    for (; !ring.discards.empty() && ring.discards.front()[0] < ring.consumed; ring.discards.pop_front())
+        least = ring.discards.front()[1];
+    if (told < least)
+        violate("{}: a packet up to {} tells of {} discarded, not {}", name_of(ring), ring.consumed, told, least);
 }
 
 inline void ConsumerModel::check_records(ModelledRing& ring, const consumer::Packet& packet) {
-    const ctf::PacketHeader& header = packet.header;
+    const ctf::PacketHeader header = in_ns(packet.header);
     std::vector<std::byte> bytes = packet.late_records;
     const UntrustedBytes others = packet.other_records();
     bytes.insert(bytes.end(), others.begin(), others.end());
     if (header.content_size != (ctf::kPacketHeaderSize + bytes.size()) * 8)
-        violate("ring {}: {} bytes of records, {} bits in all", ring.index, bytes.size(), header.content_size);
+        violate("{}: {} bytes of records, {} bits in all", name_of(ring), bytes.size(), header.content_size);
     std::uint64_t time = header.timestamp_begin;
     std::uint64_t records = 0;
     for (UntrustedBytes rest(bytes); !rest.empty() && violation_.empty(); ++records)
         time = check_record(ring, rest, header.timestamp_begin, time);
-    if (records != packet.events) violate("ring {}: {} events, not {}", ring.index, records, packet.events);
+    if (records != packet.events) violate("{}: {} events, not {}", name_of(ring), records, packet.events);
     if (records > 1 && ctf::kPacketHeaderSize + bytes.size() > parameters_.max_packet_size)
-        violate("ring {}: a packet of {} bytes of records", ring.index, bytes.size());
+        violate("{}: a packet of {} bytes of records", name_of(ring), bytes.size());
     if (time != header.timestamp_end)
-        violate("ring {}: a packet ends at {}, its last record at {}", ring.index, header.timestamp_end, time);
+        violate("{}: a packet ends at {}, its last record at {}", name_of(ring), header.timestamp_end, time);
 }
 
 // Decodes a record as a reader does, checks it, and returns its time.
 inline std::uint64_t ConsumerModel::check_record(ModelledRing& ring, UntrustedBytes& rest, std::uint64_t begin,
                                                  std::uint64_t previous) {
     if (!ring.has_sampled() || ring.pending.front().is_broken) {
-        violate("ring {}: a record that nobody wrote", ring.index);
+        violate("{}: a record that nobody wrote", name_of(ring));
         return previous;
     }
     const ModelledRing::Record& record = ring.pending.front();
     const std::size_t size = record.end - record.position;
     const std::size_t header_size = record.header_size();
     if (rest.size() < size) {
-        violate("ring {}: a record is cut in two", ring.index);
+        violate("{}: a record is cut in two", name_of(ring));
         return previous;
     }
-    std::uint64_t word = 0;
-    std::memcpy(&word, rest.data(), layout_.short_size);
-    std::uint64_t id = word & layout_.all_ones();
-    const std::uint64_t period = layout_.time_period();
-    std::uint64_t time = (previous & ~(period - 1)) | word >> layout_.id_bits;
-    if (time < previous) time += period;
-    if (id == layout_.all_ones()) {
-        id = 0;
-        std::memcpy(&id, rest.data() + layout_.tag_size, 4);
-        std::memcpy(&time, rest.data() + layout_.extended_time_offset(), sizeof time);
-    }
+    const auto [id, time] = decode_header(channel_of(ring).layout, rest, previous);
     const auto* const payload = reinterpret_cast<const char*>(rest.data()) + header_size;  // NOLINT
     if (id != record.id || std::string_view(payload, record.payload.size()) != record.payload)
-        violate("ring {}: a record of class {} at {} is not what was written", ring.index, id, record.position);
-    if (time != std::max(record.time, begin))
-        violate("ring {}: a record of {} comes as {}, in a packet that begins at {}", ring.index, record.time, time,
+        violate("{}: a record of class {} at {} is not what was written", name_of(ring), id, record.position);
+    if (time != std::max(whole(record.time), begin))
+        violate("{}: a record of {} comes as {}, in a packet that begins at {}", name_of(ring), record.time, time,
                 begin);
     if (time < previous || time < ring.beacon || time < told_horizon_)
-        violate("ring {}: a record of {} after {}, beacon {}, horizon {}", ring.index, time, previous, ring.beacon,
+        violate("{}: a record of {} after {}, beacon {}, horizon {}", name_of(ring), time, previous, ring.beacon,
                 told_horizon_);
     if (record.time < begin) ++late_;
     ++ring.delivered;
@@ -712,44 +487,53 @@ inline std::uint64_t ConsumerModel::check_record(ModelledRing& ring, UntrustedBy
     return time;
 }
 
-inline Result<void> ConsumerModel::announce(std::span<const std::uint64_t> ids) {
+inline Result<void> ConsumerModel::announce(std::span<const consumer::StreamId> ids) {
     if (refused_announcements_ > 0) {
         --refused_announcements_;
         is_cut_reached_ = false;
         return fail(ErrorKind::kIo, "no space left on device");
     }
-    for (const std::uint64_t id : ids) {
-        if (id >= rings_.size() || rings_[id].is_announced) {
-            violate("ring {} is announced", id);
+    for (const consumer::StreamId id : ids) {
+        ModelledRing* const ring = find(id);
+        if (ring == nullptr || ring->is_announced) {
+            violate("ring {} of channel {} is announced", id.ring, id.channel);
             continue;
         }
-        rings_[id].is_announced = true;
+        ring->is_announced = true;
         // The stream begins at the time that the others have reached.
-        rings_[id].begin = std::max(rings_[id].begin, newest_end_);
+        ring->begin = std::max(ring->begin, newest_end_);
     }
     return {};
 }
 
-inline void ConsumerModel::write_beacon(std::uint64_t id, std::uint64_t timestamp) {
-    ModelledRing& ring = rings_.at(id);
-    if (!ring.is_announced) violate("ring {}: a beacon, and it was not announced", id);
-    if (is_followed_ && ring.packets == 0) violate("ring {}: a beacon in front of all packets", id);
+inline void ConsumerModel::write_beacon(consumer::StreamId id, std::uint64_t cycles) {
+    const std::uint64_t timestamp = in_ns(cycles);
+    ModelledRing* const found = find(id);
+    if (found == nullptr) return violate("a beacon of ring {} of channel {}", id.ring, id.channel);
+    ModelledRing& ring = *found;
+    const std::string name = name_of(ring);
+    if (!ring.is_announced) violate("{}: a beacon, and it was not announced", name);
+    if (is_followed_ && ring.packets == 0 && !limit_.is_reached())
+        violate("{}: a beacon in front of all packets", name);
     if (timestamp <= ring.beacon || timestamp < ring.end || timestamp > horizon())
-        violate("ring {}: beacon {} after {}", id, timestamp, ring.beacon);
-    if (ring.holds_back()) violate("ring {}: a beacon in front of its records", id);
+        violate("{}: beacon {} after {}", name, timestamp, ring.beacon);
+    if (holds_back(ring)) violate("{}: a beacon in front of its records", name);
+    // babeltrace2 warns of streams whose beacons are the same.
+    if (!beacons_.insert(timestamp).second) violate("{}: beacon {} is that of another stream", name, timestamp);
     ring.beacon = timestamp;
 }
 
-inline void ConsumerModel::cycle_done(std::uint64_t horizon) {
+inline void ConsumerModel::cycle_done(std::uint64_t cycles) {
+    const std::uint64_t horizon = in_ns(cycles);
     if (horizon < told_horizon_ || horizon > this->horizon()) violate("horizon {} after {}", horizon, told_horizon_);
     for (const ModelledRing& ring : rings_)
-        if (ring.holds_back()) violate("ring {}: a horizon in front of its records", ring.index);
+        if (holds_back(ring)) violate("{}: a horizon in front of its records", name_of(ring));
     told_horizon_ = horizon;
 }
 
-inline std::uint64_t ConsumerModel::stored(std::uint64_t id) const {
-    const ModelledRing& ring = rings_.at(id);
+inline std::uint64_t ConsumerModel::stored(consumer::StreamId id) const {
     if (!lags_) return kNever;
+    const ModelledRing& ring = *std::ranges::find(rings_, id, &ModelledRing::id);
     return ring.unstored.empty() ? ring.packets : ring.unstored.front().sequence_number;
 }
 
@@ -774,6 +558,9 @@ inline void ConsumerModel::begin_part() {
 }
 
 inline void ConsumerModel::store_some() {
+    // The consumer was told that they are.
+    if (!lags_)
+        for (ModelledRing& ring : rings_) store(ring, ring.unstored.size());
     if (is_one_in(4)) lags_ = !lags_;
     for (ModelledRing& ring : rings_) {
         if (!lags_)
@@ -788,7 +575,7 @@ inline void ConsumerModel::store(ModelledRing& ring, std::size_t packets) {
     for (; packets != 0; --packets) {
         const ModelledRing::UnstoredPacket& packet = ring.unstored.front();
         if (!std::equal(packet.records.begin(), packet.records.end(), packet.copy.begin()))
-            violate("ring {}: packet {} was written over", ring.index, packet.sequence_number);
+            violate("{}: packet {} was written over", name_of(ring), packet.sequence_number);
         ring.unstored.pop_front();
         ring.lacks_packet = false;  // the packet was sent again
     }

@@ -50,6 +50,7 @@ class FakeRelay {
         std::size_t hold_part = 0;
         bool holds_pending = false;  // the same from the first DATA_PENDING on
         std::size_t pending = 0;     // so many DATA_PENDING are answered "something has not come"
+        bool allows_clear = true;
     };
 
     FakeRelay() : FakeRelay(Script{}) {}
@@ -251,7 +252,7 @@ class FakeRelay {
     [[nodiscard]] wire::ConfigurationReply configuration(const Request& request, wire::RelayCode ok) const {
         const std::uint64_t query = wire::parse<wire::GetConfiguration>(request.payload)->query_flags;
         if (query != 0 && !script_.takes_datagrams) return {.code = wire::RelayCode::kProtocolError, .flags = 0};
-        return {.code = ok, .flags = query};
+        return {.code = ok, .flags = query | (script_.allows_clear ? wire::kClearAllowed : 0)};
     }
 
     [[nodiscard]] bool is_of_metadata(const Request& request) const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -52,7 +53,7 @@ class SwitchedChannel {
         : number_(number), kind_(kind), contexts_(contexts) {
         wire::ChannelMessage message{};
         message.number = number;
-        message.header_kind = kind;
+        message.header_kind = static_cast<std::uint16_t>(kind);
         message.contexts = contexts;
         message.ring_size = kRingSize;
         message.cpu_ring_count = kGeometry.cpu_rings;
@@ -120,15 +121,21 @@ class SwitchedChannel {
 
     // `ip`: nullptr where it may be any.
     [[nodiscard]] bool are_contexts(UntrustedBytes bytes, const void* ip) const {
-        const auto begins_with = [&](auto value, std::size_t size) {
-            const bool is_there = std::memcmp(bytes.data(), &value, sizeof value) == 0;
-            bytes = bytes.subspan(size);
-            return is_there;
+        const auto is = [&](auto value) { return std::memcmp(bytes.data(), &value, sizeof value) == 0; };
+        const auto is_right = [&](std::uint32_t context) {
+            if (context == wire::kContextVpid) return is(::getpid());
+            if (context == wire::kContextVtid) return is(::gettid());
+            if (context == wire::kContextPthreadId) return is(::pthread_self());
+            if (context == wire::kContextVuid) return is(::getuid());
+            if (context == wire::kContextVegid) return is(::getegid());
+            return context != wire::kContextIp || ip == nullptr || is(ip);
         };
-        if ((contexts_ & wire::kContextVpid) != 0 && !begins_with(::getpid(), sizeof(pid_t))) return false;
-        if ((contexts_ & wire::kContextVtid) != 0 && !begins_with(::gettid(), sizeof(pid_t))) return false;
-        if ((contexts_ & wire::kContextProcname) != 0) bytes = bytes.subspan(wire::kProcnameSize);
-        return (contexts_ & wire::kContextIp) == 0 || ip == nullptr || begins_with(ip, sizeof ip);
+        for (const wire::ContextKind& kind : wire::kContextKinds) {
+            if ((contexts_ & kind.bit) == 0) continue;
+            if (!is_right(kind.bit)) return false;
+            bytes = bytes.subspan(kind.size);
+        }
+        return true;
     }
 
     std::uint32_t number_;
@@ -224,7 +231,7 @@ class SwitchingModel {
         std::array<const leat_tracepoint*, kTracepoints> list{};
         for (std::size_t i = 0; i < kTracepoints; ++i) list[i] = &tracepoints_[i];
         int fd = -1;
-        memory_ = tracer::make_control_memory(list.data(), list.size(), fd);
+        memory_ = tracer::make_control_memory(list.data(), list.size(), true, fd);
         if (memory_ == nullptr) return fail("no control memory");
         memory_fd_ = UniqueFd(fd);
         for (std::size_t i = 0; i < kTracepoints; ++i) tracepoints_[i].word = &memory_->entry(i).word;
@@ -255,11 +262,12 @@ class SwitchingModel {
 
     void attach() {
         if (channels_.size() == kMostChannels) return;
-        // No number stands for two. Some would have the same place.
-        static std::uint32_t next = 1;
+        // No number stands for two, those of other tests included. Some would have the same place.
+        static std::uint32_t next = 1U << 20;
         const std::uint32_t number =
             std::exchange(next, next + (choose_(3) == 0 ? 64 : 1)) << 2 | static_cast<std::uint32_t>(choose_(3));
-        constexpr std::array kContexts{0U, wire::kDefaultContexts, wire::kAllContexts, unsigned{wire::kContextVtid}};
+        constexpr std::array kContexts{0U, wire::kDefaultContexts, wire::kAllContexts,
+                                       wire::kAllContexts & ~wire::kContextIp};
         const auto kind = choose_(2) == 0 ? ring::HeaderKind::kCompact : ring::HeaderKind::kLarge;
         const std::uint32_t contexts = kContexts[choose_(kContexts.size())];
         const bool has_rseq = test::has_rseq() && choose_(3) != 0;
@@ -416,8 +424,9 @@ class SwitchingModel {
         for (std::size_t i = 0; i < emitted_.size() && violation_.empty(); ++i) {
             count_not_attached(emitted_[i]);
             if (!emitted_[i].changing_lane || in_changing_lane[i] != 0) continue;
+            // It is given up if it meets a thousand changes, which takes a very slow machine; and it is counted.
             if (!other_list_.empty() && !lists_[emitted_[i].tracepoint][*emitted_[i].changing_lane].empty())
-                fail(fmt::format("event {} is in no channel of either list", i));
+                ++not_attached_[*emitted_[i].changing_lane];
         }
         for (std::uint32_t lane = 0; lane < wire::kLanes && violation_.empty(); ++lane) {
             const std::uint64_t counted = *controls_[lane].not_attached();

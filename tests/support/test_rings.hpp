@@ -16,6 +16,7 @@
 #include "ring/ring_set.hpp"
 #include "ring/rseq_writer.hpp"
 #include "ring/thread_writer.hpp"
+#include "support/ring_memory.hpp"
 #include "support/rseq.hpp"
 
 namespace leat::test {
@@ -93,11 +94,12 @@ class TestWriter {
 
 class TestRings {
   public:
-    explicit TestRings(std::uint64_t ring_size = ring::kMinRingSize, std::uint32_t cpu_rings = ring::possible_cpus())
-        : set_(*ring::RingSet::create({.ring_size = ring_size, .cpu_rings = cpu_rings, .thread_rings = 4},
-                                      kStartOfTime)),
-          map_{.base = set_.rings(),
-               .stride = ring::map_stride(ring_size),
+    explicit TestRings(std::uint64_t ring_size = ring::kMinRingSize, std::uint32_t cpu_rings = ring::possible_cpus(),
+                       bool overwrites = false)
+        : set_(*ring::RingSet::create(
+              {.ring_size = ring_size, .cpu_rings = cpu_rings, .thread_rings = 4, .overwrites = overwrites},
+              kStartOfTime)),
+          map_{.rings = mapped_.data(),
                .mask = ring_size - 1,
                .clock = &clock_,
                .rseq_offset = has_rseq() ? __rseq_offset : 0,
@@ -106,11 +108,13 @@ class TestRings {
                .form = ring::header_form(ring::HeaderKind::kCompact)} {
         clock_.source = ring::ClockSource::kTsc;
         at(kStartOfTime);
+        if (overwrites) map_.overwrite();
         // All rings of threads count as claimed.
         set_.header().thread_rings_used = map_.thread_ring_count;
         for (std::uint32_t ring = 0; ring < map_.thread_ring_count; ++ring) {
-            map_.ring(own_ring_index() + ring)->last_timestamp = kStartOfTime;
-            map_.ring(own_ring_index() + ring)->limit = ring_size;
+            set_.ring(own_ring_index() + ring).last_timestamp = kStartOfTime;
+            set_.ring(own_ring_index() + ring).limit = overwrites ? ring::block_size(ring_size) : ring_size;
+            set_.ring(own_ring_index() + ring).blocks[0].timestamp = kStartOfTime;
         }
     }
     TestRings(const TestRings&) = delete;
@@ -145,11 +149,12 @@ class TestRings {
     [[nodiscard]] const ring::RingMap& map() const { return map_; }
     // The index of the first ring that belongs to threads.
     [[nodiscard]] std::uint32_t own_ring_index() const { return map_.cpu_ring_count; }
-    [[nodiscard]] ring::RingHeader& own_ring() const { return *map_.ring(own_ring_index()); }
+    [[nodiscard]] ring::RingHeader& own_ring() const { return set_.ring(own_ring_index()); }
 
   private:
     ring::ClockPage clock_{};
     ring::RingSet set_;
+    std::vector<ring::RingHeader*> mapped_ = all_rings(set_);
     ring::RingMap map_;
     std::uint32_t word_ = 1;
 };

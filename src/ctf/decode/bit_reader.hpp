@@ -32,8 +32,18 @@ class BitReader {
     }
 
     // The bytes from the position on, which must be at a whole byte.
-    [[nodiscard]] const std::byte* here() const { return bytes_ + position_ / 8; }
+    [[nodiscard]] const std::byte* here() const { return at(position_); }
+    // Those from another position on.
+    [[nodiscard]] const std::byte* at(std::uint64_t position) const { return bytes_ + position / 8; }
     void skip(std::uint64_t bits) { position_ += bits; }
+    void seek(std::uint64_t position) { position_ = position; }
+
+    // The next 64 bits, of which the first is the lowest. The caller checks that so many remain, from a whole byte on.
+    [[nodiscard]] std::uint64_t peek_64() const {
+        std::uint64_t bits = 0;
+        std::memcpy(&bits, here(), sizeof bits);
+        return bits;
+    }
 
     // Reads 1 to 64 bits. The caller checks that so many remain.
     std::uint64_t read(unsigned size, bool is_big_endian) {

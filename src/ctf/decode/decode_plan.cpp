@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <map>
 #include <string>
 #include <utility>
@@ -53,6 +54,8 @@ std::string join(const FieldPath& path) {
 class DecodePlanner::Builder {
   public:
     Builder(const TraceClass& trace_class, const StreamClass& stream_class) : trace_class_(trace_class) {
+        static std::atomic<std::uint64_t> count = 0;
+        plan_.number = count.fetch_add(1, std::memory_order_relaxed) + 1;
         plan_.stream_class = &stream_class;
     }
 
@@ -79,7 +82,7 @@ class DecodePlanner::Builder {
     void label_choices(std::uint32_t index, const VariantClass& variant, const EnumClass& tag);
     std::uint32_t labels_of(const EnumClass& tag);
 
-    void give_role(std::uint32_t index);
+    Result<void> give_role(std::uint32_t index);
     Result<void> give_clock(std::uint32_t index, const IntegerClass& integer);
     Result<const ClockClass*> clock_of(const IntegerClass& integer) const;
 
@@ -119,16 +122,20 @@ Result<void> DecodePlanner::Builder::stream_scopes() {
         return refused("packet header has more than {} fields", kMaxPacketHeaderNodes);
     plan_.packet_context = LEAT_TRY(root(Scope::kPacketContext, stream.packet_context));
     plan_.event_header = LEAT_TRY(root(Scope::kEventHeader, stream.event_header));
+    plan_.header_form = find_header_form(plan_.nodes, plan_.choices, plan_.event_header);
     plan_.event_context = LEAT_TRY(root(Scope::kEventContext, stream.event_context));
+    plan_.context_layout = lay_out(plan_.nodes, std::array{plan_.event_context});
     return {};
 }
 
 Result<EventPlan> DecodePlanner::Builder::event(const EventClass& event_class) {
-    EventPlan event{&event_class, {}, {}};
+    EventPlan event{.event_class = &event_class};
     lookup_.begin_event();
     const auto first = static_cast<std::uint32_t>(plan_.nodes.size());
     event.context = LEAT_TRY(root(Scope::kContext, event_class.context));
     event.fields = LEAT_TRY(root(Scope::kFields, event_class.fields));
+    event.layout = lay_out(plan_.nodes, std::array{event.context, event.fields});
+    event.layout.is_for_decoder |= plan_.context_layout.is_for_decoder;
     lookup_.end_event(first);
     return event;
 }
@@ -169,7 +176,7 @@ Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const IntegerClas
     node.size = static_cast<std::uint8_t>(integer.size);
     node.is_signed = integer.is_signed;
     node.is_big_endian = integer.byte_order == ByteOrder::kBigEndian;
-    give_role(index);
+    LEAT_TRY(give_role(index));
     return give_clock(index, integer);
 }
 
@@ -292,12 +299,15 @@ std::uint32_t DecodePlanner::Builder::labels_of(const EnumClass& tag) {
     return known->second;
 }
 
-void DecodePlanner::Builder::give_role(std::uint32_t index) {
+Result<void> DecodePlanner::Builder::give_role(std::uint32_t index) {
     PlanNode& node = plan_.nodes[index];
     if (scope_ == Scope::kEventHeader && field_ == "id") node.role = FieldRole::kEventId;
     for (const RoleName& named : kRoleNames)
         if (lookup_.is_at_top() && named.scope == scope_ && named.field == field_) node.role = named.role;
-    if (node.role != FieldRole::kNone) node.is_shown = false;
+    if (node.role == FieldRole::kNone) return {};
+    if (node.is_signed) return corrupt("field '{}' is signed", field_);
+    node.is_shown = false;
+    return {};
 }
 
 Result<void> DecodePlanner::Builder::give_clock(std::uint32_t index, const IntegerClass& integer) {

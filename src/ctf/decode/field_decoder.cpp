@@ -30,6 +30,7 @@ bool is_chosen(const PlanChoice& choice, std::uint64_t tag, bool is_signed) {
 }  // namespace
 
 void FieldDecoder::start_packet(UntrustedBytes bytes, std::uint64_t size_bits) {
+    follow_plan();
     reader_ = BitReader(bytes, size_bits);
     roles_seen_ = 0;
     has_clock_ = false;  // its value stays: a narrow timestamp continues where the last packet ended
@@ -40,6 +41,7 @@ void FieldDecoder::start_packet(UntrustedBytes bytes, std::uint64_t size_bits) {
 }
 
 Result<void> FieldDecoder::decode(PlanRoot root, std::vector<FieldValue>& values) {
+    follow_plan();
     if (!root || field(plan_->nodes[*root], values)) return {};
     switch (failure_) {
         case Failure::kTooManyFields:
@@ -51,6 +53,44 @@ Result<void> FieldDecoder::decode(PlanRoot root, std::vector<FieldValue>& values
         default:
             return corrupt("it does not end before the packet does");
     }
+}
+
+bool FieldDecoder::skip_other(const LayoutStep& step) {
+    if (step.op == LayoutStep::Op::kString) return skip_string();
+    if (step.op == LayoutStep::Op::kElements) return skip_elements(step);
+    skipped_.clear();
+    return field(plan_->nodes[step.node], skipped_);
+}
+
+void FieldDecoder::keep_of_run(const EventLayout& layout, const LayoutStep& run) {
+    for (std::uint32_t i = 0; i < run.kept_count; ++i) {
+        const LayoutField& kept = layout.kept[run.first_kept + i];
+        const PlanNode& node = plan_->nodes[kept.node];
+        slots_[node.slot] = number_at(node, begin_of_step_ + kept.offset);
+    }
+}
+
+std::uint64_t FieldDecoder::number_at(const PlanNode& node, std::uint64_t position) const {
+    BitReader reader = reader_;
+    reader.seek(position);
+    const std::uint64_t value = reader.read(node.size, node.is_big_endian);
+    return node.is_signed ? sign_extended(value, node.size) : value;
+}
+
+bool FieldDecoder::skip_string() {
+    const void* const end = std::memchr(reader_.here(), '\0', reader_.remaining() / 8);
+    if (end == nullptr) return false;
+    const auto size = static_cast<std::uint64_t>(static_cast<const std::byte*>(end) - reader_.here());
+    reader_.skip((size + 1) * 8);
+    return true;
+}
+
+bool FieldDecoder::skip_elements(const LayoutStep& step) {
+    const std::uint64_t length = slots_[step.length_slot];
+    const bool is_text = plan_->nodes[step.node].op == PlanNode::Op::kText;
+    if (length > reader_.remaining() / step.size || !spend(is_text ? 0 : length)) return false;
+    reader_.skip(length * step.size);
+    return true;
 }
 
 std::optional<std::uint64_t> FieldDecoder::role(FieldRole role) const {
@@ -97,12 +137,13 @@ bool FieldDecoder::integer(const PlanNode& node, std::vector<FieldValue>& values
 
 bool FieldDecoder::real(const PlanNode& node, std::vector<FieldValue>& values) {
     if (reader_.remaining() < node.size) return fail_with(Failure::kNoMoreBits);
-    const std::uint64_t bits = reader_.read(node.size, node.is_big_endian);
-    const double value =
-        node.size == 32 ? std::bit_cast<float>(static_cast<std::uint32_t>(bits)) : std::bit_cast<double>(bits);
     FieldValue decoded;
-    decoded.real = value;
+    decoded.real = real_of(reader_.read(node.size, node.is_big_endian), node.size);
     return append(node, decoded, values);
+}
+
+double FieldDecoder::real_of(std::uint64_t bits, unsigned size) {
+    return size == 32 ? std::bit_cast<float>(static_cast<std::uint32_t>(bits)) : std::bit_cast<double>(bits);
 }
 
 bool FieldDecoder::string(const PlanNode& node, std::vector<FieldValue>& values) {
@@ -206,17 +247,6 @@ bool FieldDecoder::append_text(const PlanNode& node, std::string_view text, std:
     value.size = static_cast<std::uint32_t>(text.size());
     value.is_text = true;
     return append(node, value, values);
-}
-
-bool FieldDecoder::spend(std::uint64_t fields) {
-    if (fields > fields_left_) return fail_with(Failure::kTooManyFields);
-    fields_left_ -= fields;
-    return true;
-}
-
-bool FieldDecoder::fail_with(Failure failure) {
-    failure_ = failure;
-    return false;
 }
 
 }  // namespace leat::ctf

@@ -11,6 +11,7 @@
 #include "ctf/decode/bit_reader.hpp"
 #include "ctf/decode/decode_plan.hpp"
 #include "ctf/decode/field_value.hpp"
+#include "ctf/model/clock.hpp"
 
 namespace leat::ctf {
 
@@ -23,16 +24,30 @@ class FieldDecoder {
 
     // The next fields come from the first `size_bits` of these bytes.
     void start_packet(UntrustedBytes bytes, std::uint64_t size_bits);
-    // Call this before the fields of an event that was added to the plan.
-    void follow_plan() {
-        if (slots_.size() < plan_->slot_count) slots_.resize(plan_->slot_count);
-    }
     void set_end(std::uint64_t size_bits) { reader_.set_end(size_bits); }
 
     // Appends the shown fields of a scope to `values`.
     Result<void> decode(PlanRoot root, std::vector<FieldValue>& values);
 
+    // Steps over the scopes of an event, laid out. If that fails, the position is anywhere: decode() says what is
+    // wrong.
+    [[nodiscard]] bool skip(const EventLayout& layout);
+    // The same for one step. Afterwards begin_of_step() is where its fields begin.
+    [[nodiscard]] bool skip(const EventLayout& layout, const LayoutStep& step);
+    [[nodiscard]] std::uint64_t begin_of_step() const { return begin_of_step_; }
+    // The bytes from there on, which must be at a whole byte.
+    [[nodiscard]] const std::byte* bytes_of_step() const { return bytes_at(begin_of_step_); }
+    [[nodiscard]] const std::byte* bytes_at(std::uint64_t position) const { return reader_.at(position); }
+    // The value of a number at this position, with 64 bits. It must have been stepped over.
+    [[nodiscard]] std::uint64_t number_at(const PlanNode& node, std::uint64_t position) const;
+    [[nodiscard]] double real_at(const PlanNode& node, std::uint64_t position) const {
+        return real_of(number_at(node, position), node.size);
+    }
+    // The next header, if it is a short one: its id. If it is not, nothing is read.
+    [[nodiscard]] std::optional<std::uint64_t> short_header(const HeaderForm& form);
+
     [[nodiscard]] std::uint64_t position() const { return reader_.position(); }
+    void seek(std::uint64_t position) { reader_.seek(position); }
     [[nodiscard]] std::uint64_t remaining() const { return reader_.remaining(); }
 
     // The value of the last field with that role, if the packet had one.
@@ -42,8 +57,14 @@ class FieldDecoder {
     // The clock's value after the last timestamp.
     [[nodiscard]] std::uint64_t clock() const { return clock_; }
     [[nodiscard]] bool has_clock() const { return has_clock_; }
+    void set_clock(std::uint64_t clock) { clock_ = clock; }
 
   private:
+    // The plan may have grown.
+    void follow_plan() {
+        if (slots_.size() < plan_->slot_count) slots_.resize(plan_->slot_count);
+    }
+    static double real_of(std::uint64_t bits, unsigned size);
     enum class Failure { kNone, kNoMoreBits, kTooManyFields, kNoOption, kOpenString };
 
     bool field(const PlanNode& node, std::vector<FieldValue>& values);
@@ -55,14 +76,26 @@ class FieldDecoder {
     bool structure(const PlanNode& node, std::vector<FieldValue>& values);
     bool variant(const PlanNode& node, std::vector<FieldValue>& values);
 
+    bool skip_other(const LayoutStep& step);
+    void keep_of_run(const EventLayout& layout, const LayoutStep& run);
+    bool skip_string();
+    bool skip_elements(const LayoutStep& step);
+
     void keep(const PlanNode& node, std::uint64_t value);
     bool append(const PlanNode& node, const FieldValue& value, std::vector<FieldValue>& values);
     bool append_text(const PlanNode& node, std::string_view text, std::vector<FieldValue>& values);
     [[nodiscard]] const PlanNode* chosen_option(const PlanNode& node) const;
     [[nodiscard]] const PlanNode* option_of_label(const PlanNode& node, std::uint64_t tag) const;
     [[nodiscard]] std::uint64_t length_of(const PlanNode& node) const;
-    bool spend(std::uint64_t fields);
-    bool fail_with(Failure failure);
+    bool spend(std::uint64_t fields) {
+        if (fields > fields_left_) return fail_with(Failure::kTooManyFields);
+        fields_left_ -= fields;
+        return true;
+    }
+    bool fail_with(Failure failure) {
+        failure_ = failure;
+        return false;
+    }
 
     const DecodePlan* plan_;
     BitReader reader_;
@@ -73,6 +106,46 @@ class FieldDecoder {
     bool has_clock_ = false;
     std::uint64_t fields_left_ = 0;  // how many more fields the packet may have
     Failure failure_ = Failure::kNone;
+    std::vector<FieldValue> skipped_;
+    std::uint64_t begin_of_step_ = 0;  // bits
 };
+
+// What steps over events is compiled into the loops that do so.
+
+inline std::optional<std::uint64_t> FieldDecoder::short_header(const HeaderForm& form) {
+    BitReader reader = reader_;
+    if (!form.is_known || !reader.align(form.alignment) || reader.remaining() < 64) return std::nullopt;
+    const std::uint64_t bits = reader.peek_64();
+    const auto part = [bits](unsigned offset, unsigned size) {
+        return bits >> offset & ((std::uint64_t{1} << size) - 1);
+    };
+    const std::uint64_t id = part(form.id_offset, form.id_size);
+    if (id < form.lowest_id || id > form.highest_id) return std::nullopt;
+    if (form.time_size != 0) {
+        clock_ = extend_timestamp(clock_, part(form.time_offset, form.time_size), form.time_size);
+        has_clock_ = true;
+    }
+    reader.skip(form.size);
+    reader_ = reader;
+    return id;
+}
+
+inline bool FieldDecoder::skip(const EventLayout& layout) {
+    follow_plan();
+    if (!spend(layout.count)) return false;
+    for (const LayoutStep& step : layout.steps)
+        if (!skip(layout, step)) return false;
+    return true;
+}
+
+inline bool FieldDecoder::skip(const EventLayout& layout, const LayoutStep& step) {
+    if (!reader_.align(step.alignment)) return false;
+    begin_of_step_ = reader_.position();
+    if (step.op != LayoutStep::Op::kRun) return skip_other(step);
+    if (reader_.remaining() < step.size) return false;
+    reader_.skip(step.size);
+    if (step.kept_count != 0) keep_of_run(layout, step);
+    return true;
+}
 
 }  // namespace leat::ctf

@@ -38,7 +38,7 @@ Result<PacketProperties> PacketDecoder::start_context() {
     if (!decoded) return packet_error(std::move(decoded).error());
     auto properties = this->properties();
     if (!properties) return packet_error(std::move(properties).error());
-    decoder_.set_end(properties->content_size * 8);
+    decoder_.set_end(properties->content_bits);
     return properties;
 }
 
@@ -50,11 +50,14 @@ Result<PacketProperties> PacketDecoder::properties() const {
     PacketProperties properties;
     // A packet that does not state its size is as large as its content. If it does not state that either, it takes the
     // rest of the file.
-    const std::uint64_t stated_content = LEAT_TRY(size_of_role(FieldRole::kContentSize, rest_size_));
-    properties.packet_size = LEAT_TRY(size_of_role(FieldRole::kPacketSize, stated_content));
-    properties.content_size = LEAT_TRY(size_of_role(FieldRole::kContentSize, properties.packet_size));
-    if (properties.content_size > properties.packet_size) return corrupt("its content is larger than itself");
-    if (properties.content_size * 8 < decoder_.position()) return corrupt("it is smaller than its own header");
+    const std::uint64_t rest_bits = rest_size_ * 8;
+    const std::uint64_t packet_bits =
+        decoder_.role(FieldRole::kPacketSize).value_or(decoder_.role(FieldRole::kContentSize).value_or(rest_bits));
+    if (packet_bits % 8 != 0) return corrupt("its size of {} bits is not a number of bytes", packet_bits);
+    properties.packet_size = packet_bits / 8;
+    properties.content_bits = decoder_.role(FieldRole::kContentSize).value_or(packet_bits);
+    if (properties.content_bits > packet_bits) return corrupt("its content is larger than itself");
+    if (properties.content_bits < decoder_.position()) return corrupt("it is smaller than its own header");
     properties.stream_instance_id = decoder_.role(FieldRole::kStreamInstanceId);
     properties.sequence_number = decoder_.role(FieldRole::kPacketSequenceNumber);
     properties.events_discarded = decoder_.role(FieldRole::kEventsDiscarded);
@@ -62,14 +65,6 @@ Result<PacketProperties> PacketDecoder::properties() const {
     properties.end_cycles = decoder_.role(FieldRole::kTimestampEnd);
     properties.end_ns = LEAT_TRY(time_of(properties.end_cycles));
     return properties;
-}
-
-// Returns bytes.
-Result<std::uint64_t> PacketDecoder::size_of_role(FieldRole role, std::uint64_t otherwise) const {
-    const std::optional<std::uint64_t> bits = decoder_.role(role);
-    if (!bits) return otherwise;
-    if (*bits % 8 != 0) return corrupt("its size of {} bits is not a number of bytes", *bits);
-    return *bits / 8;
 }
 
 Result<std::optional<std::int64_t>> PacketDecoder::time_of(std::optional<std::uint64_t> cycles) const {
@@ -88,12 +83,63 @@ Result<bool> PacketDecoder::next() {
     return true;
 }
 
+Result<std::size_t> PacketDecoder::locate(std::span<EventPlace> places) {
+    std::size_t found = 0;
+    for (; found < places.size() && decoder_.remaining() != 0; ++found) {
+        EventPlace& place = places[found];
+        place.begin = decoder_.position();
+        const std::uint64_t clock = decoder_.clock();
+        const auto go_back = [&] {
+            decoder_.seek(place.begin);
+            decoder_.set_clock(clock);
+        };
+        if (locate(place) && decoder_.position() != place.begin) continue;
+        go_back();
+        auto is_event = next();
+        if (!is_event && found == 0) return tl::unexpected(std::move(is_event).error());
+        if (!is_event) {
+            go_back();
+            break;
+        }
+        place.payload = payload_;
+        place.cycles = record_.cycles.value_or(0);
+        place.time_ns = record_.time_ns.value_or(0);
+        place.event = static_cast<std::uint32_t>(event_ - plan_->events.data());
+    }
+    return found;
+}
+
+// Whatever was decoded before, the header says again what the clock is.
+Result<void> PacketDecoder::decode(const EventPlace& place) {
+    decoder_.seek(place.begin);
+    decoder_.set_clock(place.cycles);
+    return event();
+}
+
+// The usual way to an event. Where it does not lead there, event() does, or says why not.
+bool PacketDecoder::locate(EventPlace& place) {
+    const auto id = decoder_.short_header(plan_->header_form);
+    if (!id) return false;
+    const EventPlan* const event = plan_->find_event(*id);
+    if (event == nullptr || event->layout.is_for_decoder) return false;
+    place.event = static_cast<std::uint32_t>(event - plan_->events.data());
+    place.payload = decoder_.position();
+    if (clock_) {
+        place.cycles = decoder_.clock();
+        const auto ns = clock_->nanoseconds(place.cycles);
+        if (!ns) return false;
+        place.time_ns = *ns;
+    }
+    return decoder_.skip(plan_->context_layout) && decoder_.skip(event->layout);
+}
+
 Result<void> PacketDecoder::event() {
     values_.clear();
     decoder_.forget(FieldRole::kEventId);
     LEAT_TRY(scope(plan_->event_header, 0));
     const EventPlan* const event = LEAT_TRY(event_plan());
-    decoder_.follow_plan();
+    event_ = event;
+    payload_ = decoder_.position();
     if (clock_) record_.cycles = decoder_.clock();
     record_.time_ns = LEAT_TRY(time_of(record_.cycles));
     LEAT_TRY(scope(plan_->event_context, 1));

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/byte_cursor.hpp"
@@ -14,16 +15,26 @@
 
 namespace leat::ctf {
 
-// What the header and the context of a packet state. Sizes are whole bytes, and content_size <= packet_size.
+// What the header and the context of a packet state. The content may end within a byte, and is not larger
+// than the packet.
 struct PacketProperties {
-    std::uint64_t packet_size = 0;
-    std::uint64_t content_size = 0;
+    std::uint64_t packet_size = 0;  // bytes
+    std::uint64_t content_bits = 0;
     std::optional<std::uint64_t> stream_instance_id{};
     std::optional<std::uint64_t> sequence_number{};
     std::optional<std::uint64_t> events_discarded{};  // since the stream began
     std::optional<std::uint64_t> end_cycles{};
     std::optional<std::int64_t> begin_ns{};
     std::optional<std::int64_t> end_ns{};
+};
+
+// Where an event record lies in its packet, and when it happened. The rest of it is decoded from there, or not.
+struct EventPlace {
+    std::uint64_t begin = 0;    // bits from the begin of the packet: of its header
+    std::uint64_t payload = 0;  // likewise: of what follows the header
+    std::uint64_t cycles = 0;   // value of the stream's clock; 0 if it has none
+    std::int64_t time_ns = 0;   // since the clock's origin; 0 if there is none
+    std::uint32_t event = 0;    // into DecodePlan::events
 };
 
 // Decodes the packets of one stream class, event by event.
@@ -45,18 +56,27 @@ class PacketDecoder {
     Result<std::optional<std::uint64_t>> start_header(UntrustedBytes bytes, std::uint64_t offset);
     Result<PacketProperties> start_context();
 
+    // Of the packet: what people see of it.
+    [[nodiscard]] std::span<const FieldValue> packet_context() const { return packet_context_; }
+
     // Goes to the next event of the packet; false at its end.
     Result<bool> next();
     [[nodiscard]] const EventRecord& record() const { return record_; }
+
+    // Finds the next events of the packet, as many as there are places, without decoding them; 0 at its end. An error
+    // belongs to the event after those that were found by then. Not to be mixed with next() in one packet.
+    Result<std::size_t> locate(std::span<EventPlace> places);
+    // Decodes an event that was found in this packet: afterwards it is the record.
+    Result<void> decode(const EventPlace& place);
 
   private:
     Result<void> header();
     Result<PacketProperties> properties() const;
     tl::unexpected<Error> packet_error(Error error) const;
-    Result<std::uint64_t> size_of_role(FieldRole role, std::uint64_t otherwise) const;
     Result<std::optional<std::int64_t>> time_of(std::optional<std::uint64_t> cycles) const;
     Result<void> event();
     Result<const EventPlan*> event_plan() const;
+    bool locate(EventPlace& place);
     Result<void> scope(PlanRoot root, std::size_t index);
 
     const DecodePlan* plan_;
@@ -65,6 +85,8 @@ class PacketDecoder {
     std::uint64_t offset_ = 0;
     std::uint64_t rest_size_ = 0;  // bytes, from the packet's begin to the end of the file
     EventRecord record_;
+    const EventPlan* event_ = nullptr;  // of the record
+    std::uint64_t payload_ = 0;         // bits: where it begins after its header
     std::vector<FieldValue> packet_context_;
     std::vector<FieldValue> values_;           // of the event's scopes, one after the other
     std::array<std::size_t, 4> scope_ends_{};  // in values_

@@ -39,15 +39,8 @@ Clock::Clock(const ClockClass& clock_class) : frequency_(clock_class.frequency) 
     base_ns_ = add(seconds_to_ns(seconds), cycles_to_ns(clock_class.offset % frequency_, frequency_));
 }
 
-std::optional<std::int64_t> Clock::nanoseconds(std::uint64_t cycles) const {
+std::optional<std::int64_t> Clock::other_nanoseconds(std::uint64_t cycles) const {
     return add(base_ns_, cycles_to_ns(cycles, frequency_));
-}
-
-std::uint64_t extend_timestamp(std::uint64_t previous, std::uint64_t timestamp, unsigned size) {
-    if (size >= 64) return timestamp;
-    const std::uint64_t range = std::uint64_t{1} << size;
-    const std::uint64_t extended = (previous & ~(range - 1)) | timestamp;
-    return extended < previous ? extended + range : extended;
 }
 
 }  // namespace leat::ctf

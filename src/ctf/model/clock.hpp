@@ -13,15 +13,29 @@ class Clock {
     explicit Clock(const ClockClass& clock_class);
 
     // Nothing if the time does not fit into 64 bits: it is more than about 292 years from the origin.
-    [[nodiscard]] std::optional<std::int64_t> nanoseconds(std::uint64_t cycles) const;
+    [[nodiscard]] std::optional<std::int64_t> nanoseconds(std::uint64_t cycles) const {
+        std::int64_t ns = 0;
+        if (frequency_ != kNanosecondsPerSecond || !base_ns_ || cycles > INT64_MAX) return other_nanoseconds(cycles);
+        if (__builtin_add_overflow(*base_ns_, static_cast<std::int64_t>(cycles), &ns)) return std::nullopt;
+        return ns;
+    }
 
   private:
+    static constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
+
+    [[nodiscard]] std::optional<std::int64_t> other_nanoseconds(std::uint64_t cycles) const;
+
     std::uint64_t frequency_;
     std::optional<std::int64_t> base_ns_;
 };
 
 // Extends a narrow timestamp of `size` bits to the clock's full value: the first value from `previous` on that has
 // these low bits. `previous` is the last known value of the clock.
-[[nodiscard]] std::uint64_t extend_timestamp(std::uint64_t previous, std::uint64_t timestamp, unsigned size);
+[[nodiscard]] inline std::uint64_t extend_timestamp(std::uint64_t previous, std::uint64_t timestamp, unsigned size) {
+    if (size >= 64) return timestamp;
+    const std::uint64_t range = std::uint64_t{1} << size;
+    const std::uint64_t extended = (previous & ~(range - 1)) | timestamp;
+    return extended < previous ? extended + range : extended;
+}
 
 }  // namespace leat::ctf

@@ -54,7 +54,8 @@ unsigned alignment_of(const StructClass& struct_class) {
 }
 
 bool is_character(const FieldClass& field_class) {
-    const auto* integer = field_class.as<IntegerClass>();
+    const auto* const enumeration = field_class.as<EnumClass>();
+    const auto* const integer = enumeration != nullptr ? &enumeration->container : field_class.as<IntegerClass>();
     return integer != nullptr && integer->size == 8 && integer->alignment == 8 && integer->encoding != Encoding::kNone;
 }
 

@@ -164,7 +164,7 @@ struct StructMember {
 [[nodiscard]] unsigned alignment_of(const FieldClass& field_class);
 [[nodiscard]] unsigned alignment_of(const StructClass& struct_class);
 
-// A character is a whole byte with an encoding. Arrays and sequences of characters are text.
+// A character is a whole byte with an encoding, also that of an enum. Arrays and sequences of characters are text.
 [[nodiscard]] bool is_character(const FieldClass& field_class);
 
 }  // namespace leat::ctf

@@ -28,21 +28,21 @@ RecordHeaderBytes copy_header(const ring::RecordHeaderLayout& layout, UntrustedB
 std::uint64_t record_timestamp(const ring::RecordHeaderLayout& layout, const RecordHeaderBytes& header,
                                std::uint64_t previous) {
     if (!is_extended(layout, header)) return layout.short_timestamp(short_form(layout, header), previous);
-    std::uint64_t timestamp = 0;
-    static_assert(sizeof timestamp == ring::kExtendedTimeSize);
-    std::memcpy(&timestamp, header.storage.data() + layout.extended_time_offset(), sizeof timestamp);
-    return timestamp;
+    std::uint64_t cycles = 0;
+    std::memcpy(&cycles, header.storage.data() + layout.extended_time_offset(), layout.extended_time_size());
+    return layout.time_of(cycles);
 }
 
 RecordHeaderBytes with_timestamp(const ring::RecordHeaderLayout& layout, const RecordHeaderBytes& header,
                                  std::uint64_t timestamp) {
     RecordHeaderBytes result = header;
     if (is_extended(layout, header)) {
-        std::memcpy(result.storage.data() + layout.extended_time_offset(), &timestamp, sizeof timestamp);
+        const std::uint64_t cycles = layout.cycles(timestamp);
+        std::memcpy(result.storage.data() + layout.extended_time_offset(), &cycles, layout.extended_time_size());
         return result;
     }
     const std::uint64_t id = short_form(layout, header) & layout.all_ones();
-    const std::uint64_t value = id | timestamp << layout.id_bits;
+    const std::uint64_t value = layout.short_form(id, timestamp);
     std::memcpy(result.storage.data(), &value, layout.short_size);
     return result;
 }

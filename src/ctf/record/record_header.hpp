@@ -22,8 +22,8 @@ struct RecordHeaderBytes {
 // Copies the header that `record` begins with: a program can overwrite its ring at any time, but not the copy. Missing
 // bytes are zero.
 RecordHeaderBytes copy_header(const ring::RecordHeaderLayout& layout, UntrustedBytes record);
-// The time of the record, in ns. A short header holds only its low bits: `previous`, the time of the record before it,
-// gives the rest.
+// The time of the record, in ns: whole cycles. A short header holds only its low bits: `previous`, the time of the
+// record before it, gives the rest.
 std::uint64_t record_timestamp(const ring::RecordHeaderLayout& layout, const RecordHeaderBytes& header,
                                std::uint64_t previous);
 // The same header with another timestamp, of which a short header keeps only the low bits.

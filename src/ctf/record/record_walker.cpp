@@ -15,9 +15,66 @@ std::uint64_t load(const std::byte* at, std::size_t size) {
     return value;
 }
 
+// Null: the text, or the value, has no end before `end`.
+const std::byte* string_end(const std::byte* at, const std::byte* end) {
+    const void* const zero = at == end ? nullptr : std::memchr(at, 0, static_cast<std::size_t>(end - at));
+    return zero == nullptr ? nullptr : static_cast<const std::byte*>(zero) + 1;
+}
+
+const std::byte* app_context_end(const std::byte* at, const std::byte* end) {
+    if (at == end) return nullptr;
+    switch (ring::AppContextTag{static_cast<std::uint8_t>(*at++)}) {
+        case ring::AppContextTag::kNone:
+            return at;
+        case ring::AppContextTag::kInt64:
+        case ring::AppContextTag::kUint64:
+        case ring::AppContextTag::kDouble:
+            return end - at < 8 ? nullptr : at + 8;
+        case ring::AppContextTag::kString:
+            return string_end(at, end);
+    }
+    return nullptr;
+}
+
 constexpr std::uint64_t kMaxEventId = 1U << 24;
+// Of an array; more than fit into any ring.
+constexpr std::uint64_t kMaxElements = 1U << 30;
+constexpr std::uint64_t kNoId = ~std::uint64_t{0};  // more than a header can hold
+// Records after which it is seen anew whether to guess their classes.
+constexpr std::uint64_t kStretch = 256;
+
+bool has_whole_bytes(unsigned bits) { return bits >= 8 && bits <= 64 && bits % 8 == 0; }
+
+bool is_number(const FieldClass& field_class) {
+    if (const auto* form = field_class.as<IntegerClass>()) return has_whole_bytes(form->size);
+    const auto* form = field_class.as<FloatClass>();
+    return form != nullptr && has_whole_bytes(form->size);
+}
+
+// But for sequences, which come with their lengths.
+bool is_written(const FieldClass& field_class) {
+    if (const auto* form = field_class.as<EnumClass>()) return has_whole_bytes(form->container.size);
+    if (const auto* form = field_class.as<ArrayClass>())
+        return form->length <= kMaxElements && is_number(*form->element);
+    return field_class.as<StringClass>() != nullptr || is_number(field_class);
+}
 
 }  // namespace
+
+Result<void> RecordWalker::check(const EventClass& event_class) {
+    const auto refuse = [&event_class] { return corrupt("no event of ours: \"{}\"", event_class.name); };
+    if (event_class.id >= kMaxEventId || event_class.context) return refuse();
+    if (!event_class.fields) return {};
+    const auto& members = event_class.fields->members;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+        if (!is_written(members[i].field_class)) return refuse();
+        const auto* const sequence = i + 1 < members.size() ? members[i + 1].field_class.as<SequenceClass>() : nullptr;
+        if (sequence == nullptr) continue;
+        if (members[i].field_class.as<IntegerClass>() == nullptr || !is_number(*sequence->element)) return refuse();
+        ++i;
+    }
+    return {};
+}
 
 void RecordWalker::append_fixed(Plan& plan, std::uint64_t bytes) {
     if (plan.steps.empty() || plan.steps.back().kind != Step::Kind::kFixed)
@@ -50,6 +107,7 @@ void RecordWalker::add(const EventClass& event_class) {
     plan = {};
     plan.is_known = true;
     if (context_size_ != 0) append_fixed(plan, context_size_);
+    plan.steps.insert(plan.steps.end(), app_contexts_, {Step::Kind::kAppContext, 0, 0});
     const StructClass* fields = event_class.fields ? &*event_class.fields : nullptr;
     for (std::size_t i = 0; fields != nullptr && i < fields->members.size(); ++i) {
         const FieldClass& field_class = fields->members[i].field_class;
@@ -76,9 +134,11 @@ const std::byte* RecordWalker::payload_end(const Plan& plan, const std::byte* at
             if (step.size > left) return nullptr;
             at += step.size;
         } else if (step.kind == Step::Kind::kString) {
-            const void* zero = left == 0 ? nullptr : std::memchr(at, 0, left);
-            if (zero == nullptr) return nullptr;
-            at = static_cast<const std::byte*>(zero) + 1;
+            at = string_end(at, end);
+            if (at == nullptr) return nullptr;
+        } else if (step.kind == Step::Kind::kAppContext) {
+            at = app_context_end(at, end);
+            if (at == nullptr) return nullptr;
         } else {
             if (step.length_size > left) return nullptr;
             const std::uint64_t length = load(at, step.length_size);
@@ -89,43 +149,72 @@ const std::byte* RecordWalker::payload_end(const Plan& plan, const std::byte* at
     return at;
 }
 
-template <ring::RecordHeaderLayout kHeader>
-RecordWalker::Part RecordWalker::walk_as(UntrustedBytes records, std::size_t limit, const Times& times) const {
+// Up to kStretch records. With kGuesses, the processor takes each for one of the class before, and goes on with the
+// next one, whose place it then knows, while it still waits for the id of this one. False: here the walk ends.
+template <ring::RecordHeaderLayout kHeader, bool kGuesses>
+[[gnu::always_inline]] inline bool RecordWalker::walk_stretch(Walk& walk) const {
     constexpr std::size_t kExtendedSize = kHeader.extended_size();
-    const std::byte* const begin = records.data();
-    const std::byte* const end = begin + records.size();
-    const std::byte* at = begin;
-    Part part{{0, 0}, times.previous};
-    while (static_cast<std::size_t>(end - at) >= kHeader.short_size) {
+    const std::byte* const end = walk.end;
+    const std::byte* at = walk.at;
+    std::uint64_t last_timestamp = walk.last_timestamp;
+    std::uint64_t last_id = kNoId;
+    std::size_t last_size = 0;
+    std::uint64_t changes = 0;
+    std::uint64_t records = 0;
+    for (; records < kStretch && static_cast<std::size_t>(end - at) >= kHeader.short_size; ++records) {
         const std::uint64_t short_form = load(at, kHeader.short_size);
         const std::byte* payload = at + kHeader.short_size;
         std::uint64_t id = short_form & kHeader.all_ones();
-        std::uint64_t timestamp = kHeader.short_timestamp(short_form, part.last_timestamp);
+        std::uint64_t timestamp = kHeader.short_timestamp(short_form, last_timestamp);
         if (id == kHeader.all_ones()) {
             if (static_cast<std::size_t>(end - at) < kExtendedSize) break;
             id = load(at + kHeader.tag_size, ring::kExtendedIdSize);
-            timestamp = load(at + kHeader.extended_time_offset(), ring::kExtendedTimeSize);
+            timestamp = kHeader.time_of(load(at + kHeader.extended_time_offset(), kHeader.extended_time_size()));
             payload = at + kExtendedSize;
         }
-        if (timestamp < part.last_timestamp || timestamp > times.latest) break;
-        if (id >= plans_.size() || !plans_[id].is_known) break;
-        const Plan& plan = plans_[id];
+        if (timestamp < last_timestamp || timestamp > walk.latest) break;
+        changes += id != last_id ? 1 : 0;
         const std::byte* next = nullptr;
-        if (!plan.is_fixed)
-            next = payload_end(plan, payload, end);
-        else if (plan.fixed_size <= static_cast<std::size_t>(end - payload))
-            next = payload + plan.fixed_size;
-        if (next == nullptr || (part.records != 0 && static_cast<std::size_t>(next - begin) > limit)) break;
-        part.last_timestamp = timestamp;
-        ++part.records;
+        if (kGuesses && id == last_id) {
+            if (last_size <= static_cast<std::size_t>(end - payload)) next = payload + last_size;
+        } else {
+            if (id >= plans_.size() || !plans_[id].is_known) break;
+            const Plan& plan = plans_[id];
+            if (!plan.is_fixed)
+                next = payload_end(plan, payload, end);
+            else if (plan.fixed_size <= static_cast<std::size_t>(end - payload))
+                next = payload + plan.fixed_size;
+            last_id = plan.is_fixed || !kGuesses ? id : kNoId;
+            last_size = plan.fixed_size;
+        }
+        if (next == nullptr || (at != walk.begin && static_cast<std::size_t>(next - walk.begin) > walk.limit)) break;
+        last_timestamp = timestamp;
         at = next;
     }
-    part.bytes = static_cast<std::size_t>(at - begin);
-    return part;
+    walk.at = at;
+    walk.last_timestamp = last_timestamp;
+    walk.records += records;
+    walk.changes = changes;
+    return records == kStretch;
+}
+
+// Where classes change often, a guess would be wrong each time.
+template <ring::RecordHeaderLayout kHeader>
+RecordWalker::Part RecordWalker::walk_as(UntrustedBytes records, std::size_t limit, const Times& times) const {
+    Walk walk{.begin = records.data(),
+              .end = records.data() + records.size(),
+              .at = records.data(),
+              .limit = limit,
+              .latest = times.latest,
+              .last_timestamp = kHeader.whole_cycles(times.previous)};
+    while (walk.changes <= kStretch / 8 ? walk_stretch<kHeader, true>(walk) : walk_stretch<kHeader, false>(walk))
+        continue;
+    return {{walk.records, static_cast<std::size_t>(walk.at - walk.begin)}, walk.last_timestamp};
 }
 
 RecordWalker::Part RecordWalker::walk_part(UntrustedBytes records, std::size_t limit, const Times& times) const {
     if (header_.id_bits == ring::kCompactHeader.id_bits) return walk_as<ring::kCompactHeader>(records, limit, times);
+    if (header_.id_bits == ring::kTinyHeader.id_bits) return walk_as<ring::kTinyHeader>(records, limit, times);
     return walk_as<ring::kLargeHeader>(records, limit, times);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/byte_cursor.hpp"
+#include "base/result.hpp"
 #include "ctf/model/trace_class.hpp"
 #include "ring/event_header.hpp"
 
@@ -15,10 +16,13 @@ namespace leat::ctf {
 // these never get into a trace. It knows only the packed, byte-aligned layouts that our tracer writes.
 class RecordWalker {
   public:
-    // `context_size`: bytes of the stream's event context, which lies between header and payload.
-    RecordWalker(ring::RecordHeaderLayout header, std::size_t context_size)
-        : header_(header), context_size_(context_size) {}
+    // `context_size`: bytes of the stream's event context, which lies between header and payload. So many contexts of
+    // the application follow, whose sizes their tags tell.
+    RecordWalker(ring::RecordHeaderLayout header, std::size_t context_size, std::size_t app_contexts = 0)
+        : header_(header), context_size_(context_size), app_contexts_(app_contexts) {}
 
+    // Fails for a class that no record of our tracer is of, which cannot be added.
+    static Result<void> check(const EventClass& event_class);
     // Records of this class may come from now on. Ids are small and dense.
     void add(const EventClass& event_class);
 
@@ -27,7 +31,7 @@ class RecordWalker {
         std::size_t bytes;  // of these records
     };
     struct Part : Walked {
-        std::uint64_t last_timestamp;  // ns; of the last record
+        std::uint64_t last_timestamp;  // ns, whole cycles; of the last record
     };
     struct Times {
         std::uint64_t previous = 0;                // ns; of the record before these
@@ -45,7 +49,7 @@ class RecordWalker {
   private:
     // A part of a payload.
     struct Step {
-        enum class Kind : std::uint8_t { kFixed, kString, kSequence } kind;
+        enum class Kind : std::uint8_t { kFixed, kString, kSequence, kAppContext } kind;
         std::uint8_t length_size;  // kSequence: bytes of the length, which comes first
         std::uint64_t size;        // kFixed: bytes; kSequence: bytes of an element
     };
@@ -58,7 +62,20 @@ class RecordWalker {
 
     void append(Plan& plan, const FieldClass& field_class) const;
     static void append_fixed(Plan& plan, std::uint64_t bytes);
-    // walk_part() for a layout that the compiler knows: its loop runs once for every event.
+    // Where a walk is.
+    struct Walk {
+        const std::byte* begin;
+        const std::byte* end;
+        const std::byte* at;
+        std::size_t limit;
+        std::uint64_t latest;
+        std::uint64_t last_timestamp;
+        std::uint64_t records = 0;
+        std::uint64_t changes = 0;  // of class, in the last stretch
+    };
+    // Their loop runs once for every event, so it is made for each layout.
+    template <ring::RecordHeaderLayout kHeader, bool kGuesses>
+    [[nodiscard]] bool walk_stretch(Walk& walk) const;
     template <ring::RecordHeaderLayout kHeader>
     [[nodiscard]] Part walk_as(UntrustedBytes records, std::size_t limit, const Times& times) const;
     // The end of the context and payload that begin at `at`; null if they reach beyond `end`.
@@ -66,6 +83,7 @@ class RecordWalker {
 
     ring::RecordHeaderLayout header_;
     std::size_t context_size_;
+    std::size_t app_contexts_;
     std::vector<Plan> plans_;
 };
 

@@ -1,5 +1,6 @@
 #include "ctf/tsdl/metadata.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -36,14 +37,16 @@ bool is_packetized(UntrustedBytes bytes, bool is_swapped) {
 Result<MetadataPacketHeader> parse_metadata_packet_header(UntrustedBytes packet, std::size_t offset, bool is_swapped) {
     if (packet.size() < kMetadataPacketHeaderSize) return corrupt("metadata packet at offset {} is cut short", offset);
     if (read_u32(packet, 0, is_swapped) != kMetadataMagic) return corrupt("no metadata packet at offset {}", offset);
-    for (std::size_t scheme = 32; scheme < 35; ++scheme)
-        if (packet[scheme] != std::byte{0})
-            return unsupported("metadata packet at offset {} is compressed, encrypted or checksummed", offset);
+    const auto schemes = packet.subspan(32, 3);
+    const bool is_plain = std::ranges::all_of(schemes, [](std::byte scheme) { return scheme == std::byte{0}; });
+    if (!is_plain || read_u32(packet, 20, is_swapped) != 0)
+        return unsupported("metadata packet at offset {} is compressed, encrypted or checksummed", offset);
     if (packet[35] != std::byte{1} || packet[36] != std::byte{8})
         return unsupported("metadata packet at offset {} is not of CTF 1.8", offset);
     const MetadataPacketHeader header{read_u32(packet, 24, is_swapped) / 8, read_u32(packet, 28, is_swapped) / 8};
+    // The last packet may lack padding: that of a relay that was killed while it wrote. babeltrace2 reads it, too.
     if (header.content_size < kMetadataPacketHeaderSize || header.packet_size < header.content_size ||
-        header.packet_size > packet.size())
+        header.content_size > packet.size())
         return corrupt("metadata packet at offset {} has impossible sizes", offset);
     return header;
 }
@@ -54,6 +57,8 @@ Result<std::string> join_packets(UntrustedBytes bytes, bool is_swapped) {
     while (offset < bytes.size()) {
         const UntrustedBytes packet = bytes.subspan(offset);
         const MetadataPacketHeader header = LEAT_TRY(parse_metadata_packet_header(packet, offset, is_swapped));
+        if (!std::ranges::equal(packet.subspan(4, 16), bytes.subspan(4, 16)))
+            return corrupt("metadata packet at offset {} has another UUID than the first", offset);
         text.append(reinterpret_cast<const char*>(packet.data()) + kMetadataPacketHeaderSize,
                     header.content_size - kMetadataPacketHeaderSize);
         offset += header.packet_size;

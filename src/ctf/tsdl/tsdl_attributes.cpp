@@ -196,7 +196,7 @@ Result<IntegerClass> parse_integer_block(TsdlTokens& tokens, ByteOrder native) {
 Result<FloatClass> parse_float_block(TsdlTokens& tokens, ByteOrder native) {
     FloatAttributes attributes;
     attributes.real.byte_order = native;
-    attributes.real.alignment = 1;
+    attributes.real.alignment = 8;  // the default for whole bytes, as for integers
     LEAT_TRY(parse_block(tokens, [&](std::string_view name) { return attributes.parse(tokens, name, native); }));
     const bool is_float = attributes.exponent_bits == 8 && attributes.mantissa_bits == 24;
     const bool is_double = attributes.exponent_bits == 11 && attributes.mantissa_bits == 53;

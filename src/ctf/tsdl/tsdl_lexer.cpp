@@ -159,6 +159,8 @@ Result<TsdlToken> TsdlLexer::string() {
     std::size_t end = start;
     while (end < text_.size() && text_[end] != '"' && text_[end] != '\n') end += text_[end] == '\\' ? 2 : 1;
     if (end >= text_.size() || text_[end] != '"') return corrupt("line {}: string without an end", line_);
+    if (text_.substr(start, end - start).find('\0') != std::string_view::npos)
+        return corrupt("line {}: NUL in a string", line_);
     offset_ = end + 1;
     return TsdlToken{TsdlToken::Kind::kString, text_.substr(start, end - start), line_};
 }
@@ -183,6 +185,8 @@ Result<std::string> unescape(const TsdlToken& string) {
         plain += escape.character;
         rest.remove_prefix(1 + escape.size);
     }
+    // An escaped NUL ends the text, as in babeltrace2.
+    if (const auto nul = plain.find('\0'); nul != std::string::npos) plain.resize(nul);
     return plain;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <limits>
 #include <string_view>
 
 namespace leat::ctf {
@@ -140,16 +141,21 @@ void env_block(Tsdl& out, const TraceClass& trace_class) {
     out.close(";\n");
 }
 
+// with_clock_offset() finds the number by these, and has room for any.
+constexpr std::string_view kClockBlock = "clock";
+constexpr std::string_view kClockOffset = "offset = ";
+constexpr int kClockOffsetWidth = std::numeric_limits<std::uint64_t>::digits10 + 1;
+
 // `freq` stands before `offset_s`: [Trace-Compass] wants it so.
 void clock_block(Tsdl& out, const ClockClass& clock) {
-    out.open("clock");
+    out.open(kClockBlock);
     out.line("name = \"{}\";", clock.name);
     if (clock.uuid) out.line("uuid = \"{}\";", to_string(*clock.uuid));
     if (!clock.description.empty()) out.line("description = {};", string_literal(clock.description));
     out.line("freq = {};", clock.frequency);
     if (clock.precision != 0) out.line("precision = {};", clock.precision);
     out.line("offset_s = {};", clock.offset_s);
-    out.line("offset = {};", clock.offset);
+    out.line("{}{:{}};", kClockOffset, clock.offset, kClockOffsetWidth);
     if (clock.is_absolute) out.line("absolute = true;");
     out.close(";\n");
 }
@@ -186,6 +192,19 @@ std::string event_block(const EventClass& event_class, std::uint64_t stream_id) 
     out.structure("fields := struct", event_class.fields.value_or(StructClass{}), ";");
     out.close(";\n");
     return out.text_;
+}
+
+// No string has a newline in it: string_literal().
+Result<std::string> with_clock_offset(std::string_view text, std::uint64_t offset) {
+    const std::size_t block = text.find(fmt::format("\n{} {{\n", kClockBlock));
+    const std::string member = fmt::format("\n\t{}", kClockOffset);
+    const std::size_t found = block == std::string_view::npos ? block : text.find(member, block);
+    const std::size_t end = found == std::string_view::npos ? found : text.find(';', found);
+    if (end == std::string_view::npos) return corrupt("metadata has no clock with an offset");
+    const std::size_t begin = found + member.size();
+    const std::string number = fmt::format("{:{}}", offset, end - begin);
+    if (number.size() > end - begin) return unsupported("metadata has no room for the offset {} of its clock", offset);
+    return std::string(text).replace(begin, number.size(), number);
 }
 
 }  // namespace leat::ctf

@@ -4,7 +4,7 @@
 #include <bit>
 #include <iterator>
 
-#include "relay/log.hpp"
+#include "base/log.hpp"
 
 namespace leat::relay {
 namespace {
@@ -27,7 +27,7 @@ std::chrono::seconds time_for(std::uint64_t bytes) {
 }  // namespace
 
 ControlConnection::ControlConnection(asio::ip::tcp::socket socket, Relay& relay, std::size_t thread)
-    : Connection(std::move(socket), "producer"), input_(kControlBufferSize) {
+    : Connection(std::move(socket), "producer", relay.traffic()), input_(kControlBufferSize) {
     producer_.relay = &relay;
     producer_.principal = Principal{address()};
     producer_.thread = thread;
@@ -179,6 +179,7 @@ asio::awaitable<Result<bool>> ControlConnection::metadata() {
         if (!written) co_return tl::unexpected(written.error());
         (is_text ? metadata_->missing : metadata_->padding) -= *written;
         if (is_text) input_.drop(*written);
+        if (is_text) producer_.relay->traffic().metadata_bytes += *written;
         if (!is_text) note_bytes(*written);
         if (is_turn_over()) co_await yield();
         if (*written != 0) continue;

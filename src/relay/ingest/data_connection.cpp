@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "relay/log.hpp"
+#include "base/log.hpp"
 
 namespace leat::relay {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::size_t kDataBufferSize = kLargePacket;
 }  // namespace
 
 DataConnection::DataConnection(asio::ip::tcp::socket socket, Relay& relay)
-    : Connection(std::move(socket), "data of producer"), relay_(&relay), input_(kDataBufferSize) {}
+    : Connection(std::move(socket), "data of producer", relay.traffic()), relay_(&relay), input_(kDataBufferSize) {}
 
 // Packets are shown in batches: as long as bytes keep coming, entries gather in memory; when there is nothing to read,
 // or the turn is over, they go to disk and viewers hear of them. Before it waits for the other connection it shows

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <vector>
 
-#include "relay/log.hpp"
+#include "base/log.hpp"
 
 namespace leat::relay {
 namespace {

@@ -3,8 +3,8 @@
 #include <ranges>
 #include <utility>
 
+#include "base/local_time.hpp"
 #include "relay/ingest/chunk_commands.hpp"
-#include "relay/local_time.hpp"
 #include "trace/stream_paths.hpp"
 
 namespace leat::relay {
@@ -93,7 +93,8 @@ Result<std::uint64_t> add_data_stream(Producer& producer, const wire::AddStream&
                                           .count_limit = message.tracefile_count,
                                           .index_minor = has_indexes ? std::optional(index_minor) : std::nullopt},
                                 .transport = producer.can_send_datagrams ? PairingTable::Transport::kDatagrams
-                                                                         : PairingTable::Transport::kStream};
+                                                                         : PairingTable::Transport::kStream,
+                                .traffic = producer.relay->shared_traffic()};
     auto stream = std::make_shared<SessionStream>();
     stream->id = parameters.id;
     stream->stream = std::make_shared<DataStream>(std::move(parameters), place.directory, place.chunk);

@@ -9,7 +9,7 @@
 #include <asio/use_awaitable.hpp>
 #include <cerrno>
 
-#include "relay/log.hpp"
+#include "base/log.hpp"
 
 namespace leat::relay {
 namespace {
@@ -103,7 +103,7 @@ const ViewerConnection::Command* ViewerConnection::Command::find(LiveCommand com
 }
 
 ViewerConnection::ViewerConnection(asio::ip::tcp::socket socket, Relay& relay)
-    : Connection(std::move(socket), "viewer"),
+    : Connection(std::move(socket), "viewer", relay.traffic()),
       relay_(&relay),
       input_(kViewerBufferSize),
       waker_(std::make_shared<Waker>(this->socket().get_executor())) {}

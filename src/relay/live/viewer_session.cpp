@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "relay/log.hpp"
+#include "base/log.hpp"
 
 namespace leat::relay {
 namespace {

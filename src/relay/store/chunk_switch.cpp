@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "relay/log.hpp"
+#include "base/log.hpp"
 #include "relay/store/stream_file.hpp"
 
 namespace leat::relay {

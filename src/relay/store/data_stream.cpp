@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "relay/log.hpp"
+#include "base/log.hpp"
 
 namespace leat::relay {
 
@@ -50,6 +50,8 @@ Result<bool> DataStream::end_write(std::uint64_t written, Time now) {
     const auto packet = LEAT_TRY(arrival_.end_write(written, *files_));
     if (packet) {
         last_data_ = packet->number;
+        ++parameters_.traffic->packets;
+        parameters_.traffic->bytes += packet->data.size;
         if (parameters_.files.index_minor)
             add_data(*packet, now);
         else
@@ -102,6 +104,7 @@ Result<bool> DataStream::add_index(const wire::SendIndex& index, Time now) {
         return corrupt("index of packet {}: impossible sizes", index.net_seq_num);
     if (!pairs_.has_room_for_index(index.net_seq_num)) return false;
     LEAT_TRY(pairs_.add_index(index, now));
+    ++parameters_.traffic->indexes;
     const auto committed = commit(now);
     if (!committed && !is_disk_full(committed)) return tl::unexpected(committed.error());
     return true;
@@ -110,6 +113,7 @@ Result<bool> DataStream::add_index(const wire::SendIndex& index, Time now) {
 void DataStream::add_beacon(const wire::SendIndex& beacon) {
     const std::lock_guard lock(mutex_);
     pending_beacon_ = beacon;
+    ++parameters_.traffic->beacons;
     apply_beacon();
 }
 
@@ -164,7 +168,10 @@ Result<void> DataStream::commit(Time now) {
 Result<void> DataStream::commit(const PairingTable::Outcome& outcome) {
     StreamFile* const file = files_ ? LEAT_TRY(files_->for_entry(outcome.data)) : nullptr;
     const ctf::IndexEntry entry = entry_of(outcome);
-    if (entry.is_lost()) ++lost_packets_;
+    if (entry.is_lost()) {
+        ++lost_packets_;
+        ++parameters_.traffic->lost_packets;
+    }
     if (file == nullptr) return {};  // lost, and there is no place where that could be told
     file->append_entry(entry, entry.is_lost() ? 0 : outcome.data->offset + outcome.data->size);
     files_->set_current(*file);
@@ -386,6 +393,9 @@ Result<void> DataStream::finish() {
     if (rotation_ && rotation_->chunk() != nullptr) directory_->leave(*rotation_->chunk());
     rotation_.reset();
     if (refused_packets_ > 1) log("stream {}: the data of {} packets was dropped", parameters_.id, refused_packets_);
+    if (pairs_.unindexed() != 0)
+        log("stream {}: it ended before the index of its last packets came ({}): they are not in the trace",
+            parameters_.id, pairs_.unindexed());
     if (pairs_.unlisted() != 0)
         log("stream {}: {} packets are missing, {} of them without an entry in the index", parameters_.id,
             lost_packets_ + pairs_.unlisted(), pairs_.unlisted());

@@ -14,6 +14,7 @@
 #include "relay/store/pairing_table.hpp"
 #include "relay/store/session_directory.hpp"
 #include "relay/store/stream_file.hpp"
+#include "relay/traffic.hpp"
 
 namespace leat::relay {
 
@@ -22,6 +23,7 @@ struct StreamParameters {
     std::uint64_t id = 0;      // by which everybody else knows it
     FileNaming files{};        // without indexes: snapshots, and peers below 2.4, send none
     PairingTable::Transport transport = PairingTable::Transport::kStream;
+    std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();
 };
 
 // What can be seen of a stream: it is complete, and on disk.

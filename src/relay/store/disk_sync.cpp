@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "relay/log.hpp"
+#include "base/log.hpp"
 
 namespace leat::relay {
 namespace {

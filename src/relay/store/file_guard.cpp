@@ -18,24 +18,31 @@
 namespace leat::relay {
 namespace {
 
-// From us to the child: with a descriptor, guard it; without, forget it.
+// From us to the child. With descriptors: guard the file, and its index if there is one. Without: forget them.
 struct Order {
     std::uint32_t slot;
 };
 
-std::atomic_ref<std::uint64_t> size_in(const Mapping& sizes, std::uint32_t slot) {
-    return std::atomic_ref(reinterpret_cast<std::uint64_t*>(sizes.data())[slot]);
-}
+// Two pairs of sizes of a file. One is in force; the next sizes are written over the other.
+struct Slot {
+    std::array<FileGuard::Sizes, 2> sizes;
+    std::uint64_t holds;  // which of them
+};
 
-void send_order(int socket, const Order& order, int fd) {
+Slot& slot_in(const Mapping& slots, std::uint32_t slot) { return reinterpret_cast<Slot*>(slots.data())[slot]; }
+
+void send_order(int socket, const Order& order, std::span<const int> fds) {
     // It fails if the child is gone: guard() asks beforehand.
-    const std::span<const int> fds(&fd, fd >= 0 ? 1 : 0);
     while (send_with_fds(socket, std::as_bytes(std::span(&order, 1)), fds) < 0 && errno == EINTR) {
     }
 }
 
 // The child's memory: what it would cut.
-using Files = std::array<int, FileGuard::kMaxFiles>;
+struct File {
+    int data = -1;
+    int index = -1;
+};
+using Files = std::array<File, FileGuard::kMaxFiles>;
 
 // One order; false: nobody is there any more to give one.
 bool take_order(int socket, Files& files) {
@@ -43,26 +50,32 @@ bool take_order(int socket, Files& files) {
     const MessageWithFds received = receive_with_fds(socket, std::as_writable_bytes(std::span(&order, 1)), 0);
     if (received.size < 0 && errno == EINTR) return true;
     if (received.size != sizeof order || order.slot >= files.size()) return false;
-    int& file = files[order.slot];
-    if (file >= 0) ::close(file);
-    file = received.fd_count == 1 ? received.fds[0] : -1;
+    File& file = files[order.slot];
+    for (const int fd : {file.data, file.index})
+        if (fd >= 0) ::close(fd);
+    file.data = received.fd_count >= 1 ? received.fds[0] : -1;
+    file.index = received.fd_count >= 2 ? received.fds[1] : -1;
     return true;
+}
+
+void cut(const File& file, Slot& slot) {
+    const FileGuard::Sizes sizes = slot.sizes[std::atomic_ref(slot.holds).load()];
+    if (file.data >= 0) (void)!::ftruncate(file.data, static_cast<off_t>(sizes.data));
+    if (file.index >= 0) (void)!::ftruncate(file.index, static_cast<off_t>(sizes.index));
 }
 
 // Nothing of the parent's is touched but its signals' dispositions: only async-signal-safe calls, for the parent may be
 // anything.
-[[noreturn]] void be_guard(int socket, const Mapping& sizes) {
+[[noreturn]] void be_guard(int socket, const Mapping& slots) {
     ::setsid();
     ::prctl(PR_SET_NAME, "relayd-guard");
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(signal, SIG_IGN);
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int standard : {0, 1, 2}) ::dup2(null, standard);
-    Files files;
-    files.fill(-1);
+    Files files{};
     while (take_order(socket, files)) {
     }
-    for (std::uint32_t slot = 0; slot < files.size(); ++slot)
-        if (files[slot] >= 0) (void)!::ftruncate(files[slot], static_cast<off_t>(size_in(sizes, slot).load()));
+    for (std::uint32_t slot = 0; slot < files.size(); ++slot) cut(files[slot], slot_in(slots, slot));
     ::_exit(0);
 }
 
@@ -71,10 +84,10 @@ bool take_order(int socket, Files& files) {
 // The child shares the sizes, which we write without a system call, and is given the descriptors. It notices our end,
 // of whatever kind, by the end of the socket: only we have the other end.
 Result<std::unique_ptr<FileGuard>> FileGuard::start() {
-    constexpr std::size_t kSize = kMaxFiles * sizeof(std::uint64_t);
+    constexpr std::size_t kSize = kMaxFiles * sizeof(Slot);
     const UniqueFd memory(::memfd_create("guarded files", MFD_CLOEXEC));
     if (!memory.is_open() || ::ftruncate(memory.get(), kSize) != 0) return io_error("cannot make shared memory");
-    Mapping sizes = LEAT_TRY(Mapping::of_file(memory.get(), kSize, true));
+    Mapping slots = LEAT_TRY(Mapping::of_file(memory.get(), kSize, true));
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
         return io_error("cannot make a socket");
@@ -84,13 +97,13 @@ Result<std::unique_ptr<FileGuard>> FileGuard::start() {
     if (child < 0) return io_error("cannot start the guard of files");
     if (child == 0) {
         ours.reset();
-        be_guard(theirs.get(), sizes);
+        be_guard(theirs.get(), slots);
     }
-    return std::unique_ptr<FileGuard>(new FileGuard(std::move(sizes), std::move(ours), child));
+    return std::unique_ptr<FileGuard>(new FileGuard(std::move(slots), std::move(ours), child));
 }
 
-FileGuard::FileGuard(Mapping sizes, UniqueFd socket, pid_t child)
-    : sizes_(std::move(sizes)), socket_(std::move(socket)), child_(child) {
+FileGuard::FileGuard(Mapping slots, UniqueFd socket, pid_t child)
+    : slots_(std::move(slots)), socket_(std::move(socket)), child_(child) {
     for (std::uint32_t slot = kMaxFiles; slot > 0; --slot) free_.push_back(slot - 1);
 }
 
@@ -100,23 +113,29 @@ FileGuard::~FileGuard() {
 }
 
 // No slot, or no child any more: the file goes unguarded, and after a kill its tail is not cut.
-std::optional<FileGuard::Guarded> FileGuard::guard(int fd) {
+std::optional<FileGuard::Guarded> FileGuard::guard(int data, int index, Sizes sizes) {
     const std::lock_guard lock(mutex_);
     if (free_.empty() || ::waitpid(child_, nullptr, WNOHANG) != 0) return std::nullopt;
     const std::uint32_t slot = free_.back();
     free_.pop_back();
-    size_in(sizes_, slot).store(0);
-    send_order(socket_.get(), {slot}, fd);
+    slot_in(slots_, slot) = {.sizes = {sizes}, .holds = 0};
+    const std::array fds{data, index};
+    send_order(socket_.get(), {slot}, std::span(fds).first(index >= 0 ? 2 : 1));
     return Guarded(*this, slot);
 }
 
 FileGuard::Guarded::~Guarded() {
     if (guard_ == nullptr) return;
     const std::lock_guard lock(guard_->mutex_);
-    send_order(guard_->socket_.get(), {slot_}, -1);
+    send_order(guard_->socket_.get(), {slot_}, {});
     guard_->free_.push_back(slot_);
 }
 
-void FileGuard::Guarded::set_size(std::uint64_t size) { size_in(guard_->sizes_, slot_).store(size); }
+void FileGuard::Guarded::set_sizes(Sizes sizes) {
+    Slot& slot = slot_in(guard_->slots_, slot_);
+    const std::uint64_t next = 1 - slot.holds;
+    slot.sizes[next] = sizes;
+    std::atomic_ref(slot.holds).store(next);
+}
 
 }  // namespace leat::relay

@@ -15,9 +15,9 @@
 
 namespace leat::relay {
 
-// A file in which only a part of its last packet has arrived makes babeltrace2 refuse the whole trace. If this process
-// is killed, somebody else has to cut such files: a child process that does nothing but wait for that, with a
-// descriptor of each, and their sizes in memory that both share.
+// A file in which only a part of its last packet has arrived makes babeltrace2 refuse the whole trace, and so does an
+// index that speaks of more than there is. If this process is killed, somebody else has to cut such files: a child
+// process that does nothing but wait for that, with descriptors of each, and their sizes in memory that both share.
 class FileGuard {
   public:
     static constexpr std::uint32_t kMaxFiles = 8192;
@@ -28,7 +28,13 @@ class FileGuard {
     FileGuard(const FileGuard&) = delete;
     FileGuard& operator=(const FileGuard&) = delete;
 
-    // A file under guard, as long as this object lives.
+    // Bytes that are safe to read.
+    struct Sizes {
+        std::uint64_t data;
+        std::uint64_t index;
+    };
+
+    // A file of packets and its index under guard, as long as this object lives.
     class Guarded {
       public:
         Guarded(FileGuard& guard, std::uint32_t slot) : guard_(&guard), slot_(slot) {}
@@ -39,20 +45,20 @@ class FileGuard {
             return *this;
         }
         ~Guarded();
-        // What lies behind would be cut off.
-        void set_size(std::uint64_t size);
+        // What lies behind would be cut off. Both at once: they fit together at any moment.
+        void set_sizes(Sizes sizes);
 
       private:
         FileGuard* guard_;
         std::uint32_t slot_;
     };
-    // Of size 0 at first. Nothing if it cannot be guarded. Any thread.
-    std::optional<Guarded> guard(int fd);
+    // `index`: -1: there is none. Nothing if they cannot be guarded. Any thread.
+    std::optional<Guarded> guard(int data, int index = -1, Sizes sizes = Sizes());
 
   private:
-    FileGuard(Mapping sizes, UniqueFd socket, pid_t child);
+    FileGuard(Mapping slots, UniqueFd socket, pid_t child);
 
-    Mapping sizes_;
+    Mapping slots_;
     UniqueFd socket_;
     pid_t child_;
     std::mutex mutex_;

@@ -14,10 +14,7 @@ void add_duplicate(std::vector<UniqueFd>& files, const UniqueFd& file) {
 }  // namespace
 
 std::string FilePlace::file_name(std::uint64_t number) const {
-    if (naming_.size_limit == 0) return naming_.channel_name;
-    std::uint64_t i = number - first_;
-    if (naming_.count_limit != 0) i %= naming_.count_limit;
-    return fmt::format("{}_{}", naming_.channel_name, i);
+    return naming_.limits().file_name(naming_.channel_name, number - first_);
 }
 
 Result<std::shared_ptr<const StreamFile::Open>> FilePlace::open(std::uint64_t number) const {
@@ -41,7 +38,7 @@ Result<void> FileSequence::open_next() {
     SessionDirectory::TracePlace trace = LEAT_TRY(directory_->make_trace(*chunk_, naming_.trace_id, naming_.path));
     if (files_.empty() && next_ == first_) return open_first(trace);
     const std::string name = place_->file_name(next_);
-    const bool is_again = naming_.count_limit != 0 && next_ - first_ >= naming_.count_limit;
+    const bool is_again = naming_.limits().replaces(next_ - first_);
     if (is_again) {
         // The oldest packets go now: the newest must be safe by then, should we be killed. On a full disk they make
         // the room for that.
@@ -75,10 +72,8 @@ Result<void> FileSequence::open_first(const SessionDirectory::TracePlace& trace)
     }
 }
 
-// A packet is never split over two files. One that is larger than the limit gets a file of its own.
 Result<StreamFile*> FileSequence::for_packet(std::uint64_t size) {
-    const bool is_full = !files_.empty() && naming_.size_limit != 0 && files_.back().size() != 0 &&
-                         files_.back().size() + size > naming_.size_limit;
+    const bool is_full = !files_.empty() && naming_.limits().is_full(files_.back().size(), size);
     if (files_.empty() || is_full) {
         const auto opened = open_next();
         // A stream of another name has files of that name (of c_1, and the second of c): this one goes on in its last.

@@ -12,6 +12,7 @@
 #include "relay/store/pairing_table.hpp"
 #include "relay/store/session_directory.hpp"
 #include "relay/store/stream_file.hpp"
+#include "trace/file_limits.hpp"
 
 namespace leat::relay {
 
@@ -23,6 +24,8 @@ struct FileNaming {
     std::uint64_t size_limit = 0;                                   // bytes; 0: one file
     std::uint64_t count_limit = 0;                                  // files; 0: all are kept
     std::optional<std::uint32_t> index_minor = trace::kIndexMinor;  // none: there are no indexes
+
+    [[nodiscard]] trace::FileLimits limits() const { return {.size = size_limit, .count = count_limit}; }
 };
 
 // Where the files of a stream are, in one chunk: for those who read them, while they are written. Any thread.

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "relay/log.hpp"
+#include "base/log.hpp"
 #include "relay/store/stream_file.hpp"
 
 namespace leat::relay {
@@ -114,6 +114,9 @@ void MetadataStream::leave() {
     // What came of a message that was never finished.
     if (written_ != size_) (void)!::ftruncate(file_->get(), static_cast<off_t>(size_));
     written_ = size_;
+    // Its producer was killed before it sent any, perhaps in the middle of a rotation. Readers of the session take
+    // every directory with metadata for a trace, and babeltrace2 reads nothing at all if one of them is empty.
+    if (written_ == 0) (void)followed_->directory.remove(kFileName);
     // For those who follow the directory, the session has ended.
     (void)followed_->directory.remove(trace::kSyncFileName);
     followed_.reset();

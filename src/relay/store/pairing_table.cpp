@@ -1,6 +1,7 @@
 #include "relay/store/pairing_table.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace leat::relay {
@@ -78,6 +79,7 @@ bool PairingTable::may_data_come(std::uint64_t number) const { return !has_data_
 // Looks only at the smallest number that waits: outcomes leave in order, so one packet whose fate is open holds up all
 // that follow. Its age ends that.
 std::optional<PairingTable::Outcome> PairingTable::take(Time now) {
+    if (have_indexes_ended_) forget_unindexed();
     if (waiting_.empty()) return std::nullopt;
     const auto& [number, waiting] = *waiting_.begin();
     const bool is_old = now - waiting.since > max_age_;
@@ -91,6 +93,15 @@ std::optional<PairingTable::Outcome> PairingTable::take(Time now) {
     const bool is_data_known = waiting.data || !may_data_come(number);
     if (!is_old && !(is_index_known && is_data_known)) return std::nullopt;
     return take_first();
+}
+
+// What is beyond the last index has data alone.
+void PairingTable::forget_unindexed() {
+    const auto first = last_index_ ? waiting_.upper_bound(*last_index_) : waiting_.begin();
+    const auto count = static_cast<std::size_t>(std::distance(first, waiting_.end()));
+    waiting_.erase(first, waiting_.end());
+    data_waiting_ -= count;
+    unindexed_ += count;
 }
 
 // Whether the rest of the gap is not listed.

@@ -32,6 +32,12 @@ struct StoredData {
 // order before: DatagramWindow.) A number is lost when that is known of its index and of its data, unless one of them
 // is here; or when it has waited too long. Numbers do not begin anew: nothing comes after 2^64 - 2.
 //
+// Data after the last index of all is no lost packet: its producer was killed or cut off before it sent the index. It
+// was never told that the packet is stored, so it still has the packet, or ended together with it.
+//
+//     data     5  6  7
+//     index    5  6  | end      5 and 6 are pairs, 7 is forgotten: the stream ends after 6
+//
 // What waits is bounded by age and count. Whoever reads from a connection asks has_room_for_...() first and waits if
 // there is none: the other connection will catch up, or age will decide. ([RFC-live-reading], "Index streaming")
 class PairingTable {
@@ -82,6 +88,8 @@ class PairingTable {
     [[nodiscard]] bool is_past(std::uint64_t number) const {
         return number == wire::kNoPacket || (next_ && number < *next_);
     }
+    // Packets at the end that no index speaks of. They are not among those taken.
+    [[nodiscard]] std::uint64_t unindexed() const { return unindexed_; }
     // Lost packets that were not among those taken, because their gap was too large.
     [[nodiscard]] std::uint64_t unlisted() const { return unlisted_; }
     // All data that waits, oldest first, for those who must move it.
@@ -112,6 +120,7 @@ class PairingTable {
     Waiting& entry(std::uint64_t number, Time now);
     [[nodiscard]] bool may_index_come(std::uint64_t number) const;
     [[nodiscard]] bool may_data_come(std::uint64_t number) const;
+    void forget_unindexed();
     bool skip_gap(std::uint64_t end);
     Outcome take_first();
     static Expected expected_of(std::uint64_t number, const Waiting& waiting);
@@ -128,6 +137,7 @@ class PairingTable {
     std::uint64_t data_end_ = 0;                 // no data will come for numbers below
     std::uint64_t listed_ = 0;                   // of lost packets, and not yet paid for
     std::uint64_t unlisted_ = 0;
+    std::uint64_t unindexed_ = 0;
     std::function<void()> at_next_index_{};
 };
 

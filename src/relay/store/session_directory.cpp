@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "relay/local_time.hpp"
-#include "relay/log.hpp"
+#include "base/local_time.hpp"
+#include "base/log.hpp"
 #include "trace/stream_paths.hpp"
 
 namespace leat::relay {

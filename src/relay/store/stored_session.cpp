@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "relay/log.hpp"
+#include "base/log.hpp"
 
 namespace leat::relay {
 namespace {
@@ -57,6 +57,7 @@ bool StoredSession::show(const std::shared_ptr<SessionStream>& stream) {
         note_horizon(*stream, view);
         stream->view = std::move(view);
         stream->change = ++state.changes;
+        state.last_change = now();
         state.by_change.splice(state.by_change.end(), state.by_change, stream->by_change);
         mark_changed(state, stream->trace);
         if (stream->view.is_finished) retire(state, stream, forgotten);

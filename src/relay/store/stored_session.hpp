@@ -85,6 +85,7 @@ struct SessionState {
     std::function<void()> hurry_data{};  // tells the data connection that the end is near
     std::uint64_t publications = 0;      // STREAMS_SENT so far
     std::size_t thread = 0;              // of the server, that serves the control connection
+    Time last_change = now();            // when viewers could see something new
 
     [[nodiscard]] std::size_t open_streams() const { return open_names.size() + metadata.size(); }
 };

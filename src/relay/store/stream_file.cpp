@@ -51,7 +51,9 @@ Result<StreamFile> StreamFile::create(const ConfinedDirectory& trace, const std:
     }
     open.data = *std::move(data);
     file.open_ = std::make_shared<const Open>(std::move(open));
-    if (guard != nullptr) file.guarded_ = guard->guard(file.open_->data.get());
+    if (guard != nullptr)
+        file.guarded_ =
+            guard->guard(file.open_->data.get(), file.open_->index.get(), {.data = 0, .index = file.index_size_});
     if (index_minor) file.lock_ = trace::MovingLock(file.open_->data.get(), 0);
     return file;
 }
@@ -144,7 +146,7 @@ Result<void> StreamFile::flush() {
 
 void StreamFile::note_safe(std::uint64_t safe_end) {
     safe_end_ = std::max(safe_end_, safe_end);
-    if (guarded_) guarded_->set_size(safe_end_);
+    if (guarded_) guarded_->set_sizes({.data = safe_end_, .index = index_size_});
 }
 
 void StreamFile::end() {

@@ -26,7 +26,8 @@ namespace leat::relay {
 //               0                      index_size_
 //
 // Followers of the directory may read data below the lock, which moves with each flush; all beyond it is write-locked.
-// If the relay is killed, the guard cuts the file at the same place: a reader never meets half a packet.
+// If the relay is killed, the guard cuts the file at the same place, and the index behind its entries of that: a reader
+// never meets half a packet, nor an entry of what is not there.
 class StreamFile {
   public:
     // Its descriptors, which viewers share with the writer: as long as somebody has them, they are this file's.

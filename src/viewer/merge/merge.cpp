@@ -1,7 +1,9 @@
 #include "viewer/merge/merge.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "viewer/read/clock_agreement.hpp"
 
@@ -21,34 +23,61 @@ Merge::Merge(const std::vector<std::unique_ptr<RecordedTrace>>& traces) {
 }
 
 Result<bool> Merge::next() {
-    if (!has_begun_) {
-        has_begun_ = true;
-        for (std::size_t reader = 0; reader < readers_.size(); ++reader) {
-            heap_.push_back(reader);
-            LEAT_TRY(advance_last());
-        }
-    } else {
-        std::ranges::pop_heap(heap_, [this](auto left, auto right) { return is_later(left, right); });
-        LEAT_TRY(advance_last());
-    }
+    LEAT_TRY(std::exchange(has_begun_, true) ? advance_first() : begin());
     if (heap_.empty()) return false;
     LEAT_TRY(check_order());
     return true;
 }
 
-Result<void> Merge::advance_last() {
-    if (LEAT_TRY(readers_[heap_.back()].next()))
-        std::ranges::push_heap(heap_, [this](auto left, auto right) { return is_later(left, right); });
-    else
-        heap_.pop_back();
+Result<void> Merge::begin() {
+    for (std::size_t reader = 0; reader < readers_.size(); ++reader)
+        if (LEAT_TRY(readers_[reader].next())) heap_.push_back(entry_of(reader));
+    std::ranges::make_heap(heap_, std::greater());
     return {};
 }
 
-bool Merge::is_later(std::size_t left, std::size_t right) const {
-    // A message without a time comes first.
-    const std::int64_t left_ns = readers_[left].message().time_ns.value_or(INT64_MIN);
-    const std::int64_t right_ns = readers_[right].message().time_ns.value_or(INT64_MIN);
-    return left_ns != right_ns ? left_ns > right_ns : left > right;
+Result<void> Merge::advance_first() {
+    if (LEAT_TRY(readers_[heap_.front().reader].next())) {
+        heap_.front() = entry_of(heap_.front().reader);
+    } else {
+        heap_.front() = heap_.back();
+        heap_.pop_back();
+    }
+    sink_first();
+    return {};
+}
+
+Merge::Entry Merge::entry_of(std::size_t reader) const {
+    return {readers_[reader].message().time_ns.value_or(INT64_MIN), reader};
+}
+
+// Puts the first entry where it belongs. The standard library would take it out and put it in again.
+void Merge::sink_first() {
+    std::size_t at = 0;
+    for (std::size_t child = 1; child < heap_.size(); child = 2 * at + 1) {
+        if (child + 1 < heap_.size() && heap_[child + 1] < heap_[child]) ++child;
+        if (heap_[at] < heap_[child]) return;
+        std::swap(heap_[at], heap_[child]);
+        at = child;
+    }
+}
+
+std::span<const ctf::EventPlace> Merge::take_run() {
+    const Entry first = heap_.front();
+    if (first.time_ns == INT64_MIN) return {};
+    Entry other{INT64_MAX, SIZE_MAX};
+    for (std::size_t child = 1; child < std::min<std::size_t>(heap_.size(), 3); ++child)
+        other = std::min(other, heap_[child]);
+    StreamReader& reader = readers_[first.reader];
+    const auto following = reader.following();
+    std::size_t count = 0;
+    std::int64_t time_ns = first.time_ns;
+    while (count < following.size() && following[count].time_ns >= time_ns &&
+           Entry{following[count].time_ns, first.reader} < other)
+        time_ns = following[count++].time_ns;
+    reader.take(count);
+    now_ns_ = time_ns;
+    return following.first(count);
 }
 
 Result<void> Merge::check_order() {

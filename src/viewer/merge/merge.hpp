@@ -1,9 +1,11 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/result.hpp"
@@ -22,18 +24,30 @@ class Merge {
 
     // Goes to the next message; false after the last. An error ends the merge. All events before it have been told.
     Result<bool> next();
-    [[nodiscard]] const Message& message() const { return readers_[heap_.front()].message(); }
+    [[nodiscard]] const Message& message() const { return readers_[heap_.front().reader].message(); }
+    // After an event: those of its packet that come next, and are found already. next() goes on after them.
+    [[nodiscard]] std::span<const ctf::EventPlace> take_run();
 
   private:
     explicit Merge(const std::vector<std::unique_ptr<RecordedTrace>>& traces);
 
-    // Reads on in the stream at the end of the heap. Puts the stream in its new place, or removes it.
-    Result<void> advance_last();
-    [[nodiscard]] bool is_later(std::size_t left, std::size_t right) const;
+    // A stream by the time of its next message.
+    struct Entry {
+        std::int64_t time_ns;  // INT64_MIN: it has none, so it comes first
+        std::size_t reader;
+
+        auto operator<=>(const Entry&) const = default;
+    };
+
+    Result<void> begin();
+    // Reads on in the first stream, and gives it its new place.
+    Result<void> advance_first();
+    [[nodiscard]] Entry entry_of(std::size_t reader) const;
+    void sink_first();
     Result<void> check_order();
 
     std::vector<StreamReader> readers_;
-    std::vector<std::size_t> heap_;  // of indices into readers_, the reader of the oldest message in front
+    std::vector<Entry> heap_;  // the least in front
     bool has_begun_ = false;
     std::int64_t now_ns_ = INT64_MIN;  // time of the last message
 };

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "ctf/decode/event_record.hpp"
+#include "base/byte_cursor.hpp"
+#include "ctf/decode/decode_plan.hpp"
+#include "ctf/decode/packet_decoder.hpp"
 #include "ctf/model/trace_class.hpp"
 
 namespace leat::viewer {
@@ -16,7 +18,19 @@ struct StreamIdentity {
     std::uint64_t class_id = 0;
     std::optional<std::uint64_t> instance_id{};
     std::string name{};                         // path of its first file, or what the relay calls it
+    std::string trace_path{};                   // of its trace, below the directory that is viewed; empty: that itself
     std::vector<std::uint64_t> lost_packets{};  // numbers that the network lost, from an index; ascending
+};
+
+// A packet whose events are told, and all that it takes to decode them. The bytes stay where they are until the next
+// packet of its stream begins.
+struct PacketView {
+    std::uint64_t number = 0;  // no other packet that this program reads has it
+    const ctf::TraceClass* trace_class = nullptr;
+    const ctf::DecodePlan* plan = nullptr;
+    const StreamIdentity* stream = nullptr;
+    UntrustedBytes bytes{};
+    std::uint64_t content_bits = 0;  // what follows is padding
 };
 
 // Event records or packets that the tracer could not deliver. The packets around the gap tell of them.
@@ -43,8 +57,9 @@ struct Message {
     std::optional<std::int64_t> time_ns{};  // none: the message belongs right after the one before it
     const ctf::TraceClass* trace_class = nullptr;
     const StreamIdentity* stream = nullptr;
-    const ctf::EventRecord* event = nullptr;  // of kEvent
-    Loss loss{};                              // of kDiscarded..., kLost... and kMissed...
+    const PacketView* packet = nullptr;  // of kEvent; valid until the next message
+    ctf::EventPlace place{};             // of kEvent, in that packet
+    Loss loss{};                         // of kDiscarded..., kLost... and kMissed...
 };
 
 }  // namespace leat::viewer

@@ -19,26 +19,35 @@ constexpr std::size_t kMaxEntrySize = 4096;
 
 }  // namespace
 
-std::unique_ptr<FollowedFile> FollowedFile::open(const fs::path& path) {
+FileIdentity FileIdentity::of(int fd) {
+    struct stat status {};
+    return ::fstat(fd, &status) == 0 ? FileIdentity{status.st_dev, status.st_ino} : FileIdentity{};
+}
+
+std::optional<FileIdentity> FileIdentity::of(const fs::path& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+    return FileIdentity{status.st_dev, status.st_ino};
+}
+
+std::unique_ptr<FollowedFile> FollowedFile::open(const fs::path& path, const fs::path& shown) {
     auto index = open_for_reading(trace::index_path(path));
     if (!index) return nullptr;
-    return std::unique_ptr<FollowedFile>(new FollowedFile(path, *std::move(index)));
+    return std::unique_ptr<FollowedFile>(new FollowedFile(path, shown, *std::move(index)));
 }
 
-FollowedFile::FollowedFile(fs::path path, UniqueFd index)
-    : name_(path.string()), index_name_(trace::index_path(path)), index_(std::move(index)) {
-    struct stat status {};
-    if (::fstat(index_.get(), &status) == 0) identity_ = {status.st_dev, status.st_ino};
-}
+FollowedFile::FollowedFile(fs::path path, const fs::path& shown, UniqueFd index)
+    : name_(shown.string()),
+      data_name_(std::move(path)),
+      index_name_(trace::index_path(data_name_)),
+      index_(std::move(index)),
+      identity_(FileIdentity::of(index_.get())) {}
 
-bool FollowedFile::is_replaced() const {
-    struct stat status {};
-    return ::stat(index_name_.c_str(), &status) != 0 || Identity{status.st_dev, status.st_ino} != identity_;
-}
+bool FollowedFile::is_replaced() const { return FileIdentity::of(index_name_) != identity_; }
 
 bool FollowedFile::open_data() {
     if (data_.is_open()) return true;
-    auto data = open_for_reading(name_);
+    auto data = open_for_reading(data_name_);
     if (!data || is_replaced()) return false;
     data_ = *std::move(data);
     return true;

@@ -16,6 +16,17 @@
 
 namespace leat::viewer {
 
+// Which file it is, whatever its name. As long as somebody has it open, no other file has the same identity.
+struct FileIdentity {
+    dev_t device = 0;
+    ino_t inode = 0;
+    bool operator==(const FileIdentity&) const = default;
+
+    static FileIdentity of(int fd);
+    // Returns nothing if there is no file of that name.
+    static std::optional<FileIdentity> of(const std::filesystem::path& path);
+};
+
 // A stream's file and its index while they are written. The writer may put new files in their place; this object then
 // goes on reading the old ones.
 //
@@ -25,10 +36,12 @@ namespace leat::viewer {
 class FollowedFile {
   public:
     // Returns null if there is no index yet.
-    static std::unique_ptr<FollowedFile> open(const std::filesystem::path& path);
+    // `shown` is the path that people know.
+    static std::unique_ptr<FollowedFile> open(const std::filesystem::path& path, const std::filesystem::path& shown);
 
     // Whether the name stands for another file by now.
     [[nodiscard]] bool is_replaced() const;
+    // As people know it.
     [[nodiscard]] const std::string& name() const { return name_; }
 
     // The index entry at our position; nothing if it is not whole yet.
@@ -45,20 +58,15 @@ class FollowedFile {
     void close_data() { data_ = UniqueFd(); }
 
   private:
-    struct Identity {
-        dev_t device = 0;
-        ino_t inode = 0;
-        bool operator==(const Identity&) const = default;
-    };
-
-    FollowedFile(std::filesystem::path path, UniqueFd index);
+    FollowedFile(std::filesystem::path path, const std::filesystem::path& shown, UniqueFd index);
     Result<std::optional<ctf::IndexEntry>> entry_at(std::uint64_t position);
     Result<bool> read_header();
 
     std::string name_;
+    std::filesystem::path data_name_;
     std::filesystem::path index_name_;
     UniqueFd index_;
-    Identity identity_;  // of the index
+    FileIdentity identity_;  // of the index
     UniqueFd data_;
     std::uint64_t entry_size_ = 0;  // 0: the header has not been read
     std::uint64_t position_ = trace::kIndexHeaderSize;

@@ -1,6 +1,10 @@
 #include "viewer/read/followed_trace.hpp"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/file.hpp"
@@ -19,11 +23,22 @@ constexpr std::uint64_t kMaxPacketSize = 256U << 20U;
 
 Result<std::unique_ptr<FollowedTrace>> FollowedTrace::open(const fs::path& directory, std::uint64_t trace_number,
                                                            LiveMerge& merge, Warn warn) {
-    auto sync = LEAT_TRY(trace::SyncReader::open(directory));
-    if (!sync || sync->is_writer_gone()) return nullptr;
+    UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!fd.is_open() && errno == ENOENT) return nullptr;
+    if (!fd.is_open()) return io_error("cannot open the directory");
+    const fs::path place = fmt::format("/proc/self/fd/{}", fd.get());
+    // The writer may end, and remove both files, between any two of our steps.
+    auto sync = trace::SyncReader::open(place);
+    auto metadata = open_for_reading(place / trace::kMetadataFile);
+    std::error_code ignored;
+    if ((!sync && !fs::exists(place / trace::kSyncFileName, ignored)) ||
+        (!metadata && !fs::exists(place / trace::kMetadataFile, ignored)))
+        return nullptr;
+    if (!sync) return tl::unexpected(std::move(sync).error());
+    if (!*sync || (*sync)->is_writer_gone()) return nullptr;
     std::unique_ptr<FollowedTrace> trace(
-        new FollowedTrace(directory, trace_number, *std::move(sync), merge, std::move(warn)));
-    trace->metadata_ = LEAT_TRY(open_for_reading(directory / trace::kMetadataFile));
+        new FollowedTrace(directory, std::move(fd), trace_number, **std::move(sync), merge, std::move(warn)));
+    trace->metadata_ = LEAT_TRY(std::move(metadata));
     return trace;
 }
 
@@ -92,16 +107,17 @@ Result<void> FollowedTrace::find_all_files() {
 }
 
 Result<void> FollowedTrace::add_new_files() {
-    for (const fs::path& path : LEAT_TRY(trace::find_stream_files(directory_))) {
+    for (const fs::path& path : LEAT_TRY(trace::find_stream_files(place_))) {
         const std::string name = path.filename().string();
         const auto known = files_.find(name);
         if (known != files_.end() && !known->second->is_replaced()) continue;
-        const std::shared_ptr<FollowedFile> file = FollowedFile::open(path);
+        const std::shared_ptr<FollowedFile> file = FollowedFile::open(path, directory_ / name);
         if (file == nullptr) continue;
         files_.insert_or_assign(name, file);
         std::error_code ignored;
-        auto stream = std::make_shared<LiveStream>(StreamIdentity{
-            .trace_number = trace_.number(), .name = fs::absolute(path, ignored).lexically_normal().string()});
+        auto stream = std::make_shared<LiveStream>(
+            StreamIdentity{.trace_number = trace_.number(),
+                           .name = fs::absolute(directory_ / name, ignored).lexically_normal().string()});
         merge_->add(stream);
         unknown_files_.push_back({file, std::move(stream)});
     }
@@ -228,7 +244,17 @@ Result<bool> FollowedTrace::feed(FollowedStream& stream, FollowedFile& file, con
     return true;
 }
 
+// A new file has all bytes where the one before had them, but for the clock's offset: docs/formats/sync-file.md. Events
+// keep the offset that we began with, or time might go back.
+void FollowedTrace::take_new_metadata_file() {
+    const fs::path path = place_ / trace::kMetadataFile;
+    const auto named = FileIdentity::of(path);
+    if (!named || named == FileIdentity::of(metadata_.get())) return;
+    if (auto opened = open_for_reading(path)) metadata_ = *std::move(opened);
+}
+
 Result<void> FollowedTrace::read_metadata() {
+    take_new_metadata_file();
     const std::uint64_t size = size_of_file(metadata_.get());
     if (size <= trace_.metadata_size()) return {};
     const auto bytes = LEAT_TRY(read_at(metadata_.get(), trace_.metadata_size(), size - trace_.metadata_size()));

@@ -43,6 +43,8 @@ class FollowedTrace {
 
     // Reads on in all streams that had been read to their end.
     Result<Progress> advance();
+    // Which directory it is, whatever its name by now.
+    [[nodiscard]] FileIdentity identity() const { return FileIdentity::of(fd_.get()); }
     // The number of streams of which something could not be shown. A warning said what.
     [[nodiscard]] std::uint64_t cut_short() const { return cut_short_; }
     // Sleeps until there is more to read, the writer is gone, or a signal comes.
@@ -71,9 +73,11 @@ class FollowedTrace {
         std::shared_ptr<LiveStream> stream;  // holds the merge back; becomes the file's stream if that is a new one
     };
 
-    FollowedTrace(std::filesystem::path directory, std::uint64_t trace_number, trace::SyncReader sync, LiveMerge& merge,
-                  Warn warn)
+    FollowedTrace(std::filesystem::path directory, UniqueFd fd, std::uint64_t trace_number, trace::SyncReader sync,
+                  LiveMerge& merge, Warn warn)
         : directory_(std::move(directory)),
+          fd_(std::move(fd)),
+          place_("/proc/self/fd/" + std::to_string(fd_.get())),
           trace_(trace_number),
           sync_(std::move(sync)),
           merge_(&merge),
@@ -87,13 +91,17 @@ class FollowedTrace {
     void warn_of_streams_without_beginning();
     void hold_back();
     void keep_quiet(LiveStream& stream);
+    void take_new_metadata_file();
     Result<void> read_metadata();
     Result<bool> advance(FollowedStream& stream);
     Result<bool> feed(FollowedStream& stream, FollowedFile& file, const ctf::IndexEntry& entry);
     void end(FollowedStream& stream);
     [[nodiscard]] bool is_over() const;
 
-    std::filesystem::path directory_;
+    std::filesystem::path directory_;  // as people know it
+    // A rotation moves the directory, and a clear may remove it: what we hold stays the same.
+    UniqueFd fd_;
+    std::filesystem::path place_;  // leads through fd_
     LiveTrace trace_;
     trace::SyncReader sync_;
     LiveMerge* merge_;

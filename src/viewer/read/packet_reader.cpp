@@ -1,11 +1,17 @@
 #include "viewer/read/packet_reader.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 
 namespace leat::viewer {
 namespace {
+
+std::uint64_t next_packet_number() {
+    static std::atomic<std::uint64_t> count = 0;
+    return count.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 // LTTng leaves timestamp_end at 0 in a packet that was still open when the program crashed ([LTTng-2.13], "Clock").
 bool leaves_packets_open(const ctf::TraceClass& trace_class) {
@@ -50,6 +56,13 @@ Result<void> PacketReader::begin(const ctf::TraceClass& trace_class, const ctf::
     if (properties_.packet_size > bytes.size())
         return corrupt("packet at offset {} is cut short: {} bytes of {}", offset, bytes.size(),
                        properties_.packet_size);
+    packet_ = {.number = next_packet_number(),
+               .trace_class = &trace_class,
+               .plan = plan_,
+               .stream = stream_,
+               .bytes = bytes.first(properties_.packet_size),
+               .content_bits = properties_.content_bits};
+    place_count_ = next_place_ = 0;
     is_in_packet_ = true;
     last_ns_ = properties_.begin_ns;
     queue_discarded_events(properties_);
@@ -70,10 +83,14 @@ Result<bool> PacketReader::next() {
 }
 
 Result<bool> PacketReader::next_in_packet() {
-    if (LEAT_TRY(decoder_->next())) {
-        last_ns_ = decoder_->record().time_ns;
-        message_ = message_of(Message::Kind::kEvent, last_ns_);
-        message_.event = &decoder_->record();
+    if (next_place_ == place_count_) {
+        places_.resize(kPlaces);
+        if (place_count_ != 0 && plan_->clock != nullptr) last_ns_ = places_[place_count_ - 1].time_ns;
+        place_count_ = next_place_ = 0;
+        place_count_ = LEAT_TRY(decoder_->locate(places_));
+    }
+    if (place_count_ != 0) {
+        tell(places_[next_place_++]);
         return true;
     }
     is_in_packet_ = false;
@@ -81,6 +98,13 @@ Result<bool> PacketReader::next_in_packet() {
     previous_->end_ns = end_of(properties_);
     queue(Message::Kind::kPacketEnd, previous_->end_ns);
     return false;
+}
+
+void PacketReader::tell(const ctf::EventPlace& place) {
+    if (message_.kind != Message::Kind::kEvent) message_ = message_of(Message::Kind::kEvent, {});
+    if (plan_->clock != nullptr) message_.time_ns = place.time_ns;
+    message_.packet = &packet_;
+    message_.place = place;
 }
 
 // The counter is cumulative and includes everything up to the end of the packet that carries it.
@@ -117,6 +141,9 @@ void PacketReader::finish() {
 }
 
 void PacketReader::queue(Message::Kind kind, std::optional<std::int64_t> time_ns, Loss loss) {
+    // A loss of which it is not known when it began and ended belongs to no time, as in babeltrace2.
+    const bool is_tracers = kind == Message::Kind::kDiscardedEvents || kind == Message::Kind::kDiscardedPackets;
+    if (is_tracers && (!loss.begin_ns || !loss.end_ns)) time_ns.reset();
     queue_.push_back(message_of(kind, time_ns));
     queue_.back().loss = loss;
 }

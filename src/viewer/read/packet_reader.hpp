@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
@@ -34,8 +36,11 @@ class PacketReader {
 
     // Goes to the next message; false at the end of the packet.
     Result<bool> next();
-    // An event in it lives until the next call of next().
     [[nodiscard]] const Message& message() const { return message_; }
+    // If the message is an event: those that follow it in the packet and are found already. next() passes over as many
+    // as were taken.
+    [[nodiscard]] std::span<const ctf::EventPlace> following() const { return places().subspan(next_place_); }
+    void take(std::size_t count) { next_place_ += count; }
     // The packets missing between the last packet and the next could have been read. They are missed, not discarded.
     void note_missed_files() { has_missed_files_ = true; }
     // Call this once after the last packet. next() then tells what the network lost of the stream.
@@ -44,9 +49,14 @@ class PacketReader {
     [[nodiscard]] std::uint64_t stream_class_id() const { return plan_->stream_class->id; }
 
   private:
+    // Events are found so many at a time. Live streams tell each as soon as it is there.
+    static constexpr std::size_t kPlaces = 256;
+
+    [[nodiscard]] std::span<const ctf::EventPlace> places() const { return {places_.data(), place_count_}; }
     void use(const ctf::DecodePlan& plan);
     // Queues the messages it meets. Returns true if it has made an event the message.
     Result<bool> next_in_packet();
+    void tell(const ctf::EventPlace& place);
     void queue_discarded_events(const ctf::PacketProperties& packet);
     void queue_discarded_packets(const ctf::PacketProperties& packet);
     void queue(Message::Kind kind, std::optional<std::int64_t> time_ns, Loss loss = {});
@@ -66,6 +76,10 @@ class PacketReader {
     std::optional<std::int64_t> last_ns_{};            // time of the last event, or of the packet's begin
     std::deque<Message> queue_;                        // told before anything else is read
     Message message_;
+    PacketView packet_;
+    std::vector<ctf::EventPlace> places_;
+    std::size_t place_count_ = 0;
+    std::size_t next_place_ = 0;
 };
 
 }  // namespace leat::viewer

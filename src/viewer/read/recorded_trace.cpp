@@ -17,6 +17,7 @@
 #include "trace/stream_paths.hpp"
 #include "trace/sync_file.hpp"
 #include "trace/trace_directories.hpp"
+#include "viewer/merge/trace_name.hpp"
 #include "viewer/read/lost_packets.hpp"
 
 namespace leat::viewer {
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 auto identity(const RecordedPacket& packet) {
     const ctf::PacketProperties& properties = packet.properties;
     return std::tuple(properties.begin_ns, properties.end_ns, properties.sequence_number, properties.packet_size,
-                      properties.content_size, properties.events_discarded);
+                      properties.content_bits, properties.events_discarded);
 }
 
 bool can_repeat(const RecordedPacket& packet) {
@@ -36,10 +37,12 @@ bool can_repeat(const RecordedPacket& packet) {
 }
 
 // Oldest first. Packets of the same age are sorted by number, because files are not found in that order: the newest
-// file may have the first name, and "c_0_10" comes before "c_0_2". Packets without numbers stay as they were found.
+// file may have the first name, and "c_0_10" comes before "c_0_2". Those without numbers are sorted by their ends, and
+// without those they stay as they were found.
 void sort_packets(std::vector<RecordedPacket>& packets) {
     std::ranges::stable_sort(packets, {}, [](const RecordedPacket& packet) {
-        return std::pair(packet.properties.begin_ns, packet.properties.sequence_number);
+        const ctf::PacketProperties& properties = packet.properties;
+        return std::tuple(properties.begin_ns, properties.sequence_number, properties.end_ns);
     });
     const auto repeated = std::ranges::unique(packets, [](const RecordedPacket& left, const RecordedPacket& right) {
         return left.file != right.file && can_repeat(left) && identity(left) == identity(right);
@@ -111,6 +114,17 @@ Result<RecordedDirectory> read_trace_directory(const fs::path& directory) {
     return RecordedDirectory{directory, std::move(files), text->size(), *std::move(trace_class)};
 }
 
+// Events of one time are told in the order of their traces, which is that of babeltrace2: by UUID, then by name.
+bool comes_before(const std::list<RecordedDirectory>& left, const std::list<RecordedDirectory>& right) {
+    const auto rank = [](const std::list<RecordedDirectory>& directories) {
+        const RecordedDirectory& first = directories.front();
+        const auto& uuid = first.trace_class.uuid;
+        std::string name = trace_name(first.trace_class, directories.size() == 1 ? first.path_below : "");
+        return std::tuple(!uuid, uuid, name.empty(), std::move(name));
+    };
+    return rank(left) < rank(right);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::list<RecordedDirectory> directories,
@@ -121,6 +135,7 @@ Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::list<RecordedDir
     auto plans = ctf::TracePlans::make(trace->trace_class_);
     if (!plans) return wrap((longest->path / trace::kMetadataFile).string(), std::move(plans).error());
     trace->plans_ = *std::move(plans);
+    if (directories.size() == 1) trace->path_ = directories.front().path_below;
     for (RecordedDirectory& directory : directories) trace->add_files(std::move(directory.files));
     trace->put_in_order();
     return trace;
@@ -141,15 +156,23 @@ void RecordedTrace::add_files(OpenedFiles files) {
 // Adds whole packets to their streams. The error describes the first packet that is not whole.
 Result<void> RecordedTrace::scan(const RecordedFile& file) {
     const UntrustedBytes bytes = file.mapping.bytes();
-    std::map<const ctf::DecodePlan*, ctf::PacketDecoder> decoders;
+    const ctf::DecodePlan* plan_of_file = nullptr;
+    std::optional<ctf::PacketDecoder> decoder;
+    std::optional<std::int64_t> previous_begin_ns;
     std::uint64_t offset = 0;
     bool is_first = true;
     while (offset < bytes.size()) {
         const UntrustedBytes rest = bytes.subspan(offset);
         auto plan = plans_->plan_for(rest);
         if (!plan) return wrap(fmt::format("packet at offset {}", offset), std::move(plan).error());
-        ctf::PacketDecoder& decoder = decoders.try_emplace(*plan, **plan).first->second;
-        const ctf::PacketProperties properties = LEAT_TRY(decoder.start(rest, offset));
+        if (!decoder) decoder.emplace(**plan);
+        if (std::exchange(plan_of_file, *plan) != *plan && !is_first)
+            return corrupt("packet at offset {}: it is of stream class {}, unlike the one before it", offset,
+                           (*plan)->stream_class->id);
+        const ctf::PacketProperties properties = LEAT_TRY(decoder->start(rest, offset));
+        const auto before_ns = std::exchange(previous_begin_ns, properties.begin_ns);
+        if (before_ns && properties.begin_ns && *before_ns > *properties.begin_ns)
+            return corrupt("packet at offset {}: it begins earlier than the one before it", offset);
         if (properties.packet_size > rest.size())
             return corrupt("packet at offset {} is cut short: {} bytes of {}", offset, rest.size(),
                            properties.packet_size);
@@ -168,10 +191,16 @@ void RecordedTrace::note_lost_packets(const RecordedFile& file, RecordedStream& 
 
 RecordedStream& RecordedTrace::stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
                                          const RecordedFile& file) {
-    const std::optional<std::uint64_t> instance = properties.stream_instance_id;
+    // Packets without a time cannot be put in one order with those of other files, so a ring's number does not help.
+    const auto instance = properties.begin_ns ? properties.stream_instance_id : std::nullopt;
     const StreamKey key(&plan, instance, instance ? nullptr : &file);
     const auto [entry, is_new] = stream_by_key_.try_emplace(key, streams_.size());
-    if (is_new) streams_.push_back(RecordedStream{{trace_number_, plan.stream_class->id, instance}, &plan});
+    if (is_new)
+        streams_.push_back(RecordedStream{{.trace_number = trace_number_,
+                                           .class_id = plan.stream_class->id,
+                                           .instance_id = instance,
+                                           .trace_path = path_},
+                                          &plan});
     return streams_[entry->second];
 }
 
@@ -186,8 +215,17 @@ void RecordedTrace::put_in_order() {
         std::error_code ignored;  // without a current directory, the path is used as given
         stream.name = fs::absolute(stream.packets.front().file->path, ignored).lexically_normal().string();
     }
+    number_streams();
     std::ranges::stable_sort(
         streams_, {}, [](const RecordedStream& stream) { return std::tuple(stream.class_id, stream.instance_id); });
+}
+
+// Streams whose packets do not say which ring they are of get numbers in the order of their files, as in babeltrace2.
+void RecordedTrace::number_streams() {
+    std::ranges::stable_sort(streams_, {}, &RecordedStream::name);
+    std::uint64_t number = 0;
+    for (RecordedStream& stream : streams_)
+        if (!stream.instance_id) stream.instance_id = number++;
 }
 
 Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vector<fs::path>& paths) {
@@ -196,6 +234,7 @@ Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vecto
     for (const fs::path& path : paths) {
         for (const fs::path& found : LEAT_TRY(trace::find_trace_directories(path))) {
             RecordedDirectory directory = LEAT_TRY(read_trace_directory(found));
+            if (found != path) directory.path_below = found.lexically_relative(path).string();
             std::size_t group = groups.size();
             if (const auto& uuid = directory.trace_class.uuid)
                 group = group_by_uuid.try_emplace(*uuid, group).first->second;
@@ -203,6 +242,7 @@ Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vecto
             groups[group].push_back(std::move(directory));
         }
     }
+    std::ranges::stable_sort(groups, comes_before);
     std::vector<std::unique_ptr<RecordedTrace>> traces;
     traces.reserve(groups.size());
     for (std::list<RecordedDirectory>& group : groups)

@@ -49,6 +49,7 @@ struct RecordedDirectory {
     OpenedFiles files;
     std::size_t metadata_size;
     ctf::TraceClass trace_class;
+    std::string path_below{};  // the directory that is viewed; empty: that itself
 };
 
 // A trace as it lies on disk: one directory, or several of the same UUID (the chunks of a rotated session, snapshots).
@@ -80,9 +81,11 @@ class RecordedTrace {
     static void note_lost_packets(const RecordedFile& file, RecordedStream& stream);
     void note_damage(Error error);
     void put_in_order();
+    void number_streams();
 
     ctf::TraceClass trace_class_;
     std::uint64_t trace_number_;
+    std::string path_;  // below the directory that is viewed, if it is in one directory
     std::optional<ctf::TracePlans> plans_;
     std::vector<std::unique_ptr<RecordedFile>> files_;
     std::vector<RecordedStream> streams_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "base/result.hpp"
 #include "viewer/merge/message.hpp"
@@ -18,8 +19,10 @@ class StreamReader {
 
     // Goes to the next message; false after the last. An error names the file and the offset, and ends the stream.
     Result<bool> next();
-    // An event in it lives until the next call of next().
     [[nodiscard]] const Message& message() const { return reader_.message(); }
+    // As those of PacketReader.
+    [[nodiscard]] std::span<const ctf::EventPlace> following() const { return reader_.following(); }
+    void take(std::size_t count) { reader_.take(count); }
 
   private:
     const ctf::TraceClass* trace_class_;

@@ -1,9 +1,11 @@
 #include "viewer/sink/field_text.hpp"
 
+#include <emmintrin.h>
 #include <fmt/compile.h>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <iterator>
 #include <span>
 #include <string>
@@ -29,9 +31,57 @@ constexpr std::array<char, 256> make_escapes() {
 }
 constexpr std::array<char, 256> kEscapes = make_escapes();
 
-bool is_plain(char character) {
+// Whether each of 16 characters stands for itself.
+bool are_plain(__m128i characters) {
+    const auto is = [characters](char character) { return _mm_cmpeq_epi8(characters, _mm_set1_epi8(character)); };
+    const __m128i is_control = _mm_cmpeq_epi8(_mm_min_epu8(characters, _mm_set1_epi8(0x1F)), characters);
+    const __m128i is_quote = _mm_or_si128(is('"'), is('\''));
+    const __m128i is_mark = _mm_or_si128(is('\\'), is('?'));
+    const __m128i is_other = _mm_or_si128(_mm_or_si128(is_quote, is_mark), is(0x7F));
+    return _mm_movemask_epi8(_mm_or_si128(is_control, is_other)) == 0;
+}
+
+char* write_escaped(char* at, char character) {
     const auto code = static_cast<unsigned char>(character);
-    return code >= 0x20 && code != 0x7F && kEscapes[code] == '\0';
+    if (code >= 0x20 && code != 0x7F && kEscapes[code] == '\0') {
+        *at++ = character;
+        return at;
+    }
+    *at++ = '\\';
+    if (kEscapes[code] != '\0') {
+        *at++ = kEscapes[code];
+        return at;
+    }
+    *at++ = 'x';
+    *at++ = "0123456789abcdef"[code >> 4U];
+    *at++ = "0123456789abcdef"[code & 0xFU];
+    return at;
+}
+
+// Of each character, at most four.
+char* write_escaped(char* at, std::string_view text) {
+    constexpr std::size_t kBlock = sizeof(__m128i);
+    while (text.size() >= kBlock) {
+        const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data()));
+        if (are_plain(block)) {
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(at), block);
+            at += kBlock;
+        } else {
+            for (const char character : text.substr(0, kBlock)) at = write_escaped(at, character);
+        }
+        text.remove_prefix(kBlock);
+    }
+    // The rest, made as long as a block.
+    std::array<char, kBlock> rest;
+    rest.fill('x');
+    std::memcpy(rest.data(), text.data(), text.size());
+    const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rest.data()));
+    if (!are_plain(block)) {
+        for (const char character : text) at = write_escaped(at, character);
+        return at;
+    }
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(at), block);
+    return at + text.size();
 }
 
 // A signed number is shown as its two's complement, in as many whole digits as its field has bits.
@@ -201,18 +251,19 @@ void append_fields(TextBuffer& buffer, std::span<const FieldValue> values, bool 
 }
 
 void append_quoted(TextBuffer& buffer, std::string_view text) {
-    buffer.append('"');
-    while (!text.empty()) {
-        const auto plain_end = std::ranges::find_if_not(text, is_plain);
-        const auto plain_size = static_cast<std::size_t>(plain_end - text.begin());
-        buffer.append(text.substr(0, plain_size));
-        text.remove_prefix(plain_size);
-        if (text.empty()) break;
-        const auto code = static_cast<unsigned char>(text.front());
-        buffer.append(kEscapes[code] != '\0' ? fmt::format("\\{}", kEscapes[code]) : fmt::format("\\x{:02x}", code));
-        text.remove_prefix(1);
-    }
-    buffer.append('"');
+    constexpr std::size_t kPiece = 4096;
+    constexpr std::size_t kLongestEscape = 4;
+    constexpr std::size_t kSlack = 18;  // quotes, and the rest of a block
+    char* at = buffer.reserve(kSlack);
+    *at++ = '"';
+    do {
+        buffer.set_end(at);
+        const std::string_view piece = text.substr(0, kPiece);
+        at = write_escaped(buffer.reserve(kLongestEscape * piece.size() + kSlack), piece);
+        text.remove_prefix(piece.size());
+    } while (!text.empty());
+    *at++ = '"';
+    buffer.set_end(at);
 }
 
 }  // namespace leat::viewer

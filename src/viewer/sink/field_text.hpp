@@ -9,7 +9,8 @@
 
 namespace leat::viewer {
 
-// Writes a scope's fields as people read them: { a = 1, list = [ [0] = 2 ], s = "x\n", e = ( "RED" : container = 0 ) }
+// Writes a scope's fields, or one field, as people read them: { a = 1, list = [ [0] = 2 ], s = "x\n", e = ( "RED" :
+// container = 0 ) }
 void append_fields(TextBuffer& buffer, std::span<const ctf::FieldValue> values, bool has_names);
 
 // Writes text in quotes, and escapes what would break a line or a quote as C does. Other bytes, mostly UTF-8, are not

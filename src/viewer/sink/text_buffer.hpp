@@ -22,9 +22,17 @@ class TextBuffer {
         if (!text.empty()) std::memcpy(text_.get() + size_, text.data(), text.size());
         size_ += text.size();
     }
+    // Room for so many more characters. What was written there counts from set_end() on.
+    char* reserve(std::size_t size) {
+        if (size > capacity_ - size_) grow(size);
+        return text_.get() + size_;
+    }
+    void set_end(const char* end) { size_ = static_cast<std::size_t>(end - text_.get()); }
     void append(char character) { append(std::string_view(&character, 1)); }
     void append_number(std::uint64_t number) { append_formatted(fmt::format_int(number)); }
     void append_number(std::int64_t number) { append_formatted(fmt::format_int(number)); }
+
+    void set_fd(int fd) { fd_ = fd; }
 
     // Writes the text if enough has gathered.
     Result<void> flush_if_full() { return size_ < kFlushSize ? Result<void>() : flush(); }
@@ -35,6 +43,9 @@ class TextBuffer {
 
     [[nodiscard]] std::string_view text() const { return {text_.get(), size_}; }
     void clear() { size_ = 0; }
+    // Takes back what was appended since it had so many characters.
+    void cut(std::size_t size) { size_ = size; }
+    [[nodiscard]] std::size_t capacity() const { return capacity_; }
 
   private:
     static constexpr std::size_t kFlushSize = 256U << 10U;

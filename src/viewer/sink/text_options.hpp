@@ -11,6 +11,7 @@ struct TextOptions {
     TimeFormat time_format = TimeFormat::kTimeOfDay;
     bool is_gmt = false;  // otherwise the local time zone
     bool has_delta = true;
+    bool has_cycles = false;  // events have the value of their clock in place of the time; losses have the time
 
     // Which names are written before their values.
     bool names_payload = true;

@@ -1,34 +1,50 @@
 #include "viewer/sink/time_text.hpp"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstring>
 #include <ctime>
 
 namespace leat::viewer {
 namespace {
 
-// "-1.500000000" is one and a half seconds before the origin.
-void append_seconds(TextBuffer& buffer, std::int64_t time_ns) {
-    const auto bits = static_cast<std::uint64_t>(time_ns);
-    const std::uint64_t distance = time_ns < 0 ? -bits : bits;
-    if (time_ns < 0) buffer.append('-');
-    buffer.append_number(distance / kNanosecondsPerSecond);
-    buffer.append('.');
-    append_nanoseconds(buffer, distance % kNanosecondsPerSecond);
+// "000" to "999", so that nine digits take three copies.
+constexpr std::array<char, 3000> make_thousand() {
+    std::array<char, 3000> digits{};
+    for (std::size_t i = 0; i < 1000; ++i) {
+        digits[3 * i] = static_cast<char>('0' + i / 100);
+        digits[3 * i + 1] = static_cast<char>('0' + i / 10 % 10);
+        digits[3 * i + 2] = static_cast<char>('0' + i % 10);
+    }
+    return digits;
 }
+constexpr std::array<char, 3000> kThousand = make_thousand();
 
 }  // namespace
 
-void append_nanoseconds(TextBuffer& buffer, std::uint64_t ns) {
-    std::array<char, 9> digits;
-    for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit) {
-        *digit = static_cast<char>('0' + ns % 10);
-        ns /= 10;
-    }
-    buffer.append(std::string_view(digits.data(), digits.size()));
+char* write_nanoseconds(char* at, std::uint64_t ns) {
+    const auto count = static_cast<std::uint32_t>(ns);
+    std::memcpy(at, &kThousand[std::size_t{3} * (count / 1'000'000)], 3);
+    std::memcpy(at + 3, &kThousand[std::size_t{3} * (count / 1'000 % 1'000)], 3);
+    std::memcpy(at + 6, &kThousand[std::size_t{3} * (count % 1'000)], 3);
+    return at + 9;
 }
 
-void TimeText::append(TextBuffer& buffer, std::int64_t time_ns) {
-    if (format_ == TimeFormat::kSeconds) return append_seconds(buffer, time_ns);
+char* write_seconds(char* at, std::uint64_t ns) {
+    constexpr std::size_t kLongestNumber = 20;
+    at = std::to_chars(at, at + kLongestNumber, ns / kNanosecondsPerSecond).ptr;
+    *at++ = '.';
+    return write_nanoseconds(at, ns % kNanosecondsPerSecond);
+}
+
+char* TimeText::write(char* at, std::int64_t time_ns) {
+    if (format_ == TimeFormat::kSeconds) {
+        // "-1.500000000" is one and a half seconds before the origin.
+        const auto bits = static_cast<std::uint64_t>(time_ns);
+        if (time_ns < 0) *at++ = '-';
+        return write_seconds(at, time_ns < 0 ? -bits : bits);
+    }
     // Rounded down, so that nanoseconds count forward before the origin too.
     std::int64_t second = time_ns / kNanosecondsPerSecond;
     std::int64_t ns = time_ns % kNanosecondsPerSecond;
@@ -37,8 +53,8 @@ void TimeText::append(TextBuffer& buffer, std::int64_t time_ns) {
         --second;
     }
     if (!has_second_ || second != second_) format_second(second);
-    buffer.append(second_text_);
-    append_nanoseconds(buffer, static_cast<std::uint64_t>(ns));
+    at = std::copy(second_text_.begin(), second_text_.end(), at);
+    return write_nanoseconds(at, static_cast<std::uint64_t>(ns));
 }
 
 void TimeText::format_second(std::int64_t second) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -13,9 +14,14 @@ inline constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 // Writes times as the lines of text show them: "12:30:05.000000001", "2026-11-20 12:30:05...", or "1795181934...".
 class TimeText {
   public:
+    // No time has more characters.
+    static constexpr std::size_t kMaxSize = 64;
+
     explicit TimeText(const TextOptions& options) : format_(options.time_format), is_gmt_(options.is_gmt) {}
 
-    void append(TextBuffer& buffer, std::int64_t time_ns);
+    // Returns the end of what it has written.
+    char* write(char* at, std::int64_t time_ns);
+    void append(TextBuffer& buffer, std::int64_t time_ns) { buffer.set_end(write(buffer.reserve(kMaxSize), time_ns)); }
 
   private:
     void format_second(std::int64_t second);
@@ -28,7 +34,9 @@ class TimeText {
     std::string second_text_;
 };
 
-// "000000042": nine digits.
-void append_nanoseconds(TextBuffer& buffer, std::uint64_t ns);
+// Writes "000000042": nine digits. Returns their end.
+char* write_nanoseconds(char* at, std::uint64_t ns);
+// Writes "3.000000042". Returns its end.
+char* write_seconds(char* at, std::uint64_t ns);
 
 }  // namespace leat::viewer

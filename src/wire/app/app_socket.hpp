@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "base/listener.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "wire/app/app_protocol.hpp"
@@ -33,23 +35,41 @@ struct RegisteredApp {
     ControlFile control;
 };
 
-// An application that has connected. It sends one registration and waits for one answer.
+// An application that registers with a session daemon: where its control file is, and who it is, as the kernel says.
+struct RegisteredFile {
+    std::uint64_t file;
+    uid_t uid;
+};
+
+// An application that has a tracepoint switched on, and has not got the rings of its channel: who it is, as the kernel
+// says. The answer is that channel, or the end of the connection.
+struct AttachRequest {
+    std::uint32_t channel;  // its number
+    uid_t uid;
+    pid_t pid;
+};
+
+// An application that has connected. It sends one message and waits for one answer.
 class AppConnection {
   public:
     explicit AppConnection(UniqueFd socket) : socket_(std::move(socket)) {}
 
     [[nodiscard]] int fd() const { return socket_.get(); }
 
-    // Call this when fd() is readable. It fails on anything but one good registration; then drop the connection.
-    // kUnsupported: the program is of another version than we are. `lane`: ours.
-    Result<RegisteredApp> receive(Lane lane);
+    // Call this when fd() is readable. It fails on anything but one good message; then drop the connection.
+    // kUnsupported: the program is of another version than we are. `lane`: ours. A recorder gets a RegisteredApp, a
+    // session daemon a RegisteredFile.
+    Result<std::variant<RegisteredApp, RegisteredFile, AttachRequest>> receive(Lane lane);
 
     // The program's name as the kernel knows it, whatever the program sends; for people. Only while it waits for its
     // answer.
     [[nodiscard]] std::string program_name() const;
+    // Its user, likewise.
+    [[nodiscard]] uid_t user() const;
 
-    // Hands a channel over, which the application attaches. The header of `message` is filled in here.
-    Result<void> send_channel(ChannelMessage message, int ring_set_fd, int clock_fd);
+    // Hands a channel over, which the application attaches. The header of `message` is filled in here. `names` count if
+    // its contexts have kContextApp.
+    Result<void> send_channel(ChannelMessage message, int ring_set_fd, int clock_fd, const AppContextNames& names = {});
     // "Registration done": the application goes on.
     Result<void> send_done();
 
@@ -62,12 +82,12 @@ class AppSocket {
   public:
     static Result<AppSocket> listen(const std::filesystem::path& runtime_directory);
 
-    [[nodiscard]] int fd() const { return socket_.get(); }
+    [[nodiscard]] int fd() const { return socket_.fd(); }
     // Accepts the next application if one waits.
     std::optional<AppConnection> accept();
 
   private:
-    UniqueFd socket_;
+    Listener socket_;
 };
 
 }  // namespace leat::wire

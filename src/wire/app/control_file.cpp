@@ -1,6 +1,5 @@
 #include "wire/app/control_file.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,13 +14,15 @@
 namespace leat::wire {
 namespace {
 
-constexpr int kOfFixedSize = F_SEAL_SHRINK | F_SEAL_GROW;
 // The description of a tracepoint without fields, see description_format.hpp.
 constexpr std::uint32_t kMinDescriptionSize = 18;
 
 Result<void> read(int fd, std::span<std::byte> bytes, std::uint64_t offset) {
-    if (::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset)) != static_cast<ssize_t>(bytes.size()))
-        return io_error("cannot read the control memory");
+    const ssize_t size = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (size < 0) return io_error("cannot read the control memory");
+    if (size != static_cast<ssize_t>(bytes.size()))
+        return corrupt("the control memory ends at {}, in the middle of something",
+                       offset + static_cast<std::size_t>(size));
     return {};
 }
 
@@ -36,6 +37,8 @@ Result<void> check_header(const ControlFileHeader& header) {
     if (header.tracepoint_count > (header.descriptions_size - kDescriptionHeaderSize) / kMinDescriptionSize)
         return corrupt("descriptions of {} tracepoints do not fit into {} bytes", header.tracepoint_count,
                        header.descriptions_size);
+    if (header.sticky_slots != 0 && header.sticky_slots != kStickySlots)
+        return corrupt("control memory with {} slots for sticky values", header.sticky_slots);
     return {};
 }
 
@@ -50,14 +53,13 @@ std::uint8_t next_byte(std::uint8_t last, bool has_many) {
 }  // namespace
 
 Result<ControlFile> ControlFile::open(UniqueFd fd, Lane lane) {
-    const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-    if (seals < 0 || (seals & kOfFixedSize) != kOfFixedSize) return refused("the control memory is not sealed");
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) return io_error("cannot stat the control memory");
+    if (!S_ISREG(status.st_mode)) return refused("the control memory is no regular file");
     ControlFileHeader header{};
     LEAT_TRY(read(fd.get(), std::as_writable_bytes(std::span(&header, 1)), 0));
     LEAT_TRY(check_header(header));
-    const ControlLayout layout{header.tracepoint_count, header.descriptions_size};
+    const ControlLayout layout{header.tracepoint_count, header.descriptions_size, header.sticky_slots};
     if (static_cast<std::uint64_t>(status.st_size) != layout.size())
         return corrupt("control memory of {} bytes, not {}", status.st_size, layout.size());
     ControlFile file(std::move(fd), lane, header);
@@ -68,29 +70,42 @@ Result<ControlFile> ControlFile::open(UniqueFd fd, Lane lane) {
 ControlFile::ControlFile(UniqueFd fd, Lane lane, const ControlFileHeader& header)
     : fd_(std::move(fd)),
       lane_(lane),
-      layout_{header.tracepoint_count, header.descriptions_size},
+      layout_{header.tracepoint_count, header.descriptions_size, header.sticky_slots},
       bitness_(header.bitness),
       pid_(header.pid),
       procname_(printable(std::string(header.procname, ::strnlen(header.procname, sizeof header.procname)))),
-      changes_(header.tracepoint_count),
-      is_on_(header.tracepoint_count) {}
+      allows_blocking_((header.properties & kAllowsBlocking) != 0),
+      written_(header.tracepoint_count) {}
+
+Result<std::vector<ControlEntry>> ControlFile::read_entries() const {
+    std::vector<ControlEntry> entries(layout_.tracepoint_count);
+    LEAT_TRY(read(fd_.get(), std::as_writable_bytes(std::span(entries)), layout_.entry(0)));
+    return entries;
+}
 
 // What an earlier daemon has left.
 Result<void> ControlFile::read_words() {
-    std::vector<ControlEntry> entries(layout_.tracepoint_count);
-    LEAT_TRY(read(fd_.get(), std::as_writable_bytes(std::span(entries)), layout_.entry(0)));
+    const std::vector<ControlEntry> entries = LEAT_TRY(read_entries());
     for (std::size_t i = 0; i < entries.size(); ++i) {
         const std::uint8_t now = lane_byte(entries[i].word, lane());
-        is_on_[i] = now != 0;
-        changes_[i] = is_on_[i] ? now : entries[i].last[lane()];
+        const std::uint8_t* const more = entries[i].more[lane()];
+        written_[i] = {.byte = now != 0 ? now : entries[i].last[lane()], .is_on = now != 0, .more = {more[0], more[1]}};
     }
     return {};
 }
 
 Result<std::vector<TracepointDescription>> ControlFile::read_descriptions() const {
-    std::vector<std::byte> table(layout_.descriptions_size);
-    LEAT_TRY(read(fd_.get(), table, layout_.descriptions()));
-    auto descriptions = LEAT_TRY(parse_descriptions(table));
+    return parse_table(LEAT_TRY(read_table()));
+}
+
+Result<std::string> ControlFile::read_table() const {
+    std::string table(layout_.descriptions_size, '\0');
+    LEAT_TRY(read(fd_.get(), std::as_writable_bytes(std::span(table)), layout_.descriptions()));
+    return table;
+}
+
+Result<std::vector<TracepointDescription>> ControlFile::parse_table(const std::string& table) const {
+    auto descriptions = LEAT_TRY(parse_descriptions(std::as_bytes(std::span(table))));
     if (descriptions.size() != layout_.tracepoint_count)
         return corrupt("{} tracepoints are described, not {}", descriptions.size(), layout_.tracepoint_count);
     return descriptions;
@@ -100,29 +115,45 @@ Result<std::vector<TracepointDescription>> ControlFile::read_descriptions() cons
 // keep the order of stores.
 Result<void> ControlFile::switch_to(std::uint32_t tracepoint, std::span<const Action> actions) {
     LEAT_CHECK(tracepoint < layout_.tracepoint_count && actions.size() <= kMaxActions);
+    Written& written = written_[tracepoint];
     const std::uint64_t entry = layout_.entry(tracepoint);
     const std::uint64_t byte_at = entry + offsetof(ControlEntry, word) + lane();
     if (actions.empty()) {
-        if (!is_on_[tracepoint]) return {};
-        const std::array last{static_cast<std::byte>(changes_[tracepoint])};
+        if (!written.is_on) return {};
+        const std::array last{static_cast<std::byte>(written.byte)};
         LEAT_TRY(write(last, entry + offsetof(ControlEntry, last) + lane()));
         constexpr std::array kOff{std::byte{0}};
         LEAT_TRY(write(kOff, byte_at));
-        is_on_[tracepoint] = false;
+        written.is_on = false;
         return {};
     }
-    const std::uint8_t next = next_byte(changes_[tracepoint], actions.size() > 1);
+    const std::uint8_t next = next_byte(written.byte, actions.size() > 1);
     const std::uint64_t list = 2ULL * lane() + list_of(next);
     LEAT_TRY(write(std::as_bytes(actions.first(1)), entry + offsetof(ControlEntry, first) + list * sizeof(Action)));
-    const std::array more{static_cast<std::byte>(actions.size() - 1)};
-    LEAT_TRY(write(more, entry + offsetof(ControlEntry, more) + list));
+    // Before their number: a program that is late with the list of before the last change must not read where no block
+    // is yet, as that takes one, and there may be none.
     if (actions.size() > 1)
         LEAT_TRY(write(std::as_bytes(actions.subspan(1)),
                        layout_.more_actions(tracepoint) + list * (kMaxActions - 1) * sizeof(Action)));
+    if (const auto more = static_cast<std::uint8_t>(actions.size() - 1); written.more[list_of(next)] != more) {
+        LEAT_TRY(write(std::array{std::byte{more}}, entry + offsetof(ControlEntry, more) + list));
+        written.more[list_of(next)] = more;
+    }
     const std::array byte{static_cast<std::byte>(next)};
     LEAT_TRY(write(byte, byte_at));
-    changes_[tracepoint] = next;
-    is_on_[tracepoint] = true;
+    written.byte = next;
+    written.is_on = true;
+    return {};
+}
+
+Result<void> ControlFile::switch_off(std::uint32_t channel) {
+    const std::vector<ControlEntry> entries = LEAT_TRY(read_entries());
+    for (std::uint32_t i = 0; i < entries.size(); ++i) {
+        const std::uint8_t byte = lane_byte(entries[i].word, lane());
+        if (byte == 0 || (byte & kManyActions) != 0 || entries[i].first[lane()][list_of(byte)].channel != channel)
+            continue;
+        LEAT_TRY(switch_to(i, {}));
+    }
     return {};
 }
 
@@ -131,6 +162,13 @@ Result<std::uint64_t> ControlFile::not_attached() const {
     LEAT_TRY(read(fd_.get(), std::as_writable_bytes(std::span(&count, 1)),
                   offsetof(ControlFileHeader, not_attached) + lane() * sizeof count));
     return count;
+}
+
+bool ControlFile::has_ended() const {
+    std::uint32_t properties = 0;
+    const auto read_them =
+        read(fd_.get(), std::as_writable_bytes(std::span(&properties, 1)), offsetof(ControlFileHeader, properties));
+    return read_them && (properties & kEnded) != 0;
 }
 
 Result<void> ControlFile::write(std::span<const std::byte> bytes, std::uint64_t offset) const {

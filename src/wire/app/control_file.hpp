@@ -1,6 +1,7 @@
 // The daemon's end of a program's control memory: reads descriptions, switches tracepoints.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -17,8 +18,7 @@ namespace leat::wire {
 // mapped, and what was read is checked once and kept. One for each lane; one thread.
 class ControlFile {
   public:
-    // Takes over a descriptor that is open for reading and writing. Fails if it is not control memory of our version,
-    // or if it could change its size.
+    // Takes over a descriptor that is open for reading and writing. Fails if it is not control memory of our version.
     static Result<ControlFile> open(UniqueFd fd, Lane lane);
 
     [[nodiscard]] int fd() const { return fd_.get(); }
@@ -29,19 +29,38 @@ class ControlFile {
     // As the program sees and calls itself; the name is printable.
     [[nodiscard]] std::uint32_t pid() const { return pid_; }
     [[nodiscard]] const std::string& procname() const { return procname_; }
+    [[nodiscard]] bool allows_blocking() const { return allows_blocking_; }
 
     // Copies the table, and parses the copy.
     [[nodiscard]] Result<std::vector<TracepointDescription>> read_descriptions() const;
+    // The same in two steps: programs that have the same table need it parsed but once.
+    [[nodiscard]] Result<std::string> read_table() const;
+    [[nodiscard]] Result<std::vector<TracepointDescription>> parse_table(const std::string& table) const;
 
     // From now on, events of the tracepoint go where these actions say, at most kMaxActions; with none, it is off. An
     // event that is being written meanwhile goes by the old actions or by the new ones.
     Result<void> switch_to(std::uint32_t tracepoint, std::span<const Action> actions);
 
+    // Switches off, in our lane, what goes to this channel and to no other.
+    Result<void> switch_off(std::uint32_t channel);
+
+    [[nodiscard]] const ControlLayout& layout() const { return layout_; }
+
     // Events that the program could not write, because it has not got the rings of their channel.
     [[nodiscard]] Result<std::uint64_t> not_attached() const;
+    // Whether the program has said that it ends, or unloads the library that the file is of.
+    [[nodiscard]] bool has_ended() const;
 
   private:
+    // What the file says of a tracepoint, in this lane.
+    struct Written {
+        std::uint8_t byte = 0;  // of its word, when it was last on
+        bool is_on = false;
+        std::array<std::uint8_t, 2> more{};  // of each list
+    };
+
     ControlFile(UniqueFd fd, Lane lane, const ControlFileHeader& header);
+    [[nodiscard]] Result<std::vector<ControlEntry>> read_entries() const;
     Result<void> read_words();
     Result<void> write(std::span<const std::byte> bytes, std::uint64_t offset) const;
     [[nodiscard]] std::uint32_t lane() const { return static_cast<std::uint32_t>(lane_); }
@@ -52,8 +71,8 @@ class ControlFile {
     unsigned bitness_;
     std::uint32_t pid_;
     std::string procname_;
-    std::vector<std::uint8_t> changes_;  // of each tracepoint: its lane's byte when it was last on
-    std::vector<bool> is_on_;
+    bool allows_blocking_;
+    std::vector<Written> written_;  // of each tracepoint
 };
 
 }  // namespace leat::wire

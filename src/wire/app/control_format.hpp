@@ -2,11 +2,12 @@
 //
 // Freestanding, because the tracer library includes this. The same for 32- and 64-bit programs.
 //
-// A program makes one such file for each library (or program) that has tracepoints. Daemons read it with pread() and
+// A program makes one such file for each library (or program) that has tracepoints, where daemons find it
+// (docs/formats/runtime-directory.md). Daemons read it with pread() and
 // write it with pwrite(), and never map it; the program maps it, and reads.
 //
-//     0         4096                  + 64 a tracepoint                     + kMoreActionsSize a tracepoint
-//     | header  | entries             | description table, up to 8 bytes    | more actions (a hole, mostly) |
+//     0         4096            + sticky values   + 64 a tracepoint            + kMoreActionsSize a tracepoint
+//     | header  | sticky values   | entries         | description table, to 8 B  | more actions (a hole, mostly) |
 #pragma once
 
 #include <stddef.h>
@@ -35,8 +36,40 @@ struct ControlFileHeader {
     char procname[20];           // ends with a NUL
     // Written by the program: events for channels whose rings it has not got, of each lane.
     uint64_t not_attached[kLanes];
+    uint32_t sticky_slots;  // 0, or kStickySlots
+    uint32_t properties;    // kAllowsBlocking, kEnded, or nothing
+    // Written by the program: values of sticky events that found no slot, or do not fit into one.
+    uint64_t not_kept;
 };
-static_assert(sizeof(ControlFileHeader) == 64 && offsetof(ControlFileHeader, not_attached) == 40);
+static_assert(sizeof(ControlFileHeader) == 80 && offsetof(ControlFileHeader, not_attached) == 40);
+static_assert(offsetof(ControlFileHeader, sticky_slots) == 64 && offsetof(ControlFileHeader, properties) == 68);
+static_assert(offsetof(ControlFileHeader, not_kept) == 72);
+// The program waits for room in channels that block.
+inline constexpr uint32_t kAllowsBlocking = 1;
+// It has ended as it meant to, or unloaded the library: it has not crashed.
+inline constexpr uint32_t kEnded = 2;
+
+// The last value of a sticky event, for one key. See docs/formats/sticky-values.md.
+//
+//     sequence    0             nobody has used the slot
+//                 odd           it is being written
+//                 even          it is as the program left it, until the number changes
+//
+// Programs write it, daemons read it with pread(): a slot whose sequence is the same before and after is whole.
+inline constexpr uint32_t kNoTracepoint = 0xffff'ffff;
+inline constexpr uint32_t kStickyPayload = 472;
+struct StickySlot {
+    uint32_t sequence;
+    uint32_t tracepoint;  // its number in this file; kNoTracepoint: the value was taken away
+    uint64_t name;        // hash of the event's name: with the key, what the value belongs to
+    uint64_t key;
+    uint32_t order;  // counts up: values are replayed in the order in which they were set
+    uint32_t size;   // bytes of the payload
+    char payload[kStickyPayload];
+    uint64_t unused;
+};
+static_assert(sizeof(StickySlot) == 512 && offsetof(StickySlot, key) == 16 && offsetof(StickySlot, payload) == 32);
+inline constexpr uint32_t kStickySlots = 128;  // of a library (or program) that has sticky events
 
 // One record to write: into which channel, with which event id. Daemons number channels so that the lowest two bits are
 // their lane; 0 is no channel, and no number ever stands for two.
@@ -46,6 +79,7 @@ struct Action {
 
     bool operator==(const Action&) const = default;
 };
+constexpr Lane lane_of(uint32_t channel) { return static_cast<Lane>(channel & 3); }
 inline constexpr uint32_t kMaxActions = 16;  // for one tracepoint, of one lane
 
 // A byte of a word: 0 is off. Otherwise two lists of actions take turns, so that one is at rest while the other is
@@ -90,9 +124,15 @@ constexpr uint32_t list_of(uint8_t lane_byte) { return lane_byte & kSecondList; 
 struct ControlLayout {
     uint64_t tracepoint_count;
     uint64_t descriptions_size;
+    uint64_t sticky_slots = 0;
 
+    [[nodiscard]] constexpr uint64_t sticky(uint64_t index) const {
+        return kControlHeaderSize + index * sizeof(StickySlot);
+    }
+    // What the program writes: the first bytes of the file, whole pages.
+    [[nodiscard]] constexpr uint64_t written_by_program() const { return sticky(sticky_slots); }
     [[nodiscard]] constexpr uint64_t entry(uint64_t index) const {
-        return kControlHeaderSize + index * sizeof(ControlEntry);
+        return written_by_program() + index * sizeof(ControlEntry);
     }
     [[nodiscard]] constexpr uint64_t descriptions() const { return entry(tracepoint_count); }
     [[nodiscard]] constexpr uint64_t more_actions(uint64_t index) const {

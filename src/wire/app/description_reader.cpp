@@ -72,6 +72,7 @@ Result<FieldDescription> parse_field(ByteCursor& in) {
     field.is_signed = (flags & LEAT_FIELD_SIGNED) != 0;
     field.is_hex = (flags & LEAT_FIELD_HEX) != 0;
     field.is_network = (flags & LEAT_FIELD_NETWORK) != 0;
+    field.is_hidden = (flags & kHiddenField) != 0;
     field.length_size = LEAT_TRY(in.read<std::uint8_t>());
     field.count = LEAT_TRY(in.read<std::uint32_t>());
     field.values = LEAT_TRY(parse_values(in));

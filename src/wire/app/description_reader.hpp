@@ -28,6 +28,7 @@ struct FieldDescription {
     bool is_signed = false;
     bool is_hex = false;
     bool is_network = false;
+    bool is_hidden = false;    // no record has it
     unsigned length_size = 0;  // bytes: 1, 2, 4, 8; sequences only
     std::uint32_t count = 0;   // arrays only
     std::vector<ValueDescription> values{};

@@ -13,23 +13,31 @@ using test::ConsumerModel;
 constexpr std::uint64_t kSeeds = 300;
 constexpr std::uint64_t kSteps = 300;
 
-TEST(ConsumerModel, EveryRecordIsDeliveredOnceOrCounted) {
+template <class Model>
+void check_histories() {
     std::uint64_t delivered = 0;
     std::uint64_t lost = 0;
     std::uint64_t late = 0;
+    std::uint64_t limited = 0;
     std::uint64_t histories = 0;
-    test::run_histories<ConsumerModel>(kSeeds, kSteps, [&](const ConsumerModel& model) {
+    test::run_histories<Model>(kSeeds, kSteps, [&](const ConsumerModel& model) {
         ++histories;
         delivered += model.delivered();
         lost += model.lost();
         late += model.late();
+        limited += model.has_reached_limit() ? 1 : 0;
     });
     if (histories < kSeeds) return;
     // Enough must have happened in these histories.
     EXPECT_GT(delivered, kSeeds * kSteps / 2);
     EXPECT_GT(lost, kSeeds);
     EXPECT_GT(late, kSeeds);
+    EXPECT_GT(limited, kSeeds / 16);
 }
+
+TEST(ConsumerModel, EveryRecordIsDeliveredOnceOrCounted) { check_histories<ConsumerModel>(); }
+
+TEST(ConsumerModel, WithTinyHeadersToo) { check_histories<test::TinyConsumerModel>(); }
 
 }  // namespace
 }  // namespace leat::consumer

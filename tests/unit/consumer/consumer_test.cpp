@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
+#include <map>
 
 #include "ctf/record/record_header.hpp"
 #include "support/test_rings.hpp"
@@ -24,6 +26,7 @@ constexpr int kTag = ring::kCompactHeader.all_ones();
 class KeepingOutput final : public Output {
   public:
     struct Kept {
+        StreamId stream;
         ctf::PacketHeader header;
         std::vector<std::byte> records;
     };
@@ -35,7 +38,7 @@ class KeepingOutput final : public Output {
             return fail(ErrorKind::kIo, "no space left on device");
         }
         if (packets.size() == room) return fail(ErrorKind::kIo, "no space left on device");
-        packets.push_back({packet.header, {packet.records.begin(), packet.records.end()}});
+        packets.push_back({packet.stream, packet.header, {packet.records.begin(), packet.records.end()}});
         return {};
     }
 
@@ -55,12 +58,15 @@ ctf::RecordWalker walker_of_one_byte_events() {
 class ConsumerTest : public testing::Test {
   protected:
     explicit ConsumerTest(std::size_t max_packet_size = ~std::size_t{0})
-        : consumer_(rings_.set(), walker_, output_,
-                    {.trace_uuid = {7},
-                     .stream_class_id = 0,
-                     .thread_stream_class_id = 1,
-                     .wake_after = 100,
-                     .max_packet_size = max_packet_size}) {}
+        : consumer_(sources(), output_, {.trace_uuid = {7}, .max_packet_size = max_packet_size}) {}
+
+    [[nodiscard]] std::array<Consumer::Source, 1> sources() const {
+        return {{{.rings = &rings_.set(),
+                  .walker = &walker_,
+                  .stream_class_id = 0,
+                  .thread_stream_class_id = 1,
+                  .wake_after = 100}}};
+    }
 
     // Writes one event into a ring that belongs to a thread; `thread` counts those rings.
     void write(std::uint64_t now, std::uint32_t thread = 0) {
@@ -68,6 +74,13 @@ class ConsumerTest : public testing::Test {
         rings_.at(now);
         ASSERT_EQ(rings_.write_to(header(thread), test::TestEvent{ring::HeaderKind::kCompact, 1}, staged.data(), 1),
                   ring::WriteOutcome::kWritten);
+    }
+    void write_to_cpu_ring(std::uint64_t now) {
+        const std::string staged(1 + ring::kCopySlack, 'x');
+        rings_.at(now);
+        ASSERT_EQ(
+            rings_.write_to(*rings_.map().rings[0], test::TestEvent{ring::HeaderKind::kCompact, 1}, staged.data(), 1),
+            ring::WriteOutcome::kWritten);
     }
     // Writes one that the walker does not know.
     void write_unknown(std::uint64_t now) {
@@ -86,7 +99,7 @@ class ConsumerTest : public testing::Test {
         *first = static_cast<char>((*first & ~kTag) | 3);
     }
     [[nodiscard]] ring::RingHeader& header(std::uint32_t thread = 0) const {
-        return *rings_.map().ring(rings_.own_ring_index() + thread);
+        return *rings_.map().rings[rings_.own_ring_index() + thread];
     }
     [[nodiscard]] std::uint64_t instance(std::uint32_t thread) const { return rings_.own_ring_index() + thread; }
 
@@ -95,6 +108,64 @@ class ConsumerTest : public testing::Test {
     KeepingOutput output_;
     Consumer consumer_;
 };
+
+// A session's thread may begin later than the programs that it records.
+TEST_F(ConsumerTest, RecordsThatAreOlderThanTheConsumerAreCut) {
+    const std::string staged(1 + ring::kCopySlack, 'x');
+    for (const std::uint64_t time : {30U, 200'000'000U, 900'000'000U}) {
+        rings_.at(test::kStartOfTime + time);
+        ASSERT_EQ(
+            rings_.write_to(*rings_.map().rings[0], test::TestEvent{ring::HeaderKind::kCompact, 1}, staged.data(), 1),
+            ring::WriteOutcome::kWritten);
+    }
+    Consumer late(sources(), output_, {.trace_uuid = {7}});
+    ASSERT_TRUE(late.drain());
+    EXPECT_EQ(late.totals().events, 3U);
+    EXPECT_EQ(late.discarded(), 0U);
+}
+
+// Two streams: their last packets, without records, still fit, and tell what was left out.
+TEST_F(ConsumerTest, LimitIsExactAndWhatComesAfterItIsCounted) {
+    constexpr std::uint64_t kMax = 8 * ctf::kPacketHeaderSize + 10 * kRecordSize + kRecordSize / 2;
+    SizeLimit limit(kMax);
+    Consumer limited(sources(), output_, {.trace_uuid = {7}, .limit = &limit});
+    for (std::uint64_t i = 0; i < 100; ++i) write(kStartOfTime + i, i % 2);
+    ASSERT_TRUE(limited.drain());
+    EXPECT_TRUE(limit.is_reached());
+    const std::uint64_t events = limited.totals().events;
+    EXPECT_EQ(events + limited.beyond_limit(), 100U);
+    write(kStartOfTime + 200);
+    ASSERT_TRUE(limited.drain());
+    ASSERT_TRUE(limited.finish());
+    EXPECT_EQ(limited.totals().events, events);
+    EXPECT_EQ(limited.beyond_limit(), 101U - events);
+    EXPECT_EQ(limited.discarded(), 101U - events);
+    EXPECT_EQ(limited.totals().left_in_rings, 0U);
+    std::uint64_t told = 0;
+    std::map<std::uint64_t, std::uint64_t> told_by;
+    for (const KeepingOutput::Kept& packet : output_.packets)
+        told_by[packet.header.stream_instance_id] = packet.header.events_discarded;
+    for (const auto& [stream, count] : told_by) told += count;
+    EXPECT_EQ(told, 101U - events);
+    EXPECT_EQ(limit.used(), limited.totals().bytes);
+    EXPECT_LE(limit.used(), kMax);
+    EXPECT_GE(header().tail, header().head) << "writers get their room back";
+}
+
+TEST_F(ConsumerTest, WhatIsLeftOutIsCountedAndTold) {
+    write(kStartOfTime + 10);
+    ASSERT_TRUE(consumer_.drain());
+    consumer_.leave_out_rest();
+    write(kStartOfTime + 20);
+    write(kStartOfTime + 30);
+    ASSERT_TRUE(consumer_.drain());
+    ASSERT_TRUE(consumer_.finish());
+    EXPECT_EQ(consumer_.totals().events, 1U);
+    EXPECT_EQ(consumer_.beyond_limit(), 2U);
+    ASSERT_EQ(output_.packets.size(), 2U);
+    EXPECT_EQ(output_.packets[1].header.events_discarded, 2U);
+    EXPECT_TRUE(output_.packets[1].records.empty());
+}
 
 TEST_F(ConsumerTest, NothingNewGivesNoPacket) {
     ASSERT_TRUE(consumer_.drain());
@@ -122,13 +193,15 @@ TEST_F(ConsumerTest, PacketSaysWhatIsInIt) {
 }
 
 TEST_F(ConsumerTest, PacketsOfAStreamTouchAndCount) {
-    for (const std::uint64_t now : {10, 20, 20, 35}) {
+    for (const std::uint64_t now : {10, 20, 20, 20, 35}) {
         write(kStartOfTime + now);
         ASSERT_TRUE(consumer_.drain());
     }
-    ASSERT_EQ(output_.packets.size(), 4U);
+    ASSERT_EQ(output_.packets.size(), 5U);
     for (std::size_t i = 1; i < output_.packets.size(); ++i) {
-        EXPECT_EQ(output_.packets[i].header.timestamp_begin, output_.packets[i - 1].header.timestamp_end);
+        const ctf::PacketHeader& before = output_.packets[i - 1].header;
+        EXPECT_EQ(output_.packets[i].header.timestamp_begin,
+                  std::max(before.timestamp_end, before.timestamp_begin + 1));
         EXPECT_EQ(output_.packets[i].header.packet_seq_num, i);
     }
 }
@@ -142,6 +215,20 @@ TEST_F(ConsumerTest, EachRingIsAStreamOfItsOwn) {
     EXPECT_EQ(output_.packets[1].header.packet_seq_num, 0U);
     EXPECT_EQ(consumer_.totals().streams, 2U);
     EXPECT_EQ(consumer_.totals().events, 2U);
+}
+
+// Programs write as soon as they have the rings. The output may be opened later.
+TEST_F(ConsumerTest, RecordsOlderThanTheConsumerAreInItsFirstPacket) {
+    write_to_cpu_ring(kStartOfTime + 10);
+    write_to_cpu_ring(kStartOfTime + 20);
+    Consumer late(sources(), output_, {.trace_uuid = {7}});
+    ASSERT_TRUE(late.drain());
+    ASSERT_EQ(output_.packets.size(), 1U);
+    EXPECT_EQ(output_.packets[0].header.timestamp_begin, kStartOfTime);
+    EXPECT_EQ(output_.packets[0].header.timestamp_end, kStartOfTime + 20);
+    EXPECT_EQ(output_.packets[0].records.size(), 2 * kRecordSize);
+    EXPECT_EQ(late.totals().events, 2U);
+    EXPECT_EQ(late.unreadable(0), 0U);
 }
 
 // A reader places a count of discarded events between the end of the last packet and the end of the packet that carries
@@ -379,6 +466,103 @@ TEST_F(ConsumerTest, BellIsArmedAgainWhenItRangTooEarly) {
     EXPECT_EQ(header().limit, 100U);
 }
 
+// A writer may have looked at the limit just before the bell was armed: so it takes one more drain.
+TEST_F(ConsumerTest, FirstRecordRingsIfNobodyDrainsSoon) {
+    ring::RingHeader& ring = *rings_.map().rings[0];
+    consumer_.wake_at_first_record(true);
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(ring.limit, 0U);
+    EXPECT_TRUE(consumer_.wants_drain());
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_FALSE(consumer_.wants_drain());
+    ring.limit = ring::kMinRingSize;  // the writer rings
+    write_to_cpu_ring(kStartOfTime + 10);
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(ring.limit, kRecordSize + 100) << "the next one, soon after it, does not ring";
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(ring.limit, kRecordSize);
+    consumer_.wake_at_first_record(false);
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(ring.limit, kRecordSize + 100);
+}
+
+// The rings of two channels. Those of the second have large headers, and a bell of their own.
+class TwoChannelsTest : public ConsumerTest {
+  protected:
+    static constexpr ring::HeaderKind kLarge = ring::HeaderKind::kLarge;
+
+    TwoChannelsTest() {
+        ctf::EventClass event_class{.id = 1, .name = "test:byte"};
+        event_class.fields = ctf::StructClass{{{"_byte", ctf::IntegerClass{.size = 8}}}};
+        other_walker_.add(event_class);
+    }
+
+    void write_other(std::uint64_t now) {
+        const std::string staged(1 + ring::kCopySlack, 'x');
+        ASSERT_EQ(other_rings_.at(now).write_to(other_header(), {kLarge, 1}, staged.data(), 1),
+                  ring::WriteOutcome::kWritten);
+    }
+    [[nodiscard]] ring::RingHeader& other_header() const { return other_rings_.own_ring(); }
+
+    TestRings other_rings_;
+    ctf::RecordWalker other_walker_{ring::header_layout(kLarge), 0};
+    std::array<Consumer::Source, 2> both_{sources()[0],
+                                          {.rings = &other_rings_.set(),
+                                           .walker = &other_walker_,
+                                           .stream_class_id = 2,
+                                           .thread_stream_class_id = 3,
+                                           .wake_after = 7}};
+    Consumer consumer_of_both_{both_, output_, {.trace_uuid = {7}}};
+};
+
+TEST_F(TwoChannelsTest, PacketSaysWhichChannelItsRingIsOf) {
+    write(kStartOfTime + 10);
+    write_other(kStartOfTime + 20);
+    ASSERT_TRUE(consumer_of_both_.drain());
+    ASSERT_EQ(output_.packets.size(), 2U);
+    const auto ring = static_cast<std::uint32_t>(instance(0));
+    EXPECT_EQ(output_.packets[0].stream, (StreamId{0, ring}));
+    EXPECT_EQ(output_.packets[0].header.stream_id, 1U);
+    EXPECT_EQ(output_.packets[1].stream, (StreamId{1, ring}));
+    EXPECT_EQ(output_.packets[1].header.stream_id, 3U);
+    EXPECT_EQ(output_.packets[1].header.stream_instance_id, ring);
+    EXPECT_EQ(output_.packets[1].header.packet_seq_num, 0U);
+    EXPECT_EQ(output_.packets[1].records.size(), ring::header_layout(kLarge).short_size + 1);
+}
+
+TEST_F(TwoChannelsTest, EachIsCountedAlone) {
+    write(kStartOfTime + 10);
+    write(kStartOfTime + 20);
+    write_other(kStartOfTime + 20);
+    write_unknown(kStartOfTime + 30);
+    ASSERT_TRUE(consumer_of_both_.drain());
+    EXPECT_EQ(consumer_of_both_.events(0), 2U);
+    EXPECT_EQ(consumer_of_both_.events(1), 1U);
+    EXPECT_EQ(consumer_of_both_.unreadable(0), 1U);
+    EXPECT_EQ(consumer_of_both_.unreadable(1), 0U);
+    EXPECT_EQ(consumer_of_both_.totals().events, 3U);
+    EXPECT_EQ(consumer_of_both_.unreadable(), 1U);
+}
+
+TEST_F(TwoChannelsTest, EachHasABellOfItsOwn) {
+    ASSERT_TRUE(consumer_of_both_.drain());
+    EXPECT_EQ(header().limit, 100U);
+    EXPECT_EQ(other_header().limit, 7U);
+}
+
+TEST_F(TwoChannelsTest, StreamsOfThreadsAreThoseOfTheirChannel) {
+    other_rings_.set().header().thread_rings_used = 0;
+    ASSERT_TRUE(consumer_of_both_.drain());
+    EXPECT_TRUE(consumer_of_both_.has_thread_streams(0));
+    EXPECT_FALSE(consumer_of_both_.has_thread_streams(1));
+    other_rings_.set().header().thread_rings_used = 1;
+    write_other(kStartOfTime + 10);
+    ASSERT_TRUE(consumer_of_both_.drain());
+    EXPECT_TRUE(consumer_of_both_.has_thread_streams(1));
+    ASSERT_EQ(output_.packets.size(), 1U);
+    EXPECT_EQ(output_.packets[0].header.stream_id, 3U);
+}
+
 // Packets hold three of these records, but not four.
 class PacketSizeTest : public ConsumerTest {
   protected:
@@ -510,7 +694,7 @@ TEST_F(ConsumerTest, HeaderThatChangesWhileItIsReadHarmsNobody) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
     for (std::uint64_t now = kStartOfTime; std::chrono::steady_clock::now() < until; now += 10) {
         header().head = header().next_head = header().next_head / ring::kMinRingSize * ring::kMinRingSize;
-        Consumer consumer(rings_.set(), walker_, output_, {.trace_uuid = {7}, .stream_class_id = 0, .wake_after = 100});
+        Consumer consumer(sources(), output_, {.trace_uuid = {7}});
         write(now);
         (void)consumer.drain();
         output_.packets.clear();

@@ -1,6 +1,7 @@
 // What the consumer tells readers about time, and when the rings get their room back.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <map>
 
@@ -18,9 +19,11 @@ constexpr std::uint64_t kWideMargin = 1'000'000;  // ns; used if nobody follows 
 constexpr std::uint64_t kPeriod = 100'000'000;    // ns
 constexpr std::uint32_t kCpuRings = 2;
 
-// Keeps everything it is given, in order. It stores the packets that a test tells it to store.
+// Keeps everything it is given, in order; times in ns, again. It stores the packets that a test tells it to store.
 class Journal final : public Output {
   public:
+    explicit Journal(const ring::RecordHeaderLayout& clock) : clock_(clock) {}
+
     struct Kept {
         ctf::PacketHeader header;
         std::vector<std::byte> bytes;  // as they would be sent
@@ -30,6 +33,8 @@ class Journal final : public Output {
     Result<void> write_packet(const Packet& packet) override {
         lines.push_back(fmt::format("packet {}", packet.header.stream_instance_id));
         Kept kept{packet.header, {}};
+        kept.header.timestamp_begin = clock_.time_of(packet.header.timestamp_begin);
+        kept.header.timestamp_end = clock_.time_of(packet.header.timestamp_end);
         const UntrustedBytes rest = packet.other_records();
         kept.bytes = packet.late_records;
         kept.bytes.insert(kept.bytes.end(), rest.begin(), rest.end());
@@ -37,18 +42,18 @@ class Journal final : public Output {
         if (on_packet) on_packet();
         return {};
     }
-    Result<void> announce(std::span<const std::uint64_t> ids) override {
-        for (const std::uint64_t id : ids) lines.push_back(fmt::format("announce {}", id));
+    Result<void> announce(std::span<const StreamId> ids) override {
+        for (const StreamId id : ids) lines.push_back(fmt::format("announce {}", id.ring));
         return {};
     }
-    void write_beacon(std::uint64_t id, std::uint64_t timestamp) override {
-        lines.push_back(fmt::format("beacon {}", id));
-        EXPECT_GT(timestamp, beacons[id]) << "time goes back";
-        beacons[id] = timestamp;
+    void write_beacon(StreamId id, std::uint64_t timestamp) override {
+        lines.push_back(fmt::format("beacon {}", id.ring));
+        EXPECT_GT(clock_.time_of(timestamp), beacons[id.ring]) << "time goes back";
+        beacons[id.ring] = clock_.time_of(timestamp);
     }
-    void cycle_done(std::uint64_t timestamp) override { horizon = timestamp; }
-    [[nodiscard]] std::uint64_t stored(std::uint64_t id) const override {
-        if (on_stored) on_stored(id);
+    void cycle_done(std::uint64_t timestamp) override { horizon = clock_.time_of(timestamp); }
+    [[nodiscard]] std::uint64_t stored(StreamId id) const override {
+        if (on_stored) on_stored(id.ring);
         return stored_packets;
     }
     [[nodiscard]] std::uint64_t part() const override { return parts; }
@@ -57,12 +62,15 @@ class Journal final : public Output {
 
     std::vector<std::string> lines;
     std::vector<Kept> packets;
-    std::map<std::uint64_t, std::uint64_t> beacons;
+    std::map<std::uint32_t, std::uint64_t> beacons;  // by ring
     std::uint64_t horizon = 0;
     std::uint64_t stored_packets = ~0ULL;
     std::uint64_t parts = 0;
     std::function<void()> on_packet;
-    std::function<void(std::uint64_t id)> on_stored;
+    std::function<void(std::uint32_t ring)> on_stored;
+
+  private:
+    ring::RecordHeaderLayout clock_;
 };
 
 class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
@@ -89,8 +97,10 @@ class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
         ASSERT_TRUE(consumer_.drain());
     }
     [[nodiscard]] ring::RingHeader& ring_of(std::uint32_t thread = 0) const {
-        return *rings_.map().ring(kCpuRings + thread);
+        return *rings_.map().rings[kCpuRings + thread];
     }
+    // What the trace says of a time.
+    [[nodiscard]] std::uint64_t whole(std::uint64_t time) const { return layout_.whole_cycles(time); }
     // The times of a packet's records, as a reader sees them.
     using Times = std::vector<std::uint64_t>;
     [[nodiscard]] Times times(std::size_t packet) const {
@@ -108,19 +118,28 @@ class HorizonTest : public testing::TestWithParam<ring::HeaderKind> {
     TestRings rings_{ring::kMinRingSize, kCpuRings};
     ring::RecordHeaderLayout layout_ = ring::header_layout(GetParam());
     ctf::RecordWalker walker_{layout_, 0};
-    Journal output_;
+    Journal output_{layout_};
     std::function<Result<void>()> describe_;
-    Consumer consumer_{
-        rings_.set(),
-        walker_,
-        output_,
-        {.trace_uuid = {7}, .stream_class_id = 0, .wake_after = 0, .clock = &rings_.clock(), .before_cut = [this] {
-             return describe_ ? describe_() : Result<void>();
-         }}};
+    std::array<Consumer::Source, 1> sources_{{{.rings = &rings_.set(), .walker = &walker_, .wake_after = 0}}};
+    Consumer consumer_{sources_, output_, {.trace_uuid = {7}, .clock = &rings_.clock(), .before_cut = [this] {
+                                               return describe_ ? describe_() : Result<void>();
+                                           }}};
 };
 
 constexpr std::uint64_t kNow = kStartOfTime + 1'000'000;
 using Lines = std::vector<std::string>;
+
+TEST_P(HorizonTest, WritersWhoWaitSeeASignOfLifeAtEachDrainAndPacket) {
+    const std::uint64_t& heartbeat = rings_.set().header().heartbeat;
+    EXPECT_EQ(heartbeat, kStartOfTime);
+    drain_at(kNow);
+    EXPECT_EQ(heartbeat, kNow);
+    write(kNow, 0);
+    write(kNow, 1);
+    output_.on_packet = [&] { rings_.at(kNow + 7'000'000); };  // a slow output
+    drain_at(kNow + 5'000);
+    EXPECT_EQ(heartbeat, kNow + 7'000'000);
+}
 
 TEST_P(HorizonTest, CpuRingsBeginWithAPacketWithoutEvents) {
     ASSERT_TRUE(consumer_.announce_cpu_rings());
@@ -136,7 +155,7 @@ TEST_P(HorizonTest, QuietStreamsHearOfTheTimeWhenAnotherHadEvents) {
     // The stream is announced before its packet, and before the others' time passes it. A packet of a known stream
     // makes viewers ask for new ones.
     EXPECT_EQ(output_.take_lines(), (Lines{"announce 2", "packet 0", "packet 2", "beacon 0", "beacon 1"}));
-    EXPECT_EQ(output_.horizon, kNow + 5'000 - kMargin);
+    EXPECT_EQ(output_.horizon, whole(kNow + 5'000 - kMargin));
     EXPECT_LE(output_.beacons[0], output_.horizon);
     EXPECT_GT(output_.beacons[0], kNow);
     EXPECT_TRUE(consumer_.wants_drain()) << "a bell may have been missed";
@@ -151,7 +170,7 @@ TEST_P(HorizonTest, NobodyIsToldWhatHelpsNobody) {
     drain_at(kNow + 50'000);
     EXPECT_EQ(output_.take_lines(), Lines{});
     EXPECT_FALSE(consumer_.wants_drain());
-    EXPECT_EQ(output_.horizon, kNow + 50'000 - kMargin);
+    EXPECT_EQ(output_.horizon, whole(kNow + 50'000 - kMargin));
     drain_at(kNow + 5'000 + 2 * kPeriod);
     EXPECT_EQ(output_.take_lines(), (Lines{"beacon 0", "beacon 1", "beacon 2"}));
 }
@@ -172,10 +191,10 @@ TEST_P(HorizonTest, LateRecordsGetTheTimeThatWasTold) {
     write(told + 60'001);
     drain_at(told + 70'000);
     ASSERT_EQ(output_.packets.size(), 2U);
-    EXPECT_EQ(times(0), (Times{kNow}));
+    EXPECT_EQ(times(0), (Times{whole(kNow)}));
     EXPECT_EQ(output_.packets[1].header.timestamp_begin, told);
-    EXPECT_EQ(times(1), (Times{told, told, told, told, told + 60'000, told + 60'001}));
-    EXPECT_EQ(output_.packets[1].header.timestamp_end, told + 60'001);
+    EXPECT_EQ(times(1), (Times{told, told, told, told, whole(told + 60'000), whole(told + 60'001)}));
+    EXPECT_EQ(output_.packets[1].header.timestamp_end, whole(told + 60'001));
 }
 
 TEST_P(HorizonTest, LateRecordsWithExtendedHeadersToo) {
@@ -191,12 +210,34 @@ TEST_P(HorizonTest, LateRecordsWithExtendedHeadersToo) {
     EXPECT_EQ(output_.packets[1].header.timestamp_end, told);
 }
 
+// Gaps around the longest that a short header tells, from a packet's beginning to its first record and from there on.
+TEST_P(HorizonTest, GapsOfTheLengthOfAPeriod) {
+    std::uint64_t now = kNow;
+    write(now);
+    drain_at(now + 5'000);
+    Times expected{whole(now)};
+    Times read = times(0);
+    const std::uint64_t period = layout_.time_period();
+    const std::uint64_t cycle = layout_.cycle();
+    for (const std::uint64_t gap :
+         {period - 2 * cycle, period - cycle - 1, period - cycle, period - cycle + 1, period - 1, period, period + 1}) {
+        for (const std::uint64_t later : {gap, gap, std::uint64_t{1}, cycle}) {
+            write(now += later);
+            expected.push_back(whole(now));
+        }
+        drain_at(now + 5'000);
+        const Times more = times(output_.packets.size() - 1);
+        read.insert(read.end(), more.begin(), more.end());
+    }
+    EXPECT_EQ(read, expected);
+}
+
 TEST_P(HorizonTest, LateRecordsOfALiveSessionToo) {
     ASSERT_TRUE(consumer_.announce_cpu_rings());
     write(kNow);
     drain_at(kNow + 50'000);
     const std::uint64_t told = output_.horizon;
-    EXPECT_EQ(told, kNow + 50'000 - kMargin);
+    EXPECT_EQ(told, whole(kNow + 50'000 - kMargin));
     write(told - 594);
     write(told - 10);
     drain_at(told + 10'000);
@@ -208,8 +249,8 @@ TEST_P(HorizonTest, RecordInTimeIsLeftAsItIs) {
     drain_at(kNow + 2 * kWideMargin);
     write(kNow + kWideMargin);
     drain_at(kNow + 2 * kWideMargin);
-    EXPECT_EQ(times(1), (Times{kNow + kWideMargin}));
-    EXPECT_EQ(output_.packets[1].header.timestamp_begin, kNow + kWideMargin);
+    EXPECT_EQ(times(1), (Times{whole(kNow + kWideMargin)}));
+    EXPECT_EQ(output_.packets[1].header.timestamp_begin, whole(kNow + kWideMargin));
 }
 
 // A thread claims a ring between the two looks. Readers must not pass its first event.
@@ -252,7 +293,7 @@ TEST_P(HorizonTest, WhatIsDiscardedAfterTheLookBelongsBehindTheNextRecords) {
     drain_at(kNow + 6'000);
     ASSERT_TRUE(consumer_.finish());
     ASSERT_EQ(output_.packets.size(), 3U);
-    EXPECT_EQ(output_.packets[1].header.timestamp_end, kNow + 1'000);
+    EXPECT_EQ(output_.packets[1].header.timestamp_end, whole(kNow + 1'000));
     EXPECT_EQ(output_.packets[1].header.events_discarded, 0U) << "they came after its records";
     EXPECT_EQ(output_.packets[2].header.events_discarded, 4U);
 }
@@ -260,14 +301,14 @@ TEST_P(HorizonTest, WhatIsDiscardedAfterTheLookBelongsBehindTheNextRecords) {
 // During the look at the rings, a first event comes to a ring that readers do not know, and then a later one to a ring
 // that they know. Readers must get both or neither.
 TEST_P(HorizonTest, RingsThatNobodyHasHeardOfAreLookedAtLast) {
-    ring::RingHeader& unknown = *rings_.map().ring(0);
-    ring::RingHeader& known = *rings_.map().ring(1);
+    ring::RingHeader& unknown = *rings_.map().rings[0];
+    ring::RingHeader& known = *rings_.map().rings[1];
     output_.stored_packets = 0;
     write_to(known, kNow);
     drain_at(kNow + 5'000);
     output_.take_lines();
     bool is_asked = false;
-    output_.on_stored = [&](std::uint64_t) {
+    output_.on_stored = [&](std::uint32_t) {
         if (std::exchange(is_asked, true)) return;
         write_to(unknown, kNow + 10'000);
         write_to(known, kNow + 10'001);
@@ -384,6 +425,8 @@ TEST_P(HorizonTest, TooManyUnstoredPacketsLetTheBytesGather) {
     EXPECT_FALSE(consumer_.wants_drain()) << "only the output can change it";
     EXPECT_EQ(ring_of().limit, ring_of().tail + ring::kMinRingSize) << "nobody is to ring";
     output_.stored_packets = 1;
+    EXPECT_FALSE(consumer_.release_stored());
+    EXPECT_TRUE(consumer_.is_blocked()) << "what gathered is still in the rings";
     drain_at(kNow + kPeriod);
     EXPECT_FALSE(consumer_.is_blocked());
     ASSERT_EQ(output_.packets.size(), Consumer::kMaxUnstored + 1);
@@ -418,8 +461,10 @@ TEST_P(HorizonTest, StreamThatHoldsBackGetsNoBeacon) {
     EXPECT_EQ(output_.horizon, horizon);
 }
 
-INSTANTIATE_TEST_SUITE_P(Both, HorizonTest, testing::Values(ring::HeaderKind::kCompact, ring::HeaderKind::kLarge),
+INSTANTIATE_TEST_SUITE_P(All, HorizonTest,
+                         testing::Values(ring::HeaderKind::kCompact, ring::HeaderKind::kLarge, ring::HeaderKind::kTiny),
                          [](const auto& kind) {
+                             if (kind.param == ring::HeaderKind::kTiny) return "Tiny";
                              return kind.param == ring::HeaderKind::kCompact ? "Compact" : "Large";
                          });
 

@@ -8,8 +8,7 @@
 #include <array>
 #include <atomic>
 #include <thread>
-
-#include "support/scratch_directory.hpp"
+#include <utility>
 
 namespace leat::host {
 namespace {
@@ -18,7 +17,7 @@ using namespace std::chrono_literals;
 
 // An engine that is not woken sleeps this long, and the test fails.
 constexpr auto kForever = 30s;
-// A recording is drained at least so often, whatever its bell does.
+// A busy recording is drained at least so often, whatever its bell does.
 constexpr auto kTick = 100ms;
 
 // Counts the calls that it gets from the host.
@@ -57,6 +56,8 @@ class EngineTest : public testing::Test {
         EXPECT_EQ(::pipe(pipe_.data()), 0);
         for (std::size_t i = 0; i < recordings_.size(); ++i) recordings_[i] = add(i);
         engine_->turn({}, 0s);  // all ticks are due at the start
+        for (std::size_t i = 0; i < recordings_.size(); ++i)
+            turn_until_drained(i, 2);  // and armed bells take another drain
     }
     ~EngineTest() override {
         for (const int fd : pipe_) ::close(fd);
@@ -65,17 +66,21 @@ class EngineTest : public testing::Test {
     Recording* add(std::size_t i) {
         auto output = std::make_unique<CountingOutput>(counts_[i]);
         outputs_[i] = output.get();
-        auto session = session::Session::create({.name = "test", .ring_size = ring::kMinRingSize, .uid = ::getuid()});
-        auto socket = wire::AppSocket::listen(directories_[i].path());
-        auto recording = Recording::create(std::move(*session), std::move(output), std::move(*socket),
-                                           {.wake_after = ring::kMinRingSize / 2});
+        auto recording = Recording::create(*traces_[i], std::move(output), {.wake_at_part = 2});
         EXPECT_TRUE(recording) << recording.error().message;
         return &engine_->add(std::move(*recording));
     }
 
-    static void ring(const Recording& recording) {
-        std::atomic_ref(recording.doorbell()).fetch_add(1);
-        ::syscall(SYS_futex, &recording.doorbell(), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    static std::unique_ptr<session::Trace> make_trace() {
+        const session::Channel one{.name = "one", .ring_size = ring::kMinRingSize};
+        const session::Channel other{.name = "other", .ring_size = ring::kMinRingSize};
+        return *session::Trace::create({.session_name = "test", .key = {}}, std::vector{one, other});
+    }
+    // Rings for the rings of one channel.
+    static void ring(const Recording& recording, std::size_t channel = 0) {
+        std::uint32_t* const bell = recording.doorbells().at(channel);
+        std::atomic_ref(*bell).fetch_add(1);
+        ::syscall(SYS_futex, bell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
     }
     // Turns until the recording has been drained `cycles` times in all. Returns how long that took.
     Engine::Clock::duration turn_until_drained(std::size_t i, int cycles) {
@@ -85,7 +90,7 @@ class EngineTest : public testing::Test {
     }
     void make_readable() { EXPECT_EQ(::write(pipe_[1], "x", 1), 1); }
 
-    std::array<test::ScratchDirectory, 2> directories_;
+    std::array<std::unique_ptr<session::Trace>, 2> traces_{make_trace(), make_trace()};
     std::array<CountingOutput::Counts, 2> counts_;
     std::array<CountingOutput*, 2> outputs_{};
     std::array<int, 2> pipe_{};
@@ -98,14 +103,14 @@ TEST_F(EngineTest, EveryRecordingBeginsWithItsMetadata) {
 }
 
 // Ticks drain, too, but ten times a second. Drains that come at twice that rate, or faster, come from the bell.
-TEST_F(EngineTest, BellOfEachRecordingDrainsIt) {
+TEST_F(EngineTest, EachBellOfARecordingDrainsIt) {
     constexpr int kDrains = 20;
-    for (std::size_t i = 0; i < recordings_.size(); ++i) {
+    for (const auto& [i, channel] : {std::pair<std::size_t, std::size_t>{0, 0}, {0, 1}, {1, 0}, {1, 1}}) {
         std::atomic<bool> is_over = false;
-        std::thread writer([&, i] {
+        std::thread writer([&, recording = recordings_[i], channel = channel] {
             while (!is_over) {
                 std::this_thread::sleep_for(2ms);  // by then the engine most likely sleeps
-                ring(*recordings_[i]);
+                ring(*recording, channel);
             }
         });
         EXPECT_LT(turn_until_drained(i, counts_[i].cycles + kDrains), kDrains * kTick / 2);
@@ -117,6 +122,14 @@ TEST_F(EngineTest, BellOfEachRecordingDrainsIt) {
 TEST_F(EngineTest, TicksDrainQuietRecordings) {
     const auto before = counts_;
     for (std::size_t i = 0; i < counts_.size(); ++i) EXPECT_LT(turn_until_drained(i, before[i].cycles + 1), kForever);
+}
+
+// The first drain that finds nothing arms the bells, and takes another one. Then nothing is due for a second.
+TEST_F(EngineTest, QuietRecordingsRest) {
+    const auto before = counts_;
+    const auto end = Engine::Clock::now() + 5 * kTick;
+    while (Engine::Clock::now() < end) engine_->turn({}, 10ms);
+    for (std::size_t i = 0; i < counts_.size(); ++i) EXPECT_LE(counts_[i].cycles, before[i].cycles + 1);
 }
 
 TEST_F(EngineTest, DescriptorOfTheHostEndsTheWaitAndIsNoOutputs) {
@@ -140,8 +153,8 @@ TEST_F(EngineTest, DescriptorOfAnOutputRunsThatOutput) {
 }
 
 TEST_F(EngineTest, RemovedRecordingEndsAndTheOthersGoOn) {
-    const auto removed = engine_->remove(*recordings_[0]);
-    removed->finish();
+    engine_->finish(*recordings_[0]);
+    (void)engine_->remove(*recordings_[0]);
     EXPECT_EQ(counts_[0].closed, 1);
     const int cycles = counts_[0].cycles;
     ring(*recordings_[1]);
@@ -151,9 +164,10 @@ TEST_F(EngineTest, RemovedRecordingEndsAndTheOthersGoOn) {
 }
 
 // A bell that nobody hears would end every wait from then on.
-TEST_F(EngineTest, BellOfARemovedRecordingWakesNobody) {
+TEST_F(EngineTest, BellsOfARemovedRecordingWakeNobody) {
     const auto removed = engine_->remove(*recordings_[0]);
-    ring(*removed);
+    ring(*removed, 0);
+    ring(*removed, 1);
     const auto start = Engine::Clock::now();
     int turns = 0;
     while (Engine::Clock::now() - start < 3 * kTick) {

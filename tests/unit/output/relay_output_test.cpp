@@ -21,7 +21,7 @@ SessionDescription live_session() {
     return {.name = "name",
             .hostname = "host",
             .trace_path = "ust/uid/7/64-bit",
-            .channel = "channel0",
+            .channels = {{"channel0"}},
             .live_timer_us = 100'000,
             .trace_uuid = {9}};
 }
@@ -42,9 +42,13 @@ const wire::Bytes& records() {
     return bytes;
 }
 
-consumer::Packet packet(std::uint64_t stream, std::uint64_t number, std::size_t size) {
+// Of the only channel.
+consumer::StreamId stream_of(std::uint32_t ring) { return {.channel = 0, .ring = ring}; }
+
+consumer::Packet packet(std::uint32_t ring, std::uint64_t number, std::size_t size) {
     const std::uint64_t bits = (ctf::kPacketHeaderSize + size) * 8;
-    return {.header = {.stream_instance_id = stream,
+    return {.stream = stream_of(ring),
+            .header = {.stream_instance_id = ring,
                        .timestamp_begin = 1'000 * number,
                        .timestamp_end = 1'000 * (number + 1),
                        .content_size = bits,
@@ -73,19 +77,40 @@ std::vector<Message> all(FakeRelay& relay, RelayCommand command) {
 // Sends two streams, three packets and a beacon.
 void send_all(RelayOutput& output) {
     ASSERT_TRUE(output.write_metadata(kMetadata));
-    ASSERT_TRUE(output.announce(std::array<std::uint64_t, 2>{0, 1}));
+    ASSERT_TRUE(output.announce(std::array{stream_of(0), stream_of(1)}));
     ASSERT_TRUE(output.write_packet(packet(0, 0, 0)));
     ASSERT_TRUE(output.write_packet(packet(1, 0, records().size())));
     ASSERT_TRUE(output.write_packet(packet(0, 1, 10)));
-    output.write_beacon(0, 9'000);
+    output.write_beacon(stream_of(0), 9'000);
+}
+
+// Returns whether it came about, without waiting for more than the patience of the machine that runs the tests.
+template <class Condition>
+bool run_until(RelayOutput& output, const Condition& is_done) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!is_done() && std::chrono::steady_clock::now() < deadline) {
+        output.run();
+        output.flush();
+        std::this_thread::yield();
+    }
+    return is_done();
+}
+
+bool deliver(RelayOutput& output) {
+    return run_until(output, [&] { return output.is_delivered(); });
+}
+
+void close(RelayOutput& output) {
+    output.begin_close();
+    EXPECT_TRUE(run_until(output, [&] { return !output.awaits_close(); }));
 }
 
 TEST(RelayOutput, SaysWhatTheProtocolAsksForInItsOrder) {
     FakeRelay relay;
     const auto output = connect_to(relay);
     send_all(*output);
-    ASSERT_TRUE(output->deliver());
-    output->close();
+    ASSERT_TRUE(deliver(*output));
+    close(*output);
     EXPECT_EQ(
         commands(relay),
         (std::vector{RelayCommand::kVersion,          RelayCommand::kGetConfiguration, RelayCommand::kCreateSession,
@@ -107,11 +132,37 @@ TEST(RelayOutput, SaysWhatTheProtocolAsksForInItsOrder) {
     EXPECT_TRUE(output->take_warnings().empty());
 }
 
+TEST(RelayOutput, StreamsAreCalledByChannelAndRing) {
+    FakeRelay relay;
+    SessionDescription session = live_session();
+    session.channels = {{"channel0"}, {"other"}};
+    const auto output = *RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, session);
+    const consumer::StreamId first{.channel = 0, .ring = 1};
+    const consumer::StreamId second{.channel = 1, .ring = 1};
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->announce(std::array{second, first}));
+    consumer::Packet of_second = packet(1, 0, 20);
+    of_second.stream = second;
+    ASSERT_TRUE(output->write_packet(of_second));
+    ASSERT_TRUE(deliver(*output));
+    std::map<std::string, std::uint64_t> handles;  // as the relay counts them
+    for (const auto& stream : all<wire::AddStream>(relay, RelayCommand::kAddStream)) {
+        const std::uint64_t handle = handles.size() + 1;
+        handles[stream.channel_name] = handle;
+    }
+    EXPECT_EQ(handles.size(), 3U);
+    EXPECT_TRUE(handles.contains("channel0_1"));
+    ASSERT_EQ(relay.data().size(), 1U);
+    EXPECT_EQ(relay.data()[0].header.stream_id, handles["other_1"]);
+    EXPECT_EQ(output->stored(second), 1U);
+    EXPECT_EQ(output->stored(first), 0U);
+}
+
 TEST(RelayOutput, PacketsArriveAsTheyAreWithTheirIndex) {
     FakeRelay relay;
     const auto output = connect_to(relay);
     send_all(*output);
-    ASSERT_TRUE(output->deliver());
+    ASSERT_TRUE(deliver(*output));
     const auto data = relay.data();
     ASSERT_EQ(data.size(), 3U);
     const consumer::Packet large = packet(1, 0, records().size());
@@ -126,19 +177,19 @@ TEST(RelayOutput, PacketsArriveAsTheyAreWithTheirIndex) {
     EXPECT_EQ(index.entry.timestamp_end, 1'000U);
     EXPECT_EQ(index.entry.events_discarded, 3U);
     EXPECT_EQ(index.entry.stream_instance_id, 1U);
-    EXPECT_EQ(output->stored(0), 2U);
-    EXPECT_EQ(output->stored(1), 1U);
+    EXPECT_EQ(output->stored(stream_of(0)), 2U);
+    EXPECT_EQ(output->stored(stream_of(1)), 1U);
 }
 
 TEST(RelayOutput, RewrittenHeaderGoesOutInPlaceOfTheRecords) {
     FakeRelay relay;
     const auto output = connect_to(relay);
     ASSERT_TRUE(output->write_metadata(kMetadata));
-    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    ASSERT_TRUE(output->announce(std::array{stream_of(0)}));
     consumer::Packet late = packet(0, 0, 10);
     late.late_records.assign(4, std::byte{'h'});
     ASSERT_TRUE(output->write_packet(late));
-    ASSERT_TRUE(output->deliver());
+    ASSERT_TRUE(deliver(*output));
     const wire::Bytes bytes = relay.data().at(0).bytes;
     ASSERT_EQ(bytes.size(), ctf::kPacketHeaderSize + 10);
     EXPECT_EQ(bytes[ctf::kPacketHeaderSize + 3], std::byte{'h'});
@@ -149,7 +200,7 @@ TEST(RelayOutput, BeaconDoesNotOvertakeItsStreamsPackets) {
     FakeRelay relay;
     const auto output = connect_to(relay);
     send_all(*output);
-    ASSERT_TRUE(output->deliver());
+    ASSERT_TRUE(deliver(*output));
     const auto indexes = all<wire::SendIndex>(relay, RelayCommand::kSendIndex);
     ASSERT_EQ(indexes.size(), 4U);
     EXPECT_TRUE(indexes[3].is_beacon());
@@ -162,9 +213,9 @@ TEST(RelayOutput, MetadataIsPacketsOfText) {
     const auto output = connect_to(relay);
     const std::string unit = kMetadata + std::string(10'000, ' ') + "event { };\n";
     ASSERT_TRUE(output->write_metadata(unit));
-    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    ASSERT_TRUE(output->announce(std::array{stream_of(0)}));
     ASSERT_TRUE(output->write_packet(packet(0, 0, 0)));
-    ASSERT_TRUE(output->deliver());
+    ASSERT_TRUE(deliver(*output));
     wire::Bytes stream;
     for (const FakeRelay::Request& request : relay.requests()) {
         if (request.command != RelayCommand::kSendMetadata) continue;
@@ -180,7 +231,7 @@ TEST(RelayOutput, RepliesInPiecesAreReplies) {
     FakeRelay relay({std::nullopt, std::nullopt, true});
     const auto output = connect_to(relay);
     send_all(*output);
-    ASSERT_TRUE(output->deliver());
+    ASSERT_TRUE(deliver(*output));
     EXPECT_EQ(output->figures().parts, 1U);
 }
 
@@ -192,7 +243,7 @@ TEST(RelayOutput, NothingLeavesBeforeTheMetadata) {
     auto output = *RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session(),
                                         std::chrono::milliseconds(1));
     ASSERT_TRUE(output->write_metadata(kMetadata));
-    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    ASSERT_TRUE(output->announce(std::array{stream_of(0)}));
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!(output->figures().parts == 2 && relay.is_holding()) && std::chrono::steady_clock::now() < deadline) {
         output->run();
@@ -202,7 +253,7 @@ TEST(RelayOutput, NothingLeavesBeforeTheMetadata) {
     ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
     for (int i = 0; i < 3; ++i) output->run();  // reads the answer for the data stream
     relay.release();
-    ASSERT_TRUE(output->deliver());
+    ASSERT_TRUE(deliver(*output));
     const auto said = commands(relay);
     const auto of_second_part = std::find(said.rbegin(), said.rend(), RelayCommand::kCreateSession).base();
     const auto first = std::find_if(of_second_part, said.end(), [](RelayCommand command) {
@@ -215,11 +266,11 @@ TEST(RelayOutput, NothingLeavesBeforeTheMetadata) {
 TEST(RelayOutput, WhatIsPendingIsAskedForAgain) {
     FakeRelay relay({.pending = 3});
     const auto output = connect_to(relay);
-    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    ASSERT_TRUE(output->announce(std::array{stream_of(0)}));
     ASSERT_TRUE(output->write_metadata(kMetadata));
     ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
-    ASSERT_TRUE(output->deliver());
-    EXPECT_EQ(output->stored(0), 1U);
+    ASSERT_TRUE(deliver(*output));
+    EXPECT_EQ(output->stored(stream_of(0)), 1U);
     EXPECT_GE(all<wire::DataPending>(relay, RelayCommand::kDataPending).size(), 4U);
 }
 
@@ -227,36 +278,88 @@ TEST(RelayOutput, WhatIsPendingIsAskedForAgain) {
 TEST(RelayOutput, StoredIsWhatWasAskedFor) {
     FakeRelay relay({.holds_pending = true});
     const auto output = connect_to(relay);
-    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    ASSERT_TRUE(output->announce(std::array{stream_of(0)}));
     ASSERT_TRUE(output->write_metadata(kMetadata));
-    const auto run_until = [&](const auto& is_done) {
-        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-        while (!is_done() && std::chrono::steady_clock::now() < deadline) {
-            output->run();
-            std::this_thread::yield();
-        }
-    };
     ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
-    run_until([&] { return relay.is_holding(); });
+    ASSERT_TRUE(run_until(*output, [&] { return relay.is_holding(); }));
     ASSERT_TRUE(output->write_packet(packet(0, 1, 10)));
-    run_until([&] { return relay.data().size() == 2; });
-    EXPECT_EQ(output->stored(0), 0U);
+    ASSERT_TRUE(run_until(*output, [&] { return relay.data().size() == 2; }));
+    EXPECT_EQ(output->stored(stream_of(0)), 0U);
     relay.release();
-    run_until([&] { return output->stored(0) != 0; });
-    EXPECT_EQ(output->stored(0), 1U);
-    ASSERT_TRUE(output->deliver());
-    EXPECT_EQ(output->stored(0), 2U);
+    ASSERT_TRUE(run_until(*output, [&] { return output->stored(stream_of(0)) != 0; }));
+    EXPECT_EQ(output->stored(stream_of(0)), 1U);
+    ASSERT_TRUE(deliver(*output));
+    EXPECT_EQ(output->stored(stream_of(0)), 2U);
+}
+
+TEST(RelayOutput, WhatTheRelayTakesAndStoresIsCounted) {
+    FakeRelay relay({.holds_pending = true});
+    const auto output = connect_to(relay);
+    ASSERT_TRUE(output->announce(std::array{stream_of(0)}));
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->write_packet(packet(0, 0, records().size())));
+    // Long before it is stored.
+    ASSERT_TRUE(run_until(*output, [&] { return relay.is_holding() && output->taken() > records().size(); }));
+    const std::uint64_t taken = output->taken();
+    const auto undelivered = output->check_delivered();
+    ASSERT_FALSE(undelivered);
+    EXPECT_NE(undelivered.error().message.find("does not take packet 0 of stream channel0_0: 2 events"),
+              std::string::npos)
+        << undelivered.error().message;
+    relay.release();
+    ASSERT_TRUE(run_until(*output, [&] { return output->is_delivered(); }));
+    EXPECT_GT(output->taken(), taken);
+    EXPECT_TRUE(output->check_delivered());
+}
+
+TEST(RelayOutput, WhatIsTakenCountsOverAllConnections) {
+    FakeRelay relay({std::nullopt, RelayCommand::kDataPending, false});
+    const auto output = connect_to(relay);
+    send_all(*output);
+    std::uint64_t taken = output->taken();
+    ASSERT_TRUE(run_until(*output, [&] {
+        EXPECT_GE(output->taken(), taken) << "a connection that broke has taken it";
+        taken = output->taken();
+        return output->is_delivered();
+    }));
+    EXPECT_EQ(output->figures().parts, 2U);
+}
+
+TEST(RelayOutput, EndBeforeTheRelayHasAStreamForTheMetadataComesAfterIt) {
+    FakeRelay relay({.hold_part = 1});
+    const auto output = connect_to(relay);
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(run_until(*output, [&] { return relay.is_holding(); }));
+    output->begin_close();
+    output->run();
+    EXPECT_TRUE(output->awaits_close());
+    relay.release();
+    ASSERT_TRUE(run_until(*output, [&] { return !output->awaits_close(); }));
+    EXPECT_EQ(commands(relay).back(), RelayCommand::kCloseStream);
+}
+
+TEST(RelayOutput, RelayThatIsNotThereYetIsNotWaitedFor) {
+    FakeRelay relay;
+    const net::RelayAddress address{"127.0.0.1", relay.control_port(), relay.data_port()};
+    const auto output =
+        RelayOutput::begin(address, live_session(), RelayOutput::Place::kAlone, std::chrono::milliseconds(1));
+    send_all(*output);
+    EXPECT_TRUE(output->is_connecting());
+    EXPECT_FALSE(output->is_delivered());
+    ASSERT_TRUE(run_until(*output, [&] { return output->is_delivered(); }));
+    close(*output);
+    EXPECT_EQ(relay.data().size(), 3U);
 }
 
 TEST(RelayOutput, RelayOfAnOlderMinorIsSpokenToAsItAsks) {
     FakeRelay relay({.minor = 11});
     const auto output = connect_to(relay);
     send_all(*output);
-    ASSERT_TRUE(output->deliver());
-    output->close();
+    ASSERT_TRUE(deliver(*output));
+    close(*output);
     const auto said = commands(relay);
     EXPECT_EQ(std::ranges::count(said, RelayCommand::kGetConfiguration), 0) << "2.11 does not know it";
-    EXPECT_EQ(output->stored(1), 1U);
+    EXPECT_EQ(output->stored(stream_of(1)), 1U);
     EXPECT_TRUE(output->take_warnings().empty());
 }
 
@@ -274,12 +377,12 @@ TEST(RelayOutput, DatagramsArePiecesOfTheSamePackets) {
     auto output = *RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port(), true}, live_session());
     EXPECT_LE(output->max_packet_size(), 64U << 10);
     ASSERT_TRUE(output->write_metadata(kMetadata));
-    ASSERT_TRUE(output->announce(std::array<std::uint64_t, 1>{0}));
+    ASSERT_TRUE(output->announce(std::array{stream_of(0)}));
     // Packets of one piece, packets that end with a piece, and one whose border between header and records is within a
     // piece.
     const std::vector<std::size_t> sizes{0, 10, wire::kDatagramPiece - ctf::kPacketHeaderSize, 100'000};
     for (std::size_t i = 0; i < sizes.size(); ++i) ASSERT_TRUE(output->write_packet(packet(0, i, sizes[i])));
-    ASSERT_TRUE(output->deliver());
+    ASSERT_TRUE(deliver(*output));
     const auto data = relay.data();
     ASSERT_EQ(data.size(), sizes.size());
     for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -315,6 +418,103 @@ void expect_whole_in_parts(FakeRelay& relay, RelayOutput& output, std::uint64_t 
     }
 }
 
+// What comes after `count` requests.
+std::vector<RelayCommand> commands_after(FakeRelay& relay, std::size_t count) {
+    std::vector<RelayCommand> found = commands(relay);
+    found.erase(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));
+    return found;
+}
+
+TEST(RelayOutput, ChunkBeginsAfterTheLastPacketWithAllMetadata) {
+    FakeRelay relay;
+    const auto output = connect_to(relay);
+    send_all(*output);
+    ASSERT_TRUE(deliver(*output));
+    ASSERT_TRUE(output->prepare_chunk({}));
+    const std::size_t before = commands(relay).size();
+    const std::uint64_t part = output->part();
+    const auto archived = output->begin_chunk();
+    ASSERT_TRUE(archived) << archived.error().message;
+    EXPECT_EQ(*archived, "host/session/archives");
+    EXPECT_EQ(output->part(), part + 1) << "streams begin anew";
+    EXPECT_EQ(commands_after(relay, before),
+              (std::vector{RelayCommand::kCreateTraceChunk, RelayCommand::kRotateStreams, RelayCommand::kRotateStreams,
+                           RelayCommand::kSendMetadata, RelayCommand::kCloseTraceChunk}));
+    const auto rotations = all<wire::RotateStreams>(relay, RelayCommand::kRotateStreams);
+    ASSERT_EQ(rotations.size(), 2U);
+    EXPECT_EQ(rotations[0].new_chunk_id, 1U);
+    ASSERT_EQ(rotations[0].positions.size(), 2U);
+    EXPECT_EQ(rotations[0].positions[0].rotate_at, 2U);
+    EXPECT_EQ(rotations[0].positions[1].rotate_at, 1U);
+    EXPECT_EQ(rotations[1].positions.size(), 1U);
+    ASSERT_TRUE(output->announce(std::array{stream_of(2)}));
+    ASSERT_TRUE(output->write_packet(packet(0, 2, 10)));
+    ASSERT_TRUE(deliver(*output));
+    close(*output);
+    EXPECT_EQ(all<wire::AddStream>(relay, RelayCommand::kAddStream).back().trace_chunk_id, 1U);
+    const auto closed = all<wire::CloseTraceChunk>(relay, RelayCommand::kCloseTraceChunk);
+    ASSERT_EQ(closed.size(), 2U);
+    EXPECT_EQ(closed[0].chunk_id, 0U);
+    EXPECT_EQ(closed[0].command, wire::ChunkCommand::kMoveToArchives);
+    EXPECT_EQ(closed[1].chunk_id, 1U);
+    EXPECT_EQ(closed[1].command, wire::ChunkCommand::kMoveToArchives);
+}
+
+TEST(RelayOutput, ChunkOfASessionThatHasJustBegunWaitsForTheFirstConnection) {
+    FakeRelay relay;
+    const net::RelayAddress address{"127.0.0.1", relay.control_port(), relay.data_port()};
+    const auto output = RelayOutput::begin(address, live_session(), RelayOutput::Place::kAlone);
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->prepare_chunk({}));
+    EXPECT_TRUE(output->begin_chunk());
+}
+
+TEST(RelayOutput, ClearDeletesAChunk) {
+    FakeRelay relay;
+    const auto output = connect_to(relay);
+    send_all(*output);
+    ASSERT_TRUE(deliver(*output));
+    ASSERT_TRUE(output->clear());
+    close(*output);
+    const auto closed = all<wire::CloseTraceChunk>(relay, RelayCommand::kCloseTraceChunk);
+    ASSERT_EQ(closed.size(), 2U);
+    EXPECT_EQ(closed[0].command, wire::ChunkCommand::kDelete);
+    EXPECT_EQ(closed[1].command, std::nullopt) << "it was never rotated";
+}
+
+TEST(RelayOutput, RelayThatDoesNotAllowToClearIsNotAskedTo) {
+    FakeRelay relay({.allows_clear = false});
+    const auto output = connect_to(relay);
+    send_all(*output);
+    ASSERT_TRUE(deliver(*output));
+    const std::size_t before = commands(relay).size();
+    const auto cleared = output->clear();
+    ASSERT_FALSE(cleared);
+    EXPECT_NE(cleared.error().message.find("--disallow-clear"), std::string::npos) << cleared.error().message;
+    EXPECT_TRUE(commands_after(relay, before).empty());
+}
+
+TEST(RelayOutput, ChunkThatTheRelayRefusesEndsThePartAndLosesNothing) {
+    for (const RelayCommand refused : {RelayCommand::kRotateStreams, RelayCommand::kCloseTraceChunk}) {
+        SCOPED_TRACE(wire::name_of(refused));
+        FakeRelay relay({.refuse = refused});
+        const auto output = connect_to(relay);
+        send_all(*output);
+        ASSERT_TRUE(deliver(*output));
+        ASSERT_TRUE(output->prepare_chunk({}));
+        const auto archived = output->begin_chunk();
+        ASSERT_FALSE(archived);
+        EXPECT_NE(archived.error().message.find("goes on there as a new part"), std::string::npos);
+        ASSERT_TRUE(output->write_packet(packet(0, 2, 10)));
+        ASSERT_TRUE(deliver(*output));
+        EXPECT_EQ(output->figures().parts, 2U);
+        EXPECT_EQ(output->figures().packets_stored, 4U);
+        EXPECT_EQ(output->figures().packets_sent, 4U) << "what was stored is not sent again";
+        ASSERT_TRUE(output->prepare_chunk({})) << "it can be rotated there";
+        EXPECT_TRUE(output->begin_chunk());
+    }
+}
+
 TEST(RelayOutput, CutAtEachRequestLosesNothing) {
     constexpr std::size_t kOfHandshake = 4;
     constexpr std::size_t kRequests = 15;  // as many as come before the first question about what is stored
@@ -323,7 +523,7 @@ TEST(RelayOutput, CutAtEachRequestLosesNothing) {
         FakeRelay relay({cut_at, std::nullopt, false});
         const auto output = connect_to(relay);
         send_all(*output);
-        ASSERT_TRUE(output->deliver());
+        ASSERT_TRUE(deliver(*output));
         expect_whole_in_parts(relay, *output, 2);
         EXPECT_EQ(output->take_warnings().size(), 1U);
     }
@@ -353,9 +553,10 @@ TEST(RelayOutput, CutAtAThousandBytesLosesNothingAndDoublesNothing) {
         auto output = *RelayOutput::connect({"127.0.0.1", relay.control_port(), relay.data_port()}, live_session(),
                                             std::chrono::milliseconds(1));
         ASSERT_TRUE(output->write_metadata(kMetadata));
-        ASSERT_TRUE(output->announce(std::array<std::uint64_t, 2>{0, 1}));
-        for (std::size_t i = 0; i < kPackets; ++i) ASSERT_TRUE(output->write_packet(packet(i % 2, i / 2, 100 * i)));
-        ASSERT_TRUE(output->deliver());
+        ASSERT_TRUE(output->announce(std::array{stream_of(0), stream_of(1)}));
+        for (std::size_t i = 0; i < kPackets; ++i)
+            ASSERT_TRUE(output->write_packet(packet(static_cast<std::uint32_t>(i % 2), i / 2, 100 * i)));
+        ASSERT_TRUE(deliver(*output));
         EXPECT_EQ(output->figures().packets_stored, kPackets);
         std::set<std::size_t> sizes;
         std::set<std::pair<std::uint64_t, std::uint64_t>> places;
@@ -376,7 +577,7 @@ TEST(RelayOutput, RefusalOfAnythingBeginsANewPart) {
         FakeRelay relay({std::nullopt, command, false});
         const auto output = connect_to(relay);
         send_all(*output);
-        ASSERT_TRUE(output->deliver());
+        ASSERT_TRUE(deliver(*output));
         expect_whole_in_parts(relay, *output, 2);
         const auto warnings = output->take_warnings();
         ASSERT_EQ(warnings.size(), 1U);
@@ -407,8 +608,8 @@ TEST(RelayOutput, RelaysFrom11OnGetWhatTheirVersionHas) {
         const auto output = connect_to(relay);
         ASSERT_NE(output, nullptr) << minor;
         send_all(*output);
-        ASSERT_TRUE(output->deliver()) << minor;
-        output->close();
+        ASSERT_TRUE(deliver(*output)) << minor;
+        close(*output);
         EXPECT_EQ(relay.data().size(), 3U) << minor;
         const auto said = commands(relay);
         EXPECT_EQ(std::ranges::count(said, RelayCommand::kGetConfiguration), minor >= 12 ? 1 : 0) << minor;

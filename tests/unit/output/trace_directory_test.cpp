@@ -1,5 +1,6 @@
 #include "output/trace_directory.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -46,22 +47,22 @@ class FileSizeLimit {
 
 class TraceDirectoryTest : public testing::Test {
   protected:
-    static constexpr uid_t kUser = 1000;
-
-    // Writes the next packet of a stream, with `size` bytes of records.
-    Result<void> write(std::uint64_t stream, std::size_t size) {
+    // Writes the next packet of a ring of the first channel, with `size` bytes of records.
+    Result<void> write(std::uint32_t ring, std::size_t size) { return write({.channel = 0, .ring = ring}, size); }
+    Result<void> write(consumer::StreamId stream, std::size_t size) {
         const std::vector<std::byte> records(size, std::byte{'r'});
-        return output_->write_packet({header(stream, size), records});
+        return output_->write_packet({.stream = stream, .header = header(stream.ring, size), .records = records});
     }
-    static ctf::PacketHeader header(std::uint64_t stream, std::size_t size) {
+    static ctf::PacketHeader header(std::uint64_t ring, std::size_t size) {
         const std::uint64_t bits = (ctf::kPacketHeaderSize + size) * 8;
-        return {.stream_instance_id = stream, .content_size = bits, .packet_size = bits};
+        return {.stream_instance_id = ring, .content_size = bits, .packet_size = bits};
     }
 
     test::ScratchDirectory scratch_;
     fs::path root_ = scratch_.path() / "trace";
     fs::path trace_ = root_ / "ust/uid/1000/64-bit";
-    std::unique_ptr<TraceDirectory> output_ = *TraceDirectory::create(root_, kUser, "channel0");
+    std::unique_ptr<TraceDirectory> output_ =
+        *TraceDirectory::create(root_, "ust/uid/1000/64-bit", {{"channel0"}, {"other"}});
 };
 
 TEST_F(TraceDirectoryTest, IsLaidOutAsLttngs) {
@@ -72,11 +73,78 @@ TEST_F(TraceDirectoryTest, IsLaidOutAsLttngs) {
     EXPECT_EQ(fs::file_size(trace_ / "index/channel0_3.idx"), trace::kIndexHeaderSize + trace::kIndexEntrySize);
 }
 
+TEST_F(TraceDirectoryTest, RingOfEachChannelHasFilesOfItsOwn) {
+    ASSERT_TRUE(write({.channel = 0, .ring = 0}, 10));
+    ASSERT_TRUE(write({.channel = 1, .ring = 0}, 20));
+    ASSERT_TRUE(write({.channel = 1, .ring = 0}, 30));
+    EXPECT_EQ(fs::file_size(trace_ / "channel0_0"), ctf::kPacketHeaderSize + 10);
+    EXPECT_EQ(fs::file_size(trace_ / "other_0"), 2 * ctf::kPacketHeaderSize + 20 + 30);
+    EXPECT_EQ(fs::file_size(trace_ / "index/channel0_0.idx"), trace::kIndexHeaderSize + trace::kIndexEntrySize);
+    EXPECT_EQ(fs::file_size(trace_ / "index/other_0.idx"), trace::kIndexHeaderSize + 2 * trace::kIndexEntrySize);
+}
+
 TEST_F(TraceDirectoryTest, MetadataUnitsFollowEachOther) {
     ASSERT_TRUE(output_->write_metadata("one\n"));
     ASSERT_TRUE(output_->write_metadata("two\n"));
     EXPECT_EQ(contents(trace_ / "metadata"), "one\ntwo\n");
     EXPECT_EQ(output_->metadata_bytes(), 8U);
+}
+
+std::string clock_at(const char* offset) {
+    return fmt::format("/* CTF 1.8 */\n\nclock {{\n\toffset = {:>4};\n}};\n", offset);
+}
+
+TEST_F(TraceDirectoryTest, ClockMovesInANewFileAndUnitsFollow) {
+    ASSERT_TRUE(output_->write_metadata(clock_at("123")));
+    const std::ifstream before(trace_ / "metadata", std::ios::binary);
+    ASSERT_TRUE(output_->write_metadata("one\n"));
+    EXPECT_EQ(output_->set_clock_offset(4567), clock_at("4567") + "one\n");
+    EXPECT_EQ(contents(trace_ / "metadata"), clock_at("4567") + "one\n");
+    EXPECT_EQ((std::string{std::istreambuf_iterator<char>(before.rdbuf()), {}}), clock_at("123") + "one\n");
+    ASSERT_TRUE(output_->write_metadata("two\n"));
+    EXPECT_EQ(contents(trace_ / "metadata"), clock_at("4567") + "one\ntwo\n");
+    ASSERT_TRUE(output_->prepare_chunk(scratch_.path() / "next"));
+    EXPECT_EQ(contents(scratch_.path() / "next/ust/uid/1000/64-bit/metadata"), clock_at("4567") + "one\ntwo\n");
+    output_->drop_chunk();
+    output_->remove_if_unused();
+    EXPECT_FALSE(fs::exists(root_));
+}
+
+// Who has events for it tries again.
+TEST_F(TraceDirectoryTest, TraceThatDidNotFitOnTheDiskLeavesNothing) {
+    {
+        const FileSizeLimit full(10);
+        auto created = TraceDirectory::create(root_, "ust/pid/other", {{"channel0"}});
+        ASSERT_TRUE(created) << created.error().message;
+        EXPECT_FALSE((*created)->write_metadata("more than fits"));
+        (*created)->remove_if_unused();
+    }
+    EXPECT_FALSE(fs::exists(root_ / "ust/pid"));
+    EXPECT_TRUE(TraceDirectory::create(root_, "ust/pid/other", {{"channel0"}}));
+}
+
+TEST_F(TraceDirectoryTest, FullDiskKeepsTheClock) {
+    ASSERT_TRUE(output_->write_metadata(clock_at("123")));
+    {
+        const FileSizeLimit limit(10);
+        EXPECT_FALSE(output_->set_clock_offset(4567));
+    }
+    EXPECT_EQ(contents(trace_ / "metadata"), clock_at("123"));
+    EXPECT_FALSE(fs::exists(trace_ / ".metadata.new"));
+    ASSERT_TRUE(output_->write_metadata("one\n"));
+    EXPECT_EQ(contents(trace_ / "metadata"), clock_at("123") + "one\n");
+}
+
+// The process before may have been killed before or after it put the new file in place.
+TEST_F(TraceDirectoryTest, WhoGoesOnHasTheClockThatWasKept) {
+    ASSERT_TRUE(output_->write_metadata(clock_at("123") + "one\n"));
+    std::ofstream(trace_ / ".metadata.new") << "half of";
+    const auto next = TraceDirectory::resume(root_, "ust/uid/1000/64-bit", {{"channel0"}, {"other"}}, {}, {});
+    ASSERT_TRUE(next);
+    EXPECT_FALSE(fs::exists(trace_ / ".metadata.new"));
+    ASSERT_TRUE((*next)->restore_metadata(clock_at("4567") + "one\ntwo\n"));
+    ASSERT_TRUE((*next)->write_metadata("three\n"));
+    EXPECT_EQ(contents(trace_ / "metadata"), clock_at("4567") + "one\ntwo\nthree\n");
 }
 
 TEST_F(TraceDirectoryTest, IndexSaysWhereEachPacketLies) {
@@ -142,10 +210,89 @@ TEST_F(TraceDirectoryTest, StreamThatCouldNotBeginIsTriedAgain) {
     EXPECT_EQ(fs::file_size(trace_ / "index/channel0_0.idx"), trace::kIndexHeaderSize + trace::kIndexEntrySize);
 }
 
+// What their owner has put there stays, and nothing is removed through a link.
+TEST_F(TraceDirectoryTest, EndedTracesAreRemovedAndOthersGoOn) {
+    const fs::path processes = scratch_.path() / "trace/ust/pid";
+    for (const char* const name : {"ended", "going-on"}) {
+        auto of_process = *TraceDirectory::create(root_, fs::path("ust/pid") / name, {{"channel0"}});
+        ASSERT_TRUE(of_process->write_metadata("metadata"));
+        const std::vector<std::byte> records(5, std::byte{'r'});
+        ASSERT_TRUE(of_process->write_packet({.stream = {}, .header = header(0, 5), .records = records}));
+    }
+    fs::create_directory(scratch_.path() / "elsewhere");
+    std::ofstream(scratch_.path() / "elsewhere/metadata") << "x";
+    fs::create_symlink(scratch_.path() / "elsewhere", processes / "link");
+    EXPECT_FALSE(TraceDirectory::remove_ended(processes, {processes / "going-on"}, {{"channel0"}}));
+    fs::remove(processes / "link");
+    ASSERT_TRUE(TraceDirectory::remove_ended(processes, {processes / "going-on"}, {{"channel0"}}));
+    EXPECT_FALSE(fs::exists(processes / "ended"));
+    EXPECT_TRUE(fs::exists(processes / "going-on/channel0_0"));
+    EXPECT_TRUE(fs::exists(scratch_.path() / "elsewhere/metadata"));
+    std::ofstream(processes / "going-on/mine") << "x";
+    std::ofstream(processes / "going-on/index/mine.idx") << "x";
+    ASSERT_TRUE(TraceDirectory::remove_ended(processes, {}, {{"channel0"}}));
+    EXPECT_FALSE(fs::exists(processes / "going-on/channel0_0"));
+    EXPECT_FALSE(fs::exists(processes / "going-on/metadata"));
+    EXPECT_TRUE(fs::exists(processes / "going-on/mine"));
+    EXPECT_TRUE(fs::exists(processes / "going-on/index/mine.idx"));
+    EXPECT_TRUE(TraceDirectory::remove_ended(scratch_.path() / "none", {}, {}));
+}
+
+// A session has several traces.
+TEST_F(TraceDirectoryTest, OtherTracesStayWhenAnUnusedOneIsTakenBack) {
+    ASSERT_TRUE(output_->write_metadata("/* CTF 1.8 */\n"));
+    ASSERT_TRUE(write(3, 10));
+    auto other = *TraceDirectory::create(root_, "ust/uid/1001/64-bit", {{"channel0"}});
+    ASSERT_TRUE(other->write_metadata("/* CTF 1.8 */\n"));
+    other->remove_if_unused();
+    EXPECT_FALSE(fs::exists(root_ / "ust/uid/1001"));
+    EXPECT_TRUE(fs::exists(trace_ / "metadata"));
+    EXPECT_TRUE(fs::exists(trace_ / "channel0_3"));
+}
+
+TEST_F(TraceDirectoryTest, NothingStaysOfAChunkThatIsDropped) {
+    ASSERT_TRUE(output_->write_metadata(std::string(1000, 'm')));
+    const fs::path next = scratch_.path() / "next";
+    {
+        const FileSizeLimit full(500);
+        EXPECT_FALSE(output_->prepare_chunk(next));
+    }
+    output_->drop_chunk();
+    EXPECT_FALSE(fs::exists(next));
+    EXPECT_TRUE(output_->prepare_chunk(next));
+}
+
+TEST_F(TraceDirectoryTest, TraceThatCouldNotBeMadeCanBeMadeLater) {
+    // UBSan needs descriptors when it meets a type for the first time: the one that messages are formatted in.
+    EXPECT_FALSE(TraceDirectory::create("/dev/null", "ust/uid/1001/64-bit", {{"channel0"}}));
+    {
+        const UniqueFd lowest(::dup(0));
+        rlimit before{};
+        ::getrlimit(RLIMIT_NOFILE, &before);
+        // One for the directory of the user, one for that of the trace.
+        const rlimit limit{static_cast<rlim_t>(lowest.get()) + 3, before.rlim_max};
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+        EXPECT_FALSE(TraceDirectory::create(root_, "ust/uid/1001/64-bit", {{"channel0"}}));
+        ::setrlimit(RLIMIT_NOFILE, &before);
+    }
+    EXPECT_TRUE(TraceDirectory::create(root_, "ust/uid/1001/64-bit", {{"channel0"}}));
+}
+
 TEST_F(TraceDirectoryTest, UnusedIsTakenBack) {
     ASSERT_TRUE(output_->write_metadata("one\n"));
     output_->remove_if_unused();
     EXPECT_FALSE(fs::exists(root_));
+}
+
+// Its first packet in this chunk never came, and perhaps none comes any more.
+TEST_F(TraceDirectoryTest, FilesThatWereBeingMadeGoAwayWhenItIsResumed) {
+    ASSERT_TRUE(write(1, 5));
+    output_.reset();
+    std::ofstream(trace_ / "index/channel0_2.idx") << "";
+    ASSERT_TRUE(TraceDirectory::resume(root_, "ust/uid/1000/64-bit", {{"channel0"}, {"other"}}, {},
+                                       {{{.channel = 0, .ring = 1}, 1}, {{.channel = 0, .ring = 2}, 7}}));
+    EXPECT_FALSE(fs::exists(trace_ / "index/channel0_2.idx"));
+    EXPECT_TRUE(fs::exists(trace_ / "index/channel0_1.idx"));
 }
 
 TEST_F(TraceDirectoryTest, UsedIsNotTakenBack) {
@@ -156,24 +303,43 @@ TEST_F(TraceDirectoryTest, UsedIsNotTakenBack) {
 
 TEST(TraceDirectoryCreation, EmptyDirectoryIsTaken) {
     const test::ScratchDirectory scratch;
-    EXPECT_TRUE(TraceDirectory::create(scratch.path(), 0, "channel0"));
+    EXPECT_TRUE(TraceDirectory::prepare(scratch.path()));
+    EXPECT_TRUE(TraceDirectory::create(scratch.path(), "ust/uid/0/64-bit", {{"channel0"}}));
+}
+
+TEST(TraceDirectoryCreation, TraceThatIsThereIsNotTouched) {
+    const test::ScratchDirectory scratch;
+    const auto first = TraceDirectory::create(scratch.path(), "ust/uid/0/64-bit", {{"channel0"}});
+    ASSERT_TRUE((*first)->write_metadata("first"));
+    EXPECT_FALSE(TraceDirectory::create(scratch.path(), "ust/uid/0/64-bit", {{"channel0"}}));
+    EXPECT_EQ(contents(scratch.path() / "ust/uid/0/64-bit/metadata"), "first");
+}
+
+TEST(TraceDirectoryCreation, TracesOfASessionShareItsDirectory) {
+    const test::ScratchDirectory scratch;
+    const fs::path session = scratch.path() / "a/b";
+    ASSERT_TRUE(TraceDirectory::prepare(session));
+    EXPECT_TRUE(TraceDirectory::create(session, "ust/uid/0/64-bit", {{"channel0"}}));
+    EXPECT_TRUE(TraceDirectory::create(session, "ust/uid/1000/64-bit", {{"channel0"}}));
+    EXPECT_TRUE(fs::exists(session / "ust/uid/0/64-bit/metadata"));
+    EXPECT_TRUE(fs::exists(session / "ust/uid/1000/64-bit/metadata"));
 }
 
 TEST(TraceDirectoryCreation, NonEmptyDirectoryIsRefusedWithTheRemedy) {
     const test::ScratchDirectory scratch;
     std::ofstream(scratch.path() / "mine") << "x";
-    const auto output = TraceDirectory::create(scratch.path(), 0, "channel0");
-    ASSERT_FALSE(output);
-    EXPECT_EQ(output.error().kind, ErrorKind::kRefused);
-    EXPECT_EQ(output.error().message, scratch.path().string() + " exists and is not empty: choose another with -o");
+    const auto prepared = TraceDirectory::prepare(scratch.path());
+    ASSERT_FALSE(prepared);
+    EXPECT_EQ(prepared.error().kind, ErrorKind::kRefused);
+    EXPECT_EQ(prepared.error().message, scratch.path().string() + " exists and is not empty: choose another with -o");
     EXPECT_FALSE(fs::exists(scratch.path() / "ust"));
 }
 
 TEST(TraceDirectoryCreation, FileInItsPlaceIsRefused) {
     const test::ScratchDirectory scratch;
     std::ofstream(scratch.path() / "file") << "x";
-    EXPECT_FALSE(TraceDirectory::create(scratch.path() / "file", 0, "channel0"));
-    EXPECT_FALSE(TraceDirectory::create(scratch.path() / "file" / "below", 0, "channel0"));
+    EXPECT_FALSE(TraceDirectory::create(scratch.path() / "file", "ust/uid/0/64-bit", {{"channel0"}}));
+    EXPECT_FALSE(TraceDirectory::create(scratch.path() / "file" / "below", "ust/uid/0/64-bit", {{"channel0"}}));
 }
 
 }  // namespace

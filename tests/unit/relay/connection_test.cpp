@@ -11,8 +11,8 @@ using asio::ip::tcp;
 // Waits for a byte, but not longer than a given time.
 class WaitingConnection final : public Connection {
   public:
-    WaitingConnection(tcp::socket socket, Clock::duration patience, bool& has_ended)
-        : Connection(std::move(socket), "peer"), patience_(patience), has_ended_(&has_ended) {}
+    WaitingConnection(tcp::socket socket, Traffic& traffic, Clock::duration patience, bool& has_ended)
+        : Connection(std::move(socket), "peer", traffic), patience_(patience), has_ended_(&has_ended) {}
 
   private:
     asio::awaitable<Result<void>> serve() override {
@@ -38,7 +38,8 @@ TEST(Connection, PeerThatIsTooSlowIsDropped) {
     auto control = *admission->admit(Admission::Port::kControl, address);
     control.identify();
     bool has_ended = false;
-    std::make_shared<WaitingConnection>(acceptor.accept(), 1ms, has_ended)
+    Traffic traffic;
+    std::make_shared<WaitingConnection>(acceptor.accept(), traffic, 1ms, has_ended)
         ->start(*admission->admit(Admission::Port::kData, address), 40ms);
     const auto deadline = std::chrono::steady_clock::now() + 20s;
     while (!has_ended && std::chrono::steady_clock::now() < deadline) context.run_one_for(100ms);

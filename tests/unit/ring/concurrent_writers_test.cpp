@@ -105,7 +105,7 @@ class ConcurrentWriters : public testing::TestWithParam<Writer> {
         const test::TestWriter with(map_, HeaderKind::kLarge);
         const WriteOutcome outcome = GetParam() == Writer::kOfCpu
                                          ? leat_rseq_write(with.get(), 0, &word_, &staged, sizeof(Step), 1)
-                                         : thread_write(*with.get(), *map_.ring(map_.cpu_ring_count + writer), 0,
+                                         : thread_write(*with.get(), *map_.rings[map_.cpu_ring_count + writer], 0,
                                                         &staged, sizeof(Step), clock_now(*map_.clock));
         EXPECT_TRUE(outcome == WriteOutcome::kWritten || outcome == WriteOutcome::kNoRoom);
         return outcome == WriteOutcome::kWritten;

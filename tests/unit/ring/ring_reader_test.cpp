@@ -49,6 +49,48 @@ TEST_F(RingReaderOnHonestRing, RecordsStayUntilReleased) {
     EXPECT_EQ(reader_.published()->records.size(), 5U);
 }
 
+TEST_F(RingReaderOnHonestRing, AnotherReaderGoesOnWhereOneHasReleased) {
+    write("abc");
+    write("de");
+    (void)reader_.published();
+    reader_.release(7, kMinRingSize);
+    RingReader next = rings_.set().reader(rings_.own_ring_index());
+    next.go_on_at(7);
+    EXPECT_EQ(next.released(), 7U);
+    EXPECT_EQ(next.taken(), 7U);
+    const auto published = next.published();
+    ASSERT_TRUE(published);
+    EXPECT_EQ(published->head, 13U);
+    EXPECT_EQ(published->record_count, 2U);
+    EXPECT_EQ(published->records.size(), 6U);
+    EXPECT_EQ(published->records[4], std::byte{'d'});
+}
+
+TEST_F(RingReaderOnHonestRing, AnotherReaderGoesOnAtAnEmptyRing) {
+    write("abc");
+    RingReader next = rings_.set().reader(rings_.own_ring_index());
+    next.go_on_at(7);
+    const auto published = next.published();
+    ASSERT_TRUE(published);
+    EXPECT_TRUE(published->records.empty());
+}
+
+// The one before was killed when it was about to release.
+TEST_F(RingReaderOnHonestRing, AnotherReaderGivesBackTheRoomThatOneKept) {
+    write("abc");
+    RingReader next = rings_.set().reader(rings_.own_ring_index());
+    next.go_on_at(7);
+    next.release(7, kMinRingSize - 7);  // the limit is there already
+    EXPECT_EQ(header_.tail, 7U);
+    EXPECT_EQ(header_.limit, kMinRingSize);
+}
+
+TEST_F(RingReaderTest, PositionBeyondHeadIsRefused) {
+    write("abc");
+    reader_.go_on_at(8);
+    expect_refused("ring claims records up to byte 7, 8 were read");
+}
+
 TEST_F(RingReaderOnHonestRing, ReleaseMakesRoomAndArmsTheBell) {
     write("abc");
     reader_.release(7, 100);

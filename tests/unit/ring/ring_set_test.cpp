@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "ring/ring_format.hpp"
+#include "support/ring_memory.hpp"
 
 namespace leat::ring {
 namespace {
@@ -40,7 +41,7 @@ TEST(RingSet, RecordsAreMappedTwiceInARow) {
     const auto set = RingSet::create(kGeometry, 5);
     for (std::uint32_t ring = 0; ring < kGeometry.ring_count(); ++ring) {
         // volatile: the compiler does not know that the records are mapped twice.
-        volatile char* records = set->rings() + ring * map_stride(kMinRingSize) + kPageSize;
+        volatile char* records = test::records_of(*set, ring);
         records[3] = static_cast<char>('a' + ring);
         EXPECT_EQ(records[kMinRingSize + 3], 'a' + static_cast<int>(ring));
         records[2 * kMinRingSize - 1] = 'z';
@@ -63,6 +64,60 @@ TEST(RingSet, FirstPageSaysWhatFollows) {
     EXPECT_EQ(ring.last_timestamp, 5U);
     EXPECT_EQ(ring.limit, kMinRingSize);
     EXPECT_EQ(ring.owner, 0U);
+}
+
+UniqueFd other_fd(const RingSet& set) { return UniqueFd(::dup(set.fd())); }
+
+TEST(RingSet, AdoptedOneHasTheSameRings) {
+    const auto before = RingSet::create(kGeometry, 5);
+    test::records_of(*before, 0)[3] = 'a';
+    test::records_of(*before, 2)[0] = 'z';  // the ring of a thread
+    before->header().thread_rings_used = 1;
+    const auto set = RingSet::adopt(other_fd(*before), kGeometry, 5);
+    ASSERT_TRUE(set);
+    EXPECT_EQ(set->created(), 5U);
+    EXPECT_EQ(set->geometry().ring_count(), 3U);
+    EXPECT_EQ(test::records_of(*set, 0)[3], 'a');
+    EXPECT_EQ(test::records_of(*set, 0)[kMinRingSize + 3], 'a');
+    EXPECT_EQ(test::records_of(*set, 2)[0], 'z');
+    EXPECT_EQ(set->thread_rings_used(), 1U);
+    test::records_of(*set, 0)[3] = 'b';
+    EXPECT_EQ(test::records_of(*before, 0)[3], 'b');
+    EXPECT_EQ(&set->doorbell(), &set->header().doorbell);
+}
+
+// Programs write into the first page.
+TEST(RingSet, AdoptedOneIsAsLargeAsItWasMade) {
+    const auto before = RingSet::create(kGeometry, 5);
+    before->header() = {};
+    before->header().ring_size = 1U << 30;
+    before->header().cpu_ring_count = ~0U;
+    before->header().thread_rings_used = ~0U;
+    const auto set = RingSet::adopt(other_fd(*before), kGeometry, 5);
+    ASSERT_TRUE(set);
+    EXPECT_EQ(set->thread_rings_used(), 1U);
+    EXPECT_TRUE(set->reader(2).published());
+}
+
+TEST(RingSet, MemoryOfAnotherSizeIsNotAdopted) {
+    const auto before = RingSet::create(kGeometry, 5);
+    for (const RingSetGeometry& geometry :
+         {RingSetGeometry{.ring_size = kMinRingSize, .cpu_rings = 2, .thread_rings = 2},
+          RingSetGeometry{.ring_size = kMinRingSize, .cpu_rings = 2, .thread_rings = 0},
+          RingSetGeometry{.ring_size = 2 * kMinRingSize, .cpu_rings = 2, .thread_rings = 1}}) {
+        const auto set = RingSet::adopt(other_fd(*before), geometry, 5);
+        ASSERT_FALSE(set);
+        EXPECT_EQ(set.error().kind, ErrorKind::kCorrupt);
+    }
+}
+
+TEST(RingSet, MemoryThatCanShrinkIsNotAdopted) {
+    UniqueFd unsealed(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ASSERT_EQ(::ftruncate(unsealed.get(), static_cast<off_t>(file_size(kMinRingSize, 3))), 0);
+    EXPECT_FALSE(RingSet::adopt(UniqueFd(::dup(unsealed.get())), kGeometry, 5));
+    ASSERT_EQ(::fcntl(unsealed.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SEAL), 0);
+    EXPECT_FALSE(RingSet::adopt(std::move(unsealed), kGeometry, 5));
+    EXPECT_FALSE(RingSet::adopt(UniqueFd(::open("/dev/zero", O_RDWR | O_CLOEXEC)), kGeometry, 5));
 }
 
 TEST(RingSize, PowersOfTwoWithinBounds) {

@@ -2,6 +2,11 @@
 // sanitized builds, which have other instructions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "ring/block_reader.hpp"
 #include "support/stepped_child.hpp"
 #include "support/test_rings.hpp"
 
@@ -15,33 +20,25 @@ using test::SteppedChild;
 using test::TestRings;
 using test::Writer;
 
-// A debugger's step makes the kernel restart a sequence that is registered. The kernel does not know this area.
-struct alignas(32) UnknownArea {
-    std::uint32_t cpu_id_start = 0;
-    std::uint32_t cpu_id = 0;
-    std::uint64_t sequence = 0;
-};
-thread_local UnknownArea unknown_area;
-
-std::int64_t unknown_area_offset() {
-    return reinterpret_cast<char*>(&unknown_area) - static_cast<char*>(__builtin_thread_pointer());  // NOLINT
-}
-
 constexpr std::uint32_t kId = 1;
 constexpr std::string_view kContext = "of a thread";
 
 // A ring and its writer.
 class SteppedRing {
   public:
-    SteppedRing(Writer writer, const ClockPage& clock) : writer_(writer), map_(rings_.map()) {
+    SteppedRing(Writer writer, const ClockPage& clock, bool overwrites = false)
+        : writer_(writer), rings_(kMinRingSize, 1, overwrites), map_(rings_.map()) {
         map_.clock = &clock;
-        map_.rseq_offset = unknown_area_offset();
+        map_.rseq_offset = test::unknown_area_offset();
         with_ = test::TestWriter(map_, HeaderKind::kCompact, kContext);
     }
 
     void write(std::string_view payload) {
         const std::string staged = std::string(payload) + std::string(kCopySlack, '~');
         write_staged(staged.data(), payload.size());
+    }
+    void write_text(const TextPayload& payload) {
+        leat_rseq_write_text(with_.get(), kId, &word_, &payload, payload.least_size(), 1);
     }
     void write_staged(const char* staged, std::size_t size) {
         if (writer_ == Writer::kOfCpu)
@@ -51,15 +48,16 @@ class SteppedRing {
     }
 
     [[nodiscard]] std::uint32_t index() const { return writer_ == Writer::kOfCpu ? 0 : rings_.own_ring_index(); }
-    [[nodiscard]] RingHeader& header() const { return *map_.ring(index()); }
+    [[nodiscard]] RingHeader& header() const { return *map_.rings[index()]; }
     [[nodiscard]] RingReader reader() const { return rings_.set().reader(index()); }
+    [[nodiscard]] BlockReader block_reader() const { return rings_.set().block_reader(index()); }
     void become_copy_of(const SteppedRing& other) {
         std::memcpy(static_cast<void*>(&header()), &other.header(), kPageSize + kMinRingSize);
     }
 
   private:
     Writer writer_;
-    TestRings rings_{kMinRingSize, 1};
+    TestRings rings_;
     RingMap map_;
     std::uint32_t word_ = 1;
     test::TestWriter with_{map_, HeaderKind::kCompact};
@@ -91,6 +89,35 @@ class OneRing {
     }
     void at(std::uint64_t now) { clock_->lines[0] = {.tsc_base = 0, .ns_base = now, .multiplier = 0, .unused = 0}; }
 
+    // Kills a writer of a second record at any instruction. The next writer must be able to continue from there.
+    // `written`: what the record has behind its contexts.
+    template <class Write>
+    void expect_whole_or_not_at_all(Writer writer, const Write& write, const std::string& written) {
+        const Seen before = seen_by(ring_.reader());
+        SteppedRing next(writer, *clock_);
+        SteppedChild child([&](auto window) {
+            window.open();
+            write(ring_);
+            window.close();
+        });
+        std::vector<Seen> states{before};
+        std::size_t steps = 0;
+        for (; !child.is_done() && !testing::Test::HasFailure(); child.step(), ++steps) {
+            const Seen seen = seen_by(ring_.reader());
+            if (seen != states.back()) states.push_back(seen);
+            next.become_copy_of(ring_);
+            next.write("third");
+            const Seen after = seen_by(next.reader());
+            EXPECT_EQ(after.record_count, seen.record_count + 1) << "killed at step " << steps;
+            EXPECT_EQ(after.bytes.substr(0, seen.bytes.size()), seen.bytes) << "killed at step " << steps;
+        }
+        EXPECT_GT(steps, 30U);
+        ASSERT_EQ(states.size(), 2U) << "half a commit can be seen";
+        EXPECT_EQ(states[1].record_count, 2U);
+        EXPECT_EQ(states[1].last_timestamp, kStartOfTime + 20);
+        EXPECT_EQ(states[1].bytes.substr(before.bytes.size() + 4), std::string(kContext) + written);
+    }
+
     Shared<ClockPage> clock_;
     SteppedRing ring_;
 };
@@ -102,34 +129,30 @@ class RingSteps : public OneRing, public testing::TestWithParam<Writer> {
 
 INSTANTIATE_TEST_SUITE_P(Both, RingSteps, testing::Values(Writer::kOfCpu, Writer::kOfThread), test::name_of);
 
-// The next writer must be able to continue from there.
 TEST_P(RingSteps, RecordOfAKilledWriterIsThereWholeOrNotAtAll) {
     // The record is longer than one block of the copy, so the copy takes several.
-    const std::string second = "second" + std::string(40, '2') + std::string(kCopySlack, '~');
-    const Seen before = seen_by(ring_.reader());
-    SteppedRing next(GetParam(), *clock_);
-    SteppedChild child([&](auto window) {
-        window.open();
-        ring_.write_staged(second.data(), second.size() - kCopySlack);
-        window.close();
-    });
-    std::vector<Seen> states{before};
-    std::size_t steps = 0;
-    for (; !child.is_done() && !HasFailure(); child.step(), ++steps) {
-        const Seen seen = seen_by(ring_.reader());
-        if (seen != states.back()) states.push_back(seen);
-        next.become_copy_of(ring_);
-        next.write("third");
-        const Seen after = seen_by(next.reader());
-        EXPECT_EQ(after.record_count, seen.record_count + 1) << "killed at step " << steps;
-        EXPECT_EQ(after.bytes.substr(0, seen.bytes.size()), seen.bytes) << "killed at step " << steps;
-    }
-    EXPECT_GT(steps, 30U);
-    ASSERT_EQ(states.size(), 2U) << "half a commit can be seen";
-    EXPECT_EQ(states[1].record_count, 2U);
-    EXPECT_EQ(states[1].last_timestamp, kStartOfTime + 20);
-    EXPECT_EQ(states[1].bytes.substr(before.bytes.size() + 4),
-              std::string(kContext) + second.substr(0, second.size() - kCopySlack));
+    const std::string second = "second" + std::string(40, '2');
+    const std::string staged = second + std::string(kCopySlack, '~');
+    expect_whole_or_not_at_all(
+        GetParam(), [&](SteppedRing& ring) { ring.write_staged(staged.data(), second.size()); }, second);
+}
+
+class TextSteps : public OneRing, public testing::Test {
+  protected:
+    TextSteps() : OneRing(Writer::kOfCpu) {}
+};
+
+// Its text crosses a page, and what is around it takes several blocks.
+TEST_F(TextSteps, RecordOfAKilledWriterIsThereWholeOrNotAtAll) {
+    alignas(kPageSize) static std::array<char, 2 * kPageSize> pages{};
+    const std::string text = "a text that is longer than two blocks of sixteen";
+    char* const chars = pages.data() + kPageSize - 20;
+    std::ranges::copy(text, chars);
+    const std::string around = std::string(20, 'h') + std::string(kCopySlack, '~');
+    const TextPayload payload{chars, around.data(), 20, around.data(), 18};
+    expect_whole_or_not_at_all(
+        Writer::kOfCpu, [&](SteppedRing& ring) { ring.write_text(payload); },
+        around.substr(0, 20) + text + '\0' + around.substr(0, 18));
 }
 
 TEST_P(RingSteps, TimeIsThatOfOneLineWheneverTheClockChanges) {
@@ -213,6 +236,214 @@ TEST_F(InterruptedReader, CountsNoRecordThatIsOnlyAnnounced) {
         ++ring_.header().next_records;
     });
 }
+
+// Overwrite mode ------------------------------------------------------------------------------------------------------
+
+constexpr std::uint64_t kBlock = block_size(kMinRingSize);
+
+bool is_same(const BlockNote& a, const BlockNote& b) {
+    return std::tie(a.position, a.timestamp, a.records, a.discarded) ==
+           std::tie(b.position, b.timestamp, b.records, b.discarded);
+}
+
+// All blocks that a reader finds.
+struct SeenBlocks {
+    std::vector<BlockNote> notes;
+    std::string bytes;
+    bool operator==(const SeenBlocks& other) const {
+        return std::ranges::equal(notes, other.notes, is_same) && bytes == other.bytes;
+    }
+};
+
+SeenBlocks blocks_seen_by(const BlockReader& reader) {
+    const auto notes = reader.notes();
+    EXPECT_TRUE(notes) << notes.error().message;
+    if (!notes) return {};
+    std::vector<std::byte> bytes;
+    EXPECT_TRUE(reader.copy(notes->front().position, notes->back().position, bytes));
+    return {*notes, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};  // NOLINT(*-reinterpret-cast)
+}
+
+// A ring that was written over several times, whose next record begins a block, and a clock that stands still.
+class RingOfBlocks {
+  protected:
+    explicit RingOfBlocks(Writer writer) : writer_(writer), ring_(writer, *clock_, true) {
+        while (ring_.header().head < 3 * kMinRingSize) write(std::string(100, 'x'));
+        for (std::uint64_t limit = ring_.header().limit;;) {
+            write(std::string(60, 'y'));
+            if (ring_.header().limit == limit) continue;
+            // The one before was the last of its block.
+            ring_.become_copy_of(before_last_);
+            --count_;
+            break;
+        }
+        clock_->lines[0].ns_base = kStartOfTime + count_;
+    }
+
+    // A ns after the one before it.
+    void write(const std::string& payload) {
+        before_last_.become_copy_of(ring_);
+        clock_->lines[0] = {.tsc_base = 0, .ns_base = kStartOfTime + ++count_, .multiplier = 0, .unused = 0};
+        ring_.write(payload);
+    }
+
+    // Kills a writer of a record of `size` bytes at any instruction. A reader must see the old state, or the one in
+    // which blocks have begun, or the new one; and the next writer must go on from there. `begun` is how many blocks
+    // begin.
+    template <class Write>
+    void expect_next_writer_goes_on(const Write& write_one, std::uint64_t size, std::uint64_t begun) {
+        const SeenBlocks before = blocks_seen_by(ring_.block_reader());
+        const std::uint64_t limit = ring_.header().limit;
+        SteppedRing next(writer_, *clock_, true);
+        SteppedChild child([&](auto window) {
+            window.open();
+            write_one(ring_);
+            window.close();
+        });
+        std::vector<SeenBlocks> states{before};
+        std::size_t steps = 0;
+        for (; !child.is_done() && !testing::Test::HasFailure(); child.step(), ++steps) {
+            SeenBlocks seen = blocks_seen_by(ring_.block_reader());
+            next.become_copy_of(ring_);
+            next.write("third");
+            const SeenBlocks after = blocks_seen_by(next.block_reader());
+            if (testing::Test::HasFailure()) FAIL() << "killed at step " << steps;
+            EXPECT_EQ(after.notes.back().records, seen.notes.back().records + 1) << "killed at step " << steps;
+            const std::string kept = seen.bytes.substr(after.notes.front().position - seen.notes.front().position);
+            EXPECT_EQ(after.bytes.substr(0, kept.size()), kept) << "killed at step " << steps;
+            if (seen != states.back()) states.push_back(std::move(seen));
+        }
+        EXPECT_GT(steps, 40U);
+        EXPECT_EQ(ring_.header().limit, limit + begun * kBlock);
+        // One for each block that is given up, and the record.
+        ASSERT_EQ(states.size(), begun + 2);
+        for (std::size_t i = 1; i <= begun; ++i) {
+            EXPECT_TRUE(is_same(states[i].notes.back(), before.notes.back())) << "half a commit can be seen";
+            EXPECT_GT(states[i].notes.front().position, states[i - 1].notes.front().position);
+        }
+        const SeenBlocks& written = states.back();
+        EXPECT_EQ(written.notes.back().records, before.notes.back().records + 1);
+        EXPECT_EQ(written.notes.back().position, before.notes.back().position + 4 + kContext.size() + size);
+        // The new block begins with it.
+        EXPECT_TRUE(is_same(written.notes[written.notes.size() - 2], before.notes.back()));
+    }
+
+    Shared<ClockPage> clock_;
+    Writer writer_;
+    SteppedRing ring_;
+    SteppedRing before_last_{writer_, *clock_, true};
+    std::uint64_t count_ = 0;
+};
+
+class BlockSteps : public RingOfBlocks, public testing::TestWithParam<Writer> {
+  protected:
+    BlockSteps() : RingOfBlocks(GetParam()) {}
+
+    void expect_next_writer_goes_on_from(std::size_t size, std::uint64_t begun) {
+        const std::string staged(size + kCopySlack, 's');
+        expect_next_writer_goes_on([&](SteppedRing& ring) { ring.write_staged(staged.data(), size); }, size, begun);
+    }
+};
+
+INSTANTIATE_TEST_SUITE_P(Both, BlockSteps, testing::Values(Writer::kOfCpu, Writer::kOfThread), test::name_of);
+
+TEST_P(BlockSteps, NextWriterGoesOnWhereOneWasKilledThatBeganABlock) { expect_next_writer_goes_on_from(60, 1); }
+
+TEST_P(BlockSteps, NextWriterGoesOnWhereOneWasKilledWithARecordOfSeveralBlocks) {
+    expect_next_writer_goes_on_from(2 * kBlock + 100, 3);
+}
+
+class TextBlockSteps : public RingOfBlocks, public testing::Test {
+  protected:
+    TextBlockSteps() : RingOfBlocks(Writer::kOfCpu) {}
+};
+
+TEST_F(TextBlockSteps, NextWriterGoesOnWhereOneWasKilledThatBeganABlock) {
+    const std::string around = std::string(60, 'h') + std::string(kCopySlack, '~');
+    const TextPayload payload{"a text", around.data(), 60, around.data(), 5};
+    expect_next_writer_goes_on([&](SteppedRing& ring) { ring.write_text(payload); }, 60 + sizeof "a text" + 5, 1);
+}
+
+// Runs writers between any two instructions of a reader: the blocks that it finds, and those that it can copy, are
+// blocks that were written.
+class InterruptedBlockReader : public RingOfBlocks, public testing::Test {
+  protected:
+    static constexpr std::size_t kMostNotes = kBlocks + 1;
+    static constexpr std::size_t kStride = 151;  // instructions: a reader runs through thousands
+    struct Result {
+        std::uint64_t size;
+        std::array<BlockNote, kMostNotes> notes;
+        bool is_copied;
+        std::array<char, 2 * kBlock> bytes;
+    };
+
+    InterruptedBlockReader() : RingOfBlocks(Writer::kOfThread) {}
+
+    // In the child: the oldest block alone is copied, which is the next to go.
+    void read(auto window) const {
+        const BlockReader reader = ring_.block_reader();
+        std::vector<std::byte> bytes;
+        bytes.reserve(sizeof result_->bytes);
+        window.open();
+        const auto notes = reader.notes();
+        if (notes) result_->is_copied = reader.copy((*notes)[0].position, (*notes)[1].position, bytes);
+        if (notes) {
+            result_->size = std::min(notes->size(), kMostNotes);
+            std::memcpy(result_->notes.data(), notes->data(), result_->size * sizeof(BlockNote));
+            std::memcpy(result_->bytes.data(), bytes.data(), std::min(bytes.size(), sizeof result_->bytes));
+        }
+        window.close();
+    }
+    // What the ring has after `writes` more records.
+    void expect_either(std::size_t writes) {
+        SteppedRing start(Writer::kOfThread, *clock_, true);
+        start.become_copy_of(ring_);
+        const SeenBlocks before = blocks_seen_by(ring_.block_reader());
+        const auto write_all = [&] {
+            for (std::size_t i = 0; i < writes; ++i) ring_.write(std::string(60, 'z'));
+        };
+        write_all();
+        const SeenBlocks after = blocks_seen_by(ring_.block_reader());
+        ring_.become_copy_of(start);
+        std::size_t seen_before = 0;
+        std::size_t seen_after = 0;
+        interrupt_everywhere([&](auto window) { read(window); }, write_all,
+                             [&] {
+                                 ASSERT_NE(result_->size, 0U);
+                                 const bool is_after = is_same(result_->notes[result_->size - 1], after.notes.back());
+                                 ++(is_after ? seen_after : seen_before);
+                                 expect_result(before, after);
+                                 *result_ = {};
+                                 ring_.become_copy_of(start);
+                             },
+                             kStride);
+        EXPECT_GT(seen_before, 0U);
+        EXPECT_GT(seen_after, 0U);
+    }
+    void expect_result(const SeenBlocks& before, const SeenBlocks& after) {
+        ASSERT_GE(result_->size, kBlocks - 1) << "few blocks";
+        for (std::size_t i = 0; i + 1 < result_->size; ++i) {
+            const BlockNote& from = result_->notes[i];
+            const BlockNote& to = result_->notes[i + 1];
+            const SeenBlocks& of = is_of(before, from, to) ? before : after;
+            ASSERT_TRUE(is_of(of, from, to)) << "a block that was not there";
+            if (i != 0 || !result_->is_copied) continue;
+            const std::size_t size = to.position - from.position;
+            EXPECT_EQ(std::string_view(result_->bytes.data(), size),
+                      of.bytes.substr(from.position - of.notes.front().position, size));
+        }
+    }
+    static bool is_of(const SeenBlocks& seen, const BlockNote& from, const BlockNote& to) {
+        const auto is_pair = [&](const BlockNote& a, const BlockNote& b) { return is_same(a, from) && is_same(b, to); };
+        return std::ranges::adjacent_find(seen.notes, is_pair) != seen.notes.end();
+    }
+
+    const Shared<Result> result_;
+};
+
+TEST_F(InterruptedBlockReader, SeesBlocksBeforeOrAfterOneBegins) { expect_either(1); }
+
+TEST_F(InterruptedBlockReader, SeesBlocksBeforeOrAfterAllAreGone) { expect_either(kMinRingSize / 70); }
 
 }  // namespace
 }  // namespace leat::ring

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
 #include <numeric>
+#include <random>
 
 #include "support/hex.hpp"
 #include "support/skip.hpp"
@@ -33,7 +36,7 @@ class RingWriters : public testing::TestWithParam<Writer> {
     [[nodiscard]] std::uint32_t ring() const {
         return GetParam() == Writer::kOfCpu ? on_one_cpu_.cpu() : rings_.own_ring_index();
     }
-    [[nodiscard]] RingHeader& header() const { return *rings_.map().ring(ring()); }
+    [[nodiscard]] RingHeader& header() const { return *rings_.map().rings[ring()]; }
 
     // What the consumer would see. The records stay in the ring.
     [[nodiscard]] Published published() { return *reader_.published(); }
@@ -69,6 +72,17 @@ TEST_P(RingWriters, LargeHeaderHasSixBytes) {
               "7a");
 }
 
+// Its time counts in cycles of 256 ns: the id lies where the lowest byte of the ns would.
+TEST_P(RingWriters, TinyHeaderHasThreeBytes) {
+    rings_.at(kStartOfTime + 5);
+    ASSERT_EQ(write(TestEvent{HeaderKind::kTiny, 0x12}, "z"), WriteOutcome::kWritten);
+    EXPECT_EQ(published().last_timestamp, kStartOfTime + 5) << "the ring counts in ns";
+    EXPECT_EQ(drain(),
+              "12"
+              "420f"
+              "7a");
+}
+
 TEST_P(RingWriters, EmptyPayloadIsHeaderAlone) {
     ASSERT_EQ(write(TestEvent{HeaderKind::kCompact, 0}, ""), WriteOutcome::kWritten);
     EXPECT_EQ(drain(), "0048e801");
@@ -90,7 +104,7 @@ TEST_P(RingWriters, ContextsOfAnySizeAreCopiedWhole) {
     std::string contexts(100, '\0');
     std::iota(contexts.begin(), contexts.end(), '\1');
     for (std::size_t size = 0; size <= contexts.size(); ++size) {
-        for (const HeaderKind kind : {HeaderKind::kCompact, HeaderKind::kLarge}) {
+        for (const HeaderKind kind : {HeaderKind::kCompact, HeaderKind::kLarge, HeaderKind::kTiny}) {
             ASSERT_EQ(write({kind, 1}, "payload of some length", contexts.substr(0, size)), WriteOutcome::kWritten);
             const Published now = published();
             ASSERT_EQ(text(now.records.subspan(header_layout(kind).short_size)),
@@ -105,6 +119,8 @@ TEST_P(RingWriters, LargestIdOfShortForm) {
     EXPECT_EQ(drain(), "1e48e801");
     EXPECT_EQ(write(TestEvent{HeaderKind::kLarge, 65534}, ""), WriteOutcome::kWritten);
     EXPECT_EQ(drain(), "feff40420f00");
+    EXPECT_EQ(write(TestEvent{HeaderKind::kTiny, 254}, ""), WriteOutcome::kWritten);
+    EXPECT_EQ(drain(), "fe420f");
 }
 
 TEST_P(RingWriters, LargerIdTakesExtendedForm) {
@@ -120,6 +136,17 @@ TEST_P(RingWriters, LargerIdTakesExtendedForm) {
               "ffff0000"
               "40420f0000000000"
               "78");
+    EXPECT_EQ(write(TestEvent{HeaderKind::kTiny, 255}, "x"), WriteOutcome::kWritten);
+    EXPECT_EQ(drain(),
+              "ff"
+              "ff000000"
+              "420f0000000000"
+              "78");
+    EXPECT_EQ(write(TestEvent{HeaderKind::kTiny, 0x12345678}, ""), WriteOutcome::kWritten);
+    EXPECT_EQ(drain(),
+              "ff"
+              "78563412"
+              "420f0000000000");
 }
 
 TEST_P(RingWriters, GapBelowLimitTakesShortForm) {
@@ -138,6 +165,63 @@ TEST_P(RingWriters, GapAtLimitTakesExtendedForm) {
     rings_.at(kStartOfTime + (1U << 27) + (1ULL << 32));
     EXPECT_EQ(write(TestEvent{HeaderKind::kLarge, 0}, ""), WriteOutcome::kWritten);
     EXPECT_EQ(published().records.size(), 13U + 14U);
+}
+
+// 16 bits of cycles say 65,535 at most. Two records may be nearly a cycle more apart than their cycles are.
+TEST_P(RingWriters, TinyHeadersTellLongGaps) {
+    constexpr std::uint64_t kPeriod = 65'536ULL * 256;
+    for (const std::uint64_t within_cycle : {0U, 1U, 255U}) {
+        for (const std::uint64_t gap :
+             {kPeriod - 257, kPeriod - 256, kPeriod - 255, kPeriod - 1, kPeriod, kPeriod + 1}) {
+            const std::uint64_t first = (header().last_timestamp / 256 + 1) * 256 + within_cycle;
+            rings_.at(first);
+            ASSERT_EQ(write(TestEvent{HeaderKind::kTiny, 0}, ""), WriteOutcome::kWritten);
+            drain();
+            rings_.at(first + gap);
+            ASSERT_EQ(write(TestEvent{HeaderKind::kTiny, 0}, ""), WriteOutcome::kWritten);
+            EXPECT_EQ(published().records.size(), gap <= kPeriod - 256 ? 3U : 12U) << within_cycle << ", " << gap;
+            drain();
+        }
+    }
+}
+
+// Whatever times and ids: who reads the records one after the other sees each time, in whole cycles.
+TEST_P(RingWriters, TimesOfAllHeaderKindsAreReadAsTheyWereWritten) {
+    std::mt19937_64 random(7);  // NOLINT(cert-msc51-cpp): the same each time
+    for (const HeaderKind kind : {HeaderKind::kCompact, HeaderKind::kLarge, HeaderKind::kTiny}) {
+        const RecordHeaderLayout& layout = header_layout(kind);
+        std::uint64_t now = header().last_timestamp;
+        std::uint64_t read = now;
+        for (int i = 0; i < 20'000; ++i) {
+            const std::uint64_t limit = layout.gap_limit();
+            const std::array<std::uint64_t, 6> gaps{0,     random() % 1'000,        random() % (2 * limit), limit - 1,
+                                                    limit, random() % (limit << 20)};
+            now += gaps[random() % gaps.size()];
+            rings_.at(now);
+            const auto id = static_cast<std::uint32_t>(random() % (layout.all_ones() + 3));
+            ASSERT_EQ(write(TestEvent{kind, id}, "p"), WriteOutcome::kWritten);
+            const Published seen = published();
+            std::uint64_t bytes = 0;
+            std::memcpy(&bytes, seen.records.data(), layout.short_size);
+            std::uint64_t read_id = bytes & layout.all_ones();
+            std::size_t size = layout.short_size;
+            const std::uint64_t before = read;
+            read = layout.short_timestamp(bytes, read);
+            if (read_id == layout.all_ones()) {
+                std::uint32_t extended_id = 0;
+                std::uint64_t cycles = 0;
+                std::memcpy(&extended_id, seen.records.data() + layout.tag_size, sizeof extended_id);
+                std::memcpy(&cycles, seen.records.data() + layout.extended_time_offset(), layout.extended_time_size());
+                read_id = extended_id;
+                read = layout.time_of(cycles);
+                size = layout.extended_size();
+            }
+            ASSERT_EQ(read, layout.whole_cycles(now)) << "after " << before << ", event " << i;
+            ASSERT_EQ(read_id, id);
+            ASSERT_EQ(text(seen.records.subspan(size)), "p");
+            reader_.release(seen.head, kMinRingSize);
+        }
+    }
 }
 
 TEST_P(RingWriters, TimeNeverGoesBack) {
@@ -207,6 +291,15 @@ TEST_P(RingWriters, ExtendedFormHonoursLimitToo) {
     EXPECT_EQ(write(TestEvent{HeaderKind::kCompact, 31}, ""), WriteOutcome::kWritten);
 }
 
+TEST_P(RingWriters, TinyFormsHonourLimitToo) {
+    reader_.release(0, 12 + kCopySlack);
+    EXPECT_EQ(write(TestEvent{HeaderKind::kTiny, 255}, "a"), WriteOutcome::kNoRoom);
+    EXPECT_EQ(write(TestEvent{HeaderKind::kTiny, 255}, ""), WriteOutcome::kWritten);
+    reader_.release(12, 3 + kCopySlack);
+    EXPECT_EQ(write(TestEvent{HeaderKind::kTiny, 1}, "a"), WriteOutcome::kNoRoom);
+    EXPECT_EQ(write(TestEvent{HeaderKind::kTiny, 1}, ""), WriteOutcome::kWritten);
+}
+
 TEST_P(RingWriters, RecordsAreCounted) {
     for (std::uint64_t count = 1; count <= 5; ++count) {
         ASSERT_EQ(write("abc"), WriteOutcome::kWritten);
@@ -249,7 +342,7 @@ TEST_F(CpuRingWriter, SwitchedOffWritesNothing) {
     for (const std::uint32_t word : {0U, 2U, 0x101U}) {
         rings.set_word(word);
         EXPECT_EQ(rings.write(Writer::kOfCpu, event_, "a"), WriteOutcome::kChanged);
-        EXPECT_EQ(rings.map().ring(on_one_cpu_.cpu())->head, 0U);
+        EXPECT_EQ(rings.map().rings[on_one_cpu_.cpu()]->head, 0U);
     }
 }
 
@@ -270,7 +363,7 @@ TEST_F(CpuRingWriter, WithoutTscTakesTheTimeItIsGiven) {
     EXPECT_EQ(leat_rseq_write(with.get(), 1, &word, record, 0, 1), WriteOutcome::kNoTime);
     with.get()->system_time = kStartOfTime + 77;
     ASSERT_EQ(leat_rseq_write(with.get(), 1, &word, record, 0, 1), WriteOutcome::kWritten);
-    EXPECT_EQ(map.ring(on_one_cpu_.cpu())->last_timestamp, kStartOfTime + 77);
+    EXPECT_EQ(map.rings[on_one_cpu_.cpu()]->last_timestamp, kStartOfTime + 77);
 }
 
 TEST_F(CpuRingWriter, EachCpuHasItsOwnRing) {
@@ -282,7 +375,7 @@ TEST_F(CpuRingWriter, EachCpuHasItsOwnRing) {
         OnOneCpu::move_to(cpu);
         ASSERT_EQ(rings.write(Writer::kOfCpu, event_, std::string(cpu, 'x')), WriteOutcome::kWritten);
     }
-    for (std::uint32_t cpu = 0; cpu < cpus; ++cpu) EXPECT_EQ(rings.map().ring(cpu)->head, 4 + cpu);
+    for (std::uint32_t cpu = 0; cpu < cpus; ++cpu) EXPECT_EQ(rings.map().rings[cpu]->head, 4 + cpu);
 }
 
 }  // namespace

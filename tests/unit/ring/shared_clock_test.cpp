@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -195,6 +196,138 @@ TEST_F(TurnedClock, CatchesUpWhenTheTscStoodStill) {
     now_.ns += 5'000'000'000;
     clock_.discipline(0);
     expect_a_good_second();
+}
+
+// The page was left by a process that was killed.
+class AdoptedClock : public TurnedClock {
+  protected:
+    void adopt() {
+        UniqueFd page(::dup(clock_.page_fd()));
+        auto adopted = SharedClock::adopt(std::move(page), std::make_unique<Hands>(&now_, &is_trusted_));
+        ASSERT_TRUE(adopted) << adopted.error().message;
+        clock_ = *std::move(adopted);
+    }
+    [[nodiscard]] std::int64_t ahead_of_monotonic() const { return static_cast<std::int64_t>(now() - now_.ns); }
+};
+
+TEST_F(AdoptedClock, GoesOnWithoutAJump) {
+    expect_a_good_second();
+    pass(30'000'000'000);  // nobody disciplined it
+    const std::uint64_t before = now();
+    adopt();
+    EXPECT_EQ(clock_.page().source, ClockSource::kTsc);
+    EXPECT_NEAR(static_cast<double>(now()), static_cast<double>(before), 2'000);
+    expect_a_good_second();
+    EXPECT_LT(std::abs(ahead_of_monotonic()), 100'000);
+}
+
+// The line was a little wrong, and nobody bent it.
+TEST_F(AdoptedClock, SmallErrorIsBentAway) {
+    expect_a_good_second();
+    now_.tsc += 1'000'000;
+    adopt();
+    const std::int64_t error = ahead_of_monotonic();
+    for (int i = 0; i < 10; ++i) expect_a_good_second();
+    EXPECT_LT(std::abs(ahead_of_monotonic()), std::abs(error) / 10);
+}
+
+TEST_F(AdoptedClock, GoesOnFromWhereProgramsWereAfterASuspendMeanwhile) {
+    expect_a_good_second();
+    now_.tsc += 3'600'000'000'000;  // an hour that CLOCK_MONOTONIC does not count
+    const std::uint64_t before = now();
+    adopt();
+    EXPECT_GE(now(), before);
+    clock_.discipline(0);
+    EXPECT_GE(now(), before) << "records of an hour would all have the same time";
+    EXPECT_LE(now(), before + 10'000'000);
+    EXPECT_EQ(clock_.page().source, ClockSource::kTsc);
+    for (int i = 0; i < 3; ++i) expect_a_good_second();
+}
+
+// At this distance to CLOCK_MONOTONIC it stays.
+TEST_F(AdoptedClock, KeepsTheDistanceThatWasThereBefore) {
+    expect_a_good_second();
+    now_.tsc += 3'600'000'000'000;
+    clock_.discipline(0);
+    expect_a_good_second();
+    const std::int64_t distance = ahead_of_monotonic();
+    EXPECT_GT(distance, 3'000'000'000'000);
+    adopt();
+    for (int i = 0; i < 3; ++i) expect_a_good_second();
+    EXPECT_NEAR(static_cast<double>(ahead_of_monotonic()), static_cast<double>(distance), 1e6);
+}
+
+TEST_F(AdoptedClock, NeverGoesBackWhenTheTscBeganAnewMeanwhile) {
+    expect_a_good_second();
+    const std::uint64_t before = now();
+    now_.tsc = 1'000;
+    now_.ns += 50'000'000;
+    adopt();
+    clock_.discipline(0);
+    EXPECT_GE(now(), before);
+    EXPECT_LE(now(), before + 200'000'000);
+    expect_a_good_second();
+}
+
+// How far programs had come before it began anew, only CLOCK_MONOTONIC tells.
+TEST_F(AdoptedClock, CatchesUpWhenTheTscBeganAnewLongAfterItsLastLook) {
+    expect_a_good_second();
+    pass(30'000'000'000);
+    const std::uint64_t before = now();
+    now_.tsc = 1'000;
+    now_.ns += 50'000'000;
+    adopt();
+    clock_.discipline(0);
+    EXPECT_GE(now(), before);
+    EXPECT_LE(now(), before + 200'000'000);
+    expect_a_good_second();
+}
+
+TEST_F(AdoptedClock, SystemTimeStays) {
+    expect_a_good_second();
+    is_trusted_ = false;
+    clock_.discipline(0);
+    const std::uint64_t before = now();
+    is_trusted_ = true;
+    adopt();
+    EXPECT_EQ(clock_.page().source, ClockSource::kSystem);
+    EXPECT_NEAR(static_cast<double>(now()), static_cast<double>(before), 2'000);
+    expect_a_good_second();
+}
+
+TEST_F(AdoptedClock, LeavesTheTscThatTheKernelGaveUpMeanwhile) {
+    expect_a_good_second();
+    is_trusted_ = false;
+    const std::uint64_t before = now();
+    adopt();
+    clock_.discipline(0);
+    EXPECT_EQ(clock_.page().source, ClockSource::kSystem);
+    EXPECT_GE(now(), before);
+    expect_a_good_second();
+}
+
+TEST_F(AdoptedClock, ProgramsCannotWriteIt) {
+    adopt();
+    EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, clock_.fd(), 0), MAP_FAILED);
+}
+
+TEST_F(AdoptedClock, WhatIsNoClockPageIsRefused) {
+    const auto refusal_of = [](UniqueFd page) { return !SharedClock::adopt(std::move(page)).has_value(); };
+    constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    for (const off_t size : {0, 4095, 8192}) {
+        UniqueFd page(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+        ASSERT_EQ(::ftruncate(page.get(), size), 0);
+        ASSERT_EQ(::fcntl(page.get(), F_ADD_SEALS, kSeals), 0);
+        EXPECT_TRUE(refusal_of(std::move(page))) << size;
+    }
+    UniqueFd unsealed(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ASSERT_EQ(::ftruncate(unsealed.get(), 4096), 0);
+    EXPECT_TRUE(refusal_of(std::move(unsealed)));
+    EXPECT_TRUE(refusal_of(UniqueFd(::open("/dev/zero", O_RDWR | O_CLOEXEC))));
+    UniqueFd zeros(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ASSERT_EQ(::ftruncate(zeros.get(), 4096), 0);
+    ASSERT_EQ(::fcntl(zeros.get(), F_ADD_SEALS, kSeals), 0);
+    EXPECT_TRUE(refusal_of(std::move(zeros)));
 }
 
 TEST(ClockPage, SystemTimeIsCountedFromItsOffset) {

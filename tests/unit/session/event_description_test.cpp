@@ -7,8 +7,8 @@
 
 #include "ctf/tsdl/tsdl_parser.hpp"
 #include "ctf/tsdl/tsdl_writer.hpp"
-#include "session/session.hpp"
-#include "support/description_table.hpp"
+#include "session/trace.hpp"
+#include "support/test_application.hpp"
 
 namespace leat::session {
 namespace {
@@ -37,6 +37,10 @@ using Names = std::vector<std::string>;
 
 TEST(EventDescription, FieldIsWrittenWithAnUnderscore) {
     EXPECT_EQ(written_names({number("x"), number("int"), number("_y")}), (Names{"_x", "_int", "__y"}));
+}
+
+TEST(EventDescription, HiddenFieldIsNotRecorded) {
+    EXPECT_EQ(written_names({number("x"), {.name = "secret", .flags = 0x80}, number("y")}), (Names{"_x", "_y"}));
 }
 
 TEST(EventDescription, LengthStandsBeforeItsSequence) {
@@ -112,20 +116,19 @@ class NastyNames {
 // Takes names from the table to the metadata. A tracepoint is refused, or a reader finds its names as the program wrote
 // them.
 TEST(EventDescription, WhateverTheNamesTheMetadataIsReadable) {
-    Session session = *Session::create({.name = "test", .ring_size = 64U << 10});
-    std::string metadata = session.initial_metadata();
+    const auto trace =
+        *Trace::create({.session_name = "test", .key = {}}, std::vector{Channel{.ring_size = 64U << 10}});
+    TraceChannel& channel = *trace->channels()[0];
+    std::string metadata = trace->initial_metadata();
     NastyNames nasty(1);
     std::vector<TestTracepoint> taken;
     for (int i = 0; i < 3000; ++i) {
         TestTracepoint tracepoint{.name = fmt::format("{}:{}", nasty.text(), i), .fields = nasty.fields()};
         tracepoint.fields.push_back({.name = "state", .element = 2, .values = {{nasty.text(), 0, 1}, {"", 1, 9}}});
-        const wire::AppRegistration registration{
-            .procname = "program",
-            .tracepoints = *wire::parse_descriptions(test::untrusted(TestTable{{tracepoint}}.bytes()))};
-        const auto outcome = session.register_application(registration);
-        ASSERT_EQ(outcome.event_ids[0] == wire::kNotEnabled, outcome.warnings.size() == 1);
-        metadata += session.describe(outcome.new_classes);
-        if (outcome.event_ids[0] != wire::kNotEnabled) taken.push_back(tracepoint);
+        const auto enrolled = channel.enroll(test::application({tracepoint}), 0, OnConflict::kRefuse);
+        ASSERT_EQ(enrolled.id == wire::kNotEnabled, !enrolled.warning.empty());
+        metadata += channel.describe_new(false);
+        if (enrolled.id != wire::kNotEnabled) taken.push_back(tracepoint);
     }
     const auto trace_class = ctf::parse_tsdl(metadata);
     ASSERT_TRUE(trace_class) << trace_class.error().message;

@@ -11,11 +11,11 @@ namespace {
 using test::RegistryModel;
 
 constexpr std::uint64_t kSeeds = 150;
-constexpr std::uint64_t kSteps = 60;
+constexpr std::uint64_t kSteps = 120;
 
 TEST(RegistryModel, AnIdMeansOneEventForEverAndTheMetadataSayWhich) {
     struct {
-        std::uint64_t histories, ids, known, conflicts, refusals;
+        std::uint64_t histories, ids, known, conflicts, refusals, versions, asked_again, traces;
     } sum{};
     test::run_histories<RegistryModel>(kSeeds, kSteps, [&](const RegistryModel& model) {
         ++sum.histories;
@@ -23,6 +23,9 @@ TEST(RegistryModel, AnIdMeansOneEventForEverAndTheMetadataSayWhich) {
         sum.known += model.known();
         sum.conflicts += model.conflicts();
         sum.refusals += model.refusals();
+        sum.versions += model.versions();
+        sum.asked_again += model.asked_again();
+        sum.traces += model.traces();
     });
     if (sum.histories < kSeeds) return;
     // Enough must have happened in these histories.
@@ -30,6 +33,9 @@ TEST(RegistryModel, AnIdMeansOneEventForEverAndTheMetadataSayWhich) {
     EXPECT_GT(sum.known, kSeeds * 20);
     EXPECT_GT(sum.conflicts, kSeeds * 20);
     EXPECT_GT(sum.refusals, kSeeds * 5);
+    EXPECT_GT(sum.versions, kSeeds * 5);
+    EXPECT_GT(sum.asked_again, kSeeds * 20);
+    EXPECT_GT(sum.traces, kSeeds * 2);
 }
 
 }  // namespace

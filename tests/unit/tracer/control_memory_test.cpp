@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "support/runtime_directory.hpp"
 #include "wire/app/control_file.hpp"
 
 #define FIELDS(FIELD) FIELD(integer, std::uint32_t, number, 1)
@@ -24,7 +25,7 @@ class Made {
   public:
     explicit Made(const std::vector<const leat_tracepoint*>& tracepoints) {
         int fd = -1;
-        memory_ = make_control_memory(tracepoints.data(), tracepoints.size(), fd);
+        memory_ = make_control_memory(tracepoints.data(), tracepoints.size(), true, fd);
         fd_ = UniqueFd(fd);
     }
     ~Made() { give_back(memory_); }
@@ -68,7 +69,7 @@ TEST(ControlMemory, ProgramSeesWhatTheDaemonSwitches) {
     EXPECT_EQ(made.get()->entry(1).first[2][wire::list_of(byte)].event_id, 5U);
 }
 
-TEST(ControlMemory, NobodyCanShortenIt) {
+TEST(ControlMemory, NobodyCanShortenWhatIsForTheRecorderAlone) {
     const Made made(kTwo);
     const auto file = made.open();
     ASSERT_TRUE(file);
@@ -115,6 +116,12 @@ TEST(ControlMemory, HeaderCanBeWrittenAfterItWasGivenBack) {
     const Made again(kTwo);
     EXPECT_EQ(&again.get()->header(), header);
     EXPECT_EQ(header->not_attached[0], 0U);
+}
+
+TEST(ControlMemory, NobodyToReadItNothingMade) {
+    int fd = -1;
+    EXPECT_EQ(make_control_memory(kTwo.data(), kTwo.size(), false, fd), nullptr);
+    EXPECT_EQ(fd, -1);
 }
 
 // A header declares many tracepoints and many source files include it. The module describes them in parts.

@@ -24,7 +24,8 @@ LEAT_ENUM(direction, LEAT_VALUE("read", 0), LEAT_RANGE("other", 2, 9), LEAT_AUTO
     FIELD(array, std::int32_t, triple, nullptr, 3)                   \
     FIELD(sequence, std::uint64_t, items, nullptr, std::uint16_t, 0) \
     FIELD(text, tag, "12345678", 8)                                  \
-    FIELD(text_sequence, note, "x", std::uint32_t, 1)
+    FIELD(text_sequence, note, "x", std::uint32_t, 1)                \
+    FIELD(hidden, integer_hex, std::uint16_t, secret, 1)
 
 LEAT_TRACEPOINT(test, all, LEAT_WARNING, ALL_FIELDS, void);
 LEAT_TRACEPOINT(test, none, LEAT_DEBUG, LEAT_NO_FIELDS, void);
@@ -89,7 +90,8 @@ TEST(DescriptionWriter, EveryKindOfFieldArrives) {
         {"triple", FieldShape::kArray, FieldElement::kInteger, 4, true, false, false, 0, 3},
         {"items", FieldShape::kSequence, FieldElement::kInteger, 8, false, false, false, 2, 0},
         {"tag", FieldShape::kTextArray, FieldElement::kInteger, 1, false, false, false, 0, 8},
-        {"note", FieldShape::kTextSequence, FieldElement::kInteger, 1, false, false, false, 4, 0}};
+        {"note", FieldShape::kTextSequence, FieldElement::kInteger, 1, false, false, false, 4, 0},
+        {"secret", FieldShape::kScalar, FieldElement::kInteger, 2, false, true, false, 0, 0}};
     ASSERT_EQ(tracepoints[0].fields.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
         const wire::FieldDescription& field = tracepoints[0].fields[i];
@@ -103,7 +105,16 @@ TEST(DescriptionWriter, EveryKindOfFieldArrives) {
         EXPECT_EQ(field.is_network, expected[i].is_network);
         EXPECT_EQ(field.length_size, expected[i].length_size);
         EXPECT_EQ(field.count, expected[i].count);
+        EXPECT_EQ(field.is_hidden, field.name == "secret");
     }
+}
+
+TEST(DescriptionWriter, HiddenFieldOfOneLineEventArrives) {
+    const std::uint8_t value = 0;
+    const auto fields = leat::detail::Field<leat::Hidden<std::uint8_t>>::describe("secret");
+    EXPECT_EQ(fields.is_hidden, 1);
+    EXPECT_EQ(fields.element_size, 1);
+    LEAT_EVENT("test:hidden", LEAT_FIELD(secret, leat::hidden(value)));
 }
 
 TEST(DescriptionWriter, AutomaticValueIsOneMoreThanTheOneBefore) {
@@ -119,11 +130,10 @@ TEST(DescriptionWriter, AutomaticValueIsOneMoreThanTheOneBefore) {
     EXPECT_EQ(values[2].high, 10);
 }
 
-// Without a daemon, the module of this very program was loaded. No tracepoint is enabled, and nothing was registered.
-TEST(ModuleLoad, WithoutDaemonDoesNothing) {
+// Without a daemon, the module of this very program was loaded. No tracepoint is enabled.
+TEST(ModuleLoad, WithoutDaemonAllIsOff) {
     EXPECT_FALSE(leat_enabled(test, all));
-    EXPECT_EQ(leat_tracepoint_test__all.word, &leat_tracepoint_test__all.off);
-    EXPECT_EQ(leat_module_.is_registered, 0U);
+    EXPECT_EQ(leat_module_.is_registered, 1U);
     leat_tracepoint(test, all);
     LEAT_EVENT("test:one_line", LEAT_FIELD(value, 1));
 }

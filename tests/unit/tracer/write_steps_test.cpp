@@ -39,7 +39,7 @@ class HandlersTracepoint {
 
   private:
     alignas(16) char staged_[8 + LEAT_STAGE_SLACK] = {};
-    leat_tracepoint tracepoint_{&tracepoint_.off, 0, 1, "test:handler", "test.c", nullptr, nullptr, 0, 6, 0, 0, {}};
+    leat_tracepoint tracepoint_{&tracepoint_.off, 0, 0, "test:handler", "test.c", nullptr, nullptr, 0, 6, 0, 1, {}};
     test::ControlMemoryOf memory_{tracepoint_};
     wire::ControlFile control_ = *wire::ControlFile::open(memory_.take_fd(), wire::Lane::kRecorder);
 };

@@ -126,8 +126,7 @@ TEST(WriteOfCpu, NewNameIsInEachChannel) {
     for (const OtherChannel* other : {&first, &second}) {
         std::string bytes;
         for (std::uint32_t ring = 0; ring < other->set().geometry().cpu_rings; ++ring)
-            bytes.append(other->set().rings() + ring * ring::map_stride(AttachedTracer::kRingSize) + ring::kPageSize,
-                         1'000);
+            bytes.append(test::records_of(other->set(), ring), 1'000);
         EXPECT_NE(bytes.find("old-name"), std::string::npos);
         EXPECT_NE(bytes.find("new-name"), std::string::npos);
     }
@@ -261,7 +260,7 @@ TEST_P(Write, ChannelBeyondTheMostTakesAnOldOnesPlace) {
 // A daemon has switched it on, but its channel could not be attached. (CTest runs this in a process of its own.)
 TEST(WriteWithoutAChannel, LargeOneIsCounted) {
     make_process_page();
-    leat_tracepoint tracepoint{&tracepoint.off, 0, 1, "test:event", "test.c", nullptr, nullptr, 0, 6, 0, 0, {}};
+    leat_tracepoint tracepoint{&tracepoint.off, 0, 0, "test:event", "test.c", nullptr, nullptr, 0, 6, 0, 1, {}};
     test::ControlMemoryOf memory(tracepoint);
     wire::ControlFile control = *wire::ControlFile::open(memory.take_fd(), wire::Lane::kRecorder);
     const std::vector<wire::Action> action{{.event_id = 1, .channel = AttachedTracer::next_number()}};
@@ -290,6 +289,14 @@ TEST_F(AttachChannel, KnownNumberKeepsItsRings) {
     EXPECT_EQ(attach_channel(message_, other.fd(), clock_.fd()), channel);
 }
 
+// Its records would not be what the daemon describes.
+TEST_F(AttachChannel, UnknownContextIsRefused) {
+    message_.contexts = wire::kAllContexts + 1;
+    EXPECT_EQ(attach_channel(message_, set_.fd(), clock_.fd()), nullptr);
+    message_.contexts = wire::kAllContexts;
+    EXPECT_NE(attach_channel(message_, set_.fd(), clock_.fd()), nullptr);
+}
+
 // The ring set states the same values, but programs can write to it, so the tracer does not use those.
 TEST_F(AttachChannel, GeometryIsThatOfTheAnswer) {
     set_.header().ring_size = 2 * ring::kMinRingSize;
@@ -307,20 +314,54 @@ TEST_F(AttachChannel, MemoryThatIsTooSmallIsRefused) {
     EXPECT_EQ(attach_channel(message_, set_.fd(), clock_.fd()), nullptr);
 }
 
-// The same bytes lie in files that somebody may truncate later.
-TEST_F(AttachChannel, MemoryThatCanShrinkIsRefused) {
-    const auto unsealed_copy = [](int of) {
-        UniqueFd copy(::memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-        struct stat status {};
-        EXPECT_EQ(::fstat(of, &status), 0);
-        off_t offset = 0;
-        EXPECT_EQ(::sendfile(copy.get(), of, &offset, ring::kPageSize), static_cast<ssize_t>(ring::kPageSize));
-        EXPECT_EQ(::ftruncate(copy.get(), status.st_size), 0);
-        return copy;
-    };
-    EXPECT_EQ(attach_channel(message_, unsealed_copy(set_.fd()).get(), clock_.fd()), nullptr);
+// The same bytes lie in a file that somebody may truncate later.
+UniqueFd unsealed_copy(int of) {
+    UniqueFd copy(::memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    struct stat status {};
+    EXPECT_EQ(::fstat(of, &status), 0);
+    off_t offset = 0;
+    EXPECT_EQ(::sendfile(copy.get(), of, &offset, ring::kPageSize), static_cast<ssize_t>(ring::kPageSize));
+    EXPECT_EQ(::ftruncate(copy.get(), status.st_size), 0);
+    return copy;
+}
+
+TEST_F(AttachChannel, ClockThatCanShrinkIsRefused) {
     EXPECT_EQ(attach_channel(message_, set_.fd(), unsealed_copy(clock_.fd()).get()), nullptr);
     EXPECT_NE(attach_channel(message_, set_.fd(), clock_.fd()), nullptr);
+}
+
+// Rings that outlive everything are in such files.
+TEST_F(AttachChannel, RingsThatCanShrinkAreTakenFromRootAndOurselves) {
+    const UniqueFd file = unsealed_copy(set_.fd());
+    ASSERT_EQ(::fchmod(file.get(), 0600), 0);
+    if (::geteuid() == 0) {
+        ASSERT_EQ(::fchown(file.get(), 1234, 1234), 0);
+        EXPECT_EQ(attach_channel(message_, file.get(), clock_.fd()), nullptr);
+        ASSERT_EQ(::fchown(file.get(), 0, 0), 0);
+    }
+    UniqueFd shorter = unsealed_copy(set_.fd());
+    ASSERT_EQ(::ftruncate(shorter.get(), ring::kPageSize), 0);
+    EXPECT_EQ(attach_channel(message_, shorter.get(), clock_.fd()), nullptr);
+    const Channel* const channel = attach_channel(message_, file.get(), clock_.fd());
+    ASSERT_NE(channel, nullptr);
+    EXPECT_TRUE(channel->is_file);
+}
+
+// Its pages are there then: that is how a full disk shows, and not by SIGBUS at an event.
+TEST_F(AttachChannel, RingInAFileIsPopulatedWhenItIsMapped) {
+    const UniqueFd file = unsealed_copy(set_.fd());
+    const Channel* const channel = attach_channel(message_, file.get(), clock_.fd());
+    ASSERT_NE(channel, nullptr);
+    const std::uint32_t ring = channel->map.cpu_ring_count;  // the first of threads
+    EXPECT_EQ(channel->mapped[ring], nullptr);
+    const auto blocks = [&file] {
+        struct stat status {};
+        EXPECT_EQ(::fstat(file.get(), &status), 0);
+        return status.st_blocks;
+    };
+    const auto before = blocks();
+    ASSERT_NE(map_ring(*channel, ring), nullptr);
+    EXPECT_GE(blocks() - before, static_cast<blkcnt_t>(channel->map.size() / 512));
 }
 
 }  // namespace

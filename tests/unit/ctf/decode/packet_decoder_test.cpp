@@ -198,6 +198,62 @@ TEST(PacketDecoder, PacketThatLiesAboutItsSizeIsRefused) {
     EXPECT_EQ(error_of("\xf8\xff\xff\xff\xff\xff\xff\xff"s, "\xf8\xff\xff\xff\xff\xff\xff\xff"s), "");
 }
 
+TEST(PacketDecoder, ContentMayEndWithinAByte) {
+    const std::string bits = "integer { size = 3; align = 1; }";
+    const std::string context = "stream { packet.context := struct { u8 packet_size; u8 content_size; }; };";
+    const std::string event = "event { name = e; fields := struct { " + bits + " a; }; };";
+    Decoded decoded(context + event, "\x18\x16\x35"s);  // 16 bits of context, and two events of 3 bits
+    EXPECT_EQ(decoded.properties.packet_size, 3U);
+    EXPECT_EQ(decoded.properties.content_bits, 22U);
+    EXPECT_EQ(decoded.next_numbers(), (Numbers{5}));
+    EXPECT_EQ(decoded.next_numbers(), (Numbers{6}));
+    EXPECT_EQ(decoded.next(), nullptr);
+    EXPECT_EQ(decoded.error, "");
+}
+
+TEST(PacketDecoder, FloatsAreAlignedToBytesUnlessTheySayOtherwise) {
+    const std::string number = "floating_point { exp_dig = 8; mant_dig = 24;";
+    const std::string before = "integer { size = 4; align = 1; } a; ";
+    Decoded aligned(event_of(before + number + " } b;"), "\1\0\0\x80\x3f"s);
+    const EventRecord* const event = aligned.next();
+    ASSERT_NE(event, nullptr);
+    EXPECT_EQ(event->fields[2].real, 1.0);
+    Decoded packed(event_of(before + number + " align = 1; } b; " + before.substr(0, before.size() - 3) + "c;"),
+                   "\1\0\0\xf8\x03"s);
+    const EventRecord* const other = packed.next();
+    ASSERT_NE(other, nullptr);
+    EXPECT_EQ(other->fields[2].real, 1.0);
+}
+
+TEST(PacketDecoder, EnumsOfCharactersAreText) {
+    Decoded decoded(event_of("enum : integer { size = 8; encoding = UTF8; } { A = 65 } a[3];"), "A\0c"s);
+    const EventRecord* const event = decoded.next();
+    ASSERT_NE(event, nullptr);
+    EXPECT_TRUE(event->fields[1].is_text);
+    EXPECT_EQ(event->fields[1].size, 1U);
+}
+
+TEST(PacketDecoder, SignedNumbersThatReadersUseAreRefused) {
+    const std::string number = "integer { size = 8; signed = true; } ";
+    for (const char* const name : {"content_size", "packet_size", "events_discarded", "packet_seq_num"})
+        EXPECT_NE(
+            Decoded("stream { packet.context := struct { " + number + name + "; }; };" + event_of("u8 a;"), "\x10\1"s)
+                .error.find("is signed"),
+            std::string::npos);
+    EXPECT_NE(Decoded("stream { event.header := struct { " + number + "id; }; };" + event_of("u8 a;"), "\0\1"s)
+                  .error.find("'id' is signed"),
+              std::string::npos);
+}
+
+TEST(PacketDecoder, TextOfTheMetadataEndsAtANul) {
+    Decoded decoded("event { name = \"e\\0x\"; fields := struct { u8 a; }; };", "\1"s);
+    const EventRecord* const event = decoded.next();
+    ASSERT_NE(event, nullptr);
+    EXPECT_EQ(event->event_class->name, "e");
+    EXPECT_NE(Decoded("event { name = \"e\0x\"; fields := struct { u8 a; }; };"s, "\1"s).error.find("NUL"),
+              std::string::npos);
+}
+
 TEST(PacketDecoder, WrongMagicIsRefused) {
     const std::string header = "trace { packet.header := struct { integer { size = 32; } magic; }; };";
     EXPECT_EQ(Decoded(header + event_of("u8 a;"), "\xc1\x1f\xfc\xc1\1"s).error, "");

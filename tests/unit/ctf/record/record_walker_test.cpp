@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 
 namespace leat::ctf {
@@ -64,6 +65,40 @@ TEST(RecordWalker, ExtendedFormsAreStepped) {
     EXPECT_EQ(walk(large, "\xff\xff\x34\x12\0\0ttttTTTTx"s).bytes, 15U);
 }
 
+// Whatever the walker keeps for "no class", in its first stretch and in those where classes change often.
+TEST(RecordWalker, NoIdOfTheExtendedFormStandsForNoClass) {
+    RecordWalker walker(ring::kCompactHeader, 0);
+    walker.add(event(1, {}));
+    walker.add(event(2, {{"_text", StringClass{}}}));
+    for (const std::string& before : {""s, header(1), header(2) + "x\0"s}) {
+        for (std::uint64_t id : {std::uint64_t{1} << 24, (std::uint64_t{1} << 24) - 1, std::uint64_t{0xffff'ffff}}) {
+            std::string record = "\x1f"s + std::string(12, '\0');
+            record.replace(1, 4, reinterpret_cast<const char*>(&id), 4);  // NOLINT(*-reinterpret-cast)
+            EXPECT_EQ(walk(walker, before + record).bytes, before.size()) << id;
+        }
+    }
+}
+
+TEST(RecordWalker, GuessesAndTablesGiveTheSame) {
+    RecordWalker walker(ring::kCompactHeader, 0);
+    walker.add(event(1, {}));
+    walker.add(event(2, {{"_a", integer(16)}}));
+    walker.add(event(3, {{"_text", StringClass{}}}));
+    const std::array<std::string, 3> kinds = {header(1), header(2) + "ab", header(3) + "text\0"s};
+    std::string records;
+    std::uint64_t count = 0;
+    // Runs of one class, of all lengths up to beyond a stretch; then all classes by turns, and so on.
+    for (std::size_t length = 0; length < 700; length += 23) {
+        for (std::size_t i = 0; i < length; ++i, ++count) records += kinds[length % 3];
+        for (std::size_t i = 0; i < length; ++i, ++count) records += kinds[i % 3];
+    }
+    const auto walked = walk(walker, records);
+    EXPECT_EQ(walked.records, count);
+    EXPECT_EQ(walked.bytes, records.size());
+    for (const std::size_t cut : {records.size() / 2, records.size() / 3, records.size() - 1})
+        EXPECT_LE(cut - walk(walker, records.substr(0, cut)).bytes, 8U);
+}
+
 TEST(RecordWalker, StopsInFrontOfAnUnknownId) {
     RecordWalker walker(ring::kCompactHeader, 0);
     walker.add(event(1, {}));
@@ -92,6 +127,18 @@ TEST(RecordWalker, TruncatedAnywhereIsNoRecord) {
         EXPECT_EQ(walk(walker, whole.substr(0, size)).bytes, 0U) << size << " bytes";
         EXPECT_EQ(walk(walker, whole + whole.substr(0, size)).bytes, whole.size()) << size << " bytes behind it";
     }
+}
+
+TEST(RecordWalker, ContextsOfTheApplicationSayHowLargeTheyAre) {
+    RecordWalker walker(ring::kCompactHeader, 1, 6);
+    walker.add(event(1, {{"_a", integer(16)}}));
+    const std::string contexts = "\0"s + "\1aaaaaaaa" + "\2bbbbbbbb" + "\3cccccccc" + "\4text\0"s + "\4\0"s;
+    const std::string whole = header(1) + "c" + contexts + "pp";
+    ASSERT_EQ(walk(walker, whole + header(1) + "c" + std::string(6, '\0') + "pp").records, 2U);
+    for (std::size_t size = 0; size < whole.size(); ++size)
+        EXPECT_EQ(walk(walker, whole.substr(0, size)).bytes, 0U) << size << " bytes";
+    for (const char tag : {'\5', '\x7f', '\xff'})
+        EXPECT_EQ(walk(walker, header(1) + "c" + tag + std::string(40, '\0')).bytes, 0U) << "no such tag";
 }
 
 TEST(RecordWalker, StringEndsAtItsNul) {

@@ -47,6 +47,13 @@ TEST(Metadata, TruncatedPacketNamesItsOffset) {
     }
 }
 
+TEST(Metadata, LastPacketMayLackPadding) {
+    const std::string whole = packet("/* CTF 1.8 */ trace", 100);
+    for (const std::size_t missing : {1, 50, 100})
+        EXPECT_EQ(parse(whole.substr(0, whole.size() - missing)).value(), "/* CTF 1.8 */ trace") << missing;
+    EXPECT_FALSE(parse(whole.substr(0, whole.size() - 101)));
+}
+
 TEST(Metadata, ImpossibleSizesAreRefused) {
     std::string small = packet("text");
     std::memcpy(small.data() + 24, u32(8).data(), 4);
@@ -54,6 +61,18 @@ TEST(Metadata, ImpossibleSizesAreRefused) {
     std::string empty = packet("text");
     std::memcpy(empty.data() + 28, u32(0).data(), 4);
     EXPECT_FALSE(parse(empty));
+}
+
+TEST(Metadata, ChecksumIsUnsupported) {
+    std::string summed = packet("/* CTF 1.8 */");
+    summed[20] = 1;
+    EXPECT_EQ(parse(summed).error().kind, ErrorKind::kUnsupported);
+}
+
+TEST(Metadata, PacketsOfTwoUuidsAreRefused) {
+    std::string other = packet("trace");
+    other[4] = 'v';
+    EXPECT_NE(parse(packet("/* CTF 1.8 */") + other).error().message.find("another UUID"), std::string::npos);
 }
 
 TEST(Metadata, CompressedPacketIsUnsupported) {

@@ -93,9 +93,29 @@ TEST(TsdlWriter, TraceBlocksHaveTheirOrder) {
     EXPECT_EQ(trace_blocks(trace),
               "trace {\n\tmajor = 1;\n\tminor = 8;\n\tbyte_order = le;\n};\n\n"
               "env {\n\tnumber = -5;\n\ttext = \"a \\\"b\\\"\";\n};\n\n"
-              "clock {\n\tname = \"mono\";\n\tfreq = 1000000000;\n\toffset_s = 0;\n\toffset = 9;\n"
+              "clock {\n\tname = \"mono\";\n\tfreq = 1000000000;\n\toffset_s = 0;\n"
+              "\toffset =                    9;\n"
               "\tabsolute = true;\n};\n\n"
               "stream {\n\tid = 2;\n};\n\n");
+}
+
+TEST(TsdlWriter, OffsetOfTheClockChangesInItsRoom) {
+    TraceClass trace;
+    trace.environment = {{"text", std::string("\nclock {\n\toffset = 1;")}};
+    trace.clocks.push_back({.name = "mono", .offset = 9, .is_absolute = true});
+    const std::string first = trace_blocks(trace);
+    for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{1'795'179'933'094'775'885}, ~std::uint64_t{0}}) {
+        trace.clocks.front().offset = offset;
+        EXPECT_EQ(with_clock_offset(first, offset), trace_blocks(trace));
+    }
+    EXPECT_EQ(with_clock_offset(*with_clock_offset(first, ~std::uint64_t{0}), 9), first);
+}
+
+TEST(TsdlWriter, OffsetOfOtherTextIsNotChanged) {
+    for (const char* const text : {"", "\nclock {\n", "\tclock {\n\toffset = 5;\n}", "\nclock {\n\toffset = 5"})
+        EXPECT_EQ(with_clock_offset(text, 1).error().kind, ErrorKind::kCorrupt) << text;
+    EXPECT_EQ(with_clock_offset("\nclock {\n\toffset = 12;\n", 99), "\nclock {\n\toffset = 99;\n");
+    EXPECT_EQ(with_clock_offset("\nclock {\n\toffset = 12;\n", 100).error().kind, ErrorKind::kUnsupported);
 }
 
 }  // namespace

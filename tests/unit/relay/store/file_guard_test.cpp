@@ -46,13 +46,16 @@ class FileGuardTest : public testing::Test {
 TEST_F(FileGuardTest, FileOfAKilledProcessIsCut) {
     run_and_kill([&] {
         const auto guard = *FileGuard::start();
-        auto guarded = *guard->guard(file("a", 1000).get());
-        auto other = *guard->guard(file("b", 1000).get());
-        guarded.set_size(300);
+        auto guarded = *guard->guard(file("a", 1000).get(), file("a.idx", 100).get());
+        auto other = *guard->guard(file("b", 1000).get(), file("b.idx", 100).get(), {0, 16});
+        guarded.set_sizes({200, 18});
+        guarded.set_sizes({300, 20});
         ::raise(SIGKILL);
     });
     EXPECT_EQ(size_of("a"), 300);
+    EXPECT_EQ(size_of("a.idx"), 20);
     EXPECT_EQ(size_of("b"), 0);
+    EXPECT_EQ(size_of("b.idx"), 16);
 }
 
 TEST_F(FileGuardTest, FileThatWasGivenUpIsLeftAlone) {
@@ -61,7 +64,7 @@ TEST_F(FileGuardTest, FileThatWasGivenUpIsLeftAlone) {
         const UniqueFd fd = file("a", 1000);
         { const auto guarded = guard->guard(fd.get()); }
         auto other = *guard->guard(file("b", 1000).get());
-        other.set_size(10);
+        other.set_sizes({10, 0});
         ::raise(SIGKILL);
     });
     EXPECT_EQ(size_of("a"), 1000);
@@ -73,7 +76,7 @@ TEST_F(FileGuardTest, NoMoreFilesThanThereIsRoomFor) {
     const UniqueFd fd = file("a", 1);
     std::vector<FileGuard::Guarded> all;
     while (auto guarded = guard->guard(fd.get())) {
-        guarded->set_size(1);
+        guarded->set_sizes({1, 0});
         all.push_back(*std::move(guarded));
     }
     EXPECT_EQ(all.size(), FileGuard::kMaxFiles);

@@ -100,10 +100,31 @@ TEST_F(PairingTableTest, EndOfDataLosesWhatWaitsForIt) {
     EXPECT_EQ(taken(), "0 (1)(2)");
 }
 
-TEST_F(PairingTableTest, EndOfIndexesLosesWhatWaitsForThem) {
-    data(0), index(0), data(1);
+// The producer was killed after it sent the packet, and before it sent the index.
+TEST_F(PairingTableTest, DataAfterTheLastIndexIsNoLostPacket) {
+    data(0), index(0), data(1), data(2);
     table.end_indexes();
-    EXPECT_EQ(taken(), "0 (1)");
+    EXPECT_EQ(taken(), "0 ");
+    data(3);
+    EXPECT_EQ(taken(), "");
+    EXPECT_EQ(table.unindexed(), 3U);
+    EXPECT_TRUE(table.empty());
+    EXPECT_TRUE(table.has_room_for_data(4));
+}
+
+TEST_F(PairingTableTest, DataOfAStreamWithoutAnyIndexIsNoLostPacket) {
+    data(7);
+    table.end_indexes();
+    EXPECT_EQ(taken(), "");
+    EXPECT_EQ(table.unindexed(), 1U);
+}
+
+TEST_F(PairingTableTest, EndOfIndexesLosesNumbersBeforeTheLastIndex) {
+    data(0), index(0), data(2), index(2), data(3);
+    EXPECT_EQ(taken(), "0 (1)2 ");
+    data(4), index(5);
+    table.end_indexes(), table.end_data();
+    EXPECT_EQ(taken(), "(3)(4)(5)");
 }
 
 TEST_F(PairingTableTest, SlowConnectionIsNoLoss) {

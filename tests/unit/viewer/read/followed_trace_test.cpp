@@ -29,7 +29,7 @@ class RollingWriter {
   public:
     explicit RollingWriter(fs::path directory) : directory_(std::move(directory)) {
         fs::create_directories(directory_ / "index");
-        append("metadata", test::numbered_byte_metadata(" integer { size = 8; } events_discarded;"));
+        append("metadata", metadata());
         directory_fd_ = UniqueFd(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         sync_ = *trace::SyncWriter::create(directory_fd_.get());
     }
@@ -45,7 +45,12 @@ class RollingWriter {
         append(name_, "");
     }
     void packet(char number, char instance = 7) {
-        const std::string bytes{instance, 7 * 8, number, 5, number, number, number};
+        add({instance, 7 * 8, number, 5, number, number, number}, number, instance);
+    }
+    void empty_packet(char number, char instance = 7) {
+        add({instance, 6 * 8, number, 5, number, number}, number, instance);
+    }
+    void add(const std::string& bytes, char number, char instance) {
         append(name_, bytes);
         entry({.offset = offset_,
                .packet_size = 8 * bytes.size(),
@@ -61,10 +66,19 @@ class RollingWriter {
     void publish(char horizon) { LEAT_CHECK(sync_->publish(static_cast<std::uint64_t>(horizon), 0).has_value()); }
     void end() { sync_.reset(); }
 
+    // The declaration of the event is still to come.
+    void cut_metadata() const { fs::resize_file(directory_ / "metadata", metadata().find("event { name")); }
+    // As a whole, in a new file, and with another clock.
+    void write_metadata_again() const {
+        append(".metadata.new", metadata().replace(metadata().find("freq = 1"), 8, "freq = 2"));
+        fs::rename(directory_ / ".metadata.new", directory_ / "metadata");
+    }
+
     [[nodiscard]] std::string index() const { return "index/" + name_ + ".idx"; }
     void remove(const std::string& name) const { fs::remove(directory_ / name); }
 
   private:
+    static std::string metadata() { return test::numbered_byte_metadata(" integer { size = 8; } events_discarded;"); }
     void append(const std::string& name, std::string_view bytes) const {
         std::ofstream(directory_ / name, std::ios::binary | std::ios::app) << bytes;
     }
@@ -145,6 +159,45 @@ TEST_F(FollowedTraceTest, RolledFilesAreOneStream) {
         EXPECT_EQ(read(), fmt::format("{} ", static_cast<int>(number)));
     }
     writer_.end();
+    EXPECT_EQ(read(), "end");
+}
+
+TEST_F(FollowedTraceTest, MetadataThatIsWrittenAgainGoesOnInTheNewFile) {
+    writer_.cut_metadata();
+    writer_.roll("c_0_0");
+    writer_.empty_packet(1);
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 ");
+    writer_.write_metadata_again();
+    writer_.packet(2);
+    writer_.publish();
+    EXPECT_EQ(read(), "2 ");
+    writer_.end();
+    EXPECT_EQ(read(), "end");
+}
+
+TEST_F(FollowedTraceTest, DirectoryThatIsMovedIsReadToItsEnd) {
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 1 ");
+    writer_.packet(2);
+    writer_.roll("c_0_1");
+    writer_.packet(3);
+    writer_.end();
+    const fs::path archived = root_.string() + "-archived";
+    fs::rename(root_, archived);
+    EXPECT_EQ(read(), "2 3 end");
+    fs::rename(archived, root_);
+}
+
+TEST_F(FollowedTraceTest, DirectoryThatIsRemovedEnds) {
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    writer_.publish();
+    EXPECT_EQ(read(), "events discarded: 0 1 ");
+    writer_.end();
+    fs::remove_all(root_);
     EXPECT_EQ(read(), "end");
 }
 

@@ -61,6 +61,11 @@ TEST(LiveTrace, UnitThatIsCutWaitsForItsRest) {
     }
 }
 
+// Of an event.
+std::string name_of(const Message& message) {
+    return message.packet->plan->events[message.place.event].event_class->name;
+}
+
 TEST(LiveTrace, MetadataGrowsUnderAPacketThatIsBeingRead) {
     LiveTrace trace(0);
     ASSERT_TRUE(trace.append_metadata(bytes_of(kHead + event(0))));
@@ -73,14 +78,14 @@ TEST(LiveTrace, MetadataGrowsUnderAPacketThatIsBeingRead) {
     for (int id = 1; stream.has_message(); ++id) {
         if (stream.message().kind == Message::Kind::kEvent) {
             ++events;
-            EXPECT_EQ(stream.message().event->event_class->name, "e0");
+            EXPECT_EQ(name_of(stream.message()), "e0");
         }
         for (int i = 0; i < 200; ++i) ASSERT_TRUE(trace.append_metadata(bytes_of(event(200 * id + i))));
         const auto model = trace.model();
         ASSERT_TRUE(model) << model.error().message;
         ASSERT_TRUE((*model)->plans.plan_for(packet));
         if (stream.message().kind == Message::Kind::kEvent) {
-            EXPECT_EQ(stream.message().event->event_class->name, "e0");
+            EXPECT_EQ(name_of(stream.message()), "e0");
         }
         const auto advanced = stream.advance();
         if (!advanced) break;
@@ -104,7 +109,7 @@ std::vector<std::string> read_to_its_end(LiveStream& stream) {
     std::vector<std::string> seen;
     while (stream.has_message()) {
         const Message& message = stream.message();
-        if (message.kind == Message::Kind::kEvent) seen.push_back(message.event->event_class->name);
+        if (message.kind == Message::Kind::kEvent) seen.push_back(name_of(message));
         if (message.kind == Message::Kind::kDiscardedPackets) seen.push_back(fmt::format("-{}", *message.loss.count));
         if (!stream.advance()) break;
     }

@@ -74,6 +74,74 @@ TEST_F(RecordedTraceTest, FilesOfOneInstanceAreOneStream) {
     EXPECT_EQ(open_traces({root_}).value().front()->streams().size(), 1U);
 }
 
+TEST_F(RecordedTraceTest, PacketsThatBeginAtOneTimeAreSortedByTheirEnds) {
+    write("metadata", test::kByteMetadata);
+    write("a", packet(1, 5, 9, "\6"));
+    write("b", packet(1, 5, 5, "\5"));
+    EXPECT_EQ(read(), "5 6 ");
+}
+
+TEST_F(RecordedTraceTest, StreamsWithoutTimesAreNumberedByTheirFiles) {
+    std::string metadata = test::kByteMetadata;
+    const std::string begin = "ts timestamp_begin;";
+    metadata.erase(metadata.find(begin), begin.size());
+    write("metadata", metadata);
+    const auto without_begin = [](char instance, const std::string& times) {
+        return std::string{instance, static_cast<char>((3 + times.size()) * 8), 9} + times;
+    };
+    write("b", without_begin(1, "\2"));
+    write("a", without_begin(7, "\3"));
+    write("c", without_begin(7, "\1"));
+    const auto traces = open_traces({root_}).value();
+    std::string names;
+    for (const RecordedStream& stream : traces.front()->streams())
+        names += fmt::format("{}={} ", fs::path(stream.name).filename().string(), *stream.instance_id);
+    EXPECT_EQ(names, "a=0 b=1 c=2 ");
+    EXPECT_EQ(read(), "1 2 3 ");
+}
+
+TEST_F(RecordedTraceTest, TracesAreInTheOrderOfTheirUuids) {
+    std::string other = test::kByteMetadata;
+    other.replace(other.find("00112233"), 8, "00000001");
+    std::string nameless = test::kByteMetadata;
+    nameless.erase(nameless.find("uuid"), std::string("uuid = \"00112233-4455-6677-8899-aabbccddeeff\";").size());
+    write("a/metadata", nameless);
+    write("b/metadata", test::kByteMetadata);
+    write("c/x/metadata", other);
+    for (const char* const name : {"a/s", "b/s", "c/x/s"}) write(name, packet(1, 1, 9, "\1"));
+    std::string paths;
+    const auto traces = open_traces({root_}).value();
+    for (const auto& trace : traces) paths += trace->streams().front().trace_path + " ";
+    EXPECT_EQ(paths, "c/x b a ");
+}
+
+TEST_F(RecordedTraceTest, FileIsReadUpToThePacketThatBeginsEarlier) {
+    write(
+        "metadata",
+        "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; }; clock { name = m; freq = 1; };"
+        "stream { packet.context := struct { integer { size = 8; } packet_size;"
+        "  integer { size = 64; align = 8; map = clock.m.value; } timestamp_begin; };"
+        "  event.header := struct { integer { size = 8; map = clock.m.value; } timestamp; }; }; event { name = e; };");
+    const auto packet_at = [](char begin, char time) { return "\x50"s + begin + "\0\0\0\0\0\0\0"s + time; };
+    write("a", packet_at(1, 2) + packet_at(5, 6) + packet_at(3, 3));
+    write("b", packet_at(1, 7));
+    EXPECT_EQ(read(), "2 6 7 damage: " + path("a") + ": packet at offset 20: it begins earlier than the one before it");
+}
+
+TEST_F(RecordedTraceTest, FileIsReadUpToAPacketOfAnotherStreamClass) {
+    write("metadata",
+          "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le;"
+          "  packet.header := struct { integer { size = 8; } stream_id; }; };"
+          "clock { name = m; freq = 1; }; typealias integer { size = 8; map = clock.m.value; } := ts;"
+          "struct context { integer { size = 8; } packet_size; };"
+          "stream { id = 1; packet.context := struct context; event.header := struct { ts timestamp; }; };"
+          "stream { id = 2; packet.context := struct context; event.header := struct { ts timestamp; }; };"
+          "event { name = a; stream_id = 1; }; event { name = b; stream_id = 2; };");
+    write("a", "\1\x18\5\2\x18\6"s);
+    EXPECT_EQ(read(),
+              "5 damage: " + path("a") + ": packet at offset 3: it is of stream class 2, unlike the one before it");
+}
+
 TEST_F(RecordedTraceTest, ChunksAreOneTraceAndRepeatedPacketsAreReadOnce) {
     write("chunk-0/metadata", test::kByteMetadata);
     write("chunk-0/a", packet(1, 1, 5, "\2"));
@@ -175,16 +243,41 @@ std::string numbered_metadata() {
 
 std::string numbered_packet(char number, char begin, char end) { return {1, 7 * 8, number, begin, end, begin, number}; }
 
+// An event's only field, a byte.
+int number_of(const PacketView& packet, const ctf::EventPlace& place) {
+    return std::to_integer<int>(packet.bytes[place.payload / 8]);
+}
+
 // The events' fields, in the order of the merge.
 std::string numbers_in(const fs::path& root) {
     const auto traces = open_traces({root});
     if (!traces) return traces.error().message;
     auto merge = Merge::make(*traces).value();
     std::string text;
-    while (merge.next().value_or(false))
-        if (merge.message().kind == Message::Kind::kEvent)
-            text += fmt::format("{} ", merge.message().event->fields[1].number);
+    while (merge.next().value_or(false)) {
+        const Message& message = merge.message();
+        if (message.kind != Message::Kind::kEvent) continue;
+        text += fmt::format("{} ", number_of(*message.packet, message.place));
+        for (const ctf::EventPlace& place : merge.take_run())
+            text += fmt::format("{} ", number_of(*message.packet, place));
+    }
     return text;
+}
+
+// A packet of such an instance with events of these times, which are their fields, too.
+std::string packet_of(char instance, std::string_view times) {
+    std::string packet = numbered_packet(0, times.front(), times.back()).substr(0, 5);
+    packet[0] = instance;
+    for (const char time : times) packet += {time, time};
+    packet[1] = static_cast<char>(packet.size() * 8);
+    return packet;
+}
+
+TEST_F(RecordedTraceTest, RunOfEventsEndsWhereAnotherStreamIsOlder) {
+    write("metadata", numbered_metadata());
+    write("a", packet_of(1, "\1\2\3\7\7\10"));
+    write("b", packet_of(2, "\4\5\7\11"));
+    EXPECT_EQ(numbers_in(root_), "1 2 3 4 5 7 7 7 8 9 ");
 }
 
 // The records were stamped late: the packet begins and ends at one time, and the next packet begins at the same time.

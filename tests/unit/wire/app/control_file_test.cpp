@@ -148,17 +148,34 @@ TEST_F(ControlFileTest, WhatIsNotAttachedIsTold) {
     EXPECT_EQ(*open(Lane::kSystem).not_attached(), 0U);
 }
 
-TEST(BadControlFile, MemoryThatCouldChangeItsSizeIsRefused) {
-    for (const int seals : {0, F_SEAL_SHRINK, F_SEAL_GROW})
-        expect_refused(TestControl().memfd(seals), "the control memory is not sealed");
+// It is read and written by calls, so a program that shortens it harms nobody.
+TEST_F(ControlFileTest, MemoryThatIsShortenedMeanwhileIsAnError) {
+    const UniqueFd memory = control_.memfd(0);
+    auto file = ControlFile::open(copy_of(memory), Lane::kUser);
+    ASSERT_TRUE(file) << file.error().message;
+    ASSERT_EQ(::ftruncate(memory.get(), 4096), 0);
+    EXPECT_FALSE(file->read_descriptions());
+    ASSERT_EQ(::ftruncate(memory.get(), 0), 0);
+    EXPECT_FALSE(file->not_attached());
+    EXPECT_FALSE(ControlFile::open(copy_of(memory), Lane::kUser));
 }
 
-TEST(BadControlFile, FileInsteadOfMemfdIsRefused) {
+TEST_F(ControlFileTest, FileInADirectoryIsTaken) {
     const test::ScratchDirectory directory;
     const std::string path = directory.path() / "control";
     UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT, 0600));
-    ASSERT_TRUE(write_all(file.get(), test::untrusted(TestControl().bytes())));
-    expect_refused(std::move(file), "the control memory is not sealed");
+    ASSERT_TRUE(write_all(file.get(), test::untrusted(control_.bytes())));
+    const auto opened = ControlFile::open(std::move(file), Lane::kUser);
+    ASSERT_TRUE(opened) << opened.error().message;
+    EXPECT_EQ(opened->tracepoint_count(), 2U);
+}
+
+TEST(BadControlFile, WhatIsNoFileIsRefused) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe(ends.data()), 0);
+    const UniqueFd writer(ends[1]);
+    expect_refused(UniqueFd(ends[0]), "the control memory is no regular file");
+    expect_refused(UniqueFd(::open("/dev/zero", O_RDWR)), "the control memory is no regular file");
 }
 
 TEST(BadControlFile, HeaderIsChecked) {
@@ -171,7 +188,7 @@ TEST(BadControlFile, HeaderIsChecked) {
         return test::memfd_of(changed, TestControl::kSeals);
     };
     expect_refused(with([](ControlFileHeader& header) { header.magic = 0xabcd; }), "begins with 0xabcd");
-    expect_refused(with([](ControlFileHeader& header) { header.version = 2; }), "of version 2; this is version 3");
+    expect_refused(with([](ControlFileHeader& header) { header.version = 2; }), "of version 2; this is version 5");
     expect_refused(with([](ControlFileHeader& header) { header.bitness = 16; }), "of a program of 16 bits");
     expect_refused(with([](ControlFileHeader& header) { header.descriptions_size = 17U << 20; }),
                    "the limit is 16777216");

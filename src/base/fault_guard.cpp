@@ -1,0 +1,126 @@
+#include "base/fault_guard.hpp"
+
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <mutex>
+#include <optional>
+
+namespace leat {
+namespace {
+
+constexpr std::size_t kPageSize = 4096;
+
+// What the handler looks at. `version` is odd while the slot changes: one that was reused meanwhile counts as another.
+struct Slot {
+    std::atomic<std::uint64_t> version;
+    std::atomic<std::uintptr_t> begin;  // 0: free
+    std::atomic<std::uintptr_t> end;
+    std::atomic<std::size_t> part_size;
+    std::atomic<std::atomic<bool>*> lost;
+};
+
+// Three for each channel of each trace whose memory is in files. Pages of slots that nobody uses do not exist.
+constexpr std::size_t kSlots = 1U << 15;
+std::array<Slot, kSlots> slots;       // NOLINT(*-avoid-non-const-global-variables): a signal handler's
+std::atomic<std::size_t> slots_used;  // NOLINT(*-avoid-non-const-global-variables): the first so many
+struct sigaction before {};           // NOLINT(*-avoid-non-const-global-variables)
+std::mutex changing;                  // NOLINT(*-avoid-non-const-global-variables): of those who change slots
+bool is_installed = false;            // NOLINT(*-avoid-non-const-global-variables): under the lock
+
+// One part of a guarded range.
+struct Part {
+    std::uintptr_t end;
+    std::atomic<bool>* lost;
+};
+
+std::optional<Part> part_at(std::uintptr_t address) {
+    const std::size_t used = slots_used.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < used; ++i) {
+        const Slot& slot = slots.at(i);
+        const std::uint64_t version = slot.version.load(std::memory_order_acquire);
+        const std::uintptr_t begin = slot.begin.load(std::memory_order_acquire);
+        const std::uintptr_t end = slot.end.load(std::memory_order_acquire);
+        const std::size_t part_size = slot.part_size.load(std::memory_order_acquire);
+        std::atomic<bool>* const lost = slot.lost.load(std::memory_order_acquire);
+        if (version % 2 != 0 || slot.version.load(std::memory_order_acquire) != version) continue;
+        if (begin == 0 || address < begin || address >= end) continue;
+        const std::size_t part = (address - begin) / part_size;
+        return Part{std::min(end, begin + (part + 1) * part_size), lost + part};
+    }
+    return std::nullopt;
+}
+
+void change(Slot& slot, std::uintptr_t begin, std::uintptr_t end, std::size_t part_size, std::atomic<bool>* lost) {
+    slot.version.fetch_add(1);
+    slot.begin = begin;
+    slot.end = end;
+    slot.part_size = part_size;
+    slot.lost = lost;
+    slot.version.fetch_add(1);
+}
+
+// Async-signal-safe: mmap() is a bare system call.
+void handle(int signal, siginfo_t* info, void* /*context*/) {
+    const int saved_errno = errno;
+    const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);  // NOLINT(*-reinterpret-cast)
+    const std::uintptr_t page = address & ~std::uintptr_t{kPageSize - 1};
+    const auto part = info->si_code == BUS_ADRERR ? part_at(address) : std::nullopt;
+    if (part) part->lost->store(true);
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    void* const at = reinterpret_cast<void*>(page);  // NOLINT(*-reinterpret-cast,performance-no-int-to-ptr)
+    const bool is_repaired = part && ::mmap(at, part->end - page, PROT_READ | PROT_WRITE, kFlags, -1, 0) != MAP_FAILED;
+    // The instruction is tried again, and then this is whose signal it was before.
+    if (!is_repaired) ::sigaction(signal, &before, nullptr);
+    // Who sends a signal does not do so again.
+    if (!is_repaired && info->si_code <= 0) (void)::raise(signal);
+    errno = saved_errno;
+}
+
+Result<void> install() {
+    if (is_installed) return {};
+    struct sigaction action {};
+    action.sa_sigaction = handle;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+    sigfillset(&action.sa_mask);
+    if (::sigaction(SIGBUS, &action, &before) != 0) return io_error("cannot handle SIGBUS");
+    is_installed = true;
+    return {};
+}
+
+}  // namespace
+
+Result<FaultGuard> FaultGuard::of(const void* address, std::size_t size, std::size_t part_size) {
+    const std::lock_guard guard(changing);
+    LEAT_TRY(install());
+    const auto begin = reinterpret_cast<std::uintptr_t>(address);  // NOLINT(*-reinterpret-cast)
+    part_size = std::min(part_size, size);
+    const auto free = std::ranges::find(slots, 0U, [](const Slot& slot) { return slot.begin.load(); });
+    if (free == slots.end()) return refused("too much memory is in files: end some sessions that have --shm-path");
+    FaultGuard made;
+    made.slot_ = static_cast<std::size_t>(free - slots.begin());
+    made.lost_ = std::make_unique<std::atomic<bool>[]>((size + part_size - 1) / part_size);  // NOLINT(*-c-arrays)
+    change(*free, begin, begin + size, part_size, made.lost_.get());
+    slots_used = std::max(slots_used.load(), made.slot_ + 1);
+    return made;
+}
+
+FaultGuard::~FaultGuard() {
+    if (slot_ == kNone) return;
+    const std::lock_guard guard(changing);
+    change(slots.at(slot_), 0, 0, 1, nullptr);
+}
+
+bool FaultGuard::touch(std::span<const std::byte> bytes) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());  // NOLINT(*-reinterpret-cast)
+    if (bytes.empty() || !part_at(begin)) return false;
+    const auto* const volatile_bytes = reinterpret_cast<const volatile std::byte*>(bytes.data());  // NOLINT
+    for (std::size_t at = 0; at < bytes.size(); at += kPageSize) (void)volatile_bytes[at];
+    (void)volatile_bytes[bytes.size() - 1];
+    return true;
+}
+
+}  // namespace leat

@@ -1,0 +1,281 @@
+#include "capture/capture.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <span>
+
+#include "ring/clock.hpp"
+#include "ring/shared_clock.hpp"
+#include "tracer/capture_link.hpp"
+
+namespace leat::capture {
+namespace {
+
+// Blocks that fill up faster than that are too small for anybody.
+constexpr std::uint64_t kLookPeriod = 100'000;  // ns
+constexpr std::uint64_t kDisciplinePeriod = 1'000'000'000;
+
+// Asks once whether the TSC is to be trusted: that is a system call.
+class TimeOfCapture final : public ring::TimeSource {
+  public:
+    Sample sample() override { return system_->sample(); }
+    [[nodiscard]] bool is_tsc_trusted() const override { return is_trusted_; }
+
+  private:
+    std::unique_ptr<ring::TimeSource> system_ = ring::TimeSource::of_system();
+    bool is_trusted_ = system_->is_tsc_trusted();
+};
+
+// Those that this process may run on.
+std::vector<std::uint32_t> own_cpus() {
+    std::vector<std::uint32_t> cpus;
+    cpu_set_t allowed;
+    if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cpus;
+    for (std::uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+        if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
+    return cpus;
+}
+
+session::Session::Parameters session_of(const Capture::Options& options) {
+    return {.name = options.directory.filename().string(),
+            .lane = wire::Lane::kRecorder,
+            .buffers = session::Session::Buffers::kPid,
+            .channels = {options.channel},
+            .environment = options.environment,
+            .time_source = [] { return std::make_unique<TimeOfCapture>(); }};
+}
+
+session::Application this_process() {
+    return {.pid = ::getpid(),
+            .vpid = ::getpid(),
+            .uid = ::geteuid(),
+            .procname = program_invocation_short_name,
+            .bitness = 8 * sizeof(void*),
+            .tracepoints = std::make_shared<const session::Tracepoints>()};
+}
+
+std::uint64_t later(std::uint64_t time, std::uint64_t by) {
+    return by > std::numeric_limits<std::uint64_t>::max() - time ? std::numeric_limits<std::uint64_t>::max()
+                                                                 : time + by;
+}
+
+// Of what a capture may store, the last packet that does not fit is a small part.
+std::uint64_t packet_size(const Capture::Options& options) {
+    constexpr std::uint64_t kSmallest = 4096;
+    return std::min(options.block_size, std::max(options.max_size / 8, kSmallest));
+}
+
+consumer::Consumer::Source source_of(const session::TraceChannel& channel, std::uint64_t max_packet_size) {
+    return {.rings = &channel.rings(),
+            .walker = &channel.walker(),
+            .stream_class_id = channel.stream_class_id(),
+            .thread_stream_class_id = channel.thread_stream_class_id(),
+            .max_packet_size = max_packet_size};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Capture>> Capture::start(const Options& options) {
+    auto session = std::make_unique<session::Session>(session_of(options));
+    session->set_active(true);
+    session::Trace& trace = *LEAT_TRY(session->trace_for(this_process()));
+    auto tracepoints = LEAT_TRY(OwnTracepoints::create(*session));
+    const session::TraceChannel& channel = *trace.channels().front();
+    const std::vector<std::uint32_t> cpus = own_cpus();
+    auto output = LEAT_TRY(BlockOutput::create(options.directory, channel.name(), channel.rings().geometry().cpu_rings,
+                                               cpus, options.max_size));
+    if (auto written = output->write_metadata(trace.initial_metadata()); !written) {
+        output->remove_if_unused();
+        return tl::unexpected(std::move(written).error());
+    }
+    // Before the time runs: that is a page fault for each page.
+    for (const std::uint32_t cpu : cpus)
+        if (cpu < channel.rings().geometry().cpu_rings)
+            channel.rings().reader(cpu).touch_ahead(options.channel.ring_size);
+    if (!tracepoints->has_files()) {
+        output->remove_if_unused();
+        return refused(
+            "no tracepoint can be captured, as none has a file: is /dev/shm full or not writable, or "
+            "LEAT_RUNTIME_DIR empty?");
+    }
+    std::unique_ptr<Capture> capture(
+        new Capture(options, std::move(session), trace, std::move(output), std::move(tracepoints)));
+    capture->switch_on();
+    return capture;
+}
+
+Capture::Capture(const Options& options, std::unique_ptr<session::Session> session, session::Trace& trace,
+                 std::unique_ptr<BlockOutput> output, std::unique_ptr<OwnTracepoints> tracepoints)
+    : session_(std::move(session)),
+      trace_(trace),
+      output_(std::move(output)),
+      consumer_(std::vector{source_of(*trace.channels().front(), packet_size(options))}, *output_,
+                {.trace_uuid = trace.uuid(),
+                 .clock = &trace.clock().page(),
+                 .is_polled = true,
+                 .before_cut = [this] { return describe_new_events(); }}),
+      tracepoints_(std::move(tracepoints)),
+      process_(leat_capture_process()),
+      ends_at_(later(now(), options.duration)),
+      flush_period_(options.flush_period),
+      next_flush_(later(now(), options.flush_period)) {}
+
+Capture::~Capture() {
+    if (!is_of_this_process()) return;
+    stop();
+    while (writer_ != nullptr && writer_->count() != 0) {
+        writer_->wait();
+        take_done();
+    }
+    output_->take_back();
+    while (!is_over()) write();
+}
+
+std::uint64_t Capture::now() const { return ring::clock_now(trace_.clock().page()); }
+
+bool Capture::is_of_this_process() const { return leat_capture_process() == process_; }
+
+void Capture::switch_on() {
+    for (std::string& warning : tracepoints_->switch_on()) warnings_.push_back(std::move(warning));
+    for (const session::StickyProgram& program : tracepoints_->take_sticky_values()) record_sticky_values(program);
+}
+
+// What does not fit into a ring is discarded there, and counted.
+void Capture::record_sticky_values(const session::StickyProgram& program) {
+    const auto replayed = session::replay_sticky_values(
+        trace_, [this] { drain(true); }, program);
+    if (!replayed)
+        warnings_.push_back(fmt::format("sticky values of {}: {}", program.name, replayed.error().message));
+    else if (replayed->not_kept != 0)
+        warnings_.push_back(fmt::format("{} has not kept {} sticky values", program.name, replayed->not_kept));
+}
+
+Result<void> Capture::describe_new_events() {
+    undescribed_ += trace_.channels().front()->describe_new(consumer_.has_thread_streams(0));
+    if (undescribed_.empty()) return {};
+    LEAT_TRY(output_->write_metadata(undescribed_));
+    undescribed_.clear();
+    return {};
+}
+
+void Capture::poll() {
+    if (is_over()) return;
+    if (!is_of_this_process()) {
+        state_ = State::kOver;
+        return;
+    }
+    if (state_ == State::kRunning) {
+        const std::uint64_t time = now();
+        if (time < next_look_) return;
+        next_look_ = time + kLookPeriod;
+        look(time);
+    }
+    if (state_ == State::kEnding) cut_rest();
+    if (state_ == State::kClosing) close_if_written();
+}
+
+void Capture::look(std::uint64_t time) {
+    if (tracepoints_->has_news()) switch_on();
+    const bool is_flush_due = time >= next_flush_;
+    if (is_flush_due || consumer_.has_full_packet()) drain(is_flush_due);
+    if (is_flush_due) next_flush_ = later(time, flush_period_);
+    if (time >= next_discipline_) {
+        next_discipline_ = time + kDisciplinePeriod;
+        trace_.clock().discipline(consumer_.newest());
+    }
+    if (output_->error()) return begin_end(End::kError);
+    if (output_->is_full()) return begin_end(End::kSize);
+    if (time >= ends_at_) begin_end(End::kDuration);
+}
+
+// What the output does not take stays in the rings, and the output says why.
+void Capture::drain(bool has_rest) {
+    consumer_.cut_full_packets_only(!has_rest);
+    (void)consumer_.drain();
+}
+
+void Capture::stop() {
+    if (state_ == State::kRunning && is_of_this_process()) begin_end(End::kStop);
+}
+
+void Capture::begin_end(End end) {
+    end_ = end;
+    tracepoints_->switch_off();
+    state_ = State::kEnding;
+}
+
+// A stream that has too many blocks out goes on when some are written.
+void Capture::cut_rest() {
+    drain(true);
+    if (output_->is_full()) end_ = End::kSize;
+    if (output_->error()) end_ = End::kError;
+    if (consumer_.is_blocked() && !output_->is_full() && !output_->error()) return;
+    (void)consumer_.finish();
+    state_ = State::kClosing;
+}
+
+// A thread that had begun a record when its tracepoint was switched off may have written it since.
+void Capture::close_if_written() {
+    if (output_->error()) end_ = End::kError;
+    if (!output_->is_delivered()) return;
+    drain(true);
+    (void)consumer_.finish();
+    if (!output_->is_delivered()) return;
+    output_->close();
+    tracepoints_.reset();
+    state_ = State::kOver;
+}
+
+Block* Capture::hand_out() { return is_over() ? nullptr : output_->hand_out(); }
+
+// Writers get the room now: a full ring has no full packet that the next look would find.
+void Capture::written(std::uint64_t number, std::int64_t result) {
+    if (!is_of_this_process() || !output_->written(number, result)) return;
+    (void)consumer_.release_stored();
+}
+
+void Capture::write_block(const Block& block) {
+    int count = 0;
+    const auto parts = block.parts(count);
+    const auto offset = static_cast<off_t>(block.offset + block.written);
+    const ssize_t size = ::pwritev(fd_of(block), parts.data(), count, offset);
+    written(block.number, size < 0 ? -errno : size == 0 ? -EIO : size);
+}
+
+void Capture::write() {
+    poll();
+    while (const Block* const block = hand_out()) write_block(*block);
+    if (state_ != State::kRunning) poll();
+}
+
+std::size_t Capture::submit() {
+    poll();
+    if (is_over()) return 0;
+    if (writer_ == nullptr && !has_no_writer_) writer_ = UringWriter::create();
+    has_no_writer_ = writer_ == nullptr;
+    if (has_no_writer_) {
+        write();
+        return 0;
+    }
+    take_done();
+    while (writer_->has_room()) {
+        const Block* const block = hand_out();
+        if (block == nullptr) break;
+        int count = 0;
+        const auto parts = block->parts(count);
+        writer_->add(block->number, fd_of(*block), block->offset + block->written,
+                     std::span(parts).first(static_cast<std::size_t>(count)));
+    }
+    writer_->submit();
+    return writer_->count();
+}
+
+void Capture::take_done() {
+    while (const auto done = writer_->take_done()) written(done->number, done->result == 0 ? -EIO : done->result);
+}
+
+}  // namespace leat::capture

@@ -1,0 +1,34 @@
+#include "cli/snapshot_report.hpp"
+
+#include <cstdio>
+
+#include "cli/steer/quantities.hpp"
+#include "cli/steer/session_text.hpp"
+
+namespace leat::cli {
+
+void SnapshotReport::add(const Result<host::StoredSnapshot>& snapshot, const char* why) {
+    if (!snapshot) {
+        has_failed_ = true;
+        fmt::print(stderr, "leat: snapshot ({}): {}\n", why, snapshot.error().message);
+        return;
+    }
+    const consumer::SnapshotTotals& totals = snapshot->totals;
+    for (const std::string& quarantined : totals.quarantined)
+        fmt::print(stderr, "leat: warning: {}; it is not in the snapshot\n", quarantined);
+    const std::uint64_t span = totals.packets == 0 ? 0 : totals.end - totals.begin;
+    fmt::print(stderr, "leat: snapshot ({}): {} events of the last {}, {}; {}\n", why, totals.events,
+               span_for_people(span), size_for_people(totals.bytes),
+               text_of_snapshot_place(snapshot->directory.string(), snapshot->relay));
+    events_ += totals.events;
+    stored_.push_back({{"directory", snapshot->directory.string()},
+                       {"reason", why},
+                       {"events", totals.events},
+                       {"bytes", totals.bytes},
+                       {"packets", totals.packets},
+                       {"unreadable", totals.unreadable},
+                       {"span_ns", span}});
+    if (!snapshot->relay.empty()) stored_.back()["relay"] = snapshot->relay;
+}
+
+}  // namespace leat::cli

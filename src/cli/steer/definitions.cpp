@@ -1,0 +1,92 @@
+// Verbs for sessions in files: save, load.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "base/file.hpp"
+#include "base/printable_text.hpp"
+#include "cli/command.hpp"
+#include "cli/steer/place_options.hpp"
+#include "cli/steer/verb.hpp"
+
+namespace leat::cli {
+namespace {
+
+constexpr std::size_t kMaxDefinition = std::size_t{1} << 20;
+
+struct SaveOptions : VerbOptions {
+    std::string file{};
+    bool is_forced = false;
+};
+
+Result<void> write_definition(const SaveOptions& options, const Json& definition) {
+    const int only_new = options.is_forced ? O_TRUNC : O_EXCL;
+    const UniqueFd fd(::open(options.file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | only_new, 0666));
+    if (!fd.is_open() && errno == EEXIST) return refused("{} exists: --force writes over it", options.file);
+    if (!fd.is_open()) return io_error("cannot write " + options.file);
+    const std::string text = readable_json(definition) + '\n';
+    auto written = write_all(fd.get(), std::as_bytes(std::span(text)));
+    if (written) return {};
+    if (!options.is_forced) ::unlink(options.file.c_str());
+    return wrap(options.file, std::move(written).error());
+}
+
+Outcome<void> save(const SaveOptions& options, Steering& steering) {
+    const Json answer = LEAT_TRY(steering.ask(request_of("save", options.session)));
+    const std::string name = quoted_member(answer, "session");
+    LEAT_TRY(write_definition(options, answer.at("definition")));
+    steering.result() = answer;
+    steering.result()["file"] = options.file;
+    steering.say(fmt::format("session {} saved in {}", name, printable(options.file)));
+    return {};
+}
+
+struct LoadOptions : PlaceOptions {
+    std::string file{};
+};
+
+Result<Json> read_definition(const std::string& file) {
+    const std::string text = LEAT_TRY(read_file(file, kMaxDefinition));
+    auto definition = parse_json(text);
+    if (!definition) return wrap(file, std::move(definition).error());
+    if (!definition->is_object()) return corrupt("{}: not the definition of a session: no JSON object", file);
+    return definition;
+}
+
+Outcome<void> load(const LoadOptions& options, Steering& steering) {
+    Json request = request_of("load", options.session);
+    Json definition = LEAT_TRY(read_definition(options.file));
+    // What is given counts in place of all that the file says.
+    if (options.are_given())
+        for (const char* const member : {"directory", "output", "live"}) definition.erase(member);
+    LEAT_TRY(put_places(options, definition));
+    request["definition"] = std::move(definition);
+    steering.allow_start();
+    steering.result() = LEAT_TRY(steering.ask(request));
+    steering.say(fmt::format("session {} loaded from {}: leat start starts it",
+                             quoted_member(steering.result(), "session"), printable(options.file)));
+    return {};
+}
+
+}  // namespace
+
+void add_definition_verbs(CLI::App& app, int& exit_status) {
+    const auto saving = add_verb(app, exit_status, "save", "write the definition of a session to a file", save);
+    add_session_argument(saving.command, saving.options, "the session (default: the current one)");
+    saving.command.add_option("-o,--output", saving.options.file, "The file")->required()->type_name("FILE");
+    saving.command.add_flag("-f,--force", saving.options.is_forced, "Write over a file that exists");
+    const auto loading = add_verb(app, exit_status, "load", "make a session as a file says", load);
+    loading.command.add_option("-i,--input", loading.options.file, "The file")->required()->type_name("FILE");
+    add_session_argument(loading.command, loading.options, "name of the new session (default: as in the file)");
+    add_place_options(loading.command, loading.options);
+    loading.command.footer(
+        "Without -o and --live, the trace goes where the file says; a directory must not exist, or be empty.\n"
+        "Examples:\n"
+        "  leat save web -o web.json && leat destroy web && mv web-trace old && leat load -i web.json\n"
+        "  leat load -i web.json web2 -o /var/tmp/web2-trace");
+}
+
+}  // namespace leat::cli

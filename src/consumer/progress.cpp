@@ -1,0 +1,97 @@
+#include "consumer/progress.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <numeric>
+
+#include "base/sealed_memory.hpp"
+
+namespace leat::consumer {
+// Pages of streams that nobody uses never come into being, unless it is a file.
+Result<Progress> Progress::create(std::span<const std::uint32_t> rings, const MemoryPlace& place) {
+    const std::size_t size = size_of(rings);
+    return map(LEAT_TRY(place.make("progress", size, std::array{MemoryPlace::Part{0, size}})), rings);
+}
+
+Result<Progress> Progress::adopt(UniqueFd fd, std::span<const std::uint32_t> rings) {
+    LEAT_TRY(check_size(fd.get(), rings));
+    return map(std::move(fd), rings);
+}
+
+Result<Progress> Progress::copy_of(int fd, std::span<const std::uint32_t> rings) {
+    LEAT_TRY(check_size(fd, rings));
+    Progress progress = LEAT_TRY(create(rings));
+    std::size_t copied = 0;
+    while (copied < progress.mapping_.size()) {
+        const ssize_t count = ::pread(fd, progress.mapping_.data() + copied, progress.mapping_.size() - copied,
+                                      static_cast<off_t>(copied));
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return io_error("cannot read the progress");
+        if (count == 0) return corrupt("the progress became shorter");
+        copied += static_cast<std::size_t>(count);
+    }
+    return progress;
+}
+
+Result<Progress> Progress::map(UniqueFd fd, std::span<const std::uint32_t> rings) {
+    Progress progress;
+    progress.mapping_ = LEAT_TRY(Mapping::of_file(fd.get(), size_of(rings), true));
+    if (!is_sealed(fd.get(), size_of(rings)))
+        progress.guard_ = LEAT_TRY(FaultGuard::of(progress.mapping_.data(), progress.mapping_.size()));
+    progress.fd_ = std::move(fd);
+    std::size_t first = 0;
+    for (const std::uint32_t count : rings) {
+        progress.first_.push_back(first);
+        first += count;
+    }
+    progress.first_.push_back(first);
+    return progress;
+}
+
+std::size_t Progress::size_of(std::span<const std::uint32_t> rings) {
+    return std::accumulate(rings.begin(), rings.end(), std::size_t{0}) * sizeof(Entry);
+}
+
+Result<void> Progress::check_size(int fd, std::span<const std::uint32_t> rings) {
+    struct stat status {};
+    if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+        static_cast<std::size_t>(status.st_size) != size_of(rings))
+        return corrupt("not the progress of {} streams", size_of(rings) / sizeof(Entry));
+    return {};
+}
+
+Progress::Entry& Progress::entry(StreamId stream) const {
+    auto* const entries = reinterpret_cast<Entry*>(mapping_.data());  // NOLINT(*-reinterpret-cast)
+    return entries[first_[stream.channel] + stream.ring];
+}
+
+std::optional<StreamProgress> Progress::find(StreamId stream) const {
+    const Entry& known = entry(stream);
+    if (known.latest == 0 || known.latest > known.slots.size()) return std::nullopt;
+    return known.slots.at(known.latest - 1);
+}
+
+std::map<StreamId, StreamProgress> Progress::begun() const {
+    std::map<StreamId, StreamProgress> begun;
+    for (std::uint32_t channel = 0; channel + 1 < first_.size(); ++channel) {
+        for (std::uint32_t ring = 0; ring < first_[channel + 1] - first_[channel]; ++ring) {
+            const auto progress = find({channel, ring});
+            if (progress && progress->sequence_number != 0) begun.emplace(StreamId{channel, ring}, *progress);
+        }
+    }
+    return begun;
+}
+
+void Progress::save(StreamId stream, const StreamProgress& progress) {
+    Entry& known = entry(stream);
+    const std::uint64_t next = known.latest == 1 ? 2 : 1;
+    known.slots.at(next - 1) = progress;
+    // Other processes see memory in the order of these stores: this one comes last.
+    std::atomic_ref(known.latest).store(next, std::memory_order_release);
+}
+
+}  // namespace leat::consumer

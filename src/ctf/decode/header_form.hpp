@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ctf/decode/plan_node.hpp"
+
+namespace leat::ctf {
+
+struct PlanChoice;
+
+// The header of most events of a stream: an id and a timestamp in its first 64 bits. Tracers write longer ones for
+// large ids and after long pauses; those say so by the id:
+//
+//     0    5                          32           LTTng's compact header
+//     | id | timestamp, low 27 bits   |            id 31: the long form follows
+struct HeaderForm {
+    bool is_known = false;
+    std::uint32_t alignment = 1;  // bits, as all of these
+    std::uint32_t size = 0;
+    std::uint32_t id_offset = 0;
+    std::uint32_t id_size = 0;  // 0: it has none
+    std::uint32_t time_offset = 0;
+    std::uint32_t time_size = 0;  // 0: likewise
+    // Ids for which it holds.
+    std::uint64_t lowest_id = 0;
+    std::uint64_t highest_id = UINT64_MAX;
+};
+
+[[nodiscard]] HeaderForm find_header_form(std::span<const PlanNode> nodes, std::span<const PlanChoice> choices,
+                                          PlanRoot header);
+
+}  // namespace leat::ctf

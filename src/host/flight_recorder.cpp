@@ -1,0 +1,185 @@
+#include "host/flight_recorder.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "base/local_time.hpp"
+#include "output/trace_directory.hpp"
+
+namespace leat::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDateFormat = "%Y%m%d-%H%M%S";
+
+void add(const consumer::SnapshotTotals& part, consumer::SnapshotTotals& sum) {
+    sum.events += part.events;
+    sum.bytes += part.bytes;
+    sum.packets += part.packets;
+    sum.unreadable += part.unreadable;
+    sum.begin = std::min(sum.begin, part.begin);
+    sum.end = std::max(sum.end, part.end);
+    sum.quarantined.insert(sum.quarantined.end(), part.quarantined.begin(), part.quarantined.end());
+}
+
+// 0 stays 0: no limit.
+std::uint64_t part_of(std::uint64_t size, std::size_t count) {
+    return size == 0 ? 0 : std::max<std::uint64_t>(size / count, 1);
+}
+
+// Where a snapshot is written, so that whoever finds it by its name has it whole.
+fs::path hidden(const fs::path& directory) {
+    return directory.parent_path() / fmt::format(".{}.part", directory.filename().string());
+}
+
+// A second at most, also if somebody sets the clock back.
+void wait_for(std::time_t time) {
+    constexpr std::chrono::milliseconds kStep{10};
+    for (std::chrono::milliseconds waited{0}; std::time(nullptr) < time && waited <= std::chrono::seconds(1);
+         waited += kStep)
+        std::this_thread::sleep_for(kStep);
+}
+
+}  // namespace
+
+// Another process may have made snapshots there before us.
+fs::path FlightRecorder::directory_for(const SnapshotOrder& order) {
+    if (!order.directory.empty()) return order.directory;
+    const std::string name = fmt::format("{}-{}", order.name, local_time_text(kDateFormat));
+    std::error_code error;
+    for (;;) {
+        fs::path directory = destination_.directory / fmt::format("{}-{}", name, next_id_++);
+        if (!fs::exists(directory, error)) return directory;
+    }
+}
+
+Result<StoredSnapshot> FlightRecorder::take(std::span<Recording* const> recordings, const SnapshotOrder& order) {
+    const bool was_wanted = std::exchange(is_wanted_, false);
+    is_passed_on_ = false;
+    last_ = Clock::now();
+    auto stored = store(recordings, order);
+    is_wanted_ = was_wanted && is_failing();
+    return stored;
+}
+
+Result<StoredSnapshot> FlightRecorder::take_last(Recording& recording, const SnapshotOrder& order) {
+    return store(std::array{&recording}, order);
+}
+
+Result<StoredSnapshot> FlightRecorder::store(std::span<Recording* const> recordings, const SnapshotOrder& order) {
+    if (recordings.empty())
+        return refused("no program has had an event of this session yet: there is nothing to store");
+    const auto& relay = order.relay || !order.directory.empty() ? order.relay : destination_.relay;
+    if (!relay) return store_in_directory(recordings, order);
+    auto stored = store_at_relay(recordings, order, *relay);
+    // A relay may remember what it has of one that failed: the next one has nothing to do with that.
+    if (!stored) sender_ = output::random_sender();
+    return stored;
+}
+
+Result<StoredSnapshot> FlightRecorder::store_in_directory(std::span<Recording* const> recordings,
+                                                          const SnapshotOrder& order) {
+    StoredSnapshot stored{.directory = directory_for(order), .totals = {}};
+    const bool has_own_name = order.directory.empty();
+    const fs::path place = has_own_name ? hidden(stored.directory) : stored.directory;
+    auto written = write(recordings, order, place, stored.totals);
+    if (!has_own_name) return written.map([&stored] { return stored; });
+    // What was stored until the disk was full, or so, can be read.
+    std::error_code error;
+    fs::rename(place, stored.directory, error);
+    if (!written) return tl::unexpected(std::move(written).error());
+    if (error) return fail(ErrorKind::kIo, "cannot rename {}: {}", place.string(), error.message());
+    return stored;
+}
+
+Result<StoredSnapshot> FlightRecorder::store_at_relay(std::span<Recording* const> recordings,
+                                                      const SnapshotOrder& order, const net::RelayAddress& relay) {
+    if (order.name.starts_with('.')) return refused("a relay takes no snapshot whose name begins with a dot");
+    wait_for(earliest_);
+    const output::SnapshotDescription description{
+        .name = fmt::format("{}-{}-{}", order.name, local_time_text(kDateFormat), next_id_),
+        .sender = sender_,
+        .number = next_id_};
+    ++next_id_;
+    StoredSnapshot stored{.directory = {}, .relay = to_text(relay), .totals = {}};
+    // All packets of all traces come first: then the metadata, which make traces of them.
+    const RelaySnapshots outputs = LEAT_TRY(send(recordings, order, relay, description, stored.totals));
+    for (const auto& output : outputs) {
+        auto path = output->complete();
+        if (!path) return relay_failed(relay, std::move(path).error());
+        stored.directory = *std::move(path);
+    }
+    if (relay == destination_.relay) failures_ = 0;
+    return stored;
+}
+
+Result<FlightRecorder::RelaySnapshots> FlightRecorder::send(std::span<Recording* const> recordings,
+                                                            const SnapshotOrder& order, const net::RelayAddress& relay,
+                                                            const output::SnapshotDescription& description,
+                                                            consumer::SnapshotTotals& totals) {
+    const auto start = static_cast<std::uint64_t>(start_);
+    RelaySnapshots outputs;
+    for (Recording* const recording : recordings) {
+        auto output = open_snapshot(recording->trace(), session_, start, relay, description);
+        if (!output) return relay_failed(relay, std::move(output).error());
+        outputs.push_back(*std::move(output));
+        auto of_trace = recording->take_snapshot(*outputs.back(), part_of(order.max_size, recordings.size()));
+        if (!of_trace && !outputs.back()->check_delivered()) return relay_failed(relay, std::move(of_trace).error());
+        if (!of_trace) failures_ = 0;  // the relay is well: to try again would not help
+        add(LEAT_TRY(std::move(of_trace)), totals);
+    }
+    return outputs;
+}
+
+// And not the rings.
+tl::unexpected<Error> FlightRecorder::relay_failed(const net::RelayAddress& relay, Error error) {
+    if (relay == destination_.relay) {
+        ++failures_;
+        last_ = Clock::now();
+    }
+    return tl::unexpected(std::move(error));
+}
+
+Result<void> FlightRecorder::write(std::span<Recording* const> recordings, const SnapshotOrder& order,
+                                   const fs::path& place, consumer::SnapshotTotals& totals) const {
+    Destination destination = destination_;
+    destination.directory = place;
+    destination.relay.reset();
+    LEAT_TRY(output::TraceDirectory::prepare(place));
+    for (Recording* const recording : recordings) {
+        const auto output = LEAT_TRY(open_output(recording->trace(), session_, destination));
+        const auto of_trace = recording->take_snapshot(*output, part_of(order.max_size, recordings.size()));
+        output->close();
+        if (!of_trace) {
+            output->remove_if_unused();
+            return tl::unexpected(of_trace.error());
+        }
+        add(*of_trace, totals);
+    }
+    return {};
+}
+
+// If it is empty.
+void FlightRecorder::remove_if_unused() const { (void)::rmdir(destination_.directory.c_str()); }
+
+void FlightRecorder::notice(std::span<Recording* const> recordings) {
+    for (Recording* const recording : recordings) is_wanted_ |= recording->notice_snapshot_wanted();
+}
+
+FlightRecorder::Clock::duration FlightRecorder::pause() const {
+    constexpr unsigned kMostDoublings = 6;
+    return std::min(kPause * (1U << std::min(failures_, kMostDoublings)), kLongestPause);
+}
+
+FlightRecorder::Clock::duration FlightRecorder::until_due() const {
+    constexpr Clock::duration kNever = std::chrono::hours(1);
+    if (!is_wanted_ || is_passed_on_) return kNever;
+    return last_ ? std::max(*last_ + pause() - Clock::now(), Clock::duration(0)) : Clock::duration(0);
+}
+
+}  // namespace leat::host

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "consumer/snapshots.hpp"
+#include "host/destination.hpp"
+#include "host/recording.hpp"
+
+namespace leat::host {
+
+// What somebody wants of a snapshot.
+struct SnapshotOrder {
+    std::string name = "snapshot-1";
+    std::uint64_t max_size = 0;  // bytes of its streams; 0: no limit
+    // Where it goes, if not to where the session's go: a directory, itself new, or a relay.
+    std::filesystem::path directory{};
+    std::optional<net::RelayAddress> relay{};
+};
+
+struct StoredSnapshot {
+    std::filesystem::path directory;  // at a relay: below its output directory
+    std::string relay{};              // HOST:PORT; empty: none
+    consumer::SnapshotTotals totals;  // of all traces
+};
+
+// Stores snapshots of the traces of a session, each in a directory of its own, named as LTTng's ([LTTng-2.13]):
+// NAME-YYYYMMDD-HHMMSS-ID. Each is a trace directory that can be read by itself, or with the others; it gets that name
+// when it is whole, or at a relay, its metadata.
+//
+// Where a relay does not take a snapshot that was asked for by a program, an event or a crash, it stays wanted, and is
+// due again after a pause that doubles each time. One thread.
+class FlightRecorder {
+  public:
+    using Clock = Recording::Clock;
+
+    // Programs, events and crashes may ask for many snapshots. The next one is due so long after the last began.
+    static constexpr std::chrono::seconds kPause{1};
+    static constexpr std::chrono::seconds kLongestPause{60};  // where a relay takes none
+
+    FlightRecorder(Destination destination, std::string session)
+        : destination_(std::move(destination)), session_(std::move(session)) {}
+
+    // When the session was started first, in s since the epoch, if that was not when this was made.
+    void note_start(std::time_t start) { start_ = start; }
+    // Another daemon was killed, which may have made snapshots until now: ours have other names, which have their time.
+    void go_on_after_another() { earliest_ = std::time(nullptr) + 1; }
+
+    // Of all these traces. A maximum is divided evenly among them. Waits until it is stored. If it fails, what was
+    // stored by then in a directory can be read, if that is anything.
+    Result<StoredSnapshot> take(std::span<Recording* const> recordings, const SnapshotOrder& order);
+    // The same of one trace that is about to end, whatever is due: the one of all stays wanted.
+    Result<StoredSnapshot> take_last(Recording& recording, const SnapshotOrder& order);
+
+    // Takes back the directory of a session that did not begin.
+    void remove_if_unused() const;
+
+    // Looks whether programs or events have asked for one.
+    void notice(std::span<Recording* const> recordings);
+    // Somebody asks whom notice() does not see: a crash.
+    void ask() { is_wanted_ = true; }
+    // When the one is due that was asked for.
+    [[nodiscard]] Clock::duration until_due() const;
+    [[nodiscard]] bool is_due() const { return until_due() <= Clock::duration(0); }
+    [[nodiscard]] bool is_wanted() const { return is_wanted_; }
+    // Whether the relay did not take the last one. Until the next is due, it is not tried.
+    [[nodiscard]] bool is_failing() const { return failures_ != 0; }
+    // The host has told its daemon that one is due. It is not due again, but stays wanted until it is taken.
+    void pass_on() { is_passed_on_ = true; }
+
+  private:
+    [[nodiscard]] std::filesystem::path directory_for(const SnapshotOrder& order);
+    [[nodiscard]] Clock::duration pause() const;
+    Result<StoredSnapshot> store(std::span<Recording* const> recordings, const SnapshotOrder& order);
+    Result<StoredSnapshot> store_in_directory(std::span<Recording* const> recordings, const SnapshotOrder& order);
+    Result<StoredSnapshot> store_at_relay(std::span<Recording* const> recordings, const SnapshotOrder& order,
+                                          const net::RelayAddress& relay);
+    using RelaySnapshots = std::vector<std::unique_ptr<output::RelaySnapshot>>;
+    Result<RelaySnapshots> send(std::span<Recording* const> recordings, const SnapshotOrder& order,
+                                const net::RelayAddress& relay, const output::SnapshotDescription& description,
+                                consumer::SnapshotTotals& totals);
+    tl::unexpected<Error> relay_failed(const net::RelayAddress& relay, Error error);
+    Result<void> write(std::span<Recording* const> recordings, const SnapshotOrder& order,
+                       const std::filesystem::path& place, consumer::SnapshotTotals& totals) const;
+
+    Destination destination_;
+    std::string session_;
+    std::time_t start_ = std::time(nullptr);
+    std::time_t earliest_ = 0;
+    std::array<std::uint8_t, 16> sender_ = output::random_sender();
+    unsigned next_id_ = 0;
+    unsigned failures_ = 0;  // of the relay, since it took one
+    bool is_wanted_ = false;
+    bool is_passed_on_ = false;
+    std::optional<Clock::time_point> last_{};
+};
+
+}  // namespace leat::host

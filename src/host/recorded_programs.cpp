@@ -1,0 +1,64 @@
+#include "host/recorded_programs.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "base/descriptors.hpp"
+#include "base/file.hpp"
+#include "base/unique_fd.hpp"
+#include "wire/app/app_directory_parent.hpp"
+#include "wire/app/runtime_layout.hpp"
+
+namespace leat::host {
+namespace {
+
+bool has_name(int fd) {
+    struct stat status {};
+    return ::fstat(fd, &status) == 0 && status.st_nlink != 0;
+}
+
+// Fails where there is none of our version, which is none of ours.
+Result<void> switch_off_file(int directory, const std::string& name, uid_t uid, std::uint32_t channel) {
+    UniqueFd fd(::openat(directory, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    struct stat status {};
+    if (!fd.is_open() || ::fstat(fd.get(), &status) != 0 || status.st_uid != uid) return not_found("no file");
+    auto control = LEAT_TRY(wire::ControlFile::open(std::move(fd), wire::Lane::kRecorder));
+    return control.switch_off(channel);
+}
+
+void switch_off_user(uid_t uid, std::uint32_t channel) {
+    const auto path = wire::app_directory_parent() / (wire::kAppDirectoryPrefix + std::to_string(uid));
+    const UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory.is_open()) return;
+    for (const std::string& name : names_in(directory.get()))
+        if (name.ends_with(wire::kControlFile)) (void)switch_off_file(directory.get(), name, uid, channel);
+}
+
+}  // namespace
+
+void RecordedPrograms::add(const session::Application& application, wire::ControlFile control) {
+    users_.insert(application.uid);
+    if (has_name(control.fd())) return;
+    if (nameless_.size() >= forget_at_) forget_ended();
+    // What a program writes that is not switched off is left out.
+    if (are_descriptors_scarce()) return;
+    nameless_.push_back({application.pid, std::move(control)});
+}
+
+void RecordedPrograms::forget_ended() {
+    std::erase_if(nameless_, [](const Nameless& program) { return ::kill(program.pid, 0) != 0 && errno == ESRCH; });
+    forget_at_ = std::max<std::size_t>(forget_at_, 2 * nameless_.size());
+}
+
+void RecordedPrograms::switch_off(std::uint32_t channel) {
+    for (const uid_t uid : users_) switch_off_user(uid, channel);
+    for (Nameless& program : nameless_) (void)program.control.switch_off(channel);
+}
+
+}  // namespace leat::host

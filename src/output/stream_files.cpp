@@ -1,0 +1,172 @@
+#include "output/stream_files.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "base/file.hpp"
+#include "ctf/record/packet_header.hpp"
+#include "trace/index_format.hpp"
+#include "trace/stream_paths.hpp"
+#include "trace/trace_directories.hpp"
+
+namespace leat::output {
+namespace {
+
+using Paths = std::vector<std::filesystem::path>;
+
+// What an index has of the packets below `next`.
+struct IndexedPart {
+    std::uint64_t index_size = trace::kIndexHeaderSize;
+    std::uint64_t data_size = 0;
+    std::optional<std::uint64_t> newest{};  // packet
+};
+
+// The next bytes of a file, as many as there are of these.
+UntrustedBytes read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes) {
+    const ssize_t count = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    return bytes.first(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+}
+
+// Nothing: it is no index of ours. Its owner may have made it as large as it likes, so it is read in parts.
+std::optional<IndexedPart> indexed_part(int fd, std::uint64_t data_size, std::uint64_t next) {
+    std::vector<std::byte> buffer(1024 * trace::kIndexEntrySize);
+    const auto header = read_at(fd, 0, std::span(buffer).first(trace::kIndexHeaderSize));
+    if (header.size() < trace::kIndexHeaderSize || trace::parse_index_header(header) != trace::kIndexEntrySize)
+        return std::nullopt;
+    IndexedPart part;
+    for (;;) {
+        UntrustedBytes entries = read_at(fd, part.index_size, buffer);
+        if (entries.size() < trace::kIndexEntrySize) return part;
+        for (; entries.size() >= trace::kIndexEntrySize; entries = entries.subspan(trace::kIndexEntrySize)) {
+            const auto entry = trace::parse_index_entry(entries.first(trace::kIndexEntrySize));
+            if (!entry || entry->packet_seq_num >= next || entry->offset != part.data_size) return part;
+            const std::uint64_t size = entry->packet_size / 8;
+            if (size == 0 || size > data_size - part.data_size) return part;
+            part.index_size += trace::kIndexEntrySize;
+            part.data_size += size;
+            part.newest = entry->packet_seq_num;
+        }
+    }
+}
+
+// The numbers in the names of a stream's files.
+std::vector<std::uint64_t> numbers_of(const std::string& stream, std::span<const std::string> indexes) {
+    std::vector<std::uint64_t> numbers;
+    const std::string prefix = stream + "_";
+    for (const std::string& name : indexes) {
+        if (!name.starts_with(prefix) || !name.ends_with(trace::kIndexSuffix)) continue;
+        std::uint64_t number = 0;
+        const char* const begin = name.data() + prefix.size();
+        const char* const end = name.data() + name.size() - trace::kIndexSuffix.size();
+        const auto [number_end, error] = std::from_chars(begin, end, number);
+        if (error == std::errc{} && number_end == end && std::to_string(number).size() == std::size_t(end - begin))
+            numbers.push_back(number);
+    }
+    return numbers;
+}
+
+bool ends_with(const std::filesystem::path& path, const std::filesystem::path& end) {
+    return path.string().ends_with("/" + end.string());
+}
+
+}  // namespace
+
+std::vector<UnfinishedFile> find_unfinished_files(const std::filesystem::path& session_directory,
+                                                  const std::filesystem::path& trace_path) {
+    std::vector<UnfinishedFile> unfinished;
+    for (const std::filesystem::path& directory : trace::find_directories(session_directory)) {
+        if (!ends_with(directory, trace_path)) continue;
+        for (const std::filesystem::path& file : trace::find_stream_files(directory).value_or(Paths())) {
+            const auto index = open_for_reading(trace::index_path(file));
+            std::error_code error;
+            const std::uint64_t size = std::filesystem::file_size(file, error);
+            const auto part = index && !error ? indexed_part(index->get(), size, ~std::uint64_t{0}) : std::nullopt;
+            if (part && part->data_size != size)
+                unfinished.push_back({.file = file, .size = part->data_size, .beyond = size - part->data_size});
+        }
+    }
+    return unfinished;
+}
+
+void remove_stream_file(int trace_directory, int index_directory, const std::string& name) {
+    ::unlinkat(index_directory, trace::index_name(name).c_str(), 0);
+    ::unlinkat(trace_directory, name.c_str(), 0);
+}
+
+Result<StreamFiles::File> StreamFiles::make_file(const Place& place, std::uint64_t number) {
+    const std::string name = place.limits.file_name(place.stream, number);
+    auto file = make_file(place, name);
+    // What was of that name before has half gone.
+    if (!file) remove_stream_file(place.trace_directory, place.index_directory, name);
+    return file;
+}
+
+// The index first: docs/formats/sync-file.md, "Files that are replaced".
+Result<StreamFiles::File> StreamFiles::make_file(const Place& place, const std::string& name) {
+    File file;
+    file.index = LEAT_TRY(place.files->create(place.index_directory, trace::index_name(name)));
+    LEAT_TRY(file.index.append({trace::encode_index_header()}));
+    file.data = LEAT_TRY(place.files->create(place.trace_directory, name));
+    file.unsafe = trace::MovingLock(file.data.fd.get(), 0);
+    return file;
+}
+
+Result<StreamFiles> StreamFiles::create(Place place) {
+    File file = LEAT_TRY(make_file(place, 0));
+    return StreamFiles(std::move(place), std::move(file), 0);
+}
+
+// What is not there, or is not ours, is made anew when the next packet comes. There may be none: so what a process left
+// that was killed while it made the files goes away now, and so does a file that has only packets that will be written
+// again.
+std::optional<StreamFiles::Found> StreamFiles::reopen_file(const Place& place, std::uint64_t number,
+                                                           std::uint64_t next) {
+    const std::string name = place.limits.file_name(place.stream, number);
+    auto index = place.files->open(place.index_directory, trace::index_name(name));
+    auto data = place.files->open(place.trace_directory, name);
+    const auto part = index && data ? indexed_part(index->fd.get(), data->size, next) : std::nullopt;
+    if (!part || !part->newest) {
+        remove_stream_file(place.trace_directory, place.index_directory, name);
+        return std::nullopt;
+    }
+    index->cut(part->index_size);
+    data->cut(part->data_size);
+    Found found{
+        .file = {.data = *std::move(data), .index = *std::move(index)}, .number = number, .newest = *part->newest};
+    return found;
+}
+
+std::optional<StreamFiles> StreamFiles::reopen(Place place, std::uint64_t next, std::span<const std::string> indexes) {
+    const auto numbers = place.limits.size == 0 ? std::vector<std::uint64_t>{0} : numbers_of(place.stream, indexes);
+    std::optional<Found> newest;
+    for (const std::uint64_t number : numbers) {
+        auto found = reopen_file(place, number, next);
+        if (found && (!newest || found->newest > newest->newest)) newest = std::move(found);
+    }
+    if (!newest) return std::nullopt;
+    newest->file.unsafe = trace::MovingLock(newest->file.data.fd.get(), newest->file.data.size);
+    return StreamFiles(std::move(place), std::move(newest->file), newest->number);
+}
+
+Result<void> StreamFiles::write(const consumer::Packet& packet) {
+    const auto header = ctf::encode(packet.header);
+    if (place_.limits.is_full(file_.data.size, header.size() + packet.records.size())) {
+        file_ = LEAT_TRY(make_file(place_, number_ + 1));
+        ++number_;
+    }
+    const std::uint64_t offset = file_.data.size;
+    LEAT_TRY(file_.data.append({header, packet.late_records, packet.other_records()}));
+    // Readers would miss a packet that has no index entry. Take the packet back: it will be tried again.
+    auto indexed = file_.index.append({trace::encode_index_entry(ctf::index_entry_of(packet.header, offset))});
+    if (!indexed) {
+        file_.data.cut(offset);
+        return indexed;
+    }
+    file_.unsafe.move_to(file_.data.size);
+    return {};
+}
+
+}  // namespace leat::output

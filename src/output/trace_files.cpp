@@ -1,0 +1,184 @@
+#include "output/trace_files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/file.hpp"
+#include "trace/index_format.hpp"
+#include "trace/stream_paths.hpp"
+
+namespace leat::output {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Hidden from readers, until it takes the place of the other.
+constexpr char kNewMetadataFile[] = ".metadata.new";
+
+Result<UniqueFd> open_directory(int in, const fs::path& path) {
+    UniqueFd fd(::openat(in, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd.is_open()) return io_error(fmt::format("cannot open {}", path.string()));
+    return fd;
+}
+
+Result<UniqueFd> make_directory(int in, const fs::path& path) {
+    if (::mkdirat(in, path.c_str(), 0770) != 0) return io_error(fmt::format("cannot create {}", path.string()));
+    auto opened = open_directory(in, path);
+    if (!opened) ::unlinkat(in, path.c_str(), AT_REMOVEDIR);
+    return opened;
+}
+
+}  // namespace
+
+Result<void> make_with_parents(const fs::path& path) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error) return fail(ErrorKind::kIo, "cannot create {}: {}", path.string(), error.message());
+    return {};
+}
+
+Result<std::unique_ptr<TraceFiles>> TraceFiles::create(const fs::path& directory, std::vector<ChannelFiles> channels,
+                                                       std::optional<uid_t> owner) {
+    std::unique_ptr<TraceFiles> output(new TraceFiles(directory, std::move(channels), owner));
+    const auto made = output->make(Existing::kRefused);
+    if (made) return output;
+    output->remove_trace();
+    return tl::unexpected(made.error());
+}
+
+Result<std::unique_ptr<TraceFiles>> TraceFiles::resume(const fs::path& directory, std::vector<ChannelFiles> channels,
+                                                       std::optional<uid_t> owner, const Stored& stored) {
+    std::unique_ptr<TraceFiles> output(new TraceFiles(directory, std::move(channels), owner));
+    LEAT_TRY(output->make(Existing::kTaken));
+    const std::vector<std::string> indexes = names_in(output->index_fd_.get());
+    for (const auto& [stream, next] : stored) {
+        auto files = StreamFiles::reopen(output->place_of(stream), next, indexes);
+        if (files) output->streams_.emplace(stream, *std::move(files));
+    }
+    return output;
+}
+
+Result<void> TraceFiles::make(Existing existing) {
+    LEAT_TRY(make_directories(existing));
+    // Create the sync file before the metadata: a file `metadata` makes the directory a trace, which can then be
+    // followed.
+    if (auto sync = trace::SyncWriter::create(trace_fd_.get())) {
+        LEAT_TRY(files_.give(sync->fd(), kOwnersFile));
+        sync_ = *std::move(sync);
+    }
+    if (existing == Existing::kTaken) ::unlinkat(trace_fd_.get(), kNewMetadataFile, 0);
+    auto known = existing == Existing::kTaken ? files_.open(trace_fd_.get(), trace::kMetadataFile) : std::nullopt;
+    metadata_ = known ? *std::move(known) : LEAT_TRY(files_.create(trace_fd_.get(), trace::kMetadataFile));
+    return {};
+}
+
+// Unlinks the sync file first; its lock goes with the member. So followers see the end, and nobody finds a sync file
+// that has no writer.
+TraceFiles::~TraceFiles() {
+    if (sync_) ::unlinkat(trace_fd_.get(), trace::kSyncFileName, 0);
+}
+
+Result<void> TraceFiles::make_directories(Existing existing) {
+    std::error_code error;
+    if (existing == Existing::kRefused && fs::exists(trace_, error))
+        return refused("{} exists already", trace_.string());
+    const fs::path of_user = trace_.parent_path();
+    LEAT_TRY(make_with_parents(of_user));
+    const UniqueFd user_fd = LEAT_TRY(open_directory(AT_FDCWD, of_user));
+    const auto take_or_make = [existing](int in, const fs::path& path) {
+        auto known = existing == Existing::kTaken ? open_directory(in, path) : not_found("not looked for");
+        return known ? std::move(known) : make_directory(in, path);
+    };
+    trace_fd_ = LEAT_TRY(take_or_make(user_fd.get(), trace_.filename()));
+    index_fd_ = LEAT_TRY(take_or_make(trace_fd_.get(), trace::kIndexDirectory));
+    for (const int fd : {index_fd_.get(), trace_fd_.get()}) LEAT_TRY(files_.give(fd, kOwnersDirectory));
+    const bool is_of_owner = owner_ && of_user.filename() == std::to_string(*owner_);
+    return is_of_owner ? files_.give(user_fd.get(), kOwnersDirectory) : Result<void>();
+}
+
+Result<void> TraceFiles::remove_ended(const fs::path& directory, std::vector<ChannelFiles> channels) {
+    TraceFiles ended(directory, std::move(channels), std::nullopt);
+    ended.trace_fd_ = LEAT_TRY(open_directory(AT_FDCWD, directory));
+    if (auto indexes = open_directory(ended.trace_fd_.get(), trace::kIndexDirectory))
+        ended.index_fd_ = *std::move(indexes);
+    ended.remove_trace();
+    if (::faccessat(ended.trace_fd_.get(), trace::kMetadataFile, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return refused("cannot remove {}", directory.string());
+    return {};
+}
+
+void TraceFiles::remove_trace() {
+    if (!trace_fd_.is_open()) return;
+    if (sync_) ::unlinkat(trace_fd_.get(), trace::kSyncFileName, 0);
+    sync_.reset();
+    remove_streams();
+    ::unlinkat(trace_fd_.get(), trace::kMetadataFile, 0);
+    ::unlinkat(trace_fd_.get(), kNewMetadataFile, 0);
+    ::unlinkat(trace_fd_.get(), trace::kIndexDirectory, AT_REMOVEDIR);
+    ::rmdir(trace_.c_str());
+}
+
+Result<void> TraceFiles::write_metadata(std::string_view unit) {
+    return metadata_.append({std::as_bytes(std::span(unit))});
+}
+
+Result<void> TraceFiles::restore_metadata(std::string_view text) {
+    const std::string_view first_part = text.substr(0, metadata_.size);
+    if (!metadata_.begins_with(first_part)) return replace_metadata(text);
+    metadata_.cut(first_part.size());
+    return first_part.size() == text.size() ? Result<void>() : write_metadata(text.substr(first_part.size()));
+}
+
+Result<void> TraceFiles::replace_metadata(std::string_view text) {
+    GrowingFile file = LEAT_TRY(files_.create(trace_fd_.get(), kNewMetadataFile));
+    auto replaced = file.append({std::as_bytes(std::span(text))});
+    if (replaced && ::renameat(trace_fd_.get(), kNewMetadataFile, trace_fd_.get(), trace::kMetadataFile) != 0)
+        replaced = io_error(fmt::format("cannot replace the metadata of {}", trace_.string()));
+    if (!replaced) {
+        ::unlinkat(trace_fd_.get(), kNewMetadataFile, 0);
+        return replaced;
+    }
+    metadata_ = std::move(file);
+    return {};
+}
+
+StreamFiles::Place TraceFiles::place_of(consumer::StreamId id) const {
+    const ChannelFiles& channel = channels_[id.channel];
+    return {.files = &files_,
+            .trace_directory = trace_fd_.get(),
+            .index_directory = index_fd_.get(),
+            .stream = trace::stream_name(channel.name, id.ring),
+            .limits = channel.limits};
+}
+
+Result<void> TraceFiles::write_packet(const consumer::Packet& packet) {
+    auto found = streams_.find(packet.stream);
+    if (found == streams_.end())
+        found = streams_.emplace(packet.stream, LEAT_TRY(StreamFiles::create(place_of(packet.stream)))).first;
+    return found->second.write(packet);
+}
+
+void TraceFiles::remove_streams() {
+    streams_.clear();
+    // The oldest of each stream first: if we are killed meanwhile, nothing is missing between those that are left.
+    auto indexes = names_in(index_fd_.get());
+    std::ranges::sort(indexes, {},
+                      [](const std::string& name) { return std::pair(name.size(), std::string_view(name)); });
+    for (const std::string& index : indexes) {
+        if (!index.ends_with(trace::kIndexSuffix)) continue;
+        const std::string name = index.substr(0, index.size() - trace::kIndexSuffix.size());
+        const auto is_ours = [&](const ChannelFiles& channel) { return trace::is_stream_name(name, channel.name); };
+        if (std::ranges::any_of(channels_, is_ours)) remove_stream_file(trace_fd_.get(), index_fd_.get(), name);
+    }
+}
+
+// On a full disk nothing is published, and followers wait until there is room.
+void TraceFiles::cycle_done(std::uint64_t horizon) {
+    if (sync_) (void)sync_->publish(horizon, metadata_.size);
+}
+
+}  // namespace leat::output

@@ -1,0 +1,119 @@
+#include "session/memory_directory.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/file.hpp"
+#include "base/local_time.hpp"
+#include "ring/ring_set.hpp"
+
+namespace leat::session {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t kOwnersDirectory = 0700;
+constexpr std::array<std::string_view, 3> kFiles{"registry", "metadata", "progress"};
+constexpr char kNewDescription[] = "trace.json.new";
+constexpr std::string_view kRings = ".rings";
+
+// Nobody else may have put something in the place of what we made.
+Result<UniqueFd> open_directory(int in, const fs::path& path) {
+    UniqueFd fd(::openat(in, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat status {};
+    if (!fd.is_open() || ::fstat(fd.get(), &status) != 0) return io_error(fmt::format("cannot open {}", path.string()));
+    if (status.st_uid != ::geteuid()) return refused("{} is not ours", path.string());
+    return fd;
+}
+
+Result<UniqueFd> open_below(UniqueFd directory, const fs::path& path, bool is_made) {
+    for (const fs::path& name : path) {
+        if (is_made && ::mkdirat(directory.get(), name.c_str(), kOwnersDirectory) != 0 && errno != EEXIST)
+            return io_error(fmt::format("cannot make {}", path.string()));
+        directory = LEAT_TRY(open_directory(directory.get(), name));
+    }
+    return directory;
+}
+
+bool is_file_of_ours(std::string_view name) {
+    for (const std::string_view known : kFiles)
+        if (name == known) return true;
+    return name.ends_with(kRings) || name == kNewDescription;
+}
+
+}  // namespace
+
+Result<fs::path> MemoryDirectory::make_for_session(const fs::path& parent, const std::string& name) {
+    std::error_code error;
+    fs::create_directories(parent, error);
+    if (error) return fail(ErrorKind::kIo, "cannot create {}: {}", parent.string(), error.message());
+    const fs::path base = fs::absolute(parent, error) / fmt::format("{}-{}", name, local_time_text("%Y%m%d-%H%M%S"));
+    fs::path path = base;
+    for (int number = 2; ::mkdir(path.c_str(), kOwnersDirectory) != 0; ++number) {
+        if (errno != EEXIST) return io_error(fmt::format("cannot create {}", path.string()));
+        path = fmt::format("{}-{}", base.string(), number);
+    }
+    auto place = MemoryPlace::of_directory(LEAT_TRY(open_directory(AT_FDCWD, path)), path);
+    if (place) return path;
+    ::rmdir(path.c_str());
+    return tl::unexpected(std::move(place).error());
+}
+
+void MemoryDirectory::remove_of_session(const fs::path& of_session) { (void)::rmdir(of_session.c_str()); }
+
+Result<MemoryDirectory> MemoryDirectory::create(const fs::path& of_session, const std::string& trace_path) {
+    MemoryDirectory made;
+    made.of_session_ = of_session;
+    made.trace_path_ = trace_path;
+    UniqueFd directory = LEAT_TRY(open_below(LEAT_TRY(open_directory(AT_FDCWD, of_session)), trace_path, true));
+    made.place_ = LEAT_TRY(MemoryPlace::of_directory(std::move(directory), of_session / trace_path));
+    if (::faccessat(made.place_.directory(), kDescription, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return refused("{} has the rings of another trace", made.place_.path().string());
+    made.is_ours_to_remove_ = true;
+    return made;
+}
+
+Result<MemoryDirectory> MemoryDirectory::adopt(const fs::path& of_session, const std::string& trace_path,
+                                               UniqueFd lock) {
+    MemoryDirectory known;
+    known.of_session_ = of_session;
+    known.trace_path_ = trace_path;
+    UniqueFd directory = LEAT_TRY(open_below(LEAT_TRY(open_directory(AT_FDCWD, of_session)), trace_path, false));
+    known.place_ = LEAT_TRY(MemoryPlace::of_directory(std::move(directory), of_session / trace_path));
+    known.lock_ = std::move(lock);
+    return known;
+}
+
+MemoryDirectory::~MemoryDirectory() {
+    if (is_ours_to_remove_) remove();
+}
+
+// Whole, and locked before it has its name: nobody takes it for that of a trace which nobody records.
+Result<void> MemoryDirectory::describe(std::string_view text) {
+    const int in = place_.directory();
+    ::unlinkat(in, kNewDescription, 0);
+    lock_ = LEAT_TRY(place_.make(kNewDescription));
+    LEAT_TRY(write_all(lock_.get(), std::as_bytes(std::span(text))));
+    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 || ::renameat(in, kNewDescription, in, kDescription) != 0)
+        return io_error(fmt::format("cannot make {}", (place_.path() / kDescription).string()));
+    is_ours_to_remove_ = false;
+    return {};
+}
+
+// The description first: what is left, if we are killed, is no trace any more. Then the directories that are empty.
+void MemoryDirectory::remove() {
+    is_ours_to_remove_ = false;
+    const int in = place_.directory();
+    ::unlinkat(in, kDescription, 0);
+    for (const std::string& name : names_in(in))
+        if (is_file_of_ours(name)) ::unlinkat(in, name.c_str(), 0);
+    for (fs::path path = trace_path_; !path.empty(); path = path.parent_path())
+        if (::rmdir((of_session_ / path).c_str()) != 0) return;
+}
+
+}  // namespace leat::session

@@ -1,0 +1,229 @@
+// How sessions outlive a daemon that is killed: what is kept while it runs, and how the next one goes on with that.
+// docs/formats/runtime-directory.md, "The keeper".
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <span>
+#include <utility>
+
+#include "base/file.hpp"
+#include "base/log.hpp"
+#include "host/kept_trace.hpp"
+#include "sessiond/kept_state.hpp"
+#include "sessiond/session_json.hpp"
+#include "sessiond/tracing.hpp"
+#include "wire/app/runtime_layout.hpp"
+
+namespace leat::sessiond {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLargestState = 256U << 20;
+
+Result<UniqueFd> memory_of(const std::string& text) {
+    UniqueFd memory(::memfd_create("leat-state", MFD_CLOEXEC));
+    if (!memory.is_open()) return io_error("cannot create memory for the state");
+    LEAT_TRY(write_all(memory.get(), std::as_bytes(std::span(text))));
+    return memory;
+}
+
+Result<json> read_state(int fd) {
+    const std::string text = LEAT_TRY(read_file(fmt::format("/proc/self/fd/{}", fd), kLargestState));
+    json state = json::parse(text, nullptr, false);
+    if (!state.is_object()) return corrupt("it cannot be read");
+    if (state.value("leat_state", 0) != kStateVersion)
+        return unsupported("it is of version {}, this daemon of {}", state.value("leat_state", 0), kStateVersion);
+    return state;
+}
+
+// Bytes of packets that a session has, also in traces that have ended: known before anything more is stored.
+std::uint64_t stored_bytes(const json& described, const Keeper::Kept& kept) {
+    std::uint64_t sum = 0;
+    for (const auto& [channel, figures] : figures_from(described.at("ended"))) sum += figures.bytes;
+    for (const json& trace : described.at("traces")) {
+        const host::KnownTrace known = host::trace_from(trace);
+        const auto id = trace.at("id").get<std::uint64_t>();
+        std::size_t parts = 0;
+        while (kept.contains(kept_name(id, std::to_string(parts)))) ++parts;
+        if (parts == 0) continue;
+        const int fd = kept.at(kept_name(id, std::to_string(parts - 1))).get();
+        std::vector<std::uint32_t> rings;
+        rings.reserve(known.shape.channels.size());
+        for (const auto& channel : known.shape.channels) rings.push_back(channel.geometry.ring_count());
+        // One that cannot be read is lost, as is said later.
+        const auto progress = consumer::Progress::adopt(UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)), rings);
+        if (!progress) continue;
+        for (const auto& [stream, of_stream] : progress->begun()) sum += of_stream.bytes;
+    }
+    return sum;
+}
+
+// Of a trace: numbered from 0.
+std::vector<UniqueFd> take_memory(Keeper::Kept& kept, std::uint64_t id) {
+    std::vector<UniqueFd> memory;
+    for (std::size_t i = 0;; ++i) {
+        const auto found = kept.find(kept_name(id, std::to_string(i)));
+        if (found == kept.end()) return memory;
+        memory.push_back(std::move(found->second));
+    }
+}
+
+}  // namespace
+
+// Before any program has to do with the trace.
+Result<void> Tracing::complete(session::Trace& trace, const host::Destination& destination) {
+    auto progress = consumer::Progress::create(trace.ring_counts(), trace.place());
+    if (!progress && trace.files() == nullptr) {
+        log_error("session {} will not survive this daemon: {}", trace.parameters().session_name,
+                  progress.error().message);
+        return {};
+    }
+    if (!progress) return tl::unexpected(std::move(progress).error());
+    if (trace.files() != nullptr) LEAT_TRY(host::describe_memory(trace, destination));
+    new_progress_[&trace] = std::make_unique<consumer::Progress>(*std::move(progress));
+    return {};
+}
+
+// The progress comes last: a trace that has it is whole.
+void Tracing::keep_new_traces() {
+    bool is_new = false;
+    for (auto& [name, session] : sessions_) {
+        if (session.parts.size() == session.session.traces().size() + session.ending_traces.size()) continue;
+        for (const auto& [key, trace] : session.session.traces()) {
+            auto made = new_progress_.extract(trace.get());
+            if (made.empty()) continue;
+            TracePart& part = session.parts[trace.get()];
+            part.id = next_id_++;
+            part.progress = std::move(made.mapped());
+            is_new = true;
+            if (parameters_.keeper == nullptr) continue;
+            std::vector<int> memory = trace->memory();
+            memory.push_back(part.progress->fd());
+            for (std::size_t i = 0; i < memory.size(); ++i)
+                parameters_.keeper->put(kept_name(part.id, std::to_string(i)), memory[i]);
+        }
+    }
+    if (is_new) keep();
+}
+
+void Tracing::keep() {
+    if (parameters_.keeper == nullptr) return;
+    std::string state = kept_state(*this).dump(-1, ' ', false, json::error_handler_t::replace);
+    if (state == kept_state_) return;
+    const auto memory = memory_of(state);
+    if (!memory) return log_error("the state is not kept: {}", memory.error().message);
+    show_whether_kept();
+    // A keeper that holds nothing ends with its daemon.
+    if (sessions_.empty())
+        parameters_.keeper->drop(kStateName);
+    else
+        parameters_.keeper->put(kStateName, memory->get());
+    kept_state_ = std::move(state);
+    for (const std::string& name : std::exchange(obsolete_, {})) parameters_.keeper->drop(name);
+}
+
+// So that the next daemon can tell if they were lost with the keeper.
+void Tracing::show_whether_kept() {
+    const std::string path = parameters_.directory / wire::kSessionsName;
+    if (sessions_.empty())
+        ::unlink(path.c_str());
+    else
+        (void)UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+}
+
+void Tracing::adopt(Keeper::Kept kept) {
+    const auto found = kept.find(kStateName);
+    if (found == kept.end() && ::access((parameters_.directory / wire::kSessionsName).c_str(), F_OK) == 0) {
+        log_error("the sessions of the daemon before are lost, because its keeper has ended");
+        show_whether_kept();
+    }
+    const auto state = found == kept.end() ? json::object() : read_state(found->second.get());
+    if (!state) log_error("the sessions of the daemon before are lost: its state: {}", state.error().message);
+    for (const auto& [name, fd] : kept) {
+        const std::uint64_t id = std::strtoull(name.c_str(), nullptr, 10);
+        next_id_ = std::max(next_id_, id + 1);
+    }
+    if (state && !state->empty()) adopt_state(*state, kept);
+    // What is left was about to be dropped, or is of a session that was not made yet.
+    for (const auto& [name, fd] : kept)
+        if (fd.is_open() && name != kStateName) parameters_.keeper->drop(name);
+}
+
+// What a daemon of this version has written; if not, what can be read of it.
+void Tracing::adopt_state(const json& state, Keeper::Kept& kept) try {
+    for (const json& described : state.value("sessions", json::array())) {
+        const std::string name = described.value("definition", json::object()).value("name", "?");
+        const auto adopted = adopt_session(described, kept);
+        if (adopted)
+            log_info("session {} goes on", name);
+        else
+            log_error("session {} is lost: {}", name, adopted.error().message);
+    }
+    for (const json& current : state.value("current", json::array()))
+        current_[current.value("uid", uid_t{})] = current.value("session", "");
+    for (const json& counted : state.value("counted", json::array()))
+        counted_before_[{.device = counted.value("device", dev_t{}),
+                         .inode = counted.value("inode", ino_t{}),
+                         .number = counted.value("number", std::uint64_t{})}] = {
+            counted.value("pid", pid_t{}), counted.value("not_attached", std::uint64_t{})};
+} catch (const json::exception& error) {
+    log_error("the state of the daemon before is not understood: {}", error.what());
+}
+
+Result<void> Tracing::adopt_session(const json& described, Keeper::Kept& kept) try {
+    Members members(described.at("definition"), "the definition");
+    Definition definition = LEAT_TRY(read_definition(members));
+    const auto id = described.at("id").get<std::uint64_t>();
+    const auto chunks = kept.find(kept_name(id, "chunks"));
+    if (chunks == kept.end()) return not_found("its journal of chunks is not there");
+    Place place = place_from(described.at("place"));
+    Journal journal = LEAT_TRY(Journal::adopt(std::move(chunks->second)));
+    const Before before{.bytes = stored_bytes(described, kept),
+                        .stopped_by = stopped_by_from(described.at("stopped_by"))};
+    DaemonSession* const session =
+        LEAT_TRY(add(std::move(definition), std::move(place), id, std::move(journal), before));
+    session->is_made = true;
+    if (const auto stops_at = described.at("stops_at").get<std::int64_t>(); stops_at != 0)
+        session->stops_at = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(stops_at));
+    session->was_started = described.at("was_started").get<bool>();
+    session->is_rotated = described.at("is_rotated").get<bool>();
+    session->ended = figures_from(described.at("ended"));
+    session->not_attached = described.at("not_attached").get<std::map<std::string, std::uint64_t>>();
+    for (const json& trace : described.at("traces")) {
+        const auto adopted = adopt_trace(*session, trace, kept);
+        if (!adopted) log_error("session {}: a trace is lost: {}", session->session.name(), adopted.error().message);
+    }
+    return {};
+} catch (const json::exception& error) {
+    return corrupt("{}", error.what());
+}
+
+Result<void> Tracing::adopt_trace(DaemonSession& session, const json& described, Keeper::Kept& kept) {
+    host::KnownTrace known = host::trace_from(described);
+    const auto id = described.at("id").get<std::uint64_t>();
+    known.parameters.memory_directory = session.place.memory;
+    known.parameters.session_name = session.session.name();
+    known.parameters.lane = parameters_.lane;
+    known.parameters.budget = &budgets_[known.parameters.key.uid];
+    known.parameters.claim =
+        ring_memory_.claim_anyway(known.parameters.key.uid, session::Trace::ring_memory(session.session.channels()));
+    std::vector<UniqueFd> memory = take_memory(kept, id);
+    if (memory.empty()) return not_found("its memory is not there");
+    UniqueFd progress_memory = std::move(memory.back());
+    memory.pop_back();
+    auto trace =
+        LEAT_TRY(session::Trace::adopt(known.parameters, session.session.channels(), known.shape, std::move(memory)));
+    auto progress = LEAT_TRY(consumer::Progress::adopt(std::move(progress_memory), trace->ring_counts()));
+    TracePart& part = session.parts[trace.get()];
+    part = {.id = id, .progress = std::make_unique<consumer::Progress>(std::move(progress))};
+    auto ending = session.session.add_trace(std::move(trace));
+    if (ending == nullptr) return {};
+    part.is_told = true;
+    session.thread->add(*ending, part.progress.get());
+    end_trace(session, std::move(ending));
+    return {};
+}
+
+}  // namespace leat::sessiond

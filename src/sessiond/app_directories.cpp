@@ -1,0 +1,283 @@
+#include "sessiond/app_directories.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "base/descriptors.hpp"
+#include "base/file.hpp"
+#include "base/log.hpp"
+#include "sessiond/program_log.hpp"
+#include "wire/app/runtime_layout.hpp"
+
+namespace leat::sessiond {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of all users together: what a hostile one costs the daemon.
+constexpr std::size_t kMaxDirectories = 4096;
+// Of one user. Each costs a descriptor.
+constexpr std::size_t kMaxFiles = 16384;
+// Names of one user that are remembered. The rest is refused silently.
+constexpr std::size_t kMaxRefused = 32;
+
+// Of 64 KiB, at one look: twice what the kernel queues (fs.inotify.max_queued_events, by default 16,384 of 48 bytes).
+constexpr std::size_t kMaxReads = 24;
+// Less room than that may be left when more has been queued.
+constexpr std::size_t kLongestNews = sizeof(inotify_event) + NAME_MAX + 1;
+
+constexpr std::uint32_t kWatchedInParent = IN_CREATE | IN_MOVED_TO | IN_ONLYDIR;
+// IN_CLOSE_WRITE comes when the last mapping goes.
+constexpr std::uint32_t kWatchedInDirectory =
+    IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE | IN_ONLYDIR | IN_EXCL_UNLINK;
+
+bool is_control_file_name(std::string_view name, std::string_view ending) {
+    const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+    return name.size() == wire::kControlFileDigits + ending.size() && name.ends_with(ending) &&
+           std::ranges::all_of(name.substr(0, wire::kControlFileDigits), is_digit);
+}
+
+std::optional<uid_t> user_of(std::string_view directory_name) {
+    constexpr std::string_view kPrefix = wire::kAppDirectoryPrefix;
+    if (!directory_name.starts_with(kPrefix)) return std::nullopt;
+    uid_t uid = 0;
+    const char* const end = directory_name.data() + directory_name.size();
+    const auto [stop, error] = std::from_chars(directory_name.data() + kPrefix.size(), end, uid);
+    // Not "leat-01000": a user has one directory.
+    const bool is_number =
+        error == std::errc{} && stop == end && directory_name.substr(kPrefix.size()) == std::to_string(uid);
+    return is_number ? std::optional(uid) : std::nullopt;
+}
+
+// Nobody else can put files there.
+bool is_private_directory(int fd, uid_t uid) {
+    struct stat status {};
+    return ::fstat(fd, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == uid &&
+           (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// `name` is that of a control file.
+FileId id_of(const struct stat& status, const std::string& name) {
+    FileId id{status.st_dev, status.st_ino};
+    std::from_chars(name.data(), name.data() + wire::kControlFileDigits, id.number, 16);
+    return id;
+}
+
+// Opened for reading alone: closing it must not tell of itself.
+UniqueFd open_to_lock(int directory, const std::string& name) {
+    return UniqueFd(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+}
+
+// No process has it mapped.
+bool has_no_process(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
+
+// Whether somebody is about to finish this file. One that a dead program has left is removed.
+bool is_unfinished(int directory, const std::string& name) {
+    const UniqueFd file = open_to_lock(directory, name);
+    if (!file.is_open()) return false;
+    if (!has_no_process(file.get())) return true;
+    ::unlinkat(directory, name.c_str(), 0);
+    return false;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AppDirectories>> AppDirectories::open(const fs::path& parent, std::optional<uid_t> only) {
+    UniqueFd inotify(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+    if (!inotify.is_open()) return io_error("cannot watch directories: see fs.inotify.max_user_instances");
+    UniqueFd directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory.is_open()) return io_error(fmt::format("cannot open {}", parent.string()));
+    std::unique_ptr<AppDirectories> directories(new AppDirectories(std::move(inotify), std::move(directory), only));
+    LEAT_TRY(directories->begin(parent));
+    return directories;
+}
+
+Result<void> AppDirectories::begin(const fs::path& parent) {
+    if (!only_) {
+        parent_watch_ = ::inotify_add_watch(inotify_.get(), parent.c_str(), kWatchedInParent);
+        if (parent_watch_ < 0) return io_error(fmt::format("cannot watch {}", parent.string()));
+        return {};
+    }
+    const std::string name = wire::kAppDirectoryPrefix + std::to_string(*only_);
+    if (::mkdirat(parent_.get(), name.c_str(), 0700) != 0 && errno != EEXIST)
+        return io_error(fmt::format("cannot make {}", (parent / name).string()));
+    return {};
+}
+
+AppDirectories::News AppDirectories::look() {
+    News news;
+    if (directories_.empty()) add_all_directories(news);
+    alignas(inotify_event) std::array<char, 65536> buffer;  // 64 KiB: to clear it took longer than to read
+    // Whoever makes more news than we can read holds up nobody: the rest is for the next time.
+    for (std::size_t turn = 0; turn < kMaxReads; ++turn) {
+        const ssize_t size = ::read(inotify_.get(), buffer.data(), buffer.size());
+        if (size <= 0) return news;
+        for (ssize_t at = 0; at < size;) {
+            inotify_event event{};
+            std::memcpy(&event, buffer.data() + at, sizeof event);
+            const char* const name = buffer.data() + at + sizeof event;
+            handle(event.wd, event.mask, event.len == 0 ? std::string() : std::string(name), news);
+            at += static_cast<ssize_t>(sizeof event + event.len);
+        }
+        if (static_cast<std::size_t>(size) <= buffer.size() - kLongestNews) return news;
+    }
+    return news;
+}
+
+AppDirectories::News AppDirectories::sweep() {
+    News news = look();
+    check_all(news);
+    return news;
+}
+
+void AppDirectories::check_all(News& news) {
+    add_all_directories(news);
+    for (auto& [watch, directory] : directories_) {
+        const auto known = directory.files;
+        for (const auto& [name, id] : known) check_file(directory, name, news);
+        scan(directory, news);
+    }
+}
+
+void AppDirectories::add_all_directories(News& news) {
+    if (only_) return add_directory(wire::kAppDirectoryPrefix + std::to_string(*only_), news);
+    for (const std::string& name : names_in(parent_.get())) add_directory(name, news);
+}
+
+void AppDirectories::add_directory(const std::string& name, News& news) {
+    const auto uid = user_of(name);
+    if (!uid || directories_.size() >= kMaxDirectories) return;
+    UniqueFd fd(::openat(parent_.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd.is_open() || !is_private_directory(fd.get(), *uid)) return;
+    // What was opened is watched, whatever has the name by now.
+    const std::string path = fmt::format("/proc/self/fd/{}", fd.get());
+    const int watch = ::inotify_add_watch(inotify_.get(), path.c_str(), kWatchedInDirectory);
+    if (watch < 0) return;
+    const auto [entry, is_new] = directories_.try_emplace(watch, Directory{watch, std::move(fd), *uid, name});
+    if (!is_new) return;
+    // A user may have renamed the one of before, and could keep any number of them.
+    std::erase_if(directories_, [&](const auto& other) {
+        if (other.second.uid != *uid || other.first == watch) return false;
+        ::inotify_rm_watch(inotify_.get(), other.first);
+        for (const auto& [file, id] : other.second.files) news.gone.push_back(id);
+        return true;
+    });
+    scan(entry->second, news);
+}
+
+// Programs that are older than we are. What was left half made by one that is dead goes away.
+void AppDirectories::scan(Directory& directory, News& news) {
+    for (const std::string& name : names_in(directory.fd.get())) {
+        if (is_control_file_name(name, wire::kControlFile)) add_file(directory, name, news);
+        if (is_control_file_name(name, wire::kNewControlFile)) (void)is_unfinished(directory.fd.get(), name);
+    }
+}
+
+void AppDirectories::add_file(Directory& directory, const std::string& name, News& news) {
+    if (directory.files.contains(name) || is_dead(directory.watch, name)) return;
+    if (directory.files.size() >= kMaxFiles) return refuse(directory, name, "the user has too many programs");
+    UniqueFd fd(::openat(directory.fd.get(), name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (!fd.is_open() && errno == ENOENT) return;
+    // A sweep finds it again, when there are descriptors.
+    if (is_among_the_last(fd)) return log_want_of_descriptors("programs are not traced");
+    struct stat status {};
+    if (!fd.is_open() || ::fstat(fd.get(), &status) != 0) return refuse(directory, name, std::strerror(errno));
+    if (!S_ISREG(status.st_mode)) return refuse(directory, name, "it is no regular file");
+    if (status.st_uid != directory.uid)
+        return refuse(directory, name, fmt::format("it belongs to user {}", status.st_uid));
+    if (status.st_nlink != 1) return refuse(directory, name, fmt::format("it has {} names", status.st_nlink));
+    const FileId id = id_of(status, name);
+    // A dead program's file is found, too: it may have counted something.
+    const bool is_dead = has_no_process(fd.get());
+    directory.files.emplace(name, id);
+    news.found.push_back({id, std::move(fd), directory.uid, status.st_gid});
+    if (!is_dead) return;
+    dead_.emplace_back(directory.watch, name);
+    forget_file(directory, name, news);
+}
+
+// Told once, as sweeps find it again.
+void AppDirectories::refuse(Directory& directory, const std::string& name, std::string_view reason) {
+    if (directory.refused.size() < kMaxRefused && directory.refused.insert(name).second)
+        the_program_log().warn(
+            directory.uid, fmt::format("{}/{} is not the control file of a program: {}", directory.name, name, reason));
+}
+
+void AppDirectories::check_file(Directory& directory, const std::string& name, News& news) {
+    const auto known = directory.files.find(name);
+    if (known == directory.files.end()) return;
+    const UniqueFd file = open_to_lock(directory.fd.get(), name);
+    struct stat status {};
+    if (file.is_open() && ::fstat(file.get(), &status) == 0 && id_of(status, name) == known->second &&
+        !has_no_process(file.get()))
+        return;
+    if (file.is_open()) dead_.emplace_back(directory.watch, name);
+    forget_file(directory, name, news);
+}
+
+void AppDirectories::forget_file(Directory& directory, const std::string& name, News& news) {
+    const auto known = directory.files.find(name);
+    if (known == directory.files.end()) return;
+    news.gone.push_back(known->second);
+    directory.files.erase(known);
+}
+
+void AppDirectories::forget_directory(int watch, News& news) {
+    const auto known = directories_.find(watch);
+    if (known == directories_.end()) return;
+    for (const auto& [name, id] : known->second.files) news.gone.push_back(id);
+    directories_.erase(known);
+}
+
+void AppDirectories::handle(int watch, std::uint32_t mask, const std::string& name, News& news) {
+    if ((mask & IN_Q_OVERFLOW) != 0) return check_all(news);
+    if (watch == parent_watch_) return add_directory(name, news);
+    const auto known = directories_.find(watch);
+    if (known == directories_.end()) return;
+    if ((mask & IN_IGNORED) != 0) return forget_directory(watch, news);
+    if (!is_control_file_name(name, wire::kControlFile)) return;
+    if ((mask & (IN_DELETE | IN_MOVED_FROM)) != 0) known->second.refused.erase(name);
+    if ((mask & IN_MOVED_TO) != 0) return add_file(known->second, name, news);
+    if ((mask & (IN_DELETE | IN_MOVED_FROM)) != 0) return forget_file(known->second, name, news);
+    check_file(known->second, name, news);
+}
+
+bool AppDirectories::is_dead(int watch, const std::string& name) const {
+    return std::ranges::find(dead_, std::pair(watch, name)) != dead_.end();
+}
+
+void AppDirectories::remove_dead() {
+    for (const auto& [watch, name] : std::exchange(dead_, {}))
+        if (const auto directory = directories_.find(watch); directory != directories_.end())
+            ::unlinkat(directory->second.fd.get(), name.c_str(), 0);
+}
+
+std::optional<FileId> AppDirectories::find(uid_t uid, std::uint64_t number) const {
+    const std::string name = fmt::format("{:016x}{}", number, wire::kControlFile);
+    for (const auto& [watch, directory] : directories_)
+        if (const auto file = directory.files.find(name); directory.uid == uid && file != directory.files.end())
+            return file->second;
+    return std::nullopt;
+}
+
+std::set<std::string> AppDirectories::unfinished() const {
+    std::set<std::string> unfinished;
+    for (const auto& [watch, directory] : directories_)
+        for (const std::string& name : names_in(directory.fd.get()))
+            if (is_control_file_name(name, wire::kNewControlFile) && is_unfinished(directory.fd.get(), name))
+                unfinished.insert(name);
+    return unfinished;
+}
+
+}  // namespace leat::sessiond

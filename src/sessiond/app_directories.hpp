@@ -1,0 +1,100 @@
+// The directories that programs leave their control files in: docs/formats/runtime-directory.md.
+#pragma once
+
+#include <sys/types.h>
+
+#include <compare>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+
+namespace leat::sessiond {
+
+// The control file of a program.
+struct FileId {
+    dev_t device = 0;
+    ino_t inode = 0;
+    std::uint64_t number = 0;  // in its name: file systems give the inodes of files that are gone to new ones
+
+    auto operator<=>(const FileId&) const = default;
+};
+
+// Finds control files as they appear, and notices when the programs end that have them. It believes nothing: users may
+// put anything in their directories. Never blocks; one thread.
+class AppDirectories {
+  public:
+    // Watches the directories of all users below `parent`; or, if `only` is given, that user's, which is made if there
+    // is none.
+    static Result<std::unique_ptr<AppDirectories>> open(const std::filesystem::path& parent, std::optional<uid_t> only);
+
+    // Readable when there may be news.
+    [[nodiscard]] int fd() const { return inotify_.get(); }
+
+    struct Found {
+        FileId id;
+        UniqueFd fd;  // for reading and writing; a regular file of this user
+        uid_t uid;
+        gid_t gid;
+    };
+    struct News {
+        std::vector<Found> found;
+        std::vector<FileId> gone;  // their programs have ended
+    };
+    // What has happened since the last call.
+    News look();
+    // Looks at each file again, whatever the kernel has told: what it could not tell, this finds.
+    News sweep();
+
+    // Removes the files of `gone` of all news so far. Until then they are there for the next daemon, if this one is
+    // killed before it has taken note of them.
+    void remove_dead();
+
+    // The control file of this user that is called by this number, if it was found by now.
+    [[nodiscard]] std::optional<FileId> find(uid_t uid, std::uint64_t number) const;
+
+    // Names of the files that children of fork() are about to have, which they may fill from their parents'.
+    [[nodiscard]] std::set<std::string> unfinished() const;
+
+  private:
+    struct Directory {
+        int watch;
+        UniqueFd fd;
+        uid_t uid;
+        std::string name;
+        std::map<std::string, FileId, std::less<>> files{};
+        std::set<std::string, std::less<>> refused{};  // names of what is no control file, and is there
+    };
+
+    AppDirectories(UniqueFd inotify, UniqueFd parent, std::optional<uid_t> only)
+        : inotify_(std::move(inotify)), parent_(std::move(parent)), only_(only) {}
+    Result<void> begin(const std::filesystem::path& parent);
+    void check_all(News& news);
+    void add_all_directories(News& news);
+    void add_directory(const std::string& name, News& news);
+    void scan(Directory& directory, News& news);
+    void add_file(Directory& directory, const std::string& name, News& news);
+    [[nodiscard]] bool is_dead(int watch, const std::string& name) const;
+    static void refuse(Directory& directory, const std::string& name, std::string_view reason);
+    void check_file(Directory& directory, const std::string& name, News& news);
+    static void forget_file(Directory& directory, const std::string& name, News& news);
+    void forget_directory(int watch, News& news);
+    void handle(int watch, std::uint32_t mask, const std::string& name, News& news);
+
+    UniqueFd inotify_;
+    UniqueFd parent_;
+    std::optional<uid_t> only_;
+    int parent_watch_ = -1;
+    std::map<int, Directory> directories_;           // by watch
+    std::vector<std::pair<int, std::string>> dead_;  // watch and name of files to remove
+};
+
+}  // namespace leat::sessiond

@@ -1,0 +1,208 @@
+#include "sessiond/control_server.hpp"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "base/readable.hpp"
+
+namespace leat::sessiond {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+constexpr std::size_t kMaxRequest = 1U << 20;
+// An answer that nobody reads.
+constexpr std::size_t kMaxUnsent = 64U << 20;
+constexpr auto kClientPatience = 30s;
+constexpr std::size_t kMaxConnections = 64;
+constexpr int kBacklog = 128;
+// Requests of one client in one turn: others want to be served, too.
+constexpr std::size_t kMaxRequestsAtOnce = 64;
+// Arrays and objects in one another. The deepest request that makes sense has five.
+constexpr int kMaxDepth = 16;
+
+// Nothing: it is no JSON, or lies too deep for functions that call themselves for each level.
+std::optional<json> parse_request(std::string_view line) {
+    bool is_too_deep = false;
+    const auto check = [&is_too_deep](int depth, json::parse_event_t, json&) {
+        is_too_deep |= depth > kMaxDepth;
+        return !is_too_deep;
+    };
+    json request = json::parse(line, check, false);
+    return is_too_deep || request.is_discarded() ? std::nullopt : std::optional(std::move(request));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ControlServer>> ControlServer::listen(const Parameters& parameters, Commands& commands) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = parameters.path;
+    if (path.size() >= sizeof address.sun_path) return refused("the path is too long for a socket: {}", path);
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket.is_open()) return io_error("cannot create the control socket");
+    ::unlink(path.c_str());
+    // From the start, nobody else may connect.
+    const mode_t before = ::umask(0177);
+    // NOLINTNEXTLINE(*-reinterpret-cast)
+    const bool is_bound = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    ::umask(before);
+    if (!is_bound) return io_error(fmt::format("cannot make {}", path));
+    if (parameters.group &&
+        (::chown(path.c_str(), static_cast<uid_t>(-1), *parameters.group) != 0 || ::chmod(path.c_str(), 0660) != 0))
+        return io_error(fmt::format("cannot give {} to group {}", path, *parameters.group));
+    if (::listen(socket.get(), kBacklog) != 0) return io_error(fmt::format("cannot listen on {}", path));
+    return std::unique_ptr<ControlServer>(new ControlServer(std::move(socket), parameters, commands));
+}
+
+ControlServer::~ControlServer() { ::unlink(path_.c_str()); }
+
+std::vector<pollfd> ControlServer::wanted() const {
+    std::vector<pollfd> wanted{{socket_.fd(), POLLIN, 0}};
+    for (const auto& connection : connections_) {
+        short events = connection->is_busy || connection->is_at_end ? 0 : POLLIN;
+        if (!connection->output.empty()) events = POLLOUT;
+        // poll() tells of a client that is gone whatever we want: while its request is being done, that is no news.
+        wanted.push_back({events == 0 ? -1 : connection->socket.get(), events, 0});
+    }
+    return wanted;
+}
+
+ControlServer::Clock::time_point ControlServer::deadline() const {
+    auto deadline = Clock::time_point::max();
+    for (const auto& connection : connections_) {
+        if (may_go_on(*connection) || has_ended(*connection)) return Clock::time_point{};
+        if (!connection->is_busy) deadline = std::min(deadline, connection->silent_since + kClientPatience);
+    }
+    return deadline;
+}
+
+void ControlServer::run() {
+    accept_all();
+    const auto connections = connections_;
+    for (const auto& connection : connections) {
+        send(*connection);
+        if (!connection->is_busy) receive(connection);
+    }
+    const auto now = Clock::now();
+    connections_.remove_if([now](const auto& connection) {
+        if (has_ended(*connection)) return true;
+        return !connection->is_busy && !may_go_on(*connection) && now - connection->silent_since > kClientPatience;
+    });
+}
+
+// Whoever has been silent for longest makes room.
+void ControlServer::make_room() {
+    if (connections_.size() < kMaxConnections) return;
+    auto oldest = connections_.end();
+    for (auto it = connections_.begin(); it != connections_.end(); ++it)
+        if (!(*it)->is_busy && (oldest == connections_.end() || (*it)->silent_since < (*oldest)->silent_since))
+            oldest = it;
+    connections_.erase(oldest == connections_.end() ? connections_.begin() : oldest);
+}
+
+bool ControlServer::is_welcome(const ucred& peer) const {
+    return peer.uid == 0 || peer.uid == ::geteuid() || group_.has_value();
+}
+
+void ControlServer::accept_all() {
+    // Asked first, because an accept4() that finds nobody is dear.
+    while (is_readable(socket_.fd())) {
+        UniqueFd socket = socket_.accept();
+        if (!socket.is_open()) return;
+        ucred peer{};
+        socklen_t size = sizeof peer;
+        if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || !is_welcome(peer)) continue;
+        make_room();
+        connections_.push_back(std::make_shared<Connection>(Connection{
+            .socket = std::move(socket), .client = {peer.uid, peer.gid, peer.pid}, .silent_since = Clock::now()}));
+    }
+}
+
+void ControlServer::receive(const std::shared_ptr<Connection>& connection) {
+    std::array<char, 16384> bytes{};
+    // Whoever does not read our answers need not send more.
+    if (!connection->output.empty()) return;
+    while (!connection->is_at_end && !may_go_on(*connection)) {
+        const ssize_t size = ::recv(connection->socket.get(), bytes.data(), bytes.size(), 0);
+        if (size < 0 && (errno == EAGAIN || errno == EINTR)) break;
+        if (size < 0) {
+            connection->is_over = true;
+            return;
+        }
+        if (size == 0) {
+            connection->is_at_end = true;
+            break;
+        }
+        connection->silent_since = Clock::now();
+        connection->input.append(bytes.data(), static_cast<std::size_t>(size));
+        if (connection->input.size() > kMaxRequest) break;
+    }
+    do_requests(connection);
+    if (connection->input.size() <= kMaxRequest) return;
+    const Error error{ErrorKind::kCorrupt, fmt::format("a request has at most {} bytes", kMaxRequest)};
+    connection->output += answer_error(error).dump() + '\n';
+    send(*connection);
+    connection->is_over = true;
+}
+
+// Whether there is a whole request to be done now.
+bool ControlServer::may_go_on(const Connection& connection) {
+    return !connection.is_busy && !connection.is_over && connection.output.empty() &&
+           connection.input.find('\n') != std::string::npos;
+}
+
+// Whether nothing is left to be done for the client.
+bool ControlServer::has_ended(const Connection& connection) {
+    const bool is_answered = !connection.is_busy && !may_go_on(connection) && connection.output.empty();
+    return connection.is_over || (connection.is_at_end && is_answered);
+}
+
+// One after the other.
+void ControlServer::do_requests(const std::shared_ptr<Connection>& connection) {
+    for (std::size_t left = kMaxRequestsAtOnce; left != 0 && may_go_on(*connection); --left) {
+        const std::size_t end = connection->input.find('\n');
+        const std::string line = connection->input.substr(0, end);
+        connection->input.erase(0, end + 1);
+        connection->is_busy = true;
+        const auto reply = [weak = std::weak_ptr(connection)](const json& answer) {
+            const auto asked = weak.lock();
+            if (asked == nullptr) return;
+            asked->is_busy = false;
+            asked->silent_since = Clock::now();
+            asked->output += answer.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+            send(*asked);
+        };
+        const std::optional<json> request = parse_request(line);
+        if (request)
+            commands_.handle(connection->client, *request, reply);
+        else
+            reply(answer_error({ErrorKind::kCorrupt, "the request is no JSON, or too deep"}));
+    }
+}
+
+void ControlServer::send(Connection& connection) {
+    while (!connection.output.empty()) {
+        const ssize_t size =
+            ::send(connection.socket.get(), connection.output.data(), connection.output.size(), MSG_NOSIGNAL);
+        if (size < 0 && errno == EINTR) continue;
+        if (size < 0 && errno == EAGAIN) break;
+        if (size < 0) {
+            connection.is_over = true;
+            return;
+        }
+        connection.output.erase(0, static_cast<std::size_t>(size));
+    }
+    if (connection.output.size() > kMaxUnsent) connection.is_over = true;
+}
+
+}  // namespace leat::sessiond

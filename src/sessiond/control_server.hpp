@@ -1,0 +1,73 @@
+#pragma once
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <filesystem>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/listener.hpp"
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "sessiond/commands.hpp"
+
+namespace leat::sessiond {
+
+// Takes requests of clients and sends them the answers: docs/formats/control-protocol.md. Never blocks; one thread.
+class ControlServer {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    struct Parameters {
+        std::filesystem::path path;    // of the socket; whatever has that name is removed
+        std::optional<gid_t> group{};  // may connect, too
+    };
+    static Result<std::unique_ptr<ControlServer>> listen(const Parameters& parameters, Commands& commands);
+    ~ControlServer();
+    ControlServer(const ControlServer&) = delete;
+    ControlServer& operator=(const ControlServer&) = delete;
+
+    // For the daemon's loop: what to poll for, when it is due, and what to do then.
+    [[nodiscard]] std::vector<pollfd> wanted() const;
+    [[nodiscard]] Clock::time_point deadline() const;
+    void run();
+
+  private:
+    struct Connection {
+        UniqueFd socket;
+        Client client;
+        Clock::time_point silent_since;
+        std::string input{};
+        std::string output{};
+        bool is_busy = false;    // a request is being done
+        bool is_at_end = false;  // the client sends no more; what it has sent is answered
+        bool is_over = false;
+    };
+
+    ControlServer(UniqueFd socket, const Parameters& parameters, Commands& commands)
+        : socket_(std::move(socket), "clients"),
+          path_(parameters.path),
+          group_(parameters.group),
+          commands_(commands) {}
+    void accept_all();
+    [[nodiscard]] bool is_welcome(const ucred& peer) const;
+    void receive(const std::shared_ptr<Connection>& connection);
+    [[nodiscard]] static bool may_go_on(const Connection& connection);
+    [[nodiscard]] static bool has_ended(const Connection& connection);
+    void do_requests(const std::shared_ptr<Connection>& connection);
+    static void send(Connection& connection);
+    void make_room();
+
+    Listener socket_;
+    std::filesystem::path path_;
+    std::optional<gid_t> group_;
+    Commands& commands_;
+    std::list<std::shared_ptr<Connection>> connections_;  // shared with answers that come later
+};
+
+}  // namespace leat::sessiond

@@ -1,0 +1,222 @@
+#include "sessiond/daemon.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/log.hpp"
+#include "base/readable.hpp"
+#include "sessiond/metrics.hpp"
+#include "sessiond/program_log.hpp"
+#include "wire/app/app_directory_parent.hpp"
+#include "wire/app/runtime_layout.hpp"
+
+namespace leat::sessiond {
+namespace {
+
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+// What the kernel should tell us and does not is found that often.
+constexpr auto kSweep = 10s;
+// A program that connects speaks at once; one that does not is dropped.
+constexpr auto kCallerPatience = 5s;
+constexpr std::size_t kMaxCallers = 256;
+
+fs::path app_directory_of(const fs::path& parent, uid_t uid) {
+    return parent / (wire::kAppDirectoryPrefix + std::to_string(uid));
+}
+
+// As a parent of the directories of all users: anybody may make one, and nobody may remove another's.
+Result<void> make_shared_directory(const fs::path& path) {
+    if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST)
+        return io_error(fmt::format("cannot make {}", path.string()));
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) return io_error(fmt::format("cannot look at {}", path.string()));
+    if (status.st_uid == ::geteuid()) (void)::chmod(path.c_str(), 01777);
+    return {};
+}
+
+Result<void> make_own_directory(const Places& places) {
+    const mode_t mode = places.only ? 0700 : 0755;
+    if (::mkdir(places.directory.c_str(), mode) != 0 && errno != EEXIST)
+        return io_error(fmt::format("cannot make {}", places.directory.string()));
+    struct stat status {};
+    if (::lstat(places.directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
+        return refused("{} is no directory", places.directory.string());
+    if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return refused("{} is not ours alone to write: remove it, or choose another place with LEAT_RUNTIME_DIR",
+                       places.directory.string());
+    return {};
+}
+
+// Held as long as we live: another daemon that starts meanwhile finds it locked.
+Result<UniqueFd> lock(const fs::path& directory) {
+    const fs::path path = directory / wire::kLockName;
+    UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file.is_open()) return io_error(fmt::format("cannot open {}", path.string()));
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
+        return refused("another session daemon runs already in {}", directory.string());
+    return file;
+}
+
+}  // namespace
+
+Places Places::find() {
+    const char* const base = ::secure_getenv(wire::kRuntimeDirectoryVariable);
+    const bool is_elsewhere = base != nullptr && *base != '\0';
+    const fs::path parent = wire::app_directory_parent();
+    if (::geteuid() == 0)
+        return {.lane = wire::Lane::kSystem,
+                .directory = is_elsewhere ? fs::absolute(base) : fs::path(wire::kSystemDirectory),
+                .app_parent = parent};
+    return {.lane = wire::Lane::kUser,
+            .directory = app_directory_of(parent, ::geteuid()),
+            .app_parent = parent,
+            .only = ::geteuid()};
+}
+
+Result<std::unique_ptr<Daemon>> Daemon::create(const Parameters& parameters) {
+    const Places& places = parameters.places;
+    if (!places.only) LEAT_TRY(make_own_directory(places));
+    if (places.app_parent != fs::path(wire::kAppDirectoryParent)) LEAT_TRY(make_shared_directory(places.app_parent));
+    if (places.only) LEAT_TRY(make_own_directory(places));
+    UniqueFd held = LEAT_TRY(lock(places.directory));
+    return std::unique_ptr<Daemon>(new Daemon(std::move(held), parameters));
+}
+
+Result<void> Daemon::begin() {
+    const Places& places = parameters_.places;
+    Keeper::Kept kept;
+    // There is one thread yet.
+    if (auto keeper = Keeper::find_or_start(places.directory, kept))
+        keeper_ = *std::move(keeper);
+    else
+        log_error("{}: sessions will not survive this daemon, if it is killed", keeper.error().message);
+    tracing_ = LEAT_TRY(Tracing::create({.lane = places.lane,
+                                         .app_parent = places.app_parent,
+                                         .only = places.only,
+                                         .directory = places.directory,
+                                         .mailbox = &mailbox_,
+                                         .keeper = keeper_ ? &*keeper_ : nullptr,
+                                         .max_memory = parameters_.max_memory}));
+    tracing_->adopt(std::move(kept));
+    // Whoever had these names is dead: we have the lock.
+    ::unlink((places.directory / wire::kActiveName).c_str());
+    const fs::path socket = places.directory / wire::kAppSocketName;
+    ::unlink(socket.c_str());
+    app_socket_ = LEAT_TRY(wire::AppSocket::listen(places.directory));
+    if (::chmod(socket.c_str(), places.only ? 0600 : 0666) != 0)
+        return io_error(fmt::format("cannot let programs connect to {}", socket.string()));
+    tracing_->stop_due();
+    (void)tracing_->order_all();
+    commands_.emplace(*tracing_);
+    control_ = LEAT_TRY(ControlServer::listen(
+        {.path = places.directory / wire::kControlSocketName, .group = parameters_.group}, *commands_));
+    if (!parameters_.metrics.empty())
+        metrics_ =
+            LEAT_TRY(net::MetricsServer::listen(parameters_.metrics, [this] { return metrics_page(*tracing_); }));
+    return {};
+}
+
+Daemon::~Daemon() {
+    for (const char* const name : {wire::kAppSocketName, wire::kActiveName})
+        ::unlink((parameters_.places.directory / name).c_str());
+}
+
+Daemon::End Daemon::run(int signals) {
+    next_sweep_ = Clock::now() + kSweep;
+    while (!is_over_) turn(signals);
+    if (is_to_restart_) return End::kToRestart;
+    if (keeper_) keeper_->end();
+    return End::kStopped;
+}
+
+// Who has begun to end all sessions does so.
+void Daemon::handle_signal(int signals) {
+    signalfd_siginfo signal{};
+    if (::read(signals, &signal, sizeof signal) == sizeof signal && signal.ssi_signo == SIGUSR2) {
+        if (!keeper_ || !keeper_->is_there())
+            return log_error("cannot restart: sessions would be lost, as there is no keeper");
+        tracing_->count_not_attached();
+        tracing_->keep();
+        is_to_restart_ = is_over_ = true;
+        return;
+    }
+    is_ending_ = true;
+    commands_->destroy_all([this] { is_over_ = true; });
+}
+
+void Daemon::turn(int signals) {
+    std::vector<pollfd> wanted{{is_ending_ ? -1 : signals, POLLIN, 0},
+                               {mailbox_.fd(), POLLIN, 0},
+                               {tracing_->news_fd(), POLLIN, 0},
+                               {app_socket_->fd(), POLLIN, 0}};
+    for (const Caller& caller : callers_) wanted.push_back({caller.connection.fd(), POLLIN, 0});
+    const std::size_t first_of_clients = wanted.size();
+    const auto of_clients = control_->wanted();
+    wanted.insert(wanted.end(), of_clients.begin(), of_clients.end());
+    auto deadline = std::min({next_sweep_, control_->deadline(), tracing_->next_stop()});
+    if (metrics_) {
+        const auto of_scrapers = metrics_->wanted();
+        wanted.insert(wanted.end(), of_scrapers.begin(), of_scrapers.end());
+        deadline = std::min(deadline, metrics_->deadline());
+    }
+    if (!callers_.empty()) deadline = std::min(deadline, callers_.front().since + kCallerPatience);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    ::poll(wanted.data(), wanted.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
+
+    if (wanted[1].revents != 0) mailbox_.run_all();
+    tracing_->stop_due();
+    tracing_->order_waiting_if_freed();
+    if (Clock::now() >= next_sweep_) {
+        next_sweep_ = Clock::now() + kSweep;
+        tracing_->sweep();
+        tracing_->order_waiting();
+        the_program_log().tell_left_out();
+    } else if (wanted[2].revents != 0) {
+        tracing_->look();
+    }
+    if (wanted[3].revents != 0) accept_programs();
+    if (!callers_.empty()) answer_programs();
+    const std::span clients = std::span(wanted).subspan(first_of_clients, of_clients.size());
+    const bool has_clients = std::ranges::any_of(clients, [](const pollfd& fd) { return fd.revents != 0; });
+    if (has_clients || Clock::now() >= control_->deadline()) control_->run();
+    if (metrics_) metrics_->run();
+    if (wanted[0].revents != 0) handle_signal(signals);
+}
+
+// Programs speak at once. If there are too many that do not, those that have been silent for longest make room.
+void Daemon::accept_programs() {
+    std::size_t count = 0;
+    do {
+        auto connection = app_socket_->accept();
+        if (!connection) return;
+        callers_.push_back({std::move(*connection), Clock::now()});
+        if (callers_.size() > kMaxCallers) answer_programs();
+        if (callers_.size() > kMaxCallers) callers_.pop_front();
+        // An accept4() that finds nobody costs ten times as much as this poll().
+    } while (++count < kMaxCallers && is_readable(app_socket_->fd()));
+}
+
+void Daemon::answer_programs() {
+    callers_.remove_if([this](Caller& caller) {
+        if (!is_readable(caller.connection.fd())) return Clock::now() - caller.since > kCallerPatience;
+        const auto answered = tracing_->answer(caller.connection);
+        if (!answered)
+            the_program_log().warn(
+                caller.connection.user(),
+                fmt::format("{} is not traced: {}", caller.connection.program_name(), answered.error().message));
+        return true;
+    });
+}
+
+}  // namespace leat::sessiond

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "net/metrics_server.hpp"
+#include "sessiond/commands.hpp"
+#include "sessiond/control_server.hpp"
+#include "sessiond/keeper.hpp"
+#include "sessiond/mailbox.hpp"
+#include "sessiond/tracing.hpp"
+#include "wire/app/app_socket.hpp"
+
+namespace leat::sessiond {
+
+// Where a daemon lives: docs/formats/runtime-directory.md.
+struct Places {
+    wire::Lane lane;
+    std::filesystem::path directory;   // its own
+    std::filesystem::path app_parent;  // of the directories of users
+    std::optional<uid_t> only{};       // the user whose programs it traces; none: all
+
+    // By who we are, and LEAT_RUNTIME_DIR.
+    static Places find();
+};
+
+// The session daemon: programs, clients, signals and threads of sessions meet in one loop.
+class Daemon {
+  public:
+    struct Parameters {
+        Places places;
+        std::optional<gid_t> group{};  // whose members may steer it
+        std::string metrics{};         // where they are served, "ADDRESS:PORT"; empty: nowhere
+        std::uint64_t max_memory = 0;  // bytes of all rings of CPUs; 0: no limit
+    };
+    // Takes the place; fails with kRefused if another daemon lives there.
+    static Result<std::unique_ptr<Daemon>> create(const Parameters& parameters);
+    // Goes on with what another daemon has left, and listens. Before run(), while there is one thread.
+    Result<void> begin();
+    ~Daemon();
+    Daemon(const Daemon&) = delete;
+    Daemon& operator=(const Daemon&) = delete;
+
+    // Where metrics are served; empty: nowhere.
+    [[nodiscard]] std::string metrics_endpoint() const { return metrics_ ? metrics_->endpoint() : std::string(); }
+
+    enum class End : std::uint8_t {
+        kStopped,    // all sessions are ended, stored
+        kToRestart,  // they are left to the next daemon
+    };
+    // Runs until `signals`, a signalfd, tells of SIGTERM or SIGINT, or of SIGUSR2, which asks for a restart.
+    End run(int signals);
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    // A program that has connected and has not said yet what it wants.
+    struct Caller {
+        wire::AppConnection connection;
+        Clock::time_point since;
+    };
+
+    Daemon(UniqueFd lock, const Parameters& parameters) : lock_(std::move(lock)), parameters_(parameters) {}
+    void turn(int signals);
+    void handle_signal(int signals);
+    void accept_programs();
+    void answer_programs();
+
+    UniqueFd lock_;
+    Parameters parameters_;
+    Mailbox mailbox_;
+    std::optional<Keeper> keeper_;
+    std::unique_ptr<Tracing> tracing_;
+    std::optional<Commands> commands_;
+    std::unique_ptr<ControlServer> control_;
+    std::unique_ptr<net::MetricsServer> metrics_;
+    std::optional<wire::AppSocket> app_socket_;
+    std::list<Caller> callers_;
+    Clock::time_point next_sweep_{};
+    bool is_ending_ = false;
+    bool is_to_restart_ = false;
+    bool is_over_ = false;
+};
+
+}  // namespace leat::sessiond

@@ -1,0 +1,275 @@
+#include "sessiond/keeper.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "base/check.hpp"
+#include "base/fd_passing.hpp"
+#include "base/log.hpp"
+#include "base/readable.hpp"
+#include "wire/app/runtime_layout.hpp"
+
+namespace leat::sessiond {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A message is this and a name; one of the keeper's has no operation.
+struct MessageHead {
+    std::uint32_t version;
+    std::uint32_t operation;
+};
+constexpr std::uint32_t kKeeperVersion = 1;
+constexpr std::size_t kMaxName = 64;
+
+// A keeper that does not take a message for so long is none.
+constexpr timeval kPatience{.tv_sec = 5, .tv_usec = 0};
+
+struct Received {
+    MessageHead head{};
+    std::string name{};
+    UniqueFd fd{};
+};
+
+bool send_message(int socket, std::uint32_t operation, const std::string& name, int fd) {
+    LEAT_CHECK(name.size() <= kMaxName);
+    std::array<std::byte, sizeof(MessageHead) + kMaxName> bytes{};
+    const MessageHead head{kKeeperVersion, operation};
+    std::memcpy(bytes.data(), &head, sizeof head);
+    std::memcpy(bytes.data() + sizeof head, name.data(), name.size());
+    const std::span<const int> fds(&fd, fd < 0 ? 0 : 1);
+    return send_with_fds(socket, std::span(bytes).first(sizeof head + name.size()), fds) > 0;
+}
+
+// Nothing: the other side is gone, or talks nonsense.
+std::optional<Received> receive_message(int socket) {
+    std::array<std::byte, sizeof(MessageHead) + kMaxName> bytes{};
+    const MessageWithFds message = receive_with_fds(socket, bytes, 0);
+    Received received;
+    for (std::size_t i = 0; i < message.fd_count; ++i) {
+        UniqueFd fd(message.fds.at(i));
+        if (i == 0) received.fd = std::move(fd);
+    }
+    if (message.size < static_cast<ssize_t>(sizeof(MessageHead)) || message.is_cut) return std::nullopt;
+    std::memcpy(&received.head, bytes.data(), sizeof(MessageHead));
+    const auto size = static_cast<std::size_t>(message.size);
+    // NOLINTNEXTLINE(*-reinterpret-cast)
+    received.name.assign(reinterpret_cast<const char*>(bytes.data()) + sizeof(MessageHead), size - sizeof(MessageHead));
+    if (received.head.version != kKeeperVersion) return std::nullopt;
+    return received;
+}
+
+Result<sockaddr_un> address_of(const fs::path& socket) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (socket.native().size() >= sizeof address.sun_path)
+        return refused("the path {} is too long for a socket", socket.string());
+    std::memcpy(address.sun_path, socket.c_str(), socket.native().size());
+    return address;
+}
+
+const sockaddr* generic(const sockaddr_un& address) {
+    return reinterpret_cast<const sockaddr*>(&address);  // NOLINT(*-reinterpret-cast)
+}
+
+UniqueFd seqpacket_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
+
+}  // namespace
+
+// The other end: one thread, no log, nothing but system calls and a map.
+class KeeperProcess {
+  public:
+    KeeperProcess(int listener, const fs::path& socket, ino_t inode)
+        : listener_(listener), path_(socket), inode_(inode), watch_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
+        (void)::inotify_add_watch(watch_.get(), path_.c_str(), IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF);
+        // It may have gone before we watched it.
+        look_at_socket();
+    }
+
+    void run() {
+        while (!is_over_) turn();
+    }
+
+  private:
+    void turn() {
+        // One daemon after the other: what the one before has sent comes first.
+        std::array<pollfd, 3> wanted{pollfd{client_.is_open() ? -1 : listener_, POLLIN, 0},
+                                     pollfd{client_.get(), POLLIN, 0}, pollfd{watch_.get(), POLLIN, 0}};
+        if (::poll(wanted.data(), wanted.size(), -1) < 0) return;
+        if (wanted[0].revents != 0) client_ = UniqueFd(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
+        if (wanted[1].revents != 0) serve();
+        if (wanted[2].revents != 0) look_at_socket();
+    }
+
+    void look_at_socket() {
+        std::array<char, 4096> ignored{};
+        (void)!::read(watch_.get(), ignored.data(), ignored.size());
+        struct stat status {};
+        is_over_ |= ::lstat(path_.c_str(), &status) != 0 || status.st_ino != inode_;
+    }
+
+    void serve() {
+        auto message = receive_message(client_.get());
+        if (!message) {
+            client_.reset();
+            is_over_ |= kept_.empty();
+            return;
+        }
+        switch (static_cast<Keeper::Operation>(message->head.operation)) {
+            case Keeper::Operation::kPut:
+                if (message->fd.is_open()) kept_.insert_or_assign(message->name, std::move(message->fd));
+                return;
+            case Keeper::Operation::kDrop:
+                std::erase_if(kept_, [&](const auto& kept) { return kept.first.starts_with(message->name); });
+                return;
+            case Keeper::Operation::kTakeAll:
+                for (const auto& [name, fd] : kept_) (void)send_message(client_.get(), 0, name, fd.get());
+                (void)send_message(client_.get(), 0, "", -1);
+                return;
+            case Keeper::Operation::kEnd:
+                is_over_ = true;
+                return;
+        }
+    }
+
+    int listener_;
+    fs::path path_;
+    ino_t inode_;
+    UniqueFd watch_;
+    UniqueFd client_;
+    std::map<std::string, UniqueFd> kept_;
+    bool is_over_ = false;
+};
+
+namespace {
+
+// Nothing of the daemon's goes with it but the listening socket: no lock, no terminal, no log.
+[[noreturn]] void become_keeper(int listener, const fs::path& socket, ino_t inode) {
+    constexpr int kFirst = 3;
+    ::setsid();
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    (void)::prctl(PR_SET_NAME, "leat-keeper");
+    const int nothing = ::open("/dev/null", O_RDWR);
+    for (int standard = 0; standard < kFirst; ++standard) ::dup2(nothing, standard);
+    if (listener != kFirst) ::dup2(listener, kFirst);
+    if (::close_range(kFirst + 1, ~0U, 0) != 0)
+        for (int fd = kFirst + 1; fd < ::sysconf(_SC_OPEN_MAX); ++fd) ::close(fd);
+    (void)!::chdir("/");
+    KeeperProcess(kFirst, socket, inode).run();
+    ::_exit(0);
+}
+
+// Two forks: it is nobody's child, so nobody has to wait for it.
+Result<void> start(int listener, const fs::path& socket) {
+    struct stat status {};
+    if (::lstat(socket.c_str(), &status) != 0) return io_error(fmt::format("cannot look at {}", socket.string()));
+    const pid_t child = ::fork();
+    if (child < 0) return io_error("cannot start the keeper");
+    if (child == 0) {
+        const pid_t keeper = ::fork();
+        if (keeper == 0) become_keeper(listener, socket, status.st_ino);
+        ::_exit(keeper < 0 ? 1 : 0);
+    }
+    int exit_status = 0;
+    while (::waitpid(child, &exit_status, 0) < 0 && errno == EINTR) {
+    }
+    return exit_status == 0 ? Result<void>() : refused("cannot start the keeper");
+}
+
+Result<UniqueFd> connect(const sockaddr_un& address) {
+    UniqueFd client = seqpacket_socket();
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (!client.is_open() || ::connect(client.get(), generic(address), sizeof address) != 0 ||
+        ::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        return io_error("cannot reach the keeper");
+    if (peer.uid != ::geteuid()) return refused("the keeper is of user {}", peer.uid);
+    for (const int direction : {SO_SNDTIMEO, SO_RCVTIMEO})
+        ::setsockopt(client.get(), SOL_SOCKET, direction, &kPatience, sizeof kPatience);
+    return client;
+}
+
+}  // namespace
+
+Result<Keeper> Keeper::find_or_start(const fs::path& directory, Kept& kept) {
+    const fs::path socket = directory / wire::kKeeperSocketName;
+    const sockaddr_un address = LEAT_TRY(address_of(socket));
+    if (auto known = connect(address)) {
+        Keeper keeper(*std::move(known), socket);
+        auto all = keeper.take_all();
+        if (all) {
+            kept = *std::move(all);
+            return keeper;
+        }
+        // It may be about to end, as it held nothing.
+        log_debug("the keeper that was there: {}", all.error().message);
+    }
+    ::unlink(socket.c_str());
+    const UniqueFd listener = seqpacket_socket();
+    const mode_t mask = ::umask(0177);
+    const bool is_bound = listener.is_open() && ::bind(listener.get(), generic(address), sizeof address) == 0 &&
+                          ::listen(listener.get(), 4) == 0;
+    ::umask(mask);
+    if (!is_bound) return io_error(fmt::format("cannot listen on {}", socket.string()));
+    LEAT_TRY(start(listener.get(), socket));
+    Keeper keeper(LEAT_TRY(connect(address)), socket);
+    // It answers: so it has taken its place.
+    kept = LEAT_TRY(keeper.take_all());
+    return keeper;
+}
+
+Result<Keeper::Kept> Keeper::take_all() {
+    Kept all;
+    if (!send(Operation::kTakeAll, "")) return refused("the keeper does not answer");
+    for (;;) {
+        auto message = receive_message(socket_.get());
+        if (!message) return refused("the keeper does not answer");
+        if (message->name.empty()) return all;
+        if (!message->fd.is_open()) return refused("too many files are open to take over {}", message->name);
+        all.insert_or_assign(message->name, std::move(message->fd));
+    }
+}
+
+void Keeper::put(const std::string& name, int fd) { (void)send(Operation::kPut, name, fd); }
+
+void Keeper::drop(const std::string& prefix) { (void)send(Operation::kDrop, prefix); }
+
+// The socket goes first: a daemon that starts now makes another one. The keeper may see that and end before it is told.
+void Keeper::end() {
+    ::unlink(path_.c_str());
+    if (socket_.is_open()) (void)send_message(socket_.get(), static_cast<std::uint32_t>(Operation::kEnd), "", -1);
+    socket_.reset();
+}
+
+// It says nothing unless it is asked: what can be read is the end.
+bool Keeper::is_there() const { return socket_.is_open() && !is_readable(socket_.get()); }
+
+bool Keeper::send(Operation operation, const std::string& name, int fd) {
+    if (!socket_.is_open()) return false;
+    if (send_message(socket_.get(), static_cast<std::uint32_t>(operation), name, fd)) return true;
+    log_error("the keeper is gone: sessions will not survive this daemon, if it is killed");
+    // It may only stand still. What it knows grows old: without its socket it ends when it wakes up, and the next
+    // daemon does not go on with that.
+    ::unlink(path_.c_str());
+    socket_.reset();
+    return false;
+}
+
+}  // namespace leat::sessiond

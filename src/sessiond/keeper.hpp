@@ -1,0 +1,55 @@
+// What must survive the daemon is in memory that a small process of its own holds: docs/formats/runtime-directory.md,
+// "The keeper".
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+
+namespace leat::sessiond {
+
+// The daemon's end. The keeper holds descriptors by name; it reads nothing of what they lead to. It ends when it is
+// told to, when the daemon is gone and there is nothing to keep, and when somebody removes its socket, as with the
+// directory.
+//
+//     daemon                      keeper
+//       put "trace-4/0"  ------->   trace-4/0
+//       put "state"      ------->   trace-4/0, state
+//       (killed)                    waits for another daemon, as long as it takes
+//       all that is kept <-------   trace-4/0, state
+//
+// A message that was sent reaches the keeper, also if the daemon is killed right afterwards; messages are taken in
+// order.
+class Keeper {
+  public:
+    using Kept = std::map<std::string, UniqueFd>;
+    // Speaks to the one that lives in this directory, and gives what it holds; or starts one there. Only while there is
+    // one thread, which holds the daemon's lock: it forks.
+    static Result<Keeper> find_or_start(const std::filesystem::path& directory, Kept& kept);
+
+    // The keeper gets the descriptor, too, in place of that of the same name. After a failure, nothing more is kept: it
+    // is told once, in the log.
+    void put(const std::string& name, int fd);
+    // All whose names begin so.
+    void drop(const std::string& prefix);
+    // Nothing need be kept any more.
+    void end();
+    // Whether it lives.
+    [[nodiscard]] bool is_there() const;
+
+  private:
+    enum class Operation : std::uint32_t { kPut, kDrop, kTakeAll, kEnd };
+    friend class KeeperProcess;
+
+    Keeper(UniqueFd socket, std::filesystem::path path) : socket_(std::move(socket)), path_(std::move(path)) {}
+    Result<Kept> take_all();
+    bool send(Operation operation, const std::string& name, int fd = -1);
+
+    UniqueFd socket_;             // closed: lost
+    std::filesystem::path path_;  // of its socket
+};
+
+}  // namespace leat::sessiond

@@ -1,0 +1,624 @@
+#include "sessiond/session_thread.hpp"
+
+#include <grp.h>
+#include <poll.h>
+#include <sys/fsuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "base/blocked_signals.hpp"
+#include "base/descriptors.hpp"
+#include "base/log.hpp"
+#include "output/trace_directory.hpp"
+#include "sessiond/program_log.hpp"
+
+namespace leat::sessiond {
+namespace {
+
+using namespace std::chrono_literals;
+
+// From one try to open an output to the next.
+constexpr host::Engine::Clock::duration kRetry = 1s;
+
+// A line of the journal.
+std::string line_of(const host::ChunkDirectories::State& state) {
+    const nlohmann::json line{{"current", state.current.string()},
+                              {"start", state.start},
+                              {"id", state.id},
+                              {"next", state.next.string()},
+                              {"archived", state.archived.string()}};
+    return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+SessionThread::Figures no_figures(std::size_t channels) {
+    const std::vector<std::uint64_t> none(channels);
+    return {none, none, none, none};
+}
+
+SessionThread::Figures figures_of(const consumer::Progress& progress, std::size_t channels) {
+    SessionThread::Figures figures = no_figures(channels);
+    for (const auto& [stream, known] : progress.begun()) {
+        figures.events[stream.channel] += known.events;
+        figures.unreadable[stream.channel] += known.unreadable;
+        figures.beyond_limit[stream.channel] += known.beyond_limit;
+        figures.bytes[stream.channel] += known.bytes;
+    }
+    return figures;
+}
+
+// As the last line of the journal says.
+Result<host::ChunkDirectories> chunks_of(const std::filesystem::path& session, const Journal& journal) {
+    if (journal.empty()) return host::ChunkDirectories(session);
+    std::string text = LEAT_TRY(journal.read());
+    text.pop_back();
+    const auto line = nlohmann::json::parse(text.substr(text.rfind('\n') + 1), nullptr, false);
+    if (!line.is_object()) return corrupt("the journal of chunks has no line that can be read");
+    try {
+        return host::ChunkDirectories(session, {.current = line.at("current").get<std::string>(),
+                                                .start = line.at("start").get<std::time_t>(),
+                                                .id = line.at("id").get<unsigned>(),
+                                                .next = line.at("next").get<std::string>(),
+                                                .archived = line.at("archived").get<std::string>()});
+    } catch (const nlohmann::json::exception& error) {
+        return corrupt("the journal of chunks: {}", error.what());
+    }
+}
+
+// Of a recording that is finished: what is not stored.
+std::string trouble_at_the_end(const host::Recording& recording) {
+    if (!recording.output_error()) return {};
+    const std::string& message = recording.output_error()->message;
+    const std::uint64_t left = recording.consumer().totals().left_in_rings;
+    return left == 0 ? message : fmt::format("{}; the rings held {} more events", message, left);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SessionThread>> SessionThread::start(Parameters parameters) {
+    host::ChunkDirectories chunks = LEAT_TRY(chunks_of(parameters.destination.directory, parameters.chunks));
+    auto engine = LEAT_TRY(host::Engine::create());
+    std::unique_ptr<SessionThread> session(
+        new SessionThread(std::move(parameters), std::move(chunks), std::move(engine)));
+    if (!session->inbox_.is_open()) return io_error("cannot create a thread's descriptor");
+    const BlockedSignals blocked;
+    try {
+        session->thread_ = std::thread([running = session.get()] { running->run(); });
+    } catch (const std::system_error&) {
+        return refused("cannot start a thread: see the limits of processes (ulimit -u, TasksMax)");
+    }
+    return session;
+}
+
+SessionThread::~SessionThread() {
+    if (!thread_.joinable()) return;
+    inbox_.post([this] { is_ending_ = true; });
+    thread_.join();
+}
+
+// Of this thread alone: glibc's functions would change all threads. The calls tell nothing of failure; asked again with
+// what cannot be set, they tell what is set.
+Result<void> SessionThread::become_owner() const {
+    if (!parameters_.owner) return {};
+    const auto [uid, gid] = *parameters_.owner;
+    const bool has_no_groups = ::syscall(SYS_setgroups, 0, nullptr) == 0;
+    ::setfsgid(gid);
+    ::setfsuid(uid);
+    if (has_no_groups && static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))) == gid &&
+        static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1))) == uid)
+        return {};
+    return refused("files of user {} cannot be written here", uid);
+}
+
+void SessionThread::run() {
+    trouble_ = become_owner();
+    parameters_.destination.directory = chunks_.state().current;
+    finish_rotation();
+    if (chunks_.state().start != 0) flight_recorder_.go_on_after_another();
+    while (!is_ending_) {
+        std::array own{pollfd{inbox_.fd(), POLLIN, 0}};
+        const bool is_complete =
+            std::ranges::all_of(recorded_, [](const Recorded& recorded) { return recorded.recording != nullptr; });
+        const bool is_busy = !is_complete || !finishing_.empty();
+        const host::Engine::Clock::duration longest = is_busy ? kRetry : std::chrono::hours(1);
+        engine_->turn(own, std::min(longest, flight_recorder_.until_due()));
+        if (own[0].revents != 0) inbox_.run_all();
+        open_all();
+        end_opened();
+        publish();
+        tell_if_full();
+        tell_if_snapshot_wanted();
+    }
+}
+
+void SessionThread::tell_if_full() {
+    if (limit_.is_reached() && !std::exchange(is_full_told_, true)) parameters_.daemon->post(parameters_.when_full);
+}
+
+std::vector<host::Recording*> SessionThread::recordings() const {
+    std::vector<host::Recording*> recordings;
+    for (const Recorded& recorded : recorded_)
+        if (recorded.recording != nullptr) recordings.push_back(recorded.recording);
+    return recordings;
+}
+
+// The daemon sees to it: values of sticky events come first.
+void SessionThread::tell_if_snapshot_wanted() {
+    flight_recorder_.notice(recordings());
+    if (!flight_recorder_.is_due()) return;
+    flight_recorder_.pass_on();
+    parameters_.daemon->post(parameters_.when_snapshot_wanted);
+}
+
+void SessionThread::ask_for_snapshot() {
+    inbox_.post([this] { flight_recorder_.ask(); });
+}
+
+// A process has ended: with its trace, its rings go. So what was asked for cannot wait for the others. But where a
+// relay does not take it, the trace waits for the next snapshot of all.
+bool SessionThread::may_end(const Recorded& recorded) {
+    if (!recorded.recording->is_for_snapshots()) return true;
+    flight_recorder_.notice(std::array{recorded.recording});
+    if (!flight_recorder_.is_wanted()) return true;
+    if (flight_recorder_.is_failing()) return false;
+    const auto stored = flight_recorder_.take_last(*recorded.recording, {.max_size = parameters_.max_size});
+    if (!stored) {
+        log_error("session {}: no snapshot of a process that has ended: {}", parameters_.session,
+                  stored.error().message);
+        return !flight_recorder_.is_failing();
+    }
+    ++snapshots_stored_;
+    log_info("session {}: snapshot of a process that has ended, of {} events in {}", parameters_.session,
+             stored->totals.events, stored->directory.string());
+    return true;
+}
+
+// The session ends, and the relay has not taken what was asked for: once more, for the last time.
+std::string SessionThread::take_unmet_snapshot() {
+    if (!flight_recorder_.is_wanted() || !flight_recorder_.is_failing()) return {};
+    const auto stored = flight_recorder_.take(recordings(), {.max_size = parameters_.max_size});
+    if (!stored) return "a snapshot that was asked for is lost: " + stored.error().message;
+    ++snapshots_stored_;
+    return {};
+}
+
+void SessionThread::snapshot(host::SnapshotOrder order, Snapped done) {
+    inbox_.post([this, order = std::move(order), done = std::move(done)]() mutable {
+        open_all();
+        if (order.max_size == 0) order.max_size = parameters_.max_size;
+        auto stored = trouble_ ? flight_recorder_.take(recordings(), order) : tl::unexpected(trouble_.error());
+        if (stored) ++snapshots_stored_;
+        std::string trouble = stored ? std::string() : stored.error().message;
+        parameters_.daemon->post([done, trouble = std::move(trouble),
+                                  made = stored ? *stored : host::StoredSnapshot{}] { done(trouble, made); });
+    });
+}
+
+void SessionThread::open_all() {
+    for (Recorded& recorded : recorded_)
+        if (recorded.recording == nullptr) open(recorded);
+}
+
+Result<std::unique_ptr<host::Recording>> SessionThread::begin(const Recorded& recorded) {
+    host::Recording::Parameters parameters = host::recording_parameters(parameters_.destination);
+    parameters.progress = recorded.progress;
+    if (parameters_.max_size != 0) parameters.limit = &limit_;
+    auto output =
+        LEAT_TRY(host::open_output(*recorded.trace, parameters_.session, parameters_.destination, recorded.progress));
+    return host::Recording::create(*recorded.trace, std::move(output), parameters);
+}
+
+// The maximum size of the session is that of each snapshot.
+Result<std::unique_ptr<host::Recording>> SessionThread::begin_for_snapshots(const Recorded& recorded) const {
+    host::Recording::Parameters parameters = host::recording_parameters(parameters_.destination);
+    parameters.progress = recorded.progress;
+    return host::Recording::create_for_snapshots(*recorded.trace, parameters);
+}
+
+void SessionThread::open(Recorded& recorded) {
+    if (!trouble_) return;
+    auto recording = recorded.trace->is_for_snapshots() ? begin_for_snapshots(recorded) : begin(recorded);
+    if (recording) {
+        recorded.recording = &engine_->add(*std::move(recording));
+        recorded.trouble.clear();
+        return;
+    }
+    // Once, as it may take long to go away.
+    if (are_descriptors_scarce())
+        log_want_of_descriptors("events stay in the rings");
+    else if (recorded.trouble != recording.error().message)
+        log_error("session {}: {}: events stay in the rings", parameters_.session, recording.error().message);
+    recorded.trouble = recording.error().message;
+}
+
+void SessionThread::publish() {
+    const std::uint64_t missed = missed_by_ended_ + publish(recorded_) + publish(finishing_);
+    const std::lock_guard guard(lock_);
+    packets_missed_ = missed;
+    bytes_ = limit_.used();
+}
+
+// Returns how many packets they have missed.
+std::uint64_t SessionThread::publish(std::vector<Recorded>& all) {
+    std::uint64_t missed = 0;
+    for (Recorded& recorded : all) {
+        publish(recorded);
+        if (recorded.recording != nullptr) missed += recorded.recording->output().packets_missed();
+    }
+    return missed;
+}
+
+void SessionThread::publish(Recorded& recorded) {
+    if (recorded.recording == nullptr) return;
+    tell_warnings(recorded);
+    const consumer::Consumer& consumer = recorded.recording->consumer();
+    const std::lock_guard guard(lock_);
+    Figures& figures = figures_[recorded.trace];
+    figures = no_figures(recorded.trace->channels().size());
+    for (std::size_t i = 0; i < figures.events.size(); ++i) {
+        figures.events[i] = consumer.events(i);
+        figures.unreadable[i] = consumer.unreadable(i);
+        figures.beyond_limit[i] = consumer.beyond_limit(i);
+        figures.bytes[i] = consumer.bytes(i);
+    }
+}
+
+// Closes its files.
+void SessionThread::remove(const Recorded& recorded) {
+    if (recorded.recording == nullptr) return;
+    missed_by_ended_ += recorded.recording->output().packets_missed();
+    (void)engine_->remove(*recorded.recording);
+}
+
+void SessionThread::tell_warnings(Recorded& recorded) const {
+    const std::vector<std::string>& warnings = recorded.recording->warnings();
+    while (recorded.warnings_told < warnings.size())
+        the_program_log().warn(recorded.trace->key().uid,
+                               fmt::format("session {}: {}", parameters_.session, warnings[recorded.warnings_told++]));
+}
+
+SessionThread::Figures SessionThread::figures(const session::Trace& trace) const {
+    const std::lock_guard guard(lock_);
+    const auto found = figures_.find(&trace);
+    if (found != figures_.end()) return found->second;
+    return no_figures(trace.channels().size());
+}
+
+std::uint64_t SessionThread::bytes() const {
+    const std::lock_guard guard(lock_);
+    return bytes_;
+}
+
+std::uint64_t SessionThread::packets_missed() const {
+    const std::lock_guard guard(lock_);
+    return packets_missed_;
+}
+
+void SessionThread::answer(const Done& done, std::string trouble) {
+    publish();
+    parameters_.daemon->post([done, trouble = std::move(trouble)] { done(trouble); });
+}
+
+void SessionThread::prepare(Prepared done) {
+    inbox_.post([this, done = std::move(done)] {
+        const auto prepared = trouble_ ? host::prepare(parameters_.destination) : trouble_;
+        const bool is_second = prepared && parameters_.destination.has_both();
+        const auto reached = is_second ? host::reach_relay(parameters_.destination) : Result<void>();
+        parameters_.daemon->post(
+            [done, trouble = prepared ? std::string() : prepared.error().message,
+             warning = reached ? std::string() : reached.error().message] { done(trouble, warning); });
+    });
+}
+
+void SessionThread::add(session::Trace& trace, consumer::Progress* progress) {
+    // People may ask before the thread has opened the output of a trace that was adopted.
+    if (progress != nullptr && trace.is_adopted()) {
+        const std::lock_guard guard(lock_);
+        figures_[&trace] = figures_of(*progress, trace.channels().size());
+    }
+    inbox_.post([this, &trace, progress] {
+        if (chunks_.state().start == 0) {
+            chunks_.begin();
+            (void)keep_chunks();
+        }
+        flight_recorder_.note_start(chunks_.state().start);
+        recorded_.push_back({.trace = &trace, .progress = progress});
+    });
+}
+
+void SessionThread::replay(const session::Trace& trace, session::StickyProgram program) {
+    // A task can be copied; a descriptor cannot.
+    inbox_.post([this, &trace, shared = std::make_shared<session::StickyProgram>(std::move(program))] {
+        open_all();
+        replay_now(trace, *shared);
+    });
+}
+
+void SessionThread::replay_now(const session::Trace& trace, const session::StickyProgram& program) {
+    const auto found = std::ranges::find(recorded_, &trace, [](const Recorded& recorded) { return recorded.trace; });
+    if (found == recorded_.end() || found->recording == nullptr) return;
+    const auto replayed = session::replay_sticky_values(
+        trace, [found] { found->recording->drain(); }, program);
+    const auto warn = [this, &trace](std::string_view warning) {
+        the_program_log().warn(trace.key().uid, fmt::format("session {}: {}", parameters_.session, warning));
+    };
+    if (!replayed) return warn(fmt::format("sticky values of {}: {}", program.name, replayed.error().message));
+    if (replayed->refused != 0)
+        warn(fmt::format("{} sticky values of {} are not what their events' fields say: not recorded",
+                         replayed->refused, program.name));
+    if (replayed->not_kept != 0)
+        warn(fmt::format("{} has not kept {} sticky values: a library keeps {}, of at most {} bytes", program.name,
+                         replayed->not_kept, wire::kStickySlots, wire::kStickyPayload));
+}
+
+std::string SessionThread::trouble_of(const Recorded& recorded) {
+    if (recorded.recording == nullptr) return recorded.trouble;
+    const auto error = recorded.recording->trouble();
+    return error ? error->message : std::string();
+}
+
+// All of them together, so a relay that stands still costs the patience once. Returns the first trouble of any. Until
+// resume_all(), those that go on are not drained.
+std::string SessionThread::settle_all() {
+    open_all();
+    for (const Recorded& recorded : recorded_)
+        if (recorded.recording != nullptr) recorded.recording->begin_settle();
+    const auto is_awaited = [](const Recorded& recorded) {
+        const host::Recording* const recording = recorded.recording;
+        return recording != nullptr && recording->is_storing() && !recording->is_stuck();
+    };
+    while (std::ranges::any_of(recorded_, is_awaited) || std::ranges::any_of(finishing_, is_awaited))
+        engine_->turn({}, kRetry);
+    std::string trouble;
+    for (const std::vector<Recorded>* const all : {&recorded_, &finishing_})
+        for (const Recorded& recorded : *all)
+            if (trouble.empty()) trouble = trouble_of(recorded);
+    return trouble;
+}
+
+void SessionThread::resume_all() {
+    for (const Recorded& recorded : recorded_)
+        if (recorded.recording != nullptr) recorded.recording->resume();
+}
+
+void SessionThread::settle(Done done) {
+    inbox_.post([this, done = std::move(done)] {
+        std::string trouble = settle_all();
+        resume_all();
+        answer(done, std::move(trouble));
+    });
+}
+
+void SessionThread::end(const session::Trace& trace, Done done) {
+    inbox_.post([this, &trace, done = std::move(done)] {
+        const auto found =
+            std::ranges::find(recorded_, &trace, [](const Recorded& recorded) { return recorded.trace; });
+        if (found == recorded_.end()) return;  // finish() was faster
+        found->when_ended = done;
+        if (found->recording == nullptr) open(*found);
+        end_opened();
+    });
+}
+
+// The program of a trace may end before its output can be opened, because the disk is full. Its events stay in the
+// rings until then.
+void SessionThread::end_opened() {
+    const auto can_end = [this](const Recorded& recorded) {
+        return recorded.when_ended && recorded.recording != nullptr && may_end(recorded);
+    };
+    for (auto found = recorded_.begin(); (found = std::find_if(found, recorded_.end(), can_end)) != recorded_.end();) {
+        found->recording->begin_finish();
+        publish(*found);
+        finishing_.push_back(std::move(*found));
+        found = recorded_.erase(found);
+    }
+    (void)finish_those_done();
+}
+
+// The first trouble of any.
+std::string SessionThread::finish_those_done() {
+    std::string trouble;
+    std::erase_if(finishing_, [&](Recorded& recorded) {
+        if (!is_done(recorded)) return false;
+        std::string its_trouble = finish_now(recorded);
+        if (trouble.empty()) trouble = std::move(its_trouble);
+        return true;
+    });
+    return trouble;
+}
+
+// While the session goes on, the rings keep what is not stored.
+bool SessionThread::is_done(const Recorded& recorded) const {
+    const host::Recording& recording = *recorded.recording;
+    const bool may_be_given_up = is_session_finishing_ || !recording.is_storing();
+    return recording.is_finished() || (may_be_given_up && recording.is_stuck());
+}
+
+// Closes its files. Returns its trouble.
+std::string SessionThread::finish_now(Recorded& recorded) {
+    recorded.recording->finish_now();
+    recorded.trouble = trouble_at_the_end(*recorded.recording);
+    publish(recorded);
+    remove(recorded);
+    tell_ended(recorded);
+    return recorded.trouble;
+}
+
+void SessionThread::tell_ended(const Recorded& recorded) const {
+    if (recorded.when_ended)
+        parameters_.daemon->post([done = recorded.when_ended, trouble = recorded.trouble] { done(trouble); });
+}
+
+SessionThread::Figures SessionThread::take_figures(const session::Trace& trace) {
+    Figures figures = this->figures(trace);
+    const std::lock_guard guard(lock_);
+    figures_.erase(&trace);
+    return figures;
+}
+
+Result<void> SessionThread::keep_chunks() { return parameters_.chunks.append(line_of(chunks_.state())); }
+
+// The daemon before us was killed in the middle. All that was to be stored in the chunk before is there; some traces
+// may have begun in the next one, the others do so now.
+void SessionThread::finish_rotation() {
+    if (chunks_.state().next.empty()) return;
+    parameters_.destination.directory = chunks_.state().next;
+    const auto archived = chunks_.rotate();
+    if (!archived) log_error("session {}: {}", parameters_.session, archived.error().message);
+    (void)keep_chunks();
+}
+
+// All traces go on in the new chunk, or none does. What is about to happen is kept before, so that a daemon that goes
+// on after us does the rest.
+Result<std::filesystem::path> SessionThread::rotate_now() {
+    const std::string trouble = settle_all();
+    if (!trouble.empty()) return refused("{}", trouble);
+    chunks_.plan_rotation();
+    LEAT_TRY(keep_chunks());
+    const std::filesystem::path next = chunks_.state().next;
+    Result<void> prepared;
+    for (Recorded& recorded : recorded_)
+        if (prepared) prepared = recorded.recording->output().prepare_chunk(next);
+    for (Recorded& recorded : recorded_) {
+        if (!prepared) {
+            recorded.recording->output().drop_chunk();
+            continue;
+        }
+        (void)recorded.recording->output().begin_chunk();
+        recorded.recording->drain();
+    }
+    if (!prepared) {
+        chunks_.drop_plan();
+        LEAT_TRY(keep_chunks());
+        return tl::unexpected(std::move(prepared).error());
+    }
+    parameters_.destination.directory = next;
+    auto archived = chunks_.rotate();
+    LEAT_TRY(keep_chunks());
+    return archived;
+}
+
+// A relay keeps each trace as a session of its own, and names its chunks itself. A daemon that goes on after us begins
+// a new part there, wherever we are killed.
+Result<std::string> SessionThread::rotate_at_relay() {
+    const std::string trouble = settle_all();
+    if (!trouble.empty()) return refused("{}", trouble);
+    if (recorded_.empty()) return refused("the relay has nothing of this session yet: there is nothing to rotate");
+    for (Recorded& recorded : recorded_) LEAT_TRY(recorded.recording->output().prepare_chunk({}));
+    std::string paths;
+    Result<void> rotated;
+    for (Recorded& recorded : recorded_) {
+        const auto path = recorded.recording->output().begin_chunk();
+        recorded.recording->drain();
+        if (!path && rotated) rotated = tl::unexpected(path.error());
+        if (path) paths += (paths.empty() ? "" : ", ") + *path;
+    }
+    if (!rotated) return tl::unexpected(std::move(rotated).error());
+    return paths;
+}
+
+void SessionThread::rotate(Rotated done) {
+    inbox_.post([this, done = std::move(done)] {
+        const auto path =
+            parameters_.destination.has_directory()
+                ? rotate_now().map([](const std::filesystem::path& archived) { return archived.string(); })
+                : rotate_at_relay();
+        resume_all();
+        publish();
+        parameters_.daemon->post([done, trouble = path ? std::string() : path.error().message,
+                                  archived = path.value_or(std::string())] { done(trouble, archived); });
+    });
+}
+
+Result<void> SessionThread::clear_now() {
+    const std::string trouble = settle_all();
+    if (!trouble.empty()) return refused("{}", trouble);
+    for (Recorded& recorded : recorded_) {
+        LEAT_TRY(recorded.recording->output().clear());
+        if (recorded.recording->is_for_snapshots()) recorded.recording->forget();
+        recorded.recording->drain();
+    }
+    return {};
+}
+
+// Traces of processes that have ended, also before this daemon was started.
+Result<void> SessionThread::clear_ended(const std::vector<output::ChannelFiles>& channels) const {
+    const std::filesystem::path& chunk = chunks_.state().current;
+    std::set<std::filesystem::path> going_on;
+    for (const Recorded& recorded : recorded_) going_on.insert(chunk / recorded.trace->path());
+    return output::TraceDirectory::remove_ended(chunk / session::Trace::kDirectoryOfProcesses, going_on, channels);
+}
+
+void SessionThread::clear(std::vector<output::ChannelFiles> channels, Done done) {
+    inbox_.post([this, channels = std::move(channels), done = std::move(done)] {
+        auto cleared = clear_now();
+        if (cleared) cleared = clear_ended(channels);
+        resume_all();
+        answer(done, cleared ? std::string() : cleared.error().message);
+    });
+}
+
+// If it fails for one, it is done for the others.
+Result<void> SessionThread::sample_clock_offsets() {
+    Result<void> all_moved;
+    for (const Recorded& recorded : recorded_) {
+        auto moved =
+            recorded.recording == nullptr ? refused("{}", recorded.trouble) : recorded.recording->sample_clock_offset();
+        if (!moved && all_moved) all_moved = std::move(moved);
+    }
+    return all_moved;
+}
+
+void SessionThread::regenerate_metadata(Done done) {
+    inbox_.post([this, done = std::move(done)] {
+        open_all();
+        const auto moved = sample_clock_offsets();
+        answer(done, moved ? std::string() : moved.error().message);
+    });
+}
+
+// The first trouble of any.
+std::string SessionThread::finish_all() {
+    is_session_finishing_ = true;
+    std::string trouble;
+    for (Recorded& recorded : std::exchange(recorded_, {})) {
+        if (recorded.recording != nullptr) {
+            finishing_.push_back(std::move(recorded));
+            continue;
+        }
+        if (trouble.empty()) trouble = recorded.trouble;
+        tell_ended(recorded);
+    }
+    for (const Recorded& recorded : finishing_) recorded.recording->begin_finish();
+    for (;;) {
+        publish();
+        std::string its_trouble = finish_those_done();
+        if (trouble.empty()) trouble = std::move(its_trouble);
+        if (finishing_.empty()) return trouble;
+        engine_->turn({}, kRetry);
+    }
+}
+
+void SessionThread::finish(Done done) {
+    inbox_.post([this, done = std::move(done)] {
+        open_all();
+        std::string trouble = take_unmet_snapshot();
+        std::string its_trouble = finish_all();
+        if (trouble.empty()) trouble = std::move(its_trouble);
+        if (chunks_.was_rotated()) {
+            chunks_.plan_rotation();
+            const auto archived = chunks_.rotate();
+            if (!archived && trouble.empty()) trouble = archived.error().message;
+        }
+        answer(done, std::move(trouble));
+    });
+}
+
+}  // namespace leat::sessiond

@@ -1,0 +1,187 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/journal.hpp"
+#include "base/result.hpp"
+#include "consumer/progress.hpp"
+#include "host/chunk_directories.hpp"
+#include "host/destination.hpp"
+#include "host/engine.hpp"
+#include "host/flight_recorder.hpp"
+#include "output/channel_files.hpp"
+#include "session/sticky_replay.hpp"
+#include "session/trace.hpp"
+#include "sessiond/mailbox.hpp"
+
+namespace leat::sessiond {
+
+// Whose files a session writes: the thread takes on that user's rights to files, and no others.
+struct Owner {
+    uid_t uid;
+    gid_t gid;
+};
+
+// Runs the recordings of one session on a thread of its own, so that a slow disk or relay holds up nothing but that
+// session. The daemon's thread calls it; what comes of it is told through the daemon's mailbox.
+class SessionThread {
+  public:
+    struct Parameters {
+        std::string session;
+        host::Destination destination;
+        std::optional<Owner> owner{};       // none: the daemon's own user
+        Journal chunks;                     // where its chunks are: what it says, the session goes on with
+        std::uint64_t max_size = 0;         // bytes of packets; 0: no limit
+        std::uint64_t bytes = 0;            // that there are already
+        bool is_full = false;               // from the start
+        std::function<void()> when_full{};  // called by the daemon's thread, once
+        // Likewise, whenever programs or events have asked for a snapshot.
+        std::function<void()> when_snapshot_wanted{};
+        Mailbox* daemon;  // outlives the thread
+    };
+    // What became of a task, in words; empty: it is done.
+    using Done = std::function<void(std::string trouble)>;
+
+    struct Figures {
+        std::vector<std::uint64_t> events{};      // of each channel
+        std::vector<std::uint64_t> unreadable{};  // likewise
+        std::vector<std::uint64_t> beyond_limit{};
+        std::vector<std::uint64_t> bytes{};
+    };
+
+    static Result<std::unique_ptr<SessionThread>> start(Parameters parameters);
+    // Ends the thread. What the rings hold then is lost, unless finish() was done.
+    ~SessionThread();
+    SessionThread(const SessionThread&) = delete;
+    SessionThread& operator=(const SessionThread&) = delete;
+
+    // Sees to it that the destination can be written to. `warning`: of a relay beside a directory; empty: it is there.
+    using Prepared = std::function<void(std::string trouble, std::string warning)>;
+    void prepare(Prepared done);
+    // Records the trace from now on. It outlives the thread, as does its progress (null: it is not kept). If its output
+    // cannot be opened, that is tried again.
+    void add(session::Trace& trace, consumer::Progress* progress);
+    // Records the last values of the program's sticky events again, in a trace that was added.
+    void replay(const session::Trace& trace, session::StickyProgram program);
+    // Stores all that the rings hold by now, also those of traces that are ending.
+    void settle(Done done);
+    // Ends the recording of one trace, however long it takes until its output can be opened and has stored everything.
+    // Until take_figures(), its figures are there.
+    void end(const session::Trace& trace, Done done);
+    // Stores all that the rings hold by now and goes on in another chunk. `path`: where the one before is now; in the
+    // output of a relay, where each trace has one: "PATH, PATH".
+    using Rotated = std::function<void(std::string trouble, std::string path)>;
+    void rotate(Rotated done);
+    // Removes what is stored of this chunk, also of traces that have ended. `channels`: those of the session.
+    void clear(std::vector<output::ChannelFiles> channels, Done done);
+    // Writes the metadata of this chunk's traces again, with the time of day as the system has it by now.
+    void regenerate_metadata(Done done);
+    // Stores what the rings hold, of a session of snapshots.
+    using Snapped = std::function<void(std::string trouble, host::StoredSnapshot stored)>;
+    void snapshot(host::SnapshotOrder order, Snapped done);
+    // The same as soon as that is due, as if a program had asked: it comes back as when_snapshot_wanted().
+    void ask_for_snapshot();
+    [[nodiscard]] std::uint64_t snapshots_stored() const { return snapshots_stored_; }
+    // Ends all recordings; nothing may be added any more. What comes no further is given up: the trouble says what is
+    // not stored.
+    void finish(Done done);
+
+    [[nodiscard]] Figures figures(const session::Trace& trace) const;
+    // Of a trace that has ended: nothing refers to it afterwards.
+    Figures take_figures(const session::Trace& trace);
+    // That went to the directory and not to the relay, since this thread was started.
+    [[nodiscard]] std::uint64_t packets_missed() const;
+    // Of all packets, if there is a limit.
+    [[nodiscard]] std::uint64_t bytes() const;
+
+  private:
+    struct Recorded {
+        session::Trace* trace;
+        consumer::Progress* progress;
+        host::Recording* recording = nullptr;  // of the engine; null: not opened yet
+        std::size_t warnings_told = 0;
+        std::string trouble{};
+        Done when_ended{};  // set: it is to end
+    };
+
+    SessionThread(Parameters parameters, host::ChunkDirectories chunks, std::unique_ptr<host::Engine> engine)
+        : parameters_(std::move(parameters)),
+          chunks_(std::move(chunks)),
+          limit_(parameters_.max_size != 0 ? parameters_.max_size : consumer::SizeLimit::kNone, parameters_.bytes),
+          is_full_told_(parameters_.is_full),
+          engine_(std::move(engine)),
+          bytes_(parameters_.bytes),
+          flight_recorder_(parameters_.destination, parameters_.session) {
+        if (parameters_.is_full) limit_.reach();
+    }
+    void run();
+    void tell_if_full();
+    [[nodiscard]] std::vector<host::Recording*> recordings() const;
+    void tell_if_snapshot_wanted();
+    bool may_end(const Recorded& recorded);
+    std::string take_unmet_snapshot();
+    [[nodiscard]] Result<void> become_owner() const;
+    void open_all();
+    void open(Recorded& recorded);
+    Result<std::unique_ptr<host::Recording>> begin(const Recorded& recorded);
+    [[nodiscard]] Result<std::unique_ptr<host::Recording>> begin_for_snapshots(const Recorded& recorded) const;
+    void end_opened();
+    std::string finish_those_done();
+    [[nodiscard]] bool is_done(const Recorded& recorded) const;
+    std::string finish_now(Recorded& recorded);
+    void tell_ended(const Recorded& recorded) const;
+    static std::string trouble_of(const Recorded& recorded);
+    std::string settle_all();
+    void resume_all();
+    std::string finish_all();
+    void publish();
+    std::uint64_t publish(std::vector<Recorded>& all);
+    void publish(Recorded& recorded);
+    void remove(const Recorded& recorded);
+    void tell_warnings(Recorded& recorded) const;
+    void replay_now(const session::Trace& trace, const session::StickyProgram& program);
+    Result<void> keep_chunks();
+    Result<std::filesystem::path> rotate_now();
+    Result<std::string> rotate_at_relay();
+    void finish_rotation();
+    Result<void> clear_now();
+    [[nodiscard]] Result<void> clear_ended(const std::vector<output::ChannelFiles>& channels) const;
+    Result<void> sample_clock_offsets();
+    void answer(const Done& done, std::string trouble);
+
+    Parameters parameters_;
+    host::ChunkDirectories chunks_;
+    consumer::SizeLimit limit_;
+    bool is_full_told_;
+    Mailbox inbox_;
+    std::unique_ptr<host::Engine> engine_;
+    std::vector<Recorded> recorded_;
+    std::vector<Recorded> finishing_;  // take their turns with the others until they are finished
+    bool is_session_finishing_ = false;
+    bool is_ending_ = false;
+    Result<void> trouble_;  // why nothing may be written: sessions are refused then
+
+    std::uint64_t missed_by_ended_ = 0;  // packets of traces that have ended
+
+    mutable std::mutex lock_;  // of the next
+    std::map<const session::Trace*, Figures> figures_;
+    std::uint64_t packets_missed_ = 0;
+    std::uint64_t bytes_;
+
+    host::FlightRecorder flight_recorder_;
+    std::atomic<std::uint64_t> snapshots_stored_ = 0;
+
+    std::thread thread_;
+};
+
+}  // namespace leat::sessiond

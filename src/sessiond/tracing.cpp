@@ -1,0 +1,497 @@
+#include "sessiond/tracing.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "base/descriptors.hpp"
+#include "base/log.hpp"
+#include "host/answering.hpp"
+#include "sessiond/kept_state.hpp"
+#include "sessiond/program_log.hpp"
+#include "sessiond/session_figures.hpp"
+#include "wire/app/runtime_layout.hpp"
+
+namespace leat::sessiond {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How long we wait for children of fork() to finish their files, before something counts as switched off. It takes them
+// some 50 us; one that is stopped meanwhile is switched off when it goes on.
+constexpr auto kUnfinishedPatience = 1s;
+constexpr auto kUnfinishedPause = 500us;
+
+// What belongs to a session in the keeper, beside its traces.
+constexpr char kChunks[] = "chunks";
+
+// Of one change.
+constexpr std::size_t kMaxWarnings = 100;
+
+// What the tracepoints of a program with sticky events are to do now, and did not do before, by number.
+std::map<std::uint32_t, std::vector<wire::Action>> added_orders(const TracedFile& file,
+                                                                const std::vector<std::vector<wire::Action>>& before,
+                                                                const std::vector<std::vector<wire::Action>>& now) {
+    std::map<std::uint32_t, std::vector<wire::Action>> added;
+    if (file.control.layout().sticky_slots == 0) return added;
+    for (std::uint32_t i = 0; i < now.size(); ++i)
+        for (const wire::Action& action : now[i])
+            if (i >= before.size() || std::ranges::find(before[i], action) == before[i].end())
+                added[i].push_back(action);
+    return added;
+}
+
+// The number of the channel that gets all events that the program could not write: it counts them together. One without
+// rings has most of them; else it is the first that the file's tracepoints go to. 0: there is none.
+std::uint32_t counting_channel(const TracedFile& file) {
+    std::uint32_t first = 0;
+    for (const auto& actions : file.orders) {
+        for (const wire::Action& action : actions) {
+            if (action.event_id == wire::kNotEnabled) return action.channel;
+            if (first == 0) first = action.channel;
+        }
+        if (first != 0 && !file.is_waiting) break;
+    }
+    return first;
+}
+
+// Of a program that is gone: it has neither said that it ends nor become another one, which would have an executable. A
+// process whose memory is gone has none.
+bool has_crashed(const TracedFile& file) {
+    if (file.control.has_ended()) return false;
+    std::array<char, 1> target{};
+    const std::string executable = fmt::format("/proc/{}/exe", file.application.pid);
+    return ::readlink(executable.c_str(), target.data(), target.size()) < 0 && errno == ENOENT;
+}
+
+// Whether the file's program has events that go to a channel of the session.
+bool records(const session::Session& session, const TracedFile& file) {
+    return std::ranges::any_of(file.orders, [&session](const std::vector<wire::Action>& actions) {
+        return std::ranges::any_of(actions, [&session](const wire::Action& action) {
+            return session.find_channel(action.channel) != nullptr;
+        });
+    });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tracing>> Tracing::create(Parameters parameters) {
+    auto directories = LEAT_TRY(AppDirectories::open(parameters.app_parent, parameters.only));
+    return std::unique_ptr<Tracing>(new Tracing(std::move(parameters), std::move(directories)));
+}
+
+void Tracing::handle(AppDirectories::News news) {
+    std::vector<TracedFile*> files;
+    for (AppDirectories::Found& found : news.found) {
+        const uid_t uid = found.uid;
+        const FileId id = found.id;
+        const auto file = applications_.add(std::move(found));
+        if (!file) {
+            the_program_log().warn(uid,
+                                   fmt::format("a program of user {} is not traced: {}", uid, file.error().message));
+            continue;
+        }
+        const auto before = counted_before_.find(id);
+        if (before != counted_before_.end() && before->second.pid == (*file)->application.pid)
+            (*file)->not_attached = before->second.count;
+        const session::Application& application = (*file)->application;
+        log_debug("{} ({}) of user {}: {} tracepoints", application.procname, application.pid, uid,
+                  application.tracepoints->size());
+        files.push_back(*file);
+    }
+    (void)order(files);
+    bool has_counted = false;
+    for (const FileId& id : news.gone) {
+        TracedFile* const file = applications_.find(id);
+        if (file == nullptr) continue;
+        if (has_crashed(*file)) note_crash(*file);
+        has_counted |= count_not_attached(*file);
+        counted_before_.erase(id);
+        applications_.remove(id);
+    }
+    if (has_counted) keep();
+    directories_->remove_dead();
+    start_new_traces();
+    // Before the first look, processes may have ended that the daemon before us had traced.
+    if (!news.gone.empty() || !std::exchange(has_looked_, true)) end_traces_of_dead_processes();
+}
+
+// Before its trace ends, if it has one of its own.
+void Tracing::note_crash(const TracedFile& file) {
+    for (auto& [name, session] : sessions_) {
+        if (!session.session.is_for_snapshots() || session.is_ending || !records(session.session, file)) continue;
+        log_info("session {}: {} has crashed: a snapshot is due", name, file.application.name());
+        session.thread->ask_for_snapshot();
+    }
+}
+
+void Tracing::take_snapshot_of(const std::string& name, std::uint64_t id) {
+    DaemonSession* const session = find(name);
+    if (session == nullptr || session->id != id || session->is_ending) return;
+    take_snapshot(*session, {}, [name](const std::string& trouble, const host::StoredSnapshot& stored) {
+        if (!trouble.empty()) return log_error("session {}: no snapshot: {}", name, trouble);
+        log_info("session {}: snapshot of {} events in {}", name, stored.totals.events, stored.directory.string());
+    });
+}
+
+void Tracing::take_snapshot(DaemonSession& session, host::SnapshotOrder order, SessionThread::Snapped done) {
+    if (session.session.is_active()) replay_sticky_values(session);
+    session.thread->snapshot(std::move(order), std::move(done));
+}
+
+// A process has several files if it has loaded libraries.
+void Tracing::end_traces_of_dead_processes() {
+    for (auto& [name, session] : sessions_) {
+        if (session.session.buffers() != session::Session::Buffers::kPid) continue;
+        std::set<session::RegistryKey> ended;
+        for (const auto& [key, trace] : session.session.traces()) ended.insert(key);
+        for (const auto& [id, file] : applications_.files()) ended.erase(session.session.key_of(file.application));
+        for (const session::RegistryKey& key : ended) end_trace(session, session.session.take_trace(key));
+    }
+}
+
+void Tracing::end_trace(DaemonSession& session, std::unique_ptr<session::Trace> trace) {
+    const auto& ending = session.ending_traces.emplace_back(std::move(trace));
+    session.thread->end(*ending, [this, name = session.session.name(), &ended = *ending](const std::string& trouble) {
+        DaemonSession* const of = find(name);
+        if (of == nullptr) return;
+        if (!trouble.empty()) log_error("session {}: {}", name, trouble);
+        const SessionThread::Figures figures = of->thread->take_figures(ended);
+        for (std::size_t i = 0; i < ended.channels().size(); ++i)
+            of->ended[ended.channels()[i]->name()].add(figures_of(*ended.channels()[i], figures, i));
+        forget(*of, ended, trouble.empty());
+        std::erase_if(of->ending_traces, [&ended](const auto& known) { return known.get() == &ended; });
+        keep();
+    });
+}
+
+// The next daemon must know of rings before a program writes into them: so all new traces are kept in between.
+std::vector<std::string> Tracing::order(const std::vector<TracedFile*>& files) {
+    std::vector<std::string> warnings;
+    const auto warn = [&warnings](const TracedFile& file, std::string warning) {
+        the_program_log().warn(file.application.uid, warning);
+        if (warnings.size() < kMaxWarnings) warnings.push_back(std::move(warning));
+    };
+    std::vector<session::Orders> all;
+    for (const TracedFile* const file : files) {
+        session::Orders& orders = all.emplace_back(file->orders.size());
+        for (auto& [name, session] : sessions_) session.session.add_orders(file->application, orders);
+        for (std::string& warning : orders.warnings) warn(*file, std::move(warning));
+    }
+    keep_new_traces();
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        count_not_attached(*files[i]);
+        files[i]->is_waiting = all[i].is_waiting;
+        const Added added = added_orders(*files[i], files[i]->orders, all[i].actions);
+        const auto done = Applications::carry_out(*files[i], std::move(all[i]));
+        if (done) plan_replays(*files[i], added);
+        if (!done) warn(*files[i], fmt::format("{}: {}", files[i]->application.name(), done.error().message));
+    }
+    return warnings;
+}
+
+void Tracing::order_waiting() {
+    std::vector<TracedFile*> files;
+    for (auto& [id, file] : applications_.files())
+        if (file.is_waiting) files.push_back(&file);
+    (void)order(files);
+    start_new_traces();
+}
+
+std::vector<std::string> Tracing::order_all() {
+    show_whether_active();
+    look();
+    std::vector<TracedFile*> files;
+    for (auto& [id, file] : applications_.files()) files.push_back(&file);
+    std::vector<std::string> warnings = order(files);
+    start_new_traces();
+    return warnings;
+}
+
+// docs/formats/runtime-directory.md, "Children".
+std::vector<std::string> Tracing::order_all_at_once() {
+    std::vector<std::string> warnings = order_all();
+    await_unfinished();
+    look();
+    return warnings;
+}
+
+// For each file once: a process that is stopped may never finish it.
+void Tracing::await_unfinished() {
+    const auto until = std::chrono::steady_clock::now() + kUnfinishedPatience;
+    std::set<std::string> unfinished = directories_->unfinished();
+    while (!std::ranges::includes(given_up_, unfinished) && std::chrono::steady_clock::now() < until) {
+        std::this_thread::sleep_for(kUnfinishedPause);
+        unfinished = directories_->unfinished();
+    }
+    given_up_ = std::move(unfinished);
+}
+
+void Tracing::start_new_traces() {
+    for (auto& [name, session] : sessions_) {
+        for (const auto& [key, trace] : session.session.traces()) {
+            TracePart& part = session.parts[trace.get()];
+            if (!std::exchange(part.is_told, true)) session.thread->add(*trace, part.progress.get());
+        }
+    }
+    begin_replays();
+}
+
+void Tracing::plan_replays(const TracedFile& file, const Added& added, const DaemonSession* of) {
+    for (auto& [name, session] : sessions_) {
+        if (of != nullptr && of != &session) continue;
+        Added orders;
+        for (const auto& [tracepoint, actions] : added)
+            for (const wire::Action& action : actions)
+                if (session.session.find_channel(action.channel) != nullptr) orders[tracepoint].push_back(action);
+        const auto trace = session.session.traces().find(session.session.key_of(file.application));
+        if (orders.empty() || trace == session.session.traces().end()) continue;
+        replays_.push_back({.session = &session,
+                            .trace = trace->second.get(),
+                            .program = {.control = UniqueFd(::fcntl(file.control.fd(), F_DUPFD_CLOEXEC, 0)),
+                                        .layout = file.control.layout(),
+                                        .name = file.application.name(),
+                                        .vpid = file.application.vpid,
+                                        .procname = file.application.procname,
+                                        .orders = std::move(orders)}});
+    }
+}
+
+void Tracing::begin_replays() {
+    for (Replay& replay : std::exchange(replays_, {}))
+        replay.session->thread->replay(*replay.trace, std::move(replay.program));
+}
+
+void Tracing::replay_sticky_values(DaemonSession& session) {
+    for (const auto& [id, file] : applications_.files())
+        plan_replays(file, added_orders(file, {}, file.orders), &session);
+    begin_replays();
+}
+
+// As long as nobody wants its events, they wait. Returns whether there were any.
+bool Tracing::count_not_attached(TracedFile& file) {
+    const std::uint32_t number = counting_channel(file);
+    if (number == 0) return false;
+    for (auto& [name, session] : sessions_) {
+        const std::string* const channel = session.session.find_channel_name(number);
+        if (channel == nullptr) continue;
+        const std::uint64_t count = Applications::take_not_attached(file);
+        if (count != 0) session.not_attached[*channel] += count;
+        return count != 0;
+    }
+    return false;
+}
+
+void Tracing::count_not_attached() {
+    for (auto& [id, file] : applications_.files()) count_not_attached(file);
+}
+
+// Programs that start wait for us only while the file is there and locked.
+void Tracing::show_whether_active() {
+    const bool is_active =
+        std::ranges::any_of(sessions_, [](const auto& entry) { return entry.second.session.is_active(); });
+    if (is_active == active_.is_open()) return;
+    const std::string path = parameters_.directory / wire::kActiveName;
+    if (!is_active) {
+        ::unlink(path.c_str());
+        active_.reset();
+        return;
+    }
+    // Locked before it is seen: programs look whether it is, by trying to lock it themselves.
+    const std::string hidden = path + ".new";
+    ::unlink(hidden.c_str());
+    active_ = UniqueFd(::open(hidden.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (!active_.is_open() || ::fchmod(active_.get(), 0644) != 0 || ::flock(active_.get(), LOCK_EX | LOCK_NB) != 0 ||
+        ::rename(hidden.c_str(), path.c_str()) != 0)
+        log_warning("cannot tell programs that start that a session is active: {}", path);
+}
+
+TracedFile* Tracing::find_file(const wire::RegisteredFile& registered) {
+    const auto id = directories_->find(registered.uid, registered.file);
+    return id ? applications_.find(*id) : nullptr;
+}
+
+Result<void> Tracing::answer(wire::AppConnection& connection) {
+    auto message = LEAT_TRY(connection.receive(parameters_.lane));
+    if (const auto* const request = std::get_if<wire::AttachRequest>(&message))
+        return send_channel(connection, *request);
+    const auto& registered = std::get<wire::RegisteredFile>(message);
+    const TracedFile* file = find_file(registered);
+    if (file == nullptr) {
+        look();
+        file = find_file(registered);
+    }
+    if (file == nullptr && are_descriptors_scarce()) {
+        log_want_of_descriptors("programs are not traced");
+        return {};
+    }
+    if (file == nullptr)
+        return refused("control file {:016x} is not in the directory of user {}", registered.file, registered.uid);
+    std::set<const session::TraceChannel*> channels;
+    for (const auto& actions : file->orders)
+        for (const wire::Action& action : actions) channels.insert(find_channel(action.channel, registered.uid));
+    channels.erase(nullptr);
+    LEAT_TRY(host::send_channels(connection, std::vector(channels.begin(), channels.end())));
+    return connection.send_done();
+}
+
+// Rings are for programs of the user whose events are in them.
+Result<void> Tracing::send_channel(wire::AppConnection& connection, const wire::AttachRequest& request) {
+    const session::TraceChannel* const channel = find_channel(request.channel, request.uid);
+    if (channel == nullptr) return {};
+    return host::send_channels(connection, std::array{channel});
+}
+
+const session::TraceChannel* Tracing::find_channel(std::uint32_t number, uid_t uid) const {
+    for (const auto& [name, session] : sessions_) {
+        const session::Trace* trace = nullptr;
+        const session::TraceChannel* const channel = session.session.find_channel(number, &trace);
+        if (channel != nullptr && trace->key().uid == uid) return channel;
+    }
+    return nullptr;
+}
+
+Result<DaemonSession*> Tracing::add(Definition definition, Place place) {
+    Journal chunks = LEAT_TRY(Journal::create("leat-chunks"));
+    return add(std::move(definition), std::move(place), next_id_++, std::move(chunks), {});
+}
+
+Result<DaemonSession*> Tracing::add(Definition definition, Place place, std::uint64_t id, Journal chunks,
+                                    const Before& before) {
+    const std::string name = definition.parameters.name;
+    if (parameters_.keeper != nullptr) parameters_.keeper->put(kept_name(id, kChunks), chunks.fd());
+    auto thread =
+        LEAT_TRY(SessionThread::start({.session = name,
+                                       .destination = place.destination,
+                                       .owner = place.owner,
+                                       .chunks = std::move(chunks),
+                                       .max_size = definition.limits.max_size,
+                                       .bytes = before.bytes,
+                                       .is_full = before.stopped_by == session::StoppedBy::kMaxSize,
+                                       .when_full = [this, name, id] { stop_full(name, id); },
+                                       .when_snapshot_wanted = [this, name, id] { take_snapshot_of(name, id); },
+                                       .daemon = parameters_.mailbox}));
+    definition.parameters.lane = parameters_.lane;
+    definition.parameters.is_kept = parameters_.keeper != nullptr || !place.memory.empty();
+    definition.parameters.memory_directory = place.memory;
+    if (definition.parameters.is_kept)
+        definition.parameters.complete = [this, destination = place.destination](session::Trace& trace) {
+            return complete(trace, destination);
+        };
+    definition.parameters.budgets = &budgets_;
+    definition.parameters.admit = [this](const session::RegistryKey& key, std::uint64_t bytes) {
+        return admit(key, bytes);
+    };
+    DaemonSession& session =
+        sessions_
+            .emplace(name, DaemonSession{.session = session::Session(std::move(definition.parameters)),
+                                         .place = std::move(place),
+                                         .id = id,
+                                         .limits = definition.limits,
+                                         .stopped_by = before.stopped_by})
+            .first->second;
+    session.session.tracked() = std::move(definition.tracked);
+    session.session.set_active(definition.is_active);
+    session.thread = std::move(thread);
+    return &session;
+}
+
+// The channel of the events that ask for snapshots has the clock of the others: so it comes when these are known.
+void Tracing::activate(DaemonSession& session) {
+    auto& channels = session.session.channels();
+    if (!session.session.snapshot_on().empty() && !channels.empty() &&
+        std::ranges::none_of(channels, &session::Channel::is_trigger))
+        channels.push_back(session::trigger_channel(session.session.snapshot_on(), channels.front()));
+    session.stopped_by = session::StoppedBy::kNobody;
+    if (session.limits.duration_us != 0)
+        session.stops_at = std::chrono::steady_clock::now() + std::chrono::microseconds(session.limits.duration_us);
+    session.session.set_active(true);
+}
+
+void Tracing::deactivate(DaemonSession& session) {
+    session.stops_at.reset();
+    session.session.set_active(false);
+}
+
+std::chrono::steady_clock::time_point Tracing::next_stop() const {
+    auto next = std::chrono::steady_clock::time_point::max();
+    for (const auto& [name, session] : sessions_)
+        if (session.stops_at) next = std::min(next, *session.stops_at);
+    return next;
+}
+
+void Tracing::stop_due() {
+    const auto now = std::chrono::steady_clock::now();
+    std::vector<DaemonSession*> due;
+    for (auto& [name, session] : sessions_)
+        if (session.stops_at && *session.stops_at <= now) due.push_back(&session);
+    stop_by_limit(due, session::StoppedBy::kDuration);
+}
+
+// Another session may have got the name meanwhile.
+void Tracing::stop_full(const std::string& name, std::uint64_t id) {
+    DaemonSession* const session = find(name);
+    if (session != nullptr && session->id == id) stop_by_limit({session}, session::StoppedBy::kMaxSize);
+}
+
+// As the verb does: switched off first, then stored. One that was stopped, or is being destroyed, may have become full
+// by that. If we are killed in between, the session is due in the next daemon, or does not get beyond its size there.
+void Tracing::stop_by_limit(const std::vector<DaemonSession*>& sessions, session::StoppedBy by) {
+    bool is_any_active = false;
+    for (DaemonSession* const session : sessions) {
+        session->stopped_by = by;
+        is_any_active |= session->session.is_active();
+        deactivate(*session);
+    }
+    if (is_any_active) (void)order_all_at_once();
+    if (!sessions.empty()) keep();
+    for (DaemonSession* const session : sessions) {
+        const std::string& name = session->session.name();
+        log_info("session {} stopped by its {}", name, session::name_of(by));
+        if (session->is_ending) continue;
+        session->thread->settle([this, name](const std::string& trouble) {
+            count_not_attached();
+            if (!trouble.empty()) log_error("session {}: {}: events stay in the rings", name, trouble);
+        });
+    }
+}
+
+Result<session::Trace::Claim> Tracing::admit(const session::RegistryKey& key, std::uint64_t bytes) {
+    if (!are_descriptors_scarce()) return ring_memory_.claim(key.uid, bytes);
+    log_want_of_descriptors("programs wait for rings");
+    return refused("too many open files: raise the daemon's limit (RLIMIT_NOFILE: ulimit -n, LimitNOFILE of systemd)");
+}
+
+void Tracing::remove(const std::string& name, bool is_stored) {
+    DaemonSession* const session = find(name);
+    if (session == nullptr) return;
+    for (const auto& [key, trace] : session->session.traces()) forget(*session, *trace, is_stored);
+    if (!session->place.memory.empty()) session::MemoryDirectory::remove_of_session(session->place.memory);
+    obsolete_.push_back(kept_name(session->id));
+    sessions_.erase(name);
+}
+
+void Tracing::forget(DaemonSession& session, session::Trace& trace, bool is_stored) {
+    has_freed_ = true;
+    new_progress_.erase(&trace);
+    if (trace.files() != nullptr && is_stored) trace.files()->remove();
+    const auto part = session.parts.find(&trace);
+    if (part == session.parts.end()) return;
+    obsolete_.push_back(kept_name(part->second.id));
+    session.parts.erase(part);
+}
+
+DaemonSession* Tracing::find(const std::string& name) {
+    const auto found = sessions_.find(name);
+    return found == sessions_.end() ? nullptr : &found->second;
+}
+
+}  // namespace leat::sessiond

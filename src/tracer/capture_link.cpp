@@ -1,0 +1,80 @@
+#include "tracer/capture_link.hpp"
+
+#include <errno.h>
+#include <string.h>
+
+#include "tracer/channel.hpp"
+#include "tracer/control_memory.hpp"
+#include "tracer/daemon_link.hpp"
+#include "tracer/process_page.hpp"
+#include "wire/app/app_protocol.hpp"
+
+namespace leat::tracer {
+namespace {
+
+// Of the process that captures itself; 0: none does. A child of a fork is another one.
+uint32_t capturing_process = 0;
+bool has_captured = false;
+
+// ns
+constexpr uint64_t kAttachPatience = 1'000'000'000;
+
+}  // namespace
+
+bool captures_itself() { return __atomic_load_n(&has_captured, __ATOMIC_RELAXED); }
+
+}  // namespace leat::tracer
+
+using namespace leat;
+using namespace leat::tracer;
+
+bool leat_capture_begin() {
+    make_process_page();
+    if (has_recorder()) return false;
+    const uint32_t process = process_number();
+    uint32_t known = __atomic_load_n(&capturing_process, __ATOMIC_RELAXED);
+    if (known == process) return false;
+    __atomic_store_n(&has_captured, true, __ATOMIC_RELAXED);
+    return __atomic_compare_exchange_n(&capturing_process, &known, process, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+void leat_capture_end() {
+    uint32_t process = process_number();
+    (void)__atomic_compare_exchange_n(&capturing_process, &process, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+uint32_t leat_capture_control_changes() { return control_changes(); }
+
+void leat_capture_control_files(void (*found)(const char* path, void* context), void* context) {
+    for (const ControlMemory* memory = first_memory(); memory != nullptr; memory = memory->next_of_all) {
+        if (memory->tracepoint_count == 0) continue;
+        char path[kMaxAppPath];
+        // DD, as in control_renewal.cpp. Who changes it meanwhile counts the change, and we are asked again.
+        path[0] = __atomic_load_n(memory->path, __ATOMIC_ACQUIRE);
+        memcpy(path + 1, memory->path + 1, sizeof path - 2);
+        path[sizeof path - 1] = '\0';
+        found(path[0] != '\0' ? path : nullptr, context);
+    }
+    for (uint32_t i = unreachable_modules(); i > 0; --i) found(nullptr, context);
+}
+
+bool leat_capture_attach(const void* message, const void* names, int ring_set_fd, int clock_fd) {
+    const int saved_errno = errno;
+    const AttachLock lock(kAttachPatience);
+    const bool is_attached =
+        lock.is_held() && attach_channel(*static_cast<const wire::ChannelMessage*>(message), ring_set_fd, clock_fd,
+                                         static_cast<const wire::AppContextNames*>(names)) != nullptr;
+    errno = saved_errno;
+    return is_attached;
+}
+
+void leat_capture_detach(uint32_t channel) {
+    const int saved_errno = errno;
+    {
+        const AttachLock lock(kAttachPatience);
+        if (lock.is_held()) detach_channel(channel);
+    }
+    errno = saved_errno;
+}
+
+uint32_t leat_capture_process() { return process_number(); }

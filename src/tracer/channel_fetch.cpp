@@ -1,0 +1,69 @@
+#include "tracer/channel_fetch.hpp"
+
+#include <errno.h>
+
+#include "ring/clock.hpp"
+#include "tracer/daemon_directory.hpp"
+#include "tracer/daemon_socket.hpp"
+#include "tracer/process_page.hpp"
+#include "wire/app/app_protocol.hpp"
+
+namespace leat::tracer {
+namespace {
+
+using wire::Lane;
+
+// ns, of each lane.
+uint64_t fetch_again_at[wire::kLanes] = {};
+
+uint64_t& again_at(Lane lane) { return fetch_again_at[static_cast<uint32_t>(lane)]; }
+
+bool is_pausing(Lane lane) { return ring::system_now() < __atomic_load_n(&again_at(lane), __ATOMIC_RELAXED); }
+
+void pause(Lane lane) { __atomic_store_n(&again_at(lane), ring::system_now() + kFetchPause, __ATOMIC_RELAXED); }
+
+// Signals do not make it longer.
+bool wait_for_answer(const DaemonSocket& socket) {
+    const uint64_t until = ring::system_now() + kFetchPatience;
+    for (;;) {
+        const uint64_t now = ring::system_now();
+        const uint64_t left = now < until ? until - now : 0;
+        int fd = socket.fd();
+        if (wait_until_readable(&fd, 1, static_cast<int>((left + 999'999) / 1'000'000))) return true;
+        if (left == 0) return false;
+    }
+}
+
+// Under the AttachLock.
+const Channel* ask(Lane lane, uint32_t number) {
+    const wire::AttachMessage message{{wire::kAppMagic, wire::kAppVersion, wire::AppMessageType::kAttach}, number, 0};
+    DaemonSocket socket;
+    Answer answer;
+    if (socket.connect(lane) != DaemonSocket::Connected::kYes || !socket.send(&message, sizeof message) ||
+        !wait_for_answer(socket) || !answer.receive(socket) || !answer.is_channel() ||
+        answer.channel().number != number)
+        return nullptr;
+    return attach_channel(answer.channel(), answer.ring_set_fd(), answer.clock_fd(), answer.app_contexts());
+}
+
+const Channel* fetch(Lane lane, uint32_t number) {
+    const AttachLock lock(kFetchPatience);
+    // Whoever had the lock before us may have been faster, or have failed.
+    const Channel* found = find_channel(number);
+    if (found != nullptr || !lock.is_held() || is_pausing(lane) || is_crowded()) return found;
+    found = ask(lane, number);
+    if (found == nullptr) pause(lane);
+    return found;
+}
+
+}  // namespace
+
+const Channel* fetch_channel(Lane lane, uint32_t number) {
+    if (register_timeout_ms() == 0 || wire::lane_of(number) != lane || is_pausing(lane)) return nullptr;
+    const int saved_errno = errno;
+    const Channel* const channel = is_guest() ? nullptr : fetch(lane, number);
+    errno = saved_errno;
+    return channel;
+}
+
+}  // namespace leat::tracer

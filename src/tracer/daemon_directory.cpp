@@ -1,0 +1,103 @@
+#include "tracer/daemon_directory.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tracer/app_directory.hpp"
+#include "wire/app/runtime_layout.hpp"
+
+namespace leat::tracer {
+namespace {
+
+using wire::Lane;
+
+constexpr int64_t kDefaultTimeoutMs = 3000;
+int64_t timeout_ms = kDefaultTimeoutMs;
+
+// Of each lane's daemon; empty: there is none. The socket's path must fit into an address. Of the user's daemon, it is
+// the parent of all users' directories: which user that is may change.
+constexpr size_t kMaxDirectory = sizeof(sockaddr_un::sun_path) - sizeof wire::kAppSocketName;
+char directories[wire::kLanes][kMaxDirectory];
+
+static_assert(sizeof wire::kActiveName <= sizeof wire::kAppSocketName);
+
+void set_directory(Lane lane, const char* path) {
+    char(&directory)[kMaxDirectory] = directories[static_cast<uint32_t>(lane)];
+    const size_t length = path == nullptr ? 0 : strlen(path);
+    const bool fits = length < sizeof directory;
+    if (fits && length != 0) memcpy(directory, path, length);
+    directory[fits ? length : 0] = '\0';
+}
+
+// False: there is none.
+bool directory_of(Lane lane, char (&path)[kMaxDirectory]) {
+    const char* const directory = directories[static_cast<uint32_t>(lane)];
+    if (directory[0] == '\0') return false;
+    char whole[kMaxAppPath];
+    if (lane == Lane::kUser && !app_directory_below(directory, whole)) return false;
+    const char* const found = lane == Lane::kUser ? whole : directory;
+    const size_t length = strlen(found);
+    if (length >= kMaxDirectory) return false;
+    memcpy(path, found, length + 1);
+    return true;
+}
+
+// DIRECTORY/NAME, which fits.
+void join(const char* directory, const char* name, char* path) {
+    const size_t length = strlen(directory);
+    memcpy(path, directory, length);
+    path[length] = '/';
+    memcpy(path + length + 1, name, strlen(name) + 1);
+}
+
+}  // namespace
+
+// secure_getenv() knows nothing in setuid programs: whoever starts one must not choose whom it speaks to.
+void find_daemons() {
+    const char* const timeout = secure_getenv("LEAT_REGISTER_TIMEOUT");
+    timeout_ms = timeout == nullptr ? kDefaultTimeoutMs : strtol(timeout, nullptr, 10);
+    set_directory(Lane::kRecorder, secure_getenv(wire::kRecorderDirectoryVariable));
+
+    char users[kMaxAppPath];
+    const bool has_any = find_app_parent(users);
+    const char* const runtime = secure_getenv(wire::kRuntimeDirectoryVariable);
+    set_directory(Lane::kSystem, !has_any ? nullptr : runtime != nullptr ? runtime : wire::kSystemDirectory);
+    set_directory(Lane::kUser, has_any ? users : nullptr);
+}
+
+bool is_trusted(uid_t uid) { return uid == 0 || uid == geteuid(); }
+
+bool trusted_address(Lane lane, sockaddr_un& address) {
+    char directory[kMaxDirectory];
+    struct stat status {};
+    if (!directory_of(lane, directory) || lstat(directory, &status) != 0 || !S_ISDIR(status.st_mode) ||
+        !is_trusted(status.st_uid) || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return false;
+    address.sun_family = AF_UNIX;
+    join(directory, wire::kAppSocketName, address.sun_path);
+    return true;
+}
+
+bool is_active(Lane lane) {
+    char directory[kMaxDirectory];
+    if (!directory_of(lane, directory)) return false;
+    char path[sizeof(sockaddr_un::sun_path)];
+    join(directory, wire::kActiveName, path);
+    const auto fd =
+        static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (fd < 0) return false;
+    const bool is_held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    syscall(SYS_close, fd);  // with the lock, if we have got it
+    return is_held;
+}
+
+int64_t register_timeout_ms() { return timeout_ms; }
+
+}  // namespace leat::tracer

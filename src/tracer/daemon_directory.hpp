@@ -1,0 +1,31 @@
+// Where the daemons listen that may trace this process: docs/formats/runtime-directory.md.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#include "wire/app/control_format.hpp"
+
+namespace leat::tracer {
+
+// Takes over what the environment says. The environment may change under threads that look at it, and a signal handler
+// must not: so everything else here goes by what was found. Not async-signal-safe; under the RegistrationLock.
+void find_daemons();
+
+// The address of a lane's app.sock. False: there can be no such daemon, or its directory is not there, or somebody else
+// could put a socket of theirs there. Any thread; async-signal-safe; changes errno.
+bool trusted_address(wire::Lane lane, sockaddr_un& address);
+
+// Whether that daemon lives and has a session: one that was killed has lost its lock. Any thread; async-signal-safe;
+// changes errno.
+bool is_active(wire::Lane lane);
+
+// Who may tell us what to write, and where: our own user, or root.
+bool is_trusted(uid_t uid);
+
+// How long to wait for daemons at a start: LEAT_REGISTER_TIMEOUT, in ms; -1: for ever.
+int64_t register_timeout_ms();
+
+}  // namespace leat::tracer

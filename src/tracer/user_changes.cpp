@@ -1,0 +1,48 @@
+// setuid(), setgid() and their kind, interposed: contexts follow the ids of threads, and a process with another user
+// moves to that user's application directory. Not in the archive: a static program has no functions of these names
+// behind ours. The C library makes the change in all threads; what changes one thread alone (setfsuid(), bare system
+// calls) does not move the process.
+#include <dlfcn.h>
+#include <errno.h>
+#include <unistd.h>
+
+#include "tracer/shared_thread.hpp"
+
+namespace {
+
+template <typename... Ids>
+int change_ids(const char* name, Ids... ids) {
+    using Change = int(Ids...);
+    auto* const next = reinterpret_cast<Change*>(dlsym(RTLD_NEXT, name));  // NOLINT(*-reinterpret-cast)
+    if (next == nullptr) {
+        errno = ENOSYS;
+        return -1;
+    }
+    const uid_t before = geteuid();
+    const int result = next(ids...);
+    if (result != 0) return result;
+    leat_contexts_changed();
+    if (geteuid() != before) leat_user_changed();
+    return result;
+}
+
+}  // namespace
+
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): glibc calls them __uid and so on
+extern "C" LEAT_EXPORT int setuid(uid_t uid) noexcept { return change_ids("setuid", uid); }
+extern "C" LEAT_EXPORT int seteuid(uid_t uid) noexcept { return change_ids("seteuid", uid); }
+extern "C" LEAT_EXPORT int setreuid(uid_t real, uid_t effective) noexcept {
+    return change_ids("setreuid", real, effective);
+}
+extern "C" LEAT_EXPORT int setresuid(uid_t real, uid_t effective, uid_t saved) noexcept {
+    return change_ids("setresuid", real, effective, saved);
+}
+extern "C" LEAT_EXPORT int setgid(gid_t gid) noexcept { return change_ids("setgid", gid); }
+extern "C" LEAT_EXPORT int setegid(gid_t gid) noexcept { return change_ids("setegid", gid); }
+extern "C" LEAT_EXPORT int setregid(gid_t real, gid_t effective) noexcept {
+    return change_ids("setregid", real, effective);
+}
+extern "C" LEAT_EXPORT int setresgid(gid_t real, gid_t effective, gid_t saved) noexcept {
+    return change_ids("setresgid", real, effective, saved);
+}
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)

@@ -1,0 +1,197 @@
+#include "viewer/sink/line_program.hpp"
+
+#include <span>
+
+namespace leat::viewer {
+namespace {
+
+using ctf::LayoutStep;
+using ctf::PlanNode;
+
+// Follows the fields in the order in which they were laid out.
+class ProgramBuilder {
+  public:
+    ProgramBuilder(const ctf::DecodePlan& plan, const ctf::EventLayout& layout, const TextOptions& options)
+        : plan_(plan), layout_(layout), options_(options) {}
+
+    void literal(std::string_view text) { text_ += text; }
+    void head() { add({.kind = LineOp::Kind::kHead}); }
+    void packet_context() {
+        if (!is_shown(plan_, plan_.packet_context)) return;
+        begin_scope("stream.packet.context");
+        add({.kind = LineOp::Kind::kPacketContext});
+    }
+    // Its steps are passed over in any case.
+    void event_context() {
+        if (!plan_.event_context) return;
+        if (is_shown(plan_, plan_.event_context)) begin_scope("stream.event.context");
+        add({.kind = LineOp::Kind::kEventContext});
+    }
+    void fields_of_context() {
+        if (!plan_.event_context) return;
+        has_names_ = options_.names_context;
+        field(*plan_.event_context, is_shown(plan_, plan_.event_context));
+        // What follows begins where the last step ends, also if that only aligns.
+        while (next_step_ < layout_.steps.size()) begin_run();
+    }
+    void scope(std::string_view name, ctf::PlanRoot root, bool has_names) {
+        if (!root) return;
+        has_names_ = has_names;
+        const bool is_shown = plan_.nodes[*root].is_shown;
+        if (is_shown) begin_scope(name);
+        field(*root, is_shown);
+    }
+    LineProgram finish() {
+        add({});
+        program_.literals.append(LineProgram::kSlack, '\0');
+        program_.fixed_size += program_.literals.size();
+        return std::move(program_);
+    }
+
+  private:
+    void begin_scope(std::string_view name) {
+        if (std::exchange(has_scope_, true)) literal(", ");
+        if (!options_.names_scope) return;
+        literal(name);
+        literal(" = ");
+    }
+
+    void field(std::uint32_t index, bool is_shown) {
+        const PlanNode& node = plan_.nodes[index];
+        if (const auto step = ctf::step_of(plan_.nodes, node))
+            field_of_step(index, is_shown, *step);
+        else if (node.op == PlanNode::Op::kStruct)
+            members(node, is_shown);
+        else
+            field_of_run(index, is_shown);
+    }
+
+    void members(const PlanNode& node, bool is_shown) {
+        if (is_shown) literal("{ ");
+        std::uint32_t shown = 0;
+        for (std::uint32_t i = 0; i < node.child_count; ++i) {
+            const PlanNode& member = plan_.nodes[node.first_child + i];
+            const bool is_member_shown = is_shown && member.is_shown;
+            if (is_member_shown) {
+                if (shown++ != 0) literal(", ");
+                name(member.name);
+            }
+            field(node.first_child + i, is_member_shown);
+        }
+        if (is_shown) literal(shown > 0 ? " }" : "}");
+    }
+
+    void name(std::string_view name) {
+        if (!has_names_ || name.empty()) return;
+        literal(name);
+        literal(" = ");
+    }
+
+    void field_of_run(std::uint32_t index, bool is_shown) {
+        while (next_field_ == fields_end_) begin_run();
+        const ctf::LayoutField& field = layout_.fields[next_field_++];
+        if (!is_shown) return;
+        const LineOp::Kind kind = kind_in_run(plan_.nodes[index]);
+        if (kind == LineOp::Kind::kNumber || kind == LineOp::Kind::kArray)
+            add({.kind = kind, .offset = field.offset, .node = index});
+        else if (run_alignment_ % 8 == 0 && field.offset % 8 == 0)
+            add({.kind = kind, .offset = field.offset / 8, .node = index});
+        else
+            add({.kind = LineOp::Kind::kNumber, .offset = field.offset, .node = index});
+    }
+
+    void begin_run() {
+        const LayoutStep& run = layout_.steps[next_step_++];
+        next_field_ = run.first_field;
+        fields_end_ = run.first_field + run.field_count;
+        run_alignment_ = run.alignment;
+        add({.kind = LineOp::Kind::kStep});
+    }
+
+    // What is not shown is passed over all the same.
+    void field_of_step(std::uint32_t index, bool is_shown, LayoutStep::Op step) {
+        while (layout_.steps[next_step_].op == LayoutStep::Op::kRun) begin_run();
+        ++next_step_;
+        add({.kind = is_shown ? kind_of(step) : LineOp::Kind::kStep, .node = index});
+    }
+
+    static LineOp::Kind kind_of(LayoutStep::Op step) {
+        switch (step) {
+            case LayoutStep::Op::kString:
+                return LineOp::Kind::kString;
+            case LayoutStep::Op::kElements:
+                return LineOp::Kind::kElements;
+            case LayoutStep::Op::kNode:
+                return LineOp::Kind::kNode;
+            case LayoutStep::Op::kRun:
+                break;
+        }
+        return LineOp::Kind::kStep;
+    }
+
+    static LineOp::Kind kind_in_run(const PlanNode& node) {
+        if (node.op == PlanNode::Op::kText || node.op == PlanNode::Op::kArray) return LineOp::Kind::kArray;
+        const auto* integer = node.field_class->as<ctf::IntegerClass>();
+        if (integer == nullptr || integer->base != ctf::DisplayBase::kDecimal || node.is_big_endian)
+            return LineOp::Kind::kNumber;
+        switch (node.size) {
+            case 8:
+                return node.is_signed ? LineOp::Kind::kSigned8 : LineOp::Kind::kUnsigned8;
+            case 16:
+                return node.is_signed ? LineOp::Kind::kSigned16 : LineOp::Kind::kUnsigned16;
+            case 32:
+                return node.is_signed ? LineOp::Kind::kSigned32 : LineOp::Kind::kUnsigned32;
+            case 64:
+                return node.is_signed ? LineOp::Kind::kSigned64 : LineOp::Kind::kUnsigned64;
+            default:
+                return LineOp::Kind::kNumber;
+        }
+    }
+
+    void add(LineOp op) {
+        op.literal = static_cast<std::uint32_t>(program_.literals.size());
+        op.literal_size = static_cast<std::uint32_t>(text_.size());
+        op.has_names = has_names_;
+        program_.literals += text_;
+        program_.fixed_size += LineProgram::kLongestNumber;
+        text_.clear();
+        program_.ops.push_back(op);
+    }
+
+    const ctf::DecodePlan& plan_;
+    const ctf::EventLayout& layout_;
+    const TextOptions& options_;
+    LineProgram program_;
+    std::string text_;  // the next literal
+    bool has_scope_ = false;
+    bool has_names_ = true;
+    std::size_t next_step_ = 0;
+    std::uint32_t run_alignment_ = 1;
+    std::uint32_t next_field_ = 0;
+    std::uint32_t fields_end_ = 0;
+};
+
+}  // namespace
+
+bool is_shown(const ctf::DecodePlan& plan, ctf::PlanRoot scope) { return scope && plan.nodes[*scope].is_shown; }
+
+LineProgram make_line_program(const ctf::DecodePlan& plan, const ctf::EventPlan& event, std::string_view name,
+                              const TextOptions& options) {
+    ProgramBuilder builder(plan, event.layout, options);
+    builder.head();
+    builder.literal(name);
+    builder.packet_context();
+    builder.event_context();
+    builder.scope("event.context", event.context, options.names_context);
+    builder.scope("event.fields", event.fields, options.names_payload);
+    builder.literal("\n");
+    return builder.finish();
+}
+
+LineProgram make_context_program(const ctf::DecodePlan& plan, const TextOptions& options) {
+    ProgramBuilder builder(plan, plan.context_layout, options);
+    builder.fields_of_context();
+    return builder.finish();
+}
+
+}  // namespace leat::viewer

@@ -1,0 +1,71 @@
+// The text of an event class, prepared: what is the same in all its lines, and where the rest comes from.
+//
+//     host app:put: { cpu_id = 0 }, { vpid = 42 }, { key = 7, name = "x" }
+//     literal      context literal  value literal    value      string
+//
+// LineRenderer carries it out for one event after the other.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ctf/decode/decode_plan.hpp"
+#include "viewer/sink/text_options.hpp"
+
+namespace leat::viewer {
+
+// What is written after a literal.
+struct LineOp {
+    enum class Kind : std::uint8_t {
+        kNothing,
+        kHead,  // what all lines of the trace begin with
+        kPacketContext,
+        kEventContext,  // a program of its own, for all events of the stream
+        kStep,          // the next step of the layout; the fields that follow lie in it, if it is a run
+        // Fields of a run. Numbers in decimal: little-endian, of whole bytes, at whole bytes.
+        kUnsigned8,
+        kUnsigned16,
+        kUnsigned32,
+        kUnsigned64,
+        kSigned8,
+        kSigned16,
+        kSigned32,
+        kSigned64,
+        kNumber,  // any other integer, enum or float
+        kArray,
+        // Steps of their own.
+        kString,
+        kElements,
+        kNode,
+    };
+
+    Kind kind = Kind::kNothing;
+    std::uint32_t literal = 0;  // into LineProgram::literals
+    std::uint32_t literal_size = 0;
+    std::uint32_t offset = 0;  // from the begin of the run: bytes for numbers in decimal, bits for all others
+    std::uint32_t node = 0;
+    bool has_names = true;
+};
+
+struct LineProgram {
+    // Literals may be copied in pieces of so many bytes, so there are as many after the last.
+    static constexpr std::size_t kSlack = 16;
+    static constexpr std::size_t kLongestNumber = 24;
+
+    std::vector<LineOp> ops{};
+    std::string literals{};
+    std::size_t fixed_size = 0;  // bytes: most of all that is not a string, an array or a node
+};
+
+// `name` comes after the head of the line.
+[[nodiscard]] LineProgram make_line_program(const ctf::DecodePlan& plan, const ctf::EventPlan& event,
+                                            std::string_view name, const TextOptions& options);
+// Of the stream's event context.
+[[nodiscard]] LineProgram make_context_program(const ctf::DecodePlan& plan, const TextOptions& options);
+
+// Whether people see anything of the scope.
+[[nodiscard]] bool is_shown(const ctf::DecodePlan& plan, ctf::PlanRoot scope);
+
+}  // namespace leat::viewer

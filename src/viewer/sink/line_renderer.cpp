@@ -1,0 +1,340 @@
+#include "viewer/sink/line_renderer.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "ctf/model/log_level.hpp"
+#include "viewer/merge/trace_name.hpp"
+#include "viewer/sink/field_text.hpp"
+
+namespace leat::viewer {
+namespace {
+
+// Of what may grow as long as the program runs; what is forgotten is made anew.
+constexpr std::size_t kMaxPlans = 4096;
+constexpr std::size_t kMaxContexts = 65536;
+
+// At least so many, with zeros before them.
+constexpr std::size_t kCyclesDigits = 20;
+constexpr std::size_t kDeltaDigits = 12;
+constexpr std::size_t kLongestTimes = TimeText::kMaxSize + 128;
+
+std::string log_level_text(const ctf::EventClass& event_class) {
+    const std::optional<std::int64_t> level = event_class.log_level;
+    if (!level || *level < 0 || *level >= static_cast<std::int64_t>(ctf::kLogLevels.size())) return {};
+    return fmt::format("{} ({})", ctf::kLogLevels[static_cast<std::size_t>(*level)], *level);
+}
+
+// Both need LineProgram::kSlack more than they write.
+char* write_short(char* at, const char* text, std::size_t size) {
+    std::memcpy(at, text, LineProgram::kSlack);
+    if (size > LineProgram::kSlack)
+        std::memcpy(at + LineProgram::kSlack, text + LineProgram::kSlack, size - LineProgram::kSlack);
+    return at + size;
+}
+
+char* write_text(char* at, std::string_view text) { return std::copy(text.begin(), text.end(), at); }
+
+char* write_digits(char* at, std::uint64_t number, std::size_t least) {
+    const fmt::format_int digits(number);
+    if (digits.size() < least) at = std::fill_n(at, least - digits.size(), '0');
+    return std::copy_n(digits.data(), digits.size(), at);
+}
+
+template <class T>
+char* write_number(char* at, const std::byte* from) {
+    T number = 0;
+    std::memcpy(&number, from, sizeof number);
+    return std::to_chars(at, at + LineProgram::kLongestNumber, number).ptr;
+}
+
+bool is_decimal(LineOp::Kind kind) { return LineOp::Kind::kUnsigned8 <= kind && kind <= LineOp::Kind::kSigned64; }
+
+char* write_decimal(char* at, LineOp::Kind kind, const std::byte* from) {
+    switch (kind) {
+        case LineOp::Kind::kUnsigned8:
+            return write_number<std::uint8_t>(at, from);
+        case LineOp::Kind::kUnsigned16:
+            return write_number<std::uint16_t>(at, from);
+        case LineOp::Kind::kUnsigned32:
+            return write_number<std::uint32_t>(at, from);
+        case LineOp::Kind::kUnsigned64:
+            return write_number<std::uint64_t>(at, from);
+        case LineOp::Kind::kSigned8:
+            return write_number<std::int8_t>(at, from);
+        case LineOp::Kind::kSigned16:
+            return write_number<std::int16_t>(at, from);
+        case LineOp::Kind::kSigned32:
+            return write_number<std::int32_t>(at, from);
+        case LineOp::Kind::kSigned64:
+            return write_number<std::int64_t>(at, from);
+        default:
+            return at;
+    }
+}
+
+ctf::FieldValue value_at(const ctf::FieldDecoder& decoder, const ctf::PlanNode& node, std::uint64_t position) {
+    ctf::FieldValue value;
+    value.field_class = node.field_class;
+    value.number = decoder.number_at(node, position);
+    if (node.op == ctf::PlanNode::Op::kFloat) value.real = decoder.real_at(node, position);
+    return value;
+}
+
+tl::unexpected<Error> changed(const PacketView& packet) {
+    return corrupt("{}: a packet has changed while it was read", packet.stream->name);
+}
+
+}  // namespace
+
+Result<void> LineRenderer::append(TextBuffer& buffer, const PacketView& packet, const ctf::EventPlace& place,
+                                  const std::optional<Moment>& previous) {
+    PlanState& state = enter(packet);
+    const std::size_t begin = buffer.text().size();
+    if (packet.plan->clock != nullptr) times(buffer, {place.time_ns, place.cycles}, previous);
+    auto appended = fields(buffer, state, packet, place);
+    if (!appended) buffer.cut(begin);
+    return appended;
+}
+
+LineRenderer::PlanState& LineRenderer::enter(const PacketView& packet) {
+    if (packet.number == packet_ && state_->packet == packet_) return *state_;
+    auto found = plans_.find(packet.plan->number);
+    if (found == plans_.end()) {
+        if (plans_.size() >= kMaxPlans) plans_.clear();
+        found = plans_.emplace(packet.plan->number, std::make_unique<PlanState>(*packet.plan)).first;
+    }
+    PlanState& state = *found->second;
+    if (state.packet != packet.number) {
+        state.packet = packet.number;
+        state.decoder.start_packet(packet.bytes, packet.content_bits);
+    }
+    packet_ = packet.number;
+    state_ = &state;
+    context_ = nullptr;
+    return state;
+}
+
+void LineRenderer::times(TextBuffer& buffer, const Moment& moment, const std::optional<Moment>& previous) {
+    char* at = write_text(buffer.reserve(kLongestTimes), name_or("timestamp = ", "["));
+    at = options_.has_cycles ? write_digits(at, moment.cycles, kCyclesDigits) : time_text_.write(at, moment.time_ns);
+    at = write_text(at, name_or(", ", "] "));
+    if (options_.has_delta) {
+        at = write_text(at, name_or("delta = ", "("));
+        at = write_delta(at, moment, previous);
+        at = write_text(at, name_or(", ", ") "));
+    }
+    buffer.set_end(at);
+}
+
+char* LineRenderer::write_delta(char* at, const Moment& moment, const std::optional<Moment>& previous) const {
+    if (options_.has_cycles) {
+        if (!previous) return write_text(at, "+????????????");
+        *at++ = '+';
+        return write_digits(at, moment.cycles - previous->cycles, kDeltaDigits);
+    }
+    if (!previous) return write_text(at, "+?.?????????");
+    // Time goes back in live sessions only.
+    const auto [earlier, later] = std::minmax(moment.time_ns, previous->time_ns);
+    *at++ = moment.time_ns < previous->time_ns ? '-' : '+';
+    return write_seconds(at, static_cast<std::uint64_t>(later) - static_cast<std::uint64_t>(earlier));
+}
+
+Result<void> LineRenderer::fields(TextBuffer& buffer, PlanState& state, const PacketView& packet,
+                                  const ctf::EventPlace& place) {
+    const ctf::EventPlan& event = packet.plan->events[place.event];
+    const LineProgram& program = program_of(state, packet, place.event);
+    if (event.layout.is_for_decoder) return decoded(buffer, state, packet, place);
+    state.decoder.seek(place.payload);
+    return carry_out(program, event.layout, buffer, state, packet);
+}
+
+Result<void> LineRenderer::carry_out(const LineProgram& program, const ctf::EventLayout& layout, TextBuffer& buffer,
+                                     PlanState& state, const PacketView& packet) {
+    ctf::FieldDecoder& decoder = state.decoder;
+    std::size_t step = 0;
+    char* at = buffer.reserve(program.fixed_size);
+    const std::byte* run = nullptr;
+    for (const LineOp& op : program.ops) {
+        at = write_short(at, program.literals.data() + op.literal, op.literal_size);
+        if (op.kind == LineOp::Kind::kStep) {
+            if (!decoder.skip(layout, layout.steps[step++])) return changed(packet);
+            run = decoder.bytes_of_step();
+        } else if (is_decimal(op.kind)) {
+            at = write_decimal(at, op.kind, run + op.offset);
+        } else if (op.kind != LineOp::Kind::kNothing) {
+            buffer.set_end(at);
+            LEAT_TRY(carry_out(op, layout, step, buffer, state, packet));
+            at = buffer.reserve(program.fixed_size);
+        }
+    }
+    buffer.set_end(at);
+    return {};
+}
+
+Result<void> LineRenderer::carry_out(const LineOp& op, const ctf::EventLayout& layout, std::size_t& step,
+                                     TextBuffer& buffer, PlanState& state, const PacketView& packet) {
+    ctf::FieldDecoder& decoder = state.decoder;
+    const ctf::PlanNode& node = packet.plan->nodes[op.node];
+    const auto pass = [&] { return decoder.skip(layout, layout.steps[step++]); };
+    switch (op.kind) {
+        case LineOp::Kind::kHead:
+            buffer.append(state.head.text);
+            return {};
+        case LineOp::Kind::kPacketContext:
+            return packet_context(buffer, state, packet);
+        case LineOp::Kind::kEventContext:
+            return carry_out(*state.context_program, packet.plan->context_layout, buffer, state, packet);
+        case LineOp::Kind::kNumber: {
+            const ctf::FieldValue value = value_at(decoder, node, decoder.begin_of_step() + op.offset);
+            append_fields(buffer, {&value, 1}, op.has_names);
+            return {};
+        }
+        case LineOp::Kind::kArray:
+            array(op, buffer, packet, decoder, decoder.begin_of_step() + op.offset, node.length);
+            return {};
+        case LineOp::Kind::kString: {
+            if (!pass()) return changed(packet);
+            const auto size = (decoder.position() - decoder.begin_of_step()) / 8 - 1;
+            append_quoted(buffer, {reinterpret_cast<const char*>(decoder.bytes_of_step()), size});
+            return {};
+        }
+        case LineOp::Kind::kElements: {
+            const std::uint64_t element = layout.steps[step].size;
+            if (!pass()) return changed(packet);
+            const std::uint64_t length = (decoder.position() - decoder.begin_of_step()) / element;
+            array(op, buffer, packet, decoder, decoder.begin_of_step(), length);
+            return {};
+        }
+        case LineOp::Kind::kNode:
+            ++step;
+            values_.clear();
+            if (!decoder.decode(op.node, values_)) return changed(packet);
+            append_fields(buffer, values_, op.has_names);
+            return {};
+        default:
+            return {};
+    }
+}
+
+void LineRenderer::array(const LineOp& op, TextBuffer& buffer, const PacketView& packet,
+                         const ctf::FieldDecoder& decoder, std::uint64_t begin, std::uint64_t length) {
+    const ctf::PlanNode& node = packet.plan->nodes[op.node];
+    if (node.op == ctf::PlanNode::Op::kText) {
+        const auto* const text = reinterpret_cast<const char*>(decoder.bytes_at(begin));
+        return append_quoted(buffer, {text, ::strnlen(text, length)});
+    }
+    const ctf::PlanNode& element = packet.plan->nodes[node.first_child];
+    values_.clear();
+    ctf::FieldValue& array = values_.emplace_back();
+    array.field_class = node.field_class;
+    array.size = static_cast<std::uint32_t>(length);
+    for (std::uint64_t i = 0; i < length; ++i) values_.push_back(value_at(decoder, element, begin + i * element.size));
+    append_fields(buffer, values_, op.has_names);
+}
+
+const LineProgram& LineRenderer::program_of(PlanState& state, const PacketView& packet, std::uint32_t event) {
+    auto& programs = state.programs;
+    if (state.context_program == nullptr) {
+        state.context_program = std::make_unique<LineProgram>(make_context_program(*packet.plan, options_));
+        state.head = head_of(packet);
+    }
+    if (event >= programs.size()) programs.resize(packet.plan->events.size());
+    if (programs[event] == nullptr) {
+        const ctf::EventPlan& plan = packet.plan->events[event];
+        const std::string name = name_of(state, *plan.event_class);
+        programs[event] = std::make_unique<LineProgram>(make_line_program(*packet.plan, plan, name, options_));
+    }
+    return *programs[event];
+}
+
+// An empty text counts as a field, as in babeltrace2.
+void LineRenderer::add_head_field(Head& head, std::string_view name, std::string_view value) const {
+    head.text += options_.names_header ? fmt::format("{} = {}, ", name, value)
+                                       : fmt::format("{}{}", head.has_fields ? ":" : "", value);
+    head.has_fields = true;
+}
+
+// The trace's part of a line.
+LineRenderer::Head LineRenderer::head_of(const PacketView& packet) const {
+    const ctf::TraceClass& trace_class = *packet.trace_class;
+    Head head;
+    // The name has no separator after it, unlike the other fields, as in babeltrace2.
+    const std::string trace = trace_name(trace_class, packet.stream->trace_path);
+    if (options_.shows_trace) head.text = options_.names_header ? fmt::format("trace = {}, , ", trace) : trace;
+    const auto add_text = [&](bool is_shown, std::string_view name, std::string_view key) {
+        const std::string* const text = ctf::environment_text(trace_class, key);
+        if (is_shown && text != nullptr) add_head_field(head, name, *text);
+    };
+    add_text(options_.shows_hostname, "trace:hostname", "hostname");
+    add_text(options_.shows_domain, "trace:domain", "domain");
+    add_text(options_.shows_procname, "trace:procname", "procname");
+    const std::int64_t* const vpid = ctf::environment_number(trace_class, "vpid");
+    if (vpid != nullptr && options_.shows_vpid) add_head_field(head, "trace:vpid", fmt::format("({})", *vpid));
+    return head;
+}
+
+// The event's part of a line, up to its name.
+std::string LineRenderer::name_of(const PlanState& state, const ctf::EventClass& event_class) const {
+    Head head{.has_fields = state.head.has_fields};
+    const std::string log_level = log_level_text(event_class);
+    if (options_.shows_log_level && !log_level.empty()) add_head_field(head, "loglevel", log_level);
+    if (options_.shows_emf_uri && !event_class.model_uri.empty())
+        add_head_field(head, "model.emf.uri", event_class.model_uri);
+    if (head.has_fields) head.text += name_or("", " ");
+    return head.text + fmt::format("{}{}{}", name_or("name = ", ""), event_class.name, name_or(", ", ": "));
+}
+
+Result<void> LineRenderer::packet_context(TextBuffer& buffer, PlanState& state, const PacketView& packet) {
+    if (context_ == nullptr) {
+        if (contexts_.size() >= kMaxContexts) contexts_.clear();
+        Context& context = contexts_[packet.stream];
+        if (context.packet != packet.number) {
+            LEAT_TRY(start_whole(state, packet));
+            TextBuffer text(-1);
+            append_fields(text, state.packet_decoder->packet_context(), options_.names_context);
+            context = {.packet = packet.number, .text = std::string(text.text())};
+        }
+        context_ = &context;
+    }
+    buffer.append(context_->text);
+    return {};
+}
+
+// Of each packet anew: what a decoder remembers is of the packet before, which may be another stream's.
+Result<void> LineRenderer::start_whole(PlanState& state, const PacketView& packet) {
+    if (state.whole_packet == packet.number) return {};
+    state.whole_packet = 0;
+    state.packet_decoder.emplace(*packet.plan);
+    const auto properties = state.packet_decoder->start(packet.bytes, 0);
+    if (!properties || properties->packet_size != packet.bytes.size() ||
+        properties->content_bits != packet.content_bits)
+        return changed(packet);
+    state.whole_packet = packet.number;
+    return {};
+}
+
+Result<void> LineRenderer::decoded(TextBuffer& buffer, PlanState& state, const PacketView& packet,
+                                   const ctf::EventPlace& place) {
+    LEAT_TRY(start_whole(state, packet));
+    if (!state.packet_decoder->decode(place)) return changed(packet);
+    const ctf::EventRecord& event = state.packet_decoder->record();
+    buffer.append(state.head.text);
+    buffer.append(name_of(state, *event.event_class));
+    bool has_scope = false;
+    const auto scope = [&](std::string_view name, std::span<const ctf::FieldValue> values, bool has_names) {
+        if (values.empty()) return;
+        if (std::exchange(has_scope, true)) buffer.append(", ");
+        if (options_.names_scope) buffer.append(fmt::format("{} = ", name));
+        append_fields(buffer, values, has_names);
+    };
+    scope("stream.packet.context", event.packet_context, options_.names_context);
+    scope("stream.event.context", event.event_context, options_.names_context);
+    scope("event.context", event.context, options_.names_context);
+    scope("event.fields", event.fields, options_.names_payload);
+    buffer.append('\n');
+    return {};
+}
+
+}  // namespace leat::viewer

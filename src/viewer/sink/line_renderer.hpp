@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.hpp"
+#include "ctf/decode/field_decoder.hpp"
+#include "ctf/decode/field_value.hpp"
+#include "ctf/decode/packet_decoder.hpp"
+#include "viewer/merge/message.hpp"
+#include "viewer/sink/line_program.hpp"
+#include "viewer/sink/text_buffer.hpp"
+#include "viewer/sink/text_options.hpp"
+#include "viewer/sink/time_text.hpp"
+
+namespace leat::viewer {
+
+// When an event happened.
+struct Moment {
+    std::int64_t time_ns = 0;
+    std::uint64_t cycles = 0;
+};
+
+// Makes lines of text of events, byte for byte those of babeltrace2 ([babeltrace-2.0]). Each thread has its own.
+class LineRenderer {
+  public:
+    explicit LineRenderer(const TextOptions& options) : options_(options), time_text_(options) {}
+
+    // Appends the line of an event. `previous`: of the event before, if there was one that had a time.
+    // Classes and plan must outlive this object; the plan may have grown since the last call. An error: the bytes are
+    // not those any more in which the event was found. Then nothing is appended.
+    Result<void> append(TextBuffer& buffer, const PacketView& packet, const ctf::EventPlace& place,
+                        const std::optional<Moment>& previous);
+
+  private:
+    // The part of a line that is the same for all events of a trace.
+    struct Head {
+        std::string text{};
+        bool has_fields = false;
+    };
+    // What is kept of a stream's plan: the lines of its events, and its latest packet.
+    struct PlanState {
+        explicit PlanState(const ctf::DecodePlan& plan) : decoder(plan) {}
+
+        Head head{};
+        std::unique_ptr<const LineProgram> context_program{};
+        std::vector<std::unique_ptr<const LineProgram>> programs{};  // by the number of the event
+        ctf::FieldDecoder decoder;
+        std::uint64_t packet = 0;  // that `decoder` is in
+        // For contexts of packets, and for events that cannot do without their packet.
+        std::optional<ctf::PacketDecoder> packet_decoder{};
+        std::uint64_t whole_packet = 0;  // that `packet_decoder` is in
+    };
+    struct Context {
+        std::uint64_t packet = 0;
+        std::string text{};
+    };
+
+    PlanState& enter(const PacketView& packet);
+    const LineProgram& program_of(PlanState& state, const PacketView& packet, std::uint32_t event);
+    void add_head_field(Head& head, std::string_view name, std::string_view value) const;
+    [[nodiscard]] Head head_of(const PacketView& packet) const;
+    [[nodiscard]] std::string name_of(const PlanState& state, const ctf::EventClass& event_class) const;
+    void times(TextBuffer& buffer, const Moment& moment, const std::optional<Moment>& previous);
+    char* write_delta(char* at, const Moment& moment, const std::optional<Moment>& previous) const;
+    Result<void> fields(TextBuffer& buffer, PlanState& state, const PacketView& packet, const ctf::EventPlace& place);
+    Result<void> carry_out(const LineProgram& program, const ctf::EventLayout& layout, TextBuffer& buffer,
+                           PlanState& state, const PacketView& packet);
+    Result<void> carry_out(const LineOp& op, const ctf::EventLayout& layout, std::size_t& step, TextBuffer& buffer,
+                           PlanState& state, const PacketView& packet);
+    void array(const LineOp& op, TextBuffer& buffer, const PacketView& packet, const ctf::FieldDecoder& decoder,
+               std::uint64_t begin, std::uint64_t length);
+    Result<void> packet_context(TextBuffer& buffer, PlanState& state, const PacketView& packet);
+    static Result<void> start_whole(PlanState& state, const PacketView& packet);
+    Result<void> decoded(TextBuffer& buffer, PlanState& state, const PacketView& packet, const ctf::EventPlace& place);
+    [[nodiscard]] std::string_view name_or(std::string_view name, std::string_view otherwise) const {
+        return options_.names_header ? name : otherwise;
+    }
+
+    TextOptions options_;
+    TimeText time_text_;
+    std::unordered_map<std::uint64_t, std::unique_ptr<PlanState>> plans_;  // by their numbers
+    std::unordered_map<const StreamIdentity*, Context> contexts_;          // of the latest packet of each
+    // Of the latest packet.
+    std::uint64_t packet_ = 0;
+    PlanState* state_ = nullptr;
+    const Context* context_ = nullptr;
+    std::vector<ctf::FieldValue> values_;
+};
+
+}  // namespace leat::viewer

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "base/result.hpp"
+#include "viewer/merge/message.hpp"
+#include "viewer/sink/line_renderer.hpp"
+#include "viewer/sink/text_buffer.hpp"
+#include "viewer/sink/text_options.hpp"
+
+namespace leat::viewer {
+
+// Makes text of events on several threads, and writes it in their order. What merges gives events; when enough have
+// gathered, they are a batch, which any thread renders:
+//
+//     merge --> batch being filled        thread that merges: renders, too, if all others are busy
+//               batches: 7 6 5 4 3        rendered or being rendered, in any order
+//                                `-----> written, in the order of their events
+//
+// One thread calls it. Packets, classes and plans must stay as they are until flush() has returned.
+class TextPipeline {
+  public:
+    // `threads` besides the one that calls; 0: that one does it all.
+    TextPipeline(const TextOptions& options, int output_fd, std::size_t threads);
+    ~TextPipeline();
+    TextPipeline(const TextPipeline&) = delete;
+    TextPipeline& operator=(const TextPipeline&) = delete;
+
+    // The next events, all of one packet.
+    Result<void> add(const PacketView& packet, std::span<const ctf::EventPlace> places);
+    // Writes everything that was added. Call this at the end, also after an error.
+    Result<void> flush();
+
+    // Whether the reader of the output is gone.
+    [[nodiscard]] bool is_closed() const { return is_closed_; }
+
+  private:
+    // Events in their order, and their text.
+    struct Batch {
+        struct Run {
+            std::size_t packet;  // into `packets`
+            std::size_t end;     // in `places`
+        };
+
+        std::vector<PacketView> packets{};
+        std::vector<Run> runs{};
+        std::vector<ctf::EventPlace> places{};
+        std::optional<Moment> previous{};  // of the event before
+        // What is rendered: events in turn, until there is enough text. Whoever writes that renders the rest.
+        std::size_t next_run = 0;
+        std::size_t next_place = 0;
+        TextBuffer text{-1};
+        std::optional<Error> error{};
+        bool is_taken = false;  // by a thread that renders it
+        bool is_rendered = false;
+
+        void clear();
+    };
+
+    static void render(Batch& batch, LineRenderer& renderer);
+    void start_threads();
+    void work(const TextOptions& options);
+    Batch* take_batch();
+    Result<void> submit();
+    Result<void> write_rendered(std::size_t most_left);
+    Result<void> write(Batch& batch);
+
+    TextOptions options_;
+    int output_fd_;
+    std::size_t thread_count_;
+    LineRenderer renderer_;
+    std::unique_ptr<Batch> filling_;
+    std::optional<Moment> previous_{};
+    bool is_closed_ = false;
+    bool has_failed_ = false;  // nothing more is written
+
+    std::mutex lock_;  // of what follows
+    std::condition_variable is_submitted_;
+    std::condition_variable is_rendered_;
+    std::deque<std::unique_ptr<Batch>> batches_;  // in the order of their events
+    bool is_ending_ = false;
+    std::vector<std::unique_ptr<Batch>> free_;
+    std::vector<std::thread> threads_;  // begun when there is work for them
+};
+
+}  // namespace leat::viewer

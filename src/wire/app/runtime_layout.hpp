@@ -1,0 +1,32 @@
+// Where programs and session daemons find each other: docs/formats/runtime-directory.md.
+//
+// Freestanding, because the tracer library includes this.
+#pragma once
+
+namespace leat::wire {
+
+// Names another place for all of this.
+inline constexpr char kRuntimeDirectoryVariable[] = "LEAT_RUNTIME_DIR";
+// Names the directory of the recorder that has started the program.
+inline constexpr char kRecorderDirectoryVariable[] = "LEAT_RECORDER_DIR";
+
+// Application directories are called PARENT/leat-UID.
+inline constexpr char kAppDirectoryParent[] = "/dev/shm";
+inline constexpr char kAppDirectoryParentBelow[] = "apps";  // of LEAT_RUNTIME_DIR
+inline constexpr char kAppDirectoryPrefix[] = "leat-";
+inline constexpr char kSystemDirectory[] = "/run/leat";  // of root's daemon
+
+// Control files: 16 hexadecimal digits and one of these.
+inline constexpr char kNewControlFile[] = ".new";
+inline constexpr char kControlFile[] = ".app";
+inline constexpr unsigned kControlFileDigits = 16;
+
+// In the directory of a daemon.
+inline constexpr char kAppSocketName[] = "app.sock";
+inline constexpr char kControlSocketName[] = "control.sock";
+inline constexpr char kKeeperSocketName[] = "keeper.sock";
+inline constexpr char kSessionsName[] = "sessions";
+inline constexpr char kActiveName[] = "active";
+inline constexpr char kLockName[] = "lock";
+
+}  // namespace leat::wire

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""A follower of a session's directory prints each event once and in order, whatever is rotated and cleared meanwhile."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+from session_daemons import RelayedTest
+from support import LEAT, PATIENCE, is_described, main, wait_until
+
+LIMITS = ("--tracefile-size=8K", "--tracefile-count=2")
+CPU = min(os.sched_getaffinity(0))
+NUMBER = re.compile(r"\bn = (\d+)")
+MISSED = re.compile("^WARNING: Missed .*: their files were replaced before they were read")
+
+
+class Followers(RelayedTest):
+    def followed(self, *options, places=()):
+        """A session, and a follower that has printed the first events of a program."""
+        directory = self.directory / "trace"
+        self.leat("create", "web", "-o", directory, *places)
+        self.leat("enable-channel", "c", *options)
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.program()
+        os.sched_setaffinity(running.pid, {CPU})  # all events are in one stream
+        running.do("emit 10")
+        wait_until(lambda: is_described(directory), "there is no trace")
+        self.printed = self.directory / "printed"
+        with open(self.printed, "w", encoding="utf-8") as output:
+            self.follower = subprocess.Popen([LEAT, "view", "--follow", directory], stdout=output, stderr=subprocess.PIPE,
+                                             text=True)
+        self.addCleanup(self.follower.communicate)
+        self.addCleanup(self.follower.kill)
+        self.wait_for_number(9)
+        return directory, running
+
+    def numbers(self):
+        return [int(n) for n in NUMBER.findall(self.printed.read_text(encoding="utf-8"))]
+
+    def wait_for_number(self, number):
+        wait_until(lambda: number in self.numbers(), f"event {number} is not printed")
+
+    def end(self):
+        """What it says."""
+        _, errors = self.follower.communicate(timeout=PATIENCE)
+        self.assertEqual(self.follower.returncode, 0, errors)
+        return errors
+
+    def test_stopped_while_the_session_is_rotated(self):
+        """It finds the directory of the chunk elsewhere, with events that it has not read."""
+        self.daemon()
+        _, running = self.followed("--tracefile-size=8K")
+        self.follower.send_signal(signal.SIGSTOP)
+        running.do("emit 1000")
+        self.leat("rotate")
+        emitted = running.do("emit 1000")
+        self.follower.send_signal(signal.SIGCONT)
+        self.wait_for_number(emitted - 1)
+        self.leat("destroy")
+        self.assertEqual(self.end(), "")
+        self.assertEqual(self.numbers(), list(range(emitted)))
+
+    def test_chunk_that_is_removed_after_its_rotation(self):
+        self.daemon()
+        directory, running = self.followed()
+        self.follower.send_signal(signal.SIGSTOP)
+        begin = running.do("emit 100")
+        self.leat("rotate")
+        shutil.rmtree(directory / "archives")
+        emitted = running.do("emit 100")
+        self.follower.send_signal(signal.SIGCONT)
+        self.wait_for_number(emitted - 1)
+        self.leat("destroy")
+        self.end()
+        numbers = self.numbers()
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertLessEqual(set(range(begin, emitted)), set(numbers))
+
+    def test_traces_of_processes_that_are_cleared(self):
+        """The directory of the one that it follows goes away."""
+        self.daemon()
+        _, running = self.followed("--buffers=pid")
+        other = self.program()
+        other.do("emit 50")
+        self.wait_for_number(49)
+        self.follower.send_signal(signal.SIGSTOP)
+        running.end()
+        self.leat("clear")
+        emitted = other.do("emit 10")
+        self.follower.send_signal(signal.SIGCONT)
+        self.wait_for_number(emitted - 1)
+        self.leat("destroy")
+        self.end()
+        self.assertEqual(self.numbers()[-10:], list(range(emitted - 10, emitted)))
+
+    def test_trace_that_is_moved_while_it_waits_for_a_relay(self):
+        """It is the same trace as before."""
+        self.daemon()
+        _, running = self.followed("--buffers=pid", places=(f"--live={self.relay.url}",))
+        other = self.program()
+        self.relay.process.send_signal(signal.SIGSTOP)
+        emitted = running.do("emit 100")
+        self.wait_for_number(emitted - 1)
+        running.end()
+        self.leat("rotate")
+        other.do("emit 200")
+        self.wait_for_number(199)
+        self.relay.process.send_signal(signal.SIGCONT)
+        self.leat("destroy")
+        self.end()
+        lines = self.printed.read_text(encoding="utf-8").splitlines()
+        for program, count in ((running, emitted), (other, 200)):
+            of_program = [int(NUMBER.search(line)[1]) for line in lines if f" vpid = {program.pid}," in line]
+            self.assertEqual(of_program, list(range(count)))
+
+    def test_clears_and_rotations_of_limited_files(self):
+        self.daemon()
+        _, running = self.followed(*LIMITS)
+        for turn in range(12):
+            running.do("emit 300")
+            self.leat("rotate" if turn % 4 == 3 else "clear")
+            emitted = running.do("emit 20")
+        self.leat("destroy")
+        for line in self.end().splitlines():
+            self.assertRegex(line, MISSED)
+        numbers = self.numbers()
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertEqual(numbers[-20:], list(range(emitted - 20, emitted)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Where the libraries of a program lie: leat_statedump:* by libleat-preload-dl, for sessions that begin later."""
+import pathlib
+import re
+import subprocess
+
+from session_daemons import SessionTest
+from support import BUILD, PROGRAMS, main
+
+PRELOAD = BUILD / "lib" / "libleat-preload-dl.so"
+PLUGIN = PROGRAMS / "libtest-plugin.so"
+
+
+def mapped(pid):
+    """The libraries and the program itself: where each begins."""
+    begins = {}
+    for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) == 6 and pathlib.Path(words[5]).is_file():
+            begins.setdefault(words[5], int(words[0].split("-")[0], 16))
+    return {path: begin for path, begin in begins.items() if pathlib.Path(path).read_bytes()[:4] == b"\x7fELF"}
+
+
+def notes(path):
+    return subprocess.run(["readelf", "-nW", path], capture_output=True, text=True, check=True).stdout
+
+
+class Statedump(SessionTest):
+    def setUp(self):
+        super().setUp()
+        self.daemon()
+        self.running = self.program(LD_PRELOAD=str(PRELOAD))
+        self.running.do("emit 0")
+        self.wait_for_programs(self.running)
+
+    def bin_infos(self, trace):
+        return {event["path"]: event for event in trace.events("leat_statedump:bin_info") if "/" in event["path"]}
+
+    def test_program_that_sleeps_is_described_at_the_start(self):
+        trace = self.complete_trace("web", self.create_active("web", "leat_statedump:*"))
+        infos = self.bin_infos(trace)
+        self.assertEqual({path: event["baddr"] for path, event in infos.items()}, mapped(self.running.pid))
+        self.assertEqual({event["vpid"] for event in trace.events()}, {self.running.pid})
+        with_id = {event["baddr"]: event.rest for event in trace.events("leat_statedump:build_id")}
+        links = {event["baddr"] for event in trace.events("leat_statedump:debug_link")}
+        for path, event in infos.items():
+            known = re.search(r"Build ID: ([0-9a-f]+)", notes(path))
+            self.assertEqual(event["has_build_id"], int(known is not None), path)
+            self.assertEqual(event["has_debug_link"], int(event["baddr"] in links), path)
+            self.assertEqual(event["is_pic"], 1)
+            if known is not None:
+                bytes_of = bytes(int(value, 16) for value in re.findall(r"\] = 0x([0-9A-F]+)", with_id[event["baddr"]]))
+                self.assertEqual(bytes_of.hex(), known[1], path)
+        self.assertEqual(len(with_id), sum(event["has_build_id"] for event in infos.values()))
+
+    def test_each_chunk_has_the_libraries_that_are_loaded_when_it_begins(self):
+        directory = self.create_active("web", "leat_statedump:*")
+        self.running.do(f"load {PLUGIN}")
+        self.leat("rotate")
+        infos = self.bin_infos(self.read(self.json("rotate")["chunk"]))
+        self.assertEqual({path: event["baddr"] for path, event in infos.items()}, mapped(self.running.pid))
+        self.assertIn(str(PLUGIN.resolve()), infos)
+        self.running.do("unload")
+        self.leat("rotate")
+        self.stopped("web")
+        infos = self.bin_infos(self.read(self.chunks_of(directory)[-1]))
+        self.assertEqual({path: event["baddr"] for path, event in infos.items()}, mapped(self.running.pid))
+        self.assertNotIn(str(PLUGIN.resolve()), infos)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,857 @@
+#!/usr/bin/env python3
+"""The verbs that steer the session daemon, as scripts rely on them; clients that misbehave; and signals."""
+import concurrent.futures
+import json
+import os
+import pathlib
+import resource
+import signal
+import socket
+import subprocess
+import time
+
+from session_daemons import SESSIOND, SessionTest, elapsed
+from support import LEAT, PATIENCE, SANITIZERS, can_be_two_users, main, needs, plain_run, program, wait_until
+
+BAD_NAMES = ("", "x" * 201, "a/b", "/", "a\nb", "a\x1b[31mb", "\x7f", "metadata", ".", "..")
+GOOD_NAMES = ("x" * 200, 'say "hello"', "Zoë ☃ 漢字", "it's $HOME; `ls` %s {0}", "a*b\\c", "-dash", "[1,2]")
+
+
+class SteerTest(SessionTest):
+    def assert_refused(self, *arguments, status=1, parts=(), **options):
+        """Both forms say the same. The text is one line."""
+        result = self.leat(*arguments, status=status, **options)
+        self.assert_one_line(result.stderr, *parts)
+        self.assertEqual(result.stdout, "")
+        answer = json.loads(self.leat(*arguments, "--format=json", status=status, **options).stdout)
+        self.assertEqual((answer["ok"], answer["warnings"]), (False, []))
+        self.assertEqual(answer["kind"] == "usage", status == 2, answer)
+        for part in parts:
+            self.assertIn(part, answer["error"])
+
+    def assert_already(self, *arguments):
+        self.assertRegex(self.leat(*arguments).stdout, r"\balready\b")
+        answer = self.json(*arguments)
+        parts = [part for name in ("events", "tracked", "untracked") if isinstance(answer.get(name), list)
+                 for part in answer[name]]
+        self.assertIn(True, [part.get("already") for part in [answer, *parts]])
+
+    def leat(self, *arguments, **options):
+        # As a name may begin with a dash, no test needs "--" in its arguments.
+        if len(arguments) > 1 and str(arguments[1]).startswith("-dash"):
+            arguments = (arguments[0], *arguments[2:], "--", arguments[1])
+        status = options.get("status", 0)
+        result = subprocess.run([LEAT, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(result.returncode, status, (arguments, result.stdout, result.stderr))
+        self.assertTrue(result.stdout + result.stderr, f"{arguments} is silent")
+        return result
+
+
+class Verbs(SteerTest):
+    def test_session_from_create_to_destroy(self):
+        self.daemon()
+        directory = self.directory / "trace"
+        created = self.json("create", "web", "-o", directory)
+        self.assertEqual(created, {"ok": True, "session": "web", "output": str(directory), "warnings": []})
+        enabled = self.json("enable-event", "a:*,b\\,c", "--loglevel=INFO", "--exclude=a:x")
+        self.assertEqual([(event["pattern"], event["channel"], event["conflicts"]) for event in enabled["events"]],
+                         [("a:*", "channel0", []), ("b,c", "channel0", [])])
+        self.assertEqual(self.json("start"), {"ok": True, "session": "web", "warnings": []})
+        session = self.session("web")
+        channel, = session.pop("channels")
+        self.assertGreaterEqual(session.pop("memory"), 0)
+        self.assertEqual(session, {
+            "name": "web", "state": "active", "output": str(directory), "current": True, "live": False,
+            "snapshot": False,
+            "started_once": True, "applications": 0, "applications_not_blocking": 0,
+            "tracked": {"vpid": "all", "vuid": "all", "vgid": "all"},
+            "refused": {"traces": 0, "events": 0, "reason": ""}, "conflicts": []})
+        rule = {"loglevel": "INFO", "loglevel_only": None, "exclude": ["a:x"], "enabled": True}
+        self.assertEqual(channel["rules"], [{"pattern": pattern, **rule} for pattern in ("a:*", "b,c")])
+        self.assertEqual({name: channel[name] for name in ("name", "enabled", "buffers", "mode", "header", "events",
+                                                           "discarded")},
+                         {"name": "channel0", "enabled": True, "buffers": "user", "mode": "discard",
+                          "header": "compact", "events": 0, "discarded": {}})
+        status, = self.json("status")["sessions"]
+        self.assertEqual(status, self.session("web"))
+        counts = {"ok": True, "session": "web", "events": 0, "discarded": {"channel0": {}}, "warnings": []}
+        self.assertEqual(self.json("stop"), counts)
+        self.assertEqual(self.session("web")["state"], "inactive")
+        self.assertEqual(self.json("destroy"), counts)
+        self.assertEqual(self.json("list")["sessions"], [])
+
+    def test_doing_a_thing_twice(self):
+        self.daemon()
+        self.create("web")
+        for verb in (("enable-channel", "c"), ("enable-event", "a:*", "-c", "c"), ("add-context", "ip"),
+                     ("track", "--vpid=5"), ("start",), ("disable-event", "a:*"), ("disable-channel", "c"),
+                     ("untrack", "--vpid=all"), ("stop",), ("set-session", "web")):
+            if verb[0] != "set-session":
+                self.leat(*verb)
+            self.assert_already(*verb)
+
+    def test_unknown_session(self):
+        self.daemon()
+        for verb in (("start", "web"), ("stop", "web"), ("destroy", "web"), ("set-session", "web"), ("list", "web"),
+                     ("status", "-s", "web"), ("enable-channel", "c", "-s", "web"), ("disable-channel", "c", "-s", "web"),
+                     ("enable-event", "a", "-s", "web"), ("disable-event", "a", "-s", "web"),
+                     ("add-context", "vpid", "-s", "web"), ("track", "--vpid=1", "-s", "web"),
+                     ("untrack", "--vpid=1", "-s", "web"), ("save", "web", "-o", self.directory / "web.json")):
+            self.assert_refused(*verb, parts=['"web"'])
+        self.assertFalse((self.directory / "web.json").exists())
+
+    def test_no_current_session(self):
+        self.daemon()
+        for verb in (("start",), ("stop",), ("destroy",), ("status",), ("enable-event", "a"), ("add-context", "vpid"),
+                     ("track", "--vpid=1"), ("enable-channel", "c")):
+            self.assert_refused(*verb, parts=["no current session"])
+
+    def test_existing_session_is_left_alone(self):
+        self.daemon()
+        self.create_active("web", "a:*")
+        before = self.session("web")
+        self.assert_refused("create", "web", "-o", self.directory / "other", parts=['"web"', "exists"])
+        self.assertEqual(self.session("web"), before)
+        self.assertFalse((self.directory / "other").exists())
+
+    def test_no_daemon(self):
+        for verb in (("start", "web"), ("stop", "web"), ("destroy", "web"), ("list",), ("status",),
+                     ("enable-event", "a"), ("track", "--vpid=1")):
+            self.assert_refused(*verb, parts=["no session daemon"])
+
+    def test_what_is_not_there(self):
+        self.daemon()
+        self.create("web")
+        self.assert_refused("start", parts=["nothing"])
+        self.assert_refused("add-context", "vpid", parts=["no channel"])
+        self.leat("enable-event", "a:*")
+        self.assert_refused("disable-event", "a", parts=["no rule", '"a"'])
+        self.assert_refused("disable-event", "a:*", "-c", "c", parts=["no channel", '"c"'])
+        self.assert_refused("enable-event", "a:*", "-c", "c", parts=["no channel", '"c"'])
+        self.assert_refused("disable-channel", "c", parts=["no channel", '"c"'])
+        self.assert_refused("untrack", "--vpid=5", parts=["vpid"])
+        self.assert_refused("track", "--vuid=no-such-user", parts=["no-such-user"])
+
+    def test_usage(self):
+        self.daemon()
+        self.create("web")
+        for verb in (("create",), ("create", "a", "b"), ("start", "--nonsense"), ("enable-event",),
+                     ("enable-event", "a", "--all"), ("enable-event", "a", "--loglevel=LOUD"),
+                     ("enable-event", "a", "--loglevel=INFO", "--loglevel-only=INFO"),
+                     ("enable-event", "a", "--on-conflict=shrug"), ("enable-event", ""),
+                     ("add-context",), ("add-context", "weather"), ("track",), ("track", "--vpid=x"),
+                     ("enable-channel", "c", "--ring-size=3"), ("enable-channel", "c", "--ring-size=lots"),
+                     ("enable-channel", "c", "--header=tall"), ("save",), ("load",), ("frobnicate",),
+                     ("create", "other", "-o", "")):
+            result = self.leat(*verb, status=2)
+            self.assertTrue(result.stderr.startswith("leat"), result.stderr)
+        session = self.session("web")
+        self.assertEqual(([s["name"] for s in self.json("list")["sessions"]], session["channels"]), (["web"], []))
+
+    def test_names(self):
+        self.daemon()
+        for name in BAD_NAMES:
+            self.assert_refused("create", name, "-o", self.directory / "bad", status=2)
+        self.assertFalse((self.directory / "bad").exists())
+        for number, name in enumerate(GOOD_NAMES):
+            self.leat("create", name, "-o", self.directory / f"good-{number}")
+        self.assertEqual({session["name"] for session in self.json("list")["sessions"]}, set(GOOD_NAMES))
+        self.leat("set-session", GOOD_NAMES[1])
+        for name in BAD_NAMES[:-2]:
+            self.assert_refused("enable-channel", name, status=2)
+        for name in GOOD_NAMES:
+            self.leat("enable-channel", name)
+            self.leat("enable-event", "test:*", f"--channel={name}")
+            self.leat("disable-event", "test:*", f"--channel={name}")
+            self.leat("disable-channel", name)
+        self.assertEqual([channel["name"] for channel in self.session(GOOD_NAMES[1])["channels"]], list(GOOD_NAMES))
+        for name in GOOD_NAMES:
+            self.leat("destroy", name)
+
+    def test_events_of_a_session_and_channel_with_strange_names(self):
+        self.daemon()
+        name = 'say "hello" ☃'
+        self.leat("create", name, "-o", self.directory / "trace")
+        self.leat("enable-channel", 'chan "nel" ☃ %s')
+        self.leat("enable-event", "test:*")
+        self.leat("start")
+        self.assertEqual(plain_run(program("emit"), "10", "1").stdout, "11\n")
+        self.assertEqual(len(self.complete_trace(name, self.directory / "trace").lines), 11)
+
+    def test_set_session(self):
+        self.daemon()
+        for name in ("first", "second"):
+            self.create(name)
+        self.assertEqual([(s["name"], s["current"]) for s in self.json("list")["sessions"]],
+                         [("first", False), ("second", True)])
+        self.assertEqual(self.json("set-session", "first"), {"ok": True, "session": "first", "warnings": []})
+        self.leat("enable-event", "a:*")
+        self.assertEqual([len(self.session(name)["channels"]) for name in ("first", "second")], [1, 0])
+        self.leat("destroy")
+        self.assert_refused("status", parts=["no current session"])
+        self.leat("status", "-s", "second")
+
+    def test_channel_is_chosen(self):
+        """Without -c: the only one, or channel0, which is made if there are several others or none."""
+        self.daemon()
+        self.create("web")
+        self.leat("enable-channel", "only")
+        self.assertEqual(self.json("enable-event", "a")["events"][0]["channel"], "only")
+        self.leat("enable-channel", "other")
+        self.assertEqual(self.json("enable-event", "a")["events"][0]["channel"], "channel0")
+
+    def test_channel_options(self):
+        self.daemon()
+        self.create("web")
+        self.leat("enable-channel", "c", "--ring-size=2M", "--header=large", "--mode=discard", "--buffers=user")
+        channel, = self.session("web")["channels"]
+        self.assertEqual((channel["ring_size"], channel["header"]), (2 << 20, "large"))
+        self.assert_refused("enable-channel", "c", "--ring-size=4M", parts=["cannot be changed"])
+        self.assert_refused("enable-channel", "d", "--buffers=pid", parts=["buffers in one way"])
+        self.leat("enable-event", "a")
+        self.leat("start")
+        self.assert_refused("enable-channel", "e", parts=["started"])
+        self.assert_refused("add-context", "ip", parts=["started"])
+        self.assertEqual(len(self.session("web")["channels"]), 1)
+
+    def test_verbs_that_are_not_built_say_so(self):
+        answer = self.daemon().ask("enable-rotation")
+        self.assertEqual((answer["ok"], answer["kind"]), (False, "unsupported"), answer)
+        self.assertIn("not built yet", answer["error"])
+
+    def test_output_that_cannot_be_used(self):
+        self.daemon()
+        file = self.directory / "file"
+        file.write_text("mine\n")
+        full = self.directory / "full"
+        full.mkdir()
+        (full / "mine").write_text("mine\n")
+        for place in (file, full, file / "below", "/proc/nowhere"):
+            self.assert_refused("create", "web", "-o", place)
+        self.assertEqual((file.read_text(), (full / "mine").read_text()), ("mine\n", "mine\n"))
+        self.assertEqual(self.json("list")["sessions"], [])
+
+    def test_list_of_programs(self):
+        self.daemon()
+        running = self.program()
+        self.wait_for_programs(running)
+        entry, = self.json("list", "--programs")["programs"]
+        self.assertEqual(entry, {"pid": running.pid, "uid": os.geteuid(), "name": "test-program-co", "bits": 64,
+                                 "events": ["order:tick", "order:tock", "stock:tick"]})
+        running.end()
+        wait_until(lambda: not self.json("list", "--programs")["programs"], "it is listed for ever")
+
+    def test_two_clients_that_start_the_daemon_at_once(self):
+        def create(number):
+            return subprocess.run([LEAT, "create", f"s{number}", "-o", self.directory / f"t{number}"],
+                                  capture_output=True, text=True, timeout=PATIENCE)
+        with concurrent.futures.ThreadPoolExecutor(8) as clients:
+            results = list(clients.map(create, range(8)))
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(self.own_directory() / "control.sock"))
+            pid = json.loads(ask(client, {"version": 1, "verb": "version"}))["pid"]
+        self.addCleanup(kill_and_wait, pid)
+        self.assertEqual([(result.returncode, result.stderr) for result in results], [(0, "")] * 8)
+        self.assertEqual(len(self.json("list")["sessions"]), 8)
+        second = subprocess.run([SESSIOND], capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(second.returncode, 1)
+        self.assertIn("another session daemon", second.stderr)
+
+    def own_directory(self):
+        return self.runtime if os.geteuid() == 0 else self.runtime / "apps" / f"leat-{os.geteuid()}"
+
+    def test_background(self):
+        started = plain_run(SESSIOND, "--background", "--pid-file", str(self.directory / "pid"))
+        self.assertEqual((started.returncode, started.stderr), (0, ""))
+        pid = int((self.directory / "pid").read_text())
+        self.addCleanup(kill_and_wait, pid)
+        self.assertEqual(self.json("list")["sessions"], [])
+        directory = self.create_active("web", "test:*")
+        self.assertEqual(plain_run(program("emit"), "10", "1").stdout, "11\n")
+        kill_and_wait(pid)
+        self.assertEqual(len(self.trace_of(directory).lines), 11)
+        self.assertFalse((self.own_directory() / "control.sock").exists())
+
+
+class Definitions(SteerTest):
+    def make_session(self):
+        self.create("web")
+        self.leat("enable-channel", "fast", "--ring-size=2M", "--header=large")
+        self.leat("enable-channel", "slow")
+        self.leat("enable-event", "order:*", "-c", "fast", "--loglevel=INFO", "-x", "order:tock")
+        self.leat("enable-event", "*:tick", "-c", "slow", "--loglevel-only=WARNING", "--on-conflict=version")
+        self.leat("enable-event", "off:*", "-c", "slow")
+        self.leat("disable-event", "off:*")
+        self.leat("add-context", "vpid", "procname", "-c", "slow")
+        self.leat("track", f"--vuid={os.geteuid()}")
+
+    def test_round_trip(self):
+        self.daemon()
+        self.make_session()
+        file = self.directory / "web.json"
+        saved = self.json("save", "web", "-o", file)
+        self.assertEqual((saved["file"], saved["definition"]), (str(file), json.loads(file.read_text())))
+        self.assertGreater(len(file.read_text().splitlines()), 20)
+        before = self.session("web")
+        self.assert_refused("save", "web", "-o", file, parts=["exists"])
+        self.leat("save", "web", "-o", file, "--force")
+        self.assert_refused("load", "-i", file, parts=['"web"', "exists"])
+        self.leat("destroy", "web")
+        self.leat("load", "-i", file)
+        after = self.session("web")
+        self.assertEqual({**after, "memory": 0}, {**before, "memory": 0})
+        self.leat("start")
+        self.program().do("emit 5")
+        events = [event.name for event in self.complete_trace("web", before["output"]).events()]
+        self.assertEqual(sorted(events), ["order:tick"] * 5 + ["stock:tick"] * 5)
+
+    def test_active_session_goes_on_under_another_name(self):
+        self.daemon()
+        self.make_session()
+        self.leat("start")
+        file = self.directory / "web.json"
+        self.leat("save", "web", "-o", file)
+        definition = json.loads(file.read_text())
+        self.assertIs(definition["active"], True)
+        definition["directory"] = str(self.directory / "again")
+        file.write_text(json.dumps(definition))
+        loaded = self.json("load", "-i", file, "again")
+        self.assertEqual((loaded["session"], loaded["output"]), ("again", str(self.directory / "again")))
+        self.assertEqual(self.session("again")["state"], "active")
+        elsewhere = self.directory / "elsewhere"
+        self.assertEqual(self.json("load", "-i", file, "third", "-o", elsewhere)["output"], str(elsewhere))
+
+    def test_files_that_are_none(self):
+        self.daemon()
+        self.make_session()
+        file = self.directory / "web.json"
+        self.leat("save", "web", "-o", file)
+        self.leat("destroy", "web")
+        text = file.read_text()
+        good = json.loads(text)
+        for wrong in ("", "[]", "null", text[:len(text) // 2], text + "}", '{"leat_session": 1}', "[" * 100000,
+                      json.dumps({**good, "leat_session": 2}), json.dumps({**good, "unknown": 1}),
+                      json.dumps({**good, "name": "a/b"}), json.dumps({**good, "channels": [{"name": 5}]}),
+                      json.dumps({**good, "channels": good["channels"] * 2}), json.dumps({**good, "tracked": 7}),
+                      json.dumps({**good, "directory": "relative"}), "\0" * 100, "x" * (2 << 20)):
+            file.write_text(wrong)
+            result = subprocess.run([LEAT, "load", "-i", file], capture_output=True, text=True, timeout=PATIENCE)
+            self.assertIn(result.returncode, (1, 2), wrong[:100])
+            self.assert_one_line(result.stderr)
+        self.assert_refused("load", "-i", self.directory / "nothing", parts=["nothing"])
+        self.assertEqual(self.json("list")["sessions"], [])
+        file.write_text(json.dumps({**good, "leat_session": 2}))
+        self.assert_refused("load", "-i", file, parts=["version 1"])
+
+
+class Tracking(SteerTest):
+    def test_by_process(self):
+        self.daemon()
+        directory = self.create("web")
+        self.leat("enable-event", "order:tick")
+        self.leat("track", "--vpid=1")
+        self.leat("start")
+        tracked, other = self.program(), self.program()
+        tracked.do("emit 10")
+        self.assertEqual(self.json("track", f"--vpid={tracked.pid}")["tracked"], [{"vpid": tracked.pid}])
+        self.attach("web", tracked)
+        begin = tracked.do("emit 0")
+        tracked.do("emit 10")
+        other.do("emit 10")
+        self.assertEqual(self.session("web")["tracked"]["vpid"], [1, tracked.pid])
+        self.leat("untrack", f"--vpid={tracked.pid}")
+        tracked.do("emit 10")
+        self.leat("track", "--vpid=all")
+        self.attach("web", other)
+        tracked.do("emit 10")
+        counts = self.stopped("web")
+        numbers = [event["n"] for event in self.trace_of(directory, counts).events()]
+        self.assertTrue(set(range(begin, begin + 10)) <= set(numbers))
+        self.assertTrue(set(range(begin + 20, begin + 30)) <= set(numbers))
+        self.assertFalse(set(range(10)) & set(numbers[:1]))
+        self.assertFalse(set(range(begin + 10, begin + 20)) & set(numbers))
+
+    @needs(can_be_two_users(), "two-users")
+    def test_by_user_and_group(self):
+        self.daemon()
+        for name, option in (("users", "--vuid=1000"), ("groups", "--vgid=1001")):
+            directory = self.create(name)
+            self.leat("enable-event", "order:tick")
+            self.leat("track", option)
+            self.leat("start")
+            for uid in (None, 1000, 1001):
+                self.program(uid=uid).do("emit 10")
+            trace = self.complete_trace(name, directory)
+            self.assert_numbers(trace, "order:tick", range(10))
+            self.assertEqual([path.name for path in (directory / "ust" / "uid").iterdir()], [option[-4:]])
+
+
+class Switching(SteerTest):
+    def test_events_and_channels_while_programs_run(self):
+        self.daemon()
+        directory = self.create("web")
+        for channel in ("a", "b"):
+            self.leat("enable-channel", channel)
+            self.leat("enable-event", "order:tick", "-c", channel)
+        self.leat("start")
+        running = self.program()
+        expected = []
+        for verbs, copies in (((), 2), ((("disable-event", "order:tick", "-c", "a"),), 1),
+                              ((("disable-channel", "b"),), 0), ((("enable-event", "order:tick", "-c", "a"),), 1),
+                              ((("enable-channel", "b"),), 2), ((("disable-event", "order:tick"),), 0),
+                              ((("enable-event", "order:*", "-c", "b"),), 1)):
+            for verb in verbs:
+                self.leat(*verb)
+            end = running.do("emit 10")
+            expected += [n for n in range(end - 10, end) for _ in range(copies)]
+        trace = self.complete_trace("web", directory)
+        self.assertEqual(sorted(event["n"] for event in trace.events("order:tick")), expected)
+        self.assertEqual(len(trace.events("order:tock")), 10)
+
+
+class MaxMemory(SteerTest):
+    # Of one trace.
+    RINGS = (64 << 10) * (int(pathlib.Path("/sys/devices/system/cpu/possible").read_text().split("-")[-1]) + 1)
+
+    def test_what_exceeds_it_is_refused_and_told(self):
+        """Root's daemon gives a user half of it, any other one all of it to its own user."""
+        most = 3
+        daemon = self.limited_daemon(most)
+        directory = self.create_limited("web")
+        programs = []
+        for _ in range(most + 4):
+            programs.append(self.program())
+            programs[-1].do("emit 10")
+        session = self.session("web")
+        self.assertEqual(session["refused"]["traces"], 4)
+        self.assertIn("--max-memory", session["refused"]["reason"])
+        self.assertEqual(daemon.log().count("no memory for"), 1, daemon.log())
+        self.assertIn("refused    4 traces: no memory for", self.leat("status").stdout)
+        self.assertGreater(session["memory"], most * 5 * 4096)  # clock, registry, metadata, progress, rings
+        counts = self.stopped("web")
+        self.assertEqual(counts["events"], most * 10)
+        self.assertEqual(counts["discarded"], {"c": {"not_attached": 4 * 10}})
+        self.assertEqual(len(self.read(directory).lines), counts["events"])
+
+    def test_who_waits_is_recorded_when_another_ends(self):
+        """A program, or a session; what comes meanwhile is counted, also by a daemon that is killed."""
+        daemon = self.limited_daemon(2)
+        directory = self.create_limited("web")
+        programs = []
+        for _ in range(4):  # the first two get traces
+            programs.append(self.program())
+            programs[-1].do("emit 10")
+        first, second, third, fourth = programs
+        self.assertEqual(self.not_attached("web"), 20)
+        first.end()
+        wait_until(lambda: self.session("web")["refused"]["traces"] == 1, "nobody gets the room")
+        self.assertEqual(self.session("web")["applications"], 2)
+        for running in second, third, fourth:
+            running.do("emit 100")
+        self.assertEqual(self.not_attached("web"), 120)
+        daemon.stop(signal.SIGKILL)
+        fourth.do("emit 3"), third.do("emit 3")
+        daemon = self.limited_daemon(2)
+        for running in second, third, fourth:
+            running.do("emit 1000")
+        counts = self.stopped("web")
+        lost = counts["discarded"]["c"]["not_attached"]
+        emitted = 4 * 10 + 3 * 100 + 2 * 3 + 3 * 1000
+        self.assertEqual(counts["events"] + lost, emitted)
+        self.assertEqual(len(self.read(directory).lines), counts["events"])
+        # One session waits for another's memory.
+        self.create_limited("next")
+        self.assertEqual(self.session("next")["refused"]["traces"], 3)
+        fourth.do("emit 5")
+        self.assertEqual(self.not_attached("next"), 5)
+        self.leat("destroy", "web")
+        wait_until(lambda: self.session("next")["applications"] == 2, "nobody gets the room")
+        for running in second, third, fourth:
+            running.do("emit 7")
+        counts = self.stopped("next")
+        # On a busy machine, a program may not get its rings in time.
+        self.assertEqual(counts["events"] + counts["discarded"]["c"]["not_attached"], 5 + 3 * 7)
+        self.assertGreater(counts["events"], 0)
+
+    def limited_daemon(self, traces):
+        return self.daemon(f"--max-memory={traces * self.RINGS * (2 if os.geteuid() == 0 else 1)}")
+
+    def create_limited(self, name):
+        directory = self.create(name)
+        self.leat("enable-channel", "c", "--buffers=pid", "--ring-size=64K")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        return directory
+
+    def not_attached(self, session):
+        return self.session(session)["channels"][0]["discarded"].get("not_attached", 0)
+
+
+@needs("undefined" not in SANITIZERS, "sanitizers")  # without descriptors UBSan reports every type as wrong
+class Descriptors(SteerTest):
+    def test_shortage_is_told_once_and_passes(self):
+        """Who has none waits, and is counted; clients are served."""
+        daemon = self.daemon(wrapper=("prlimit", "--nofile=100:4096"))
+        self.create("web")
+        self.leat("enable-channel", "c", "--buffers=pid", "--ring-size=64K")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        self.assertEqual(self.json("status")["descriptors"]["limit"], 4096)
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (daemon.descriptors() + 30, 4096))
+        programs = [self.program() for _ in range(30)]
+        for running in programs:
+            running.do("emit 10")
+        status = self.status_when_served()
+        self.assertLess(status["sessions"][0]["applications"], 30)
+        self.assertLessEqual(status["descriptors"]["open"], status["descriptors"]["limit"])
+        self.assertEqual(daemon.log().count("raise the limit of"), 1, daemon.log())
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (4096, 4096))
+        wait_until(lambda: self.session("web")["applications"] == 30, "nobody gets descriptors")
+        for running in programs:
+            running.do("emit 100")
+        # Who was not seen meanwhile was not switched on, either.
+        counts = self.stopped("web")
+        self.assertGreaterEqual(counts["events"] + counts["discarded"]["c"].get("not_attached", 0), 30 * 100)
+        self.assertEqual(daemon.log().count("raise the limit of"), 1, daemon.log())
+        self.assertRegex(self.leat("status").stdout, r"files +\d+ open of \d+\n")
+
+    def status_when_served(self):
+        """The reserve may be used up for a moment, while files of traces are opened."""
+        answers = []
+
+        def is_served():
+            answers.append(plain_run(LEAT, "status", "--format=json"))
+            return answers[-1].returncode == 0
+        wait_until(is_served, "clients are not served")
+        return json.loads(answers[-1].stdout)
+
+
+class ProcessesThatEnd(SteerTest):
+    def test_their_events_are_counted_all_the_time(self):
+        """While a trace is stored, and when it is."""
+        self.daemon()
+        self.create("web")
+        self.leat("enable-channel", "c", "--buffers=pid", "--ring-size=64K")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        counts = [0]
+        for _ in range(5):
+            running = [self.program() for _ in range(10)]
+            for each in running:
+                each.do("emit 100")
+            wait_until(lambda: self.events() == counts[0] + 1000, "events are not stored")
+            with concurrent.futures.ThreadPoolExecutor() as threads:
+                ended = threads.submit(lambda: [each.end() for each in running])
+                counts = [counts[0] + 1000]
+                while not ended.done():
+                    counts.append(self.events())
+            self.assertEqual(counts, [counts[0]] * len(counts))
+        self.assertEqual(self.stopped("web")["events"], counts[0])
+
+    def events(self):
+        return self.session("web")["channels"][0]["events"]
+
+
+class Clear(SteerTest):
+    def test_traces_of_processes_that_have_ended(self):
+        """In the files of the session, in a chunk, and after the daemon was killed."""
+        daemon = self.daemon()
+        directory = self.create("web")
+        self.leat("enable-channel", "c", "--buffers=pid")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.program()
+        evaluated = running.do("emit 10")
+        for turn in "first", "again", "killed", "rotated":
+            with self.subTest(turn):
+                ended = self.program()
+                ended.do("emit 5")
+                ended.end()
+                if turn == "killed":
+                    daemon.stop(signal.SIGKILL)
+                    daemon = self.daemon()
+                if turn == "rotated":
+                    self.leat("rotate")
+                    self.program().end()
+                self.leat("clear")
+                chunk = self.chunks_of(directory)[-1]
+                traces = [path.name for path in (chunk / "ust/pid").iterdir()]
+                self.assertEqual(len(traces), 1, traces)
+                self.assertIn(f"-{running.pid}-", traces[0])
+        running.do("emit 7")
+        counts = self.stopped("web")
+        self.assertEqual(counts["events"], evaluated + 4 * 5 + 7)
+        trace = self.read(self.chunks_of(directory)[-1])
+        self.assertEqual(trace.stderr, "")
+        self.assert_numbers(trace, "order:tick", range(evaluated, evaluated + 7))
+        self.assertEqual(len(self.read(directory / "archives").lines), 5)
+
+
+class Clients(SteerTest):
+    """What a client does costs nobody else anything."""
+
+    def assert_serves(self, within=2):
+        self.assertLess(elapsed(self.json, "list"), within)
+
+    def assert_error(self, answer, kind, *parts):
+        answer = json.loads(answer)
+        self.assertEqual((answer["ok"], answer["kind"]), (False, kind), answer)
+        for part in parts:
+            self.assertIn(part, answer["error"])
+
+    def test_half_a_request(self):
+        daemon = self.daemon()
+        with daemon.connect() as client:
+            client.sendall(b'{"version": 1, "ver')
+            self.assert_serves()
+            client.sendall(b'b": "version"}\n{"version": 1, ')
+            self.assertTrue(json.loads(line(client))["ok"])
+            client.shutdown(socket.SHUT_WR)
+            self.assertEqual(client.recv(100), b"")
+        self.assert_serves()
+
+    def test_request_whose_client_sends_no_more_is_answered(self):
+        """As of `printf ... | socat - UNIX-CONNECT:control.sock`."""
+        daemon = self.daemon()
+        self.create("web")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        # The one is answered at once, the other by its session's thread.
+        for request in {"verb": "version"}, {"verb": "stop", "session": "web"}:
+            with self.subTest(request["verb"]), daemon.connect() as client:
+                client.settimeout(2)
+                client.sendall(json.dumps({"version": 1} | request).encode() + b"\n")
+                client.shutdown(socket.SHUT_WR)
+                self.assertTrue(json.loads(line(client))["ok"])
+                self.assertEqual(client.recv(100), b"")
+
+    def test_several_requests_at_once(self):
+        with self.daemon().connect() as client:
+            client.sendall(b'{"version": 1, "verb": "version"}\n' * 100)
+            answers = client.makefile("rb")
+            self.assertTrue(all(json.loads(answers.readline())["ok"] for _ in range(100)))
+
+    def test_silent_connections(self):
+        daemon = self.daemon()
+        clients = [daemon.connect() for _ in range(66)]
+        self.assert_serves()
+        clients += [daemon.connect() for _ in range(66)]
+        self.create("web")
+        self.assert_serves()
+        self.assertTrue(json.loads(ask(clients[-1], {"version": 1, "verb": "version"}))["ok"])
+        for client in clients:
+            client.close()
+
+    def test_requests_that_are_none(self):
+        daemon = self.daemon()
+        for request, kind, parts in (
+                (b"\n", "usage", ()), (b"nonsense\n", "usage", ("JSON",)), (b"[]\n", "usage", ()), (b"7\n", "usage", ()),
+                (b"\0\xff\xfe\n", "usage", ()), (b'{"verb": "list"}\n', "usage", ("version",)),
+                (b'{"version": 2, "verb": "list"}\n', "unsupported", ("2", "1")),
+                (b'{"version": 1, "verb": "dance"}\n', "usage", ("dance",)),
+                (b'{"version": 1, "verb": 7}\n', "usage", ("verb",)),
+                (b'{"version": 1, "verb": "list", "sesion": "web"}\n', "usage", ("sesion",)),
+                (b'{"version": 1, "verb": "start", "session": 7}\n', "usage", ("session",)),
+                (b'{"version": 1, "verb": "start", "session": "\\ud800"}\n', "usage", ()),
+                (b'{"version": 1, "verb": "create", "session": "a", "directory": "relative"}\n', "usage", ()),
+                (b'{"version": 1, "verb": "create", "session": "a", "directory": "/tmp/a\\u0000b"}\n', "usage", ()),
+                (b'{"version": 1, "verb": "create", "session": "a", "live": "net://a b:-1"}\n', "usage", ()),
+                (b"[" * 1000000 + b"\n", "usage", ()), (b'{"a":' * 200000 + b"\n", "usage", ()),
+                (b"[" * 500000 + b"]" * 500000 + b"\n", "usage", ()),
+                (b'{"version": 1, "verb": "load", "definition": ' + b"[" * 400000 + b"]" * 400000 + b"}\n", None, ()),
+                (b'{"version": 1, "verb": "track", "vpid": ' + b"[" * 400000 + b"]" * 400000 + b"}\n", None, ())):
+            with daemon.connect() as client:
+                client.sendall(request)
+                answer = line(client)
+                if kind is None:
+                    self.assertFalse(json.loads(answer)["ok"])
+                else:
+                    self.assert_error(answer, kind, *parts)
+            self.assert_serves()
+
+    def test_request_of_two_mebibytes(self):
+        daemon = self.daemon()
+        with daemon.connect() as client:
+            try:
+                client.sendall(b'{"version": 1, "verb": "' + b"x" * (2 << 20) + b'"}\n')
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+            try:
+                answer = line(client)
+            except ConnectionResetError:
+                answer = None  # unread bytes of ours came after the answer
+            if answer:
+                self.assert_error(answer, "usage", "bytes")
+        self.assert_serves()
+
+    def test_answers_that_nobody_reads(self):
+        daemon = self.daemon()
+        self.create("web")
+        for number in range(4):
+            self.leat("enable-event", f"{number}:" + "x" * 200)
+        before = daemon.memory_kib()
+        clients = [daemon.connect() for _ in range(10)]
+        for client in clients:
+            client.settimeout(1)
+            try:
+                client.sendall(b'{"version": 1, "verb": "list"}\n' * 20000)
+            except (TimeoutError, BrokenPipeError, ConnectionResetError):
+                pass
+            self.assert_serves(60 if SANITIZERS else 4)
+        if not SANITIZERS:
+            self.assertLess(daemon.memory_kib() - before, 10 * (66 << 10))
+        for client in clients:
+            client.close()
+
+    def test_client_that_leaves_before_its_answer(self):
+        daemon = self.daemon()
+        for number in range(100):
+            client = daemon.connect()
+            request = {"version": 1, "verb": "create", "session": f"s{number}",
+                       "directory": str(self.directory / f"t{number}")}
+            client.sendall(json.dumps(request).encode() + b"\n")
+            client.close()
+        self.assert_serves()
+
+        def is_at_rest():
+            begin = daemon.cpu_seconds()
+            time.sleep(0.5)
+            return daemon.cpu_seconds() - begin < 0.2
+        wait_until(is_at_rest, "it does not come to rest")
+
+
+class Signals(SteerTest):
+    def test_sigterm_stores_all_sessions(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            daemon = self.daemon()
+            directories = [self.create_active(name, "test:*") for name in ("first", "second", "third")]
+            self.leat("stop", "third")
+            running = subprocess.Popen([program("emit"), "100000", "2", "wait"], stdout=subprocess.PIPE)
+            self.addCleanup(running.communicate)
+            self.addCleanup(running.kill)
+            self.assertEqual(running.stdout.readline(), b"200001\n")
+            daemon.send_signal(number)
+            self.assertEqual(daemon.process.wait(PATIENCE), 0)
+            for directory in directories[:2]:
+                trace = self.trace_of(directory)
+                self.assertEqual(len(trace.lines) + trace.discarded(), 200001)
+            self.assertEqual(list(directories[2].rglob("metadata")), [])
+            self.assertFalse((daemon.directory / "active").exists())
+            running.kill()
+            running.wait()
+
+    def test_program_does_not_wait_for_a_stopped_daemon_without_a_session(self):
+        daemon = self.daemon()
+        daemon.send_signal(signal.SIGSTOP)
+        for _ in range(3):
+            self.assertLess(elapsed(plain_run, program("emit"), "100000", "2"), 1)
+
+    def test_program_runs_on_while_the_daemon_is_stopped(self):
+        daemon = self.daemon()
+        directory = self.create_active("web", "order:tick")
+        running = self.program()
+        running.do("emit 10")
+        daemon.send_signal(signal.SIGSTOP)
+        self.assertLess(elapsed(running.do, "emit 10000"), 1)
+        daemon.send_signal(signal.SIGCONT)
+        running.do("emit 10")
+        self.assert_numbers(self.complete_trace("web", directory), "order:tick", range(10020))
+
+    def test_stopped_program_delays_no_command(self):
+        self.daemon()
+        directory = self.create_active("web", "order:tick")
+        stopped = [self.program() for _ in range(4)]
+        for running in stopped:
+            running.do("emit 10")
+            running.process.send_signal(signal.SIGSTOP)
+        for verb in (("enable-event", "stock:*"), ("disable-event", "stock:*"), ("list", "--programs"), ("stop",),
+                     ("start",), ("track", "--vpid=all"), ("stop",)):
+            self.assertLess(elapsed(self.leat, *verb), 2)
+        for running in stopped:
+            running.process.send_signal(signal.SIGCONT)
+            running.do("emit 10")
+        self.assertLess(elapsed(self.leat, "destroy"), 2)
+        self.assert_numbers(self.trace_of(directory), "order:tick", *[range(10)] * 4)
+
+    def test_killed_programs_leave_nothing_and_lose_nothing(self):
+        self.daemon()
+        directory = self.create_active("web", "test:count")
+        apps = self.runtime / "apps" / f"leat-{os.geteuid()}"
+        for _ in range(20):
+            killed = subprocess.run([program("emit"), "100", "2", "kill"], stdout=subprocess.PIPE)
+            self.assertEqual((killed.returncode, killed.stdout), (-signal.SIGKILL, b"201\n"))
+        wait_until(lambda: not list(apps.glob("*.app")), "control files stay")
+        self.assertEqual(self.json("list", "--programs")["programs"], [])
+        self.assertEqual(len(self.complete_trace("web", directory).lines), 4000)
+
+    def test_programs_that_are_killed_in_a_hot_loop(self):
+        self.daemon()
+        directory = self.create("web")
+        self.leat("enable-channel", "c", "--ring-size=4M")
+        self.leat("enable-event", "test:*")
+        self.leat("start")
+        for _ in range(10):
+            looping = subprocess.Popen([program("emit"), "1000000000", "2"], stdout=subprocess.DEVNULL)
+            time.sleep(0.05)
+            looping.kill()
+            looping.wait()
+        self.leat("enable-event", "order:tick")
+        running = self.program()
+        wait_until(lambda: self.settled("web"), "the rings are never empty")
+        running.do("emit 10000")
+        counts = self.stopped("web")
+        events = subprocess.run([LEAT, "view", directory], capture_output=True, text=True)
+        self.assertEqual(events.returncode, 0, events.stderr)
+        self.assertEqual(events.stdout.count("\n"), counts["events"])
+        self.assertEqual(events.stdout.count(" order:tick: "), 10000)
+
+    def settled(self, name):
+        before = self.session(name)["channels"][0]["events"]
+        time.sleep(0.3)
+        return self.session(name)["channels"][0]["events"] == before
+
+    def test_many_short_programs_leave_the_daemon_as_it_was(self):
+        daemon = self.daemon()
+        directory = self.create_active("web", "test:*")
+
+        def run(count, *prefix):
+            for _ in range(count):
+                self.assertEqual(plain_run(*prefix, program("emit"), "10", "1").stdout, "11\n")
+        cpus = sorted(os.sched_getaffinity(0))
+        for cpu in cpus:  # the ring of each becomes a stream, which has files
+            run(10, "taskset", "-c", str(cpu))
+        run(50)
+        wait_until(lambda: not self.json("list", "--programs")["programs"], "programs are listed for ever")
+        before = daemon.descriptors(), daemon.memory_kib()
+        run(300)
+        wait_until(lambda: not self.json("list", "--programs")["programs"], "programs are listed for ever")
+        wait_until(lambda: daemon.descriptors() <= before[0], "descriptors stay open")
+        if not SANITIZERS:
+            self.assertLess(daemon.memory_kib() - before[1], 2048)
+        self.assertEqual(len(self.complete_trace("web", directory).lines), (10 * len(cpus) + 350) * 11)
+        self.leat("destroy")
+        self.assertLess(daemon.descriptors(), before[0])
+
+
+def line(client):
+    """One line that the daemon sends; empty if it closes the connection."""
+    with client.makefile("rb") as answers:
+        return answers.readline()
+
+
+def ask(client, request):
+    client.sendall(json.dumps(request).encode() + b"\n")
+    return line(client)
+
+
+def kill_and_wait(pid):
+    """For a daemon that is not our child."""
+    try:
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the daemon does not end")
+    except ProcessLookupError:
+        pass
+
+
+if __name__ == "__main__":
+    main()

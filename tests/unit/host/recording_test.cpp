@@ -1,0 +1,198 @@
+#include "host/recording.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <optional>
+#include <utility>
+
+#include "host/engine.hpp"
+
+namespace leat::host {
+namespace {
+
+using namespace std::chrono_literals;
+
+// What stands still in a test does so from the first moment on, or for good.
+constexpr Engine::Clock::duration kNoPatience = 0s;
+constexpr Engine::Clock::duration kMuchPatience = 1h;
+
+// Stores what it was given when the test says so, as a relay does.
+class SlowOutput final : public consumer::Output {
+  public:
+    struct Peer {
+        bool has_stored = true;
+        bool has_answered_close = true;
+        bool is_full = false;
+        std::uint64_t taken = 0;
+        int packets = 0;
+        int begun_closing = 0;
+        int closed = 0;
+        bool was_stored_at_close = false;
+    };
+    explicit SlowOutput(Peer& peer) : peer_(&peer) {}
+
+    Result<void> write_metadata(std::string_view /*unit*/) override { return {}; }
+    Result<void> write_packet(const consumer::Packet& /*packet*/) override {
+        if (peer_->is_full) return fail(ErrorKind::kDiskFull, "the disk is full");
+        ++peer_->packets;
+        return {};
+    }
+    [[nodiscard]] std::uint64_t stored(consumer::StreamId /*stream*/) const override {
+        return peer_->has_stored ? ~std::uint64_t{0} : 0;
+    }
+    [[nodiscard]] std::uint64_t taken() const override { return peer_->taken; }
+    [[nodiscard]] Result<void> check_delivered() const override {
+        return peer_->has_stored ? Result<void>() : fail(ErrorKind::kIo, "the relay does not take it");
+    }
+    void begin_close() override {
+        ++peer_->begun_closing;
+        peer_->was_stored_at_close = peer_->has_stored;
+    }
+    [[nodiscard]] bool awaits_close() const override { return !peer_->has_answered_close; }
+    void close() override { ++peer_->closed; }
+
+  private:
+    Peer* peer_;
+};
+
+class RecordingEnd : public testing::Test {
+  protected:
+    void record(Engine::Clock::duration patience = kMuchPatience) {
+        auto recording = Recording::create(*trace_, std::make_unique<SlowOutput>(peer_), {.patience = patience});
+        ASSERT_TRUE(recording) << recording.error().message;
+        recording_ = &engine_->add(*std::move(recording));
+    }
+    // The end has packets to write: they tell of this.
+    void discard_an_event() {
+        ring::RingHeader& ring = trace_->channels()[0]->rings().ring(0);
+        std::atomic_ref(ring.discarded[0]).fetch_add(1);
+    }
+    // All that is due in this time happens, and ticks come.
+    void turn_for_a_while() {
+        for (const auto end = Engine::Clock::now() + 250ms; Engine::Clock::now() < end;) engine_->turn({}, 10ms);
+    }
+
+    static std::unique_ptr<session::Trace> make_trace() {
+        const session::Channel channel{.name = "channel", .ring_size = ring::kMinRingSize};
+        return *session::Trace::create({.session_name = "test", .key = {}}, std::vector{channel});
+    }
+    std::unique_ptr<session::Trace> trace_ = make_trace();
+    SlowOutput::Peer peer_;
+    std::unique_ptr<Engine> engine_ = *Engine::create();
+    Recording* recording_ = nullptr;
+};
+
+TEST_F(RecordingEnd, SettledRecordingHasStoredAllAndGoesOn) {
+    record();
+    peer_.has_stored = false;
+    discard_an_event();
+    recording_->begin_settle();
+    turn_for_a_while();
+    EXPECT_TRUE(recording_->is_storing());
+    EXPECT_EQ(recording_->trouble()->message, "the relay does not take it");
+    peer_.has_stored = true;
+    turn_for_a_while();
+    EXPECT_FALSE(recording_->is_storing());
+    EXPECT_FALSE(recording_->trouble());
+    discard_an_event();
+    turn_for_a_while();
+    EXPECT_EQ(std::pair(peer_.packets, peer_.begun_closing), std::pair(2, 0));
+    recording_->resume();
+    engine_->finish(*recording_);
+    EXPECT_TRUE(recording_->is_finished());
+    EXPECT_EQ(peer_.packets, 3);
+}
+
+TEST_F(RecordingEnd, IsThereAtOnceIfNothingIsAwaited) {
+    record();
+    discard_an_event();
+    recording_->begin_finish();
+    EXPECT_TRUE(recording_->is_finished());
+    EXPECT_EQ(peer_.packets, 2);
+    EXPECT_EQ(std::pair(peer_.begun_closing, peer_.closed), std::pair(1, 1));
+}
+
+TEST_F(RecordingEnd, ReadersHearOfItWhenAllIsStored) {
+    record();
+    peer_.has_stored = false;
+    discard_an_event();
+    recording_->begin_finish();
+    turn_for_a_while();
+    EXPECT_TRUE(recording_->is_storing());
+    EXPECT_EQ(peer_.begun_closing, 0);
+    peer_.has_stored = true;
+    turn_for_a_while();
+    EXPECT_TRUE(recording_->is_finished());
+    EXPECT_TRUE(peer_.was_stored_at_close);
+    EXPECT_EQ(peer_.packets, 2) << "what was discarded is told once";
+    EXPECT_FALSE(recording_->output_error());
+}
+
+TEST_F(RecordingEnd, AwaitsWhatReadersStillHaveToHear) {
+    record();
+    peer_.has_answered_close = false;
+    recording_->begin_finish();
+    turn_for_a_while();
+    EXPECT_FALSE(recording_->is_storing());
+    EXPECT_FALSE(recording_->is_finished());
+    peer_.has_answered_close = true;
+    turn_for_a_while();
+    EXPECT_TRUE(recording_->is_finished());
+    EXPECT_EQ(std::pair(peer_.begun_closing, peer_.closed), std::pair(1, 1));
+}
+
+TEST_F(RecordingEnd, TriesADiskAgainUntilThereIsRoom) {
+    record();
+    peer_.is_full = true;
+    discard_an_event();
+    recording_->begin_finish();
+    EXPECT_TRUE(recording_->is_stuck());
+    EXPECT_TRUE(recording_->is_storing());
+    peer_.is_full = false;
+    turn_for_a_while();
+    EXPECT_TRUE(recording_->is_finished());
+    EXPECT_EQ(peer_.packets, 2);
+    EXPECT_FALSE(recording_->output_error());
+}
+
+TEST_F(RecordingEnd, IsStuckWhenNothingWasTakenForAWhile) {
+    constexpr auto kSomePatience = 1500ms;  // more than a tick of what rests
+    record(kSomePatience);
+    peer_.has_stored = false;
+    discard_an_event();
+    recording_->begin_finish();
+    for (const auto end = Engine::Clock::now() + 2 * kSomePatience; Engine::Clock::now() < end;) {
+        ++peer_.taken;
+        turn_for_a_while();
+        ASSERT_FALSE(recording_->is_stuck()) << "it goes forward";
+    }
+    const auto stood_still = Engine::Clock::now();
+    while (!recording_->is_stuck() && Engine::Clock::now() < stood_still + 1min) turn_for_a_while();
+    EXPECT_TRUE(recording_->is_stuck());
+    recording_->begin_finish();
+    EXPECT_FALSE(recording_->is_stuck()) << "the patience begins anew";
+}
+
+TEST_F(RecordingEnd, GivenUpSaysWhatIsNotStored) {
+    record(kNoPatience);
+    peer_.has_stored = false;
+    discard_an_event();
+    engine_->finish(*recording_);
+    EXPECT_TRUE(recording_->is_finished());
+    ASSERT_TRUE(recording_->output_error());
+    EXPECT_EQ(recording_->output_error()->message, "the relay does not take it");
+    EXPECT_EQ(peer_.begun_closing, 0) << "readers do not take it for the end";
+}
+
+TEST_F(RecordingEnd, GivenUpWhenAllIsStoredLosesNothing) {
+    record(kNoPatience);
+    peer_.has_answered_close = false;
+    engine_->finish(*recording_);
+    EXPECT_TRUE(recording_->is_finished());
+    EXPECT_FALSE(recording_->output_error());
+    EXPECT_EQ(peer_.closed, 1);
+}
+
+}  // namespace
+}  // namespace leat::host

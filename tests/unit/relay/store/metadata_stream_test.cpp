@@ -1,0 +1,45 @@
+#include "relay/store/metadata_stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/scratch_directory.hpp"
+
+namespace leat::relay {
+namespace {
+
+namespace fs = std::filesystem;
+
+class MetadataStreamTest : public testing::Test {
+  protected:
+    void write(const std::string& text) {
+        ASSERT_EQ(*stream->write(std::as_bytes(std::span(text))), text.size());
+        stream->end_message();
+    }
+
+    test::ScratchDirectory scratch;
+    std::shared_ptr<SessionDirectory> directory =
+        std::make_shared<SessionDirectory>(*ConfinedDirectory::open_root(scratch.path().string()), "session");
+    std::shared_ptr<TraceChunk> chunk = *directory->create_chunk({.chunk_id = 0});
+    std::unique_ptr<MetadataStream> stream = *MetadataStream::create(1, "ust", directory, chunk);
+};
+
+TEST_F(MetadataStreamTest, FileStaysWhenItsProducerEnds) {
+    write("/* CTF 1.8 */");
+    stream->finish();
+    EXPECT_EQ(fs::file_size(scratch.path() / "ust/metadata"), 13U);
+}
+
+// Its producer was killed in the middle of a rotation: readers of the session must not take the new chunk for a trace.
+TEST_F(MetadataStreamTest, EmptyFileGoesWhenItsProducerEnds) {
+    write("/* CTF 1.8 */");
+    const auto next = *directory->create_chunk({.chunk_id = 1, .creation_time = 1});
+    ASSERT_TRUE(stream->rotate(next));
+    const fs::path second = scratch.path() / next->path / "ust/metadata";
+    EXPECT_TRUE(fs::exists(second));
+    stream->finish();
+    EXPECT_FALSE(fs::exists(second));
+    EXPECT_TRUE(fs::exists(scratch.path() / "ust/metadata"));
+}
+
+}  // namespace
+}  // namespace leat::relay

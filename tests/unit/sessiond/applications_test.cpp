@@ -1,0 +1,53 @@
+#include "sessiond/applications.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/test_control.hpp"
+
+namespace leat::sessiond {
+namespace {
+
+using test::TestControl;
+using test::TestTracepoint;
+
+constexpr uid_t kMallory = 1001;
+constexpr uid_t kAda = 1002;
+
+// Each user's programs may describe one small event at a time.
+class ApplicationsOfSmallBudgets : public testing::Test {
+  protected:
+    ApplicationsOfSmallBudgets() {
+        for (const uid_t uid : {kMallory, kAda}) budgets_.emplace(uid, session::DescriptionBudget(50));
+    }
+
+    Result<TracedFile*> add(ino_t inode, const std::string& event, uid_t uid) {
+        const std::vector<TestTracepoint> tracepoints{{.name = event}};
+        return applications_.add(
+            {.id = {.inode = inode}, .fd = TestControl(tracepoints).memfd(), .uid = uid, .gid = uid});
+    }
+
+    session::DescriptionBudgets budgets_;
+    Applications applications_{wire::Lane::kSystem, budgets_};
+};
+
+TEST_F(ApplicationsOfSmallBudgets, ProgramOfAUserWhoHasNoneLeftIsRefused) {
+    ASSERT_TRUE(add(1, "a:a", kMallory));
+    const auto refused = add(2, "a:b", kMallory);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, ErrorKind::kRefused);
+    EXPECT_TRUE(add(3, "a:b", kAda));
+}
+
+TEST_F(ApplicationsOfSmallBudgets, ProgramsOfOneFileTakeOnce) {
+    ASSERT_TRUE(add(1, "a:a", kMallory));
+    EXPECT_TRUE(add(2, "a:a", kMallory));
+}
+
+TEST_F(ApplicationsOfSmallBudgets, ProgramThatEndsGivesBack) {
+    ASSERT_TRUE(add(1, "a:a", kMallory));
+    applications_.remove({.inode = 1});
+    EXPECT_TRUE(add(2, "a:b", kMallory));
+}
+
+}  // namespace
+}  // namespace leat::sessiond

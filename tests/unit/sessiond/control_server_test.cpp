@@ -1,0 +1,121 @@
+#include "sessiond/control_server.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstring>
+
+#include "support/session_model.hpp"
+
+namespace leat::sessiond {
+namespace {
+
+using nlohmann::json;
+
+class ControlServerTest : public testing::Test {
+  protected:
+    UniqueFd connect() {
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        const std::string path = daemon_.socket();
+        std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+        UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        // NOLINTNEXTLINE(*-reinterpret-cast)
+        EXPECT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+        return client;
+    }
+    // Sends all, while the server takes it. Does not read.
+    void send(const UniqueFd& client, const std::string& bytes) {
+        std::size_t sent = 0;
+        for (int turn = 0; turn < 200 && sent < bytes.size(); ++turn) {
+            const ssize_t size =
+                ::send(client.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+            if (size > 0) sent += static_cast<std::size_t>(size);
+            server_->run();
+        }
+    }
+    // What has come until now.
+    std::string received(const UniqueFd& client) {
+        std::string text;
+        std::array<char, 65536> bytes{};
+        for (ssize_t size = 1; size > 0;) {
+            size = ::recv(client.get(), bytes.data(), bytes.size(), 0);
+            if (size > 0) text.append(bytes.data(), static_cast<std::size_t>(size));
+        }
+        return text;
+    }
+
+    test::ScratchDaemon daemon_;
+    std::unique_ptr<ControlServer> server_ = *ControlServer::listen({.path = daemon_.socket()}, daemon_.commands());
+};
+
+TEST_F(ControlServerTest, RequestThatLiesTooDeepIsRefused) {
+    const UniqueFd client = connect();
+    const std::size_t depth = 300'000;
+    send(client,
+         R"({"version": 1, "verb": "load", "definition": {"leat_session": 1, "name": "x", "channels": [{"x": )" +
+             std::string(depth, '[') + std::string(depth, ']') + "}]}}\n");
+    const json answer = json::parse(received(client), nullptr, false);
+    ASSERT_TRUE(answer.is_object());
+    EXPECT_EQ(answer["ok"], false);
+}
+
+TEST_F(ControlServerTest, AnswersThatNobodyReadsAreNotMade) {
+    const UniqueFd client = connect();
+    std::string many;
+    constexpr int kCount = 20'000;
+    for (int i = 0; i < kCount; ++i)
+        many += R"({"version": 1, "verb": "version"})"
+                "\n";
+    send(client, many);
+    const std::string first = received(client);
+    EXPECT_LT(std::ranges::count(first, '\n'), kCount / 2);
+    // Whoever reads gets all of them, also if it sends no more.
+    std::ptrdiff_t answers = std::ranges::count(first, '\n');
+    for (int turn = 0; turn < 2'000; ++turn) {
+        server_->run();
+        answers += std::ranges::count(received(client), '\n');
+    }
+    EXPECT_GT(answers, std::ranges::count(first, '\n'));
+}
+
+TEST_F(ControlServerTest, OneTurnServesEverybody) {
+    const UniqueFd busy = connect();
+    send(busy, std::string(100'000, '\n'));
+    const UniqueFd other = connect();
+    ASSERT_EQ(::send(other.get(), "{}\n", 3, 0), 3);
+    server_->run();
+    EXPECT_NE(received(other), "");
+}
+
+TEST(Commands, TwoSessionsDoNotGoToOneDirectory) {
+    test::ScratchDaemon daemon;
+    const std::string place = daemon.outputs() / "one";
+    EXPECT_EQ(daemon.ask({{"verb", "create"}, {"session", "a"}, {"directory", place}})["ok"], true);
+    EXPECT_EQ(daemon.ask({{"verb", "create"}, {"session", "b"}, {"directory", place + "/"}})["ok"], false);
+    EXPECT_EQ(daemon.ask({{"verb", "create"}, {"session", "b"}, {"directory", place + "2"}})["ok"], true);
+}
+
+TEST(Commands, ChunksWithoutTracesAreRotated) {
+    test::ScratchDaemon daemon;
+    EXPECT_EQ(daemon.ask({{"verb", "create"}, {"session", "a"}, {"directory", daemon.outputs() / "a"}})["ok"], true);
+    EXPECT_EQ(daemon.ask({{"verb", "enable-event"}, {"pattern", "*"}})["ok"], true);
+    EXPECT_EQ(daemon.ask({{"verb", "start"}})["ok"], true);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(daemon.ask({{"verb", "rotate"}})["ok"], true);
+    EXPECT_EQ(daemon.ask({{"verb", "destroy"}})["warnings"], json::array());
+}
+
+TEST(Commands, NothingBeginsWhenTheDaemonEnds) {
+    test::ScratchDaemon daemon;
+    EXPECT_EQ(daemon.ask({{"verb", "create"}, {"session", "a"}, {"directory", daemon.outputs() / "a"}})["ok"], true);
+    bool is_over = false;
+    daemon.commands().destroy_all([&is_over] { is_over = true; });
+    const std::string other = daemon.outputs() / "b";
+    EXPECT_EQ(daemon.ask({{"verb", "create"}, {"session", "b"}, {"directory", other}})["ok"], false);
+    for (int turn = 0; turn < 500 && !is_over; ++turn) daemon.wait();
+    EXPECT_TRUE(is_over);
+}
+
+}  // namespace
+}  // namespace leat::sessiond

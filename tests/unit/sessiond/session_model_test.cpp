@@ -1,0 +1,37 @@
+// Random histories of the session daemon: see support/session_model.hpp.
+#include "support/session_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/model_histories.hpp"
+
+namespace leat::sessiond {
+namespace {
+
+using test::SessionModel;
+
+constexpr std::uint64_t kSeeds = 40;
+constexpr std::uint64_t kSteps = 120;
+
+TEST(SessionModel, TracepointsAreOnForWhatTheSessionsSayAndForNothingElse) {
+    struct {
+        std::uint64_t histories, actions, loaded, rotated, refusals, kills;
+    } sum{};
+    test::run_histories<SessionModel>(kSeeds, kSteps, [&](const SessionModel& model) {
+        ++sum.histories;
+        sum.actions += model.actions();
+        sum.loaded += model.loaded();
+        sum.rotated += model.rotated();
+        sum.refusals += model.refusals();
+        sum.kills += model.kills();
+    });
+    if (sum.histories < kSeeds) return;
+    EXPECT_GT(sum.actions, kSeeds * 10);
+    EXPECT_GT(sum.loaded, kSeeds / 2);
+    EXPECT_GT(sum.rotated, kSeeds / 5);
+    EXPECT_GT(sum.refusals, kSeeds * 5);
+    EXPECT_GT(sum.kills, kSeeds * 3);
+}
+
+}  // namespace
+}  // namespace leat::sessiond

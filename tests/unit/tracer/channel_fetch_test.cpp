@@ -1,0 +1,376 @@
+// An event goes to a channel that this process has not got, and a daemon of some kind is asked for it.
+#include "tracer/channel_fetch.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/attached_tracer.hpp"
+#include "support/scratch_directory.hpp"
+#include "support/skip.hpp"
+#include "tracer/daemon_directory.hpp"
+#include "wire/app/app_socket.hpp"
+
+namespace leat::tracer {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+using test::AttachedTracer;
+
+enum class Manner {
+    kAnswers,
+    kSilent,
+    kHangsUp,
+    kOtherNumber,
+    kBadDescriptors,  // which can change their size
+};
+
+// A recorder that listens, on a thread of its own.
+class Recorder {
+  public:
+    Recorder() : thread_([this] { run(); }) {}
+    ~Recorder() {
+        ::eventfd_write(end_.get(), 1);
+        thread_.join();
+    }
+    Recorder(const Recorder&) = delete;
+    Recorder& operator=(const Recorder&) = delete;
+
+    [[nodiscard]] std::string path() const { return directory_.path(); }
+    [[nodiscard]] std::uint64_t records() const {
+        std::uint64_t sum = 0;
+        for (std::uint32_t ring = 0; ring < set_.geometry().ring_count(); ++ring)
+            sum += set_.reader(ring).record_count();
+        return sum;
+    }
+    void answer(Manner manner) { manner_ = manner; }
+    [[nodiscard]] int requests() const { return requests_; }
+    [[nodiscard]] std::uint32_t last_number() const { return last_number_; }
+
+  private:
+    void run() {
+        std::vector<wire::AppConnection> silent;
+        for (;;) {
+            std::array<pollfd, 2> wanted{{{end_.get(), POLLIN, 0}, {socket_.fd(), POLLIN, 0}}};
+            ::poll(wanted.data(), wanted.size(), -1);
+            if (wanted[0].revents != 0) return;
+            auto connection = socket_.accept();
+            pollfd message{connection->fd(), POLLIN, 0};
+            ::poll(&message, 1, -1);
+            const auto received = connection->receive(wire::Lane::kRecorder);
+            const auto* const request = received ? std::get_if<wire::AttachRequest>(&*received) : nullptr;
+            if (request == nullptr) continue;
+            const Manner manner = manner_;
+            last_number_ = request->channel;
+            EXPECT_EQ(request->uid, ::geteuid());
+            ++requests_;
+            answer(*connection, request->channel, manner);
+            if (manner == Manner::kSilent) silent.push_back(std::move(*connection));
+        }
+    }
+    void answer(wire::AppConnection& connection, std::uint32_t number, Manner manner) const {
+        const UniqueFd bad(::memfd_create("bad", MFD_CLOEXEC));
+        wire::ChannelMessage message = AttachedTracer::channel_message(number);
+        if (manner == Manner::kOtherNumber) message.number += 4;
+        const bool is_bad = manner == Manner::kBadDescriptors;
+        if (manner == Manner::kSilent || manner == Manner::kHangsUp) return;
+        // On a busy machine, who asked may have given up by now.
+        (void)connection.send_channel(message, set_.fd(), is_bad ? bad.get() : clock_.fd());
+    }
+
+    test::ScratchDirectory directory_;
+    wire::AppSocket socket_ = *wire::AppSocket::listen(directory_.path());
+    ring::SharedClock clock_ = *ring::SharedClock::create();
+    ring::RingSet set_ = *ring::RingSet::create(AttachedTracer::geometry(), ring::clock_now(clock_.page()));
+    UniqueFd end_{::eventfd(0, EFD_CLOEXEC)};
+    std::atomic<Manner> manner_{Manner::kAnswers};
+    std::atomic<int> requests_{0};
+    std::atomic<std::uint32_t> last_number_{0};
+    std::thread thread_;
+};
+
+std::size_t open_descriptors() {
+    std::size_t count = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+    return count;
+}
+
+std::size_t mappings() {
+    std::ifstream maps("/proc/self/maps");
+    return static_cast<std::size_t>(
+        std::count(std::istreambuf_iterator<char>(maps), std::istreambuf_iterator<char>(), '\n'));
+}
+
+// The recorder, too, has descriptors open in this process while it answers.
+template <typename Condition>
+bool soon(Condition condition) {
+    const auto until = Clock::now() + 5s;
+    while (!condition() && Clock::now() < until) std::this_thread::yield();
+    return condition();
+}
+
+// The tracepoint of the tracer is switched on for a channel that the recorder has.
+class ChannelFetch : public testing::Test {
+  protected:
+    ChannelFetch() {
+        find("");
+        switch_on();
+        // What other tests' failures have begun goes by.
+        do std::this_thread::sleep_for(std::chrono::nanoseconds(kFetchPause));
+        while (is_crowded());
+    }
+    ~ChannelFetch() override {
+        ::unsetenv("LEAT_RECORDER_DIR");
+        find("");
+    }
+
+    static void find(const char* timeout) {
+        ::setenv("LEAT_REGISTER_TIMEOUT", *timeout == '\0' ? "3000" : timeout, 1);
+        find_daemons();
+        ::unsetenv("LEAT_REGISTER_TIMEOUT");
+    }
+    // Another channel.
+    void switch_on() {
+        ::setenv("LEAT_RECORDER_DIR", recorder_.path().c_str(), 1);
+        find("");
+        number_ = AttachedTracer::next_number();
+        tracer_.switch_to({{.event_id = 1, .channel = number_}});
+    }
+    [[nodiscard]] std::uint64_t not_attached() { return *tracer_.control().not_attached(); }
+    Clock::duration time_to_emit() {
+        const auto begin = Clock::now();
+        tracer_.emit();
+        return Clock::now() - begin;
+    }
+
+    Recorder recorder_;
+    AttachedTracer tracer_;
+    std::uint32_t number_ = 0;
+};
+
+TEST_F(ChannelFetch, FirstEventGetsItsChannel) {
+    const std::size_t before = open_descriptors();
+    errno = 77;
+    for (int i = 0; i < 10; ++i) tracer_.emit();
+    EXPECT_EQ(errno, 77);
+    EXPECT_EQ(recorder_.records(), 10U);
+    EXPECT_EQ(recorder_.last_number(), number_);
+    EXPECT_EQ(recorder_.requests(), 1);
+    EXPECT_EQ(not_attached(), 0U);
+    EXPECT_TRUE(soon([&] { return open_descriptors() == before; }));
+}
+
+TEST_F(ChannelFetch, SilentDaemonIsWaitedForOnceInAWhile) {
+    recorder_.answer(Manner::kSilent);
+    EXPECT_LT(time_to_emit(), 1s);
+    EXPECT_EQ(recorder_.requests(), 1);
+    const auto begin = Clock::now();
+    int events = 1;
+    for (; Clock::now() - begin < std::chrono::nanoseconds(kFetchPause / 2); ++events) tracer_.emit();
+    EXPECT_GT(events, 1000) << "each waits";
+    EXPECT_EQ(recorder_.requests(), 1);
+    EXPECT_EQ(not_attached(), static_cast<std::uint64_t>(events));
+    // It has come to itself.
+    recorder_.answer(Manner::kAnswers);
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kFetchPause));
+    tracer_.emit();
+    EXPECT_EQ(recorder_.records(), 1U);
+}
+
+TEST_F(ChannelFetch, WhatIsNoAnswerIsCounted) {
+    std::uint64_t events = 0;
+    for (const Manner manner : {Manner::kHangsUp, Manner::kOtherNumber, Manner::kBadDescriptors}) {
+        recorder_.answer(manner);
+        errno = 77;
+        tracer_.emit();
+        EXPECT_EQ(errno, 77);
+        EXPECT_EQ(not_attached(), ++events);
+        EXPECT_EQ(recorder_.requests(), static_cast<int>(events));
+        std::this_thread::sleep_for(std::chrono::nanoseconds(kFetchPause));
+    }
+    EXPECT_EQ(recorder_.records(), 0U);
+}
+
+TEST_F(ChannelFetch, FailureLeavesNothingBehind) {
+    const std::size_t open = open_descriptors();
+    recorder_.answer(Manner::kBadDescriptors);
+    tracer_.emit();
+    const std::size_t mapped = mappings();
+    for (int i = 0; i < 3; ++i) {
+        std::this_thread::sleep_for(std::chrono::nanoseconds(kFetchPause));
+        tracer_.emit();
+    }
+    EXPECT_EQ(recorder_.requests(), 4);
+    EXPECT_EQ(mappings(), mapped);
+    EXPECT_TRUE(soon([&] { return open_descriptors() == open; }));
+}
+
+TEST_F(ChannelFetch, NobodyThereIsCounted) {
+    ::setenv("LEAT_RECORDER_DIR", "/nonexistent", 1);
+    find("");
+    tracer_.emit();
+    EXPECT_EQ(not_attached(), 1U);
+}
+
+TEST_F(ChannelFetch, ProcessThatWaitsForNobodyDoesNotAsk) {
+    find("0");
+    tracer_.emit();
+    EXPECT_EQ(not_attached(), 1U);
+    EXPECT_EQ(recorder_.requests(), 0);
+}
+
+// The number says whose it is: no daemon can send an event to another's.
+TEST_F(ChannelFetch, ChannelOfAnotherLaneIsNotAskedFor) {
+    tracer_.switch_to({{.event_id = 1, .channel = number_ - 1}});
+    tracer_.emit();
+    EXPECT_EQ(not_attached(), 1U);
+    EXPECT_EQ(recorder_.requests(), 0);
+}
+
+TEST_F(ChannelFetch, ThreadsThatComeTogetherAskOnce) {
+    constexpr std::size_t kThreads = 8;
+    std::atomic<std::size_t> ready{0};
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < kThreads; ++i)
+        threads.emplace_back([&] {
+            std::vector<char> staged(100 + LEAT_STAGE_SLACK, 'x');
+            for (++ready; ready < kThreads;) {
+            }
+            tracer_.emit(staged);
+        });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(recorder_.requests(), 1);
+    EXPECT_EQ(recorder_.records() + not_attached(), kThreads);
+    EXPECT_EQ(not_attached(), 0U) << "or this machine is busy";
+}
+
+// Its thread is waiting for the answer: it would wait for itself.
+TEST_F(ChannelFetch, HandlerOfTheThreadThatAsksDoesNotWait) {
+    recorder_.answer(Manner::kSilent);
+    static AttachedTracer* emits;
+    static std::atomic<int> handled;
+    emits = &tracer_;
+    handled = 0;
+    const auto handler = [](int) {
+        emits->emit();
+        ++handled;
+    };
+    struct sigaction action {};
+    action.sa_handler = handler;
+    struct sigaction before {};
+    ASSERT_EQ(::sigaction(SIGALRM, &action, &before), 0);
+    // Once the thread has asked.
+    std::thread interrupter([this, asking = ::pthread_self()] {
+        while (recorder_.requests() == 0) std::this_thread::yield();
+        ::pthread_kill(asking, SIGALRM);
+    });
+    const auto elapsed = time_to_emit();
+    interrupter.join();
+    while (handled == 0) std::this_thread::yield();
+    ::sigaction(SIGALRM, &before, nullptr);
+    EXPECT_LT(elapsed, 1s);
+    EXPECT_EQ(not_attached(), 2U);
+    EXPECT_EQ(recorder_.requests(), 1);
+}
+
+// A thread that is cancelled ends elsewhere.
+TEST_F(ChannelFetch, CancelledThreadFinishesItsEvent) {
+    pthread_t thread{};
+    const auto emit = [](void* tracer) -> void* {
+        ::pthread_cancel(::pthread_self());  // it acts upon that at the next cancellation point
+        static_cast<AttachedTracer*>(tracer)->emit();
+        ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+        return tracer;
+    };
+    ASSERT_EQ(::pthread_create(&thread, nullptr, emit, &tracer_), 0);
+    void* result = nullptr;
+    ASSERT_EQ(::pthread_join(thread, &result), 0);
+    EXPECT_EQ(result, &tracer_) << "cancelled in the middle of the event";
+    EXPECT_EQ(recorder_.records(), 1U);
+}
+
+// The child's page is wiped, and with it the lock that the thread has in the parent.
+TEST_F(ChannelFetch, ChildThatIsForkedMeanwhileAsksForItself) {
+    recorder_.answer(Manner::kSilent);
+    std::vector<char> staged(100 + LEAT_STAGE_SLACK, 'x');
+    std::thread waiting([&] { tracer_.emit(staged); });
+    while (recorder_.requests() == 0) std::this_thread::yield();
+    recorder_.answer(Manner::kAnswers);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        // The answer may come too late on a busy machine.
+        for (int turn = 0; turn < 50 && recorder_.records() == 0; ++turn) {
+            if (turn != 0) ::usleep(kFetchPause / 1000 + 1000);
+            tracer_.emit();
+        }
+        ::_exit(0);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    waiting.join();
+    EXPECT_EQ(status, 0);
+    EXPECT_GE(recorder_.requests(), 2);
+    EXPECT_EQ(recorder_.records(), 1U);
+}
+
+// It may end at any time, and would leave the lock of its parent's process.
+TEST_F(ChannelFetch, GuestDoesNotAsk) {
+    const pid_t child = ::vfork();
+    if (child == 0) {
+        tracer_.emit();
+        ::_exit(0);
+    }
+    ::waitpid(child, nullptr, 0);
+    EXPECT_EQ(recorder_.requests(), 0);
+    EXPECT_EQ(not_attached(), 1U);
+}
+
+// Otherwise each of their events would map a channel and displace another.
+TEST_F(ChannelFetch, MoreChannelsThanAProcessKeepsAreNotFetchedInTurn) {
+#ifdef __SANITIZE_THREAD__
+    // It does not see how a descriptor's number goes from one thread to the other, by calls that bypass it.
+    LEAT_NEEDS(false, "sanitizers");
+#endif
+    std::vector<std::uint32_t> numbers;
+    for (std::uint32_t i = 0; i < kMaxChannels + 5; ++i) numbers.push_back(AttachedTracer::next_number());
+    for (int turn = 0; turn < 3; ++turn)
+        for (const std::uint32_t number : numbers) {
+            tracer_.switch_to({{.event_id = 1, .channel = number}});
+            tracer_.emit();
+        }
+    EXPECT_LE(recorder_.requests(), static_cast<int>(kMaxChannels) + 2);
+    EXPECT_EQ(recorder_.records() + not_attached(), 3 * numbers.size());
+}
+
+// The first event may be one that is staged in a buffer.
+TEST_F(ChannelFetch, LargeEventGetsItsChannel) {
+    void* const payload = leat_stage_large(&tracer_.tracepoint(), 600);
+    ASSERT_NE(payload, nullptr);
+    leat_write_large(&tracer_.tracepoint(), nullptr, 0, payload, 600);
+    EXPECT_EQ(not_attached(), 0U);
+    EXPECT_EQ(recorder_.requests(), 1);
+    EXPECT_EQ(recorder_.records(), 1U);
+}
+
+}  // namespace
+}  // namespace leat::tracer

@@ -1,0 +1,144 @@
+// An event whose text goes straight to where it is recorded: the same bytes, and the same counts, as one that was
+// staged.
+#include <gtest/gtest.h>
+#include <leat/abi.h>
+
+#include <string>
+#include <vector>
+
+#include "support/attached_tracer.hpp"
+#include "support/skip.hpp"
+
+namespace leat::tracer {
+namespace {
+
+using ring::DiscardReason;
+using test::AttachedTracer;
+using test::OtherChannel;
+using test::Writer;
+
+const std::string kHead = "head";
+const std::string kTail = "the tail of it";
+
+class WriteText : public testing::TestWithParam<Writer> {
+  protected:
+    WriteText() {
+        if (GetParam() == Writer::kOfThread) tracer_.do_without_rseq();
+    }
+    void SetUp() override {
+        LEAT_NEEDS(GetParam() == Writer::kOfThread || test::has_rseq(), "rseq");
+        emit("first");
+        ring_ = tracer_.used_ring();
+        ASSERT_NE(ring_, nullptr);
+    }
+
+    void emit(const std::string& text) {
+        const std::string slack(LEAT_STAGE_SLACK, '~');
+        const std::string head = kHead + slack;
+        const std::string tail = kTail + slack;
+        const leat_text_payload payload{text.c_str(), head.data(), kHead.size(), tail.data(), kTail.size()};
+        leat_write_text(&tracer_.tracepoint(), nullptr, &payload);
+    }
+    static std::string record_of(const std::string& text) { return kHead + text + '\0' + kTail; }
+
+    // What the event of this text leaves in the ring, without its header.
+    std::string written(const std::string& text) {
+        const std::uint64_t begin = ring_->head;
+        emit(text);
+        const auto* const records =
+            reinterpret_cast<const char*>(ring_) + ring::kPageSize;  // NOLINT(*-reinterpret-cast)
+        constexpr std::uint64_t kHeader = ring::kCompactHeader.short_size;
+        if (ring_->head < begin + kHeader) return "nothing";
+        return {records + begin % AttachedTracer::kRingSize + kHeader, ring_->head - begin - kHeader};
+    }
+    // Nobody reads: all is room again.
+    void empty_ring() {
+        ring_->tail = ring_->head;
+        ring_->limit = ring_->tail + AttachedTracer::kRingSize;
+    }
+
+    AttachedTracer tracer_;
+    ring::RingHeader* ring_ = nullptr;
+};
+
+INSTANTIATE_TEST_SUITE_P(Both, WriteText, testing::Values(Writer::kOfCpu, Writer::kOfThread), test::name_of);
+
+// Beyond a small stage, beyond what the sequence takes, and the largest that a ring takes.
+TEST_P(WriteText, TextOfAnyLength) {
+    const std::uint64_t largest = ring::max_record_size(AttachedTracer::kRingSize) - record_of("").size();
+    for (const std::uint64_t length : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{493}, std::uint64_t{494},
+                                       std::uint64_t{1'000}, ring::kMaxText, ring::kMaxText + 1, largest}) {
+        empty_ring();
+        const std::string text(length, 'x');
+        ASSERT_EQ(written(text), record_of(text)) << length;
+    }
+    EXPECT_EQ(tracer_.discarded(), 0U);
+    empty_ring();
+    emit(std::string(largest + 1, 'x'));
+    emit(std::string(ring::kMaxRecordSize, 'x'));
+    EXPECT_EQ(tracer_.discarded(DiscardReason::kTooLarge), 2U);
+    EXPECT_EQ(tracer_.discarded(), 2U);
+}
+
+TEST_P(WriteText, LongOneWithoutABufferIsCounted) {
+    std::vector<void*> staged;
+    while (void* const buffer = leat_stage_large(&tracer_.tracepoint(), 1'000)) staged.push_back(buffer);
+    const std::uint64_t counted = tracer_.discarded();
+    emit(std::string(ring::kMaxText + 1, 'x'));
+    EXPECT_EQ(tracer_.discarded(DiscardReason::kInterrupted), counted + 1);
+    for (void* const buffer : staged) leat_write_large(&tracer_.tracepoint(), nullptr, 0, buffer, 1'000);
+    // It has not kept a buffer either.
+    for (std::size_t i = 0; i <= staged.size(); ++i) {
+        empty_ring();
+        emit(std::string(ring::kMaxText + 1, 'x'));
+    }
+    EXPECT_EQ(tracer_.discarded(), counted + 1);
+}
+
+TEST_P(WriteText, FullRingCountsWhatFindsNoRoom) {
+    constexpr std::uint64_t kEvents = 5'000;
+    for (std::uint64_t i = 1; i < kEvents; ++i) emit(std::string(i % 60, 'x'));
+    EXPECT_LT(tracer_.records(), kEvents);
+    EXPECT_EQ(tracer_.records() + tracer_.discarded(DiscardReason::kRingFull), kEvents);
+    EXPECT_EQ(tracer_.discarded(), tracer_.discarded(DiscardReason::kRingFull));
+    EXPECT_LE(ring_->head, ring_->tail + AttachedTracer::kRingSize);
+    EXPECT_GT(ring_->head, ring_->tail + AttachedTracer::kRingSize - 150);
+}
+
+// Where only a shorter one has room.
+TEST_P(WriteText, LastRoomGoesToWhoFitsIn) {
+    empty_ring();
+    const std::string text(40, 'x');
+    ring_->tail = ring_->head + ring::kCompactHeader.short_size + record_of(text).size() + ring::kCopySlack -
+                  AttachedTracer::kRingSize;
+    ring_->limit = ring_->tail + AttachedTracer::kRingSize;
+    EXPECT_EQ(written(text + "x"), "nothing");
+    EXPECT_EQ(tracer_.discarded(DiscardReason::kRingFull), 1U);
+    EXPECT_EQ(written(text), record_of(text));
+}
+
+TEST_P(WriteText, WishToBeWokenIsHeard) {
+    const std::uint32_t bells = tracer_.bells();
+    ring_->limit = ring_->head;
+    EXPECT_EQ(written("text"), record_of("text"));
+    EXPECT_EQ(tracer_.bells(), bells + 1);
+}
+
+TEST_P(WriteText, SwitchedOffIsNotWritten) {
+    tracer_.switch_to({});
+    EXPECT_EQ(written("text"), "nothing");
+    EXPECT_EQ(tracer_.discarded(), 0U);
+}
+
+TEST_P(WriteText, EachChannelGetsItsRecord) {
+    const OtherChannel other(0);
+    if (GetParam() == Writer::kOfThread) other.channel().has_rseq = false;
+    tracer_.switch_to({{.event_id = 1, .channel = tracer_.channel().number},  //
+                       {.event_id = 2, .channel = other.channel().number}});
+    for (int i = 0; i < 10; ++i) ASSERT_EQ(written("text"), record_of("text"));
+    EXPECT_EQ(other.records(), 10U);
+    EXPECT_EQ(tracer_.records(), 11U);
+}
+
+}  // namespace
+}  // namespace leat::tracer

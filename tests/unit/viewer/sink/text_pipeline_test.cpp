@@ -1,0 +1,122 @@
+#include "viewer/sink/text_pipeline.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/file.hpp"
+#include "base/unique_fd.hpp"
+#include "ctf/tsdl/tsdl_parser.hpp"
+
+namespace leat::viewer {
+namespace {
+
+constexpr std::size_t kPackets = 100;
+constexpr std::size_t kEvents = 201;  // of a packet
+
+// Packets of events that are one byte each, which is the time and the only field.
+class TextPipelineTest : public ::testing::Test {
+  protected:
+    TextPipelineTest() {
+        trace_class_ = *ctf::parse_tsdl(
+            "clock { name = m; };"
+            "typealias integer { size = 8; map = clock.m.value; } := ts8;"
+            "trace { major = 1; minor = 8; byte_order = le; };"
+            "stream { event.header := struct { ts8 timestamp; }; };"
+            "event { name = e; fields := struct { integer { size = 8; } n; string s; }; };");
+        plan_ = *ctf::make_decode_plan(trace_class_, trace_class_.streams.front());
+        for (std::size_t i = 0; i < kEvents; ++i)
+            bytes_ += {static_cast<char>(i), static_cast<char>(i), 'x', '\n', '\0'};
+    }
+
+    PacketView packet(std::size_t number) const {
+        const auto bytes = std::as_bytes(std::span(bytes_));
+        return {number + 1, &trace_class_, &plan_, &stream_, bytes, 8 * bytes.size()};
+    }
+
+    static std::vector<ctf::EventPlace> places_in(const PacketView& packet) {
+        ctf::PacketDecoder decoder(*packet.plan);
+        EXPECT_TRUE(decoder.start(packet.bytes, 0));
+        std::vector<ctf::EventPlace> places(kEvents);
+        std::size_t found = 0;
+        while (found < kEvents) found += decoder.locate(std::span(places).subspan(found)).value();
+        return places;
+    }
+
+    // In runs of different lengths.
+    static Result<void> add(TextPipeline& pipeline, const PacketView& packet, std::span<const ctf::EventPlace> places) {
+        for (std::size_t run = 1; !places.empty(); run = run % 50 + 1) {
+            const auto taken = places.first(std::min(run, places.size()));
+            LEAT_TRY(pipeline.add(packet, taken));
+            places = places.subspan(taken.size());
+        }
+        return {};
+    }
+
+    std::string text_of(std::size_t threads) const {
+        const UniqueFd file(::memfd_create("text", MFD_CLOEXEC));
+        TextPipeline pipeline({}, file.get(), threads);
+        for (std::size_t i = 0; i < kPackets; ++i) EXPECT_TRUE(add(pipeline, packet(i), places_in(packet(i))));
+        EXPECT_TRUE(pipeline.flush());
+        return read_file(fmt::format("/proc/self/fd/{}", file.get()), SIZE_MAX).value();
+    }
+
+    ctf::TraceClass trace_class_;
+    ctf::DecodePlan plan_;
+    StreamIdentity stream_{.name = "stream"};
+    std::string bytes_;
+};
+
+TEST_F(TextPipelineTest, SeveralThreadsWriteWhatOneWrites) {
+    TextBuffer expected(-1);
+    LineRenderer renderer({});
+    std::optional<Moment> previous;
+    for (std::size_t i = 0; i < kPackets; ++i) {
+        const PacketView view = packet(i);
+        for (const ctf::EventPlace& place : places_in(view)) {
+            ASSERT_TRUE(renderer.append(expected, view, place, previous));
+            previous = Moment{place.time_ns, place.cycles};
+        }
+    }
+    for (const std::size_t threads : {0, 1, 3}) EXPECT_EQ(text_of(threads), expected.text()) << threads;
+}
+
+TEST_F(TextPipelineTest, ReaderThatGoesAwayIsNoError) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe(ends.data()), 0);
+    const UniqueFd output(ends[1]);
+    ::close(ends[0]);
+    std::signal(SIGPIPE, SIG_IGN);
+    TextPipeline pipeline({}, output.get(), 1);
+    for (std::size_t i = 0; i < kPackets; ++i) ASSERT_TRUE(add(pipeline, packet(i), places_in(packet(i))));
+    EXPECT_TRUE(pipeline.flush());
+    EXPECT_TRUE(pipeline.is_closed());
+}
+
+// Someone may cut a file while it is read.
+TEST_F(TextPipelineTest, PacketThatHasChangedIsAnErrorAfterTheEventsBeforeIt) {
+    const auto places = places_in(packet(0));
+    std::string changed = bytes_;
+    changed.replace(5 * 100, std::string::npos, changed.size() - 5 * 100, 'x');
+    PacketView view = packet(0);
+    view.bytes = std::as_bytes(std::span(changed));
+    const UniqueFd file(::memfd_create("text", MFD_CLOEXEC));
+    TextPipeline pipeline({}, file.get(), 1);
+    ASSERT_TRUE(pipeline.add(view, places));
+    const auto flushed = pipeline.flush();
+    ASSERT_FALSE(flushed);
+    EXPECT_EQ(flushed.error().message, "stream: a packet has changed while it was read");
+    const std::string text = read_file(fmt::format("/proc/self/fd/{}", file.get()), SIZE_MAX).value();
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 100);
+}
+
+}  // namespace
+}  // namespace leat::viewer
