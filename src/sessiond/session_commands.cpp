@@ -345,7 +345,7 @@ std::optional<Commands::Answer> Commands::status(Call& call) {
     tracing_.count_not_attached();
     json answer = answer_ok();
     answer["session"] = (*session)->session.name();
-    answer["sessions"] = {shown_to(call.client, **session)};
+    answer["sessions"] = json::array({shown_to(call.client, **session)});
     answer["descriptors"] = {{"open", open_descriptors()}, {"limit", descriptor_limit()}};
     return answer;
 }

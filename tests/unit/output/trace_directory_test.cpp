@@ -263,8 +263,9 @@ TEST_F(TraceDirectoryTest, NothingStaysOfAChunkThatIsDropped) {
 }
 
 TEST_F(TraceDirectoryTest, TraceThatCouldNotBeMadeCanBeMadeLater) {
-    // UBSan needs descriptors when it meets a type for the first time: the one that messages are formatted in.
+    // UBSan needs descriptors when it meets a type for the first time: the one that messages are formatted in, and this.
     EXPECT_FALSE(TraceDirectory::create("/dev/null", "ust/uid/1001/64-bit", {{"channel0"}}));
+    const auto root = root_;
     {
         const UniqueFd lowest(::dup(0));
         rlimit before{};
@@ -272,10 +273,10 @@ TEST_F(TraceDirectoryTest, TraceThatCouldNotBeMadeCanBeMadeLater) {
         // One for the directory of the user, one for that of the trace.
         const rlimit limit{static_cast<rlim_t>(lowest.get()) + 3, before.rlim_max};
         ::setrlimit(RLIMIT_NOFILE, &limit);
-        EXPECT_FALSE(TraceDirectory::create(root_, "ust/uid/1001/64-bit", {{"channel0"}}));
+        EXPECT_FALSE(TraceDirectory::create(root, "ust/uid/1001/64-bit", {{"channel0"}}));
         ::setrlimit(RLIMIT_NOFILE, &before);
     }
-    EXPECT_TRUE(TraceDirectory::create(root_, "ust/uid/1001/64-bit", {{"channel0"}}));
+    EXPECT_TRUE(TraceDirectory::create(root, "ust/uid/1001/64-bit", {{"channel0"}}));
 }
 
 TEST_F(TraceDirectoryTest, UnusedIsTakenBack) {
