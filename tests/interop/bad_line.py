@@ -94,18 +94,18 @@ class BadLine:
     def run(self):
         directions = {direction.source: direction for direction in (self.there, self.back)}
         while True:
-            wait = max(self.under_way[0][0] - time.monotonic(), 0) if self.under_way else None
+            wait = max(self.under_way[0][0] - time.monotonic(), 0) if self.under_way else None  # moment: a line has delays
             ready, _, _ = select.select([*directions, self.ending], [], [], wait)
             if self.ending in ready:
                 return
             for source in ready:
                 self.take(directions[source], os.read(source, 65536))
-            while self.under_way and self.under_way[0][0] <= time.monotonic():
+            while self.under_way and self.under_way[0][0] <= time.monotonic():  # moment: the same
                 _, _, sink, packet = heapq.heappop(self.under_way)
                 os.write(sink, packet)
 
     def take(self, direction, packet):
-        leaves = time.monotonic()
+        leaves = time.monotonic()  # moment: the same
         if self.rate:
             leaves = direction.is_free_at = max(leaves, direction.is_free_at) + len(packet) / self.rate
         is_lost, is_late = (direction.random.random() < chance for chance in (self.loss, self.reordering))

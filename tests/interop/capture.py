@@ -5,13 +5,13 @@ import os
 import random
 import re
 import shutil
-import signal
 import struct
 import subprocess
 import time
 
-from support import (BUILD, DISCARDED, HAS_RSEQ, LEAT, SOURCE, InteropTest, Trace, can_be_two_users, compiled, has, has_namespaces, library, main,
-                     needs, plain_run, program, wait_until, without_sanitizers)
+from support import (BUILD, DISCARDED, HAS_RSEQ, LEAT, PATIENCE, SOURCE, InteropTest, Trace, can_be_two_users,
+                     compiled, has, has_namespaces, library, main, needs, outside_gate, plain_run, program,
+                     wait_until, without_sanitizers)
 
 SMALL = ("blocks=4", "block_size=16384")
 EVENTS = ("io:queued", "io:dispatched", "io:completed")
@@ -212,6 +212,7 @@ class Counts(CaptureTest):
 
 
 class Ends(CaptureTest):
+    @outside_gate("asserts how long a capture takes")
     def test_by_duration(self):
         begin = time.monotonic()
         found = self.capture("requests=0", "burst=1", "pause_us=100", "duration_ms=700")
@@ -470,7 +471,7 @@ class BadDays(CaptureTest):
                 script = ('mkdir "$1/disk" && mount -t tmpfs -o size=512k none "$1/disk" && "$2" "$1/disk/trace" $3; '
                           'cp -r "$1/disk/trace" "$1"; umount "$1/disk"; rmdir "$1/disk"')
                 result = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", str(self.directory), program("capture"),
-                                         f"requests=100000 burst=10 {' '.join(options)}"], capture_output=True, text=True, timeout=60)
+                                         f"requests=100000 burst=10 {' '.join(options)}"], capture_output=True, text=True, timeout=PATIENCE)
                 found = {key: int(value) for key, value in map(str.split, result.stdout.splitlines())}
                 self.assertEqual(found["end"], END["error"], result.stderr)
                 self.assertIn("No space left on device", result.stderr)
@@ -486,10 +487,10 @@ class BadDays(CaptureTest):
                                    stdout=subprocess.PIPE, text=True,
                                    env={**os.environ, "LD_PRELOAD": library("shifted-clock"), "LEAT_TEST_SHIFT": str(shift)})
         for seconds in 3600, -3600, 10**6:
-            time.sleep(0.1)
+            time.sleep(0.1)  # moment: the time of day may be set at any time
             with open(shift, "r+b") as file:
                 file.write(struct.pack("<q", seconds))
-        output = process.communicate(timeout=60)[0]
+        output = process.communicate(timeout=PATIENCE)[0]
         self.assertIn("events 9000\n", output)
         trace = self.read(self.directory / "trace")
         orders = [order_of(event.name, event["request"]) for event in trace.events()]
@@ -503,7 +504,7 @@ class BadDays(CaptureTest):
         wait_until(lambda: list(self.runtime.glob("**/control.sock")), "the daemon is ready")
 
         def leat(*words):
-            return subprocess.run([LEAT, *words], check=True, capture_output=True, text=True, timeout=60).stdout
+            return subprocess.run([LEAT, *words], check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
         leat("create", "both", "-o", str(self.directory / "session"))
         leat("enable-event", "io:*")
         leat("start")

@@ -11,6 +11,8 @@ import sys
 import tempfile
 import unittest
 
+from support import PATIENCE
+
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 BUILD = pathlib.Path(sys.argv[2]).resolve()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -44,8 +46,8 @@ class Documents(unittest.TestCase):
         own = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
         environment = {**os.environ, "LEAT_RUNTIME_DIR": str(directory / "run")}
         (directory / "run").mkdir()
-        return subprocess.run([*own, "sh", "-c", command], cwd=directory, env=environment, capture_output=True, text=True,
-                              timeout=120)
+        return subprocess.run([*own, "bash", "-c", command], cwd=directory, env=environment, capture_output=True, text=True,
+                              timeout=PATIENCE)
 
     def test_commands_run(self):
         count = 0
@@ -59,7 +61,7 @@ class Documents(unittest.TestCase):
                     (directory / folder).symlink_to(SOURCE / folder)
                 commands = [line for line in text.splitlines() if not NOT_RUN_HERE.match(line)]
                 count += len(commands)
-                result = self.run_in(directory, "\n".join(["set -ex", "ip link set lo up", *commands]))
+                result = self.run_in(directory, "\n".join(["set -exo pipefail", "shopt -s expand_aliases", "ip link set lo up", *commands]))
                 self.assertEqual(result.returncode, 0, f"{document}:\n{result.stderr}")
         self.assertGreater(count, 0)
 

@@ -12,7 +12,7 @@ import time
 
 from session_daemons import Commanded, RestartTest, Switched
 from support import (BUILD, LEAT, PATIENCE, InteropTest, can_be_two_users, enter_user_namespace,
-                     exit_status_of, has_namespaces, main, needs, plain_run, program, wait_until)
+                     exit_status_of, has_namespaces, main, needs, outside_gate, plain_run, program, wait_until)
 
 # Where something is gone, and between the last packet of one snapshot and the first of the next.
 LOST = re.compile(r"^WARNING: Tracer (?:lost|may have lost|discarded|may have discarded) ")
@@ -392,6 +392,7 @@ class SnapshotTest(SnapshotFixture):
         seen = [(event["vpid"], event["n"]) for event in trace.events()]
         self.assertEqual(len(seen), len(set(seen)))
 
+    @outside_gate("counts the snapshots of a second")
     @needs(can_be_two_users(), "two users")
     def test_crashes_one_after_the_other_share_snapshots(self):
         directory = self.create_flying()

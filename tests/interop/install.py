@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 
-from support import BUILD, SOURCE, InteropTest, main, needs, has, program, wait_until, without_sanitizers
+from support import BUILD, PATIENCE, SOURCE, InteropTest, has, main, needs, program, wait_until, without_sanitizers
 
 VERBS = ("create", "set-session", "start", "stop", "destroy", "rotate", "clear", "snapshot", "regenerate", "enable-channel",
          "disable-channel", "enable-event", "disable-event", "add-context", "track", "untrack", "list", "status", "save", "load")
@@ -50,7 +50,7 @@ int main(int, char** arguments) {
 
 
 def run(*command, **arguments):
-    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300, **arguments)
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=PATIENCE, **arguments)
     assert result.returncode == 0, f"{command}:\n{result.stdout}{result.stderr}"
     return result.stdout
 

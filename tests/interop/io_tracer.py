@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 
-from support import BUILD, LEAT, SOURCE, InteropTest, has, main, needs, wait_until
+from support import BUILD, LEAT, PATIENCE, SOURCE, InteropTest, has, main, needs, wait_until
 
 TRACER = str(BUILD / "bin" / "example-io-tracer")
 REPORT = str(SOURCE / "examples" / "io_tracer" / "report")
@@ -108,7 +108,7 @@ def golden(path):
 
 class ReportTest(InteropTest):
     def report(self, *options, status=0):
-        result = subprocess.run([REPORT, "--leat", LEAT, *map(str, options)], capture_output=True, text=True, timeout=120)
+        result = subprocess.run([REPORT, "--leat", LEAT, *map(str, options)], capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
         return result
 
@@ -215,7 +215,7 @@ class GoldenTrace(ReportTest):
             </script></body>"""))
         shown = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
                                 f"--user-data-dir={self.directory / 'browser'}", "--dump-dom", page.as_uri()],
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=120).stdout
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=PATIENCE).stdout
         # Two of what is in flight, one for each flow that has been completed, and two for those with times.
         self.assertEqual(shown.count("<polyline"), 2 + 5 + 4 + 3)
         self.assertIn("5 queued = 3 completed + 1 in the device + 1 waiting at the end.", shown)
@@ -418,7 +418,7 @@ class RealRequests(ReportTest):
     def capture(self, *options, status=0, **arguments):
         self.trace = self.directory / "trace"
         result = subprocess.run([TRACER, "--capture", self.trace, "--directory", self.directory, "--file-size=8M", *options],
-                                capture_output=True, text=True, timeout=300, **arguments)
+                                capture_output=True, text=True, timeout=PATIENCE, **arguments)
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
         return result.stdout
 
@@ -471,7 +471,7 @@ class RealRequests(ReportTest):
                               stdout=subprocess.PIPE, text=True) as tracer:
             wait_until(lambda: list(self.trace.glob("channel0_*")), "the capture has begun")
             tracer.send_signal(signal.SIGINT)
-            printed = tracer.communicate(timeout=60)[0]
+            printed = tracer.communicate(timeout=PATIENCE)[0]
         self.assertEqual(tracer.returncode, 0)
         self.assertIn("ended by a signal", printed)
         self.assertIn("0 skipped, 0 lost", printed)
@@ -483,26 +483,26 @@ class RealRequests(ReportTest):
 
     def test_without_capture(self):
         result = subprocess.run([TRACER, "--run=100ms", "--directory", self.directory, "--file-size=8M"], capture_output=True,
-                                text=True, timeout=60)
+                                text=True, timeout=PATIENCE)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertNotIn("capture", result.stdout)
 
     def test_bad_words(self):
         for words in (["--duration=0s"], ["--duration=5"], ["--max-size=-1"], ["--max-size=99999999999G"], ["--shards=0"],
                       ["--engine=tape"], ["more"]):
-            result = subprocess.run([TRACER, *words], capture_output=True, text=True, timeout=60)
+            result = subprocess.run([TRACER, *words], capture_output=True, text=True, timeout=PATIENCE)
             self.assertEqual((result.returncode, len(result.stderr.splitlines())), (2, 1), result.stderr)
         (self.directory / "full").mkdir()
         (self.directory / "full" / "file").touch()
         result = subprocess.run([TRACER, "--capture", self.directory / "full", "--directory", self.directory, "--file-size=1M"],
-                                capture_output=True, text=True, timeout=60)
+                                capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual((result.returncode, len(result.stderr.splitlines())), (1, 1), result.stderr)
         self.assertIn("give a new directory", result.stderr)
 
     def test_demo(self):
         """The same that ./dev demo io runs, for a second."""
         result = subprocess.run([SOURCE / "tools" / "demo-io", BUILD / "bin", self.directory / "demo", "1"], capture_output=True,
-                                text=True, timeout=300, env={**os.environ, "HOME": str(self.directory)})
+                                text=True, timeout=PATIENCE, env={**os.environ, "HOME": str(self.directory)})
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
 

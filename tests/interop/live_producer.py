@@ -264,7 +264,7 @@ class OtherRelay(InteropTest):
         relay = LttngRelay(self.directory / "relay")
         self.addCleanup(relay.kill)
         result = subprocess.run([LEAT, "record", f"--live=net+udp://127.0.0.1:{relay.control}", "--", "false"],
-                                capture_output=True, text=True, timeout=30)
+                                capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(result.returncode, 1)
         self.assert_one_line(result.stderr, f"relay 127.0.0.1:{relay.control}: it does not take datagrams: use net://")
 

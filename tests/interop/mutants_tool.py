@@ -64,7 +64,7 @@ class MutantsToolTest(support.InteropTest):
 
     def run_tool(self, *arguments):
         return subprocess.run([sys.executable, "tools/mutants", *arguments], cwd=self.directory, capture_output=True,
-                              text=True, timeout=300)
+                              text=True, timeout=support.PATIENCE)
 
     def outcomes(self, result):
         return {verdict["name"]: verdict["outcome"] for verdict in json.loads(result.stdout)}

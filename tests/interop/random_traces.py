@@ -22,7 +22,6 @@ import support
 
 COUNT = int(os.environ.get("LEAT_TRACES", "250"))
 FIRST = int(os.environ.get("LEAT_FIRST_TRACE", "0"))
-LIMIT = 60  # s; for one trace
 MEMORY = 512 << 20  # bytes; what a trace of some KiB may take at the very most
 
 OPTIONS = [["--clock-gmt"], ["--clock-seconds"], ["--clock-date"], ["--clock-cycles"], ["--no-delta"], ["--names=all"],
@@ -39,7 +38,7 @@ def options_of(seed, is_timed):
 
 
 def run(command):
-    return subprocess.run(command, capture_output=True, check=False, timeout=LIMIT)
+    return subprocess.run(command, capture_output=True, check=False, timeout=support.PATIENCE)
 
 
 def warnings(result):
@@ -122,7 +121,7 @@ def damaged_problem(trace):
     try:
         ours = run([support.LEAT, "view", str(trace)])
     except subprocess.TimeoutExpired:
-        return f"takes more than {LIMIT} s"
+        return f"takes more than {support.PATIENCE:g} s"
     if ours.returncode not in (0, 1):
         return f"status {ours.returncode}: {ours.stderr[-300:]}"
     if len(errors(ours)) != ours.returncode or not all(line.startswith(b"leat: ") for line in errors(ours)):

@@ -16,7 +16,7 @@ import subprocess
 import time
 
 from session_daemons import RestartTest, Switched, by_reason
-from support import (LEAT, PATIENCE, PROGRAMS, READER_PATIENCE, enter_user_namespace, has_namespaces, lines_of, main, needs,
+from support import (LEAT, PATIENCE, PROGRAMS, enter_user_namespace, has_namespaces, lines_of, main, needs,
                      program, wait_until, without_sanitizers)
 
 THREADS = 3
@@ -79,7 +79,7 @@ class RecoverTest(RestartTest):
     def recover(self, directory, *options, status=0):
         """Returns what it says, as an object."""
         result = subprocess.run([LEAT, "recover", directory, "--format=json", *options], capture_output=True, text=True,
-                                timeout=READER_PATIENCE)
+                                timeout=PATIENCE)
         self.assertEqual(result.returncode, status, (result.stdout, result.stderr, self.seed))
         told = json.loads(result.stdout)
         # Who reads it together with what was stored does as it says.
@@ -101,11 +101,11 @@ class RecoverTest(RestartTest):
         for metadata in [found for path in paths for found in pathlib.Path(path).rglob("metadata")]:
             if metadata.stat().st_size == 0:
                 shutil.rmtree(metadata.parent)
-        trace = subprocess.run(["babeltrace2", *map(str, paths)], capture_output=True, text=True, timeout=READER_PATIENCE)
+        trace = subprocess.run(["babeltrace2", *map(str, paths)], capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(trace.returncode, 0, (trace.stderr, self.seed))
         for line in trace.stderr.splitlines():
             self.assertRegex(line, warnings, self.seed)
-        view = subprocess.run([LEAT, "view", *map(str, paths)], capture_output=True, text=True, timeout=READER_PATIENCE)
+        view = subprocess.run([LEAT, "view", *map(str, paths)], capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(view.returncode, 0, (view.stderr, self.seed))
         self.assertTrue(view.stdout == trace.stdout, f"readers differ about {paths}, seed {self.seed}")
         return self.numbers_in(trace.stdout)
@@ -609,7 +609,7 @@ class Hostile(RecoverTest):
                 self.assertIn(result.returncode, (0, 1), (result.stderr, self.seed))
                 if (spoilt / "out").exists() and self.has_traces(spoilt / "out"):
                     view = subprocess.run([LEAT, "view", spoilt / "out"], capture_output=True, text=True,
-                                          errors="backslashreplace", timeout=READER_PATIENCE)
+                                          errors="backslashreplace", timeout=PATIENCE)
                     self.assertEqual(view.returncode, 0, (view.stderr, self.seed))
                     numbers = self.numbers_in(view.stdout)
                     for thread, of_thread in numbers.items():

@@ -848,11 +848,11 @@ class GrowingMetadata(RelayTest):
             producer.data_link.send(peer.data_message(stream, number, data))
             index = struct.pack(">10Q", stream, number, 8 * 4096, 8 * len(data), 10 + ids[0], 10 + ids[-1], 0, 0, 0, number)
             self.assertEqual(producer.code(peer.SEND_INDEX, index), peer.OK)
-            time.sleep(0.005)  # viewers always have something to read
+            time.sleep(0.005)  # moment: viewers always have something to read
         producer.numbers[stream] = self.CLASSES // self.AT_A_TIME
         producer.finish()
         for viewer in viewers:
-            printed, errors = viewer.communicate(timeout=60)
+            printed, errors = viewer.communicate(timeout=peer.PATIENCE)
             self.assertEqual((viewer.returncode, errors), (0, ""))
             self.assertEqual([line.split()[2].rstrip(":") for line in printed.splitlines()],
                              [f"class_{id}" for id in range(self.CLASSES)])
@@ -878,7 +878,7 @@ class Sizes(RelayTest):
             wire += peer.data_message(stream, number, packet, size)
         for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(wire)]):
             producer.data_link.send(wire[begin:end])
-            time.sleep(0.005)  # keeps the pieces apart on the network
+            time.sleep(0.005)  # moment: keeps the pieces apart on the network
         for number, size in enumerate(sizes):
             index = peer.index_payload(stream, number, ticks(1 + 3 * number, 3), size=size)
             self.assertEqual(producer.code(peer.SEND_INDEX, index), peer.OK)
@@ -993,7 +993,7 @@ class Captures(RelayTest):
                 sent += 32 + data_size
             expected = self.reply_in(replies, said, command)
             said += len(expected)
-            deadline = time.monotonic() + peer.PATIENCE
+            deadline = time.monotonic() + peer.PATIENCE  # moment: patience
             while True:
                 control.send(self.with_handles(message, command, handles))
                 answer = control.receive(len(expected))
@@ -1003,9 +1003,9 @@ class Captures(RelayTest):
                 # Data has a connection of its own and may arrive later.
                 if answer == expected or command not in (peer.DATA_PENDING, peer.END_DATA_PENDING):
                     break
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline:  # moment: patience
                     break
-                time.sleep(0.005)
+                time.sleep(0.005)  # moment: asks again
             self.assertEqual(answer, expected, f"{directory.name}: command {command} that ends at byte {at}")
         self.assertEqual(said, len(replies))
         control.close()

@@ -52,7 +52,7 @@ def hide_the_machine():
 
 
 def lttng(*words):
-    done = subprocess.run(["lttng", "--no-sessiond", *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["lttng", "--no-sessiond", *words], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, f"lttng {' '.join(words)}: {done.stdout}{done.stderr}"
 
 
@@ -100,7 +100,7 @@ class Viewer:
         wait_until(lambda: len(self.numbers()) >= count, f"{count} events from {self.process.args}")
 
     def finish(self):
-        _, errors = self.process.communicate(timeout=60)
+        _, errors = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0, f"{self.process.args}: {errors}"
         return self.numbers()
 

@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
 from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
 from relays import RELAYD, LeatRelay, free_ports  # noqa: E402
-from support import PROGRAMS, InteropTest, lacks, main, wait_until  # noqa: E402
+from support import PATIENCE, PROGRAMS, InteropTest, lacks, main, wait_until  # noqa: E402
 
 TICKS = [(10, 1), (20, 2), (30, 3)]
 LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d{4} leat-relayd\[(\d+)\] (error|warning|info|debug): (.*)$")
@@ -80,7 +80,7 @@ class OptionsTest(InteropTest):
         return match[2], match[3]
 
     def run_relayd(self, *options, **arguments):
-        return subprocess.run([RELAYD, "-o", str(self.output), *options], capture_output=True, text=True, timeout=60,
+        return subprocess.run([RELAYD, "-o", str(self.output), *options], capture_output=True, text=True, timeout=PATIENCE,
                               stdin=subprocess.DEVNULL, **arguments)
 
     def assert_fails(self, status, message, *options, **arguments):
@@ -150,7 +150,7 @@ class Background(OptionsTest):
         for option in ("-b", "--background"):
             with open(log, "w", encoding="ascii") as console:
                 status = subprocess.run([RELAYD, "-o", str(self.output), "--ports", "0:0:0", option, "--pid-file",
-                                         str(self.pid_file)], stdout=console, stderr=console, timeout=60).returncode
+                                         str(self.pid_file)], stdout=console, stderr=console, timeout=PATIENCE).returncode
             self.assertEqual(status, 0)
             self.pid = int(self.pid_file.read_text())
             self.assertEqual(os.readlink(f"/proc/{self.pid}/fd/2"), str(log))
@@ -177,7 +177,7 @@ class Background(OptionsTest):
 
     def test_paths_are_those_of_the_caller(self):
         result = subprocess.run([RELAYD, "-o", "traces", "--ports", "0:0:0", "-d", "--pid-file", "relay.pid", "--log-file",
-                                 "relay.log"], cwd=self.directory, capture_output=True, text=True, timeout=60)
+                                 "relay.log"], cwd=self.directory, capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.pid = int(self.pid_file.read_text())
         self.assertTrue((self.directory / "traces").is_dir())
@@ -190,7 +190,7 @@ class Background(OptionsTest):
 
 class Metrics(OptionsTest):
     def page(self):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=PATIENCE) as answer:
             return answer.read().decode("utf-8")
 
     def values(self, page):
@@ -253,7 +253,7 @@ class Metrics(OptionsTest):
     def test_address_that_is_taken(self):
         self.start()
         outcome = subprocess.run([RELAYD, "-o", str(self.output), "--ports", "0:0:0", "--metrics",
-                                  f"127.0.0.1:{self.relay.control}"], capture_output=True, text=True, timeout=60)
+                                  f"127.0.0.1:{self.relay.control}"], capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(outcome.returncode, 1)
         self.assertRegex(outcome.stderr, r"^leat-relayd: cannot serve metrics on 127\.0\.0\.1:\d+: .*\n$")
         self.stop()

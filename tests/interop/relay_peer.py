@@ -5,6 +5,8 @@ import struct
 import time
 import uuid
 
+from support import PATIENCE
+
 ADD_STREAM, CREATE_SESSION, VERSION, SEND_METADATA, CLOSE_STREAM = 1, 2, 5, 6, 7
 DATA_PENDING, QUIESCENT_CONTROL, END_DATA_PENDING, SEND_INDEX = 8, 9, 11, 13
 STREAMS_SENT, RESET_METADATA, ROTATE_STREAMS = 16, 17, 18
@@ -13,7 +15,6 @@ OK, REFUSED = 10, 11
 CONNECT, LIST_SESSIONS, ATTACH_SESSION, GET_NEXT_INDEX, GET_PACKET = 1, 2, 3, 4, 5
 GET_METADATA, GET_NEW_STREAMS, VIEWER_CREATE_SESSION, DETACH_SESSION = 6, 7, 8, 9
 NO_PACKET = 2 ** 64 - 1
-PATIENCE = 60  # s; sanitized builds on a busy machine
 
 METADATA = """/* CTF 1.8 */
 typealias integer { size = 32; align = 8; signed = false; } := u32;
@@ -184,12 +185,12 @@ class Producer(Link):
         return self.code(SEND_INDEX, index_payload(stream, number, events, cpu, size))
 
     def wait_until_stored(self):
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE  # moment: patience
         for stream, count in self.numbers.items():
             last = (count - 1) % 2 ** 64
             while self.code(DATA_PENDING, struct.pack(">QQ", stream, last)) != 0:
-                assert time.monotonic() < deadline, "the relay does not come to its end"
-                time.sleep(0.005)
+                assert time.monotonic() < deadline, "the relay does not come to its end"  # moment: patience
+                time.sleep(0.005)  # moment: asks again
 
     def finish(self):
         self.wait_until_stored()
@@ -287,7 +288,7 @@ class Viewer(Link):
     def read_packets(self, stream, count):
         """The events of the next packets. Waits as long as it takes until they come."""
         events = []
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE  # moment: patience
         while count > 0:
             offset, size, *_, status, flags = self.index(stream)
             assert status in (1, 2, 5), f"index status {status}, {count} packets before the end"
@@ -300,6 +301,6 @@ class Viewer(Link):
                 events += events_in(data)
                 count -= 1
             else:
-                assert time.monotonic() < deadline, "the relay does not show what it has"
-                time.sleep(0.005)
+                assert time.monotonic() < deadline, "the relay does not show what it has"  # moment: patience
+                time.sleep(0.005)  # moment: asks again
         return events

@@ -134,7 +134,7 @@ class LttngRelay(Relay):
     def answers(self):
         try:
             for port in (self.control, self.data, self.live):
-                socket.create_connection((self.address, port), timeout=1).close()
+                socket.create_connection((self.address, port), timeout=PATIENCE).close()
             return True
         except OSError:
             return False

@@ -5,7 +5,7 @@ import json
 import re
 import subprocess
 
-from support import BUILD, LEAT, LIBRARIES, SOURCE, InteropTest, main, without_sanitizers
+from support import BUILD, LEAT, LIBRARIES, PATIENCE, SOURCE, InteropTest, main, without_sanitizers
 
 PIECE = re.compile(r"^```c\+\+\n// (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 REACTOR = SOURCE / "tests" / "support" / "seastar"
@@ -29,7 +29,7 @@ class Recipe(InteropTest):
 
     def capture(self, program):
         trace = self.directory / "trace"
-        result = subprocess.run([program, trace, str(REQUESTS)], capture_output=True, text=True, timeout=60)
+        result = subprocess.run([program, trace, str(REQUESTS)], capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         return self.read(trace)
 

@@ -4,7 +4,7 @@ import concurrent.futures
 import re
 import subprocess
 
-from support import BUILD, LEAT, SOURCE, InteropTest, has, main, note_skip
+from support import BUILD, LEAT, PATIENCE, SOURCE, InteropTest, has, main, note_skip
 
 LIBRARIES = BUILD / "lib"
 COMPILERS = {"gcc": ("gcc", "g++"), "clang": ("clang-16", "clang++-16")}
@@ -24,7 +24,6 @@ WAYS = {  # how libleat gets into the program
     "static-pie": ("-static-pie", str(LIBRARIES / "libleat.a")),
 }
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
-PATIENCE = 60  # s
 
 C_PROGRAM = {"main.c": """
 #include <leat/log.h>

@@ -10,8 +10,9 @@ import subprocess
 import tempfile
 import time
 
-from support import (BITS, BUILD, HAS_RSEQ, LEAT, PROGRAMS, SOURCE, Event, InteropTest, Trace, can_be_two_users,
-                     enter_user_namespace, has_namespaces, lacks, library, main, needs, plain_run, program, without_daemon)
+from support import (BITS, BUILD, HAS_RSEQ, LEAT, PATIENCE, PROGRAMS, SOURCE, Event, InteropTest, Trace,
+                     can_be_two_users, enter_user_namespace, has_namespaces, lacks, library, main, needs,
+                     outside_gate, plain_run, program, without_daemon)
 
 # How often the metadata declares an event: once more for the streams of threads' rings, if there are any.
 DECLARATIONS = 1 if HAS_RSEQ else 2
@@ -474,12 +475,13 @@ class WithoutDaemon(InteropTest):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
             silent.bind(str(path))
             silent.listen(backlog)
-            begin = time.monotonic()
+            begin = time.monotonic()  # moment: only a test outside the gate calls it
             self.assert_same(LEAT_RECORDER_DIR=str(self.directory), LEAT_REGISTER_TIMEOUT=str(timeout_ms))
-            elapsed = time.monotonic() - begin
+            elapsed = time.monotonic() - begin  # moment: the same
             path.unlink()
         return elapsed
 
+    @outside_gate("asserts how long a start takes")
     def test_daemon_that_never_answers_is_not_waited_for_longer_than_asked(self):
         self.assertLess(self.elapsed_with_silent_daemon(0, 10), 1.0)
         elapsed = self.elapsed_with_silent_daemon(400, 10)
@@ -493,9 +495,9 @@ class WithoutDaemon(InteropTest):
             silent.listen(0)
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as first:
                 first.connect(str(path))
-                begin = time.monotonic()
+                begin = time.monotonic()  # moment: it takes no less, however busy the machine is
                 self.assert_same(LEAT_RECORDER_DIR=str(self.directory), LEAT_REGISTER_TIMEOUT="300")
-                self.assertGreaterEqual(time.monotonic() - begin, 0.3)
+                self.assertGreaterEqual(time.monotonic() - begin, 0.3)  # moment: the same
 
     def test_daemon_that_talks_nonsense(self):
         path = self.directory / "app.sock"
@@ -509,7 +511,7 @@ class WithoutDaemon(InteropTest):
                 connection.recv(4096)
                 connection.send(answer)
                 connection.close()
-                self.assertEqual(process.communicate(timeout=60)[0], "6\n")
+                self.assertEqual(process.communicate(timeout=PATIENCE)[0], "6\n")
                 self.assertEqual(process.returncode, 0)
             path.unlink()
 

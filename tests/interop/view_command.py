@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """`leat view` of traces on disk: which of them it opens."""
 import os
+import subprocess
 
-from support import LEAT, InteropTest, Trace, main, plain_run, program
+from support import LEAT, PATIENCE, InteropTest, Trace, main, plain_run, program
 
 
 class WhichTrace(InteropTest):
@@ -55,6 +56,14 @@ class WhichTrace(InteropTest):
         self.assertEqual(len(result.stdout.splitlines()), 3 + 4 + 5)
         self.assertEqual(result.stdout, Trace(self.directory / "all").text)
         self.assertEqual(self.view("all/second", "all/deep", "all/first").stdout, result.stdout)
+
+    def test_ends_quietly_when_nobody_reads_on(self):
+        """The text is longer than a pipe."""
+        self.emit("long", 20_000)
+        for reader in "head -1", "sed -n 1p":
+            shown = subprocess.run(["bash", "-c", f'set -o pipefail; "$0" view long | {reader}', LEAT], cwd=self.directory,
+                                   capture_output=True, text=True, timeout=PATIENCE)
+            self.assertEqual((shown.returncode, shown.stderr, shown.stdout.count("\n")), (0, "", 1))
 
 
 if __name__ == "__main__":

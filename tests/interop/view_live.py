@@ -208,8 +208,8 @@ class LiveView(support.InteropTest):
         views = []
         while recorder.poll() is None:
             views.append(subprocess.run([support.LEAT, "view", str(relay.output)], capture_output=True, text=True))
-        recorder.communicate(timeout=30)
-        printed, errors = follower.communicate(timeout=30)
+        recorder.communicate(timeout=support.PATIENCE)
+        printed, errors = follower.communicate(timeout=support.PATIENCE)
         self.assert_replaced(before)
         self.assertEqual(follower.returncode, 0, errors)
         # On a busy machine the writer may be ahead by more than its files hold. Then the viewer says so.
@@ -240,9 +240,9 @@ class LiveView(support.InteropTest):
         self.addCleanup(follower.kill)
         support.wait_until(lambda: printed.stat().st_size > 0, "the first events")
         follower.send_signal(signal.SIGSTOP)
-        recorder.communicate(timeout=30)
+        recorder.communicate(timeout=support.PATIENCE)
         follower.send_signal(signal.SIGCONT)
-        _, errors = follower.communicate(timeout=30)
+        _, errors = follower.communicate(timeout=support.PATIENCE)
         self.assert_replaced(before)
         self.assertEqual(follower.returncode, 0, errors)
         lines = support.lines_of(printed.read_text())

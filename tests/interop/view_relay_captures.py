@@ -14,10 +14,9 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
-from support import LEAT, SOURCE, InteropTest, main  # noqa: E402
+from support import LEAT, PATIENCE, SOURCE, InteropTest, main  # noqa: E402
 
 CAPTURES = SOURCE / "tests" / "data" / "captures"
-PATIENCE = 60  # s; on a busy machine, with one byte a segment
 NEW_STREAMS_HANG_UP, INDEX_HANG_UP, METADATA_NOTHING = 4, 3, 2  # statuses
 REQUEST = struct.Struct(">QII")
 

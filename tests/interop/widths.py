@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from session_daemons import SessionTest, discarded
-from support import BUILD, PATIENCE, InteropTest, lacks, main, program, wait_until
+from support import BUILD, PATIENCE, InteropTest, lacks, main, outside_gate, program
 
 WIDTHS = (32, 64)
 
@@ -108,6 +108,7 @@ class Both(SessionTest):
             self.assertEqual([entry["bits"] for entry in listed], [32] * 4)
             master.communicate("end\n", timeout=PATIENCE)
 
+    @outside_gate("a program that is killed early has written nothing")
     def test_killed_in_a_hot_loop(self):
         """What it had written is there, without a hole; what it was writing is not."""
         self.daemon()
