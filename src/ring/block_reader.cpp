@@ -5,8 +5,9 @@
 #include <cstring>
 
 #include "ring/ring_head.hpp"
+#include "ring/sanitizers.hpp"
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(LEAT_THREAD_SANITIZER)
 extern "C" void AnnotateIgnoreReadsBegin(const char* file, int line);
 extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
 #endif
@@ -16,7 +17,7 @@ namespace {
 
 // While it lives, ThreadSanitizer takes no notice of what this thread reads.
 struct RaceIsMeant {
-#if defined(__SANITIZE_THREAD__)
+#if defined(LEAT_THREAD_SANITIZER)
     RaceIsMeant() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }
     ~RaceIsMeant() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
 #else

@@ -8,7 +8,9 @@
 #endif
 #include <immintrin.h>
 
-#if defined(__SANITIZE_THREAD__)
+#include "ring/sanitizers.hpp"
+
+#if defined(LEAT_THREAD_SANITIZER)
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -27,7 +29,7 @@ void store_pair(uint64_t* first_word, uint64_t first, uint64_t second) {
 // in look_at_head().
 void commit(RingHeader& ring, uint64_t head, uint64_t timestamp) {
     const uint64_t records = committed_records(ring.head, ring.next_head, ring.next_records) + 1;
-#if defined(__SANITIZE_THREAD__)
+#if defined(LEAT_THREAD_SANITIZER)
     __tsan_release(&ring.head);  // it does not see the stores below
 #endif
     store_pair(&ring.next_head, head, records);

@@ -24,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "ring/sanitizers.hpp"
 #include "support/attached_tracer.hpp"
 #include "support/scratch_directory.hpp"
 #include "support/skip.hpp"
@@ -347,7 +348,7 @@ TEST_F(ChannelFetch, GuestDoesNotAsk) {
 
 // Otherwise each of their events would map a channel and displace another.
 TEST_F(ChannelFetch, MoreChannelsThanAProcessKeepsAreNotFetchedInTurn) {
-#ifdef __SANITIZE_THREAD__
+#ifdef LEAT_THREAD_SANITIZER
     // It does not see how a descriptor's number goes from one thread to the other, by calls that bypass it.
     LEAT_NEEDS(false, "sanitizers");
 #endif

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "ring/clock.hpp"
+#include "ring/sanitizers.hpp"
 #include "support/attached_tracer.hpp"
 #include "support/skip.hpp"
 
@@ -179,7 +180,7 @@ TEST_P(RoomWaits, NotInASignalHandlerThatInterruptsAWait) {
 sigjmp_buf before_wait;
 
 TEST_P(RoomWaits, HandlerThatJumpsOutOfAWaitCostsOneEvent) {
-#ifdef __SANITIZE_THREAD__
+#ifdef LEAT_THREAD_SANITIZER
     LEAT_NEEDS(false, "sanitizers");  // signals come late with this one, and not in the wait
 #endif
     struct sigaction action {};

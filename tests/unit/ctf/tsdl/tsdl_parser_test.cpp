@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ctf/tsdl/tsdl_scopes.hpp"
+#include "ring/sanitizers.hpp"
 
 namespace leat::ctf {
 namespace {
@@ -260,7 +261,7 @@ TEST(TsdlParser, TimeGrowsWithTheText) {
         {"unknown attributes", [](std::size_t n) { return "event { name = e; " + many(n, "x{} = 1;") + "};"; }},
         {"lines", [](std::size_t n) { return many(n, "/*\n*/ // {}\n\n"); }},
     };
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(LEAT_ADDRESS_SANITIZER) || defined(LEAT_THREAD_SANITIZER)
     constexpr std::size_t kFew = 1'000;  // sanitizers take minutes here, and look for other errors
 #else
     constexpr std::size_t kFew = 10'000;
