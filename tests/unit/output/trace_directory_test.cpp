@@ -263,7 +263,7 @@ TEST_F(TraceDirectoryTest, NothingStaysOfAChunkThatIsDropped) {
 }
 
 TEST_F(TraceDirectoryTest, TraceThatCouldNotBeMadeCanBeMadeLater) {
-    // UBSan needs descriptors when it meets a type for the first time: the one that messages are formatted in, and this.
+    // UBSan needs descriptors when it meets a type for the first time: this one, and where messages are formatted.
     EXPECT_FALSE(TraceDirectory::create("/dev/null", "ust/uid/1001/64-bit", {{"channel0"}}));
     const auto root = root_;
     {
