@@ -13,18 +13,18 @@ namespace {
 
 using wire::Lane;
 
-// ns, of each lane.
-uint64_t fetch_again_at[wire::kLanes] = {};
+uint64_t& failed_at(Lane lane) { return fetching.failed_at[static_cast<uint32_t>(lane)]; }
 
-uint64_t& again_at(Lane lane) { return fetch_again_at[static_cast<uint32_t>(lane)]; }
+bool is_pausing(Lane lane) {
+    const uint64_t failed = __atomic_load_n(&failed_at(lane), __ATOMIC_RELAXED);
+    return failed != 0 && ring::system_now() < failed + fetching.pause;
+}
 
-bool is_pausing(Lane lane) { return ring::system_now() < __atomic_load_n(&again_at(lane), __ATOMIC_RELAXED); }
-
-void pause(Lane lane) { __atomic_store_n(&again_at(lane), ring::system_now() + kFetchPause, __ATOMIC_RELAXED); }
+void pause(Lane lane) { __atomic_store_n(&failed_at(lane), ring::system_now(), __ATOMIC_RELAXED); }
 
 // Signals do not make it longer.
 bool wait_for_answer(const DaemonSocket& socket) {
-    const uint64_t until = ring::system_now() + kFetchPatience;
+    const uint64_t until = ring::system_now() + fetching.patience;
     for (;;) {
         const uint64_t now = ring::system_now();
         const uint64_t left = now < until ? until - now : 0;
@@ -47,7 +47,7 @@ const Channel* ask(Lane lane, uint32_t number) {
 }
 
 const Channel* fetch(Lane lane, uint32_t number) {
-    const AttachLock lock(kFetchPatience);
+    const AttachLock lock(fetching.patience);
     // Whoever had the lock before us may have been faster, or have failed.
     const Channel* found = find_channel(number);
     if (found != nullptr || !lock.is_held() || is_pausing(lane) || is_crowded()) return found;
@@ -57,6 +57,8 @@ const Channel* fetch(Lane lane, uint32_t number) {
 }
 
 }  // namespace
+
+Fetching fetching;
 
 const Channel* fetch_channel(Lane lane, uint32_t number) {
     if (register_timeout_ms() == 0 || wire::lane_of(number) != lane || is_pausing(lane)) return nullptr;

@@ -8,15 +8,21 @@
 
 namespace leat::tracer {
 
-// The daemon has so long to answer, and others wait so long for the thread that asks.
-inline constexpr uint64_t kFetchPatience = 10'000'000;  // ns
-// After a failure, nobody asks that lane's daemon for so long.
-inline constexpr uint64_t kFetchPause = 100'000'000;  // ns
+// How daemons are asked. Tests set it, so that they depend on no moment; nobody else does.
+struct Fetching {
+    // ns; the daemon has so long to answer, and others wait so long for the thread that asks
+    uint64_t patience = 10'000'000;
+    // ns; after a failure, nobody asks that lane's daemon for so long
+    uint64_t pause = 100'000'000;
+    // The time of each lane's last failure; 0: none.
+    uint64_t failed_at[wire::kLanes] = {};
+};
+extern Fetching fetching;
 
 // Attaches the channel, unless another thread has done so by now. nullptr: there is none to be had at the moment. That
 // is so for guests (children that run on their parent's thread), which might end in the middle and leave the lock; for
 // signal handlers of the thread that asks; and for processes with LEAT_REGISTER_TIMEOUT=0, which wait for nobody. Any
-// thread; async-signal-safe; preserves errno; no cancellation point; takes at most kFetchPatience twice.
+// thread; async-signal-safe; preserves errno; no cancellation point; takes at most Fetching::patience twice.
 const Channel* fetch_channel(wire::Lane lane, uint32_t number);
 
 }  // namespace leat::tracer

@@ -1,23 +1,27 @@
 #!/usr/bin/env python3
 """Runs every command that README.md and docs/ show, and compiles every snippet.
-
-usage: documents.py SOURCE_DIRECTORY BUILD_DIRECTORY
 """
 import os
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 import unittest
 
-from support import PATIENCE
+from support import BUILD, PATIENCE, SOURCE, main, outside_gate
 
-SOURCE = pathlib.Path(sys.argv[1]).resolve()
-BUILD = pathlib.Path(sys.argv[2]).resolve()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # ./dev commands run this test, or take as long as it.
 NOT_RUN_HERE = re.compile(r"^\./dev ")
+PAUSE = re.compile(r"\bsleep\b")
+# Readers see that something has begun, and pause until then. Here, the pause of a block that has one of these lines lasts
+# until this command succeeds.
+STATES = {
+    "leat list disk ": "build/product/bin/leat list disk | grep 'recorded *[1-9]'",
+    "timeout 2 build/product/bin/leat view net://localhost": "ss -Htln | awk '{print $4}' | grep -c ':534[234]$' | grep 3",
+}
+# One command of a line: its name and the rest.
+COMMAND = re.compile(r"^(?:timeout \d+ )?(?:\S*/bin/)?(leat(?:-relayd|-sessiond)?) (.*)")
 
 
 def documents():
@@ -39,6 +43,23 @@ def split_snippet(snippet):
     return "\n".join(lines[:last]), lines[last]
 
 
+def state_after_pause(text):
+    """The command that succeeds when the commands after a block's pauses may follow; nothing if nobody knows."""
+    return next((state for line, state in STATES.items() if line in text), None)
+
+
+def can_be_told_to_wait(text):
+    return not PAUSE.search(text) or state_after_pause(text) is not None
+
+
+def shown_commands(text):
+    """Those of Leat in a block, as name and words up to those of the program that is recorded."""
+    for line in text.splitlines():
+        for part in re.split(r"\s+(?:\||\|\||&&|&|;)(?:\s+|$)", re.sub(r"\s#.*", "", line)):
+            if match := COMMAND.match(part):
+                yield match[1], match[2].split(" -- ")[0].split()
+
+
 class Documents(unittest.TestCase):
     def run_in(self, directory, command):
         # The commands get a network and process IDs of their own, so the default ports are free, and background
@@ -49,9 +70,11 @@ class Documents(unittest.TestCase):
         return subprocess.run([*own, "bash", "-c", command], cwd=directory, env=environment, capture_output=True, text=True,
                               timeout=PATIENCE)
 
-    def test_commands_run(self):
+    def run_blocks(self, chosen):
         count = 0
         for document, text in blocks("sh"):
+            if not chosen(text):
+                continue
             with tempfile.TemporaryDirectory() as name:
                 directory = pathlib.Path(name)
                 (directory / "build").mkdir()
@@ -61,9 +84,30 @@ class Documents(unittest.TestCase):
                     (directory / folder).symlink_to(SOURCE / folder)
                 commands = [line for line in text.splitlines() if not NOT_RUN_HERE.match(line)]
                 count += len(commands)
-                result = self.run_in(directory, "\n".join(["set -exo pipefail", "shopt -s expand_aliases", "ip link set lo up", *commands]))
+                begin = ["set -exo pipefail", "shopt -s expand_aliases", "ip link set lo up"]
+                if state := state_after_pause(text):
+                    begin.append(f"sleep() {{ until {state}; do command sleep 0.1; done; }}")
+                result = self.run_in(directory, "\n".join([*begin, *commands]))
                 self.assertEqual(result.returncode, 0, f"{document}:\n{result.stderr}")
         self.assertGreater(count, 0)
+
+    def test_commands_run(self):
+        self.run_blocks(can_be_told_to_wait)
+
+    @outside_gate("after a pause, what readers have started must be ready")
+    def test_commands_with_pauses_run(self):
+        self.run_blocks(lambda text: not can_be_told_to_wait(text))
+
+    def test_options_of_commands_exist(self):
+        """Also of those that do not run here."""
+        found = 0
+        for document, text in blocks("sh"):
+            for name, words in shown_commands(text):
+                command = name if name != "leat" else f"leat {words[0]}"
+                options = {match[0] for word in words if (match := re.match(r"--[a-z][a-z-]+", word))}
+                self.assertEqual(options - self.options_of(command), set(), f"{document}: {command}")
+                found += len(options)
+        self.assertGreater(found, 10)
 
     def test_words_of_dev_exist(self):
         """Every `./dev WORD` that a document mentions exists, in code blocks and in running text."""
@@ -140,4 +184,4 @@ class Documents(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0]])
+    main()

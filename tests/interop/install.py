@@ -55,13 +55,6 @@ def run(*command, **arguments):
     return result.stdout
 
 
-def same_file(link, path):
-    try:
-        return os.path.samefile(link, path)
-    except OSError:  # it has ended
-        return False
-
-
 @without_sanitizers
 class InstalledTree(InteropTest):
     @classmethod
@@ -117,10 +110,10 @@ class InstalledTree(InteropTest):
             file.write("add_executable(static hello.c)\ntarget_link_libraries(static PRIVATE leat::leat-static)\n")
         run("cmake", "-S", project, "-B", self.directory / "built", f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run("cmake", "--build", self.directory / "built")
-        for program, events in ("example-hello", 4), ("static", 4), ("example-io-queue", 3000):
-            with self.subTest(program=program):
+        for name, events in ("example-hello", 4), ("static", 4), ("example-io-queue", 3000):
+            with self.subTest(program=name):
                 arguments = ["Ada"] if events == 4 else []
-                self.assertGreaterEqual(self.record_and_count(self.directory / "built" / program, *arguments), events)
+                self.assertGreaterEqual(self.record_and_count(self.directory / "built" / name, *arguments), events)
         self.assert_captures(self.directory / "built/example-capture")
 
     def test_exported_symbols_have_versions(self):
@@ -155,14 +148,23 @@ class InstalledTree(InteropTest):
             self.assertIn(f"\n{line}\n", text)
             self.assertNotRegex(text, "@CMAKE")
 
+    def daemons(self):
+        """The keeper is of the same program. It has a name of its own as soon as it runs."""
+        found = []
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if (os.path.samefile(process / "exe", self.prefix / "bin/leat-sessiond") and
+                        (process / "comm").read_text() == "leat-sessiond\n"):
+                    found.append(int(process.name))
+            except OSError:  # it has ended, or is of somebody else
+                pass
+        return found
+
     def test_daemon_of_the_same_tree_is_started(self):
         leat = self.prefix / "bin/leat"
         self.assertIn("created", run(leat, "create", "web", "-o", self.directory / "trace"))
-        # Its keeper, too, is of that program.
-        [daemon] = [process for process in pathlib.Path("/proc").glob("[0-9]*")
-                    if (process / "exe").is_symlink() and same_file(process / "exe", self.prefix / "bin/leat-sessiond") and
-                    (process / "comm").read_text() == "leat-sessiond\n"]
-        self.addCleanup(os.kill, int(daemon.name), signal.SIGTERM)
+        [daemon] = wait_until(lambda: len(found := self.daemons()) == 1 and found, "one daemon")
+        self.addCleanup(os.kill, daemon, signal.SIGTERM)
         self.assertIn('"web" (inactive, current)', run(leat, "list"))
 
 
@@ -173,7 +175,12 @@ class CompletionTest(InteropTest):
         here = self.directory / "here"
         (here / "traces").mkdir(parents=True, exist_ok=True)
         (here / "file").touch()
-        path = f"{BUILD / 'bin'}:{os.environ['PATH']}"
+        # The completion gives up after a second, so that nobody waits for it. Here it waits.
+        patient = self.directory / "patient"
+        patient.mkdir(exist_ok=True)
+        (patient / "timeout").write_text('#!/bin/sh\nshift\nexec "$@"\n')
+        (patient / "timeout").chmod(0o755)
+        path = f"{patient}:{BUILD / 'bin'}:{os.environ['PATH']}"
         return run("bash", "-c", COMPLETE, "bash", file, *words, cwd=here, env={**os.environ, "PATH": path}).strip("\n").splitlines()
 
 
@@ -240,12 +247,15 @@ class CompletionOfSessions(CompletionTest):
         self.daemon = subprocess.Popen([BUILD / "bin/leat-sessiond"], stderr=subprocess.DEVNULL)
         self.addCleanup(self.daemon.wait)
         self.addCleanup(self.daemon.kill)
-        wait_until(lambda: list(self.runtime.glob("**/control.sock")), "the daemon is ready")
+        wait_until(self.is_daemon_ready, "the daemon is ready")
         self.leat("create", "shop", "-o", self.directory / "shop")
         self.leat("enable-channel", "payments")
         self.leat("enable-event", "-c", "payments", "pay:*,pay:refund")
         self.leat("create", "web", "-o", self.directory / "web")
         self.leat("enable-channel", "requests")
+
+    def is_daemon_ready(self):
+        return subprocess.run([BUILD / "bin/leat", "list"], capture_output=True).returncode == 0
 
     def leat(self, *words):
         return run(BUILD / "bin/leat", *words)

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
-from support import SOURCE, wait_until
+from support import PATIENCE, SOURCE, wait_until
 
 PACKAGES = SOURCE / "build" / "packages"
 NAMES = ("leat", "libleat0", "libleat-capture0", "libleat-dev", "leat-sessiond", "leat-relayd")
@@ -80,7 +80,7 @@ class Packages(unittest.TestCase):
 
     @classmethod
     def run_as_root(cls, *command, network="--net"):
-        result = subprocess.run(entering(cls.root, command, network), capture_output=True, text=True, timeout=300,
+        result = subprocess.run(entering(cls.root, command, network), capture_output=True, text=True, timeout=300,  # moment: fetches
                                 env=ENVIRONMENT)
         if result.returncode != 0:
             raise AssertionError(f"{shlex.join(command)}:\n{result.stdout}{result.stderr}")
@@ -161,7 +161,7 @@ class Packages(unittest.TestCase):
         def run(*command):
             child = pathlib.Path(f"/proc/{boot.pid}/task/{boot.pid}/children").read_text().strip()
             enter = ["nsenter", "--target", child, "--all", "--root", "--wdns=/"]
-            return subprocess.run([*enter, *command], capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
+            return subprocess.run([*enter, *command], capture_output=True, text=True, timeout=PATIENCE, env=ENVIRONMENT)
         wait_until(lambda: run("systemctl", "is-system-running").stdout.strip() in ("running", "degraded"), "systemd is up")
         return run
 

@@ -114,7 +114,7 @@ class AttachedTracer {
         return nullptr;
     }
     [[nodiscard]] ring::RingHeader& header(std::uint32_t ring) const { return set_.ring(ring); }
-    [[nodiscard]] std::uint32_t bells() const { return set_.header().doorbell; }
+    [[nodiscard]] std::uint32_t bells() const { return __atomic_load_n(&set_.header().doorbell, __ATOMIC_RELAXED); }
     [[nodiscard]] leat_tracepoint& tracepoint() { return tracepoint_; }
 
   private:

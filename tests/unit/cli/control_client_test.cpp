@@ -13,7 +13,7 @@ constexpr char kAnswer[] = "{\"ok\": true, \"session\": \"web\", \"warnings\": [
 
 class ControlClientTest : public testing::Test {
   protected:
-    Result<Json> ask(const Json& request, std::chrono::milliseconds patience = 10s) {
+    Result<Json> ask(const Json& request, std::chrono::milliseconds patience = 120s) {
         auto client = ControlClient::connect({directory_.socket()}, patience);
         if (!client) return tl::unexpected(client.error());
         return client->ask(request, [this](const std::string& text) { progress_.push_back(text); });

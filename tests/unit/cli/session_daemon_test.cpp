@@ -77,7 +77,7 @@ TEST_F(DaemonStartTest, NoSuchProgram) {
 
 TEST_F(DaemonStartTest, LoserOfARaceFindsTheDaemonOfTheWinner) {
     DaemonStart losing = start("touch $LEAT_RUNTIME_DIR/mark; exit 1");
-    losing.connect_patience = 10s;
+    losing.connect_patience = 120s;
     std::thread winner([&] {
         while (!std::filesystem::exists(directory_.path() / "mark")) std::this_thread::yield();
         FakeDaemon daemon(directory_.socket(), [](const Json&) { return std::vector<std::string>{}; });

@@ -10,13 +10,15 @@
 #include <chrono>
 #include <thread>
 
+#include "support/patience.hpp"
+
 namespace leat::host {
 namespace {
 
 using namespace std::chrono_literals;
 
 // A waiter that is not woken sleeps this long, and the test fails.
-constexpr auto kForever = 30s;
+const auto kForever = test::patience();
 
 class DoorbellWaiterTest : public testing::Test {
   protected:

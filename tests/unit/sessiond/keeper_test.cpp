@@ -20,7 +20,7 @@
 namespace leat::sessiond {
 namespace {
 
-constexpr int kPatienceMs = 10'000;
+constexpr int kPatienceMs = 120'000;
 
 UniqueFd memory_with(std::string_view text) {
     UniqueFd fd(::memfd_create("test", MFD_CLOEXEC));
