@@ -12,13 +12,18 @@ from support import BUILD, PATIENCE, can_be_two_users, lacks, wait_until
 RELAYD = str(BUILD / "bin" / "leat-relayd")
 
 
+HELD = []  # sockets
+
+
 def free_ports(count):
-    """Returns ports that nobody uses at the moment."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [server.getsockname()[1] for server in sockets]
-    for server in sockets:
-        server.close()
-    return ports
+    """Returns ports that nobody uses, and that the kernel gives to nobody else until we end. Who asks for one of them by its
+    number, with SO_REUSEADDR, gets it: we are bound to it too, but do not listen."""
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_STREAM) for _ in range(count)]
+    HELD.extend(sockets)
+    for holder in sockets:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("", 0))
+    return [holder.getsockname()[1] for holder in sockets]
 
 
 def host_of(address):
@@ -90,14 +95,23 @@ class Relay:
 
 
 class LeatRelay(Relay):
-    def __init__(self, output, wrapper=(), address=Relay.address, ports=(0, 0, 0), options=()):
+    def __init__(self, output, wrapper=(), address=Relay.address, ports=None, options=()):
         self.wrapper = wrapper
         self.options = options
         self.address = address
-        self.control, self.data, self.live = ports
+        self.chooses_ports = ports is None
+        self.control, self.data, self.live = ports or (0, 0, 0)
         super().__init__(output)
 
     def start(self):
+        """It also takes datagrams at the data port, and somebody may be there already: then it starts with other ports. A
+        relay that has served before gets its old ones."""
+        wait_until(self.try_to_start, "ports for leat-relayd")
+        self.chooses_ports = False
+
+    def try_to_start(self):
+        if self.chooses_ports:
+            self.control, self.data, self.live = free_ports(3)
         # The relay serves viewers on its own host only, unless it is told otherwise.
         live = [] if self.address == Relay.address else ["-L", f"tcp://{host_of(self.address)}:{self.live}"]
         self.launch([*self.wrapper, RELAYD, "-o", str(self.output), "--bind", self.address, "--ports",
@@ -108,9 +122,12 @@ class LeatRelay(Relay):
         ports = re.search(r"control (\d+).*, data (\d+).*, live (\d+)", line)
         if not ports:
             self.kill()
+            if "Address already in use" in self.log:
+                return False
             raise AssertionError(f"leat-relayd does not start: {line}{self.log}")
         self.control, self.data, self.live = (int(port) for port in ports.groups())
         self.is_serving = True
+        return True
 
 
 class LttngRelay(Relay):
@@ -132,6 +149,8 @@ class LttngRelay(Relay):
         self.is_serving = True
 
     def answers(self):
+        if not self.is_alive():
+            raise AssertionError(f"lttng-relayd does not start: {self.log_so_far()}")
         try:
             for port in (self.control, self.data, self.live):
                 socket.create_connection((self.address, port), timeout=PATIENCE).close()

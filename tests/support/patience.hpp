@@ -1,26 +1,59 @@
-// How long tests wait for a state before they call it a hang: LEAT_TEST_PATIENCE in seconds, or 120.
+// How long a test waits for something before it calls that a hang. A test waits for a state, and never for a time to go
+// by: any thread or process may stand still for seconds on a busy machine.
 #pragma once
+
+#include <sys/types.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
+#include <string>
 #include <thread>
 
 namespace leat::test {
 
-inline std::chrono::seconds patience() {
-    const char* const seconds = std::getenv("LEAT_TEST_PATIENCE");
-    return std::chrono::seconds(seconds == nullptr ? 120 : std::strtol(seconds, nullptr, 10));
+// LEAT_TEST_PATIENCE, in seconds.
+inline std::chrono::seconds test_patience() {
+    constexpr std::chrono::seconds kDefault{120};
+    const char* const text = std::getenv("LEAT_TEST_PATIENCE");  // NOLINT(concurrency-mt-unsafe)
+    const long seconds = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
+    return seconds > 0 ? std::chrono::seconds(seconds) : kDefault;
 }
 
-// Whether the condition holds before patience ends.
-template <typename Condition>
-bool eventually(Condition condition) {
-    const auto until = std::chrono::steady_clock::now() + patience();
-    while (!condition()) {
-        if (std::chrono::steady_clock::now() > until) return false;
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
-    return true;
+// The same, for poll().
+inline int test_patience_ms() { return static_cast<int>(std::chrono::milliseconds(test_patience()).count()); }
+
+// Begins now.
+class Patience {
+  public:
+    [[nodiscard]] bool is_over() const { return Clock::now() >= end_; }  // moment: patience
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point end_ = Clock::now() + test_patience();  // moment: patience
+};
+
+// Returns whether the condition came about. Calls `meanwhile` between two looks.
+template <class Condition, class Meanwhile>
+bool wait_until(Condition condition, Meanwhile meanwhile) {
+    for (const Patience patience; !patience.is_over(); meanwhile())
+        if (condition()) return true;
+    return condition();
+}
+
+template <class Condition>
+bool wait_until(Condition condition) {
+    return wait_until(std::move(condition),
+                      [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });  // moment: between two looks
+}
+
+// Whether a thread of this process sleeps in the kernel.
+inline bool is_asleep(pid_t thread) {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    const std::size_t end_of_name = text.rfind(')');
+    return end_of_name != std::string::npos && text.substr(end_of_name, 3) == ") S";
 }
 
 }  // namespace leat::test
