@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // A waiter that is not woken sleeps this long, and the test fails.
-const auto kForever = test::patience();
+const auto kForever = test::test_patience();
 
 class DoorbellWaiterTest : public testing::Test {
   protected:

@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // An engine that is not woken sleeps this long, and the test fails.
-const auto kForever = test::patience();
+const auto kForever = test::test_patience();
 
 // Counts the calls that it gets from the host.
 class CountingOutput final : public consumer::Output {

@@ -172,7 +172,7 @@ TEST_F(RecordingEnd, IsStuckWhenNothingWasTakenForAWhile) {
         ASSERT_TRUE(!is_stuck || Engine::Clock::now() >= taken + kSomePatience) << "it goes forward";
     }
     const auto stood_still = Engine::Clock::now();
-    while (!recording_->is_stuck() && Engine::Clock::now() < stood_still + test::patience()) turn_for_a_while();
+    while (!recording_->is_stuck() && Engine::Clock::now() < stood_still + test::test_patience()) turn_for_a_while();
     EXPECT_TRUE(recording_->is_stuck());
     recording_->begin_finish();
     EXPECT_FALSE(recording_->is_stuck()) << "the patience begins anew";

@@ -86,7 +86,7 @@ class Recorder {
             last_number_ = request->channel;
             EXPECT_EQ(request->uid, ::geteuid());
             ++requests_;
-            EXPECT_TRUE(manner != Manner::kHeld || test::eventually([&] { return manner_ != Manner::kHeld; }));
+            EXPECT_TRUE(manner != Manner::kHeld || test::wait_until([&] { return manner_ != Manner::kHeld; }));
             answer(*connection, request->channel, manner);
             if (manner == Manner::kSilent) silent.push_back(std::move(*connection));
         }
@@ -134,7 +134,7 @@ class ChannelFetch : public testing::Test {
         switch_on();
         // Answers may take their time, and a failure is forgotten at once.
         fetching = {.patience = kForever, .pause = 0, .failed_at = {}};
-        EXPECT_TRUE(test::eventually([] { return !is_crowded(); })) << "what another test has begun does not go by";
+        EXPECT_TRUE(test::wait_until([] { return !is_crowded(); })) << "what another test has begun does not go by";
     }
     ~ChannelFetch() override {
         fetching = {};
@@ -162,7 +162,7 @@ class ChannelFetch : public testing::Test {
     }
     // The event that asks may give up before the recorder has heard of it.
     void expect_one_request() {
-        EXPECT_TRUE(test::eventually([&] { return recorder_.requests() > 0; }));
+        EXPECT_TRUE(test::wait_until([&] { return recorder_.requests() > 0; }));
         EXPECT_EQ(recorder_.requests(), 1);
     }
 
@@ -180,7 +180,7 @@ TEST_F(ChannelFetch, FirstEventGetsItsChannel) {
     EXPECT_EQ(recorder_.last_number(), number_);
     EXPECT_EQ(recorder_.requests(), 1);
     EXPECT_EQ(not_attached(), 0U);
-    EXPECT_TRUE(test::eventually([&] { return open_descriptors() == before; }));
+    EXPECT_TRUE(test::wait_until([&] { return open_descriptors() == before; }));
 }
 
 TEST_F(ChannelFetch, SilentDaemonIsWaitedForOnceInAWhile) {
@@ -219,7 +219,7 @@ TEST_F(ChannelFetch, FailureLeavesNothingBehind) {
     for (int i = 0; i < 3; ++i) tracer_.emit();
     EXPECT_EQ(recorder_.requests(), 4);
     EXPECT_EQ(mappings(), mapped);
-    EXPECT_TRUE(test::eventually([&] { return open_descriptors() == open; }));
+    EXPECT_TRUE(test::wait_until([&] { return open_descriptors() == open; }));
 }
 
 TEST_F(ChannelFetch, NobodyThereIsCounted) {
@@ -276,9 +276,9 @@ TEST_F(ChannelFetch, HandlerOfTheThreadThatAsksDoesNotWait) {
     struct sigaction before {};
     ASSERT_EQ(::sigaction(SIGALRM, &action, &before), 0);
     std::thread interrupter([this, asking = ::pthread_self()] {
-        EXPECT_TRUE(test::eventually([&] { return recorder_.requests() == 1; }));
+        EXPECT_TRUE(test::wait_until([&] { return recorder_.requests() == 1; }));
         ::pthread_kill(asking, SIGALRM);
-        EXPECT_TRUE(test::eventually([] { return handled == 1; }));
+        EXPECT_TRUE(test::wait_until([] { return handled == 1; }));
         recorder_.answer(Manner::kAnswers);
     });
     tracer_.emit();
@@ -311,7 +311,7 @@ TEST_F(ChannelFetch, ChildThatIsForkedMeanwhileAsksForItself) {
     fetching.patience = 1'000'000'000;
     std::vector<char> staged(100 + LEAT_STAGE_SLACK, 'x');
     std::thread waiting([&] { tracer_.emit(staged); });
-    EXPECT_TRUE(test::eventually([&] { return recorder_.requests() == 1; }));
+    EXPECT_TRUE(test::wait_until([&] { return recorder_.requests() == 1; }));
     recorder_.answer(Manner::kAnswers);
     const pid_t child = ::fork();
     if (child == 0) {

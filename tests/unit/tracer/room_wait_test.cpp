@@ -69,7 +69,7 @@ class RoomWaits : public testing::TestWithParam<Writer> {
     [[nodiscard]] std::thread when_it_waits(Later later) {
         ring_->limit = ring_->head;
         return std::thread([this, later, bells = tracer_.bells()] {
-            EXPECT_TRUE(test::eventually([&] { return tracer_.bells() != bells; })) << "it does not wait";
+            EXPECT_TRUE(test::wait_until([&] { return tracer_.bells() != bells; })) << "it does not wait";
             later();
         });
     }
@@ -111,7 +111,7 @@ TEST_P(RoomWaits, TimeoutIsCountedAndNobodyWaitsUntilTheConsumerHasMadeRoom) {
     constexpr std::uint64_t kEvents = 10'000;  // they would take more than three minutes
     const auto begin = Clock::now();
     for (std::uint64_t i = 0; i < kEvents; ++i) tracer_.emit();
-    EXPECT_LT(Clock::now() - begin, test::patience());
+    EXPECT_LT(Clock::now() - begin, test::test_patience());
     EXPECT_EQ(newly_discarded(), 1 + kEvents);
     EXPECT_EQ(tracer_.discarded(), tracer_.discarded(DiscardReason::kRingFull));
     // Room for one more.
@@ -172,7 +172,7 @@ TEST_P(RoomWaits, NotInASignalHandlerThatInterruptsAWait) {
     const pthread_t self = ::pthread_self();
     emit_and([&] {
         ::pthread_kill(self, SIGUSR1);
-        EXPECT_TRUE(test::eventually([&] { return newly_discarded() == 1; }));
+        EXPECT_TRUE(test::wait_until([&] { return newly_discarded() == 1; }));
         release_all();
     });
     ::sigaction(SIGUSR1, &old, nullptr);
