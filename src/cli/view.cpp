@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -93,12 +94,19 @@ Result<void> resolve_sessions(std::vector<std::string>& traces) {
     return {};
 }
 
-Result<void> view(ViewArguments& arguments) {
+Result<Viewed> view(ViewArguments& arguments) {
     LEAT_TRY(resolve_sessions(arguments.traces));
     const viewer::TextOptions options = text_options(arguments);
     if (std::ranges::any_of(arguments.traces, net::is_relay_url)) return view_relay(arguments, options);
     if (arguments.is_followed) return view_followed(arguments, options);
     return view_recorded(arguments, options);
+}
+
+// As other tools do when nobody reads on: with the status that shells know.
+[[noreturn]] void end_by_sigpipe() {
+    std::signal(SIGPIPE, SIG_DFL);
+    std::raise(SIGPIPE);
+    std::_Exit(128 + SIGPIPE);  // it is blocked
 }
 
 }  // namespace
@@ -135,7 +143,10 @@ void add_view_command(CLI::App& app, int& exit_status) {
         // Let write() report a closed pipe, not a signal.
         std::signal(SIGPIPE, SIG_IGN);
         auto viewed = view(*arguments);
-        if (viewed) return;
+        if (viewed) {
+            if (*viewed == Viewed::kUntilNobodyRead) end_by_sigpipe();
+            return;
+        }
         print_error(viewed.error());
         exit_status = kExitFailed;
     });

@@ -26,11 +26,14 @@ struct ViewArguments {
     std::size_t threads = 0;  // that make text; 0: one for each CPU
 };
 
+// How far events were printed: somebody may read only the first ones, as in `leat view | head`.
+enum class Viewed { kToTheEnd, kUntilNobodyRead };
+
 // Prints traces on disk, to their end.
-Result<void> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options);
+Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options);
 // Prints traces on disk while they are being written, until all are finished.
-Result<void> view_followed(const ViewArguments& arguments, const viewer::TextOptions& options);
+Result<Viewed> view_followed(const ViewArguments& arguments, const viewer::TextOptions& options);
 // net://...: lists sessions, or follows one.
-Result<void> view_relay(const ViewArguments& arguments, const viewer::TextOptions& options);
+Result<Viewed> view_relay(const ViewArguments& arguments, const viewer::TextOptions& options);
 
 }  // namespace leat::cli

@@ -104,7 +104,7 @@ class GrowingTraces {
 
 }  // namespace
 
-Result<void> view_followed(const ViewArguments& arguments, const viewer::TextOptions& options) {
+Result<Viewed> view_followed(const ViewArguments& arguments, const viewer::TextOptions& options) {
     if (arguments.traces.empty()) return refused("--follow needs the directory of a trace that is being written");
     const StopSignals stop;
     LivePrinter printer(options);
@@ -120,7 +120,9 @@ Result<void> view_followed(const ViewArguments& arguments, const viewer::TextOpt
         if (traces.empty()) LEAT_TRY(traces.look());  // the next chunk was there before this one ended
         if (!is_new && !stop.has_come()) LEAT_TRY(traces.wait(stop));
     }
-    return printer.outcome(traces.cut_short());
+    if (printer.is_closed()) return Viewed::kUntilNobodyRead;
+    LEAT_TRY(printer.outcome(traces.cut_short()));
+    return Viewed::kToTheEnd;
 }
 
 }  // namespace leat::cli

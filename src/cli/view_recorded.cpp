@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cli/view_arguments.hpp"
@@ -61,7 +62,7 @@ std::size_t usual_threads() {
 
 }  // namespace
 
-Result<void> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options) {
+Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options) {
     std::vector<fs::path> paths(arguments.traces.begin(), arguments.traces.end());
     if (paths.empty()) paths.push_back(LEAT_TRY(newest_recording()));
     const auto traces = LEAT_TRY(viewer::open_traces(paths));
@@ -71,11 +72,12 @@ Result<void> view_recorded(const ViewArguments& arguments, const viewer::TextOpt
     viewer::TextPipeline events(options, STDOUT_FILENO, threads - 1);
     auto printed = print(merge, events, losses);
     LEAT_TRY(events.flush());
-    if (!printed || events.is_closed()) return printed;
+    LEAT_TRY(std::move(printed));
+    if (events.is_closed()) return Viewed::kUntilNobodyRead;
     // Report damage last, below the events that could be read in spite of it.
     for (const auto& trace : traces)
         if (trace->damage()) return tl::unexpected(*trace->damage());
-    return {};
+    return Viewed::kToTheEnd;
 }
 
 }  // namespace leat::cli

@@ -64,7 +64,13 @@ class Following {
           url_(url),
           printer_(options) {}
 
-    Result<void> run() {
+    Result<Viewed> run() {
+        LEAT_TRY(follow_to_the_end());
+        return printer_.is_closed() ? Viewed::kUntilNobodyRead : Viewed::kToTheEnd;
+    }
+
+  private:
+    Result<void> follow_to_the_end() {
         while (true) {
             auto followed = follow_once();
             LEAT_TRY(printer_.print());
@@ -78,7 +84,6 @@ class Following {
         }
     }
 
-  private:
     [[nodiscard]] bool is_over() const { return stop_.has_come() || printer_.is_closed(); }
 
     void wait() const { net::WaitingSocket(UniqueFd(), stop_.fd()).wait(kReconnectPeriod); }
@@ -133,20 +138,21 @@ class Following {
     std::uint64_t cut_short_ = 0;
 };
 
-Result<void> view(const ViewArguments& arguments, const net::RelayUrl& url, const viewer::TextOptions& options) {
+Result<Viewed> view(const ViewArguments& arguments, const net::RelayUrl& url, const viewer::TextOptions& options) {
     if (url.names_session()) return Following(arguments, url, options).run();
     LiveConnection connection = LEAT_TRY(connect(url, -1));
-    return list(arguments, url, connection);
+    LEAT_TRY(list(arguments, url, connection));
+    return Viewed::kToTheEnd;
 }
 
 }  // namespace
 
-Result<void> view_relay(const ViewArguments& arguments, const viewer::TextOptions& options) {
+Result<Viewed> view_relay(const ViewArguments& arguments, const viewer::TextOptions& options) {
     if (arguments.traces.size() != 1) return refused("one net:// URL at a time");
     const net::RelayUrl url = LEAT_TRY(net::parse_relay_url(arguments.traces.front()));
     auto viewed = view(arguments, url, options);
     if (!viewed) return wrap(fmt::format("relay {}", url.address()), std::move(viewed).error());
-    return {};
+    return viewed;
 }
 
 }  // namespace leat::cli
