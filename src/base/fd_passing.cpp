@@ -2,11 +2,25 @@
 
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "base/check.hpp"
 
 namespace leat {
+namespace {
+
+// The kernel does not restart a call on a socket that has a timeout: neither after a handler, whatever SA_RESTART says,
+// nor after SIGSTOP and SIGCONT, of which the program knows nothing.
+template <class Call>
+ssize_t despite_signals(Call call) {
+    ssize_t result = 0;
+    do result = call();
+    while (result < 0 && errno == EINTR);
+    return result;
+}
+
+}  // namespace
 
 ssize_t send_with_fds(int socket, UntrustedBytes bytes, std::span<const int> fds, int flags) {
     LEAT_CHECK(fds.size() <= kMaxFds);
@@ -24,7 +38,7 @@ ssize_t send_with_fds(int socket, UntrustedBytes bytes, std::span<const int> fds
         beside->cmsg_len = CMSG_LEN(fds.size_bytes());
         std::memcpy(CMSG_DATA(beside), fds.data(), fds.size_bytes());
     }
-    return ::sendmsg(socket, &message, flags | MSG_NOSIGNAL);
+    return despite_signals([&] { return ::sendmsg(socket, &message, flags | MSG_NOSIGNAL); });
 }
 
 MessageWithFds receive_with_fds(int socket, std::span<std::byte> bytes, int flags) {
@@ -36,7 +50,7 @@ MessageWithFds receive_with_fds(int socket, std::span<std::byte> bytes, int flag
     message.msg_iovlen = 1;
     message.msg_control = control.data();
     message.msg_controllen = control.size();
-    received.size = ::recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC);
+    received.size = despite_signals([&] { return ::recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC); });
     if (received.size < 0) return received;
     received.is_cut = (message.msg_flags & MSG_TRUNC) != 0;
     for (cmsghdr* beside = CMSG_FIRSTHDR(&message); beside != nullptr; beside = CMSG_NXTHDR(&message, beside)) {

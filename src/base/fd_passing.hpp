@@ -1,5 +1,5 @@
 // Sends and receives descriptors beside bytes, over an AF_UNIX socket. Async-signal-safe: a child of fork() may call
-// these.
+// these. Signals interrupt neither: the call begins again, and so does its timeout.
 #pragma once
 
 #include <sys/types.h>

@@ -33,8 +33,7 @@ Slot& slot_in(const Mapping& slots, std::uint32_t slot) { return reinterpret_cas
 
 void send_order(int socket, const Order& order, std::span<const int> fds) {
     // It fails if the child is gone: guard() asks beforehand.
-    while (send_with_fds(socket, std::as_bytes(std::span(&order, 1)), fds) < 0 && errno == EINTR) {
-    }
+    (void)send_with_fds(socket, std::as_bytes(std::span(&order, 1)), fds);
 }
 
 // The child's memory: what it would cut.
@@ -48,7 +47,6 @@ using Files = std::array<File, FileGuard::kMaxFiles>;
 bool take_order(int socket, Files& files) {
     Order order{};
     const MessageWithFds received = receive_with_fds(socket, std::as_writable_bytes(std::span(&order, 1)), 0);
-    if (received.size < 0 && errno == EINTR) return true;
     if (received.size != sizeof order || order.slot >= files.size()) return false;
     File& file = files[order.slot];
     for (const int fd : {file.data, file.index})
