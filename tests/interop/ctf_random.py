@@ -4,8 +4,7 @@ import random as random_module
 import struct
 import uuid as uuid_module
 
-from ctf_fields import (Array, BitWriter, Enum, Float, Integer, NotValid, String, Struct, Tsdl, Variant, any_text,
-                        quoted)
+from ctf_fields import (Array, BitWriter, Enum, Float, Integer, NotValid, String, Struct, Tsdl, Variant, quoted)
 
 MAGIC = 0xC1FC1FC1
 METADATA_MAGIC = 0x75D11D57

@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 from session_daemons import RelayedTest
-from support import LEAT, PATIENCE, is_described, main, wait_until
+from support import LEAT, PATIENCE, is_described, main, outside_gate, wait_until
 
 LIMITS = ("--tracefile-size=8K", "--tracefile-count=2")
 CPU = min(os.sched_getaffinity(0))
@@ -95,6 +95,7 @@ class Followers(RelayedTest):
         self.end()
         self.assertEqual(self.numbers()[-10:], list(range(emitted - 10, emitted)))
 
+    @outside_gate("the session waits 10 s for the relay")
     def test_trace_that_is_moved_while_it_waits_for_a_relay(self):
         """It is the same trace as before."""
         self.daemon()

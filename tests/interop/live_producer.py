@@ -9,7 +9,8 @@ import subprocess
 
 import relay_peer
 from relays import LeatRelay, LttngRelay, free_ports
-from support import DISCARDED, LEAT, PATIENCE, InteropTest, is_described, lines_of, main, program, wait_until
+from support import DISCARDED, LEAT, PATIENCE, InteropTest, is_described, lines_of, main, outside_gate, program, wait_until
+
 
 class Producer(InteropTest):
     relay_class = LttngRelay
@@ -142,6 +143,7 @@ class OverOurRelay(Producer):
     def test_several_watch(self):
         self.check_watched(self.BABELTRACE2, self.LEAT_VIEW)
 
+    @outside_gate("its ring overflows if nobody drains it for a while")
     def test_newest_files_are_kept(self):
         self.check_newest_files_are_kept()
 
@@ -164,6 +166,7 @@ class OverOurRelay(Producer):
         self.assert_all_once(self.numbers(text.read_text()), 100)
 
 
+@outside_gate("it needs LTTng's relay")
 class LiveProducer(Producer):
     def test_babeltrace2_watches(self):
         self.check_watched(self.BABELTRACE2)
@@ -259,6 +262,7 @@ class NoRelay(InteropTest):
         self.assert_one_line(self.refused("--live", "-o", "net://127.0.0.1"), "a session goes to one relay")
 
 
+@outside_gate("it needs LTTng's relay")
 class OtherRelay(InteropTest):
     def test_lttng_relayd_takes_no_datagrams(self):
         relay = LttngRelay(self.directory / "relay")

@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import unittest
 
 import ctf_random
 import support
@@ -166,7 +165,6 @@ class RandomTraces(support.InteropTest):
 
     def test_leat_view_prints_what_babeltrace2_prints(self):
         self.tell(in_parallel(compare_all, range(FIRST, FIRST + COUNT), self.directory))
-
 
     def test_damaged_traces_end_in_one_error_at_most(self):
         self.tell(in_parallel(damage_all, range(FIRST, FIRST + COUNT), self.directory))

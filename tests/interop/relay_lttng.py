@@ -16,7 +16,7 @@ import sys
 
 import relay_peer
 from relays import LeatRelay
-from support import LEAT, PATIENCE, InteropTest, can_be_two_users, main, program, wait_until
+from support import LEAT, PATIENCE, InteropTest, can_be_two_users, main, outside_gate, program, wait_until
 
 IS_INSIDE = "LEAT_TEST_INSIDE" in os.environ
 BATCHES = [(1, 1000), (1001, 2000), (3001, 300)]
@@ -265,6 +265,7 @@ class LiveAndCleared(Live):
 SESSIONS = [Streamed, Cleared, StoppedAndCleared, StoppedAndRotated, Snapshots, OfProcesses, Live, LiveAndCleared]
 
 
+@outside_gate("it needs all of LTTng's daemons")
 class Sessions(InteropTest):
     def setUp(self):
         super().setUp()

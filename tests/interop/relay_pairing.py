@@ -37,6 +37,17 @@ class Pairing(InteropTest):
     def send_indexes(self, *numbers):
         self.producer.send(b"".join(control_message(SEND_INDEX, self.index(number)) for number in numbers))
 
+    def send_beside(self, send, count):
+        """The relay takes so much, then the system's buffers do. The rest waits in a thread."""
+        sender = threading.Thread(target=send, args=range(count))
+        sender.start()
+        self.addCleanup(sender.join)
+
+    def wait_until_stored(self, count):
+        """Data has a connection of its own, and may come after all answers."""
+        self.producer.numbers[self.stream] = count
+        self.producer.wait_until_stored()
+
     def codes(self, count):
         return set(struct.unpack(f">{count}I", self.producer.receive(4 * count)))
 
@@ -51,24 +62,21 @@ class Pairing(InteropTest):
 
     def test_indexes_far_ahead_of_data(self):
         count = 2 * WAITING
-        self.send_indexes(*range(count))
+        self.send_beside(self.send_indexes, count)
         self.assertEqual(self.codes(WAITING), {OK})
         self.send_data(*range(count))
         self.assertEqual(self.codes(count - WAITING), {OK})
+        self.wait_until_stored(count)
         self.finish(count - 1)
         self.assertEqual(self.offsets(), [number * SIZE for number in range(count)])
 
     def test_data_far_ahead_of_indexes(self):
         count = 2 * WAITING
-        # The relay takes so much, then the system's buffers do. The rest waits here.
-        sender = threading.Thread(target=self.send_data, args=range(count))
-        sender.start()
-        self.addCleanup(sender.join)
+        self.send_beside(self.send_data, count)
         for begin in range(0, count, 64):
             self.send_indexes(*range(begin, begin + 64))
             self.assertEqual(self.codes(64), {OK})
-        self.producer.numbers[self.stream] = count
-        self.producer.wait_until_stored()
+        self.wait_until_stored(count)
         self.finish(count - 1)
         self.assertEqual(self.offsets(), [number * SIZE for number in range(count)])
 
@@ -78,8 +86,7 @@ class Pairing(InteropTest):
             self.send_data(number)
             self.send_indexes(number)
             self.assertEqual(self.codes(1), {OK})
-        self.producer.numbers[self.stream] = numbers[-1] + 1
-        self.producer.wait_until_stored()
+        self.wait_until_stored(numbers[-1] + 1)
         self.finish(numbers[-1])
         offsets = self.offsets()
         self.assertEqual([offset for offset in offsets if offset != LOST], [i * SIZE for i in range(len(numbers))])
@@ -109,8 +116,7 @@ class Pairing(InteropTest):
         self.send_data(0, 0, 1, 1, 2)
         self.send_indexes(1, 2)
         self.assertEqual(self.codes(2), {OK})
-        self.producer.numbers[self.stream] = 3
-        self.producer.wait_until_stored()
+        self.wait_until_stored(3)
         self.finish(2)
         self.assertEqual(self.offsets(), [0, SIZE, 2 * SIZE])
         self.assertRegex(self.relay.log, r"its data is dropped")

@@ -11,8 +11,8 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
 from relay_hostile import RelayTest, ticks  # noqa: E402
-from relay_peer import METADATA, OK, Link, Producer, Viewer  # noqa: E402
-from support import LEAT, PATIENCE, main, wait_until, without_sanitizers  # noqa: E402
+from relay_peer import METADATA, OK, Link, Producer  # noqa: E402
+from support import LEAT, PATIENCE, main, outside_gate, wait_until, without_sanitizers  # noqa: E402
 
 OLDEST_SERVED, NEWEST = 4, 13  # before 2.4, producers did not state a session's name
 MOST_MEMORY = 32  # MiB
@@ -142,17 +142,21 @@ class ResetMetadata(RelayTest):
 
 
 class Watching(RelayTest):
+    def setUp(self):
+        super().setUp()
+        self.lister = self.viewer()
+
     def watch(self, producer, *options):
         """Starts `leat view` and waits until it has attached. Returns it and the file that it prints into."""
-        [name] = [name for name, session in self.viewer().list().items() if session == producer.session]
-        before = self.viewer().clients()[name]
+        [name] = [name for name, session in self.lister.list().items() if session == producer.session]
+        before = self.lister.clients()[name]
         printed = self.directory / f"printed-{before}"
         with open(printed, "w", encoding="ascii") as output:
             process = subprocess.Popen([LEAT, "view", *options, f"net://127.0.0.1:{self.relay.live}/host/host/{name}"],
                                        stdout=output, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.kill)
-        wait_until(lambda: self.viewer().clients()[name] == before + 1, "the viewer is attached")
+        wait_until(lambda: self.lister.clients()[name] == before + 1, "the viewer is attached")
         return process, printed
 
     def numbers(self, printed):
@@ -196,7 +200,7 @@ class Watching(RelayTest):
         viewers[1][0].kill()
         for killed in viewers[:2]:
             self.assertEqual(killed[0].wait(PATIENCE), -signal.SIGKILL)
-        wait_until(lambda: self.viewer().clients()["watched"] == 1, "the relay sees that they are gone")
+        wait_until(lambda: self.lister.clients()["watched"] == 1, "the relay sees that they are gone")
         self.assertEqual(producer.push(ticks(500, 3)), OK)
         producer.finish()
         self.assertEqual(self.finished(*viewers[2]), [1, 2, 3, *range(200, 503)])
@@ -204,6 +208,7 @@ class Watching(RelayTest):
         self.stop_relay()
 
 
+@outside_gate("it measures memory, which depends on the machine")
 @without_sanitizers  # they need more memory, and keep what is freed
 class Memory(RelayTest):
     SESSIONS, STREAMS, PACKETS, SIZE = 120, 4, 4, 128 << 10  # 250 MB in all

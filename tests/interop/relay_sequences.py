@@ -15,7 +15,7 @@ from relay_peer import (ADD_STREAM, CLOSE_STREAM, CREATE_TRACE_CHUNK, GET_NEXT_I
                         SEND_INDEX, SEND_METADATA, STREAMS_SENT, Closed, Link, Producer, Viewer, control_message,
                         data_message, index_payload, packet_of)
 from relays import LeatRelay
-from support import InteropTest, enter_user_namespace, main, wait_until
+from support import IS_WHOLE, InteropTest, enter_user_namespace, main, outside_gate, wait_until
 
 ASK_CAPABILITIES, GET_NEWS = 0x4c65617400000000, 0x4c650002
 REFUSED = 11
@@ -277,6 +277,7 @@ class Descriptors(SequenceTest):
         self.stop()
 
 
+@outside_gate("it takes many seconds")
 class Forgotten(SequenceTest):
     def test_streams_that_end_while_a_viewer_looks_away(self):
         """There are more finished streams than the session remembers. The viewer is told of all of them anyway."""
@@ -316,6 +317,7 @@ class Forgotten(SequenceTest):
         self.stop()
 
 
+@outside_gate("the relay waits 10 s for the disk")
 class FullDisk(SequenceTest):
     def test_end_with_half_a_packet(self):
         """The index cannot get another page either. All whole packets can be read."""
@@ -382,6 +384,7 @@ class Names(SequenceTest):
         self.add_metadata(producer, paths)
         return self.user_seconds() - before
 
+    @outside_gate("it measures how long the relay computes")
     def test_traces_inside_of_traces(self):
         """Finding a place beside a hundred others costs as much as beside none, however many traces there are."""
         producer = self.producer_without_streams()
@@ -435,6 +438,8 @@ class LockedSession:
 
 
 def setUpModule():
+    if not IS_WHOLE:
+        return
     # The relay waits a while before it gives such a session up. The other tests run in this time.
     Waiting.locked = {
         # The rest fits into the relay's sockets, so it sees the end of the connections.
@@ -445,6 +450,7 @@ def setUpModule():
     }
 
 
+@outside_gate("the relay waits a while before it gives such a session up")
 class Waiting(unittest.TestCase):
     def test_connections_that_wait_for_one_another(self):
         for name, locked in self.locked.items():

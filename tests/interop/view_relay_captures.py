@@ -10,11 +10,10 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
-from support import LEAT, PATIENCE, SOURCE, InteropTest, main  # noqa: E402
+from support import LEAT, PATIENCE, SOURCE, InteropTest, main, wait_until  # noqa: E402
 
 CAPTURES = SOURCE / "tests" / "data" / "captures"
 NEW_STREAMS_HANG_UP, INDEX_HANG_UP, METADATA_NOTHING = 4, 3, 2  # statuses
@@ -159,8 +158,9 @@ def byte_by_byte(data):
 
 
 def in_random_pieces(data):
+    chance = random.Random(data)
     while data:
-        size = random.choice([1, 2, 3, 7, 100, 5000])
+        size = chance.choice([1, 2, 3, 7, 100, 5000])
         yield data[:size]
         data = data[size:]
 
@@ -183,7 +183,8 @@ class View(InteropTest):
             viewer = subprocess.Popen([*command, url], stdout=output, stderr=subprocess.PIPE, text=True)
         self.addCleanup(lambda: viewer.poll() is None and viewer.kill())
         if not relay.hangs_up:
-            self.wait_for_events(relay, viewer, printed, len(expected))
+            wait_until(lambda: viewer.poll() is not None or
+                       relay.has_told_all.is_set() and printed.stat().st_size >= len(expected), "all events")
             viewer.send_signal(signal.SIGINT)
         _, errors = viewer.communicate(timeout=PATIENCE)
         relay.thread.join(PATIENCE)
@@ -194,14 +195,6 @@ class View(InteropTest):
             self.assertEqual(relay.requests[-1], peer.DETACH_SESSION)
         # babeltrace2 reports an interruption by this status.
         self.assertEqual(viewer.returncode, 2 if command == self.BABELTRACE2 and not relay.hangs_up else 0)
-
-    @staticmethod
-    def wait_for_events(relay, viewer, printed, size):
-        deadline = time.monotonic() + PATIENCE
-        while viewer.poll() is None and time.monotonic() < deadline:
-            if relay.has_told_all.is_set() and printed.stat().st_size >= size:
-                return
-            time.sleep(0.02)
 
     def view_all(self, command, split):
         with concurrent.futures.ThreadPoolExecutor() as pool:

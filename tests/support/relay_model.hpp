@@ -499,13 +499,8 @@ inline void RelayModel::stop_relay() {
 }
 
 inline void RelayModel::check_descriptors() {
-    constexpr int kTries = 1000;
     std::size_t count = 0;
-    for (int i = 0; i < kTries && is_running_; ++i) {
-        count = host_->descriptors();
-        if (count <= descriptors_) return;
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+    if (wait_until([&] { return !is_running_ || (count = host_->descriptors()) <= descriptors_; })) return;
     if (check_alive()) violate("leak", "all have gone, and the relay has {} descriptors, not {}", count, descriptors_);
 }
 

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "base/unique_fd.hpp"
+#include "support/patience.hpp"
 #include "wire/layout.hpp"
 
 namespace leat::test {
@@ -29,7 +30,7 @@ inline sockaddr_in loopback(std::uint16_t port) {
 class ModelPeer {
   public:
     enum class Outcome : std::uint8_t { kDone, kClosed, kSilent };
-    static constexpr std::chrono::seconds kPatience{20};
+    static inline const std::chrono::seconds kPatience = test_patience();
 
     // `impatient` is called once when an answer takes long, because the disk may be full.
     void connect(std::uint16_t port, std::function<void()> impatient) {

@@ -28,6 +28,7 @@
 #include "sessiond/keeper.hpp"
 #include "support/description_table.hpp"
 #include "support/model.hpp"
+#include "support/patience.hpp"
 #include "support/scratch_directory.hpp"
 #include "support/two_users.hpp"
 
@@ -74,12 +75,12 @@ class ScratchDaemon {
     }
     void run_all() { mailbox_->run_all(); }
 
-    // Null: no answer within ten seconds.
+    // Null: no answer.
     Json ask(Json request, uid_t uid = ::geteuid()) {
         request["version"] = 1;
         auto answer = std::make_shared<Json>();
         commands_->handle({uid, uid, ::getpid()}, request, [answer](Json given) { *answer = std::move(given); });
-        for (int turn = 0; turn < 1'000 && answer->is_null(); ++turn) wait();
+        (void)wait_until([&] { return !answer->is_null(); }, [&] { wait(); });
         return *answer;
     }
 

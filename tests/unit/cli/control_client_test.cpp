@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/patience.hpp"
 #include "unit/cli/fake_daemon.hpp"
 
 namespace leat::cli {
@@ -13,7 +14,7 @@ constexpr char kAnswer[] = "{\"ok\": true, \"session\": \"web\", \"warnings\": [
 
 class ControlClientTest : public testing::Test {
   protected:
-    Result<Json> ask(const Json& request, std::chrono::milliseconds patience = 120s) {
+    Result<Json> ask(const Json& request, std::chrono::milliseconds patience = test::test_patience()) {
         auto client = ControlClient::connect({directory_.socket()}, patience);
         if (!client) return tl::unexpected(client.error());
         return client->ask(request, [this](const std::string& text) { progress_.push_back(text); });

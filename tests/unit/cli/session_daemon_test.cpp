@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "support/patience.hpp"
 #include "unit/cli/fake_daemon.hpp"
 
 namespace leat::cli {
@@ -77,7 +78,7 @@ TEST_F(DaemonStartTest, NoSuchProgram) {
 
 TEST_F(DaemonStartTest, LoserOfARaceFindsTheDaemonOfTheWinner) {
     DaemonStart losing = start("touch $LEAT_RUNTIME_DIR/mark; exit 1");
-    losing.connect_patience = 120s;
+    losing.connect_patience = test::test_patience();
     std::thread winner([&] {
         while (!std::filesystem::exists(directory_.path() / "mark")) std::this_thread::yield();
         FakeDaemon daemon(directory_.socket(), [](const Json&) { return std::vector<std::string>{}; });

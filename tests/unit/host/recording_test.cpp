@@ -69,9 +69,16 @@ class RecordingEnd : public testing::Test {
         ring::RingHeader& ring = trace_->channels()[0]->rings().ring(0);
         std::atomic_ref(ring.discarded[0]).fetch_add(1);
     }
-    // All that is due in this time happens, and ticks come.
+    // Nothing that is awaited comes about in these turns.
     void turn_for_a_while() {
-        for (const auto end = Engine::Clock::now() + 250ms; Engine::Clock::now() < end;) engine_->turn({}, 10ms);
+        for (int turn = 0; turn < 25; ++turn) engine_->turn({}, 10ms);
+    }
+    template <typename Condition>
+    bool turn_until(Condition condition) {
+        return test::wait_until(condition, [&] { engine_->turn({}, 10ms); });
+    }
+    bool turn_until_finished() {
+        return turn_until([&] { return recording_->is_finished(); });
     }
 
     static std::unique_ptr<session::Trace> make_trace() {
@@ -93,8 +100,7 @@ TEST_F(RecordingEnd, SettledRecordingHasStoredAllAndGoesOn) {
     EXPECT_TRUE(recording_->is_storing());
     EXPECT_EQ(recording_->trouble()->message, "the relay does not take it");
     peer_.has_stored = true;
-    turn_for_a_while();
-    EXPECT_FALSE(recording_->is_storing());
+    EXPECT_TRUE(turn_until([&] { return !recording_->is_storing(); }));
     EXPECT_FALSE(recording_->trouble());
     discard_an_event();
     turn_for_a_while();
@@ -123,8 +129,7 @@ TEST_F(RecordingEnd, ReadersHearOfItWhenAllIsStored) {
     EXPECT_TRUE(recording_->is_storing());
     EXPECT_EQ(peer_.begun_closing, 0);
     peer_.has_stored = true;
-    turn_for_a_while();
-    EXPECT_TRUE(recording_->is_finished());
+    EXPECT_TRUE(turn_until_finished());
     EXPECT_TRUE(peer_.was_stored_at_close);
     EXPECT_EQ(peer_.packets, 2) << "what was discarded is told once";
     EXPECT_FALSE(recording_->output_error());
@@ -138,8 +143,7 @@ TEST_F(RecordingEnd, AwaitsWhatReadersStillHaveToHear) {
     EXPECT_FALSE(recording_->is_storing());
     EXPECT_FALSE(recording_->is_finished());
     peer_.has_answered_close = true;
-    turn_for_a_while();
-    EXPECT_TRUE(recording_->is_finished());
+    EXPECT_TRUE(turn_until_finished());
     EXPECT_EQ(std::pair(peer_.begun_closing, peer_.closed), std::pair(1, 1));
 }
 
@@ -151,31 +155,29 @@ TEST_F(RecordingEnd, TriesADiskAgainUntilThereIsRoom) {
     EXPECT_TRUE(recording_->is_stuck());
     EXPECT_TRUE(recording_->is_storing());
     peer_.is_full = false;
-    turn_for_a_while();
-    EXPECT_TRUE(recording_->is_finished());
+    EXPECT_TRUE(turn_until_finished());
     EXPECT_EQ(peer_.packets, 2);
     EXPECT_FALSE(recording_->output_error());
 }
 
+// This thread may stand still for as long as there is patience. So it looks again after what ends the standstill.
 TEST_F(RecordingEnd, IsStuckWhenNothingWasTakenForAWhile) {
-    constexpr auto kSomePatience = 1500ms;  // more than a tick of what rests
-    record(kSomePatience);
+    const auto is_stuck = [&] { return recording_->is_stuck(); };
+    const auto goes_on = [&] { return !recording_->is_stuck(); };
+    const auto take_more = [&] {
+        ++peer_.taken;
+        engine_->turn({}, 10ms);
+    };
+    record(1s);
     peer_.has_stored = false;
     discard_an_event();
     recording_->begin_finish();
-    for (const auto end = Engine::Clock::now() + 2 * kSomePatience; Engine::Clock::now() < end;) {
-        const auto taken = Engine::Clock::now();
-        ++peer_.taken;
-        turn_for_a_while();
-        const bool is_stuck = recording_->is_stuck();
-        // Unless this machine stood still itself.
-        ASSERT_TRUE(!is_stuck || Engine::Clock::now() >= taken + kSomePatience) << "it goes forward";
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_TRUE(turn_until(is_stuck));
+        EXPECT_TRUE(test::wait_until(goes_on, take_more)) << "it goes forward";
     }
-    const auto stood_still = Engine::Clock::now();
-    while (!recording_->is_stuck() && Engine::Clock::now() < stood_still + test::test_patience()) turn_for_a_while();
-    EXPECT_TRUE(recording_->is_stuck());
-    recording_->begin_finish();
-    EXPECT_FALSE(recording_->is_stuck()) << "the patience begins anew";
+    EXPECT_TRUE(turn_until(is_stuck));
+    EXPECT_TRUE(test::wait_until(goes_on, [&] { recording_->begin_finish(); })) << "the patience begins anew";
 }
 
 TEST_F(RecordingEnd, GivenUpSaysWhatIsNotStored) {

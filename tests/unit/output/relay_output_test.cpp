@@ -8,6 +8,7 @@
 
 #include "ctf/tsdl/metadata.hpp"
 #include "support/fake_relay.hpp"
+#include "support/patience.hpp"
 
 namespace leat::output {
 namespace {
@@ -84,16 +85,14 @@ void send_all(RelayOutput& output) {
     output.write_beacon(stream_of(0), 9'000);
 }
 
-// Returns whether it came about, without waiting for more than the patience of the machine that runs the tests.
+// Returns whether it came about.
 template <class Condition>
 bool run_until(RelayOutput& output, const Condition& is_done) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!is_done() && std::chrono::steady_clock::now() < deadline) {
+    return test::wait_until(is_done, [&] {
         output.run();
         output.flush();
         std::this_thread::yield();
-    }
-    return is_done();
+    });
 }
 
 bool deliver(RelayOutput& output) {
@@ -244,12 +243,11 @@ TEST(RelayOutput, NothingLeavesBeforeTheMetadata) {
                                         std::chrono::milliseconds(1));
     ASSERT_TRUE(output->write_metadata(kMetadata));
     ASSERT_TRUE(output->announce(std::array{stream_of(0)}));
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!(output->figures().parts == 2 && relay.is_holding()) && std::chrono::steady_clock::now() < deadline) {
-        output->run();
-        std::this_thread::yield();
-    }
-    ASSERT_TRUE(relay.is_holding());
+    ASSERT_TRUE(test::wait_until([&] { return output->figures().parts == 2 && relay.is_holding(); },
+                                 [&] {
+                                     output->run();
+                                     std::this_thread::yield();
+                                 }));
     ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
     for (int i = 0; i < 3; ++i) output->run();  // reads the answer for the data stream
     relay.release();

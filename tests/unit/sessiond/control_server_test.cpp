@@ -113,8 +113,7 @@ TEST(Commands, NothingBeginsWhenTheDaemonEnds) {
     daemon.commands().destroy_all([&is_over] { is_over = true; });
     const std::string other = daemon.outputs() / "b";
     EXPECT_EQ(daemon.ask({{"verb", "create"}, {"session", "b"}, {"directory", other}})["ok"], false);
-    for (int turn = 0; turn < 500 && !is_over; ++turn) daemon.wait();
-    EXPECT_TRUE(is_over);
+    EXPECT_TRUE(test::wait_until([&] { return is_over; }, [&] { daemon.wait(); }));
 }
 
 }  // namespace

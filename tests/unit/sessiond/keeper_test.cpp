@@ -14,13 +14,14 @@
 #include <optional>
 
 #include "base/fd_passing.hpp"
+#include "support/patience.hpp"
 #include "support/scratch_directory.hpp"
 #include "wire/app/runtime_layout.hpp"
 
 namespace leat::sessiond {
 namespace {
 
-constexpr int kPatienceMs = 120'000;
+const int kPatienceMs = test::test_patience_ms();
 
 UniqueFd memory_with(std::string_view text) {
     UniqueFd fd(::memfd_create("test", MFD_CLOEXEC));

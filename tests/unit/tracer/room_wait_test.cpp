@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -52,6 +53,8 @@ class RoomWaits : public testing::TestWithParam<Writer> {
         records_ = tracer_.records();
         discarded_ = tracer_.discarded();
         tracer_.channel().blocking_timeout_us = wire::kBlocksForever;
+        // The consumer lives for twice that long: this process may stand still.
+        tracer_.channel().set->heartbeat = ring::clock_now(*tracer_.channel().map.clock) + ring::kLongestSilence;
     }
     [[nodiscard]] std::uint64_t new_records() const { return tracer_.records() - records_; }
     [[nodiscard]] std::uint64_t newly_discarded() const { return tracer_.discarded() - discarded_; }
@@ -64,12 +67,13 @@ class RoomWaits : public testing::TestWithParam<Writer> {
         tracer_.emit();
         return Clock::now() - begin;
     }
-    // Calls this on another thread once this one waits, before which it rings.
+    // Calls this on another thread once this one has rung, and sleeps.
     template <class Later>
     [[nodiscard]] std::thread when_it_waits(Later later) {
         ring_->limit = ring_->head;
-        return std::thread([this, later, bells = tracer_.bells()] {
-            EXPECT_TRUE(test::wait_until([&] { return tracer_.bells() != bells; })) << "it does not wait";
+        return std::thread([this, later, bells = tracer_.bells(), waiting = ::gettid()] {
+            EXPECT_TRUE(test::wait_until([&] { return tracer_.bells() != bells && test::is_asleep(waiting); }))
+                << "it does not wait";
             later();
         });
     }

@@ -10,6 +10,7 @@
 
 #include "ctf/tsdl/tsdl_scopes.hpp"
 #include "ring/sanitizers.hpp"
+#include "support/patience.hpp"
 
 namespace leat::ctf {
 namespace {
@@ -224,14 +225,11 @@ double parse_seconds(const std::string& text) {
         ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
         return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
     };
-    double fastest = 1e9;
-    for (int i = 0; i < 3; ++i) {
-        const double begin = now();
-        const auto trace = parse_tsdl(text);
-        fastest = std::min(fastest, now() - begin);
-        EXPECT_TRUE(trace) << trace.error().message;
-    }
-    return fastest;
+    const double begin = now();
+    const auto trace = parse_tsdl(text);
+    const double end = now();
+    EXPECT_TRUE(trace) << trace.error().message;
+    return end - begin;
 }
 
 using MakeText = std::string (*)(std::size_t count);
@@ -242,7 +240,8 @@ std::string many(std::size_t count, const char* format) {
     return text;
 }
 
-// Four times the text takes four times as long, and not sixteen times.
+// Eight times the text takes eight times as long, and not sixty-four times. Others on this machine can only make a
+// parser look slower than it is: its fastest runs count, and there are more of them until these say that all is well.
 TEST(TsdlParser, TimeGrowsWithTheText) {
     const std::map<std::string, MakeText> kinds{
         {"streams", [](std::size_t n) { return many(n, "stream {{ id = {}; }};"); }},
@@ -262,14 +261,21 @@ TEST(TsdlParser, TimeGrowsWithTheText) {
         {"lines", [](std::size_t n) { return many(n, "/*\n*/ // {}\n\n"); }},
     };
 #if defined(LEAT_ADDRESS_SANITIZER) || defined(LEAT_THREAD_SANITIZER)
-    constexpr std::size_t kFew = 1'000;  // sanitizers take minutes here, and look for other errors
+    constexpr std::size_t kFew = 500;  // sanitizers take minutes here, and look for other errors
 #else
-    constexpr std::size_t kFew = 10'000;
+    constexpr std::size_t kFew = 5'000;
 #endif
     for (const auto& [kind, make] : kinds) {
-        const double few = parse_seconds(kTypes + make(kFew));
-        const double many = parse_seconds(kTypes + make(4 * kFew));
-        EXPECT_LT(many, 10 * few) << kind;
+        const std::string few_text = kTypes + make(kFew);
+        const std::string many_text = kTypes + make(8 * kFew);
+        double few = 1e9;
+        double many = 1e9;
+        EXPECT_TRUE(test::wait_until([&] {
+            for (int i = 0; i < 3; ++i) few = std::min(few, parse_seconds(few_text));
+            many = std::min(many, parse_seconds(many_text));
+            return many < 24 * few;
+        })) << kind
+            << ": " << few << " s and " << many << " s";
     }
 }
 
