@@ -218,7 +218,7 @@ class SessionTest(InteropTest):
         found = []
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             try:
-                is_keeper = (process / "comm").read_text() == "leat-keeper\n"
+                is_keeper = (process / "comm").read_bytes() == b"leat-keeper\n"  # names of others may be any bytes
                 # A dead one that nobody waits for has no environment.
                 if is_keeper and ours in (process / "environ").read_bytes().split(b"\0"):
                     if uid is None or process.stat().st_uid == uid:
