@@ -199,7 +199,7 @@ Result<int> run_program(host::Recorder& recorder, const ReadableSignals& signals
                 snapshots.add(recorder.take_snapshot(), "asked for by signal");
             if (const auto exit_status = child.poll_exit_status()) return *exit_status;
         }
-        if (recorder.stopped_by() != session::StoppedBy::kNobody && !std::exchange(is_stop_told, true))
+        if (recorder.is_stopped() && !std::exchange(is_stop_told, true))
             fmt::print(stderr, "leat: {}; {} runs on\n", text_of_stop(recorder.stopped_by(), limits), command.front());
     }
 }

@@ -42,8 +42,10 @@ class Recorder {
 
     // As Engine::turn(). Ends the recording at its limits: programs are switched off, and go on.
     void turn(std::span<pollfd> own, Engine::Clock::duration longest = std::chrono::hours(1));
-    // Whether a limit has ended it.
+    // Whether a limit has ended it, or is about to: programs may write on for a moment.
     [[nodiscard]] session::StoppedBy stopped_by() const { return stopped_by_; }
+    // A limit has ended it, and all programs that we know are switched off.
+    [[nodiscard]] bool is_stopped() const { return is_leaving_out_; }
     // Registers no more programs, stores what the rings hold, and waits until the output has it, as Engine::finish().
     void finish();
     // Call it instead of finish(): removes what was made for a recording that did not begin.

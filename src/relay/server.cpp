@@ -35,6 +35,7 @@ constexpr auto kAcceptPause = 100ms;
 constexpr auto kPatienceAtEnd = 1s;
 constexpr auto kPatienceWithDisk = 10s;
 constexpr auto kDrainInterval = 5ms;
+constexpr std::size_t kMostPortsTried = 64;
 
 Result<void> listen(tcp::acceptor& acceptor, const asio::ip::address& address, std::uint16_t port) {
     const tcp::endpoint endpoint(address, port);
@@ -146,26 +147,35 @@ Result<std::unique_ptr<Server>> Server::create(const Parameters& parameters) {
     keepers.sync = std::make_shared<DiskSync>(parameters.sync);
     std::unique_ptr<Server> server(new Server(parameters, std::move(output), std::move(keepers)));
     LEAT_TRY(listen(server->control_, control, parameters.control_port));
-    LEAT_TRY(listen(server->data_, data, parameters.data_port));
+    LEAT_TRY(server->listen_for_data(data, parameters.data_port));
     LEAT_TRY(listen(server->live_, live, parameters.live_port));
-    LEAT_TRY(server->listen_for_datagrams(data));
     if (!parameters.metrics.empty())
         server->metrics_ = LEAT_TRY(MetricsThread::start(
             parameters.metrics, [made = server.get()] { return metrics_page(made->relay_, *made->admission_); }));
     return server;
 }
 
-Result<void> Server::listen_for_datagrams(const asio::ip::address& address) {
-    const asio::ip::udp::endpoint endpoint(address, data_port());
-    asio::ip::udp::socket socket(contexts_.back());
-    asio::error_code error;
-    socket.open(endpoint.protocol(), error);
-    if (!error) socket.bind(endpoint, error);
-    if (error)
-        return fail(ErrorKind::kIo, "cannot listen for datagrams on {} port {}: {}: choose others with --ports",
-                    address.to_string(), data_port(), error.message());
-    datagrams_.emplace(std::move(socket), relay_);
-    return {};
+// Datagrams come to the port of the data connections. If the system chooses it, it may choose one that some other
+// program takes datagrams on. Those ports stay ours until one is found that is free for both, so that none is tried
+// twice.
+Result<void> Server::listen_for_data(const asio::ip::address& address, std::uint16_t port) {
+    std::vector<tcp::acceptor> tried;
+    for (;;) {
+        LEAT_TRY(listen(data_, address, port));
+        const asio::ip::udp::endpoint endpoint(address, data_port());
+        asio::ip::udp::socket socket(contexts_.back());
+        asio::error_code error;
+        socket.open(endpoint.protocol(), error);
+        if (!error) socket.bind(endpoint, error);
+        if (!error) {
+            datagrams_.emplace(std::move(socket), relay_);
+            return {};
+        }
+        if (port != 0 || error != asio::error::address_in_use || tried.size() == kMostPortsTried)
+            return fail(ErrorKind::kIo, "cannot listen for datagrams on {} port {}: {}: choose others with --ports",
+                        address.to_string(), data_port(), error.message());
+        tried.push_back(std::exchange(data_, tcp::acceptor(context())));
+    }
 }
 
 template <class ChooseThread, class MakeConnection>

@@ -89,7 +89,7 @@ class Server {
     void turn_one_away(Admission::Port port, asio::ip::tcp::acceptor& acceptor, const asio::error_code& reason);
     [[nodiscard]] std::optional<std::size_t> thread_of_next_data() const;
     [[nodiscard]] std::optional<std::size_t> thread_of_next_viewer() const;
-    Result<void> listen_for_datagrams(const asio::ip::address& address);
+    Result<void> listen_for_data(const asio::ip::address& address, std::uint16_t port);
     asio::awaitable<void> keep_house();
     void end_sessions();
     void stop_when_drained(std::chrono::steady_clock::time_point begin);

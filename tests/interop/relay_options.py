@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
 from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
 from relays import RELAYD, LeatRelay, free_ports  # noqa: E402
-from support import PATIENCE, PROGRAMS, InteropTest, lacks, main, wait_until  # noqa: E402
+from support import PATIENCE, PROGRAMS, InteropTest, has_namespaces, lacks, main, needs, wait_until  # noqa: E402
 
 TICKS = [(10, 1), (20, 2), (30, 3)]
 LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d{4} leat-relayd\[(\d+)\] (error|warning|info|debug): (.*)$")
@@ -48,6 +48,19 @@ def has_ipv6():
         return True
     except OSError:
         return False
+
+
+# In a network of its own with few ports, it takes datagrams on all that the system gives but one, and then executes the rest.
+CROWDED = """
+import os, pathlib, socket, subprocess, sys
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("40000 40007")
+taken = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(7)]
+for number, holder in enumerate(taken):
+    holder.bind(("127.0.0.1", 40000 + number))
+    holder.set_inheritable(True)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 class OptionsTest(InteropTest):
@@ -264,6 +277,28 @@ class Metrics(OptionsTest):
 
 
 class Network(OptionsTest):
+    def run_in_crowded_network(self, data_port):
+        command = ["unshare", "--net", sys.executable, "-c", CROWDED, RELAYD, "-o", str(self.output), "--ports",
+                   f"5342:{data_port}:5344"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    @needs(has_namespaces(), "namespaces")
+    def test_port_on_which_others_take_datagrams_is_not_chosen(self):
+        process = self.run_in_crowded_network(0)
+        self.assertEqual(PORTS.search(process.stdout.readline()).groups(), ("5342", "40007", "5344"))
+        process.terminate()
+        self.assertEqual(process.wait(PATIENCE), 0)
+
+    @needs(has_namespaces(), "namespaces")
+    def test_port_on_which_others_take_datagrams_is_refused(self):
+        process = self.run_in_crowded_network(40003)
+        self.assertEqual(process.wait(PATIENCE), 1)
+        self.assertRegex(process.stderr.read(), r"^leat-relayd: cannot listen for datagrams on 127\.0\.0\.1 port 40003: "
+                                                r"Address already in use: choose others with --ports\n$")
+
     def test_addresses_of_their_own(self):
         control, data, live = free_ports(3)
         for names in (("-C", "-D", "-L"), ("--control-port", "--data-port", "--live-port")):

@@ -185,7 +185,6 @@ class SessionTest(InteropTest):
             directory.chmod(0o755)
         (self.runtime / "apps").mkdir()
         (self.runtime / "apps").chmod(0o1777)
-        os.environ.pop("LEAT_REGISTER_TIMEOUT", None)
 
     def daemon(self, *options, uid=None, **arguments):
         """Starts a daemon. At the end of the test it ends well, whatever was done to it."""

@@ -298,6 +298,7 @@ class Registration(SessionTest):
         self.assertLess(self.run_time(*emit, LEAT_REGISTER_TIMEOUT="0"), 0.5)
         waited = self.run_time(*emit, LEAT_REGISTER_TIMEOUT="700")
         self.assertTrue(0.7 <= waited < 1.5, waited)
+        os.environ.pop("LEAT_REGISTER_TIMEOUT")  # setUp() restores it
         waited = self.run_time(*emit)
         self.assertTrue(3 <= waited < 4.5, waited)
 

@@ -131,8 +131,10 @@ class InteropTest(unittest.TestCase):
         self.runtime = pathlib.Path(tempfile.mkdtemp(prefix="leat-interop-run-"))
         self.addCleanup(shutil.rmtree, self.runtime, ignore_errors=True)
         # A recorder that is killed leaves its runtime directory. It is created here, so it is deleted with the rest.
+        # By default a program waits 3 s for its recorder, or for a daemon with a session: then it goes on untraced.
         environment = unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": str(self.directory),
                                                             "LEAT_RUNTIME_DIR": str(self.runtime),
+                                                            "LEAT_REGISTER_TIMEOUT": str(int(PATIENCE * 1000)),
                                                             **self.sanitizer_options()})
         environment.start()
         self.addCleanup(environment.stop)

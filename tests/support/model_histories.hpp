@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "support/model.hpp"
+#include "support/patience.hpp"
 
 namespace leat::test {
 
@@ -62,10 +63,10 @@ ModelOutcome run_history(const ModelHistory& history, Look look) {
 template <class Model>
 ModelHistory shrink(ModelHistory history, std::size_t steps) {
     history.steps.resize(std::min(history.steps.size(), steps));
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(number_from("LEAT_MODEL_SHRINK", 30));
+    const Patience patience{std::chrono::seconds(number_from("LEAT_MODEL_SHRINK", 30))};
     for (std::size_t size = std::max<std::size_t>(history.steps.size() / 2, 1); size > 0;) {
         bool is_shorter = false;
-        for (std::size_t at = 0; at < history.steps.size() && std::chrono::steady_clock::now() < end;) {
+        for (std::size_t at = 0; at < history.steps.size() && !patience.is_over();) {
             ModelHistory candidate = history;
             const auto begin = candidate.steps.begin() + static_cast<std::ptrdiff_t>(at);
             const std::size_t count = std::min(size, candidate.steps.size() - at);
@@ -80,7 +81,7 @@ ModelHistory shrink(ModelHistory history, std::size_t steps) {
             is_shorter = true;
         }
         if (!is_shorter) size /= 2;
-        if (std::chrono::steady_clock::now() >= end) break;
+        if (patience.is_over()) break;
     }
     return history;
 }
@@ -90,13 +91,13 @@ void run_histories(std::uint64_t seeds, std::uint64_t steps, Look look) {
     const std::uint64_t first = number_from("LEAT_MODEL_SEED", 0);
     const auto seconds = std::chrono::seconds(number_from("LEAT_MODEL_SECONDS", 0));
     const bool is_single = number_from("LEAT_MODEL_SEED", ~first) == first && seconds.count() == 0;
-    const auto begin = std::chrono::steady_clock::now();
+    const Patience trying(seconds);
     ModelHistory history{.seed = first};
     history.steps.resize(number_from("LEAT_MODEL_STEPS", steps));
     std::iota(history.steps.begin(), history.steps.end(), 0);
     for (std::uint64_t count = 0;; ++count, ++history.seed) {
         const bool is_enough = is_single ? count == 1 : count >= seeds;
-        if (is_enough && std::chrono::steady_clock::now() - begin >= seconds) return;
+        if (is_enough && trying.is_over()) return;
         const ModelOutcome outcome = run_history<Model>(history, look);
         if (outcome.violation.empty()) continue;
         if (number_from("LEAT_MODEL_SHRINK", 30) == 0) FAIL() << "seed " << history.seed << ": " << outcome.violation;

@@ -23,14 +23,18 @@ inline std::chrono::seconds test_patience() {
 // The same, for poll().
 inline int test_patience_ms() { return static_cast<int>(std::chrono::milliseconds(test_patience()).count()); }
 
-// Begins now.
+// Begins now. Of another length: for what a test tries for a while, however often that is.
 class Patience {
   public:
+    explicit Patience(std::chrono::milliseconds length = test_patience()) : end_(begin_ + length) {}
     [[nodiscard]] bool is_over() const { return Clock::now() >= end_; }  // moment: patience
+
+    [[nodiscard]] std::chrono::nanoseconds elapsed() const { return Clock::now() - begin_; }  // moment: to be printed
 
   private:
     using Clock = std::chrono::steady_clock;
-    Clock::time_point end_ = Clock::now() + test_patience();  // moment: patience
+    Clock::time_point begin_ = Clock::now();
+    Clock::time_point end_;
 };
 
 // Returns whether the condition came about. Calls `meanwhile` between two looks.

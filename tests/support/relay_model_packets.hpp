@@ -179,12 +179,12 @@ inline bool RelayModel::wait_until_stored(ModelledStream& stream, std::uint64_t 
         if (!is_stored || *is_stored) return is_stored.has_value();
         // The relay never sends anything on this connection, so it has closed it.
         if (stream.part->data.has_input()) return hear(*stream.part, ModelPeer::Outcome::kClosed, "data");
-        if (std::chrono::steady_clock::now() > deadline) {
+        if (std::chrono::steady_clock::now() > deadline) {  // moment: patience
             violate(was_disk_full_ ? "full-disk" : "answer", "stream {}: packet {} is pending for {} s", stream.uid,
                     number, ModelPeer::kPatience.count());
             return false;
         }
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
+        std::this_thread::sleep_for(std::chrono::microseconds(200));  // moment: between two looks
         empty_disk();
     }
 }

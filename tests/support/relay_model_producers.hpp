@@ -18,7 +18,7 @@ inline bool RelayModel::hear(ModelledPart& part, ModelPeer::Outcome outcome, con
         return false;
     }
     // The relay may just be dying by itself. Then that is the violation.
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // moment: it fails anyway; of what?
     if (!check_alive()) return false;
     if (!part.is_loose)
         violate(was_disk_full_ ? "full-disk" : "refused", "part {}: {}: the relay closed the connection", part.id,

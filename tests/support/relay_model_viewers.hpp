@@ -13,7 +13,7 @@ inline bool RelayModel::ask(ModelledViewer& viewer, const wire::Bytes& bytes, st
     auto outcome = viewer.peer.send(bytes);
     if (outcome == ModelPeer::Outcome::kDone) outcome = viewer.peer.receive(size, reply);
     if (outcome == ModelPeer::Outcome::kDone) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // moment: it fails anyway; of what?
     if (check_alive())
         violate("viewer", "viewer {}: {}: {}", viewer.id, what,
                 outcome == ModelPeer::Outcome::kSilent ? "no answer" : "the relay closed the connection");

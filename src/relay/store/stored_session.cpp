@@ -7,8 +7,9 @@
 namespace leat::relay {
 namespace {
 
-// For the first byte of data behind the end of the control connection.
-constexpr std::chrono::seconds kPatienceForData{2};
+// For the first byte of data after the end of the control connection: it may lie in a socket whose thread has not run
+// yet.
+constexpr std::chrono::seconds kPatienceForData{10};
 // While both connections of a session wait for one another.
 constexpr std::chrono::seconds kPatienceForBoth{2};
 

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "ctf/record/record_header.hpp"
+#include "support/patience.hpp"
 #include "support/test_rings.hpp"
 
 namespace leat::consumer {
@@ -691,8 +692,8 @@ TEST_F(ConsumerTest, HeaderThatChangesWhileItIsReadHarmsNobody) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (;;) *at = static_cast<char>(*at ^ kTag ^ 1);
     }
-    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
-    for (std::uint64_t now = kStartOfTime; std::chrono::steady_clock::now() < until; now += 10) {
+    const test::Patience trying{std::chrono::milliseconds(300)};
+    for (std::uint64_t now = kStartOfTime; !trying.is_over(); now += 10) {
         header().head = header().next_head = header().next_head / ring::kMinRingSize * ring::kMinRingSize;
         Consumer consumer(sources(), output_, {.trace_uuid = {7}});
         write(now);

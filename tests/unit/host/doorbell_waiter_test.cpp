@@ -39,6 +39,15 @@ class DoorbellWaiterTest : public testing::Test {
     void make_readable() { EXPECT_EQ(::write(pipe_[1], "x", 1), 1); }
     [[nodiscard]] bool is_readable() const { return (fds_[0].revents & POLLIN) != 0; }
 
+    // Calls this on another thread once this one sleeps.
+    template <class Later>
+    [[nodiscard]] static std::thread when_we_sleep(Later later) {
+        return std::thread([later, sleeping = ::gettid()] {
+            EXPECT_TRUE(test::wait_until([&] { return test::is_asleep(sleeping); }));
+            later();
+        });
+    }
+
     std::uint32_t doorbell_ = 7;
     std::array<int, 2> pipe_{};
     std::array<pollfd, 1> fds_{};
@@ -63,28 +72,19 @@ TEST_F(DoorbellWaiterTest, BellThatRangBeforeIsHeardOnce) {
 }
 
 TEST_F(DoorbellWaiterTest, BellWakesASleeper) {
-    const auto start = std::chrono::steady_clock::now();
-    std::thread writer([this] {
-        std::this_thread::sleep_for(50ms);  // by then it most likely sleeps; if not, it hears the bell anyway
-        ring();
-    });
+    std::thread writer = when_we_sleep([this] { ring(); });
     EXPECT_TRUE(wait(kForever));
-    EXPECT_LT(std::chrono::steady_clock::now() - start, kForever);
     writer.join();
 }
 
 // An internal ring wakes the sleeper. The caller does not see it as a ring of the bell.
 TEST_F(DoorbellWaiterTest, DescriptorWakesASleeperToo) {
     for (int i = 0; i < 2; ++i) {
-        const auto start = std::chrono::steady_clock::now();
-        std::thread peer([this] {
-            std::this_thread::sleep_for(50ms);
-            make_readable();
-        });
+        const test::Patience patience;
+        std::thread peer = when_we_sleep([this] { make_readable(); });
         // A drain for nothing is allowed.
-        while (!is_readable() && std::chrono::steady_clock::now() - start < kForever) wait(kForever);
+        while (!is_readable() && !patience.is_over()) wait(kForever);
         peer.join();
-        EXPECT_LT(std::chrono::steady_clock::now() - start, kForever);
         EXPECT_TRUE(is_readable());
         char byte = 0;
         EXPECT_EQ(::read(pipe_[0], &byte, 1), 1);
@@ -96,14 +96,13 @@ TEST_F(DoorbellWaiterTest, DescriptorWakesASleeperToo) {
 TEST_F(DoorbellWaiterTest, EachOfSeveralBellsWakesASleeper) {
     std::uint32_t second = 3;
     waiter_->add(second);
-    const auto start = std::chrono::steady_clock::now();
-    std::thread writer([&second] {
-        std::this_thread::sleep_for(50ms);
+    const test::Patience patience;
+    std::thread writer = when_we_sleep([&second] {
         std::atomic_ref(second).fetch_add(1);
         ::syscall(SYS_futex, &second, FUTEX_WAKE, 1, nullptr, nullptr, 0);
     });
     EXPECT_FALSE(wait(kForever)) << "the other one rang";
-    EXPECT_LT(std::chrono::steady_clock::now() - start, kForever);
+    EXPECT_FALSE(patience.is_over());
     writer.join();
     EXPECT_TRUE(waiter_->has_rung(second));
     EXPECT_FALSE(waiter_->has_rung(second)) << "heard once";

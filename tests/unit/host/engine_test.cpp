@@ -86,8 +86,9 @@ class EngineTest : public testing::Test {
     // Turns until the recording has been drained `cycles` times in all. Returns how long that took.
     Engine::Clock::duration turn_until_drained(std::size_t i, int cycles) {
         const auto start = Engine::Clock::now();
-        while (counts_[i].cycles < cycles && Engine::Clock::now() - start < kForever) engine_->turn({}, kForever);
-        return Engine::Clock::now() - start;
+        while (counts_[i].cycles < cycles && Engine::Clock::now() - start < kForever)  // moment: patience
+            engine_->turn({}, kForever);
+        return Engine::Clock::now() - start;  // moment: patience
     }
     void make_readable() { EXPECT_EQ(::write(pipe_[1], "x", 1), 1); }
 
@@ -116,7 +117,7 @@ TEST_F(EngineTest, EachBellOfARecordingDrainsIt) {
         std::atomic<bool> is_over = false;
         std::thread writer([&, recording = recordings_[i], channel = channel] {
             while (!is_over) {
-                std::this_thread::sleep_for(2ms);  // by then the engine most likely sleeps
+                std::this_thread::sleep_for(2ms);  // moment: by then the engine most likely sleeps
                 ring(*recording, channel);
             }
         });
@@ -137,7 +138,8 @@ TEST_F(EngineTest, QuietRecordingsRest) {
     const auto before = counts_;
     const auto begin = Engine::Clock::now();
     Engine::Clock::duration took{};
-    for (; took < 600ms; took = Engine::Clock::now() - begin) engine_->turn({}, 10ms);
+    for (; took < 600ms; took = Engine::Clock::now() - begin)  // moment: the drains that are allowed grow with it
+        engine_->turn({}, 10ms);
     for (std::size_t i = 0; i < counts_.size(); ++i) EXPECT_LE(counts_[i].cycles, before[i].cycles + 2 + took / 1s);
 }
 
@@ -179,7 +181,7 @@ TEST_F(EngineTest, BellsOfARemovedRecordingWakeNobody) {
     ring(*removed, 1);
     const auto start = Engine::Clock::now();
     int turns = 0;
-    while (Engine::Clock::now() - start < 300ms) {
+    while (Engine::Clock::now() - start < 300ms) {  // moment: a slower machine takes fewer turns
         engine_->turn({}, kForever);
         ++turns;
     }

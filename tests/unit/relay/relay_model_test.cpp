@@ -15,6 +15,7 @@
 #include <random>
 
 #include "support/model_histories.hpp"
+#include "support/patience.hpp"
 #include "support/skip.hpp"
 
 namespace leat::relay {
@@ -58,10 +59,10 @@ Outcome run(const History& history, const RelayModel::Options& options) {
 // Leaves out steps that the failure does not need: first half of them, then a quarter, and so on.
 Outcome shrink(History history, Outcome failed, const RelayModel::Options& options) {
     history.steps.resize(std::min(history.steps.size(), failed.steps));
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(number_from("LEAT_MODEL_SHRINK", 30));
+    const test::Patience patience{std::chrono::seconds(number_from("LEAT_MODEL_SHRINK", 30))};
     for (std::size_t size = history.steps.size() / 2; size > 0;) {
         bool is_shorter = false;
-        for (std::size_t at = 0; at < history.steps.size() && std::chrono::steady_clock::now() < end;) {
+        for (std::size_t at = 0; at < history.steps.size() && !patience.is_over();) {
             History candidate = history;
             const auto begin = candidate.steps.begin() + static_cast<std::ptrdiff_t>(at);
             candidate.steps.erase(begin,
@@ -76,7 +77,7 @@ Outcome shrink(History history, Outcome failed, const RelayModel::Options& optio
                 at += size;
             }
         }
-        if (std::chrono::steady_clock::now() >= end) break;
+        if (patience.is_over()) break;
         if (!is_shorter || size > 1) size = is_shorter ? size : size / 2;
         size = std::min(size, std::max<std::size_t>(history.steps.size() / 2, is_shorter ? 1 : size));
     }
@@ -100,13 +101,12 @@ void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
     const auto seconds = std::chrono::seconds(number_from("LEAT_MODEL_SECONDS", 0));
     const bool is_single =
         std::getenv("LEAT_MODEL_SEED") != nullptr && seconds.count() == 0;  // NOLINT(concurrency-mt-unsafe)
-    const auto begin = std::chrono::steady_clock::now();
+    const test::Patience trying(seconds);
     RelayModel::Counts sum;
     std::uint64_t taken = 0;
     std::map<std::string, unsigned> ignored;
     std::uint64_t seed = first;
-    for (; is_single ? seed == first : seed < first + seeds || std::chrono::steady_clock::now() - begin < seconds;
-         ++seed) {
+    for (; is_single ? seed == first : seed < first + seeds || !trying.is_over(); ++seed) {
         History history{.seed = seed};
         for (std::uint64_t i = 0; i < steps; ++i) history.steps.push_back(i);
         Outcome outcome = run(history, options);
@@ -127,7 +127,7 @@ void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
         if (number_from("LEAT_MODEL_SHRINK", 30) != 0) outcome = shrink(history, outcome, options);
         FAIL() << describe(seed, outcome);
     }
-    const double time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double time = std::chrono::duration<double>(trying.elapsed()).count();
     fmt::print(
         "{} histories from seed {}, {} steps, {:.0f} a second; packets {}, of which told stored {}; viewed {} and "
         "{} units; {} rotations, {} kills, {} looks at the disk\n",
@@ -233,7 +233,7 @@ TEST_F(RelayOnASmallDisk, WhatIsSaidToBeStoredHasItsIndexEntry) {
         model.fill_disk();
         send();
         for (int i = 0; i < 100 && !model.ask_pending(stream, kInOnePage).value_or(true); ++i)
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));  // moment: between two looks
     });
 }
 

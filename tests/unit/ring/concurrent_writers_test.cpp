@@ -172,14 +172,14 @@ TEST_P(ConcurrentWriters, MovedBetweenCpusNothingIsTorn) {
             if (reader_.rings_of(writer) != rings) return false;
         return true;
     };
-    const auto give_up_at = std::chrono::steady_clock::now() + test::test_patience();
+    const test::Patience patience;
     std::uint32_t moves = 0;
     const auto written = run([&] {
         for (std::uint32_t writer = 0; writer < kWriters; ++writer) {
             if (threads_[writer] == 0) return;
             OnOneCpu::move_to(cpus[(moves + writer) % cpus.size()], threads_[writer]);
         }
-        is_enough_ = (++moves >= kMoves && is_everywhere()) || std::chrono::steady_clock::now() > give_up_at;
+        is_enough_ = (++moves >= kMoves && is_everywhere()) || patience.is_over();
     });
     expect_delivered(written);
     EXPECT_TRUE(is_everywhere());

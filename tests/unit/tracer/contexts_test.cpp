@@ -207,7 +207,7 @@ TEST_P(ContextsThatChange, AreNewAfterAPause) {
     const std::string before = contexts_of_thread(kGroups);
     const auto found = before_and_after(other, [] {
         EXPECT_EQ(::syscall(SYS_setresgid, 7, 8, 9), 0);
-        ::usleep(2'000);
+        ::usleep(2'000);  // moment: longer than it takes a thread to ask again; more is as good
     });
     EXPECT_EQ(found, (std::vector{before, groups(7, 8, 9)}));
 }

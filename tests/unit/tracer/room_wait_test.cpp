@@ -65,7 +65,7 @@ class RoomWaits : public testing::TestWithParam<Writer> {
     Clock::duration time_of_emit() {
         const auto begin = Clock::now();
         tracer_.emit();
-        return Clock::now() - begin;
+        return Clock::now() - begin;  // moment: it is compared with what the tracer must wait, and more is allowed
     }
     // Calls this on another thread once this one has rung, and sleeps.
     template <class Later>
@@ -115,7 +115,7 @@ TEST_P(RoomWaits, TimeoutIsCountedAndNobodyWaitsUntilTheConsumerHasMadeRoom) {
     constexpr std::uint64_t kEvents = 10'000;  // they would take more than three minutes
     const auto begin = Clock::now();
     for (std::uint64_t i = 0; i < kEvents; ++i) tracer_.emit();
-    EXPECT_LT(Clock::now() - begin, test::test_patience());
+    EXPECT_LT(Clock::now() - begin, test::test_patience());  // moment: patience
     EXPECT_EQ(newly_discarded(), 1 + kEvents);
     EXPECT_EQ(tracer_.discarded(), tracer_.discarded(DiscardReason::kRingFull));
     // Room for one more.
@@ -205,7 +205,7 @@ TEST_P(RoomWaits, HandlerThatJumpsOutOfAWaitCostsOneEvent) {
     std::uint64_t rounds = 0;
     std::thread consumer([&] {
         while (new_records() < kEvents && newly_discarded() == 0) {
-            std::this_thread::sleep_for(1ms);
+            std::this_thread::sleep_for(1ms);  // moment: between two looks
             release_all();
             ++rounds;
         }

@@ -117,7 +117,7 @@ TEST(WriteOfCpu, NewNameIsInEachChannel) {
     ::prctl(PR_GET_NAME, before.data());
     const auto emit_as = [&](const char* name) {
         ::syscall(SYS_prctl, PR_SET_NAME, name);
-        ::usleep(2'000);
+        ::usleep(2'000);  // moment: longer than it takes a thread to ask again; more is as good
         tracer.emit();
     };
     emit_as("old-name");
