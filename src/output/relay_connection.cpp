@@ -155,6 +155,16 @@ void RelayConnection::send_metadata(std::string_view unit) {
     flush_metadata();
 }
 
+// The answer to QUIESCENT_CONTROL says that the new text is stored: nothing answers SEND_METADATA.
+void RelayConnection::replace_metadata(std::string_view text) {
+    unsent_metadata_ = text;
+    if (!metadata_handle_) return;
+    request(RelayCommand::kResetMetadata,
+            wire::ResetMetadata{.stream_id = *metadata_handle_, .version = ++metadata_version_});
+    flush_metadata();
+    request(RelayCommand::kQuiescentControl, wire::IdRequest{.id = *metadata_handle_});
+}
+
 // Units gather until the relay has a stream for them; they are one unit then.
 void RelayConnection::flush_metadata() {
     if (!metadata_handle_ || unsent_metadata_.empty()) return;

@@ -79,6 +79,10 @@ class RelayConnection {
     // All from here on may be called at any time; what the relay is not ready for waits.
     void announce(std::span<const consumer::StreamId> streams);
     void send_metadata(std::string_view unit);
+    // All of it, in place of what was sent; not in a live session, whose viewers have read that.
+    //
+    //     RESET_METADATA, SEND_METADATA, QUIESCENT_CONTROL
+    void replace_metadata(std::string_view text);
     // The packet is in its stream's ledger. Packets of all streams leave in the order of these calls.
     void send_packet(const consumer::Packet& packet);
     void send_beacon(consumer::StreamId id, std::uint64_t timestamp);
@@ -196,6 +200,7 @@ class RelayConnection {
     bool is_metadata_announced_ = false;
     std::optional<std::uint64_t> metadata_handle_;
     std::string unsent_metadata_;
+    std::uint64_t metadata_version_ = 0;  // grows with each text that replaces another
     std::uint64_t packets_sent_ = 0;
 
     std::uint64_t unconfirmed_bytes_ = 0;  // since we last asked

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "ctf/tsdl/tsdl_writer.hpp"
 #include "output/datagram_link.hpp"
 #include "trace/stream_paths.hpp"
 
@@ -82,6 +83,16 @@ Result<void> RelayOutput::write_metadata(std::string_view unit) {
     metadata_ += unit;
     if (connection_) connection_->send_metadata(unit);
     return {};
+}
+
+Result<std::string> RelayOutput::set_clock_offset(std::uint64_t offset) {
+    if (session_.live_timer_us != 0) return refused("a live session keeps its metadata: viewers have read it");
+    metadata_ = LEAT_TRY(ctf::with_clock_offset(metadata_, offset));
+    if (await_answers()) {
+        connection_->replace_metadata(metadata_);
+        if (await_answers()) return metadata_;
+    }
+    return fail(ErrorKind::kIo, "relay {} is not connected: what it has stored keeps its old time", to_text(address_));
 }
 
 Result<void> RelayOutput::write_packet(const consumer::Packet& packet) {

@@ -18,6 +18,12 @@ Result<void> Tee::restore_metadata(std::string_view text) {
     return second_->restore_metadata(text);
 }
 
+Result<std::string> Tee::set_clock_offset(std::uint64_t offset) {
+    std::string text = LEAT_TRY(first_->set_clock_offset(offset));
+    if (const auto moved = second_->set_clock_offset(offset); !moved) warnings_.push_back(moved.error().message);
+    return text;
+}
+
 Result<void> Tee::announce(std::span<const consumer::StreamId> streams) {
     LEAT_TRY(first_->announce(streams));
     return second_->announce(streams);

@@ -44,6 +44,7 @@ class Tee final : public consumer::Output {
 
     Result<void> write_metadata(std::string_view unit) override;
     Result<void> restore_metadata(std::string_view text) override;
+    Result<std::string> set_clock_offset(std::uint64_t offset) override;
     Result<void> write_packet(const consumer::Packet& packet) override;
     Result<void> announce(std::span<const consumer::StreamId> streams) override;
     void write_beacon(consumer::StreamId stream, std::uint64_t timestamp) override;

@@ -31,12 +31,11 @@ std::optional<Commands::Answer> Commands::regenerate(Call& call) {
     return regenerate_metadata(**session, call.reply);
 }
 
-// A relay has given the metadata to readers, who go on with what they have.
+// Viewers of a live session go on with the metadata that they have.
 std::optional<Commands::Answer> Commands::regenerate_metadata(const DaemonSession& session, Reply reply) {
     const std::string name = session.session.name();
-    if (session.place.destination.relay)
-        return refused("session \"{}\" goes to a relay, where metadata cannot be replaced: destroy and create it anew",
-                       name);
+    if (session.place.destination.is_live)
+        return refused("session \"{}\" is live: its viewers have read the metadata: destroy and create it anew", name);
     if (!session.was_started) return refused("session \"{}\" was never started: it has no metadata yet", name);
     session.thread->regenerate_metadata([name, reply = std::move(reply)](const std::string& trouble) {
         reply(trouble.empty() ? answer_of(name, kMetadata) : answer_error({ErrorKind::kRefused, trouble}));

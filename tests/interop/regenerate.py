@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from relays import LeatRelay
+from relays import LeatRelay, LttngRelay
 from session_daemons import DECLARATIONS, DISCARDED_IN_CHUNK, RestartTest, metadata_of
 from support import LEAT, PATIENCE, PROGRAMS, main, wait_until, without_sanitizers
 
@@ -146,7 +146,7 @@ class Metadata(RegenerateTest):
             self.leat("create", "relayed", *place)
             self.leat("enable-event", "order:tick")
             self.leat("start")
-            self.assert_one_line(self.leat("regenerate", "metadata", status=1).stderr, '"relayed"', "relay")
+            self.assert_one_line(self.leat("regenerate", "metadata", status=1).stderr, '"relayed"', "live")
             self.leat("destroy")
 
     def test_request_that_means_nothing(self):
@@ -155,6 +155,86 @@ class Metadata(RegenerateTest):
         for members in ({}, {"what": "all"}, {"what": 1}, {"what": "metadata", "more": 1}):
             answer = daemon.ask("regenerate", **members)
             self.assertEqual((answer["ok"], answer["kind"]), (False, "usage"), answer)
+
+
+@without_sanitizers
+class AtRelay(RegenerateTest):
+    """Of a session that nobody follows."""
+
+    def begun_at(self, relay, *places):
+        self.addCleanup(relay.kill)
+        self.leat("create", "web", *places, "-o", relay.url)
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+
+    def part(self, relay, number=0):
+        """Of the session, as soon as it has metadata."""
+        wait_until(lambda: len(relay.parts("web")) > number and metadata_of(relay.parts("web")[number]), "no metadata")
+        return relay.parts("web")[number]
+
+    def check_time_of_day(self, relay, *places):
+        self.begun_at(relay, *places)
+        running = self.program()
+        running.do("emit 10")
+        before = metadata_of(self.part(relay))
+        for hours, pattern in ((5, "order:tock"), (-2, "stock:tick")):
+            self.regenerate(hours)
+            self.assert_hours(before, metadata_of(self.part(relay)), hours)
+            self.leat("enable-event", pattern)
+            running.do("emit 10")
+        self.leat("destroy")
+        return self.part(relay), before
+
+    def test_time_of_day_is_that_of_now(self):
+        self.daemon(env=self.environment)
+        for make_relay in (LeatRelay, LttngRelay):
+            self.set_clock(0)
+            with self.subTest(make_relay.__name__):
+                part, before = self.check_time_of_day(make_relay(self.directory / make_relay.__name__))
+                self.assert_hours(before, metadata_of(part), -2)
+                self.assertEqual(len(self.read(part).lines), 30 + 20 + 10)
+                self.assertEqual(list(part.rglob(".metadata*")), [])
+
+    def test_directory_and_relay(self):
+        self.daemon(env=self.environment)
+        both = self.directory / "both"
+        part, before = self.check_time_of_day(LeatRelay(self.directory / "relay"), "-o", both)
+        for place in (part, both):
+            self.assert_hours(before, metadata_of(place), -2)
+            self.assertEqual(len(self.read(place).lines), 60)
+
+    def test_chunks_that_are_complete_keep_theirs(self):
+        self.daemon(env=self.environment)
+        relay = LeatRelay(self.directory / "relay")
+        self.begun_at(relay)
+        running = self.program()
+        running.do("emit 10")
+        before = metadata_of(self.part(relay))
+        self.leat("rotate")
+        self.regenerate(1)
+        running.do("emit 10")
+        self.leat("destroy")
+        chunks = sorted(self.part(relay).glob("archives/*"))
+        for chunk, hours in zip(chunks, (0, 1), strict=True):
+            self.assert_hours(before, metadata_of(chunk), hours)
+            self.assertEqual(len(self.read(chunk, DISCARDED_IN_CHUNK).lines), 10)
+
+    def test_relay_that_is_gone(self):
+        """What it gets when it is back has the time of now; what it has stored keeps its own."""
+        self.daemon(env=self.environment)
+        relay = LeatRelay(self.directory / "relay")
+        self.begun_at(relay)
+        running = self.program()
+        running.do("emit 10")
+        before = metadata_of(self.part(relay))
+        relay.stop()
+        self.set_clock(3)
+        self.assert_one_line(self.leat("regenerate", "metadata", status=1).stderr, "is not connected")
+        running.do("emit 10")
+        relay.start()
+        self.assert_hours(before, metadata_of(self.part(relay, 1)), 3)
+        self.leat("destroy")
+        self.assert_hours(before, metadata_of(self.part(relay, 0)), 0)
 
 
 @without_sanitizers

@@ -22,6 +22,7 @@ from support import BUILD, DISCARDED, HAS_RSEQ, IS_WHOLE, LEAT, PATIENCE, Intero
 SESSIOND = str(BUILD / "bin" / "leat-sessiond")
 DECLARATIONS = 1 if HAS_RSEQ else 2  # of an event in the metadata: once more for the streams of threads' rings
 KEEPER_PATIENCE = 5  # s; until a keeper that nobody needs has ended
+METADATA_MAGIC = struct.pack("<I", 0x75D11D57)
 TICKS = ("order:tick", "order:tock", "stock:tick")  # what test-program-commanded emits
 # At the begin of a chunk, babeltrace2 does not know how many were discarded before.
 DISCARDED_IN_CHUNK = re.compile(f"{DISCARDED.pattern}|^WARNING: Tracer may have discarded events ")
@@ -446,8 +447,19 @@ def discarded(counts):
     return sum(by_reason(counts).values())
 
 
+def metadata_text(data):
+    """Without the packets that relays store it in."""
+    header = struct.Struct("<I16sIII5x")  # magic number, trace, checksum, bits of content and of the packet
+    text = b""
+    while data.startswith(METADATA_MAGIC) and len(data) >= header.size:
+        _, _, _, content, size = header.unpack_from(data)
+        text += data[header.size:content // 8]
+        data = data[size // 8:] if size else b""
+    return (text + data).decode(errors="replace")
+
+
 def metadata_of(directory):
-    return "".join(path.read_bytes().decode(errors="replace") for path in sorted(directory.rglob("metadata")))
+    return "".join(metadata_text(path.read_bytes()) for path in sorted(directory.rglob("metadata")))
 
 
 def ids_of(directory):

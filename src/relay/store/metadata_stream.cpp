@@ -13,6 +13,8 @@ namespace leat::relay {
 namespace {
 
 constexpr const char* kFileName = "metadata";
+// The text after a reset, until a whole message of it is there. Readers take no hidden file for a stream.
+constexpr const char* kNewFileName = ".metadata-new";
 
 }  // namespace
 
@@ -64,6 +66,11 @@ Result<std::size_t> MetadataStream::write_zeros(std::uint64_t count) {
 // Viewers and followers see what lies before size_: bytes behind it are half a message.
 void MetadataStream::end_message() {
     const std::lock_guard lock(mutex_);
+    if (is_replacing_) {
+        const auto renamed = followed_->directory.rename(kNewFileName, followed_->directory, kFileName);
+        if (!renamed) log("{}: {}", path_, renamed.error().message);
+        is_replacing_ = false;
+    }
     show(written_);
 }
 
@@ -76,7 +83,9 @@ void MetadataStream::show(std::uint64_t size) {
 Result<void> MetadataStream::reset() {
     const std::lock_guard lock(mutex_);
     if (chunk_ == nullptr) return refused("the metadata of {} is closed", path_);
-    if (::ftruncate(file_->get(), 0) != 0) return io_error("cannot empty the metadata");
+    LEAT_TRY(followed_->directory.remove(kNewFileName));
+    file_ = std::make_shared<const UniqueFd>(LEAT_TRY(followed_->directory.create_file(kNewFileName)));
+    is_replacing_ = true;
     written_ = 0;
     show(0);
     return {};
@@ -116,7 +125,9 @@ void MetadataStream::leave() {
     written_ = size_;
     // Its producer was killed before it sent any, perhaps in the middle of a rotation. Readers of the session take
     // every directory with metadata for a trace, and babeltrace2 reads nothing at all if one of them is empty.
-    if (written_ == 0) (void)followed_->directory.remove(kFileName);
+    // After a reset, the text from before it stays.
+    if (written_ == 0) (void)followed_->directory.remove(is_replacing_ ? kNewFileName : kFileName);
+    is_replacing_ = false;
     // For those who follow the directory, the session has ended.
     (void)followed_->directory.remove(trace::kSyncFileName);
     followed_.reset();

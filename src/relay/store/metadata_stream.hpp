@@ -50,7 +50,8 @@ class MetadataStream {
     Result<std::size_t> write_zeros(std::uint64_t count);
     void end_message();
 
-    // The whole text comes again: for the same chunk, or after it was finished,
+    // The whole text comes again: for the same chunk, where the old one stays on disk until a message of the new one is
+    // whole; or after it was finished,
     Result<void> reset();
     Result<void> reopen(std::shared_ptr<TraceChunk> chunk);
     // or in another one. It may also go on in none.
@@ -102,6 +103,7 @@ class MetadataStream {
         std::uint64_t size = 0;
     };
     std::optional<Followed> followed_{};
+    bool is_replacing_ = false;  // reset, and the file does not have its name yet
     std::uint64_t written_ = 0;
     std::uint64_t size_ = 0;
     std::uint64_t begin_ = 0;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "support/scratch_directory.hpp"
 
 namespace leat::relay {
@@ -14,6 +17,11 @@ class MetadataStreamTest : public testing::Test {
     void write(const std::string& text) {
         ASSERT_EQ(*stream->write(std::as_bytes(std::span(text))), text.size());
         stream->end_message();
+    }
+
+    [[nodiscard]] std::string text_on_disk() const {
+        std::ifstream file(scratch.path() / "ust/metadata");
+        return {std::istreambuf_iterator<char>(file), {}};
     }
 
     test::ScratchDirectory scratch;
@@ -39,6 +47,32 @@ TEST_F(MetadataStreamTest, EmptyFileGoesWhenItsProducerEnds) {
     stream->finish();
     EXPECT_FALSE(fs::exists(second));
     EXPECT_TRUE(fs::exists(scratch.path() / "ust/metadata"));
+}
+
+TEST_F(MetadataStreamTest, ResetTextGivesWayToAWholeMessage) {
+    write("/* CTF 1.8 */ old, and longer than what comes");
+    ASSERT_TRUE(stream->reset());
+    const std::string half = "/* CTF 1.8 */";
+    ASSERT_EQ(*stream->write(std::as_bytes(std::span(half))), half.size());
+    EXPECT_EQ(text_on_disk(), "/* CTF 1.8 */ old, and longer than what comes");
+    write(" new");
+    EXPECT_EQ(text_on_disk(), "/* CTF 1.8 */ new");
+    write(" more");
+    stream->finish();
+    EXPECT_EQ(text_on_disk(), "/* CTF 1.8 */ new more");
+}
+
+// Its producer was killed after RESET_METADATA: without its metadata, all that is stored would be lost.
+TEST_F(MetadataStreamTest, OldTextStaysWhereNoneComesAfterAReset) {
+    write("/* CTF 1.8 */");
+    const std::string half = "/* C";
+    for (int i = 0; i < 2; ++i) {
+        ASSERT_TRUE(stream->reset());
+        ASSERT_EQ(*stream->write(std::as_bytes(std::span(half))), half.size());
+    }
+    stream->finish();
+    EXPECT_EQ(text_on_disk(), "/* CTF 1.8 */");
+    EXPECT_EQ(std::distance(fs::directory_iterator(scratch.path() / "ust"), {}), 1) << "nothing is left beside it";
 }
 
 }  // namespace
