@@ -53,6 +53,7 @@ MessageWithFds receive_with_fds(int socket, std::span<std::byte> bytes, int flag
     received.size = despite_signals([&] { return ::recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC); });
     if (received.size < 0) return received;
     received.is_cut = (message.msg_flags & MSG_TRUNC) != 0;
+    received.has_lost_fds = (message.msg_flags & MSG_CTRUNC) != 0;
     for (cmsghdr* beside = CMSG_FIRSTHDR(&message); beside != nullptr; beside = CMSG_NXTHDR(&message, beside)) {
         if (beside->cmsg_level != SOL_SOCKET || beside->cmsg_type != SCM_RIGHTS) continue;
         // The control buffer has room for four: the kernel closes what does not fit.

@@ -21,6 +21,7 @@ ssize_t send_with_fds(int socket, UntrustedBytes bytes, std::span<const int> fds
 struct MessageWithFds {
     ssize_t size = -1;               // what recvmsg() returned
     bool is_cut = false;             // it had more bytes than there was room for
+    bool has_lost_fds = false;       // there was no room for them, or no descriptor left
     std::array<int, kMaxFds> fds{};  // owned by the caller
     std::size_t fd_count = 0;
 };

@@ -9,15 +9,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kArchives[] = "archives";
+
 std::string text_of(std::time_t time) { return local_time_text(static_cast<std::uint64_t>(time), "%Y%m%dT%H%M%S%z"); }
 
 }  // namespace
+
+Result<void> ChunkDirectories::make_archives() const {
+    const fs::path archives = session_ / kArchives;
+    std::error_code error;
+    fs::create_directories(archives, error);
+    if (error) return fail(ErrorKind::kIo, "cannot make {}: {}", archives.string(), error.message());
+    return {};
+}
 
 // A clock that is set back must not give a name twice: the number at its end is new in any case.
 void ChunkDirectories::plan_rotation() {
     const std::time_t now = std::time(nullptr);
     state_.next = session_ / fmt::format("{}-{}", text_of(now), state_.id + 1);
-    state_.archived = session_ / "archives" /
+    state_.archived = session_ / kArchives /
                       fmt::format("{}-{}-{}", text_of(state_.start == 0 ? now : state_.start), text_of(now), state_.id);
 }
 

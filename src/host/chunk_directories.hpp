@@ -33,6 +33,8 @@ class ChunkDirectories {
 
     // The first chunk begins when the session is started first.
     void begin() { state_.start = state_.start == 0 ? std::time(nullptr) : state_.start; }
+    // Sees to it that chunks can be archived. Before a rotation is planned: it shall not fail when it is half done.
+    [[nodiscard]] Result<void> make_archives() const;
     // Names the place of the next chunk, which is not there yet.
     void plan_rotation();
     void drop_plan();

@@ -22,6 +22,7 @@ namespace leat::host {
 struct SnapshotOrder {
     std::string name = "snapshot-1";
     std::uint64_t max_size = 0;  // bytes of its streams; 0: no limit
+    bool is_limited = false;     // by whoever wants it: it may have less than others have asked for
     // Where it goes, if not to where the session's go: a directory, itself new, or a relay.
     std::filesystem::path directory{};
     std::optional<net::RelayAddress> relay{};
@@ -56,7 +57,8 @@ class FlightRecorder {
     void go_on_after_another() { earliest_ = std::time(nullptr) + 1; }
 
     // Of all these traces. A maximum is divided evenly among them. Waits until it is stored. If it fails, what was
-    // stored by then in a directory can be read, if that is anything.
+    // stored by then in a directory can be read, if that is anything. One that goes somewhere else, or is limited,
+    // leaves those that are wanted due.
     Result<StoredSnapshot> take(std::span<Recording* const> recordings, const SnapshotOrder& order);
     // The same of one trace that is about to end, whatever is due: the one of all stays wanted.
     Result<StoredSnapshot> take_last(Recording& recording, const SnapshotOrder& order);

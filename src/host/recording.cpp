@@ -99,6 +99,21 @@ Result<std::unique_ptr<Recording>> Recording::create_for_snapshots(session::Trac
     return begin(std::move(recording));
 }
 
+// As the rings say: nobody has described the records yet, by which they could be walked.
+std::uint64_t Recording::count_unrecorded(const session::Trace& trace, const consumer::Progress* progress) {
+    std::uint64_t count = 0;
+    for (std::uint32_t number = 0; number < trace.channels().size(); ++number) {
+        const ring::RingSet& rings = trace.channels()[number]->rings();
+        const std::uint32_t in_use = rings.geometry().cpu_rings + rings.thread_rings_used();
+        const std::uint64_t most = rings.geometry().ring_size / ring::kMinRecordSize;
+        for (std::uint32_t ring = 0; ring < in_use; ++ring) {
+            const auto known = progress != nullptr ? progress->find({number, ring}) : std::nullopt;
+            count += std::min(rings.reader(ring).record_count() - (known ? known->record_count : 0), most);
+        }
+    }
+    return count;
+}
+
 Result<std::unique_ptr<Recording>> Recording::begin(std::unique_ptr<Recording> recording) {
     auto begun = recording->begin();
     if (!begun) {

@@ -109,6 +109,9 @@ class Recording {
     void finish_now();
     // Call it instead of begin_finish(): removes what was made for a recording that did not begin.
     void abandon() { output_->remove_if_unused(); }
+    // Events that the rings of a trace hold, of which this process has made no recording. `progress`: of one before, if
+    // there was one.
+    static std::uint64_t count_unrecorded(const session::Trace& trace, const consumer::Progress* progress);
 
     [[nodiscard]] const session::Trace& trace() const { return trace_; }
     [[nodiscard]] const consumer::Consumer& consumer() const { return consumer_; }

@@ -111,7 +111,7 @@ void Tracing::keep_new_traces() {
 void Tracing::keep() {
     if (parameters_.keeper == nullptr) return;
     std::string state = kept_state(*this).dump(-1, ' ', false, json::error_handler_t::replace);
-    if (state == kept_state_) return;
+    if (state == kept_state_) return drop_obsolete();
     const auto memory = memory_of(state);
     if (!memory) return log_error("the state is not kept: {}", memory.error().message);
     show_whether_kept();
@@ -121,6 +121,10 @@ void Tracing::keep() {
     else
         parameters_.keeper->put(kStateName, memory->get());
     kept_state_ = std::move(state);
+    drop_obsolete();
+}
+
+void Tracing::drop_obsolete() {
     for (const std::string& name : std::exchange(obsolete_, {})) parameters_.keeper->drop(name);
 }
 
@@ -156,6 +160,7 @@ void Tracing::adopt_state(const json& state, Keeper::Kept& kept) try {
     for (const json& described : state.value("sessions", json::array())) {
         const std::string name = described.value("definition", json::object()).value("name", "?");
         const auto adopted = adopt_session(described, kept);
+        has_adopted_ = true;
         if (adopted)
             log_info("session {} goes on", name);
         else

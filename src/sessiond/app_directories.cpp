@@ -29,8 +29,11 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxDirectories = 4096;
 // Of one user. Each costs a descriptor.
 constexpr std::size_t kMaxFiles = 16384;
-// Names of one user that are remembered. The rest is refused silently.
+// Names of one user that are remembered. The rest is refused silently. Where so many are found at one look, it ends:
+// names cost their user nothing, and us a call each.
 constexpr std::size_t kMaxRefused = 32;
+// Files of one user that are unfinished, at one look.
+constexpr std::size_t kMaxUnfinished = 256;
 
 // Of 64 KiB, at one look: twice what the kernel queues (fs.inotify.max_queued_events, by default 16,384 of 48 bytes).
 constexpr std::size_t kMaxReads = 24;
@@ -82,13 +85,14 @@ UniqueFd open_to_lock(int directory, const std::string& name) {
 // No process has it mapped.
 bool has_no_process(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
-// Whether somebody is about to finish this file. One that a dead program has left is removed.
-bool is_unfinished(int directory, const std::string& name) {
+// The file, if somebody is about to finish it. One that a dead program has left is removed.
+std::optional<AppDirectories::Unfinished> find_unfinished(int directory, const std::string& name, uid_t uid) {
     const UniqueFd file = open_to_lock(directory, name);
-    if (!file.is_open()) return false;
-    if (!has_no_process(file.get())) return true;
+    struct stat status {};
+    if (!file.is_open() || ::fstat(file.get(), &status) != 0) return std::nullopt;
+    if (!has_no_process(file.get())) return AppDirectories::Unfinished{uid, status.st_dev, status.st_ino};
     ::unlinkat(directory, name.c_str(), 0);
-    return false;
+    return std::nullopt;
 }
 
 }  // namespace
@@ -178,19 +182,27 @@ void AppDirectories::add_directory(const std::string& name, News& news) {
 
 // Programs that are older than we are. What was left half made by one that is dead goes away.
 void AppDirectories::scan(Directory& directory, News& news) {
+    std::size_t refused = 0;
+    std::size_t unfinished = 0;
     for (const std::string& name : names_in(directory.fd.get())) {
-        if (is_control_file_name(name, wire::kControlFile)) add_file(directory, name, news);
-        if (is_control_file_name(name, wire::kNewControlFile)) (void)is_unfinished(directory.fd.get(), name);
+        if (is_control_file_name(name, wire::kControlFile) && !add_file(directory, name, news) &&
+            ++refused > kMaxRefused)
+            return;
+        if (is_control_file_name(name, wire::kNewControlFile) && ++unfinished <= kMaxUnfinished)
+            (void)find_unfinished(directory.fd.get(), name, directory.uid);
     }
 }
 
-void AppDirectories::add_file(Directory& directory, const std::string& name, News& news) {
-    if (directory.files.contains(name) || is_dead(directory.watch, name)) return;
+bool AppDirectories::add_file(Directory& directory, const std::string& name, News& news) {
+    if (directory.files.contains(name) || is_dead(directory.watch, name)) return true;
     if (directory.files.size() >= kMaxFiles) return refuse(directory, name, "the user has too many programs");
     UniqueFd fd(::openat(directory.fd.get(), name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    if (!fd.is_open() && errno == ENOENT) return;
+    if (!fd.is_open() && errno == ENOENT) return true;
     // A sweep finds it again, when there are descriptors.
-    if (is_among_the_last(fd)) return log_want_of_descriptors("programs are not traced");
+    if (is_among_the_last(fd)) {
+        log_want_of_descriptors("programs are not traced");
+        return true;
+    }
     struct stat status {};
     if (!fd.is_open() || ::fstat(fd.get(), &status) != 0) return refuse(directory, name, std::strerror(errno));
     if (!S_ISREG(status.st_mode)) return refuse(directory, name, "it is no regular file");
@@ -202,16 +214,18 @@ void AppDirectories::add_file(Directory& directory, const std::string& name, New
     const bool is_dead = has_no_process(fd.get());
     directory.files.emplace(name, id);
     news.found.push_back({id, std::move(fd), directory.uid, status.st_gid});
-    if (!is_dead) return;
+    if (!is_dead) return true;
     dead_.emplace_back(directory.watch, name);
     forget_file(directory, name, news);
+    return true;
 }
 
 // Told once, as sweeps find it again.
-void AppDirectories::refuse(Directory& directory, const std::string& name, std::string_view reason) {
+bool AppDirectories::refuse(Directory& directory, const std::string& name, std::string_view reason) {
     if (directory.refused.size() < kMaxRefused && directory.refused.insert(name).second)
         the_program_log().warn(
             directory.uid, fmt::format("{}/{} is not the control file of a program: {}", directory.name, name, reason));
+    return false;
 }
 
 void AppDirectories::check_file(Directory& directory, const std::string& name, News& news) {
@@ -248,7 +262,10 @@ void AppDirectories::handle(int watch, std::uint32_t mask, const std::string& na
     if ((mask & IN_IGNORED) != 0) return forget_directory(watch, news);
     if (!is_control_file_name(name, wire::kControlFile)) return;
     if ((mask & (IN_DELETE | IN_MOVED_FROM)) != 0) known->second.refused.erase(name);
-    if ((mask & IN_MOVED_TO) != 0) return add_file(known->second, name, news);
+    if ((mask & IN_MOVED_TO) != 0) {
+        add_file(known->second, name, news);
+        return;
+    }
     if ((mask & (IN_DELETE | IN_MOVED_FROM)) != 0) return forget_file(known->second, name, news);
     check_file(known->second, name, news);
 }
@@ -271,12 +288,16 @@ std::optional<FileId> AppDirectories::find(uid_t uid, std::uint64_t number) cons
     return std::nullopt;
 }
 
-std::set<std::string> AppDirectories::unfinished() const {
-    std::set<std::string> unfinished;
-    for (const auto& [watch, directory] : directories_)
-        for (const std::string& name : names_in(directory.fd.get()))
-            if (is_control_file_name(name, wire::kNewControlFile) && is_unfinished(directory.fd.get(), name))
-                unfinished.insert(name);
+std::set<AppDirectories::Unfinished> AppDirectories::unfinished() const {
+    std::set<Unfinished> unfinished;
+    for (const auto& [watch, directory] : directories_) {
+        std::size_t count = 0;
+        for (const std::string& name : names_in(directory.fd.get())) {
+            if (!is_control_file_name(name, wire::kNewControlFile)) continue;
+            if (++count > kMaxUnfinished) break;
+            if (const auto file = find_unfinished(directory.fd.get(), name, directory.uid)) unfinished.insert(*file);
+        }
+    }
     return unfinished;
 }
 

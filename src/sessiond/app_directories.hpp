@@ -61,8 +61,16 @@ class AppDirectories {
     // The control file of this user that is called by this number, if it was found by now.
     [[nodiscard]] std::optional<FileId> find(uid_t uid, std::uint64_t number) const;
 
-    // Names of the files that children of fork() are about to have, which they may fill from their parents'.
-    [[nodiscard]] std::set<std::string> unfinished() const;
+    // The files that children of fork() are about to have, which they may fill from their parents'. Of a user who has
+    // very many, only some.
+    struct Unfinished {
+        uid_t uid;
+        dev_t device;
+        ino_t inode;
+
+        auto operator<=>(const Unfinished&) const = default;
+    };
+    [[nodiscard]] std::set<Unfinished> unfinished() const;
 
   private:
     struct Directory {
@@ -81,9 +89,10 @@ class AppDirectories {
     void add_all_directories(News& news);
     void add_directory(const std::string& name, News& news);
     void scan(Directory& directory, News& news);
-    void add_file(Directory& directory, const std::string& name, News& news);
+    // Whether it may be the file of a program.
+    bool add_file(Directory& directory, const std::string& name, News& news);
     [[nodiscard]] bool is_dead(int watch, const std::string& name) const;
-    static void refuse(Directory& directory, const std::string& name, std::string_view reason);
+    static bool refuse(Directory& directory, const std::string& name, std::string_view reason);
     void check_file(Directory& directory, const std::string& name, News& news);
     static void forget_file(Directory& directory, const std::string& name, News& news);
     void forget_directory(int watch, News& news);

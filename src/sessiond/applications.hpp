@@ -21,6 +21,7 @@ struct TracedFile {
     wire::ControlFile control;
     std::vector<std::vector<wire::Action>> orders;  // of each tracepoint: what it does now
     std::uint64_t not_attached = 0;                 // events; as far as somebody was told
+    std::uint32_t counted_for = 0;                  // the number of the channel that such events were for last
     bool is_waiting = false;                        // for a trace
 };
 

@@ -61,9 +61,9 @@ void Commands::handle(const Client& client, const json& request, Reply reply) {
     const auto found = verbs().find(verb);
     if (!version || found == verbs().end()) {
         const auto wrong = members.check();
-        return reply(answer_error({ErrorKind::kCorrupt, !version       ? "the request has no version"
-                                                        : verb.empty() ? wrong.error().message
-                                                                       : "unknown verb " + printable(verb)}));
+        return reply(answer_error({ErrorKind::kCorrupt, !version                 ? "the request has no version"
+                                                        : verb.empty() && !wrong ? wrong.error().message
+                                                                                 : "unknown verb " + printable(verb)}));
     }
     if (when_ended_) return reply(answer_error(daemon_ends()));
     const auto logged_reply = [this, verb, uid = client.uid, reply = std::move(reply)](json answer) {

@@ -44,6 +44,7 @@ struct Received {
     MessageHead head{};
     std::string name{};
     UniqueFd fd{};
+    bool has_lost_fd = false;
 };
 
 bool send_message(int socket, std::uint32_t operation, const std::string& name, int fd) {
@@ -65,6 +66,7 @@ std::optional<Received> receive_message(int socket) {
         UniqueFd fd(message.fds.at(i));
         if (i == 0) received.fd = std::move(fd);
     }
+    received.has_lost_fd = message.has_lost_fds;
     if (message.size < static_cast<ssize_t>(sizeof(MessageHead)) || message.is_cut) return std::nullopt;
     std::memcpy(&received.head, bytes.data(), sizeof(MessageHead));
     const auto size = static_cast<std::size_t>(message.size);
@@ -133,6 +135,9 @@ class KeeperProcess {
         switch (static_cast<Keeper::Operation>(message->head.operation)) {
             case Keeper::Operation::kPut:
                 if (message->fd.is_open()) kept_.insert_or_assign(message->name, std::move(message->fd));
+                // There was no descriptor left for it. What it would replace is old: the daemon finds us gone.
+                else if (message->has_lost_fd)
+                    is_over_ = true;
                 return;
             case Keeper::Operation::kDrop:
                 std::erase_if(kept_, [&](const auto& kept) { return kept.first.starts_with(message->name); });

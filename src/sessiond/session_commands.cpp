@@ -66,9 +66,14 @@ Result<Place> place_of(Members& members, const Client& client, const std::string
     return place;
 }
 
-// With a slash at its end or without.
+// With a slash at its end or without, and by whatever name.
 bool is_same_place(const host::Destination& one, const host::Destination& other) {
-    return (one.directory / "").lexically_normal() == (other.directory / "").lexically_normal();
+    std::error_code error;
+    const auto place = [&error](const fs::path& directory) {
+        const fs::path canonical = fs::weakly_canonical(directory, error);
+        return ((error ? directory : canonical) / "").lexically_normal();
+    };
+    return place(one.directory) == place(other.directory);
 }
 
 json counts_of(const DaemonSession& session) {
@@ -165,7 +170,7 @@ std::optional<Commands::Answer> Commands::create(Call& call) {
     auto place = place_of(call.members, call.client, name);
     const session::Limits limits = read_limits(call.members);
     const bool is_for_snapshots = call.members.truth("snapshot").value_or(false);
-    std::vector<std::string> snapshot_on = call.members.texts("snapshot_on");
+    std::vector<std::string> snapshot_on = read_snapshot_on(call.members);
     if (auto wrong = call.members.check(); !wrong) return tl::unexpected(std::move(wrong).error());
     if (!place) return tl::unexpected(std::move(place).error());
     return create_session(call,
@@ -250,6 +255,8 @@ std::optional<Commands::Answer> Commands::rotate(Call& call) {
     if (!(*session)->session.is_active() && std::exchange((*session)->is_rotated, true))
         return refused("session \"{}\" was rotated since it was stopped: there is nothing new", name);
     (*session)->thread->rotate([this, name, reply = call.reply](const std::string& trouble, const std::string& path) {
+        if (DaemonSession* const rotated = tracing_.find(name); !trouble.empty() && rotated != nullptr)
+            rotated->is_rotated = false;  // try again
         if (!trouble.empty()) return reply(answer_error({ErrorKind::kRefused, trouble}));
         replay_sticky_values(name);
         json answer = answer_ok();

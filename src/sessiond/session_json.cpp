@@ -336,12 +336,18 @@ Result<void> check_together(const session::Channel& one, const session::Channel&
                    other.name);
 }
 
+std::vector<std::string> read_snapshot_on(Members& members) {
+    std::vector<std::string> patterns = members.texts("snapshot_on");
+    if (std::ranges::any_of(patterns, &std::string::empty)) members.refuse("\"snapshot_on\" has an empty pattern");
+    return patterns;
+}
+
 Result<Definition> read_definition(Members& members) {
     Definition definition{.parameters = {.name = members.text("name").value_or("")}};
     definition.is_active = members.truth("active").value_or(false);
     definition.limits = read_limits(members);
     definition.parameters.is_for_snapshots = members.truth("snapshot").value_or(false);
-    definition.parameters.snapshot_on = members.texts("snapshot_on");
+    definition.parameters.snapshot_on = read_snapshot_on(members);
     if (const json* const ids = members.any("tracked")) {
         Members of_tracked(*ids, "\"tracked\"");
         read_ids(of_tracked, "vpid", definition.tracked.vpids);
@@ -350,7 +356,9 @@ Result<Definition> read_definition(Members& members) {
         LEAT_TRY(of_tracked.check());
     }
     const auto channels = members.objects("channels");
-    if (channels.size() > kMaxChannels) return refused("{} channels: at most {}", channels.size(), kMaxChannels);
+    // That of --snapshot-on was made by itself.
+    const std::size_t most = kMaxChannels + (definition.parameters.snapshot_on.empty() ? 0 : 1);
+    if (channels.size() > most) return refused("{} channels: at most {}", channels.size(), most);
     definition.parameters.buffers = LEAT_TRY(buffers_of_definition(channels));
     for (const json& described : channels) {
         auto channel = LEAT_TRY(channel_of_definition(described));

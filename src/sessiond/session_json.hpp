@@ -34,6 +34,8 @@ Result<Definition> read_definition(Members& members);
 
 // "duration_us" and "max_size".
 session::Limits read_limits(Members& members);
+// Patterns of the events that ask for a snapshot.
+std::vector<std::string> read_snapshot_on(Members& members);
 
 // By their names. Fails on a name that is none.
 Result<session::Contexts> contexts_of(const std::vector<std::string>& names);

@@ -72,12 +72,21 @@ Result<host::ChunkDirectories> chunks_of(const std::filesystem::path& session, c
     }
 }
 
+std::string with_events_left(const std::string& trouble, std::uint64_t left) {
+    return left == 0 ? trouble : fmt::format("{}; the rings held {} more events", trouble, left);
+}
+
 // Of a recording that is finished: what is not stored.
 std::string trouble_at_the_end(const host::Recording& recording) {
     if (!recording.output_error()) return {};
-    const std::string& message = recording.output_error()->message;
-    const std::uint64_t left = recording.consumer().totals().left_in_rings;
-    return left == 0 ? message : fmt::format("{}; the rings held {} more events", message, left);
+    return with_events_left(recording.output_error()->message, recording.consumer().totals().left_in_rings);
+}
+
+// Of a trace whose output could not be opened.
+std::string trouble_at_the_end(const session::Trace& trace, const consumer::Progress* progress,
+                               const std::string& trouble) {
+    if (trace.is_for_snapshots()) return trouble;
+    return with_events_left(trouble, host::Recording::count_unrecorded(trace, progress));
 }
 
 }  // namespace
@@ -192,6 +201,7 @@ std::string SessionThread::take_unmet_snapshot() {
 void SessionThread::snapshot(host::SnapshotOrder order, Snapped done) {
     inbox_.post([this, order = std::move(order), done = std::move(done)]() mutable {
         open_all();
+        order.is_limited = order.max_size != 0;
         if (order.max_size == 0) order.max_size = parameters_.max_size;
         auto stored = trouble_ ? flight_recorder_.take(recordings(), order) : tl::unexpected(trouble_.error());
         if (stored) ++snapshots_stored_;
@@ -480,6 +490,7 @@ void SessionThread::finish_rotation() {
 Result<std::filesystem::path> SessionThread::rotate_now() {
     const std::string trouble = settle_all();
     if (!trouble.empty()) return refused("{}", trouble);
+    LEAT_TRY(chunks_.make_archives());
     chunks_.plan_rotation();
     LEAT_TRY(keep_chunks());
     const std::filesystem::path next = chunks_.state().next;
@@ -593,6 +604,7 @@ std::string SessionThread::finish_all() {
             finishing_.push_back(std::move(recorded));
             continue;
         }
+        recorded.trouble = trouble_at_the_end(*recorded.trace, recorded.progress, recorded.trouble);
         if (trouble.empty()) trouble = recorded.trouble;
         tell_ended(recorded);
     }

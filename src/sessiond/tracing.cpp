@@ -29,6 +29,8 @@ using namespace std::chrono_literals;
 // some 50 us; one that is stopped meanwhile is switched off when it goes on.
 constexpr auto kUnfinishedPatience = 1s;
 constexpr auto kUnfinishedPause = 500us;
+// How long we do not wait for a user's again, after a wait in vain: programs of others wait for us meanwhile.
+constexpr auto kUnfinishedRest = 60s;
 
 // What belongs to a session in the keeper, beside its traces.
 constexpr char kChunks[] = "chunks";
@@ -102,6 +104,8 @@ void Tracing::handle(AppDirectories::News news) {
         const auto before = counted_before_.find(id);
         if (before != counted_before_.end() && before->second.pid == (*file)->application.pid)
             (*file)->not_attached = before->second.count;
+        else if (!has_adopted_)  // what it has counted so far, it did for sessions that are gone
+            (void)Applications::take_not_attached(**file);
         const session::Application& application = (*file)->application;
         log_debug("{} ({}) of user {}: {} tracepoints", application.procname, application.pid, uid,
                   application.tracepoints->size());
@@ -170,6 +174,7 @@ void Tracing::end_trace(DaemonSession& session, std::unique_ptr<session::Trace> 
         forget(*of, ended, trouble.empty());
         std::erase_if(of->ending_traces, [&ended](const auto& known) { return known.get() == &ended; });
         keep();
+        remove_obsolete_files();
     });
 }
 
@@ -224,11 +229,20 @@ std::vector<std::string> Tracing::order_all_at_once() {
     return warnings;
 }
 
-// For each file once: a process that is stopped may never finish it.
+// For each file once: a process that is stopped may never finish it. And for each user only now and then: one may make
+// such files all the time.
 void Tracing::await_unfinished() {
-    const auto until = std::chrono::steady_clock::now() + kUnfinishedPatience;
-    std::set<std::string> unfinished = directories_->unfinished();
-    while (!std::ranges::includes(given_up_, unfinished) && std::chrono::steady_clock::now() < until) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::erase_if(not_awaited_until_, [begin](const auto& user) { return user.second <= begin; });
+    const auto is_given_up = [this](const AppDirectories::Unfinished& file) {
+        return given_up_.contains(file) || not_awaited_until_.contains(file.uid);
+    };
+    std::set<AppDirectories::Unfinished> unfinished = directories_->unfinished();
+    while (!std::ranges::all_of(unfinished, is_given_up)) {
+        if (std::chrono::steady_clock::now() - begin >= kUnfinishedPatience) {
+            for (const auto& file : unfinished) not_awaited_until_[file.uid] = begin + kUnfinishedRest;
+            break;
+        }
         std::this_thread::sleep_for(kUnfinishedPause);
         unfinished = directories_->unfinished();
     }
@@ -276,16 +290,18 @@ void Tracing::replay_sticky_values(DaemonSession& session) {
     begin_replays();
 }
 
-// As long as nobody wants its events, they wait. Returns whether there were any.
+// As long as nobody has wanted its events, they wait. Those that it counts after it was switched off, or while that is
+// done, are still of the channel that they were for. Returns whether there were any.
 bool Tracing::count_not_attached(TracedFile& file) {
-    const std::uint32_t number = counting_channel(file);
-    if (number == 0) return false;
+    if (const std::uint32_t now = counting_channel(file); now != 0) file.counted_for = now;
+    if (file.counted_for == 0) return false;
+    const std::uint64_t count = Applications::take_not_attached(file);
+    if (count == 0) return false;
     for (auto& [name, session] : sessions_) {
-        const std::string* const channel = session.session.find_channel_name(number);
+        const std::string* const channel = session.session.find_channel_name(file.counted_for);
         if (channel == nullptr) continue;
-        const std::uint64_t count = Applications::take_not_attached(file);
-        if (count != 0) session.not_attached[*channel] += count;
-        return count != 0;
+        session.not_attached[*channel] += count;
+        return true;
     }
     return false;
 }
@@ -474,15 +490,26 @@ void Tracing::remove(const std::string& name, bool is_stored) {
     DaemonSession* const session = find(name);
     if (session == nullptr) return;
     for (const auto& [key, trace] : session->session.traces()) forget(*session, *trace, is_stored);
-    if (!session->place.memory.empty()) session::MemoryDirectory::remove_of_session(session->place.memory);
+    const std::filesystem::path memory = std::move(session->place.memory);
     obsolete_.push_back(kept_name(session->id));
     sessions_.erase(name);
+    // Of whoever else may get the name, nobody has chosen the session.
+    std::erase_if(current_, [&name](const auto& current) { return current.second == name; });
+    keep();
+    remove_obsolete_files();
+    if (!memory.empty()) session::MemoryDirectory::remove_of_session(memory);
+}
+
+// After the state is kept: a daemon that goes on with a trace whose files are half gone would lose it.
+void Tracing::remove_obsolete_files() {
+    for (session::MemoryDirectory& files : obsolete_files_) files.remove();
+    obsolete_files_.clear();
 }
 
 void Tracing::forget(DaemonSession& session, session::Trace& trace, bool is_stored) {
     has_freed_ = true;
     new_progress_.erase(&trace);
-    if (trace.files() != nullptr && is_stored) trace.files()->remove();
+    if (trace.files() != nullptr && is_stored) obsolete_files_.push_back(std::move(*trace.files()));
     const auto part = session.parts.find(&trace);
     if (part == session.parts.end()) return;
     obsolete_.push_back(kept_name(part->second.id));

@@ -175,6 +175,8 @@ class Tracing {
     Result<void> complete(session::Trace& trace, const host::Destination& destination);
     void keep_new_traces();
     void show_whether_kept();
+    void drop_obsolete();
+    void remove_obsolete_files();
     void forget(DaemonSession& session, session::Trace& trace, bool is_stored);
     void handle(AppDirectories::News news);
     std::vector<std::string> order(const std::vector<TracedFile*>& files);
@@ -200,13 +202,16 @@ class Tracing {
     std::map<const session::Trace*, std::unique_ptr<consumer::Progress>> new_progress_;  // of traces that nobody knows
     std::map<std::string, DaemonSession> sessions_;
     std::map<uid_t, std::string> current_;
-    bool has_looked_ = false;            // at programs
-    bool has_freed_ = false;             // a trace went away since those that wait for one were asked
-    UniqueFd active_;                    // the file that says so, locked
-    std::uint64_t next_id_ = 1;          // of a session or trace
-    std::set<std::string> given_up_;     // files that were waited for in vain
-    std::string kept_state_;             // as the keeper has it
-    std::vector<std::string> obsolete_;  // names that the keeper need not keep, once it has that
+    bool has_looked_ = false;                        // at programs
+    bool has_freed_ = false;                         // a trace went away since those that wait for one were asked
+    UniqueFd active_;                                // the file that says so, locked
+    std::uint64_t next_id_ = 1;                      // of a session or trace
+    std::set<AppDirectories::Unfinished> given_up_;  // files that were waited for in vain
+    std::map<uid_t, std::chrono::steady_clock::time_point> not_awaited_until_;  // of users whose files were
+    std::string kept_state_;                                                    // as the keeper has it
+    std::vector<std::string> obsolete_;                     // names that the keeper need not keep, once it has that
+    std::vector<session::MemoryDirectory> obsolete_files_;  // of traces that are stored, likewise
+    bool has_adopted_ = false;                              // sessions of the daemon before
     struct Replay {
         DaemonSession* session;
         const session::Trace* trace;

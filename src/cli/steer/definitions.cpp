@@ -15,22 +15,36 @@
 namespace leat::cli {
 namespace {
 
-constexpr std::size_t kMaxDefinition = std::size_t{1} << 20;
+// Of a file: with its indentation, it is a few times larger than the request that carries it.
+constexpr std::size_t kMaxDefinition = std::size_t{8} << 20;
+// A daemon reads requests of 1 MiB (docs/formats/control-protocol.md). Some of it is for what is around the definition.
+constexpr std::size_t kMaxCarried = (std::size_t{1} << 20) - 16384;
 
 struct SaveOptions : VerbOptions {
     std::string file{};
     bool is_forced = false;
 };
 
+// The file is there when all of it is: on a full disk, one that is written over stays as it was.
 Result<void> write_definition(const SaveOptions& options, const Json& definition) {
-    const int only_new = options.is_forced ? O_TRUNC : O_EXCL;
-    const UniqueFd fd(::open(options.file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | only_new, 0666));
-    if (!fd.is_open() && errno == EEXIST) return refused("{} exists: --force writes over it", options.file);
-    if (!fd.is_open()) return io_error("cannot write " + options.file);
     const std::string text = readable_json(definition) + '\n';
+    if (const std::size_t size = definition.dump().size(); size > kMaxCarried || text.size() > kMaxDefinition)
+        return refused("the definition has {} bytes, more than leat load can pass on ({}): use fewer or shorter rules",
+                       size, kMaxCarried);
+    std::error_code error;
+    if (!options.is_forced && std::filesystem::exists(options.file, error))
+        return refused("{} exists: --force writes over it", options.file);
+    // A device or a pipe keeps its place.
+    const bool is_special =
+        std::filesystem::exists(options.file, error) && !std::filesystem::is_regular_file(options.file, error);
+    const std::string place = is_special ? options.file : options.file + ".new";
+    const UniqueFd fd(::open(place.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_TRUNC, 0666));
+    if (!fd.is_open()) return io_error("cannot write " + place);
     auto written = write_all(fd.get(), std::as_bytes(std::span(text)));
+    if (written && !is_special && ::rename(place.c_str(), options.file.c_str()) != 0)
+        written = io_error("cannot rename " + place);
     if (written) return {};
-    if (!options.is_forced) ::unlink(options.file.c_str());
+    if (!is_special) ::unlink(place.c_str());
     return wrap(options.file, std::move(written).error());
 }
 

@@ -408,7 +408,7 @@ TEST_F(Verbs, FilesThatCannotBeLoaded) {
     EXPECT_NE(error_of("{\"a\": ").find("bad.json: not JSON: parse error at line 1"), std::string::npos);
     EXPECT_NE(error_of("[]").find("no JSON object"), std::string::npos);
     EXPECT_NE(error_of(std::string(1000, '[')).find("bad.json: "), std::string::npos);
-    EXPECT_NE(error_of(std::string((1U << 20U) + 1, ' ')).find("more than the"), std::string::npos);
+    EXPECT_NE(error_of(std::string((8U << 20U) + 1, ' ')).find("more than the"), std::string::npos);
     EXPECT_EQ(run({"load", "-i", "/nowhere/at/all"}).status, 1);
     EXPECT_TRUE(daemon_->requests().empty());
 }

@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+"""Steps that are all legal, in orders that are seldom taken: tried again after a failure, by two users at once, with what is left
+of another session, killed in between. Each was wrong once."""
+import grp
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+
+from relays import LeatRelay
+from session_daemons import RestartTest, as_user, by_reason, discarded, elapsed
+from support import LEAT, PATIENCE, can_be_two_users, has, main, needs, outside_gate, wait_until, without_sanitizers
+
+OTHER = 1000
+GROUP = 1  # of those who may steer root's daemon
+
+# Keeps a file locked, as a process does that is about to finish its control file, under one name after the other.
+NEVER_FINISHED = """
+import fcntl, itertools, os, sys, time
+directory = sys.argv[1]
+os.makedirs(directory, mode=0o700, exist_ok=True)
+path = os.path.join(directory, f"{0:016x}.new")
+file = open(path, "w")
+fcntl.flock(file, fcntl.LOCK_SH)
+print("ready", flush=True)
+for number in itertools.count(1):
+    if number % 50 == 0:  # and another file now and then
+        another = open(path + "er", "w")
+        fcntl.flock(another, fcntl.LOCK_SH)
+        os.rename(path + "er", path)
+        file = another
+    next_path = os.path.join(directory, f"{number:016x}.new")
+    os.rename(path, next_path)
+    path = next_path
+    time.sleep(0.002)
+"""
+
+
+class OddOrders(RestartTest):
+    def begun(self, name="web", pattern="order:tick", options=(), channel_options=None):
+        directory = self.directory / name
+        self.leat("create", name, "-o", directory, *options)
+        if channel_options is not None:
+            self.leat("enable-channel", "c", *channel_options, "-s", name)
+        self.leat("enable-event", pattern, "-s", name)
+        self.leat("start", name)
+        return directory
+
+    def lines(self, directory):
+        return [line for trace in sorted(directory.rglob("metadata")) for line in self.read(trace.parent).lines]
+
+
+class OfTwoUsers(OddOrders):
+    @needs(can_be_two_users(), "two users")
+    def test_current_session_ends_with_it(self):
+        """Another user may make one of the same name, which is then not the one that is meant."""
+        self.daemon(f"--group={grp.getgrgid(GROUP).gr_name}")
+        self.create("web")
+        self.leat("destroy")
+        self.directory.chmod(0o777)
+        subprocess.run([LEAT, "create", "web", "-o", self.directory / "others"], check=True, timeout=PATIENCE,
+                       stdout=subprocess.DEVNULL, user=OTHER, group=GROUP, extra_groups=[])
+        for verb in ("start", "stop", "destroy"):
+            self.assert_one_line(self.leat(verb, status=1).stderr, "there is no current session")
+        self.assertEqual([session["name"] for session in self.json("list")["sessions"]], ["web"])
+
+    @outside_gate("asserts how long verbs take")
+    @needs(can_be_two_users(), "two users")
+    def test_files_that_are_never_finished_hold_up_nobody_else(self):
+        """Once a minute they may, for a second."""
+        self.daemon()
+        self.begun()
+        process = subprocess.Popen(["python3", "-c", NEVER_FINISHED, str(self.runtime / "apps" / f"leat-{OTHER}")],
+                                   stdout=subprocess.PIPE, text=True, **as_user(OTHER))
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        took = [elapsed(self.leat, *verb) for _ in range(4) for verb in
+                (("disable-event", "order:tick"), ("enable-event", "order:tick"), ("stop",), ("start",))]
+        self.assertIsNone(process.poll())
+        # Were it waited for each time, it would be more than a second each.
+        self.assertLess(sorted(took)[len(took) // 2], 1)
+
+
+class AfterAFailure(OddOrders):
+    def test_rotation_of_a_stopped_session_is_tried_again(self):
+        self.daemon()
+        directory = self.begun()
+        self.program().do("emit 10")
+        self.leat("stop")
+        (directory / "archives").write_text("in the way")
+        self.assert_one_line(self.leat("rotate", status=1).stderr, "archives")
+        (directory / "archives").unlink()
+        chunk = pathlib.Path(self.json("rotate")["chunk"])
+        self.assertEqual(len(self.read(chunk).lines), 10)
+        self.assert_one_line(self.leat("rotate", status=1).stderr, "there is nothing new")
+
+    def test_rotation_while_the_relay_is_away_is_tried_again(self):
+        self.daemon()
+        relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
+        self.leat("create", "web", "-o", relay.url)
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        self.program().do("emit 10")
+        self.leat("stop")
+        relay.stop()
+        self.assert_one_line(self.leat("rotate", status=1).stderr, "try again when it is back")
+        relay.start()
+
+        def rotated():
+            result = subprocess.run([LEAT, "rotate"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+            self.assertNotIn("there is nothing new", result.stderr)
+            return result.returncode == 0
+        wait_until(rotated, "it is not rotated")
+
+    def test_sessions_that_cannot_be_made_leave_nothing_in_the_keeper(self):
+        self.daemon()
+        self.begun()
+        occupied = self.directory / "occupied"
+        occupied.mkdir()
+        (occupied / "file").touch()
+        keeper, = self.keepers()
+        before = len(os.listdir(f"/proc/{keeper}/fd"))
+        for _ in range(20):
+            self.leat("create", "none", "-o", occupied, status=1)
+        wait_until(lambda: len(os.listdir(f"/proc/{keeper}/fd")) <= before, "the keeper has more descriptors")
+
+    def test_keeper_without_descriptors_ends_and_is_missed(self):
+        """It does not go on with what is old: the daemon says that its sessions are not kept any more."""
+        daemon = self.daemon()
+        self.begun()
+        keeper, = self.keepers()
+        resource.prlimit(keeper, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{keeper}/fd")),) * 2)
+        self.leat("create", "other", "-o", self.directory / "other")
+        wait_until(lambda: self.keepers() == [], "the keeper does not end")
+        wait_until(lambda: self.leat("set-session", "web") and "the keeper is gone" in daemon.log(), "nobody is told")
+
+    def test_definition_that_is_saved_again_on_a_full_disk_stays(self):
+        self.daemon()
+        self.create("web")
+        saved = self.directory / "saved.json"
+        self.leat("save", "web", "-o", saved)
+        before = saved.read_bytes()
+        self.leat("enable-event", "x:" + "y" * 200)
+
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        self.leat("save", "web", "--force", "-o", saved, status=1, preexec_fn=limit)
+        self.assertEqual(saved.read_bytes(), before)
+        self.assertEqual(sorted(path.name for path in self.directory.glob("saved*")), ["saved.json"])
+        self.leat("save", "web", "--force", "-o", saved)
+        self.assertNotEqual(saved.read_bytes(), before)
+        self.assert_one_line(self.leat("save", "web", "-o", saved, status=1).stderr, "exists")
+
+    def test_definition_that_one_request_cannot_carry_is_not_saved(self):
+        daemon = self.daemon()
+        self.create("big")
+        for number in range(10):
+            excluded = [f"provider{number}:event_number_{other:04}_with_a_long_name" for other in range(4000)]
+            self.assertTrue(daemon.ask("enable-event", session="big", pattern="a:*", exclude=excluded)["ok"])
+        self.assert_one_line(self.leat("save", "big", "-o", self.directory / "big.json", status=1).stderr, "fewer or shorter")
+        self.assertFalse((self.directory / "big.json").exists())
+
+    def test_definition_of_a_mebibyte_with_its_spaces_is_loaded(self):
+        daemon = self.daemon()
+        self.create("big")
+        for number in range(13):
+            excluded = [f"p{number}:{other}" for other in range(4000)]
+            self.assertTrue(daemon.ask("enable-event", session="big", pattern="a:*", exclude=excluded)["ok"])
+        saved = self.directory / "big.json"
+        self.leat("save", "big", "-o", saved)
+        self.assertGreater(saved.stat().st_size, 1 << 20)
+        self.leat("load", "-i", saved, "second", "-o", self.directory / "second")
+
+    def test_events_of_a_trace_that_was_never_opened_are_told(self):
+        self.daemon()
+        directory = self.directory / "web"
+        self.leat("create", "web", "-o", directory)
+        self.leat("enable-event", "order:tick")
+        directory.rmdir()
+        directory.write_text("in the way")
+        self.leat("start")
+        running = self.program()
+        self.wait_for_programs(running)
+        self.attach("web", running)
+        emitted = running.do("emit 10")
+        counted = discarded(self.session("web"))
+        answer = self.json("destroy")
+        warning, = answer["warnings"]
+        self.assertRegex(warning, f"; the rings held {emitted - counted} more events$")
+
+    def test_one_place_by_two_names(self):
+        self.daemon()
+        place = self.create("web")
+        other = self.directory / "link"
+        other.symlink_to(place)
+        self.assert_one_line(self.leat("create", "second", "-o", other, status=1).stderr, '"web" goes to')
+
+
+class OfSnapshots(OddOrders):
+    def begun_flying(self, *options):
+        return self.begun(options=("--snapshot", *options), channel_options=("--ring-size=64K",))
+
+    def test_one_that_goes_elsewhere_leaves_those_that_are_due(self):
+        self.daemon()
+        self.begun_flying()
+        programs = [self.program() for _ in range(2)]
+        self.wait_for_programs(*programs)
+        for running in programs:
+            self.attach("web", running)
+        programs[0].kill()
+        wait_until(lambda: self.session("web")["snapshots"] == 1, "no snapshot of the first crash")
+        programs[1].kill()
+        wait_until(lambda: len(self.json("list", "--programs")["programs"]) == 0, "the second crash is not seen")
+        for options, status in ((("-o", self.directory / "else"), 0), (("-o", self.directory / "small", "-m", "1"), 1)):
+            self.leat("snapshot", "record", *options, status=status)
+        wait_until(lambda: len(list((self.directory / "web").glob("snapshot-1-*"))) == 2, "no snapshot of the second crash")
+
+    def test_many_channels_beside_that_of_snapshot_on(self):
+        daemon = self.daemon()
+        directory = self.directory / "web"
+        self.leat("create", "web", "--snapshot", "--snapshot-on", "order:tock", "-o", directory)
+        for number in range(256):
+            self.assertTrue(daemon.ask("enable-channel", session="web", channel=f"c{number}", ring_size=65536)["ok"])
+        self.leat("start")
+        self.leat("save", "web", "-o", self.directory / "saved")
+        self.restart(daemon)
+        self.assertEqual(self.session("web")["state"], "active")
+        self.leat("load", "-i", self.directory / "saved", "second", "-o", self.directory / "second")
+
+    def test_patterns_that_are_empty(self):
+        daemon = self.daemon()
+        answer = daemon.ask("create", session="web", directory=str(self.directory / "web"), snapshot=True, snapshot_on=[""])
+        self.assertEqual((answer["ok"], answer["kind"]), (False, "usage"))
+        self.leat("create", "web", "--snapshot", "--snapshot-on", "", "-o", self.directory / "web", status=2)
+
+
+class NotAttached(OddOrders):
+    """Events of programs that have not got their rings are told of the session that they were for, and of no other."""
+
+    def test_next_daemon_does_not_count_them_again(self):
+        daemon = self.daemon("--max-memory=1K")
+        self.begun("first")
+        running = self.program()
+        self.wait_for_programs(running)
+        running.do("emit 100")
+        self.assertEqual(by_reason(self.session("first"))["not_attached"], 100)
+        self.leat("destroy", "first")
+        self.assertEqual(daemon.stop(), 0)
+        daemon = self.daemon()
+        self.begun("second")
+        self.wait_for_programs(running)
+        self.attach_without_loss("second", running)
+
+    def attach_without_loss(self, name, running):
+        """What is counted is what was emitted now."""
+        before = running.do("emit 0")
+        now = running.do("emit 20")
+        counts = self.json("stop", name)
+        self.assert_accounted(now - before, counts["events"], discarded(self.session(name)))
+
+    @without_sanitizers
+    def test_session_after_another_has_none_of_its(self):
+        self.daemon("--max-memory=1K")
+        switched, = self.switched(1, 1000, 0)
+        for number in range(5):
+            self.begun(f"first-{number}", "load:*")
+            before = switched.evaluated()
+            wait_until(lambda: switched.evaluated() > before + 10000, "the program does nothing")
+            self.leat("stop", f"first-{number}")
+            self.leat("destroy", f"first-{number}")
+            os.kill(switched.pid, signal.SIGSTOP)
+            wait_until(lambda: self.has_stopped(switched.pid), "it does not stop")
+            self.begun(f"second-{number}", "load:*")
+            self.assertEqual(discarded(self.session(f"second-{number}")), 0)
+            self.leat("destroy", f"second-{number}")
+            os.kill(switched.pid, signal.SIGCONT)
+
+    def has_stopped(self, pid):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+
+class KilledInBetween(OddOrders):
+    def test_ended_well_nothing_is_missed_at_the_next_start(self):
+        daemon = self.daemon()
+        self.begun()
+        self.assertEqual(daemon.stop(), 0)
+        self.assertNotIn("are lost", self.start_again(daemon).log())
+
+    @needs(has("strace"), "strace")
+    @without_sanitizers
+    def test_while_ring_files_are_removed(self):
+        """They go when nobody would look for them any more."""
+        for destroys in (False, True):
+            with self.subTest(destroys=destroys):
+                name = f"s{destroys}"
+                daemon = self.daemon()
+                directory = self.begun(name, options=("--shm-path", self.directory / "rings"),
+                                       channel_options=(f"--buffers={'user' if destroys else 'pid'}",))
+                running = self.program()
+                self.wait_for_programs(running)
+                self.attach(name, running)
+                emitted = running.do("emit 10")
+                wait_until(lambda: self.figures(name) == emitted, "not recorded")
+                self.kill_at_rmdir(daemon, (lambda: self.leat_that_dies("destroy", name)) if destroys else running.end)
+                daemon = self.start_again(daemon)
+                self.assertNotIn("is lost", daemon.log())
+                if destroys:
+                    self.assertEqual(self.json("list")["sessions"], [])
+                else:
+                    self.json("destroy", name)
+                self.assertEqual(len(self.lines(directory)) + self.counted, emitted)
+                self.assertEqual(daemon.stop(), 0)
+
+    def figures(self, name):
+        session = self.session(name)
+        self.counted = discarded(session)
+        return sum(channel["events"] for channel in session["channels"]) + self.counted
+
+    def leat_that_dies(self, *arguments):
+        process = subprocess.Popen([LEAT, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+
+    def kill_at_rmdir(self, daemon, action):
+        """Kills the daemon where it has removed a directory, and before it does anything else."""
+        log = self.directory / "strace"
+        strace = subprocess.Popen(["strace", "-f", "-qq", "-p", str(daemon.process.pid), "-e", "trace=rmdir", "-e",
+                                   f"inject=rmdir:delay_exit={int(PATIENCE * 1e6)}:when=1", "-o", str(log)])
+        self.addCleanup(strace.wait)
+        self.addCleanup(strace.kill)
+        status = pathlib.Path(f"/proc/{daemon.process.pid}/status")
+        wait_until(lambda: "TracerPid:\t0" not in status.read_text(), "strace does not attach")
+        action()
+        wait_until(lambda: log.exists() and "rmdir" in log.read_text(), "nothing is removed")
+        daemon.send_signal(signal.SIGKILL)
+        strace.kill()
+        self.kill(daemon)
+
+
+if __name__ == "__main__":
+    main()
