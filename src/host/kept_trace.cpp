@@ -96,15 +96,21 @@ json trace_json(const Trace& trace) {
                             {"cpu_rings", channel.geometry.cpu_rings},
                             {"thread_rings", channel.geometry.thread_rings},
                             {"created", channel.created}});
-    return {{"uid", parameters.key.uid},      {"bits", parameters.key.bitness}, {"pid", parameters.key.pid},
-            {"program", parameters.program},  {"vpid", parameters.vpid},        {"path", shape.path},
+    return {{"uid", parameters.key.uid},
+            {"bits", parameters.key.bitness},
+            {"pid", parameters.key.pid},
+            {"pid_namespace", parameters.key.pid_namespace},
+            {"program", parameters.program},
+            {"vpid", parameters.vpid},
+            {"path", shape.path},
             {"channels", std::move(channels)}};
 }
 
 KnownTrace trace_from(const json& described) {
     KnownTrace known{.parameters = {.key = {.uid = described.at("uid").get<uid_t>(),
                                             .bitness = described.at("bits").get<unsigned>(),
-                                            .pid = described.at("pid").get<pid_t>()},
+                                            .pid = described.at("pid").get<pid_t>(),
+                                            .pid_namespace = described.value("pid_namespace", std::uint32_t{})},
                                     .program = described.at("program").get<std::string>(),
                                     .vpid = described.at("vpid").get<pid_t>(),
                                     .is_kept = true},

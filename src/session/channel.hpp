@@ -100,7 +100,8 @@ inline bool have_files_alike(const Channel& one, const Channel& other) {
 struct RegistryKey {
     uid_t uid = 0;
     unsigned bitness = 64;
-    pid_t pid = 0;  // 0: of all programs of the user
+    pid_t pid = 0;                    // 0: of all programs of the user
+    std::uint32_t pid_namespace = 0;  // of a process: its inode; 0: unknown
 
     auto operator<=>(const RegistryKey&) const = default;
 };
@@ -112,6 +113,7 @@ using Tracepoints = std::vector<wire::TracepointDescription>;
 struct Application {
     pid_t pid = 0;  // as this host calls it
     pid_t vpid = 0;
+    std::uint32_t pid_namespace = 0;  // its inode; 0: unknown
     uid_t uid = 0;
     gid_t gid = 0;
     std::string procname{};  // printable

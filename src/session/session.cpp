@@ -35,7 +35,10 @@ RegistryKey Session::key_of(const Application& application) const {
         case Buffers::kPid:
             break;
     }
-    return {.uid = application.uid, .bitness = application.bitness, .pid = application.pid};
+    return {.uid = application.uid,
+            .bitness = application.bitness,
+            .pid = application.pid,
+            .pid_namespace = application.pid_namespace};
 }
 
 Result<Trace*> Session::trace_for(const Application& application) {

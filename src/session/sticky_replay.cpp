@@ -1,6 +1,5 @@
 #include "session/sticky_replay.hpp"
 
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "base/pid_namespace.hpp"
 #include "ring/clock.hpp"
 #include "ring/thread_writer.hpp"
 #include "wire/app/sticky_reader.hpp"
@@ -27,9 +27,7 @@ constexpr int kMaxLooks = 5;
 
 // As programs name the owners of rings: tracer/ring_owner.cpp.
 std::uint64_t own_word() {
-    struct stat status {};
-    const std::uint64_t pid_namespace = ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino & 0xffff'ffff : 0;
-    return pid_namespace << 32 | static_cast<std::uint32_t>(::syscall(SYS_gettid));
+    return std::uint64_t{own_pid_namespace()} << 32 | static_cast<std::uint32_t>(::syscall(SYS_gettid));
 }
 
 // A ring of a thread that is ours for a while. Programs may do anything to its memory meanwhile: then records are lost,

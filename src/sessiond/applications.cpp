@@ -40,6 +40,7 @@ Result<TracedFile*> Applications::add(AppDirectories::Found found) {
     }
     session::Application application{.pid = static_cast<pid_t>(control.pid()),
                                      .vpid = static_cast<pid_t>(control.pid()),
+                                     .pid_namespace = control.pid_namespace(),
                                      .uid = found.uid,
                                      .gid = found.gid,
                                      .procname = control.procname(),

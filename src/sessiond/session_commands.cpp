@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <tuple>
 
 #include "base/descriptors.hpp"
 #include "base/local_time.hpp"
@@ -371,9 +372,9 @@ std::optional<Commands::Answer> Commands::list_programs(Call& call) {
         const session::Application* application;
         std::set<std::string> events;
     };
-    std::map<std::pair<uid_t, pid_t>, Program> programs;
+    std::map<std::tuple<uid_t, pid_t, std::uint32_t>, Program> programs;  // by user, pid, and the namespace of that
     for (const auto& [id, file] : tracing_.applications().files()) {
-        Program& program = programs[{file.application.uid, file.application.pid}];
+        Program& program = programs[{file.application.uid, file.application.pid, file.application.pid_namespace}];
         program.application = &file.application;
         for (const wire::TracepointDescription& tracepoint : *file.application.tracepoints)
             program.events.insert(tracepoint.name);
@@ -381,8 +382,8 @@ std::optional<Commands::Answer> Commands::list_programs(Call& call) {
     json answer = answer_ok();
     answer["programs"] = json::array();
     for (const auto& [key, program] : programs)
-        answer["programs"].push_back({{"pid", key.second},
-                                      {"uid", key.first},
+        answer["programs"].push_back({{"pid", program.application->pid},
+                                      {"uid", program.application->uid},
                                       {"name", program.application->procname},
                                       {"bits", program.application->bitness},
                                       {"events", program.events}});

@@ -14,6 +14,7 @@
 
 #include "base/descriptors.hpp"
 #include "base/log.hpp"
+#include "base/pid_namespace.hpp"
 #include "host/answering.hpp"
 #include "sessiond/kept_state.hpp"
 #include "sessiond/program_log.hpp"
@@ -66,9 +67,11 @@ std::uint32_t counting_channel(const TracedFile& file) {
 }
 
 // Of a program that is gone: it has neither said that it ends nor become another one, which would have an executable. A
-// process whose memory is gone has none.
+// process whose memory is gone has none. In another container, what it says must do: its pid names nothing here.
 bool has_crashed(const TracedFile& file) {
     if (file.control.has_ended()) return false;
+    const std::uint32_t its_namespace = file.application.pid_namespace;
+    if (its_namespace != 0 && its_namespace != own_pid_namespace()) return true;
     std::array<char, 1> target{};
     const std::string executable = fmt::format("/proc/{}/exe", file.application.pid);
     return ::readlink(executable.c_str(), target.data(), target.size()) < 0 && errno == ENOENT;

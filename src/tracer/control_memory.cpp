@@ -10,6 +10,7 @@
 #include "ring/ring_format.hpp"
 #include "tracer/description_writer.hpp"
 #include "tracer/process_page.hpp"
+#include "tracer/ring_owner.hpp"
 #include "tracer/room_wait.hpp"
 #include "tracer/thread_state.hpp"
 #include "wire/app/app_protocol.hpp"
@@ -195,6 +196,7 @@ void describe_process(wire::ControlFileHeader& header) {
     header.version = wire::kAppVersion;
     header.bitness = 8 * sizeof(void*);
     header.pid = static_cast<uint32_t>(getpid());
+    header.pid_namespace = own_pid_namespace();
     header.properties = allows_blocking() ? wire::kAllowsBlocking : 0;
     syscall(SYS_prctl, PR_GET_NAME, header.procname);
 }

@@ -16,18 +16,14 @@ pthread_key_t ending_thread_key;
 constexpr pthread_key_t kKeysWithoutAllocation = 32;  // glibc
 bool has_ending_thread_key = false;
 
-uint64_t owner_word(uint64_t pid_namespace, int32_t tid) { return pid_namespace << 32 | static_cast<uint32_t>(tid); }
+uint64_t owner_word(uint32_t pid_namespace, int32_t tid) {
+    return uint64_t{pid_namespace} << 32 | static_cast<uint32_t>(tid);
+}
 
-constexpr uint64_t kUnknownNamespace = 0;  // no /proc
+constexpr uint32_t kUnknownNamespace = 0;  // no /proc
 
 // For programs that leave /proc behind (chroot).
-uint64_t namespace_at_start = kUnknownNamespace;
-
-uint64_t own_pid_namespace() {
-    struct stat status {};
-    if (stat("/proc/self/ns/pid", &status) != 0) return namespace_at_start;
-    return status.st_ino & 0xffff'ffff;
-}
+uint32_t namespace_at_start = kUnknownNamespace;
 
 // The thread ends. A child of fork() has the key's value from its parent, which goes on writing to those rings: only
 // the owner releases. Rings of channels that others have displaced in the thread's state are found by their owner's
@@ -48,7 +44,7 @@ void release_rings(void* /*unused*/) {
 }
 
 // Thread IDs of another PID namespace tell us nothing: such an owner counts as alive.
-bool is_dead(uint64_t owner, uint64_t pid_namespace) {
+bool is_dead(uint64_t owner, uint32_t pid_namespace) {
     if (owner >> 32 != pid_namespace || pid_namespace == kUnknownNamespace) return false;
     return syscall(SYS_tkill, static_cast<int32_t>(owner), 0) != 0 && errno == ESRCH;
 }
@@ -86,7 +82,7 @@ uint32_t find_own(const Channel& channel, uint32_t begin, uint32_t end, uint64_t
 // that is ours is not in use, and is taken first. Otherwise a thread that has forgotten its ring would get another one
 // each time that one below is free, and keep them all.
 ring::RingHeader* claim_among(const Channel& channel, uint32_t begin, uint32_t end, int32_t tid, bool may_be_own) {
-    const uint64_t pid_namespace = own_pid_namespace();
+    const uint32_t pid_namespace = own_pid_namespace();
     const uint64_t self = owner_word(pid_namespace, tid);
     if (may_be_own && pid_namespace != kUnknownNamespace) {
         const uint32_t own = find_own(channel, begin, end, self);
@@ -118,6 +114,12 @@ ring::RingHeader* claim_among(const Channel& channel, uint32_t begin, uint32_t e
 }
 
 }  // namespace
+
+uint32_t own_pid_namespace() {
+    struct stat status {};
+    if (stat("/proc/self/ns/pid", &status) != 0) return namespace_at_start;
+    return static_cast<uint32_t>(status.st_ino);
+}
 
 ring::RingHeader* claim_ring(const Channel& channel, int32_t tid) {
     const int saved_errno = errno;

@@ -25,6 +25,9 @@ class GuestRing {
     ring::RingHeader* ring_;
 };
 
+// The inode of the namespace of our pid; 0: there is no /proc, and never was. Async-signal-safe.
+uint32_t own_pid_namespace();
+
 // Notes what cannot be found out later. Before the first claim.
 void prepare_claims();
 

@@ -10,7 +10,7 @@ import subprocess
 
 from relays import LeatRelay
 from session_daemons import RestartTest, as_user, by_reason, discarded, elapsed
-from support import LEAT, PATIENCE, can_be_two_users, has, main, needs, outside_gate, wait_until, without_sanitizers
+from support import LEAT, PATIENCE, can_be_two_users, has, main, needs, outside_gate, program, wait_until, without_sanitizers
 
 OTHER = 1000
 GROUP = 1  # of those who may steer root's daemon
@@ -81,6 +81,43 @@ class OfTwoUsers(OddOrders):
         self.assertIsNone(process.poll())
         # Were it waited for each time, it would be more than a second each.
         self.assertLess(sorted(took)[len(took) // 2], 1)
+
+
+@needs(can_be_two_users(), "two users")
+class Containers(OddOrders):
+    """Processes of several containers have the same pid."""
+
+    def contained(self):
+        script = self.directory / "contained"
+        if not script.exists():
+            script.write_text(f'#!/bin/sh\nexec unshare --pid --fork --kill-child "{program("commanded")}"\n')
+            script.chmod(0o755)
+        return self.program(script)
+
+    def test_each_process_has_a_trace_of_its_own(self):
+        self.daemon()
+        directory = self.begun(channel_options=("--buffers=pid",))
+        programs = [self.contained() for _ in range(2)]
+        for running, count in zip(programs, (10, 20)):
+            running.do(f"emit {count}")
+        self.assertEqual([entry["pid"] for entry in self.json("list", "--programs")["programs"]], [1, 1])
+        for running in programs:
+            running.end()
+        self.leat("destroy")
+        traces = list(directory.rglob("metadata"))
+        self.assertEqual(sorted(len(self.read(trace.parent).lines) for trace in traces), [10, 20])
+
+    def test_crash_is_seen_and_an_end_is_none(self):
+        daemon = self.daemon()
+        self.begun(options=("--snapshot",), channel_options=("--ring-size=64K",))
+        first, second = self.contained(), self.contained()
+        for running in (first, second):
+            running.do("emit 10")
+        first.end()
+        wait_until(lambda: len(self.json("list", "--programs")["programs"]) == 1, "an end is not seen")
+        second.kill()
+        wait_until(lambda: self.session("web")["snapshots"] == 1, "a crash is not seen")
+        self.assertEqual(daemon.log().count("has crashed"), 1)
 
 
 class AfterAFailure(OddOrders):

@@ -73,6 +73,7 @@ ControlFile::ControlFile(UniqueFd fd, Lane lane, const ControlFileHeader& header
       layout_{header.tracepoint_count, header.descriptions_size, header.sticky_slots},
       bitness_(header.bitness),
       pid_(header.pid),
+      pid_namespace_(header.pid_namespace),
       procname_(printable(std::string(header.procname, ::strnlen(header.procname, sizeof header.procname)))),
       allows_blocking_((header.properties & kAllowsBlocking) != 0),
       written_(header.tracepoint_count) {}

@@ -28,6 +28,7 @@ class ControlFile {
     [[nodiscard]] unsigned bitness() const { return bitness_; }
     // As the program sees and calls itself; the name is printable.
     [[nodiscard]] std::uint32_t pid() const { return pid_; }
+    [[nodiscard]] std::uint32_t pid_namespace() const { return pid_namespace_; }
     [[nodiscard]] const std::string& procname() const { return procname_; }
     [[nodiscard]] bool allows_blocking() const { return allows_blocking_; }
 
@@ -70,6 +71,7 @@ class ControlFile {
     ControlLayout layout_;
     unsigned bitness_;
     std::uint32_t pid_;
+    std::uint32_t pid_namespace_;
     std::string procname_;
     bool allows_blocking_;
     std::vector<Written> written_;  // of each tracepoint

@@ -40,10 +40,13 @@ struct ControlFileHeader {
     uint32_t properties;    // kAllowsBlocking, kEnded, or nothing
     // Written by the program: values of sticky events that found no slot, or do not fit into one.
     uint64_t not_kept;
+    // The inode of the program's PID namespace, where processes of other containers may have the same pid. 0: unknown.
+    uint32_t pid_namespace;
+    uint32_t unused;
 };
-static_assert(sizeof(ControlFileHeader) == 80 && offsetof(ControlFileHeader, not_attached) == 40);
+static_assert(sizeof(ControlFileHeader) == 88 && offsetof(ControlFileHeader, not_attached) == 40);
 static_assert(offsetof(ControlFileHeader, sticky_slots) == 64 && offsetof(ControlFileHeader, properties) == 68);
-static_assert(offsetof(ControlFileHeader, not_kept) == 72);
+static_assert(offsetof(ControlFileHeader, not_kept) == 72 && offsetof(ControlFileHeader, pid_namespace) == 80);
 // The program waits for room in channels that block.
 inline constexpr uint32_t kAllowsBlocking = 1;
 // It has ended as it meant to, or unloaded the library: it has not crashed.
