@@ -115,7 +115,8 @@ class Containers(OddOrders):
             running.do("emit 10")
         first.end()
         wait_until(lambda: len(self.json("list", "--programs")["programs"]) == 1, "an end is not seen")
-        second.kill()
+        child = pathlib.Path(f"/proc/{second.pid}/task/{second.pid}/children").read_text()
+        os.kill(int(child), signal.SIGKILL)
         wait_until(lambda: self.session("web")["snapshots"] == 1, "a crash is not seen")
         self.assertEqual(daemon.log().count("has crashed"), 1)
 
