@@ -41,8 +41,7 @@ bool is_inside(const std::string& path, const std::string& directory) { return p
 
 }  // namespace
 
-// A stream takes two descriptors: so that a peer may have half of all.
-std::size_t Relay::default_quota() { return std::min<std::size_t>(descriptor_limit() / 4, 65536); }
+std::size_t Relay::default_quota() { return std::min<std::size_t>(descriptor_limit() / 2, 131072); }
 
 // Nobody gets into a directory that a session is using: whoever wants to be inside of one is beside it.
 std::string Relay::beside_others(std::string path) const {

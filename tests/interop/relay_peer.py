@@ -41,8 +41,9 @@ class Closed(Exception):
 class Link:
     """One connection."""
 
-    def __init__(self, port, address="127.0.0.1"):
-        self.socket = socket.create_connection((address, port), timeout=PATIENCE)
+    def __init__(self, port, address="127.0.0.1", source=None):
+        source_address = (source, 0) if source else None
+        self.socket = socket.create_connection((address, port), timeout=PATIENCE, source_address=source_address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def close(self):
@@ -123,8 +124,8 @@ class Producer(Link):
     """A session on the tracing side, with `cpus` data streams and a metadata stream."""
     started = {}  # (relay's port for viewers, session): producer
 
-    def __init__(self, relay):
-        super().__init__(relay.control, relay.address)
+    def __init__(self, relay, source=None):
+        super().__init__(relay.control, relay.address, source)
         self.relay = relay
         self.data_link = None
         self.streams = []

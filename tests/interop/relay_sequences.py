@@ -3,12 +3,14 @@
 left something unreadable."""
 import os
 import pathlib
+import re
 import resource
 import shutil
 import struct
 import subprocess
 import tempfile
 import unittest
+import uuid
 
 import relay_peer as peer
 from relay_peer import (ADD_STREAM, CLOSE_STREAM, CREATE_TRACE_CHUNK, GET_NEXT_INDEX, GET_PACKET, NO_PACKET, OK,
@@ -71,8 +73,8 @@ class SequenceTest(InteropTest):
     def producer(self, **arguments):
         return self.opened(Producer(self.relay)).start(**arguments)
 
-    def producer_without_streams(self):
-        producer = self.opened(Producer(self.relay))
+    def producer_without_streams(self, address="127.0.0.1"):
+        producer = self.opened(Producer(self.relay, address))
         producer.greet()
         producer.session, code, _ = producer.create()
         self.assertEqual(code, OK)
@@ -149,6 +151,30 @@ class Bursts(SequenceTest):
         headers = {replies[at:at + 12] for at in range(0, len(replies), 12 + size)}
         self.assertEqual(headers, {struct.pack(">III", 1, size, 0)})
         self.stop()
+
+
+class Silence(SequenceTest):
+    def test_indexes_without_data(self):
+        """Each is answered. The packets are lost, and the stream goes on when data comes."""
+        count, batch = 10_000, 100
+        self.start()
+        producer = self.producer()
+        stream, = producer.streams
+        viewer = self.viewer()
+        viewer.attach(producer.session)
+        viewer.read_metadata()
+        for begin in range(0, count, batch):
+            producer.send(b"".join(index_message(stream, n, [(n + 1, n)]) for n in range(begin, begin + batch)))
+            self.assert_codes(producer, batch)
+        producer.numbers[stream] = count
+        self.assertEqual(producer.push([(count + 1, count)]), OK)
+        self.assertEqual(viewer.read_packets(stream, 1), [(count + 1, count)])
+        producer.finish()
+        self.stop()
+        path, = self.output.rglob("channel_0.idx")
+        offsets = [entry[0] for entry in INDEX_ENTRY.iter_unpack(path.read_bytes()[INDEX_HEADER:])]
+        self.assertEqual(offsets, count * [LOST] + [0])
+        self.assertEqual(self.relay.log.count("no data comes"), 1, self.relay.log)
 
 
 class Padding(SequenceTest):
@@ -228,6 +254,25 @@ class Descriptors(SequenceTest):
         sound.finish()
         self.stop()
 
+    def add_many(self, producer, count):
+        """How many of them it gets."""
+        payloads = [peer.add_stream_payload("metadata", path=f"p/{n}") for n in range(count)]
+        producer.send(b"".join(control_message(ADD_STREAM, payload) for payload in payloads))
+        codes = [struct.unpack(">QI", producer.receive(12))[1] for _ in range(count)]
+        self.assertLessEqual(set(codes), {OK, REFUSED})
+        return codes.count(OK)
+
+    def test_metadata_streams_of_one_producer(self):
+        """Each keeps more files open than a stream of data. Others of that host, and other hosts, get theirs."""
+        self.start_with_files(1024)
+        greedy, beside = self.producer_without_streams(), self.producer_without_streams()
+        far = self.producer_without_streams("127.0.0.2")
+        self.assertGreater(self.add_many(greedy, 3000), 100)
+        self.assertLess(len(os.listdir(f"/proc/{self.relay.process.pid}/fd")), 1024 * 5 // 8)
+        self.assertGreaterEqual(self.add_many(beside, 10), 10)
+        self.assertGreaterEqual(self.add_many(far, 100), 100)
+        self.stop()
+
     def test_stream_waits_for_a_descriptor(self):
         # No descriptor is free; one for the directory is; one more for the index is, but none for the data.
         for spare in range(3):
@@ -277,12 +322,41 @@ class Descriptors(SequenceTest):
         self.stop()
 
 
+class Parts(SequenceTest):
+    """Two consumer daemons send one session, as those of 32- and 64-bit programs do."""
+
+    def test_streams_of_the_same_names(self):
+        count = 12
+        self.start()
+        session_uuid = uuid.uuid4().bytes
+        parts = [self.producer(cpus=2, session="both", session_uuid=session_uuid) for _ in range(2)]
+        self.assertEqual(len({part.path for part in parts}), 1)
+        viewers = [self.viewer() for _ in parts]
+        for part, viewer in zip(parts, viewers):
+            viewer.attach(part.session)
+            viewer.read_metadata()
+        for number in range(count):
+            for n, part in enumerate(parts):
+                self.assertEqual(part.push([(2 * number + n + 1, 2 * number + n)], cpu=number % 2), OK)
+        seen = [events for part, viewer in zip(parts, viewers) for stream in part.streams
+                for events in viewer.read_packets(stream, count // 2)]
+        self.assertEqual(sorted(n for _, n in seen), list(range(2 * count)))
+        for part in parts:
+            part.finish()
+        self.stop()
+        traces = [path.parent for path in self.output.rglob("metadata")]
+        self.assertEqual(sorted(path.name for path in traces), ["64-bit", "64-bit-2"])
+        result = subprocess.run(["babeltrace2", str(self.output)], capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(sorted(int(n) for n in re.findall(r"n = (\d+)", result.stdout)), list(range(2 * count)))
+
+
 @outside_gate("it takes many seconds")
 class Forgotten(SequenceTest):
     def test_streams_that_end_while_a_viewer_looks_away(self):
         """There are more finished streams than the session remembers. The viewer is told of all of them anyway."""
         count = KEPT + 100
-        self.start_with_files(8192)
+        self.start_with_files(12288)
         producer = self.producer(cpus=count)
         viewer = self.opened(NewsViewer(self.relay))
         _, streams = viewer.attach(producer.session)
@@ -368,7 +442,7 @@ class Lies(SequenceTest):
 class Names(SequenceTest):
     def setUp(self):
         super().setUp()
-        self.start_with_files(8192)
+        self.start_with_files(12288)
 
     def add_metadata(self, producer, paths):
         payloads = [peer.add_stream_payload("metadata", path=path) for path in paths]

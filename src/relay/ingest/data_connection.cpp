@@ -26,6 +26,7 @@ asio::awaitable<Result<void>> DataConnection::serve() {
     for (;;) {
         const auto progress = consume();
         if (is_disk_full(progress) || (progress && *progress == Progress::kDiskFull)) {
+            if (session_ != nullptr) session_->note_data();
             co_await wait_for_disk();
             continue;
         }
@@ -68,12 +69,14 @@ std::optional<std::size_t> DataConnection::take() {
 asio::awaitable<Result<void>> DataConnection::flush_patiently() {
     while (!changes_.is_empty()) {
         const auto is_visible = changes_.flush(*session_, now());
-        if (is_disk_full(is_visible))
+        if (is_disk_full(is_visible)) {
+            session_->note_data();
             co_await wait_for_disk();
-        else if (!is_visible)
+        } else if (!is_visible) {
             co_return tl::unexpected(is_visible.error());
-        else if (*is_visible)
+        } else if (*is_visible) {
             session_->note_change();
+        }
     }
     note_stored();
     co_return Result<void>();

@@ -131,13 +131,15 @@ Result<std::uint64_t> add_metadata_stream(Producer& producer, const StreamPlace&
 Result<std::uint64_t> add_stream_to(Producer& producer, const wire::AddStream& message) {
     if (producer.session->locked([](const SessionState& state) { return state.open_streams(); }) >= kMaxStreams)
         return refused("the session has {} open streams already", kMaxStreams);
+    const bool is_metadata = message.channel_name == trace::kMetadataFile;
     StreamQuota& quota = producer.relay->quota();
-    StreamQuota::Place quota_place = quota.take(producer.principal.address);
+    StreamQuota::Place quota_place = quota.take(producer.principal.address, producer.session->description().id,
+                                                is_metadata ? StreamQuota::kOfMetadata : StreamQuota::kOfData);
     if (quota_place == nullptr)
-        return refused("its host has {} open streams already: raise the limit of open files", quota.most());
+        return refused("too many open streams of its host, which may take {} files: raise the limit of open files",
+                       quota.most());
     const StreamPlace place = LEAT_TRY(place_of(producer, message));
-    if (message.channel_name == trace::kMetadataFile)
-        return add_metadata_stream(producer, place, std::move(quota_place));
+    if (is_metadata) return add_metadata_stream(producer, place, std::move(quota_place));
     return add_data_stream(producer, message, place, std::move(quota_place));
 }
 
@@ -181,7 +183,7 @@ CommandOutcome send_index(Producer& producer, const wire::SendIndex& message) {
     if (message.is_beacon()) {
         stream->stream->add_beacon(message);
     } else {
-        const auto is_added = stream->stream->add_index(message, now());
+        const auto is_added = stream->stream->add_index(message, now(), producer.session->is_data_silent());
         if (!is_added) return failed(RelayCode::kUnknownError, is_added.error());
         if (!*is_added) return {.must_wait = true};
     }

@@ -97,12 +97,18 @@ void DataStream::note_stored_without_index(const Arrival::Complete& packet) {
     is_unflushed_ = true;
 }
 
-Result<bool> DataStream::add_index(const wire::SendIndex& index, Time now) {
+Result<bool> DataStream::add_index(const wire::SendIndex& index, Time now, bool is_data_silent) {
     const std::lock_guard lock(mutex_);
     if (is_finished_) return refused("stream {} is closed", parameters_.id);
     if (index.entry.packet_size % 8 != 0 || index.entry.content_size > index.entry.packet_size)
         return corrupt("index of packet {}: impossible sizes", index.net_seq_num);
-    if (!pairs_.has_room_for_index(index.net_seq_num)) return false;
+    if (!pairs_.has_room_for_index(index.net_seq_num)) {
+        if (is_data_silent) pairs_.give_up_oldest_data();
+        // That makes room, or age does; but not on a full disk, where what is lost waits for its entry in the index.
+        const auto committed = commit(now);
+        if (!committed && !is_disk_full(committed)) return tl::unexpected(committed.error());
+        if (!pairs_.has_room_for_index(index.net_seq_num)) return false;
+    }
     LEAT_TRY(pairs_.add_index(index, now));
     ++parameters_.traffic->indexes;
     const auto committed = commit(now);

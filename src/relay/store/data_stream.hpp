@@ -107,9 +107,10 @@ class DataStream {
     // All at once, or nothing.
     Result<void> store_packet(std::uint64_t number, UntrustedBytes bytes, Time now);
 
-    // From the control connection. False: too many wait for their data; later. An index with impossible sizes is
-    // refused here, so that readers of the file need not check it.
-    Result<bool> add_index(const wire::SendIndex& index, Time now);
+    // From the control connection. False: too many wait for their data; later. If no data comes (StoredSession), the
+    // oldest of those is lost instead. An index with impossible sizes is refused here, so that readers of the file need
+    // not check it.
+    Result<bool> add_index(const wire::SendIndex& index, Time now, bool is_data_silent = false);
     void add_beacon(const wire::SendIndex& beacon);
     // Packets from this sequence number of the tracer's on belong to another chunk, or to none.
     Result<void> rotate(std::shared_ptr<TraceChunk> chunk, std::uint64_t packet_seq_num, Time now);

@@ -69,6 +69,15 @@ bool PairingTable::give_up_data(Time before) {
     return data_end_ != end;
 }
 
+// Whatever lies before that index is decided, and leaves with the next take(): the walk is a short one.
+void PairingTable::give_up_oldest_data() {
+    for (const auto& [number, waiting] : waiting_) {
+        if (!waiting.index || waiting.data) continue;
+        data_end_ = std::max(data_end_, number + 1);
+        return;
+    }
+}
+
 // Indexes come in order on their connection: a larger number shows that a smaller one will not come.
 bool PairingTable::may_index_come(std::uint64_t number) const {
     return !have_indexes_ended_ && !(last_index_ && *last_index_ > number);

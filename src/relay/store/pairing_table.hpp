@@ -39,7 +39,8 @@ struct StoredData {
 //     index    5  6  | end      5 and 6 are pairs, 7 is forgotten: the stream ends after 6
 //
 // What waits is bounded by age and count. Whoever reads from a connection asks has_room_for_...() first and waits if
-// there is none: the other connection will catch up, or age will decide. ([RFC-live-reading], "Index streaming")
+// there is none: the other connection will catch up, or age will decide. Where no data comes at all, nobody waits: the
+// oldest index makes room for the newest. ([RFC-live-reading], "Index streaming")
 class PairingTable {
   public:
     // How data comes. Indexes always come by a connection.
@@ -70,6 +71,8 @@ class PairingTable {
     [[nodiscard]] bool have_indexes_ended() const { return have_indexes_ended_; }
     // No data will come for indexes that were here before that time. True if there are any.
     bool give_up_data(Time before);
+    // No data will come for the oldest of the indexes that wait for it.
+    void give_up_oldest_data();
 
     struct Outcome {
         std::uint64_t number = 0;

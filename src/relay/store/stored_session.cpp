@@ -12,6 +12,9 @@ namespace {
 constexpr std::chrono::seconds kPatienceForData{10};
 // While both connections of a session wait for one another.
 constexpr std::chrono::seconds kPatienceForBoth{2};
+// A look is 5 ms. Counted, because after a pause of the whole process much time has passed, and what came has not been
+// read yet.
+constexpr std::uint32_t kLooksForData = 400;
 
 std::uint64_t horizon_of(const StreamView& view) { return view.horizon.value_or(0); }
 
@@ -164,9 +167,17 @@ void StoredSession::end_data(Time now) {
 
 // A half waits when too many of its packets wait for the other half already. If both do, each has what the other lacks:
 // data of one set of numbers, indexes of another. One of them may just be about to go on, hence the patience.
+//
+// Indexes alone wait because their data may be on its way. A producer that sends none is not to wait for what will not
+// come: once that has been seen, the oldest index makes room for each new one.
 Result<void> StoredSession::wait(Half half, Time now) {
     Time none{};
     waits_since_[index_of(half)].compare_exchange_strong(none, now);
+    const bool is_data_waiting = waits_since_[index_of(Half::kData)].load() != Time{};
+    if (half == Half::kIndexes && !is_data_waiting && ++silent_looks_ == kLooksForData) {
+        is_data_silent_ = true;
+        log("session {}: no data comes for its indexes: their packets are lost, the oldest first", description_.id);
+    }
     const Time data = waits_since_[index_of(Half::kData)];
     const Time indexes = waits_since_[index_of(Half::kIndexes)];
     if (data == Time{} || indexes == Time{} || now - std::max(data, indexes) < kPatienceForBoth) return {};

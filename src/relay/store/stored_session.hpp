@@ -138,7 +138,17 @@ class StoredSession {
     // A connection that is too far ahead of the other one waits for it. Fails where both do, for a while: nothing that
     // either of them waits for can come then.
     Result<void> wait(Half half, Time now);
-    void go_on(Half half) { waits_since_[index_of(half)] = Time{}; }
+    void go_on(Half half) {
+        waits_since_[index_of(half)] = Time{};
+        if (half == Half::kData) note_data();
+    }
+    // Data has come, or is here and waits for the disk.
+    void note_data() {
+        silent_looks_ = 0;
+        is_data_silent_ = false;
+    }
+    // Indexes have waited for data, and none has come for a while. They wait no longer, until some comes.
+    [[nodiscard]] bool is_data_silent() const { return is_data_silent_; }
 
     // Viewers learn of changes without looking again and again: every change counts one up, and calls who asked. Those
     // who follow the files hear of how far each trace is.
@@ -173,6 +183,8 @@ class StoredSession {
     std::mutex mutex_;
     SessionState state_;
     std::array<std::atomic<Time>, 2> waits_since_{};  // when each half began to wait; 0: it does not
+    std::atomic<std::uint32_t> silent_looks_{0};      // of indexes for data, since data came last
+    std::atomic<bool> is_data_silent_{false};
     std::atomic<std::uint64_t> change_{0};
     std::mutex listeners_mutex_;
     std::list<Listener> listeners_;

@@ -53,6 +53,27 @@ TEST_F(ControlCommandsTest, BothSidesUseTheSmallerMinor) {
     EXPECT_EQ(code_of(old.run(RelayCommand::kGetConfiguration, wire::GetConfiguration{})), RelayCode::kUnknownError);
 }
 
+// LTTng's relay refuses all flags. A peer goes on without what was refused.
+TEST_F(ControlCommandsTest, UnknownQueriesAreRefusedAndTheConnectionStays) {
+    constexpr std::uint64_t kOne = 1;
+    for (const std::uint64_t flags : {kOne, kOne << 62, wire::kQueryDatagrams | kOne, ~std::uint64_t{0}}) {
+        const auto outcome =
+            producer.run(RelayCommand::kGetConfiguration, wire::GetConfiguration{.query_flags = flags});
+        const auto reply = wire::parse<wire::ConfigurationReply>(outcome.reply);
+        EXPECT_EQ(reply->code, RelayCode::kProtocolError) << flags;
+        EXPECT_EQ(reply->flags, 0U);
+        EXPECT_FALSE(outcome.ends_connection);
+        EXPECT_FALSE(producer.producer().can_send_datagrams);
+    }
+    for (const std::uint64_t flags : {std::uint64_t{0}, wire::kQueryDatagrams}) {
+        const auto outcome =
+            producer.run(RelayCommand::kGetConfiguration, wire::GetConfiguration{.query_flags = flags});
+        const auto reply = wire::parse<wire::ConfigurationReply>(outcome.reply);
+        EXPECT_EQ(reply->code, RelayCode::kOk);
+        EXPECT_EQ(reply->flags, wire::kClearAllowed | flags);
+    }
+}
+
 TEST_F(ControlCommandsTest, AcknowledgedIsWhatIsStored) {
     producer.begin_session();
     const std::uint64_t stream = producer.add_stream("channel_0");

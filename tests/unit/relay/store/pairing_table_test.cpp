@@ -282,6 +282,22 @@ TEST_F(PairingTableTest, GivenUpDataIsLost) {
     EXPECT_EQ(taken(), "2 ");
 }
 
+// What a full table costs must not grow with what it holds.
+TEST_F(PairingTableTest, OldestIndexMakesRoomWhereNoDataComes) {
+    constexpr std::uint64_t kFull = PairingTable::kMaxWaiting;
+    for (std::uint64_t number = 0; number < kFull; ++number) index(number);
+    for (std::uint64_t number = kFull; number < 10'000; ++number) {
+        table.give_up_oldest_data();
+        const auto oldest = table.take(now);
+        ASSERT_TRUE(oldest && oldest->is_lost() && oldest->number == number - kFull);
+        ASSERT_FALSE(table.take(now)) << "the others may still get their data";
+        ASSERT_TRUE(table.has_room_for_index(number));
+        index(number);
+    }
+    data(10'000 - kFull);
+    EXPECT_EQ(taken(), fmt::format("{} ", 10'000 - kFull));
+}
+
 TEST_F(PairingTableTest, ExpectedAreIndexesWithoutData) {
     index(4), index(5), index(7);
     EXPECT_EQ(table.expected(5)->size, 100U);
