@@ -46,13 +46,17 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t siz
 }
 
 // Through a descriptor of its own: reading moves the position of a directory.
-std::vector<std::string> names_in(int directory) {
+std::vector<std::string> names_in(int directory, std::size_t most) {
     std::vector<std::string> names;
     const int fd = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return names;
     const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(fd), ::closedir);
     if (entries == nullptr) return names;
-    while (const dirent* const entry = ::readdir(entries.get())) names.emplace_back(entry->d_name);
+    while (names.size() < most) {
+        const dirent* const entry = ::readdir(entries.get());
+        if (entry == nullptr) break;
+        names.emplace_back(entry->d_name);
+    }
     return names;
 }
 

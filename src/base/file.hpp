@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -18,8 +19,8 @@ Result<UniqueFd> open_for_reading(const std::filesystem::path& path);
 // Returns the whole file. A file of more than `size_limit` bytes is an error.
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t size_limit);
 
-// The names in an open directory, "." and ".." among them. None if it cannot be read.
-std::vector<std::string> names_in(int directory);
+// The names in an open directory, "." and ".." among them, but not more than `most`. None if it cannot be read.
+std::vector<std::string> names_in(int directory, std::size_t most = SIZE_MAX);
 
 // Writes all bytes, in as many calls as that takes.
 Result<void> write_all(int fd, std::span<const std::byte> bytes);

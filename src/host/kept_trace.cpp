@@ -13,7 +13,7 @@ using session::Trace;
 
 // Objects in one another; there are three.
 constexpr int kMaxDepth = 8;
-constexpr std::size_t kMaxChannels = 256;
+constexpr std::size_t kMaxChannels = 257;  // with that of --snapshot-on
 constexpr std::uint32_t kMaxCpuRings = 8192;
 constexpr std::uint32_t kMaxThreadRings = 1024;
 constexpr std::size_t kMaxName = 255;

@@ -155,12 +155,26 @@ void RelayConnection::send_metadata(std::string_view unit) {
     flush_metadata();
 }
 
-// The answer to QUIESCENT_CONTROL says that the new text is stored: nothing answers SEND_METADATA.
+// One message: between RESET_METADATA and its end, the relay keeps the old text. The answer to QUIESCENT_CONTROL says
+// that the new one is stored: nothing answers SEND_METADATA.
 void RelayConnection::replace_metadata(std::string_view text) {
-    unsent_metadata_ = text;
-    if (!metadata_handle_) return;
+    if (!metadata_handle_ || sent_units_.empty()) {
+        unsent_metadata_ = text;
+        return flush_metadata();
+    }
     request(RelayCommand::kResetMetadata,
             wire::ResetMetadata{.stream_id = *metadata_handle_, .version = ++metadata_version_});
+    wire::Bytes all;
+    std::uint32_t padding = 0;
+    for (const std::size_t size : sent_units_) {
+        all.resize(all.size() + padding);
+        const ctf::MetadataPackets packets = ctf::packetize_metadata(text.substr(0, size), session_.trace_uuid);
+        all.insert(all.end(), packets.bytes.begin(), packets.bytes.end());
+        padding = packets.padding_size;
+        text.remove_prefix(size);
+    }
+    append_metadata(all, padding);
+    unsent_metadata_ = text;
     flush_metadata();
     request(RelayCommand::kQuiescentControl, wire::IdRequest{.id = *metadata_handle_});
 }
@@ -169,13 +183,17 @@ void RelayConnection::replace_metadata(std::string_view text) {
 void RelayConnection::flush_metadata() {
     if (!metadata_handle_ || unsent_metadata_.empty()) return;
     const ctf::MetadataPackets packets = ctf::packetize_metadata(unsent_metadata_, session_.trace_uuid);
-    const wire::SendMetadata message{.stream_id = *metadata_handle_, .padding_size = packets.padding_size};
-    wire::Bytes& bytes = output_.back();
-    wire::append(bytes, wire::ControlHeader{.data_size = wire::kSizeOf<wire::SendMetadata> + packets.bytes.size(),
-                                            .command = RelayCommand::kSendMetadata});
-    wire::append(bytes, message);
-    bytes.insert(bytes.end(), packets.bytes.begin(), packets.bytes.end());
+    append_metadata(packets.bytes, packets.padding_size);
+    sent_units_.push_back(unsent_metadata_.size());
     unsent_metadata_.clear();
+}
+
+void RelayConnection::append_metadata(UntrustedBytes packets, std::uint32_t padding) {
+    wire::Bytes& bytes = output_.back();
+    wire::append(bytes, wire::ControlHeader{.data_size = wire::kSizeOf<wire::SendMetadata> + packets.size(),
+                                            .command = RelayCommand::kSendMetadata});
+    wire::append(bytes, wire::SendMetadata{.stream_id = *metadata_handle_, .padding_size = padding});
+    bytes.insert(bytes.end(), packets.begin(), packets.end());
 }
 
 void RelayConnection::send_packet(const consumer::Packet& packet) {
@@ -268,6 +286,7 @@ void RelayConnection::switch_chunk(std::string_view metadata, wire::ChunkCommand
     request_chunk(now);
     rotate_streams(chunk_);
     unsent_metadata_ = metadata;
+    sent_units_.clear();
     flush_metadata();
     request(RelayCommand::kCloseTraceChunk,
             wire::CloseTraceChunk{.chunk_id = before, .close_time = now, .command = what_becomes_of_it});

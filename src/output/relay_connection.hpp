@@ -79,7 +79,8 @@ class RelayConnection {
     // All from here on may be called at any time; what the relay is not ready for waits.
     void announce(std::span<const consumer::StreamId> streams);
     void send_metadata(std::string_view unit);
-    // All of it, in place of what was sent; not in a live session, whose viewers have read that.
+    // All of it, in place of what was sent; not in a live session, whose viewers have read that. What was sent has the
+    // same length in `text`, and lies where it did in the relay's file: those who follow that go on where they were.
     //
     //     RESET_METADATA, SEND_METADATA, QUIESCENT_CONTROL
     void replace_metadata(std::string_view text);
@@ -154,6 +155,7 @@ class RelayConnection {
     void close_snapshot();
     void request_streams(std::span<const consumer::StreamId> streams);
     void flush_metadata();
+    void append_metadata(UntrustedBytes packets, std::uint32_t padding);
     SentStream& stream_of(consumer::StreamId id);
     Result<void> send_data(Clock::time_point now);
     void send_index(const consumer::Packet& packet, SentStream& stream);
@@ -200,7 +202,8 @@ class RelayConnection {
     bool is_metadata_announced_ = false;
     std::optional<std::uint64_t> metadata_handle_;
     std::string unsent_metadata_;
-    std::uint64_t metadata_version_ = 0;  // grows with each text that replaces another
+    std::vector<std::size_t> sent_units_;  // bytes of each unit that the chunk's file has
+    std::uint64_t metadata_version_ = 0;   // grows with each text that replaces another
     std::uint64_t packets_sent_ = 0;
 
     std::uint64_t unconfirmed_bytes_ = 0;  // since we last asked

@@ -85,13 +85,17 @@ Result<void> RelayOutput::write_metadata(std::string_view unit) {
     return {};
 }
 
-Result<std::string> RelayOutput::set_clock_offset(std::uint64_t offset) {
+Result<void> RelayOutput::ask_for_clock_offset(std::uint64_t offset) {
     if (session_.live_timer_us != 0) return refused("a live session keeps its metadata: viewers have read it");
     metadata_ = LEAT_TRY(ctf::with_clock_offset(metadata_, offset));
-    if (await_answers()) {
-        connection_->replace_metadata(metadata_);
-        if (await_answers()) return metadata_;
-    }
+    if (connection_) connection_->replace_metadata(metadata_);
+    return {};
+}
+
+Result<std::string> RelayOutput::set_clock_offset(std::uint64_t offset) {
+    const bool was_connected = await_answers();
+    LEAT_TRY(ask_for_clock_offset(offset));
+    if (was_connected && await_answers()) return metadata_;
     return fail(ErrorKind::kIo, "relay {} is not connected: what it has stored keeps its old time", to_text(address_));
 }
 

@@ -37,6 +37,7 @@ class RelayOutput final : public RemoteOutput {
     // Returns when the relay has stored it; if it does not, only the parts to come have the new offset. Refused where
     // viewers may have read what is to be replaced.
     Result<std::string> set_clock_offset(std::uint64_t offset) override;
+    Result<void> ask_for_clock_offset(std::uint64_t offset) override;
     Result<void> write_packet(const consumer::Packet& packet) override;
     Result<void> announce(std::span<const consumer::StreamId> streams) override;
     void write_beacon(consumer::StreamId stream, std::uint64_t timestamp) override;

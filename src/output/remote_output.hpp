@@ -21,6 +21,8 @@ class RemoteOutput : public consumer::Output {
     // As begin_chunk() and clear(), but asked for and not waited for. Only if is_settled().
     virtual void ask_for_chunk() = 0;
     virtual Result<void> ask_for_clear() = 0;
+    // As set_clock_offset(), but not waited for; at any time.
+    virtual Result<void> ask_for_clock_offset(std::uint64_t offset) = 0;
 };
 
 }  // namespace leat::output

@@ -20,7 +20,7 @@ Result<void> Tee::restore_metadata(std::string_view text) {
 
 Result<std::string> Tee::set_clock_offset(std::uint64_t offset) {
     std::string text = LEAT_TRY(first_->set_clock_offset(offset));
-    if (const auto moved = second_->set_clock_offset(offset); !moved) warnings_.push_back(moved.error().message);
+    if (const auto asked = second_->ask_for_clock_offset(offset); !asked) warnings_.push_back(asked.error().message);
     return text;
 }
 

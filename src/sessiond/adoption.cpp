@@ -109,7 +109,7 @@ void Tracing::keep_new_traces() {
 }
 
 void Tracing::keep() {
-    if (parameters_.keeper == nullptr) return;
+    if (parameters_.keeper == nullptr) return drop_obsolete();
     std::string state = kept_state(*this).dump(-1, ' ', false, json::error_handler_t::replace);
     if (state == kept_state_) return drop_obsolete();
     const auto memory = memory_of(state);
@@ -124,8 +124,12 @@ void Tracing::keep() {
     drop_obsolete();
 }
 
+// Once the state is kept without it: a daemon that goes on with a trace whose files are half gone would lose it.
 void Tracing::drop_obsolete() {
-    for (const std::string& name : std::exchange(obsolete_, {})) parameters_.keeper->drop(name);
+    for (const std::string& name : std::exchange(obsolete_, {}))
+        if (parameters_.keeper != nullptr) parameters_.keeper->drop(name);
+    for (session::MemoryDirectory& files : obsolete_files_) files.remove();
+    obsolete_files_.clear();
 }
 
 // So that the next daemon can tell if they were lost with the keeper.

@@ -29,6 +29,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxDirectories = 4096;
 // Of one user. Each costs a descriptor.
 constexpr std::size_t kMaxFiles = 16384;
+// Names of one user that are looked at, whatever they are of.
+constexpr std::size_t kMaxNames = 4 * kMaxFiles;
 // Names of one user that are remembered. The rest is refused silently. Where so many are found at one look, it ends:
 // names cost their user nothing, and us a call each.
 constexpr std::size_t kMaxRefused = 32;
@@ -184,7 +186,7 @@ void AppDirectories::add_directory(const std::string& name, News& news) {
 void AppDirectories::scan(Directory& directory, News& news) {
     std::size_t refused = 0;
     std::size_t unfinished = 0;
-    for (const std::string& name : names_in(directory.fd.get())) {
+    for (const std::string& name : names_in(directory.fd.get(), kMaxNames)) {
         if (is_control_file_name(name, wire::kControlFile) && !add_file(directory, name, news) &&
             ++refused > kMaxRefused)
             return;
@@ -292,7 +294,7 @@ std::set<AppDirectories::Unfinished> AppDirectories::unfinished() const {
     std::set<Unfinished> unfinished;
     for (const auto& [watch, directory] : directories_) {
         std::size_t count = 0;
-        for (const std::string& name : names_in(directory.fd.get())) {
+        for (const std::string& name : names_in(directory.fd.get(), kMaxNames)) {
             if (!is_control_file_name(name, wire::kNewControlFile)) continue;
             if (++count > kMaxUnfinished) break;
             if (const auto file = find_unfinished(directory.fd.get(), name, directory.uid)) unfinished.insert(*file);

@@ -67,14 +67,13 @@ Result<Place> place_of(Members& members, const Client& client, const std::string
     return place;
 }
 
-// With a slash at its end or without, and by whatever name.
+// With a slash at its end or without.
 bool is_same_place(const host::Destination& one, const host::Destination& other) {
-    std::error_code error;
-    const auto place = [&error](const fs::path& directory) {
-        const fs::path canonical = fs::weakly_canonical(directory, error);
-        return ((error ? directory : canonical) / "").lexically_normal();
-    };
-    return place(one.directory) == place(other.directory);
+    return (one.directory / "").lexically_normal() == (other.directory / "").lexically_normal();
+}
+
+tl::unexpected<Error> place_is_taken(const std::string& by, const fs::path& place) {
+    return refused("session \"{}\" goes to {} already: choose another with -o", by, place.string());
 }
 
 json counts_of(const DaemonSession& session) {
@@ -125,8 +124,7 @@ std::optional<Commands::Answer> Commands::create_session(Call& call, Definition 
     for (const auto& [other_name, other] : tracing_.sessions())
         if (place.destination.has_directory() && other.place.destination.has_directory() &&
             is_same_place(place.destination, other.place.destination))
-            return refused("session \"{}\" goes to {} already: choose another with -o", other_name,
-                           place.destination.directory.string());
+            return place_is_taken(other_name, place.destination.directory);
     if (auto made = make_memory_directory(call.client, name, place); !made)
         return tl::unexpected(std::move(made).error());
     if (call.client.uid != ::geteuid()) place.owner = Owner{call.client.uid, call.client.gid};
@@ -142,12 +140,19 @@ std::optional<Commands::Answer> Commands::create_session(Call& call, Definition 
     // Nobody else may take or use the name until it is known whether there is a place for the session.
     session.is_ending = true;
     session.thread->prepare([this, name, is_active, uid = call.client.uid, reply = call.reply](
-                                const std::string& trouble, const std::string& warning) {
+                                const std::string& trouble, const std::string& warning, const fs::path& directory) {
         DaemonSession& made = *tracing_.find(name);
         if (!trouble.empty() || when_ended_) {
             remove(name, true);
             return reply(trouble.empty() ? answer_error(daemon_ends()) : answer_error({ErrorKind::kRefused, trouble}));
         }
+        for (const auto& [other_name, other] : tracing_.sessions()) {
+            if (&other == &made || directory.empty() || other.directory != directory) continue;
+            const auto taken = place_is_taken(other_name, directory);
+            remove(name, true);
+            return reply(answer_error(taken.value()));
+        }
+        made.directory = directory;
         made.is_made = true;
         made.is_ending = false;
         tracing_.current()[uid] = name;
@@ -253,18 +258,23 @@ std::optional<Commands::Answer> Commands::rotate(Call& call) {
     if ((*session)->session.is_for_snapshots())
         return refused("session \"{}\" stores snapshots alone, which are complete: leat snapshot record", name);
     if (!(*session)->was_started) return refused("session \"{}\" was never started: there is nothing to rotate", name);
-    if (!(*session)->session.is_active() && std::exchange((*session)->is_rotated, true))
+    const bool is_active = (*session)->session.is_active();
+    if (!is_active && ((*session)->is_rotated || std::exchange((*session)->is_rotating, true)))
         return refused("session \"{}\" was rotated since it was stopped: there is nothing new", name);
-    (*session)->thread->rotate([this, name, reply = call.reply](const std::string& trouble, const std::string& path) {
-        if (DaemonSession* const rotated = tracing_.find(name); !trouble.empty() && rotated != nullptr)
-            rotated->is_rotated = false;  // try again
-        if (!trouble.empty()) return reply(answer_error({ErrorKind::kRefused, trouble}));
-        replay_sticky_values(name);
-        json answer = answer_ok();
-        answer["session"] = name;
-        answer["chunk"] = path;
-        reply(std::move(answer));
-    });
+    (*session)->thread->rotate(
+        [this, name, is_active, reply = call.reply](const std::string& trouble, const std::string& path) {
+            if (DaemonSession* const rotated = tracing_.find(name); rotated != nullptr && !is_active) {
+                rotated->is_rotating = false;
+                // Not if it was started meanwhile, or it is to be tried again.
+                rotated->is_rotated = trouble.empty() && !rotated->session.is_active();
+            }
+            if (!trouble.empty()) return reply(answer_error({ErrorKind::kRefused, trouble}));
+            replay_sticky_values(name);
+            json answer = answer_ok();
+            answer["session"] = name;
+            answer["chunk"] = path;
+            reply(std::move(answer));
+        });
     return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 #include "sessiond/session_json.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "base/printable_text.hpp"
@@ -357,8 +358,7 @@ Result<Definition> read_definition(Members& members) {
     }
     const auto channels = members.objects("channels");
     // That of --snapshot-on was made by itself.
-    const std::size_t most = kMaxChannels + (definition.parameters.snapshot_on.empty() ? 0 : 1);
-    if (channels.size() > most) return refused("{} channels: at most {}", channels.size(), most);
+    if (channels.size() > kMaxChannels + 1) return refused("{} channels: at most {}", channels.size(), kMaxChannels);
     definition.parameters.buffers = LEAT_TRY(buffers_of_definition(channels));
     for (const json& described : channels) {
         auto channel = LEAT_TRY(channel_of_definition(described));
@@ -371,6 +371,9 @@ Result<Definition> read_definition(Members& members) {
         known.push_back(std::move(channel));
     }
     const auto& known = definition.parameters.channels;
+    const auto of_users = std::ranges::count_if(known, std::not_fn(&session::Channel::is_trigger));
+    if (static_cast<std::size_t>(of_users) > kMaxChannels)
+        return refused("{} channels: at most {}", of_users, kMaxChannels);
     if (!known.empty() && std::ranges::all_of(known, &session::Channel::is_trigger))
         return bad_usage("a session of snapshots has a channel that overwrites");
     return definition;

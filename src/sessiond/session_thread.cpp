@@ -321,9 +321,13 @@ void SessionThread::prepare(Prepared done) {
         const auto prepared = trouble_ ? host::prepare(parameters_.destination) : trouble_;
         const bool is_second = prepared && parameters_.destination.has_both();
         const auto reached = is_second ? host::reach_relay(parameters_.destination) : Result<void>();
-        parameters_.daemon->post(
-            [done, trouble = prepared ? std::string() : prepared.error().message,
-             warning = reached ? std::string() : reached.error().message] { done(trouble, warning); });
+        std::error_code without_name;
+        const auto place = prepared && parameters_.destination.has_directory()
+                               ? std::filesystem::canonical(parameters_.destination.directory, without_name)
+                               : std::filesystem::path();
+        parameters_.daemon->post([done, trouble = prepared ? std::string() : prepared.error().message,
+                                  warning = reached ? std::string() : reached.error().message,
+                                  place] { done(trouble, warning, place); });
     });
 }
 
@@ -576,13 +580,15 @@ void SessionThread::clear(std::vector<output::ChannelFiles> channels, Done done)
     });
 }
 
-// If it fails for one, it is done for the others.
+// If it fails for one, it is done for the others. But a relay that does not answer costs the patience once.
 Result<void> SessionThread::sample_clock_offsets() {
     Result<void> all_moved;
     for (const Recorded& recorded : recorded_) {
+        const auto begin = host::Engine::Clock::now();
         auto moved =
             recorded.recording == nullptr ? refused("{}", recorded.trouble) : recorded.recording->sample_clock_offset();
         if (!moved && all_moved) all_moved = std::move(moved);
+        if (!all_moved && host::Engine::Clock::now() - begin >= consumer::Output::kPatience) break;
     }
     return all_moved;
 }

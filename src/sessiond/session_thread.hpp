@@ -66,7 +66,8 @@ class SessionThread {
     SessionThread& operator=(const SessionThread&) = delete;
 
     // Sees to it that the destination can be written to. `warning`: of a relay beside a directory; empty: it is there.
-    using Prepared = std::function<void(std::string trouble, std::string warning)>;
+    // `place`: the directory, by its own name; empty: there is none.
+    using Prepared = std::function<void(std::string trouble, std::string warning, std::filesystem::path place)>;
     void prepare(Prepared done);
     // Records the trace from now on. It outlives the thread, as does its progress (null: it is not kept). If its output
     // cannot be opened, that is tried again.

@@ -67,7 +67,8 @@ std::uint32_t counting_channel(const TracedFile& file) {
 }
 
 // Of a program that is gone: it has neither said that it ends nor become another one, which would have an executable. A
-// process whose memory is gone has none. In another container, what it says must do: its pid names nothing here.
+// process whose memory is gone has none. In another container its pid names nothing here: there, one that becomes
+// another program counts, too.
 bool has_crashed(const TracedFile& file) {
     if (file.control.has_ended()) return false;
     const std::uint32_t its_namespace = file.application.pid_namespace;
@@ -94,6 +95,7 @@ Result<std::unique_ptr<Tracing>> Tracing::create(Parameters parameters) {
 }
 
 void Tracing::handle(AppDirectories::News news) {
+    const bool is_first_look = !std::exchange(has_looked_, true);
     std::vector<TracedFile*> files;
     for (AppDirectories::Found& found : news.found) {
         const uid_t uid = found.uid;
@@ -107,7 +109,7 @@ void Tracing::handle(AppDirectories::News news) {
         const auto before = counted_before_.find(id);
         if (before != counted_before_.end() && before->second.pid == (*file)->application.pid)
             (*file)->not_attached = before->second.count;
-        else if (!has_adopted_)  // what it has counted so far, it did for sessions that are gone
+        else if (is_first_look && !has_adopted_)  // what it has counted so far, it did for sessions that are gone
             (void)Applications::take_not_attached(**file);
         const session::Application& application = (*file)->application;
         log_debug("{} ({}) of user {}: {} tracepoints", application.procname, application.pid, uid,
@@ -128,7 +130,7 @@ void Tracing::handle(AppDirectories::News news) {
     directories_->remove_dead();
     start_new_traces();
     // Before the first look, processes may have ended that the daemon before us had traced.
-    if (!news.gone.empty() || !std::exchange(has_looked_, true)) end_traces_of_dead_processes();
+    if (!news.gone.empty() || is_first_look) end_traces_of_dead_processes();
 }
 
 // Before its trace ends, if it has one of its own.
@@ -177,7 +179,6 @@ void Tracing::end_trace(DaemonSession& session, std::unique_ptr<session::Trace> 
         forget(*of, ended, trouble.empty());
         std::erase_if(of->ending_traces, [&ended](const auto& known) { return known.get() == &ended; });
         keep();
-        remove_obsolete_files();
     });
 }
 
@@ -232,24 +233,33 @@ std::vector<std::string> Tracing::order_all_at_once() {
     return warnings;
 }
 
-// For each file once: a process that is stopped may never finish it. And for each user only now and then: one may make
-// such files all the time.
+// For each file once, whatever it is called: a process that is stopped may never finish it. A user who had such files
+// at each look of a vain wait twice in a minute makes them on and on, and is not waited for for a minute.
 void Tracing::await_unfinished() {
     const auto begin = std::chrono::steady_clock::now();
     std::erase_if(not_awaited_until_, [begin](const auto& user) { return user.second <= begin; });
-    const auto is_given_up = [this](const AppDirectories::Unfinished& file) {
-        return given_up_.contains(file) || not_awaited_until_.contains(file.uid);
-    };
+    std::erase_if(waited_in_vain_, [begin](const auto& user) { return user.second + kUnfinishedRest <= begin; });
     std::set<AppDirectories::Unfinished> unfinished = directories_->unfinished();
-    while (!std::ranges::all_of(unfinished, is_given_up)) {
+    std::set<uid_t> always = users_awaited(unfinished);
+    while (!users_awaited(unfinished).empty()) {
         if (std::chrono::steady_clock::now() - begin >= kUnfinishedPatience) {
-            for (const auto& file : unfinished) not_awaited_until_[file.uid] = begin + kUnfinishedRest;
+            for (const uid_t uid : always)
+                if (!waited_in_vain_.insert_or_assign(uid, begin).second)
+                    not_awaited_until_[uid] = begin + kUnfinishedRest;
             break;
         }
         std::this_thread::sleep_for(kUnfinishedPause);
         unfinished = directories_->unfinished();
+        std::erase_if(always, [awaited = users_awaited(unfinished)](uid_t uid) { return !awaited.contains(uid); });
     }
     given_up_ = std::move(unfinished);
+}
+
+std::set<uid_t> Tracing::users_awaited(const std::set<AppDirectories::Unfinished>& unfinished) const {
+    std::set<uid_t> users;
+    for (const auto& file : unfinished)
+        if (!given_up_.contains(file) && !not_awaited_until_.contains(file.uid)) users.insert(file.uid);
+    return users;
 }
 
 void Tracing::start_new_traces() {
@@ -499,14 +509,7 @@ void Tracing::remove(const std::string& name, bool is_stored) {
     // Of whoever else may get the name, nobody has chosen the session.
     std::erase_if(current_, [&name](const auto& current) { return current.second == name; });
     keep();
-    remove_obsolete_files();
     if (!memory.empty()) session::MemoryDirectory::remove_of_session(memory);
-}
-
-// After the state is kept: a daemon that goes on with a trace whose files are half gone would lose it.
-void Tracing::remove_obsolete_files() {
-    for (session::MemoryDirectory& files : obsolete_files_) files.remove();
-    obsolete_files_.clear();
 }
 
 void Tracing::forget(DaemonSession& session, session::Trace& trace, bool is_stored) {

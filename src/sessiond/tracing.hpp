@@ -55,11 +55,13 @@ struct TracePart {
 struct DaemonSession {
     session::Session session;
     Place place;
-    std::uint64_t id = 0;      // likewise
-    bool was_started = false;  // channels and contexts are fixed then
-    bool is_made = false;      // it is known that there is a place for it
-    bool is_ending = false;    // it is being destroyed
-    bool is_rotated = false;   // and has not been started since
+    std::uint64_t id = 0;               // likewise
+    bool was_started = false;           // channels and contexts are fixed then
+    bool is_made = false;               // it is known that there is a place for it
+    bool is_ending = false;             // it is being destroyed
+    bool is_rotated = false;            // and has not been started since
+    bool is_rotating = false;           // it is stopped, and that is under way
+    std::filesystem::path directory{};  // where it goes, by its own name, once it is made here
     session::Limits limits{};
     session::StoppedBy stopped_by = session::StoppedBy::kNobody;  // since it was active
     std::optional<std::chrono::steady_clock::time_point> stops_at{};
@@ -176,7 +178,6 @@ class Tracing {
     void keep_new_traces();
     void show_whether_kept();
     void drop_obsolete();
-    void remove_obsolete_files();
     void forget(DaemonSession& session, session::Trace& trace, bool is_stored);
     void handle(AppDirectories::News news);
     std::vector<std::string> order(const std::vector<TracedFile*>& files);
@@ -187,6 +188,7 @@ class Tracing {
     void plan_replays(const TracedFile& file, const Added& added, const DaemonSession* of = nullptr);
     void begin_replays();
     void await_unfinished();
+    [[nodiscard]] std::set<uid_t> users_awaited(const std::set<AppDirectories::Unfinished>& unfinished) const;
     void end_traces_of_dead_processes();
     void end_trace(DaemonSession& session, std::unique_ptr<session::Trace> trace);
     void show_whether_active();
@@ -207,8 +209,9 @@ class Tracing {
     UniqueFd active_;                                // the file that says so, locked
     std::uint64_t next_id_ = 1;                      // of a session or trace
     std::set<AppDirectories::Unfinished> given_up_;  // files that were waited for in vain
-    std::map<uid_t, std::chrono::steady_clock::time_point> not_awaited_until_;  // of users whose files were
-    std::string kept_state_;                                                    // as the keeper has it
+    std::map<uid_t, std::chrono::steady_clock::time_point> waited_in_vain_;  // for files of these users, and when
+    std::map<uid_t, std::chrono::steady_clock::time_point> not_awaited_until_;
+    std::string kept_state_;                                // as the keeper has it
     std::vector<std::string> obsolete_;                     // names that the keeper need not keep, once it has that
     std::vector<session::MemoryDirectory> obsolete_files_;  // of traces that are stored, likewise
     bool has_adopted_ = false;                              // sessions of the daemon before

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
 from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
 from relays import RELAYD, LeatRelay, free_ports  # noqa: E402
-from support import PATIENCE, PROGRAMS, InteropTest, has_namespaces, lacks, main, needs, wait_until  # noqa: E402
+from support import PATIENCE, PROGRAMS, InteropTest, has, has_namespaces, lacks, main, needs, wait_until  # noqa: E402
 
 TICKS = [(10, 1), (20, 2), (30, 3)]
 LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d{4} leat-relayd\[(\d+)\] (error|warning|info|debug): (.*)$")
@@ -285,14 +285,14 @@ class Network(OptionsTest):
         self.addCleanup(process.kill)
         return process
 
-    @needs(has_namespaces(), "namespaces")
+    @needs(has_namespaces() and has("ip"), "namespaces")
     def test_port_on_which_others_take_datagrams_is_not_chosen(self):
         process = self.run_in_crowded_network(0)
         self.assertEqual(PORTS.search(process.stdout.readline()).groups(), ("5342", "40007", "5344"))
         process.terminate()
         self.assertEqual(process.wait(PATIENCE), 0)
 
-    @needs(has_namespaces(), "namespaces")
+    @needs(has_namespaces() and has("ip"), "namespaces")
     def test_port_on_which_others_take_datagrams_is_refused(self):
         process = self.run_in_crowded_network(40003)
         self.assertEqual(process.wait(PATIENCE), 1)

@@ -15,6 +15,8 @@
 namespace leat::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 // Of a file: with its indentation, it is a few times larger than the request that carries it.
 constexpr std::size_t kMaxDefinition = std::size_t{8} << 20;
 // A daemon reads requests of 1 MiB (docs/formats/control-protocol.md). Some of it is for what is around the definition.
@@ -25,6 +27,16 @@ struct SaveOptions : VerbOptions {
     bool is_forced = false;
 };
 
+// Gives the file its name. Without --force, only if nothing has that.
+Result<void> put_in_place(const std::string& made, const std::string& file, bool is_forced) {
+    if (is_forced ? ::rename(made.c_str(), file.c_str()) == 0 : ::link(made.c_str(), file.c_str()) == 0) {
+        if (!is_forced) ::unlink(made.c_str());
+        return {};
+    }
+    if (errno == EEXIST) return refused("{} exists: --force writes over it", file);
+    return io_error("cannot write " + file);
+}
+
 // The file is there when all of it is: on a full disk, one that is written over stays as it was.
 Result<void> write_definition(const SaveOptions& options, const Json& definition) {
     const std::string text = readable_json(definition) + '\n';
@@ -32,20 +44,21 @@ Result<void> write_definition(const SaveOptions& options, const Json& definition
         return refused("the definition has {} bytes, more than leat load can pass on ({}): use fewer or shorter rules",
                        size, kMaxCarried);
     std::error_code error;
-    if (!options.is_forced && std::filesystem::exists(options.file, error))
-        return refused("{} exists: --force writes over it", options.file);
-    // A device or a pipe keeps its place.
-    const bool is_special =
-        std::filesystem::exists(options.file, error) && !std::filesystem::is_regular_file(options.file, error);
-    const std::string place = is_special ? options.file : options.file + ".new";
-    const UniqueFd fd(::open(place.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_TRUNC, 0666));
-    if (!fd.is_open()) return io_error("cannot write " + place);
+    const bool is_there = fs::exists(options.file, error);
+    if (is_there && !options.is_forced) return refused("{} exists: --force writes over it", options.file);
+    // A device or a pipe keeps its place, and a link its target.
+    const bool is_special = is_there && !fs::is_regular_file(options.file, error);
+    const std::string file = is_there ? fs::canonical(options.file, error).string() : options.file;
+    const std::string made = is_special ? file : fmt::format("{}.{}.new", file, ::getpid());
+    const int flags = is_special ? 0 : O_CREAT | O_EXCL | O_NOFOLLOW;
+    const UniqueFd fd(::open(made.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666));
+    if (!fd.is_open()) return io_error("cannot write " + options.file);
     auto written = write_all(fd.get(), std::as_bytes(std::span(text)));
-    if (written && !is_special && ::rename(place.c_str(), options.file.c_str()) != 0)
-        written = io_error("cannot rename " + place);
-    if (written) return {};
-    if (!is_special) ::unlink(place.c_str());
-    return wrap(options.file, std::move(written).error());
+    if (is_special) return written ? Result<void>() : wrap(options.file, std::move(written).error());
+    auto placed =
+        written ? put_in_place(made, file, options.is_forced) : wrap(options.file, std::move(written).error());
+    if (!placed) ::unlink(made.c_str());
+    return placed;
 }
 
 Outcome<void> save(const SaveOptions& options, Steering& steering) {

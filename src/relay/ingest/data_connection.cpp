@@ -49,10 +49,12 @@ asio::awaitable<Result<void>> DataConnection::serve() {
                 co_await yield();
                 continue;
             }
+            if (session_ != nullptr) session_->note_idle_data(true);
             while (!count) {
                 co_await wait_for_bytes();
                 count = take();
             }
+            if (session_ != nullptr) session_->note_idle_data(false);
         }
         if (*count == 0) co_return Result<void>();
     }
@@ -138,6 +140,7 @@ Result<void> DataConnection::find_session(std::uint64_t handle) {
     });
     if (!is_first) return refused("session {} has a data connection already", session->description().id);
     session_ = session;
+    session_->note_idle_data(false);
     identify();
     return {};
 }

@@ -177,7 +177,10 @@ void DatagramReceiver::deliver(Source& source, Time now) {
     const auto next = [&] {
         return stream.with_pairs([&](PairingTable& pairs) { return source.window.take(pairs, now); });
     };
-    while (const auto packet = next()) store(source, *packet, now);
+    while (const auto packet = next()) {
+        source.session->note_data();
+        store(source, *packet, now);
+    }
     stream.with_pairs([&](PairingTable& pairs) {
         pairs.give_up_data(now - DatagramWindow::kMaxAge);
         if (source.window.packets() != 0) deliver_when_indexed(stream.parameters().handle, pairs);

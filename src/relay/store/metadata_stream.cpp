@@ -66,10 +66,10 @@ Result<std::size_t> MetadataStream::write_zeros(std::uint64_t count) {
 // Viewers and followers see what lies before size_: bytes behind it are half a message.
 void MetadataStream::end_message() {
     const std::lock_guard lock(mutex_);
-    if (is_replacing_) {
+    if (is_replacing_ && written_ != 0) {
         const auto renamed = followed_->directory.rename(kNewFileName, followed_->directory, kFileName);
-        if (!renamed) log("{}: {}", path_, renamed.error().message);
-        is_replacing_ = false;
+        if (!renamed) log("{}: {}: tried again after the next declarations", path_, renamed.error().message);
+        is_replacing_ = !renamed;
     }
     show(written_);
 }
@@ -123,6 +123,8 @@ void MetadataStream::leave() {
     // What came of a message that was never finished.
     if (written_ != size_) (void)!::ftruncate(file_->get(), static_cast<off_t>(size_));
     written_ = size_;
+    if (is_replacing_ && written_ != 0 && followed_->directory.rename(kNewFileName, followed_->directory, kFileName))
+        is_replacing_ = false;
     // Its producer was killed before it sent any, perhaps in the middle of a rotation. Readers of the session take
     // every directory with metadata for a trace, and babeltrace2 reads nothing at all if one of them is empty.
     // After a reset, the text from before it stays.

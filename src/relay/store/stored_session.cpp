@@ -12,9 +12,9 @@ namespace {
 constexpr std::chrono::seconds kPatienceForData{10};
 // While both connections of a session wait for one another.
 constexpr std::chrono::seconds kPatienceForBoth{2};
-// A look is 5 ms. Counted, because after a pause of the whole process much time has passed, and what came has not been
-// read yet.
-constexpr std::uint32_t kLooksForData = 400;
+// A look is 5 ms: ten seconds, in which TCP sends again what was lost. Counted, because after a pause of the whole
+// process much time has passed, and what came has not been read yet.
+constexpr std::uint32_t kLooksForData = 2000;
 
 std::uint64_t horizon_of(const StreamView& view) { return view.horizon.value_or(0); }
 
@@ -153,6 +153,7 @@ bool StoredSession::finish_streams(Time now) {
 }
 
 void StoredSession::end_data(Time now) {
+    note_idle_data(true);
     locked([](SessionState& state) {
         state.has_data_connection = false;
         state.has_data_ended = true;
@@ -174,7 +175,7 @@ Result<void> StoredSession::wait(Half half, Time now) {
     Time none{};
     waits_since_[index_of(half)].compare_exchange_strong(none, now);
     const bool is_data_waiting = waits_since_[index_of(Half::kData)].load() != Time{};
-    if (half == Half::kIndexes && !is_data_waiting && ++silent_looks_ == kLooksForData) {
+    if (half == Half::kIndexes && !is_data_waiting && is_data_idle_ && ++silent_looks_ == kLooksForData) {
         is_data_silent_ = true;
         log("session {}: no data comes for its indexes: their packets are lost, the oldest first", description_.id);
     }

@@ -147,6 +147,9 @@ class StoredSession {
         silent_looks_ = 0;
         is_data_silent_ = false;
     }
+    // Whether its connection waits for data, and what had come is stored: a thread that stands still, or a disk that is
+    // slow, is no silence.
+    void note_idle_data(bool is_idle) { is_data_idle_ = is_idle; }
     // Indexes have waited for data, and none has come for a while. They wait no longer, until some comes.
     [[nodiscard]] bool is_data_silent() const { return is_data_silent_; }
 
@@ -185,6 +188,7 @@ class StoredSession {
     std::array<std::atomic<Time>, 2> waits_since_{};  // when each half began to wait; 0: it does not
     std::atomic<std::uint32_t> silent_looks_{0};      // of indexes for data, since data came last
     std::atomic<bool> is_data_silent_{false};
+    std::atomic<bool> is_data_idle_{true};  // also: nobody has connected to send some
     std::atomic<std::uint64_t> change_{0};
     std::mutex listeners_mutex_;
     std::list<Listener> listeners_;

@@ -72,6 +72,10 @@ class FakeRelay final : public RemoteOutput {
         if (!std::exchange(is_closing, true)) calls.emplace_back("begin close");
     }
     void close() override { calls.emplace_back("close"); }
+    Result<void> ask_for_clock_offset(std::uint64_t offset) override {
+        calls.push_back(fmt::format("clock offset {}", offset));
+        return {};
+    }
     void store_all() {
         is_answered = true;
         if (!packets.empty()) stored_below = packets.back().header.packet_seq_num + 1;
