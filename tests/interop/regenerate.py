@@ -224,6 +224,32 @@ class AtRelay(RegenerateTest):
             self.assert_hours(before, metadata_of(chunk), hours)
             self.assertEqual(len(self.read(chunk, DISCARDED_IN_CHUNK).lines), 10)
 
+    def test_followers_of_its_files_go_on(self):
+        self.daemon(env=self.environment)
+        relay = LeatRelay(self.directory / "relay")
+        self.begun_at(relay)
+        running = self.program()
+        running.do("emit 10")
+        for pattern in ("order:tock", "none:*"):
+            self.leat("enable-event", pattern)
+            running.do("emit 10")
+        part = self.part(relay)
+        with open(self.directory / "printed", "w", encoding="utf-8") as output:
+            view = subprocess.Popen([LEAT, "view", "--follow", part], stdout=output, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(view.communicate)
+        self.addCleanup(view.kill)
+        printed = self.directory / "printed"
+        wait_until(lambda: "order:tock" in printed.read_text(), "nothing is printed")
+        self.regenerate(1)
+        self.leat("enable-event", "stock:tick")
+        running.do("emit 10")
+        self.leat("destroy")
+        _, warnings = view.communicate(timeout=PATIENCE)
+        self.assertEqual((view.returncode, warnings), (0, ""))
+        lines = printed.read_text().splitlines()
+        for name, numbers in (("order:tick", range(40)), ("order:tock", range(10, 40)), ("stock:tick", range(30, 40))):
+            self.assertEqual([int(NUMBER.search(line)[1]) for line in lines if f" {name}: " in line], list(numbers))
+
     def test_relay_that_is_gone(self):
         """What it gets when it is back has the time of now; what it has stored keeps its own."""
         self.daemon(env=self.environment)
