@@ -71,10 +71,24 @@ class SessionDaemon:
             self.process.send_signal(signal.SIGCONT)
         try:
             return self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
+        except subprocess.TimeoutExpired as error:
+            where = self.where_it_is()
             self.process.kill()
             self.process.wait()
-            raise
+            raise AssertionError(f"the daemon does not end:\n{where}\n{self.log()}") from error
+
+    def where_it_is(self):
+        """What the kernel says of its threads."""
+        found = []
+        for task in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*"):
+            for name in ("status", "stack", "syscall", "wchan"):
+                try:
+                    text = (task / name).read_text(errors="replace")
+                except OSError as error:
+                    text = str(error)
+                wanted = [line for line in text.splitlines() if name != "status" or line.startswith(("Name", "State", "Sig"))]
+                found.append(f"{task.name} {name}: {'; '.join(wanted)}")
+        return "\n".join(found)
 
     def send_signal(self, number):
         self.process.send_signal(number)
