@@ -1,6 +1,7 @@
 // The verbs of the control protocol.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -43,6 +44,8 @@ class Commands {
     // Has all programs do what the sessions now say; the answer gets the warnings.
     nlohmann::json changed(nlohmann::json answer);
     std::optional<Answer> create_session(Call& call, Definition definition, Place place);
+    [[nodiscard]] Result<void> check_made(const DaemonSession& made, const std::string& trouble,
+                                          const std::filesystem::path& directory) const;
     // Ends a session, stored; then replies with its counts.
     void finish(DaemonSession& session, Reply reply);
     void remove(const std::string& name, bool is_stored);

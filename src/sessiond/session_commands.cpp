@@ -106,6 +106,17 @@ void warn_of_relay(json& answer, const DaemonSession& session) {
 
 }  // namespace
 
+// Once its thread has seen to its place, which is called `directory`.
+Result<void> Commands::check_made(const DaemonSession& made, const std::string& trouble,
+                                  const fs::path& directory) const {
+    if (!trouble.empty()) return refused("{}", trouble);
+    if (when_ended_) return tl::unexpected(daemon_ends());
+    for (const auto& [name, other] : tracing_.sessions())
+        if (&other != &made && !directory.empty() && other.directory == directory)
+            return place_is_taken(name, directory);
+    return {};
+}
+
 std::optional<Commands::Answer> Commands::create_session(Call& call, Definition definition, Place place) {
     const Session::Parameters& wanted = definition.parameters;
     if (!wanted.is_for_snapshots && !wanted.snapshot_on.empty())
@@ -142,15 +153,9 @@ std::optional<Commands::Answer> Commands::create_session(Call& call, Definition 
     session.thread->prepare([this, name, is_active, uid = call.client.uid, reply = call.reply](
                                 const std::string& trouble, const std::string& warning, const fs::path& directory) {
         DaemonSession& made = *tracing_.find(name);
-        if (!trouble.empty() || when_ended_) {
+        if (const auto checked = check_made(made, trouble, directory); !checked) {
             remove(name, true);
-            return reply(trouble.empty() ? answer_error(daemon_ends()) : answer_error({ErrorKind::kRefused, trouble}));
-        }
-        for (const auto& [other_name, other] : tracing_.sessions()) {
-            if (&other == &made || directory.empty() || other.directory != directory) continue;
-            const auto taken = place_is_taken(other_name, directory);
-            remove(name, true);
-            return reply(answer_error(taken.value()));
+            return reply(answer_error(checked.error()));
         }
         made.directory = directory;
         made.is_made = true;
