@@ -52,8 +52,9 @@ class Relay:
         failed = self.is_serving and not self.is_alive() and self.process.returncode != 0
         self.is_serving = False
         if self.is_alive():
-            self.process.send_signal(signal_number)
+            # In this order: LeakSanitizer stops the process when it ends, and waits for ever if SIGCONT comes in between.
             self.process.send_signal(signal.SIGCONT)
+            self.process.send_signal(signal_number)
         try:
             self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:

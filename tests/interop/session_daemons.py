@@ -67,8 +67,9 @@ class SessionDaemon:
     def stop(self, signal_number=signal.SIGTERM):
         """Returns its exit status."""
         if self.is_alive():
-            self.process.send_signal(signal_number)
+            # In this order: LeakSanitizer stops the process when it ends, and waits for ever if SIGCONT comes in between.
             self.process.send_signal(signal.SIGCONT)
+            self.process.send_signal(signal_number)
         try:
             return self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired as error:

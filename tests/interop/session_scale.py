@@ -8,11 +8,13 @@ By default the tests take about a minute."""
 import concurrent.futures
 import os
 import random
+import re
 import signal
+import subprocess
 import time
 
 from session_daemons import SessionTest, Switched, discarded, elapsed
-from support import main, plain_run, program, wait_until, without_sanitizers
+from support import PATIENCE, main, plain_run, program, wait_until, without_sanitizers
 
 SHORT_PROCESSES = int(os.environ.get("LEAT_SHORT_PROCESSES", 2000))
 KILLS = int(os.environ.get("LEAT_KILLS", 500))
@@ -29,9 +31,13 @@ STOP_PATIENCE = 2  # s; how much longer a program may take on a busy machine
 
 
 class ShortPrograms(SessionTest):
+    def setUp(self):
+        super().setUp()
+        self.started = set()  # their pids
+
     @without_sanitizers
     def test_descriptors_and_memory_are_flat(self):
-        daemon = self.daemon()
+        daemon = self.daemon("-v")  # its log names each program
         directory = self.create_active("short", "test:*")
         tenth = SHORT_PROCESSES // 10
         self.run_programs(tenth)
@@ -42,13 +48,25 @@ class ShortPrograms(SessionTest):
               flush=True)
         self.assertLessEqual(last[0], first[0] + MORE_DESCRIPTORS, "descriptors grow with programs")
         self.assertLessEqual(last[1], first[1] + MORE_KIB, "memory grows with programs")
-        self.assertEqual(len(self.complete_trace("short", directory).lines), SHORT_PROCESSES * EVENTS)
+        trace = self.complete_trace("short", directory)
+        self.assert_accounted(SHORT_PROCESSES * EVENTS, len(trace.lines), 0, lambda: self.missing(trace, daemon.log()))
+
+    def missing(self, trace, log):
+        """Which programs are not in the trace, and whether the daemon has seen them."""
+        there = {event["vpid"] for event in trace.events()}
+        seen = set(map(int, re.findall(r"test-program-em \((\d+)\) of user", log)))
+        warnings = [line for line in log.splitlines() if " warning: " in line or " error: " in line]
+        return (f"never seen: {self.started - seen}; seen, but not there: {seen - there}; warnings: {warnings[:20]}")
 
     def run_programs(self, count):
         patient = {**os.environ, "LEAT_REGISTER_TIMEOUT": "-1"}
+        def run_one(_):
+            process = subprocess.Popen([program("emit"), "1", "1"], env=patient, stdout=subprocess.PIPE, text=True)
+            self.started.add(process.pid)
+            return process.communicate(timeout=PATIENCE)[0]
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-            for result in pool.map(lambda _: plain_run(program("emit"), "1", "1", env=patient), range(count)):
-                self.assertEqual(result.stdout, f"{EVENTS}\n", result.stderr)
+            for output in pool.map(run_one, range(count)):
+                self.assertEqual(output, f"{EVENTS}\n")
 
     def settled(self, daemon):
         """Descriptors and memory after the last program is forgotten. Not the rings: events touch them page by page."""

@@ -218,7 +218,7 @@ class InteropTest(unittest.TestCase):
         """Each event is in the trace once, or counted. Where that fails, nobody looks twice (tools/run-tests)."""
         if emitted != delivered + counted:
             self.fail(f"leat-defect: of {emitted} events, {delivered} are there and {counted} are counted"
-                      f"{'' if what is None else f': {what}'}")
+                      f"{'' if what is None else f': {what() if callable(what) else what}'}")
 
     def assert_one_line(self, text, *parts):
         self.assertEqual(len(text.splitlines()), 1, text)
