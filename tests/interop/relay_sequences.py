@@ -224,6 +224,81 @@ class Padding(SequenceTest):
         self.assertEqual(self.events(), list(range(count)))
 
 
+class Repacked(SequenceTest):
+    """After a clear all metadata comes again, in other packets. Each viewer gets each unit once."""
+    UNITS = [b"/* CTF 1.8 */"] + [b"/* %d */" % n for n in range(1, 8)]
+    BEFORE = (2, 2, 2, 2)  # units in each message
+    AGAIN = {"same": (2, 2, 2, 2), "denser": (4, 4), "sparser": 8 * (1,), "shifted": (1, 2, 2, 2, 1),
+             "one alone": (1, 4, 3)}
+
+    @staticmethod
+    def packet(text, size=512):
+        header = struct.pack("<I16sIII5B", 0x75D11D57, b"u" * 16, 0, (37 + len(text)) * 8, size * 8, 0, 0, 0, 1, 8)
+        return (header + text).ljust(size, b"\0")
+
+    def packets(self, counts):
+        units = iter(self.UNITS)
+        return [self.packet(b"".join(next(units) for _ in range(count))) for count in counts]
+
+    def text_of(self, metadata):
+        text = b""
+        while metadata:
+            magic, _, _, content, size = struct.unpack_from("<I16sIII", metadata)
+            self.assertEqual(magic, 0x75D11D57)
+            self.assertLessEqual(content, size)
+            self.assertLessEqual(size, 8 * len(metadata))
+            text += metadata[37:content // 8]
+            metadata = metadata[size // 8:]
+        return text
+
+    def check(self, again, read):
+        """`read`: how many messages the viewer has seen when the session is cleared."""
+        first, *rest = self.packets(self.BEFORE)
+        producer = self.producer(metadata=first)
+        stream, = producer.streams
+        viewer = self.viewer()
+        viewer.attach(producer.session)
+        seen = b""
+        for count, message in enumerate(rest, 1):
+            self.assertEqual(producer.push([(count, count)]), OK)
+            if count <= read:
+                seen += viewer.read_metadata()
+            producer.send_metadata(message)
+        self.assertEqual(producer.push([(10, 10)]), OK)
+        if read == len(self.BEFORE):
+            seen += viewer.read_metadata()
+        self.assertEqual(producer.code(CREATE_TRACE_CHUNK, struct.pack(">QQI", 1, 1_600_000_001, 0)), OK)
+        for position in ((stream, producer.numbers[stream]), (producer.metadata, 0)):
+            payload = struct.pack(">IB7xQQQ", 1, 1, 1, *position)
+            self.assertEqual(producer.code(peer.ROTATE_STREAMS, payload), OK)
+        for message in self.packets(again):
+            producer.send_metadata(message)
+        close = struct.pack(">QQBI", 0, 1_600_000_002, 1, 2)
+        code, length = struct.unpack(">II", producer.ask(peer.CLOSE_TRACE_CHUNK, close, 8))
+        producer.receive(length)
+        self.assertEqual(code, OK)
+        producer.send_metadata(self.packet(b"/* new */"))
+        self.assertEqual(producer.push([(20, 20)]), OK)
+        seen += viewer.read_metadata()
+        self.assertEqual(self.text_of(seen), b"".join(self.UNITS) + b"/* new */")
+        # The next rotation goes on from there.
+        self.assertEqual(producer.code(CREATE_TRACE_CHUNK, struct.pack(">QQI", 2, 1_600_000_003, 0)), OK)
+        payload = struct.pack(">IB7xQQQQQ", 2, 1, 2, producer.metadata, 0, stream, producer.numbers[stream])
+        self.assertEqual(producer.code(peer.ROTATE_STREAMS, payload), OK)
+        producer.send_metadata(self.packet(b"".join(self.UNITS) + b"/* new *//* last */"))
+        self.assertEqual(producer.push([(30, 30)]), OK)
+        self.assertEqual(self.text_of(viewer.read_metadata()), b"/* last */")
+        producer.close()
+
+    def test_metadata_in_other_packets_after_a_clear(self):
+        self.start()
+        for name, again in self.AGAIN.items():
+            for read in range(len(self.BEFORE) + 1):
+                with self.subTest(again=name, read=read):
+                    self.check(again, read)
+        self.stop()
+
+
 class Descriptors(SequenceTest):
     """What one peer opens does not reduce what the others may open."""
 

@@ -257,8 +257,13 @@ ViewerConnection::Done ViewerConnection::get_packet(wire::GetPacket request) {
 }
 
 ViewerConnection::Done ViewerConnection::get_metadata(wire::LiveIdRequest stream) {
-    const ViewerSession::ServedMetadata metadata = viewer_->metadata(stream.id);
+    ViewerSession::ServedMetadata metadata = viewer_->metadata(stream.id);
+    while (metadata.must_go_on) {
+        co_await yield();
+        metadata = viewer_->metadata(stream.id);
+    }
     wire::append(replies_, metadata.reply);
+    replies_.insert(replies_.end(), metadata.head.begin(), metadata.head.end());
     co_await send_range(metadata.text);
     co_return Result<void>();
 }

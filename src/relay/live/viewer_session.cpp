@@ -12,12 +12,26 @@ namespace {
 
 // Replies are cut to this: viewers ask for the rest.
 constexpr std::uint64_t kMaxMetadataReply = 1U << 20;
+// So much of a file is looked through at once for the text that a viewer lacks.
+constexpr std::uint64_t kMaxLook = 1U << 20;
 
 // False at the end of the file.
 Result<bool> read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes) {
     const ssize_t count = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (count < 0) return io_error("cannot read the index");
+    if (count < 0) return io_error("cannot read a file");
     return static_cast<std::size_t>(count) == bytes.size();
+}
+
+// Goes on to this offset in the file, or to the text behind this position, whichever comes first.
+Result<void> go_on(MetadataScan& scan, int fd, std::uint64_t offset, std::uint64_t position = MetadataScan::kAll) {
+    constexpr std::uint64_t kBlock = 64U << 10;
+    std::vector<std::byte> block(std::min(kBlock, offset - std::min(offset, scan.bytes())));
+    while (scan.bytes() < offset) {
+        const auto piece = std::span(block).first(std::min<std::uint64_t>(block.size(), offset - scan.bytes()));
+        if (!LEAT_TRY(read_at(fd, scan.bytes(), piece))) return corrupt("metadata is shorter than it was");
+        if (scan.add(piece, position) < piece.size()) break;
+    }
+    return {};
 }
 
 }  // namespace
@@ -413,12 +427,55 @@ ViewerSession::ServedMetadata ViewerSession::metadata(std::uint64_t stream_id) {
     }
     // Text that has given way to another is passed over.
     cursor.sent = std::max(cursor.sent, found_text->begin);
-    const std::uint64_t offset = cursor.sent - found_text->begin;
-    if (found_text->size <= offset) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
-    FileRange text{found_text->file, found_text->file->get(), offset,
-                   std::min(found_text->size - offset, kMaxMetadataReply)};
-    cursor.sent += text.size;
-    return {{text.size, wire::MetadataStatus::kOk}, std::move(text)};
+    auto served = next_text(cursor, *found_text);
+    if (served) return *std::move(served);
+    log("a viewer's metadata {}: {}", stream_id, served.error().message);
+    return {{0, wire::MetadataStatus::kError}, std::nullopt};
+}
+
+// The text that a viewer has may end in the middle of a packet, if what was sent again is packed anew: the rest of that
+// packet is a packet for it, with a header of our own.
+Result<ViewerSession::ServedMetadata> ViewerSession::next_text(MetadataCursor& cursor,
+                                                               const MetadataStream::Text& text) {
+    ServedMetadata nothing{{0, wire::MetadataStatus::kNoNew}, std::nullopt};
+    const int fd = text.file->get();
+    MetadataScan& scan = cursor.scan;
+    if (std::exchange(cursor.version, text.version) != text.version) {
+        cursor.is_found = false;
+        scan = {};
+    }
+    std::uint64_t most = kMaxMetadataReply;
+    wire::Bytes head;
+    if (!cursor.is_found) {
+        const std::uint64_t wanted = cursor.sent - text.begin;
+        const std::uint64_t end = std::min(text.size, scan.bytes() + kMaxLook);
+        LEAT_TRY(go_on(scan, fd, end, wanted));
+        // As long as the text does not come so far, the viewer is where it was.
+        if (scan.bytes() == end && scan.text() <= wanted) {
+            nothing.must_go_on = end < text.size;
+            return nothing;
+        }
+        if (scan.is_plain()) {
+            cursor.offset = scan.bytes() - (scan.text() - wanted);
+        } else if (scan.is_at_first_text()) {
+            cursor.offset = scan.bytes() - ctf::kMetadataPacketHeaderSize;
+        } else {
+            cursor.offset = scan.bytes();
+            const MetadataScan::Header header = scan.header_of_rest();
+            head.assign(header.begin(), header.end());
+            most = std::min(most, scan.packet_left());  // what follows it begins with a packet
+        }
+        cursor.is_found = true;
+    }
+    if (text.size <= cursor.offset) return nothing;
+    const std::uint64_t end = std::min(text.size, cursor.offset + most);
+    LEAT_TRY(go_on(scan, fd, end));
+    // With whole packets alone a viewer can go on in a file that is packed anew.
+    if (end < text.size && scan.whole_bytes() > cursor.offset) scan.go_back();
+    FileRange range{text.file, fd, cursor.offset, scan.bytes() - cursor.offset};
+    cursor.offset = scan.bytes();
+    cursor.sent = text.begin + scan.text();
+    return ServedMetadata{{head.size() + range.size, wire::MetadataStatus::kOk}, std::move(range), std::move(head)};
 }
 
 }  // namespace leat::relay

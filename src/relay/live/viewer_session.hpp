@@ -54,6 +54,8 @@ class ViewerSession {
     struct ServedMetadata {
         wire::MetadataReply reply;
         std::optional<FileRange> text;
+        wire::Bytes head{};       // in front of it
+        bool must_go_on = false;  // nothing is decided: to be called again, when others have had a turn
     };
     ServedMetadata metadata(std::uint64_t stream_id);
 
@@ -113,8 +115,12 @@ class ViewerSession {
     struct MetadataCursor {
         std::shared_ptr<MetadataStream> stream;
         Attachment* attachment;
-        std::size_t cursors = 0;  // of its trace's streams
-        std::uint64_t sent = 0;   // everything before this position
+        std::size_t cursors = 0;    // of its trace's streams
+        std::uint64_t sent = 0;     // everything before this position
+        std::uint64_t version = 0;  // of the file that is read
+        MetadataScan scan{};        // of that file, up to `offset`; or as far as it was looked through for the text
+        bool is_found = false;      // that comes next
+        std::uint64_t offset = 0;   // where that is
     };
 
     Attachment* find(std::uint64_t session_id);
@@ -129,6 +135,7 @@ class ViewerSession {
     bool add_news(News& news, Cursors::iterator at);
     wire::NextIndexReply next_index(std::uint64_t id, Cursor& cursor);
     void keep_open(std::uint64_t id, Cursor& cursor);
+    static Result<ServedMetadata> next_text(MetadataCursor& cursor, const MetadataStream::Text& text);
     // Whether the viewer has the metadata of its trace, or can get what it lacks.
     [[nodiscard]] bool can_decode(const Cursor& cursor) const;
     [[nodiscard]] std::uint32_t flags_of(const Cursor& cursor, std::uint64_t publications) const;

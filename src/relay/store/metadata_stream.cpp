@@ -39,8 +39,7 @@ Result<void> MetadataStream::open_in(std::shared_ptr<TraceChunk> chunk) {
     leave();
     file_ = std::make_shared<const UniqueFd>(std::move(file));
     followed_.emplace(Followed{std::move(trace.directory), std::move(sync)});
-    written_ = 0;
-    show(0);
+    begin_file();
     place_ = Place{chunk, std::move(trace.path)};
     chunk_ = std::move(chunk);
     return {};
@@ -55,6 +54,7 @@ Result<std::size_t> MetadataStream::write_locked(UntrustedBytes piece) {
     if (chunk_ == nullptr) return refused("the metadata of {} is closed", path_);
     const std::size_t count = LEAT_TRY(write_what_fits(file_->get(), written_, piece));
     written_ += count;
+    scan_.add(piece.first(count));
     return count;
 }
 
@@ -71,12 +71,19 @@ void MetadataStream::end_message() {
         if (!renamed) log("{}: {}: tried again after the next declarations", path_, renamed.error().message);
         is_replacing_ = !renamed;
     }
-    show(written_);
+    show();
 }
 
-void MetadataStream::show(std::uint64_t size) {
-    size_ = size;
-    end_ = begin_ + size_;
+void MetadataStream::begin_file() {
+    ++version_;
+    written_ = 0;
+    scan_ = {};
+    show();
+}
+
+void MetadataStream::show() {
+    size_ = written_;
+    end_ = begin_ + scan_.text();
     furthest_end_ = std::max<std::uint64_t>(furthest_end_, end_);
 }
 
@@ -86,8 +93,7 @@ Result<void> MetadataStream::reset() {
     LEAT_TRY(followed_->directory.remove(kNewFileName));
     file_ = std::make_shared<const UniqueFd>(LEAT_TRY(followed_->directory.create_file(kNewFileName)));
     is_replacing_ = true;
-    written_ = 0;
-    show(0);
+    begin_file();
     return {};
 }
 
@@ -95,7 +101,7 @@ Result<void> MetadataStream::reopen(std::shared_ptr<TraceChunk> chunk) {
     const std::lock_guard lock(mutex_);
     LEAT_TRY(open_in(std::move(chunk)));
     begin_ = furthest_end_;
-    show(0);
+    show();
     is_finished_ = false;
     return {};
 }
@@ -148,10 +154,10 @@ void MetadataStream::finish() {
 // After the stream has left its chunk, the file may have been moved with it: it is opened where it is now.
 Result<MetadataStream::Text> MetadataStream::text() const {
     const std::lock_guard lock(mutex_);
-    if (file_ != nullptr) return Text{file_, begin_, size_};
+    if (file_ != nullptr) return Text{file_, begin_, size_, version_};
     const ConfinedDirectory trace = LEAT_TRY(directory_->open_trace(*place_->chunk, place_->path));
     UniqueFd file = LEAT_TRY(trace.open_file(kFileName));
-    return Text{std::make_shared<const UniqueFd>(std::move(file)), begin_, size_};
+    return Text{std::make_shared<const UniqueFd>(std::move(file)), begin_, size_, version_};
 }
 
 bool MetadataStream::is_cleared() const {

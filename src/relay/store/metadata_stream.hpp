@@ -9,6 +9,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "relay/store/metadata_scan.hpp"
 #include "relay/store/session_directory.hpp"
 #include "trace/sync_file.hpp"
 
@@ -35,7 +36,8 @@ namespace leat::relay {
 //     positions    | text before it was reopened | text in the file |
 //                  0                             begin_             end()
 //
-// After a rotation the same text is sent again, and has the same positions.
+// After a rotation, or a reset, the same text is sent again, into another file, and has the same positions: they count
+// text, without the headers and zeros of its packets, because it may be packed anew (MetadataScan).
 class MetadataStream {
   public:
     static Result<std::unique_ptr<MetadataStream>> create(std::uint64_t trace_id, std::string path,
@@ -68,8 +70,9 @@ class MetadataStream {
     // For reading: the whole messages in a file, which is another one after a rotation. kNotFound: it has been cleared.
     struct Text {
         std::shared_ptr<const UniqueFd> file;
-        std::uint64_t begin;  // position of its first byte
-        std::uint64_t size;
+        std::uint64_t begin;    // position of its first text
+        std::uint64_t size;     // bytes
+        std::uint64_t version;  // of the file: each has another, from 1 on
     };
     [[nodiscard]] Result<Text> text() const;
     [[nodiscard]] bool is_cleared() const;
@@ -79,8 +82,10 @@ class MetadataStream {
         : trace_id_(trace_id), path_(std::move(path)), directory_(std::move(directory)) {}
     Result<void> open_in(std::shared_ptr<TraceChunk> chunk);
     Result<std::size_t> write_locked(UntrustedBytes piece);
-    // The first `size` bytes of the file are whole messages.
-    void show(std::uint64_t size);
+    // What is written is whole messages.
+    void show();
+    // Another file, with nothing in it, is where the text goes.
+    void begin_file();
     // Nothing more comes into this chunk.
     void leave();
 
@@ -104,7 +109,9 @@ class MetadataStream {
     };
     std::optional<Followed> followed_{};
     bool is_replacing_ = false;  // reset, and the file does not have its name yet
+    std::uint64_t version_ = 0;
     std::uint64_t written_ = 0;
+    MetadataScan scan_{};  // of what is written
     std::uint64_t size_ = 0;
     std::uint64_t begin_ = 0;
     std::uint64_t furthest_end_ = 0;  // no viewer has read beyond this position

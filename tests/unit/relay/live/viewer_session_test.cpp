@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstring>
+
+#include "ctf/tsdl/metadata_packets.hpp"
 #include "support/local_producer.hpp"
 #include "trace/sync_file.hpp"
 
@@ -53,7 +57,55 @@ class ViewerSessionTest : public testing::Test {
     }
     std::string next_metadata() {
         const auto answer = viewer.metadata(ids.at("metadata"));
-        return answer.text ? read(*answer.text) : fmt::format("({})", answer.reply.status);
+        return answer.text ? bytes_of(answer) : fmt::format("({})", answer.reply.status);
+    }
+    static std::string bytes_of(const ViewerSession::ServedMetadata& answer) {
+        std::string bytes(reinterpret_cast<const char*>(answer.head.data()), answer.head.size());
+        bytes += read(*answer.text);
+        EXPECT_EQ(bytes.size(), answer.reply.length);
+        return bytes;
+    }
+    // All that is new to this viewer, until there is no more.
+    static std::string all_metadata(ViewerSession& viewer, std::uint64_t id) {
+        std::string bytes;
+        for (;;) {
+            const auto answer = viewer.metadata(id);
+            if (answer.text) bytes += bytes_of(answer);
+            if (!answer.text && !answer.must_go_on) return bytes;
+        }
+    }
+    void send_metadata(std::string_view text) {
+        producer.send_metadata(metadata, text);
+        producer.end_metadata_message(metadata);
+    }
+    // As a rotation does. All metadata comes again.
+    void rotate_metadata(std::uint64_t chunk) {
+        producer.run(wire::RelayCommand::kCreateTraceChunk,
+                     wire::CreateTraceChunk{.chunk_id = chunk, .creation_time = chunk});
+        wire::RotateStreams message{.new_chunk_id = chunk};
+        message.positions.push_back({metadata, 0});
+        producer.run(wire::RelayCommand::kRotateStreams, message);
+    }
+    static std::string packet_of(std::string_view text, std::size_t size) {
+        std::string packet(size, '\0');
+        const auto put = [&](std::size_t at, std::uint32_t value) { std::memcpy(&packet[at], &value, sizeof value); };
+        put(0, ctf::kMetadataMagic);
+        put(24, static_cast<std::uint32_t>(8 * (ctf::kMetadataPacketHeaderSize + text.size())));
+        put(28, static_cast<std::uint32_t>(8 * size));
+        return packet.replace(ctf::kMetadataPacketHeaderSize, text.size(), text);
+    }
+    // The text of whole packets.
+    static std::string text_of(std::string_view bytes) {
+        std::string text;
+        while (!bytes.empty()) {
+            std::array<std::uint32_t, 2> sizes{};  // content, packet; in bits
+            if (bytes.size() < ctf::kMetadataPacketHeaderSize) return text + " (half a header)";
+            std::memcpy(sizes.data(), &bytes[24], sizeof sizes);
+            if (bytes.size() < sizes[1] / 8 || sizes[0] > sizes[1]) return text + " (half a packet)";
+            text += bytes.substr(ctf::kMetadataPacketHeaderSize, sizes[0] / 8 - ctf::kMetadataPacketHeaderSize);
+            bytes.remove_prefix(sizes[1] / 8);
+        }
+        return text;
     }
     static std::string read(const FileRange& range) {
         std::string text(range.size, '\0');
@@ -133,6 +185,70 @@ TEST_F(ViewerSessionTest, MetadataIsSeenByTheMessage) {
     EXPECT_EQ(next_metadata(), no_new);
     producer.end_metadata_message(metadata);
     EXPECT_EQ(next_metadata(), "half and half");
+}
+
+// Each viewer gets each piece of text once, in whole packets, wherever it is when the text comes again.
+TEST_F(ViewerSessionTest, MetadataThatIsPackedAnewGoesOnWhereEachViewerIs) {
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    ViewerSession other(relay, [] {});
+    const auto told = other.attach({.session_id = id(), .seek = Seek::kBeginning});
+    ASSERT_EQ(told.streams.size(), 2U);
+    const std::uint64_t others = told.streams[0].id;
+    send_metadata(packet_of("ab", 64));
+    EXPECT_EQ(text_of(all_metadata(viewer, ids.at("metadata"))), "ab");
+    send_metadata(packet_of("cd", 64));
+    rotate_metadata(1);
+    EXPECT_EQ(all_metadata(viewer, ids.at("metadata")), "");
+    EXPECT_EQ(all_metadata(other, others), "");
+    send_metadata(packet_of("a", 100));
+    EXPECT_EQ(all_metadata(viewer, ids.at("metadata")), "") << "it has more already";
+    send_metadata(packet_of("bc", 100) + packet_of("", 50));
+    EXPECT_EQ(text_of(next_metadata()), "c") << "the rest of a packet is one";
+    send_metadata(packet_of("def", 40));
+    EXPECT_EQ(text_of(all_metadata(viewer, ids.at("metadata"))), "def");
+    EXPECT_EQ(text_of(all_metadata(other, others)), "abcdef");
+    rotate_metadata(2);
+    send_metadata(packet_of("abcdef", 64) + packet_of("gh", 64));
+    EXPECT_EQ(text_of(all_metadata(viewer, ids.at("metadata"))), "gh");
+    EXPECT_EQ(text_of(all_metadata(other, others)), "gh");
+    producer.send_packet(data, 0, "packet");
+    EXPECT_EQ(viewer.next_index(ids.at("channel_0")).flags, 0U) << "it has all metadata";
+}
+
+// A viewer that has not asked for the rest yet can go on in another file, too.
+TEST_F(ViewerSessionTest, LongMetadataIsCutBetweenPackets) {
+    constexpr std::size_t kPackets = 500;
+    constexpr std::size_t kPacket = 3000;
+    std::string text;
+    std::string packets;
+    std::string again;
+    for (std::size_t i = 0; i < kPackets; ++i) {
+        const std::string unit = fmt::format("{:04}", i);
+        text += unit;
+        packets += packet_of(unit, kPacket);
+        again += packet_of(unit, 41);
+    }
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    send_metadata(packets);
+    const std::string first = next_metadata();
+    EXPECT_EQ(first.size(), (1U << 20) / kPacket * kPacket);
+    rotate_metadata(1);
+    send_metadata(again);
+    EXPECT_EQ(text_of(first + all_metadata(viewer, ids.at("metadata"))), text);
+}
+
+TEST_F(ViewerSessionTest, PlaceOfAViewerInLongMetadataIsLookedForByTurns) {
+    const std::string text(3U << 20, 'x');
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    send_metadata(text);
+    EXPECT_EQ(all_metadata(viewer, ids.at("metadata")), text);
+    rotate_metadata(1);
+    send_metadata(text + "new");
+    EXPECT_TRUE(viewer.metadata(ids.at("metadata")).must_go_on);
+    EXPECT_EQ(all_metadata(viewer, ids.at("metadata")), "new");
 }
 
 TEST_F(ViewerSessionTest, LostPacketsAreNotTold) {

@@ -62,6 +62,38 @@ TEST_F(MetadataStreamTest, ResetTextGivesWayToAWholeMessage) {
     EXPECT_EQ(text_on_disk(), "/* CTF 1.8 */ new more");
 }
 
+// The same text has the same positions in whatever file, and each file has a version of its own.
+TEST_F(MetadataStreamTest, PositionsBeginAgainWithTheTextAfterAReset) {
+    const auto version = [&] { return stream->text()->version; };
+    write("/* CTF 1.8 */");
+    EXPECT_EQ(stream->end(), 13U);
+    const std::uint64_t first = version();
+    ASSERT_TRUE(stream->reset());
+    EXPECT_EQ(stream->end(), 0U);
+    EXPECT_EQ(stream->text()->size, 0U);
+    write("/* CTF 1.8 */ new");
+    EXPECT_EQ(stream->end(), 17U);
+    const std::uint64_t second = version();
+    EXPECT_NE(second, first);
+    // Nothing comes after the second one: what is on disk is not what its positions speak of.
+    ASSERT_TRUE(stream->reset());
+    const std::uint64_t third = version();
+    EXPECT_NE(third, second);
+    ASSERT_TRUE(stream->rotate(nullptr));
+    EXPECT_EQ(version(), third);
+    EXPECT_EQ(stream->text()->size, 0U);
+    ASSERT_TRUE(stream->rotate(*directory->create_chunk({.chunk_id = 1, .creation_time = 1})));
+    write("/* CTF 1.8 */");
+    EXPECT_NE(version(), third);
+    EXPECT_EQ(stream->end(), 13U);
+    stream->finish();
+    const std::uint64_t last = version();
+    ASSERT_TRUE(stream->reopen(*directory->create_chunk({.chunk_id = 2, .creation_time = 2})));
+    EXPECT_NE(version(), last);
+    EXPECT_EQ(stream->end(), 17U) << "behind all that any viewer can have";
+    EXPECT_EQ(stream->text()->begin, 17U);
+}
+
 // Its producer was killed after RESET_METADATA: without its metadata, all that is stored would be lost.
 TEST_F(MetadataStreamTest, OldTextStaysWhereNoneComesAfterAReset) {
     write("/* CTF 1.8 */");
