@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 import uuid
 
@@ -489,6 +490,92 @@ class FullDisk(SequenceTest):
         self.stop()
         shutil.copytree(f"/proc/self/fd/{inside}", self.directory / "copy")
         self.assertEqual(self.events(self.directory / "copy"), list(range(stored)))
+
+
+class Again(SequenceTest):
+    """A producer closes what it has declared, and declares it again."""
+
+    def add_stream(self, producer):
+        handle, code = producer.add_stream("channel_0")
+        self.assertEqual(code, OK)
+        producer.streams, producer.numbers = [handle], {handle: 0}
+
+    def check(self, with_data, read):
+        producer = self.producer()
+        viewer = self.viewer()
+        viewer.attach(producer.session)
+        self.assertEqual(producer.push([(1, 0)]), OK)
+        if read:
+            viewer.read_metadata()
+            viewer.read_packets(producer.streams[0], 1)
+        producer.send(close_stream(producer.metadata) + (close_stream(producer.streams[0], 0) if with_data else b""))
+        self.assert_codes(producer, 1 + with_data)
+        if with_data:
+            self.add_stream(producer)
+        producer.metadata, code = producer.add_stream("metadata")
+        self.assertEqual(code, OK)
+        self.assertEqual(producer.code(STREAMS_SENT), OK)
+        producer.send_metadata(peer.METADATA)
+        later = self.viewer()
+        _, streams = later.attach(producer.session)
+        self.assertEqual([is_metadata for *_, is_metadata in streams], [1, 0, 0] if with_data else [1, 0])
+        self.assertEqual(len({trace for _, trace, _ in streams}), 1)
+        self.assertEqual(later.read_metadata(), peer.METADATA)
+        self.assertEqual(producer.push([(2, 1)]), OK)
+        self.assertEqual(later.read_packets(producer.streams[0], 1 if with_data else 2)[-1], (2, 1))
+        producer.finish()
+
+    def test_viewer_that_comes_later(self):
+        self.start()
+        for with_data in (False, True):
+            for read in (False, True):
+                with self.subTest(with_data=with_data, read=read):
+                    self.check(with_data, read)
+        self.stop()
+
+    def test_babeltrace2_goes_on_with_another_trace(self):
+        for closes_metadata in (False, True):
+            with self.subTest(closes_metadata=closes_metadata):
+                self.check_babeltrace2(closes_metadata)
+
+    def check_babeltrace2(self, closes_metadata):
+        self.start(f"output-{closes_metadata}")
+        producer = self.producer(session="night")
+        shown = self.directory / f"shown-{closes_metadata}"
+        with open(shown, "wb") as output:
+            url = f"net://{self.relay.address}:{self.relay.live}/host/host/night"
+            viewer = subprocess.Popen(["babeltrace2", url], stdout=output, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(viewer.communicate)
+        self.addCleanup(viewer.kill)
+        probe = self.viewer()
+        wait_until(lambda: probe.clients().get("night") == 1, "babeltrace2 attaches")
+        for round_number in range(2):
+            # It reads from now on: a packet is sent when it has had the time to ask for the first.
+            wait_until(lambda: self.pushed_is_shown(producer, shown, round_number), "babeltrace2 goes on")
+            producer.wait_until_stored()
+            stream, = producer.streams
+            producer.send(close_stream(stream, producer.numbers[stream] - 1))
+            self.assert_codes(producer, 1)
+            if round_number == 1:
+                break
+            if closes_metadata:
+                producer.send(close_stream(producer.metadata))
+                self.assert_codes(producer, 1)
+            time.sleep(0.5)  # moment: it hears of the end
+            if closes_metadata:
+                producer.metadata, _ = producer.add_stream("metadata")
+                producer.send_metadata(peer.METADATA)
+            self.add_stream(producer)
+            self.assertEqual(producer.code(STREAMS_SENT), OK)
+        producer.close()
+        self.stop()
+
+    def pushed_is_shown(self, producer, shown, round_number):
+        stream, = producer.streams
+        number = 1000 * round_number + producer.numbers[stream]
+        self.assertEqual(producer.push([(number + 1, number)]), OK)
+        time.sleep(0.1)  # moment: asks again
+        return any(f"n = {n} " in shown.read_text() for n in range(1000 * round_number, number + 1))
 
 
 class Lies(SequenceTest):

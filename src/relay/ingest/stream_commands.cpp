@@ -58,15 +58,13 @@ Result<StreamPlace> place_of(Producer& producer, const wire::AddStream& message)
     return place;
 }
 
-// Streams and metadata may come in either order, so whichever is first makes the trace, and with it both ids.
+// Streams and metadata may come in either order, so whichever is first makes the trace.
 std::shared_ptr<Trace> trace_at(Producer& producer, const StreamPlace& place) {
     return producer.session->locked([&](SessionState& state) {
         auto& trace = state.traces[place.trace];
         if (trace == nullptr)
-            trace = std::make_shared<Trace>(Trace{.id = producer.relay->next_id(),
-                                                  .path = place.trace,
-                                                  .directory = place.directory,
-                                                  .metadata_id = producer.relay->next_id()});
+            trace = std::make_shared<Trace>(
+                Trace{.id = producer.relay->next_id(), .path = place.trace, .directory = place.directory});
         return trace;
     });
 }

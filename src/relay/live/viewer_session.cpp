@@ -82,24 +82,36 @@ std::vector<wire::StreamDescriptor> ViewerSession::take_new_streams(Attachment& 
             ++at;
             continue;
         }
-        if (!metadata_.contains(trace.metadata_id)) {
-            found.push_back({trace.metadata_id, trace.id, 1U, trace.path, "metadata"});
-            metadata_[trace.metadata_id] = MetadataCursor{trace.metadata, &attachment};
-        }
-        found.push_back({entry->id, trace.id, 0U, trace.path, entry->stream->parameters().files.channel_name});
-        add_cursor(attachment, entry, seek);
+        const std::uint64_t metadata_id = tell(attachment, trace, found);
+        found.push_back({entry->id, metadata_.at(metadata_id).told_trace, 0U, trace.path,
+                         entry->stream->parameters().files.channel_name});
+        add_cursor(attachment, entry, metadata_id, seek);
         at = attachment.waiting.erase(at);
     }
     attachment.publications = state.publications;
     return found;
 }
 
-void ViewerSession::add_cursor(Attachment& attachment, const std::shared_ptr<SessionStream>& entry, wire::Seek seek) {
+// A viewer gives a trace up, and its metadata with it, when all its streams have ended. What comes of it later is
+// another trace for that viewer, with ids of its own: babeltrace2 would ask for ever for one that has no metadata.
+std::uint64_t ViewerSession::tell(Attachment& attachment, const Trace& trace,
+                                  std::vector<wire::StreamDescriptor>& told) {
+    const auto [known, is_new] = attachment.traces.try_emplace(trace.id);
+    if (!is_new) return known->second;
+    const std::uint64_t metadata_id = known->second = relay_->next_id();
+    const std::uint64_t told_trace = relay_->next_id();
+    told.push_back({metadata_id, told_trace, 1U, trace.path, "metadata"});
+    metadata_.emplace(metadata_id, MetadataCursor{trace.metadata, &attachment, trace.id, told_trace});
+    return metadata_id;
+}
+
+void ViewerSession::add_cursor(Attachment& attachment, const std::shared_ptr<SessionStream>& entry,
+                               std::uint64_t metadata_id, wire::Seek seek) {
     const bool is_short = entry->stream->parameters().files.index_minor == 0;
     Cursor& cursor = cursors_
                          .insert_or_assign(entry->id, Cursor{.entry = entry,
                                                              .attachment = &attachment,
-                                                             .metadata_id = entry->trace->metadata_id,
+                                                             .metadata_id = metadata_id,
                                                              .view = entry->view,
                                                              .entry_size = is_short ? trace::kIndexEntrySize10
                                                                                     : trace::kIndexEntrySize})
@@ -125,13 +137,12 @@ void ViewerSession::erase_cursor(Cursors::iterator cursor) {
     --cursor->second.attachment->cursors;
     const auto metadata = metadata_.find(cursor->second.metadata_id);
     cursors_.erase(cursor);
-    // As long as it is open, more streams of its trace may come, and it is not to be announced again.
-    if (--metadata->second.cursors != 0 || !metadata->second.stream->is_finished()) return;
+    if (--metadata->second.cursors != 0) return;
+    metadata->second.attachment->traces.erase(metadata->second.trace);
     ended_metadata_.push_back(metadata->first);
     if (ended_metadata_.size() <= kMaxEnded) return;
-    const auto oldest = metadata_.find(ended_metadata_.front());
+    metadata_.erase(ended_metadata_.front());
     ended_metadata_.pop_front();
-    if (oldest != metadata_.end() && oldest->second.cursors == 0) metadata_.erase(oldest);
 }
 
 ViewerSession::Streams<wire::NewStreamsStatus> ViewerSession::new_streams(std::uint64_t session_id) {

@@ -85,6 +85,8 @@ class ViewerSession {
         std::uint64_t seen_changes = 0;     // of the session's streams
         std::uint64_t last_stream = 0;      // the newest that has been looked at
         std::set<std::uint64_t> waiting{};  // streams that could not be offered yet
+        // The metadata's id, by the trace's, of those that it reads streams of.
+        std::map<std::uint64_t, std::uint64_t> traces{};
         std::size_t cursors = 0;
         bool is_closed = false;    // the session has ended
         bool has_hung_up = false;  // and it has been told
@@ -115,6 +117,8 @@ class ViewerSession {
     struct MetadataCursor {
         std::shared_ptr<MetadataStream> stream;
         Attachment* attachment;
+        std::uint64_t trace;        // its id in the session
+        std::uint64_t told_trace;   // and for this viewer
         std::size_t cursors = 0;    // of its trace's streams
         std::uint64_t sent = 0;     // everything before this position
         std::uint64_t version = 0;  // of the file that is read
@@ -125,7 +129,10 @@ class ViewerSession {
 
     Attachment* find(std::uint64_t session_id);
     std::vector<wire::StreamDescriptor> take_new_streams(Attachment& attachment, SessionState& state, wire::Seek seek);
-    void add_cursor(Attachment& attachment, const std::shared_ptr<SessionStream>& entry, wire::Seek seek);
+    // Tells of the trace, if that is new. Returns the id of its metadata.
+    std::uint64_t tell(Attachment& attachment, const Trace& trace, std::vector<wire::StreamDescriptor>& told);
+    void add_cursor(Attachment& attachment, const std::shared_ptr<SessionStream>& entry, std::uint64_t metadata_id,
+                    wire::Seek seek);
     using Cursors = std::unordered_map<std::uint64_t, Cursor>;
     void erase_cursor(Cursors::iterator cursor);
     [[nodiscard]] static bool has_ended(const Attachment& attachment);

@@ -30,7 +30,6 @@ struct Trace {
     std::string path{};    // that its producer asked for
     std::shared_ptr<SessionDirectory> directory{};
     std::shared_ptr<MetadataStream> metadata{};
-    std::uint64_t metadata_id = 0;        // by which viewers know it
     StreamQuota::Place metadata_place{};  // as long as it is open
     bool is_metadata_published = false;
     std::multiset<std::uint64_t> horizons{};  // of those that have not finished

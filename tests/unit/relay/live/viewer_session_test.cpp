@@ -134,6 +134,53 @@ TEST_F(ViewerSessionTest, StreamsAreToldWhenTheyArePublished) {
     EXPECT_EQ(new_streams(), "channel_1 ");
 }
 
+// babeltrace2 has given the trace up by then.
+TEST_F(ViewerSessionTest, StreamsThatComeWhenAllOthersHaveEndedAreAnotherTrace) {
+    const std::string hang_up = fmt::format("({})", IndexStatus::kHangUp);
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    send_metadata("trace");
+    for (const bool is_metadata_closed : {false, true}) {
+        EXPECT_EQ(next_metadata(), "trace");
+        producer.send_packet(data, 0, "packet");
+        EXPECT_EQ(next(), "packet");
+        producer.close_stream(data);
+        EXPECT_EQ(next(), hang_up);
+        if (is_metadata_closed) {
+            producer.close_stream(metadata);
+            metadata = producer.add_stream("metadata");
+            send_metadata("trace");
+        }
+        data = producer.add_stream("channel_0");
+        producer.publish();
+        const auto before = ids;
+        EXPECT_EQ(new_streams(), "metadata channel_0 ");
+        EXPECT_NE(ids.at("metadata"), before.at("metadata"));
+    }
+    EXPECT_EQ(next_metadata(), "trace");
+    producer.add_stream("channel_1");
+    producer.publish();
+    EXPECT_EQ(new_streams(), "channel_1 ") << "the trace is not over yet";
+}
+
+TEST_F(ViewerSessionTest, WhoComesAfterMetadataWasDeclaredAgainIsToldOfAll) {
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    producer.send_packet(data, 0, "first");
+    EXPECT_EQ(next(), "first");
+    producer.close_stream(metadata);
+    producer.close_stream(data);
+    metadata = producer.add_stream("metadata");
+    data = producer.add_stream("channel_0");
+    producer.publish();
+    send_metadata("again");
+    ViewerSession later(relay, [] {});
+    EXPECT_EQ(names(later.attach({.session_id = id(), .seek = Seek::kBeginning})), "metadata channel_0 channel_0 ");
+    EXPECT_EQ(all_metadata(later, ids.at("metadata")), "again");
+    producer.send_packet(data, 0, "second");
+    EXPECT_EQ(later.next_index(ids.at("channel_0")).status, IndexStatus::kOk);
+}
+
 TEST_F(ViewerSessionTest, PacketIsNotGivenBeforeTheMetadataThatItNeeds) {
     producer.publish();
     ASSERT_EQ(attach(), "metadata channel_0 ");
