@@ -85,6 +85,8 @@ class ViewerSessionTest : public testing::Test {
         wire::RotateStreams message{.new_chunk_id = chunk};
         message.positions.push_back({metadata, 0});
         producer.run(wire::RelayCommand::kRotateStreams, message);
+        // Two may be open.
+        producer.run(wire::RelayCommand::kCloseTraceChunk, wire::CloseTraceChunk{.chunk_id = chunk - 1});
     }
     static std::string packet_of(std::string_view text, std::size_t size) {
         std::string packet(size, '\0');
