@@ -508,6 +508,7 @@ class Again(SequenceTest):
         if read:
             viewer.read_metadata()
             viewer.read_packets(producer.streams[0], 1)
+        producer.wait_until_stored()  # until then its stream is not closed, and has its name
         producer.send(close_stream(producer.metadata) + (close_stream(producer.streams[0], 0) if with_data else b""))
         self.assert_codes(producer, 1 + with_data)
         if with_data:

@@ -10,7 +10,7 @@ namespace {
 
 using test::CaptureModel;
 
-constexpr std::uint64_t kSeeds = 300;
+constexpr auto kSeeds = test::seeds_here(0, 300);
 constexpr std::uint64_t kSteps = 300;
 
 TEST(CaptureModel, EveryRecordIsInAFileOrCounted) {
@@ -28,13 +28,13 @@ TEST(CaptureModel, EveryRecordIsInAFileOrCounted) {
         full += model.is_full() ? 1 : 0;
         failed += model.has_failed() ? 1 : 0;
     });
-    if (histories < kSeeds) return;
+    if (histories < kSeeds.count) return;
     // Enough must have happened in these histories.
-    EXPECT_GT(stored, kSeeds * kSteps / 4);
-    EXPECT_GT(lost, kSeeds);
-    EXPECT_GT(discarded, kSeeds);
-    EXPECT_GT(full, kSeeds / 20);
-    EXPECT_GT(failed, kSeeds / 20);
+    EXPECT_GT(stored, kSeeds.count * kSteps / 4);
+    EXPECT_GT(lost, kSeeds.count);
+    EXPECT_GT(discarded, kSeeds.count);
+    EXPECT_GT(full, kSeeds.count / 20);
+    EXPECT_GT(failed, kSeeds.count / 20);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 
 using test::ConsumerModel;
 
-constexpr std::uint64_t kSeeds = 300;
+constexpr auto kSeeds = test::seeds_here(0, 300);
 constexpr std::uint64_t kSteps = 300;
 
 template <class Model>
@@ -27,12 +27,12 @@ void check_histories() {
         late += model.late();
         limited += model.has_reached_limit() ? 1 : 0;
     });
-    if (histories < kSeeds) return;
+    if (histories < kSeeds.count) return;
     // Enough must have happened in these histories.
-    EXPECT_GT(delivered, kSeeds * kSteps / 2);
-    EXPECT_GT(lost, kSeeds);
-    EXPECT_GT(late, kSeeds);
-    EXPECT_GT(limited, kSeeds / 16);
+    EXPECT_GT(delivered, kSeeds.count * kSteps / 2);
+    EXPECT_GT(lost, kSeeds.count);
+    EXPECT_GT(late, kSeeds.count);
+    EXPECT_GT(limited, kSeeds.count / 16);
 }
 
 TEST(ConsumerModel, EveryRecordIsDeliveredOnceOrCounted) { check_histories<ConsumerModel>(); }

@@ -10,7 +10,7 @@ namespace {
 
 using test::ConsumerRestartModel;
 
-constexpr std::uint64_t kSeeds = 300;
+constexpr auto kSeeds = test::seeds_here(0, 300);
 constexpr std::uint64_t kSteps = 300;
 
 template <class Model>
@@ -27,12 +27,12 @@ void check_histories() {
         kills += model.kills();
         taken_again += model.taken_again();
     });
-    if (histories < kSeeds) return;
+    if (histories < kSeeds.count) return;
     // Enough must have happened in these histories.
-    EXPECT_GT(delivered, kSeeds * kSteps / 2);
-    EXPECT_GT(lost, kSeeds);
-    EXPECT_GT(kills, kSeeds * kSteps / 50);
-    EXPECT_GT(taken_again, kSeeds);
+    EXPECT_GT(delivered, kSeeds.count * kSteps / 2);
+    EXPECT_GT(lost, kSeeds.count);
+    EXPECT_GT(kills, kSeeds.count * kSteps / 50);
+    EXPECT_GT(taken_again, kSeeds.count);
 }
 
 TEST(ConsumerRestartModel, EveryRecordIsDeliveredOnceOrCountedWhoeverIsKilled) {

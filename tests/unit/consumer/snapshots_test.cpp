@@ -9,7 +9,7 @@
 namespace leat::consumer {
 namespace {
 
-constexpr std::uint64_t kSeeds = 200;
+constexpr auto kSeeds = test::seeds_here(0, 200);
 constexpr std::uint64_t kSteps = 200;
 
 template <class Model>
@@ -26,12 +26,12 @@ void check_histories() {
         lost += model.lost();
         left_out += model.left_out();
     });
-    if (histories < kSeeds) return;
+    if (histories < kSeeds.count) return;
     // Enough must have happened in these histories.
-    EXPECT_GT(packets, kSeeds * kSteps / 2);
+    EXPECT_GT(packets, kSeeds.count * kSteps / 2);
     EXPECT_GT(again, packets / 4);
-    EXPECT_GT(lost, kSeeds / 2);
-    EXPECT_GT(left_out, kSeeds);
+    EXPECT_GT(lost, kSeeds.count / 2);
+    EXPECT_GT(left_out, kSeeds.count);
 }
 
 TEST(Snapshots, HoldTheNewestBlocksWholeAndTheSameInEach) { check_histories<test::SnapshotModel>(); }

@@ -10,7 +10,7 @@ namespace {
 
 using test::DatagramModel;
 
-constexpr std::uint64_t kSeeds = 60;
+constexpr auto kSeeds = test::seeds_here(0, 60);
 constexpr std::uint64_t kSteps = 1000;
 
 TEST(DatagramModel, ForgedDatagramsCostNoMoreThanThePacketsWhoseNumbersTheyBear) {
@@ -24,12 +24,12 @@ TEST(DatagramModel, ForgedDatagramsCostNoMoreThanThePacketsWhoseNumbersTheyBear)
         sum.forged += model.forged();
         sum.evicted += model.evicted();
     });
-    if (sum.histories < kSeeds) return;
+    if (sum.histories < kSeeds.count) return;
     // Enough must have happened in these histories.
-    EXPECT_GT(sum.delivered, kSeeds * kSteps / 20);
-    EXPECT_GT(sum.lost, kSeeds);
+    EXPECT_GT(sum.delivered, kSeeds.count * kSteps / 20);
+    EXPECT_GT(sum.lost, kSeeds.count);
     EXPECT_GT(sum.forged, sum.delivered);
-    EXPECT_GT(sum.evicted, kSeeds);
+    EXPECT_GT(sum.evicted, kSeeds.count);
 }
 
 }  // namespace

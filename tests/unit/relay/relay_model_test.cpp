@@ -95,8 +95,8 @@ bool is_ignored(const std::string& kind) {
     return text != nullptr && ("," + std::string(text) + ",").find("," + kind + ",") != std::string::npos;
 }
 
-void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
-    const std::uint64_t first = number_from("LEAT_MODEL_SEED", 1);
+void run_histories(const RelayModel::Options& options, test::Seeds seeds) {
+    const std::uint64_t first = number_from("LEAT_MODEL_SEED", seeds.first);
     const std::uint64_t steps = number_from("LEAT_MODEL_STEPS", 120);
     const auto seconds = std::chrono::seconds(number_from("LEAT_MODEL_SECONDS", 0));
     const bool is_single =
@@ -106,7 +106,7 @@ void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
     std::uint64_t taken = 0;
     std::map<std::string, unsigned> ignored;
     std::uint64_t seed = first;
-    for (; is_single ? seed == first : seed < first + seeds || !trying.is_over(); ++seed) {
+    for (; is_single ? seed == first : seed < first + seeds.count || !trying.is_over(); ++seed) {
         History history{.seed = seed};
         for (std::uint64_t i = 0; i < steps; ++i) history.steps.push_back(i);
         Outcome outcome = run(history, options);
@@ -138,10 +138,12 @@ void run_histories(const RelayModel::Options& options, std::uint64_t seeds) {
     // Enough must have happened in these histories.
     EXPECT_GT(sum.packets, taken / 10);
     EXPECT_GT(sum.viewed, taken / 40);
-    EXPECT_GT(sum.rotations, seeds);
+    EXPECT_GT(sum.rotations, seeds.count);
 }
 
-TEST(RelayModel, WhateverHappensWhatWasAcknowledgedIsThereAndOthersAreUntouched) { run_histories({}, 40); }
+TEST(RelayModel, WhateverHappensWhatWasAcknowledgedIsThereAndOthersAreUntouched) {
+    run_histories({}, test::seeds_here(1, 40));
+}
 
 // The fuzz target runs the relay in this way.
 TEST(RelayModel, ARelayOnAThreadDoesTheSame) {
@@ -210,7 +212,7 @@ class RelayOnASmallDisk : public testing::Test {
     bool is_mounted_ = false;
 };
 
-TEST_F(RelayOnASmallDisk, AFullDiskIsASlowDisk) { run_histories(options(), 10); }
+TEST_F(RelayOnASmallDisk, AFullDiskIsASlowDisk) { run_histories(options(), test::seeds_here(1, 10)); }
 
 TEST_F(RelayOnASmallDisk, AStreamsFirstPacketWaitsForRoom) {
     run_one([](RelayModel& model, auto&, test::ModelledStream& stream) {

@@ -10,7 +10,7 @@ namespace {
 
 using test::RegistryModel;
 
-constexpr std::uint64_t kSeeds = 150;
+constexpr auto kSeeds = test::seeds_here(0, 150);
 constexpr std::uint64_t kSteps = 120;
 
 TEST(RegistryModel, AnIdMeansOneEventForEverAndTheMetadataSayWhich) {
@@ -27,15 +27,15 @@ TEST(RegistryModel, AnIdMeansOneEventForEverAndTheMetadataSayWhich) {
         sum.asked_again += model.asked_again();
         sum.traces += model.traces();
     });
-    if (sum.histories < kSeeds) return;
+    if (sum.histories < kSeeds.count) return;
     // Enough must have happened in these histories.
-    EXPECT_GT(sum.ids, kSeeds * 5);
-    EXPECT_GT(sum.known, kSeeds * 20);
-    EXPECT_GT(sum.conflicts, kSeeds * 20);
-    EXPECT_GT(sum.refusals, kSeeds * 5);
-    EXPECT_GT(sum.versions, kSeeds * 5);
-    EXPECT_GT(sum.asked_again, kSeeds * 20);
-    EXPECT_GT(sum.traces, kSeeds * 2);
+    EXPECT_GT(sum.ids, kSeeds.count * 5);
+    EXPECT_GT(sum.known, kSeeds.count * 20);
+    EXPECT_GT(sum.conflicts, kSeeds.count * 20);
+    EXPECT_GT(sum.refusals, kSeeds.count * 5);
+    EXPECT_GT(sum.versions, kSeeds.count * 5);
+    EXPECT_GT(sum.asked_again, kSeeds.count * 20);
+    EXPECT_GT(sum.traces, kSeeds.count * 2);
 }
 
 }  // namespace

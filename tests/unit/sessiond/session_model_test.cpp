@@ -10,7 +10,7 @@ namespace {
 
 using test::SessionModel;
 
-constexpr std::uint64_t kSeeds = 40;
+constexpr auto kSeeds = test::seeds_here(0, 40);
 constexpr std::uint64_t kSteps = 120;
 
 TEST(SessionModel, TracepointsAreOnForWhatTheSessionsSayAndForNothingElse) {
@@ -25,12 +25,12 @@ TEST(SessionModel, TracepointsAreOnForWhatTheSessionsSayAndForNothingElse) {
         sum.refusals += model.refusals();
         sum.kills += model.kills();
     });
-    if (sum.histories < kSeeds) return;
-    EXPECT_GT(sum.actions, kSeeds * 10);
-    EXPECT_GT(sum.loaded, kSeeds / 2);
-    EXPECT_GT(sum.rotated, kSeeds / 5);
-    EXPECT_GT(sum.refusals, kSeeds * 5);
-    EXPECT_GT(sum.kills, kSeeds * 3);
+    if (sum.histories < kSeeds.count) return;
+    EXPECT_GT(sum.actions, kSeeds.count * 10);
+    EXPECT_GT(sum.loaded, kSeeds.count / 2);
+    EXPECT_GT(sum.rotated, kSeeds.count / 5);
+    EXPECT_GT(sum.refusals, kSeeds.count * 5);
+    EXPECT_GT(sum.kills, kSeeds.count * 3);
 }
 
 }  // namespace

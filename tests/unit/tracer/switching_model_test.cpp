@@ -10,7 +10,7 @@ namespace {
 
 using test::SwitchingModel;
 
-constexpr std::uint64_t kSeeds = 40;
+constexpr auto kSeeds = test::seeds_here(0, 40);
 constexpr std::uint64_t kSteps = 80;
 
 TEST(SwitchingModel, EachEventIsOnceInEachChannelThatWantsItOrCounted) {
@@ -25,13 +25,13 @@ TEST(SwitchingModel, EachEventIsOnceInEachChannelThatWantsItOrCounted) {
         sum.in_handlers += model.in_handlers();
         sum.while_switched += model.while_switched();
     });
-    if (sum.histories < kSeeds) return;
+    if (sum.histories < kSeeds.count) return;
     // Enough must have happened in these histories.
-    EXPECT_GT(sum.written, kSeeds * 200);
-    EXPECT_GT(sum.discarded, kSeeds * 10);
-    EXPECT_GT(sum.not_attached, kSeeds * 10);
-    EXPECT_GT(sum.in_handlers, kSeeds);
-    EXPECT_GT(sum.while_switched, kSeeds * 100);
+    EXPECT_GT(sum.written, kSeeds.count * 200);
+    EXPECT_GT(sum.discarded, kSeeds.count * 10);
+    EXPECT_GT(sum.not_attached, kSeeds.count * 10);
+    EXPECT_GT(sum.in_handlers, kSeeds.count);
+    EXPECT_GT(sum.while_switched, kSeeds.count * 100);
 }
 
 }  // namespace
