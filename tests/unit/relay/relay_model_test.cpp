@@ -212,7 +212,7 @@ class RelayOnASmallDisk : public testing::Test {
     bool is_mounted_ = false;
 };
 
-TEST_F(RelayOnASmallDisk, AFullDiskIsASlowDisk) { run_histories(options(), test::seeds_here(1, 10)); }
+TEST_F(RelayOnASmallDisk, AFullDiskIsASlowDisk) { run_histories(options(), {.first = 1, .count = 10}); }
 
 TEST_F(RelayOnASmallDisk, AStreamsFirstPacketWaitsForRoom) {
     run_one([](RelayModel& model, auto&, test::ModelledStream& stream) {
