@@ -517,6 +517,7 @@ class Again(SequenceTest):
         self.assertEqual(code, OK)
         self.assertEqual(producer.code(STREAMS_SENT), OK)
         producer.send_metadata(peer.METADATA)
+        producer.wait_until_stored()  # metadata has no answer, but what is asked behind it has
         later = self.viewer()
         _, streams = later.attach(producer.session)
         self.assertEqual([is_metadata for *_, is_metadata in streams], [1, 0, 0] if with_data else [1, 0])
