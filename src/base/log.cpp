@@ -10,6 +10,8 @@
 #include <climits>
 #include <ctime>
 
+#include "base/utf8.hpp"
+
 namespace leat {
 namespace {
 
@@ -33,15 +35,9 @@ std::string time_text() {
 // Bytes of the UTF-8 character that the text begins with; 0: it begins with none, or with a control character.
 std::size_t printable_size(std::string_view text) {
     const auto at = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    if (at(0) < 0x80) return at(0) < 0x20 || at(0) == 0x7F ? 0 : 1;
-    const std::size_t size = at(0) >= 0xF0 ? 4 : at(0) >= 0xE0 ? 3 : 2;
-    if (at(0) < 0xC2 || at(0) > 0xF4 || text.size() < size) return 0;
-    for (std::size_t i = 1; i < size; ++i)
-        if ((at(i) & 0xC0) != 0x80) return 0;
-    const bool is_control = at(0) == 0xC2 && at(1) < 0xA0;
-    const bool is_overlong = (at(0) == 0xE0 && at(1) < 0xA0) || (at(0) == 0xF0 && at(1) < 0x90);
-    const bool is_none = (at(0) == 0xED && at(1) >= 0xA0) || (at(0) == 0xF4 && at(1) >= 0x90);
-    return is_control || is_overlong || is_none ? 0 : size;
+    const std::size_t size = utf8_size(text);
+    const bool is_control = size == 1 ? at(0) < 0x20 || at(0) == 0x7F : size == 2 && at(0) == 0xC2 && at(1) < 0xA0;
+    return is_control ? 0 : size;
 }
 
 std::string json_text(std::string_view text) {

@@ -74,6 +74,10 @@ viewer::TextOptions text_options(const ViewArguments& arguments) {
     options.has_cycles = arguments.has_clock_cycles;
     if (!arguments.names.empty()) apply_list(arguments.names, kNameWords, options);
     if (!arguments.fields.empty()) apply_list(arguments.fields, kFieldWords, options);
+    if (arguments.format != "json") return options;
+    options.format = viewer::LineFormat::kJson;
+    options.time_format = viewer::TimeFormat::kIso;
+    options.is_gmt = true;
     return options;
 }
 
@@ -136,7 +140,9 @@ void add_view_command(CLI::App& app, int& exit_status) {
                       "when the relay or the session goes away, wait for its return");
     command->add_option("--threads", arguments->threads, "threads that make text (default: one for each CPU)")
         ->check(CLI::Range(1, kMostThreads));
-    command->add_option("--format", arguments->format, "format of a relay's list of sessions: text or json")
+    command
+        ->add_option("--format", arguments->format,
+                     "text; or json: an object a line for each event, or the list of a relay's sessions")
         ->check(CLI::IsMember({"text", "json"}));
     command->footer(kExamples);
     command->callback([arguments, &exit_status] {

@@ -13,8 +13,9 @@
 #include "trace/trace_directories.hpp"
 #include "viewer/merge/merge.hpp"
 #include "viewer/read/recorded_trace.hpp"
+#include "viewer/sink/loss_text.hpp"
+#include "viewer/sink/text_buffer.hpp"
 #include "viewer/sink/text_pipeline.hpp"
-#include "viewer/sink/text_sink.hpp"
 
 namespace leat::cli {
 namespace {
@@ -40,19 +41,48 @@ Result<fs::path> newest_recording() {
     return *newest;
 }
 
-// Prints until the end, or until nobody reads.
-Result<void> print(viewer::Merge& merge, viewer::TextPipeline& events, viewer::TextSink& losses) {
-    while (!events.is_closed() && LEAT_TRY(merge.next())) {
-        const viewer::Message& message = merge.message();
-        if (message.kind != viewer::Message::Kind::kEvent) {
-            LEAT_TRY(losses.consume(message));
-            continue;
-        }
-        LEAT_TRY(events.add(*message.packet, {&message.place, 1}));
-        if (const auto run = merge.take_run(); !run.empty()) LEAT_TRY(events.add(*message.packet, run));
+class Printer {
+  public:
+    Printer(const viewer::TextOptions& options, std::size_t threads)
+        : is_json_(options.format == viewer::LineFormat::kJson),
+          events_(options, STDOUT_FILENO, threads - 1),
+          loss_text_(options) {}
+
+    // Prints until the end, or until nobody reads.
+    Result<void> print(viewer::Merge& merge) {
+        auto printed = print_all(merge);
+        LEAT_TRY(events_.flush());
+        return printed;
     }
-    return {};
-}
+    [[nodiscard]] bool is_closed() const { return events_.is_closed(); }
+
+  private:
+    Result<void> print_all(viewer::Merge& merge) {
+        while (!events_.is_closed() && LEAT_TRY(merge.next())) {
+            const viewer::Message& message = merge.message();
+            if (viewer::is_loss(message.kind)) LEAT_TRY(tell_loss(message));
+            if (message.kind != viewer::Message::Kind::kEvent) continue;
+            LEAT_TRY(events_.add(*message.packet, {&message.place, 1}));
+            if (const auto run = merge.take_run(); !run.empty()) LEAT_TRY(events_.add(*message.packet, run));
+        }
+        return {};
+    }
+
+    Result<void> tell_loss(const viewer::Message& message) {
+        if (is_json_) {
+            viewer::TextBuffer line(-1);
+            viewer::LossText::append_json_line(line, message);
+            LEAT_TRY(events_.add_line(line.text()));
+        }
+        loss_text_.append_warning(warnings_, message);
+        return warnings_.flush();
+    }
+
+    bool is_json_;
+    viewer::TextPipeline events_;
+    viewer::LossText loss_text_;
+    viewer::TextBuffer warnings_{STDERR_FILENO};
+};
 
 // More would wait for the one that merges.
 std::size_t usual_threads() {
@@ -67,13 +97,9 @@ Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextO
     if (paths.empty()) paths.push_back(LEAT_TRY(newest_recording()));
     const auto traces = LEAT_TRY(viewer::open_traces(paths));
     viewer::Merge merge = LEAT_TRY(viewer::Merge::make(traces));
-    viewer::TextSink losses(options, STDOUT_FILENO, STDERR_FILENO);
-    const std::size_t threads = arguments.threads == 0 ? usual_threads() : arguments.threads;
-    viewer::TextPipeline events(options, STDOUT_FILENO, threads - 1);
-    auto printed = print(merge, events, losses);
-    LEAT_TRY(events.flush());
-    LEAT_TRY(std::move(printed));
-    if (events.is_closed()) return Viewed::kUntilNobodyRead;
+    Printer printer(options, arguments.threads == 0 ? usual_threads() : arguments.threads);
+    LEAT_TRY(printer.print(merge));
+    if (printer.is_closed()) return Viewed::kUntilNobodyRead;
     // Report damage last, below the events that could be read in spite of it.
     for (const auto& trace : traces)
         if (trace->damage()) return tl::unexpected(*trace->damage());

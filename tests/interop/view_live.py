@@ -101,12 +101,18 @@ class LiveView(support.InteropTest):
         recorder = self.start_recorder()
         support.wait_until(lambda: support.is_described(trace), "the metadata")
         first, second, killed, interrupted = viewers = [self.start_viewer("--follow", trace) for _ in range(4)]
+        in_json = self.start_viewer("--follow", "--format=json", trace)
+        viewers.append(in_json)
         self.wait_for_lines(viewers, EVENTS_OF_STEP)
         killed.kill()
         interrupted.send_signal(signal.SIGINT)
         self.finish_viewer(interrupted)
-        self.assert_follow((first, second), recorder)
+        self.assert_follow((first, second, in_json), recorder)
         self.assert_all_printed((first, second), trace)
+        objects = [json.loads(line) for line in self.finish_viewer(in_json).splitlines()]
+        self.assertEqual([(event["name"], event["payload"].get("n")) for event in objects],
+                         [(event.name, event["n"] if event.name == "test:count" else None)
+                          for event in self.read(trace).events()])
 
     def test_follow_traces_that_come_later(self):
         first = self.start_recorder("all/first")

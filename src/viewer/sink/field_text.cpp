@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 
+#include "viewer/sink/found_labels.hpp"
+
 namespace leat::viewer {
 namespace {
 
@@ -133,51 +135,15 @@ void append_real(TextBuffer& buffer, double number) {
     buffer.append(std::string_view(text.data(), text.size()));
 }
 
-bool is_in_range(std::uint64_t number, const ctf::EnumRange& range, bool is_signed) {
-    if (!is_signed) return range.lower <= number && number <= range.upper;
-    const auto value = static_cast<std::int64_t>(number);
-    return static_cast<std::int64_t>(range.lower) <= value && value <= static_cast<std::int64_t>(range.upper);
-}
-
-// The label numbers of an enum without an index, in the order that EnumLabels uses.
-struct FewLabels {
-    std::array<std::uint32_t, ctf::EnumLabels::kMaxFound> labels;
-    std::size_t count = 0;
-};
-
-FewLabels find_labels(std::uint64_t number, const ctf::EnumClass& enumeration) {
-    FewLabels found;
-    const auto& ranges = enumeration.ranges;
-    for (const ctf::EnumRange& range : ranges) {
-        if (!is_in_range(number, range, enumeration.container.is_signed)) continue;
-        const auto first = std::ranges::find(ranges, range.label, &ctf::EnumRange::label) - ranges.begin();
-        const auto end = found.labels.begin() + static_cast<std::ptrdiff_t>(found.count);
-        const auto place = std::lower_bound(found.labels.begin(), end, static_cast<std::uint32_t>(first));
-        if (found.count == found.labels.size() || (place != end && *place == first)) continue;
-        std::copy_backward(place, end, end + 1);
-        *place = static_cast<std::uint32_t>(first);
-        ++found.count;
-    }
-    return found;
-}
-
-void append_labels(TextBuffer& buffer, std::span<const std::uint32_t> labels, const ctf::EnumClass& enumeration) {
-    for (const std::uint32_t& label : labels) {
-        if (&label != labels.data()) buffer.append(", ");
-        append_quoted(buffer, enumeration.ranges[label].label);
-    }
-    if (labels.empty()) buffer.append("<unknown>");
-}
-
 // All labels of the number in the order of their first declaration, as babeltrace2 writes them.
 void append_labels(TextBuffer& buffer, std::uint64_t number, const ctf::EnumClass& enumeration) {
-    if (enumeration.labels == nullptr) {
-        const FewLabels found = find_labels(number, enumeration);
-        return append_labels(buffer, std::span(found.labels).first(found.count), enumeration);
+    const FoundLabels found(number, enumeration);
+    for (const std::uint32_t& label : found.labels()) {
+        if (&label != found.labels().data()) buffer.append(", ");
+        append_quoted(buffer, enumeration.ranges[label].label);
     }
-    const ctf::EnumLabels::Found found = enumeration.labels->find(number);
-    append_labels(buffer, found.labels, enumeration);
-    if (found.has_more) buffer.append(", ...");
+    if (found.labels().empty()) buffer.append("<unknown>");
+    if (found.has_more()) buffer.append(", ...");
 }
 
 void append_enum(TextBuffer& buffer, std::uint64_t number, const ctf::EnumClass& enumeration) {

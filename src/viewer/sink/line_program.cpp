@@ -1,6 +1,11 @@
 #include "viewer/sink/line_program.hpp"
 
+#include <fmt/format.h>
+
 #include <span>
+#include <utility>
+
+#include "viewer/sink/field_json.hpp"
 
 namespace leat::viewer {
 namespace {
@@ -18,13 +23,13 @@ class ProgramBuilder {
     void head() { add({.kind = LineOp::Kind::kHead}); }
     void packet_context() {
         if (!is_shown(plan_, plan_.packet_context)) return;
-        begin_scope("stream.packet.context");
+        begin_scope(kPacketContext);
         add({.kind = LineOp::Kind::kPacketContext});
     }
     // Its steps are passed over in any case.
     void event_context() {
         if (!plan_.event_context) return;
-        if (is_shown(plan_, plan_.event_context)) begin_scope("stream.event.context");
+        if (is_shown(plan_, plan_.event_context)) begin_scope(kEventContext);
         add({.kind = LineOp::Kind::kEventContext});
     }
     void fields_of_context() {
@@ -34,7 +39,7 @@ class ProgramBuilder {
         // What follows begins where the last step ends, also if that only aligns.
         while (next_step_ < layout_.steps.size()) begin_run();
     }
-    void scope(std::string_view name, ctf::PlanRoot root, bool has_names) {
+    void scope(const ScopeName& name, ctf::PlanRoot root, bool has_names) {
         if (!root) return;
         has_names_ = has_names;
         const bool is_shown = plan_.nodes[*root].is_shown;
@@ -49,10 +54,14 @@ class ProgramBuilder {
     }
 
   private:
-    void begin_scope(std::string_view name) {
+    void begin_scope(const ScopeName& name) {
+        if (is_json_) {
+            literal(fmt::format(",\"{}\":", name.json));
+            return;
+        }
         if (std::exchange(has_scope_, true)) literal(", ");
         if (!options_.names_scope) return;
-        literal(name);
+        literal(name.text);
         literal(" = ");
     }
 
@@ -67,21 +76,28 @@ class ProgramBuilder {
     }
 
     void members(const PlanNode& node, bool is_shown) {
-        if (is_shown) literal("{ ");
+        if (is_shown) literal(is_json_ ? "{" : "{ ");
         std::uint32_t shown = 0;
         for (std::uint32_t i = 0; i < node.child_count; ++i) {
             const PlanNode& member = plan_.nodes[node.first_child + i];
             const bool is_member_shown = is_shown && member.is_shown;
             if (is_member_shown) {
-                if (shown++ != 0) literal(", ");
+                if (shown++ != 0) literal(is_json_ ? "," : ", ");
                 name(member.name);
             }
             field(node.first_child + i, is_member_shown);
         }
-        if (is_shown) literal(shown > 0 ? " }" : "}");
+        if (is_shown) literal(shown > 0 && !is_json_ ? " }" : "}");
     }
 
     void name(std::string_view name) {
+        if (is_json_) {
+            TextBuffer quoted(-1);
+            append_json_text(quoted, name);
+            literal(quoted.text());
+            literal(":");
+            return;
+        }
         if (!has_names_ || name.empty()) return;
         literal(name);
         literal(" = ");
@@ -129,11 +145,11 @@ class ProgramBuilder {
         return LineOp::Kind::kStep;
     }
 
-    static LineOp::Kind kind_in_run(const PlanNode& node) {
+    [[nodiscard]] LineOp::Kind kind_in_run(const PlanNode& node) const {
         if (node.op == PlanNode::Op::kText || node.op == PlanNode::Op::kArray) return LineOp::Kind::kArray;
         const auto* integer = node.field_class->as<ctf::IntegerClass>();
-        if (integer == nullptr || integer->base != ctf::DisplayBase::kDecimal || node.is_big_endian)
-            return LineOp::Kind::kNumber;
+        const bool is_decimal = integer != nullptr && (is_json_ || integer->base == ctf::DisplayBase::kDecimal);
+        if (!is_decimal || node.is_big_endian) return LineOp::Kind::kNumber;
         switch (node.size) {
             case 8:
                 return node.is_signed ? LineOp::Kind::kSigned8 : LineOp::Kind::kUnsigned8;
@@ -161,6 +177,7 @@ class ProgramBuilder {
     const ctf::DecodePlan& plan_;
     const ctf::EventLayout& layout_;
     const TextOptions& options_;
+    const bool is_json_ = options_.format == LineFormat::kJson;
     LineProgram program_;
     std::string text_;  // the next literal
     bool has_scope_ = false;
@@ -182,9 +199,9 @@ LineProgram make_line_program(const ctf::DecodePlan& plan, const ctf::EventPlan&
     builder.literal(name);
     builder.packet_context();
     builder.event_context();
-    builder.scope("event.context", event.context, options.names_context);
-    builder.scope("event.fields", event.fields, options.names_payload);
-    builder.literal("\n");
+    builder.scope(kSpecificContext, event.context, options.names_context);
+    builder.scope(kPayload, event.fields, options.names_payload);
+    builder.literal(options.format == LineFormat::kJson ? "}\n" : "\n");
     return builder.finish();
 }
 

@@ -3,7 +3,7 @@
 //     host app:put: { cpu_id = 0 }, { vpid = 42 }, { key = 7, name = "x" }
 //     literal      context literal  value literal    value      string
 //
-// LineRenderer carries it out for one event after the other.
+// LineRenderer carries it out for one event after the other. Lines of JSON have other literals.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +58,16 @@ struct LineProgram {
     std::string literals{};
     std::size_t fixed_size = 0;  // bytes: most of all that is not a string, an array or a node
 };
+
+// What a scope of an event is called: in text if that is wanted, in JSON always.
+struct ScopeName {
+    std::string_view text;
+    std::string_view json;
+};
+inline constexpr ScopeName kPacketContext{"stream.packet.context", "packet_context"};
+inline constexpr ScopeName kEventContext{"stream.event.context", "common_context"};
+inline constexpr ScopeName kSpecificContext{"event.context", "specific_context"};
+inline constexpr ScopeName kPayload{"event.fields", "payload"};
 
 // `name` comes after the head of the line.
 [[nodiscard]] LineProgram make_line_program(const ctf::DecodePlan& plan, const ctf::EventPlan& event,

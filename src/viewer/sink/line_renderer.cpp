@@ -6,6 +6,7 @@
 
 #include "ctf/model/log_level.hpp"
 #include "viewer/merge/trace_name.hpp"
+#include "viewer/sink/field_json.hpp"
 #include "viewer/sink/field_text.hpp"
 
 namespace leat::viewer {
@@ -92,7 +93,11 @@ Result<void> LineRenderer::append(TextBuffer& buffer, const PacketView& packet, 
                                   const std::optional<Moment>& previous) {
     PlanState& state = enter(packet);
     const std::size_t begin = buffer.text().size();
-    if (packet.plan->clock != nullptr) times(buffer, {place.time_ns, place.cycles}, previous);
+    const Moment moment{place.time_ns, place.cycles};
+    if (is_json_)
+        begin_json(buffer, packet, moment);
+    else if (packet.plan->clock != nullptr)
+        times(buffer, moment, previous);
     auto appended = fields(buffer, state, packet, place);
     if (!appended) buffer.cut(begin);
     return appended;
@@ -114,6 +119,23 @@ LineRenderer::PlanState& LineRenderer::enter(const PacketView& packet) {
     state_ = &state;
     context_ = nullptr;
     return state;
+}
+
+void LineRenderer::begin_json(TextBuffer& buffer, const PacketView& packet, const Moment& moment) {
+    if (packet.plan->clock == nullptr) return buffer.append('{');
+    char* at = write_text(buffer.reserve(kLongestTimes), "{\"time\":\"");
+    at = write_text(time_text_.write(at, moment.time_ns), "Z\",\"time_ns\":");
+    at = std::to_chars(at, at + LineProgram::kLongestNumber, moment.time_ns).ptr;
+    *at++ = ',';
+    buffer.set_end(at);
+}
+
+void LineRenderer::append_values(TextBuffer& buffer, std::span<const ctf::FieldValue> values, bool has_names) const {
+    is_json_ ? append_json(buffer, values) : append_fields(buffer, values, has_names);
+}
+
+void LineRenderer::append_string(TextBuffer& buffer, std::string_view text) const {
+    is_json_ ? append_json_text(buffer, text) : append_quoted(buffer, text);
 }
 
 void LineRenderer::times(TextBuffer& buffer, const Moment& moment, const std::optional<Moment>& previous) {
@@ -188,7 +210,7 @@ Result<void> LineRenderer::carry_out(const LineOp& op, const ctf::EventLayout& l
             return carry_out(*state.context_program, packet.plan->context_layout, buffer, state, packet);
         case LineOp::Kind::kNumber: {
             const ctf::FieldValue value = value_at(decoder, node, decoder.begin_of_step() + op.offset);
-            append_fields(buffer, {&value, 1}, op.has_names);
+            append_values(buffer, {&value, 1}, op.has_names);
             return {};
         }
         case LineOp::Kind::kArray:
@@ -197,7 +219,7 @@ Result<void> LineRenderer::carry_out(const LineOp& op, const ctf::EventLayout& l
         case LineOp::Kind::kString: {
             if (!pass()) return changed(packet);
             const auto size = (decoder.position() - decoder.begin_of_step()) / 8 - 1;
-            append_quoted(buffer, {reinterpret_cast<const char*>(decoder.bytes_of_step()), size});
+            append_string(buffer, {reinterpret_cast<const char*>(decoder.bytes_of_step()), size});
             return {};
         }
         case LineOp::Kind::kElements: {
@@ -211,7 +233,7 @@ Result<void> LineRenderer::carry_out(const LineOp& op, const ctf::EventLayout& l
             ++step;
             values_.clear();
             if (!decoder.decode(op.node, values_)) return changed(packet);
-            append_fields(buffer, values_, op.has_names);
+            append_values(buffer, values_, op.has_names);
             return {};
         default:
             return {};
@@ -223,7 +245,7 @@ void LineRenderer::array(const LineOp& op, TextBuffer& buffer, const PacketView&
     const ctf::PlanNode& node = packet.plan->nodes[op.node];
     if (node.op == ctf::PlanNode::Op::kText) {
         const auto* const text = reinterpret_cast<const char*>(decoder.bytes_at(begin));
-        return append_quoted(buffer, {text, ::strnlen(text, length)});
+        return append_string(buffer, {text, ::strnlen(text, length)});
     }
     const ctf::PlanNode& element = packet.plan->nodes[node.first_child];
     values_.clear();
@@ -231,7 +253,7 @@ void LineRenderer::array(const LineOp& op, TextBuffer& buffer, const PacketView&
     array.field_class = node.field_class;
     array.size = static_cast<std::uint32_t>(length);
     for (std::uint64_t i = 0; i < length; ++i) values_.push_back(value_at(decoder, element, begin + i * element.size));
-    append_fields(buffer, values_, op.has_names);
+    append_values(buffer, values_, op.has_names);
 }
 
 const LineProgram& LineRenderer::program_of(PlanState& state, const PacketView& packet, std::uint32_t event) {
@@ -258,6 +280,7 @@ void LineRenderer::add_head_field(Head& head, std::string_view name, std::string
 
 // The trace's part of a line.
 LineRenderer::Head LineRenderer::head_of(const PacketView& packet) const {
+    if (is_json_) return {.text = json_head_of(packet)};
     const ctf::TraceClass& trace_class = *packet.trace_class;
     Head head;
     // The name has no separator after it, unlike the other fields, as in babeltrace2.
@@ -275,8 +298,45 @@ LineRenderer::Head LineRenderer::head_of(const PacketView& packet) const {
     return head;
 }
 
+std::string LineRenderer::json_head_of(const PacketView& packet) {
+    TextBuffer text(-1);
+    const auto begin = [&](std::string_view name) {
+        text.append(text.text().empty() ? "\"trace\":{\"" : ",\"");
+        text.append(name);
+        text.append("\":");
+    };
+    for (const char* const name : {"hostname", "domain", "procname"}) {
+        const std::string* const value = ctf::environment_text(*packet.trace_class, name);
+        if (value == nullptr) continue;
+        begin(name);
+        append_json_text(text, *value);
+    }
+    if (const std::int64_t* const vpid = ctf::environment_number(*packet.trace_class, "vpid")) {
+        begin("vpid");
+        text.append_number(*vpid);
+    }
+    if (!text.text().empty()) text.append("},");
+    return std::string(text.text());
+}
+
+std::string LineRenderer::json_name_of(const ctf::EventClass& event_class) {
+    TextBuffer text(-1);
+    text.append("\"name\":");
+    append_json_text(text, event_class.name);
+    if (event_class.log_level) {
+        text.append(",\"log_level\":");
+        text.append_number(*event_class.log_level);
+    }
+    if (!event_class.model_uri.empty()) {
+        text.append(",\"model_emf_uri\":");
+        append_json_text(text, event_class.model_uri);
+    }
+    return std::string(text.text());
+}
+
 // The event's part of a line, up to its name.
 std::string LineRenderer::name_of(const PlanState& state, const ctf::EventClass& event_class) const {
+    if (is_json_) return json_name_of(event_class);
     Head head{.has_fields = state.head.has_fields};
     const std::string log_level = log_level_text(event_class);
     if (options_.shows_log_level && !log_level.empty()) add_head_field(head, "loglevel", log_level);
@@ -293,7 +353,7 @@ Result<void> LineRenderer::packet_context(TextBuffer& buffer, PlanState& state, 
         if (context.packet != packet.number) {
             LEAT_TRY(start_whole(state, packet));
             TextBuffer text(-1);
-            append_fields(text, state.packet_decoder->packet_context(), options_.names_context);
+            append_values(text, state.packet_decoder->packet_context(), options_.names_context);
             context = {.packet = packet.number, .text = std::string(text.text())};
         }
         context_ = &context;
@@ -323,17 +383,20 @@ Result<void> LineRenderer::decoded(TextBuffer& buffer, PlanState& state, const P
     buffer.append(state.head.text);
     buffer.append(name_of(state, *event.event_class));
     bool has_scope = false;
-    const auto scope = [&](std::string_view name, std::span<const ctf::FieldValue> values, bool has_names) {
+    const auto scope = [&](const ScopeName& name, std::span<const ctf::FieldValue> values, bool has_names) {
         if (values.empty()) return;
-        if (std::exchange(has_scope, true)) buffer.append(", ");
-        if (options_.names_scope) buffer.append(fmt::format("{} = ", name));
-        append_fields(buffer, values, has_names);
+        if (is_json_)
+            buffer.append(fmt::format(",\"{}\":", name.json));
+        else if (std::exchange(has_scope, true))
+            buffer.append(", ");
+        if (!is_json_ && options_.names_scope) buffer.append(fmt::format("{} = ", name.text));
+        append_values(buffer, values, has_names);
     };
-    scope("stream.packet.context", event.packet_context, options_.names_context);
-    scope("stream.event.context", event.event_context, options_.names_context);
-    scope("event.context", event.context, options_.names_context);
-    scope("event.fields", event.fields, options_.names_payload);
-    buffer.append('\n');
+    scope(kPacketContext, event.packet_context, options_.names_context);
+    scope(kEventContext, event.event_context, options_.names_context);
+    scope(kSpecificContext, event.context, options_.names_context);
+    scope(kPayload, event.fields, options_.names_payload);
+    buffer.append(is_json_ ? "}\n" : "\n");
     return {};
 }
 

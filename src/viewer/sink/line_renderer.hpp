@@ -26,10 +26,11 @@ struct Moment {
     std::uint64_t cycles = 0;
 };
 
-// Makes lines of text of events, byte for byte those of babeltrace2 ([babeltrace-2.0]). Each thread has its own.
+// Makes lines of events: text, byte for byte that of babeltrace2 ([babeltrace-2.0]), or JSON. Each thread has its own.
 class LineRenderer {
   public:
-    explicit LineRenderer(const TextOptions& options) : options_(options), time_text_(options) {}
+    explicit LineRenderer(const TextOptions& options)
+        : options_(options), is_json_(options.format == LineFormat::kJson), time_text_(options) {}
 
     // Appends the line of an event. `previous`: of the event before, if there was one that had a time.
     // Classes and plan must outlive this object; the plan may have grown since the last call. An error: the bytes are
@@ -65,7 +66,12 @@ class LineRenderer {
     const LineProgram& program_of(PlanState& state, const PacketView& packet, std::uint32_t event);
     void add_head_field(Head& head, std::string_view name, std::string_view value) const;
     [[nodiscard]] Head head_of(const PacketView& packet) const;
+    [[nodiscard]] static std::string json_head_of(const PacketView& packet);
+    [[nodiscard]] static std::string json_name_of(const ctf::EventClass& event_class);
     [[nodiscard]] std::string name_of(const PlanState& state, const ctf::EventClass& event_class) const;
+    void begin_json(TextBuffer& buffer, const PacketView& packet, const Moment& moment);
+    void append_values(TextBuffer& buffer, std::span<const ctf::FieldValue> values, bool has_names) const;
+    void append_string(TextBuffer& buffer, std::string_view text) const;
     void times(TextBuffer& buffer, const Moment& moment, const std::optional<Moment>& previous);
     char* write_delta(char* at, const Moment& moment, const std::optional<Moment>& previous) const;
     Result<void> fields(TextBuffer& buffer, PlanState& state, const PacketView& packet, const ctf::EventPlace& place);
@@ -83,6 +89,7 @@ class LineRenderer {
     }
 
     TextOptions options_;
+    bool is_json_;
     TimeText time_text_;
     std::unordered_map<std::uint64_t, std::unique_ptr<PlanState>> plans_;  // by their numbers
     std::unordered_map<const StreamIdentity*, Context> contexts_;          // of the latest packet of each

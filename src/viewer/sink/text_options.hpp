@@ -4,10 +4,12 @@
 
 namespace leat::viewer {
 
-enum class TimeFormat : std::uint8_t { kTimeOfDay, kDate, kSeconds };
+enum class TimeFormat : std::uint8_t { kTimeOfDay, kDate, kSeconds, kIso };
+enum class LineFormat : std::uint8_t { kText, kJson };
 
 // What the lines of text show; the defaults are those of babeltrace2.
 struct TextOptions {
+    LineFormat format = LineFormat::kText;  // the names and fields that follow are of text alone
     TimeFormat time_format = TimeFormat::kTimeOfDay;
     bool is_gmt = false;  // otherwise the local time zone
     bool has_delta = true;

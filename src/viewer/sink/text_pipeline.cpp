@@ -50,14 +50,25 @@ Result<void> TextPipeline::add(const PacketView& packet, std::span<const ctf::Ev
     if (batch.packets.empty() || batch.packets.back().number != packet.number) batch.packets.push_back(packet);
     batch.places.insert(batch.places.end(), places.begin(), places.end());
     batch.runs.push_back({batch.packets.size() - 1, batch.places.size()});
-    return batch.places.size() < kEvents ? Result<void>() : submit();
+    return submit_if_full();
+}
+
+Result<void> TextPipeline::add_line(std::string_view line) {
+    Batch& batch = *filling_;
+    batch.runs.push_back({.packet = 0, .end = batch.places.size(), .line = std::string(line)});
+    return submit_if_full();
+}
+
+Result<void> TextPipeline::submit_if_full() {
+    return std::max(filling_->places.size(), filling_->runs.size()) < kEvents ? Result<void>() : submit();
 }
 
 Result<void> TextPipeline::submit() {
     std::unique_ptr<Batch> batch = std::move(filling_);
     batch->previous = previous_;
     for (const Batch::Run& run : batch->runs)
-        if (batch->packets[run.packet].plan->clock != nullptr) previous_ = moment_of(batch->places[run.end - 1]);
+        if (run.line.empty() && batch->packets[run.packet].plan->clock != nullptr)
+            previous_ = moment_of(batch->places[run.end - 1]);
     start_threads();
     {
         const std::lock_guard guard(lock_);
@@ -82,7 +93,7 @@ void TextPipeline::start_threads() {
 }
 
 Result<void> TextPipeline::flush() {
-    if (!filling_->places.empty()) LEAT_TRY(submit());
+    if (!filling_->runs.empty()) LEAT_TRY(submit());
     return write_rendered(0);
 }
 
@@ -152,6 +163,10 @@ void TextPipeline::work(const TextOptions& options) {
 void TextPipeline::render(Batch& batch, LineRenderer& renderer) {
     for (; batch.next_run < batch.runs.size(); ++batch.next_run) {
         const Batch::Run& run = batch.runs[batch.next_run];
+        if (!run.line.empty()) {
+            batch.text.append(run.line);
+            continue;
+        }
         const PacketView& packet = batch.packets[run.packet];
         for (; batch.next_place < run.end; ++batch.next_place) {
             if (batch.text.text().size() >= kEnoughText) return;

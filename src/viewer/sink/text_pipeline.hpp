@@ -8,6 +8,8 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -19,7 +21,7 @@
 
 namespace leat::viewer {
 
-// Makes text of events on several threads, and writes it in their order. What merges gives events; when enough have
+// Makes lines of events on several threads, and writes it in their order. What merges gives events; when enough have
 // gathered, they are a batch, which any thread renders:
 //
 //     merge --> batch being filled        thread that merges: renders, too, if all others are busy
@@ -37,6 +39,8 @@ class TextPipeline {
 
     // The next events, all of one packet.
     Result<void> add(const PacketView& packet, std::span<const ctf::EventPlace> places);
+    // A line that is no event's, to be written behind the events that were added.
+    Result<void> add_line(std::string_view line);
     // Writes everything that was added. Call this at the end, also after an error.
     Result<void> flush();
 
@@ -46,9 +50,11 @@ class TextPipeline {
   private:
     // Events in their order, and their text.
     struct Batch {
+        // Some events of one packet; or a line that is no event's.
         struct Run {
             std::size_t packet;  // into `packets`
             std::size_t end;     // in `places`
+            std::string line{};
         };
 
         std::vector<PacketView> packets{};
@@ -70,6 +76,7 @@ class TextPipeline {
     void start_threads();
     void work(const TextOptions& options);
     Batch* take_batch();
+    Result<void> submit_if_full();
     Result<void> submit();
     Result<void> write_rendered(std::size_t most_left);
     Result<void> write(Batch& batch);

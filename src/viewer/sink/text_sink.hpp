@@ -6,18 +6,21 @@
 #include "base/result.hpp"
 #include "viewer/merge/message.hpp"
 #include "viewer/sink/line_renderer.hpp"
+#include "viewer/sink/loss_text.hpp"
 #include "viewer/sink/text_buffer.hpp"
 #include "viewer/sink/text_options.hpp"
-#include "viewer/sink/time_text.hpp"
 
 namespace leat::viewer {
 
-// One line of text for each event, byte for byte that of babeltrace2 ([babeltrace-2.0]); a warning on another channel
-// for each loss.
+// One line of text or JSON for each event; a warning on another channel for each loss, which in JSON is a line, too.
 class TextSink {
   public:
     TextSink(const TextOptions& options, int output_fd, int warning_fd)
-        : renderer_(options), time_text_(options), output_(output_fd), warnings_(warning_fd) {}
+        : is_json_(options.format == LineFormat::kJson),
+          renderer_(options),
+          loss_text_(options),
+          output_(output_fd),
+          warnings_(warning_fd) {}
 
     Result<void> consume(const Message& message);
     // Writes the remaining text. Call this at the end, also after an error.
@@ -29,10 +32,10 @@ class TextSink {
   private:
     Result<void> event(const Message& message);
     Result<void> loss(const Message& message);
-    void loss_range(const Message& message);
 
+    bool is_json_;
     LineRenderer renderer_;
-    TimeText time_text_;
+    LossText loss_text_;
     TextBuffer output_;
     TextBuffer warnings_;
     std::optional<Moment> previous_;

@@ -68,8 +68,9 @@ void TimeText::format_second(std::int64_t second) {
         return;
     }
     second_text_.clear();
-    if (format_ == TimeFormat::kDate)
-        second_text_ = fmt::format("{:04}-{:02}-{:02} ", time.tm_year + 1900, time.tm_mon + 1, time.tm_mday);
+    if (format_ != TimeFormat::kTimeOfDay)
+        second_text_ = fmt::format("{:04}-{:02}-{:02}{}", time.tm_year + 1900, time.tm_mon + 1, time.tm_mday,
+                                   format_ == TimeFormat::kIso ? 'T' : ' ');
     second_text_ += fmt::format("{:02}:{:02}:{:02}.", time.tm_hour, time.tm_min, time.tm_sec);
 }
 

@@ -11,7 +11,8 @@ namespace leat::viewer {
 
 inline constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 
-// Writes times as the lines of text show them: "12:30:05.000000001", "2026-11-20 12:30:05...", or "1795181934...".
+// Writes times as the lines of text show them: "12:30:05.000000001", "2026-11-20 12:30:05...", "1795181934...", or, as
+// in JSON, "2026-11-20T12:30:05...".
 class TimeText {
   public:
     // No time has more characters.
