@@ -22,6 +22,7 @@ using AddCommand = void (*)(CLI::App& app, int& exit_status);
 
 void add_record_command(CLI::App& app, int& exit_status);
 void add_recover_command(CLI::App& app, int& exit_status);
+void add_stats_command(CLI::App& app, int& exit_status);
 void add_view_command(CLI::App& app, int& exit_status);
 // The verbs that steer the session daemon, a group each.
 void add_session_verbs(CLI::App& app, int& exit_status);

@@ -8,7 +8,8 @@ namespace leat::cli {
 
 void print_warning(const std::string& text) { fmt::print(stderr, "leat: warning: {}\n", text); }
 
-LivePrinter::LivePrinter(const viewer::TextOptions& options) : sink_(options, STDOUT_FILENO, STDERR_FILENO) {}
+LivePrinter::LivePrinter(const viewer::TextOptions& options, std::optional<viewer::EventExpression> filter)
+    : sink_(options, std::move(filter), STDOUT_FILENO, STDERR_FILENO) {}
 
 Result<void> LivePrinter::print() {
     while (!sink_.is_closed()) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.hpp"
@@ -15,7 +16,7 @@ void print_warning(const std::string& text);
 // Merges growing streams and prints their events as soon as their order is certain.
 class LivePrinter {
   public:
-    explicit LivePrinter(const viewer::TextOptions& options);
+    LivePrinter(const viewer::TextOptions& options, std::optional<viewer::EventExpression> filter);
 
     [[nodiscard]] viewer::LiveMerge& merge() { return merge_; }
     // Prints all events whose order is certain by now. flush() then writes them out.

@@ -4,14 +4,13 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cli/command.hpp"
-#include "cli/session_trace.hpp"
+#include "cli/named_traces.hpp"
 #include "cli/view_arguments.hpp"
 #include "net/relay_url.hpp"
 
@@ -26,6 +25,10 @@ constexpr const char* kExamples =
     "  leat view web                  the trace of the session \"web\", if there is no such file\n"
     "  leat view --clock-date a b     with the date; traces of two hosts in one order\n"
     "  leat view my-trace | head      the first events\n"
+    "  leat view --filter 'bytes >= 4096 && $name == \"io:*\"' my-trace\n"
+    "                                 the events of IO that are large\n"
+    "  leat view --format=json my-trace | jq .payload\n"
+    "                                 an object for each event\n"
     "  leat view --follow my-trace    while it is being recorded\n"
     "  leat view net://relay          the sessions of a relay\n"
     "  leat view net://relay/host/H/S follow one of them\n";
@@ -81,26 +84,13 @@ viewer::TextOptions text_options(const ViewArguments& arguments) {
     return options;
 }
 
-bool names_nothing_else(const std::string& trace) {
-    std::error_code error;
-    return !net::is_relay_url(trace) &&
-           std::filesystem::status(trace, error).type() == std::filesystem::file_type::not_found;
-}
-
-// Puts the trace of a session in the place of its name, and the current session's in the place of none.
-Result<void> resolve_sessions(std::vector<std::string>& traces) {
-    if (traces.empty()) {
-        if (const auto trace = LEAT_TRY(find_session_trace(std::nullopt))) traces.push_back(*trace);
-        return {};
-    }
-    for (std::string& trace : traces)
-        if (names_nothing_else(trace)) trace = LEAT_TRY(find_session_trace(trace)).value_or(trace);
-    return {};
-}
-
 Result<Viewed> view(ViewArguments& arguments) {
-    LEAT_TRY(resolve_sessions(arguments.traces));
+    LEAT_TRY(put_sessions_traces(arguments.traces));
     const viewer::TextOptions options = text_options(arguments);
+    arguments.selection = LEAT_TRY(arguments.selection_options.parse(arguments.text.is_gmt));
+    const bool is_live = arguments.is_followed || std::ranges::any_of(arguments.traces, net::is_relay_url);
+    if (is_live && arguments.selection.range.is_bounded())
+        return refused("--begin, --end and --timerange are for traces on disk that are finished");
     if (std::ranges::any_of(arguments.traces, net::is_relay_url)) return view_relay(arguments, options);
     if (arguments.is_followed) return view_followed(arguments, options);
     return view_recorded(arguments, options);
@@ -140,6 +130,7 @@ void add_view_command(CLI::App& app, int& exit_status) {
                       "when the relay or the session goes away, wait for its return");
     command->add_option("--threads", arguments->threads, "threads that make text (default: one for each CPU)")
         ->check(CLI::Range(1, kMostThreads));
+    arguments->selection_options.add_to(*command);
     command
         ->add_option("--format", arguments->format,
                      "text; or json: an object a line for each event, or the list of a relay's sessions")

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "cli/selection.hpp"
 #include "viewer/sink/text_options.hpp"
 
 namespace leat::cli {
@@ -22,6 +23,8 @@ struct ViewArguments {
     std::string from = "start";
     bool reconnects = false;
     std::string format = "text";
+    SelectionOptions selection_options{};
+    Selection selection{};
     viewer::TextOptions text{};
     std::size_t threads = 0;  // that make text; 0: one for each CPU
 };

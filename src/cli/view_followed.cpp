@@ -107,7 +107,7 @@ class GrowingTraces {
 Result<Viewed> view_followed(const ViewArguments& arguments, const viewer::TextOptions& options) {
     if (arguments.traces.empty()) return refused("--follow needs the directory of a trace that is being written");
     const StopSignals stop;
-    LivePrinter printer(options);
+    LivePrinter printer(options, arguments.selection.filter());
     GrowingTraces traces(arguments, printer);
     LEAT_TRY(traces.look());
     if (traces.empty()) return view_recorded(arguments, options);

@@ -2,16 +2,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <optional>
-#include <string>
+#include <span>
 #include <thread>
-#include <utility>
-#include <vector>
 
+#include "cli/named_traces.hpp"
+#include "cli/selection.hpp"
 #include "cli/view_arguments.hpp"
-#include "trace/trace_directories.hpp"
-#include "viewer/merge/merge.hpp"
 #include "viewer/read/recorded_trace.hpp"
 #include "viewer/sink/loss_text.hpp"
 #include "viewer/sink/text_buffer.hpp"
@@ -19,27 +15,6 @@
 
 namespace leat::cli {
 namespace {
-
-namespace fs = std::filesystem;
-
-// The newest trace that `leat record` has left in this directory.
-Result<fs::path> newest_recording() {
-    std::optional<fs::path> newest;
-    fs::file_time_type newest_time;
-    std::error_code error;
-    for (const fs::directory_entry& entry : fs::directory_iterator(".", error)) {
-        std::error_code ignored;
-        const std::string name = entry.path().filename().string();
-        if (!name.starts_with("leat-") || !entry.is_directory(ignored)) continue;
-        const fs::file_time_type time = entry.last_write_time(ignored);
-        if (newest && time <= newest_time) continue;
-        if (!trace::find_trace_directories(name)) continue;
-        newest = name;
-        newest_time = time;
-    }
-    if (!newest) return not_found("no trace here: no directory leat-* with a trace in it; name one: leat view PATH");
-    return *newest;
-}
 
 class Printer {
   public:
@@ -49,25 +24,19 @@ class Printer {
           loss_text_(options) {}
 
     // Prints until the end, or until nobody reads.
-    Result<void> print(viewer::Merge& merge) {
-        auto printed = print_all(merge);
+    Result<void> print(SelectedEvents& events) {
+        auto printed = events.for_each(
+            [this](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
+                LEAT_TRY(events_.add(packet, places));
+                return !events_.is_closed();
+            },
+            [this](const viewer::Message& message) { return tell_loss(message); });
         LEAT_TRY(events_.flush());
         return printed;
     }
     [[nodiscard]] bool is_closed() const { return events_.is_closed(); }
 
   private:
-    Result<void> print_all(viewer::Merge& merge) {
-        while (!events_.is_closed() && LEAT_TRY(merge.next())) {
-            const viewer::Message& message = merge.message();
-            if (viewer::is_loss(message.kind)) LEAT_TRY(tell_loss(message));
-            if (message.kind != viewer::Message::Kind::kEvent) continue;
-            LEAT_TRY(events_.add(*message.packet, {&message.place, 1}));
-            if (const auto run = merge.take_run(); !run.empty()) LEAT_TRY(events_.add(*message.packet, run));
-        }
-        return {};
-    }
-
     Result<void> tell_loss(const viewer::Message& message) {
         if (is_json_) {
             viewer::TextBuffer line(-1);
@@ -93,12 +62,10 @@ std::size_t usual_threads() {
 }  // namespace
 
 Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options) {
-    std::vector<fs::path> paths(arguments.traces.begin(), arguments.traces.end());
-    if (paths.empty()) paths.push_back(LEAT_TRY(newest_recording()));
-    const auto traces = LEAT_TRY(viewer::open_traces(paths));
-    viewer::Merge merge = LEAT_TRY(viewer::Merge::make(traces));
+    const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(arguments.traces))));
+    SelectedEvents events = LEAT_TRY(SelectedEvents::make(traces, arguments.selection));
     Printer printer(options, arguments.threads == 0 ? usual_threads() : arguments.threads);
-    LEAT_TRY(printer.print(merge));
+    LEAT_TRY(printer.print(events));
     if (printer.is_closed()) return Viewed::kUntilNobodyRead;
     // Report damage last, below the events that could be read in spite of it.
     for (const auto& trace : traces)

@@ -62,7 +62,7 @@ class Following {
         : reconnects_(arguments.reconnects),
           seek_(arguments.from == "now" ? wire::Seek::kLast : wire::Seek::kBeginning),
           url_(url),
-          printer_(options) {}
+          printer_(options, arguments.selection.filter()) {}
 
     Result<Viewed> run() {
         LEAT_TRY(follow_to_the_end());

@@ -11,10 +11,6 @@
 
 namespace leat::session {
 
-// `*` stands for any text, anywhere and several times; `\*` for itself; nothing else is special ([LTTng-2.13],
-// lttng-event-rule(7)).
-[[nodiscard]] bool matches_pattern(std::string_view pattern, std::string_view text);
-
 // The number of a log level by LTTng's name, with or without "TRACE_", in any case; or by number, 0 to 14.
 Result<int> parse_log_level(std::string_view name);
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <string>
 
 #include "base/utf8.hpp"
 #include "viewer/sink/found_labels.hpp"
@@ -67,34 +67,6 @@ std::size_t append_special(TextBuffer& buffer, std::string_view text) {
     return std::max<std::size_t>(size, 1);
 }
 
-void append_integer(TextBuffer& buffer, std::uint64_t number, const ctf::IntegerClass& integer) {
-    if (integer.is_signed)
-        buffer.append_number(static_cast<std::int64_t>(number));
-    else
-        buffer.append_number(number);
-}
-
-// With the fewest digits that give the same number. It has a point or an exponent, so that it is seen to be no integer.
-void append_real(TextBuffer& buffer, double number, unsigned size) {
-    if (std::isnan(number)) return buffer.append("\"NaN\"");
-    if (std::isinf(number)) return buffer.append(number < 0 ? "\"-Infinity\"" : "\"Infinity\"");
-    const std::string text = size == 32 ? fmt::format("{}", static_cast<float>(number)) : fmt::format("{}", number);
-    buffer.append(text);
-    if (text.find_first_of(".e") == std::string::npos) buffer.append(".0");
-}
-
-void append_enum(TextBuffer& buffer, std::uint64_t number, const ctf::EnumClass& enumeration) {
-    buffer.append("{\"value\":");
-    append_integer(buffer, number, enumeration.container);
-    buffer.append(",\"labels\":[");
-    const FoundLabels found(number, enumeration);
-    for (const std::uint32_t& label : found.labels()) {
-        if (&label != found.labels().data()) buffer.append(',');
-        append_json_text(buffer, enumeration.ranges[label].label);
-    }
-    buffer.append("]}");
-}
-
 // Walks the values of a scope from front to back.
 class FieldJson {
   public:
@@ -106,11 +78,11 @@ class FieldJson {
         const ctf::FieldClass* const field_class = value.field_class;
         if (field_class == nullptr) return members(value);  // the scope itself
         if (const auto* integer = field_class->as<ctf::IntegerClass>())
-            append_integer(buffer_, value.number, *integer);
+            number(value.number, integer->is_signed);
         else if (const auto* enumeration = field_class->as<ctf::EnumClass>())
-            append_enum(buffer_, value.number, *enumeration);
+            labelled(value.number, *enumeration);
         else if (const auto* real = field_class->as<ctf::FloatClass>())
-            append_real(buffer_, value.real, real->size);
+            floating(value.real, real->size);
         else if (field_class->as<ctf::VariantClass>() != nullptr)
             value.size == 0 ? buffer_.append("null") : field();
         else if (field_class->as<ctf::StructClass>() != nullptr)
@@ -120,6 +92,35 @@ class FieldJson {
     }
 
   private:
+    void number(std::uint64_t bits, bool is_signed) {
+        if (is_signed)
+            buffer_.append_number(static_cast<std::int64_t>(bits));
+        else
+            buffer_.append_number(bits);
+    }
+
+    // With the fewest digits that give the same number. It has a point or an exponent, so that it is seen to be no
+    // integer.
+    void floating(double number, unsigned size) {
+        if (std::isnan(number)) return buffer_.append("\"NaN\"");
+        if (std::isinf(number)) return buffer_.append(number < 0 ? "\"-Infinity\"" : "\"Infinity\"");
+        const std::string text = size == 32 ? fmt::format("{}", static_cast<float>(number)) : fmt::format("{}", number);
+        buffer_.append(text);
+        if (text.find_first_of(".e") == std::string::npos) buffer_.append(".0");
+    }
+
+    void labelled(std::uint64_t bits, const ctf::EnumClass& enumeration) {
+        buffer_.append("{\"value\":");
+        number(bits, enumeration.container.is_signed);
+        buffer_.append(",\"labels\":[");
+        const FoundLabels found(bits, enumeration);
+        for (const std::uint32_t& label : found.labels()) {
+            if (&label != found.labels().data()) buffer_.append(',');
+            append_json_text(buffer_, enumeration.ranges[label].label);
+        }
+        buffer_.append("]}");
+    }
+
     void members(const FieldValue& value) {
         buffer_.append('{');
         for (std::uint32_t i = 0; i < value.size; ++i) {

@@ -23,13 +23,13 @@ class ProgramBuilder {
     void head() { add({.kind = LineOp::Kind::kHead}); }
     void packet_context() {
         if (!is_shown(plan_, plan_.packet_context)) return;
-        begin_scope(kPacketContext);
+        begin_scope(kPacketContextScope);
         add({.kind = LineOp::Kind::kPacketContext});
     }
     // Its steps are passed over in any case.
     void event_context() {
         if (!plan_.event_context) return;
-        if (is_shown(plan_, plan_.event_context)) begin_scope(kEventContext);
+        if (is_shown(plan_, plan_.event_context)) begin_scope(kEventContextScope);
         add({.kind = LineOp::Kind::kEventContext});
     }
     void fields_of_context() {
@@ -199,8 +199,8 @@ LineProgram make_line_program(const ctf::DecodePlan& plan, const ctf::EventPlan&
     builder.literal(name);
     builder.packet_context();
     builder.event_context();
-    builder.scope(kSpecificContext, event.context, options.names_context);
-    builder.scope(kPayload, event.fields, options.names_payload);
+    builder.scope(kSpecificContextScope, event.context, options.names_context);
+    builder.scope(kPayloadScope, event.fields, options.names_payload);
     builder.literal(options.format == LineFormat::kJson ? "}\n" : "\n");
     return builder.finish();
 }

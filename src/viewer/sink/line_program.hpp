@@ -64,10 +64,10 @@ struct ScopeName {
     std::string_view text;
     std::string_view json;
 };
-inline constexpr ScopeName kPacketContext{"stream.packet.context", "packet_context"};
-inline constexpr ScopeName kEventContext{"stream.event.context", "common_context"};
-inline constexpr ScopeName kSpecificContext{"event.context", "specific_context"};
-inline constexpr ScopeName kPayload{"event.fields", "payload"};
+inline constexpr ScopeName kPacketContextScope{"stream.packet.context", "packet_context"};
+inline constexpr ScopeName kEventContextScope{"stream.event.context", "common_context"};
+inline constexpr ScopeName kSpecificContextScope{"event.context", "specific_context"};
+inline constexpr ScopeName kPayloadScope{"event.fields", "payload"};
 
 // `name` comes after the head of the line.
 [[nodiscard]] LineProgram make_line_program(const ctf::DecodePlan& plan, const ctf::EventPlan& event,

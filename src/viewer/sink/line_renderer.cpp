@@ -205,7 +205,7 @@ Result<void> LineRenderer::carry_out(const LineOp& op, const ctf::EventLayout& l
             buffer.append(state.head.text);
             return {};
         case LineOp::Kind::kPacketContext:
-            return packet_context(buffer, state, packet);
+            return packet_context(buffer, packet);
         case LineOp::Kind::kEventContext:
             return carry_out(*state.context_program, packet.plan->context_layout, buffer, state, packet);
         case LineOp::Kind::kNumber: {
@@ -346,14 +346,14 @@ std::string LineRenderer::name_of(const PlanState& state, const ctf::EventClass&
     return head.text + fmt::format("{}{}{}", name_or("name = ", ""), event_class.name, name_or(", ", ": "));
 }
 
-Result<void> LineRenderer::packet_context(TextBuffer& buffer, PlanState& state, const PacketView& packet) {
+Result<void> LineRenderer::packet_context(TextBuffer& buffer, const PacketView& packet) {
     if (context_ == nullptr) {
         if (contexts_.size() >= kMaxContexts) contexts_.clear();
         Context& context = contexts_[packet.stream];
         if (context.packet != packet.number) {
-            LEAT_TRY(start_whole(state, packet));
+            const ctf::PacketDecoder& decoder = *LEAT_TRY(decoder_.enter(packet));
             TextBuffer text(-1);
-            append_values(text, state.packet_decoder->packet_context(), options_.names_context);
+            append_values(text, decoder.packet_context(), options_.names_context);
             context = {.packet = packet.number, .text = std::string(text.text())};
         }
         context_ = &context;
@@ -362,24 +362,9 @@ Result<void> LineRenderer::packet_context(TextBuffer& buffer, PlanState& state, 
     return {};
 }
 
-// Of each packet anew: what a decoder remembers is of the packet before, which may be another stream's.
-Result<void> LineRenderer::start_whole(PlanState& state, const PacketView& packet) {
-    if (state.whole_packet == packet.number) return {};
-    state.whole_packet = 0;
-    state.packet_decoder.emplace(*packet.plan);
-    const auto properties = state.packet_decoder->start(packet.bytes, 0);
-    if (!properties || properties->packet_size != packet.bytes.size() ||
-        properties->content_bits != packet.content_bits)
-        return changed(packet);
-    state.whole_packet = packet.number;
-    return {};
-}
-
 Result<void> LineRenderer::decoded(TextBuffer& buffer, PlanState& state, const PacketView& packet,
                                    const ctf::EventPlace& place) {
-    LEAT_TRY(start_whole(state, packet));
-    if (!state.packet_decoder->decode(place)) return changed(packet);
-    const ctf::EventRecord& event = state.packet_decoder->record();
+    const ctf::EventRecord& event = *LEAT_TRY(decoder_.decode(packet, place));
     buffer.append(state.head.text);
     buffer.append(name_of(state, *event.event_class));
     bool has_scope = false;
@@ -392,10 +377,10 @@ Result<void> LineRenderer::decoded(TextBuffer& buffer, PlanState& state, const P
         if (!is_json_ && options_.names_scope) buffer.append(fmt::format("{} = ", name.text));
         append_values(buffer, values, has_names);
     };
-    scope(kPacketContext, event.packet_context, options_.names_context);
-    scope(kEventContext, event.event_context, options_.names_context);
-    scope(kSpecificContext, event.context, options_.names_context);
-    scope(kPayload, event.fields, options_.names_payload);
+    scope(kPacketContextScope, event.packet_context, options_.names_context);
+    scope(kEventContextScope, event.event_context, options_.names_context);
+    scope(kSpecificContextScope, event.context, options_.names_context);
+    scope(kPayloadScope, event.fields, options_.names_payload);
     buffer.append(is_json_ ? "}\n" : "\n");
     return {};
 }

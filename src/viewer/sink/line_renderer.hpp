@@ -13,6 +13,7 @@
 #include "ctf/decode/field_value.hpp"
 #include "ctf/decode/packet_decoder.hpp"
 #include "viewer/merge/message.hpp"
+#include "viewer/read/event_decoder.hpp"
 #include "viewer/sink/line_program.hpp"
 #include "viewer/sink/text_buffer.hpp"
 #include "viewer/sink/text_options.hpp"
@@ -53,9 +54,6 @@ class LineRenderer {
         std::vector<std::unique_ptr<const LineProgram>> programs{};  // by the number of the event
         ctf::FieldDecoder decoder;
         std::uint64_t packet = 0;  // that `decoder` is in
-        // For contexts of packets, and for events that cannot do without their packet.
-        std::optional<ctf::PacketDecoder> packet_decoder{};
-        std::uint64_t whole_packet = 0;  // that `packet_decoder` is in
     };
     struct Context {
         std::uint64_t packet = 0;
@@ -81,8 +79,7 @@ class LineRenderer {
                            PlanState& state, const PacketView& packet);
     void array(const LineOp& op, TextBuffer& buffer, const PacketView& packet, const ctf::FieldDecoder& decoder,
                std::uint64_t begin, std::uint64_t length);
-    Result<void> packet_context(TextBuffer& buffer, PlanState& state, const PacketView& packet);
-    static Result<void> start_whole(PlanState& state, const PacketView& packet);
+    Result<void> packet_context(TextBuffer& buffer, const PacketView& packet);
     Result<void> decoded(TextBuffer& buffer, PlanState& state, const PacketView& packet, const ctf::EventPlace& place);
     [[nodiscard]] std::string_view name_or(std::string_view name, std::string_view otherwise) const {
         return options_.names_header ? name : otherwise;
@@ -98,6 +95,7 @@ class LineRenderer {
     PlanState* state_ = nullptr;
     const Context* context_ = nullptr;
     std::vector<ctf::FieldValue> values_;
+    EventDecoder decoder_;  // of contexts of packets, and of events that cannot do without their packet
 };
 
 }  // namespace leat::viewer

@@ -13,6 +13,7 @@ Result<void> TextSink::flush() {
 }
 
 Result<void> TextSink::event(const Message& message) {
+    if (filter_ && !LEAT_TRY(filter_->takes(*message.packet, message.place))) return {};
     LEAT_TRY(renderer_.append(output_, *message.packet, message.place, previous_));
     if (message.time_ns) previous_ = Moment{*message.time_ns, message.place.cycles};
     return output_.flush_if_full();

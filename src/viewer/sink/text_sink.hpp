@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "base/result.hpp"
+#include "viewer/filter/event_expression.hpp"
 #include "viewer/merge/message.hpp"
 #include "viewer/sink/line_renderer.hpp"
 #include "viewer/sink/loss_text.hpp"
@@ -15,8 +17,9 @@ namespace leat::viewer {
 // One line of text or JSON for each event; a warning on another channel for each loss, which in JSON is a line, too.
 class TextSink {
   public:
-    TextSink(const TextOptions& options, int output_fd, int warning_fd)
-        : is_json_(options.format == LineFormat::kJson),
+    TextSink(const TextOptions& options, std::optional<EventExpression> filter, int output_fd, int warning_fd)
+        : filter_(std::move(filter)),
+          is_json_(options.format == LineFormat::kJson),
           renderer_(options),
           loss_text_(options),
           output_(output_fd),
@@ -33,6 +36,7 @@ class TextSink {
     Result<void> event(const Message& message);
     Result<void> loss(const Message& message);
 
+    std::optional<EventExpression> filter_;
     bool is_json_;
     LineRenderer renderer_;
     LossText loss_text_;

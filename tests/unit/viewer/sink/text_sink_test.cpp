@@ -21,7 +21,7 @@ ctf::TraceClass trace_with(const std::string& environment) {
 // What people are told of a loss.
 std::string warning_of(const ctf::TraceClass& trace_class, const StreamIdentity& stream, const Loss& loss) {
     const UniqueFd output(::memfd_create("warnings", MFD_CLOEXEC));
-    TextSink sink({.is_gmt = true, .has_cycles = true}, output.get(), output.get());
+    TextSink sink({.is_gmt = true, .has_cycles = true}, std::nullopt, output.get(), output.get());
     Message message;
     message.kind = Message::Kind::kDiscardedEvents;
     message.trace_class = &trace_class;

@@ -1,0 +1,57 @@
+#include "cli/named_traces.hpp"
+
+#include <optional>
+#include <utility>
+
+#include "cli/session_trace.hpp"
+#include "net/relay_url.hpp"
+#include "trace/trace_directories.hpp"
+
+namespace leat::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool names_nothing_else(const std::string& trace) {
+    std::error_code error;
+    return !net::is_relay_url(trace) && fs::status(trace, error).type() == fs::file_type::not_found;
+}
+
+// The newest trace that `leat record` has left in this directory.
+Result<fs::path> newest_recording() {
+    std::optional<fs::path> newest;
+    fs::file_time_type newest_time;
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(".", error)) {
+        std::error_code ignored;
+        const std::string name = entry.path().filename().string();
+        if (!name.starts_with("leat-") || !entry.is_directory(ignored)) continue;
+        const fs::file_time_type time = entry.last_write_time(ignored);
+        if (newest && time <= newest_time) continue;
+        if (!trace::find_trace_directories(name)) continue;
+        newest = name;
+        newest_time = time;
+    }
+    if (!newest) return not_found("no trace here: no directory leat-* with a trace in it; name one: leat view PATH");
+    return *newest;
+}
+
+}  // namespace
+
+Result<void> put_sessions_traces(std::vector<std::string>& traces) {
+    if (traces.empty()) {
+        if (const auto trace = LEAT_TRY(find_session_trace(std::nullopt))) traces.push_back(*trace);
+        return {};
+    }
+    for (std::string& trace : traces)
+        if (names_nothing_else(trace)) trace = LEAT_TRY(find_session_trace(trace)).value_or(trace);
+    return {};
+}
+
+Result<std::vector<fs::path>> paths_of(const std::vector<std::string>& traces) {
+    std::vector<fs::path> paths(traces.begin(), traces.end());
+    if (paths.empty()) paths.push_back(LEAT_TRY(newest_recording()));
+    return paths;
+}
+
+}  // namespace leat::cli

@@ -1,0 +1,19 @@
+// The traces that a command line names.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace leat::cli {
+
+// Puts the trace of a session in the place of its name, and the current session's in the place of none. Names of files
+// and relays stay.
+Result<void> put_sessions_traces(std::vector<std::string>& traces);
+
+// Of none: the newest trace here that `leat record` has made.
+Result<std::vector<std::filesystem::path>> paths_of(const std::vector<std::string>& traces);
+
+}  // namespace leat::cli

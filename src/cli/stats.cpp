@@ -1,0 +1,286 @@
+// `leat stats`: what there is in a trace, in numbers.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/pattern.hpp"
+#include "base/printable_text.hpp"
+#include "cli/command.hpp"
+#include "cli/json_text.hpp"
+#include "cli/named_traces.hpp"
+#include "cli/selection.hpp"
+#include "cli/steer/quantities.hpp"
+#include "net/relay_url.hpp"
+#include "viewer/read/recorded_trace.hpp"
+#include "viewer/stats/interval_meter.hpp"
+#include "viewer/stats/trace_statistics.hpp"
+
+namespace leat::cli {
+namespace {
+
+using viewer::Histogram;
+using viewer::IntervalMeter;
+using viewer::TraceStatistics;
+using Count = TraceStatistics::Count;
+using Traces = std::vector<std::unique_ptr<viewer::RecordedTrace>>;
+
+constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
+
+constexpr const char* kStatsExamples =
+    "Examples:\n"
+    "  leat stats my-trace            events by name, process and CPU; rates, bytes, losses\n"
+    "  leat stats --filter '$ctx.vpid == 42' --top 5 my-trace\n"
+    "  leat stats --interval io:queued,io:completed --key id my-trace\n"
+    "                                 how long it takes from one event to another of the same id\n"
+    "  leat stats --format=json my-trace | jq '.by_event[0]'\n";
+
+struct StatsOptions {
+    std::vector<std::string> traces{};
+    SelectionOptions selection{};
+    bool is_gmt = false;
+    std::size_t top = 20;
+    std::string interval{};  // FROM,TO
+    std::string key{};
+    std::string format = "text";
+};
+
+// What has been counted, by how much.
+struct Row {
+    std::string name{};
+    Json json{};
+    Count count{};
+};
+
+std::string name_of(const std::string& name) { return printable(name); }
+std::string name_of(std::int64_t cpu) { return fmt::format("CPU {}", cpu); }
+std::string name_of(const TraceStatistics::Process& process) {
+    const std::string name = process.name.empty() ? "?" : printable(process.name);
+    return process.vpid ? fmt::format("{} ({})", name, *process.vpid) : name;
+}
+
+Json json_of(const std::string& name) { return {{"name", name}}; }
+Json json_of(std::int64_t cpu) { return {{"cpu_id", cpu}}; }
+Json json_of(const TraceStatistics::Process& process) {
+    return {{"vpid", process.vpid ? Json(*process.vpid) : Json()}, {"procname", process.name}};
+}
+
+// Those with the most events first.
+template <class Key>
+std::vector<Row> rows_of(const std::map<Key, Count>& counts) {
+    std::vector<Row> rows;
+    rows.reserve(counts.size());
+    for (const auto& [key, count] : counts) rows.push_back({name_of(key), json_of(key), count});
+    std::ranges::stable_sort(rows, std::greater(), [](const Row& row) { return row.count.events; });
+    return rows;
+}
+
+double seconds_of(const TraceStatistics& statistics) {
+    const auto& span = statistics.span_ns();
+    if (!span) return 0;
+    return static_cast<double>(static_cast<std::uint64_t>(span->second) - static_cast<std::uint64_t>(span->first)) /
+           static_cast<double>(kNanosecondsPerSecond);
+}
+
+// A second: of so many events in that time; nothing if it took none.
+std::optional<double> rate_of(std::uint64_t events, double seconds) {
+    return seconds > 0 ? std::optional(static_cast<double>(events) / seconds) : std::nullopt;
+}
+
+void print_table(const char* title, const std::vector<Row>& rows, const TraceStatistics& statistics, std::size_t top) {
+    constexpr std::size_t kNarrowest = 24;
+    if (rows.empty()) return;
+    const std::size_t shown = top == 0 ? rows.size() : std::min(top, rows.size());
+    std::size_t width = kNarrowest;
+    for (std::size_t i = 0; i < shown; ++i) width = std::max(width, rows[i].name.size());
+    fmt::print("\n{:<{}} {:>12} {:>7} {:>12} {:>12}\n", title, width, "events", "share", "a second", "bytes");
+    for (std::size_t i = 0; i < shown; ++i) {
+        const Count& count = rows[i].count;
+        const auto rate = rate_of(count.events, seconds_of(statistics));
+        fmt::print("{:<{}} {:>12} {:>6.1f}% {:>12} {:>12}\n", rows[i].name, width, count.events,
+                   100.0 * static_cast<double>(count.events) / static_cast<double>(statistics.all().events),
+                   rate ? fmt::format("{:.0f}", *rate) : "-", size_for_people(count.bytes));
+    }
+    if (shown < rows.size()) fmt::print("and {} more: --top 0 shows all\n", rows.size() - shown);
+}
+
+void print_losses(const TraceStatistics::Lost& lost) {
+    if (lost.events != 0) fmt::print("lost: {} event{} discarded\n", lost.events, lost.events == 1 ? "" : "s");
+    if (lost.packets != 0) fmt::print("lost: {} packet{}\n", lost.packets, lost.packets == 1 ? "" : "s");
+    if (lost.unknown != 0) fmt::print("lost: {} times, an unknown number of events\n", lost.unknown);
+    if (lost.events + lost.packets + lost.unknown == 0) fmt::print("lost: nothing\n");
+}
+
+void print_interval(const IntervalMeter& meter, const std::string& title) {
+    constexpr std::size_t kWidest = 50;
+    const Histogram& histogram = meter.histogram();
+    fmt::print("\nfrom {}: {} intervals, {} without an end, {} without a begin\n", printable(title), histogram.count(),
+               meter.open(), meter.ended_without_begin());
+    if (histogram.count() == 0) return;
+    fmt::print("least {}, mean {}, median {}, 90 % {}, 99 % {}, 99.9 % {}, most {}\n",
+               span_for_people(histogram.least()), span_for_people(static_cast<std::uint64_t>(histogram.mean())),
+               span_for_people(histogram.quantile(0.5)), span_for_people(histogram.quantile(0.9)),
+               span_for_people(histogram.quantile(0.99)), span_for_people(histogram.quantile(0.999)),
+               span_for_people(histogram.most()));
+    const auto octaves = histogram.octaves();
+    const std::uint64_t most = std::ranges::max(octaves, {}, &Histogram::Octave::count).count;
+    for (const Histogram::Octave& octave : octaves) {
+        const std::size_t width = static_cast<std::size_t>((octave.count * kWidest + most - 1) / most);
+        fmt::print("{:>10} to {:>10} {:>12} {}\n", span_for_people(octave.lowest), span_for_people(octave.highest),
+                   octave.count, std::string(width, '#'));
+    }
+}
+
+void print_text(const StatsOptions& options, const TraceStatistics& statistics,
+                const std::optional<IntervalMeter>& meter) {
+    const Count& all = statistics.all();
+    const double seconds = seconds_of(statistics);
+    fmt::print("{} event{}, {}", all.events, all.events == 1 ? "" : "s", size_for_people(all.bytes));
+    if (const auto rate = rate_of(all.events, seconds)) fmt::print(", in {:.3f} s: {:.0f} a second", seconds, *rate);
+    fmt::print("\n");
+    print_losses(statistics.lost());
+    print_table("event", rows_of(statistics.by_name()), statistics, options.top);
+    print_table("process", rows_of(statistics.by_process()), statistics, options.top);
+    print_table("CPU", rows_of(statistics.by_cpu()), statistics, options.top);
+    if (meter) print_interval(*meter, options.interval);
+}
+
+Json table_json(const std::vector<Row>& rows, std::size_t top) {
+    Json table = Json::array();
+    for (std::size_t i = 0; i < rows.size() && (top == 0 || i < top); ++i) {
+        Json row = rows[i].json;
+        row["events"] = rows[i].count.events;
+        row["bytes"] = rows[i].count.bytes;
+        table.push_back(std::move(row));
+    }
+    return table;
+}
+
+Json interval_json(const IntervalMeter& meter) {
+    const Histogram& histogram = meter.histogram();
+    Json octaves = Json::array();
+    for (const Histogram::Octave& octave : histogram.octaves())
+        octaves.push_back({{"lowest_ns", octave.lowest}, {"highest_ns", octave.highest}, {"count", octave.count}});
+    return {{"count", histogram.count()},
+            {"without_end", meter.open()},
+            {"without_begin", meter.ended_without_begin()},
+            {"least_ns", histogram.least()},
+            {"mean_ns", histogram.mean()},
+            {"median_ns", histogram.quantile(0.5)},
+            {"p90_ns", histogram.quantile(0.9)},
+            {"p99_ns", histogram.quantile(0.99)},
+            {"p999_ns", histogram.quantile(0.999)},
+            {"most_ns", histogram.most()},
+            {"histogram", std::move(octaves)}};
+}
+
+void print_json(const StatsOptions& options, const TraceStatistics& statistics,
+                const std::optional<IntervalMeter>& meter) {
+    const auto& span = statistics.span_ns();
+    const TraceStatistics::Lost& lost = statistics.lost();
+    const auto rate = rate_of(statistics.all().events, seconds_of(statistics));
+    Json result{
+        {"events", statistics.all().events},
+        {"bytes", statistics.all().bytes},
+        {"begin_ns", span ? Json(span->first) : Json()},
+        {"end_ns", span ? Json(span->second) : Json()},
+        {"events_per_second", rate ? Json(*rate) : Json()},
+        {"lost", {{"events", lost.events}, {"packets", lost.packets}, {"unknown", lost.unknown}}},
+        {"by_event", table_json(rows_of(statistics.by_name()), options.top)},
+        {"by_process", table_json(rows_of(statistics.by_process()), options.top)},
+        {"by_cpu", table_json(rows_of(statistics.by_cpu()), options.top)},
+    };
+    if (meter) result["interval"] = interval_json(*meter);
+    fmt::print("{}\n", readable_json(result));
+}
+
+Result<std::optional<IntervalMeter>> meter_of(const StatsOptions& options) {
+    if (options.interval.empty() && !options.key.empty()) return refused("--key is of --interval FROM,TO");
+    if (options.interval.empty()) return std::optional<IntervalMeter>();
+    const std::size_t comma = options.interval.find(',');
+    if (comma == std::string::npos) return refused("--interval takes the names of two events: FROM,TO");
+    std::optional<viewer::EventExpression> key;
+    if (!options.key.empty()) key.emplace(LEAT_TRY(viewer::parse_filter(options.key)));
+    return std::optional<IntervalMeter>(std::in_place, options.interval.substr(0, comma),
+                                        options.interval.substr(comma + 1), std::move(key));
+}
+
+// What nobody would miss in the numbers: an event, or a field, that the traces do not know.
+Result<void> check_interval(const StatsOptions& options, const IntervalMeter& meter, const Traces& traces) {
+    const std::size_t comma = options.interval.find(',');
+    for (const std::string& pattern : {options.interval.substr(0, comma), options.interval.substr(comma + 1)}) {
+        const auto has_event = [&](const auto& trace) {
+            return std::ranges::any_of(trace->trace_class().streams, [&](const ctf::StreamClass& stream) {
+                return std::ranges::any_of(stream.events,
+                                           [&](const auto& event) { return matches_pattern(pattern, event.name); });
+            });
+        };
+        if (std::ranges::none_of(traces, has_event)) return refused("--interval: no event is called \"{}\"", pattern);
+    }
+    std::vector<const ctf::TraceClass*> classes(traces.size());
+    std::ranges::transform(traces, classes.begin(), [](const auto& trace) { return &trace->trace_class(); });
+    return meter.check(classes);
+}
+
+Result<void> count(StatsOptions& options) {
+    LEAT_TRY(put_sessions_traces(options.traces));
+    if (std::ranges::any_of(options.traces, net::is_relay_url))
+        return refused("leat stats reads traces on disk: those of a relay are below its --output directory");
+    const Selection selection = LEAT_TRY(options.selection.parse(options.is_gmt));
+    auto meter = LEAT_TRY(meter_of(options));
+    const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(options.traces))));
+    if (meter) LEAT_TRY(check_interval(options, *meter, traces));
+    SelectedEvents events = LEAT_TRY(SelectedEvents::make(traces, selection));
+    TraceStatistics statistics;
+    LEAT_TRY(events.for_each(
+        [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
+            for (const ctf::EventPlace& place : places) {
+                LEAT_TRY(statistics.add(packet, place));
+                if (meter) LEAT_TRY(meter->add(packet, place));
+            }
+            return true;
+        },
+        [&](const viewer::Message& message) {
+            statistics.add_loss(message);
+            return Result<void>();
+        }));
+    statistics.finish();
+    options.format == "json" ? print_json(options, statistics, meter) : print_text(options, statistics, meter);
+    for (const auto& trace : traces)
+        if (trace->damage()) return tl::unexpected(*trace->damage());
+    return {};
+}
+
+}  // namespace
+
+void add_stats_command(CLI::App& app, int& exit_status) {
+    const auto options = std::make_shared<StatsOptions>();
+    CLI::App* command = app.add_subcommand("stats", "count the events of a trace, by name, process and CPU");
+    command->add_option(
+        "TRACE", options->traces,
+        "directories with traces in or below them, or sessions of the session daemon; none: the current "
+        "session, or the newest ./leat-*");
+    options->selection.add_to(*command);
+    command->add_flag("--clock-gmt", options->is_gmt, "--begin and --end are in UTC, not in the local time zone");
+    command->add_option("--top", options->top, "rows of each table; 0: all (default: 20)");
+    command->add_option("--interval", options->interval,
+                        "FROM,TO: measure the time from an event to another, by their names or patterns of them");
+    command->add_option("--key", options->key, "of the same value of this field: id, or $ctx.vtid");
+    command->add_option("--format", options->format, "text or json")->check(CLI::IsMember({"text", "json"}));
+    command->footer(kStatsExamples);
+    command->callback([options, &exit_status] {
+        const auto counted = count(*options);
+        if (counted) return;
+        print_error(counted.error());
+        exit_status = kExitFailed;
+    });
+}
+
+}  // namespace leat::cli

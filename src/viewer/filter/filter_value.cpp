@@ -1,0 +1,126 @@
+#include "viewer/filter/filter_value.hpp"
+
+#include <optional>
+
+#include "base/pattern.hpp"
+
+namespace leat::viewer {
+namespace {
+
+using Kind = FilterValue::Kind;
+
+constexpr FilterValue kInvalid{};
+constexpr FilterValue kUnknown{.kind = Kind::kUnknown};
+
+bool is_number(const FilterValue& value) { return value.kind == Kind::kInteger || value.kind == Kind::kReal; }
+bool is_text(const FilterValue& value) { return value.kind == Kind::kText || value.kind == Kind::kPattern; }
+double real_of(const FilterValue& value) {
+    return value.kind == Kind::kReal ? value.real : static_cast<double>(value.integer);
+}
+
+std::optional<bool> truth(const FilterValue& value) {
+    if (value.kind == Kind::kInteger) return value.integer != 0;
+    if (value.kind == Kind::kReal) return value.real != 0;
+    return std::nullopt;
+}
+
+FilterValue unary(FilterOp op, const FilterValue& value) {
+    if (value.kind == Kind::kUnknown) return kUnknown;
+    if (op == FilterOp::kNot) {
+        const auto is_true = truth(value);
+        return is_true ? integer_value(*is_true ? 0 : 1) : kInvalid;
+    }
+    if (op == FilterOp::kMinus && value.kind == Kind::kReal) return real_value(-value.real);
+    if (value.kind != Kind::kInteger) return kInvalid;
+    const auto bits = static_cast<std::uint64_t>(value.integer);
+    return integer_value(static_cast<std::int64_t>(op == FilterOp::kMinus ? -bits : ~bits));
+}
+
+FilterValue logical(FilterOp op, const FilterValue& left, const FilterValue& right) {
+    const auto is_left = truth(left);
+    const auto is_right = truth(right);
+    if ((!is_left && left.kind != Kind::kUnknown) || (!is_right && right.kind != Kind::kUnknown)) return kInvalid;
+    if (!is_left || !is_right) return kUnknown;
+    return integer_value((op == FilterOp::kOr ? *is_left || *is_right : *is_left && *is_right) ? 1 : 0);
+}
+
+FilterValue bitwise(FilterOp op, const FilterValue& left, const FilterValue& right) {
+    if (left.kind != Kind::kInteger || right.kind != Kind::kInteger) return kInvalid;
+    const auto a = static_cast<std::uint64_t>(left.integer);
+    const auto b = static_cast<std::uint64_t>(right.integer);
+    const bool is_shift = op == FilterOp::kShiftLeft || op == FilterOp::kShiftRight;
+    if (is_shift && b >= 64) return kInvalid;
+    const auto result = [&]() -> std::uint64_t {
+        switch (op) {
+            case FilterOp::kShiftLeft:
+                return a << b;
+            case FilterOp::kShiftRight:
+                return a >> b;
+            case FilterOp::kBitAnd:
+                return a & b;
+            case FilterOp::kBitXor:
+                return a ^ b;
+            default:
+                return a | b;
+        }
+    };
+    return integer_value(static_cast<std::int64_t>(result()));
+}
+
+template <class T>
+bool compared(FilterOp op, const T& left, const T& right) {
+    switch (op) {
+        case FilterOp::kLess:
+            return left < right;
+        case FilterOp::kLessEqual:
+            return left <= right;
+        case FilterOp::kGreater:
+            return left > right;
+        case FilterOp::kGreaterEqual:
+            return left >= right;
+        case FilterOp::kEqual:
+            return left == right;
+        default:
+            return left != right;
+    }
+}
+
+bool is_equal_text(const FilterValue& left, const FilterValue& right) {
+    if (right.kind == Kind::kPattern) return matches_pattern(right.text, left.plain);
+    if (left.kind == Kind::kPattern) return matches_pattern(left.text, right.plain);
+    return left.plain == right.plain;
+}
+
+FilterValue comparison(FilterOp op, const FilterValue& left, const FilterValue& right) {
+    if (is_text(left) && is_text(right)) {
+        if (op == FilterOp::kEqual || op == FilterOp::kNotEqual)
+            return integer_value(is_equal_text(left, right) == (op == FilterOp::kEqual) ? 1 : 0);
+        return integer_value(compared(op, left.plain, right.plain) ? 1 : 0);
+    }
+    if (!is_number(left) || !is_number(right)) return kInvalid;
+    if (left.kind == Kind::kInteger && right.kind == Kind::kInteger)
+        return integer_value(compared(op, left.integer, right.integer) ? 1 : 0);
+    return integer_value(compared(op, real_of(left), real_of(right)) ? 1 : 0);
+}
+
+}  // namespace
+
+FilterValue apply(FilterOp op, const FilterValue& left, const FilterValue& right) {
+    switch (op) {
+        case FilterOp::kMinus:
+        case FilterOp::kNot:
+        case FilterOp::kComplement:
+            return unary(op, left);
+        case FilterOp::kAnd:
+        case FilterOp::kOr:
+            return logical(op, left, right);
+        default:
+            break;
+    }
+    if (left.kind == Kind::kInvalid || right.kind == Kind::kInvalid) return kInvalid;
+    if (left.kind == Kind::kUnknown || right.kind == Kind::kUnknown) return kUnknown;
+    return FilterOp::kShiftLeft <= op && op <= FilterOp::kBitOr ? bitwise(op, left, right)
+                                                                : comparison(op, left, right);
+}
+
+}  // namespace leat::viewer

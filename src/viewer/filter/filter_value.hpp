@@ -1,0 +1,40 @@
+// Values that a filter computes with.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "viewer/filter/filter_expression.hpp"
+
+namespace leat::viewer {
+
+// Numbers are int64, as those of LTTng's filters are; or double if one side of an operator is.
+struct FilterValue {
+    enum class Kind : std::uint8_t {
+        kInvalid,  // nothing that an operator takes: the filter refuses the event, whatever else it says
+        kUnknown,  // not yet: the event has not been decoded
+        kInteger,
+        kReal,
+        kText,
+        kPattern,  // text of the filter itself
+    };
+
+    Kind kind = Kind::kInvalid;
+    std::int64_t integer = 0;
+    double real = 0;
+    std::string_view text{};   // of kPattern: in which `*` is any text
+    std::string_view plain{};  // of kPattern: the same without escapes
+};
+
+[[nodiscard]] constexpr FilterValue integer_value(std::int64_t integer) {
+    return {.kind = FilterValue::Kind::kInteger, .integer = integer};
+}
+[[nodiscard]] constexpr FilterValue real_value(double real) { return {.kind = FilterValue::Kind::kReal, .real = real}; }
+[[nodiscard]] constexpr FilterValue text_value(std::string_view text) {
+    return {.kind = FilterValue::Kind::kText, .text = text, .plain = text};
+}
+
+// Of unary operators, `right` means nothing.
+[[nodiscard]] FilterValue apply(FilterOp op, const FilterValue& left, const FilterValue& right);
+
+}  // namespace leat::viewer

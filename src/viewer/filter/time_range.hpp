@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace leat::viewer {
+
+// A bound of what is shown, as `--begin` and `--end` of babeltrace2 take it ([babeltrace-2.0], babeltrace2-convert(1)):
+// "[YYYY-MM-DD ]HH:MM[:SS[.N]]" in a time zone, or seconds since the origin, "S[.N]"; N has 1 to 9 digits.
+class TimeBound {
+  public:
+    static Result<TimeBound> parse(std::string_view text, bool is_gmt);
+
+    // Without a date, it is the date of this time.
+    [[nodiscard]] Result<std::int64_t> nanoseconds(std::int64_t first_ns) const;
+
+  private:
+    struct Date {
+        int year, month, day;
+    };
+
+    bool is_gmt_ = false;
+    bool is_time_of_day_ = false;
+    std::optional<Date> date_{};
+    int hour_ = 0, minute_ = 0, second_ = 0;
+    std::int64_t seconds_ = 0;  // since the origin
+    std::int64_t ns_ = 0;
+};
+
+// Which events are shown by their times. Both ends belong to it.
+class TimeRange {
+  public:
+    // Empty texts: no bound. `range`: "BEGIN,END", perhaps in brackets, in place of both.
+    static Result<TimeRange> parse(std::string_view begin, std::string_view end, std::string_view range, bool is_gmt);
+
+    [[nodiscard]] bool is_bounded() const { return begin_ || end_; }
+    // To be called before all others, with the time of the first message.
+    Result<void> begin_at(std::int64_t first_ns);
+    [[nodiscard]] bool is_before(std::int64_t time_ns) const { return time_ns < begin_ns_; }
+    [[nodiscard]] bool is_behind(std::int64_t time_ns) const { return time_ns > end_ns_; }
+
+  private:
+    std::optional<TimeBound> begin_{};
+    std::optional<TimeBound> end_{};
+    std::int64_t begin_ns_ = INT64_MIN;
+    std::int64_t end_ns_ = INT64_MAX;
+};
+
+}  // namespace leat::viewer

@@ -1,0 +1,67 @@
+#include "viewer/filter/value_path.hpp"
+
+#include <algorithm>
+
+namespace leat::viewer {
+namespace {
+
+bool has_field(const ctf::FieldClass& field_class, ValuePathView path);
+
+bool has_member(std::span<const ctf::StructMember> members, ValuePathView path) {
+    const auto* const name = std::get_if<std::string>(&path.front());
+    return name != nullptr && std::ranges::any_of(members, [&](const ctf::StructMember& member) {
+               return ctf::display_name(member) == *name && has_field(member.field_class, path.subspan(1));
+           });
+}
+
+// What a variant holds is found behind the variant's own name.
+bool has_field(const ctf::FieldClass& field_class, ValuePathView path) {
+    if (const auto* variant = field_class.as<ctf::VariantClass>())
+        return std::ranges::any_of(variant->options,
+                                   [&](const auto& option) { return has_field(option.field_class, path); });
+    if (path.empty()) return true;
+    if (const auto* structure = field_class.as<ctf::StructClass>()) return has_member(structure->members, path);
+    const bool is_element = std::holds_alternative<std::uint64_t>(path.front());
+    if (const auto* array = field_class.as<ctf::ArrayClass>())
+        return is_element && has_field(*array->element, path.subspan(1));
+    if (const auto* sequence = field_class.as<ctf::SequenceClass>())
+        return is_element && has_field(*sequence->element, path.subspan(1));
+    return false;
+}
+
+// The value behind this one and its parts.
+const ctf::FieldValue* next_sibling(const ctf::FieldValue* value) {
+    for (std::uint64_t parts = 1; parts > 0; --parts, ++value) parts += value->is_text ? 0 : value->size;
+    return value;
+}
+
+const ctf::FieldValue* find_value(const ctf::FieldValue* value, ValuePathView path) {
+    while (value->field_class != nullptr && value->field_class->as<ctf::VariantClass>() != nullptr && !value->is_text) {
+        if (value->size == 0) return nullptr;
+        ++value;
+    }
+    if (path.empty()) return value;
+    if (value->is_text) return nullptr;
+    const bool is_structure = value->field_class == nullptr || value->field_class->as<ctf::StructClass>() != nullptr;
+    const auto* const name = std::get_if<std::string>(&path.front());
+    const auto* const index = std::get_if<std::uint64_t>(&path.front());
+    const bool is_array = value->field_class != nullptr && (value->field_class->as<ctf::ArrayClass>() != nullptr ||
+                                                            value->field_class->as<ctf::SequenceClass>() != nullptr);
+    if (is_structure ? name == nullptr : !is_array || index == nullptr) return nullptr;
+    const ctf::FieldValue* part = value + 1;
+    for (std::uint32_t i = 0; i < value->size; ++i, part = next_sibling(part))
+        if (is_structure ? part->name == *name : i == *index) return find_value(part, path.subspan(1));
+    return nullptr;
+}
+
+}  // namespace
+
+bool has_field(const std::optional<ctf::StructClass>& scope, ValuePathView path) {
+    return scope && has_member(scope->members, path);
+}
+
+const ctf::FieldValue* find_value(std::span<const ctf::FieldValue> scope, ValuePathView path) {
+    return scope.empty() ? nullptr : find_value(scope.data(), path);
+}
+
+}  // namespace leat::viewer

@@ -1,0 +1,41 @@
+#include "viewer/read/event_decoder.hpp"
+
+namespace leat::viewer {
+namespace {
+
+// Of what may grow as long as the program runs; what is forgotten is made anew.
+constexpr std::size_t kMaxPlans = 4096;
+
+tl::unexpected<Error> changed(const PacketView& packet) {
+    return corrupt("{}: a packet has changed while it was read", packet.stream->name);
+}
+
+}  // namespace
+
+Result<const ctf::EventRecord*> EventDecoder::decode(const PacketView& packet, const ctf::EventPlace& place) {
+    ctf::PacketDecoder& decoder = *LEAT_TRY(enter(packet));
+    if (!decoder.decode(place)) return changed(packet);
+    return &decoder.record();
+}
+
+// A decoder is made anew for each packet: what it remembers is of the packet before, which may be another stream's.
+Result<ctf::PacketDecoder*> EventDecoder::enter(const PacketView& packet) {
+    if (state_ != nullptr && state_->packet == packet.number) return &*state_->decoder;
+    if (plans_.size() >= kMaxPlans && !plans_.contains(packet.plan->number)) plans_.clear();
+    auto& state = plans_[packet.plan->number];
+    if (state == nullptr) state = std::make_unique<State>();
+    state_ = state.get();
+    if (state->packet == packet.number) return &*state->decoder;
+    state->packet = 0;
+    state->decoder.emplace(*packet.plan);
+    const auto properties = state->decoder->start(packet.bytes, 0);
+    if (!properties || properties->packet_size != packet.bytes.size() ||
+        properties->content_bits != packet.content_bits) {
+        state_ = nullptr;
+        return changed(packet);
+    }
+    state->packet = packet.number;
+    return &*state->decoder;
+}
+
+}  // namespace leat::viewer

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "base/result.hpp"
+#include "ctf/decode/packet_decoder.hpp"
+#include "viewer/merge/message.hpp"
+
+namespace leat::viewer {
+
+// Decodes events of any packets, in any order; best all of a packet in turn. Each thread has its own. Plans must
+// outlive it, and may grow. An error: the bytes are not those any more in which the event was found.
+class EventDecoder {
+  public:
+    // What is decoded stays as it is until the next call.
+    Result<const ctf::EventRecord*> decode(const PacketView& packet, const ctf::EventPlace& place);
+    // A decoder that stands behind the packet's context.
+    Result<ctf::PacketDecoder*> enter(const PacketView& packet);
+
+  private:
+    struct State {
+        std::uint64_t packet = 0;  // that `decoder` is in
+        std::optional<ctf::PacketDecoder> decoder{};
+    };
+
+    std::unordered_map<std::uint64_t, std::unique_ptr<State>> plans_{};  // by their numbers
+    State* state_ = nullptr;                                             // of the latest packet
+};
+
+}  // namespace leat::viewer

@@ -1,0 +1,69 @@
+#include "viewer/stats/interval_meter.hpp"
+
+#include <utility>
+
+#include "base/pattern.hpp"
+
+namespace leat::viewer {
+namespace {
+
+// So many may be open at once; the keys of a trace that never ends them are forgotten.
+constexpr std::size_t kMaxOpen = 1U << 20U;
+
+}  // namespace
+
+Result<void> IntervalMeter::add(const PacketView& packet, const ctf::EventPlace& place) {
+    const Role role = role_of(packet, place);
+    if (role == Role::kNone || packet.plan->clock == nullptr) return {};
+    auto key = LEAT_TRY(key_of(packet, place));
+    if (!key) return {};
+    const auto begun = open_.find(*key);
+    if (role != Role::kFrom) {
+        if (begun != open_.end())
+            histogram_.add(static_cast<std::uint64_t>(place.time_ns) - static_cast<std::uint64_t>(begun->second));
+        else
+            without_begin_ += role == Role::kTo ? 1 : 0;
+    }
+    if (role == Role::kFrom && begun != open_.end()) ++repeated_;
+    if (role == Role::kTo) {
+        if (begun != open_.end()) open_.erase(begun);
+        return {};
+    }
+    if (open_.size() >= kMaxOpen && begun == open_.end()) {
+        repeated_ += open_.size();
+        open_.clear();
+    }
+    open_.insert_or_assign(std::move(*key), place.time_ns);
+    return {};
+}
+
+IntervalMeter::Role IntervalMeter::role_of(const PacketView& packet, const ctf::EventPlace& place) {
+    auto& roles = roles_[packet.plan->number];
+    if (roles.size() < packet.plan->events.size()) roles.resize(packet.plan->events.size());
+    Role& role = roles[place.event];
+    if (role != Role::kUnknown) return role;
+    const std::string& name = packet.plan->events[place.event].event_class->name;
+    const bool is_from = matches_pattern(from_, name);
+    const bool is_to = matches_pattern(to_, name);
+    role = is_from && is_to ? Role::kBoth : is_from ? Role::kFrom : is_to ? Role::kTo : Role::kNone;
+    return role;
+}
+
+// None: the event has no such field.
+Result<std::optional<std::string>> IntervalMeter::key_of(const PacketView& packet, const ctf::EventPlace& place) {
+    if (!key_) return std::optional<std::string>(std::in_place);
+    const FilterValue value = LEAT_TRY(key_->value(packet, place));
+    switch (value.kind) {
+        case FilterValue::Kind::kInteger:
+            return std::optional(fmt::format("{}", value.integer));
+        case FilterValue::Kind::kReal:
+            return std::optional(fmt::format("{}", value.real));
+        case FilterValue::Kind::kText:
+        case FilterValue::Kind::kPattern:
+            return std::optional(fmt::format("\"{}", value.plain));
+        default:
+            return std::optional<std::string>();
+    }
+}
+
+}  // namespace leat::viewer

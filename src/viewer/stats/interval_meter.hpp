@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "viewer/filter/event_expression.hpp"
+#include "viewer/merge/message.hpp"
+#include "viewer/stats/histogram.hpp"
+
+namespace leat::viewer {
+
+// Measures how long it takes from one event to another of the same key:
+//
+//     queued (id 1)   queued (id 2)   completed (id 1)    completed (id 2)
+//     |---------------------------------> id 1
+//                     |----------------------------------> id 2
+class IntervalMeter {
+  public:
+    // Names are patterns. Without a key, each event ends what the latest one has begun.
+    IntervalMeter(std::string from, std::string to, std::optional<EventExpression> key)
+        : from_(std::move(from)), to_(std::move(to)), key_(std::move(key)) {}
+
+    // An error names a field of the key that no event of these traces can have.
+    [[nodiscard]] Result<void> check(std::span<const ctf::TraceClass* const> trace_classes) const {
+        return key_ ? key_->check(trace_classes) : Result<void>();
+    }
+    // Events in the order of their times.
+    Result<void> add(const PacketView& packet, const ctf::EventPlace& place);
+
+    [[nodiscard]] const Histogram& histogram() const { return histogram_; }  // ns
+    // Begun and not ended, or begun again before they ended.
+    [[nodiscard]] std::uint64_t open() const { return open_.size() + repeated_; }
+    [[nodiscard]] std::uint64_t ended_without_begin() const { return without_begin_; }
+
+  private:
+    enum class Role : std::uint8_t { kUnknown, kNone, kFrom, kTo, kBoth };
+
+    Role role_of(const PacketView& packet, const ctf::EventPlace& place);
+    Result<std::optional<std::string>> key_of(const PacketView& packet, const ctf::EventPlace& place);
+
+    std::string from_;
+    std::string to_;
+    std::optional<EventExpression> key_;
+    std::unordered_map<std::uint64_t, std::vector<Role>> roles_{};  // by the numbers of plan and event
+    std::unordered_map<std::string, std::int64_t> open_{};          // when it began, by its key
+    std::uint64_t repeated_ = 0;
+    std::uint64_t without_begin_ = 0;
+    Histogram histogram_{};
+};
+
+}  // namespace leat::viewer

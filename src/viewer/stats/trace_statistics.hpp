@@ -1,0 +1,89 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "viewer/merge/message.hpp"
+#include "viewer/read/event_decoder.hpp"
+
+namespace leat::viewer {
+
+// What there is in traces: events by name, process and CPU; what was lost.
+class TraceStatistics {
+  public:
+    struct Count {
+        std::uint64_t events = 0;
+        std::uint64_t bytes = 0;  // of records with what aligns them, without headers of packets
+    };
+    // Contexts of events, or, of traces of one process, what the trace says of itself.
+    struct Process {
+        std::optional<std::int64_t> vpid{};
+        std::string name{};
+
+        auto operator<=>(const Process&) const = default;
+    };
+    struct Lost {
+        std::uint64_t events = 0;
+        std::uint64_t packets = 0;
+        std::uint64_t unknown = 0;  // times that it is not known how many
+    };
+
+    // Events of each stream in their order.
+    Result<void> add(const PacketView& packet, const ctf::EventPlace& place);
+    void add_loss(const Message& message);
+    // To be called after the last event, before the numbers are read.
+    void finish();
+
+    [[nodiscard]] const Count& all() const { return all_; }
+    [[nodiscard]] const std::map<std::string, Count>& by_name() const { return by_name_; }
+    [[nodiscard]] const std::map<Process, Count>& by_process() const { return by_process_; }
+    [[nodiscard]] const std::map<std::int64_t, Count>& by_cpu() const { return by_cpu_; }
+    [[nodiscard]] const Lost& lost() const { return lost_; }
+    // Times of the first and the last event; none: there is no event with a time.
+    [[nodiscard]] const std::optional<std::pair<std::int64_t, std::int64_t>>& span_ns() const { return span_ns_; }
+
+  private:
+    // Of a plan.
+    struct PlanState {
+        std::vector<Count*> names{};  // by the number of the event
+        bool has_process = false;
+        bool has_cpu = false;
+        std::uint64_t packet = 0;  // the latest
+        Count* cpu = nullptr;      // its
+    };
+
+    // The latest event of a stream. It ends where the next one begins, or with its packet.
+    struct Latest {
+        std::uint64_t packet = 0;
+        std::uint64_t begin = 0;  // bits
+        std::uint64_t content_bits = 0;
+        std::array<Count*, 4> counts{};  // that it is part of; some may be null
+    };
+
+    static void add_bytes(const Latest& latest, std::uint64_t end);
+    PlanState& state_of(const PacketView& packet);
+    Result<void> enter(PlanState& state, const PacketView& packet);
+    Result<Count*> process_of(const PacketView& packet, const ctf::EventPlace& place);
+
+    Count all_{};
+    std::map<std::string, Count> by_name_{};
+    std::map<Process, Count> by_process_{};
+    std::map<std::int64_t, Count> by_cpu_{};
+    Lost lost_{};
+    std::optional<std::pair<std::int64_t, std::int64_t>> span_ns_{};
+    EventDecoder decoder_{};
+    std::unordered_map<std::uint64_t, PlanState> plans_{};  // by their numbers
+    std::unordered_map<const StreamIdentity*, Latest> streams_{};
+    // The process of the latest event: most events share it with the one before.
+    Process process_{};
+    Count* process_count_ = nullptr;
+};
+
+}  // namespace leat::viewer

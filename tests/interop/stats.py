@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""`leat stats`: its numbers are those of the trace."""
+import collections
+import json
+
+from support import LEAT, InteropTest, main, plain_run, program
+
+COUNT, THREADS = 200, 3
+
+
+class Stats(InteropTest):
+    def setUp(self):
+        super().setUp()
+        self.trace = self.record(program("emit"), str(COUNT), str(THREADS), name="trace", options=("--ring-size", "1M")).path
+
+    def stats(self, *arguments):
+        result = plain_run(LEAT, "stats", "--format=json", *arguments, self.trace)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return json.loads(result.stdout)
+
+    def lines(self, *arguments):
+        return list(map(json.loads, plain_run(LEAT, "view", "--format=json", *arguments, self.trace).stdout.splitlines()))
+
+    def test_each_event_is_counted(self):
+        stats, lines = self.stats(), self.lines()
+        self.assertEqual(stats["events"], len(lines))
+        self.assertEqual((stats["begin_ns"], stats["end_ns"]), (lines[0]["time_ns"], lines[-1]["time_ns"]))
+        self.assertAlmostEqual(stats["events_per_second"], len(lines) / (stats["end_ns"] - stats["begin_ns"]) * 1e9, places=3)
+        self.assertEqual(stats["lost"], {"events": 0, "packets": 0, "unknown": 0})
+        names = collections.Counter(line["name"] for line in lines)
+        self.assertEqual({row["name"]: row["events"] for row in stats["by_event"]}, names)
+        processes = collections.Counter((line["common_context"]["vpid"], line["common_context"]["procname"]) for line in lines)
+        self.assertEqual({(row["vpid"], row["procname"]): row["events"] for row in stats["by_process"]}, processes)
+        cpus = collections.Counter(line["packet_context"]["cpu_id"] for line in lines)
+        self.assertEqual({row["cpu_id"]: row["events"] for row in stats["by_cpu"]}, cpus)
+        for table in ("by_event", "by_process", "by_cpu"):
+            self.assertEqual(sum(row["bytes"] for row in stats[table]), stats["bytes"])
+            counts = [row["events"] for row in stats[table]]
+            self.assertEqual(counts, sorted(counts, reverse=True))
+
+    def test_bytes_are_those_of_the_packets(self):
+        content = 0
+        for path in self.trace.rglob("index/*.idx"):
+            data = path.read_bytes()
+            for at in range(16, len(data), 72):
+                content += int.from_bytes(data[at + 16:at + 24], "big") // 8
+        self.assertLess(self.stats()["bytes"], content)
+        self.assertGreater(self.stats()["bytes"], content * 0.8)
+
+    def test_selection(self):
+        self.assertEqual(self.stats("--filter", "n < 50")["events"], 50 * THREADS)
+        self.assertEqual(self.stats("--filter", 'thread == 1', "--top", "1")["by_event"][0]["events"], COUNT)
+
+    def test_intervals_of_a_key(self):
+        """From each event of a thread to its next."""
+        times = collections.defaultdict(list)
+        for line in self.lines("--filter", '$name == "test:count"'):
+            times[line["payload"]["thread"]].append(line["time_ns"])
+        intervals = sorted(b - a for of_thread in times.values() for a, b in zip(of_thread, of_thread[1:]))
+        found = self.stats("--interval", "test:count,test:count", "--key", "thread")["interval"]
+        self.assertEqual((found["count"], found["without_end"], found["without_begin"]), (len(intervals), THREADS, 0))
+        self.assertEqual((found["least_ns"], found["most_ns"]), (intervals[0], intervals[-1]))
+        self.assertAlmostEqual(found["mean_ns"], sum(intervals) / len(intervals), places=3)
+        for name, share in (("median_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99)):
+            exact = intervals[max(0, -int(-share * len(intervals) // 1) - 1)]
+            self.assertLessEqual(exact, found[name])
+            self.assertLessEqual(found[name], exact * 1.04 + 1)
+        self.assertEqual(sum(octave["count"] for octave in found["histogram"]), len(intervals))
+
+    def test_intervals_that_do_not_end_or_begin(self):
+        found = self.stats("--interval", "test:count,test:done")["interval"]
+        self.assertEqual((found["count"], found["without_end"], found["without_begin"]), (1, COUNT * THREADS - 1, 0))
+        found = self.stats("--interval", "test:done,test:count", "--key", "thread")["interval"]
+        self.assertEqual((found["count"], found["without_end"], found["without_begin"]), (0, 0, COUNT * THREADS))
+
+    def test_for_people(self):
+        result = plain_run(LEAT, "stats", "--top", "1", "--interval", "test:count,test:count", self.trace)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertRegex(result.stdout, rf"^{COUNT * THREADS + 1} events, .* a second\nlost: nothing\n")
+        self.assertRegex(result.stdout, rf"\ntest:count +{COUNT * THREADS} +99\.8% +\d+ ")
+        self.assertIn("\nand 1 more: --top 0 shows all\n", result.stdout)
+        self.assertRegex(result.stdout, r"\nCPU \d+ ")
+        self.assertRegex(result.stdout, r"\nleast .*, mean .*, median .*, most .*\n")
+
+    def test_refused(self):
+        for arguments, word in ((["--interval", "test:count"], "FROM,TO"), (["--key", "thread"], "--interval"),
+                                (["--interval", "nosuch:*,test:count"], "nosuch:*"), (["--filter", "n ="], "character 3"),
+                                (["--interval", "test:count,test:done", "--key", "nosuch"], "nosuch")):
+            result = plain_run(LEAT, "stats", *arguments, self.trace)
+            self.assertEqual((result.returncode, result.stdout), (1, ""), arguments)
+            self.assert_one_line(result.stderr, word)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+#include "viewer/filter/time_range.hpp"
+
+#include <gtest/gtest.h>
+
+namespace leat::viewer {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kFirst = 1'795'181'934 * kSecond + 5;  // 2026-11-20 13:38:54 UTC
+
+std::int64_t bound(const char* text) {
+    const auto parsed = TimeBound::parse(text, true);
+    return parsed ? parsed->nanoseconds(kFirst).value_or(-1) : -2;
+}
+
+TEST(TimeBound, FormsOfBabeltrace2) {
+    EXPECT_EQ(bound("1795181934"), kFirst - 5);
+    EXPECT_EQ(bound("1795181934.5"), kFirst - 5 + kSecond / 2);
+    EXPECT_EQ(bound("-1.25"), -kSecond - kSecond / 4);
+    EXPECT_EQ(bound("13:38:54.000000005"), kFirst);
+    EXPECT_EQ(bound("13:38"), kFirst - 5 - 54 * kSecond);
+    EXPECT_EQ(bound("2026-11-20 13:38:54"), kFirst - 5);
+    EXPECT_EQ(bound("1970-01-01 00:00:01"), kSecond);
+}
+
+TEST(TimeBound, OtherTextIsRefused) {
+    for (const char* text : {"", "x", "1.", "1.0000000000", "1:2", "13:38:", "13:38:54x", "2026-11-20",
+                             "26-11-20 13:38", "2026-11-20 13:38:54.5 ", "99999999999999999999", "--1", "12:34.5.6"})
+        EXPECT_EQ(bound(text), -2) << text;
+    EXPECT_EQ(bound("9999999999999"), -1);  // too far away for 64 bits of ns
+}
+
+TEST(TimeRange, BothEndsBelongToIt) {
+    auto range = TimeRange::parse("1.5", "2", "", true).value();
+    ASSERT_TRUE(range.begin_at(0));
+    EXPECT_TRUE(range.is_bounded());
+    EXPECT_TRUE(range.is_before(kSecond + kSecond / 2 - 1));
+    EXPECT_FALSE(range.is_before(kSecond + kSecond / 2));
+    EXPECT_FALSE(range.is_behind(2 * kSecond));
+    EXPECT_TRUE(range.is_behind(2 * kSecond + 1));
+}
+
+TEST(TimeRange, OneTextForBoth) {
+    for (const char* text : {"1,2", "[1,2]"}) {
+        auto range = TimeRange::parse("", "", text, true).value();
+        ASSERT_TRUE(range.begin_at(0));
+        EXPECT_TRUE(range.is_before(0));
+        EXPECT_TRUE(range.is_behind(3 * kSecond));
+    }
+    EXPECT_FALSE(TimeRange::parse("1", "", "1,2", true));
+    EXPECT_FALSE(TimeRange::parse("", "", "12", true));
+    EXPECT_FALSE(TimeRange::parse("", "", "1,x", true));
+}
+
+TEST(TimeRange, EndBeforeBeginIsRefused) {
+    auto range = TimeRange::parse("3", "2", "", true).value();
+    EXPECT_FALSE(range.begin_at(0));
+}
+
+TEST(TimeRange, WithoutBoundsTakesAll) {
+    auto range = TimeRange::parse("", "", "", true).value();
+    ASSERT_TRUE(range.begin_at(0));
+    EXPECT_FALSE(range.is_bounded());
+    EXPECT_FALSE(range.is_before(INT64_MIN));
+    EXPECT_FALSE(range.is_behind(INT64_MAX));
+}
+
+}  // namespace
+}  // namespace leat::viewer
