@@ -29,6 +29,7 @@ constexpr const char* kExamples =
     "                                 the events of IO that are large\n"
     "  leat view --format=json my-trace | jq .payload\n"
     "                                 an object for each event\n"
+    "  leat view --format=csv --columns time_ns,cpu_id,bytes my-trace > io.csv\n"
     "  leat view --follow my-trace    while it is being recorded\n"
     "  leat view net://relay          the sessions of a relay\n"
     "  leat view net://relay/host/H/S follow one of them\n";
@@ -91,6 +92,10 @@ Result<Viewed> view(ViewArguments& arguments) {
     const bool is_live = arguments.is_followed || std::ranges::any_of(arguments.traces, net::is_relay_url);
     if (is_live && arguments.selection.range.is_bounded())
         return refused("--begin, --end and --timerange are for traces on disk that are finished");
+    const bool is_table = arguments.format == "csv";
+    if (is_table && is_live) return refused("--format=csv is for traces on disk that are finished");
+    if (!is_table && !arguments.columns.empty()) return refused("--columns are those of --format=csv");
+    if (is_table) return view_csv(arguments, options);
     if (std::ranges::any_of(arguments.traces, net::is_relay_url)) return view_relay(arguments, options);
     if (arguments.is_followed) return view_followed(arguments, options);
     return view_recorded(arguments, options);
@@ -133,8 +138,11 @@ void add_view_command(CLI::App& app, int& exit_status) {
     arguments->selection_options.add_to(*command);
     command
         ->add_option("--format", arguments->format,
-                     "text; or json: an object a line for each event, or the list of a relay's sessions")
-        ->check(CLI::IsMember({"text", "json"}));
+                     "text; json: an object a line for each event, or the list of a relay's sessions; csv: a table")
+        ->check(CLI::IsMember({"text", "json", "csv"}));
+    command->add_option(
+        "--columns", arguments->columns,
+        "of the table: time,time_ns,name,log_level, and fields and contexts by their names (default: all)");
     command->footer(kExamples);
     command->callback([arguments, &exit_status] {
         // Let write() report a closed pipe, not a signal.

@@ -23,6 +23,7 @@ struct ViewArguments {
     std::string from = "start";
     bool reconnects = false;
     std::string format = "text";
+    std::string columns{};
     SelectionOptions selection_options{};
     Selection selection{};
     viewer::TextOptions text{};
@@ -34,6 +35,8 @@ enum class Viewed { kToTheEnd, kUntilNobodyRead };
 
 // Prints traces on disk, to their end.
 Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options);
+// The same as a table.
+Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOptions& options);
 // Prints traces on disk while they are being written, until all are finished.
 Result<Viewed> view_followed(const ViewArguments& arguments, const viewer::TextOptions& options);
 // net://...: lists sessions, or follows one.

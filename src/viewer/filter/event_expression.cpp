@@ -22,18 +22,6 @@ FilterValue value_of(const ctf::FieldValue* value) {
     return {};
 }
 
-// A context that is the same for the whole trace.
-FilterValue environment_value(const ctf::TraceClass& trace_class, Path path) {
-    const auto* const name = std::get_if<std::string>(&path.front());
-    if (path.size() != 1 || name == nullptr) return {};
-    for (const std::string_view known : {"hostname", "procname", "domain"}) {
-        const std::string* const text = *name == known ? ctf::environment_text(trace_class, known) : nullptr;
-        if (text != nullptr) return text_value(*text);
-    }
-    const std::int64_t* const number = *name == "vpid" ? ctf::environment_number(trace_class, *name) : nullptr;
-    return number == nullptr ? FilterValue{} : integer_value(*number);
-}
-
 bool can_have(const ctf::TraceClass& trace_class, const FilterField& field) {
     using Place = FilterField::Place;
     if (field.place != Place::kPayload && field.place != Place::kContext) return true;
@@ -74,6 +62,17 @@ bool is_true(const FilterValue& value) {
 }
 
 }  // namespace
+
+FilterValue environment_value(const ctf::TraceClass& trace_class, ValuePathView path) {
+    const auto* const name = std::get_if<std::string>(&path.front());
+    if (path.size() != 1 || name == nullptr) return {};
+    for (const std::string_view known : {"hostname", "procname", "domain"}) {
+        const std::string* const text = *name == known ? ctf::environment_text(trace_class, known) : nullptr;
+        if (text != nullptr) return text_value(*text);
+    }
+    const std::int64_t* const number = *name == "vpid" ? ctf::environment_number(trace_class, *name) : nullptr;
+    return number == nullptr ? FilterValue{} : integer_value(*number);
+}
 
 Result<void> EventExpression::check(std::span<const ctf::TraceClass* const> trace_classes) const {
     for (const FilterField& field : expression_.fields)

@@ -14,6 +14,9 @@
 
 namespace leat::viewer {
 
+// A context that is the same for the whole trace: hostname, domain, procname or vpid. kInvalid: there is none.
+[[nodiscard]] FilterValue environment_value(const ctf::TraceClass& trace_class, ValuePathView path);
+
 // Chooses events, or computes a value of each. As with LTTng, an event that lacks a field that the expression names, or
 // has another type there than an operator takes, has no value, and is not chosen, whatever else the expression says.
 class EventExpression {

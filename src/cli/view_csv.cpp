@@ -1,0 +1,46 @@
+// `leat view --format=csv PATH`: traces on disk as a table.
+#include <unistd.h>
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "cli/named_traces.hpp"
+#include "cli/selection.hpp"
+#include "cli/view_arguments.hpp"
+#include "viewer/read/recorded_trace.hpp"
+#include "viewer/sink/csv_sink.hpp"
+#include "viewer/sink/loss_text.hpp"
+#include "viewer/sink/text_buffer.hpp"
+
+namespace leat::cli {
+
+Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOptions& options) {
+    const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(arguments.traces))));
+    SelectedEvents events = LEAT_TRY(SelectedEvents::make(traces, arguments.selection));
+    std::vector<const ctf::TraceClass*> classes(traces.size());
+    std::ranges::transform(traces, classes.begin(), [](const auto& trace) { return &trace->trace_class(); });
+    viewer::CsvSink table = LEAT_TRY(viewer::CsvSink::make(arguments.columns, classes));
+    viewer::TextBuffer output(STDOUT_FILENO);
+    viewer::TextBuffer warnings(STDERR_FILENO);
+    viewer::LossText losses(options);
+    table.append_header(output);
+    auto printed = events.for_each(
+        [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
+            for (const ctf::EventPlace& place : places) LEAT_TRY(table.append(output, packet, place));
+            LEAT_TRY(output.flush_if_full());
+            return !output.is_closed();
+        },
+        [&](const viewer::Message& message) {
+            losses.append_warning(warnings, message);
+            return warnings.flush();
+        });
+    LEAT_TRY(output.flush());
+    LEAT_TRY(std::move(printed));
+    if (output.is_closed()) return Viewed::kUntilNobodyRead;
+    for (const auto& trace : traces)
+        if (trace->damage()) return tl::unexpected(*trace->damage());
+    return Viewed::kToTheEnd;
+}
+
+}  // namespace leat::cli
