@@ -19,7 +19,7 @@ void SelectionOptions::add_to(CLI::App& command) {
 
 Result<Selection> SelectionOptions::parse(bool is_gmt) const {
     Selection selection;
-    if (!filter.empty()) selection.expression = LEAT_TRY(viewer::parse_filter(filter));
+    if (filter) selection.expression = LEAT_TRY(viewer::parse_filter(*filter));
     selection.range = LEAT_TRY(viewer::TimeRange::parse(begin, end, time_range, is_gmt));
     return selection;
 }
@@ -31,6 +31,11 @@ Result<SelectedEvents> SelectedEvents::make(const std::vector<std::unique_ptr<vi
         std::ranges::transform(traces, classes.begin(), [](const auto& trace) { return &trace->trace_class(); });
         LEAT_TRY(filter->check(classes));
     }
+    const auto is_timeless = [](const auto& trace) {
+        return std::ranges::any_of(trace->streams(), [](const auto& stream) { return stream.plan->clock == nullptr; });
+    };
+    if (selection.range.is_bounded() && std::ranges::any_of(traces, is_timeless))
+        return refused("a range of times is of no use: there are events without a time");
     return SelectedEvents(LEAT_TRY(viewer::Merge::make(traces)), selection);
 }
 

@@ -33,10 +33,10 @@ struct Selection {
 
 // As the command line has it.
 struct SelectionOptions {
-    std::string filter{};
-    std::string begin{};
-    std::string end{};
-    std::string time_range{};
+    std::optional<std::string> filter{};
+    std::optional<std::string> begin{};
+    std::optional<std::string> end{};
+    std::optional<std::string> time_range{};
 
     // The options are part of this object.
     void add_to(CLI::App& command);

@@ -52,13 +52,6 @@ struct StatsOptions {
     std::string format = "text";
 };
 
-// What has been counted, by how much.
-struct Row {
-    std::string name{};
-    Json json{};
-    Count count{};
-};
-
 std::string name_of(const std::string& name) { return printable(name); }
 std::string name_of(std::int64_t cpu) { return fmt::format("CPU {}", cpu); }
 std::string name_of(const TraceStatistics::Process& process) {
@@ -72,13 +65,20 @@ Json json_of(const TraceStatistics::Process& process) {
     return {{"vpid", process.vpid ? Json(*process.vpid) : Json()}, {"procname", process.name}};
 }
 
-// Those with the most events first.
+// A row of a table: what has been counted, and how much.
 template <class Key>
-std::vector<Row> rows_of(const std::map<Key, Count>& counts) {
-    std::vector<Row> rows;
+using Row = std::pair<const Key, Count>;
+template <class Key>
+using Rows = std::vector<const Row<Key>*>;
+
+// Those with the most events first; `top`: so many of them, 0: all.
+template <class Key>
+Rows<Key> rows_of(const std::map<Key, Count>& counts, std::size_t top) {
+    Rows<Key> rows;
     rows.reserve(counts.size());
-    for (const auto& [key, count] : counts) rows.push_back({name_of(key), json_of(key), count});
-    std::ranges::stable_sort(rows, std::greater(), [](const Row& row) { return row.count.events; });
+    for (const Row<Key>& row : counts) rows.push_back(&row);
+    std::ranges::stable_sort(rows, std::greater(), [](const Row<Key>* row) { return row->second.events; });
+    if (top != 0 && top < rows.size()) rows.resize(top);
     return rows;
 }
 
@@ -94,35 +94,38 @@ std::optional<double> rate_of(std::uint64_t events, double seconds) {
     return seconds > 0 ? std::optional(static_cast<double>(events) / seconds) : std::nullopt;
 }
 
-void print_table(const char* title, const std::vector<Row>& rows, const TraceStatistics& statistics, std::size_t top) {
+template <class Key>
+void print_table(const char* title, const std::map<Key, Count>& counts, const TraceStatistics& statistics,
+                 std::size_t top) {
     constexpr std::size_t kNarrowest = 24;
+    const Rows<Key> rows = rows_of(counts, top);
     if (rows.empty()) return;
-    const std::size_t shown = top == 0 ? rows.size() : std::min(top, rows.size());
     std::size_t width = kNarrowest;
-    for (std::size_t i = 0; i < shown; ++i) width = std::max(width, rows[i].name.size());
+    for (const Row<Key>* row : rows) width = std::max(width, name_of(row->first).size());
     fmt::print("\n{:<{}} {:>12} {:>7} {:>12} {:>12}\n", title, width, "events", "share", "a second", "bytes");
-    for (std::size_t i = 0; i < shown; ++i) {
-        const Count& count = rows[i].count;
+    for (const Row<Key>* row : rows) {
+        const Count& count = row->second;
         const auto rate = rate_of(count.events, seconds_of(statistics));
-        fmt::print("{:<{}} {:>12} {:>6.1f}% {:>12} {:>12}\n", rows[i].name, width, count.events,
+        fmt::print("{:<{}} {:>12} {:>6.1f}% {:>12} {:>12}\n", name_of(row->first), width, count.events,
                    100.0 * static_cast<double>(count.events) / static_cast<double>(statistics.all().events),
-                   rate ? fmt::format("{:.0f}", *rate) : "-", size_for_people(count.bytes));
+                   rate ? fmt::format("{:.0f}", *rate) : "-", size_for_people(count.bytes()));
     }
-    if (shown < rows.size()) fmt::print("and {} more: --top 0 shows all\n", rows.size() - shown);
+    if (rows.size() < counts.size()) fmt::print("and {} more: --top 0 shows all\n", counts.size() - rows.size());
 }
 
 void print_losses(const TraceStatistics::Lost& lost) {
     if (lost.events != 0) fmt::print("lost: {} event{} discarded\n", lost.events, lost.events == 1 ? "" : "s");
     if (lost.packets != 0) fmt::print("lost: {} packet{}\n", lost.packets, lost.packets == 1 ? "" : "s");
-    if (lost.unknown != 0) fmt::print("lost: {} times, an unknown number of events\n", lost.unknown);
-    if (lost.events + lost.packets + lost.unknown == 0) fmt::print("lost: nothing\n");
+    if (lost.unknown != 0)
+        fmt::print("lost: {} time{}, an unknown number of events\n", lost.unknown, lost.unknown == 1 ? "" : "s");
+    if (lost.events == 0 && lost.packets == 0 && lost.unknown == 0) fmt::print("lost: nothing\n");
 }
 
 void print_interval(const IntervalMeter& meter, const std::string& title) {
     constexpr std::size_t kWidest = 50;
     const Histogram& histogram = meter.histogram();
-    fmt::print("\nfrom {}: {} intervals, {} without an end, {} without a begin\n", printable(title), histogram.count(),
-               meter.open(), meter.ended_without_begin());
+    fmt::print("\nfrom {}: {} intervals, {} without an end, {} without a begin, {} events without the key\n",
+               printable(title), histogram.count(), meter.open(), meter.ended_without_begin(), meter.without_key());
     if (histogram.count() == 0) return;
     fmt::print("least {}, mean {}, median {}, 90 % {}, 99 % {}, 99.9 % {}, most {}\n",
                span_for_people(histogram.least()), span_for_people(static_cast<std::uint64_t>(histogram.mean())),
@@ -142,23 +145,24 @@ void print_text(const StatsOptions& options, const TraceStatistics& statistics,
                 const std::optional<IntervalMeter>& meter) {
     const Count& all = statistics.all();
     const double seconds = seconds_of(statistics);
-    fmt::print("{} event{}, {}", all.events, all.events == 1 ? "" : "s", size_for_people(all.bytes));
+    fmt::print("{} event{}, {}", all.events, all.events == 1 ? "" : "s", size_for_people(all.bytes()));
     if (const auto rate = rate_of(all.events, seconds)) fmt::print(", in {:.3f} s: {:.0f} a second", seconds, *rate);
     fmt::print("\n");
     print_losses(statistics.lost());
-    print_table("event", rows_of(statistics.by_name()), statistics, options.top);
-    print_table("process", rows_of(statistics.by_process()), statistics, options.top);
-    print_table("CPU", rows_of(statistics.by_cpu()), statistics, options.top);
+    print_table("event", statistics.by_name(), statistics, options.top);
+    print_table("process", statistics.by_process(), statistics, options.top);
+    print_table("CPU", statistics.by_cpu(), statistics, options.top);
     if (meter) print_interval(*meter, options.interval);
 }
 
-Json table_json(const std::vector<Row>& rows, std::size_t top) {
+template <class Key>
+Json table_json(const std::map<Key, Count>& counts, std::size_t top) {
     Json table = Json::array();
-    for (std::size_t i = 0; i < rows.size() && (top == 0 || i < top); ++i) {
-        Json row = rows[i].json;
-        row["events"] = rows[i].count.events;
-        row["bytes"] = rows[i].count.bytes;
-        table.push_back(std::move(row));
+    for (const Row<Key>* row : rows_of(counts, top)) {
+        Json json = json_of(row->first);
+        json["events"] = row->second.events;
+        json["bytes"] = row->second.bytes();
+        table.push_back(std::move(json));
     }
     return table;
 }
@@ -171,6 +175,7 @@ Json interval_json(const IntervalMeter& meter) {
     return {{"count", histogram.count()},
             {"without_end", meter.open()},
             {"without_begin", meter.ended_without_begin()},
+            {"without_key", meter.without_key()},
             {"least_ns", histogram.least()},
             {"mean_ns", histogram.mean()},
             {"median_ns", histogram.quantile(0.5)},
@@ -188,14 +193,14 @@ void print_json(const StatsOptions& options, const TraceStatistics& statistics,
     const auto rate = rate_of(statistics.all().events, seconds_of(statistics));
     Json result{
         {"events", statistics.all().events},
-        {"bytes", statistics.all().bytes},
+        {"bytes", statistics.all().bytes()},
         {"begin_ns", span ? Json(span->first) : Json()},
         {"end_ns", span ? Json(span->second) : Json()},
         {"events_per_second", rate ? Json(*rate) : Json()},
         {"lost", {{"events", lost.events}, {"packets", lost.packets}, {"unknown", lost.unknown}}},
-        {"by_event", table_json(rows_of(statistics.by_name()), options.top)},
-        {"by_process", table_json(rows_of(statistics.by_process()), options.top)},
-        {"by_cpu", table_json(rows_of(statistics.by_cpu()), options.top)},
+        {"by_event", table_json(statistics.by_name(), options.top)},
+        {"by_process", table_json(statistics.by_process(), options.top)},
+        {"by_cpu", table_json(statistics.by_cpu(), options.top)},
     };
     if (meter) result["interval"] = interval_json(*meter);
     fmt::print("{}\n", readable_json(result));
@@ -226,6 +231,10 @@ Result<void> check_interval(const StatsOptions& options, const IntervalMeter& me
     }
     std::vector<const ctf::TraceClass*> classes(traces.size());
     std::ranges::transform(traces, classes.begin(), [](const auto& trace) { return &trace->trace_class(); });
+    const auto has_clock = [](const auto& trace) {
+        return std::ranges::any_of(trace->streams(), [](const auto& stream) { return stream.plan->clock != nullptr; });
+    };
+    if (std::ranges::none_of(traces, has_clock)) return refused("--interval: these events have no times");
     return meter.check(classes);
 }
 
@@ -239,7 +248,7 @@ Result<void> count(StatsOptions& options) {
     if (meter) LEAT_TRY(check_interval(options, *meter, traces));
     SelectedEvents events = LEAT_TRY(SelectedEvents::make(traces, selection));
     TraceStatistics statistics;
-    LEAT_TRY(events.for_each(
+    auto counted = events.for_each(
         [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
             for (const ctf::EventPlace& place : places) {
                 LEAT_TRY(statistics.add(packet, place));
@@ -250,9 +259,10 @@ Result<void> count(StatsOptions& options) {
         [&](const viewer::Message& message) {
             statistics.add_loss(message);
             return Result<void>();
-        }));
-    statistics.finish();
+        });
     options.format == "json" ? print_json(options, statistics, meter) : print_text(options, statistics, meter);
+    if (std::fflush(stdout) != 0) return io_error("cannot write");
+    LEAT_TRY(std::move(counted));
     for (const auto& trace : traces)
         if (trace->damage()) return tl::unexpected(*trace->damage());
     return {};

@@ -68,6 +68,8 @@ class PacketDecoder {
     Result<std::size_t> locate(std::span<EventPlace> places);
     // Decodes an event that was found in this packet: afterwards it is the record.
     Result<void> decode(const EventPlace& place);
+    // Bits from the packet's begin: behind what was read last.
+    [[nodiscard]] std::uint64_t position() const { return decoder_.position(); }
 
   private:
     Result<void> header();

@@ -29,7 +29,7 @@ bool can_have(const ctf::TraceClass& trace_class, const FilterField& field) {
     if (!is_payload && environment_value(trace_class, field.path).kind != FilterValue::Kind::kInvalid) return true;
     return std::ranges::any_of(trace_class.streams, [&](const ctf::StreamClass& stream) {
         if (!is_payload &&
-            (has_field(stream.packet_context, field.path) || has_field(stream.event_context, field.path)))
+            (has_packet_field(stream.packet_context, field.path) || has_field(stream.event_context, field.path)))
             return true;
         return std::ranges::any_of(stream.events, [&](const ctf::EventClass& event) {
             return has_field(is_payload ? event.fields : event.context, field.path);
@@ -43,7 +43,7 @@ bool is_in_class(const FilterField& field, const PacketView& packet, const ctf::
         case FilterField::Place::kPayload:
             return has_field(event_class.fields, field.path);
         case FilterField::Place::kContext:
-            return has_field(stream.packet_context, field.path) || has_field(stream.event_context, field.path) ||
+            return has_packet_field(stream.packet_context, field.path) || has_field(stream.event_context, field.path) ||
                    has_field(event_class.context, field.path) ||
                    environment_value(*packet.trace_class, field.path).kind != FilterValue::Kind::kInvalid;
         case FilterField::Place::kLogLevel:
@@ -121,7 +121,7 @@ EventExpression::Verdict EventExpression::verdict_of(const PacketView& packet, c
 // Whether it is known to be false without a look at the event.
 bool EventExpression::is_never(std::uint32_t node) const {
     const FilterNode& it = expression_.nodes[node];
-    if (it.op == FilterOp::kAnd && (is_never(it.left) || is_never(it.right))) return true;
+    if (it.op == FilterOp::kAnd) return is_never(it.left) || is_never(it.right);
     const FilterValue value = evaluate(node);
     return value.kind != FilterValue::Kind::kUnknown && !is_true(value);
 }

@@ -82,11 +82,14 @@ Result<TimeBound> TimeBound::parse(std::string_view text, bool is_gmt) {
         if (!scanner.number(date.year, 4) || !scanner.take('-') || !scanner.number(date.month, 2) ||
             !scanner.take('-') || !scanner.number(date.day, 2) || !scanner.take(' '))
             return wrong();
+        if (date.month < 1 || date.month > 12 || date.day < 1 || date.day > 31) return wrong();
         bound.date_ = date;
     }
     if (!scanner.number(bound.hour_, 2) || !scanner.take(':') || !scanner.number(bound.minute_, 2)) return wrong();
-    if (scanner.take(':') && !scanner.number(bound.second_, 2)) return wrong();
-    return end();
+    const bool has_seconds = scanner.take(':');
+    if (has_seconds && !scanner.number(bound.second_, 2)) return wrong();
+    if (bound.hour_ > 23 || bound.minute_ > 59 || bound.second_ > 60) return wrong();
+    return has_seconds || scanner.is_at_end() ? end() : wrong();
 }
 
 Result<std::int64_t> TimeBound::nanoseconds(std::int64_t first_ns) const {
@@ -112,18 +115,18 @@ Result<std::int64_t> TimeBound::nanoseconds(std::int64_t first_ns) const {
     return result;
 }
 
-Result<TimeRange> TimeRange::parse(std::string_view begin, std::string_view end, std::string_view range, bool is_gmt) {
-    if (!range.empty()) {
-        if (!begin.empty() || !end.empty()) return refused("--timerange stands for --begin and --end: use one of them");
-        const std::string_view both = without_brackets(range);
+Result<TimeRange> TimeRange::parse(Text begin, Text end, const Text& range, bool is_gmt) {
+    if (range) {
+        if (begin || end) return refused("--timerange stands for --begin and --end: use one of them");
+        const std::string_view both = without_brackets(*range);
         const std::size_t comma = both.find(',');
-        if (comma == std::string_view::npos) return refused("\"{}\" is no range of times: use BEGIN,END", range);
+        if (comma == std::string_view::npos) return refused("\"{}\" is no range of times: use BEGIN,END", *range);
         begin = both.substr(0, comma);
         end = both.substr(comma + 1);
     }
     TimeRange parsed;
-    if (!begin.empty()) parsed.begin_ = LEAT_TRY(TimeBound::parse(begin, is_gmt));
-    if (!end.empty()) parsed.end_ = LEAT_TRY(TimeBound::parse(end, is_gmt));
+    if (begin) parsed.begin_ = LEAT_TRY(TimeBound::parse(*begin, is_gmt));
+    if (end) parsed.end_ = LEAT_TRY(TimeBound::parse(*end, is_gmt));
     return parsed;
 }
 

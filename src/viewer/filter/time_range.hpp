@@ -33,8 +33,9 @@ class TimeBound {
 // Which events are shown by their times. Both ends belong to it.
 class TimeRange {
   public:
-    // Empty texts: no bound. `range`: "BEGIN,END", perhaps in brackets, in place of both.
-    static Result<TimeRange> parse(std::string_view begin, std::string_view end, std::string_view range, bool is_gmt);
+    // `range`: "BEGIN,END", perhaps in brackets, in place of both.
+    using Text = std::optional<std::string_view>;
+    static Result<TimeRange> parse(Text begin, Text end, const Text& range, bool is_gmt);
 
     [[nodiscard]] bool is_bounded() const { return begin_ || end_; }
     // To be called before all others, with the time of the first message.

@@ -1,16 +1,24 @@
 #include "viewer/filter/value_path.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 namespace leat::viewer {
 namespace {
 
 bool has_field(const ctf::FieldClass& field_class, ValuePathView path);
 
+bool is_timestamp(const ctf::FieldClass& field_class) {
+    const auto* integer = field_class.as<ctf::IntegerClass>();
+    return integer != nullptr && !integer->clock.empty();
+}
+
 bool has_member(std::span<const ctf::StructMember> members, ValuePathView path) {
     const auto* const name = std::get_if<std::string>(&path.front());
     return name != nullptr && std::ranges::any_of(members, [&](const ctf::StructMember& member) {
-               return ctf::display_name(member) == *name && has_field(member.field_class, path.subspan(1));
+               return ctf::display_name(member) == *name && !is_timestamp(member.field_class) &&
+                      has_field(member.field_class, path.subspan(1));
            });
 }
 
@@ -58,6 +66,21 @@ const ctf::FieldValue* find_value(const ctf::FieldValue* value, ValuePathView pa
 
 bool has_field(const std::optional<ctf::StructClass>& scope, ValuePathView path) {
     return scope && has_member(scope->members, path);
+}
+
+bool is_for_readers(const ctf::StructMember& member) {
+    constexpr std::array<std::string_view, 6> kNames{"timestamp_begin", "timestamp_end",    "content_size",
+                                                     "packet_size",     "events_discarded", "packet_seq_num"};
+    return std::ranges::find(kNames, member.name) != kNames.end() || is_timestamp(member.field_class);
+}
+
+bool has_packet_field(const std::optional<ctf::StructClass>& packet_context, ValuePathView path) {
+    const auto* const name = std::get_if<std::string>(&path.front());
+    return packet_context && name != nullptr &&
+           std::ranges::any_of(packet_context->members, [&](const ctf::StructMember& member) {
+               return ctf::display_name(member) == *name && !is_for_readers(member) &&
+                      has_field(member.field_class, path.subspan(1));
+           });
 }
 
 const ctf::FieldValue* find_value(std::span<const ctf::FieldValue> scope, ValuePathView path) {

@@ -18,8 +18,12 @@ using ValuePathStep = std::variant<std::string, std::uint64_t>;
 using ValuePath = std::vector<ValuePathStep>;
 using ValuePathView = std::span<const ValuePathStep>;
 
-// Whether events may have that field. The path is not empty.
+// Whether events may have that field. The path is not empty. What readers alone use, such as timestamps and sizes of
+// packets, is no part of an event.
 [[nodiscard]] bool has_field(const std::optional<ctf::StructClass>& scope, ValuePathView path);
+[[nodiscard]] bool has_packet_field(const std::optional<ctf::StructClass>& packet_context, ValuePathView path);
+// Whether a member of the packet context is for readers alone.
+[[nodiscard]] bool is_for_readers(const ctf::StructMember& member);
 
 // Null: this event does not have it.
 [[nodiscard]] const ctf::FieldValue* find_value(std::span<const ctf::FieldValue> scope, ValuePathView path);

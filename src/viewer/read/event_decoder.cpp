@@ -4,7 +4,7 @@ namespace leat::viewer {
 namespace {
 
 // Of what may grow as long as the program runs; what is forgotten is made anew.
-constexpr std::size_t kMaxPlans = 4096;
+constexpr std::size_t kMaxDecoders = 4096;
 
 tl::unexpected<Error> changed(const PacketView& packet) {
     return corrupt("{}: a packet has changed while it was read", packet.stream->name);
@@ -21,8 +21,8 @@ Result<const ctf::EventRecord*> EventDecoder::decode(const PacketView& packet, c
 // A decoder is made anew for each packet: what it remembers is of the packet before, which may be another stream's.
 Result<ctf::PacketDecoder*> EventDecoder::enter(const PacketView& packet) {
     if (state_ != nullptr && state_->packet == packet.number) return &*state_->decoder;
-    if (plans_.size() >= kMaxPlans && !plans_.contains(packet.plan->number)) plans_.clear();
-    auto& state = plans_[packet.plan->number];
+    if (streams_.size() >= kMaxDecoders && !streams_.contains(packet.stream)) streams_.clear();
+    auto& state = streams_[packet.stream];
     if (state == nullptr) state = std::make_unique<State>();
     state_ = state.get();
     if (state->packet == packet.number) return &*state->decoder;

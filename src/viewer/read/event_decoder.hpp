@@ -11,8 +11,9 @@
 
 namespace leat::viewer {
 
-// Decodes events of any packets, in any order; best all of a packet in turn. Each thread has its own. Plans must
-// outlive it, and may grow. An error: the bytes are not those any more in which the event was found.
+// Decodes events of packets of any streams, in any order; best all of a stream's packet before its next. Each thread
+// has its own. Plans must outlive it, and may grow. An error: the bytes are not those any more in which the event was
+// found.
 class EventDecoder {
   public:
     // What is decoded stays as it is until the next call.
@@ -26,8 +27,8 @@ class EventDecoder {
         std::optional<ctf::PacketDecoder> decoder{};
     };
 
-    std::unordered_map<std::uint64_t, std::unique_ptr<State>> plans_{};  // by their numbers
-    State* state_ = nullptr;                                             // of the latest packet
+    std::unordered_map<const StreamIdentity*, std::unique_ptr<State>> streams_{};
+    State* state_ = nullptr;  // of the latest packet
 };
 
 }  // namespace leat::viewer

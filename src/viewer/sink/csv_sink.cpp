@@ -1,7 +1,6 @@
 #include "viewer/sink/csv_sink.hpp"
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <utility>
 
@@ -59,10 +58,8 @@ void append_environment(TextBuffer& buffer, const FilterValue& value) {
 void add_members(std::vector<std::string>& names, const std::optional<ctf::StructClass>& scope, bool is_packet) {
     if (!scope) return;
     for (const ctf::StructMember& member : scope->members) {
-        constexpr std::array<std::string_view, 6> kOfReaders{"timestamp_begin", "timestamp_end",    "content_size",
-                                                             "packet_size",     "events_discarded", "packet_seq_num"};
         const std::string_view name = ctf::display_name(member);
-        const bool is_hidden = is_packet && std::ranges::find(kOfReaders, name) != kOfReaders.end();
+        const bool is_hidden = is_packet && is_for_readers(member);
         if (!is_hidden && std::ranges::find(names, name) == names.end()) names.emplace_back(name);
     }
 }
@@ -104,21 +101,18 @@ Result<CsvSink::Column> CsvSink::parse_column(std::string_view text,
     const bool is_payload = text.starts_with("payload.");
     const bool is_context = text.starts_with("$ctx.");
     const std::string_view bare = text.substr(is_payload ? 8 : is_context ? 5 : 0);
-    const auto is_there = [&](const std::string& field) -> Result<FilterField> {
-        const FilterExpression expression = LEAT_TRY(parse_filter(field));
-        if (expression.nodes.size() != 1 || expression.fields.size() != 1)
-            return refused("column \"{}\" is no name of a field", text);
-        LEAT_TRY(EventExpression(expression).check(trace_classes));
-        return expression.fields.front();
+    const auto path_of = [&](const std::string& field) -> std::optional<ValuePath> {
+        auto expression = parse_filter(field);
+        if (!expression || expression->nodes.size() != 1 || expression->fields.size() != 1) return std::nullopt;
+        ValuePath path = expression->fields.front().path;
+        if (path.empty() || !EventExpression(*std::move(expression)).check(trace_classes)) return std::nullopt;
+        return path;
     };
-    if (!is_context)
-        if (auto field = is_there(std::string(bare)); field || is_payload) {
-            if (!field) return tl::unexpected(std::move(field).error());
-            return Column{title, Kind::kPayload, std::move(field->path)};
-        }
-    auto field = is_there(fmt::format("$ctx.{}", bare));
-    if (!field) return not_found("column \"{}\": no event has such a field or context", text);
-    return Column{title, Kind::kContext, std::move(field->path)};
+    if (auto path = is_context ? std::nullopt : path_of(std::string(bare)))
+        return Column{title, Kind::kPayload, *std::move(path)};
+    if (auto path = is_payload ? std::nullopt : path_of(fmt::format("$ctx.{}", bare)))
+        return Column{title, Kind::kContext, *std::move(path)};
+    return not_found("column \"{}\": no event has such a field or context", text);
 }
 
 Result<CsvSink> CsvSink::make(std::string_view columns, std::span<const ctf::TraceClass* const> trace_classes) {

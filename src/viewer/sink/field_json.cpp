@@ -118,7 +118,7 @@ class FieldJson {
             if (&label != found.labels().data()) buffer_.append(',');
             append_json_text(buffer_, enumeration.ranges[label].label);
         }
-        buffer_.append("]}");
+        buffer_.append(found.has_more() ? "],\"has_more_labels\":true}" : "]}");
     }
 
     void members(const FieldValue& value) {

@@ -1,5 +1,7 @@
 #include "viewer/stats/interval_meter.hpp"
 
+#include <functional>
+#include <string_view>
 #include <utility>
 
 #include "base/pattern.hpp"
@@ -9,6 +11,7 @@ namespace {
 
 // So many may be open at once; the keys of a trace that never ends them are forgotten.
 constexpr std::size_t kMaxOpen = 1U << 20U;
+constexpr std::size_t kLongestKey = 64;
 
 }  // namespace
 
@@ -16,7 +19,10 @@ Result<void> IntervalMeter::add(const PacketView& packet, const ctf::EventPlace&
     const Role role = role_of(packet, place);
     if (role == Role::kNone || packet.plan->clock == nullptr) return {};
     auto key = LEAT_TRY(key_of(packet, place));
-    if (!key) return {};
+    if (!key) {
+        ++without_key_;
+        return {};
+    }
     const auto begun = open_.find(*key);
     if (role != Role::kFrom) {
         if (begun != open_.end())
@@ -60,7 +66,10 @@ Result<std::optional<std::string>> IntervalMeter::key_of(const PacketView& packe
             return std::optional(fmt::format("{}", value.real));
         case FilterValue::Kind::kText:
         case FilterValue::Kind::kPattern:
-            return std::optional(fmt::format("\"{}", value.plain));
+            if (value.plain.size() <= kLongestKey) return std::optional(fmt::format("\"{}", value.plain));
+            // Of a long text, what tells it from all others but by a rare chance.
+            return std::optional(fmt::format("\"{}#{}#{}", value.plain.substr(0, kLongestKey), value.plain.size(),
+                                             std::hash<std::string_view>()(value.plain)));
         default:
             return std::optional<std::string>();
     }

@@ -37,6 +37,8 @@ class IntervalMeter {
     // Begun and not ended, or begun again before they ended.
     [[nodiscard]] std::uint64_t open() const { return open_.size() + repeated_; }
     [[nodiscard]] std::uint64_t ended_without_begin() const { return without_begin_; }
+    // Events that would begin or end one, but do not have the key.
+    [[nodiscard]] std::uint64_t without_key() const { return without_key_; }
 
   private:
     enum class Role : std::uint8_t { kUnknown, kNone, kFrom, kTo, kBoth };
@@ -51,6 +53,7 @@ class IntervalMeter {
     std::unordered_map<std::string, std::int64_t> open_{};          // when it began, by its key
     std::uint64_t repeated_ = 0;
     std::uint64_t without_begin_ = 0;
+    std::uint64_t without_key_ = 0;
     Histogram histogram_{};
 };
 

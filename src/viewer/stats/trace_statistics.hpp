@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -20,9 +19,12 @@ class TraceStatistics {
   public:
     struct Count {
         std::uint64_t events = 0;
-        std::uint64_t bytes = 0;  // of records with what aligns them, without headers of packets
+        std::uint64_t bits = 0;  // of records, without what aligns them
+
+        [[nodiscard]] std::uint64_t bytes() const { return bits / 8; }
     };
-    // Contexts of events, or, of traces of one process, what the trace says of itself.
+    // Contexts of events, or, of traces of one process, what the trace says of itself. Those that are too many to be
+    // told apart are "(others)".
     struct Process {
         std::optional<std::int64_t> vpid{};
         std::string name{};
@@ -35,11 +37,8 @@ class TraceStatistics {
         std::uint64_t unknown = 0;  // times that it is not known how many
     };
 
-    // Events of each stream in their order.
     Result<void> add(const PacketView& packet, const ctf::EventPlace& place);
     void add_loss(const Message& message);
-    // To be called after the last event, before the numbers are read.
-    void finish();
 
     [[nodiscard]] const Count& all() const { return all_; }
     [[nodiscard]] const std::map<std::string, Count>& by_name() const { return by_name_; }
@@ -55,22 +54,17 @@ class TraceStatistics {
         std::vector<Count*> names{};  // by the number of the event
         bool has_process = false;
         bool has_cpu = false;
-        std::uint64_t packet = 0;  // the latest
-        Count* cpu = nullptr;      // its
     };
 
-    // The latest event of a stream. It ends where the next one begins, or with its packet.
-    struct Latest {
+    // Of a stream: the CPU of its latest packet.
+    struct Cpu {
         std::uint64_t packet = 0;
-        std::uint64_t begin = 0;  // bits
-        std::uint64_t content_bits = 0;
-        std::array<Count*, 4> counts{};  // that it is part of; some may be null
+        Count* count = nullptr;
     };
 
-    static void add_bytes(const Latest& latest, std::uint64_t end);
     PlanState& state_of(const PacketView& packet);
-    Result<void> enter(PlanState& state, const PacketView& packet);
-    Result<Count*> process_of(const PacketView& packet, const ctf::EventPlace& place);
+    Result<Count*> cpu_of(const PacketView& packet);
+    Count* process_of(const PacketView& packet, const ctf::EventRecord& event);
 
     Count all_{};
     std::map<std::string, Count> by_name_{};
@@ -80,7 +74,7 @@ class TraceStatistics {
     std::optional<std::pair<std::int64_t, std::int64_t>> span_ns_{};
     EventDecoder decoder_{};
     std::unordered_map<std::uint64_t, PlanState> plans_{};  // by their numbers
-    std::unordered_map<const StreamIdentity*, Latest> streams_{};
+    std::unordered_map<const StreamIdentity*, Cpu> cpus_{};
     // The process of the latest event: most events share it with the one before.
     Process process_{};
     Count* process_count_ = nullptr;

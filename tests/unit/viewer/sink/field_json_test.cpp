@@ -62,7 +62,7 @@ TEST(FieldJson, WhatIsNotUtf8IsReplaced) {
     EXPECT_EQ(json_text("\xc3\xa9\xf0\x9f\x98\x80"), "\"\xc3\xa9\xf0\x9f\x98\x80\"");
     const std::string replaced = "\xef\xbf\xbd";
     EXPECT_EQ(json_text("a\xff"
-                     "b"),
+                        "b"),
               "\"a" + replaced + "b\"");
     EXPECT_EQ(json_text("\xc3"), '"' + replaced + '"');
     EXPECT_EQ(json_text("\xed\xa0\x80"), '"' + replaced + replaced + replaced + '"');  // half a pair of UTF-16
