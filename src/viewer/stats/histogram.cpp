@@ -48,7 +48,7 @@ std::vector<Histogram::Octave> Histogram::octaves() const {
     std::vector<Octave> found;
     for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
         const std::uint64_t highest = highest_of(bucket);
-        const int width = std::bit_width(highest);
+        const auto width = static_cast<unsigned>(std::bit_width(highest));
         if (found.empty() && buckets_[bucket] == 0) continue;
         if (found.empty() || found.back().highest < highest) {
             const std::uint64_t lowest = width == 0 ? 0 : std::uint64_t{1} << (width - 1);
