@@ -72,19 +72,19 @@ TEST(SharedClock, ReadersSeeWholeLinesWhileItIsDisciplined) {
     auto clock = SharedClock::create();
     std::atomic<bool> is_ending{false};
     std::atomic<std::int64_t> worst{0};
-    const std::uint64_t begin = system_now();
     std::thread reader([&] {
         while (!is_ending) {
             const std::uint64_t before = system_now();
             const auto ahead = static_cast<std::int64_t>(before - clock_now(clock->page()));
-            worst = std::max<std::int64_t>(worst, ahead);  // a mix of an old and a new line would be far off
+            worst = std::max<std::int64_t>(worst, ahead);
         }
     });
     for (int i = 0; i < 20'000; ++i) clock->discipline(0);
     is_ending = true;
     reader.join();
-    // A first measurement is good to 50 ppm, and whoever disciplines it may have stood still.
-    EXPECT_LT(worst, static_cast<std::int64_t>(1'000'000 + (system_now() - begin) / 1'000));
+    // Half a line, or one that was never written, is off by the time since the machine began. Whoever disciplines the
+    // clock may have stood still meanwhile, between TSC and system time too.
+    EXPECT_LT(worst, 1'000'000'000);
 }
 
 TEST(SharedClock, ProgramsCannotWriteIt) {
