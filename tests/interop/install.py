@@ -140,7 +140,7 @@ class InstalledTree(InteropTest):
 
     def test_manual_pages_and_unit(self):
         pages = {str(path.relative_to(self.prefix / "share/man")) for path in (self.prefix / "share/man").glob("*/*")}
-        self.assertEqual(pages, {"man1/leat.1", "man1/leat-record.1", "man1/leat-recover.1", "man1/leat-view.1", "man1/leat-stats.1", "man1/leat-session.1",
+        self.assertEqual(pages, {"man1/leat.1", "man1/leat-record.1", "man1/leat-recover.1", "man1/leat-view.1", "man1/leat-stats.1", "man1/leat-export.1", "man1/leat-session.1",
                                  "man1/leat-relayd.1", "man8/leat-sessiond.8"})
         for unit, line in (("system/leat-relayd", "User=leat-relayd"), ("system/leat-sessiond", "RuntimeDirectory=leat"),
                            ("user/leat-sessiond", "WantedBy=default.target")):

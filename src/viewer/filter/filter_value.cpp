@@ -1,5 +1,6 @@
 #include "viewer/filter/filter_value.hpp"
 
+#include <functional>
 #include <optional>
 
 #include "base/pattern.hpp"
@@ -104,6 +105,23 @@ FilterValue comparison(FilterOp op, const FilterValue& left, const FilterValue& 
 }
 
 }  // namespace
+
+std::optional<std::string> key_of(const FilterValue& value) {
+    constexpr std::size_t kLongest = 64;
+    switch (value.kind) {
+        case Kind::kInteger:
+            return fmt::format("{}", value.integer);
+        case Kind::kReal:
+            return fmt::format("{}", value.real);
+        case Kind::kText:
+        case Kind::kPattern:
+            if (value.plain.size() <= kLongest) return fmt::format("\"{}", value.plain);
+            return fmt::format("\"{}#{}#{}", value.plain.substr(0, kLongest), value.plain.size(),
+                               std::hash<std::string_view>()(value.plain));
+        default:
+            return std::nullopt;
+    }
+}
 
 FilterValue apply(FilterOp op, const FilterValue& left, const FilterValue& right) {
     switch (op) {

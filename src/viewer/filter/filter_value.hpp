@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "viewer/filter/filter_expression.hpp"
@@ -33,6 +35,10 @@ struct FilterValue {
 [[nodiscard]] constexpr FilterValue text_value(std::string_view text) {
     return {.kind = FilterValue::Kind::kText, .text = text, .plain = text};
 }
+
+// A text by which equal values are found again, and no others but by a rare chance; none: it is no value. Short, also
+// if the value is a long text.
+[[nodiscard]] std::optional<std::string> key_of(const FilterValue& value);
 
 // Of unary operators, `right` means nothing.
 [[nodiscard]] FilterValue apply(FilterOp op, const FilterValue& left, const FilterValue& right);

@@ -1,7 +1,5 @@
 #include "viewer/stats/interval_meter.hpp"
 
-#include <functional>
-#include <string_view>
 #include <utility>
 
 #include "base/pattern.hpp"
@@ -11,7 +9,6 @@ namespace {
 
 // So many may be open at once; the keys of a trace that never ends them are forgotten.
 constexpr std::size_t kMaxOpen = 1U << 20U;
-constexpr std::size_t kLongestKey = 64;
 
 }  // namespace
 
@@ -58,21 +55,7 @@ IntervalMeter::Role IntervalMeter::role_of(const PacketView& packet, const ctf::
 // None: the event has no such field.
 Result<std::optional<std::string>> IntervalMeter::key_of(const PacketView& packet, const ctf::EventPlace& place) {
     if (!key_) return std::optional<std::string>(std::in_place);
-    const FilterValue value = LEAT_TRY(key_->value(packet, place));
-    switch (value.kind) {
-        case FilterValue::Kind::kInteger:
-            return std::optional(fmt::format("{}", value.integer));
-        case FilterValue::Kind::kReal:
-            return std::optional(fmt::format("{}", value.real));
-        case FilterValue::Kind::kText:
-        case FilterValue::Kind::kPattern:
-            if (value.plain.size() <= kLongestKey) return std::optional(fmt::format("\"{}", value.plain));
-            // Of a long text, what tells it from all others but by a rare chance.
-            return std::optional(fmt::format("\"{}#{}#{}", value.plain.substr(0, kLongestKey), value.plain.size(),
-                                             std::hash<std::string_view>()(value.plain)));
-        default:
-            return std::optional<std::string>();
-    }
+    return viewer::key_of(LEAT_TRY(key_->value(packet, place)));
 }
 
 }  // namespace leat::viewer

@@ -1,0 +1,162 @@
+// `leat export`: a trace in the format of another viewer.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "cli/command.hpp"
+#include "cli/named_traces.hpp"
+#include "cli/selection.hpp"
+#include "net/relay_url.hpp"
+#include "viewer/read/recorded_trace.hpp"
+#include "viewer/sink/text_buffer.hpp"
+#include "viewer/timeline/chrome_writer.hpp"
+#include "viewer/timeline/perfetto_writer.hpp"
+
+namespace leat::cli {
+namespace {
+
+constexpr const char* kExportExamples =
+    "Events are on tracks of their threads, or of CPUs. NAME_begin and NAME_end, NAME_entry and NAME_exit are slices; "
+    "so are\n"
+    "those that --slice names.\n"
+    "Examples:\n"
+    "  leat export perfetto my-trace -o my-trace.perfetto    open it at https://ui.perfetto.dev\n"
+    "  leat export chrome my-trace | gzip > my-trace.json.gz\n"
+    "  leat export perfetto --slice io:queued,io:completed,id disk-trace -o disk.perfetto\n";
+
+struct ExportOptions {
+    std::string format{};
+    std::vector<std::string> traces{};
+    std::string output{};  // empty: standard output
+    std::vector<std::string> slices{};
+    SelectionOptions selection{};
+    bool is_gmt = false;
+};
+
+// A file that is there when it is whole.
+class OutputFile {
+  public:
+    static Result<OutputFile> open(const std::string& path) {
+        OutputFile file;
+        if (path.empty()) {
+            if (::isatty(STDOUT_FILENO) == 1) return refused("name a file: -o FILE; or send it to a pipe");
+            return file;
+        }
+        file.path_ = path;
+        file.fd_ = UniqueFd(::open(file.part().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
+        if (!file.fd_.is_open()) return io_error("cannot write " + file.part());
+        return file;
+    }
+    OutputFile(OutputFile&& other) noexcept = default;
+    OutputFile& operator=(OutputFile&& other) = delete;
+    ~OutputFile() {
+        if (fd_.is_open()) ::unlink(part().c_str());
+    }
+
+    [[nodiscard]] int fd() const { return path_.empty() ? STDOUT_FILENO : fd_.get(); }
+    Result<void> finish() {
+        if (path_.empty()) return {};
+        if (::rename(part().c_str(), path_.c_str()) != 0) return io_error("cannot write " + path_);
+        fd_.reset();
+        return {};
+    }
+
+  private:
+    OutputFile() = default;
+    [[nodiscard]] std::string part() const { return path_ + ".part"; }
+
+    std::string path_{};
+    UniqueFd fd_{};
+};
+
+Result<std::vector<viewer::SliceRule>> rules_of(const ExportOptions& options) {
+    std::vector<viewer::SliceRule> rules;
+    for (const std::string& slice : options.slices) rules.push_back(LEAT_TRY(viewer::SliceRule::parse(slice)));
+    return rules;
+}
+
+Result<void> write_events(SelectedEvents& events, viewer::Timeline& timeline, viewer::TextBuffer& output) {
+    return events.for_each(
+        [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
+            for (const ctf::EventPlace& place : places) LEAT_TRY(timeline.add(packet, place));
+            LEAT_TRY(output.flush_if_full());
+            return !output.is_closed();
+        },
+        [](const viewer::Message&) { return Result<void>(); });
+}
+
+Result<void> export_traces(ExportOptions& options) {
+    LEAT_TRY(put_sessions_traces(options.traces));
+    if (std::ranges::any_of(options.traces, net::is_relay_url))
+        return refused("leat export reads traces on disk: those of a relay are below its --output directory");
+    auto rules = LEAT_TRY(rules_of(options));
+    const Selection selection = LEAT_TRY(options.selection.parse(options.is_gmt));
+    const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(options.traces))));
+    SelectedEvents events = LEAT_TRY(SelectedEvents::make(traces, selection));
+    std::vector<const ctf::TraceClass*> classes(traces.size());
+    std::ranges::transform(traces, classes.begin(), [](const auto& trace) { return &trace->trace_class(); });
+    for (const viewer::SliceRule& rule : rules)
+        if (rule.key) LEAT_TRY(viewer::EventExpression(*rule.key).check(classes));
+
+    OutputFile file = LEAT_TRY(OutputFile::open(options.output));
+    viewer::TextBuffer output(file.fd());
+    viewer::ChromeWriter chrome(output);
+    viewer::PerfettoWriter perfetto(output);
+    const bool is_chrome = options.format == "chrome";
+    if (is_chrome) chrome.begin();
+    viewer::Timeline timeline(std::move(rules), is_chrome ? static_cast<viewer::TimelineWriter&>(chrome) : perfetto);
+    auto written = write_events(events, timeline, output);
+    if (is_chrome) chrome.finish();
+    LEAT_TRY(output.flush());
+    if (output.is_closed()) return {};
+    // What could be read of a damaged trace is exported.
+    LEAT_TRY(file.finish());
+    if (timeline.without_time() != 0)
+        fmt::print(stderr, "leat: warning: {} events have no time, and are not exported\n", timeline.without_time());
+    LEAT_TRY(std::move(written));
+    for (const auto& trace : traces)
+        if (trace->damage()) return tl::unexpected(*trace->damage());
+    return {};
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app, int& exit_status) {
+    const auto options = std::make_shared<ExportOptions>();
+    CLI::App* command = app.add_subcommand("export", "write a trace in the format of another viewer");
+    command->add_option("FORMAT", options->format, "perfetto, or chrome: JSON for chrome://tracing")
+        ->required()
+        ->check(CLI::IsMember({"perfetto", "chrome"}));
+    command->add_option(
+        "TRACE", options->traces,
+        "directories with traces in or below them, or sessions of the session daemon; none: the current "
+        "session, or the newest ./leat-*");
+    command->add_option("-o,--output", options->output, "the file (default: standard output)");
+    command->add_option(
+        "--slice", options->slices,
+        "FROM,TO[,KEY]: two events that are a slice of time, within a thread, or of the same value of a "
+        "field; may be given several times");
+    options->selection.add_to(*command);
+    command->add_flag("--clock-gmt", options->is_gmt, "--begin and --end are in UTC, not in the local time zone");
+    command->footer(kExportExamples);
+    command->callback([options, &exit_status] {
+        std::signal(SIGPIPE, SIG_IGN);
+        const auto exported = export_traces(*options);
+        if (exported) return;
+        print_error(exported.error());
+        exit_status = kExitFailed;
+    });
+}
+
+}  // namespace leat::cli

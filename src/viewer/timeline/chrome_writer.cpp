@@ -1,0 +1,65 @@
+#include "viewer/timeline/chrome_writer.hpp"
+
+#include "viewer/sink/field_json.hpp"
+
+namespace leat::viewer {
+namespace {
+
+// Tracks without a process are CPUs of a process of their own.
+constexpr std::int64_t kNoProcess = 0;
+
+char letter_of(const Track& track, Phase phase) {
+    if (track.kind == Track::Kind::kLane) return phase == Phase::kBegin ? 'b' : phase == Phase::kEnd ? 'e' : 'n';
+    return phase == Phase::kBegin ? 'B' : phase == Phase::kEnd ? 'E' : 'i';
+}
+
+}  // namespace
+
+void ChromeWriter::begin() { buffer_.append("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"); }
+
+void ChromeWriter::begin_object() {
+    if (has_objects_) buffer_.append(",\n");
+    has_objects_ = true;
+}
+
+void ChromeWriter::track(const Track& track) {
+    if (track.kind == Track::Kind::kProcess) name_track(track, "process_name");
+    if (track.kind == Track::Kind::kThread || track.kind == Track::Kind::kCpu) name_track(track, "thread_name");
+}
+
+void ChromeWriter::name_track(const Track& track, std::string_view what) {
+    begin_object();
+    buffer_.append(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":)", what,
+                               track.kind == Track::Kind::kCpu ? kNoProcess : track.pid,
+                               track.kind == Track::Kind::kCpu ? static_cast<std::int64_t>(track.id) : track.tid));
+    append_json_text(buffer_, track.name);
+    buffer_.append("}}");
+}
+
+void ChromeWriter::event(const Track& track, Phase phase, std::int64_t time_ns, std::string_view title,
+                         const ctf::EventRecord& event) {
+    if (!first_ns_) first_ns_ = time_ns;
+    const auto ns = static_cast<std::uint64_t>(time_ns) - static_cast<std::uint64_t>(*first_ns_);
+    const bool is_cpu = track.kind == Track::Kind::kCpu;
+    begin_object();
+    buffer_.append(fmt::format(R"({{"ph":"{}","ts":{}.{:03},"pid":{},"tid":{},)", letter_of(track, phase), ns / 1000,
+                               ns % 1000, is_cpu ? kNoProcess : track.pid,
+                               is_cpu ? static_cast<std::int64_t>(track.id) : track.tid));
+    if (track.kind == Track::Kind::kLane) buffer_.append(fmt::format(R"("cat":"leat","id":"{:#x}",)", track.id));
+    if (phase == Phase::kInstant) buffer_.append(R"("s":"t",)");
+    buffer_.append("\"name\":");
+    append_json_text(buffer_, title);
+    if (!event.fields.empty()) {
+        buffer_.append(",\"args\":");
+        append_json(buffer_, event.fields);
+    }
+    buffer_.append('}');
+}
+
+void ChromeWriter::finish() {
+    buffer_.append("\n],\"otherData\":{");
+    if (first_ns_) buffer_.append(fmt::format("\"first_event_ns\":\"{}\"", *first_ns_));
+    buffer_.append("}}\n");
+}
+
+}  // namespace leat::viewer

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""`leat export`: what Perfetto and chrome://tracing read has all events, on tracks of their threads."""
+import json
+import struct
+
+from io_tracer import golden
+from support import LEAT, InteropTest, main, plain_run, program
+
+US = 1000
+SLICE = "io:*_queued,io:completed,request"
+
+# Numbers of fields that Perfetto's .proto files give.
+PACKET = {8: "timestamp", 10: "sequence", 11: "event", 13: "flags", 60: "descriptor"}
+DESCRIPTOR = {1: "uuid", 2: "name", 3: "process", 4: "thread", 5: "parent"}
+PROCESS = {1: "pid", 6: "name"}
+THREAD = {1: "pid", 2: "tid", 5: "name"}
+EVENT = {4: "annotation", 9: "type", 11: "track", 22: "category", 23: "name"}
+ANNOTATION = {3: "unsigned", 4: "signed", 5: "real", 6: "text", 10: "name", 11: "member", 12: "element"}
+BEGIN, END, INSTANT = 1, 2, 3
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7f) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def fields_of(data, names):
+    """The fields of a message in their order: [(name, value)]. Fails on one that is not known."""
+    found, at = [], 0
+    while at < len(data):
+        key, at = varint(data, at)
+        if key & 7 == 0:
+            value, at = varint(data, at)
+        elif key & 7 == 1:
+            value, = struct.unpack_from("<d", data, at)
+            at += 8
+        else:
+            assert key & 7 == 2, key
+            size, at = varint(data, at)
+            value = data[at:at + size]
+            assert len(value) == size
+            at += size
+        found.append((names[key >> 3], value))
+    return found
+
+
+def value_of(annotation):
+    (_, name), *rest = fields_of(annotation, ANNOTATION)
+    return name.decode(), plain(rest)
+
+
+def plain(parts):
+    if parts and parts[0][0] == "member":
+        return dict(value_of(member) for _, member in parts)
+    if parts and parts[0][0] == "element":
+        return [plain(fields_of(element, ANNOTATION)) for _, element in parts]
+    if not parts:
+        return None
+    (kind, value), = parts
+    if kind == "signed":
+        return value - (1 << 64) if value >> 63 else value
+    return value.decode() if kind == "text" else value
+
+
+class Perfetto:
+    """The tracks and events of a trace."""
+
+    def __init__(self, data):
+        self.tracks, self.events = {}, []
+        for number, (_, packet) in enumerate(fields_of(data, {1: "packet"})):
+            parts = dict(fields_of(packet, PACKET))
+            assert parts["sequence"] == 1 and parts.get("flags", 0) == (number == 0)
+            if "descriptor" in parts:
+                self.add_track(dict(fields_of(parts["descriptor"], DESCRIPTOR)))
+            else:
+                self.add_event(parts)
+
+    def add_track(self, track):
+        assert track["uuid"] not in self.tracks and track.get("parent", 0) in (0, *self.tracks)
+        for name, names in ("process", PROCESS), ("thread", THREAD):
+            if name in track:
+                track[name] = dict(fields_of(track[name], names))
+        self.tracks[track["uuid"]] = track
+
+    def add_event(self, parts):
+        fields = fields_of(parts["event"], EVENT)
+        event = dict(fields)
+        assert event["track"] in self.tracks
+        event["args"] = dict(value_of(value) for name, value in fields if name == "annotation")
+        event["time"] = parts["timestamp"]
+        event["name"] = event.get("name", b"").decode()
+        self.events.append(event)
+
+
+class Export(InteropTest):
+    def export(self, form, trace, *options):
+        path = self.directory / f"{form}-{len(list(self.directory.iterdir()))}"
+        result = plain_run(LEAT, "export", form, *options, trace, "-o", path)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+        return Perfetto(path.read_bytes()) if form == "perfetto" else json.loads(path.read_text())
+
+    def emitted(self):
+        trace = self.record(program("emit"), "100", "3", name="trace").path
+        lines = plain_run(LEAT, "view", "--format=json", trace).stdout.splitlines()
+        return trace, list(map(json.loads, lines))
+
+    def test_all_events_are_on_their_threads_in_perfetto(self):
+        trace, lines = self.emitted()
+        found = self.export("perfetto", trace)
+        self.assertEqual(len(found.events), len(lines))
+        for event, line in zip(found.events, lines):
+            self.assertEqual((event["time"], event["name"], event["type"]), (line["time_ns"], line["name"], INSTANT))
+            self.assertEqual(event["args"], line["payload"])
+            thread = found.tracks[event["track"]]
+            context = line["common_context"]
+            self.assertEqual((thread["thread"]["pid"], thread["thread"]["tid"]), (context["vpid"], context["vtid"]))
+            self.assertEqual(found.tracks[thread["parent"]]["process"]["pid"], context["vpid"])
+        names = {track["process"]["name"].decode() for track in found.tracks.values() if "process" in track}
+        self.assertEqual(names, {line["common_context"]["procname"] for line in lines[:1]})
+
+    def test_all_events_are_on_their_threads_in_chrome(self):
+        trace, lines = self.emitted()
+        found = self.export("chrome", trace)
+        events = [event for event in found["traceEvents"] if event["ph"] != "M"]
+        self.assertEqual(len(events), len(lines))
+        first = int(found["otherData"]["first_event_ns"])
+        self.assertEqual(first, lines[0]["time_ns"])
+        for event, line in zip(events, lines):
+            context = line["common_context"]
+            self.assertEqual((event["ph"], event["s"], event["name"], event["args"], event["pid"], event["tid"]),
+                             ("i", "t", line["name"], line["payload"], context["vpid"], context["vtid"]))
+            self.assertEqual(round(event["ts"] * 1000), line["time_ns"] - first)
+        names = {(event["pid"], event["tid"]) for event in found["traceEvents"] if event["name"] == "thread_name"}
+        self.assertEqual(names, {(event["pid"], event["tid"]) for event in events})
+
+    def test_slices_of_a_key_do_not_overlap_in_a_lane(self):
+        """Of the requests of CPU 0: two are on their way at once, and the write is still there at the end."""
+        trace = golden(self.directory / "io").path
+        found = self.export("perfetto", trace, "--slice", SLICE, "--filter", "$ctx.cpu_id == 0")
+        slices = [(event["track"], event["type"], event["args"]["request"]) for event in found.events if event["type"] != INSTANT]
+        lanes = sorted({track for track, _, _ in slices})
+        self.assertEqual(len(lanes), 2)
+        first, second = lanes
+        self.assertEqual(slices, [(first, BEGIN, 0xa), (second, BEGIN, 0xb), (first, END, 0xa), (second, END, 0xb), (second, BEGIN, 0xc)])
+        self.assertEqual({found.tracks[lane]["name"] for lane in lanes}, {b"io:*_queued"})
+        self.assertEqual(sum(event["type"] == INSTANT for event in found.events), 4)  # dispatched, waited for capacity
+        chrome = self.export("chrome", trace, "--slice", SLICE, "--filter", "$ctx.cpu_id == 0")
+        self.assertEqual([(event["ph"], int(event["id"], 16)) for event in chrome["traceEvents"] if "id" in event],
+                         [("b", first), ("b", second), ("e", first), ("e", second), ("b", second)])
+
+    def test_what_does_not_belong_together_is_an_instant(self):
+        """The two CPUs use one id: its second begin, and its second end, are of no slice."""
+        found = self.export("perfetto", golden(self.directory / "io").path, "--slice", SLICE)
+        of_a = [event["type"] for event in found.events if event["args"].get("request") == 0xa and "queued" in event["name"] + "queued"]
+        self.assertEqual(of_a.count(BEGIN), of_a.count(END))
+        self.assertEqual(len(found.events), 13)
+
+    def test_slices_of_a_thread(self):
+        trace, lines = self.emitted()
+        found = self.export("perfetto", trace, "--slice", "test:count,test:done")
+        begun = [event for event in found.events if event["type"] == BEGIN]
+        self.assertEqual(len(begun), len(lines) - 1)
+        self.assertEqual({event["name"] for event in begun}, {"test:count"})
+
+    def test_to_a_pipe(self):
+        trace, lines = self.emitted()
+        result = plain_run(LEAT, "export", "chrome", "--filter", "n == 7", trace)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        events = [event for event in json.loads(result.stdout)["traceEvents"] if event["ph"] != "M"]
+        self.assertEqual([event["args"]["n"] for event in events], [7, 7, 7])
+
+    def test_failure_leaves_no_half_of_a_file(self):
+        path = self.directory / "out"
+        trace, _ = self.emitted()
+        for arguments, word in ((["--slice", "a"], "FROM,TO"), (["--slice", "a,b,nosuch"], "nosuch"), (["--filter", "nosuch"], "nosuch"),
+                                (["--slice", "a,b,n =="], "character")):
+            result = plain_run(LEAT, "export", "perfetto", *arguments, trace, "-o", path)
+            self.assertEqual((result.returncode, result.stdout), (1, ""), arguments)
+            self.assert_one_line(result.stderr, word)
+        result = plain_run(LEAT, "export", "perfetto", self.directory / "nowhere", "-o", path)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(list(self.directory.glob("out*")), [])
+        self.assertEqual(plain_run(LEAT, "export", "csv", trace).returncode, 2)
+
+
+if __name__ == "__main__":
+    main()

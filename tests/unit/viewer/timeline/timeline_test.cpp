@@ -1,0 +1,149 @@
+#include "viewer/timeline/timeline.hpp"
+
+#include <gtest/gtest.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ctf/tsdl/tsdl_parser.hpp"
+
+namespace leat::viewer {
+namespace {
+
+// Writes what it is told.
+class Told : public TimelineWriter {
+  public:
+    void track(const Track& track) override {
+        constexpr const char* kKinds[] = {"process", "thread", "cpu", "lane"};
+        lines.push_back(fmt::format("{} {} of {}: {} {} {}", kKinds[static_cast<int>(track.kind)], track.id,
+                                    track.process, track.pid, track.tid, track.name));
+    }
+    void event(const Track& track, Phase phase, std::int64_t time_ns, std::string_view title,
+               const ctf::EventRecord& event) override {
+        constexpr const char* kPhases[] = {".", "(", ")"};
+        lines.push_back(fmt::format("{}: {} {} {}", time_ns, track.id, kPhases[static_cast<int>(phase)], title));
+        EXPECT_NE(event.event_class, nullptr);
+    }
+
+    std::vector<std::string> lines;
+};
+
+class TimelineTest : public ::testing::Test {
+  protected:
+    void load(const std::string& contexts) {
+        trace_class_ = *ctf::parse_tsdl(
+            "typealias integer { size = 8; } := u8;"
+            "clock { name = m; };"
+            "typealias integer { size = 8; map = clock.m.value; } := ts8;"
+            "trace { major = 1; minor = 8; byte_order = le; };"
+            "stream { packet.context := struct { u8 cpu_id; }; event.header := struct { u8 id; ts8 timestamp; };" +
+            contexts +
+            "};"
+            "event { name = \"a_begin\"; id = 0; fields := struct { u8 k; }; };"
+            "event { name = \"a_end\"; id = 1; fields := struct { u8 k; }; };"
+            "event { name = \"other\"; id = 2; fields := struct { u8 x; }; };");
+        plan_ = *ctf::make_decode_plan(trace_class_, trace_class_.streams.front());
+    }
+
+    // What is told of these events, each of some bytes.
+    std::vector<std::string> told(const std::vector<std::string>& events, std::vector<std::string> slices = {}) {
+        std::string bytes("\x03", 1);
+        for (const std::string& event : events) bytes += event;
+        const PacketView packet{1, &trace_class_, &plan_, &stream_, std::as_bytes(std::span(bytes)), 8 * bytes.size()};
+        std::vector<SliceRule> rules;
+        for (const std::string& slice : slices) rules.push_back(SliceRule::parse(slice).value());
+        Told writer;
+        Timeline timeline(std::move(rules), writer);
+        ctf::PacketDecoder decoder(plan_);
+        EXPECT_TRUE(decoder.start(packet.bytes, 0));
+        std::vector<ctf::EventPlace> places(events.size());
+        std::size_t found = 0;
+        while (found < places.size()) found += decoder.locate(std::span(places).subspan(found)).value();
+        for (const ctf::EventPlace& place : places) EXPECT_TRUE(timeline.add(packet, place));
+        EXPECT_EQ(timeline.events(), events.size());
+        return writer.lines;
+    }
+
+    static std::string event(int id, int time, int vpid, int vtid, int value) {
+        return {static_cast<char>(id), static_cast<char>(time), static_cast<char>(vpid), static_cast<char>(vtid),
+                static_cast<char>(value)};
+    }
+
+    ctf::TraceClass trace_class_;
+    ctf::DecodePlan plan_;
+    StreamIdentity stream_{.name = "stream"};
+};
+
+constexpr const char* kThreads = "event.context := struct { u8 vpid; u8 vtid; };";
+using Lines = std::vector<std::string>;
+
+TEST_F(TimelineTest, ThreadsOfProcesses) {
+    load(kThreads);
+    EXPECT_EQ(told({event(2, 1, 7, 7, 0), event(2, 2, 7, 8, 0), event(2, 3, 9, 7, 0), event(2, 4, 7, 7, 0)}),
+              (Lines{"process 1 of 0: 7 7 ", "thread 2 of 1: 7 7 ", "1: 2 . other", "thread 3 of 1: 7 8 ",
+                     "2: 3 . other", "process 4 of 0: 9 9 ", "thread 5 of 4: 9 7 ", "3: 5 . other", "4: 2 . other"}));
+}
+
+TEST_F(TimelineTest, CpusWhereThereAreNoProcesses) {
+    load("");
+    const std::string other{2, 1, 0};
+    EXPECT_EQ(told({other}), (Lines{"cpu 1 of 0: 0 0 CPU 3", "1: 1 . other"}));
+}
+
+TEST_F(TimelineTest, NamesThatAreBeginAndEndNestInTheirThread) {
+    load(kThreads);
+    const Lines lines = told({event(1, 1, 7, 7, 0), event(0, 2, 7, 7, 0), event(0, 3, 7, 7, 0), event(1, 4, 7, 8, 0),
+                              event(1, 5, 7, 7, 0), event(1, 6, 7, 7, 0), event(1, 7, 7, 7, 0)});
+    Lines events;
+    for (const std::string& line : lines)
+        if (line.find(" of ") == std::string::npos) events.push_back(line);
+    EXPECT_EQ(events,
+              (Lines{"1: 2 . a_end", "2: 2 ( a", "3: 2 ( a", "4: 3 . a_end", "5: 2 ) a", "6: 2 ) a", "7: 2 . a_end"}));
+}
+
+TEST_F(TimelineTest, SlicesOfAKeyHaveLanesThatAreUsedAgain) {
+    load(kThreads);
+    const Lines lines = told({event(0, 1, 7, 7, 1), event(0, 2, 7, 8, 2), event(0, 3, 7, 7, 1), event(1, 4, 7, 8, 1),
+                              event(0, 5, 7, 7, 3), event(1, 6, 7, 7, 9), event(1, 7, 7, 7, 2), event(1, 8, 7, 7, 3)},
+                             {"a_begin,a_end,k"});
+    EXPECT_EQ(lines, (Lines{"process 1 of 0: 7 7 ", "thread 2 of 1: 7 7 ", "lane 3 of 1: 7 0 a_begin", "1: 3 ( a_begin",
+                            "thread 4 of 1: 7 8 ", "lane 5 of 1: 7 0 a_begin", "2: 5 ( a_begin",
+                            "3: 2 . a_begin",  // the same key is open
+                            "4: 3 ) a_begin", "5: 3 ( a_begin",
+                            "6: 2 . a_end",  // never begun
+                            "7: 5 ) a_begin", "8: 3 ) a_begin"}));
+}
+
+TEST_F(TimelineTest, RulesComeBeforeNames) {
+    load(kThreads);
+    const Lines lines = told({event(0, 1, 7, 7, 1), event(2, 2, 7, 7, 2)}, {"a_*,other"});
+    EXPECT_EQ(lines.at(2), "1: 2 ( a_*");
+    EXPECT_EQ(lines.at(3), "2: 2 ) a_*");
+}
+
+TEST(SliceRules, FormsOfNames) {
+    const auto phase = [](std::string_view name) {
+        const NamedPhase named = phase_of_name(name);
+        return fmt::format("{}{}", static_cast<int>(named.phase), named.title);
+    };
+    EXPECT_EQ(phase("io:read_begin"), "1io:read");
+    EXPECT_EQ(phase("io:read:end"), "2io:read");
+    EXPECT_EQ(phase("f_entry"), "1f");
+    EXPECT_EQ(phase("f_exit"), "2f");
+    EXPECT_EQ(phase("syscall_entry_read"), "1read");
+    EXPECT_EQ(phase("syscall_exit_read"), "2read");
+    for (const char* name : {"begin", "_end", "append", "weekend", "io:backend", "syscall_entry_", ""})
+        EXPECT_EQ(phase(name), fmt::format("0{}", name));
+}
+
+TEST(SliceRules, TextOfARule) {
+    const SliceRule rule = SliceRule::parse("io:queued,io:done,$ctx.vtid").value();
+    EXPECT_EQ(rule.from + "|" + rule.to + "|" + rule.title, "io:queued|io:done|io:queued");
+    EXPECT_TRUE(rule.key);
+    EXPECT_FALSE(SliceRule::parse("a,b").value().key);
+    for (const char* wrong : {"", "a", "a,", ",b", "a,b,", "a,b,=="}) EXPECT_FALSE(SliceRule::parse(wrong)) << wrong;
+}
+
+}  // namespace
+}  // namespace leat::viewer
