@@ -143,10 +143,13 @@ void add_export_command(CLI::App& app, int& exit_status) {
         "directories with traces in or below them, or sessions of the session daemon; none: the current "
         "session, or the newest ./leat-*");
     command->add_option("-o,--output", options->output, "the file (default: standard output)");
-    command->add_option(
-        "--slice", options->slices,
-        "FROM,TO[,KEY]: two events that are a slice of time, within a thread, or of the same value of a "
-        "field; may be given several times");
+    command
+        ->add_option("--slice", options->slices,
+                     "FROM,TO[,KEY]: two events that are a slice of time, within a thread, or of the same value of a "
+                     "field; may be given several times")
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     options->selection.add_to(*command);
     command->add_flag("--clock-gmt", options->is_gmt, "--begin and --end are in UTC, not in the local time zone");
     command->footer(kExportExamples);

@@ -12,7 +12,7 @@ from support import BUILD, PATIENCE, SOURCE, InteropTest, has, main, needs, prog
 
 VERBS = ("create", "set-session", "start", "stop", "destroy", "rotate", "clear", "snapshot", "regenerate", "enable-channel",
          "disable-channel", "enable-event", "disable-event", "add-context", "track", "untrack", "list", "status", "save", "load")
-COMMANDS = ("leat record", "leat recover", "leat view", "leat stats", *(f"leat {verb}" for verb in VERBS), "leat-relayd", "leat-sessiond")
+COMMANDS = ("leat record", "leat recover", "leat view", "leat stats", "leat export", *(f"leat {verb}" for verb in VERBS), "leat-relayd", "leat-sessiond")
 COMPLETE = """
 source "$1"
 shift
@@ -204,9 +204,9 @@ class Completion(CompletionTest):
                 self.assertEqual(self.complete(*command.split(), option, ""), values.split(","), f"{command} {option}")
 
     def test_commands_and_values(self):
-        self.assertEqual(self.complete("leat", ""), ["record", "recover", "view", "stats", *VERBS, "--help", "--version"])
+        self.assertEqual(self.complete("leat", ""), ["record", "recover", "view", "stats", "export", *VERBS, "--help", "--version"])
         offered = re.findall(r"^  ([a-z][a-z-]+)  ", self.help_of("leat"), re.MULTILINE)
-        self.assertEqual({"record", "recover", "view", "stats", *VERBS}, set(offered))
+        self.assertEqual({"record", "recover", "view", "stats", "export", *VERBS}, set(offered))
         self.assertEqual(self.complete("leat", "v"), ["view"])
         self.assertEqual(self.complete("leat", "view", "t"), ["traces"])
         self.assertEqual(self.complete("leat", "recover", "t"), ["traces"])
