@@ -82,6 +82,7 @@ class OutputFile {
 
 Result<std::vector<viewer::SliceRule>> rules_of(const ExportOptions& options) {
     std::vector<viewer::SliceRule> rules;
+    rules.reserve(options.slices.size());
     for (const std::string& slice : options.slices) rules.push_back(LEAT_TRY(viewer::SliceRule::parse(slice)));
     return rules;
 }
