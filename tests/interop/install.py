@@ -198,10 +198,11 @@ class Completion(CompletionTest):
 
     def test_every_value_of_help(self):
         for command in COMMANDS:
-            lists = re.findall(r"^ .*?(--[a-z-]+) [A-Z]+:\{(.*?)\}", self.help_of(command), re.MULTILINE)
+            lists = re.findall(r"^ .*?(--[a-z-]+|[A-Z]+) [A-Z]+:\{(.*?)\}", self.help_of(command), re.MULTILINE)
             self.assertGreater(len(lists), 0, command)
             for option, values in lists:
-                self.assertEqual(self.complete(*command.split(), option, ""), values.split(","), f"{command} {option}")
+                before = [option] if option.startswith("--") else []
+                self.assertEqual(self.complete(*command.split(), *before, ""), values.split(","), f"{command} {option}")
 
     def test_commands_and_values(self):
         self.assertEqual(self.complete("leat", ""), ["record", "recover", "view", "stats", "export", *VERBS, "--help", "--version"])
