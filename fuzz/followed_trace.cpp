@@ -97,7 +97,7 @@ class GrowingTrace {
 // Follows the directory as `leat view --follow` does.
 class Follower {
   public:
-    explicit Follower(const fs::path& directory) : sink_({}, null(), null()) {
+    explicit Follower(const fs::path& directory) : sink_({}, std::nullopt, null(), null()) {
         auto trace = viewer::FollowedTrace::open(directory, 0, merge_, [](const std::string&) {});
         LEAT_CHECK(trace && *trace != nullptr);
         trace_ = *std::move(trace);

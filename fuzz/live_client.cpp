@@ -68,7 +68,7 @@ LEAT_FUZZ_TARGET(live_client) {
     UniqueFd other_end;
     net::WaitingSocket socket = relay_that_says(FuzzInput(data, size).take_rest(), other_end);
     viewer::LiveMerge merge;
-    viewer::TextSink sink({}, null, null);
+    viewer::TextSink sink({}, std::nullopt, null, null);
     (void)follow(std::move(socket), other_end, merge, sink);
     (void)print(merge, sink);
     return 0;
