@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace leat {
@@ -16,6 +17,18 @@ inline std::size_t utf8_size(std::string_view text) {
     const bool is_overlong = (at(0) == 0xE0 && at(1) < 0xA0) || (at(0) == 0xF0 && at(1) < 0x90);
     const bool is_none = (at(0) == 0xED && at(1) >= 0xA0) || (at(0) == 0xF4 && at(1) >= 0x90);
     return is_overlong || is_none ? 0 : size;
+}
+
+// The text with U+FFFD in the place of each byte that is no UTF-8.
+inline std::string to_utf8(std::string_view text) {
+    std::string clean;
+    clean.reserve(text.size());
+    while (!text.empty()) {
+        const std::size_t size = utf8_size(text);
+        clean += size == 0 ? std::string_view("\xEF\xBF\xBD") : text.substr(0, size);
+        text.remove_prefix(size == 0 ? 1 : size);
+    }
+    return clean;
 }
 
 }  // namespace leat

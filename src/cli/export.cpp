@@ -1,11 +1,13 @@
 // `leat export`: a trace in the format of another viewer.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,10 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/pattern.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/command.hpp"
 #include "cli/named_traces.hpp"
 #include "cli/selection.hpp"
+#include "cli/stop_signals.hpp"
 #include "net/relay_url.hpp"
 #include "viewer/read/recorded_trace.hpp"
 #include "viewer/sink/text_buffer.hpp"
@@ -25,6 +29,8 @@
 
 namespace leat::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr const char* kExportExamples =
     "Events are on tracks of their threads, or of CPUs. NAME_begin and NAME_end, NAME_entry and NAME_exit are slices; "
@@ -38,46 +44,67 @@ constexpr const char* kExportExamples =
 struct ExportOptions {
     std::string format{};
     std::vector<std::string> traces{};
-    std::string output{};  // empty: standard output
+    std::optional<std::string> output{};  // none: standard output
     std::vector<std::string> slices{};
     SelectionOptions selection{};
     bool is_gmt = false;
 };
 
-// A file that is there when it is whole.
+// A file that is there when it is whole. What is no regular file, such as a FIFO, is written to as it is.
 class OutputFile {
   public:
     static Result<OutputFile> open(const std::string& path) {
         OutputFile file;
-        if (path.empty()) {
-            if (::isatty(STDOUT_FILENO) == 1) return refused("name a file: -o FILE; or send it to a pipe");
+        struct stat status {};
+        const bool exists = ::stat(path.c_str(), &status) == 0;
+        if (exists && S_ISDIR(status.st_mode)) return refused("{} is a directory: name a file", path);
+        if (exists && !S_ISREG(status.st_mode)) {
+            file.fd_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+            if (!file.fd_.is_open()) return io_error("cannot write " + path);
             return file;
         }
-        file.path_ = path;
-        file.fd_ = UniqueFd(::open(file.part().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
-        if (!file.fd_.is_open()) return io_error("cannot write " + file.part());
+        // The file that a link stands for gives way, not the link.
+        std::error_code ignored;
+        file.path_ = exists ? fs::canonical(path, ignored).string() : path;
+        file.part_ = file.path_ + ".XXXXXX";
+        file.fd_ = UniqueFd(::mkostemp(file.part_.data(), O_CLOEXEC));
+        if (!file.fd_.is_open()) return io_error("cannot write beside " + path);
+        const mode_t mask = ::umask(0);
+        ::umask(mask);
+        if (::fchmod(file.fd_.get(), exists ? status.st_mode & 0777U : 0666U & ~mask) != 0)
+            return io_error("cannot write " + file.part_);
         return file;
     }
-    OutputFile(OutputFile&& other) noexcept = default;
+    static OutputFile standard_output() {
+        OutputFile file;
+        file.is_standard_output_ = true;
+        return file;
+    }
+    OutputFile(OutputFile&& other) noexcept
+        : path_(std::move(other.path_)),
+          part_(std::exchange(other.part_, {})),
+          fd_(std::move(other.fd_)),
+          is_standard_output_(other.is_standard_output_) {}
     OutputFile& operator=(OutputFile&& other) = delete;
     ~OutputFile() {
-        if (fd_.is_open()) ::unlink(part().c_str());
+        if (!part_.empty()) ::unlink(part_.c_str());
     }
 
-    [[nodiscard]] int fd() const { return path_.empty() ? STDOUT_FILENO : fd_.get(); }
+    [[nodiscard]] int fd() const { return is_standard_output_ ? STDOUT_FILENO : fd_.get(); }
     Result<void> finish() {
-        if (path_.empty()) return {};
-        if (::rename(part().c_str(), path_.c_str()) != 0) return io_error("cannot write " + path_);
-        fd_.reset();
+        if (part_.empty()) return {};
+        if (::rename(part_.c_str(), path_.c_str()) != 0) return io_error("cannot write " + path_);
+        part_.clear();
         return {};
     }
 
   private:
     OutputFile() = default;
-    [[nodiscard]] std::string part() const { return path_ + ".part"; }
 
     std::string path_{};
+    std::string part_{};  // what it is called until it is whole; empty: it has its name, or none
     UniqueFd fd_{};
+    bool is_standard_output_ = false;
 };
 
 Result<std::vector<viewer::SliceRule>> rules_of(const ExportOptions& options) {
@@ -87,11 +114,38 @@ Result<std::vector<viewer::SliceRule>> rules_of(const ExportOptions& options) {
     return rules;
 }
 
+// What nobody would miss on the time line: an event, or a field, that the traces do not know.
+Result<void> check_rules(const std::vector<viewer::SliceRule>& rules,
+                         std::span<const ctf::TraceClass* const> trace_classes) {
+    const auto is_known = [&](const std::string& pattern) {
+        return std::ranges::any_of(trace_classes, [&](const ctf::TraceClass* trace) {
+            return std::ranges::any_of(trace->streams, [&](const ctf::StreamClass& stream) {
+                return std::ranges::any_of(stream.events,
+                                           [&](const auto& event) { return matches_pattern(pattern, event.name); });
+            });
+        });
+    };
+    for (const viewer::SliceRule& rule : rules) {
+        for (const std::string& pattern : {rule.from, rule.to})
+            if (!is_known(pattern)) return refused("--slice: no event is called \"{}\"", pattern);
+        if (rule.key) LEAT_TRY(viewer::EventExpression(*rule.key).check(trace_classes));
+    }
+    return {};
+}
+
+Result<OutputFile> output_of(const ExportOptions& options) {
+    if (options.output) return OutputFile::open(*options.output);
+    if (::isatty(STDOUT_FILENO) == 1) return refused("name a file: -o FILE; or send it to a pipe");
+    return OutputFile::standard_output();
+}
+
 Result<void> write_events(SelectedEvents& events, viewer::Timeline& timeline, viewer::TextBuffer& output) {
+    const StopSignals stop;
     return events.for_each(
         [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
             for (const ctf::EventPlace& place : places) LEAT_TRY(timeline.add(packet, place));
             LEAT_TRY(output.flush_if_full());
+            if (stop.has_come()) return refused("interrupted: there is no file");
             return !output.is_closed();
         },
         [](const viewer::Message&) { return Result<void>(); });
@@ -107,10 +161,9 @@ Result<void> export_traces(ExportOptions& options) {
     SelectedEvents events = LEAT_TRY(SelectedEvents::make(traces, selection));
     std::vector<const ctf::TraceClass*> classes(traces.size());
     std::ranges::transform(traces, classes.begin(), [](const auto& trace) { return &trace->trace_class(); });
-    for (const viewer::SliceRule& rule : rules)
-        if (rule.key) LEAT_TRY(viewer::EventExpression(*rule.key).check(classes));
+    LEAT_TRY(check_rules(rules, classes));
 
-    OutputFile file = LEAT_TRY(OutputFile::open(options.output));
+    OutputFile file = LEAT_TRY(output_of(options));
     viewer::TextBuffer output(file.fd());
     viewer::ChromeWriter chrome(output);
     viewer::PerfettoWriter perfetto(output);
@@ -121,11 +174,12 @@ Result<void> export_traces(ExportOptions& options) {
     if (is_chrome) chrome.finish();
     LEAT_TRY(output.flush());
     if (output.is_closed()) return {};
+    if (!written && written.error().kind == ErrorKind::kRefused) return written;
     // What could be read of a damaged trace is exported.
     LEAT_TRY(file.finish());
-    if (timeline.without_time() != 0)
-        fmt::print(stderr, "leat: warning: {} events have no time, and are not exported\n", timeline.without_time());
     LEAT_TRY(std::move(written));
+    if (timeline.without_time() != 0)
+        return refused("{} events have no time, and are not exported", timeline.without_time());
     for (const auto& trace : traces)
         if (trace->damage()) return tl::unexpected(*trace->damage());
     return {};

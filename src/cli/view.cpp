@@ -94,7 +94,7 @@ Result<Viewed> view(ViewArguments& arguments) {
         return refused("--begin, --end and --timerange are for traces on disk that are finished");
     const bool is_table = arguments.format == "csv";
     if (is_table && is_live) return refused("--format=csv is for traces on disk that are finished");
-    if (!is_table && !arguments.columns.empty()) return refused("--columns are those of --format=csv");
+    if (!is_table && arguments.columns) return refused("--columns are those of --format=csv");
     if (is_table) return view_csv(arguments, options);
     if (std::ranges::any_of(arguments.traces, net::is_relay_url)) return view_relay(arguments, options);
     if (arguments.is_followed) return view_followed(arguments, options);

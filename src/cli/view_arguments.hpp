@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct ViewArguments {
     std::string from = "start";
     bool reconnects = false;
     std::string format = "text";
-    std::string columns{};
+    std::optional<std::string> columns{};
     SelectionOptions selection_options{};
     Selection selection{};
     viewer::TextOptions text{};

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """`leat export`: what Perfetto and chrome://tracing read has all events, on tracks of their threads."""
 import json
+import os
 import struct
+import subprocess
 
 from io_tracer import golden
 from support import LEAT, InteropTest, main, plain_run, program
@@ -178,7 +180,8 @@ class Export(InteropTest):
     def test_failure_leaves_no_half_of_a_file(self):
         path = self.directory / "out"
         trace, _ = self.emitted()
-        for arguments, word in ((["--slice", "a"], "FROM,TO"), (["--slice", "a,b,nosuch"], "nosuch"), (["--filter", "nosuch"], "nosuch"),
+        for arguments, word in ((["--slice", "a"], "FROM,TO"), (["--slice", "test:count,test:done,nosuch"], "nosuch"),
+                                (["--slice", "test:count,nobody"], "nobody"), (["--filter", "nosuch"], "nosuch"),
                                 (["--slice", "a,b,n =="], "character")):
             result = plain_run(LEAT, "export", "perfetto", *arguments, trace, "-o", path)
             self.assertEqual((result.returncode, result.stdout), (1, ""), arguments)
@@ -187,6 +190,29 @@ class Export(InteropTest):
         self.assertEqual(result.returncode, 1)
         self.assertEqual(list(self.directory.glob("out*")), [])
         self.assertEqual(plain_run(LEAT, "export", "csv", trace).returncode, 2)
+
+    def test_where_it_goes(self):
+        trace, lines = self.emitted()
+        expected = plain_run(LEAT, "export", "chrome", trace).stdout
+        target, link, fifo = self.directory / "target", self.directory / "link", self.directory / "fifo"
+        target.write_text("old")
+        target.chmod(0o600)
+        link.symlink_to(target)
+        self.assertEqual(plain_run(LEAT, "export", "chrome", trace, "-o", link).returncode, 0)
+        self.assertTrue(link.is_symlink())
+        self.assertEqual((target.read_text(), target.stat().st_mode & 0o777), (expected, 0o600))
+        os.mkfifo(fifo)
+        with subprocess.Popen([LEAT, "export", "chrome", trace, "-o", fifo]) as export:
+            self.assertEqual(fifo.read_text(), expected)
+        self.assertEqual(export.returncode, 0)
+        self.assertTrue(fifo.is_fifo())
+        for place, word in ((self.directory, "directory"), (self.directory / "no" / "file", "no/file"), ("", "cannot write")):
+            result = plain_run(LEAT, "export", "chrome", trace, "-o", place)
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assert_one_line(result.stderr, word)
+        result = plain_run(LEAT, "export", "chrome", trace, "-o", "/dev/full")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual({path.name for path in self.directory.iterdir() if path.is_file()} - {"target", "link", "trace.json"}, set())
 
 
 if __name__ == "__main__":

@@ -37,13 +37,14 @@ bool has_field(const ctf::FieldClass& field_class, ValuePathView path) {
     return false;
 }
 
-// The value behind this one and its parts.
+}  // namespace
+
 const ctf::FieldValue* next_sibling(const ctf::FieldValue* value) {
     for (std::uint64_t parts = 1; parts > 0; --parts, ++value) parts += value->is_text ? 0 : value->size;
     return value;
 }
 
-const ctf::FieldValue* find_value(const ctf::FieldValue* value, ValuePathView path) {
+const ctf::FieldValue* find_part(const ctf::FieldValue* value, ValuePathView path) {
     while (value->field_class != nullptr && value->field_class->as<ctf::VariantClass>() != nullptr && !value->is_text) {
         if (value->size == 0) return nullptr;
         ++value;
@@ -58,11 +59,9 @@ const ctf::FieldValue* find_value(const ctf::FieldValue* value, ValuePathView pa
     if (is_structure ? name == nullptr : !is_array || index == nullptr) return nullptr;
     const ctf::FieldValue* part = value + 1;
     for (std::uint32_t i = 0; i < value->size; ++i, part = next_sibling(part))
-        if (is_structure ? part->name == *name : i == *index) return find_value(part, path.subspan(1));
+        if (is_structure ? part->name == *name : i == *index) return find_part(part, path.subspan(1));
     return nullptr;
 }
-
-}  // namespace
 
 bool has_field(const std::optional<ctf::StructClass>& scope, ValuePathView path) {
     return scope && has_member(scope->members, path);
@@ -84,7 +83,7 @@ bool has_packet_field(const std::optional<ctf::StructClass>& packet_context, Val
 }
 
 const ctf::FieldValue* find_value(std::span<const ctf::FieldValue> scope, ValuePathView path) {
-    return scope.empty() ? nullptr : find_value(scope.data(), path);
+    return scope.empty() ? nullptr : find_part(scope.data(), path);
 }
 
 }  // namespace leat::viewer

@@ -25,6 +25,10 @@ using ValuePathView = std::span<const ValuePathStep>;
 // Whether a member of the packet context is for readers alone.
 [[nodiscard]] bool is_for_readers(const ctf::StructMember& member);
 
+// The value behind this one and its parts.
+[[nodiscard]] const ctf::FieldValue* next_sibling(const ctf::FieldValue* value);
+// A part of this value; of an empty path, the value, or what a variant holds. Null: there is none.
+[[nodiscard]] const ctf::FieldValue* find_part(const ctf::FieldValue* value, ValuePathView path);
 // Null: this event does not have it.
 [[nodiscard]] const ctf::FieldValue* find_value(std::span<const ctf::FieldValue> scope, ValuePathView path);
 

@@ -1,9 +1,12 @@
 #include "viewer/sink/csv_sink.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 #include <utility>
 
+#include "base/utf8.hpp"
 #include "viewer/filter/event_expression.hpp"
 #include "viewer/sink/field_json.hpp"
 #include "viewer/sink/found_labels.hpp"
@@ -11,7 +14,9 @@
 namespace leat::viewer {
 namespace {
 
-void append_csv_text(TextBuffer& buffer, std::string_view text) {
+void append_csv_text(TextBuffer& buffer, std::string_view bytes) {
+    const std::string clean = to_utf8(bytes);
+    std::string_view text = clean;
     if (text.find_first_of(",\"\n\r") == std::string_view::npos) return buffer.append(text);
     buffer.append('"');
     while (!text.empty()) {
@@ -21,13 +26,6 @@ void append_csv_text(TextBuffer& buffer, std::string_view text) {
         text.remove_prefix(size);
     }
     buffer.append('"');
-}
-
-// The value and its parts.
-std::span<const ctf::FieldValue> whole(const ctf::FieldValue* value) {
-    const ctf::FieldValue* end = value;
-    for (std::uint64_t parts = 1; parts > 0; --parts, ++end) parts += end->is_text ? 0 : end->size;
-    return {value, end};
 }
 
 void append_value(TextBuffer& buffer, const ctf::FieldValue* value) {
@@ -44,7 +42,7 @@ void append_value(TextBuffer& buffer, const ctf::FieldValue* value) {
     }
     // Numbers are the same in JSON; what has parts is a text of JSON.
     TextBuffer json(-1);
-    append_json(json, whole(value));
+    append_json(json, {value, next_sibling(value)});
     const bool is_quoted = json.text().starts_with('"');  // "NaN"
     append_csv_text(buffer, is_quoted ? json.text().substr(1, json.text().size() - 2) : json.text());
 }
@@ -54,38 +52,53 @@ void append_environment(TextBuffer& buffer, const FilterValue& value) {
     if (value.kind == FilterValue::Kind::kInteger) buffer.append_number(value.integer);
 }
 
-// What people see of the scope.
-void add_members(std::vector<std::string>& names, const std::optional<ctf::StructClass>& scope, bool is_packet) {
-    if (!scope) return;
-    for (const ctf::StructMember& member : scope->members) {
-        const std::string_view name = ctf::display_name(member);
-        const bool is_hidden = is_packet && is_for_readers(member);
-        if (!is_hidden && std::ranges::find(names, name) == names.end()) names.emplace_back(name);
+// Names in the order in which they come, each once.
+class Names {
+  public:
+    // What people see of the scope.
+    void add(const std::optional<ctf::StructClass>& scope, bool is_packet) {
+        if (!scope) return;
+        for (const ctf::StructMember& member : scope->members) {
+            const std::string_view name = ctf::display_name(member);
+            if (!(is_packet && is_for_readers(member)) && known_.emplace(name).second) names_.emplace_back(name);
+        }
     }
+    [[nodiscard]] const std::vector<std::string>& all() const { return names_; }
+    [[nodiscard]] bool contains(const std::string& name) const { return known_.contains(name); }
+
+  private:
+    std::vector<std::string> names_{};
+    std::set<std::string, std::less<>> known_{};
+};
+
+void append_members(std::vector<const ctf::FieldValue*>& members, std::span<const ctf::FieldValue> scope) {
+    if (scope.empty()) return;
+    const ctf::FieldValue* part = scope.data() + 1;
+    for (std::uint32_t i = 0; i < scope.front().size; ++i, part = next_sibling(part)) members.push_back(part);
 }
 
 }  // namespace
 
 std::vector<CsvSink::Column> CsvSink::all_columns(std::span<const ctf::TraceClass* const> trace_classes) {
-    std::vector<std::string> contexts;
-    std::vector<std::string> fields;
+    Names contexts;
+    Names fields;
     for (const ctf::TraceClass* trace_class : trace_classes)
         for (const ctf::StreamClass& stream : trace_class->streams) {
-            add_members(contexts, stream.packet_context, true);
-            add_members(contexts, stream.event_context, false);
+            contexts.add(stream.packet_context, true);
+            contexts.add(stream.event_context, false);
             for (const ctf::EventClass& event : stream.events) {
-                add_members(contexts, event.context, false);
-                add_members(fields, event.fields, false);
+                contexts.add(event.context, false);
+                fields.add(event.fields, false);
             }
         }
     using Kind = Column::Kind;
     std::vector<Column> columns{{"time", Kind::kTime}, {"time_ns", Kind::kTimeNs}, {"name", Kind::kName}};
     const std::set<std::string> taken{"time", "time_ns", "name"};
-    for (const std::string& name : contexts) {
-        const bool is_clear = !taken.contains(name) && std::ranges::find(fields, name) == fields.end();
+    for (const std::string& name : contexts.all()) {
+        const bool is_clear = !taken.contains(name) && !fields.contains(name);
         columns.push_back({is_clear ? name : "$ctx." + name, Kind::kContext, {name}});
     }
-    for (const std::string& name : fields)
+    for (const std::string& name : fields.all())
         columns.push_back({taken.contains(name) ? "payload." + name : name, Kind::kPayload, {name}});
     return columns;
 }
@@ -115,17 +128,18 @@ Result<CsvSink::Column> CsvSink::parse_column(std::string_view text,
     return not_found("column \"{}\": no event has such a field or context", text);
 }
 
-Result<CsvSink> CsvSink::make(std::string_view columns, std::span<const ctf::TraceClass* const> trace_classes) {
+Result<CsvSink> CsvSink::make(std::optional<std::string_view> columns,
+                              std::span<const ctf::TraceClass* const> trace_classes) {
     CsvSink sink;
-    if (columns.empty()) {
+    if (!columns) {
         sink.columns_ = all_columns(trace_classes);
         return sink;
     }
-    while (true) {
-        const std::size_t comma = std::min(columns.find(','), columns.size());
-        sink.columns_.push_back(LEAT_TRY(parse_column(columns.substr(0, comma), trace_classes)));
-        if (comma == columns.size()) return sink;
-        columns.remove_prefix(comma + 1);
+    for (std::string_view rest = *columns;;) {
+        const std::size_t comma = std::min(rest.find(','), rest.size());
+        sink.columns_.push_back(LEAT_TRY(parse_column(rest.substr(0, comma), trace_classes)));
+        if (comma == rest.size()) return sink;
+        rest.remove_prefix(comma + 1);
     }
 }
 
@@ -139,15 +153,51 @@ void CsvSink::append_header(TextBuffer& buffer) const {
 
 Result<void> CsvSink::append(TextBuffer& buffer, const PacketView& packet, const ctf::EventPlace& place) {
     const ctf::EventRecord& event = *LEAT_TRY(decoder_.decode(packet, place));
-    for (const Column& column : columns_) {
-        if (&column != columns_.data()) buffer.append(',');
-        append_cell(buffer, column, packet, event);
+    find_members(packet, place, event);
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+        if (i != 0) buffer.append(',');
+        const std::size_t begin = buffer.text().size();
+        append_cell(buffer, columns_[i], i, packet, event);
+        // A line of nothing is no row for many readers.
+        if (columns_.size() == 1 && buffer.text().size() == begin) buffer.append("\"\"");
     }
     buffer.append('\n');
     return {};
 }
 
-void CsvSink::append_cell(TextBuffer& buffer, const Column& column, const PacketView& packet,
+// Where the members of all scopes are, and which of them the columns want: the same in all events of a class.
+void CsvSink::find_members(const PacketView& packet, const ctf::EventPlace& place, const ctf::EventRecord& event) {
+    PacketMembers& of_packet = packets_[packet.stream];
+    if (of_packet.packet != packet.number) {
+        of_packet = {.packet = packet.number};
+        append_members(of_packet.members, event.packet_context);
+    }
+    packet_members_ = &of_packet.members;
+    members_.clear();
+    append_members(members_, event.event_context);
+    append_members(members_, event.context);
+    const std::size_t first_field = members_.size();
+    append_members(members_, event.fields);
+
+    auto& classes = members_of_columns_[packet.plan->number];
+    if (classes.size() < packet.plan->events.size()) classes.resize(packet.plan->events.size());
+    member_of_column_ = &classes[place.event];
+    if (!member_of_column_->empty()) return;
+    std::map<std::string_view, std::uint32_t> contexts;
+    std::map<std::string_view, std::uint32_t> fields;
+    for (std::uint32_t i = 0; i < packet_members_->size(); ++i)
+        contexts.emplace((*packet_members_)[i]->name, i | kOfPacket);
+    for (std::uint32_t i = 0; i < members_.size(); ++i)
+        (i < first_field ? contexts : fields).emplace(members_[i]->name, i);
+    for (const Column& column : columns_) {
+        const auto& named = column.kind == Column::Kind::kPayload ? fields : contexts;
+        const auto* const name = column.path.empty() ? nullptr : std::get_if<std::string>(&column.path.front());
+        const auto known = name == nullptr ? named.end() : named.find(*name);
+        member_of_column_->push_back(known == named.end() ? kNoMember : known->second);
+    }
+}
+
+void CsvSink::append_cell(TextBuffer& buffer, const Column& column, std::size_t number, const PacketView& packet,
                           const ctf::EventRecord& event) {
     switch (column.kind) {
         case Column::Kind::kTime:
@@ -163,13 +213,15 @@ void CsvSink::append_cell(TextBuffer& buffer, const Column& column, const Packet
             if (event.event_class->log_level) buffer.append_number(*event.event_class->log_level);
             return;
         case Column::Kind::kPayload:
-            return append_value(buffer, find_value(event.fields, column.path));
         case Column::Kind::kContext:
-            for (const auto scope : {event.packet_context, event.event_context, event.context})
-                if (const ctf::FieldValue* const value = find_value(scope, column.path))
-                    return append_value(buffer, value);
-            return append_environment(buffer, environment_value(*packet.trace_class, column.path));
+            break;
     }
+    const std::uint32_t member = (*member_of_column_)[number];
+    const auto& members = (member & kOfPacket) != 0 ? *packet_members_ : members_;
+    if (member != kNoMember)
+        append_value(buffer, find_part(members[member & ~kOfPacket], ValuePathView(column.path).subspan(1)));
+    else if (column.kind == Column::Kind::kContext)
+        append_environment(buffer, environment_value(*packet.trace_class, column.path));
 }
 
 }  // namespace leat::viewer

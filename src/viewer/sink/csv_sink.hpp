@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.hpp"
@@ -25,7 +26,8 @@ class CsvSink {
     // Columns as a filter names fields, with commas between them: "time,name,$ctx.cpu_id,key"; "time" and "time_ns" are
     // those of the event. None: these two, the name, and all contexts and fields that the trace classes have. An error
     // names one that no event can have.
-    static Result<CsvSink> make(std::string_view columns, std::span<const ctf::TraceClass* const> trace_classes);
+    static Result<CsvSink> make(std::optional<std::string_view> columns,
+                                std::span<const ctf::TraceClass* const> trace_classes);
 
     void append_header(TextBuffer& buffer) const;
     Result<void> append(TextBuffer& buffer, const PacketView& packet, const ctf::EventPlace& place);
@@ -43,10 +45,25 @@ class CsvSink {
 
     static std::vector<Column> all_columns(std::span<const ctf::TraceClass* const> trace_classes);
     static Result<Column> parse_column(std::string_view text, std::span<const ctf::TraceClass* const> trace_classes);
-    void append_cell(TextBuffer& buffer, const Column& column, const PacketView& packet, const ctf::EventRecord& event);
+    void find_members(const PacketView& packet, const ctf::EventPlace& place, const ctf::EventRecord& event);
+    void append_cell(TextBuffer& buffer, const Column& column, std::size_t number, const PacketView& packet,
+                     const ctf::EventRecord& event);
 
     std::vector<Column> columns_{};
     EventDecoder decoder_{};
+    // Of each event class, by the numbers of plan and event: for each column, which member it shows.
+    static constexpr std::uint32_t kNoMember = ~std::uint32_t{0};
+    static constexpr std::uint32_t kOfPacket = std::uint32_t{1} << 31;
+    std::unordered_map<std::uint64_t, std::vector<std::vector<std::uint32_t>>> members_of_columns_{};
+    struct PacketMembers {
+        std::uint64_t packet = 0;
+        std::vector<const ctf::FieldValue*> members{};
+    };
+    std::unordered_map<const StreamIdentity*, PacketMembers> packets_{};  // the latest of each stream
+    // Of the event that is written.
+    const std::vector<const ctf::FieldValue*>* packet_members_ = nullptr;
+    std::vector<const ctf::FieldValue*> members_{};
+    std::vector<std::uint32_t>* member_of_column_ = nullptr;
     TimeText time_text_;
 };
 

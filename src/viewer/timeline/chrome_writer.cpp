@@ -6,7 +6,7 @@ namespace leat::viewer {
 namespace {
 
 // Tracks without a process are CPUs of a process of their own.
-constexpr std::int64_t kNoProcess = 0;
+constexpr std::int64_t kNoProcess = 2'000'000'000;
 
 char letter_of(const Track& track, Phase phase) {
     if (track.kind == Track::Kind::kLane) return phase == Phase::kBegin ? 'b' : phase == Phase::kEnd ? 'e' : 'n';

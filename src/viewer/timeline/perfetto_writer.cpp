@@ -1,6 +1,6 @@
 #include "viewer/timeline/perfetto_writer.hpp"
 
-#include <algorithm>
+#include <utility>
 
 #include "base/utf8.hpp"
 #include "viewer/sink/found_labels.hpp"
@@ -53,18 +53,6 @@ constexpr std::uint64_t kStateCleared = 1;
 
 std::uint64_t type_of(Phase phase) { return phase == Phase::kBegin ? 1 : phase == Phase::kEnd ? 2 : 3; }
 
-// Strings of Protocol Buffers are UTF-8.
-std::string utf8(std::string_view text) {
-    std::string clean;
-    clean.reserve(text.size());
-    while (!text.empty()) {
-        const std::size_t size = utf8_size(text);
-        clean += size == 0 ? std::string_view("\xEF\xBF\xBD") : text.substr(0, size);
-        text.remove_prefix(std::max<std::size_t>(size, 1));
-    }
-    return clean;
-}
-
 // Walks the values of a scope from front to back.
 class Annotations {
   public:
@@ -102,7 +90,7 @@ class Annotations {
     }
 
     void text(ProtobufMessage& message) {
-        message.text(annotation::kText, utf8({value_->text, value_->size}));
+        message.text(annotation::kText, to_utf8({value_->text, value_->size}));
         ++value_;
     }
     void number(ProtobufMessage& message, bool is_signed) {
@@ -111,7 +99,7 @@ class Annotations {
     void labelled(ProtobufMessage& message, const ctf::EnumClass& enumeration) {
         const FoundLabels found(value_->number, enumeration);
         if (found.labels().size() != 1) return number(message, enumeration.container.is_signed);
-        message.text(annotation::kText, utf8(enumeration.ranges[found.labels().front()].label));
+        message.text(annotation::kText, to_utf8(enumeration.ranges[found.labels().front()].label));
         ++value_;
     }
     void option(ProtobufMessage& message) {
@@ -134,7 +122,7 @@ ProtobufMessage descriptor_of(const Track& track) {
     ProtobufMessage described;
     described.number(descriptor::kUuid, track.id);
     if (track.process != 0) described.number(descriptor::kParentUuid, track.process);
-    const std::string name = utf8(track.name);
+    const std::string name = to_utf8(track.name);
     if (track.kind == Track::Kind::kProcess) {
         ProtobufMessage process;
         process.number(descriptor::kProcessPid, track.pid);
@@ -167,11 +155,13 @@ void PerfettoWriter::event(const Track& track, Phase phase, std::int64_t time_ns
     shown.number(track_event::kTrackUuid, track.id);
     if (phase != Phase::kEnd) {
         shown.text(track_event::kCategories, "leat");
-        shown.text(track_event::kName, utf8(title));
+        shown.text(track_event::kName, to_utf8(title));
     }
     if (!event.fields.empty()) Annotations(event.fields).members(shown, track_event::kAnnotations);
     ProtobufMessage packet;
-    packet.number(packet::kTimestamp, std::max<std::int64_t>(time_ns, 0));
+    // Times are unsigned there. Those before 1970 are told from the first event on.
+    if (!std::exchange(has_events_, true) && time_ns < 0) origin_ns_ = time_ns;
+    packet.number(packet::kTimestamp, static_cast<std::uint64_t>(time_ns) - static_cast<std::uint64_t>(origin_ns_));
     packet.message(packet::kTrackEvent, shown);
     append_packet(std::move(packet));
 }

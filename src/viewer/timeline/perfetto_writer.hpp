@@ -24,6 +24,8 @@ class PerfettoWriter : public TimelineWriter {
 
     TextBuffer& buffer_;
     bool has_packets_ = false;
+    bool has_events_ = false;
+    std::int64_t origin_ns_ = 0;
 };
 
 }  // namespace leat::viewer

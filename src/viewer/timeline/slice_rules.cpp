@@ -18,7 +18,7 @@ constexpr std::array kBeginnings{Ending{"syscall_entry_", Phase::kBegin}, Ending
 
 Result<SliceRule> SliceRule::parse(std::string_view text) {
     const std::size_t first = text.find(',');
-    if (first == 0 || first == std::string_view::npos || first + 1 == text.size())
+    if (first == 0 || first == std::string_view::npos || first + 1 == text.size() || text[first + 1] == ',')
         return refused("\"{}\" is no slice: use FROM,TO or FROM,TO,KEY", text);
     const std::size_t second = text.find(',', first + 1);
     SliceRule rule{.from = std::string(text.substr(0, first)),

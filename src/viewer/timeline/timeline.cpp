@@ -15,6 +15,10 @@ constexpr std::size_t kMaxOpen = 10'000;
 // Threads that are more share one track.
 constexpr std::size_t kMaxTracks = 100'000;
 constexpr std::int64_t kOthers = -1;
+// Slices that are open within each other; what is deeper is an instant.
+constexpr std::size_t kMaxDepth = 1'000;
+// Above those that Linux gives.
+constexpr std::int64_t kFirstPidOfOurs = 1'000'000'000;
 
 const ValuePath kVpidContext{"vpid"};
 const ValuePath kVtidContext{"vtid"};
@@ -24,21 +28,26 @@ const ValuePath kNameContext{"procname"};
 const ValuePath kCpuContext{"cpu_id"};
 
 const ctf::FieldValue* context(const ctf::EventRecord& event, const ValuePath& path) {
-    for (const auto scope : {event.event_context, event.context, event.packet_context})
-        if (const ctf::FieldValue* const value = find_value(scope, path)) return value;
-    return nullptr;
+    const ctf::FieldValue* const value = find_value(event.event_context, path);
+    return value != nullptr ? value : find_value(event.context, path);
 }
 
-std::optional<std::int64_t> number(const ctf::EventRecord& event, const ValuePath& path) {
-    const ctf::FieldValue* const value = context(event, path);
+std::optional<std::int64_t> number_of(const ctf::FieldValue* value) {
     if (value == nullptr || value->is_text || value->field_class->as<ctf::IntegerClass>() == nullptr)
         return std::nullopt;
     return static_cast<std::int64_t>(value->number);
 }
 
-std::string_view text(const ctf::EventRecord& event, const ValuePath& path) {
-    const ctf::FieldValue* const value = context(event, path);
-    return value != nullptr && value->is_text ? std::string_view(value->text, value->size) : std::string_view();
+const std::string& host_of(const PacketView& packet) {
+    static const std::string kNone;
+    const std::string* const host = ctf::environment_text(*packet.trace_class, "hostname");
+    return host == nullptr ? kNone : *host;
+}
+
+Phase phase_in(const SliceRule& rule, const std::string& name) {
+    return matches_pattern(rule.from, name) ? Phase::kBegin
+           : matches_pattern(rule.to, name) ? Phase::kEnd
+                                            : Phase::kInstant;
 }
 
 }  // namespace
@@ -62,75 +71,110 @@ Result<void> Timeline::add(const PacketView& packet, const ctf::EventPlace& plac
     ++events_;
     const Role& role = role_of(packet, place);
     const ctf::EventRecord& event = *LEAT_TRY(decoder_.decode(packet, place));
-    const Track& thread = thread_of(packet, event);
-    if (role.kind == Role::Kind::kKeyed && LEAT_TRY(add_keyed(role, thread, packet, place, event))) return {};
-    Phase phase = role.kind == Role::Kind::kKeyed ? Phase::kInstant : role.phase;
-    std::uint64_t& depth = depths_[thread.id];
-    if (phase == Phase::kEnd && depth == 0) phase = Phase::kInstant;  // it began before the trace
-    depth += phase == Phase::kBegin ? 1 : 0;
-    depth -= phase == Phase::kEnd ? 1 : 0;
-    const std::string_view title = phase == Phase::kInstant ? event.event_class->name : role.title;
-    writer_.event(thread, phase, place.time_ns, title, event);
+    const Track& thread = thread_of(role, LEAT_TRY(cpu_of(role, packet, event)), packet, event);
+    bool is_slice = false;
+    for (const Role::Keyed& keyed : role.keyed)
+        is_slice |= LEAT_TRY(add_keyed(keyed, host_of(packet), thread, packet, place, event));
+    if (!is_slice) add_nested(role, thread, place.time_ns, event);
     return {};
+}
+
+// An end ends what has begun inside of its slice, too; one whose slice has not begun is an instant.
+void Timeline::add_nested(const Role& role, const Track& thread, std::int64_t time_ns, const ctf::EventRecord& event) {
+    auto& open = open_[thread.id];
+    const auto begun = std::find(open.rbegin(), open.rend(), role.title);
+    if (role.phase == Phase::kBegin && open.size() < kMaxDepth) {
+        open.push_back(role.title);
+        return writer_.event(thread, Phase::kBegin, time_ns, role.title, event);
+    }
+    if (role.phase != Phase::kEnd || begun == open.rend())
+        return writer_.event(thread, Phase::kInstant, time_ns, event.event_class->name, event);
+    for (auto count = begun - open.rbegin(); count >= 0; --count) {
+        writer_.event(thread, Phase::kEnd, time_ns, open.back(), event);
+        open.pop_back();
+    }
 }
 
 const Timeline::Role& Timeline::role_of(const PacketView& packet, const ctf::EventPlace& place) {
     auto& roles = roles_[packet.plan->number];
     if (roles.size() < packet.plan->events.size()) roles.resize(packet.plan->events.size());
     Role& role = roles[place.event];
-    if (role.kind != Role::Kind::kUnknown) return role;
-    const std::string& name = packet.plan->events[place.event].event_class->name;
-    const auto phase_in = [&](const SliceRule& rule) {
-        return matches_pattern(rule.from, name) ? Phase::kBegin
-               : matches_pattern(rule.to, name) ? Phase::kEnd
-                                                : Phase::kInstant;
-    };
-    for (std::size_t i = 0; i < keyed_.size(); ++i)
-        if (const Phase phase = phase_in(keyed_[i].rule); phase != Phase::kInstant)
-            return role = {Role::Kind::kKeyed, phase, i, keyed_[i].rule.title};
-    for (const SliceRule& rule : nested_)
-        if (const Phase phase = phase_in(rule); phase != Phase::kInstant)
-            return role = {Role::Kind::kNested, phase, 0, rule.title};
-    const NamedPhase named = phase_of_name(name);
-    return role = {Role::Kind::kByName, named.phase, 0, named.title};
+    if (!role.is_known) role = make_role(packet, *packet.plan->events[place.event].event_class);
+    return role;
 }
 
-Track& Timeline::thread_of(const PacketView& packet, const ctf::EventRecord& event) {
-    ThreadKey key;
-    if (const std::string* const host = ctf::environment_text(*packet.trace_class, "hostname")) key.host = *host;
-    key.pid = number(event, kVpidContext);
-    if (!key.pid) key.pid = number(event, kPidContext);
+Timeline::Role Timeline::make_role(const PacketView& packet, const ctf::EventClass& event_class) const {
+    const std::string& name = event_class.name;
+    Role role{.is_known = true};
+    for (const Phase wanted : {Phase::kEnd, Phase::kBegin})
+        for (std::size_t i = 0; i < keyed_.size(); ++i)
+            if (phase_in(keyed_[i].rule, name) == wanted) role.keyed.push_back({i, wanted});
+    const auto nested =
+        std::ranges::find_if(nested_, [&](const SliceRule& rule) { return phase_in(rule, name) != Phase::kInstant; });
+    const NamedPhase named = phase_of_name(name);
+    role.phase = nested != nested_.end() ? phase_in(*nested, name) : named.phase;
+    role.title = nested != nested_.end() ? std::string_view(nested->title) : named.title;
+    if (!role.keyed.empty()) role.phase = Phase::kInstant;
+
+    const ctf::StreamClass& stream = *packet.plan->stream_class;
+    const auto has = [&](const ValuePath& path) {
+        return has_field(stream.event_context, path) || has_field(event_class.context, path);
+    };
+    role.pid = has(kVpidContext) ? &kVpidContext : has(kPidContext) ? &kPidContext : nullptr;
+    role.tid = has(kVtidContext) ? &kVtidContext : has(kTidContext) ? &kTidContext : nullptr;
+    role.has_name = has(kNameContext);
+    role.has_cpu = has(kCpuContext);
+    role.has_packet_cpu = has_packet_field(stream.packet_context, kCpuContext);
+    return role;
+}
+
+Result<std::int64_t> Timeline::cpu_of(const Role& role, const PacketView& packet, const ctf::EventRecord& event) {
+    if (role.has_cpu) return number_of(context(event, kCpuContext)).value_or(0);
+    if (!role.has_packet_cpu) return 0;
+    PacketCpu& cpu = cpus_[packet.stream];
+    if (cpu.packet != packet.number) cpu = {packet.number, number_of(find_value(event.packet_context, kCpuContext))};
+    return cpu.cpu.value_or(0);
+}
+
+Track& Timeline::thread_of(const Role& role, std::int64_t cpu, const PacketView& packet,
+                           const ctf::EventRecord& event) {
+    ThreadKey key{.host = host_of(packet)};
+    if (role.pid != nullptr) key.pid = number_of(context(event, *role.pid));
     if (const auto* const vpid = ctf::environment_number(*packet.trace_class, "vpid"); !key.pid && vpid != nullptr)
         key.pid = *vpid;
-    std::optional<std::int64_t> tid = number(event, kVtidContext);
-    if (!tid) tid = number(event, kTidContext);
-    const std::int64_t cpu = number(event, kCpuContext).value_or(0);
+    const std::optional<std::int64_t> tid = role.tid == nullptr ? std::nullopt : number_of(context(event, *role.tid));
+    if (!key.pid) key.pid = tid;
+    // A kernel's idle threads are all 0: one for each CPU.
+    if (key.pid == 0 && tid.value_or(0) == 0) key.pid.reset();
     key.tid = key.pid ? tid.value_or(*key.pid) : cpu;
     const bool is_one_more = tracks_.size() >= kMaxTracks && !threads_.contains(key);
     Track*& known = threads_[is_one_more ? ThreadKey{.tid = kOthers} : key];
     if (known != nullptr) return *known;
-    if (is_one_more) {
-        known = &make_track({.kind = Track::Kind::kCpu, .name = "others"});
+    if (is_one_more || !key.pid) {
+        known = &make_track({.kind = Track::Kind::kCpu, .name = is_one_more ? "others" : fmt::format("CPU {}", cpu)});
         return *known;
     }
-    std::string_view name = text(event, kNameContext);
-    if (const std::string* const of_trace = ctf::environment_text(*packet.trace_class, "procname");
-        name.empty() && of_trace != nullptr)
+    std::string_view name;
+    if (const ctf::FieldValue* const value = role.has_name ? context(event, kNameContext) : nullptr;
+        value != nullptr && value->is_text)
+        name = {value->text, value->size};
+    else if (const std::string* const of_trace = ctf::environment_text(*packet.trace_class, "procname"))
         name = *of_trace;
-    if (!key.pid) {
-        known = &make_track({.kind = Track::Kind::kCpu, .name = fmt::format("CPU {}", cpu)});
-        return *known;
-    }
-    const std::uint64_t process = process_of(key, name).id;
-    known = &make_track({.process = process, .pid = *key.pid, .tid = key.tid, .name = std::string(name)});
+    const Track& process = process_of(key, name);
+    known = &make_track({.process = process.id, .pid = process.pid, .tid = key.tid, .name = std::string(name)});
     return *known;
 }
 
 Track& Timeline::process_of(const ThreadKey& key, std::string_view name) {
     Track*& known = processes_[{key.host, key.pid, 0}];
-    if (known == nullptr)
-        known =
-            &make_track({.kind = Track::Kind::kProcess, .pid = *key.pid, .tid = *key.pid, .name = std::string(name)});
+    if (known != nullptr) return *known;
+    // Another host's, whose threads other viewers could not tell from those of this one.
+    const bool is_taken = !pids_.insert(*key.pid).second;
+    const std::int64_t pid = is_taken ? kFirstPidOfOurs + static_cast<std::int64_t>(tracks_.size()) : *key.pid;
+    known = &make_track({.kind = Track::Kind::kProcess,
+                         .pid = pid,
+                         .tid = pid,
+                         .name = is_taken ? fmt::format("{} ({}, {})", name, key.host, *key.pid) : std::string(name)});
     return *known;
 }
 
@@ -142,24 +186,27 @@ Track& Timeline::make_track(Track track) {
 }
 
 // False: it is no slice, as it lacks the key, or the other end.
-Result<bool> Timeline::add_keyed(const Role& role, const Track& thread, const PacketView& packet,
-                                 const ctf::EventPlace& place, const ctf::EventRecord& event) {
+Result<bool> Timeline::add_keyed(const Role::Keyed& role, const std::string& host, const Track& thread,
+                                 const PacketView& packet, const ctf::EventPlace& place,
+                                 const ctf::EventRecord& event) {
     KeyedRule& rule = keyed_[role.rule];
-    std::optional<std::string> key = key_of(LEAT_TRY(rule.key.value(packet, place)));
-    if (!key) return false;
-    const auto open = rule.open.find(*key);
+    const std::optional<std::string> value = key_of(LEAT_TRY(rule.key.value(packet, place)));
+    if (!value) return false;
+    // Addresses and descriptors of several processes are the same.
+    std::string key = fmt::format("{}/{}/{}", host, thread.process, *value);
+    const auto open = rule.open.find(key);
     if (role.phase == Phase::kEnd) {
         if (open == rule.open.end()) return false;
         Track* const lane = open->second;
         rule.open.erase(open);
         rule.free[lane->process].push_back(lane);
-        writer_.event(*lane, Phase::kEnd, place.time_ns, role.title, event);
+        writer_.event(*lane, Phase::kEnd, place.time_ns, rule.rule.title, event);
         return true;
     }
     if (open != rule.open.end() || rule.open.size() >= kMaxOpen) return false;
     Track& lane = lane_of(rule, thread.process);
-    rule.open.emplace(*std::move(key), &lane);
-    writer_.event(lane, Phase::kBegin, place.time_ns, role.title, event);
+    rule.open.emplace(std::move(key), &lane);
+    writer_.event(lane, Phase::kBegin, place.time_ns, rule.rule.title, event);
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -26,7 +27,7 @@ struct Track {
     Kind kind = Kind::kThread;
     std::uint64_t id = 0;       // from 1 on
     std::uint64_t process = 0;  // its track, of threads and lanes; 0: none
-    std::int64_t pid = 0;       // of processes and threads
+    std::int64_t pid = 0;       // of processes and threads; a number of our own where two hosts have the same
     std::int64_t tid = 0;       // of threads
     std::string name{};
 };
@@ -69,25 +70,42 @@ class Timeline {
     struct KeyedRule {
         SliceRule rule;
         EventExpression key;
-        std::unordered_map<std::string, Track*> open{};       // the lanes that are taken, by the key
+        std::unordered_map<std::string, Track*> open{};       // the lanes that are taken, by host, process and key
         std::map<std::uint64_t, std::vector<Track*>> free{};  // the others, by the process
     };
-    // What an event class is.
+    // What an event class is. Which contexts it has: those that are looked for in vain cost much.
     struct Role {
-        enum class Kind : std::uint8_t { kUnknown, kByName, kNested, kKeyed };
+        struct Keyed {
+            std::size_t rule = 0;
+            Phase phase = Phase::kInstant;
+        };
 
-        Kind kind = Kind::kUnknown;
+        bool is_known = false;
+        std::vector<Keyed>
+            keyed{};  // ends before begins: an event may be the end of a slice, and the begin of the next
         Phase phase = Phase::kInstant;
-        std::size_t rule = 0;
         std::string_view title{};
+        const ValuePath* pid = nullptr;
+        const ValuePath* tid = nullptr;
+        bool has_name = false;
+        bool has_cpu = false;
+        bool has_packet_cpu = false;
+    };
+    // Of a stream: the CPU of its latest packet.
+    struct PacketCpu {
+        std::uint64_t packet = 0;
+        std::optional<std::int64_t> cpu{};
     };
 
     const Role& role_of(const PacketView& packet, const ctf::EventPlace& place);
-    Track& thread_of(const PacketView& packet, const ctf::EventRecord& event);
+    [[nodiscard]] Role make_role(const PacketView& packet, const ctf::EventClass& event_class) const;
+    Result<std::int64_t> cpu_of(const Role& role, const PacketView& packet, const ctf::EventRecord& event);
+    Track& thread_of(const Role& role, std::int64_t cpu, const PacketView& packet, const ctf::EventRecord& event);
     Track& process_of(const ThreadKey& key, std::string_view name);
     Track& make_track(Track track);
-    Result<bool> add_keyed(const Role& role, const Track& thread, const PacketView& packet,
-                           const ctf::EventPlace& place, const ctf::EventRecord& event);
+    void add_nested(const Role& role, const Track& thread, std::int64_t time_ns, const ctf::EventRecord& event);
+    Result<bool> add_keyed(const Role::Keyed& role, const std::string& host, const Track& thread,
+                           const PacketView& packet, const ctf::EventPlace& place, const ctf::EventRecord& event);
     Track& lane_of(KeyedRule& rule, std::uint64_t process);
 
     std::vector<SliceRule> nested_{};
@@ -95,9 +113,11 @@ class Timeline {
     TimelineWriter& writer_;
     EventDecoder decoder_{};
     std::unordered_map<std::uint64_t, std::vector<Role>> roles_{};  // by the numbers of plan and event
+    std::unordered_map<const StreamIdentity*, PacketCpu> cpus_{};
     std::map<ThreadKey, Track*> threads_{};
-    std::map<ThreadKey, Track*> processes_{};          // with thread 0
-    std::map<std::uint64_t, std::uint64_t> depths_{};  // slices that are open, by their track
+    std::map<ThreadKey, Track*> processes_{};                        // with thread 0
+    std::set<std::int64_t> pids_{};                                  // that are shown
+    std::map<std::uint64_t, std::vector<std::string_view>> open_{};  // titles of slices that are open, by their track
     std::vector<std::unique_ptr<Track>> tracks_{};
     std::uint64_t events_ = 0;
     std::uint64_t without_time_ = 0;

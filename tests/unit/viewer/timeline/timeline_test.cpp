@@ -115,6 +115,43 @@ TEST_F(TimelineTest, SlicesOfAKeyHaveLanesThatAreUsedAgain) {
                             "7: 5 ) a_begin", "8: 3 ) a_begin"}));
 }
 
+TEST_F(TimelineTest, AnEndEndsWhatIsOpenInside) {
+    load(kThreads);
+    const Lines lines = told({event(0, 1, 7, 7, 1), event(2, 2, 7, 7, 2), event(1, 3, 7, 7, 1)}, {"other,nosuch"});
+    EXPECT_EQ(Lines(lines.begin() + 2, lines.end()), (Lines{"1: 2 ( a", "2: 2 ( other", "3: 2 ) other", "3: 2 ) a"}));
+}
+
+TEST_F(TimelineTest, AnEndOfSomethingElseEndsNothing) {
+    load(kThreads);
+    const Lines lines = told({event(0, 1, 7, 7, 1), event(2, 2, 7, 7, 2), event(1, 3, 7, 7, 1)}, {"nosuch,other"});
+    EXPECT_EQ(Lines(lines.begin() + 2, lines.end()), (Lines{"1: 2 ( a", "2: 2 . other", "3: 2 ) a"}));
+}
+
+TEST_F(TimelineTest, AnEventMayEndOneSliceAndBeginTheNext) {
+    load(kThreads);
+    const Lines lines = told({event(0, 1, 7, 7, 1), event(1, 2, 7, 7, 1), event(2, 3, 7, 7, 1)},
+                             {"a_end,other,$ctx.vtid", "a_begin,a_end,k"});
+    Lines events;
+    for (const std::string& line : lines)
+        if (line.find(" of ") == std::string::npos) events.push_back(line);
+    EXPECT_EQ(events, (Lines{"1: 3 ( a_begin", "2: 3 ) a_begin", "2: 4 ( a_end", "3: 4 ) a_end"}));
+}
+
+TEST_F(TimelineTest, KeysOfTwoProcessesAreNotTheSame) {
+    load(kThreads);
+    const Lines lines = told({event(0, 1, 7, 7, 1), event(0, 2, 9, 9, 1), event(1, 3, 9, 9, 1), event(1, 4, 7, 7, 1)},
+                             {"a_begin,a_end,k"});
+    Lines events;
+    for (const std::string& line : lines)
+        if (line.find(" of ") == std::string::npos) events.push_back(line);
+    EXPECT_EQ(events, (Lines{"1: 3 ( a_begin", "2: 6 ( a_begin", "3: 6 ) a_begin", "4: 3 ) a_begin"}));
+}
+
+TEST_F(TimelineTest, IdleThreadsOfAKernelAreCpus) {
+    load(kThreads);
+    EXPECT_EQ(told({event(2, 1, 0, 0, 0)}), (Lines{"cpu 1 of 0: 0 0 CPU 3", "1: 1 . other"}));
+}
+
 TEST_F(TimelineTest, RulesComeBeforeNames) {
     load(kThreads);
     const Lines lines = told({event(0, 1, 7, 7, 1), event(2, 2, 7, 7, 2)}, {"a_*,other"});
@@ -142,7 +179,8 @@ TEST(SliceRules, TextOfARule) {
     EXPECT_EQ(rule.from + "|" + rule.to + "|" + rule.title, "io:queued|io:done|io:queued");
     EXPECT_TRUE(rule.key);
     EXPECT_FALSE(SliceRule::parse("a,b").value().key);
-    for (const char* wrong : {"", "a", "a,", ",b", "a,b,", "a,b,=="}) EXPECT_FALSE(SliceRule::parse(wrong)) << wrong;
+    for (const char* wrong : {"", "a", "a,", ",b", "a,b,", "a,b,==", "a,,k"})
+        EXPECT_FALSE(SliceRule::parse(wrong)) << wrong;
 }
 
 }  // namespace
