@@ -66,9 +66,7 @@ LEAT_FUZZ_TARGET(event_filter) {
         LEAT_CHECK(is_known || !is_taken);
         LEAT_CHECK(filter.takes(events.packet, place).value() == is_taken);
         const viewer::FilterValue value = filter.value(events.packet, place).value();
-        const bool is_true = (value.kind == viewer::FilterValue::Kind::kInteger && value.integer != 0) ||
-                             (value.kind == viewer::FilterValue::Kind::kReal && value.real != 0);
-        LEAT_CHECK(is_taken == is_true);
+        LEAT_CHECK(is_taken == viewer::is_true(value));
     }
     return 0;
 }

@@ -19,13 +19,15 @@ inline std::size_t utf8_size(std::string_view text) {
     return is_overlong || is_none ? 0 : size;
 }
 
+inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
+
 // The text with U+FFFD in the place of each byte that is no UTF-8.
 inline std::string to_utf8(std::string_view text) {
     std::string clean;
     clean.reserve(text.size());
     while (!text.empty()) {
         const std::size_t size = utf8_size(text);
-        clean += size == 0 ? std::string_view("\xEF\xBF\xBD") : text.substr(0, size);
+        clean += size == 0 ? kReplacementCharacter : text.substr(0, size);
         text.remove_prefix(size == 0 ? 1 : size);
     }
     return clean;

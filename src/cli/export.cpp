@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/pattern.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/command.hpp"
 #include "cli/named_traces.hpp"
@@ -114,20 +113,10 @@ Result<std::vector<viewer::SliceRule>> rules_of(const ExportOptions& options) {
     return rules;
 }
 
-// What nobody would miss on the time line: an event, or a field, that the traces do not know.
 Result<void> check_rules(const std::vector<viewer::SliceRule>& rules,
                          std::span<const ctf::TraceClass* const> trace_classes) {
-    const auto is_known = [&](const std::string& pattern) {
-        return std::ranges::any_of(trace_classes, [&](const ctf::TraceClass* trace) {
-            return std::ranges::any_of(trace->streams, [&](const ctf::StreamClass& stream) {
-                return std::ranges::any_of(stream.events,
-                                           [&](const auto& event) { return matches_pattern(pattern, event.name); });
-            });
-        });
-    };
     for (const viewer::SliceRule& rule : rules) {
-        for (const std::string& pattern : {rule.from, rule.to})
-            if (!is_known(pattern)) return refused("--slice: no event is called \"{}\"", pattern);
+        LEAT_TRY(check_event_names("--slice", rule.from, rule.to, trace_classes));
         if (rule.key) LEAT_TRY(viewer::EventExpression(*rule.key).check(trace_classes));
     }
     return {};
@@ -159,9 +148,7 @@ Result<void> export_traces(ExportOptions& options) {
     const Selection selection = LEAT_TRY(options.selection.parse(options.is_gmt));
     const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(options.traces))));
     SelectedEvents events = LEAT_TRY(SelectedEvents::make(traces, selection));
-    std::vector<const ctf::TraceClass*> classes(traces.size());
-    std::ranges::transform(traces, classes.begin(), [](const auto& trace) { return &trace->trace_class(); });
-    LEAT_TRY(check_rules(rules, classes));
+    LEAT_TRY(check_rules(rules, classes_of(traces)));
 
     OutputFile file = LEAT_TRY(output_of(options));
     viewer::TextBuffer output(file.fd());

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/pattern.hpp"
+
 namespace leat::cli {
 
 void SelectionOptions::add_to(CLI::App& command) {
@@ -24,13 +26,28 @@ Result<Selection> SelectionOptions::parse(bool is_gmt) const {
     return selection;
 }
 
-Result<SelectedEvents> SelectedEvents::make(const std::vector<std::unique_ptr<viewer::RecordedTrace>>& traces,
-                                            const Selection& selection) {
-    if (const auto filter = selection.filter()) {
-        std::vector<const ctf::TraceClass*> classes(traces.size());
-        std::ranges::transform(traces, classes.begin(), [](const auto& trace) { return &trace->trace_class(); });
-        LEAT_TRY(filter->check(classes));
+std::vector<const ctf::TraceClass*> classes_of(const Traces& traces) {
+    std::vector<const ctf::TraceClass*> classes(traces.size());
+    std::ranges::transform(traces, classes.begin(), [](const auto& trace) { return &trace->trace_class(); });
+    return classes;
+}
+
+Result<void> check_event_names(std::string_view option, const std::string& from, const std::string& to,
+                               std::span<const ctf::TraceClass* const> trace_classes) {
+    for (const std::string& pattern : {from, to}) {
+        const auto matches = [&](const ctf::EventClass& event) { return matches_pattern(pattern, event.name); };
+        const auto is_known = [&](const ctf::TraceClass* trace) {
+            return std::ranges::any_of(trace->streams,
+                                       [&](const auto& stream) { return std::ranges::any_of(stream.events, matches); });
+        };
+        if (std::ranges::none_of(trace_classes, is_known))
+            return refused("{}: no event is called \"{}\"", option, pattern);
     }
+    return {};
+}
+
+Result<SelectedEvents> SelectedEvents::make(const Traces& traces, const Selection& selection) {
+    if (const auto filter = selection.filter()) LEAT_TRY(filter->check(classes_of(traces)));
     const auto is_timeless = [](const auto& trace) {
         return std::ranges::any_of(trace->streams(), [](const auto& stream) { return stream.plan->clock == nullptr; });
     };

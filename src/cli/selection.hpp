@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,16 @@ class App;
 }
 
 namespace leat::cli {
+
+using Traces = std::vector<std::unique_ptr<viewer::RecordedTrace>>;
+
+// Of each trace.
+[[nodiscard]] std::vector<const ctf::TraceClass*> classes_of(const Traces& traces);
+
+// What nobody would miss in a result: an error names a pattern that no event of the traces matches, and the option that
+// has it.
+Result<void> check_event_names(std::string_view option, const std::string& from, const std::string& to,
+                               std::span<const ctf::TraceClass* const> trace_classes);
 
 struct Selection {
     std::optional<viewer::FilterExpression> expression{};
@@ -47,8 +58,7 @@ struct SelectionOptions {
 class SelectedEvents {
   public:
     // The traces must outlive this object. An error names a field that no event of theirs has.
-    static Result<SelectedEvents> make(const std::vector<std::unique_ptr<viewer::RecordedTrace>>& traces,
-                                       const Selection& selection);
+    static Result<SelectedEvents> make(const Traces& traces, const Selection& selection);
 
     // Calls `on_events(packet, places)` for some events after the others, which returns Result<bool>: whether to go on;
     // and `on_loss(message)`, which returns Result<void>.

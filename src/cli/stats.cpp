@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/pattern.hpp"
 #include "base/printable_text.hpp"
 #include "cli/command.hpp"
 #include "cli/json_text.hpp"
@@ -30,7 +29,6 @@ using viewer::Histogram;
 using viewer::IntervalMeter;
 using viewer::TraceStatistics;
 using Count = TraceStatistics::Count;
-using Traces = std::vector<std::unique_ptr<viewer::RecordedTrace>>;
 
 constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
 
@@ -217,20 +215,11 @@ Result<std::optional<IntervalMeter>> meter_of(const StatsOptions& options) {
                                         options.interval.substr(comma + 1), std::move(key));
 }
 
-// What nobody would miss in the numbers: an event, or a field, that the traces do not know.
 Result<void> check_interval(const StatsOptions& options, const IntervalMeter& meter, const Traces& traces) {
+    const auto classes = classes_of(traces);
     const std::size_t comma = options.interval.find(',');
-    for (const std::string& pattern : {options.interval.substr(0, comma), options.interval.substr(comma + 1)}) {
-        const auto has_event = [&](const auto& trace) {
-            return std::ranges::any_of(trace->trace_class().streams, [&](const ctf::StreamClass& stream) {
-                return std::ranges::any_of(stream.events,
-                                           [&](const auto& event) { return matches_pattern(pattern, event.name); });
-            });
-        };
-        if (std::ranges::none_of(traces, has_event)) return refused("--interval: no event is called \"{}\"", pattern);
-    }
-    std::vector<const ctf::TraceClass*> classes(traces.size());
-    std::ranges::transform(traces, classes.begin(), [](const auto& trace) { return &trace->trace_class(); });
+    LEAT_TRY(check_event_names("--interval", options.interval.substr(0, comma), options.interval.substr(comma + 1),
+                               classes));
     const auto has_clock = [](const auto& trace) {
         return std::ranges::any_of(trace->streams(), [](const auto& stream) { return stream.plan->clock != nullptr; });
     };

@@ -1,9 +1,7 @@
 // `leat view --format=csv PATH`: traces on disk as a table.
 #include <unistd.h>
 
-#include <algorithm>
 #include <span>
-#include <vector>
 
 #include "cli/named_traces.hpp"
 #include "cli/selection.hpp"
@@ -18,9 +16,7 @@ namespace leat::cli {
 Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOptions& options) {
     const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(arguments.traces))));
     SelectedEvents events = LEAT_TRY(SelectedEvents::make(traces, arguments.selection));
-    std::vector<const ctf::TraceClass*> classes(traces.size());
-    std::ranges::transform(traces, classes.begin(), [](const auto& trace) { return &trace->trace_class(); });
-    viewer::CsvSink table = LEAT_TRY(viewer::CsvSink::make(arguments.columns, classes));
+    viewer::CsvSink table = LEAT_TRY(viewer::CsvSink::make(arguments.columns, classes_of(traces)));
     viewer::TextBuffer output(STDOUT_FILENO);
     viewer::TextBuffer warnings(STDERR_FILENO);
     viewer::LossText losses(options);

@@ -56,11 +56,6 @@ bool is_in_class(const FilterField& field, const PacketView& packet, const ctf::
     return true;
 }
 
-bool is_true(const FilterValue& value) {
-    return (value.kind == FilterValue::Kind::kInteger && value.integer != 0) ||
-           (value.kind == FilterValue::Kind::kReal && value.real != 0);
-}
-
 }  // namespace
 
 FilterValue environment_value(const ctf::TraceClass& trace_class, ValuePathView path) {

@@ -29,7 +29,7 @@ constexpr std::array kShift{Operator{"<<", FilterOp::kShiftLeft}, Operator{">>",
 constexpr std::array<std::span<const Operator>, 8> kLevels{kOr,    kAnd,    kEquality, kOrder,
                                                            kBitOr, kBitXor, kBitAnd,   kShift};
 // "<" is not the begin of "<<", and so on.
-constexpr std::array<std::string_view, 7> kLonger{"||", "&&", "<<", ">>", "<=", ">=", "=="};
+constexpr std::array<std::string_view, 6> kLonger{"||", "&&", "<<", ">>", "<=", ">="};
 
 bool is_digit(char c) { return '0' <= c && c <= '9'; }
 bool is_letter(char c) { return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || c == '_'; }

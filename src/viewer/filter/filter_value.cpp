@@ -106,6 +106,8 @@ FilterValue comparison(FilterOp op, const FilterValue& left, const FilterValue& 
 
 }  // namespace
 
+bool is_true(const FilterValue& value) { return truth(value).value_or(false); }
+
 std::optional<std::string> key_of(const FilterValue& value) {
     constexpr std::size_t kLongest = 64;
     switch (value.kind) {

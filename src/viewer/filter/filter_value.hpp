@@ -36,6 +36,9 @@ struct FilterValue {
     return {.kind = FilterValue::Kind::kText, .text = text, .plain = text};
 }
 
+// Whether an event of which a filter says this is chosen: it is a number other than 0.
+[[nodiscard]] bool is_true(const FilterValue& value);
+
 // A text by which equal values are found again, and no others but by a rare chance; none: it is no value. Short, also
 // if the value is a long text.
 [[nodiscard]] std::optional<std::string> key_of(const FilterValue& value);

@@ -86,4 +86,10 @@ const ctf::FieldValue* find_value(std::span<const ctf::FieldValue> scope, ValueP
     return scope.empty() ? nullptr : find_part(scope.data(), path);
 }
 
+std::optional<std::int64_t> integer_of(const ctf::FieldValue* value) {
+    if (value == nullptr || value->is_text || value->field_class->as<ctf::IntegerClass>() == nullptr)
+        return std::nullopt;
+    return static_cast<std::int64_t>(value->number);
+}
+
 }  // namespace leat::viewer

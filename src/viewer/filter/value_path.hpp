@@ -32,4 +32,7 @@ using ValuePathView = std::span<const ValuePathStep>;
 // Null: this event does not have it.
 [[nodiscard]] const ctf::FieldValue* find_value(std::span<const ctf::FieldValue> scope, ValuePathView path);
 
+// None: it is null, or no integer.
+[[nodiscard]] std::optional<std::int64_t> integer_of(const ctf::FieldValue* value);
+
 }  // namespace leat::viewer

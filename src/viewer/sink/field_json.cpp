@@ -14,8 +14,6 @@ namespace {
 
 using ctf::FieldValue;
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-
 // Of a character that may not stand for itself; 0: it may.
 char letter_of(char character) {
     switch (character) {
@@ -63,7 +61,7 @@ std::size_t append_special(TextBuffer& buffer, std::string_view text) {
         return 1;
     }
     const std::size_t size = utf8_size(text);
-    buffer.append(size == 0 ? kReplacement : text.substr(0, size));
+    buffer.append(size == 0 ? kReplacementCharacter : text.substr(0, size));
     return std::max<std::size_t>(size, 1);
 }
 

@@ -13,12 +13,6 @@ const ValuePath kVpid{"vpid"};
 const ValuePath kProcname{"procname"};
 const ValuePath kCpu{"cpu_id"};
 
-std::optional<std::int64_t> integer_of(const ctf::FieldValue* value) {
-    if (value == nullptr || value->is_text || value->field_class->as<ctf::IntegerClass>() == nullptr)
-        return std::nullopt;
-    return static_cast<std::int64_t>(value->number);
-}
-
 }  // namespace
 
 Result<void> TraceStatistics::add(const PacketView& packet, const ctf::EventPlace& place) {

@@ -8,6 +8,16 @@ namespace {
 // Tracks without a process are CPUs of a process of their own.
 constexpr std::int64_t kNoProcess = 2'000'000'000;
 
+// Where a track is for its readers, who know nothing but these two numbers.
+struct Row {
+    std::int64_t pid;
+    std::int64_t tid;
+};
+Row row_of(const Track& track) {
+    if (track.kind == Track::Kind::kCpu) return {kNoProcess, static_cast<std::int64_t>(track.id)};
+    return {track.pid, track.tid};
+}
+
 char letter_of(const Track& track, Phase phase) {
     if (track.kind == Track::Kind::kLane) return phase == Phase::kBegin ? 'b' : phase == Phase::kEnd ? 'e' : 'n';
     return phase == Phase::kBegin ? 'B' : phase == Phase::kEnd ? 'E' : 'i';
@@ -28,10 +38,9 @@ void ChromeWriter::track(const Track& track) {
 }
 
 void ChromeWriter::name_track(const Track& track, std::string_view what) {
+    const Row row = row_of(track);
     begin_object();
-    buffer_.append(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":)", what,
-                               track.kind == Track::Kind::kCpu ? kNoProcess : track.pid,
-                               track.kind == Track::Kind::kCpu ? static_cast<std::int64_t>(track.id) : track.tid));
+    buffer_.append(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":)", what, row.pid, row.tid));
     append_json_text(buffer_, track.name);
     buffer_.append("}}");
 }
@@ -40,11 +49,10 @@ void ChromeWriter::event(const Track& track, Phase phase, std::int64_t time_ns, 
                          const ctf::EventRecord& event) {
     if (!first_ns_) first_ns_ = time_ns;
     const auto ns = static_cast<std::uint64_t>(time_ns) - static_cast<std::uint64_t>(*first_ns_);
-    const bool is_cpu = track.kind == Track::Kind::kCpu;
+    const Row row = row_of(track);
     begin_object();
     buffer_.append(fmt::format(R"({{"ph":"{}","ts":{}.{:03},"pid":{},"tid":{},)", letter_of(track, phase), ns / 1000,
-                               ns % 1000, is_cpu ? kNoProcess : track.pid,
-                               is_cpu ? static_cast<std::int64_t>(track.id) : track.tid));
+                               ns % 1000, row.pid, row.tid));
     if (track.kind == Track::Kind::kLane) buffer_.append(fmt::format(R"("cat":"leat","id":"{:#x}",)", track.id));
     if (phase == Phase::kInstant) buffer_.append(R"("s":"t",)");
     buffer_.append("\"name\":");

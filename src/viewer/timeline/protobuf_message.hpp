@@ -29,7 +29,6 @@ class ProtobufMessage {
     void message(unsigned field, const ProtobufMessage& value) { text(field, value.bytes_); }
 
     [[nodiscard]] const std::string& bytes() const { return bytes_; }
-    void clear() { bytes_.clear(); }
 
   private:
     void key(unsigned field, unsigned type) { varint(std::uint64_t{field} << 3 | type); }

@@ -32,12 +32,6 @@ const ctf::FieldValue* context(const ctf::EventRecord& event, const ValuePath& p
     return value != nullptr ? value : find_value(event.context, path);
 }
 
-std::optional<std::int64_t> number_of(const ctf::FieldValue* value) {
-    if (value == nullptr || value->is_text || value->field_class->as<ctf::IntegerClass>() == nullptr)
-        return std::nullopt;
-    return static_cast<std::int64_t>(value->number);
-}
-
 const std::string& host_of(const PacketView& packet) {
     static const std::string kNone;
     const std::string* const host = ctf::environment_text(*packet.trace_class, "hostname");
@@ -129,20 +123,20 @@ Timeline::Role Timeline::make_role(const PacketView& packet, const ctf::EventCla
 }
 
 Result<std::int64_t> Timeline::cpu_of(const Role& role, const PacketView& packet, const ctf::EventRecord& event) {
-    if (role.has_cpu) return number_of(context(event, kCpuContext)).value_or(0);
+    if (role.has_cpu) return integer_of(context(event, kCpuContext)).value_or(0);
     if (!role.has_packet_cpu) return 0;
     PacketCpu& cpu = cpus_[packet.stream];
-    if (cpu.packet != packet.number) cpu = {packet.number, number_of(find_value(event.packet_context, kCpuContext))};
+    if (cpu.packet != packet.number) cpu = {packet.number, integer_of(find_value(event.packet_context, kCpuContext))};
     return cpu.cpu.value_or(0);
 }
 
 Track& Timeline::thread_of(const Role& role, std::int64_t cpu, const PacketView& packet,
                            const ctf::EventRecord& event) {
     ThreadKey key{.host = host_of(packet)};
-    if (role.pid != nullptr) key.pid = number_of(context(event, *role.pid));
+    if (role.pid != nullptr) key.pid = integer_of(context(event, *role.pid));
     if (const auto* const vpid = ctf::environment_number(*packet.trace_class, "vpid"); !key.pid && vpid != nullptr)
         key.pid = *vpid;
-    const std::optional<std::int64_t> tid = role.tid == nullptr ? std::nullopt : number_of(context(event, *role.tid));
+    const std::optional<std::int64_t> tid = role.tid == nullptr ? std::nullopt : integer_of(context(event, *role.tid));
     if (!key.pid) key.pid = tid;
     // A kernel's idle threads are all 0: one for each CPU.
     if (key.pid == 0 && tid.value_or(0) == 0) key.pid.reset();
