@@ -18,8 +18,10 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
 }
 
 Result<MappedFile> MappedFile::of_file(int fd, std::size_t size) {
-    if (size == 0) return MappedFile(Mapping());  // mmap refuses a size of 0
-    return MappedFile(LEAT_TRY(Mapping::of_file(fd, size, false)));
+    if (size == 0) return MappedFile(Mapping(), FaultGuard());  // mmap refuses a size of 0
+    Mapping mapping = LEAT_TRY(Mapping::of_file(fd, size, false));
+    FaultGuard guard = LEAT_TRY(FaultGuard::of(mapping.data(), mapping.size()));
+    return MappedFile(std::move(mapping), std::move(guard));
 }
 
 }  // namespace leat

@@ -3,15 +3,14 @@
 #include <filesystem>
 
 #include "base/byte_cursor.hpp"
+#include "base/fault_guard.hpp"
 #include "base/mapping.hpp"
 #include "base/result.hpp"
 
 namespace leat {
 
 // A whole file in memory, read-only, for as long as the object lives.
-//
-// If somebody shortens the file meanwhile, SIGBUS kills the reader. Use it for files that only grow or are replaced,
-// such as those of a trace.
+// If somebody shortens the file meanwhile, its reader finds zeros there, and was_shortened() says so.
 class MappedFile {
   public:
     static Result<MappedFile> open(const std::filesystem::path& path);
@@ -20,11 +19,14 @@ class MappedFile {
     static Result<MappedFile> of_file(int fd, std::size_t size);
 
     [[nodiscard]] UntrustedBytes bytes() const { return {mapping_.data(), mapping_.size()}; }
+    // To be asked after the bytes were read.
+    [[nodiscard]] bool was_shortened() const { return guard_.was_lost(); }
 
   private:
-    explicit MappedFile(Mapping mapping) : mapping_(std::move(mapping)) {}
+    MappedFile(Mapping mapping, FaultGuard guard) : mapping_(std::move(mapping)), guard_(std::move(guard)) {}
 
     Mapping mapping_;
+    FaultGuard guard_;
 };
 
 }  // namespace leat

@@ -20,6 +20,7 @@ inline constexpr int kExitUsage = 2;
 // program will end with; both references outlive the parse.
 using AddCommand = void (*)(CLI::App& app, int& exit_status);
 
+void add_check_commands(CLI::App& app, int& exit_status);
 void add_export_command(CLI::App& app, int& exit_status);
 void add_record_command(CLI::App& app, int& exit_status);
 void add_recover_command(CLI::App& app, int& exit_status);

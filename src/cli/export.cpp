@@ -168,7 +168,7 @@ Result<void> export_traces(ExportOptions& options) {
     if (timeline.without_time() != 0)
         return refused("{} events have no time, and are not exported", timeline.without_time());
     for (const auto& trace : traces)
-        if (trace->damage()) return tl::unexpected(*trace->damage());
+        if (auto damage = trace->damage()) return tl::unexpected(*std::move(damage));
     return {};
 }
 

@@ -13,9 +13,9 @@ namespace leat::cli {
 namespace {
 
 constexpr std::array kCommands{
-    add_record_command,  add_view_command,  add_stats_command,    add_export_command,
-    add_recover_command, add_session_verbs, add_channel_verbs,    add_event_verbs,
-    add_tracking_verbs,  add_listing_verbs, add_definition_verbs,
+    add_record_command, add_view_command,    add_stats_command, add_export_command,
+    add_check_commands, add_recover_command, add_session_verbs, add_channel_verbs,
+    add_event_verbs,    add_tracking_verbs,  add_listing_verbs, add_definition_verbs,
 };
 
 constexpr char kFooter[] =

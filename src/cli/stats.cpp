@@ -253,7 +253,7 @@ Result<void> count(StatsOptions& options) {
     if (std::fflush(stdout) != 0) return io_error("cannot write");
     LEAT_TRY(std::move(counted));
     for (const auto& trace : traces)
-        if (trace->damage()) return tl::unexpected(*trace->damage());
+        if (auto damage = trace->damage()) return tl::unexpected(*std::move(damage));
     return {};
 }
 

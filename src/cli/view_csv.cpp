@@ -35,7 +35,7 @@ Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOption
     LEAT_TRY(std::move(printed));
     if (output.is_closed()) return Viewed::kUntilNobodyRead;
     for (const auto& trace : traces)
-        if (trace->damage()) return tl::unexpected(*trace->damage());
+        if (auto damage = trace->damage()) return tl::unexpected(*std::move(damage));
     return Viewed::kToTheEnd;
 }
 

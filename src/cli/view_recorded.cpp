@@ -69,7 +69,7 @@ Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextO
     if (printer.is_closed()) return Viewed::kUntilNobodyRead;
     // Report damage last, below the events that could be read in spite of it.
     for (const auto& trace : traces)
-        if (trace->damage()) return tl::unexpected(*trace->damage());
+        if (auto damage = trace->damage()) return tl::unexpected(*std::move(damage));
     return Viewed::kToTheEnd;
 }
 

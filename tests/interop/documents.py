@@ -158,7 +158,7 @@ class Documents(unittest.TestCase):
         return (SOURCE / "docs" / "man" / name).read_text().replace("\\-", "-")
 
     def test_manual_pages_name_every_option(self):
-        pages = {"leat record": "leat-record.1", "leat recover": "leat-recover.1", "leat view": "leat-view.1", "leat stats": "leat-stats.1", "leat export": "leat-export.1", "leat-relayd": "leat-relayd.1",
+        pages = {"leat record": "leat-record.1", "leat recover": "leat-recover.1", "leat view": "leat-view.1", "leat stats": "leat-stats.1", "leat export": "leat-export.1", "leat repair": "leat-check.1", "leat-relayd": "leat-relayd.1",
                  "leat-sessiond": "leat-sessiond.8"}
         for command, page in pages.items():
             options = self.options_of(command)
@@ -178,7 +178,7 @@ class Documents(unittest.TestCase):
         self.assertEqual(said - {"view"}, verbs)
         options = set().union(*(self.options_of(f"leat {verb}") for verb in verbs))
         self.assertEqual(set(re.findall(r"\\fB(--[a-z-]+)", described.split(".SH DISCARDED")[0])), options)
-        for command in ("leat-session.1", "leat.1", "leat-view.1", "leat-stats.1", "leat-export.1", "leat-sessiond.8", "leat-relayd.1", "leat-record.1", "leat-recover.1"):
+        for command in ("leat-session.1", "leat.1", "leat-view.1", "leat-stats.1", "leat-export.1", "leat-check.1", "leat-sessiond.8", "leat-relayd.1", "leat-record.1", "leat-recover.1"):
             for name, section in re.findall(r"\\fB(leat[a-z-]*)\\fR\((\d)\)", self.page(command)):
                 self.assertTrue((SOURCE / "docs" / "man" / f"{name}.{section}").exists(), f"{command}: {name}({section})")
 

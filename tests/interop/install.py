@@ -12,7 +12,7 @@ from support import BUILD, PATIENCE, SOURCE, InteropTest, has, main, needs, prog
 
 VERBS = ("create", "set-session", "start", "stop", "destroy", "rotate", "clear", "snapshot", "regenerate", "enable-channel",
          "disable-channel", "enable-event", "disable-event", "add-context", "track", "untrack", "list", "status", "save", "load")
-COMMANDS = ("leat record", "leat recover", "leat view", "leat stats", "leat export", *(f"leat {verb}" for verb in VERBS), "leat-relayd", "leat-sessiond")
+COMMANDS = ("leat record", "leat recover", "leat view", "leat stats", "leat export", "leat check", "leat repair", *(f"leat {verb}" for verb in VERBS), "leat-relayd", "leat-sessiond")
 COMPLETE = """
 source "$1"
 shift
@@ -140,7 +140,7 @@ class InstalledTree(InteropTest):
 
     def test_manual_pages_and_unit(self):
         pages = {str(path.relative_to(self.prefix / "share/man")) for path in (self.prefix / "share/man").glob("*/*")}
-        self.assertEqual(pages, {"man1/leat.1", "man1/leat-record.1", "man1/leat-recover.1", "man1/leat-view.1", "man1/leat-stats.1", "man1/leat-export.1", "man1/leat-session.1",
+        self.assertEqual(pages, {"man1/leat.1", "man1/leat-record.1", "man1/leat-recover.1", "man1/leat-view.1", "man1/leat-stats.1", "man1/leat-export.1", "man1/leat-check.1", "man1/leat-session.1",
                                  "man1/leat-relayd.1", "man8/leat-sessiond.8"})
         for unit, line in (("system/leat-relayd", "User=leat-relayd"), ("system/leat-sessiond", "RuntimeDirectory=leat"),
                            ("user/leat-sessiond", "WantedBy=default.target")):
@@ -205,9 +205,9 @@ class Completion(CompletionTest):
                 self.assertEqual(self.complete(*command.split(), *before, ""), values.split(","), f"{command} {option}")
 
     def test_commands_and_values(self):
-        self.assertEqual(self.complete("leat", ""), ["record", "recover", "view", "stats", "export", *VERBS, "--help", "--version"])
+        self.assertEqual(self.complete("leat", ""), ["record", "recover", "view", "stats", "export", "check", "repair", *VERBS, "--help", "--version"])
         offered = re.findall(r"^  ([a-z][a-z-]+)  ", self.help_of("leat"), re.MULTILINE)
-        self.assertEqual({"record", "recover", "view", "stats", "export", *VERBS}, set(offered))
+        self.assertEqual({"record", "recover", "view", "stats", "export", "check", "repair", *VERBS}, set(offered))
         self.assertEqual(self.complete("leat", "v"), ["view"])
         self.assertEqual(self.complete("leat", "view", "t"), ["traces"])
         self.assertEqual(self.complete("leat", "recover", "t"), ["traces"])

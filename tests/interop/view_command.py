@@ -67,5 +67,23 @@ class WhichTrace(InteropTest):
             self.assertEqual((shown.returncode, shown.stderr, shown.stdout.count("\n")), (status, "", 1))
 
 
+class ShorterFiles(InteropTest):
+    def test_file_that_becomes_shorter_harms_no_viewer(self):
+        """It finds zeros there, and not its end by SIGBUS. What was printed before is whole."""
+        trace = self.record(program("emit"), "100000", name="trace", options=("--ring-size", "16M")).path
+        expected = Trace(trace).lines
+        path = max((path for path in trace.rglob("*_*") if path.is_file()), key=lambda path: path.stat().st_size)
+        with subprocess.Popen([LEAT, "view", "--threads", "1", trace], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as view:
+            first = view.stdout.readline()
+            os.truncate(path, path.stat().st_size // 2)
+            rest, errors = view.communicate(timeout=PATIENCE)
+        self.assertEqual(view.returncode, 1)
+        self.assert_one_line(errors, path.name)
+        lines = (first + rest).splitlines()
+        wrong = next((number for number, line in enumerate(lines) if line != expected[number]), None)
+        self.assertIsNone(wrong, f"line {wrong} was never an event")
+        self.assertLess(len(lines), len(expected))
+
+
 if __name__ == "__main__":
     main()

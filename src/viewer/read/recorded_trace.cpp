@@ -204,6 +204,13 @@ RecordedStream& RecordedTrace::stream_of(const ctf::DecodePlan& plan, const ctf:
     return streams_[entry->second];
 }
 
+std::optional<Error> RecordedTrace::damage() const {
+    if (damage_) return damage_;
+    const auto shorter = std::ranges::find_if(files_, [](const auto& file) { return file->mapping.was_shortened(); });
+    if (shorter == files_.end()) return std::nullopt;
+    return corrupt("{}: it has become shorter while it was read", (*shorter)->path.string()).value();
+}
+
 void RecordedTrace::note_damage(Error error) {
     if (!damage_) damage_ = std::move(error);
 }

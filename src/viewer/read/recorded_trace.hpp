@@ -64,8 +64,8 @@ class RecordedTrace {
 
     [[nodiscard]] const ctf::TraceClass& trace_class() const { return trace_class_; }
     [[nodiscard]] const std::vector<RecordedStream>& streams() const { return streams_; }
-    // The first thing that cannot be read, with its file and offset.
-    [[nodiscard]] const std::optional<Error>& damage() const { return damage_; }
+    // The first thing that cannot be read, with its file and offset; or a file that has become shorter by now.
+    [[nodiscard]] std::optional<Error> damage() const;
 
   private:
     // The file tells packets without an instance id apart.
