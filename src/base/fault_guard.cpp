@@ -23,12 +23,14 @@ struct Slot {
     std::atomic<std::atomic<bool>*> lost;
 };
 
-// Three for each channel of each trace whose memory is in files. Pages of slots that nobody uses do not exist.
-constexpr std::size_t kSlots = 1U << 15;
+// More than a process may have of mappings, unless its system was told otherwise. Pages of slots that nobody uses do
+// not exist.
+constexpr std::size_t kSlots = 1U << 17;
 std::array<Slot, kSlots> slots;       // NOLINT(*-avoid-non-const-global-variables): a signal handler's
 std::atomic<std::size_t> slots_used;  // NOLINT(*-avoid-non-const-global-variables): the first so many
 struct sigaction before {};           // NOLINT(*-avoid-non-const-global-variables)
 std::mutex changing;                  // NOLINT(*-avoid-non-const-global-variables): of those who change slots
+std::size_t freed = 0;                // NOLINT(*-avoid-non-const-global-variables): of the used; under the lock
 bool is_installed = false;            // NOLINT(*-avoid-non-const-global-variables): under the lock
 
 // One part of a guarded range.
@@ -98,13 +100,18 @@ Result<FaultGuard> FaultGuard::of(const void* address, std::size_t size, std::si
     LEAT_TRY(install());
     const auto begin = reinterpret_cast<std::uintptr_t>(address);  // NOLINT(*-reinterpret-cast)
     part_size = std::min(part_size, size);
-    const auto free = std::ranges::find(slots, 0U, [](const Slot& slot) { return slot.begin.load(); });
-    if (free == slots.end()) return refused("too much memory is in files: end some sessions that have --shm-path");
+    // Without this, many files would take a time that grows with the square of their number.
+    const auto search_from = freed == 0 ? slots.begin() + static_cast<std::ptrdiff_t>(slots_used) : slots.begin();
+    const auto free = std::find_if(search_from, slots.end(), [](const Slot& slot) { return slot.begin == 0; });
+    if (free == slots.end()) return refused("too many files are in memory at once: {}", kSlots);
     FaultGuard made;
     made.slot_ = static_cast<std::size_t>(free - slots.begin());
     made.lost_ = std::make_unique<std::atomic<bool>[]>((size + part_size - 1) / part_size);  // NOLINT(*-c-arrays)
     change(*free, begin, begin + size, part_size, made.lost_.get());
-    slots_used = std::max(slots_used.load(), made.slot_ + 1);
+    if (made.slot_ < slots_used)
+        --freed;
+    else
+        slots_used = made.slot_ + 1;
     return made;
 }
 
@@ -112,6 +119,7 @@ FaultGuard::~FaultGuard() {
     if (slot_ == kNone) return;
     const std::lock_guard guard(changing);
     change(slots.at(slot_), 0, 0, 1, nullptr);
+    ++freed;
 }
 
 bool FaultGuard::touch(std::span<const std::byte> bytes) {

@@ -21,6 +21,8 @@ class MappedFile {
     [[nodiscard]] UntrustedBytes bytes() const { return {mapping_.data(), mapping_.size()}; }
     // To be asked after the bytes were read.
     [[nodiscard]] bool was_shortened() const { return guard_.was_lost(); }
+    // The same, for who does not see the file: null if that cannot become true. It lives as long as the file's object.
+    [[nodiscard]] const std::atomic<bool>* shortened() const { return guard_.lost(); }
 
   private:
     MappedFile(Mapping mapping, FaultGuard guard) : mapping_(std::move(mapping)), guard_(std::move(guard)) {}

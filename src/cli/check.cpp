@@ -5,11 +5,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.hpp"
@@ -28,10 +31,10 @@ namespace leat::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using viewer::CheckedDirectory;
 using viewer::CheckedFile;
 using viewer::Finding;
 using viewer::TraceCheck;
-using Checks = std::vector<std::unique_ptr<TraceCheck>>;
 
 constexpr const char* kCheckExamples =
     "Exit status: 0 if nothing is wrong, 1 if something is.\n"
@@ -49,32 +52,27 @@ struct CheckOptions {
 };
 
 struct CheckSums {
-    explicit CheckSums(const Checks& checks) {
-        for (const auto& check : checks) {
-            findings += check->finding_count();
-            for (const CheckedFile& file : check->files()) {
+    explicit CheckSums(const TraceCheck& check) {
+        for (const CheckedDirectory& directory : check.directories()) {
+            for (const CheckedFile& file : directory.files) {
                 packets += file.packets.size();
-                events += file.events;
                 lost_bytes += file.lost_bytes;
             }
         }
     }
 
-    std::uint64_t findings = 0;
     std::uint64_t packets = 0;
-    std::uint64_t events = 0;
     std::uint64_t lost_bytes = 0;
 };
 
-Result<Checks> check_all(CheckOptions& options) {
+Result<TraceCheck> check_all(CheckOptions& options) {
     LEAT_TRY(put_sessions_traces(options.traces));
     if (std::ranges::any_of(options.traces, net::is_relay_url))
         return refused("traces on disk are checked: those of a relay are below its --output directory");
-    Checks checks;
+    std::vector<fs::path> directories;
     for (const fs::path& path : LEAT_TRY(paths_of(options.traces)))
-        for (const fs::path& directory : LEAT_TRY(trace::find_trace_directories(path)))
-            checks.push_back(LEAT_TRY(TraceCheck::run(directory)));
-    return checks;
+        std::ranges::move(LEAT_TRY(trace::find_trace_directories(path)), std::back_inserter(directories));
+    return TraceCheck::run(directories);
 }
 
 std::string text_of(const Finding& finding) {
@@ -82,46 +80,44 @@ std::string text_of(const Finding& finding) {
     return printable(fmt::format("{}{}: {}", finding.file.string(), where, finding.what));
 }
 
-Json json_of(const Checks& checks) {
-    const CheckSums sums(checks);
+Json json_of(const TraceCheck& check) {
+    const CheckSums sums(check);
     Json findings = Json::array();
-    for (const auto& check : checks)
-        for (const Finding& finding : check->findings())
-            findings.push_back({{"file", finding.file.string()},
-                                {"offset", finding.offset ? Json(*finding.offset) : Json()},
-                                {"what", finding.what}});
-    return {{"ok", sums.findings == 0},       {"traces", checks.size()},       {"packets", sums.packets},
-            {"events", sums.events},          {"lost_bytes", sums.lost_bytes}, {"finding_count", sums.findings},
+    for (const Finding& finding : check.findings())
+        findings.push_back({{"file", finding.file.string()},
+                            {"offset", finding.offset ? Json(*finding.offset) : Json()},
+                            {"what", finding.what}});
+    return {{"ok", check.finding_count() == 0}, {"traces", check.directories().size()},
+            {"packets", sums.packets},          {"events", check.events()},
+            {"lost_bytes", sums.lost_bytes},    {"finding_count", check.finding_count()},
             {"findings", std::move(findings)}};
 }
 
-std::string readable_sums(const Checks& checks) {
-    const CheckSums sums(checks);
-    return fmt::format("{} event{} in {} packet{} can be read, {} cannot", sums.events, sums.events == 1 ? "" : "s",
-                       sums.packets, sums.packets == 1 ? "" : "s", size_for_people(sums.lost_bytes));
+std::string readable_sums(const TraceCheck& check) {
+    const CheckSums sums(check);
+    return fmt::format("{} event{} in {} packet{} can be read, {} cannot", check.events(),
+                       check.events() == 1 ? "" : "s", sums.packets, sums.packets == 1 ? "" : "s",
+                       size_for_people(sums.lost_bytes));
 }
 
-void print_findings(const Checks& checks, std::FILE* to) {
-    for (const auto& check : checks) {
-        for (const Finding& finding : check->findings()) fmt::print(to, "{}\n", text_of(finding));
-        if (check->finding_count() > check->findings().size())
-            fmt::print(to, "{}: and {} more\n", printable(check->directory().string()),
-                       check->finding_count() - check->findings().size());
-    }
+void print_findings(const TraceCheck& check, std::FILE* to) {
+    for (const Finding& finding : check.findings()) fmt::print(to, "{}\n", text_of(finding));
+    if (check.finding_count() > check.findings().size())
+        fmt::print(to, "and {} more\n", check.finding_count() - check.findings().size());
 }
 
 Result<bool> check(CheckOptions& options) {
-    const Checks checks = LEAT_TRY(check_all(options));
-    const CheckSums sums(checks);
+    const TraceCheck check = LEAT_TRY(check_all(options));
+    const bool is_sound = check.finding_count() == 0;
     if (options.format == "json") {
-        fmt::print("{}\n", readable_json(json_of(checks)));
+        fmt::print("{}\n", readable_json(json_of(check)));
     } else {
-        print_findings(checks, stdout);
-        fmt::print("{}: {}\n", sums.findings == 0 ? "nothing is wrong" : fmt::format("{} found", sums.findings),
-                   readable_sums(checks));
+        print_findings(check, stdout);
+        fmt::print("{}: {}\n", is_sound ? "nothing is wrong" : fmt::format("{} found", check.finding_count()),
+                   readable_sums(check));
     }
     if (std::fflush(stdout) != 0) return io_error("cannot write");
-    return sums.findings == 0;
+    return is_sound;
 }
 
 Result<void> write_file(const fs::path& path, std::span<const std::span<const std::byte>> pieces) {
@@ -132,17 +128,21 @@ Result<void> write_file(const fs::path& path, std::span<const std::span<const st
 }
 
 // Whole packets, one after the other: their indexes would be wrong, and readers make their own.
-Result<void> write_trace(const TraceCheck& check, const fs::path& directory) {
-    const std::span<const std::byte> metadata = std::as_bytes(std::span(check.metadata_text()));
-    LEAT_TRY(write_file(directory / trace::kMetadataFile, {&metadata, 1}));
-    for (const CheckedFile& file : check.files()) {
+Result<void> write_trace(const CheckedDirectory& from, const fs::path& directory) {
+    // A damaged one in packets may have lost the comment that must be its first line ([CTF-1.8], section 7.1).
+    constexpr std::string_view kFirstLine = "/* CTF 1.8 */\n";
+    const bool has_first_line = from.metadata_text.starts_with(kFirstLine.substr(0, kFirstLine.find(" */")));
+    const std::array metadata{std::as_bytes(std::span(has_first_line ? std::string_view() : kFirstLine)),
+                              std::as_bytes(std::span(from.metadata_text))};
+    LEAT_TRY(write_file(directory / trace::kMetadataFile, metadata));
+    for (const CheckedFile& checked : from.files) {
+        const viewer::RecordedFile& file = *checked.file;
         std::vector<std::span<const std::byte>> pieces;
-        pieces.reserve(file.packets.size());
-        for (const auto& packet : file.packets)
-            pieces.push_back(file.mapping.bytes().subspan(packet.offset, packet.size));
+        pieces.reserve(checked.packets.size());
+        for (const auto& packet : checked.packets)
+            pieces.push_back(file.mapping.bytes().subspan(packet.offset, packet.properties.packet_size));
         if (!pieces.empty()) LEAT_TRY(write_file(directory / file.path.filename(), pieces));
-        if (file.mapping.was_shortened())
-            return corrupt("{}: it has become shorter while it was read", file.path.string());
+        if (file.mapping.was_shortened()) return viewer::became_shorter(file);
     }
     return {};
 }
@@ -150,20 +150,22 @@ Result<void> write_trace(const TraceCheck& check, const fs::path& directory) {
 Result<bool> repair(CheckOptions& options) {
     std::error_code error;
     if (fs::exists(options.output, error)) return refused("{} exists: name a new directory", options.output);
-    const Checks checks = LEAT_TRY(check_all(options));
-    for (std::size_t i = 0; i < checks.size(); ++i) {
+    const TraceCheck check = LEAT_TRY(check_all(options));
+    const auto& directories = check.directories();
+    std::size_t number = 0;
+    for (const CheckedDirectory& from : directories) {
         // Several traces are beside each other.
         const fs::path directory =
-            checks.size() == 1 ? fs::path(options.output) : fs::path(options.output) / fmt::format("{}", i);
+            directories.size() == 1 ? fs::path(options.output) : fs::path(options.output) / fmt::format("{}", number++);
         if (!fs::create_directories(directory, error))
             return refused("cannot make {}: {}", directory.string(), error.message());
-        LEAT_TRY(write_trace(*checks[i], directory));
+        LEAT_TRY(write_trace(from, directory));
     }
-    print_findings(checks, stderr);
+    print_findings(check, stderr);
     if (options.format == "json")
-        fmt::print("{}\n", readable_json(json_of(checks)));
+        fmt::print("{}\n", readable_json(json_of(check)));
     else
-        fmt::print("{}; what can be is in {}: leat view {}\n", readable_sums(checks), printable(options.output),
+        fmt::print("{}; what can be is in {}: leat view {}\n", readable_sums(check), printable(options.output),
                    printable(options.output));
     if (std::fflush(stdout) != 0) return io_error("cannot write");
     return true;

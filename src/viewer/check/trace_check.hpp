@@ -2,15 +2,19 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <list>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/mapped_file.hpp"
 #include "base/result.hpp"
 #include "ctf/decode/trace_plans.hpp"
 #include "ctf/model/trace_class.hpp"
+#include "viewer/read/recorded_trace.hpp"
 
 namespace leat::viewer {
 
@@ -21,24 +25,25 @@ struct Finding {
     std::string what{};
 };
 
-// A packet all of whose events can be read.
-struct WholePacket {
-    std::uint64_t offset = 0;
-    std::uint64_t size = 0;  // bytes
-    std::optional<std::int64_t> begin_ns{};
-    std::optional<std::int64_t> end_ns{};
-};
-
 // A stream's file as it was found.
 struct CheckedFile {
-    std::filesystem::path path{};
-    MappedFile mapping;
-    std::vector<WholePacket> packets{};  // in the order of their times; none begins before the end of the one before
-    std::uint64_t events = 0;            // of these packets
-    std::uint64_t lost_bytes = 0;        // that no whole packet has
+    std::unique_ptr<RecordedFile> file;
+    const ctf::DecodePlan* plan = nullptr;  // of all its packets; null: it has none
+    std::vector<RecordedPacket> packets{};  // those that can be read, in the order of their begins
+    std::uint64_t lost_bytes = 0;           // of no such packet
 };
 
-// Reads all of a trace directory, also behind what is damaged:
+struct CheckedDirectory {
+    std::filesystem::path path;
+    std::string metadata_text{};  // TSDL, as far as it is whole
+    ctf::TraceClass trace_class{};
+    std::optional<ctf::TracePlans> plans{};
+    std::vector<std::byte> packet_begin{};  // magic number and UUID; empty: packets do not have them
+    CheckedDirectory* longest = nullptr;    // of its UUID: by what that declares all its packets are read
+    std::vector<CheckedFile> files{};
+};
+
+// Reads all of trace directories, also behind what is damaged:
 //
 //     packet | packet | damaged ... | packet | cut short
 //     whole    whole    lost          whole    lost
@@ -46,36 +51,42 @@ struct CheckedFile {
 // After damage, a packet begins where the next magic number and the trace's UUID are.
 class TraceCheck {
   public:
-    // An error: nothing can be read, because the metadata says nothing that makes sense.
-    static Result<std::unique_ptr<TraceCheck>> run(const std::filesystem::path& directory);
+    // An error: nothing can be read, because no metadata says anything that makes sense.
+    static Result<TraceCheck> run(const std::vector<std::filesystem::path>& directories);
 
-    [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
-    // TSDL, as far as it is whole.
-    [[nodiscard]] const std::string& metadata_text() const { return metadata_text_; }
-    [[nodiscard]] const std::vector<CheckedFile>& files() const { return files_; }
+    // Those whose metadata can be read.
+    [[nodiscard]] const std::list<CheckedDirectory>& directories() const { return directories_; }
+    // Of the packets that can be read.
+    [[nodiscard]] std::uint64_t events() const { return events_; }
     [[nodiscard]] const std::vector<Finding>& findings() const { return findings_; }
     // Beyond so many they are counted, but not told.
     static constexpr std::size_t kMaxFindings = 10'000;
     [[nodiscard]] std::uint64_t finding_count() const { return finding_count_; }
 
   private:
-    explicit TraceCheck(std::filesystem::path directory) : directory_(std::move(directory)) {}
+    using BadPackets = std::set<std::pair<const RecordedFile*, std::uint64_t>>;  // with their offsets
+    // What it takes to read a file's packets.
+    struct Classes {
+        const ctf::TraceClass* trace_class;
+        const ctf::DecodePlan* plan;
+    };
+    using ClassesOfFiles = std::map<const RecordedFile*, Classes>;
 
-    Result<void> read_metadata();
-    void check_file(const std::filesystem::path& path);
+    TraceCheck() = default;
+
+    Result<void> read_metadata(CheckedDirectory& directory);
+    void find_longest_metadata();
+    void check_file(CheckedDirectory& directory, const std::filesystem::path& path);
     // Returns where the next packet may begin.
-    std::uint64_t check_packet(CheckedFile& file, std::uint64_t offset);
-    [[nodiscard]] std::uint64_t next_packet(UntrustedBytes bytes, std::uint64_t offset) const;
-    void put_in_order(CheckedFile& file);
-    void check_index(const CheckedFile& file);
+    std::uint64_t check_packet(CheckedDirectory& directory, CheckedFile& checked, std::uint64_t offset);
+    void put_in_order(CheckedFile& checked);
+    void check_streams();
+    void check_stream(const std::vector<RecordedPacket>& packets, const ClassesOfFiles& classes, BadPackets& bad);
+    void check_index(const CheckedFile& checked);
     void find(const std::filesystem::path& file, std::optional<std::uint64_t> offset, std::string what);
 
-    std::filesystem::path directory_;
-    std::string metadata_text_{};
-    ctf::TraceClass trace_class_{};
-    std::optional<ctf::TracePlans> plans_{};
-    std::vector<std::byte> packet_begin_{};  // magic number and UUID; empty: packets do not have them
-    std::vector<CheckedFile> files_{};
+    std::list<CheckedDirectory> directories_{};  // they stay where they are: plans point to them
+    std::uint64_t events_ = 0;
     std::vector<Finding> findings_{};
     std::uint64_t finding_count_ = 0;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,7 +31,10 @@ struct PacketView {
     const ctf::DecodePlan* plan = nullptr;
     const StreamIdentity* stream = nullptr;
     UntrustedBytes bytes{};
-    std::uint64_t content_bits = 0;  // what follows is padding
+    std::uint64_t content_bits = 0;                     // what follows is padding
+    const std::atomic<bool>* has_lost_bytes = nullptr;  // null: it never does; else look after the bytes were read
+
+    [[nodiscard]] bool is_whole() const { return has_lost_bytes == nullptr || !*has_lost_bytes; }
 };
 
 // Event records or packets that the tracer could not deliver. The packets around the gap tell of them.

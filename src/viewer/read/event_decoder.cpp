@@ -6,15 +6,15 @@ namespace {
 // Of what may grow as long as the program runs; what is forgotten is made anew.
 constexpr std::size_t kMaxDecoders = 4096;
 
+}  // namespace
+
 tl::unexpected<Error> changed(const PacketView& packet) {
     return corrupt("{}: a packet has changed while it was read", packet.stream->name);
 }
 
-}  // namespace
-
 Result<const ctf::EventRecord*> EventDecoder::decode(const PacketView& packet, const ctf::EventPlace& place) {
     ctf::PacketDecoder& decoder = *LEAT_TRY(enter(packet));
-    if (!decoder.decode(place)) return changed(packet);
+    if (!decoder.decode(place) || !packet.is_whole()) return changed(packet);
     return &decoder.record();
 }
 
@@ -30,7 +30,7 @@ Result<ctf::PacketDecoder*> EventDecoder::enter(const PacketView& packet) {
     state->decoder.emplace(*packet.plan);
     const auto properties = state->decoder->start(packet.bytes, 0);
     if (!properties || properties->packet_size != packet.bytes.size() ||
-        properties->content_bits != packet.content_bits) {
+        properties->content_bits != packet.content_bits || !packet.is_whole()) {
         state_ = nullptr;
         return changed(packet);
     }

@@ -11,6 +11,9 @@
 
 namespace leat::viewer {
 
+// The bytes are not those any more in which an event was found.
+tl::unexpected<Error> changed(const PacketView& packet);
+
 // Decodes events of packets of any streams, in any order; best all of a stream's packet before its next. Each thread
 // has its own. Plans must outlive it, and may grow. An error: the bytes are not those any more in which the event was
 // found.

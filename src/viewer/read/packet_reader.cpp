@@ -22,9 +22,11 @@ bool leaves_packets_open(const ctf::TraceClass& trace_class) {
 }  // namespace
 
 Result<void> PacketReader::start(const ctf::TraceClass& trace_class, const ctf::DecodePlan& plan, UntrustedBytes bytes,
-                                 std::uint64_t offset) {
+                                 std::uint64_t offset, const std::atomic<bool>* has_lost_bytes) {
     use(plan);
-    return begin(trace_class, LEAT_TRY(decoder_->start(bytes, offset)), bytes, offset);
+    LEAT_TRY(begin(trace_class, LEAT_TRY(decoder_->start(bytes, offset)), bytes, offset));
+    packet_.has_lost_bytes = has_lost_bytes;
+    return {};
 }
 
 void PacketReader::use(const ctf::DecodePlan& plan) {

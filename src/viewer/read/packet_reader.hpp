@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -25,8 +26,9 @@ class PacketReader {
 
     // Begins the next packet of the stream, at the start of `bytes`. `offset` is for messages. Bytes, trace class and
     // plan must stay where they are until next() has returned false. Class and plan may get more events.
+    // `has_lost_bytes`: as in PacketView.
     Result<void> start(const ctf::TraceClass& trace_class, const ctf::DecodePlan& plan, UntrustedBytes bytes,
-                       std::uint64_t offset);
+                       std::uint64_t offset, const std::atomic<bool>* has_lost_bytes = nullptr);
 
     // start() in two steps, when the packet's plan must be found first. The caller looks at the properties in between:
     // a packet that it does not want leaves no trace in the messages. Not while a packet is being read.

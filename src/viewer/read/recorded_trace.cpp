@@ -36,32 +36,6 @@ bool can_repeat(const RecordedPacket& packet) {
     return packet.properties.begin_ns.has_value() || packet.properties.sequence_number.has_value();
 }
 
-// Oldest first. Packets of the same age are sorted by number, because files are not found in that order: the newest
-// file may have the first name, and "c_0_10" comes before "c_0_2". Those without numbers are sorted by their ends, and
-// without those they stay as they were found.
-void sort_packets(std::vector<RecordedPacket>& packets) {
-    std::ranges::stable_sort(packets, {}, [](const RecordedPacket& packet) {
-        const ctf::PacketProperties& properties = packet.properties;
-        return std::tuple(properties.begin_ns, properties.sequence_number, properties.end_ns);
-    });
-    const auto repeated = std::ranges::unique(packets, [](const RecordedPacket& left, const RecordedPacket& right) {
-        return left.file != right.file && can_repeat(left) && identity(left) == identity(right);
-    });
-    packets.erase(repeated.begin(), repeated.end());
-}
-
-Result<std::unique_ptr<RecordedFile>> open_stream_file(const fs::path& path) {
-    const UniqueFd fd = LEAT_TRY(open_for_reading(path));
-    // Read the lock first. All bytes below it are then in the file.
-    const std::uint64_t safe_size = trace::unlocked_size(fd.get());
-    struct stat status {};
-    if (::fstat(fd.get(), &status) != 0) return io_error(fmt::format("cannot stat {}", path.string()));
-    const std::uint64_t size = std::min(safe_size, static_cast<std::uint64_t>(status.st_size));
-    auto mapping = MappedFile::of_file(fd.get(), size);
-    if (!mapping) return wrap(path.string(), std::move(mapping).error());
-    return std::make_unique<RecordedFile>(RecordedFile{path, *std::move(mapping), status.st_dev, status.st_ino});
-}
-
 bool is_replaced(const RecordedFile& file) {
     struct stat status {};
     return ::stat(file.path.c_str(), &status) == 0 && (status.st_dev != file.device || status.st_ino != file.inode);
@@ -126,6 +100,36 @@ bool comes_before(const std::list<RecordedDirectory>& left, const std::list<Reco
 }
 
 }  // namespace
+
+// Oldest first. Packets of the same age are sorted by number, because files are not found in that order: the newest
+// file may have the first name, and "c_0_10" comes before "c_0_2". Those without numbers are sorted by their ends, and
+// without those they stay as they were found.
+void sort_packets(std::vector<RecordedPacket>& packets) {
+    std::ranges::stable_sort(packets, {}, [](const RecordedPacket& packet) {
+        const ctf::PacketProperties& properties = packet.properties;
+        return std::tuple(properties.begin_ns, properties.sequence_number, properties.end_ns);
+    });
+    const auto repeated = std::ranges::unique(packets, [](const RecordedPacket& left, const RecordedPacket& right) {
+        return left.file != right.file && can_repeat(left) && identity(left) == identity(right);
+    });
+    packets.erase(repeated.begin(), repeated.end());
+}
+
+Result<std::unique_ptr<RecordedFile>> open_stream_file(const fs::path& path) {
+    const UniqueFd fd = LEAT_TRY(open_for_reading(path));
+    // Read the lock first. All bytes below it are then in the file.
+    const std::uint64_t safe_size = trace::unlocked_size(fd.get());
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) return io_error(fmt::format("cannot stat {}", path.string()));
+    const std::uint64_t size = std::min(safe_size, static_cast<std::uint64_t>(status.st_size));
+    auto mapping = MappedFile::of_file(fd.get(), size);
+    if (!mapping) return wrap(path.string(), std::move(mapping).error());
+    return std::make_unique<RecordedFile>(RecordedFile{path, *std::move(mapping), status.st_dev, status.st_ino});
+}
+
+tl::unexpected<Error> became_shorter(const RecordedFile& file) {
+    return corrupt("{}: it has become shorter while it was read", file.path.string());
+}
 
 Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::list<RecordedDirectory> directories,
                                                            std::uint64_t trace_number) {
@@ -208,7 +212,7 @@ std::optional<Error> RecordedTrace::damage() const {
     if (damage_) return damage_;
     const auto shorter = std::ranges::find_if(files_, [](const auto& file) { return file->mapping.was_shortened(); });
     if (shorter == files_.end()) return std::nullopt;
-    return corrupt("{}: it has become shorter while it was read", (*shorter)->path.string()).value();
+    return became_shorter(**shorter).value();
 }
 
 void RecordedTrace::note_damage(Error error) {

@@ -34,6 +34,9 @@ struct RecordedPacket {
     ctf::PacketProperties properties;
 };
 
+// A file that others have made shorter while it was read.
+tl::unexpected<Error> became_shorter(const RecordedFile& file);
+
 // The packets of one ring, oldest first, from any number of files.
 struct RecordedStream : StreamIdentity {
     const ctf::DecodePlan* plan = nullptr;  // a packet without an instance id belongs to a stream of its own file
@@ -42,6 +45,12 @@ struct RecordedStream : StreamIdentity {
 
 // Files by path. A file that cannot be opened counts as damage; the others are read anyway.
 using OpenedFiles = std::map<std::filesystem::path, Result<std::unique_ptr<RecordedFile>>>;
+
+// Opens a stream's file, as far as it is written.
+Result<std::unique_ptr<RecordedFile>> open_stream_file(const std::filesystem::path& path);
+
+// Oldest first, and each once.
+void sort_packets(std::vector<RecordedPacket>& packets);
 
 // A directory whose files are open and whose metadata is read.
 struct RecordedDirectory {

@@ -7,6 +7,8 @@ namespace leat::viewer {
 Result<bool> StreamReader::next() {
     while (true) {
         auto is_message = reader_.next();
+        // Then what was read may be zeros, and any error comes from that.
+        if (packet_ != nullptr && packet_->file->mapping.was_shortened()) return became_shorter(*packet_->file);
         if (is_message && !*is_message) {
             if (next_packet_ == stream_->packets.size()) {
                 if (std::exchange(is_finished_, true)) return false;
@@ -14,8 +16,9 @@ Result<bool> StreamReader::next() {
                 continue;
             }
             packet_ = &stream_->packets[next_packet_++];
-            const UntrustedBytes bytes = packet_->file->mapping.bytes().subspan(packet_->offset);
-            auto started = reader_.start(*trace_class_, *stream_->plan, bytes, packet_->offset);
+            const MappedFile& mapping = packet_->file->mapping;
+            auto started = reader_.start(*trace_class_, *stream_->plan, mapping.bytes().subspan(packet_->offset),
+                                         packet_->offset, mapping.shortened());
             if (started) continue;
             is_message = tl::unexpected(std::move(started).error());
         }

@@ -83,10 +83,6 @@ ctf::FieldValue value_at(const ctf::FieldDecoder& decoder, const ctf::PlanNode& 
     return value;
 }
 
-tl::unexpected<Error> changed(const PacketView& packet) {
-    return corrupt("{}: a packet has changed while it was read", packet.stream->name);
-}
-
 }  // namespace
 
 Result<void> LineRenderer::append(TextBuffer& buffer, const PacketView& packet, const ctf::EventPlace& place,
@@ -99,6 +95,7 @@ Result<void> LineRenderer::append(TextBuffer& buffer, const PacketView& packet, 
     else if (packet.plan->clock != nullptr)
         times(buffer, moment, previous);
     auto appended = fields(buffer, state, packet, place);
+    if (appended && !packet.is_whole()) appended = changed(packet);
     if (!appended) buffer.cut(begin);
     return appended;
 }
