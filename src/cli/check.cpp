@@ -129,11 +129,12 @@ Result<void> write_file(const fs::path& path, std::span<const std::span<const st
 
 // Whole packets, one after the other: their indexes would be wrong, and readers make their own.
 Result<void> write_trace(const CheckedDirectory& from, const fs::path& directory) {
+    const std::string& text = from.longest->metadata_text;  // by which the packets were read
     // A damaged one in packets may have lost the comment that must be its first line ([CTF-1.8], section 7.1).
     constexpr std::string_view kFirstLine = "/* CTF 1.8 */\n";
-    const bool has_first_line = from.metadata_text.starts_with(kFirstLine.substr(0, kFirstLine.find(" */")));
+    const bool has_first_line = text.starts_with(kFirstLine.substr(0, kFirstLine.find(" */")));
     const std::array metadata{std::as_bytes(std::span(has_first_line ? std::string_view() : kFirstLine)),
-                              std::as_bytes(std::span(from.metadata_text))};
+                              std::as_bytes(std::span(text))};
     LEAT_TRY(write_file(directory / trace::kMetadataFile, metadata));
     for (const CheckedFile& checked : from.files) {
         const viewer::RecordedFile& file = *checked.file;
@@ -149,6 +150,7 @@ Result<void> write_trace(const CheckedDirectory& from, const fs::path& directory
 
 Result<bool> repair(CheckOptions& options) {
     std::error_code error;
+    if (options.output.empty()) return refused("--output is empty: name a new directory");
     if (fs::exists(options.output, error)) return refused("{} exists: name a new directory", options.output);
     const TraceCheck check = LEAT_TRY(check_all(options));
     const auto& directories = check.directories();
@@ -168,7 +170,7 @@ Result<bool> repair(CheckOptions& options) {
         fmt::print("{}; what can be is in {}: leat view {}\n", readable_sums(check), printable(options.output),
                    printable(options.output));
     if (std::fflush(stdout) != 0) return io_error("cannot write");
-    return true;
+    return check.events() != 0 || check.finding_count() == 0;
 }
 
 // Of a command that says by its status whether all is well.
