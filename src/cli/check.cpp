@@ -22,6 +22,8 @@
 #include "cli/json_text.hpp"
 #include "cli/named_traces.hpp"
 #include "cli/steer/quantities.hpp"
+#include "ctf/tsdl/metadata.hpp"
+#include "ctf/tsdl/tsdl_writer.hpp"
 #include "net/relay_url.hpp"
 #include "trace/stream_paths.hpp"
 #include "trace/trace_directories.hpp"
@@ -131,9 +133,8 @@ Result<void> write_file(const fs::path& path, std::span<const std::span<const st
 Result<void> write_trace(const CheckedDirectory& from, const fs::path& directory) {
     const std::string& text = from.longest->metadata_text;  // by which the packets were read
     // A damaged one in packets may have lost the comment that must be its first line ([CTF-1.8], section 7.1).
-    constexpr std::string_view kFirstLine = "/* CTF 1.8 */\n";
-    const bool has_first_line = text.starts_with(kFirstLine.substr(0, kFirstLine.find(" */")));
-    const std::array metadata{std::as_bytes(std::span(has_first_line ? std::string_view() : kFirstLine)),
+    const bool has_signature = text.starts_with(ctf::kMetadataSignature);
+    const std::array metadata{std::as_bytes(std::span(std::string_view(has_signature ? "" : ctf::kTsdlSignature))),
                               std::as_bytes(std::span(text))};
     LEAT_TRY(write_file(directory / trace::kMetadataFile, metadata));
     for (const CheckedFile& checked : from.files) {

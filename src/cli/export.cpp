@@ -167,9 +167,7 @@ Result<void> export_traces(ExportOptions& options) {
     LEAT_TRY(std::move(written));
     if (timeline.without_time() != 0)
         return refused("{} events have no time, and are not exported", timeline.without_time());
-    for (const auto& trace : traces)
-        if (auto damage = trace->damage()) return tl::unexpected(*std::move(damage));
-    return {};
+    return viewer::first_damage(traces);
 }
 
 }  // namespace

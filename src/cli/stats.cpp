@@ -252,9 +252,7 @@ Result<void> count(StatsOptions& options) {
     options.format == "json" ? print_json(options, statistics, meter) : print_text(options, statistics, meter);
     if (std::fflush(stdout) != 0) return io_error("cannot write");
     LEAT_TRY(std::move(counted));
-    for (const auto& trace : traces)
-        if (auto damage = trace->damage()) return tl::unexpected(*std::move(damage));
-    return {};
+    return viewer::first_damage(traces);
 }
 
 }  // namespace

@@ -34,8 +34,7 @@ Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOption
     LEAT_TRY(output.flush());
     LEAT_TRY(std::move(printed));
     if (output.is_closed()) return Viewed::kUntilNobodyRead;
-    for (const auto& trace : traces)
-        if (auto damage = trace->damage()) return tl::unexpected(*std::move(damage));
+    LEAT_TRY(viewer::first_damage(traces));
     return Viewed::kToTheEnd;
 }
 

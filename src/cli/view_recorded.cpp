@@ -68,8 +68,7 @@ Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextO
     LEAT_TRY(printer.print(events));
     if (printer.is_closed()) return Viewed::kUntilNobodyRead;
     // Report damage last, below the events that could be read in spite of it.
-    for (const auto& trace : traces)
-        if (auto damage = trace->damage()) return tl::unexpected(*std::move(damage));
+    LEAT_TRY(viewer::first_damage(traces));
     return Viewed::kToTheEnd;
 }
 

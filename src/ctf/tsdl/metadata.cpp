@@ -10,8 +10,6 @@
 namespace leat::ctf {
 namespace {
 
-constexpr std::string_view kSignature = "/* CTF 1.8";
-
 // The header of a metadata packet, sizes in bytes.
 //
 //   0      4        20         24             28            32            33           34                35      36
@@ -86,7 +84,8 @@ Result<std::string> parse_metadata_stream(UntrustedBytes bytes) {
         if (is_packetized(bytes, is_swapped)) return join_packets(bytes, is_swapped);
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (text.starts_with('\x1e')) return unsupported("metadata is of CTF 2; only CTF 1.8 can be read");
-    if (!text.starts_with(kSignature)) return corrupt("metadata begins with neither {} */ nor a packet", kSignature);
+    if (!text.starts_with(kMetadataSignature))
+        return corrupt("metadata begins with neither {} */ nor a packet", kMetadataSignature);
     return std::string(text);
 }
 

@@ -1,11 +1,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
 
 namespace leat::ctf {
+
+// What all metadata that is text begins with ([CTF-1.8], section 7.1).
+inline constexpr std::string_view kMetadataSignature = "/* CTF 1.8";
 
 // Larger metadata is refused. The metadata of a kernel with all its events is a hundredth of it.
 inline constexpr std::size_t kMaxMetadataSize = 64U << 20U;

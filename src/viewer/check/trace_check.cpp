@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <utility>
 
 #include "base/file.hpp"
@@ -200,29 +199,28 @@ void TraceCheck::put_in_order(CheckedFile& checked) {
     std::ranges::stable_sort(checked.packets, {}, begin_of);
 }
 
-// A stream's packets may be in several files, and in several directories of one UUID. Which belong together, and in
-// what order, is as RecordedTrace has it.
-void TraceCheck::check_streams() {
-    using Key = std::tuple<std::optional<ctf::Uuid>, const CheckedDirectory*, std::uint64_t,
-                           std::optional<std::uint64_t>, const RecordedFile*>;
-    std::map<Key, std::vector<RecordedPacket>> streams;
-    ClassesOfFiles classes;
+// A stream's packets may be in several files, and in several directories of one UUID, which share their plans.
+std::vector<TraceCheck::Stream> TraceCheck::streams() const {
+    std::vector<Stream> streams;
+    std::map<StreamKey, std::size_t> stream_by_key;
     for (const CheckedDirectory& directory : directories_) {
-        const auto& uuid = directory.trace_class.uuid;
         for (const CheckedFile& checked : directory.files) {
-            classes[checked.file.get()] = {&directory.longest->trace_class, checked.plan};
             for (const RecordedPacket& packet : checked.packets) {
-                const auto instance = packet.properties.begin_ns ? packet.properties.stream_instance_id : std::nullopt;
-                const Key key(uuid, uuid ? nullptr : &directory, checked.plan->stream_class->id, instance,
-                              instance ? nullptr : packet.file);
-                streams[key].push_back(packet);
+                const StreamKey key = stream_key(*checked.plan, packet.properties, *packet.file);
+                const auto [entry, is_new] = stream_by_key.try_emplace(key, streams.size());
+                if (is_new) streams.push_back({&directory.longest->trace_class, checked.plan});
+                streams[entry->second].packets.push_back(packet);
             }
         }
     }
+    return streams;
+}
+
+void TraceCheck::check_streams() {
     BadPackets bad;
-    for (auto& [key, packets] : streams) {
-        sort_packets(packets);
-        check_stream(packets, classes, bad);
+    for (Stream& stream : streams()) {
+        sort_packets(stream.packets);
+        check_stream(stream, bad);
     }
     const auto drop_bad = [&](CheckedFile& checked) {
         std::erase_if(checked.packets, [&](const RecordedPacket& packet) {
@@ -240,8 +238,7 @@ void TraceCheck::check_streams() {
 //     A |----------------------|  its end is damaged: B and C stay
 //     B    |----|
 //     C              |-----|
-void TraceCheck::check_stream(const std::vector<RecordedPacket>& packets, const ClassesOfFiles& classes,
-                              BadPackets& bad) {
+void TraceCheck::check_stream(const Stream& stream, BadPackets& bad) {
     const StreamIdentity identity;
     ReadSoFar before(identity);
     ReadSoFar now(identity);  // `before`, and one packet more
@@ -250,17 +247,16 @@ void TraceCheck::check_stream(const std::vector<RecordedPacket>& packets, const 
         find(packet.file->path, packet.offset, std::move(why));
         bad.emplace(packet.file, packet.offset);
     };
-    for (const RecordedPacket& packet : packets) {
-        const auto& [trace_class, plan] = classes.at(packet.file);
+    for (const RecordedPacket& packet : stream.packets) {
         ReadSoFar next = now;
-        auto read = next.read(*trace_class, *plan, packet);
+        auto read = next.read(*stream.trace_class, *stream.plan, packet);
         if (read) {
             before = std::exchange(now, std::move(next));
             latest = &packet;
             continue;
         }
         ReadSoFar without_latest = before;
-        if (latest != nullptr && without_latest.read(*trace_class, *plan, packet) &&
+        if (latest != nullptr && without_latest.read(*stream.trace_class, *stream.plan, packet) &&
             without_latest.last_ns < now.last_ns) {
             drop(*latest, "the packet ends after the begin of the next, which ends before it");
             now = std::move(without_latest);

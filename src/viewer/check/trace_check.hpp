@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -65,12 +64,11 @@ class TraceCheck {
 
   private:
     using BadPackets = std::set<std::pair<const RecordedFile*, std::uint64_t>>;  // with their offsets
-    // What it takes to read a file's packets.
-    struct Classes {
+    struct Stream {
         const ctf::TraceClass* trace_class;
         const ctf::DecodePlan* plan;
+        std::vector<RecordedPacket> packets{};
     };
-    using ClassesOfFiles = std::map<const RecordedFile*, Classes>;
 
     TraceCheck() = default;
 
@@ -81,7 +79,8 @@ class TraceCheck {
     std::uint64_t check_packet(CheckedDirectory& directory, CheckedFile& checked, std::uint64_t offset);
     void put_in_order(CheckedFile& checked);
     void check_streams();
-    void check_stream(const std::vector<RecordedPacket>& packets, const ClassesOfFiles& classes, BadPackets& bad);
+    [[nodiscard]] std::vector<Stream> streams() const;
+    void check_stream(const Stream& stream, BadPackets& bad);
     void check_index(const CheckedFile& checked);
     void find(const std::filesystem::path& file, std::optional<std::uint64_t> offset, std::string what);
 

@@ -4,13 +4,13 @@
 
 #include "base/mapped_file.hpp"
 #include "trace/index_format.hpp"
+#include "trace/stream_paths.hpp"
 
 namespace leat::viewer {
 
 std::vector<std::uint64_t> lost_packets(const std::filesystem::path& stream_file) {
     std::vector<std::uint64_t> lost;
-    const auto mapping =
-        MappedFile::open(stream_file.parent_path() / "index" / (stream_file.filename().string() + ".idx"));
+    const auto mapping = MappedFile::open(trace::index_path(stream_file));
     if (!mapping || mapping->bytes().size() < trace::kIndexHeaderSize) return lost;
     UntrustedBytes rest = mapping->bytes();
     const auto entry_size = trace::parse_index_header(rest.first(trace::kIndexHeaderSize));

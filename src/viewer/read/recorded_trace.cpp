@@ -127,6 +127,12 @@ Result<std::unique_ptr<RecordedFile>> open_stream_file(const fs::path& path) {
     return std::make_unique<RecordedFile>(RecordedFile{path, *std::move(mapping), status.st_dev, status.st_ino});
 }
 
+// Packets without a time cannot be put in one order with those of other files, so a ring's number does not help.
+StreamKey stream_key(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties, const RecordedFile& file) {
+    const auto instance = properties.begin_ns ? properties.stream_instance_id : std::nullopt;
+    return {&plan, instance, instance ? nullptr : &file};
+}
+
 tl::unexpected<Error> became_shorter(const RecordedFile& file) {
     return corrupt("{}: it has become shorter while it was read", file.path.string());
 }
@@ -195,14 +201,12 @@ void RecordedTrace::note_lost_packets(const RecordedFile& file, RecordedStream& 
 
 RecordedStream& RecordedTrace::stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
                                          const RecordedFile& file) {
-    // Packets without a time cannot be put in one order with those of other files, so a ring's number does not help.
-    const auto instance = properties.begin_ns ? properties.stream_instance_id : std::nullopt;
-    const StreamKey key(&plan, instance, instance ? nullptr : &file);
+    const StreamKey key = stream_key(plan, properties, file);
     const auto [entry, is_new] = stream_by_key_.try_emplace(key, streams_.size());
     if (is_new)
         streams_.push_back(RecordedStream{{.trace_number = trace_number_,
                                            .class_id = plan.stream_class->id,
-                                           .instance_id = instance,
+                                           .instance_id = std::get<1>(key),
                                            .trace_path = path_},
                                           &plan});
     return streams_[entry->second];
@@ -259,6 +263,12 @@ Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vecto
     for (std::list<RecordedDirectory>& group : groups)
         traces.push_back(LEAT_TRY(RecordedTrace::open(std::move(group), traces.size())));
     return traces;
+}
+
+Result<void> first_damage(const std::vector<std::unique_ptr<RecordedTrace>>& traces) {
+    for (const auto& trace : traces)
+        if (auto damage = trace->damage()) return tl::unexpected(*std::move(damage));
+    return {};
 }
 
 }  // namespace leat::viewer

@@ -49,6 +49,10 @@ using OpenedFiles = std::map<std::filesystem::path, Result<std::unique_ptr<Recor
 // Opens a stream's file, as far as it is written.
 Result<std::unique_ptr<RecordedFile>> open_stream_file(const std::filesystem::path& path);
 
+// Packets of one key are of one stream. The file tells those without an instance id apart.
+using StreamKey = std::tuple<const ctf::DecodePlan*, std::optional<std::uint64_t>, const RecordedFile*>;
+StreamKey stream_key(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties, const RecordedFile& file);
+
 // Oldest first, and each once.
 void sort_packets(std::vector<RecordedPacket>& packets);
 
@@ -77,9 +81,6 @@ class RecordedTrace {
     [[nodiscard]] std::optional<Error> damage() const;
 
   private:
-    // The file tells packets without an instance id apart.
-    using StreamKey = std::tuple<const ctf::DecodePlan*, std::optional<std::uint64_t>, const RecordedFile*>;
-
     RecordedTrace(ctf::TraceClass trace_class, std::uint64_t trace_number)
         : trace_class_(std::move(trace_class)), trace_number_(trace_number) {}
 
@@ -104,5 +105,8 @@ class RecordedTrace {
 
 // Opens all traces at or below the paths. Directories with the same trace UUID become one trace.
 Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vector<std::filesystem::path>& paths);
+
+// An error: the first of them that is damaged. To be asked when all was read.
+Result<void> first_damage(const std::vector<std::unique_ptr<RecordedTrace>>& traces);
 
 }  // namespace leat::viewer
