@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <span>
 
+#include "base/printable_text.hpp"
 #include "cli/command.hpp"
 #include "cli/standard_descriptors.hpp"
 #include "cli/steer/verb.hpp"
@@ -55,7 +56,7 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-void print_error(const Error& error) { fmt::print(stderr, "leat: {}\n", error.message); }
+void print_error(const Error& error) { fmt::print(stderr, "leat: {}\n", printable(error.message)); }
 
 }  // namespace leat::cli
 

@@ -100,4 +100,9 @@ Result<LockWait> SyncReader::wait_after(std::uint64_t generation) const {
     return wait_until_unlocked(fd_.get(), kSyncLockBase + generation, 1);
 }
 
+bool is_being_written(const std::filesystem::path& directory) {
+    const auto sync = SyncReader::open(directory);
+    return sync && *sync && !(*sync)->is_writer_gone();
+}
+
 }  // namespace leat::trace

@@ -82,4 +82,7 @@ class SyncReader {
     UniqueFd fd_;
 };
 
+// Whether a session writes to the directory that followers can follow: what it writes last may be there in part.
+bool is_being_written(const std::filesystem::path& directory);
+
 }  // namespace leat::trace

@@ -62,6 +62,12 @@ std::vector<fs::path> find_directories(const fs::path& path) {
     return directories;
 }
 
+fs::path real_path(const fs::path& directory) {
+    std::error_code error;
+    fs::path found = fs::canonical(directory, error);
+    return error ? directory : found;
+}
+
 Result<std::vector<fs::path>> find_stream_files(const fs::path& directory) {
     std::vector<fs::path> files;
     std::error_code error;

@@ -14,6 +14,9 @@ Result<std::vector<std::filesystem::path>> find_trace_directories(const std::fil
 // `path` and all directories below it.
 std::vector<std::filesystem::path> find_directories(const std::filesystem::path& path);
 
+// By which directories are known again, whatever way leads to them; the path itself if nothing is there.
+std::filesystem::path real_path(const std::filesystem::path& directory);
+
 // The files of a trace directory that hold its streams: all but `metadata`, hidden files and directories.
 Result<std::vector<std::filesystem::path>> find_stream_files(const std::filesystem::path& directory);
 

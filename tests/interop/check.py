@@ -3,12 +3,17 @@
 import json
 import os
 import random as random_module
+import resource
 import shutil
+import signal
+import subprocess
 
 import ctf_random
 from random_traces import damage
-from support import LEAT, SOURCE, InteropTest, Trace, main, plain_run, program
+from support import LEAT, SOURCE, InteropTest, Trace, main, plain_run, program, wait_until
 
+# Bytes from the begin of a packet of ours.
+STREAM_ID, BEGIN, PACKET_SIZE, FIRST_EVENT = 20, 32, 56, 84
 CAPTURES = SOURCE / "tests" / "data" / "captures"
 SEEDS = int(os.environ.get("LEAT_TRACES", "60"))
 
@@ -50,6 +55,26 @@ class CheckTest(InteropTest):
         ours = plain_run(LEAT, "view", output)
         self.assertEqual((ours.returncode, ours.stdout), (0, repaired.text))
         return repaired
+
+    def size_of_streams(self, trace):
+        return sum(path.stat().st_size for path in trace.rglob("*_*") if path.is_file() and path.parent.name != "index")
+
+    def two_directories(self, count=20_000):
+        """A trace in two directories of one UUID, as two snapshots that have all packets in common."""
+        first = next(self.recorded(count).rglob("metadata")).parent
+        second = self.directory / "both" / "second"
+        (self.directory / "both").mkdir()
+        first = first.rename(self.directory / "both" / "first")
+        shutil.copytree(first, second)
+        return self.directory / "both", first, second
+
+    def change(self, path, offset, value, size=8):
+        with open(path, "r+b") as file:
+            file.seek(offset)
+            file.write(value.to_bytes(size, "little"))
+
+    def value(self, path, offset, size=8):
+        return int.from_bytes(path.read_bytes()[offset:offset + size], "little")
 
     def assert_found(self, found, path, offset, word):
         self.assertTrue(any(finding["file"] == str(path) and finding["offset"] == offset and word in finding["what"]
@@ -137,10 +162,14 @@ class Damaged(CheckTest):
         trace = self.recorded()
         metadata = next(trace.rglob("metadata"))
         metadata.write_bytes(b"nothing")
-        for command in (["check"], ["repair", "-o", self.directory / "repaired"]):
-            result = plain_run(LEAT, *command, trace)
-            self.assertEqual((result.returncode, result.stdout), (1, ""))
-            self.assert_one_line(result.stderr, "metadata")
+        found = self.check(trace, 1)
+        self.assert_found(found, metadata, None, "neither")
+        self.assertEqual((found["events"], found["lost_bytes"]), (0, self.size_of_streams(trace)))
+        result = plain_run(LEAT, "repair", trace, "-o", self.directory / "repaired")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr.count("\n"), 1)
+        self.assertIn("no trace is made", result.stdout)
+        self.assertFalse((self.directory / "repaired").exists())
 
     def test_index_that_is_wrong(self):
         trace = self.recorded(20_000)
@@ -166,6 +195,181 @@ class Damaged(CheckTest):
         result = plain_run(LEAT, "repair", trace, "-o", self.directory / "there")
         self.assertEqual(result.returncode, 1)
         self.assert_one_line(result.stderr, "exists")
+
+    def test_stream_id_of_the_first_packet(self):
+        """It costs that packet: most say of which stream the file is."""
+        trace = self.recorded(20_000)
+        path = self.largest(trace)
+        self.change(path, STREAM_ID, 1, 4)
+        metadata = next(trace.rglob("metadata"))
+        events = metadata.read_text().split("\nevent {")[1:]
+        others = ("\nevent {" + event.replace("stream_id = 0", "stream_id = 1") for event in events if "stream_id = 0" in event)
+        metadata.write_text(metadata.read_text() + "".join(others))
+        found = self.check(trace, 1)
+        self.assert_found(found, path, 0, "unlike most in the file")
+        self.assertEqual(found["lost_bytes"], self.packets(path)[0][1])
+        self.repair(trace)
+
+    def test_packet_that_swallows_others(self):
+        trace = self.recorded(20_000)
+        path = self.largest(trace)
+        (offset, size), (_, swallowed), *_ = self.packets(path)
+        self.change(path, offset + PACKET_SIZE, 8 * (size + swallowed))
+        found = self.check(trace, 1)
+        self.assert_found(found, path, offset, f"another one begins at offset {size}")
+        self.assertEqual(found["lost_bytes"], size)
+        self.repair(trace)
+
+    def test_begin_that_is_not_in_order(self):
+        """It is said of the packet that is damaged, and not of those behind it."""
+        trace = self.recorded(20_000)
+        path = self.largest(trace)
+        offset, size = self.packets(path)[1]
+        last, _ = self.packets(path)[-1]
+        self.change(path, offset + BEGIN, self.value(path, last + BEGIN) + 1_000_000_000_000)
+        found = self.check(trace, 1)
+        self.assert_found(found, path, offset, "begin of the packet is not between those of its neighbours")
+        self.assertEqual({finding["offset"] for finding in found["findings"] if finding["file"] == str(path)}, {offset})
+        self.assertEqual(found["lost_bytes"], size)
+        self.repair(trace)
+
+    def test_packet_that_is_sound_in_another_snapshot(self):
+        both, first, _ = self.two_directories()
+        expected = self.check(both, 0)
+        path = self.largest(first)
+        offset, size = self.packets(path)[1]
+        self.change(path, offset + FIRST_EVENT, 0x1e, 1)  # an event that is not declared
+        found = self.check(both, 1)
+        self.assert_found(found, path, offset, "")
+        self.assertEqual((found["events"], found["packets"]), (expected["events"], expected["packets"]))
+        self.assertEqual(found["lost_bytes"], size)
+        self.repair(both)
+
+    def test_same_packet_with_other_content(self):
+        """The first that can be read is read; of the other it is told."""
+        both, _, second = self.two_directories()
+        path = self.largest(second)
+        offset, size = self.packets(path)[1]
+        self.change(path, offset + FIRST_EVENT + 12, self.value(path, offset + FIRST_EVENT + 12, 1) ^ 1, 1)
+        found = self.check(both, 1)
+        self.assert_found(found, path, offset, "not equal")
+        self.assertEqual(found["lost_bytes"], size)
+        self.repair(both)
+
+    def test_metadata_of_one_directory_of_two(self):
+        """Its packets can be read by those of the other."""
+        both, first, second = self.two_directories()
+        expected = Trace(both).text
+        (first / "metadata").write_bytes(b"nothing")
+        for path in second.glob("channel*"):
+            path.unlink()
+        found = self.check(both, 1)
+        self.assertEqual(found["lost_bytes"], 0)
+        self.assertEqual(self.repair(both).text, expected)
+
+    def test_metadata_that_were_made_anew(self):
+        """Each directory is read by its own, and is a trace of its own."""
+        both, first, second = self.two_directories()
+        text = (second / "metadata").read_text()
+        (second / "metadata").write_text(text.replace('domain = "ust"', 'domain = "other"'))
+        found = self.check(both, 0)
+        alone = self.check(first, 0)
+        self.assertEqual((found["events"], found["packets"]), (2 * alone["events"], 2 * alone["packets"]))
+        shown = plain_run(LEAT, "view", "--fields=trace:domain", both)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertEqual(shown.stdout.count(" other "), alone["events"])
+        self.repair_alone(both)
+
+    def repair_alone(self, trace):
+        result = plain_run(LEAT, "repair", trace, "-o", self.directory / "alone")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.check(self.directory / "alone", 0)["events"], self.check(trace, None)["events"])
+
+    def test_bytes_that_seem_to_be_packets_everywhere(self):
+        """The work is bounded, and the user is told of what is not searched."""
+        trace = self.directory / "many"
+        trace.mkdir()
+        uuid = bytes(range(16))
+        (trace / "metadata").write_text("/* CTF 1.8 */\n" + f"""trace {{ major = 1; minor = 8; byte_order = le;
+            uuid = "{uuid.hex()[:8]}-{uuid.hex()[8:12]}-{uuid.hex()[12:16]}-{uuid.hex()[16:20]}-{uuid.hex()[20:]}";
+            packet.header := struct {{ integer {{ size = 32; align = 8; }} magic;
+                                       integer {{ size = 8; align = 8; }} uuid[16]; }}; }};
+            event {{ name = a; fields := struct {{ integer {{ size = 8; align = 8; }} n;
+                                                   integer {{ size = 8; align = 8; }} values[n]; }}; }};""")
+        (trace / "stream").write_bytes((bytes.fromhex("c11ffcc1") + uuid) * 20_000 + b"\xff")
+        found = self.check(trace, 1)
+        self.assertIn("too much is damaged", found["findings"][-1]["what"])
+        self.assertEqual(found["lost_bytes"], 20 * 20_000 + 1)
+        self.assertLessEqual(found["finding_count"], 2)
+
+    def test_clocks_that_cannot_be_compared(self):
+        _, first, _ = self.two_directories()
+        text = (first / "metadata").read_text()
+        second = self.directory / "second-clock"
+        shutil.copytree(first, second)
+        (second / "metadata").write_text(text.replace("absolute = true", "absolute = false").replace("uuid = \"8", "uuid = \"7"))
+        result = plain_run(LEAT, "check", "--format=json", first, second)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("cannot be compared", result.stdout)
+
+    def test_trace_that_is_named_twice(self):
+        trace = self.recorded()
+        (self.directory / "link").symlink_to(trace)
+        once = self.check(trace, 0)
+        result = plain_run(LEAT, "check", "--format=json", trace, self.directory / "link", trace.parent / "." / trace.name)
+        self.assertEqual(json.loads(result.stdout), once)
+        shown = plain_run(LEAT, "view", trace, self.directory / "link")
+        self.assertEqual((shown.returncode, shown.stdout), (0, plain_run(LEAT, "view", trace).stdout))
+
+    def test_while_it_is_recorded(self):
+        """Whatever is there when, nothing is wrong with it."""
+        trace = self.directory / "live"
+        with subprocess.Popen([LEAT, "record", "-o", trace, "--ring-size", "64K", "--", program("emit"), "1000000000000"],
+                              stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as recorder:
+            try:
+                wait_until(lambda: self.size_of_streams(trace) > 0, "events")
+                for _ in range(5):
+                    size = self.size_of_streams(trace)
+                    self.check(trace, 0)
+                    wait_until(lambda size=size: self.size_of_streams(trace) > size, "more events")
+            finally:
+                recorder.terminate()
+        self.check(trace, 0)
+
+    def test_output_that_cannot_be_written(self):
+        """Nothing is left of it, and the file is named."""
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+        trace = self.recorded(20_000)
+        before = sorted(self.directory.iterdir())
+        result = plain_run(LEAT, "repair", trace, "-o", self.directory / "new", preexec_fn=limit)
+        self.assertEqual(result.returncode, 1)
+        self.assert_one_line(result.stderr, "File too large")
+        self.assertIn(self.largest(trace).name, result.stderr)
+        self.assertEqual(sorted(self.directory.iterdir()), before)
+
+    def test_output_inside_of_what_is_read(self):
+        trace = self.recorded()
+        inside = next(trace.rglob("metadata")).parent / "new"
+        result = plain_run(LEAT, "repair", trace, "-o", inside)
+        self.assertEqual(result.returncode, 1)
+        self.assert_one_line(result.stderr, "is inside of")
+
+    def test_output_with_a_slash_and_parents(self):
+        result = plain_run(LEAT, "repair", self.recorded(), "-o", f"{self.directory}/a/b/")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(os.listdir(self.directory / "a"), ["b"])
+        self.check(self.directory / "a" / "b", 0)
+
+    def test_name_that_controls_terminals(self):
+        directory = self.directory / "evil\x1b[31m"
+        directory.mkdir()
+        for command in ("check", "view"):
+            result = plain_run(LEAT, command, directory)
+            self.assertEqual(result.returncode, 1)
+            self.assert_one_line(result.stderr, "evil?[31m")
 
     def test_damage_of_any_kind(self):
         """Whatever has become of a trace: what is repaired is read to its end."""

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`leat view` of traces on disk: which of them it opens."""
 import os
+import shutil
 import signal
 import subprocess
 
@@ -68,22 +69,33 @@ class WhichTrace(InteropTest):
 
 
 class ShorterFiles(InteropTest):
-    def test_file_that_becomes_shorter_harms_no_viewer(self):
-        """It finds zeros there, and not its end by SIGBUS. What was printed before is whole."""
+    def view_while_cut(self, cut):
+        """What is printed of a trace whose largest file is cut off after the first line; and of the whole one."""
         trace = self.record(program("emit"), "100000", name="trace", options=("--ring-size", "16M")).path
         expected = Trace(trace).lines
         path = max((path for path in trace.rglob("*_*") if path.is_file()), key=lambda path: path.stat().st_size)
         with subprocess.Popen([LEAT, "view", "--threads", "1", trace], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as view:
             first = view.stdout.readline()
-            os.truncate(path, path.stat().st_size // 2)
+            os.truncate(path, cut(path.stat().st_size))
             rest, errors = view.stdout.read(), view.stderr.read()
             view.wait(timeout=PATIENCE)
-        self.assertEqual(view.returncode, 1)
-        self.assert_one_line(errors, path.name)
         lines = (first + rest).splitlines()
         wrong = next((number for number, line in enumerate(lines) if line != expected[number]), None)
         self.assertIsNone(wrong, f"line {wrong} was never an event: {lines[wrong or 0][:300]!r} not {expected[wrong or 0][:300]!r}")
-        self.assertLess(len(lines), len(expected))
+        return path, view.returncode, errors, lines, expected
+
+    def test_file_that_becomes_shorter_harms_no_viewer(self):
+        """It finds zeros there, and not its end by SIGBUS. What was printed before is whole."""
+        for cut in (lambda size: size // 2, lambda size: size // 2 // 4096 * 4096 + 1, lambda size: size // 4096 * 4096 - 1000):
+            path, status, errors, lines, expected = self.view_while_cut(cut)
+            self.assertEqual(status, 1)
+            self.assert_one_line(errors, path.name)
+            self.assertLess(len(lines), len(expected))
+            shutil.rmtree(self.directory / "trace")
+
+    def test_file_that_loses_some_bytes_of_its_last_page(self):
+        _, status, errors, lines, expected = self.view_while_cut(lambda size: (size - 1) // 4096 * 4096 + 1)
+        self.assertEqual((status, errors, lines), (0, "", expected))
 
 
 if __name__ == "__main__":

@@ -1,69 +1,82 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
 #include "ctf/decode/trace_plans.hpp"
 #include "ctf/model/trace_class.hpp"
+#include "viewer/check/finding.hpp"
+#include "viewer/check/index_check.hpp"
+#include "viewer/check/stream_check.hpp"
 #include "viewer/read/recorded_trace.hpp"
 
 namespace leat::viewer {
 
-// Something that is wrong with a trace.
-struct Finding {
-    std::filesystem::path file{};
-    std::optional<std::uint64_t> offset{};  // bytes; none: it is about the whole file
-    std::string what{};
-};
-
 // A stream's file as it was found.
 struct CheckedFile {
     std::unique_ptr<RecordedFile> file;
+    IndexCheck index;
     const ctf::DecodePlan* plan = nullptr;  // of all its packets; null: it has none
     std::vector<RecordedPacket> packets{};  // those that can be read, in the order of their begins
-    std::uint64_t lost_bytes = 0;           // of no such packet
+
+    // Of no such packet.
+    [[nodiscard]] std::uint64_t lost_bytes() const {
+        std::uint64_t bytes = file->mapping.bytes().size();
+        for (const RecordedPacket& packet : packets) bytes -= packet.properties.packet_size;
+        return bytes;
+    }
+};
+
+// Metadata that can be read.
+struct CheckedMetadata {
+    std::filesystem::path file;
+    std::string text;  // TSDL, as far as it is whole
+    ctf::TraceClass trace_class;
+    std::optional<ctf::TracePlans> plans{};
+    std::vector<std::byte> packet_begin{};  // magic number and UUID; empty: packets do not have them
 };
 
 struct CheckedDirectory {
     std::filesystem::path path;
-    std::string metadata_text{};  // TSDL, as far as it is whole
-    ctf::TraceClass trace_class{};
-    std::optional<ctf::TracePlans> plans{};
-    std::vector<std::byte> packet_begin{};  // magic number and UUID; empty: packets do not have them
-    CheckedDirectory* longest = nullptr;    // of its UUID: by what that declares all its packets are read
+    std::unique_ptr<CheckedMetadata> own_metadata{};  // null: it cannot be read
+    CheckedMetadata* metadata = nullptr;              // by what that declares its packets are read; null: nothing does
     std::vector<CheckedFile> files{};
 };
 
-// Reads all of trace directories, also behind what is damaged:
-//
-//     packet | packet | damaged ... | packet | cut short
-//     whole    whole    lost          whole    lost
-//
-// After damage, a packet begins where the next magic number and the trace's UUID are.
+// Reads all of trace directories, also behind what is damaged, and says what is wrong, for one who views them together.
 class TraceCheck {
   public:
-    // An error: nothing can be read, because no metadata says anything that makes sense.
-    static Result<TraceCheck> run(const std::vector<std::filesystem::path>& directories);
+    // Directories that are named more than once are read once.
+    static TraceCheck run(const std::vector<std::filesystem::path>& directories);
 
-    // Those whose metadata can be read.
     [[nodiscard]] const std::list<CheckedDirectory>& directories() const { return directories_; }
-    // Of the packets that can be read.
+    [[nodiscard]] const Findings& findings() const { return findings_; }
+    // What can be read. What is in several directories counts once.
+    [[nodiscard]] std::uint64_t packets() const { return packets_; }
     [[nodiscard]] std::uint64_t events() const { return events_; }
-    [[nodiscard]] const std::vector<Finding>& findings() const { return findings_; }
-    // Beyond so many they are counted, but not told.
-    static constexpr std::size_t kMaxFindings = 10'000;
-    [[nodiscard]] std::uint64_t finding_count() const { return finding_count_; }
+    // Of no packet that can be read.
+    [[nodiscard]] std::uint64_t lost_bytes() const;
 
   private:
-    using BadPackets = std::set<std::pair<const RecordedFile*, std::uint64_t>>;  // with their offsets
+    // What the files of a directory hold, if read by some metadata.
+    struct FoundPackets {
+        struct OfFile {
+            const ctf::DecodePlan* plan;
+            std::vector<RecordedPacket> packets;
+        };
+        std::vector<OfFile> files{};
+        Findings findings{};
+        std::uint64_t bytes = 0;  // of all packets
+    };
     struct Stream {
         const ctf::TraceClass* trace_class;
         const ctf::DecodePlan* plan;
@@ -72,22 +85,22 @@ class TraceCheck {
 
     TraceCheck() = default;
 
-    Result<void> read_metadata(CheckedDirectory& directory);
-    void find_longest_metadata();
-    void check_file(CheckedDirectory& directory, const std::filesystem::path& path);
-    // Returns where the next packet may begin.
-    std::uint64_t check_packet(CheckedDirectory& directory, CheckedFile& checked, std::uint64_t offset);
-    void put_in_order(CheckedFile& checked);
-    void check_streams();
+    void read_metadata(CheckedDirectory& directory);
+    Result<std::unique_ptr<CheckedMetadata>> parse_metadata(const std::filesystem::path& path);
+    void choose_metadata();
+    void open_files(CheckedDirectory& directory);
+    void find_packets(CheckedDirectory& directory);
+    static FoundPackets find_packets(const CheckedDirectory& directory, CheckedMetadata& metadata);
+    [[nodiscard]] std::vector<CheckedMetadata*> other_metadata(const CheckedDirectory& directory) const;
+    void check_indexes(const CheckedDirectory& directory);
     [[nodiscard]] std::vector<Stream> streams() const;
-    void check_stream(const Stream& stream, BadPackets& bad);
-    void check_index(const CheckedFile& checked);
-    void find(const std::filesystem::path& file, std::optional<std::uint64_t> offset, std::string what);
+    void check_streams();
+    void check_clocks(const std::vector<Stream>& streams);
 
-    std::list<CheckedDirectory> directories_{};  // they stay where they are: plans point to them
+    std::list<CheckedDirectory> directories_{};
+    std::uint64_t packets_ = 0;
     std::uint64_t events_ = 0;
-    std::vector<Finding> findings_{};
-    std::uint64_t finding_count_ = 0;
+    Findings findings_{};
 };
 
 }  // namespace leat::viewer

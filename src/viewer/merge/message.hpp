@@ -1,12 +1,12 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/byte_cursor.hpp"
+#include "base/mapped_file.hpp"
 #include "ctf/decode/decode_plan.hpp"
 #include "ctf/decode/packet_decoder.hpp"
 #include "ctf/model/trace_class.hpp"
@@ -31,10 +31,11 @@ struct PacketView {
     const ctf::DecodePlan* plan = nullptr;
     const StreamIdentity* stream = nullptr;
     UntrustedBytes bytes{};
-    std::uint64_t content_bits = 0;                     // what follows is padding
-    const std::atomic<bool>* has_lost_bytes = nullptr;  // null: it never does; else look after the bytes were read
+    std::uint64_t content_bits = 0;       // what follows is padding
+    const MappedFile* mapping = nullptr;  // where the bytes are; null: in memory of our own
 
-    [[nodiscard]] bool is_whole() const { return has_lost_bytes == nullptr || !*has_lost_bytes; }
+    // To be asked after the bytes were read, and before they are used.
+    [[nodiscard]] bool is_whole() const { return mapping == nullptr || !mapping->was_shortened(); }
 };
 
 // Event records or packets that the tracer could not deliver. The packets around the gap tell of them.

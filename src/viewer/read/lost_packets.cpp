@@ -20,6 +20,7 @@ std::vector<std::uint64_t> lost_packets(const std::filesystem::path& stream_file
         if (!entry) break;
         if (entry->is_lost()) lost.push_back(entry->packet_seq_num);
     }
+    if (mapping->was_shortened()) lost.clear();
     std::ranges::sort(lost);
     return lost;
 }

@@ -22,10 +22,10 @@ bool leaves_packets_open(const ctf::TraceClass& trace_class) {
 }  // namespace
 
 Result<void> PacketReader::start(const ctf::TraceClass& trace_class, const ctf::DecodePlan& plan, UntrustedBytes bytes,
-                                 std::uint64_t offset, const std::atomic<bool>* has_lost_bytes) {
+                                 std::uint64_t offset, const MappedFile* mapping) {
     use(plan);
     LEAT_TRY(begin(trace_class, LEAT_TRY(decoder_->start(bytes, offset)), bytes, offset));
-    packet_.has_lost_bytes = has_lost_bytes;
+    packet_.mapping = mapping;
     return {};
 }
 

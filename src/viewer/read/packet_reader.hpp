@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "base/byte_cursor.hpp"
+#include "base/mapped_file.hpp"
 #include "base/result.hpp"
 #include "ctf/decode/packet_decoder.hpp"
 #include "ctf/decode/trace_plans.hpp"
@@ -26,9 +26,9 @@ class PacketReader {
 
     // Begins the next packet of the stream, at the start of `bytes`. `offset` is for messages. Bytes, trace class and
     // plan must stay where they are until next() has returned false. Class and plan may get more events.
-    // `has_lost_bytes`: as in PacketView.
+    // `mapping`: as in PacketView.
     Result<void> start(const ctf::TraceClass& trace_class, const ctf::DecodePlan& plan, UntrustedBytes bytes,
-                       std::uint64_t offset, const std::atomic<bool>* has_lost_bytes = nullptr);
+                       std::uint64_t offset, const MappedFile* mapping = nullptr);
 
     // start() in two steps, when the packet's plan must be found first. The caller looks at the properties in between:
     // a packet that it does not want leaves no trace in the messages. Not while a packet is being read.

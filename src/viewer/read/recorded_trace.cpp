@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "trace/trace_directories.hpp"
 #include "viewer/merge/trace_name.hpp"
 #include "viewer/read/lost_packets.hpp"
+#include "viewer/read/metadata_choice.hpp"
 
 namespace leat::viewer {
 namespace {
@@ -63,13 +65,8 @@ Result<OpenedFiles> open_together(const fs::path& directory) {
     return files;
 }
 
-bool is_being_written(const fs::path& directory) {
-    const auto sync = trace::SyncReader::open(directory);
-    return sync && *sync && !(*sync)->is_writer_gone();
-}
-
 Result<std::string> read_metadata_text(const fs::path& directory) {
-    const bool may_be_cut = is_being_written(directory);
+    const bool may_be_cut = trace::is_being_written(directory);
     const std::string bytes = LEAT_TRY(read_file(directory / trace::kMetadataFile, ctf::kMaxMetadataSize));
     if (!may_be_cut) return ctf::parse_metadata_stream(std::as_bytes(std::span(bytes)));
     ctf::GrowingMetadata metadata;
@@ -85,7 +82,25 @@ Result<RecordedDirectory> read_trace_directory(const fs::path& directory) {
     if (!text) return wrap(file, std::move(text).error());
     auto trace_class = ctf::parse_tsdl(*text);
     if (!trace_class) return wrap(file, std::move(trace_class).error());
-    return RecordedDirectory{directory, std::move(files), text->size(), *std::move(trace_class)};
+    return RecordedDirectory{directory, std::move(files), *std::move(text), *std::move(trace_class)};
+}
+
+// The directories of each trace.
+std::vector<std::list<RecordedDirectory>> group_by_metadata(std::list<RecordedDirectory> directories) {
+    std::vector<DirectoryMetadata> metadata;
+    metadata.reserve(directories.size());
+    for (const RecordedDirectory& directory : directories)
+        metadata.push_back({directory.trace_class.uuid, directory.metadata_text});
+    const std::vector<std::size_t> chosen = choose_metadata(metadata);
+    std::vector<std::list<RecordedDirectory>> groups;
+    std::map<std::size_t, std::size_t> group_by_choice;
+    for (const std::size_t choice : chosen) {
+        const auto [group, is_new] = group_by_choice.try_emplace(choice, groups.size());
+        if (is_new) groups.emplace_back();
+        std::list<RecordedDirectory>& traces = groups[group->second];
+        traces.splice(traces.end(), directories, directories.begin());
+    }
+    return groups;
 }
 
 // Events of one time are told in the order of their traces, which is that of babeltrace2: by UUID, then by name.
@@ -109,10 +124,10 @@ void sort_packets(std::vector<RecordedPacket>& packets) {
         const ctf::PacketProperties& properties = packet.properties;
         return std::tuple(properties.begin_ns, properties.sequence_number, properties.end_ns);
     });
-    const auto repeated = std::ranges::unique(packets, [](const RecordedPacket& left, const RecordedPacket& right) {
-        return left.file != right.file && can_repeat(left) && identity(left) == identity(right);
-    });
-    packets.erase(repeated.begin(), repeated.end());
+}
+
+bool are_twins(const RecordedPacket& left, const RecordedPacket& right) {
+    return left.file != right.file && can_repeat(left) && identity(left) == identity(right);
 }
 
 Result<std::unique_ptr<RecordedFile>> open_stream_file(const fs::path& path) {
@@ -139,8 +154,8 @@ tl::unexpected<Error> became_shorter(const RecordedFile& file) {
 
 Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::list<RecordedDirectory> directories,
                                                            std::uint64_t trace_number) {
-    // The metadata of each chunk goes up to the end of that chunk, so the longest serves all chunks.
-    const auto longest = std::ranges::max_element(directories, {}, &RecordedDirectory::metadata_size);
+    const auto longest = std::ranges::max_element(
+        directories, {}, [](const RecordedDirectory& directory) { return directory.metadata_text.size(); });
     std::unique_ptr<RecordedTrace> trace(new RecordedTrace(std::move(longest->trace_class), trace_number));
     auto plans = ctf::TracePlans::make(trace->trace_class_);
     if (!plans) return wrap((longest->path / trace::kMetadataFile).string(), std::move(plans).error());
@@ -226,6 +241,8 @@ void RecordedTrace::note_damage(Error error) {
 void RecordedTrace::put_in_order() {
     for (RecordedStream& stream : streams_) {
         sort_packets(stream.packets);
+        const auto repeated = std::ranges::unique(stream.packets, are_twins);
+        stream.packets.erase(repeated.begin(), repeated.end());
         std::ranges::sort(stream.lost_packets);
         std::error_code ignored;  // without a current directory, the path is used as given
         stream.name = fs::absolute(stream.packets.front().file->path, ignored).lexically_normal().string();
@@ -244,19 +261,16 @@ void RecordedTrace::number_streams() {
 }
 
 Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vector<fs::path>& paths) {
-    std::vector<std::list<RecordedDirectory>> groups;  // the directories of each trace
-    std::map<ctf::Uuid, std::size_t> group_by_uuid;
+    std::list<RecordedDirectory> directories;
+    std::set<fs::path> known;
     for (const fs::path& path : paths) {
         for (const fs::path& found : LEAT_TRY(trace::find_trace_directories(path))) {
-            RecordedDirectory directory = LEAT_TRY(read_trace_directory(found));
+            if (!known.insert(trace::real_path(found)).second) continue;
+            RecordedDirectory& directory = directories.emplace_back(LEAT_TRY(read_trace_directory(found)));
             if (found != path) directory.path_below = found.lexically_relative(path).string();
-            std::size_t group = groups.size();
-            if (const auto& uuid = directory.trace_class.uuid)
-                group = group_by_uuid.try_emplace(*uuid, group).first->second;
-            if (group == groups.size()) groups.emplace_back();
-            groups[group].push_back(std::move(directory));
         }
     }
+    std::vector<std::list<RecordedDirectory>> groups = group_by_metadata(std::move(directories));
     std::ranges::stable_sort(groups, comes_before);
     std::vector<std::unique_ptr<RecordedTrace>> traces;
     traces.reserve(groups.size());

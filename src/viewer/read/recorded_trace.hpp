@@ -53,19 +53,22 @@ Result<std::unique_ptr<RecordedFile>> open_stream_file(const std::filesystem::pa
 using StreamKey = std::tuple<const ctf::DecodePlan*, std::optional<std::uint64_t>, const RecordedFile*>;
 StreamKey stream_key(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties, const RecordedFile& file);
 
-// Oldest first, and each once.
+// Oldest first. Those that are twins are neighbours then.
 void sort_packets(std::vector<RecordedPacket>& packets);
+// Whether they are one packet, which was written to two files.
+bool are_twins(const RecordedPacket& left, const RecordedPacket& right);
 
 // A directory whose files are open and whose metadata is read.
 struct RecordedDirectory {
     std::filesystem::path path;
     OpenedFiles files;
-    std::size_t metadata_size;
+    std::string metadata_text;
     ctf::TraceClass trace_class;
     std::string path_below{};  // the directory that is viewed; empty: that itself
 };
 
-// A trace as it lies on disk: one directory, or several of the same UUID (the chunks of a rotated session, snapshots).
+// A trace as it lies on disk: one directory, or several of the same UUID (the chunks of a rotated session, snapshots)
+// whose metadata are beginnings of the longest.
 class RecordedTrace {
   public:
     // Reads the headers of all packets. A damaged file is used up to the damage: see damage().
@@ -103,7 +106,7 @@ class RecordedTrace {
     std::optional<Error> damage_;
 };
 
-// Opens all traces at or below the paths. Directories with the same trace UUID become one trace.
+// Opens all traces at or below the paths, each directory once. See choose_metadata() for which become one trace.
 Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vector<std::filesystem::path>& paths);
 
 // An error: the first of them that is damaged. To be asked when all was read.

@@ -9,7 +9,7 @@ namespace leat::viewer {
 namespace {
 
 // A larger packet is not fetched. LTTng's sub-buffers have at most 1 GiB in theory, and a few MiB in practice.
-constexpr std::uint64_t kMaxPacketSize = 64U << 20U;
+constexpr std::uint64_t kMaxRelayedPacketSize = 64U << 20U;
 // What one GET_PACKET asks for.
 constexpr std::uint64_t kPieceSize = 1U << 20U;
 // A request costs about as much time as printing this many bytes. Up to here events are printed first, because somebody
@@ -147,7 +147,7 @@ Result<void> RelaySession::take_news() {
 Result<void> RelaySession::complete(Data& data, LiveConnection::News::Entry& entry) {
     if (!has_status(entry, wire::IndexStatus::kOk) || !entry.packet.empty()) return {};
     const std::uint64_t size = entry.index.entry.packet_size / 8;
-    if (size == 0 || size > kMaxPacketSize) return {};  // take_queued() ends the stream
+    if (size == 0 || size > kMaxRelayedPacketSize) return {};  // take_queued() ends the stream
     data.index = entry.index;
     auto packet = LEAT_TRY(receive_packet(data, size));
     data.index.reset();
@@ -301,9 +301,10 @@ Result<bool> RelaySession::fetch_packets() {
 Result<bool> RelaySession::fetch_packet(Data& data) {
     const std::uint64_t size = data.index->entry.packet_size / 8;
     const std::uint64_t offset = data.index->entry.offset;
-    if (size == 0 || size > kMaxPacketSize) {
+    if (size == 0 || size > kMaxRelayedPacketSize) {
         data.index.reset();
-        end(data, fmt::format("a packet of {} bytes is not read: it must have 1 to {} bytes", size, kMaxPacketSize));
+        end(data,
+            fmt::format("a packet of {} bytes is not read: it must have 1 to {} bytes", size, kMaxRelayedPacketSize));
         return true;
     }
     auto packet = LEAT_TRY(receive_packet(data, size));

@@ -18,7 +18,7 @@ Result<bool> StreamReader::next() {
             packet_ = &stream_->packets[next_packet_++];
             const MappedFile& mapping = packet_->file->mapping;
             auto started = reader_.start(*trace_class_, *stream_->plan, mapping.bytes().subspan(packet_->offset),
-                                         packet_->offset, mapping.shortened());
+                                         packet_->offset, &mapping);
             if (started) continue;
             is_message = tl::unexpected(std::move(started).error());
         }

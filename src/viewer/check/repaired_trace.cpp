@@ -1,0 +1,134 @@
+#include "viewer/check/repaired_trace.hpp"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/file.hpp"
+#include "base/unique_fd.hpp"
+#include "ctf/tsdl/metadata.hpp"
+#include "ctf/tsdl/tsdl_writer.hpp"
+#include "trace/stream_paths.hpp"
+
+namespace leat::viewer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A directory that is there when it is whole: until then it has another name beside its own, and goes if it is left.
+class NewDirectory {
+  public:
+    static Result<NewDirectory> make(fs::path path) {
+        path = path.lexically_normal();
+        if (!path.has_filename()) path = path.parent_path();  // it ended in '/'
+        if (is_there(path)) return refused("{} exists: name a new directory", path.string());
+        std::error_code error;
+        if (path.has_parent_path() && !fs::create_directories(path.parent_path(), error) && error)
+            return refused("cannot make {}: {}", path.parent_path().string(), error.message());
+        std::string part = path.string() + ".XXXXXX";
+        if (::mkdtemp(part.data()) == nullptr) return io_error("cannot make a directory beside " + path.string());
+        return NewDirectory(std::move(path), std::move(part));
+    }
+    NewDirectory(NewDirectory&& other) noexcept
+        : path_(std::move(other.path_)), part_(std::exchange(other.part_, {})) {}
+    NewDirectory& operator=(NewDirectory&&) = delete;
+    ~NewDirectory() {
+        std::error_code ignored;
+        if (!part_.empty()) fs::remove_all(part_, ignored);
+    }
+
+    [[nodiscard]] const fs::path& part() const { return part_; }
+
+    Result<void> finish() {
+        const mode_t mask = ::umask(0);
+        ::umask(mask);
+        if (::chmod(part_.c_str(), 0777U & ~mask) != 0) return io_error("cannot make " + path_.string());
+        if (::renameat2(AT_FDCWD, part_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) != 0) {
+            if (errno == EEXIST) return refused("{} exists: name a new directory", path_.string());
+            // Not all filesystems know the flag.
+            const bool may_rename = errno == EINVAL && !is_there(path_);
+            if (!may_rename || ::rename(part_.c_str(), path_.c_str()) != 0)
+                return io_error("cannot make " + path_.string());
+        }
+        part_.clear();
+        return {};
+    }
+
+  private:
+    NewDirectory(fs::path path, fs::path part) : path_(std::move(path)), part_(std::move(part)) {}
+
+    static bool is_there(const fs::path& path) {
+        std::error_code ignored;
+        return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
+    }
+
+    fs::path path_;
+    fs::path part_;
+};
+
+Result<void> write_file(const fs::path& path, std::span<const std::span<const std::byte>> pieces) {
+    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (!file.is_open()) return io_error("cannot make " + path.string());
+    for (const auto piece : pieces) {
+        auto written = write_all(file.get(), piece);
+        if (!written) return wrap(path.string(), std::move(written).error());
+    }
+    return {};
+}
+
+// Whole packets, one after the other: their indexes would be wrong, and readers make their own.
+Result<void> write_stream(const CheckedFile& checked, const fs::path& directory) {
+    const RecordedFile& file = *checked.file;
+    std::vector<std::span<const std::byte>> pieces;
+    pieces.reserve(checked.packets.size());
+    for (const RecordedPacket& packet : checked.packets)
+        pieces.push_back(file.mapping.bytes().subspan(packet.offset, packet.properties.packet_size));
+    auto written = write_file(directory / file.path.filename(), pieces);
+    // Then what was written may be zeros, and to write what the file has no more is an error that does not say so.
+    if (file.mapping.was_shortened()) return became_shorter(file);
+    return written;
+}
+
+Result<void> write_directory(const CheckedDirectory& from, const fs::path& directory) {
+    const std::string& text = from.metadata->text;
+    // A damaged one in packets may have lost the comment that must be its first line ([CTF-1.8], section 7.1).
+    const bool has_signature = text.starts_with(ctf::kMetadataSignature);
+    const std::array metadata{std::as_bytes(std::span(std::string_view(has_signature ? "" : ctf::kTsdlSignature))),
+                              std::as_bytes(std::span(text))};
+    LEAT_TRY(write_file(directory / trace::kMetadataFile, metadata));
+    for (const CheckedFile& checked : from.files)
+        if (!checked.packets.empty()) LEAT_TRY(write_stream(checked, directory));
+    return {};
+}
+
+}  // namespace
+
+Result<void> write_repaired_trace(const TraceCheck& check, const fs::path& directory) {
+    NewDirectory output = LEAT_TRY(NewDirectory::make(directory));
+    std::vector<const CheckedDirectory*> readable;
+    for (const CheckedDirectory& checked : check.directories())
+        if (checked.metadata != nullptr) readable.push_back(&checked);
+    if (readable.size() == 1) {
+        LEAT_TRY(write_directory(*readable.front(), output.part()));
+        return output.finish();
+    }
+    const std::size_t digits = fmt::formatted_size("{}", readable.size());
+    for (std::size_t number = 0; number < readable.size(); ++number) {
+        const fs::path path = output.part() / fmt::format("{:0{}}", number, digits);
+        if (::mkdir(path.c_str(), 0777) != 0) return io_error("cannot make " + path.string());
+        LEAT_TRY(write_directory(*readable[number], path));
+    }
+    return output.finish();
+}
+
+}  // namespace leat::viewer

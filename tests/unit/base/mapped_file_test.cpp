@@ -1,0 +1,85 @@
+#include "base/mapped_file.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/unique_fd.hpp"
+#include "support/scratch_directory.hpp"
+
+namespace leat {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+class MappedFileTest : public testing::Test {
+  protected:
+    std::filesystem::path file(std::size_t size) {
+        const auto path = scratch_.path() / "file";
+        std::ofstream(path, std::ios::binary) << std::string(size, 'x');
+        return path;
+    }
+
+    static bool is_as_it_was(const MappedFile& mapped) {
+        return std::ranges::all_of(mapped.bytes(), [](std::byte byte) { return byte == std::byte{'x'}; });
+    }
+
+    test::ScratchDirectory scratch_{};
+};
+
+// Wherever a file is cut off: what was read is as it was, or else was_shortened().
+TEST_F(MappedFileTest, ZerosThatAreReadAreTold) {
+    for (const std::size_t size : {std::size_t{1}, kPage - 1, kPage, kPage + 1, 3 * kPage, 3 * kPage + 100}) {
+        for (const std::size_t cut : {std::size_t{0}, std::size_t{1}, kPage - 1, kPage, kPage + 1, 2 * kPage - 7,
+                                      2 * kPage, 2 * kPage + 7, 3 * kPage - 1, 3 * kPage, 3 * kPage + 99}) {
+            if (cut >= size) continue;
+            const auto path = file(size);
+            const auto mapped = MappedFile::open(path);
+            ASSERT_TRUE(mapped);
+            EXPECT_FALSE(mapped->was_shortened());
+            std::filesystem::resize_file(path, cut);
+            // Most readers read what is in front of the cut first.
+            const bool is_whole = is_as_it_was(*mapped);
+            EXPECT_EQ(mapped->was_shortened(), !is_whole) << cut << " of " << size;
+            // The last page is ours.
+            EXPECT_EQ(is_whole, cut > (size - 1) / kPage * kPage) << cut << " of " << size;
+        }
+    }
+}
+
+TEST_F(MappedFileTest, CutInFrontOfWhatIsReadLaterIsTold) {
+    const auto path = file(4 * kPage);
+    const auto mapped = MappedFile::open(path).value();
+    std::filesystem::resize_file(path, 2 * kPage - 1);
+    EXPECT_EQ(mapped.bytes()[0], std::byte{'x'});
+    EXPECT_TRUE(mapped.was_shortened());
+}
+
+TEST_F(MappedFileTest, FileStaysAsItIs) {
+    const auto path = file(3 * kPage + 100);
+    const auto before = std::filesystem::last_write_time(path);
+    EXPECT_TRUE(MappedFile::open(path));
+    EXPECT_EQ(std::filesystem::last_write_time(path), before);
+    EXPECT_EQ(std::filesystem::file_size(path), 3 * kPage + 100);
+}
+
+TEST_F(MappedFileTest, EmptyFileHasNoBytes) {
+    const auto mapped = MappedFile::open(file(0)).value();
+    EXPECT_TRUE(mapped.bytes().empty());
+    EXPECT_FALSE(mapped.was_shortened());
+}
+
+TEST_F(MappedFileTest, FileThatIsShorterThanAskedForIsRefused) {
+    const auto path = file(kPage);
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const auto mapped = MappedFile::of_file(fd.get(), 3 * kPage);
+    ASSERT_FALSE(mapped);
+    EXPECT_EQ(mapped.error().message, "it has become shorter while it was opened");
+}
+
+}  // namespace
+}  // namespace leat
