@@ -1,6 +1,7 @@
-/* children WAY MILLISECONDS THREADS: makes children in this way, one after the other, while THREADS threads emit
- * without pause. Each child emits a few events, and so does the parent between two children. A library emits them, and
- * nothing in this program knows of tracing. Prints how many events were emitted in total, and by how many children.
+/* children WAY MILLISECONDS THREADS: makes children in this way, one after the other, for this long and at least six,
+ * while THREADS threads emit without pause. Each child emits a few events, and so does the parent between two children.
+ * A library emits them, and nothing in this program knows of tracing. Prints how many events were emitted in total, and
+ * by how many children.
  *
  *     fork, vfork, raw_vfork (the bare instruction), clone_vfork (CLONE_VM and a stack), clone_vm (likewise, and we are
  *     not asleep meanwhile, but say nothing: both would use one thread-local state), none
@@ -25,7 +26,7 @@
 
 #include "children_events.h"
 
-enum { kEventsOfAChild = 5 };
+enum { kEventsOfAChild = 5, kFewest = 6 };
 
 /* The counts include those of forked children. */
 static struct counts {
@@ -91,7 +92,7 @@ int main(int argc, char** argv) {
     const int thread_count = atoi(argv[3]);
     counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (int i = 0; i < thread_count; ++i) pthread_create(&threads[i], NULL, emit_without_pause, NULL);
-    while (now_ms() < until) {
+    while (now_ms() < until || (makes_children && __atomic_load_n(&counts->children, __ATOMIC_RELAXED) < kFewest)) {
         emit(3);
         const pid_t child = makes_children ? make_child(argv[1]) : 0;
         if (child < 0) abort();
