@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "base/file.hpp"
@@ -10,23 +11,28 @@
 namespace leat {
 namespace {
 
-// Copies the page by writing to it, which the file does not see. If it is not in the file any more, that is a fault.
-Result<void> copy_last_page(const Mapping& mapping) {
-    constexpr std::size_t kPage = 4096;  // bytes
-    const std::size_t last = mapping.size() - 1;
-    std::byte* const page = mapping.data() + last / kPage * kPage;
-    if (::mprotect(page, kPage, PROT_READ | PROT_WRITE) != 0) return io_error("cannot copy a page");
-    volatile std::byte& byte = mapping.data()[last];
-    const std::byte same = byte;
-    byte = same;
-    if (::mprotect(page, kPage, PROT_READ) != 0) return io_error("cannot copy a page");
-    return {};
-}
+constexpr std::size_t kPage = 4096;  // bytes
 
 Result<std::size_t> size_of(int fd) {
     struct stat status {};
     if (::fstat(fd, &status) != 0) return io_error("cannot ask for its size");
     return static_cast<std::size_t>(status.st_size);
+}
+
+// At an address that is ours already.
+Result<void> map_pages(int fd, std::byte* at, std::size_t first, std::size_t count) {
+    constexpr int kFlags = MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED;
+    if (::mmap(at, count * kPage, PROT_READ, kFlags, fd, static_cast<off_t>(first * kPage)) != MAP_FAILED) return {};
+    const char* const remedy = errno == ENOMEM ? " (of so many files? name fewer, or raise vm.max_map_count)" : "";
+    return io_error(fmt::format("cannot map {} bytes{}", count * kPage, remedy));
+}
+
+// Copies the page by writing to it, which the file does not see. If it is not in the file any more, that is a fault.
+Result<void> write_to_page(std::byte* page, std::size_t offset, std::uint64_t value) {
+    if (::mprotect(page, kPage, PROT_READ | PROT_WRITE) != 0) return io_error("cannot copy a page");
+    *reinterpret_cast<volatile std::uint64_t*>(page + offset) = value;  // NOLINT(*-reinterpret-cast)
+    if (::mprotect(page, kPage, PROT_READ) != 0) return io_error("cannot copy a page");
+    return {};
 }
 
 }  // namespace
@@ -40,13 +46,33 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
 }
 
 Result<MappedFile> MappedFile::of_file(int fd, std::size_t size) {
-    if (size == 0) return MappedFile(Mapping(), FaultGuard());  // mmap refuses a size of 0
-    Mapping mapping = LEAT_TRY(Mapping::private_of_file(fd, size));
-    FaultGuard guard = LEAT_TRY(FaultGuard::of(mapping.data(), mapping.size()));
-    LEAT_TRY(copy_last_page(mapping));
+    MappedFile mapped;
+    if (size == 0) return mapped;  // mmap refuses a size of 0
+    const std::size_t pages = (size + kPage - 1) / kPage;
+    const bool has_room = pages * kPage - size >= sizeof(kWitness);
+    mapped.size_ = size;
+    mapped.mapping_ = LEAT_TRY(Mapping::of_address_space((pages + (has_room ? 0 : 1)) * kPage));
+    LEAT_TRY(map_pages(fd, mapped.mapping_.data(), 0, pages));
+    mapped.guard_ = LEAT_TRY(FaultGuard::of(mapped.mapping_.data(), mapped.mapping_.size()));
+    LEAT_TRY(mapped.copy_last_page(fd, pages, has_room));
     // Cut off before it was copied, the page has zeros that nobody would tell from the file's.
     if (LEAT_TRY(size_of(fd)) < size) return corrupt("it has become shorter while it was opened");
-    return MappedFile(std::move(mapping), std::move(guard));
+    return mapped;
+}
+
+Result<void> MappedFile::copy_last_page(int fd, std::size_t pages, bool has_room) {
+    std::byte* const last = mapping_.data() + (pages - 1) * kPage;
+    constexpr std::size_t kPlace = kPage - sizeof(kWitness);
+    std::byte* page_of_witness = last;
+    if (!has_room) {
+        page_of_witness = last + kPage;
+        LEAT_TRY(map_pages(fd, page_of_witness, pages - 1, 1));
+        const std::uint64_t same = *reinterpret_cast<volatile std::uint64_t*>(last);  // NOLINT(*-reinterpret-cast)
+        LEAT_TRY(write_to_page(last, 0, same));
+    }
+    LEAT_TRY(write_to_page(page_of_witness, kPlace, kWitness));
+    witness_ = reinterpret_cast<const volatile std::uint64_t*>(page_of_witness + kPlace);  // NOLINT(*-reinterpret-cast)
+    return {};
 }
 
 }  // namespace leat

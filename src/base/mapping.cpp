@@ -20,12 +20,6 @@ Result<Mapping> Mapping::copy_of_file(int fd, std::size_t size) {
     return Mapping(address, size);
 }
 
-Result<Mapping> Mapping::private_of_file(int fd, std::size_t size) {
-    void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
-    if (address == MAP_FAILED) return io_error(fmt::format("cannot map {} bytes", size));
-    return Mapping(address, size);
-}
-
 Result<Mapping> Mapping::of_address_space(std::size_t size) {
     void* address = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address == MAP_FAILED) return io_error(fmt::format("cannot reserve {} bytes of address space", size));

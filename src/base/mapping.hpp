@@ -28,8 +28,6 @@ class Mapping {
     static Result<Mapping> of_file(int fd, std::size_t size, bool is_writable);
     // The same, but what is written there the file does not get.
     static Result<Mapping> copy_of_file(int fd, std::size_t size);
-    // Read-only, of pages that the file does not get if somebody makes them writable.
-    static Result<Mapping> private_of_file(int fd, std::size_t size);
     // Reserves `size` bytes of address space, without access, to map other things into.
     static Result<Mapping> of_address_space(std::size_t size);
 

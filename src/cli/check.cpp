@@ -96,29 +96,37 @@ Result<bool> check(CheckOptions& options) {
     return is_sound;
 }
 
-// What is written inside of a trace would be part of it for whoever reads that again.
-Result<void> refuse_inside(const std::vector<fs::path>& traces, const fs::path& output) {
-    std::error_code ignored;
-    const fs::path path = fs::weakly_canonical(fs::absolute(output, ignored), ignored);
-    for (const fs::path& trace : traces) {
+// The new directory, by a path without links. What is written inside of a trace would be part of it for whoever reads
+// that again.
+Result<fs::path> output_path(const CheckOptions& options, const std::vector<fs::path>& directories) {
+    if (options.output.empty()) return refused("--output is empty: name a new directory");
+    std::error_code error;
+    fs::path path = options.output;
+    if (!path.has_filename()) path = path.parent_path();  // it ended in '/'
+    if (fs::symlink_status(path, error).type() != fs::file_type::not_found)
+        return refused("{} exists: name a new directory", options.output);
+    path = fs::weakly_canonical(fs::absolute(path, error), error);
+    if (error) return refused("{}: {}", options.output, error.message());
+    const auto is_inside = [&](const fs::path& trace) {
         const fs::path outside = trace::real_path(trace);
-        if (std::ranges::mismatch(outside, path).in1 == outside.end())
-            return refused("--output {} is inside of {}, which is read: name a directory elsewhere", output.string(),
-                           trace.string());
-    }
-    return {};
+        return std::ranges::mismatch(outside, path).in1 == outside.end();
+    };
+    const auto named = LEAT_TRY(paths_of(options.traces));
+    for (const auto& traces : {named, directories})
+        for (const fs::path& trace : traces)
+            if (is_inside(trace))
+                return refused("--output {} is inside of {}, which is read: name a directory elsewhere", options.output,
+                               trace.string());
+    return path;
 }
 
 Result<bool> repair(CheckOptions& options) {
-    std::error_code ignored;
-    if (options.output.empty()) return refused("--output is empty: name a new directory");
-    if (fs::exists(options.output, ignored)) return refused("{} exists: name a new directory", options.output);
     const std::vector<fs::path> directories = LEAT_TRY(directories_of(options));
-    LEAT_TRY(refuse_inside(directories, options.output));
+    const fs::path output = LEAT_TRY(output_path(options, directories));
     const TraceCheck check = TraceCheck::run(directories);
     print_findings(check.findings(), stderr);
     const bool is_saved = check.events() != 0 || check.findings().count() == 0;
-    if (is_saved) LEAT_TRY(viewer::write_repaired_trace(check, options.output));
+    if (is_saved) LEAT_TRY(viewer::write_repaired_trace(check, output));
     if (options.format == "json")
         fmt::print("{}\n", readable_json(json_of(check)));
     else if (is_saved)

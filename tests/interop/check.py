@@ -267,18 +267,27 @@ class Damaged(CheckTest):
         self.assertEqual(found["lost_bytes"], 0)
         self.assertEqual(self.repair(both).text, expected)
 
-    def test_metadata_that_were_made_anew(self):
+    def test_metadata_that_declare_something_else(self):
         """Each directory is read by its own, and is a trace of its own."""
         both, first, second = self.two_directories()
         text = (second / "metadata").read_text()
-        (second / "metadata").write_text(text.replace('domain = "ust"', 'domain = "other"'))
+        (second / "metadata").write_text(text.replace("test:count", "test:other"))
         found = self.check(both, 0)
         alone = self.check(first, 0)
         self.assertEqual((found["events"], found["packets"]), (2 * alone["events"], 2 * alone["packets"]))
-        shown = plain_run(LEAT, "view", "--fields=trace:domain", both)
+        shown = plain_run(LEAT, "view", both)
         self.assertEqual(shown.returncode, 0, shown.stderr)
-        self.assertEqual(shown.stdout.count(" other "), alone["events"])
+        self.assertEqual((shown.stdout.count(" test:other: "), shown.stdout.count(" test:count: ")), (20_000, 20_000))
         self.repair_alone(both)
+
+    def test_metadata_that_were_regenerated(self):
+        """They declare the same, with another clock: it is one trace, whose packets are told once, as by babeltrace2."""
+        both, first, second = self.two_directories()
+        text = (second / "metadata").read_text()
+        (second / "metadata").write_text(text.replace("offset_s = 0", "offset_s = 77"))
+        self.assertEqual(self.check(both, 0)["events"], self.check(first, 0)["events"])
+        self.assertEqual(plain_run(LEAT, "view", both).stdout, plain_run("babeltrace2", both).stdout)
+        self.repair(both)
 
     def repair_alone(self, trace):
         result = plain_run(LEAT, "repair", trace, "-o", self.directory / "alone")
@@ -303,11 +312,12 @@ class Damaged(CheckTest):
         self.assertLessEqual(found["finding_count"], 2)
 
     def test_clocks_that_cannot_be_compared(self):
-        _, first, _ = self.two_directories()
-        text = (first / "metadata").read_text()
-        second = self.directory / "second-clock"
-        shutil.copytree(first, second)
-        (second / "metadata").write_text(text.replace("absolute = true", "absolute = false").replace("uuid = \"8", "uuid = \"7"))
+        first = self.recorded().rename(self.directory / "first")
+        second = self.recorded()
+        metadata = next(second.rglob("metadata"))
+        metadata.write_text(metadata.read_text().replace("absolute = true", "absolute = false"))
+        for trace in (first, second):
+            self.check(trace, 0)
         result = plain_run(LEAT, "check", "--format=json", first, second)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("cannot be compared", result.stdout)
@@ -356,6 +366,39 @@ class Damaged(CheckTest):
         result = plain_run(LEAT, "repair", trace, "-o", inside)
         self.assertEqual(result.returncode, 1)
         self.assert_one_line(result.stderr, "is inside of")
+
+    def test_output_inside_by_another_way(self):
+        trace = self.recorded()
+        (self.directory / "elsewhere" / "sub").mkdir(parents=True)
+        (self.directory / "link").symlink_to(self.directory / "elsewhere" / "sub")
+        for inside in (trace / "new", self.directory / "link" / ".." / ".." / trace.name / "new"):
+            result = plain_run(LEAT, "repair", trace, "-o", inside)
+            self.assertEqual(result.returncode, 1)
+            self.assert_one_line(result.stderr, "is inside of")
+        result = plain_run(LEAT, "repair", trace, "-o", self.directory / "link" / ".." / "new")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.check(self.directory / "elsewhere" / "new", 0)
+
+    def test_damaged_packet_is_told_once(self):
+        """Its index entry, which is right, is not."""
+        trace = self.recorded(20_000)
+        path = self.largest(trace)
+        offset, _ = self.packets(path)[1]
+        self.change(path, offset, 0, 4)
+        self.assertEqual(self.check(trace, 1)["finding_count"], 1)
+
+    def test_packets_within_the_padding_of_others(self):
+        """None of them is later: the work is that of reading them once."""
+        trace = self.recorded(2000)
+        path = self.largest(trace)
+        offset, size = self.packets(path)[0]
+        packet = path.read_bytes()[:size]
+        count = 300
+        path.write_bytes(packet * count)
+        for number in range(count):
+            self.change(path, number * size + PACKET_SIZE, 8 * (count - number) * size)
+        found = self.check(trace, 1)
+        self.assertEqual(found["packets"], 1)
 
     def test_output_with_a_slash_and_parents(self):
         result = plain_run(LEAT, "repair", self.recorded(), "-o", f"{self.directory}/a/b/")

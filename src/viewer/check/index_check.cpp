@@ -1,65 +1,122 @@
 #include "viewer/check/index_check.hpp"
 
-#include <cstdint>
-#include <map>
-#include <system_error>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/file.hpp"
 #include "trace/index_format.hpp"
 #include "trace/stream_paths.hpp"
 
 namespace leat::viewer {
+namespace {
 
-IndexCheck::IndexCheck(const std::filesystem::path& stream_file) : path_(trace::index_path(stream_file)) {
+namespace fs = std::filesystem;
+
+// The packets that can be read, by their places. Of damaged ones it was told elsewhere.
+class Places {
+  public:
+    Places(std::span<const RecordedPacket> packets, std::uint64_t stream_size) : stream_size_(stream_size) {
+        for (const RecordedPacket& packet : packets)
+            places_.emplace(packet.offset, Place{packet.properties.packet_size});
+    }
+
+    // What is wrong with such an entry; empty: nothing. Then its packet has an entry.
+    std::string compare(const ctf::IndexEntry& entry) {
+        const auto behind = places_.upper_bound(entry.offset);
+        const auto at = behind == places_.begin() ? places_.end() : std::prev(behind);
+        const bool is_inside = at != places_.end() && entry.offset < at->first + at->second.size;
+        if (is_inside && entry.offset == at->first) {
+            at->second.has_entry = true;
+            end_ = std::max(end_, at->first + at->second.size);
+            if (8 * at->second.size == entry.packet_size) return {};
+            return fmt::format("the packet at offset {} has {} bytes, not {}", at->first, at->second.size,
+                               entry.packet_size / 8);
+        }
+        if (!is_inside && entry.offset < stream_size_) return {};
+        return fmt::format("no whole packet begins at offset {} of the stream", entry.offset);
+    }
+
+    // Tells of each that has no entry, and of whether others behind it have.
+    template <class Tell>
+    void tell_missing(const Tell& tell) const {
+        for (const auto& [offset, place] : places_)
+            if (!place.has_entry) tell(offset, offset < end_);
+    }
+
+  private:
+    struct Place {
+        std::uint64_t size;
+        bool has_entry = false;
+    };
+    std::map<std::uint64_t, Place> places_{};
+    std::uint64_t stream_size_;
+    std::uint64_t end_ = 0;  // of the last packet that has an entry
+};
+
+}  // namespace
+
+IndexCheck::IndexCheck(const fs::path& stream_file) : path_(trace::index_path(stream_file)) {
     std::error_code ignored;
-    if (std::filesystem::exists(path_, ignored)) mapping_ = MappedFile::open(path_);
+    if (fs::status(path_, ignored).type() != fs::file_type::not_found) opened_ = open(path_);
 }
 
-void IndexCheck::run(std::span<const RecordedPacket> packets, bool may_lack_last, Findings& findings) const {
-    if (!mapping_) return;
-    if (!*mapping_) return findings.add(path_, {}, mapping_->error().message);
-    UntrustedBytes rest = (*mapping_)->bytes();
-    if (rest.size() < trace::kIndexHeaderSize) return findings.add(path_, {}, "it has no header");
+Result<IndexCheck::Opened> IndexCheck::open(const fs::path& path) {
+    const UniqueFd fd = LEAT_TRY(open_for_reading(path));
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) return io_error("cannot ask for its size");
+    auto mapping = LEAT_TRY(MappedFile::of_file(fd.get(), static_cast<std::size_t>(status.st_size)));
+    return Opened{std::move(mapping), status.st_dev, status.st_ino};
+}
+
+void IndexCheck::run(std::span<const RecordedPacket> packets, std::uint64_t stream_size, Findings& findings,
+                     Findings& unfinished) const {
+    if (!opened_) return;
+    if (!*opened_) return findings.add(path_, {}, opened_->error().message);
+    const MappedFile& mapping = (*opened_)->mapping;
+    UntrustedBytes rest = mapping.bytes();
+    if (rest.size() < trace::kIndexHeaderSize) return unfinished.add(path_, {}, "it has no header");
     const auto entry_size = trace::parse_index_header(rest.first(trace::kIndexHeaderSize));
     if (!entry_size) return findings.add(path_, 0, entry_size.error().message);
     Findings found;
-    std::map<std::uint64_t, std::uint64_t> sizes;  // of the packets that no entry was for, by their offsets
-    for (const RecordedPacket& packet : packets) sizes.emplace(packet.offset, packet.properties.packet_size);
+    Places places(packets, stream_size);
     std::uint64_t offset = trace::kIndexHeaderSize;
-    std::uint64_t end = 0;  // of the packets that it has, in the stream
     for (rest = rest.subspan(offset); rest.size() >= *entry_size; rest = rest.subspan(*entry_size)) {
         const auto entry = trace::parse_index_entry(rest.first(*entry_size));
         if (!entry) {
             found.add(path_, offset, entry.error().message);
         } else if (!entry->is_lost()) {
-            const auto known = sizes.find(entry->offset);
-            if (known == sizes.end())
-                found.add(path_, offset,
-                          fmt::format("no whole packet begins at offset {} of the stream", entry->offset));
-            else if (8 * known->second != entry->packet_size)
-                found.add(path_, offset,
-                          fmt::format("the packet at offset {} has {} bytes, not {}", entry->offset, known->second,
-                                      entry->packet_size / 8));
-            if (known != sizes.end()) {
-                end = std::max(end, known->first + known->second);
-                sizes.erase(known);
-            }
+            std::string what = places.compare(*entry);
+            if (!what.empty()) found.add(path_, offset, std::move(what));
         }
         offset += *entry_size;
     }
-    if ((*mapping_)->was_shortened()) return findings.add(path_, {}, "it has become shorter while it was read");
-    // Whoever writes it now writes whole entries, but not at once.
-    const bool is_being_written = may_lack_last || has_grown();
-    if (!rest.empty() && !is_being_written) found.add(path_, offset, "an entry is cut short");
-    for (const auto& [packet, size] : sizes)
-        if (packet < end || !is_being_written)
-            found.add(path_, {}, fmt::format("it lacks the packet at offset {}", packet));
+    if (mapping.was_shortened()) return findings.add(path_, {}, "it has become shorter while it was read");
     findings.add(found);
+    if (!rest.empty()) unfinished.add(path_, offset, "an entry is cut short");
+    places.tell_missing([&](std::uint64_t packet, bool is_certain) {
+        (is_certain ? findings : unfinished).add(path_, {}, fmt::format("it lacks the packet at offset {}", packet));
+    });
 }
 
-bool IndexCheck::has_grown() const {
+bool IndexCheck::has_changed() const {
     std::error_code error;
-    const auto size = std::filesystem::file_size(path_, error);
-    return !error && size > (*mapping_)->bytes().size();
+    if (is_replaced()) return true;
+    if (!opened_ || !*opened_) return false;
+    const std::uintmax_t size = fs::file_size(path_, error);
+    return !error && size > (*opened_)->mapping.bytes().size();
+}
+
+bool IndexCheck::is_replaced() const {
+    struct stat status {};
+    return opened_ && *opened_ &&
+           (::stat(path_.c_str(), &status) != 0 || status.st_dev != (*opened_)->device ||
+            status.st_ino != (*opened_)->inode);
 }
 
 }  // namespace leat::viewer

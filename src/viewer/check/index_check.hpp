@@ -1,5 +1,8 @@
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -19,14 +22,25 @@ class IndexCheck {
     // names.
     explicit IndexCheck(const std::filesystem::path& stream_file);
 
-    // `may_lack_last`: packets that were written last may be in no index yet.
-    void run(std::span<const RecordedPacket> packets, bool may_lack_last, Findings& findings) const;
+    // Compares it with the packets that can be read of a file of `stream_size` bytes. What is `unfinished` is wrong
+    // only if nobody writes to the index any more: first data are written, then their index, and neither at once.
+    void run(std::span<const RecordedPacket> packets, std::uint64_t stream_size, Findings& findings,
+             Findings& unfinished) const;
+
+    // Since the object was made: it has grown, or there is another one.
+    [[nodiscard]] bool has_changed() const;
+    [[nodiscard]] bool is_replaced() const;
 
   private:
-    [[nodiscard]] bool has_grown() const;
+    struct Opened {
+        MappedFile mapping;
+        dev_t device;
+        ino_t inode;
+    };
+    static Result<Opened> open(const std::filesystem::path& path);
 
     std::filesystem::path path_;
-    std::optional<Result<MappedFile>> mapping_{};  // none: there is no index
+    std::optional<Result<Opened>> opened_{};  // none: there is no index
 };
 
 }  // namespace leat::viewer

@@ -51,7 +51,7 @@ void PacketSearch::find_all() {
         if (work_ > kMaxReads * size) return note_damage(offset, "too much is damaged to search what follows");
         auto candidate = whole_packet(offset);
         // Then what was read may be zeros, and all that follows is.
-        if (file_->mapping.was_shortened()) return note_damage(offset, became_shorter(*file_).value().message);
+        if (file_->mapping.was_shortened()) return note_damage(offset, "it has become shorter while it was read");
         if (!candidate) {
             if (offset >= told_until_) note_damage(offset, candidate.error().message);
             told_until_ = std::max(told_until_, claimed_until_);
@@ -70,7 +70,8 @@ void PacketSearch::find_all() {
     }
 }
 
-Result<PacketSearch::Candidate> PacketSearch::whole_packet(std::uint64_t offset) {
+Result<PacketSearch::Candidate> PacketSearch::whole_packet(std::uint64_t offset,
+                                                           std::optional<std::int64_t> not_before) {
     const UntrustedBytes rest = bytes().subspan(offset);
     work_ += kWorkOfHeader;
     claimed_until_ = 0;
@@ -80,6 +81,8 @@ Result<PacketSearch::Candidate> PacketSearch::whole_packet(std::uint64_t offset)
     claimed_until_ = offset + std::min<std::uint64_t>(properties.packet_size, rest.size());
     if (properties.packet_size > rest.size())
         return corrupt("the packet is cut short: {} bytes of {}", rest.size(), properties.packet_size);
+    if (not_before && properties.begin_ns && *properties.begin_ns < *not_before)
+        return corrupt("the packet is too old");
     std::array<ctf::EventPlace, kPlaces> places;
     for (std::size_t found = 1; found != 0;) {
         auto located = decoder.locate(places);
@@ -102,10 +105,7 @@ std::optional<std::uint64_t> PacketSearch::packet_inside(const Candidate& outer)
     std::uint64_t at = outer.packet.offset + std::max<std::uint64_t>(1, (properties.content_bits + 7) / 8);
     for (at = next_begin(at, end); at < end; at = next_begin(at + 1, end)) {
         if (work_ > kMaxReads * bytes().size()) return std::nullopt;
-        const auto inner = whole_packet(at);
-        if (!inner) continue;
-        const auto& begin_ns = inner->packet.properties.begin_ns;
-        if (!begin_ns || !properties.end_ns || *begin_ns >= *properties.end_ns) return at;
+        if (whole_packet(at, properties.end_ns)) return at;
     }
     return std::nullopt;
 }

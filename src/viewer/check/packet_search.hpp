@@ -44,7 +44,8 @@ class PacketSearch {
     };
 
     void find_all();
-    Result<Candidate> whole_packet(std::uint64_t offset);
+    // `not_before`: ns. Earlier ones are refused.
+    Result<Candidate> whole_packet(std::uint64_t offset, std::optional<std::int64_t> not_before = {});
     std::optional<std::uint64_t> packet_inside(const Candidate& outer);
     [[nodiscard]] std::uint64_t next_begin(std::uint64_t from, std::uint64_t end) const;
     [[nodiscard]] UntrustedBytes bytes() const { return file_->mapping.bytes(); }

@@ -25,12 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A directory that is there when it is whole: until then it has another name beside its own, and goes if it is left.
+// A directory that is there when it is whole: until then it has another name beside its own, and goes if that fails.
 class NewDirectory {
   public:
     static Result<NewDirectory> make(fs::path path) {
-        path = path.lexically_normal();
-        if (!path.has_filename()) path = path.parent_path();  // it ended in '/'
         if (is_there(path)) return refused("{} exists: name a new directory", path.string());
         std::error_code error;
         if (path.has_parent_path() && !fs::create_directories(path.parent_path(), error) && error)
@@ -99,16 +97,16 @@ Result<void> write_stream(const CheckedFile& checked, const fs::path& directory)
     return written;
 }
 
+// The metadata last: what is left of a process that is killed here is no trace to anybody.
 Result<void> write_directory(const CheckedDirectory& from, const fs::path& directory) {
     const std::string& text = from.metadata->text;
     // A damaged one in packets may have lost the comment that must be its first line ([CTF-1.8], section 7.1).
     const bool has_signature = text.starts_with(ctf::kMetadataSignature);
     const std::array metadata{std::as_bytes(std::span(std::string_view(has_signature ? "" : ctf::kTsdlSignature))),
                               std::as_bytes(std::span(text))};
-    LEAT_TRY(write_file(directory / trace::kMetadataFile, metadata));
     for (const CheckedFile& checked : from.files)
         if (!checked.packets.empty()) LEAT_TRY(write_stream(checked, directory));
-    return {};
+    return write_file(directory / trace::kMetadataFile, metadata);
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ Result<void> StreamCheck::read(ReadSoFar& so_far, const RecordedPacket& packet) 
         so_far.last_ns = time_ns;
         if (message.kind == Message::Kind::kEvent) ++so_far.events;
     }
-    if (packet.file->mapping.was_shortened()) return became_shorter(*packet.file);
+    if (packet.file->mapping.was_shortened()) return corrupt("it has become shorter while it was read");
     return {};
 }
 

@@ -1,8 +1,11 @@
 #include "viewer/check/trace_check.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <set>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/file.hpp"
@@ -39,14 +42,14 @@ TraceCheck TraceCheck::run(const std::vector<fs::path>& directories) {
     for (CheckedDirectory& directory : check.directories_) {
         check.open_files(directory);
         check.find_packets(directory);
-        check.check_indexes(directory);
     }
     check.check_streams();
+    check.check_indexes();
     return check;
 }
 
 std::uint64_t TraceCheck::lost_bytes() const {
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = unopened_bytes_;
     for (const CheckedDirectory& directory : directories_)
         for (const CheckedFile& checked : directory.files) bytes += checked.lost_bytes();
     return bytes;
@@ -63,6 +66,7 @@ void TraceCheck::read_metadata(CheckedDirectory& directory) {
 // If it is cut short, its whole part is used.
 Result<std::unique_ptr<CheckedMetadata>> TraceCheck::parse_metadata(const fs::path& path) {
     const std::string bytes = LEAT_TRY(read_file(path, ctf::kMaxMetadataSize));
+    if (bytes.empty()) return corrupt("it is empty: perhaps its tracer has not written it yet");
     const auto read_bytes = std::as_bytes(std::span(bytes));
     auto text = ctf::parse_metadata_stream(read_bytes);
     auto parsed = text ? ctf::parse_tsdl(*text) : tl::unexpected(text.error());
@@ -83,13 +87,13 @@ Result<std::unique_ptr<CheckedMetadata>> TraceCheck::parse_metadata(const fs::pa
 
 void TraceCheck::choose_metadata() {
     std::vector<CheckedDirectory*> readable;
-    std::vector<DirectoryMetadata> texts;
+    std::vector<const ctf::TraceClass*> declared;
     for (CheckedDirectory& directory : directories_) {
         if (directory.metadata == nullptr) continue;
         readable.push_back(&directory);
-        texts.push_back({directory.metadata->trace_class.uuid, directory.metadata->text});
+        declared.push_back(&directory.metadata->trace_class);
     }
-    const std::vector<std::size_t> chosen = viewer::choose_metadata(texts);
+    const std::vector<std::size_t> chosen = viewer::choose_metadata(declared);
     for (std::size_t i = 0; i < readable.size(); ++i) readable[i]->metadata = readable[chosen[i]]->own_metadata.get();
 }
 
@@ -99,20 +103,24 @@ void TraceCheck::open_files(CheckedDirectory& directory) {
     for (const fs::path& path : *paths) {
         IndexCheck index(path);
         auto opened = open_stream_file(path);
-        if (opened)
+        if (opened) {
             directory.files.push_back({*std::move(opened), std::move(index)});
-        else
-            findings_.add(path, {}, opened.error().message);
+            continue;
+        }
+        findings_.add(path, {}, opened.error().message);
+        std::error_code error;
+        const std::uintmax_t size = fs::file_size(path, error);
+        if (!error) unopened_bytes_ += size;
     }
 }
 
-// If not all can be read by its metadata, perhaps it can by those of another directory: its own may be damaged.
+// If its own metadata do not serve, perhaps those of another directory do: its own may be damaged. They serve if they
+// read something of each file, as they do where packets are damaged.
 void TraceCheck::find_packets(CheckedDirectory& directory) {
-    std::uint64_t all = 0;
-    for (const CheckedFile& checked : directory.files) all += checked.file->mapping.bytes().size();
     FoundPackets best;
     if (directory.metadata != nullptr) best = find_packets(directory, *directory.metadata);
-    if (best.bytes < all) {
+    const bool is_served = std::ranges::none_of(best.files, [](const auto& file) { return file.packets.empty(); });
+    if (directory.metadata == nullptr || !is_served) {
         for (CheckedMetadata* const other : other_metadata(directory)) {
             FoundPackets found = find_packets(directory, *other);
             if (found.bytes <= best.bytes) continue;
@@ -142,8 +150,10 @@ TraceCheck::FoundPackets TraceCheck::find_packets(const CheckedDirectory& direct
 
 // What the packets of its files can be of, besides what its own metadata declare.
 std::vector<CheckedMetadata*> TraceCheck::other_metadata(const CheckedDirectory& directory) const {
+    constexpr std::size_t kMostOthers = 4;  // each means to read the whole directory again
     std::vector<CheckedMetadata*> others;
     for (const CheckedDirectory& other : directories_) {
+        if (others.size() == kMostOthers) break;
         CheckedMetadata* const metadata = other.own_metadata == nullptr ? nullptr : other.metadata;
         if (metadata == nullptr || metadata == directory.metadata || std::ranges::count(others, metadata) != 0)
             continue;
@@ -154,10 +164,27 @@ std::vector<CheckedMetadata*> TraceCheck::other_metadata(const CheckedDirectory&
     return others;
 }
 
-void TraceCheck::check_indexes(const CheckedDirectory& directory) {
-    const bool is_being_written = trace::is_being_written(directory.path);
-    if (directory.metadata == nullptr) return;
-    for (const CheckedFile& checked : directory.files) checked.index.run(checked.packets, is_being_written, findings_);
+// Of files that somebody writes, or replaces, the indexes may lack something, for a moment.
+void TraceCheck::check_indexes() {
+    constexpr auto kMoment = std::chrono::milliseconds(100);
+    struct Unfinished {
+        const IndexCheck* index;
+        Findings findings;
+    };
+    std::vector<Unfinished> all;
+    for (const CheckedDirectory& directory : directories_) {
+        if (directory.metadata == nullptr) continue;
+        const bool is_being_written = trace::is_being_written(directory.path);
+        for (const CheckedFile& checked : directory.files) {
+            if (is_replaced(*checked.file) || checked.index.is_replaced()) continue;
+            Findings unfinished;
+            checked.index.run(checked.packets, checked.file->mapping.bytes().size(), findings_, unfinished);
+            if (unfinished.count() != 0 && !is_being_written) all.push_back({&checked.index, std::move(unfinished)});
+        }
+    }
+    if (!all.empty()) std::this_thread::sleep_for(kMoment);
+    for (const Unfinished& unfinished : all)
+        if (!unfinished.index->has_changed()) findings_.add(unfinished.findings);
 }
 
 // A stream's packets may be in several files, and in several directories that are read by the same metadata.

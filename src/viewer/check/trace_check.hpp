@@ -92,12 +92,13 @@ class TraceCheck {
     void find_packets(CheckedDirectory& directory);
     static FoundPackets find_packets(const CheckedDirectory& directory, CheckedMetadata& metadata);
     [[nodiscard]] std::vector<CheckedMetadata*> other_metadata(const CheckedDirectory& directory) const;
-    void check_indexes(const CheckedDirectory& directory);
     [[nodiscard]] std::vector<Stream> streams() const;
     void check_streams();
     void check_clocks(const std::vector<Stream>& streams);
+    void check_indexes();
 
     std::list<CheckedDirectory> directories_{};
+    std::uint64_t unopened_bytes_ = 0;  // of files that cannot be opened
     std::uint64_t packets_ = 0;
     std::uint64_t events_ = 0;
     Findings findings_{};

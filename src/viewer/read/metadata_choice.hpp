@@ -1,24 +1,21 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "ctf/model/trace_class.hpp"
 
 namespace leat::viewer {
 
-// The metadata of a directory.
-struct DirectoryMetadata {
-    std::optional<ctf::Uuid> uuid;
-    std::string_view text;
-};
+// How many streams and events there are.
+std::size_t count_declarations(const ctf::TraceClass& trace_class);
 
-// Chooses for each directory the one by whose metadata its packets are read. Those of a chunk of a trace go up to the
-// chunk's end, so the longest of the trace's UUID serve all of which the text is a beginning of theirs. Other text, as
-// after a session's metadata were made anew, is of another trace of the same UUID.
-std::vector<std::size_t> choose_metadata(std::span<const DirectoryMetadata> directories);
+// Chooses for each directory, of which these are the metadata, the one by whose metadata its packets are read. Those of
+// a chunk of a trace go up to the chunk's end, so those that declare most, of the trace's UUID, serve all that declare
+// the same of it. A directory that does not is a trace of its own, and is read by its own.
+//
+// Clocks may differ, as after a session's metadata were regenerated: one of them counts, as in babeltrace2.
+std::vector<std::size_t> choose_metadata(std::span<const ctf::TraceClass* const> directories);
 
 }  // namespace leat::viewer

@@ -38,11 +38,6 @@ bool can_repeat(const RecordedPacket& packet) {
     return packet.properties.begin_ns.has_value() || packet.properties.sequence_number.has_value();
 }
 
-bool is_replaced(const RecordedFile& file) {
-    struct stat status {};
-    return ::stat(file.path.c_str(), &status) == 0 && (status.st_dev != file.device || status.st_ino != file.inode);
-}
-
 // Opens all files of a directory in one consistent state. The writer may replace the oldest files meanwhile. A new file
 // beside older ones would make the packets between them seem lost.
 Result<OpenedFiles> open_together(const fs::path& directory) {
@@ -82,15 +77,14 @@ Result<RecordedDirectory> read_trace_directory(const fs::path& directory) {
     if (!text) return wrap(file, std::move(text).error());
     auto trace_class = ctf::parse_tsdl(*text);
     if (!trace_class) return wrap(file, std::move(trace_class).error());
-    return RecordedDirectory{directory, std::move(files), *std::move(text), *std::move(trace_class)};
+    return RecordedDirectory{directory, std::move(files), *std::move(trace_class)};
 }
 
 // The directories of each trace.
 std::vector<std::list<RecordedDirectory>> group_by_metadata(std::list<RecordedDirectory> directories) {
-    std::vector<DirectoryMetadata> metadata;
+    std::vector<const ctf::TraceClass*> metadata;
     metadata.reserve(directories.size());
-    for (const RecordedDirectory& directory : directories)
-        metadata.push_back({directory.trace_class.uuid, directory.metadata_text});
+    for (const RecordedDirectory& directory : directories) metadata.push_back(&directory.trace_class);
     const std::vector<std::size_t> chosen = choose_metadata(metadata);
     std::vector<std::list<RecordedDirectory>> groups;
     std::map<std::size_t, std::size_t> group_by_choice;
@@ -148,17 +142,22 @@ StreamKey stream_key(const ctf::DecodePlan& plan, const ctf::PacketProperties& p
     return {&plan, instance, instance ? nullptr : &file};
 }
 
+bool is_replaced(const RecordedFile& file) {
+    struct stat status {};
+    return ::stat(file.path.c_str(), &status) == 0 && (status.st_dev != file.device || status.st_ino != file.inode);
+}
+
 tl::unexpected<Error> became_shorter(const RecordedFile& file) {
     return corrupt("{}: it has become shorter while it was read", file.path.string());
 }
 
 Result<std::unique_ptr<RecordedTrace>> RecordedTrace::open(std::list<RecordedDirectory> directories,
                                                            std::uint64_t trace_number) {
-    const auto longest = std::ranges::max_element(
-        directories, {}, [](const RecordedDirectory& directory) { return directory.metadata_text.size(); });
-    std::unique_ptr<RecordedTrace> trace(new RecordedTrace(std::move(longest->trace_class), trace_number));
+    const auto most = std::ranges::max_element(
+        directories, {}, [](const RecordedDirectory& directory) { return count_declarations(directory.trace_class); });
+    std::unique_ptr<RecordedTrace> trace(new RecordedTrace(std::move(most->trace_class), trace_number));
     auto plans = ctf::TracePlans::make(trace->trace_class_);
-    if (!plans) return wrap((longest->path / trace::kMetadataFile).string(), std::move(plans).error());
+    if (!plans) return wrap((most->path / trace::kMetadataFile).string(), std::move(plans).error());
     trace->plans_ = *std::move(plans);
     if (directories.size() == 1) trace->path_ = directories.front().path_below;
     for (RecordedDirectory& directory : directories) trace->add_files(std::move(directory.files));

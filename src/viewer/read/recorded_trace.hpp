@@ -37,6 +37,9 @@ struct RecordedPacket {
 // A file that others have made shorter while it was read.
 tl::unexpected<Error> became_shorter(const RecordedFile& file);
 
+// Whether another file has its path by now.
+bool is_replaced(const RecordedFile& file);
+
 // The packets of one ring, oldest first, from any number of files.
 struct RecordedStream : StreamIdentity {
     const ctf::DecodePlan* plan = nullptr;  // a packet without an instance id belongs to a stream of its own file
@@ -62,13 +65,12 @@ bool are_twins(const RecordedPacket& left, const RecordedPacket& right);
 struct RecordedDirectory {
     std::filesystem::path path;
     OpenedFiles files;
-    std::string metadata_text;
     ctf::TraceClass trace_class;
     std::string path_below{};  // the directory that is viewed; empty: that itself
 };
 
 // A trace as it lies on disk: one directory, or several of the same UUID (the chunks of a rotated session, snapshots)
-// whose metadata are beginnings of the longest.
+// whose metadata declare the same as those that declare most, or less.
 class RecordedTrace {
   public:
     // Reads the headers of all packets. A damaged file is used up to the damage: see damage().

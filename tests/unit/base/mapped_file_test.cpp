@@ -59,6 +59,27 @@ TEST_F(MappedFileTest, CutInFrontOfWhatIsReadLaterIsTold) {
     EXPECT_TRUE(mapped.was_shortened());
 }
 
+TEST_F(MappedFileTest, FileThatIsCutAndGrowsAgainIsTold) {
+    for (const std::size_t size : {3 * kPage - 1, 3 * kPage, 3 * kPage + 1}) {
+        const auto path = file(size);
+        const auto mapped = MappedFile::open(path).value();
+        std::filesystem::resize_file(path, kPage + 7);
+        std::filesystem::resize_file(path, 9 * kPage);
+        EXPECT_FALSE(is_as_it_was(mapped)) << size;
+        EXPECT_TRUE(mapped.was_shortened()) << size;
+    }
+}
+
+TEST_F(MappedFileTest, FileThatGrowsIsAsItWas) {
+    for (const std::size_t size : {3 * kPage - 1, 3 * kPage, 3 * kPage + 1}) {
+        const auto path = file(size);
+        const auto mapped = MappedFile::open(path).value();
+        std::ofstream(path, std::ios::binary | std::ios::app) << std::string(2 * kPage, 'y');
+        EXPECT_TRUE(is_as_it_was(mapped)) << size;
+        EXPECT_FALSE(mapped.was_shortened()) << size;
+    }
+}
+
 TEST_F(MappedFileTest, FileStaysAsItIs) {
     const auto path = file(3 * kPage + 100);
     const auto before = std::filesystem::last_write_time(path);

@@ -10,7 +10,7 @@ namespace {
 
 using test::DamagedTraceModel;
 
-constexpr auto kSeeds = test::seeds_here(0, 300);
+constexpr auto kSeeds = test::seeds_here(0, 150);
 
 TEST(DamagedTraceModel, WhatIsRepairedIsReadToItsEndAndHasMostOfWhatNobodyTouched) {
     std::uint64_t histories = 0;
