@@ -10,9 +10,9 @@ import struct
 import subprocess
 import time
 
-from support import (BUILD, DISCARDED, HAS_RSEQ, IS_WHOLE, LEAT, PATIENCE, SOURCE, InteropTest, Trace, can_be_two_users,
-                     compiled, has, has_namespaces, library, main, needs, outside_gate, plain_run, program,
-                     wait_until, without_sanitizers)
+from support import (BUILD, DISCARDED, HAS_RSEQ, IS_WHOLE, LEAT, ON_ONE_CPU, PATIENCE, SOURCE, InteropTest, Trace,
+                     can_be_two_users, compiled, has, has_namespaces, library, main, needs, outside_gate, plain_run,
+                     program, wait_until, without_sanitizers)
 
 SMALL = ("blocks=4", "block_size=16384")
 EVENTS = ("io:queued", "io:dispatched", "io:completed")
@@ -20,7 +20,6 @@ EVENTS = ("io:queued", "io:dispatched", "io:completed")
 PACKET = struct.Struct("<I16sI7QI")
 MAGIC = 0xC1FC1FC1
 END = {"duration": 1, "size": 2, "stop": 3, "error": 4}
-ON_ONE_CPU = ("taskset", "--cpu-list", str(min(os.sched_getaffinity(0))))
 FOR_EVER = 3_600_000  # ms; no machine stands still for so long
 IO_URING_SETUP = 425  # the number of the system call
 

@@ -10,7 +10,7 @@ import subprocess
 
 import ctf_random
 from random_traces import damage
-from support import LEAT, SOURCE, InteropTest, Trace, main, plain_run, program, wait_until
+from support import LEAT, ON_ONE_CPU, SOURCE, InteropTest, Trace, main, plain_run, program, wait_until
 
 # Bytes from the begin of a packet of ours.
 STREAM_ID, BEGIN, PACKET_SIZE, FIRST_EVENT = 20, 32, 56, 84
@@ -20,9 +20,9 @@ SEEDS = int(os.environ.get("LEAT_TRACES", "60"))
 
 class CheckTest(InteropTest):
     def recorded(self, count=3000):
-        """Of several packets in a file."""
-        trace = self.record(program("emit"), str(count), name="trace", options=("--ring-size", "64K", "--mode=blocking"),
-                            env={"LEAT_ALLOW_BLOCKING": "1"}).path
+        """Of one file, with several packets."""
+        trace = self.record(*ON_ONE_CPU, program("emit"), str(count), name="trace",
+                            options=("--ring-size", "64K", "--mode=blocking"), env={"LEAT_ALLOW_BLOCKING": "1"}).path
         self.assertEqual(Trace(trace).discarded(), 0)
         return trace
 

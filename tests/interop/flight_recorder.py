@@ -11,7 +11,7 @@ import threading
 import time
 
 from session_daemons import Commanded, RestartTest, Switched
-from support import (BUILD, LEAT, PATIENCE, InteropTest, can_be_two_users, enter_user_namespace,
+from support import (BUILD, LEAT, ON_ONE_CPU, PATIENCE, InteropTest, can_be_two_users, enter_user_namespace,
                      exit_status_of, has_namespaces, main, needs, outside_gate, plain_run, program, wait_until)
 
 # Where something is gone, and between the last packet of one snapshot and the first of the next.
@@ -22,7 +22,6 @@ WHOLE_RING = 1000  # events, at least: more than 7/8 of RING, with the contexts 
 
 
 # What a ring keeps is without gaps only if the program stays on its CPU.
-ON_ONE_CPU = ("taskset", "-c", str(min(os.sched_getaffinity(0))))
 
 
 class FlightTest(InteropTest):

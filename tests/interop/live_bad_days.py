@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Producers and relays of live sessions that are killed or stopped while viewers read; all of them are Leat's."""
-import os
 import re
 import signal
 import struct
@@ -8,7 +7,7 @@ import subprocess
 
 from bad_line import BadLine
 from relays import LeatRelay
-from support import LEAT, PATIENCE, InteropTest, enter_user_namespace, lines_of, main, program, wait_until
+from support import LEAT, ON_ONE_CPU, PATIENCE, InteropTest, enter_user_namespace, lines_of, main, program, wait_until
 
 INDEX_ENTRY = struct.Struct(">9Q")
 
@@ -228,7 +227,7 @@ class OverABadLine(LiveTest):
     def test_narrow(self):
         """At the end of a session, sending one packet takes longer than a relay may be silent."""
         self.count, self.interval_us = 150, 0
-        self.prefix = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]  # one CPU, one packet: 12 kB
+        self.prefix = list(ON_ONE_CPU)  # one packet: 12 kB
         self.follow("far", rate=1000)
 
 

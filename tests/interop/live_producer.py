@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """`leat record --live` and `-o net://...`, watched by babeltrace2 and `leat view`, over lttng-relayd and leat-relayd."""
 import json
-import os
 import pathlib
 import re
 import signal
@@ -9,7 +8,8 @@ import subprocess
 
 import relay_peer
 from relays import LeatRelay, LttngRelay, free_ports
-from support import DISCARDED, LEAT, PATIENCE, InteropTest, is_described, lines_of, main, outside_gate, program, wait_until
+from support import (DISCARDED, LEAT, ON_ONE_CPU, PATIENCE, InteropTest, is_described, lines_of, main, outside_gate,
+                     program, wait_until)
 
 
 class Producer(InteropTest):
@@ -94,9 +94,7 @@ class Producer(InteropTest):
 
     def check_newest_files_are_kept(self):
         limits = ("--tracefile-size", "1M", "--tracefile-count", "2")
-        # The program runs on one CPU, so that all events are in one stream.
-        one_cpu = ("taskset", "-c", str(min(os.sched_getaffinity(0))))
-        recording = self.start(*one_cpu, program("emit"), "400000", "1",
+        recording = self.start(*ON_ONE_CPU, program("emit"), "400000", "1",
                                options=("-o", self.relay.url, "--ring-size", "16M", *limits))
         self.finish(recording)
         self.assertEqual(self.summary["discarded"], 0)

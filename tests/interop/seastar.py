@@ -2,17 +2,15 @@
 """docs/seastar.md: every piece of its code, built into a reactor with the same names (tests/support/seastar), and the trace that
 comes of it."""
 import json
-import os
 import re
 import subprocess
 
-from support import LEAT, LIBRARIES, PATIENCE, SOURCE, InteropTest, main, without_sanitizers
+from support import LEAT, LIBRARIES, ON_ONE_CPU, PATIENCE, SOURCE, InteropTest, main, without_sanitizers
 
 PIECE = re.compile(r"^```c\+\+\n// (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 REACTOR = SOURCE / "tests" / "support" / "seastar"
 REQUESTS = 1000
 # Each CPU that the program runs on has a packet of its own.
-ON_ONE_CPU = ("taskset", "--cpu-list", str(min(os.sched_getaffinity(0))))
 
 
 @without_sanitizers

@@ -12,11 +12,11 @@ import socket
 import subprocess
 import threading
 
-from flight_recorder import LOST, ON_ONE_CPU, SnapshotFixture
+from flight_recorder import LOST, SnapshotFixture
 from relays import LeatRelay, LttngRelay
 from session_daemons import elapsed
-from support import (LEAT, PATIENCE, Trace, can_be_two_users, enter_user_namespace, has_namespaces, main, needs,
-                     outside_gate, plain_run, program, wait_until)
+from support import (LEAT, ON_ONE_CPU, PATIENCE, Trace, can_be_two_users, enter_user_namespace, has_namespaces, main,
+                     needs, outside_gate, plain_run, program, wait_until)
 
 # Longer than ours with a relay that says nothing (10 s), on a busy machine.
 LONGEST_WAIT = 40

@@ -44,6 +44,8 @@ def sanitizers_of(build):
 
 SANITIZERS = sanitizers_of(BUILD)
 MUSL_GCC = shutil.which("musl-gcc")
+# In front of a program: all its events are in one stream.
+ON_ONE_CPU = ("taskset", "--cpu-list", str(min(os.sched_getaffinity(0))))
 
 
 def program(name, bits=BITS):
