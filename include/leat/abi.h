@@ -123,6 +123,22 @@ LEAT_EXPORT void leat_module_unload(struct leat_module* module);
 LEAT_EXPORT LEAT_NO_PLT void leat_write(const struct leat_tracepoint* tracepoint, const void* ip, size_t hidden,
                                         void* payload, size_t size);
 
+#if defined(__has_feature)
+#if __has_feature(memory_sanitizer) && !defined(LEAT_NO_WORDS)
+#define LEAT_NO_WORDS /* it would want each byte of an array to be set */
+#endif
+#endif
+
+/* The same for a payload of at most 16 bytes, in a register: it is not stored twice. What is behind its `size` bytes
+ * does not matter. Where there are such registers: a program that has LEAT_NO_WORDS defined uses libleat as if there
+ * were none. */
+#if defined(__x86_64__) && defined(__SSE2__) && !defined(LEAT_NO_WORDS)
+#define LEAT_HAS_WORDS
+typedef uint64_t leat_words __attribute__((vector_size(16)));
+LEAT_EXPORT LEAT_NO_PLT void leat_write_words(const struct leat_tracepoint* tracepoint, const void* ip,
+                                              leat_words payload, size_t size);
+#endif
+
 /* A payload with one text, which is written up to its NUL: {head, text, tail}. Head and tail have at most
  * LEAT_TEXT_PART_SIZE bytes each, and slack as said above. */
 #define LEAT_TEXT_PART_SIZE 200

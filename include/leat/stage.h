@@ -36,8 +36,25 @@ static inline __attribute__((always_inline)) char* leat_stage_begin(struct leat_
     return (char*)leat_stage_large(tracepoint, size);
 }
 
+static inline __attribute__((always_inline)) uint64_t leat_load_word(const char* from) {
+    uint64_t word;
+    memcpy(&word, from, sizeof word);
+    return word;
+}
+
 static inline __attribute__((always_inline)) void leat_stage_end(const struct leat_tracepoint* tracepoint,
                                                                  char* payload, size_t size, const void* ip) {
+#if defined(LEAT_HAS_WORDS)
+    /* Numbers were packed by whole words, which the compiler still has in registers: then the stage is not needed. */
+    if (__builtin_constant_p(size) && size <= sizeof(leat_words)) {
+        leat_words words = {size > 0 ? leat_load_word(payload) : 0,
+                            size > sizeof(uint64_t) ? leat_load_word(payload + sizeof(uint64_t)) : 0};
+        /* Of an array, some bytes may never have been set: for the compiler, from here on they are like all others. */
+        __asm__("" : "+x"(words));
+        leat_write_words(tracepoint, ip, words, size);
+        return;
+    }
+#endif
     if (size <= LEAT_STAGE_SMALL)
         leat_write(tracepoint, ip, 0, payload, size);
     else
@@ -105,12 +122,6 @@ static inline __attribute__((always_inline)) void leat_store_bytes(struct leat_p
 
 static inline __attribute__((always_inline)) const char* leat_no_null(const char* chars) {
     return chars == NULL ? "(null)" : chars;
-}
-
-static inline __attribute__((always_inline)) uint64_t leat_load_word(const char* from) {
-    uint64_t word;
-    memcpy(&word, from, sizeof word);
-    return word;
 }
 
 /* Returns a text's last, incomplete word, filled up with zeros. */

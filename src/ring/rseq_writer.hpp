@@ -84,6 +84,22 @@ inline constexpr uint64_t kMaxText = 4096;
 using TextNotWritten = WriteOutcome(const RecordWriter* writer, EventKey event, const uint32_t* word,
                                     const TextPayload* payload, uint64_t least_size, WriteOutcome outcome);
 
+// The line of a clock page that a writer's last record went by, which the sequence keeps here: so the next one has one
+// cache line less to read, and nothing to choose.
+struct WriterClock {
+    static constexpr uint64_t kUnknown = ~uint64_t{0};
+
+    uint64_t generation = kUnknown;  // of the page, and its source: the TSC
+    uint64_t factor = 0;             // ns per TSC cycle, 0.64 fixed point
+    uint64_t tsc_base = 0;
+    uint64_t ns_base = 0;
+};
+
+// A payload of at most 16 bytes, in a register. What follows it there does not matter.
+using PayloadWords = uint64_t __attribute__((vector_size(16)));
+using WordsNotWritten = WriteOutcome(const RecordWriter* writer, EventKey event, const uint32_t* word,
+                                     const void* unused, uint64_t size, WriteOutcome outcome, PayloadWords payload);
+
 // What a thread's records in one set of rings have in common: the rings, and contexts. Contexts are packed; more of
 // them than there is room for go on behind this struct, where 16 bytes more than they need are readable.
 inline constexpr uint32_t kContextRoom = 32;
@@ -96,6 +112,9 @@ struct RecordWriter {
     // The owner's, who asks each time whether the writer is ready: here, it costs no cache line of its own.
     uint64_t ready_key = ~uint64_t{0};
     TextNotWritten* text_not_written = nullptr;
+    WordsNotWritten* words_not_written = nullptr;
+    WriterClock clock_line{};  // of map.clock: unknown again if that becomes another page, and in a copy, as a signal
+                               // handler's record may have changed it meanwhile
     alignas(16) char contexts[kContextRoom];
 };
 
@@ -110,12 +129,18 @@ struct RecordWriter {
 //
 // Killed before the last store, the record was never there; after it, it is whole. Sanitizers and valgrind do not
 // see into it. A debugger that steps through it restarts it for ever.
-extern "C" WriteOutcome leat_rseq_write(const RecordWriter* writer, EventKey event, const uint32_t* word,
-                                        const void* payload, uint64_t size, uint32_t expected);
+extern "C" WriteOutcome leat_rseq_write(RecordWriter* writer, EventKey event, const uint32_t* word, const void* payload,
+                                        uint64_t size, uint32_t expected);
 
 // The same for a payload with a text, which is looked at and copied in one pass: what is written is whole and ends
 // with its only NUL, whatever another thread does to it meanwhile. One longer than kMaxText finds no room.
-extern "C" WriteOutcome leat_rseq_write_text(const RecordWriter* writer, EventKey event, const uint32_t* word,
+extern "C" WriteOutcome leat_rseq_write_text(RecordWriter* writer, EventKey event, const uint32_t* word,
                                              const TextPayload* payload, uint64_t least_size, uint32_t expected);
+
+// The same for a payload in a register. `unused` leaves a register alone, for the three to have their arguments in the
+// same ones.
+extern "C" WriteOutcome leat_rseq_write_words(RecordWriter* writer, EventKey event, const uint32_t* word,
+                                              const void* unused, uint64_t size, uint32_t expected,
+                                              PayloadWords payload);
 
 }  // namespace leat::ring

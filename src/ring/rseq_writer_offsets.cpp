@@ -41,6 +41,11 @@ static_assert(offsetof(RecordWriter, system_time) == WRITER_SYSTEM_TIME);
 static_assert(offsetof(RecordWriter, not_written) == WRITER_NOT_WRITTEN);
 static_assert(offsetof(RecordWriter, channel) == WRITER_CHANNEL && channel_of(event_key(5, 6)) == 5);
 static_assert(offsetof(RecordWriter, text_not_written) == WRITER_TEXT_NOT_WRITTEN);
+static_assert(offsetof(RecordWriter, words_not_written) == WRITER_WORDS_NOT_WRITTEN);
+static_assert(offsetof(RecordWriter, clock_line) + offsetof(WriterClock, generation) == WRITER_CLOCK_GENERATION);
+static_assert(offsetof(RecordWriter, clock_line) + offsetof(WriterClock, factor) == WRITER_CLOCK_FACTOR);
+static_assert(offsetof(RecordWriter, clock_line) + offsetof(WriterClock, tsc_base) == WRITER_CLOCK_TSC_BASE);
+static_assert(offsetof(RecordWriter, clock_line) + offsetof(WriterClock, ns_base) == WRITER_CLOCK_NS_BASE);
 static_assert(offsetof(TextPayload, chars) == TEXT_CHARS && kMaxText == TEXT_MAX);
 static_assert(offsetof(TextPayload, head) == TEXT_HEAD && offsetof(TextPayload, head_size) == TEXT_HEAD + PART_SIZE);
 static_assert(offsetof(TextPayload, tail) == TEXT_TAIL && offsetof(TextPayload, tail_size) == TEXT_TAIL + PART_SIZE);
@@ -49,6 +54,8 @@ static_assert(offsetof(RecordWriter, contexts) == WRITER_CONTEXTS && kContextRoo
 static_assert(kCompactHeader.short_size <= 8 && kLargeHeader.short_size <= 8 && kMaxHeaderSize <= kCopySlack);
 // The first block of contexts is copied whole, wherever it ends.
 static_assert(kContextRoom <= kCopySlack);
+// Two words are stored, however few bytes count.
+static_assert(sizeof(PayloadWords) <= kCopySlack);
 
 static_assert(offsetof(RingHeader, head) == RING_HEAD);
 static_assert(offsetof(RingHeader, last_timestamp) == RING_LAST_TIMESTAMP);

@@ -1,9 +1,9 @@
-/* leat_rseq_write and leat_rseq_write_text for x86-64: see rseq_writer.hpp for their contracts, docs/formats/ring.md for
- * their pseudo-code.
+/* leat_rseq_write, leat_rseq_write_text and leat_rseq_write_words for x86-64: see rseq_writer.hpp for their contracts,
+ * docs/formats/ring.md for their pseudo-code.
  *
- * Arguments: rdi RecordWriter, rsi EventKey (esi: the id), rdx the word's place, rcx payload (or TextPayload), r8 its
- * size (with an empty text), r9d what the word was. The abort handler begins again with them: rdi, rsi, rcx and r8 stay
- * unchanged until the commit, the others wait in the red zone.
+ * Arguments: rdi RecordWriter, rsi EventKey (esi: the id), rdx the word's place, rcx payload (or TextPayload; nothing if
+ * the payload is in xmm0), r8 its size (with an empty text), r9d what the word was. The abort handler begins again with
+ * them: rdi, rsi, rcx, r8 and xmm0 stay unchanged until the commit, the others wait in the red zone.
  *
  * What it costs beyond `rdtsc` is its number of instructions, here and in its callers: about a hundred run for nothing in
  * the time that the clock takes. So: few registers that must be saved, and no branch where both ways are likely. */
@@ -14,14 +14,19 @@
 #define SAVED_WORD -8
 #define SAVED_EXPECTED -16
 
+/* Where the payload is */
+#define MEMORY 0
+#define TEXT 1
+#define WORDS 2
+
 	.section .rodata.cst16, "aM", @progbits, 16
 	.balign 16
 .Lone_more:
 	.quad 1, 0
 
 /* Goes to `full` unless there is room for all but a text; rbp = the bytes that are left for that. Clobbers rdx. */
-.macro FIND_ROOM has_text, full
-.if \has_text
+.macro FIND_ROOM payload, full
+.if \payload == TEXT
 	mov	RING_LIMIT(%r10), %rbp
 	lea	COPY_SLACK(%r9), %rdx
 	sub	%rdx, %rbp
@@ -65,8 +70,8 @@
 .endm
 
 /* The registers that belong to our caller, before either way out. */
-.macro RESTORE_SAVED has_text
-.if \has_text
+.macro RESTORE_SAVED payload
+.if \payload == TEXT
 	pop	%rbp
 	.cfi_adjust_cfa_offset -8
 	.cfi_restore %rbp
@@ -76,8 +81,8 @@
 	.cfi_restore %rbx
 .endm
 
-/* Both functions, which differ in the payload alone. */
-.macro WRITER name, has_text
+/* All three functions, which differ in the payload alone. */
+.macro WRITER name, payload
 	.section __rseq_cs, "aw", @progbits
 	.balign 32
 .Lsequence\@:
@@ -95,7 +100,7 @@
 	add	WRITER_CONTEXT_SIZE(%rdi), %r9
 	movzwl	MAP_EXTENDED_SIZE(%rdi), %r11d
 	add	%r11, %r9			/* r9 = the new head */
-	FIND_ROOM \has_text, .Lend_of_block\@	/* H, as below */
+	FIND_ROOM \payload, .Lend_of_block\@	/* H, as below */
 	add	%rbx, %r11			/* the header's end. What follows goes over what is too much */
 	mov	MAP_TAG(%rdi), %edx
 	mov	%edx, (%rbx)
@@ -104,6 +109,48 @@
 	mov	%esi, (%rbx, %rdx)
 	mov	%r11, %rbx
 	jmp	.Lcopy\@
+.Lother_line\@:
+	/* The writer keeps the line of another generation than the one that is in force: it takes this one. */
+	mov	CLOCK_GENERATION(%r9), %rbx
+	bt	$CLOCK_SOURCE_BIT, %rbx
+	jc	.Lsystem_time\@
+	mov	%ebx, %r11d
+	and	$1, %r11d
+	shl	$LINE_SIZE_LOG2, %r11d
+	lea	CLOCK_LINES(%r9, %r11), %r11
+	mov	LINE_MULTIPLIER(%r11), %rax
+	mov	%rax, %rdx
+	shr	$32, %rdx
+	jnz	.Lslow_tsc\@
+	shl	$32, %rax
+	mov	%rax, WRITER_CLOCK_FACTOR(%rdi)
+	mov	LINE_TSC_BASE(%r11), %rax
+	mov	%rax, WRITER_CLOCK_TSC_BASE(%rdi)
+	mov	LINE_NS_BASE(%r11), %rax
+	mov	%rax, WRITER_CLOCK_NS_BASE(%rdi)
+	/* D: the line was read before the generation is looked at again. Pairs with E in SharedClock::publish(). */
+	cmp	CLOCK_GENERATION(%r9), %rbx
+	jne	.Labort\@
+	mov	%rbx, WRITER_CLOCK_GENERATION(%rdi)
+	jmp	.Lline_known\@
+.Lslow_tsc\@:
+	/* A cycle takes more than a nanosecond, so the factor has more than 64 bits. */
+	rdtsc
+	shl	$32, %rdx
+	or	%rdx, %rax
+	xor	%edx, %edx
+	sub	LINE_TSC_BASE(%r11), %rax
+	cmovb	%rdx, %rax			/* as in .Lbefore_base */
+	mulq	LINE_MULTIPLIER(%r11)
+	shrd	$32, %rdx, %rax
+	add	LINE_NS_BASE(%r11), %rax
+	cmp	CLOCK_GENERATION(%r9), %rbx	/* D, as above */
+	jne	.Labort\@
+	jmp	.Ltime_known\@
+.Lbefore_base\@:
+	/* This CPU's TSC is a little behind the daemon's; or it began anew, as the host was asleep. */
+	xor	%eax, %eax
+	jmp	.Lcycles_known\@
 .Lsystem_time\@:
 	/* Our caller has read the system's clock, which a sequence cannot: or it has not, and must. */
 	mov	WRITER_SYSTEM_TIME(%rdi), %rax
@@ -120,10 +167,10 @@
 	mov	RING_HEAD(%r10), %r9
 	mov	RING_NEXT_RECORDS(%r10), %rdx
 	dec	%rdx
-	movq	%r9, %xmm0
+	movq	%r9, %xmm5
 	movq	%rdx, %xmm2
-	punpcklqdq %xmm2, %xmm0
-	movaps	%xmm0, RING_NEXT_HEAD(%r10)
+	punpcklqdq %xmm2, %xmm5
+	movaps	%xmm5, RING_NEXT_HEAD(%r10)
 	jmp	.Lhead_known\@
 .Lend_of_block\@:
 	/* Overwrite mode: note where the next block begins, and go on there. What stands behind the notes is not written
@@ -177,7 +224,7 @@
 	add	$16, %r11
 	js	.Lcontext_block\@
 	jmp	.Lcontexts_copied\@
-.if \has_text
+.if \payload == TEXT
 	REST_OF_PART TEXT_HEAD, .Lhead_rest\@, .Lhead_copied\@
 	REST_OF_PART TEXT_TAIL, .Ltail_rest\@, .Lcopied\@
 .Lend_of_page\@:
@@ -193,7 +240,7 @@
 	test	$4095, %r11d
 	jnz	.Lend_of_page\@
 	jmp	.Ltext_block\@
-.else
+.elseif \payload == MEMORY
 .Lcopy_more\@:
 	mov	$16, %r11d
 .Lcopy_block\@:
@@ -216,7 +263,7 @@
 	push	%rbx
 	.cfi_adjust_cfa_offset 8
 	.cfi_rel_offset %rbx, 0
-.if \has_text
+.if \payload == TEXT
 	push	%rbp
 	.cfi_adjust_cfa_offset 8
 	.cfi_rel_offset %rbp, 0
@@ -247,27 +294,22 @@
 	test	%r10, %r10
 	jz	.Lno_ring\@			/* nobody has mapped it yet */
 
-	/* rax = now, ns */
+	/* rax = now, ns. The line may be replaced between its look and the clock's: a record that began before that has a
+	 * time by the line before. */
 	mov	MAP_CLOCK(%rdi), %r9
-	mov	CLOCK_GENERATION(%r9), %rbx
-	bt	$CLOCK_SOURCE_BIT, %rbx
-	jc	.Lsystem_time\@
-	mov	%ebx, %r11d
-	and	$1, %r11d
-	shl	$LINE_SIZE_LOG2, %r11d
-	lea	CLOCK_LINES(%r9, %r11), %r11
+	mov	WRITER_CLOCK_GENERATION(%rdi), %rax
+	cmp	CLOCK_GENERATION(%r9), %rax
+	jne	.Lother_line\@
+.Lline_known\@:
 	rdtsc
 	shl	$32, %rdx
 	or	%rdx, %rax
-	xor	%edx, %edx
-	sub	LINE_TSC_BASE(%r11), %rax
-	cmovb	%rdx, %rax			/* this CPU's TSC is a little behind the daemon's */
-	mulq	LINE_MULTIPLIER(%r11)
-	shrd	$32, %rdx, %rax
-	add	LINE_NS_BASE(%r11), %rax
-	/* D: the line was read before the generation is looked at again. Pairs with E in SharedClock::publish(). */
-	cmp	CLOCK_GENERATION(%r9), %rbx
-	jne	.Labort\@
+	sub	WRITER_CLOCK_TSC_BASE(%rdi), %rax
+	jb	.Lbefore_base\@
+.Lcycles_known\@:
+	mulq	WRITER_CLOCK_FACTOR(%rdi)
+	add	WRITER_CLOCK_NS_BASE(%rdi), %rdx
+	mov	%rdx, %rax
 .Ltime_known\@:
 	/* Never back inside a ring. r11 = gap to the record before, r9 = head, rbx = where the record goes. */
 	mov	%rax, %r11
@@ -293,7 +335,7 @@
 	add	WRITER_CONTEXT_SIZE(%rdi), %r9
 	add	MAP_SHORT_SIZE(%rdi), %r9	/* r9 = the new head */
 	/* H: who sees the room sees that its records are read. Pairs with C in RingReader::release(). */
-	FIND_ROOM \has_text, .Lend_of_block\@
+	FIND_ROOM \payload, .Lend_of_block\@
 	mov	MAP_TIME_MASK(%rdi), %rdx
 	and	%rax, %rdx
 	imul	MAP_TIMESTAMP_FACTOR(%rdi), %rdx
@@ -315,7 +357,7 @@
 	ja	.Lmore_contexts\@
 .Lcontexts_copied\@:
 	/* By words, as the payload was staged: a load that spans two stores just made waits until they are in the cache. */
-.if \has_text
+.if \payload == TEXT
 	FIRST_OF_PART TEXT_HEAD, .Lhead_rest\@, .Lhead_copied\@
 .Lhead_copied\@:
 	/* The text: looked at and copied by blocks that do not cross a page. rbp = how long it may be. */
@@ -350,6 +392,8 @@
 	sub	TEXT_CHARS(%rcx), %r11
 	add	%r11, %r9			/* only now: the new head */
 	FIRST_OF_PART TEXT_TAIL, .Ltail_rest\@, .Lcopied\@
+.elseif \payload == WORDS
+	movups	%xmm0, (%rbx)
 .else
 	mov	(%rcx), %rdx
 	mov	8(%rcx), %r11
@@ -359,22 +403,22 @@
 	ja	.Lcopy_more\@
 .endif
 .Lcopied\@:
-	movq	%r9, %xmm0
+	movq	%r9, %xmm5
 	movq	%rax, %xmm1
 	paddq	.Lone_more(%rip), %xmm2
-	punpcklqdq %xmm2, %xmm0
-	movaps	%xmm0, RING_NEXT_HEAD(%r10)	/* the announcement: {next_head, next_records} */
-	movlhps	%xmm1, %xmm0
+	punpcklqdq %xmm2, %xmm5
+	movaps	%xmm5, RING_NEXT_HEAD(%r10)	/* the announcement: {next_head, next_records} */
+	movlhps	%xmm1, %xmm5
 	/* A: the record's bytes become visible before the head that covers them, as x86 keeps the order of stores. Pairs
 	 * with B in look_at_head(). */
-	movaps	%xmm0, RING_HEAD(%r10)		/* the commit: {head, last_timestamp} */
+	movaps	%xmm5, RING_HEAD(%r10)		/* the commit: {head, last_timestamp} */
 .Lcommitted\@:
 	xor	%eax, %eax
 	/* Not left to the kernel, which clears it lazily: our code may be unmapped by then (static libleat, dlclose). */
 	mov	MAP_RSEQ_OFFSET(%rdi), %rdx
 	movq	$0, %fs:RSEQ_CS(%rdx)
 	.cfi_remember_state
-	RESTORE_SAVED \has_text
+	RESTORE_SAVED \payload
 	ret
 	.cfi_restore_state
 
@@ -393,13 +437,15 @@
 	mov	MAP_RSEQ_OFFSET(%rdi), %rdx
 	movq	$0, %fs:RSEQ_CS(%rdx)
 	mov	SAVED_WORD(%rsp), %rdx
-.if \has_text
+.if \payload == TEXT
 	mov	WRITER_TEXT_NOT_WRITTEN(%rdi), %r10
+.elseif \payload == WORDS
+	mov	WRITER_WORDS_NOT_WRITTEN(%rdi), %r10
 .else
 	mov	WRITER_NOT_WRITTEN(%rdi), %r10
 .endif
 	.cfi_remember_state
-	RESTORE_SAVED \has_text
+	RESTORE_SAVED \payload
 	mov	%eax, %r9d
 	test	%r10, %r10
 	jz	.Lreturn\@
@@ -420,7 +466,8 @@
 
 .endm
 
-	WRITER leat_rseq_write, 0
-	WRITER leat_rseq_write_text, 1
+	WRITER leat_rseq_write, MEMORY
+	WRITER leat_rseq_write_text, TEXT
+	WRITER leat_rseq_write_words, WORDS
 
 	.section .note.GNU-stack, "", @progbits

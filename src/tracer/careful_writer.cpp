@@ -76,7 +76,7 @@ __attribute__((noinline)) WriteOutcome write_straight(const Event& event, const 
     constexpr WriteOutcome kWithCare = WriteOutcome::kNoRoom;
     if (event.payload == nullptr || event.size > LEAT_STAGE_SMALL) return kWithCare;
     const uint64_t key = channel_key(action.channel);
-    for (const ThreadChannel& mine : thread_state.channels) {
+    for (ThreadChannel& mine : thread_state.channels) {
         if (mine.straight_key() != key) continue;
         const void* const outer = thread_state.one_of_several;
         const uintptr_t outer_frame = thread_state.several_frame;
@@ -200,6 +200,12 @@ __attribute__((noinline)) void write_text_with_care(const ControlEntry& entry, c
     if (staged != small) return_staging(staged);
 }
 
+void write_words_with_care(const ControlEntry& entry, ring::PayloadWords payload, uint64_t size, const void* ip) {
+    char staged[sizeof payload + ring::kCopySlack];
+    memcpy(staged, &payload, sizeof payload);
+    write_with_care(entry, staged, size, ip);
+}
+
 namespace {
 
 // Counts the event if its ring is full, and notes a clock that a sequence cannot read. False: the event is neither
@@ -238,6 +244,16 @@ WriteOutcome text_not_written(const ring::RecordWriter* writer, ring::EventKey e
     if (is_seen_to(*writer, event, least_size, outcome)) return outcome;
     const auto& entry = *reinterpret_cast<const ControlEntry*>(word);  // NOLINT(*-reinterpret-cast)
     write_text_with_care(entry, *payload, __builtin_return_address(0));
+    return outcome;
+}
+
+// Likewise.
+WriteOutcome words_not_written(const ring::RecordWriter* writer, ring::EventKey event, const uint32_t* word,
+                               const void* /*unused*/, uint64_t size, WriteOutcome outcome,
+                               ring::PayloadWords payload) {
+    if (is_seen_to(*writer, event, size, outcome)) return outcome;
+    const auto& entry = *reinterpret_cast<const ControlEntry*>(word);  // NOLINT(*-reinterpret-cast)
+    write_words_with_care(entry, payload, size, __builtin_return_address(0));
     return outcome;
 }
 

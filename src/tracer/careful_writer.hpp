@@ -18,11 +18,15 @@ void write_with_care(const wire::ControlEntry& entry, const void* payload, uint6
 // The same for a payload with a text, which is put together first.
 void write_text_with_care(const wire::ControlEntry& entry, const ring::TextPayload& payload, const void* ip);
 
+// The same for a payload in a register.
+void write_words_with_care(const wire::ControlEntry& entry, ring::PayloadWords payload, uint64_t size, const void* ip);
+
 // Counts the event in each channel that wants it. Any thread; async-signal-safe.
 void count_discarded(const wire::ControlEntry& entry, ring::DiscardReason reason);
 
 // What the sequence did not write, for RecordWriter::not_written. Any thread; async-signal-safe; preserves errno.
 ring::NotWritten not_written;
 ring::TextNotWritten text_not_written;
+ring::WordsNotWritten words_not_written;
 
 }  // namespace leat::tracer

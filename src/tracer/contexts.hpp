@@ -29,6 +29,7 @@ struct RoomyWriter {
     // What is behind the contexts of `other` need not come along.
     void take_over(const RoomyWriter& other) {
         base = other.base;
+        base.clock_line = {};
         if (base.context_size > ring::kContextRoom) memcpy(more_contexts, other.more_contexts, sizeof more_contexts);
     }
 };

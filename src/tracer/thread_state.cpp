@@ -49,8 +49,10 @@ ThreadChannel& refresh_thread_state(const Channel& channel, const Task& task, ui
     if (mine.channel != &channel) forget_ring(mine);
     mine.channel = &channel;
     mine.writer.base.map = channel.map;
+    mine.writer.base.clock_line = {};
     mine.writer.base.not_written = not_written;
     mine.writer.base.text_not_written = text_not_written;
+    mine.writer.base.words_not_written = words_not_written;
     mine.writer.base.channel = channel.number;
     set_contexts(mine.writer, channel.contexts, task);
     thread.tid = task.tid;
@@ -86,6 +88,8 @@ ThreadChannel& note_miss(ThreadChannel& mine) {
     const uint64_t keys[] = {moved.straight_key(), moved.filled_key, displaced.straight_key(), displaced.filled_key};
     forget(moved);
     forget(displaced);
+    moved.writer.base.clock_line = {};
+    displaced.writer.base.clock_line = {};
     first = moved;
     mine = displaced;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -38,7 +38,7 @@ const Action& first_action(const ControlEntry& entry, uint32_t lane_bit, uint32_
 
 // Where an event's only record goes without a further question; no writer: it needs care.
 struct Way {
-    const ring::RecordWriter* writer;
+    ring::RecordWriter* writer;
     ring::EventKey event;
 };
 
@@ -49,7 +49,7 @@ inline __attribute__((always_inline)) Way straight_way(const ControlEntry& entry
     const uint32_t asked = word >> lane_bit;
     if (__builtin_expect((asked & kAsksForMore) != 0, 0)) return {};
     const Action& action = first_action(entry, lane_bit, asked);
-    const ThreadChannel& mine = thread_state.channels[0];
+    ThreadChannel& mine = thread_state.channels[0];
     if (__builtin_expect(mine.straight_key() != channel_key(action.channel), 0)) return {};
     return {&mine.writer.base, ring::event_key(action.channel, action.event_id)};
 }
@@ -86,6 +86,21 @@ void leat_write_text(const leat_tracepoint* tracepoint, const void* ip, const le
     else
         write_text_with_care(entry, text, ip);
 }
+
+#if defined(LEAT_HAS_WORDS)
+static_assert(sizeof(leat_words) == sizeof(ring::PayloadWords));
+
+void leat_write_words(const leat_tracepoint* tracepoint, const void* ip, leat_words payload, size_t size) {
+    const ControlEntry& entry = entry_of(*tracepoint);
+    // P, as above.
+    const uint32_t word = __atomic_load_n(&entry.word, __ATOMIC_ACQUIRE);
+    if (word == 0) return;
+    if (const Way way = straight_way(entry, word); way.writer != nullptr)
+        ring::leat_rseq_write_words(way.writer, way.event, &entry.word, nullptr, size, word, payload);
+    else
+        write_words_with_care(entry, payload, size, ip);
+}
+#endif
 
 void* leat_stage_large(const leat_tracepoint* tracepoint, size_t size) {
     const ControlEntry& entry = entry_of(*tracepoint);

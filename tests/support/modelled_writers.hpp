@@ -158,7 +158,7 @@ class ModelledWriters {
     void write_any(Ring& ring, std::uint64_t time);
     void write_late();
     void write(Ring& ring, std::uint32_t id, std::string payload, std::uint64_t time);
-    ring::WriteOutcome write_in_sequence(const ring::RecordWriter& writer, std::uint32_t cpu, std::uint32_t id,
+    ring::WriteOutcome write_in_sequence(ring::RecordWriter& writer, std::uint32_t cpu, std::uint32_t id,
                                          const char* staged, std::uint64_t size, std::uint64_t time);
     [[nodiscard]] std::string make_payload(std::uint32_t id, std::size_t length);
     void kill_writer();
@@ -370,12 +370,12 @@ template <class Ring>
 void ModelledWriters<Ring>::write(Ring& ring, std::uint32_t id, std::string payload, std::uint64_t time) {
     const std::string staged = payload + std::string(ring::kCopySlack, '~');
     const std::uint64_t position = ring.header->head;
-    const ring::RecordWriter writer{.map = channel_of(ring).map,
-                                    .context_size = 0,
-                                    .system_time = 0,
-                                    .not_written = nullptr,
-                                    .channel = 0,
-                                    .contexts = {}};
+    ring::RecordWriter writer{.map = channel_of(ring).map,
+                              .context_size = 0,
+                              .system_time = 0,
+                              .not_written = nullptr,
+                              .channel = 0,
+                              .contexts = {}};
     const std::uint64_t limit = ring.header->limit;
     const std::pair cut(position, WrittenRing::Cut{ring.header->last_timestamp, ring.discarded});
     const auto try_to_write = [&] {
@@ -410,7 +410,7 @@ void ModelledWriters<Ring>::write(Ring& ring, std::uint32_t id, std::string payl
 }
 
 template <class Ring>
-ring::WriteOutcome ModelledWriters<Ring>::write_in_sequence(const ring::RecordWriter& writer, std::uint32_t cpu,
+ring::WriteOutcome ModelledWriters<Ring>::write_in_sequence(ring::RecordWriter& writer, std::uint32_t cpu,
                                                             std::uint32_t id, const char* staged, std::uint64_t size,
                                                             std::uint64_t time) {
     const std::uint32_t word = 1;

@@ -2,14 +2,17 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <linux/rseq.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 
 namespace leat::test {
@@ -72,6 +75,23 @@ class SteppedChild {
     [[nodiscard]] bool is_done() const { return is_dead_ || is_closed(); }
     // Runs one instruction.
     void step() { go_on(PTRACE_SINGLESTEP); }
+    // As the kernel does when it preempts a thread: inside a restartable sequence ([linux-rseq]), it goes on at the
+    // abort handler. `area`: what the child takes for its thread's.
+    template <class Area>
+    void preempt(const Area& area) {
+        auto* const place = const_cast<std::uint64_t*>(&area.sequence);  // NOLINT(*-const-cast)
+        // Sequences lie where they do in us.
+        const auto sequence = static_cast<std::uintptr_t>(::ptrace(PTRACE_PEEKDATA, pid_, place, nullptr));
+        if (sequence == 0) return;
+        const auto& range = *reinterpret_cast<const struct rseq_cs*>(sequence);  // NOLINT(*-reinterpret-cast)
+        user_regs_struct registers{};
+        ::ptrace(PTRACE_GETREGS, pid_, nullptr, &registers);
+        if (registers.rip - range.start_ip < range.post_commit_offset) {
+            registers.rip = range.abort_ip;
+            ::ptrace(PTRACE_SETREGS, pid_, nullptr, &registers);
+        }
+        ::ptrace(PTRACE_POKEDATA, pid_, place, nullptr);
+    }
     // Runs to where the window closes.
     void finish() {
         while (!is_done()) go_on(PTRACE_CONT);
@@ -103,20 +123,34 @@ class SteppedChild {
     bool is_dead_ = false;
 };
 
-// Runs `body(window)` once for each instruction in the window, or for each `stride`th. In run n, `between` is called
-// after n (times `stride`) instructions, beginning with none, and `after` when the window is closed.
+// Runs `body(window)` once for each instruction in the window, or for each `stride`th. In run n, `between(child)` is
+// called after n (times `stride`) instructions, beginning with none, and `after` when the window is closed.
 template <class Body, class Between, class After>
-void interrupt_everywhere(const Body& body, const Between& between, const After& after, std::size_t stride = 1) {
+void stop_everywhere(const Body& body, const Between& between, const After& after, std::size_t stride) {
     SteppedChild child(body);
     for (std::size_t at = 0; !testing::Test::HasFailure(); at += stride) {
         for (std::size_t step = 0; step < at && !child.is_done(); ++step) child.step();
         if (child.is_done()) return;
-        between();
+        between(child);
         child.finish();
         after();
         if (testing::Test::HasFailure()) FAIL() << "interrupted after instruction " << at;
         child.begin_again();
     }
+}
+
+// The same, where `between` has nothing to do with the child.
+template <class Body, class Between, class After>
+void interrupt_everywhere(const Body& body, const Between& between, const After& after, std::size_t stride = 1) {
+    stop_everywhere(
+        body, [&](SteppedChild& /*child*/) { between(); }, after, stride);
+}
+
+// The same, where the child is preempted.
+template <class Body, class Area, class After>
+void preempt_everywhere(const Body& body, const Area& area, const After& after) {
+    stop_everywhere(
+        body, [&](SteppedChild& child) { child.preempt(area); }, after, 1);
 }
 
 }  // namespace leat::test

@@ -82,7 +82,6 @@ class TestWriter {
         made_.writer.context_size = contexts.size();
         contexts.copy(made_.writer.contexts, contexts.size());
     }
-    [[nodiscard]] const ring::RecordWriter* get() const { return &made_.writer; }
     [[nodiscard]] ring::RecordWriter* get() { return &made_.writer; }
 
   private:
@@ -122,6 +121,7 @@ class TestRings {
 
     // Sets the time that writers read, in ns, by a clock line that does not advance.
     TestRings& at(std::uint64_t now) {
+        clock_.generation += 2;
         clock_.lines[0] = {.tsc_base = 0, .ns_base = now, .multiplier = 0, .unused = 0};
         return *this;
     }
@@ -129,14 +129,14 @@ class TestRings {
     ring::WriteOutcome write(Writer writer, TestEvent event, std::string_view payload, std::string_view contexts = {}) {
         const std::string staged = std::string(payload) + std::string(ring::kCopySlack, '~');
         if (writer == Writer::kOfThread) return write_to(own_ring(), event, staged.data(), payload.size(), contexts);
-        const TestWriter with(map_, event.kind, contexts);
+        TestWriter with(map_, event.kind, contexts);
         return ring::leat_rseq_write(with.get(), event.id, &word_, staged.data(), payload.size(), 1);
     }
 
     // Writes into a ring that belongs to a thread.
     ring::WriteOutcome write_to(ring::RingHeader& ring, TestEvent event, const void* payload, std::uint64_t size,
                                 std::string_view contexts = {}) {
-        const TestWriter with(map_, event.kind, contexts);
+        TestWriter with(map_, event.kind, contexts);
         return ring::thread_write(*with.get(), ring, event.id, payload, size, ring::clock_now(clock_));
     }
 

@@ -102,7 +102,7 @@ class ConcurrentWriters : public testing::TestWithParam<Writer> {
             Step step;
             char slack[kCopySlack];
         } staged{Step::of(writer, number), {}};
-        const test::TestWriter with(map_, HeaderKind::kLarge);
+        test::TestWriter with(map_, HeaderKind::kLarge);
         const WriteOutcome outcome = GetParam() == Writer::kOfCpu
                                          ? leat_rseq_write(with.get(), 0, &word_, &staged, sizeof(Step), 1)
                                          : thread_write(*with.get(), *map_.rings[map_.cpu_ring_count + writer], 0,

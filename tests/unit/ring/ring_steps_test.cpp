@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <tuple>
 
 #include "ring/block_reader.hpp"
@@ -15,6 +16,7 @@ namespace {
 
 using test::interrupt_everywhere;
 using test::kStartOfTime;
+using test::preempt_everywhere;
 using test::Shared;
 using test::SteppedChild;
 using test::TestRings;
@@ -39,6 +41,9 @@ class SteppedRing {
     }
     void write_text(const TextPayload& payload) {
         leat_rseq_write_text(with_.get(), kId, &word_, &payload, payload.least_size(), 1);
+    }
+    void write_words(PayloadWords payload, std::size_t size) {
+        leat_rseq_write_words(with_.get(), kId, &word_, nullptr, size, 1, payload);
     }
     void write_staged(const char* staged, std::size_t size) {
         if (writer_ == Writer::kOfCpu)
@@ -79,6 +84,11 @@ Seen seen_by(RingReader reader) {
     return {published->last_timestamp, published->record_count, {bytes, published->records.size()}};
 }
 
+void show(ClockPage& clock, std::uint64_t now) {
+    clock.generation += 2;
+    clock.lines[0] = {.tsc_base = 0, .ns_base = now, .multiplier = 0, .unused = 0};
+}
+
 // A ring with one record, and a clock that stands still.
 class OneRing {
   protected:
@@ -87,13 +97,14 @@ class OneRing {
         ring_.write("first");
         at(kStartOfTime + 20);
     }
-    void at(std::uint64_t now) { clock_->lines[0] = {.tsc_base = 0, .ns_base = now, .multiplier = 0, .unused = 0}; }
+    void at(std::uint64_t now) { show(*clock_, now); }
 
     // Kills a writer of a second record at any instruction. The next writer must be able to continue from there.
     // `written`: what the record has behind its contexts.
     template <class Write>
     void expect_whole_or_not_at_all(Writer writer, const Write& write, const std::string& written) {
         const Seen before = seen_by(ring_.reader());
+        const std::string record = std::string(kContext) + written;
         SteppedRing next(writer, *clock_);
         SteppedChild child([&](auto window) {
             window.open();
@@ -106,20 +117,66 @@ class OneRing {
             const Seen seen = seen_by(ring_.reader());
             if (seen != states.back()) states.push_back(seen);
             next.become_copy_of(ring_);
-            next.write("third");
+            write(next);
             const Seen after = seen_by(next.reader());
             EXPECT_EQ(after.record_count, seen.record_count + 1) << "killed at step " << steps;
             EXPECT_EQ(after.bytes.substr(0, seen.bytes.size()), seen.bytes) << "killed at step " << steps;
+            EXPECT_EQ(after.bytes.substr(seen.bytes.size() + 4), record) << "killed at step " << steps;
         }
         EXPECT_GT(steps, 30U);
         ASSERT_EQ(states.size(), 2U) << "half a commit can be seen";
         EXPECT_EQ(states[1].record_count, 2U);
         EXPECT_EQ(states[1].last_timestamp, kStartOfTime + 20);
-        EXPECT_EQ(states[1].bytes.substr(before.bytes.size() + 4), std::string(kContext) + written);
+        EXPECT_EQ(states[1].bytes.substr(before.bytes.size() + 4), record);
+    }
+
+    // Preempts a writer of a second record at any instruction, which then begins again.
+    template <class Write>
+    void expect_one_record_if_preempted(const Write& write, const std::string& written) {
+        const Seen before = seen_by(ring_.reader());
+        const std::string record = std::string(kContext) + written;
+        SteppedRing start(Writer::kOfCpu, *clock_);
+        start.become_copy_of(ring_);
+        // Somebody was killed after the announcement.
+        SteppedRing announced(Writer::kOfCpu, *clock_);
+        announced.become_copy_of(ring_);
+        announced.header().next_head += 40;
+        ++announced.header().next_records;
+        expect_after_preemption_of(write, start, before, record, true);
+        expect_after_preemption_of(write, announced, before, record, false);
+    }
+    // `knows_line`: the writer has kept the clock's line.
+    template <class Write>
+    void expect_after_preemption_of(const Write& write, const SteppedRing& from, const Seen& before,
+                                    const std::string& record, bool knows_line) {
+        std::uint64_t now = kStartOfTime + 20;
+        at(now);
+        ring_.become_copy_of(from);
+        preempt_everywhere(
+            [&](auto window) {
+                window.open();
+                write(ring_);
+                window.close();
+            },
+            test::unknown_area,
+            [&] {
+                const Seen after = seen_by(ring_.reader());
+                EXPECT_EQ(after.record_count, before.record_count + 1);
+                EXPECT_EQ(after.last_timestamp, now);
+                EXPECT_EQ(after.bytes.substr(0, before.bytes.size()), before.bytes);
+                EXPECT_EQ(after.bytes.substr(before.bytes.size() + 4), record);
+                ring_.become_copy_of(from);
+                if (!knows_line) at(++now);
+            });
     }
 
     Shared<ClockPage> clock_;
     SteppedRing ring_;
+};
+
+class RecordSteps : public OneRing, public testing::Test {
+  protected:
+    RecordSteps() : OneRing(Writer::kOfCpu) {}
 };
 
 class RingSteps : public OneRing, public testing::TestWithParam<Writer> {
@@ -137,52 +194,106 @@ TEST_P(RingSteps, RecordOfAKilledWriterIsThereWholeOrNotAtAll) {
         GetParam(), [&](SteppedRing& ring) { ring.write_staged(staged.data(), second.size()); }, second);
 }
 
+TEST_F(RecordSteps, RecordOfAPreemptedWriterIsThereOnce) {
+    const std::string second = "second" + std::string(40, '2');
+    const std::string staged = second + std::string(kCopySlack, '~');
+    expect_one_record_if_preempted([&](SteppedRing& ring) { ring.write_staged(staged.data(), second.size()); }, second);
+}
+
 class TextSteps : public OneRing, public testing::Test {
   protected:
     TextSteps() : OneRing(Writer::kOfCpu) {}
 };
 
-// Its text crosses a page, and what is around it takes several blocks.
+// What is around it takes several blocks.
+class TextAcrossPages {
+  public:
+    TextAcrossPages() { std::ranges::copy(kText, chars_); }
+    void operator()(SteppedRing& ring) const { ring.write_text({chars_, around_.data(), 20, around_.data(), 18}); }
+    [[nodiscard]] std::string written() const {
+        return around_.substr(0, 20) + std::string(kText) + '\0' + around_.substr(0, 18);
+    }
+
+  private:
+    static constexpr std::string_view kText = "a text that is longer than two blocks of sixteen";
+    alignas(kPageSize) std::array<char, 2 * kPageSize> pages_{};
+    char* chars_ = pages_.data() + kPageSize - 20;
+    std::string around_ = std::string(20, 'h') + std::string(kCopySlack, '~');
+};
+
 TEST_F(TextSteps, RecordOfAKilledWriterIsThereWholeOrNotAtAll) {
-    alignas(kPageSize) static std::array<char, 2 * kPageSize> pages{};
-    const std::string text = "a text that is longer than two blocks of sixteen";
-    char* const chars = pages.data() + kPageSize - 20;
-    std::ranges::copy(text, chars);
-    const std::string around = std::string(20, 'h') + std::string(kCopySlack, '~');
-    const TextPayload payload{chars, around.data(), 20, around.data(), 18};
-    expect_whole_or_not_at_all(
-        Writer::kOfCpu, [&](SteppedRing& ring) { ring.write_text(payload); },
-        around.substr(0, 20) + text + '\0' + around.substr(0, 18));
+    const TextAcrossPages text;
+    expect_whole_or_not_at_all(Writer::kOfCpu, text, text.written());
 }
 
+TEST_F(TextSteps, RecordOfAPreemptedWriterIsThereOnce) {
+    const TextAcrossPages text;
+    expect_one_record_if_preempted(text, text.written());
+}
+
+class WordSteps : public OneRing, public testing::Test {
+  protected:
+    WordSteps() : OneRing(Writer::kOfCpu) {}
+};
+
+class TwelveBytes {
+  public:
+    TwelveBytes() { std::memcpy(&words_, kBytes.data(), kBytes.size()); }
+    void operator()(SteppedRing& ring) const { ring.write_words(words_, kBytes.size()); }
+    [[nodiscard]] static std::string written() { return std::string(kBytes); }
+
+  private:
+    static constexpr std::string_view kBytes = "twelve bytes";
+    PayloadWords words_{};
+};
+
+TEST_F(WordSteps, RecordOfAKilledWriterIsThereWholeOrNotAtAll) {
+    expect_whole_or_not_at_all(Writer::kOfCpu, TwelveBytes(), TwelveBytes::written());
+}
+
+TEST_F(WordSteps, RecordOfAPreemptedWriterIsThereOnce) {
+    expect_one_record_if_preempted(TwelveBytes(), TwelveBytes::written());
+}
+
+// The daemon publishes twice, so it overwrites the line that was in force. A mix of both lines gives a time far away,
+// in whichever order a writer reads a line.
 TEST_P(RingSteps, TimeIsThatOfOneLineWheneverTheClockChanges) {
-    // The daemon publishes twice, so it overwrites the line that was in force. A mix of both lines gives a time far
-    // away.
-    const ClockLine old_line{.tsc_base = 0, .ns_base = kStartOfTime + 20, .multiplier = 0, .unused = 0};
-    const ClockLine new_line{.tsc_base = ~0ULL, .ns_base = kStartOfTime + 30, .multiplier = 1ULL << 32, .unused = 0};
-    const SteppedRing fresh(GetParam(), *clock_);
-    const auto start_again = [&] {
-        ring_.become_copy_of(fresh);
-        clock_->lines[0] = old_line;
-        clock_->generation = 0;
+    constexpr std::uint64_t kOld = kStartOfTime + 20;
+    constexpr std::uint64_t kNew = kStartOfTime + 30;
+    constexpr std::uint64_t kSlope = 1ULL << 30U;
+    struct Lines {
+        ClockLine old_line, new_line;
     };
+    const Lines base_comes_first{{.tsc_base = 0, .ns_base = kOld, .multiplier = 0, .unused = 0},
+                                 {.tsc_base = ~0ULL, .ns_base = kNew, .multiplier = kSlope, .unused = 0}};
+    const Lines slope_comes_first{{.tsc_base = ~0ULL, .ns_base = kOld, .multiplier = kSlope, .unused = 0},
+                                  {.tsc_base = 0, .ns_base = kNew, .multiplier = 0, .unused = 0}};
+    const SteppedRing fresh(GetParam(), *clock_);
     const std::string staged(kCopySlack + 1, 'x');
-    start_again();
-    interrupt_everywhere(
-        [&](auto window) {
-            window.open();
-            ring_.write_staged(staged.data(), 1);
-            window.close();
-        },
-        [&] {
-            clock_->lines[0] = new_line;
-            clock_->generation = 2;
-        },
-        [&] {
-            const std::uint64_t time = seen_by(ring_.reader()).last_timestamp;
-            EXPECT_TRUE(time == kStartOfTime + 20 || time == kStartOfTime + 30) << time;
-            start_again();
-        });
+    for (const auto& [old_line, new_line] : {base_comes_first, slope_comes_first}) {
+        // The child never knows the line already.
+        const auto start_again = [&] {
+            ring_.become_copy_of(fresh);
+            clock_->lines[0] = old_line;
+            clock_->generation += 2;
+        };
+        start_again();
+        interrupt_everywhere(
+            [&](auto window) {
+                window.open();
+                ring_.write_staged(staged.data(), 1);
+                window.close();
+            },
+            [&] {
+                clock_->lines[0] = new_line;
+                clock_->generation += 2;
+            },
+            [&] {
+                const std::uint64_t time = seen_by(ring_.reader()).last_timestamp;
+                EXPECT_TRUE(time == kOld || time == kNew) << time;
+                start_again();
+            });
+    }
 }
 
 // A reader reads head, time and number of records one after another, and they must match.
@@ -277,13 +388,13 @@ class RingOfBlocks {
             --count_;
             break;
         }
-        clock_->lines[0].ns_base = kStartOfTime + count_;
+        show(*clock_, kStartOfTime + count_);
     }
 
     // A ns after the one before it.
     void write(const std::string& payload) {
         before_last_.become_copy_of(ring_);
-        clock_->lines[0] = {.tsc_base = 0, .ns_base = kStartOfTime + ++count_, .multiplier = 0, .unused = 0};
+        show(*clock_, kStartOfTime + ++count_);
         ring_.write(payload);
     }
 

@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
+#include <x86intrin.h>
 
 #include <array>
 #include <cstring>
 #include <numeric>
 #include <random>
 
+#include "ring/clock.hpp"
 #include "support/hex.hpp"
 #include "support/skip.hpp"
 #include "support/test_rings.hpp"
@@ -364,6 +366,62 @@ TEST_F(CpuRingWriter, WithoutTscTakesTheTimeItIsGiven) {
     with.get()->system_time = kStartOfTime + 77;
     ASSERT_EQ(leat_rseq_write(with.get(), 1, &word, record, 0, 1), WriteOutcome::kWritten);
     EXPECT_EQ(map.rings[on_one_cpu_.cpu()]->last_timestamp, kStartOfTime + 77);
+}
+
+// As clock_now() does, whatever line the page has, when a writer sees it first and when it knows it.
+TEST_F(CpuRingWriter, TimeIsThatOfTheClockPage) {
+    TestRings rings;
+    ClockPage page{};
+    RingMap map = rings.map();
+    map.clock = &page;
+    test::TestWriter with(map, HeaderKind::kCompact);
+    const std::uint32_t word = 1;
+    const char record[kCopySlack]{};
+    std::uint64_t hours = 1;
+    for (const std::uint64_t multiplier :
+         {0x6276'2762ULL, 1ULL, 1ULL << 31U, 0xffff'ffffULL, 1ULL << 32U, 5ULL << 32U}) {
+        for (const std::uint64_t age : {0ULL, 1'000'000ULL, 1ULL << 40U}) {
+            const std::uint64_t ns_base = 3'600'000'000'000 * hours++;
+            page.lines[(page.generation + 1) & 1] = {
+                .tsc_base = __rdtsc() - age, .ns_base = ns_base, .multiplier = multiplier, .unused = 0};
+            ++page.generation;
+            for (int i = 0; i < 2; ++i) {
+                map.rings[on_one_cpu_.cpu()]->last_timestamp = 0;
+                const std::uint64_t before = clock_now(page);
+                ASSERT_EQ(leat_rseq_write(with.get(), 1, &word, record, 0, 1), WriteOutcome::kWritten);
+                const std::uint64_t now = map.rings[on_one_cpu_.cpu()]->last_timestamp;
+                EXPECT_LE(before, now) << multiplier << " " << age;
+                EXPECT_GE(clock_now(page), now) << multiplier << " " << age;
+            }
+        }
+    }
+}
+
+// The host was asleep, or the program moved to one that was started later: until the next line, it is that line's
+// begin.
+TEST_F(CpuRingWriter, TscThatBeganAnewIsTheLinesBegin) {
+    TestRings rings;
+    ClockPage page{};
+    RingMap map = rings.map();
+    map.clock = &page;
+    const std::uint32_t word = 1;
+    const char record[kCopySlack]{};
+    RingHeader& header = *map.rings[on_one_cpu_.cpu()];
+    constexpr std::uint64_t kHour = 3'600'000'000'000;
+    for (const HeaderKind kind : {HeaderKind::kCompact, HeaderKind::kTiny, HeaderKind::kLarge}) {
+        test::TestWriter with(map, kind);
+        for (const std::uint64_t ns_base : {std::uint64_t{0}, std::uint64_t{1000}, kHour, 1000 * kHour}) {
+            for (const std::uint64_t last : {std::uint64_t{0}, kHour - 5, kHour, 2 * kHour, 999 * kHour}) {
+                page.lines[0] = {
+                    .tsc_base = __rdtsc() + (1ULL << 45U), .ns_base = ns_base, .multiplier = 1ULL << 31U, .unused = 0};
+                page.generation += 2;
+                header.last_timestamp = last;
+                ASSERT_EQ(leat_rseq_write(with.get(), 1, &word, record, 0, 1), WriteOutcome::kWritten);
+                EXPECT_EQ(header.last_timestamp, std::max(last, ns_base));
+                EXPECT_EQ(clock_now(page), ns_base);
+            }
+        }
+    }
 }
 
 TEST_F(CpuRingWriter, EachCpuHasItsOwnRing) {

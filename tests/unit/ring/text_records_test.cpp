@@ -68,7 +68,7 @@ class TextRecords : public testing::Test {
         TestWriter with(rings_.map(), HeaderKind::kCompact, contexts);
         return write(*with.get(), chars, around, id);
     }
-    WriteOutcome write(const RecordWriter& with, const char* chars, const Around& around = {}, std::uint32_t id = 1) {
+    WriteOutcome write(RecordWriter& with, const char* chars, const Around& around = {}, std::uint32_t id = 1) {
         const std::string slack(kCopySlack, '~');
         const std::string head = around.head + slack;
         const std::string tail = around.tail + slack;
