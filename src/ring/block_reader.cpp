@@ -52,8 +52,8 @@ Result<BlockNote> BlockReader::end() const {
 // Nothing is written over yet from limit - size on.
 std::uint64_t BlockReader::limit() const {
     // AH: who sees a limit sees the notes of all blocks up to it; and what was copied before was not written over by
-    // those who are beyond it later. Pairs with AG in thread_writer.cpp's begin_block() and in rseq_writer_x86_64.S.
-    // The compiler must keep the copy in front of this look; x86 does.
+    // those who are beyond it later. Pairs with AG in thread_writer.cpp's begin_block() and in
+    // rseq_sequence_x86_64.inc. The compiler must keep the copy in front of this look; x86 does.
     std::atomic_signal_fence(std::memory_order_acquire);
     return load_word(header_->limit);
 }

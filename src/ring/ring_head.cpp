@@ -8,8 +8,8 @@ Result<RingHead> look_at_head(RingHeader& header) {
     const auto load = [](std::uint64_t& word) { return std::atomic_ref(word).load(std::memory_order_acquire); };
     for (int look = 0; look < kMaxLooks; ++look) {
         // B: every byte below `head` is visible from here on. Pairs with A in thread_writer.cpp's commit() and in
-        // rseq_writer_x86_64.S, the last store of the restartable sequence. The loads of the other words are acquired,
-        // too, which keeps them in this order.
+        // rseq_sequence_x86_64.inc, the last store of the restartable sequence. The loads of the other words are
+        // acquired, too, which keeps them in this order.
         const std::uint64_t head = load(header.head);
         const std::uint64_t timestamp = load(header.last_timestamp);
         const std::uint64_t next_head = load(header.next_head);

@@ -1,8 +1,8 @@
 // The writer of CPU-owned rings: one restartable sequence ([linux-rseq]) reserves, stamps, copies and publishes a
 // record.
 //
-// Freestanding: the tracer library includes this. The sequence itself is rseq_writer_ARCH.S; docs/formats/ring.md has
-// it as pseudo-code.
+// Freestanding: the tracer library includes this. The sequence itself is rseq_sequence_ARCH.inc; docs/formats/ring.md
+// has it as pseudo-code. The library's own functions find the writer within the sequence (tracer/write_ARCH.S).
 #pragma once
 
 #include <stdint.h>
@@ -61,12 +61,6 @@ using EventKey = uint64_t;
 constexpr EventKey event_key(uint32_t channel, uint32_t id) { return uint64_t{channel} << 32 | id; }
 constexpr uint32_t channel_of(EventKey event) { return static_cast<uint32_t>(event >> 32); }
 
-struct RecordWriter;
-// Called for a record that was not written, with what the writer was given; the last argument is why, instead of what
-// the word was. What it returns, the writer's caller gets.
-using NotWritten = WriteOutcome(const RecordWriter* writer, EventKey event, const uint32_t* word, const void* payload,
-                                uint64_t size, WriteOutcome outcome);
-
 // A payload with one text in it: {head, chars up to and including a NUL, tail}. Head and tail are readable for
 // kCopySlack bytes beyond their ends.
 struct TextPayload {
@@ -81,8 +75,9 @@ struct TextPayload {
 };
 // The sequence takes no longer texts: with one that never ends, it would begin again for ever.
 inline constexpr uint64_t kMaxText = 4096;
-using TextNotWritten = WriteOutcome(const RecordWriter* writer, EventKey event, const uint32_t* word,
-                                    const TextPayload* payload, uint64_t least_size, WriteOutcome outcome);
+
+// A payload of at most 16 bytes, in a register. What follows it there does not matter.
+using PayloadWords = uint64_t __attribute__((vector_size(16)));
 
 // The line of a clock page that a writer's last record went by, which the sequence keeps here: so the next one has one
 // cache line less to read, and nothing to choose.
@@ -95,24 +90,24 @@ struct WriterClock {
     uint64_t ns_base = 0;
 };
 
-// A payload of at most 16 bytes, in a register. What follows it there does not matter.
-using PayloadWords = uint64_t __attribute__((vector_size(16)));
-using WordsNotWritten = WriteOutcome(const RecordWriter* writer, EventKey event, const uint32_t* word,
-                                     const void* unused, uint64_t size, WriteOutcome outcome, PayloadWords payload);
+// What the owner of a writer looks at first, for each event: here, it costs no cache line of its own. See
+// tracer/thread_state.hpp.
+struct OwnersPart {
+    uint64_t ready_key = ~uint64_t{0};
+    uint64_t actions = 0;
+    uint32_t others = 0;
+    uint32_t second_list = 0;
+};
 
 // What a thread's records in one set of rings have in common: the rings, and contexts. Contexts are packed; more of
 // them than there is room for go on behind this struct, where 16 bytes more than they need are readable.
 inline constexpr uint32_t kContextRoom = 32;
 struct RecordWriter {
     RingMap map;
-    uint64_t context_size;    // bytes
-    uint64_t system_time;     // ns, used when the clock page says kSystem; 0: ask for it by kNoTime
-    NotWritten* not_written;  // nullptr: the result tells
-    uint32_t channel;         // the number of the channel whose rings these are
-    // The owner's, who asks each time whether the writer is ready: here, it costs no cache line of its own.
-    uint64_t ready_key = ~uint64_t{0};
-    TextNotWritten* text_not_written = nullptr;
-    WordsNotWritten* words_not_written = nullptr;
+    uint64_t context_size;  // bytes
+    uint64_t system_time;   // ns, used when the clock page says kSystem; 0: ask for it by kNoTime
+    uint32_t channel;       // the number of the channel whose rings these are
+    OwnersPart owners{};
     WriterClock clock_line{};  // of map.clock: unknown again if that becomes another page, and in a copy, as a signal
                                // handler's record may have changed it meanwhile
     alignas(16) char contexts[kContextRoom];
@@ -123,24 +118,12 @@ struct RecordWriter {
 // `payload` is readable for kCopySlack bytes beyond its end. `*word` is read again inside the sequence and must be
 // `expected`, so that a thread that was stopped for an hour between its test and its record does not write what nobody
 // asks for any more. For the same reason, the writer's channel must be the event's: a signal handler may come between
-// the caller's choice of a writer and the sequence, and fill the writer in for another channel. If there is a
-// `not_written`, it gets what is not written, and returns to the caller: so the caller has nothing to keep for it, and
-// may end here itself. Any thread that has rseq; async-signal-safe.
+// the caller's choice of a writer and the sequence, and fill the writer in for another channel. Any thread that has
+// rseq; async-signal-safe.
 //
 // Killed before the last store, the record was never there; after it, it is whole. Sanitizers and valgrind do not
 // see into it. A debugger that steps through it restarts it for ever.
 extern "C" WriteOutcome leat_rseq_write(RecordWriter* writer, EventKey event, const uint32_t* word, const void* payload,
                                         uint64_t size, uint32_t expected);
-
-// The same for a payload with a text, which is looked at and copied in one pass: what is written is whole and ends
-// with its only NUL, whatever another thread does to it meanwhile. One longer than kMaxText finds no room.
-extern "C" WriteOutcome leat_rseq_write_text(RecordWriter* writer, EventKey event, const uint32_t* word,
-                                             const TextPayload* payload, uint64_t least_size, uint32_t expected);
-
-// The same for a payload in a register. `unused` leaves a register alone, for the three to have their arguments in the
-// same ones.
-extern "C" WriteOutcome leat_rseq_write_words(RecordWriter* writer, EventKey event, const uint32_t* word,
-                                              const void* unused, uint64_t size, uint32_t expected,
-                                              PayloadWords payload);
 
 }  // namespace leat::ring

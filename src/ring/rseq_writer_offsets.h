@@ -1,4 +1,4 @@
-/* What rseq_writer_x86_64.S knows of C++'s structs: offsets of members in bytes, sizes and values.
+/* What rseq_sequence_x86_64.inc knows of C++'s structs: offsets of members in bytes, sizes and values.
  *
  * Only the assembler includes this, and rseq_writer_offsets.cpp, which compares each number with what it stands for. So
  * the names need no prefix. */
@@ -27,15 +27,16 @@
 /* RecordWriter, which begins with its RingMap */
 #define WRITER_CONTEXT_SIZE 96
 #define WRITER_SYSTEM_TIME 104
-#define WRITER_NOT_WRITTEN 112
-#define WRITER_CHANNEL 120
-#define WRITER_TEXT_NOT_WRITTEN 136
-#define WRITER_WORDS_NOT_WRITTEN 144
-#define WRITER_CLOCK_GENERATION 152
-#define WRITER_CLOCK_FACTOR 160
-#define WRITER_CLOCK_TSC_BASE 168
-#define WRITER_CLOCK_NS_BASE 176
-#define WRITER_CONTEXTS 192
+#define WRITER_CHANNEL 112
+#define WRITER_READY_KEY 120
+#define WRITER_ACTIONS 128
+#define WRITER_OTHERS 136
+#define WRITER_SECOND_LIST 140
+#define WRITER_CLOCK_GENERATION 144
+#define WRITER_CLOCK_FACTOR 152
+#define WRITER_CLOCK_TSC_BASE 160
+#define WRITER_CLOCK_NS_BASE 168
+#define WRITER_CONTEXTS 176
 #define CONTEXT_ROOM 32
 
 /* TextPayload */

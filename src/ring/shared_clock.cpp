@@ -174,7 +174,7 @@ void SharedClock::publish(const ClockLine& line, ClockSource source) {
     ClockPage& page = writable_page();
     const std::uint32_t next = page.generation + 1;
     // E: who sees a part of the new line sees the generation that took the old one out of force. Pairs with D in
-    // clock_now() and in rseq_writer_x86_64.S.
+    // clock_now() and in rseq_sequence_x86_64.inc.
     ClockLine& unused = page.lines[next & 1];
     std::atomic_ref(unused.tsc_base).store(line.tsc_base, std::memory_order_release);
     std::atomic_ref(unused.ns_base).store(line.ns_base, std::memory_order_release);

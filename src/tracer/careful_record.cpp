@@ -215,7 +215,6 @@ void make_writer(RoomyWriter& made, const Channel& channel, const Task& task) {
 
 // Contexts that differ from call to call come after those of the thread.
 void append_contexts_of_call(CallWriter& made, const Record& record) {
-    made.roomy.base.not_written = nullptr;                       // the result tells
     const uint64_t ip = reinterpret_cast<uintptr_t>(record.ip);  // NOLINT(*-reinterpret-cast)
     if ((record.channel.contexts & wire::kContextIp) != 0) made.roomy.append(&ip, sizeof ip);
     append_app_contexts(made, record.channel);

@@ -8,7 +8,6 @@
 #include "tracer/channel.hpp"
 #include "tracer/channel_fetch.hpp"
 #include "tracer/control_memory.hpp"
-#include "tracer/running_call.hpp"
 #include "tracer/staging.hpp"
 #include "tracer/thread_state.hpp"
 #include "wire/app/app_protocol.hpp"
@@ -64,33 +63,15 @@ void count_not_attached(const ControlEntry& entry, uint32_t lane) {
     if (place.memory != nullptr) __atomic_add_fetch(&place.memory->header().not_attached[lane], 1, __ATOMIC_RELAXED);
 }
 
-// By the sequence, as an event that goes to one channel alone, if the thread has the channel ready. What the sequence
-// does not write, write_record() sees to, and not_written() must not:
-//
-//     thread     one_of_several = payload   sequence -> not_written: that payload, so it only tells the outcome
-//     handler                                           an event of its own, with another payload
-//
-// Noted for the sequence alone: a handler that jumps out of us (siglongjmp) leaves the note, and the next event of the
-// same site has the same payload. (Never inlined: not_written() is deeper in the stack only where we call it.)
-__attribute__((noinline)) WriteOutcome write_straight(const Event& event, const Action& action, uint32_t word) {
+// By the sequence, as an event that goes to one channel alone, if the thread has the channel ready.
+WriteOutcome write_straight(const Event& event, const Action& action, uint32_t word) {
     constexpr WriteOutcome kWithCare = WriteOutcome::kNoRoom;
     if (event.payload == nullptr || event.size > LEAT_STAGE_SMALL) return kWithCare;
     const uint64_t key = channel_key(action.channel);
     for (ThreadChannel& mine : thread_state.channels) {
         if (mine.straight_key() != key) continue;
-        const void* const outer = thread_state.one_of_several;
-        const uintptr_t outer_frame = thread_state.several_frame;
-        thread_state.several_frame = own_frame();
-        thread_state.one_of_several = event.payload;
-        // The compiler keeps the handlers' view in order.
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        const WriteOutcome outcome =
-            ring::leat_rseq_write(&mine.writer.base, ring::event_key(action.channel, action.event_id),
-                                  &event.entry.word, event.payload, event.size, word);
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        thread_state.one_of_several = outer;
-        thread_state.several_frame = outer_frame;
-        return outcome;
+        return ring::leat_rseq_write(&mine.writer.base, ring::event_key(action.channel, action.event_id),
+                                     &event.entry.word, event.payload, event.size, word);
     }
     return kWithCare;
 }
@@ -138,7 +119,7 @@ class Served {
 void write_lane(const Event& event, uint32_t lane) {
     Served served;
     for (int turn = 0; turn < kMaxLooks; ++turn) {
-        // P, as in leat_write().
+        // P, as in write_x86_64.S.
         const uint32_t word = __atomic_load_n(&event.entry.word, __ATOMIC_ACQUIRE);
         const uint8_t lane_byte = wire::lane_byte(word, lane);
         if (lane_byte == 0) return;
@@ -204,57 +185,6 @@ void write_words_with_care(const ControlEntry& entry, ring::PayloadWords payload
     char staged[sizeof payload + ring::kCopySlack];
     memcpy(staged, &payload, sizeof payload);
     write_with_care(entry, staged, size, ip);
-}
-
-namespace {
-
-// Counts the event if its ring is full, and notes a clock that a sequence cannot read. False: the event is neither
-// written nor counted yet.
-bool is_seen_to(const ring::RecordWriter& writer, ring::EventKey event, uint64_t size, WriteOutcome outcome) {
-    // The writer of a thread: nobody else has such functions.
-    static_assert(offsetof(ThreadChannel, writer) == 0);
-    const auto& mine = reinterpret_cast<const ThreadChannel&>(writer);  // NOLINT(*-reinterpret-cast)
-    // A signal handler may have filled it in for another channel since.
-    const Channel& channel = *__atomic_load_n(&mine.channel, __ATOMIC_RELAXED);
-    if (outcome == WriteOutcome::kNoRoom && channel.number == ring::channel_of(event) &&
-        count_if_full(channel, channel.context_size + size))
-        return true;
-    if (outcome == WriteOutcome::kNoTime) do_not_go_straight();
-    return false;
-}
-
-}  // namespace
-
-WriteOutcome not_written(const ring::RecordWriter* writer, ring::EventKey event, const uint32_t* word,
-                         const void* payload, uint64_t size, WriteOutcome outcome) {
-    if (payload != nullptr && payload == thread_state.one_of_several &&
-        runs_around(thread_state.several_frame, own_frame(), 0))
-        return outcome;
-    if (is_seen_to(*writer, event, size, outcome)) return outcome;
-    const auto& entry = *reinterpret_cast<const ControlEntry*>(word);  // NOLINT(*-reinterpret-cast)
-    // Looks at everything anew. Where the tracepoint has just been switched to a channel whose records say where the
-    // site is, nobody has kept that. Our caller has left its place to us: so this is in the function that emits.
-    write_with_care(entry, payload, size, __builtin_return_address(0));
-    return outcome;
-}
-
-// Never one of several: those are staged.
-WriteOutcome text_not_written(const ring::RecordWriter* writer, ring::EventKey event, const uint32_t* word,
-                              const ring::TextPayload* payload, uint64_t least_size, WriteOutcome outcome) {
-    if (is_seen_to(*writer, event, least_size, outcome)) return outcome;
-    const auto& entry = *reinterpret_cast<const ControlEntry*>(word);  // NOLINT(*-reinterpret-cast)
-    write_text_with_care(entry, *payload, __builtin_return_address(0));
-    return outcome;
-}
-
-// Likewise.
-WriteOutcome words_not_written(const ring::RecordWriter* writer, ring::EventKey event, const uint32_t* word,
-                               const void* /*unused*/, uint64_t size, WriteOutcome outcome,
-                               ring::PayloadWords payload) {
-    if (is_seen_to(*writer, event, size, outcome)) return outcome;
-    const auto& entry = *reinterpret_cast<const ControlEntry*>(word);  // NOLINT(*-reinterpret-cast)
-    write_words_with_care(entry, payload, size, __builtin_return_address(0));
-    return outcome;
 }
 
 }  // namespace leat::tracer

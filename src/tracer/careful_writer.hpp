@@ -24,9 +24,4 @@ void write_words_with_care(const wire::ControlEntry& entry, ring::PayloadWords p
 // Counts the event in each channel that wants it. Any thread; async-signal-safe.
 void count_discarded(const wire::ControlEntry& entry, ring::DiscardReason reason);
 
-// What the sequence did not write, for RecordWriter::not_written. Any thread; async-signal-safe; preserves errno.
-ring::NotWritten not_written;
-ring::TextNotWritten text_not_written;
-ring::WordsNotWritten words_not_written;
-
 }  // namespace leat::tracer

@@ -14,6 +14,7 @@
 #include "tracer/ring_owner.hpp"
 #include "tracer/staging.hpp"
 #include "tracer/thread_identity.hpp"
+#include "wire/app/control_format.hpp"
 
 // glibc >= 2.35 registers every thread ([linux-rseq]) and says so here; 0 bytes if it did not.
 extern "C" {
@@ -321,6 +322,7 @@ void prepare_attaching() {
 Channel* attach_channel(const wire::ChannelMessage& message, int ring_set_fd, int clock_fd,
                         const wire::AppContextNames* names) {
     if (!are_contexts_known(message.contexts, names)) return nullptr;
+    if (static_cast<uint32_t>(wire::lane_of(message.number)) >= wire::kLanes) return nullptr;
     if (const Channel* known = find_channel(message.number); known != nullptr) return const_cast<Channel*>(known);
     bool is_file = false;
     Mapping set(map_set_header(ring_set_fd, message, is_file), kSetSize);
@@ -333,7 +335,8 @@ Channel* attach_channel(const wire::ChannelMessage& message, int ring_set_fd, in
     attached.has_rseq = attached.rseq_area_size != 0;
     attached.map.mask = message.ring_size - 1;
     attached.map.clock = static_cast<const ring::ClockPage*>(clock.get());
-    attached.map.rseq_offset = attached.has_rseq ? __rseq_offset : 0;
+    // Also where nothing goes straight: the sequence may find this channel's writer where another one's was.
+    attached.map.rseq_offset = has_rseq() ? __rseq_offset : 0;
     attached.map.cpu_ring_count = message.cpu_ring_count;
     const uint32_t guest_rings = message.thread_ring_count < kGuestRings ? message.thread_ring_count : kGuestRings;
     attached.map.thread_ring_count =

@@ -94,7 +94,7 @@ class Copy {
     bool copy_entry(uint64_t index, ControlEntry& copy) const {
         const ControlEntry& entry = from_.entry(index);
         for (int look = 0; look < kMaxLooks; ++look) {
-            // P, as in leat_write().
+            // P, as in write_x86_64.S.
             const uint32_t word = __atomic_load_n(&entry.word, __ATOMIC_ACQUIRE);
             memcpy(&copy, &entry, sizeof copy);
             copy.word = word;

@@ -13,8 +13,7 @@
 namespace leat::tracer {
 namespace {
 
-// Serves until the mapping is made, and for good where there is no memory for it.
-ProcessPage early_page{};
+bool is_made = false;
 
 // Counts generations in ordinary memory, so that a child's differs from its parent's:
 //
@@ -38,8 +37,9 @@ void settle_in_child() {
     (void)process_pid();
 }
 
-// For kernels without MADV_WIPEONFORK (before 4.14): fork() alone is noticed.
-void wipe_in_child() { *process_page = {}; }
+// For kernels without MADV_WIPEONFORK (before 4.14), and linkers that put the page into a file: fork() alone is
+// noticed.
+void wipe_in_child() { process_page[0] = {}; }
 
 // ns; a thread that is to write 512 bytes is stopped for longer only if nobody could be helped.
 constexpr uint64_t kStickyPatience = 20'000'000;
@@ -62,13 +62,13 @@ void give_back(int32_t& lock, int32_t tid) {
 
 }  // namespace
 
-ProcessPage* process_page = &early_page;
+ProcessPage process_page[1]{};
 
 void make_process_page() {
-    if (process_page != &early_page) return;
-    void* page = mmap(nullptr, ring::kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    const bool is_wiped = page != MAP_FAILED && madvise(page, ring::kPageSize, MADV_WIPEONFORK) == 0;
-    if (page != MAP_FAILED) process_page = static_cast<ProcessPage*>(page);
+    if (is_made) return;
+    is_made = true;
+    static_assert(sizeof(ProcessPage) == ring::kPageSize);
+    const bool is_wiped = madvise(process_page, ring::kPageSize, MADV_WIPEONFORK) == 0;
     if (!is_wiped) pthread_atfork(nullptr, nullptr, wipe_in_child);
     pthread_atfork(nullptr, nullptr, settle_in_child);
     (void)process_pid();  // while it is sure whose memory this is

@@ -3,13 +3,15 @@
 
 #include <stdint.h>
 
+#include "ring/ring_format.hpp"
+
 namespace leat::tracer {
 
 inline constexpr uint32_t kStagingBuffers = 16;
 
 // All zero in a new child (MADV_WIPEONFORK): that is how we learn of a fork, whether fork(), clone() or a bare system
 // call made it, and how locks and loans that another thread of the parent held do not stay for ever.
-struct ProcessPage {
+struct alignas(ring::kPageSize) ProcessPage {
     uint64_t generation;      // of the process, in the upper half; 0: a child that nobody has looked at yet
     int32_t pid;              // of the process; 0: likewise
     int32_t registering_tid;  // of the thread that has the RegistrationLock; 0: nobody has it
@@ -21,10 +23,10 @@ struct ProcessPage {
 
 inline constexpr unsigned kGenerationShift = 32;
 
-// Never null; the same for the life of the process image. (Hidden, so that the fast path does not look up where it is.)
-extern __attribute__((visibility("hidden"))) ProcessPage* process_page;
+// (Hidden, and no pointer, so that the fast path does not look up where it is.)
+extern __attribute__((visibility("hidden"))) ProcessPage process_page[1];
 
-// Maps the page. Called once, before anything else here; does nothing when called again.
+// From here on, the page is wiped. Called once, before anything else here; does nothing when called again.
 void make_process_page();
 
 // The generation of this process, never 0; a new one in a new child. Any thread; async-signal-safe.

@@ -22,8 +22,6 @@ __attribute__((always_inline)) inline uintptr_t own_frame() {
 }
 
 // Whether the call that noted its frame as `note` (0: none) still runs, where one at `here` would be a part of it.
-inline bool runs_around(uintptr_t note, uintptr_t here, uintptr_t depth = kDepthWithin) {
-    return note != 0 && here + depth < note;
-}
+inline bool runs_around(uintptr_t note, uintptr_t here) { return note != 0 && here + kDepthWithin < note; }
 
 }  // namespace leat::tracer

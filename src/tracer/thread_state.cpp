@@ -1,10 +1,12 @@
 #include "tracer/thread_state.hpp"
 
+#include <stddef.h>
+
 #include "ring/clock.hpp"
-#include "tracer/careful_writer.hpp"
 #include "tracer/channel.hpp"
 #include "tracer/process_page.hpp"
 #include "tracer/thread_identity.hpp"
+#include "wire/app/control_format.hpp"
 
 namespace leat::tracer {
 
@@ -35,6 +37,14 @@ void forget_ring(ThreadChannel& mine) {
 
 }  // namespace
 
+void ThreadChannel::note_lane(uint32_t lane) {
+    const uint32_t bit = 8 * lane;
+    ring::OwnersPart& part = writer.base.owners;
+    part.others = ~(uint32_t{0xff} << bit) | uint32_t{wire::kManyActions} << bit;
+    part.second_list = uint32_t{wire::kSecondList} << bit;
+    part.actions = offsetof(wire::ControlEntry, first) + lane * sizeof(wire::ControlEntry::first[0]);
+}
+
 ThreadChannel& refresh_thread_state(const Channel& channel, const Task& task, uint64_t now) {
     ThreadState& thread = thread_state;
     ThreadChannel& mine = place_for(channel);
@@ -50,10 +60,8 @@ ThreadChannel& refresh_thread_state(const Channel& channel, const Task& task, ui
     mine.channel = &channel;
     mine.writer.base.map = channel.map;
     mine.writer.base.clock_line = {};
-    mine.writer.base.not_written = not_written;
-    mine.writer.base.text_not_written = text_not_written;
-    mine.writer.base.words_not_written = words_not_written;
     mine.writer.base.channel = channel.number;
+    mine.note_lane(static_cast<uint32_t>(wire::lane_of(channel.number)));
     set_contexts(mine.writer, channel.contexts, task);
     thread.tid = task.tid;
     thread.refreshed = now;

@@ -15,7 +15,7 @@ struct Channel;
 //
 //     nothing             filled_key is another    all is asked for: process, thread, name
 //     filled in           filled_key is the key    careful_record.cpp writes, and sees to what is in the way
-//     goes straight       straight_key() is the key write.cpp writes without a further question
+//     goes straight       straight_key() is the key write_ARCH.S writes without a further question
 //
 // A key is the generation of the process and the number of the channel: a child of a fork, or a thread whose contexts
 // may have changed, begins anew.
@@ -27,8 +27,14 @@ struct ThreadChannel {
     ring::RingHeader* ring;  // owned; threads without rseq only
     uint64_t claim_again;    // ns: no ring was free, and before this time nobody looks again
 
-    [[nodiscard]] uint64_t straight_key() const { return writer.base.ready_key; }
-    void set_straight_key(uint64_t key) { writer.base.ready_key = key; }
+    [[nodiscard]] uint64_t straight_key() const { return writer.base.owners.ready_key; }
+    void set_straight_key(uint64_t key) { writer.base.owners.ready_key = key; }
+    // How a word (wire/app/control_format.hpp) asks for one record of this channel, and nothing else:
+    //
+    //     others          none of these bits: other lanes, more than one action
+    //     second_list     whether the action is of the second list
+    //     actions         where the entry has that of the first list
+    void note_lane(uint32_t lane);
 };
 
 // Channels that a thread writes to by turns without asking for everything anew. More would take too much of the 1.6 KiB
@@ -46,12 +52,8 @@ struct ThreadState {
     uint32_t is_filling;   // `channels`: signal handlers leave them as they are
     uint32_t last_filled;  // of `channels`: the next one is displaced next
     uint32_t misses;       // events of others than the first channel
-    // An event that goes to several channels: its payload, while one of its records is being written. See
-    // not_written().
-    const void* one_of_several;
-    uintptr_t several_frame;  // of the call that writes it; see running_call.hpp
-    int64_t last_write;       // ns: when this thread last wrote, or showed that it is itself; see thread_identity.hpp
-    uint64_t refreshed;       // ns: when a channel was last filled in
+    int64_t last_write;    // ns: when this thread last wrote, or showed that it is itself; see thread_identity.hpp
+    uint64_t refreshed;    // ns: when a channel was last filled in
 };
 
 // Initial-exec: reached without a call that might allocate, so also from a signal handler.

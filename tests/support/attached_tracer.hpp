@@ -116,6 +116,8 @@ class AttachedTracer {
     [[nodiscard]] ring::RingHeader& header(std::uint32_t ring) const { return set_.ring(ring); }
     [[nodiscard]] std::uint32_t bells() const { return __atomic_load_n(&set_.header().doorbell, __ATOMIC_RELAXED); }
     [[nodiscard]] leat_tracepoint& tracepoint() { return tracepoint_; }
+    // The clock goes by a new line.
+    void renew_clock() { clock_.discipline(0); }
 
   private:
     OnOneCpu on_one_cpu_;

@@ -370,12 +370,8 @@ template <class Ring>
 void ModelledWriters<Ring>::write(Ring& ring, std::uint32_t id, std::string payload, std::uint64_t time) {
     const std::string staged = payload + std::string(ring::kCopySlack, '~');
     const std::uint64_t position = ring.header->head;
-    ring::RecordWriter writer{.map = channel_of(ring).map,
-                              .context_size = 0,
-                              .system_time = 0,
-                              .not_written = nullptr,
-                              .channel = 0,
-                              .contexts = {}};
+    ring::RecordWriter writer{
+        .map = channel_of(ring).map, .context_size = 0, .system_time = 0, .channel = 0, .contexts = {}};
     const std::uint64_t limit = ring.header->limit;
     const std::pair cut(position, WrittenRing::Cut{ring.header->last_timestamp, ring.discarded});
     const auto try_to_write = [&] {

@@ -124,11 +124,13 @@ class SteppedChild {
 };
 
 // Runs `body(window)` once for each instruction in the window, or for each `stride`th. In run n, `between(child)` is
-// called after n (times `stride`) instructions, beginning with none, and `after` when the window is closed.
+// called after n (times `stride`) instructions, beginning with none and ending before `end`, and `after` when the
+// window is closed.
 template <class Body, class Between, class After>
-void stop_everywhere(const Body& body, const Between& between, const After& after, std::size_t stride) {
+void stop_everywhere(const Body& body, const Between& between, const After& after, std::size_t stride = 1,
+                     std::size_t end = SIZE_MAX) {
     SteppedChild child(body);
-    for (std::size_t at = 0; !testing::Test::HasFailure(); at += stride) {
+    for (std::size_t at = 0; at < end && !testing::Test::HasFailure(); at += stride) {
         for (std::size_t step = 0; step < at && !child.is_done(); ++step) child.step();
         if (child.is_done()) return;
         between(child);
@@ -141,16 +143,17 @@ void stop_everywhere(const Body& body, const Between& between, const After& afte
 
 // The same, where `between` has nothing to do with the child.
 template <class Body, class Between, class After>
-void interrupt_everywhere(const Body& body, const Between& between, const After& after, std::size_t stride = 1) {
+void interrupt_everywhere(const Body& body, const Between& between, const After& after, std::size_t stride = 1,
+                          std::size_t end = SIZE_MAX) {
     stop_everywhere(
-        body, [&](SteppedChild& /*child*/) { between(); }, after, stride);
+        body, [&](SteppedChild& /*child*/) { between(); }, after, stride, end);
 }
 
 // The same, where the child is preempted.
 template <class Body, class Area, class After>
 void preempt_everywhere(const Body& body, const Area& area, const After& after) {
     stop_everywhere(
-        body, [&](SteppedChild& child) { child.preempt(area); }, after, 1);
+        body, [&](SteppedChild& child) { child.preempt(area); }, after);
 }
 
 }  // namespace leat::test

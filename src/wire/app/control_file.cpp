@@ -112,7 +112,7 @@ Result<std::vector<TracepointDescription>> ControlFile::parse_table(const std::s
     return descriptions;
 }
 
-// O: the actions are there before the word that names their list. Pairs with P in leat_write(): system calls and x86
+// O: the actions are there before the word that names their list. Pairs with P in write_x86_64.S: system calls and x86
 // keep the order of stores.
 Result<void> ControlFile::switch_to(std::uint32_t tracepoint, std::span<const Action> actions) {
     LEAT_CHECK(tracepoint < layout_.tracepoint_count && actions.size() <= kMaxActions);

@@ -186,7 +186,7 @@ TEST_P(ConcurrentWriters, MovedBetweenCpusNothingIsTorn) {
 }
 
 // Signal handlers that write while their thread is in the middle of an event. Only CPU rings are tested: threads that
-// own a ring do not let their handlers write (tracer/write.cpp).
+// own a ring do not let their handlers write (tracer/careful_record.cpp).
 class SignalledWriters;
 SignalledWriters* signalled_test = nullptr;
 

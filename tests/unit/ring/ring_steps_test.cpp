@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "ring/block_reader.hpp"
+#include "support/given_writers.hpp"
 #include "support/stepped_child.hpp"
 #include "support/test_rings.hpp"
 
@@ -40,10 +41,10 @@ class SteppedRing {
         write_staged(staged.data(), payload.size());
     }
     void write_text(const TextPayload& payload) {
-        leat_rseq_write_text(with_.get(), kId, &word_, &payload, payload.least_size(), 1);
+        test::leat_rseq_write_text(with_.get(), kId, &word_, &payload, payload.least_size(), 1);
     }
     void write_words(PayloadWords payload, std::size_t size) {
-        leat_rseq_write_words(with_.get(), kId, &word_, nullptr, size, 1, payload);
+        test::leat_rseq_write_words(with_.get(), kId, &word_, nullptr, size, 1, payload);
     }
     void write_staged(const char* staged, std::size_t size) {
         if (writer_ == Writer::kOfCpu)

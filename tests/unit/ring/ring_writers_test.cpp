@@ -348,6 +348,18 @@ TEST_F(CpuRingWriter, SwitchedOffWritesNothing) {
     }
 }
 
+// A signal handler has made the writer another channel's since the caller chose it.
+TEST_F(CpuRingWriter, OfAnotherChannelWritesNothing) {
+    TestRings rings;
+    test::TestWriter with(rings.map(), HeaderKind::kCompact);
+    with.get()->channel = 5;
+    const std::uint32_t word = 1;
+    const char record[kCopySlack]{};
+    EXPECT_EQ(leat_rseq_write(with.get(), event_key(6, 1), &word, record, 0, 1), WriteOutcome::kChanged);
+    EXPECT_EQ(rings.map().rings[on_one_cpu_.cpu()]->head, 0U);
+    EXPECT_EQ(leat_rseq_write(with.get(), event_key(5, 1), &word, record, 0, 1), WriteOutcome::kWritten);
+}
+
 TEST_F(CpuRingWriter, CpuBeyondTheSetHasNoRing) {
     TestRings rings(kMinRingSize, on_one_cpu_.cpu());
     EXPECT_EQ(rings.write(Writer::kOfCpu, event_, "a"), WriteOutcome::kNoRing);

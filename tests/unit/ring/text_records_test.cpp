@@ -7,6 +7,7 @@
 #include <random>
 
 #include "ring/block_reader.hpp"
+#include "support/given_writers.hpp"
 #include "support/skip.hpp"
 #include "support/test_rings.hpp"
 
@@ -73,7 +74,7 @@ class TextRecords : public testing::Test {
         const std::string head = around.head + slack;
         const std::string tail = around.tail + slack;
         const TextPayload payload{chars, head.data(), around.head.size(), tail.data(), around.tail.size()};
-        return leat_rseq_write_text(&with, id, &word_, &payload, payload.least_size(), 1);
+        return test::leat_rseq_write_text(&with, id, &word_, &payload, payload.least_size(), 1);
     }
 
     [[nodiscard]] RingHeader& header() const { return *rings_.map().rings[on_one_cpu_.cpu()]; }
@@ -167,26 +168,10 @@ TEST_F(TextRecords, LimitBehindTheHeadIsNoRoom) {
     EXPECT_EQ(write("second"), WriteOutcome::kNoRoom);
 }
 
-TEST_F(TextRecords, WhatIsNotWrittenGoesToTheHandlerOfTexts) {
-    static const TextPayload* handed = nullptr;
-    static WriteOutcome why{};
-    TestWriter with(rings_.map(), HeaderKind::kCompact);
-    with.get()->not_written = [](auto...) -> WriteOutcome { std::abort(); };
-    with.get()->text_not_written = [](const RecordWriter* /*writer*/, EventKey /*event*/, const std::uint32_t* /*word*/,
-                                      const TextPayload* payload, std::uint64_t least_size, WriteOutcome outcome) {
-        EXPECT_EQ(least_size, payload->least_size());
-        handed = payload;
-        why = outcome;
-        return WriteOutcome::kWritten;
-    };
+TEST_F(TextRecords, SwitchedOffIsNotWritten) {
     word_ = 2;
-    EXPECT_EQ(write(*with.get(), "text"), WriteOutcome::kWritten);
-    EXPECT_NE(handed, nullptr);
-    EXPECT_EQ(why, WriteOutcome::kChanged);
-    word_ = 1;
-    header().limit = 0;
-    write(*with.get(), "text");
-    EXPECT_EQ(why, WriteOutcome::kNoRoom);
+    EXPECT_EQ(write("text"), WriteOutcome::kChanged);
+    EXPECT_EQ(header().head, 0U);
 }
 
 // Overwrite mode: a text is not looked at before it is copied. One that is longer than what is left of the block goes
