@@ -76,12 +76,10 @@ class SteppedChild {
     // Runs one instruction.
     void step() { go_on(PTRACE_SINGLESTEP); }
     // As the kernel does when it preempts a thread: inside a restartable sequence ([linux-rseq]), it goes on at the
-    // abort handler. `area`: what the child takes for its thread's.
-    template <class Area>
-    void preempt(const Area& area) {
-        auto* const place = const_cast<std::uint64_t*>(&area.sequence);  // NOLINT(*-const-cast)
-        // Sequences lie where they do in us.
-        const auto sequence = static_cast<std::uintptr_t>(::ptrace(PTRACE_PEEKDATA, pid_, place, nullptr));
+    // abort handler. `place`: where the child's thread tells which sequence it is in. The place and the sequence lie
+    // there in us too.
+    void preempt(std::uint64_t& place) {
+        const auto sequence = static_cast<std::uintptr_t>(::ptrace(PTRACE_PEEKDATA, pid_, &place, nullptr));
         if (sequence == 0) return;
         const auto& range = *reinterpret_cast<const struct rseq_cs*>(sequence);  // NOLINT(*-reinterpret-cast)
         user_regs_struct registers{};
@@ -90,7 +88,7 @@ class SteppedChild {
             registers.rip = range.abort_ip;
             ::ptrace(PTRACE_SETREGS, pid_, nullptr, &registers);
         }
-        ::ptrace(PTRACE_POKEDATA, pid_, place, nullptr);
+        ::ptrace(PTRACE_POKEDATA, pid_, &place, nullptr);
     }
     // Runs to where the window closes.
     void finish() {
@@ -150,10 +148,10 @@ void interrupt_everywhere(const Body& body, const Between& between, const After&
 }
 
 // The same, where the child is preempted.
-template <class Body, class Area, class After>
-void preempt_everywhere(const Body& body, const Area& area, const After& after) {
+template <class Body, class After>
+void preempt_everywhere(const Body& body, std::uint64_t& place, const After& after) {
     stop_everywhere(
-        body, [&](SteppedChild& child) { child.preempt(area); }, after);
+        body, [&](SteppedChild& child) { child.preempt(place); }, after);
 }
 
 }  // namespace leat::test

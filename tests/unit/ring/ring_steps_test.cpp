@@ -159,7 +159,7 @@ class OneRing {
                 write(ring_);
                 window.close();
             },
-            test::unknown_area,
+            test::unknown_area.sequence,
             [&] {
                 const Seen after = seen_by(ring_.reader());
                 EXPECT_EQ(after.record_count, before.record_count + 1);

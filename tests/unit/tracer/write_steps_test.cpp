@@ -191,7 +191,7 @@ class StraightSteps : public testing::Test {
     template <class Emit>
     void expect_one_record_if_preempted(const Emit& emit, const std::string& written) {
         std::uint64_t records = 1;
-        test::preempt_everywhere(straight(emit), test::unknown_area, [&] {
+        test::preempt_everywhere(straight(emit), test::unknown_area.sequence, [&] {
             EXPECT_TRUE(*goes_straight_);
             EXPECT_EQ(*left_behind_, 0U);
             EXPECT_EQ(tracer_.records(), ++records);
@@ -243,7 +243,7 @@ TEST_F(StraightSteps, SwitchedOffBeforeTheCommitIsNotWritten) {
         straight([&] { tracer_.emit(); }),
         [&](test::SteppedChild& child) {
             tracer_.switch_to({});
-            child.preempt(test::unknown_area);
+            child.preempt(test::unknown_area.sequence);
             records = tracer_.records();
         },
         [&] {

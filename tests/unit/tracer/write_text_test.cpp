@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "support/attached_tracer.hpp"
-#include "support/skip.hpp"
+#include "support/unstaged_payloads.hpp"
 
 namespace leat::tracer {
 namespace {
@@ -20,19 +20,9 @@ using test::Writer;
 const std::string kHead = "head";
 const std::string kTail = "the tail of it";
 
-class WriteText : public testing::TestWithParam<Writer> {
+class WriteText : public test::UnstagedPayloads {
   protected:
-    WriteText() {
-        if (GetParam() == Writer::kOfThread) tracer_.do_without_rseq();
-    }
-    void SetUp() override {
-        LEAT_NEEDS(GetParam() == Writer::kOfThread || test::has_rseq(), "rseq");
-        emit("first");
-        ring_ = tracer_.used_ring();
-        ASSERT_NE(ring_, nullptr);
-    }
-
-    void emit(const std::string& text) {
+    void emit(const std::string& text) override {
         const std::string slack(LEAT_STAGE_SLACK, '~');
         const std::string head = kHead + slack;
         const std::string tail = kTail + slack;
@@ -40,25 +30,6 @@ class WriteText : public testing::TestWithParam<Writer> {
         leat_write_text(&tracer_.tracepoint(), nullptr, &payload);
     }
     static std::string record_of(const std::string& text) { return kHead + text + '\0' + kTail; }
-
-    // What the event of this text leaves in the ring, without its header.
-    std::string written(const std::string& text) {
-        const std::uint64_t begin = ring_->head;
-        emit(text);
-        const auto* const records =
-            reinterpret_cast<const char*>(ring_) + ring::kPageSize;  // NOLINT(*-reinterpret-cast)
-        constexpr std::uint64_t kHeader = ring::kCompactHeader.short_size;
-        if (ring_->head < begin + kHeader) return "nothing";
-        return {records + begin % AttachedTracer::kRingSize + kHeader, ring_->head - begin - kHeader};
-    }
-    // Nobody reads: all is room again.
-    void empty_ring() {
-        ring_->tail = ring_->head;
-        ring_->limit = ring_->tail + AttachedTracer::kRingSize;
-    }
-
-    AttachedTracer tracer_;
-    ring::RingHeader* ring_ = nullptr;
 };
 
 INSTANTIATE_TEST_SUITE_P(Both, WriteText, testing::Values(Writer::kOfCpu, Writer::kOfThread), test::name_of);

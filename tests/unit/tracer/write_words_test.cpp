@@ -6,7 +6,7 @@
 #include <string>
 
 #include "support/attached_tracer.hpp"
-#include "support/skip.hpp"
+#include "support/unstaged_payloads.hpp"
 
 namespace leat::tracer {
 namespace {
@@ -16,37 +16,13 @@ using test::AttachedTracer;
 using test::OtherChannel;
 using test::Writer;
 
-class WriteWords : public testing::TestWithParam<Writer> {
+class WriteWords : public test::UnstagedPayloads {
   protected:
-    WriteWords() {
-        if (GetParam() == Writer::kOfThread) tracer_.do_without_rseq();
-    }
-    void SetUp() override {
-        LEAT_NEEDS(GetParam() == Writer::kOfThread || test::has_rseq(), "rseq");
-        emit("first");
-        ring_ = tracer_.used_ring();
-        ASSERT_NE(ring_, nullptr);
-    }
-
-    void emit(const std::string& payload) {
+    void emit(const std::string& payload) override {
         leat_words words{};
         std::memcpy(&words, payload.data(), payload.size());
         leat_write_words(&tracer_.tracepoint(), nullptr, words, payload.size());
     }
-
-    // What the event leaves in the ring, without its header.
-    std::string written(const std::string& payload) {
-        const std::uint64_t begin = ring_->head;
-        emit(payload);
-        const auto* const records =
-            reinterpret_cast<const char*>(ring_) + ring::kPageSize;  // NOLINT(*-reinterpret-cast)
-        constexpr std::uint64_t kHeader = ring::kCompactHeader.short_size;
-        if (ring_->head < begin + kHeader) return "nothing";
-        return {records + begin % AttachedTracer::kRingSize + kHeader, ring_->head - begin - kHeader};
-    }
-
-    AttachedTracer tracer_;
-    ring::RingHeader* ring_ = nullptr;
 };
 
 INSTANTIATE_TEST_SUITE_P(Both, WriteWords, testing::Values(Writer::kOfCpu, Writer::kOfThread), test::name_of);
