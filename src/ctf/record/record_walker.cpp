@@ -1,5 +1,8 @@
 #include "ctf/record/record_walker.hpp"
 
+#include <emmintrin.h>
+
+#include <bit>
 #include <cstring>
 
 #include "base/check.hpp"
@@ -15,8 +18,20 @@ std::uint64_t load(const std::byte* at, std::size_t size) {
     return value;
 }
 
+std::uint32_t zeros_in_16(const std::byte* at) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));  // NOLINT(*-reinterpret-cast)
+    return static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_setzero_si128())));
+}
+
 // Null: the text, or the value, has no end before `end`.
-const std::byte* string_end(const std::byte* at, const std::byte* end) {
+[[gnu::always_inline]] inline const std::byte* string_end(const std::byte* at, const std::byte* end) {
+    // Most texts are so short that a call would take longer than the search.
+    constexpr std::ptrdiff_t kAtOnce = 32;
+    if (end - at >= kAtOnce) {
+        const std::uint32_t zeros = zeros_in_16(at) | zeros_in_16(at + 16) << 16;
+        if (zeros != 0) return at + std::countr_zero(zeros) + 1;
+        at += kAtOnce;
+    }
     const void* const zero = at == end ? nullptr : std::memchr(at, 0, static_cast<std::size_t>(end - at));
     return zero == nullptr ? nullptr : static_cast<const std::byte*>(zero) + 1;
 }
@@ -105,7 +120,6 @@ void RecordWalker::add(const EventClass& event_class) {
     if (plans_.size() <= event_class.id) plans_.resize(event_class.id + 1);
     Plan& plan = plans_[event_class.id];
     plan = {};
-    plan.is_known = true;
     if (context_size_ != 0) append_fixed(plan, context_size_);
     plan.steps.insert(plan.steps.end(), app_contexts_, {Step::Kind::kAppContext, 0, 0});
     const StructClass* fields = event_class.fields ? &*event_class.fields : nullptr;
@@ -122,12 +136,24 @@ void RecordWalker::add(const EventClass& event_class) {
         append(plan, fields->members[++i].field_class);
         plan.steps.back().length_size = static_cast<std::uint8_t>(length->size / 8);
     }
-    const bool has_one_step = plan.steps.size() == 1 && plan.steps.front().kind == Step::Kind::kFixed;
-    plan.is_fixed = plan.steps.empty() || has_one_step;
-    plan.fixed_size = has_one_step ? plan.steps.front().size : 0;
+    find_form(plan);
 }
 
-const std::byte* RecordWalker::payload_end(const Plan& plan, const std::byte* at, const std::byte* end) {
+void RecordWalker::find_form(Plan& plan) {
+    using Kind = Step::Kind;
+    const std::vector<Step>& steps = plan.steps;
+    const auto is = [&steps](std::size_t step, Kind kind) { return step < steps.size() && steps[step].kind == kind; };
+    std::size_t step = 0;
+    plan.form = Plan::Form::kFixed;
+    if (is(step, Kind::kFixed)) plan.before = steps[step++].size;
+    if (is(step, Kind::kString)) {
+        plan.form = Plan::Form::kText;
+        if (is(++step, Kind::kFixed)) plan.after = steps[step++].size;
+    }
+    if (step != steps.size()) plan.form = Plan::Form::kSteps;
+}
+
+const std::byte* RecordWalker::end_of_steps(const Plan& plan, const std::byte* at, const std::byte* end) {
     for (const Step& step : plan.steps) {
         const auto left = static_cast<std::size_t>(end - at);
         if (step.kind == Step::Kind::kFixed) {
@@ -149,8 +175,20 @@ const std::byte* RecordWalker::payload_end(const Plan& plan, const std::byte* at
     return at;
 }
 
-// Up to kStretch records. With kGuesses, the processor takes each for one of the class before, and goes on with the
-// next one, whose place it then knows, while it still waits for the id of this one. False: here the walk ends.
+[[gnu::always_inline]] inline const std::byte* RecordWalker::payload_end(const Plan& plan, const std::byte* at,
+                                                                         const std::byte* end) {
+    if (plan.form == Plan::Form::kSteps) return end_of_steps(plan, at, end);
+    if (plan.before > static_cast<std::size_t>(end - at)) return nullptr;
+    at += plan.before;
+    if (plan.form == Plan::Form::kFixed) return at;
+    at = string_end(at, end);
+    if (at == nullptr || plan.after > static_cast<std::size_t>(end - at)) return nullptr;
+    return at + plan.after;
+}
+
+// Up to kStretch records. With kGuesses, the processor takes each for one of the class and the size of the one before,
+// and goes on with the next one, whose place it then knows, while it still looks at this one. False: here the walk
+// ends.
 template <ring::RecordHeaderLayout kHeader, bool kGuesses>
 [[gnu::always_inline]] inline bool RecordWalker::walk_stretch(Walk& walk) const {
     constexpr std::size_t kExtendedSize = kHeader.extended_size();
@@ -158,6 +196,7 @@ template <ring::RecordHeaderLayout kHeader, bool kGuesses>
     const std::byte* at = walk.at;
     std::uint64_t last_timestamp = walk.last_timestamp;
     std::uint64_t last_id = kNoId;
+    const Plan* plan = nullptr;  // of the record before
     std::size_t last_size = 0;
     std::uint64_t changes = 0;
     std::uint64_t records = 0;
@@ -173,19 +212,29 @@ template <ring::RecordHeaderLayout kHeader, bool kGuesses>
             payload = at + kExtendedSize;
         }
         if (timestamp < last_timestamp || timestamp > walk.latest) break;
-        changes += id != last_id ? 1 : 0;
         const std::byte* next = nullptr;
         if (kGuesses && id == last_id) {
             if (last_size <= static_cast<std::size_t>(end - payload)) next = payload + last_size;
+            if (plan->form != Plan::Form::kFixed) {
+                const std::byte* const real = payload_end(*plan, payload, end);
+                // If the compiler knew that this is the same, it would go on at the real one, for which the processor
+                // would have to wait.
+                const std::byte* guess = next;
+                __asm__("" : "+r"(guess));
+                if (guess != real) {
+                    if (real == nullptr) break;
+                    next = real;
+                    last_size = static_cast<std::size_t>(real - payload);
+                }
+            }
         } else {
-            if (id >= plans_.size() || !plans_[id].is_known) break;
-            const Plan& plan = plans_[id];
-            if (!plan.is_fixed)
-                next = payload_end(plan, payload, end);
-            else if (plan.fixed_size <= static_cast<std::size_t>(end - payload))
-                next = payload + plan.fixed_size;
-            last_id = plan.is_fixed || !kGuesses ? id : kNoId;
-            last_size = plan.fixed_size;
+            if (id >= plans_.size() || plans_[id].form == Plan::Form::kUnknown) break;
+            plan = &plans_[id];
+            next = payload_end(*plan, payload, end);
+            if (next == nullptr) break;
+            changes += id != last_id ? 1 : 0;
+            last_id = id;
+            last_size = static_cast<std::size_t>(next - payload);
         }
         if (next == nullptr || (at != walk.begin && static_cast<std::size_t>(next - walk.begin) > walk.limit)) break;
         last_timestamp = timestamp;
@@ -198,7 +247,7 @@ template <ring::RecordHeaderLayout kHeader, bool kGuesses>
     return records == kStretch;
 }
 
-// Where classes change often, a guess would be wrong each time.
+// Where classes change often, a guess would be wrong each time. Where sizes do, that costs no more than to wait.
 template <ring::RecordHeaderLayout kHeader>
 RecordWalker::Part RecordWalker::walk_as(UntrustedBytes records, std::size_t limit, const Times& times) const {
     Walk walk{.begin = records.data(),

@@ -53,15 +53,24 @@ class RecordWalker {
         std::uint8_t length_size;  // kSequence: bytes of the length, which comes first
         std::uint64_t size;        // kFixed: bytes; kSequence: bytes of an element
     };
+    // Of an event's context and payload.
     struct Plan {
-        bool is_known = false;
-        bool is_fixed = false;
-        std::size_t fixed_size = 0;  // of context and payload
+        enum class Form : std::uint8_t {
+            kUnknown,  // no such event
+            kFixed,    // `before` bytes
+            kText,     // `before` bytes, a text, `after` bytes
+            kSteps     // anything else
+        };
+
+        Form form = Form::kUnknown;
+        std::size_t before = 0;
+        std::size_t after = 0;
         std::vector<Step> steps{};
     };
 
     void append(Plan& plan, const FieldClass& field_class) const;
     static void append_fixed(Plan& plan, std::uint64_t bytes);
+    static void find_form(Plan& plan);
     // Where a walk is.
     struct Walk {
         const std::byte* begin;
@@ -80,6 +89,7 @@ class RecordWalker {
     [[nodiscard]] Part walk_as(UntrustedBytes records, std::size_t limit, const Times& times) const;
     // The end of the context and payload that begin at `at`; null if they reach beyond `end`.
     [[nodiscard]] static const std::byte* payload_end(const Plan& plan, const std::byte* at, const std::byte* end);
+    [[nodiscard]] static const std::byte* end_of_steps(const Plan& plan, const std::byte* at, const std::byte* end);
 
     ring::RecordHeaderLayout header_;
     std::size_t context_size_;

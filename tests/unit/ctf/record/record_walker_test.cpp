@@ -149,6 +149,42 @@ TEST(RecordWalker, StringEndsAtItsNul) {
     EXPECT_EQ(walk(walker, header(1) + "ab\0c"s).bytes, 0U);
 }
 
+// Shorter and longer than what is searched at once, with bytes before and behind, and cut anywhere.
+TEST(RecordWalker, TextOfAnyLength) {
+    RecordWalker walker(ring::kCompactHeader, 3);
+    walker.add(event(1, {{"_s", StringClass{}}, {"_a", integer(16)}}));
+    for (std::size_t length = 0; length < 70; ++length) {
+        const std::string whole = header(1) + "ccc" + std::string(length, 'x') + '\0' + "aa";
+        ASSERT_EQ(walk(walker, whole).bytes, whole.size()) << length;
+        ASSERT_EQ(walk(walker, whole + whole).records, 2U) << length;
+        for (std::size_t size = 0; size < whole.size(); ++size) {
+            ASSERT_EQ(walk(walker, whole.substr(0, size)).bytes, 0U) << length << ", " << size << " bytes";
+            ASSERT_EQ(walk(walker, whole + whole.substr(0, size)).bytes, whole.size()) << length << ", " << size;
+        }
+    }
+}
+
+// A record is taken for one of the size of the one before.
+TEST(RecordWalker, TextsOfOtherLengthsAreNotMissed) {
+    RecordWalker walker(ring::kCompactHeader, 0);
+    walker.add(event(1, {{"_s", StringClass{}}}));
+    const auto record = [](std::size_t length) { return header(1) + std::string(length, 'x') + '\0'; };
+    std::string records;
+    std::uint64_t count = 0;
+    // Texts that stay the same for long, and texts that change each time, for longer than a stretch.
+    for (std::size_t length = 0; length < 700; length += 23) {
+        for (std::size_t i = 0; i < length; ++i, ++count) records += record(length % 50);
+        for (std::size_t i = 0; i < length; ++i, ++count) records += record(i % 50);
+    }
+    const auto walked = walk(walker, records);
+    EXPECT_EQ(walked.records, count);
+    EXPECT_EQ(walked.bytes, records.size());
+    // Where the text before ended, this one is not over; or it was over before.
+    for (const std::size_t other : {3U, 5U, 40U, 60U})
+        EXPECT_EQ(walk(walker, record(4) + record(4) + record(other) + record(4)).records, 4U) << other;
+    EXPECT_EQ(walk(walker, record(4) + record(4) + header(1) + "xxxxx").records, 2U);
+}
+
 TEST(RecordWalker, LengthsOfEverySize) {
     for (const unsigned bits : {8U, 16U, 32U, 64U}) {
         RecordWalker walker(ring::kCompactHeader, 0);
