@@ -25,17 +25,15 @@ class GrowingTraces {
     GrowingTraces(const ViewArguments& arguments, LivePrinter& printer)
         : roots_(arguments.traces.begin(), arguments.traces.end()), printer_(&printer) {}
 
-    // Opens the traces that are new.
+    // Opens the traces that are new: at first those that are being written, later also those that have begun and ended
+    // while we were busy.
     Result<void> look() {
+        constexpr int kMostLooks = 16;  // writers may move directories for ever
         for (const fs::path& root : roots_) {
             watch(root);
-            const auto found = trace::find_trace_directories(root);
-            // What we followed may be gone by now: it was cleared.
-            if (!found && found.error().kind == ErrorKind::kNotFound && !known_.empty()) continue;
-            if (!found) return tl::unexpected(found.error());
-            for (const fs::path& directory : *found)
-                if (!known_.contains(directory)) LEAT_TRY(open(directory));
+            for (int looks = 0; looks < kMostLooks && !LEAT_TRY(look(root)); ++looks) continue;
         }
+        has_looked_ = true;
         return {};
     }
 
@@ -75,28 +73,52 @@ class GrowingTraces {
         }
     }
 
+    // Returns whether all is found. What moves meanwhile may have been in neither place when we looked there.
+    Result<bool> look(const fs::path& root) {
+        const auto found = trace::find_trace_directories(root);
+        // What we followed may be gone by now: it was cleared.
+        if (!found && found.error().kind == ErrorKind::kNotFound && !known_.empty()) return true;
+        if (!found) return tl::unexpected(found.error());
+        bool is_any_new = false;
+        for (const fs::path& directory : *found) {
+            if (known_.contains(directory)) continue;
+            LEAT_TRY(open(directory));
+            is_any_new = true;
+        }
+        if (!is_any_new && !traces_.empty()) return true;
+        const auto again = trace::find_trace_directories(root);
+        return !again || *again == *found;
+    }
+
     Result<void> open(const fs::path& directory) {
-        auto trace = FollowedTrace::open(directory, known_.size(), printer_->merge(), print_warning);
+        auto trace = FollowedTrace::open(directory, known_.size(), printer_->merge(), print_warning, has_looked_);
         if (!trace) return wrap(directory.string(), std::move(trace).error());
         if (*trace == nullptr) {
-            ++finished_;
+            if (!has_looked_) leave_out(directory);
             return {};
         }
         known_.insert(directory);
-        // A rotation gives it another name while its writer still waits for a relay.
-        const auto is_the_same = [identity = (*trace)->identity()](const auto& other) {
-            return other->identity() == identity;
-        };
-        if (std::ranges::any_of(traces_, is_the_same)) return {};
+        // A rotation gives it another name.
+        if (!seen_.insert((*trace)->identity()).second) return {};
         watch_.add_file(directory / trace::kSyncFileName);
         traces_.push_back(*std::move(trace));
         return {};
     }
 
+    // It was finished before we came.
+    void leave_out(const fs::path& directory) {
+        const auto identity = viewer::FileIdentity::of(directory);
+        if (!identity) return;
+        known_.insert(directory);
+        if (seen_.insert(*identity).second) ++finished_;
+    }
+
     std::vector<fs::path> roots_;
     LivePrinter* printer_;
     viewer::DirectoryWatch watch_;
-    std::set<fs::path> known_;  // that are or were followed
+    std::set<fs::path> known_;             // that are or were followed
+    std::set<viewer::FileIdentity> seen_;  // these, and those that were finished before we came
+    bool has_looked_ = false;
     std::vector<std::unique_ptr<FollowedTrace>> traces_;
     std::size_t finished_ = 0;
     std::uint64_t cut_short_ = 0;

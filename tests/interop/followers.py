@@ -62,6 +62,34 @@ class Followers(RelayedTest):
         self.assertEqual(self.end(), "")
         self.assertEqual(self.numbers(), list(range(emitted)))
 
+    def test_chunks_that_begin_and_end_while_it_is_busy(self):
+        """They are shown, and those that it knows already are not shown again."""
+        self.daemon()
+        _, running = self.followed()
+        self.follower.send_signal(signal.SIGSTOP)
+        for _ in range(3):
+            running.do("emit 100")
+            self.leat("rotate")
+        emitted = running.do("emit 100")
+        self.leat("destroy")
+        self.follower.send_signal(signal.SIGCONT)
+        self.assertEqual(self.end(), "")
+        self.assertEqual(self.numbers(), list(range(emitted)))
+
+    def test_programs_that_begin_and_end_while_it_is_busy(self):
+        """Each has a trace of its own."""
+        self.daemon()
+        _, running = self.followed("--buffers=pid")
+        self.follower.send_signal(signal.SIGSTOP)
+        other = self.program()
+        other.do("emit 50")
+        other.end()
+        self.leat("destroy")
+        running.end()
+        self.follower.send_signal(signal.SIGCONT)
+        self.assertEqual(self.end(), "")
+        self.assertEqual(sorted(self.numbers()), sorted([*range(10), *range(50)]))
+
     def test_chunk_that_is_removed_after_its_rotation(self):
         self.daemon()
         directory, running = self.followed()

@@ -1,6 +1,8 @@
 #include "viewer/read/followed_file.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,18 +19,21 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxEntrySize = 4096;
 
+std::optional<FileIdentity> identity_of(int directory, const char* name, int flags) {
+    constexpr std::int64_t kPerSecond = 1'000'000'000;
+    struct statx status {};
+    if (::statx(directory, name, flags, STATX_INO | STATX_BTIME, &status) != 0) return std::nullopt;
+    const bool has_birth = (status.stx_mask & STATX_BTIME) != 0;
+    return FileIdentity{.device = gnu_dev_makedev(status.stx_dev_major, status.stx_dev_minor),
+                        .inode = status.stx_ino,
+                        .birth_ns = has_birth ? status.stx_btime.tv_sec * kPerSecond + status.stx_btime.tv_nsec : 0};
+}
+
 }  // namespace
 
-FileIdentity FileIdentity::of(int fd) {
-    struct stat status {};
-    return ::fstat(fd, &status) == 0 ? FileIdentity{status.st_dev, status.st_ino} : FileIdentity{};
-}
+std::optional<FileIdentity> FileIdentity::of(const fs::path& path) { return identity_of(AT_FDCWD, path.c_str(), 0); }
 
-std::optional<FileIdentity> FileIdentity::of(const fs::path& path) {
-    struct stat status {};
-    if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-    return FileIdentity{status.st_dev, status.st_ino};
-}
+FileIdentity FileIdentity::of(int fd) { return identity_of(fd, "", AT_EMPTY_PATH).value_or(FileIdentity{}); }
 
 std::unique_ptr<FollowedFile> FollowedFile::open(const fs::path& path, const fs::path& shown) {
     auto index = open_for_reading(trace::index_path(path));

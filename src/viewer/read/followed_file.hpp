@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -16,11 +17,13 @@
 
 namespace leat::viewer {
 
-// Which file it is, whatever its name. As long as somebody has it open, no other file has the same identity.
+// Which file or directory it is, whatever its name. As long as somebody has it open, no other has the same identity;
+// afterwards none has on file systems that know when it was made.
 struct FileIdentity {
     dev_t device = 0;
     ino_t inode = 0;
-    bool operator==(const FileIdentity&) const = default;
+    std::int64_t birth_ns = 0;  // since 1970; 0: nobody knows
+    auto operator<=>(const FileIdentity&) const = default;
 
     static FileIdentity of(int fd);
     // Returns nothing if there is no file of that name.

@@ -22,22 +22,21 @@ constexpr std::uint64_t kMaxPacketSize = 256U << 20U;
 }  // namespace
 
 Result<std::unique_ptr<FollowedTrace>> FollowedTrace::open(const fs::path& directory, std::uint64_t trace_number,
-                                                           LiveMerge& merge, Warn warn) {
+                                                           LiveMerge& merge, Warn warn, bool is_finished_wanted) {
     UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!fd.is_open() && errno == ENOENT) return nullptr;
     if (!fd.is_open()) return io_error("cannot open the directory");
     const fs::path place = fmt::format("/proc/self/fd/{}", fd.get());
-    // The writer may end, and remove both files, between any two of our steps.
+    // The writer may end, and remove the sync file, or both files, between any two of our steps.
     auto sync = trace::SyncReader::open(place);
-    auto metadata = open_for_reading(place / trace::kMetadataFile);
     std::error_code ignored;
-    if ((!sync && !fs::exists(place / trace::kSyncFileName, ignored)) ||
-        (!metadata && !fs::exists(place / trace::kMetadataFile, ignored)))
-        return nullptr;
+    if (!sync && !fs::exists(place / trace::kSyncFileName, ignored)) sync = std::optional<trace::SyncReader>();
+    auto metadata = open_for_reading(place / trace::kMetadataFile);
+    if (!metadata && !fs::exists(place / trace::kMetadataFile, ignored)) return nullptr;
     if (!sync) return tl::unexpected(std::move(sync).error());
-    if (!*sync || (*sync)->is_writer_gone()) return nullptr;
+    if (!is_finished_wanted && (!*sync || (*sync)->is_writer_gone())) return nullptr;
     std::unique_ptr<FollowedTrace> trace(
-        new FollowedTrace(directory, std::move(fd), trace_number, **std::move(sync), merge, std::move(warn)));
+        new FollowedTrace(directory, std::move(fd), trace_number, *std::move(sync), merge, std::move(warn)));
     trace->metadata_ = LEAT_TRY(std::move(metadata));
     return trace;
 }
@@ -45,8 +44,8 @@ Result<std::unique_ptr<FollowedTrace>> FollowedTrace::open(const fs::path& direc
 Result<Progress> FollowedTrace::advance() {
     // Keep this order. Everything that was written before the writer ended, or before the horizon was published, is
     // seen by the steps that follow.
-    is_writer_gone_ = sync_.is_writer_gone();
-    state_ = LEAT_TRY(sync_.read());
+    is_writer_gone_ = !sync_ || sync_->is_writer_gone();
+    if (sync_) state_ = LEAT_TRY(sync_->read());
     if (state_.generation == 0 && !is_writer_gone_) return Progress::kNothingNew;
     LEAT_TRY(find_all_files());
     warn_of_streams_without_beginning();
@@ -86,7 +85,7 @@ void FollowedTrace::hold_back() {
 }
 
 Result<void> FollowedTrace::wait() {
-    LEAT_TRY(sync_.wait_after(state_.generation));
+    if (sync_) LEAT_TRY(sync_->wait_after(state_.generation));
     return {};
 }
 

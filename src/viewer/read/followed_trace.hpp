@@ -37,9 +37,11 @@ class FollowedTrace {
   public:
     using Warn = std::function<void(const std::string&)>;
 
-    // Returns null if no writer is left: then it is a recorded trace. The merge must outlive the object.
+    // Returns null if the directory is gone, or if no writer is left and `is_finished_wanted` is not set. The merge
+    // must outlive the object.
     static Result<std::unique_ptr<FollowedTrace>> open(const std::filesystem::path& directory,
-                                                       std::uint64_t trace_number, LiveMerge& merge, Warn warn);
+                                                       std::uint64_t trace_number, LiveMerge& merge, Warn warn,
+                                                       bool is_finished_wanted = false);
 
     // Reads on in all streams that had been read to their end.
     Result<Progress> advance();
@@ -73,8 +75,8 @@ class FollowedTrace {
         std::shared_ptr<LiveStream> stream;  // holds the merge back; becomes the file's stream if that is a new one
     };
 
-    FollowedTrace(std::filesystem::path directory, UniqueFd fd, std::uint64_t trace_number, trace::SyncReader sync,
-                  LiveMerge& merge, Warn warn)
+    FollowedTrace(std::filesystem::path directory, UniqueFd fd, std::uint64_t trace_number,
+                  std::optional<trace::SyncReader> sync, LiveMerge& merge, Warn warn)
         : directory_(std::move(directory)),
           fd_(std::move(fd)),
           place_("/proc/self/fd/" + std::to_string(fd_.get())),
@@ -103,7 +105,7 @@ class FollowedTrace {
     UniqueFd fd_;
     std::filesystem::path place_;  // leads through fd_
     LiveTrace trace_;
-    trace::SyncReader sync_;
+    std::optional<trace::SyncReader> sync_;  // none: the writer has ended, and taken the file away
     LiveMerge* merge_;
     Warn warn_;
     UniqueFd metadata_;
