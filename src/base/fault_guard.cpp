@@ -105,8 +105,9 @@ Result<FaultGuard> FaultGuard::of(const void* address, std::size_t size, std::si
     const auto free = std::find_if(search_from, slots.end(), [](const Slot& slot) { return slot.begin == 0; });
     if (free == slots.end()) return refused("too many files are in memory at once: {}", kSlots);
     FaultGuard made;
-    made.slot_ = static_cast<std::size_t>(free - slots.begin());
+    // First, because it may throw: a guard that has a slot takes the lock when it goes.
     made.lost_ = std::make_unique<std::atomic<bool>[]>((size + part_size - 1) / part_size);  // NOLINT(*-c-arrays)
+    made.slot_ = static_cast<std::size_t>(free - slots.begin());
     change(*free, begin, begin + size, part_size, made.lost_.get());
     if (made.slot_ < slots_used)
         --freed;

@@ -128,7 +128,7 @@ Result<OutputFile> output_of(const ExportOptions& options) {
     return OutputFile::standard_output();
 }
 
-Result<void> write_events(SelectedEvents& events, viewer::Timeline& timeline, viewer::TextBuffer& output) {
+Result<void> write_events(viewer::SelectedEvents& events, viewer::Timeline& timeline, viewer::TextBuffer& output) {
     const StopSignals stop;
     return events.for_each(
         [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
@@ -145,10 +145,10 @@ Result<void> export_traces(ExportOptions& options) {
     if (std::ranges::any_of(options.traces, net::is_relay_url))
         return refused("leat export reads traces on disk: those of a relay are below its --output directory");
     auto rules = LEAT_TRY(rules_of(options));
-    const Selection selection = LEAT_TRY(options.selection.parse(options.is_gmt));
+    const viewer::Selection selection = LEAT_TRY(options.selection.parse(options.is_gmt));
     const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(options.traces))));
-    SelectedEvents events = LEAT_TRY(SelectedEvents::make(traces, selection));
-    LEAT_TRY(check_rules(rules, classes_of(traces)));
+    viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, selection));
+    LEAT_TRY(check_rules(rules, viewer::classes_of(traces)));
 
     OutputFile file = LEAT_TRY(output_of(options));
     viewer::TextBuffer output(file.fd());

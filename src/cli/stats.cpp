@@ -111,7 +111,7 @@ void print_table(const char* title, const std::map<Key, Count>& counts, const Tr
     if (rows.size() < counts.size()) fmt::print("and {} more: --top 0 shows all\n", counts.size() - rows.size());
 }
 
-void print_losses(const TraceStatistics::Lost& lost) {
+void print_losses(const viewer::Losses& lost) {
     if (lost.events != 0) fmt::print("lost: {} event{} discarded\n", lost.events, lost.events == 1 ? "" : "s");
     if (lost.packets != 0) fmt::print("lost: {} packet{}\n", lost.packets, lost.packets == 1 ? "" : "s");
     if (lost.unknown != 0)
@@ -146,7 +146,7 @@ void print_text(const StatsOptions& options, const TraceStatistics& statistics,
     fmt::print("{} event{}, {}", all.events, all.events == 1 ? "" : "s", size_for_people(all.bytes()));
     if (const auto rate = rate_of(all.events, seconds)) fmt::print(", in {:.3f} s: {:.0f} a second", seconds, *rate);
     fmt::print("\n");
-    print_losses(statistics.lost());
+    print_losses(statistics.losses());
     print_table("event", statistics.by_name(), statistics, options.top);
     print_table("process", statistics.by_process(), statistics, options.top);
     print_table("CPU", statistics.by_cpu(), statistics, options.top);
@@ -187,7 +187,7 @@ Json interval_json(const IntervalMeter& meter) {
 void print_json(const StatsOptions& options, const TraceStatistics& statistics,
                 const std::optional<IntervalMeter>& meter) {
     const auto& span = statistics.span_ns();
-    const TraceStatistics::Lost& lost = statistics.lost();
+    const viewer::Losses& lost = statistics.losses();
     const auto rate = rate_of(statistics.all().events, seconds_of(statistics));
     Json result{
         {"events", statistics.all().events},
@@ -215,8 +215,9 @@ Result<std::optional<IntervalMeter>> meter_of(const StatsOptions& options) {
                                         options.interval.substr(comma + 1), std::move(key));
 }
 
-Result<void> check_interval(const StatsOptions& options, const IntervalMeter& meter, const Traces& traces) {
-    const auto classes = classes_of(traces);
+Result<void> check_interval(const StatsOptions& options, const IntervalMeter& meter,
+                            const viewer::RecordedTraces& traces) {
+    const auto classes = viewer::classes_of(traces);
     const std::size_t comma = options.interval.find(',');
     LEAT_TRY(check_event_names("--interval", options.interval.substr(0, comma), options.interval.substr(comma + 1),
                                classes));
@@ -231,11 +232,11 @@ Result<void> count(StatsOptions& options) {
     LEAT_TRY(put_sessions_traces(options.traces));
     if (std::ranges::any_of(options.traces, net::is_relay_url))
         return refused("leat stats reads traces on disk: those of a relay are below its --output directory");
-    const Selection selection = LEAT_TRY(options.selection.parse(options.is_gmt));
+    const viewer::Selection selection = LEAT_TRY(options.selection.parse(options.is_gmt));
     auto meter = LEAT_TRY(meter_of(options));
     const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(options.traces))));
     if (meter) LEAT_TRY(check_interval(options, *meter, traces));
-    SelectedEvents events = LEAT_TRY(SelectedEvents::make(traces, selection));
+    viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, selection));
     TraceStatistics statistics;
     auto counted = events.for_each(
         [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {

@@ -26,7 +26,7 @@ struct ViewArguments {
     std::string format = "text";
     std::optional<std::string> columns{};
     SelectionOptions selection_options{};
-    Selection selection{};
+    viewer::Selection selection{};
     viewer::TextOptions text{};
     std::size_t threads = 0;  // that make text; 0: one for each CPU
 };

@@ -24,7 +24,7 @@ class Printer {
           loss_text_(options) {}
 
     // Prints until the end, or until nobody reads.
-    Result<void> print(SelectedEvents& events) {
+    Result<void> print(viewer::SelectedEvents& events) {
         auto printed = events.for_each(
             [this](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
                 LEAT_TRY(events_.add(packet, places));
@@ -63,7 +63,7 @@ std::size_t usual_threads() {
 
 Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options) {
     const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(arguments.traces))));
-    SelectedEvents events = LEAT_TRY(SelectedEvents::make(traces, arguments.selection));
+    viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, arguments.selection));
     Printer printer(options, arguments.threads == 0 ? usual_threads() : arguments.threads);
     LEAT_TRY(printer.print(events));
     if (printer.is_closed()) return Viewed::kUntilNobodyRead;

@@ -130,6 +130,20 @@ Result<TimeRange> TimeRange::parse(Text begin, Text end, const Text& range, bool
     return parsed;
 }
 
+TimeRange TimeRange::of(std::int64_t begin_ns, std::int64_t end_ns) {
+    TimeRange range;
+    range.begin_ns_ = begin_ns;
+    range.end_ns_ = end_ns;
+    return range;
+}
+
+std::int64_t TimeRange::earliest() const {
+    if (!begin_) return begin_ns_;
+    // Then the first event must be read, which has the date. What is out of range is refused later.
+    const bool needs_first = begin_->needs_date() || (end_ && end_->needs_date());
+    return needs_first ? INT64_MIN : begin_->nanoseconds(0).value_or(INT64_MIN);
+}
+
 Result<void> TimeRange::begin_at(std::int64_t first_ns) {
     if (begin_) begin_ns_ = LEAT_TRY(begin_->nanoseconds(first_ns));
     if (end_) end_ns_ = LEAT_TRY(end_->nanoseconds(first_ns));

@@ -14,6 +14,8 @@ class TimeBound {
   public:
     static Result<TimeBound> parse(std::string_view text, bool is_gmt);
 
+    // Whether it is a time of a day that is not told.
+    [[nodiscard]] bool needs_date() const { return is_time_of_day_ && !date_; }
     // Without a date, it is the date of this time.
     [[nodiscard]] Result<std::int64_t> nanoseconds(std::int64_t first_ns) const;
 
@@ -36,8 +38,12 @@ class TimeRange {
     // `range`: "BEGIN,END", perhaps in brackets, in place of both.
     using Text = std::optional<std::string_view>;
     static Result<TimeRange> parse(Text begin, Text end, const Text& range, bool is_gmt);
+    // Since the origin. INT64_MIN and INT64_MAX are no bounds.
+    static TimeRange of(std::int64_t begin_ns, std::int64_t end_ns);
 
-    [[nodiscard]] bool is_bounded() const { return begin_ || end_; }
+    [[nodiscard]] bool is_bounded() const { return begin_ || end_ || begin_ns_ != INT64_MIN || end_ns_ != INT64_MAX; }
+    // A time before which nothing is in the range, as far as that is known before begin_at().
+    [[nodiscard]] std::int64_t earliest() const;
     // To be called before all others, with the time of the first message.
     Result<void> begin_at(std::int64_t first_ns);
     [[nodiscard]] bool is_before(std::int64_t time_ns) const { return time_ns < begin_ns_; }

@@ -7,37 +7,40 @@
 namespace leat::viewer {
 namespace {
 
-bool has_field(const ctf::FieldClass& field_class, ValuePathView path);
+bool any_class(const ctf::FieldClass& field_class, ValuePathView path, const ClassVisitor& accepts);
+
+bool any_member(std::span<const ctf::StructMember> members, ValuePathView path, const ClassVisitor& accepts) {
+    const auto* const name = std::get_if<std::string>(&path.front());
+    return name != nullptr && std::ranges::any_of(members, [&](const ctf::StructMember& member) {
+               return ctf::display_name(member) == *name && !is_timestamp(member.field_class) &&
+                      any_class(member.field_class, path.subspan(1), accepts);
+           });
+}
+
+// What a variant holds is found behind the variant's own name.
+bool any_class(const ctf::FieldClass& field_class, ValuePathView path, const ClassVisitor& accepts) {
+    if (const auto* variant = field_class.as<ctf::VariantClass>())
+        return std::ranges::any_of(variant->options,
+                                   [&](const auto& option) { return any_class(option.field_class, path, accepts); });
+    if (path.empty()) return accepts(field_class);
+    if (const auto* structure = field_class.as<ctf::StructClass>())
+        return any_member(structure->members, path, accepts);
+    const bool is_element = std::holds_alternative<std::uint64_t>(path.front());
+    if (const auto* array = field_class.as<ctf::ArrayClass>())
+        return is_element && any_class(*array->element, path.subspan(1), accepts);
+    if (const auto* sequence = field_class.as<ctf::SequenceClass>())
+        return is_element && any_class(*sequence->element, path.subspan(1), accepts);
+    return false;
+}
+
+bool is_any(const ctf::FieldClass& /*field_class*/) { return true; }
+
+}  // namespace
 
 bool is_timestamp(const ctf::FieldClass& field_class) {
     const auto* integer = field_class.as<ctf::IntegerClass>();
     return integer != nullptr && !integer->clock.empty();
 }
-
-bool has_member(std::span<const ctf::StructMember> members, ValuePathView path) {
-    const auto* const name = std::get_if<std::string>(&path.front());
-    return name != nullptr && std::ranges::any_of(members, [&](const ctf::StructMember& member) {
-               return ctf::display_name(member) == *name && !is_timestamp(member.field_class) &&
-                      has_field(member.field_class, path.subspan(1));
-           });
-}
-
-// What a variant holds is found behind the variant's own name.
-bool has_field(const ctf::FieldClass& field_class, ValuePathView path) {
-    if (const auto* variant = field_class.as<ctf::VariantClass>())
-        return std::ranges::any_of(variant->options,
-                                   [&](const auto& option) { return has_field(option.field_class, path); });
-    if (path.empty()) return true;
-    if (const auto* structure = field_class.as<ctf::StructClass>()) return has_member(structure->members, path);
-    const bool is_element = std::holds_alternative<std::uint64_t>(path.front());
-    if (const auto* array = field_class.as<ctf::ArrayClass>())
-        return is_element && has_field(*array->element, path.subspan(1));
-    if (const auto* sequence = field_class.as<ctf::SequenceClass>())
-        return is_element && has_field(*sequence->element, path.subspan(1));
-    return false;
-}
-
-}  // namespace
 
 const ctf::FieldValue* next_sibling(const ctf::FieldValue* value) {
     for (std::uint64_t parts = 1; parts > 0; --parts, ++value) parts += value->is_text ? 0 : value->size;
@@ -63,8 +66,11 @@ const ctf::FieldValue* find_part(const ctf::FieldValue* value, ValuePathView pat
     return nullptr;
 }
 
+bool any_field(const std::optional<ctf::StructClass>& scope, ValuePathView path, const ClassVisitor& accepts) {
+    return scope && any_member(scope->members, path, accepts);
+}
 bool has_field(const std::optional<ctf::StructClass>& scope, ValuePathView path) {
-    return scope && has_member(scope->members, path);
+    return any_field(scope, path, is_any);
 }
 
 bool is_for_readers(const ctf::StructMember& member) {
@@ -73,13 +79,17 @@ bool is_for_readers(const ctf::StructMember& member) {
     return std::ranges::find(kNames, member.name) != kNames.end() || is_timestamp(member.field_class);
 }
 
-bool has_packet_field(const std::optional<ctf::StructClass>& packet_context, ValuePathView path) {
+bool any_packet_field(const std::optional<ctf::StructClass>& packet_context, ValuePathView path,
+                      const ClassVisitor& accepts) {
     const auto* const name = std::get_if<std::string>(&path.front());
     return packet_context && name != nullptr &&
            std::ranges::any_of(packet_context->members, [&](const ctf::StructMember& member) {
                return ctf::display_name(member) == *name && !is_for_readers(member) &&
-                      has_field(member.field_class, path.subspan(1));
+                      any_class(member.field_class, path.subspan(1), accepts);
            });
+}
+bool has_packet_field(const std::optional<ctf::StructClass>& packet_context, ValuePathView path) {
+    return any_packet_field(packet_context, path, is_any);
 }
 
 const ctf::FieldValue* find_value(std::span<const ctf::FieldValue> scope, ValuePathView path) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +23,13 @@ using ValuePathView = std::span<const ValuePathStep>;
 // packets, is no part of an event.
 [[nodiscard]] bool has_field(const std::optional<ctf::StructClass>& scope, ValuePathView path);
 [[nodiscard]] bool has_packet_field(const std::optional<ctf::StructClass>& packet_context, ValuePathView path);
+// The same, if `accepts` takes the class of the field; events may have fields of several classes in one place.
+using ClassVisitor = std::function<bool(const ctf::FieldClass&)>;
+bool any_field(const std::optional<ctf::StructClass>& scope, ValuePathView path, const ClassVisitor& accepts);
+bool any_packet_field(const std::optional<ctf::StructClass>& packet_context, ValuePathView path,
+                      const ClassVisitor& accepts);
+// Whether it is a time of the clock, of which people see the time of the event.
+[[nodiscard]] bool is_timestamp(const ctf::FieldClass& field_class);
 // Whether a member of the packet context is for readers alone.
 [[nodiscard]] bool is_for_readers(const ctf::StructMember& member);
 

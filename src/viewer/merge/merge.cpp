@@ -9,17 +9,18 @@
 
 namespace leat::viewer {
 
-Result<Merge> Merge::make(const std::vector<std::unique_ptr<RecordedTrace>>& traces) {
+Result<Merge> Merge::make(const RecordedTraces& traces, std::int64_t from_ns) {
     ClockAgreement agreement;
     for (const auto& trace : traces)
         for (const RecordedStream& stream : trace->streams())
             if (stream.plan->clock != nullptr) LEAT_TRY(agreement.add(trace->trace_class(), *stream.plan->clock));
-    return Merge(traces);
+    return Merge(traces, from_ns);
 }
 
-Merge::Merge(const std::vector<std::unique_ptr<RecordedTrace>>& traces) {
+Merge::Merge(const RecordedTraces& traces, std::int64_t from_ns) {
     for (const auto& trace : traces)
-        for (const RecordedStream& stream : trace->streams()) readers_.emplace_back(*trace, stream);
+        for (const RecordedStream& stream : trace->streams())
+            readers_.emplace_back(*trace, stream).pass_over_before(from_ns);
 }
 
 Result<bool> Merge::next() {

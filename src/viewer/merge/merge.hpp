@@ -19,8 +19,9 @@ namespace leat::viewer {
 // first.
 class Merge {
   public:
-    // The traces must outlive the merge. Refuses traces whose clocks cannot be compared.
-    static Result<Merge> make(const std::vector<std::unique_ptr<RecordedTrace>>& traces);
+    // The traces must outlive the merge. Refuses traces whose clocks cannot be compared. `from_ns`: packets that end
+    // before this time need not be told.
+    static Result<Merge> make(const RecordedTraces& traces, std::int64_t from_ns = INT64_MIN);
 
     // Goes to the next message; false after the last. An error ends the merge. All events before it have been told.
     Result<bool> next();
@@ -29,7 +30,7 @@ class Merge {
     [[nodiscard]] std::span<const ctf::EventPlace> take_run();
 
   private:
-    explicit Merge(const std::vector<std::unique_ptr<RecordedTrace>>& traces);
+    Merge(const RecordedTraces& traces, std::int64_t from_ns);
 
     // A stream by the time of its next message.
     struct Entry {

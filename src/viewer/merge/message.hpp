@@ -65,6 +65,11 @@ struct Message {
     const PacketView* packet = nullptr;  // of kEvent; valid until the next message
     ctf::EventPlace place{};             // of kEvent, in that packet
     Loss loss{};                         // of kDiscarded..., kLost... and kMissed...
+
+    // Whether it tells of events or packets that somebody lost.
+    [[nodiscard]] bool is_loss() const {
+        return kind != Kind::kPacketBegin && kind != Kind::kEvent && kind != Kind::kPacketEnd;
+    }
 };
 
 }  // namespace leat::viewer

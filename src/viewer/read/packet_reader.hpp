@@ -36,6 +36,9 @@ class PacketReader {
     Result<void> begin(const ctf::TraceClass& trace_class, const ctf::PacketProperties& properties,
                        UntrustedBytes bytes, std::uint64_t offset);
 
+    // The next packet is not read: it is only the one before the next. Not while a packet is being read.
+    void pass_over(const ctf::PacketProperties& properties) { previous_ = properties; }
+
     // Goes to the next message; false at the end of the packet.
     Result<bool> next();
     [[nodiscard]] const Message& message() const { return message_; }

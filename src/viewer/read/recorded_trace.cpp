@@ -259,7 +259,7 @@ void RecordedTrace::number_streams() {
         if (!stream.instance_id) stream.instance_id = number++;
 }
 
-Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vector<fs::path>& paths) {
+Result<RecordedTraces> open_traces(const std::vector<fs::path>& paths) {
     std::list<RecordedDirectory> directories;
     std::set<fs::path> known;
     for (const fs::path& path : paths) {
@@ -271,14 +271,20 @@ Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vecto
     }
     std::vector<std::list<RecordedDirectory>> groups = group_by_metadata(std::move(directories));
     std::ranges::stable_sort(groups, comes_before);
-    std::vector<std::unique_ptr<RecordedTrace>> traces;
+    RecordedTraces traces;
     traces.reserve(groups.size());
     for (std::list<RecordedDirectory>& group : groups)
         traces.push_back(LEAT_TRY(RecordedTrace::open(std::move(group), traces.size())));
     return traces;
 }
 
-Result<void> first_damage(const std::vector<std::unique_ptr<RecordedTrace>>& traces) {
+std::vector<const ctf::TraceClass*> classes_of(const RecordedTraces& traces) {
+    std::vector<const ctf::TraceClass*> classes(traces.size());
+    std::ranges::transform(traces, classes.begin(), [](const auto& trace) { return &trace->trace_class(); });
+    return classes;
+}
+
+Result<void> first_damage(const RecordedTraces& traces) {
     for (const auto& trace : traces)
         if (auto damage = trace->damage()) return tl::unexpected(*std::move(damage));
     return {};

@@ -108,10 +108,15 @@ class RecordedTrace {
     std::optional<Error> damage_;
 };
 
+using RecordedTraces = std::vector<std::unique_ptr<RecordedTrace>>;
+
 // Opens all traces at or below the paths, each directory once. See choose_metadata() for which become one trace.
-Result<std::vector<std::unique_ptr<RecordedTrace>>> open_traces(const std::vector<std::filesystem::path>& paths);
+Result<RecordedTraces> open_traces(const std::vector<std::filesystem::path>& paths);
+
+// Of each trace.
+[[nodiscard]] std::vector<const ctf::TraceClass*> classes_of(const RecordedTraces& traces);
 
 // An error: the first of them that is damaged. To be asked when all was read.
-Result<void> first_damage(const std::vector<std::unique_ptr<RecordedTrace>>& traces);
+Result<void> first_damage(const RecordedTraces& traces);
 
 }  // namespace leat::viewer

@@ -4,6 +4,38 @@
 
 namespace leat::viewer {
 
+namespace {
+
+// Whether a field below this one is a time that goes on from the one before, which must have been read.
+bool has_narrow_time(const ctf::DecodePlan& plan, std::uint32_t index) {
+    const ctf::PlanNode& node = plan.nodes[index];
+    if (node.is_timestamp && node.size < 64) return true;
+    for (std::uint32_t i = 0; i < node.child_count; ++i)
+        if (has_narrow_time(plan, node.first_child + i)) return true;
+    return false;
+}
+
+bool has_narrow_time(const ctf::DecodePlan& plan) {
+    return (plan.packet_header && has_narrow_time(plan, *plan.packet_header)) ||
+           (plan.packet_context && has_narrow_time(plan, *plan.packet_context));
+}
+
+}  // namespace
+
+// Only a packet whose end the next one confirms: some have events behind what they call their end, or no end yet. An
+// event at the begin of the next one may be of either.
+void StreamReader::pass_over_before(std::int64_t time_ns) {
+    const auto& packets = stream_->packets;
+    if (packets.size() < 2 || has_narrow_time(*stream_->plan)) return;
+    for (; next_packet_ + 1 < packets.size(); ++next_packet_) {
+        const ctf::PacketProperties& packet = packets[next_packet_].properties;
+        const ctf::PacketProperties& following = packets[next_packet_ + 1].properties;
+        if (packet.end_cycles.value_or(0) == 0 || !packet.end_ns || *packet.end_ns >= time_ns) return;
+        if (!following.begin_ns || *following.begin_ns < *packet.end_ns || *following.begin_ns >= time_ns) return;
+        reader_.pass_over(packet);
+    }
+}
+
 Result<bool> StreamReader::next() {
     while (true) {
         auto is_message = reader_.next();

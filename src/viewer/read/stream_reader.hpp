@@ -17,6 +17,9 @@ class StreamReader {
     StreamReader(const RecordedTrace& trace, const RecordedStream& stream)
         : trace_class_(&trace.trace_class()), stream_(&stream), reader_(stream) {}
 
+    // Passes over packets that have no event at this time or later, of which only the head was read. Before next().
+    void pass_over_before(std::int64_t time_ns);
+
     // Goes to the next message; false after the last. An error names the file and the offset, and ends the stream.
     Result<bool> next();
     [[nodiscard]] const Message& message() const { return reader_.message(); }

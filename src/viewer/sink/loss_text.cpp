@@ -33,18 +33,6 @@ std::string number_or_null(const std::optional<T>& number) {
 
 }  // namespace
 
-bool is_loss(Message::Kind kind) {
-    switch (kind) {
-        case Message::Kind::kDiscardedEvents:
-        case Message::Kind::kDiscardedPackets:
-        case Message::Kind::kLostPackets:
-        case Message::Kind::kMissedPackets:
-            return true;
-        default:
-            return false;
-    }
-}
-
 void LossText::append_warning(TextBuffer& buffer, const Message& message) {
     const bool is_packets = message.kind != Message::Kind::kDiscardedEvents;
     const std::optional<std::uint64_t> count = message.loss.count;

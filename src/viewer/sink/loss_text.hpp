@@ -7,9 +7,6 @@
 
 namespace leat::viewer {
 
-// Whether the message tells of events or packets that somebody lost.
-[[nodiscard]] bool is_loss(Message::Kind kind);
-
 // What is said of a loss.
 class LossText {
   public:

@@ -4,7 +4,7 @@ namespace leat::viewer {
 
 Result<void> TextSink::consume(const Message& message) {
     if (message.kind == Message::Kind::kEvent) return event(message);
-    return is_loss(message.kind) ? loss(message) : Result<void>();
+    return message.is_loss() ? loss(message) : Result<void>();
 }
 
 Result<void> TextSink::flush() {

@@ -72,14 +72,4 @@ TraceStatistics::Count* TraceStatistics::process_of(const PacketView& packet, co
     return process_count_;
 }
 
-void TraceStatistics::add_loss(const Message& message) {
-    if (!message.loss.count) {
-        ++lost_.unknown;
-        return;
-    }
-    // What a packet says of losses may be anything.
-    std::uint64_t& sum = message.kind == Message::Kind::kDiscardedEvents ? lost_.events : lost_.packets;
-    if (__builtin_add_overflow(sum, *message.loss.count, &sum)) sum = UINT64_MAX;
-}
-
 }  // namespace leat::viewer

@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "viewer/merge/message.hpp"
 #include "viewer/read/event_decoder.hpp"
+#include "viewer/stats/losses.hpp"
 
 namespace leat::viewer {
 
@@ -31,20 +32,14 @@ class TraceStatistics {
 
         auto operator<=>(const Process&) const = default;
     };
-    struct Lost {
-        std::uint64_t events = 0;
-        std::uint64_t packets = 0;
-        std::uint64_t unknown = 0;  // times that it is not known how many
-    };
-
     Result<void> add(const PacketView& packet, const ctf::EventPlace& place);
-    void add_loss(const Message& message);
+    void add_loss(const Message& message) { losses_.add(message); }
 
     [[nodiscard]] const Count& all() const { return all_; }
     [[nodiscard]] const std::map<std::string, Count>& by_name() const { return by_name_; }
     [[nodiscard]] const std::map<Process, Count>& by_process() const { return by_process_; }
     [[nodiscard]] const std::map<std::int64_t, Count>& by_cpu() const { return by_cpu_; }
-    [[nodiscard]] const Lost& lost() const { return lost_; }
+    [[nodiscard]] const Losses& losses() const { return losses_; }
     // Times of the first and the last event; none: there is no event with a time.
     [[nodiscard]] const std::optional<std::pair<std::int64_t, std::int64_t>>& span_ns() const { return span_ns_; }
 
@@ -70,7 +65,7 @@ class TraceStatistics {
     std::map<std::string, Count> by_name_{};
     std::map<Process, Count> by_process_{};
     std::map<std::int64_t, Count> by_cpu_{};
-    Lost lost_{};
+    Losses losses_{};
     std::optional<std::pair<std::int64_t, std::int64_t>> span_ns_{};
     EventDecoder decoder_{};
     std::unordered_map<std::uint64_t, PlanState> plans_{};  // by their numbers

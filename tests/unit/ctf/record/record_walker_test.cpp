@@ -185,6 +185,14 @@ TEST(RecordWalker, TextsOfOtherLengthsAreNotMissed) {
     EXPECT_EQ(walk(walker, record(4) + record(4) + header(1) + "xxxxx").records, 2U);
 }
 
+TEST(RecordWalker, RecordOfTheSameSizeThatIsCutIsNoRecord) {
+    RecordWalker walker(ring::kCompactHeader, 3);
+    walker.add(event(1, {{"_a", integer(64)}}));
+    const std::string whole = header(1) + "ccc" + "aaaaaaaa";
+    for (std::size_t size = 0; size < whole.size(); ++size)
+        EXPECT_EQ(walk(walker, whole + whole + whole.substr(0, size)).bytes, 2 * whole.size()) << size;
+}
+
 TEST(RecordWalker, LengthsOfEverySize) {
     for (const unsigned bits : {8U, 16U, 32U, 64U}) {
         RecordWalker walker(ring::kCompactHeader, 0);

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/result.hpp"
+#include "viewer/filter/event_expression.hpp"
+#include "viewer/filter/filter_expression.hpp"
+#include "viewer/filter/time_range.hpp"
+#include "viewer/merge/merge.hpp"
+#include "viewer/read/recorded_trace.hpp"
+
+namespace leat::viewer {
+
+// Which events somebody wants to see.
+struct Selection {
+    std::optional<FilterExpression> expression{};
+    TimeRange range{};
+
+    [[nodiscard]] std::optional<EventExpression> filter() const {
+        return expression ? std::optional<EventExpression>(*expression) : std::nullopt;
+    }
+};
+
+// The events of traces on disk that are selected, in the order of their times, and the losses among them.
+class SelectedEvents {
+  public:
+    // The traces must outlive this object. An error names a field that no event of theirs has.
+    static Result<SelectedEvents> make(const RecordedTraces& traces, const Selection& selection);
+
+    // Goes to the next events or to the next loss; false after the last. An error ends the traces. All before it has
+    // been told.
+    Result<bool> next();
+    // One or more events of one packet, in their order. None: it is a loss. Both are valid until next().
+    [[nodiscard]] std::span<const ctf::EventPlace> places() const { return places_; }
+    [[nodiscard]] const PacketView& packet() const { return *merge_.message().packet; }
+    [[nodiscard]] const Message& loss() const { return merge_.message(); }
+
+    // Calls `on_events(packet, places)` for some events after the others, which returns Result<bool>: whether to go on;
+    // and `on_loss(message)`, which returns Result<void>.
+    template <class OnEvents, class OnLoss>
+    Result<void> for_each(OnEvents on_events, OnLoss on_loss) {
+        while (LEAT_TRY(next())) {
+            if (places_.empty()) {
+                LEAT_TRY(on_loss(loss()));
+            } else if (!LEAT_TRY(on_events(packet(), places_))) {
+                return {};
+            }
+        }
+        return {};
+    }
+
+  private:
+    SelectedEvents(Merge merge, const Selection& selection)
+        : merge_(std::move(merge)), filter_(selection.filter()), range_(selection.range) {}
+
+    // Puts selected events of those that are found in front. False: there are none.
+    Result<bool> select();
+    Result<bool> is_selected(const ctf::EventPlace& place);
+    [[nodiscard]] bool is_in_range(const Loss& loss) const;
+
+    Merge merge_;
+    std::optional<EventExpression> filter_;
+    TimeRange range_;
+    bool has_begun_ = false;
+    std::span<const ctf::EventPlace> found_{};  // of the packet, not looked at yet
+    bool has_run_ = false;                      // perhaps more of its events come next
+    std::span<const ctf::EventPlace> places_{};
+};
+
+}  // namespace leat::viewer
