@@ -3,8 +3,9 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS leat leat-relayd leat-sessiond RUNTIME)
 
-# libleat and its archive, libleat-capture, and how compilers find them.
-install(TARGETS leat-tracer leat-tracer-static leat-capture EXPORT leat LIBRARY ARCHIVE INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# libleat and its archive, libleat-capture, libleat-ctf, and how compilers find them.
+install(TARGETS leat-tracer leat-tracer-static leat-capture leat-ctf-shared
+  EXPORT leat LIBRARY ARCHIVE INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY include/leat DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # Debian keeps libraries of other widths in such a directory.
 if(LEAT_32BIT)
@@ -28,10 +29,20 @@ if(NOT pkgconfig_prefix STREQUAL "/usr")
   file(RELATIVE_PATH pkgconfig_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
   string(REGEX REPLACE "/$" "" pkgconfig_prefix "\${pcfiledir}/${pkgconfig_prefix}")
 endif()
-foreach(library leat leat-capture)
+foreach(library leat leat-capture leat-ctf)
   configure_file(cmake/${library}.pc.in ${CMAKE_BINARY_DIR}/${library}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
-install(FILES ${CMAKE_BINARY_DIR}/leat.pc ${CMAKE_BINARY_DIR}/leat-capture.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# Where Debian's Python looks, below /usr. Elsewhere, PYTHONPATH has to say so.
+if(LEAT_PYTHON)
+  set(python_directory lib/python3/dist-packages/leat)
+  install(TARGETS leat-python LIBRARY DESTINATION ${python_directory})
+  install(FILES src/library/python/leat/__init__.py DESTINATION ${python_directory})
+  if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+    set_target_properties(leat-python PROPERTIES INSTALL_RPATH "$ORIGIN/../../../../${CMAKE_INSTALL_LIBDIR}")
+  endif()
+endif()
 
 foreach(section 1 8)
   install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} FILES_MATCHING PATTERN "*.${section}")

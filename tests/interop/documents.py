@@ -36,11 +36,11 @@ def blocks(language):
 
 
 def split_snippet(snippet):
-    """Statements go into a function; includes, macros and declarations stay in front of it."""
+    """A statement at the end goes into a function; includes, macros and declarations stay in front of it."""
     lines = snippet.splitlines()
     statement = r"(leat_tracepoint|leat_printf|leat_log|leat_sticky|leat_context_provide|leat_capture_free|LEAT_EVENT|LEAT_EVENT_URI)\b"
-    last = max(i for i, line in enumerate(lines) if re.match(statement, line))
-    return "\n".join(lines[:last]), lines[last]
+    last = max((i for i, line in enumerate(lines) if re.match(statement, line)), default=None)
+    return (snippet, "") if last is None else ("\n".join(lines[:last]), lines[last])
 
 
 def state_after_pause(text):
@@ -65,7 +65,8 @@ class Documents(unittest.TestCase):
         # The commands get a network and process IDs of their own, so the default ports are free, and background
         # processes end with the shell. So has leat: a session daemon that runs here is left alone.
         own = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        environment = {**os.environ, "LEAT_RUNTIME_DIR": str(directory / "run")}
+        # As on a fresh Debian, whose python3 has Debian's modules.
+        environment = {**os.environ, "LEAT_RUNTIME_DIR": str(directory / "run"), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
         (directory / "run").mkdir()
         return subprocess.run([*own, "bash", "-c", command], cwd=directory, env=environment, capture_output=True, text=True,
                               timeout=PATIENCE)
@@ -135,7 +136,7 @@ class Documents(unittest.TestCase):
             source = pathlib.Path(directory) / f"snippet.{suffix}"
             source.write_text(program)
             command = [*compiler, "-Wall", "-Wextra", "-Werror", f"-I{SOURCE / 'include'}", str(source), "-o",
-                       f"{directory}/snippet", f"-L{BUILD / 'lib'}", f"-Wl,-rpath,{BUILD / 'lib'}", "-Wl,--as-needed", "-lleat-capture", "-lleat"]
+                       f"{directory}/snippet", f"-L{BUILD / 'lib'}", f"-Wl,-rpath,{BUILD / 'lib'}", "-Wl,--as-needed", "-lleat-capture", "-lleat-ctf", "-lleat"]
             result = subprocess.run(command, capture_output=True, text=True)
             self.assertEqual(result.returncode, 0, result.stderr + program)
             self.assertEqual(subprocess.run([f"{directory}/snippet"]).returncode, 0)

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 
 from support import BUILD, PATIENCE, SOURCE, InteropTest, has, main, needs, program, wait_until, without_sanitizers
@@ -45,6 +46,31 @@ int main(int, char** arguments) {
     capture.stop();
     while (capture.write()) {}
     std::cout << capture.get_result().events << " events\\n";
+}
+"""
+
+
+READING_IN_CPP = """
+#include <leat/ctf.hpp>
+#include <iostream>
+
+int main(int, char** argv) {
+    leat::ctf::reader trace(argv[1]);
+    int events = 0, with_n = 0;
+    for (const leat::ctf::event event : trace) {
+        ++events;
+        for (const leat::ctf::value field : event.fields()) with_n += field.name() == "n";
+    }
+    trace.seek(0);
+    const leat::ctf::columns columns = trace.read_columns({"n"}, 1);
+    std::cout << events << " events, " << trace.losses().events << " of them lost, n " << with_n << ", [0] = "
+              << static_cast<const std::int64_t*>(columns[0].data)[0] << "\\n";
+    try {
+        leat::ctf::reader nothing("nowhere");
+    } catch (const leat::ctf::error&) {
+        return 0;
+    }
+    return 1;
 }
 """
 
@@ -138,6 +164,34 @@ class InstalledTree(InteropTest):
         names = {line.split()[-1] for line in symbols.splitlines() if " A " not in line}
         declared = re.findall(r"^LEAT_EXPORT .*?(leat_capture_\w+)\(", (SOURCE / "include/leat/capture.h").read_text(), re.MULTILINE)
         self.assertEqual(names, {f"{name}@@LEAT_CAPTURE_0" for name in declared})
+
+    def test_ctf_exports_its_header_alone(self):
+        symbols = run("nm", "--dynamic", "--defined-only", "--with-symbol-versions", self.prefix / "lib/libleat-ctf.so.0")
+        names = {line.split()[-1] for line in symbols.splitlines() if " A " not in line}
+        header = (SOURCE / "include/leat/ctf.h").read_text()
+        declared = re.findall(r"^LEAT_EXPORT [^;]*?\b(leat_ctf_\w+)\(", header, re.MULTILINE)
+        self.assertGreater(len(declared), 30)
+        self.assertEqual(names, {f"{name}@@LEAT_CTF_0" for name in declared})
+
+    @needs(has("pkg-config"), "pkg-config")
+    def test_reading_by_pkg_config_and_from_python(self):
+        environment = {**os.environ, "PKG_CONFIG_PATH": str(self.prefix / "lib/pkgconfig")}
+        flags = run("pkg-config", "--cflags", "--libs", "leat-ctf", env=environment).split()
+        rpath = f"-Wl,-rpath,{self.prefix / 'lib'}"
+        run("gcc", "-Wall", "-Wextra", "-Werror", SOURCE / "examples/read_trace.c", "-o", self.directory / "c", *flags, rpath)
+        run("g++", "-Wall", "-Wextra", "-Werror", "-std=c++17", "-x", "c++", "-", "-o", self.directory / "c++", *flags, rpath,
+            input=READING_IN_CPP)
+        trace = SOURCE / "tests/data/captures/live-uid-two-apps/trace"
+        lines = run(self.prefix / "bin/leat", "view", trace).splitlines()
+        events = len(lines)
+        with_n = sum("{ n = " in line for line in lines)
+        self.assertEqual(len(run(self.directory / "c", trace).splitlines()), events)
+        self.assertIn(' alpha:tick n=0 who="one"\n', run(self.directory / "c", trace, "n == 0"))
+        self.assertEqual(run(self.directory / "c++", trace), f"{events} events, 0 of them lost, n {with_n}, [0] = 0\n")
+        modules = self.prefix / "lib/python3/dist-packages"
+        if modules.exists():
+            program = f"import leat; print(len(list(leat.open({str(trace)!r}))))"
+            self.assertEqual(run(sys.executable, "-c", program, env={**os.environ, "PYTHONPATH": str(modules)}), f"{events}\n")
 
     def test_manual_pages_and_unit(self):
         pages = {str(path.relative_to(self.prefix / "share/man")) for path in (self.prefix / "share/man").glob("*/*")}

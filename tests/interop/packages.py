@@ -13,7 +13,7 @@ import unittest
 from support import PATIENCE, SOURCE, wait_until
 
 PACKAGES = SOURCE / "build" / "packages"
-NAMES = ("leat", "libleat0", "libleat-capture0", "libleat-dev", "leat-sessiond", "leat-relayd")
+NAMES = ("leat", "libleat0", "libleat-capture0", "libleat-ctf0", "libleat-dev", "python3-leat", "leat-sessiond", "leat-relayd")
 TOOLS = "gcc,g++,make,cmake,pkg-config,file"
 EXAMPLES = "/usr/share/doc/libleat-dev/examples"
 UNIT = "lib/systemd/system/leat-relayd.service"
@@ -108,13 +108,22 @@ class Packages(unittest.TestCase):
         self.assertEqual(len(set(counts)), 1, counts)
 
     def test_1_nothing_of_the_tree_is_needed(self):
-        for file in self.run_as_root("sh", "-c", "dpkg -L leat libleat0 libleat-capture0 leat-sessiond leat-relayd | xargs file -F '' | grep ELF").splitlines():
+        for file in self.run_as_root("sh", "-c", "dpkg -L leat libleat0 libleat-capture0 libleat-ctf0 python3-leat leat-sessiond leat-relayd | xargs file -F '' | grep ELF").splitlines():
             path = file.split()[0]
             dynamic = self.run_as_root("readelf", "--dynamic", path)
             self.assertNotRegex(dynamic, r"\((RPATH|RUNPATH)\)", path)
         for program in "leat", "leat-sessiond", "leat-relayd":
             self.assertRegex(self.run_as_user(f"{program} --version"), rf"^{program} \d+\.\d+\.\d+$")
             self.assertNotIn("not found", self.run_as_root("ldd", f"/usr/bin/{program}"))
+
+    def test_1_traces_are_read_by_programs_and_scripts(self):
+        self.run_as_user(f"""
+            gcc {EXAMPLES}/hello.c -o hello-to-read $(pkg-config --cflags --libs leat)
+            leat record -o hello-trace -- ./hello-to-read Ada
+            gcc {EXAMPLES}/read_trace.c -o read-trace $(pkg-config --cflags --libs leat-ctf)
+            ./read-trace hello-trace | grep -q 'hello:greeted .*name="Ada"'
+            python3 -c 'import leat; assert any(event.get("name") == "Ada" for event in leat.open("hello-trace"))'
+        """)
 
     def test_2_shared_library_by_pkg_config(self):
         self.run_as_user(f"""

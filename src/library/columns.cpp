@@ -1,0 +1,125 @@
+#include "library/columns.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+namespace leat::library {
+namespace {
+
+using viewer::EventTable;
+using Kind = EventTable::Column::Kind;
+using Type = Column::Type;
+
+Type type_of(const ctf::FieldClass& field_class) {
+    if (field_class.as<ctf::FloatClass>() != nullptr) return Type::kDouble;
+    const auto* const integer = field_class.as<ctf::IntegerClass>();
+    if (integer == nullptr) return Type::kText;
+    return integer->is_signed || integer->size < 64 ? Type::kInt64 : Type::kUint64;
+}
+
+// What all fields of the column are; kText if they are not all the same.
+Type type_of(const EventTable::Column& column, const viewer::RecordedTraces& traces) {
+    if (column.kind == Kind::kTimeNs || column.kind == Kind::kLogLevel) return Type::kInt64;
+    if (column.kind == Kind::kTime || column.kind == Kind::kName) return Type::kText;
+    std::optional<Type> type;
+    const auto add = [&type](Type other) { type = type.value_or(other) == other ? other : Type::kText; };
+    for (const auto& trace : traces) {
+        const ctf::TraceClass& trace_class = trace->trace_class();
+        EventTable::any_class(column, trace_class, [&](const ctf::FieldClass& field_class) {
+            add(type_of(field_class));
+            return false;
+        });
+        if (column.kind != Kind::kContext) continue;
+        const viewer::FilterValue value = viewer::environment_value(trace_class, column.path);
+        if (value.kind == viewer::FilterValue::Kind::kText) add(Type::kText);
+        if (value.kind == viewer::FilterValue::Kind::kInteger) add(Type::kInt64);
+    }
+    return type.value_or(Type::kText);
+}
+
+}  // namespace
+
+std::uint32_t TextSet::number_of(std::string_view text) {
+    // Most are that of the row before.
+    if (!texts_.empty() && texts_[latest_] == text) return latest_;
+    if (const auto known = numbers_.find(text); known != numbers_.end()) return latest_ = known->second;
+    constexpr std::size_t kBlock = 64U << 10U;
+    if (room_ < text.size() || blocks_.empty()) {
+        room_ = std::max(kBlock, text.size());
+        blocks_.push_back(std::make_unique_for_overwrite<char[]>(room_));  // NOLINT(*-avoid-c-arrays)
+        size_of_last_ = room_;
+    }
+    char* const place = blocks_.back().get() + (size_of_last_ - room_);
+    if (!text.empty()) std::memcpy(place, text.data(), text.size());
+    room_ -= text.size();
+    latest_ = static_cast<std::uint32_t>(texts_.size());
+    texts_.emplace_back(place, text.size());
+    numbers_.emplace(texts_.back(), latest_);
+    return latest_;
+}
+
+void Column::append_missing() {
+    if (is_missing_.empty()) is_missing_.resize(values_.size());
+    values_.push_back(0);
+    is_missing_.push_back(1);
+}
+
+void Column::cut(std::size_t rows) {
+    values_.resize(rows);
+    if (!is_missing_.empty()) is_missing_.resize(rows);
+}
+
+Result<ColumnReader> ColumnReader::make(std::optional<std::span<const std::string_view>> names,
+                                        const viewer::RecordedTraces& traces) {
+    const auto classes = classes_of(traces);
+    ColumnReader reader(LEAT_TRY(EventTable::make(names, classes)));
+    if (!names) reader.table_.leave_out(Kind::kTime);
+    for (const EventTable::Column& column : reader.table_.columns())
+        reader.columns_.emplace_back(column.title, type_of(column, traces));
+    return reader;
+}
+
+Result<void> ColumnReader::append(const TraceReader& reader) {
+    LEAT_TRY(table_.go_to(reader.packet(), reader.place()));
+    for (std::size_t i = 0; i < columns_.size(); ++i) append_cell(i);
+    return {};
+}
+
+std::vector<Column> ColumnReader::take(std::size_t rows) {
+    for (Column& column : columns_) column.cut(rows);
+    return std::move(columns_);
+}
+
+void ColumnReader::append_cell(std::size_t number) {
+    Column& column = columns_[number];
+    const auto append_number = [&column](const std::optional<std::int64_t>& value) {
+        value ? column.append(static_cast<std::uint64_t>(*value)) : column.append_missing();
+    };
+    switch (table_.columns()[number].kind) {
+        case Kind::kTime:
+            if (!table_.time_ns()) return column.append_missing();
+            scratch_.clear();
+            time_text_.append(scratch_, *table_.time_ns());
+            scratch_.append('Z');
+            return append_text(column, scratch_.text());
+        case Kind::kTimeNs:
+            return append_number(table_.time_ns());
+        case Kind::kName:
+            return append_text(column, table_.event_class().name);
+        case Kind::kLogLevel:
+            return append_number(table_.event_class().log_level);
+        case Kind::kPayload:
+        case Kind::kContext:
+            break;
+    }
+    const EventTable::Cell cell = table_.cell(number);
+    const bool is_in_environment = cell.environment.kind != viewer::FilterValue::Kind::kInvalid;
+    if (cell.field == nullptr && !is_in_environment) return column.append_missing();
+    if (column.type() == Type::kText) return append_text(column, EventTable::text_of(cell, scratch_));
+    if (cell.field == nullptr) return append_number(cell.environment.integer);
+    column.append(column.type() == Type::kDouble ? std::bit_cast<std::uint64_t>(cell.field->real) : cell.field->number);
+}
+
+}  // namespace leat::library
