@@ -77,6 +77,16 @@ std::uint64_t FieldDecoder::number_at(const PlanNode& node, std::uint64_t positi
     return node.is_signed ? sign_extended(value, node.size) : value;
 }
 
+FieldValue FieldDecoder::value_at(const PlanNode& node, std::uint64_t position) const {
+    FieldValue value;
+    value.field_class = node.field_class;
+    if (node.op == PlanNode::Op::kFloat)
+        value.real = real_at(node, position);
+    else
+        value.number = number_at(node, position);
+    return value;
+}
+
 bool FieldDecoder::skip_string() {
     const void* const end = std::memchr(reader_.here(), '\0', reader_.remaining() / 8);
     if (end == nullptr) return false;

@@ -43,6 +43,8 @@ class FieldDecoder {
     [[nodiscard]] double real_at(const PlanNode& node, std::uint64_t position) const {
         return real_of(number_at(node, position), node.size);
     }
+    // The same with its class, without a name.
+    [[nodiscard]] FieldValue value_at(const PlanNode& node, std::uint64_t position) const;
     // The next header, if it is a short one: its id. If it is not, nothing is read.
     [[nodiscard]] std::optional<std::uint64_t> short_header(const HeaderForm& form);
 

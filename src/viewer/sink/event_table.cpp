@@ -88,12 +88,9 @@ std::optional<InStep> find_in(const ctf::DecodePlan& plan, const ctf::EventLayou
 ctf::FieldValue read_value(const ctf::FieldDecoder& decoder, const ctf::PlanNode& node, std::uint64_t offset) {
     using Op = ctf::PlanNode::Op;
     const std::uint64_t begin = decoder.begin_of_step() + offset;
+    if (node.op != Op::kString && node.op != Op::kText) return decoder.value_at(node, begin);
     ctf::FieldValue value;
     value.field_class = node.field_class;
-    value.name = node.name;
-    if (node.op == Op::kInteger) value.number = decoder.number_at(node, begin);
-    if (node.op == Op::kFloat) value.real = decoder.real_at(node, begin);
-    if (node.op != Op::kString && node.op != Op::kText) return value;
     value.text = reinterpret_cast<const char*>(decoder.bytes_at(begin));  // NOLINT(*-reinterpret-cast)
     const bool is_array = node.op == Op::kText && node.length_slot == 0;
     const std::uint64_t room = is_array ? node.length : (decoder.position() - begin) / 8;

@@ -75,14 +75,6 @@ char* write_decimal(char* at, LineOp::Kind kind, const std::byte* from) {
     }
 }
 
-ctf::FieldValue value_at(const ctf::FieldDecoder& decoder, const ctf::PlanNode& node, std::uint64_t position) {
-    ctf::FieldValue value;
-    value.field_class = node.field_class;
-    value.number = decoder.number_at(node, position);
-    if (node.op == ctf::PlanNode::Op::kFloat) value.real = decoder.real_at(node, position);
-    return value;
-}
-
 }  // namespace
 
 Result<void> LineRenderer::append(TextBuffer& buffer, const PacketView& packet, const ctf::EventPlace& place,
@@ -206,7 +198,7 @@ Result<void> LineRenderer::carry_out(const LineOp& op, const ctf::EventLayout& l
         case LineOp::Kind::kEventContext:
             return carry_out(*state.context_program, packet.plan->context_layout, buffer, state, packet);
         case LineOp::Kind::kNumber: {
-            const ctf::FieldValue value = value_at(decoder, node, decoder.begin_of_step() + op.offset);
+            const ctf::FieldValue value = decoder.value_at(node, decoder.begin_of_step() + op.offset);
             append_values(buffer, {&value, 1}, op.has_names);
             return {};
         }
@@ -249,7 +241,7 @@ void LineRenderer::array(const LineOp& op, TextBuffer& buffer, const PacketView&
     ctf::FieldValue& array = values_.emplace_back();
     array.field_class = node.field_class;
     array.size = static_cast<std::uint32_t>(length);
-    for (std::uint64_t i = 0; i < length; ++i) values_.push_back(value_at(decoder, element, begin + i * element.size));
+    for (std::uint64_t i = 0; i < length; ++i) values_.push_back(decoder.value_at(element, begin + i * element.size));
     append_values(buffer, values_, op.has_names);
 }
 
