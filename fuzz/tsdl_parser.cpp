@@ -10,8 +10,8 @@
 #include <span>
 
 #include "ctf/decode/decode_plan.hpp"
-#include "ctf/tsdl/growing_metadata.hpp"
-#include "ctf/tsdl/metadata.hpp"
+#include "ctf/metadata/growing_metadata.hpp"
+#include "ctf/metadata/metadata_stream.hpp"
 #include "fuzz_input.hpp"
 
 namespace leat::fuzz::tsdl_parser {

@@ -4,7 +4,7 @@
 
 #include "base/check.hpp"
 #include "base/random_value.hpp"
-#include "ctf/tsdl/metadata_packets.hpp"
+#include "ctf/metadata/metadata_packets.hpp"
 #include "output/datagram_link.hpp"
 #include "output/tcp_link.hpp"
 #include "trace/stream_paths.hpp"

@@ -7,8 +7,8 @@
 
 #include "base/result.hpp"
 #include "ctf/model/field_class.hpp"
+#include "ctf/model/type_scopes.hpp"
 #include "ctf/tsdl/tsdl_attributes.hpp"
-#include "ctf/tsdl/tsdl_scopes.hpp"
 #include "ctf/tsdl/tsdl_tokens.hpp"
 
 namespace leat::ctf {
@@ -59,7 +59,7 @@ class TsdlTypeParser {
 
     TsdlTokens& tokens_;
     ByteOrder native_;
-    TsdlScopes scopes_;
+    TypeScopes scopes_;
     unsigned depth_ = 0;  // of types within types
 };
 

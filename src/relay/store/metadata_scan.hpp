@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "base/byte_cursor.hpp"
-#include "ctf/tsdl/metadata_packets.hpp"
+#include "ctf/metadata/metadata_packets.hpp"
 
 namespace leat::relay {
 

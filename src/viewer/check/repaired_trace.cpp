@@ -16,7 +16,7 @@
 
 #include "base/file.hpp"
 #include "base/unique_fd.hpp"
-#include "ctf/tsdl/metadata.hpp"
+#include "ctf/metadata/metadata_stream.hpp"
 #include "ctf/tsdl/tsdl_writer.hpp"
 #include "trace/stream_paths.hpp"
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/file.hpp"
-#include "ctf/tsdl/growing_metadata.hpp"
-#include "ctf/tsdl/metadata.hpp"
+#include "ctf/metadata/growing_metadata.hpp"
+#include "ctf/metadata/metadata_stream.hpp"
 #include "ctf/tsdl/tsdl_parser.hpp"
 #include "trace/stream_paths.hpp"
 #include "trace/sync_file.hpp"

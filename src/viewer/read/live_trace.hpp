@@ -8,8 +8,8 @@
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
 #include "ctf/decode/trace_plans.hpp"
+#include "ctf/metadata/growing_metadata.hpp"
 #include "ctf/model/trace_class.hpp"
-#include "ctf/tsdl/growing_metadata.hpp"
 #include "ctf/tsdl/tsdl_parser.hpp"
 
 namespace leat::viewer {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ctf/tsdl/metadata.hpp"
+#include "ctf/metadata/metadata_stream.hpp"
 
 namespace leat::viewer {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "ctf/tsdl/metadata.hpp"
+#include "ctf/metadata/metadata_stream.hpp"
 #include "support/fake_relay.hpp"
 #include "support/patience.hpp"
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "ctf/tsdl/tsdl_scopes.hpp"
+#include "ctf/model/type_scopes.hpp"
 #include "ring/sanitizers.hpp"
 #include "support/patience.hpp"
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstring>
 
-#include "ctf/tsdl/metadata_packets.hpp"
+#include "ctf/metadata/metadata_packets.hpp"
 #include "support/local_producer.hpp"
 #include "trace/sync_file.hpp"
 

@@ -1,6 +1,6 @@
-#include "ctf/tsdl/growing_metadata.hpp"
+#include "ctf/metadata/growing_metadata.hpp"
 
-#include "ctf/tsdl/metadata.hpp"
+#include "ctf/metadata/metadata_stream.hpp"
 
 namespace leat::ctf {
 namespace {

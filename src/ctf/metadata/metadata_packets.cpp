@@ -1,4 +1,4 @@
-#include "ctf/tsdl/metadata_packets.hpp"
+#include "ctf/metadata/metadata_packets.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "ctf/tsdl/metadata.hpp"
+#include "ctf/metadata/metadata_stream.hpp"
 
 #include <gtest/gtest.h>
 

@@ -14,13 +14,13 @@ namespace leat::ctf {
 // Deeper field classes are refused, because all code that walks field classes is recursive.
 inline constexpr unsigned kMaxFieldDepth = 64;
 
-// The named types of a TSDL text in nested scopes: `typealias ... := name`, `struct name`, `enum name`...
+// The named types of a metadata text in nested scopes: `typealias ... := name`, `struct name`, `enum name` in TSDL.
 //
 // Each use of a name copies its type. A short text can ask for 2^60 copies (a struct of two structs of two...), so the
 // total size of all copies is limited.
-class TsdlScopes {
+class TypeScopes {
   public:
-    TsdlScopes() : scopes_(1) {}
+    TypeScopes() : scopes_(1) {}
 
     void push() { scopes_.emplace_back(); }
     void pop() { scopes_.pop_back(); }

@@ -1,11 +1,11 @@
-#include "ctf/tsdl/metadata.hpp"
+#include "ctf/metadata/metadata_stream.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 
-#include "ctf/tsdl/metadata_packets.hpp"
+#include "ctf/metadata/metadata_packets.hpp"
 
 namespace leat::ctf {
 namespace {

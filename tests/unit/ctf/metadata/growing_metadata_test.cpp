@@ -1,4 +1,4 @@
-#include "ctf/tsdl/growing_metadata.hpp"
+#include "ctf/metadata/growing_metadata.hpp"
 
 #include <gtest/gtest.h>
 

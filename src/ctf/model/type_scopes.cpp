@@ -1,4 +1,4 @@
-#include "ctf/tsdl/tsdl_scopes.hpp"
+#include "ctf/model/type_scopes.hpp"
 
 #include <algorithm>
 #include <ranges>
@@ -66,7 +66,7 @@ struct ExtentOf {
 
 }  // namespace
 
-Result<void> TsdlScopes::declare(std::string name, const FieldClass& field_class) {
+Result<void> TypeScopes::declare(std::string name, const FieldClass& field_class) {
     const Extent extent = std::visit(ExtentOf{}, field_class.form());
     LEAT_TRY(charge(extent.bytes + name.size()));
     const auto [entry, is_new] =
@@ -75,7 +75,7 @@ Result<void> TsdlScopes::declare(std::string name, const FieldClass& field_class
     return {};
 }
 
-Result<FieldClass> TsdlScopes::copy(std::string_view name, unsigned depth) {
+Result<FieldClass> TypeScopes::copy(std::string_view name, unsigned depth) {
     const NamedType* const type = find(name);
     if (type == nullptr) return corrupt("type '{}' is not declared", name);
     if (type->depth + depth > kMaxFieldDepth)
@@ -84,19 +84,19 @@ Result<FieldClass> TsdlScopes::copy(std::string_view name, unsigned depth) {
     return type->field_class;
 }
 
-Result<void> TsdlScopes::charge(std::size_t bytes) {
+Result<void> TypeScopes::charge(std::size_t bytes) {
     bytes_held_ += std::min(bytes, kMaxBytesHeld);
     if (bytes_held_ > kMaxBytesHeld) return corrupt("the types take more than {} MiB", kMaxBytesHeld >> 20U);
     return {};
 }
 
-Result<void> TsdlScopes::charge_copy(const FieldClass& field_class) {
+Result<void> TypeScopes::charge_copy(const FieldClass& field_class) {
     return charge(std::visit(ExtentOf{}, field_class.form()).bytes);
 }
 
-std::size_t TsdlScopes::bytes_left() const { return kMaxBytesHeld - std::min(bytes_held_, kMaxBytesHeld); }
+std::size_t TypeScopes::bytes_left() const { return kMaxBytesHeld - std::min(bytes_held_, kMaxBytesHeld); }
 
-const TsdlScopes::NamedType* TsdlScopes::find(std::string_view name) const {
+const TypeScopes::NamedType* TypeScopes::find(std::string_view name) const {
     for (const auto& scope : std::views::reverse(scopes_))
         if (const auto type = scope.find(name); type != scope.end()) return &type->second;
     return nullptr;
