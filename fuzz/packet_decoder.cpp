@@ -17,7 +17,7 @@
 
 #include "base/check.hpp"
 #include "ctf/decode/trace_plans.hpp"
-#include "ctf/tsdl/tsdl_parser.hpp"
+#include "ctf/metadata/metadata_reader.hpp"
 #include "fuzz_input.hpp"
 #include "viewer/sink/field_text.hpp"
 #include "viewer/sink/line_renderer.hpp"
@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kMaxText = 1U << 20U;  // of a packet that is compared
 
-constexpr std::array<std::string_view, 4> kVariants{
+constexpr std::array<std::string_view, 5> kVariants{
     // Like LTTng's packets: headers with an escape, contexts, sizes in the packet's context.
     R"(trace { major = 1; minor = 8; byte_order = le;
         packet.header := struct { integer { size = 32; } magic; integer { size = 8; } stream_id;
@@ -75,6 +75,55 @@ constexpr std::array<std::string_view, 4> kVariants{
         enum : integer { size = 8; signed = true; } { a = -128 ... 127, b, c = 1, d, e, f = 3 ... 60, g = 40 ... 50, h = 5,
             i, j, k, l, m, n = -7, o = -8 ... 8, p, q, b = 9, c = -100 ... -90, r = 127 } t;
         variant <t> { integer { size = 8; } q; string b; struct { } a; } v; }; };)",
+    // What only CTF 2 has.
+    "\x1e{\"type\":\"preamble\",\"version\":2}\x1e"
+    R"({"type":"clock-class","id":"c","frequency":1000})"
+    "\x1e"
+    R"({"type":"field-class-alias","name":"u8","field-class":
+        {"type":"fixed-length-unsigned-integer","length":8,"byte-order":"little-endian","alignment":8}})"
+    "\x1e"
+    R"({"type":"data-stream-class","default-clock-class-id":"c",
+        "packet-context-field-class":{"type":"structure","member-classes":[
+            {"name":"begin","field-class":{"type":"variable-length-unsigned-integer","roles":["default-clock-timestamp"]}},
+            {"name":"cpu","field-class":"u8"},
+            {"name":"where","field-class":{"type":"static-length-string","length":4,"encoding":"utf-16le"}}]},
+        "event-record-header-field-class":{"type":"structure","member-classes":[
+            {"name":"id","field-class":{"type":"fixed-length-unsigned-integer","length":3,"byte-order":"big-endian",
+                "bit-order":"first-to-last","roles":["event-record-class-id"]}},
+            {"name":"time","field-class":{"type":"variable-length-unsigned-integer",
+                "roles":["default-clock-timestamp"]}}]}})"
+    "\x1e"
+    R"({"type":"event-record-class","name":"numbers","payload-field-class":{"type":"structure","member-classes":[
+        {"name":"flag","field-class":{"type":"fixed-length-boolean","length":3,"byte-order":"little-endian"}},
+        {"name":"bits","field-class":{"type":"fixed-length-bit-array","length":13,"byte-order":"little-endian"}},
+        {"name":"map","field-class":{"type":"fixed-length-bit-map","length":9,"byte-order":"big-endian","alignment":8,
+            "flags":{"low":[[0,3]],"high":[[8,8]],"all":[[0,8]]}}},
+        {"name":"u","field-class":{"type":"variable-length-unsigned-integer","mappings":{"none":[[0,0]],"x":[[3,900]]}}},
+        {"name":"s","field-class":{"type":"variable-length-signed-integer","preferred-display-base":16}},
+        {"name":"n","field-class":"u8"},
+        {"name":"some","field-class":{"type":"dynamic-length-array","length-field-location":{"path":["n"]},
+            "minimum-alignment":32,"element-field-class":{"type":"variable-length-signed-integer"}}}]}})"
+    "\x1e"
+    R"({"type":"event-record-class","id":1,"name":"texts","payload-field-class":{"type":"structure","member-classes":[
+        {"name":"n","field-class":"u8"},
+        {"name":"a","field-class":{"type":"null-terminated-string","encoding":"utf-16be"}},
+        {"name":"b","field-class":{"type":"dynamic-length-string","encoding":"utf-32le",
+            "length-field-location":{"origin":"event-record-payload","path":["n"]}}},
+        {"name":"c","field-class":{"type":"dynamic-length-blob","length-field-location":{"path":["n"]}}},
+        {"name":"d","field-class":{"type":"static-length-array","length":2,
+            "element-field-class":{"type":"null-terminated-string","encoding":"utf-32be"}}}]}})"
+    "\x1e"
+    R"({"type":"event-record-class","id":2,"name":"choices","payload-field-class":{"type":"structure","member-classes":[
+        {"name":"t","field-class":{"type":"fixed-length-signed-integer","length":8,"byte-order":"little-endian"}},
+        {"name":"o","field-class":{"type":"optional","selector-field-location":{"path":["t"]},
+            "selector-field-ranges":[[-5,-1],[3,100]],"field-class":{"type":"structure","member-classes":[
+                {"name":"l","field-class":"u8"},
+                {"name":"list","field-class":{"type":"dynamic-length-array","element-field-class":"u8",
+                    "length-field-location":{"origin":"event-record-payload","path":["o","l"]}}}]}}},
+        {"name":"v","field-class":{"type":"variant","selector-field-location":{"path":["t"]},"options":[
+            {"selector-field-ranges":[[-128,0]],"field-class":"u8"},
+            {"name":"b","selector-field-ranges":[[1,2],[4,90]],"field-class":{"type":"optional","field-class":"u8",
+                "selector-field-location":{"path":["t"]},"selector-field-ranges":[[4,4]]}}]}}]}})",
 };
 
 // An event as the slow way sees it: all its fields decoded one by one.
@@ -176,7 +225,7 @@ LEAT_FUZZ_TARGET(packet_decoder) {
     } else {
         text = kVariants[variant - 1];
     }
-    const auto trace_class = ctf::parse_tsdl(text);
+    const auto trace_class = ctf::parse_metadata(text);
     LEAT_CHECK(trace_class || variant == 0);
     if (trace_class) decode_stream(*trace_class, std::as_bytes(input));
     return 0;

@@ -1,4 +1,4 @@
-/* Traces on disk, for programs: any CTF 1.8 trace, of Leat, LTTng or others, event by event or as columns.
+/* Traces on disk, for programs: any trace of CTF 1.8 or 2, of Leat, LTTng or others, event by event or as columns.
  *
  * For C11 and C++17; <leat/ctf.hpp> has the same as classes, and the Python module `leat` for scripts. Link libleat-ctf
  * (pkg-config leat-ctf).

@@ -33,4 +33,8 @@ inline std::string to_utf8(std::string_view text) {
     return clean;
 }
 
+// Text in UTF-16 or UTF-32, whose units have 2 or 4 bytes, as UTF-8. What is no character becomes U+FFFD, and a unit
+// that is cut short at the end is left out.
+std::string wide_to_utf8(std::string_view text, unsigned unit, bool is_big_endian);
+
 }  // namespace leat

@@ -56,7 +56,12 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-void print_error(const Error& error) { fmt::print(stderr, "leat: {}\n", printable(error.message)); }
+// What it quotes of its input may be of any size.
+void print_error(const Error& error) {
+    constexpr std::size_t kMaxSize = 2000;
+    const bool is_long = error.message.size() > kMaxSize;
+    fmt::print(stderr, "leat: {}{}\n", printable(error.message.substr(0, kMaxSize)), is_long ? "..." : "");
+}
 
 }  // namespace leat::cli
 

@@ -663,6 +663,7 @@ class Trace:
 
     def environment(self):
         random = self.random
+        self.environment_values = {}
         if self.chance(0.4):
             return []
         lines = []
@@ -670,7 +671,7 @@ class Trace:
                    "tracer_name": ["mine"], "tracer_major": [2], "note": ["a\"b\\c", 7, -8]}
         for name, values in choices.items():
             if self.chance(0.4):
-                value = random.choice(values)
+                value = self.environment_values[name] = random.choice(values)
                 lines.append(f"{name} = {quoted(value.encode()) if isinstance(value, str) else value};")
         return [f"env {{ {' '.join(lines)} }};"] if lines else []
 
@@ -763,8 +764,8 @@ class Trace:
         return data
 
 
-def write_traces(seed, directory):
-    """Makes the traces of this number below the directory, which does not exist yet. Returns whether they have times."""
+def make_traces(seed):
+    """The traces of this number, and whether they have times."""
     random = random_module.Random(seed)
     for _ in range(200):
         try:
@@ -778,6 +779,18 @@ def write_traces(seed, directory):
             continue
     else:
         raise AssertionError(f"seed {seed}: no valid trace in 200 attempts")
-    for number, trace in enumerate(traces):
-        trace.write(pathlib.Path(directory) / f"t{number}" if count > 1 else pathlib.Path(directory))
-    return is_timed.pop()
+    return traces, is_timed.pop()
+
+
+def directories_of(traces, directory):
+    """Where each trace has its files."""
+    directory = pathlib.Path(directory)
+    return [directory / f"t{number}" if len(traces) > 1 else directory for number in range(len(traces))]
+
+
+def write_traces(seed, directory):
+    """Writes the traces of this number below the directory, which does not exist yet. Returns whether they have times."""
+    traces, is_timed = make_traces(seed)
+    for trace, path in zip(traces, directories_of(traces, directory)):
+        trace.write(path)
+    return is_timed

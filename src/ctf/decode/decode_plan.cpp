@@ -43,9 +43,23 @@ constexpr std::array<std::pair<Scope, std::string_view>, 3> kTimestampNames{
 // Used by a trace that has timestamps and declares no clock.
 const ClockClass kDefaultClock{.name = "default"};
 
+// Where a field may have a role that CTF 2 states.
+bool is_at_home(FieldRole role, Scope scope) {
+    if (role == FieldRole::kEventId) return scope == Scope::kEventHeader;
+    if (role == FieldRole::kTimestamp) return scope == Scope::kEventHeader || scope == Scope::kPacketContext;
+    return std::ranges::any_of(kRoleNames,
+                               [=](const RoleName& named) { return named.role == role && named.scope == scope; });
+}
+
 std::string join(const FieldPath& path) {
+    constexpr std::size_t kMaxText = 100;
+    const char separator = path.front() == "." || path.front() == "/" ? '/' : '.';
     std::string text;
-    for (const std::string& part : path) text += (text.empty() ? "" : ".") + part;
+    for (const std::string& part : path) {
+        if (!text.empty() && text != "/") text += separator;
+        text += part;
+        if (text.size() > kMaxText) return text.substr(0, kMaxText) + "...";
+    }
     return text;
 }
 
@@ -57,6 +71,7 @@ class DecodePlanner::Builder {
         static std::atomic<std::uint64_t> count = 0;
         plan_.number = count.fetch_add(1, std::memory_order_relaxed) + 1;
         plan_.stream_class = &stream_class;
+        plan_.has_roles = trace_class.has_roles;
     }
 
     Result<void> grow(TraceIndex& index);
@@ -78,11 +93,14 @@ class DecodePlanner::Builder {
     Result<void> fill(std::uint32_t index, const StructClass& struct_class);
     Result<void> fill(std::uint32_t index, const VariantClass& variant);
     Result<void> element(std::uint32_t index, const FieldClass& field_class);
+    Result<void> choose(std::uint32_t index, const VariantClass& variant, const FieldClass& tag);
+    Result<void> explicit_choices(std::uint32_t index, const VariantClass& variant, const IntegerClass* tag);
     void choices(std::uint32_t index, const VariantClass& variant, const EnumClass& tag);
     void label_choices(std::uint32_t index, const VariantClass& variant, const EnumClass& tag);
     std::uint32_t labels_of(const EnumClass& tag);
 
-    Result<void> give_role(std::uint32_t index);
+    Result<void> give_role(std::uint32_t index, const IntegerClass& integer);
+    [[nodiscard]] FieldRole role_of_name() const;
     Result<void> give_clock(std::uint32_t index, const IntegerClass& integer);
     Result<const ClockClass*> clock_of(const IntegerClass& integer) const;
 
@@ -117,6 +135,8 @@ Result<void> DecodePlanner::Builder::grow(TraceIndex& index) {
 
 Result<void> DecodePlanner::Builder::stream_scopes() {
     const StreamClass& stream = *plan_.stream_class;
+    // Its events have times, also if no field says them.
+    if (!stream.clock.empty()) plan_.clock = index_->clock(stream.clock);
     plan_.packet_header = LEAT_TRY(root(Scope::kPacketHeader, trace_class_.packet_header));
     if (plan_.nodes.size() > kMaxPacketHeaderNodes)
         return refused("packet header has more than {} fields", kMaxPacketHeaderNodes);
@@ -171,12 +191,13 @@ Result<void> DecodePlanner::Builder::node(std::uint32_t index, const FieldClass&
 
 Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const IntegerClass& integer) {
     PlanNode& node = plan_.nodes[index];
-    node.op = PlanNode::Op::kInteger;
+    const bool is_odd = integer.is_variable || integer.is_reversed || integer.kind == IntegerKind::kBoolean;
+    node.op = is_odd ? PlanNode::Op::kOddInteger : PlanNode::Op::kInteger;
     node.alignment = integer.alignment;
     node.size = static_cast<std::uint8_t>(integer.size);
     node.is_signed = integer.is_signed;
     node.is_big_endian = integer.byte_order == ByteOrder::kBigEndian;
-    LEAT_TRY(give_role(index));
+    LEAT_TRY(give_role(index, integer));
     return give_clock(index, integer);
 }
 
@@ -193,32 +214,41 @@ Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const FloatClass&
     return {};
 }
 
-Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const StringClass&) {
-    plan_.nodes[index].op = PlanNode::Op::kString;
+Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const StringClass& string) {
+    plan_.nodes[index].op = unit_size(string.encoding) == 1 ? PlanNode::Op::kString : PlanNode::Op::kWideString;
     plan_.nodes[index].alignment = 8;
     return {};
 }
 
 Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const ArrayClass& array) {
     plan_.nodes[index].length = array.length;
+    plan_.nodes[index].alignment = array.minimum_alignment;
     return element(index, *array.element);
 }
 
 Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const SequenceClass& sequence) {
     const std::uint32_t length = LEAT_TRY(find(sequence.length));
-    if (plan_.nodes[length].op != PlanNode::Op::kInteger || plan_.nodes[length].is_signed)
+    const IntegerClass* const integer = integer_of(*plan_.nodes[length].field_class);
+    if (integer == nullptr || integer->is_signed || integer->kind != IntegerKind::kNumber)
         return corrupt("length '{}' is not an unsigned integer", join(sequence.length));
     const std::uint32_t slot = slot_of(length);
     plan_.nodes[index].length_slot = slot;
+    plan_.nodes[index].alignment = sequence.minimum_alignment;
     return element(index, *sequence.element);
 }
 
 Result<void> DecodePlanner::Builder::element(std::uint32_t index, const FieldClass& field_class) {
-    plan_.nodes[index].op = is_character(field_class) ? PlanNode::Op::kText : PlanNode::Op::kArray;
+    plan_.nodes[index].op = PlanNode::Op::kArray;
+    if (is_character(field_class)) {
+        const bool is_wide = unit_size(integer_of(field_class)->encoding) != 1;
+        plan_.nodes[index].op = is_wide ? PlanNode::Op::kWideText : PlanNode::Op::kText;
+    }
     const std::uint32_t child = add_children(index, 1);
     field_ = {};
+    lookup_.begin_part(index, child);
     LEAT_TRY(node(child, field_class));
-    plan_.nodes[index].alignment = plan_.nodes[child].alignment;
+    lookup_.end_part(index);
+    plan_.nodes[index].alignment = std::max(plan_.nodes[index].alignment, plan_.nodes[child].alignment);
     plan_.nodes[index].is_shown = plan_.nodes[child].is_shown;
     return {};
 }
@@ -247,21 +277,59 @@ Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const StructClass
 Result<void> DecodePlanner::Builder::fill(std::uint32_t index, const VariantClass& variant) {
     if (variant.tag.empty()) return corrupt("variant '{}' has no tag", plan_.nodes[index].name);
     const std::uint32_t tag = LEAT_TRY(find(variant.tag));
-    const FieldClass* const tag_class = plan_.nodes[tag].field_class;
-    const auto* enumeration = tag_class->as<EnumClass>();
-    if (enumeration == nullptr) return corrupt("tag '{}' is not an enum", join(variant.tag));
     const std::uint32_t slot = slot_of(tag);
     plan_.nodes[index].op = PlanNode::Op::kVariant;
     plan_.nodes[index].length_slot = slot;
+    plan_.nodes[index].is_optional = variant.is_optional;
+    LEAT_TRY(choose(index, variant, *plan_.nodes[tag].field_class));
+    const std::uint32_t first = add_children(index, variant.options.size());
+    for (std::uint32_t i = 0; i < variant.options.size(); ++i) {
+        field_ = {};
+        lookup_.begin_part(index, first + i);
+        LEAT_TRY(node(first + i, variant.options[i].field_class));
+        lookup_.end_part(index);
+    }
+    if (variant.is_optional) plan_.nodes[index].is_shown = plan_.nodes[first].is_shown;
+    return {};
+}
+
+Result<void> DecodePlanner::Builder::choose(std::uint32_t index, const VariantClass& variant, const FieldClass& tag) {
+    if (variant.is_optional || !variant.choices.empty()) return explicit_choices(index, variant, integer_of(tag));
+    const auto* enumeration = tag.as<EnumClass>();
+    if (enumeration == nullptr) return corrupt("tag '{}' is not an enum", join(variant.tag));
     if (enumeration->labels != nullptr || enumeration->ranges.size() >= EnumLabels::kMinRanges)
         label_choices(index, variant, *enumeration);
     else
         choices(index, variant, *enumeration);
-    const std::uint32_t first = add_children(index, variant.options.size());
-    for (std::uint32_t i = 0; i < variant.options.size(); ++i) {
-        field_ = {};
-        LEAT_TRY(node(first + i, variant.options[i].field_class));
+    return {};
+}
+
+// Sorted, so that a search takes a few steps. `tag` may be null.
+Result<void> DecodePlanner::Builder::explicit_choices(std::uint32_t index, const VariantClass& variant,
+                                                      const IntegerClass* tag) {
+    const bool is_boolean = variant.choices.empty();
+    if (tag == nullptr || tag->kind != (is_boolean ? IntegerKind::kBoolean : IntegerKind::kNumber))
+        return corrupt("selector '{}' is not {}", join(variant.tag), is_boolean ? "a boolean" : "an integer");
+    std::vector<VariantChoice> sorted = variant.choices;
+    if (is_boolean) sorted.push_back({.lower = 1, .upper = 1});
+    const auto is_less = [&](std::uint64_t a, std::uint64_t b) { return !is_at_most(b, a, tag->is_signed); };
+    std::ranges::sort(sorted, is_less, &VariantChoice::lower);
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+        const VariantChoice& choice = sorted[i];
+        const bool fits =
+            tag->is_signed ? choice.is_negative || static_cast<std::int64_t>(choice.lower) >= 0 : !choice.is_negative;
+        if (!fits || is_less(choice.upper, choice.lower))
+            return corrupt("a range of the selector '{}' is of {} integers", join(variant.tag),
+                           tag->is_signed ? "unsigned" : "signed");
+        if (i > 0 && !is_less(sorted[i - 1].upper, choice.lower))
+            return corrupt("two ranges of the selector '{}' overlap", join(variant.tag));
     }
+    PlanNode& node = plan_.nodes[index];
+    node.is_signed = tag->is_signed;
+    node.has_sorted_choices = true;
+    node.first_choice = static_cast<std::uint32_t>(plan_.choices.size());
+    node.choice_count = static_cast<std::uint32_t>(sorted.size());
+    plan_.choices.insert(plan_.choices.end(), sorted.begin(), sorted.end());
     return {};
 }
 
@@ -299,15 +367,22 @@ std::uint32_t DecodePlanner::Builder::labels_of(const EnumClass& tag) {
     return known->second;
 }
 
-Result<void> DecodePlanner::Builder::give_role(std::uint32_t index) {
+Result<void> DecodePlanner::Builder::give_role(std::uint32_t index, const IntegerClass& integer) {
     PlanNode& node = plan_.nodes[index];
-    if (scope_ == Scope::kEventHeader && field_ == "id") node.role = FieldRole::kEventId;
-    for (const RoleName& named : kRoleNames)
-        if (lookup_.is_at_top() && named.scope == scope_ && named.field == field_) node.role = named.role;
+    node.role = trace_class_.has_roles ? integer.role : role_of_name();
     if (node.role == FieldRole::kNone) return {};
+    if (trace_class_.has_roles && !is_at_home(node.role, scope_))
+        return corrupt("field '{}' has a role that it cannot have there", field_);
     if (node.is_signed) return corrupt("field '{}' is signed", field_);
     node.is_shown = false;
     return {};
+}
+
+FieldRole DecodePlanner::Builder::role_of_name() const {
+    if (scope_ == Scope::kEventHeader && field_ == "id") return FieldRole::kEventId;
+    for (const RoleName& named : kRoleNames)
+        if (lookup_.is_at_top() && named.scope == scope_ && named.field == field_) return named.role;
+    return FieldRole::kNone;
 }
 
 Result<void> DecodePlanner::Builder::give_clock(std::uint32_t index, const IntegerClass& integer) {
@@ -326,15 +401,19 @@ Result<void> DecodePlanner::Builder::give_clock(std::uint32_t index, const Integ
 
 // Null for an integer that is not a timestamp.
 Result<const ClockClass*> DecodePlanner::Builder::clock_of(const IntegerClass& integer) const {
-    if (!integer.clock.empty()) {
-        const ClockClass* const clock = index_->clock(integer.clock);
-        if (clock == nullptr)
-            return corrupt("field '{}' uses clock '{}', which is not declared", field_, integer.clock);
+    const bool is_timestamp = integer.role == FieldRole::kTimestamp || integer.role == FieldRole::kTimestampEnd;
+    const std::string& name = is_timestamp ? plan_.stream_class->clock : integer.clock;
+    if (is_timestamp && name.empty())
+        return corrupt("field '{}' is a timestamp, and stream {} has no clock", field_, plan_.stream_class->id);
+    if (!name.empty()) {
+        const ClockClass* const clock = index_->clock(name);
+        if (clock == nullptr) return corrupt("field '{}' uses clock '{}', which is not declared", field_, name);
         return clock;
     }
+    if (trace_class_.has_roles) return nullptr;
     if (!lookup_.is_at_top() || trace_class_.clocks.size() > 1) return nullptr;
-    for (const auto& [scope, name] : kTimestampNames)
-        if (scope == scope_ && name == field_)
+    for (const auto& [scope, field] : kTimestampNames)
+        if (scope == scope_ && field == field_)
             return trace_class_.clocks.empty() ? &kDefaultClock : &trace_class_.clocks.front();
     return nullptr;
 }

@@ -31,10 +31,11 @@ struct DecodePlan {
     const StreamClass* stream_class = nullptr;
     const ClockClass* clock = nullptr;  // of the stream's timestamps; null: it has none
     std::vector<PlanNode> nodes;
-    std::vector<PlanChoice> choices;
+    std::vector<VariantChoice> choices;
     std::vector<PlanLabelChoice> label_choices;  // for each variant, in the order of the labels
     std::vector<std::shared_ptr<const EnumLabels>> tag_labels{nullptr};
     std::uint32_t slot_count = 1;
+    bool has_roles = false;  // of CTF 2: the clock begins at 0 in each packet, and ids that nobody states are 0
     PlanRoot packet_header;
     PlanRoot packet_context;
     PlanRoot event_header;

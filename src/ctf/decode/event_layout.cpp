@@ -26,7 +26,7 @@ class DecoderNeeds {
     explicit DecoderNeeds(std::span<const PlanNode> nodes) : nodes_(nodes) {}
 
     void add(const PlanNode& node) {
-        if (node.op == PlanNode::Op::kInteger) kept_.insert(node.slot);
+        if (node.slot != 0) kept_.insert(node.slot);
         moves_clock_ |= node.is_timestamp;
         if (node.length_slot != 0) asks_elsewhere_ |= !kept_.contains(node.length_slot);
         for (std::uint32_t i = 0; i < node.child_count; ++i) add(nodes_[node.first_child + i]);
@@ -125,11 +125,17 @@ std::optional<LayoutStep::Op> step_of(std::span<const PlanNode> nodes, const Pla
             if (element_size(nodes, field) == 0 || field.length > kMaxPlainArray) return LayoutStep::Op::kNode;
             if (field.length_slot != 0) return LayoutStep::Op::kElements;
             return std::nullopt;
+        case PlanNode::Op::kOddInteger:
+        case PlanNode::Op::kWideString:
+        case PlanNode::Op::kWideText:
         case PlanNode::Op::kVariant:
             return LayoutStep::Op::kNode;
-        default:
-            return std::nullopt;
+        case PlanNode::Op::kInteger:
+        case PlanNode::Op::kFloat:
+        case PlanNode::Op::kStruct:
+            break;
     }
+    return std::nullopt;
 }
 
 EventLayout lay_out(std::span<const PlanNode> nodes, std::span<const PlanRoot> scopes) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 
+#include "base/utf8.hpp"
 #include "ctf/model/clock.hpp"
 
 namespace leat::ctf {
@@ -23,7 +24,22 @@ std::uint64_t sign_extended(std::uint64_t value, unsigned size) {
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(value << unused) >> unused);
 }
 
-bool is_chosen(const PlanChoice& choice, std::uint64_t tag, bool is_signed) {
+// The lowest bits in the other order.
+std::uint64_t reversed(std::uint64_t bits, unsigned size) {
+    std::uint64_t result = 0;
+    for (unsigned i = 0; i < size; ++i) result |= (bits >> i & 1U) << (size - 1 - i);
+    return result;
+}
+
+// Bytes before the first character of zeros; all whole characters if there is none.
+std::size_t size_before_nul(std::string_view text, unsigned unit) {
+    std::size_t size = 0;
+    const auto is_nul = [&] { return text.substr(size, unit).find_first_not_of('\0') == std::string_view::npos; };
+    while (text.size() - size >= unit && !is_nul()) size += unit;
+    return size;
+}
+
+bool is_chosen(const VariantChoice& choice, std::uint64_t tag, bool is_signed) {
     return is_at_most(choice.lower, tag, is_signed) && is_at_most(tag, choice.upper, is_signed);
 }
 
@@ -34,6 +50,8 @@ void FieldDecoder::start_packet(UntrustedBytes bytes, std::uint64_t size_bits) {
     reader_ = BitReader(bytes, size_bits);
     roles_seen_ = 0;
     has_clock_ = false;  // its value stays: a narrow timestamp continues where the last packet ended
+    if (plan_->has_roles) clock_ = 0;
+    texts_.clear();
     fields_left_ = size_bits < std::numeric_limits<std::uint64_t>::max() / (2 * kFieldsPerBit)
                        ? size_bits * kFieldsPerBit + kFieldsPerPacket
                        : std::numeric_limits<std::uint64_t>::max();
@@ -50,6 +68,8 @@ Result<void> FieldDecoder::decode(PlanRoot root, std::vector<FieldValue>& values
             return corrupt("the tag of a variant chooses none of its options");
         case Failure::kOpenString:
             return corrupt("a string does not end before the packet does");
+        case Failure::kTooLarge:
+            return corrupt("an integer of variable length has more than 64 bits");
         default:
             return corrupt("it does not end before the packet does");
     }
@@ -59,7 +79,10 @@ bool FieldDecoder::skip_other(const LayoutStep& step) {
     if (step.op == LayoutStep::Op::kString) return skip_string();
     if (step.op == LayoutStep::Op::kElements) return skip_elements(step);
     skipped_.clear();
-    return field(plan_->nodes[step.node], skipped_);
+    const std::size_t texts = texts_.size();
+    const bool is_read = field(plan_->nodes[step.node], skipped_);
+    forget_texts(texts);
+    return is_read;
 }
 
 void FieldDecoder::keep_of_run(const EventLayout& layout, const LayoutStep& run) {
@@ -115,10 +138,16 @@ bool FieldDecoder::field(const PlanNode& node, std::vector<FieldValue>& values) 
     switch (node.op) {
         case PlanNode::Op::kInteger:
             return integer(node, values);
+        case PlanNode::Op::kOddInteger:
+            return odd_integer(node, values);
         case PlanNode::Op::kFloat:
             return real(node, values);
         case PlanNode::Op::kString:
             return string(node, values);
+        case PlanNode::Op::kWideString:
+            return wide_string(node, values);
+        case PlanNode::Op::kWideText:
+            return wide_text(node, values);
         case PlanNode::Op::kText:
             return text(node, values);
         case PlanNode::Op::kArray:
@@ -133,16 +162,49 @@ bool FieldDecoder::field(const PlanNode& node, std::vector<FieldValue>& values) 
 
 bool FieldDecoder::integer(const PlanNode& node, std::vector<FieldValue>& values) {
     if (reader_.remaining() < node.size) return fail_with(Failure::kNoMoreBits);
-    std::uint64_t value = reader_.read(node.size, node.is_big_endian);
+    return take_integer(node, reader_.read(node.size, node.is_big_endian), node.size, values);
+}
+
+bool FieldDecoder::take_integer(const PlanNode& node, std::uint64_t value, unsigned bits,
+                                std::vector<FieldValue>& values) {
     if (node.is_timestamp) {
-        clock_ = extend_timestamp(clock_, value, node.size);
+        clock_ = extend_timestamp(clock_, value, bits);
         has_clock_ = true;
     }
-    if (node.is_signed) value = sign_extended(value, node.size);
+    if (node.is_signed) value = sign_extended(value, bits);
     keep(node, value);
     FieldValue decoded;
     decoded.number = value;
     return append(node, decoded, values);
+}
+
+bool FieldDecoder::odd_integer(const PlanNode& node, std::vector<FieldValue>& values) {
+    const IntegerClass& integer = *integer_of(*node.field_class);
+    if (integer.is_variable) return variable_integer(node, values);
+    if (reader_.remaining() < node.size) return fail_with(Failure::kNoMoreBits);
+    std::uint64_t bits = reader_.read(node.size, node.is_big_endian);
+    if (integer.is_reversed) bits = reversed(bits, node.size);
+    if (integer.kind == IntegerKind::kBoolean) bits = bits != 0 ? 1 : 0;
+    return take_integer(node, bits, node.size, values);
+}
+
+// LEB128: seven bits a byte, the lowest first; the highest bit says that another byte follows ([CTF-2],
+// "Variable-length integer field decoding").
+bool FieldDecoder::variable_integer(const PlanNode& node, std::vector<FieldValue>& values) {
+    constexpr unsigned kBitsInByte = 7;
+    std::uint64_t value = 0;
+    unsigned bits = 0;
+    for (bool has_more = true; has_more; bits += kBitsInByte) {
+        if (reader_.remaining() < 8) return fail_with(Failure::kNoMoreBits);
+        const std::uint64_t byte = reader_.read(8, false);
+        has_more = (byte & 0x80U) != 0;
+        const std::uint64_t part = byte & 0x7FU;
+        // One bit is left for the tenth byte. Those above it can only repeat the sign.
+        const bool fits = node.is_signed ? part == 0 || part == 0x7FU : part <= 1;
+        if (bits == 63 && (has_more || !fits)) return fail_with(Failure::kTooLarge);
+        value |= part << bits;
+    }
+    return take_integer(node, value, std::min(bits, 64U), values);
 }
 
 bool FieldDecoder::real(const PlanNode& node, std::vector<FieldValue>& values) {
@@ -176,6 +238,33 @@ bool FieldDecoder::text(const PlanNode& node, std::vector<FieldValue>& values) {
     return append_text(node, {begin, size}, values);
 }
 
+// Up to a character of zeros, counted from the begin of the field.
+bool FieldDecoder::wide_string(const PlanNode& node, std::vector<FieldValue>& values) {
+    const Encoding encoding = node.field_class->as<StringClass>()->encoding;
+    const std::string_view rest(reinterpret_cast<const char*>(reader_.here()), reader_.remaining() / 8);
+    const std::size_t size = size_before_nul(rest, unit_size(encoding));
+    if (size + unit_size(encoding) > rest.size()) return fail_with(Failure::kOpenString);
+    reader_.skip((size + unit_size(encoding)) * 8);
+    return append_wide_text(node, rest.substr(0, size), encoding, values);
+}
+
+bool FieldDecoder::wide_text(const PlanNode& node, std::vector<FieldValue>& values) {
+    const Encoding encoding = integer_of(*plan_->nodes[node.first_child].field_class)->encoding;
+    const std::uint64_t length = length_of(node);
+    if (length > reader_.remaining() / 8) return fail_with(Failure::kNoMoreBits);
+    const std::string_view bytes(reinterpret_cast<const char*>(reader_.here()), length);
+    reader_.skip(length * 8);
+    return append_wide_text(node, bytes.substr(0, size_before_nul(bytes, unit_size(encoding))), encoding, values);
+}
+
+bool FieldDecoder::append_wide_text(const PlanNode& node, std::string_view text, Encoding encoding,
+                                    std::vector<FieldValue>& values) {
+    if (text.empty()) return append_text(node, text, values);
+    texts_.push_back(
+        wide_to_utf8(text, unit_size(encoding), encoding == Encoding::kUtf16Be || encoding == Encoding::kUtf32Be));
+    return append_text(node, texts_.back(), values);
+}
+
 bool FieldDecoder::array(const PlanNode& node, std::vector<FieldValue>& values) {
     const std::uint64_t length = length_of(node);
     if (length > kMaxValues) return fail_with(Failure::kTooManyFields);
@@ -202,7 +291,7 @@ bool FieldDecoder::structure(const PlanNode& node, std::vector<FieldValue>& valu
 
 bool FieldDecoder::variant(const PlanNode& node, std::vector<FieldValue>& values) {
     const PlanNode* const option = chosen_option(node);
-    if (option == nullptr) return fail_with(Failure::kNoOption);
+    if (option == nullptr) return node.is_optional ? append(node, {}, values) : fail_with(Failure::kNoOption);
     if (!append(node, {}, values)) return false;
     if (node.is_shown) values.back().size = option->is_shown ? 1 : 0;
     return field(*option, values);
@@ -211,11 +300,20 @@ bool FieldDecoder::variant(const PlanNode& node, std::vector<FieldValue>& values
 const PlanNode* FieldDecoder::chosen_option(const PlanNode& node) const {
     const std::uint64_t tag = slots_[node.length_slot];
     if (node.tag_labels != 0) return option_of_label(node, tag);
+    if (node.has_sorted_choices) return option_of_value(node, tag);
     for (std::uint32_t i = 0; i < node.choice_count; ++i) {
-        const PlanChoice& choice = plan_->choices[node.first_choice + i];
+        const VariantChoice& choice = plan_->choices[node.first_choice + i];
         if (is_chosen(choice, tag, node.is_signed)) return &plan_->nodes[node.first_child + choice.option];
     }
     return nullptr;
+}
+
+const PlanNode* FieldDecoder::option_of_value(const PlanNode& node, std::uint64_t tag) const {
+    const auto choices = std::span(plan_->choices).subspan(node.first_choice, node.choice_count);
+    const auto is_before = [&](const VariantChoice& choice) { return !is_at_most(tag, choice.upper, node.is_signed); };
+    const auto choice = std::ranges::partition_point(choices, is_before);
+    if (choice == choices.end() || !is_chosen(*choice, tag, node.is_signed)) return nullptr;
+    return &plan_->nodes[node.first_child + choice->option];
 }
 
 // The first option that one of the tag's labels chooses.

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,8 +29,13 @@ class FieldDecoder {
     void start_packet(UntrustedBytes bytes, std::uint64_t size_bits);
     void set_end(std::uint64_t size_bits) { reader_.set_end(size_bits); }
 
-    // Appends the shown fields of a scope to `values`.
+    // Appends the shown fields of a scope to `values`. Texts that had to be made of others live until forget_texts()
+    // takes them back, which takes all but the first so many.
     Result<void> decode(PlanRoot root, std::vector<FieldValue>& values);
+    [[nodiscard]] std::size_t texts_made() const { return texts_.size(); }
+    void forget_texts(std::size_t kept) {
+        if (kept < texts_.size()) texts_.resize(kept);
+    }
 
     // Steps over the scopes of an event, laid out. If that fails, the position is anywhere: decode() says what is
     // wrong.
@@ -67,13 +75,21 @@ class FieldDecoder {
         if (slots_.size() < plan_->slot_count) slots_.resize(plan_->slot_count);
     }
     static double real_of(std::uint64_t bits, unsigned size);
-    enum class Failure { kNone, kNoMoreBits, kTooManyFields, kNoOption, kOpenString };
+    enum class Failure { kNone, kNoMoreBits, kTooManyFields, kNoOption, kOpenString, kTooLarge };
 
     bool field(const PlanNode& node, std::vector<FieldValue>& values);
     bool integer(const PlanNode& node, std::vector<FieldValue>& values);
+    bool odd_integer(const PlanNode& node, std::vector<FieldValue>& values);
+    bool variable_integer(const PlanNode& node, std::vector<FieldValue>& values);
+    // Takes the value, whose lowest bits were read.
+    bool take_integer(const PlanNode& node, std::uint64_t value, unsigned bits, std::vector<FieldValue>& values);
     bool real(const PlanNode& node, std::vector<FieldValue>& values);
     bool string(const PlanNode& node, std::vector<FieldValue>& values);
     bool text(const PlanNode& node, std::vector<FieldValue>& values);
+    bool wide_string(const PlanNode& node, std::vector<FieldValue>& values);
+    bool wide_text(const PlanNode& node, std::vector<FieldValue>& values);
+    bool append_wide_text(const PlanNode& node, std::string_view text, Encoding encoding,
+                          std::vector<FieldValue>& values);
     bool array(const PlanNode& node, std::vector<FieldValue>& values);
     bool structure(const PlanNode& node, std::vector<FieldValue>& values);
     bool variant(const PlanNode& node, std::vector<FieldValue>& values);
@@ -87,6 +103,7 @@ class FieldDecoder {
     bool append(const PlanNode& node, const FieldValue& value, std::vector<FieldValue>& values);
     bool append_text(const PlanNode& node, std::string_view text, std::vector<FieldValue>& values);
     [[nodiscard]] const PlanNode* chosen_option(const PlanNode& node) const;
+    [[nodiscard]] const PlanNode* option_of_value(const PlanNode& node, std::uint64_t tag) const;
     [[nodiscard]] const PlanNode* option_of_label(const PlanNode& node, std::uint64_t tag) const;
     [[nodiscard]] std::uint64_t length_of(const PlanNode& node) const;
     bool spend(std::uint64_t fields) {
@@ -109,6 +126,7 @@ class FieldDecoder {
     std::uint64_t fields_left_ = 0;  // how many more fields the packet may have
     Failure failure_ = Failure::kNone;
     std::vector<FieldValue> skipped_;
+    std::deque<std::string> texts_;
     std::uint64_t begin_of_step_ = 0;  // bits
 };
 

@@ -21,11 +21,19 @@ void FieldLookup::begin_struct(std::uint32_t node, std::uint32_t first_member, c
 }
 
 std::optional<std::uint32_t> FieldLookup::find(const FieldPath& path) const {
+    if (path.front() == ".") return find_from_here(std::span(path).subspan(1));
+    if (path.front() == "/") return find_in_scope(std::span(path).subspan(1));
     const auto found = find_in_scope(path);
     return found ? found : find_nearby(path);
 }
 
-std::optional<std::uint32_t> FieldLookup::find_in_scope(const FieldPath& path) const {
+std::optional<std::uint32_t> FieldLookup::find_from_here(std::span<const std::string> path) const {
+    auto frame = frames_.rbegin();
+    for (; frame != frames_.rend() && !path.empty() && path.front() == ".."; path = path.subspan(1)) ++frame;
+    return frame == frames_.rend() ? std::nullopt : descend(frame->node, path);
+}
+
+std::optional<std::uint32_t> FieldLookup::find_in_scope(std::span<const std::string> path) const {
     using Prefix = std::vector<std::string_view>;
     static const std::array<std::pair<Prefix, Scope>, 6> kScopePrefixes{
         std::pair{Prefix{"trace", "packet", "header"}, Scope::kPacketHeader},
@@ -39,7 +47,7 @@ std::optional<std::uint32_t> FieldLookup::find_in_scope(const FieldPath& path) c
         const auto root = roots_.find(scope);
         if (root == roots_.end() || path.size() <= prefix.size()) continue;
         if (!std::equal(prefix.begin(), prefix.end(), path.begin())) continue;
-        return descend(root->second, std::span(path).subspan(prefix.size()));
+        return descend(root->second, path.subspan(prefix.size()));
     }
     return std::nullopt;
 }
@@ -63,6 +71,7 @@ std::optional<std::uint32_t> FieldLookup::descend(std::uint32_t node, std::span<
 }
 
 std::optional<std::uint32_t> FieldLookup::member_of(std::uint32_t node, std::string_view name) const {
+    for (auto part = part_of_.find(node); part != part_of_.end(); part = part_of_.find(node)) node = part->second;
     const auto found = member_by_name_.find({node, name});
     return found == member_by_name_.end() ? std::nullopt : std::optional(found->second);
 }

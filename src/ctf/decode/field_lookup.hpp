@@ -31,10 +31,15 @@ class FieldLookup {
     // The member of this number begins: those before it can be found by their names alone.
     void begin_member(std::uint32_t number) { frames_.back().member = number; }
     void end_struct() { frames_.pop_back(); }
+    // An element of an array, or an option of a variant. Only what lies in it can be reached through the array or the
+    // variant, as if that were the part itself.
+    void begin_part(std::uint32_t node, std::uint32_t part) { part_of_[node] = part; }
+    void end_part(std::uint32_t node) { part_of_.erase(node); }
     // Whether the members of a scope are being built, not those of a struct in it.
     [[nodiscard]] bool is_at_top() const { return frames_.size() == 1; }
 
-    // What a path names: "event.fields.len" from its scope on, or "len" in the innermost struct that has it.
+    // What a path names: "event.fields.len" from its scope on, or "len" in the innermost struct that has it. See
+    // FieldPath for those of CTF 2.
     [[nodiscard]] std::optional<std::uint32_t> find(const FieldPath& path) const;
 
   private:
@@ -45,13 +50,15 @@ class FieldLookup {
         std::uint32_t member;
     };
 
-    [[nodiscard]] std::optional<std::uint32_t> find_in_scope(const FieldPath& path) const;
+    [[nodiscard]] std::optional<std::uint32_t> find_from_here(std::span<const std::string> path) const;
+    [[nodiscard]] std::optional<std::uint32_t> find_in_scope(std::span<const std::string> path) const;
     [[nodiscard]] std::optional<std::uint32_t> find_nearby(const FieldPath& path) const;
     [[nodiscard]] std::optional<std::uint32_t> descend(std::uint32_t node, std::span<const std::string> path) const;
     [[nodiscard]] std::optional<std::uint32_t> member_of(std::uint32_t node, std::string_view name) const;
 
-    std::map<Scope, std::uint32_t> roots_;  // of the scopes begun so far
-    std::vector<Frame> frames_;             // within the scope, outermost first
+    std::map<Scope, std::uint32_t> roots_;            // of the scopes begun so far
+    std::vector<Frame> frames_;                       // within the scope, outermost first
+    std::map<std::uint32_t, std::uint32_t> part_of_;  // of the arrays and variants that are being built
     std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> member_by_name_;  // {struct, TSDL name}
 };
 

@@ -19,7 +19,8 @@ struct FieldValue {
     union {
         std::uint64_t number = 0;  // of integers and enums; the bits of an int64 if the class is signed
         double real;
-        const char* text;  // of strings and of arrays and sequences of characters; lives as long as the packet's bytes
+        const char* text;  // of strings and of arrays and sequences of characters; lives as long as the packet's bytes;
+                           // if wide, until the next event
     };
     std::uint32_t size = 0;  // bytes of text without the NUL; of a compound, how many parts follow directly below it
     bool is_text = false;

@@ -9,7 +9,8 @@ namespace {
 
 class Finder {
   public:
-    Finder(std::span<const PlanNode> nodes, std::span<const PlanChoice> choices) : nodes_(nodes), choices_(choices) {}
+    Finder(std::span<const PlanNode> nodes, std::span<const VariantChoice> choices)
+        : nodes_(nodes), choices_(choices) {}
 
     // Whether the field lies in the header where the form can say it.
     bool add(const PlanNode& node) {
@@ -58,7 +59,7 @@ class Finder {
     // The first option, if it has no id of its own: tracers declare the short one first.
     bool add_choice(const PlanNode& node) {
         if (!has_tag_of_id(node)) return false;
-        const PlanChoice& choice = choices_[node.first_choice];
+        const VariantChoice& choice = choices_[node.first_choice];
         form.lowest_id = choice.lower;
         form.highest_id = choice.upper;
         return add(nodes_[node.first_child + choice.option]);
@@ -69,17 +70,17 @@ class Finder {
             return node.op == PlanNode::Op::kInteger && node.slot == variant.length_slot;
         });
         const bool is_first = form.lowest_id == 0 && form.highest_id == UINT64_MAX;
-        return is_first && variant.tag_labels == 0 && variant.choice_count != 0 && form.id_size != 0 &&
-               tag != nodes_.end() && tag->role == FieldRole::kEventId;
+        return is_first && variant.tag_labels == 0 && !variant.is_optional && variant.choice_count != 0 &&
+               form.id_size != 0 && tag != nodes_.end() && tag->role == FieldRole::kEventId;
     }
 
     std::span<const PlanNode> nodes_;
-    std::span<const PlanChoice> choices_;
+    std::span<const VariantChoice> choices_;
 };
 
 }  // namespace
 
-HeaderForm find_header_form(std::span<const PlanNode> nodes, std::span<const PlanChoice> choices, PlanRoot header) {
+HeaderForm find_header_form(std::span<const PlanNode> nodes, std::span<const VariantChoice> choices, PlanRoot header) {
     if (!header) return {};
     Finder finder(nodes, choices);
     finder.form.is_known = finder.add(nodes[*header]) && finder.form.alignment % 8 == 0 && finder.form.id_size != 0;

@@ -7,8 +7,6 @@
 
 namespace leat::ctf {
 
-struct PlanChoice;
-
 // The header of most events of a stream: an id and a timestamp in its first 64 bits. Tracers write longer ones for
 // large ids and after long pauses; those say so by the id:
 //
@@ -27,7 +25,7 @@ struct HeaderForm {
     std::uint64_t highest_id = UINT64_MAX;
 };
 
-[[nodiscard]] HeaderForm find_header_form(std::span<const PlanNode> nodes, std::span<const PlanChoice> choices,
+[[nodiscard]] HeaderForm find_header_form(std::span<const PlanNode> nodes, std::span<const VariantChoice> choices,
                                           PlanRoot header);
 
 }  // namespace leat::ctf

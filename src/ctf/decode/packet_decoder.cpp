@@ -39,6 +39,7 @@ Result<PacketProperties> PacketDecoder::start_context() {
     auto properties = this->properties();
     if (!properties) return packet_error(std::move(properties).error());
     decoder_.set_end(properties->content_bits);
+    texts_of_packet_ = decoder_.texts_made();
     return properties;
 }
 
@@ -135,6 +136,7 @@ bool PacketDecoder::locate(EventPlace& place) {
 
 Result<void> PacketDecoder::event() {
     values_.clear();
+    decoder_.forget_texts(texts_of_packet_);
     decoder_.forget(FieldRole::kEventId);
     LEAT_TRY(scope(plan_->event_header, 0));
     const EventPlan* const event = LEAT_TRY(event_plan());
@@ -155,8 +157,9 @@ Result<void> PacketDecoder::event() {
 }
 
 Result<const EventPlan*> PacketDecoder::event_plan() const {
-    const std::optional<std::uint64_t> id = decoder_.role(FieldRole::kEventId);
+    std::optional<std::uint64_t> id = decoder_.role(FieldRole::kEventId);
     if (!id && plan_->events.size() == 1) return &plan_->events.front();
+    if (!id && plan_->has_roles) id = 0;
     if (!id) return corrupt("it has no id, and stream {} has several events", plan_->stream_class->id);
     const EventPlan* const event = plan_->find_event(*id);
     if (event == nullptr) return corrupt("event id {} is not declared in stream {}", *id, plan_->stream_class->id);

@@ -91,6 +91,7 @@ class PacketDecoder {
     std::uint64_t payload_ = 0;         // bits: where it begins after its header
     std::vector<FieldValue> packet_context_;
     std::vector<FieldValue> values_;           // of the event's scopes, one after the other
+    std::size_t texts_of_packet_ = 0;          // how many of the decoder's belong to packet_context_
     std::array<std::size_t, 4> scope_ends_{};  // in values_
 };
 

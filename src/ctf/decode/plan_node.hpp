@@ -7,26 +7,23 @@
 #include <string_view>
 
 #include "ctf/model/field_class.hpp"
+#include "ctf/model/field_role.hpp"
 
 namespace leat::ctf {
 
-// How the reader itself uses a field.
-enum class FieldRole : std::uint8_t {
-    kNone,
-    kMagic,
-    kStreamId,
-    kStreamInstanceId,
-    kPacketSize,
-    kContentSize,
-    kTimestampEnd,
-    kEventsDiscarded,
-    kPacketSequenceNumber,
-    kEventId,
-};
-inline constexpr std::size_t kFieldRoles = 10;
-
 struct PlanNode {
-    enum class Op : std::uint8_t { kInteger, kFloat, kString, kArray, kText, kStruct, kVariant };
+    enum class Op : std::uint8_t {
+        kInteger,
+        kOddInteger,  // of variable length, with bits in an odd order, or a boolean: FieldDecoder alone reads it
+        kFloat,
+        kString,
+        kArray,
+        kText,
+        kWideString,  // of characters of 16 or 32 bits: likewise
+        kWideText,
+        kStruct,
+        kVariant,
+    };
 
     Op op = Op::kStruct;
     FieldRole role = FieldRole::kNone;
@@ -34,7 +31,9 @@ struct PlanNode {
     bool is_big_endian = false;
     bool is_timestamp = false;  // moves the clock of the packet
     bool is_shown = true;       // people see it as part of the event record
-    std::uint8_t size = 0;      // bits of integers and floats
+    bool is_optional = false;   // a variant that may hold nothing
+    bool has_sorted_choices = false;
+    std::uint8_t size = 0;  // bits of integers and floats
     std::uint32_t alignment = 1;
     std::uint32_t slot = 0;         // where its value is kept for lengths and tags; 0: it is not kept
     std::uint32_t length_slot = 0;  // of sequences and variants; 0: the length is fixed
@@ -47,13 +46,6 @@ struct PlanNode {
     std::uint32_t choice_count = 0;
     const FieldClass* field_class = nullptr;
     std::string_view name{};
-};
-
-// Tag values of a variant that choose one of its options.
-struct PlanChoice {
-    std::uint64_t lower = 0;
-    std::uint64_t upper = 0;
-    std::uint32_t option = 0;
 };
 
 // A label of a variant's tag that chooses one of its options.

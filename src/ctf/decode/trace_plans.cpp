@@ -50,7 +50,8 @@ Result<const StreamClass*> TracePlans::stream_class_of(UntrustedBytes packet) {
     std::vector<FieldValue> values;
     decoder.start_packet(packet, packet.size() * 8);
     LEAT_TRY(decoder.decode(header_plan_->packet_header, values));
-    const std::optional<std::uint64_t> id = decoder.role(FieldRole::kStreamId);
+    std::optional<std::uint64_t> id = decoder.role(FieldRole::kStreamId);
+    if (!id && trace_class_->has_roles && trace_class_->streams.size() != 1) id = 0;
     if (!id && trace_class_->streams.size() != 1)
         return corrupt("it does not say which of the trace's streams it belongs to");
     if (!id) return &trace_class_->streams.front();

@@ -1,5 +1,6 @@
 #include "ctf/metadata/growing_metadata.hpp"
 
+#include "ctf/json/json_metadata.hpp"
 #include "ctf/metadata/metadata_stream.hpp"
 
 namespace leat::ctf {
@@ -31,7 +32,8 @@ Result<void> GrowingMetadata::recognize() {
         form_ = Form::kPackets;
         return {};
     }
-    if (pending_.front() != '/') return corrupt("metadata begins with neither a comment nor a packet");
+    if (pending_.front() != '/' && pending_.front() != kFragmentBegin)
+        return corrupt("metadata begins with neither a comment nor a packet nor a fragment of CTF 2");
     form_ = Form::kText;
     take_text(pending_);
     pending_.clear();
@@ -55,15 +57,26 @@ Result<void> GrowingMetadata::take_packets() {
 void GrowingMetadata::take_text(std::string_view text) {
     const std::size_t begin = text_.size();
     text_ += text;
+    is_json_ = text_.starts_with(kFragmentBegin);
     for (std::size_t at = begin; at < text_.size(); ++at) {
-        const bool was_plain = state_ == State::kPlain;
+        const State before = state_;
         scan(text_[at]);
-        if (was_plain && depth_ == 0 && text_[at] == ';') whole_size_ = at + 1;
+        if (is_end_of_declaration(before, text_[at])) whole_size_ = at + 1;
     }
+}
+
+// A fragment of CTF 2 is one object.
+bool GrowingMetadata::is_end_of_declaration(State before, char character) const {
+    return before == State::kPlain && depth_ == 0 && character == (is_json_ ? '}' : ';');
 }
 
 // Tracks comments and quotes, in which braces and semicolons do not count.
 void GrowingMetadata::scan(char character) {
+    // What comes before it may be damaged, and is told apart from it all the same.
+    if (is_json_ && character == kFragmentBegin) {
+        state_ = State::kPlain;
+        depth_ = 0;
+    }
     switch (state_) {
         case State::kSlash:
             state_ = character == '*' ? State::kBlockComment : character == '/' ? State::kLineComment : State::kPlain;
@@ -94,9 +107,9 @@ void GrowingMetadata::scan(char character) {
 }
 
 void GrowingMetadata::scan_plain(char character) {
-    if (character == '/') state_ = State::kSlash;
+    if (character == '/' && !is_json_) state_ = State::kSlash;
     if (character == '"') state_ = State::kString;
-    if (character == '\'') state_ = State::kCharacter;
+    if (character == '\'' && !is_json_) state_ = State::kCharacter;
     if (character == '{') ++depth_;
     if (character == '}' && depth_ > 0) --depth_;
 }

@@ -9,8 +9,8 @@
 
 namespace leat::ctf {
 
-// Metadata that arrives in pieces, cut anywhere: packets of TSDL text, or the text itself. text() shows only whole
-// declarations from whole packets.
+// Metadata that arrives in pieces, cut anywhere: packets of text, or the text itself, which is TSDL or the fragments of
+// CTF 2. text() shows only whole declarations from whole packets.
 class GrowingMetadata {
   public:
     Result<void> append(UntrustedBytes bytes);
@@ -27,6 +27,7 @@ class GrowingMetadata {
     Result<void> recognize();
     Result<void> take_packets();
     void take_text(std::string_view text);
+    [[nodiscard]] bool is_end_of_declaration(State before, char character) const;
     void scan(char character);
     void scan_plain(char character);
 
@@ -39,6 +40,7 @@ class GrowingMetadata {
     std::size_t whole_size_ = 0;
     State state_ = State::kPlain;
     bool is_escaped_ = false;
+    bool is_json_ = false;
     std::size_t depth_ = 0;  // of braces
 };
 

@@ -8,7 +8,7 @@
 namespace leat::ctf {
 namespace {
 
-constexpr std::size_t kTextSize = kMetadataPacketSize - kMetadataPacketHeaderSize;
+constexpr std::size_t kTextInPacket = kMetadataPacketSize - kMetadataPacketHeaderSize;
 
 template <class T>
 void put(std::vector<std::byte>& bytes, const T& value) {
@@ -33,8 +33,8 @@ void append_packet(std::vector<std::byte>& bytes, std::string_view text, const U
 MetadataPackets packetize_metadata(std::string_view text, const Uuid& uuid) {
     MetadataPackets packets{};
     while (!text.empty()) {
-        append_packet(packets.bytes, text.substr(0, kTextSize), uuid);
-        text.remove_prefix(std::min(text.size(), kTextSize));
+        append_packet(packets.bytes, text.substr(0, kTextInPacket), uuid);
+        text.remove_prefix(std::min(text.size(), kTextInPacket));
     }
     const std::size_t beyond = packets.bytes.size() % kMetadataPacketSize;
     packets.padding_size = static_cast<std::uint32_t>(beyond == 0 ? 0 : kMetadataPacketSize - beyond);

@@ -8,7 +8,7 @@
 
 namespace leat::ctf {
 
-// What all metadata that is text begins with ([CTF-1.8], section 7.1).
+// What all metadata of CTF 1.8 that is text begins with ([CTF-1.8], section 7.1).
 inline constexpr std::string_view kMetadataSignature = "/* CTF 1.8";
 
 // Larger metadata is refused. The metadata of a kernel with all its events is a hundredth of it.
@@ -20,7 +20,8 @@ bool is_metadata_packet(UntrustedBytes bytes);
 // The size of the packet at the start of these bytes; 0 if more bytes are needed to know.
 Result<std::size_t> metadata_packet_size(UntrustedBytes bytes);
 
-// Returns the TSDL text of a metadata stream. The stream is that text, or packets of it in either byte order.
+// Returns the text of a metadata stream, which is TSDL or the fragments of CTF 2. The stream is that text, or packets
+// of it in either byte order.
 Result<std::string> parse_metadata_stream(UntrustedBytes bytes);
 
 }  // namespace leat::ctf

@@ -1,4 +1,5 @@
-// What a field of an event record looks like in bytes, and how it wants to be shown ([CTF-1.8], section 4).
+// What a field of an event record looks like in bytes, and how it wants to be shown ([CTF-1.8], section 4; [CTF-2],
+// "Field classes").
 //
 // Field classes are values: they are copied, compared with ==, and belong to nobody. Sizes and alignments are in bits;
 // alignments count from the start of the packet.
@@ -15,17 +16,23 @@
 
 #include "base/box.hpp"
 #include "ctf/model/enum_labels.hpp"
+#include "ctf/model/field_role.hpp"
 
 namespace leat::ctf {
 
 enum class ByteOrder : std::uint8_t { kLittleEndian, kBigEndian };
 enum class DisplayBase : std::uint8_t { kBinary = 2, kOctal = 8, kDecimal = 10, kHexadecimal = 16 };
-enum class Encoding : std::uint8_t { kNone, kUtf8, kAscii };
+enum class Encoding : std::uint8_t { kNone, kUtf8, kAscii, kUtf16Le, kUtf16Be, kUtf32Le, kUtf32Be };
+// How an integer is meant. A byte is that of a BLOB.
+enum class IntegerKind : std::uint8_t { kNumber, kBits, kBoolean, kByte };
+
+// No machine needs more, and with this limit sums with offsets cannot overflow.
+inline constexpr std::uint64_t kMaxAlignment = 1U << 20U;  // bits
 
 class FieldClass;
 struct StructMember;
 
-// An integer of 1 to 64 bits.
+// An integer of 1 to 64 bits, or one of variable length (LEB128), whose value has so many.
 struct IntegerClass {
     unsigned size = 8;
     unsigned alignment = 8;
@@ -33,7 +40,11 @@ struct IntegerClass {
     DisplayBase base = DisplayBase::kDecimal;
     ByteOrder byte_order = ByteOrder::kLittleEndian;
     Encoding encoding = Encoding::kNone;  // other than kNone: a character, and arrays of it are text
-    std::string clock{};                  // name of the clock that this field is a timestamp of; empty: none
+    IntegerKind kind = IntegerKind::kNumber;
+    bool is_variable = false;           // of variable length
+    bool is_reversed = false;           // its first bit is where another of its byte order has the last
+    FieldRole role = FieldRole::kNone;  // of CTF 2
+    std::string clock{};                // name of the clock that this field is a timestamp of; empty: none
 
     bool operator==(const IntegerClass&) const = default;
 };
@@ -63,16 +74,22 @@ struct EnumRange {
 
 // Ranges may overlap, and a label may have several. They are in the order of their declaration. A value that TSDL
 // leaves out ("the previous one plus one") is filled in.
+//
+// Of a bit map, each label has one range, whose bounds are both the mask of its bits: a value has the labels of all its
+// bits that are 1.
 struct EnumClass {
     IntegerClass container;
     std::vector<EnumRange> ranges{};
     // The index of the labels. Null if there are few ranges, or if it was not made.
     std::shared_ptr<const EnumLabels> labels{};
+    bool is_bit_map = false;
 
-    bool operator==(const EnumClass& other) const { return container == other.container && ranges == other.ranges; }
+    bool operator==(const EnumClass& other) const {
+        return container == other.container && ranges == other.ranges && is_bit_map == other.is_bit_map;
+    }
 };
 
-// A string is bytes up to a NUL.
+// A string is characters up to a NUL.
 struct StringClass {
     Encoding encoding = Encoding::kUtf8;
 
@@ -80,13 +97,17 @@ struct StringClass {
 };
 
 // The path to the field that holds a length or a tag, in parts as TSDL writes it: "len", or "event", "fields", "len". A
-// single name is searched for in the scopes around the field that uses it, nearest first.
+// single name is searched for in the scopes around the field that uses it, nearest first. Paths of CTF 2 search
+// nowhere: they begin with "/" and the words for a scope, or with "." for the struct around that field, which ".." may
+// follow, once for each struct further out.
 using FieldPath = std::vector<std::string>;
 
-// An array is text if its element is an 8-bit integer with an encoding.
+// An array is text if its element is an 8-bit integer with an encoding. Characters may have several bytes; the length
+// is that of the bytes.
 struct ArrayClass {
     Box<FieldClass> element;
     std::uint64_t length = 0;
+    unsigned minimum_alignment = 1;  // the element may require more
 
     bool operator==(const ArrayClass& other) const;
 };
@@ -94,6 +115,7 @@ struct ArrayClass {
 struct SequenceClass {
     Box<FieldClass> element;
     FieldPath length;
+    unsigned minimum_alignment = 1;
 
     bool operator==(const SequenceClass& other) const;
 };
@@ -105,10 +127,23 @@ struct StructClass {
     bool operator==(const StructClass& other) const;
 };
 
-// Holds one of its options. The label of the tag, an enum, chooses which.
+// Values of a tag that choose an option of a variant, this one by its number. Both bounds are part of the range.
+struct VariantChoice {
+    std::uint64_t lower = 0;
+    std::uint64_t upper = 0;
+    std::uint32_t option = 0;
+    bool is_negative = false;  // the lower bound is less than 0, so the tag must be signed
+
+    bool operator==(const VariantChoice&) const = default;
+};
+
+// Holds one of its options. The label of the tag, an enum, chooses which; in CTF 2 the value of the tag does.
 struct VariantClass {
     FieldPath tag;
     std::vector<StructMember> options;
+    std::vector<VariantChoice> choices{};  // of CTF 2
+    // It has one option, and holds nothing if the tag does not choose that. Without choices, the tag is a boolean.
+    bool is_optional = false;
 
     bool operator==(const VariantClass& other) const;
 };
@@ -166,5 +201,11 @@ struct StructMember {
 
 // A character is a whole byte with an encoding, also that of an enum. Arrays and sequences of characters are text.
 [[nodiscard]] bool is_character(const FieldClass& field_class);
+
+// The integer, or that of an enum; null: it is neither.
+[[nodiscard]] const IntegerClass* integer_of(const FieldClass& field_class);
+
+// How many bytes a character of a NUL-terminated text has at least: 1, 2 or 4.
+[[nodiscard]] unsigned unit_size(Encoding encoding);
 
 }  // namespace leat::ctf

@@ -1,6 +1,6 @@
-// Everything that the metadata of a trace says ([CTF-1.8], section 7): a trace class has stream classes, a stream class
-// has event classes, and their scopes (packet header, packet context, event header, contexts, payload) are structs of
-// fields.
+// Everything that the metadata of a trace says ([CTF-1.8], section 7; [CTF-2]): a trace class has stream classes, a
+// stream class has event classes, and their scopes (packet header, packet context, event header, contexts, payload) are
+// structs of fields.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ using Uuid = std::array<std::uint8_t, 16>;
 
 // Time since the origin = offset_s + (offset + value) / frequency.
 struct ClockClass {
-    std::string name{};
+    std::string name{};  // by which fields and stream classes know it; in CTF 2 its id
     std::optional<Uuid> uuid{};
     std::string description{};
     std::uint64_t frequency = 1'000'000'000;  // Hz
@@ -50,6 +50,7 @@ struct StreamClass {
     std::optional<StructClass> event_header{};
     std::optional<StructClass> event_context{};  // precedes every event of the stream
     std::deque<EventClass> events{};             // ids are unique
+    std::string clock{};  // name of the clock of fields that have the role of a timestamp; empty: none
 
     bool operator==(const StreamClass&) const = default;
 };
@@ -70,6 +71,7 @@ struct TraceClass {
     std::vector<EnvironmentEntry> environment{};
     std::deque<ClockClass> clocks{};
     std::deque<StreamClass> streams{};
+    bool has_roles = false;  // of CTF 2: its fields say what they are for, and their names do not
 
     bool operator==(const TraceClass&) const = default;
 };

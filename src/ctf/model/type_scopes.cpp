@@ -39,7 +39,7 @@ struct ExtentOf {
     Extent operator()(const StructClass& struct_class) const { return around(struct_class.members); }
     Extent operator()(const VariantClass& variant) const {
         Extent extent = around(variant.options);
-        extent.bytes += path_bytes(variant.tag);
+        extent.bytes += path_bytes(variant.tag) + variant.choices.size() * sizeof(VariantChoice);
         return extent;
     }
 

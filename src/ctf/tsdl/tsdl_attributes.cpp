@@ -9,9 +9,6 @@
 namespace leat::ctf {
 namespace {
 
-// No machine needs more, and with this limit sums with offsets cannot overflow.
-constexpr std::uint64_t kMaxAlignment = 1U << 20U;
-
 template <class T>
 using NamedValues = std::initializer_list<std::pair<std::string_view, T>>;
 

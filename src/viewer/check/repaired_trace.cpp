@@ -16,6 +16,7 @@
 
 #include "base/file.hpp"
 #include "base/unique_fd.hpp"
+#include "ctf/json/json_metadata.hpp"
 #include "ctf/metadata/metadata_stream.hpp"
 #include "ctf/tsdl/tsdl_writer.hpp"
 #include "trace/stream_paths.hpp"
@@ -101,7 +102,7 @@ Result<void> write_stream(const CheckedFile& checked, const fs::path& directory)
 Result<void> write_directory(const CheckedDirectory& from, const fs::path& directory) {
     const std::string& text = from.metadata->text;
     // A damaged one in packets may have lost the comment that must be its first line ([CTF-1.8], section 7.1).
-    const bool has_signature = text.starts_with(ctf::kMetadataSignature);
+    const bool has_signature = text.starts_with(ctf::kMetadataSignature) || text.starts_with(ctf::kFragmentBegin);
     const std::array metadata{std::as_bytes(std::span(std::string_view(has_signature ? "" : ctf::kTsdlSignature))),
                               std::as_bytes(std::span(text))};
     for (const CheckedFile& checked : from.files)

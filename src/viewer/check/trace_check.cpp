@@ -10,8 +10,8 @@
 
 #include "base/file.hpp"
 #include "ctf/metadata/growing_metadata.hpp"
+#include "ctf/metadata/metadata_reader.hpp"
 #include "ctf/metadata/metadata_stream.hpp"
-#include "ctf/tsdl/tsdl_parser.hpp"
 #include "trace/stream_paths.hpp"
 #include "trace/sync_file.hpp"
 #include "trace/trace_directories.hpp"
@@ -69,12 +69,12 @@ Result<std::unique_ptr<CheckedMetadata>> TraceCheck::parse_metadata(const fs::pa
     if (bytes.empty()) return corrupt("it is empty: perhaps its tracer has not written it yet");
     const auto read_bytes = std::as_bytes(std::span(bytes));
     auto text = ctf::parse_metadata_stream(read_bytes);
-    auto parsed = text ? ctf::parse_tsdl(*text) : tl::unexpected(text.error());
+    auto parsed = text ? ctf::parse_metadata(*text) : tl::unexpected(text.error());
     if (!parsed) {
         ctf::GrowingMetadata whole;
         if (!whole.append(read_bytes) || whole.text().empty()) return tl::unexpected(std::move(parsed).error());
         text = std::string(whole.text());
-        auto parsed_whole = ctf::parse_tsdl(*text);
+        auto parsed_whole = ctf::parse_metadata(*text);
         if (!parsed_whole) return tl::unexpected(std::move(parsed).error());
         if (!trace::is_being_written(path.parent_path())) findings_.add(path, {}, parsed.error().message);
         parsed = std::move(parsed_whole);

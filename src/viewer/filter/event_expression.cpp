@@ -29,7 +29,7 @@ bool can_have(const ctf::TraceClass& trace_class, const FilterField& field) {
     if (!is_payload && environment_value(trace_class, field.path).kind != FilterValue::Kind::kInvalid) return true;
     return std::ranges::any_of(trace_class.streams, [&](const ctf::StreamClass& stream) {
         if (!is_payload &&
-            (has_packet_field(stream.packet_context, field.path) || has_field(stream.event_context, field.path)))
+            (has_packet_field(trace_class, stream, field.path) || has_field(stream.event_context, field.path)))
             return true;
         return std::ranges::any_of(stream.events, [&](const ctf::EventClass& event) {
             return has_field(is_payload ? event.fields : event.context, field.path);
@@ -43,8 +43,8 @@ bool is_in_class(const FilterField& field, const PacketView& packet, const ctf::
         case FilterField::Place::kPayload:
             return has_field(event_class.fields, field.path);
         case FilterField::Place::kContext:
-            return has_packet_field(stream.packet_context, field.path) || has_field(stream.event_context, field.path) ||
-                   has_field(event_class.context, field.path) ||
+            return has_packet_field(*packet.trace_class, stream, field.path) ||
+                   has_field(stream.event_context, field.path) || has_field(event_class.context, field.path) ||
                    environment_value(*packet.trace_class, field.path).kind != FilterValue::Kind::kInvalid;
         case FilterField::Place::kLogLevel:
             return event_class.log_level.has_value();

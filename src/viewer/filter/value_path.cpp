@@ -38,8 +38,9 @@ bool is_any(const ctf::FieldClass& /*field_class*/) { return true; }
 }  // namespace
 
 bool is_timestamp(const ctf::FieldClass& field_class) {
-    const auto* integer = field_class.as<ctf::IntegerClass>();
-    return integer != nullptr && !integer->clock.empty();
+    const ctf::IntegerClass* const integer = ctf::integer_of(field_class);
+    return integer != nullptr && (!integer->clock.empty() || integer->role == ctf::FieldRole::kTimestamp ||
+                                  integer->role == ctf::FieldRole::kTimestampEnd);
 }
 
 const ctf::FieldValue* next_sibling(const ctf::FieldValue* value) {
@@ -73,23 +74,25 @@ bool has_field(const std::optional<ctf::StructClass>& scope, ValuePathView path)
     return any_field(scope, path, is_any);
 }
 
-bool is_for_readers(const ctf::StructMember& member) {
+bool is_for_readers(const ctf::TraceClass& trace_class, const ctf::StructMember& member) {
     constexpr std::array<std::string_view, 6> kNames{"timestamp_begin", "timestamp_end",    "content_size",
                                                      "packet_size",     "events_discarded", "packet_seq_num"};
+    const ctf::IntegerClass* const integer = ctf::integer_of(member.field_class);
+    if (trace_class.has_roles) return integer != nullptr && integer->role != ctf::FieldRole::kNone;
     return std::ranges::find(kNames, member.name) != kNames.end() || is_timestamp(member.field_class);
 }
 
-bool any_packet_field(const std::optional<ctf::StructClass>& packet_context, ValuePathView path,
+bool any_packet_field(const ctf::TraceClass& trace_class, const ctf::StreamClass& stream, ValuePathView path,
                       const ClassVisitor& accepts) {
     const auto* const name = std::get_if<std::string>(&path.front());
-    return packet_context && name != nullptr &&
-           std::ranges::any_of(packet_context->members, [&](const ctf::StructMember& member) {
-               return ctf::display_name(member) == *name && !is_for_readers(member) &&
+    return stream.packet_context && name != nullptr &&
+           std::ranges::any_of(stream.packet_context->members, [&](const ctf::StructMember& member) {
+               return ctf::display_name(member) == *name && !is_for_readers(trace_class, member) &&
                       any_class(member.field_class, path.subspan(1), accepts);
            });
 }
-bool has_packet_field(const std::optional<ctf::StructClass>& packet_context, ValuePathView path) {
-    return any_packet_field(packet_context, path, is_any);
+bool has_packet_field(const ctf::TraceClass& trace_class, const ctf::StreamClass& stream, ValuePathView path) {
+    return any_packet_field(trace_class, stream, path, is_any);
 }
 
 const ctf::FieldValue* find_value(std::span<const ctf::FieldValue> scope, ValuePathView path) {

@@ -22,16 +22,17 @@ using ValuePathView = std::span<const ValuePathStep>;
 // Whether events may have that field. The path is not empty. What readers alone use, such as timestamps and sizes of
 // packets, is no part of an event.
 [[nodiscard]] bool has_field(const std::optional<ctf::StructClass>& scope, ValuePathView path);
-[[nodiscard]] bool has_packet_field(const std::optional<ctf::StructClass>& packet_context, ValuePathView path);
+[[nodiscard]] bool has_packet_field(const ctf::TraceClass& trace_class, const ctf::StreamClass& stream,
+                                    ValuePathView path);
 // The same, if `accepts` takes the class of the field; events may have fields of several classes in one place.
 using ClassVisitor = std::function<bool(const ctf::FieldClass&)>;
 bool any_field(const std::optional<ctf::StructClass>& scope, ValuePathView path, const ClassVisitor& accepts);
-bool any_packet_field(const std::optional<ctf::StructClass>& packet_context, ValuePathView path,
+bool any_packet_field(const ctf::TraceClass& trace_class, const ctf::StreamClass& stream, ValuePathView path,
                       const ClassVisitor& accepts);
 // Whether it is a time of the clock, of which people see the time of the event.
 [[nodiscard]] bool is_timestamp(const ctf::FieldClass& field_class);
-// Whether a member of the packet context is for readers alone.
-[[nodiscard]] bool is_for_readers(const ctf::StructMember& member);
+// Whether a member of the packet context of such a trace is for readers alone.
+[[nodiscard]] bool is_for_readers(const ctf::TraceClass& trace_class, const ctf::StructMember& member);
 
 // The value behind this one and its parts.
 [[nodiscard]] const ctf::FieldValue* next_sibling(const ctf::FieldValue* value);

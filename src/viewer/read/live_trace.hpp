@@ -9,8 +9,8 @@
 #include "base/result.hpp"
 #include "ctf/decode/trace_plans.hpp"
 #include "ctf/metadata/growing_metadata.hpp"
+#include "ctf/metadata/metadata_reader.hpp"
 #include "ctf/model/trace_class.hpp"
-#include "ctf/tsdl/tsdl_parser.hpp"
 
 namespace leat::viewer {
 
@@ -33,19 +33,20 @@ class LiveTrace {
     [[nodiscard]] std::size_t metadata_size() const { return metadata_.size(); }
 
     // The model for the metadata so far. Metadata is parsed here and not on arrival, so each declaration is parsed
-    // once, and all that arrived since the last call is parsed together. Null until there is a trace block.
+    // once, and all that arrived since the last call is parsed together. Null until it is known what a packet begins
+    // with.
     Result<std::shared_ptr<TraceModel>> model();
     // Converts a value of the trace's clock; nothing if the clock is not known yet.
     std::optional<std::int64_t> nanoseconds(std::uint64_t cycles);
 
     [[nodiscard]] std::uint64_t number() const { return number_; }
     // A measure of the work.
-    [[nodiscard]] std::uint64_t tokens_read() const { return reader_->tokens_read(); }
+    [[nodiscard]] std::uint64_t parts_read() const { return reader_->parts_read(); }
 
   private:
     std::uint64_t number_;
     ctf::GrowingMetadata metadata_;
-    std::shared_ptr<ctf::TsdlReader> reader_ = std::make_shared<ctf::TsdlReader>();
+    std::shared_ptr<ctf::MetadataReader> reader_ = std::make_shared<ctf::MetadataReader>();
     std::size_t parsed_size_ = 0;  // how much of the text has been parsed
     std::shared_ptr<TraceModel> model_;
 };

@@ -12,8 +12,8 @@
 
 #include "base/file.hpp"
 #include "ctf/metadata/growing_metadata.hpp"
+#include "ctf/metadata/metadata_reader.hpp"
 #include "ctf/metadata/metadata_stream.hpp"
-#include "ctf/tsdl/tsdl_parser.hpp"
 #include "trace/moving_lock.hpp"
 #include "trace/stream_paths.hpp"
 #include "trace/sync_file.hpp"
@@ -75,7 +75,7 @@ Result<RecordedDirectory> read_trace_directory(const fs::path& directory) {
     const std::string file = (directory / trace::kMetadataFile).string();
     auto text = read_metadata_text(directory);
     if (!text) return wrap(file, std::move(text).error());
-    auto trace_class = ctf::parse_tsdl(*text);
+    auto trace_class = ctf::parse_metadata(*text);
     if (!trace_class) return wrap(file, std::move(trace_class).error());
     return RecordedDirectory{directory, std::move(files), *std::move(trace_class)};
 }

@@ -18,18 +18,26 @@ namespace {
 class Names {
   public:
     // What people see of the scope.
-    void add(const std::optional<ctf::StructClass>& scope, bool is_packet) {
-        if (!scope) return;
-        for (const ctf::StructMember& member : scope->members) {
-            const std::string_view name = ctf::display_name(member);
-            if (is_packet ? is_for_readers(member) : is_timestamp(member.field_class)) continue;
-            if (known_.emplace(name).second) names_.emplace_back(name);
-        }
+    void add(const std::optional<ctf::StructClass>& scope) {
+        add_but(scope, [](const ctf::StructMember& member) { return is_timestamp(member.field_class); });
+    }
+    void add_packet_context(const ctf::TraceClass& trace_class, const ctf::StreamClass& stream) {
+        add_but(stream.packet_context,
+                [&](const ctf::StructMember& member) { return is_for_readers(trace_class, member); });
     }
     [[nodiscard]] const std::vector<std::string>& all() const { return names_; }
     [[nodiscard]] bool contains(const std::string& name) const { return known_.contains(name); }
 
   private:
+    void add_but(const std::optional<ctf::StructClass>& scope, const auto& is_hidden) {
+        if (!scope) return;
+        for (const ctf::StructMember& member : scope->members) {
+            const std::string_view name = ctf::display_name(member);
+            if (is_hidden(member)) continue;
+            if (known_.emplace(name).second) names_.emplace_back(name);
+        }
+    }
+
     std::vector<std::string> names_{};
     std::set<std::string, std::less<>> known_{};
 };
@@ -106,11 +114,11 @@ std::vector<EventTable::Column> EventTable::all_columns(std::span<const ctf::Tra
     Names fields;
     for (const ctf::TraceClass* trace_class : trace_classes)
         for (const ctf::StreamClass& stream : trace_class->streams) {
-            contexts.add(stream.packet_context, true);
-            contexts.add(stream.event_context, false);
+            contexts.add_packet_context(*trace_class, stream);
+            contexts.add(stream.event_context);
             for (const ctf::EventClass& event : stream.events) {
-                contexts.add(event.context, false);
-                fields.add(event.fields, false);
+                contexts.add(event.context);
+                fields.add(event.fields);
             }
         }
     using Kind = Column::Kind;
@@ -163,7 +171,7 @@ bool EventTable::any_class(const Column& column, const ctf::TraceClass& trace_cl
     const bool is_payload = column.kind == Column::Kind::kPayload;
     if (column.path.empty()) return false;
     for (const ctf::StreamClass& stream : trace_class.streams) {
-        if (!is_payload && (any_packet_field(stream.packet_context, column.path, accepts) ||
+        if (!is_payload && (any_packet_field(trace_class, stream, column.path, accepts) ||
                             any_field(stream.event_context, column.path, accepts)))
             return true;
         for (const ctf::EventClass& event : stream.events)
@@ -228,7 +236,8 @@ std::string_view EventTable::text_of(const Cell& cell, TextBuffer& scratch) {
     if (value.is_text) return {value.text, value.size};
     if (const auto* enumeration = value.field_class == nullptr ? nullptr : value.field_class->as<ctf::EnumClass>()) {
         const FoundLabels found(value.number, *enumeration);
-        if (found.labels().size() == 1) return enumeration->ranges[found.labels().front()].label;
+        if (found.labels().size() == 1 && !enumeration->is_bit_map)
+            return enumeration->ranges[found.labels().front()].label;
         enumeration->container.is_signed ? scratch.append_number(static_cast<std::int64_t>(value.number))
                                          : scratch.append_number(value.number);
         return scratch.text();

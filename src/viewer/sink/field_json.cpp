@@ -76,7 +76,8 @@ class FieldJson {
         const ctf::FieldClass* const field_class = value.field_class;
         if (field_class == nullptr) return members(value);  // the scope itself
         if (const auto* integer = field_class->as<ctf::IntegerClass>())
-            number(value.number, integer->is_signed);
+            integer->kind == ctf::IntegerKind::kBoolean ? buffer_.append(value.number != 0 ? "true" : "false")
+                                                        : number(value.number, integer->is_signed);
         else if (const auto* enumeration = field_class->as<ctf::EnumClass>())
             labelled(value.number, *enumeration);
         else if (const auto* real = field_class->as<ctf::FloatClass>())

@@ -110,6 +110,7 @@ void append_power_base(TextBuffer& buffer, std::string_view prefix, std::uint64_
 }
 
 void append_integer(TextBuffer& buffer, std::uint64_t number, const ctf::IntegerClass& integer) {
+    if (integer.kind == ctf::IntegerKind::kBoolean) return buffer.append(number != 0 ? "true" : "false");
     switch (integer.base) {
         case ctf::DisplayBase::kBinary:
             append_binary(buffer, number, integer.size);
@@ -146,12 +147,35 @@ void append_labels(TextBuffer& buffer, std::uint64_t number, const ctf::EnumClas
     if (found.has_more()) buffer.append(", ...");
 }
 
+// The labels of the bits that are 1, if there are any.
+void append_bit_map(TextBuffer& buffer, std::uint64_t number, const ctf::EnumClass& map) {
+    append_integer(buffer, number, map.container);
+    if (FoundLabels(number, map).labels().empty()) return;
+    buffer.append(" { ");
+    append_labels(buffer, number, map);
+    buffer.append(" }");
+}
+
 void append_enum(TextBuffer& buffer, std::uint64_t number, const ctf::EnumClass& enumeration) {
+    if (enumeration.is_bit_map) return append_bit_map(buffer, number, enumeration);
     buffer.append("( ");
     append_labels(buffer, number, enumeration);
     buffer.append(" : container = ");
     append_integer(buffer, number, enumeration.container);
     buffer.append(" )");
+}
+
+bool is_blob(const ctf::FieldClass& field_class) {
+    const auto* const array = field_class.as<ctf::ArrayClass>();
+    const auto* const sequence = field_class.as<ctf::SequenceClass>();
+    const ctf::FieldClass& element = array != nullptr ? *array->element : *sequence->element;
+    const auto* const integer = element.as<ctf::IntegerClass>();
+    return integer != nullptr && integer->kind == ctf::IntegerKind::kByte;
+}
+
+bool is_optional(const ctf::FieldClass& field_class) {
+    const auto* const variant = field_class.as<ctf::VariantClass>();
+    return variant != nullptr && variant->is_optional;
 }
 
 // Walks the flat values of a scope.
@@ -172,7 +196,9 @@ class FieldText {
         else if (field_class->as<ctf::FloatClass>() != nullptr)
             append_real(buffer_, value.real);
         else if (field_class->as<ctf::ArrayClass>() != nullptr || field_class->as<ctf::SequenceClass>() != nullptr)
-            elements(value);
+            is_blob(*field_class) ? bytes(value) : elements(value);
+        else if (value.size == 0 && is_optional(*field_class))
+            buffer_.append("<none>");
         else
             members(value);
     }
@@ -203,6 +229,16 @@ class FieldText {
             field();
         }
         buffer_.append(value.size > 0 ? " ]" : "]");
+    }
+
+    void bytes(const FieldValue& value) {
+        buffer_.append("{ ");
+        for (std::uint32_t i = 0; i < value.size; ++i, ++value_) {
+            buffer_.append("0123456789abcdef"[value_->number >> 4U & 0xFU]);
+            buffer_.append("0123456789abcdef"[value_->number & 0xFU]);
+            buffer_.append(' ');
+        }
+        buffer_.append('}');
     }
 
     TextBuffer& buffer_;

@@ -12,7 +12,9 @@ bool is_in_range(std::uint64_t number, const ctf::EnumRange& range, bool is_sign
 }  // namespace
 
 FoundLabels::FoundLabels(std::uint64_t number, const ctf::EnumClass& enumeration) {
-    if (enumeration.labels == nullptr)
+    if (enumeration.is_bit_map)
+        find_bits(number, enumeration);
+    else if (enumeration.labels == nullptr)
         find_few(number, enumeration);
     else
         found_ = enumeration.labels->find(number);
@@ -29,6 +31,15 @@ void FoundLabels::find_few(std::uint64_t number, const ctf::EnumClass& enumerati
         std::copy_backward(place, end, end + 1);
         *place = static_cast<std::uint32_t>(first);
         ++count_;
+    }
+}
+
+void FoundLabels::find_bits(std::uint64_t bits, const ctf::EnumClass& map) {
+    for (std::uint32_t i = 0; i < map.ranges.size(); ++i) {
+        if ((bits & map.ranges[i].lower) == 0) continue;
+        found_.has_more = count_ == few_.size();
+        if (found_.has_more) return;
+        few_[count_++] = i;
     }
 }
 

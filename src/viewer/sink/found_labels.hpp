@@ -22,6 +22,7 @@ class FoundLabels {
 
   private:
     void find_few(std::uint64_t number, const ctf::EnumClass& enumeration);
+    void find_bits(std::uint64_t bits, const ctf::EnumClass& map);
 
     ctf::EnumLabels::Found found_{};  // of an enum with an index
     std::array<std::uint32_t, ctf::EnumLabels::kMaxFound> few_;

@@ -223,6 +223,7 @@ Result<void> LineRenderer::carry_out(const LineOp& op, const ctf::EventLayout& l
             values_.clear();
             if (!decoder.decode(op.node, values_)) return changed(packet);
             append_values(buffer, values_, op.has_names);
+            decoder.forget_texts(0);
             return {};
         default:
             return {};

@@ -42,7 +42,7 @@ TraceStatistics::PlanState& TraceStatistics::state_of(const PacketView& packet) 
     const ctf::StreamClass& stream = *packet.plan->stream_class;
     found->second.has_process = has_field(stream.event_context, kVpid) || has_field(stream.event_context, kProcname) ||
                                 ctf::environment_number(*packet.trace_class, "vpid") != nullptr;
-    found->second.has_cpu = has_packet_field(stream.packet_context, kCpu);
+    found->second.has_cpu = has_packet_field(*packet.trace_class, stream, kCpu);
     return found->second;
 }
 

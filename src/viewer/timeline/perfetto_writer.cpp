@@ -98,7 +98,8 @@ class Annotations {
     }
     void labelled(ProtobufMessage& message, const ctf::EnumClass& enumeration) {
         const FoundLabels found(value_->number, enumeration);
-        if (found.labels().size() != 1) return number(message, enumeration.container.is_signed);
+        if (found.labels().size() != 1 || enumeration.is_bit_map)
+            return number(message, enumeration.container.is_signed);
         message.text(annotation::kText, to_utf8(enumeration.ranges[found.labels().front()].label));
         ++value_;
     }

@@ -118,7 +118,7 @@ Timeline::Role Timeline::make_role(const PacketView& packet, const ctf::EventCla
     role.tid = has(kVtidContext) ? &kVtidContext : has(kTidContext) ? &kTidContext : nullptr;
     role.has_name = has(kNameContext);
     role.has_cpu = has(kCpuContext);
-    role.has_packet_cpu = has_packet_field(stream.packet_context, kCpuContext);
+    role.has_packet_cpu = has_packet_field(*packet.trace_class, stream, kCpuContext);
     return role;
 }
 

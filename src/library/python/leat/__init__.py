@@ -1,4 +1,4 @@
-"""Traces on disk, of Leat, LTTng and others (CTF 1.8), for scripts.
+"""Traces on disk, of Leat, LTTng and others (CTF 1.8 and 2), for scripts.
 
     import leat
 

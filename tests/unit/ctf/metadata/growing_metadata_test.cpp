@@ -26,21 +26,31 @@ std::string packet(const std::string& text) {
            "\0\0\0\1\x08"s + text + std::string(11, '\0');
 }
 
-// Expects that any beginning of these bytes shows exactly the declarations that are whole in it.
-void expect_whole_declarations(const std::string& bytes) {
+const std::string kJson = "\x1e{\"a\":\"}\\\"{ // '\"}\n\x1e{\"b\":{\"c\":[{}]}}\x1e{}";
+
+// Expects that any beginning of these bytes shows exactly the declarations of the text that are whole in it.
+void expect_whole_declarations(const std::string& bytes, const std::string& text = kText) {
     for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
         GrowingMetadata metadata;
         ASSERT_TRUE(metadata.append(bytes_of(std::string_view(bytes).substr(0, cut))));
         const std::string first(metadata.text());
-        EXPECT_TRUE(kText.starts_with(first));
-        EXPECT_TRUE(first.empty() || first.ends_with("};")) << first;
+        EXPECT_TRUE(text.starts_with(first));
+        EXPECT_TRUE(first.empty() || first.ends_with(text == kText ? "};" : "}")) << first;
         ASSERT_TRUE(metadata.append(bytes_of(std::string_view(bytes).substr(cut))));
-        EXPECT_EQ(metadata.text(), kText) << "cut at " << cut;
+        EXPECT_EQ(metadata.text(), text) << "cut at " << cut;
         EXPECT_EQ(metadata.size(), bytes.size());
     }
 }
 
 TEST(GrowingMetadata, TextCutAnywhereShowsWholeDeclarations) { expect_whole_declarations(kText); }
+
+TEST(GrowingMetadata, FragmentsOfCtf2CutAnywhereAreShownWhole) {
+    expect_whole_declarations(kJson, kJson);
+    expect_whole_declarations(packet(kJson.substr(0, 9)) + packet(kJson.substr(9)), kJson);
+    GrowingMetadata metadata;
+    ASSERT_TRUE(metadata.append(bytes_of(kJson.substr(0, kJson.size() - 5))));
+    EXPECT_EQ(metadata.text(), kJson.substr(0, kJson.find('\n')));
+}
 
 TEST(GrowingMetadata, PacketsCutAnywhereShowWholeDeclarations) { expect_whole_declarations(packet(kText)); }
 
@@ -55,7 +65,7 @@ TEST(GrowingMetadata, ByteByByteIsTheSame) {
 }
 
 TEST(GrowingMetadata, OtherBytesAreRefused) {
-    EXPECT_FALSE(GrowingMetadata().append(bytes_of("\x1e{}{}")));
+    EXPECT_FALSE(GrowingMetadata().append(bytes_of("x{}{}")));
     EXPECT_FALSE(GrowingMetadata().append(bytes_of(packet("").replace(28, 4, std::string(4, '\0')))));
     EXPECT_FALSE(GrowingMetadata().append(bytes_of(packet("a") + std::string(40, 'x'))));
 }

@@ -32,10 +32,23 @@ TEST(Metadata, TextWithoutSignatureIsRefused) {
     EXPECT_EQ(parse("").error().kind, ErrorKind::kCorrupt);
 }
 
-TEST(Metadata, Ctf2IsNamed) {
-    const auto text = parse("\x1e{\"type\":\"preamble\",\"version\":2}");
-    EXPECT_EQ(text.error().kind, ErrorKind::kUnsupported);
-    EXPECT_NE(text.error().message.find("CTF 2"), std::string::npos);
+TEST(Metadata, FragmentsOfCtf2AreText) {
+    const std::string text = "\x1e{\"type\":\"preamble\",\"version\":2}";
+    EXPECT_EQ(parse(text).value(), text);
+}
+
+// LTTng's packets have the header of CTF 1.8. That of CTF2-PMETA-1.0 is longer, and says so.
+TEST(Metadata, PacketsOfCtf2MayHaveEitherHeader) {
+    const std::string text = "\x1e{\"type\":\"preamble\",\"version\":2}";
+    std::string short_header = packet(text, 3);
+    short_header.replace(35, 2, std::string("\2\0", 2));
+    EXPECT_EQ(parse(short_header + short_header).value(), text + text);
+    std::string full_header = packet(std::string(3, '\0') + u32(44 * 8) + text, 3);
+    full_header.replace(35, 2, std::string("\2\0", 2));
+    EXPECT_EQ(parse(full_header).value(), text);
+    std::string unknown = packet(text);
+    unknown.replace(35, 2, std::string("\2\1", 2));
+    EXPECT_EQ(parse(unknown).error().kind, ErrorKind::kUnsupported);
 }
 
 TEST(Metadata, TruncatedPacketNamesItsOffset) {

@@ -44,7 +44,24 @@ TEST(LiveTrace, ManyPiecesCostAsMuchAsOne) {
     EXPECT_EQ((*model)->trace_class->streams.front().events.size(), std::size_t{kEvents});
     EXPECT_EQ(*(*model)->trace_class, *(*grown.model())->trace_class);
     EXPECT_EQ((*grown.model())->plans.events_planned(), std::size_t{kEvents});
-    EXPECT_LT(grown.tokens_read(), 2 * whole.tokens_read());
+    EXPECT_LT(grown.parts_read(), 2 * whole.parts_read());
+}
+
+TEST(LiveTrace, FragmentsOfCtf2CutAnywhereAreReadWhole) {
+    const std::string head = "\x1e{\"type\":\"preamble\",\"version\":2}\n\x1e{\"type\":\"data-stream-class\"}\n";
+    const std::string text =
+        head + "\x1e{\"type\":\"event-record-class\"}\n\x1e{\"type\":\"event-record-class\",\"id\":1}\n";
+    for (std::size_t cut = 1; cut < text.size(); ++cut) {
+        LiveTrace trace(0);
+        ASSERT_TRUE(trace.append_metadata(bytes_of(text.substr(0, cut))));
+        const auto begun = trace.model();
+        ASSERT_TRUE(begun) << cut << ": " << begun.error().message;
+        EXPECT_EQ(*begun == nullptr, cut < head.size() - 1) << cut;
+        ASSERT_TRUE(trace.append_metadata(bytes_of(text.substr(cut))));
+        const auto model = trace.model();
+        ASSERT_TRUE(model) << cut << ": " << model.error().message;
+        EXPECT_EQ((*model)->trace_class->streams.front().events.size(), 2U) << cut;
+    }
 }
 
 TEST(LiveTrace, UnitThatIsCutWaitsForItsRest) {
