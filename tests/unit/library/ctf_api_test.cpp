@@ -113,6 +113,107 @@ TEST(CtfApi, EventsAndColumnsOfEveryCapturedTrace) {
     EXPECT_GT(events, 1000U);
 }
 
+// The events of a trace, and which of them a reader comes to next.
+class ApiModel {
+  public:
+    ApiModel(const std::filesystem::path& trace, std::uint64_t seed) : reader_(open(trace)), random_(seed) {
+        const Reader all = open(trace);
+        for (Event event; leat_ctf_next(all.get()) > 0;) {
+            is_timed_ = leat_ctf_event_time(all.get(), &event.time_ns) == 1;
+            events_.push_back({event.time_ns, leat_ctf_event_name(all.get())});
+        }
+    }
+    [[nodiscard]] bool is_timed() const { return is_timed_ && !events_.empty(); }
+
+    void step() {
+        switch (random_() % 6) {
+            case 0:
+                return seek();
+            case 1:
+                return columns();
+            case 2:
+                return look();
+            default:
+                return next();
+        }
+    }
+
+  private:
+    struct Event {
+        std::int64_t time_ns = 0;
+        std::string name{};
+    };
+
+    void next() {
+        const bool has_next = place_ < events_.size();
+        ASSERT_EQ(leat_ctf_next(reader_.get()), has_next ? 1 : 0);
+        has_event_ = has_next;
+        if (has_next) ++place_;
+        look();
+    }
+
+    // Twice the same, if it is asked for twice.
+    void look() {
+        const char* const name = leat_ctf_event_name(reader_.get());
+        ASSERT_EQ(name != nullptr, has_event_);
+        if (!has_event_) return;
+        const Event& event = events_[place_ - 1];
+        std::int64_t time_ns = 0;
+        ASSERT_EQ(leat_ctf_event_time(reader_.get(), &time_ns), 1);
+        EXPECT_EQ(time_ns, event.time_ns);
+        EXPECT_EQ(name, event.name);
+        const auto* const fields = leat_ctf_get_scope(reader_.get(), LEAT_CTF_FIELDS);
+        EXPECT_TRUE(fields == nullptr || walk(fields) > 0);
+    }
+
+    void seek() {
+        const Event& event = events_[random_() % events_.size()];
+        const std::int64_t time_ns = event.time_ns + static_cast<std::int64_t>(random_() % 3) - 1;
+        ASSERT_EQ(leat_ctf_seek(reader_.get(), time_ns), 0);
+        place_ =
+            static_cast<std::size_t>(std::ranges::lower_bound(events_, time_ns, {}, &Event::time_ns) - events_.begin());
+        has_event_ = false;
+    }
+
+    void columns() {
+        const char* const names[] = {"time_ns", "name"};  // NOLINT(*-avoid-c-arrays)
+        const std::uint64_t most = random_() % 5;
+        const Columns columns{leat_ctf_read_columns(reader_.get(), names, 2, most)};
+        ASSERT_NE(columns, nullptr);
+        const std::uint64_t rows = leat_ctf_row_count(columns.get());
+        ASSERT_EQ(rows, std::min<std::uint64_t>(most, events_.size() - place_));
+        const leat_ctf_column& times = *leat_ctf_get_column(columns.get(), 0);
+        const leat_ctf_column& texts = *leat_ctf_get_column(columns.get(), 1);
+        for (std::uint64_t row = 0; row < rows; ++row) {
+            const Event& event = events_[place_++];
+            EXPECT_EQ(static_cast<const std::int64_t*>(times.data)[row], event.time_ns);
+            const leat_ctf_string& name = texts.texts[static_cast<const std::uint64_t*>(texts.data)[row]];
+            EXPECT_EQ(std::string(name.bytes, name.size), event.name);
+        }
+        if (most == 0) return;
+        has_event_ = rows == most;  // the last row's
+    }
+
+    Reader reader_;
+    std::mt19937_64 random_;
+    std::vector<Event> events_{};
+    bool is_timed_ = false;
+    std::size_t place_ = 0;
+    bool has_event_ = false;
+};
+
+TEST(CtfApi, CallsInAnyOrderGiveTheEventsInTheirs) {
+    std::size_t timed = 0;
+    for (const auto& trace : captured_traces()) {
+        SCOPED_TRACE(trace);
+        const Reader whole = open(trace);
+        if (!whole || read_all(whole.get()).has_failed) continue;
+        ApiModel model(trace, ++timed);
+        for (int i = 0; i < 200 && model.is_timed() && !HasFatalFailure(); ++i) model.step();
+    }
+    EXPECT_GT(timed, 30U);
+}
+
 // Bytes that were changed anywhere, and files that were cut: an error, or other events, but no harm.
 TEST(CtfApi, DamagedTracesDoNoHarm) {
     std::mt19937_64 random(1);  // NOLINT(*-msc51-cpp): the same each time
