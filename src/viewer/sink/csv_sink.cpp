@@ -8,7 +8,15 @@
 namespace leat::viewer {
 namespace {
 
+// Whether all is ASCII that stands for itself. Most cells are.
+bool is_plain(std::string_view text) {
+    bool is_special = false;
+    for (const char c : text) is_special |= c < 0x20 || c == ',' || c == '"';  // what is not ASCII is negative
+    return !is_special;
+}
+
 void append_csv_text(TextBuffer& buffer, std::string_view bytes) {
+    if (is_plain(bytes)) return buffer.append(bytes);
     const std::string clean = to_utf8(bytes);
     std::string_view text = clean;
     if (text.find_first_of(",\"\n\r") == std::string_view::npos) return buffer.append(text);
@@ -27,14 +35,7 @@ void append_csv_text(TextBuffer& buffer, std::string_view bytes) {
 Result<CsvSink> CsvSink::make(std::optional<std::string_view> columns,
                               std::span<const ctf::TraceClass* const> trace_classes) {
     if (!columns) return CsvSink(LEAT_TRY(EventTable::make({}, trace_classes)));
-    std::vector<std::string_view> titles;
-    for (std::string_view rest = *columns;;) {
-        const std::size_t comma = std::min(rest.find(','), rest.size());
-        titles.push_back(rest.substr(0, comma));
-        if (comma == rest.size()) break;
-        rest.remove_prefix(comma + 1);
-    }
-    return CsvSink(LEAT_TRY(EventTable::make(titles, trace_classes)));
+    return CsvSink(LEAT_TRY(EventTable::make(split_titles(*columns), trace_classes)));
 }
 
 void CsvSink::append_header(TextBuffer& buffer) const {

@@ -109,6 +109,16 @@ ctf::FieldValue read_value(const ctf::FieldDecoder& decoder, const ctf::PlanNode
 
 }  // namespace
 
+std::vector<std::string_view> split_titles(std::string_view titles) {
+    std::vector<std::string_view> split;
+    while (true) {
+        const std::size_t comma = std::min(titles.find(','), titles.size());
+        split.push_back(titles.substr(0, comma));
+        if (comma == titles.size()) return split;
+        titles.remove_prefix(comma + 1);
+    }
+}
+
 std::vector<EventTable::Column> EventTable::all_columns(std::span<const ctf::TraceClass* const> trace_classes) {
     Names contexts;
     Names fields;

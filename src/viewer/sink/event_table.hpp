@@ -24,6 +24,9 @@
 
 namespace leat::viewer {
 
+// Of columns, with commas between them.
+std::vector<std::string_view> split_titles(std::string_view titles);
+
 // A table of events: a row for each, and a column for each field. Of recorded traces: their plans do not grow.
 class EventTable {
   public:
