@@ -3,8 +3,9 @@
 
     bench/decode.py [--build DIR] [--json FILE] [--rounds N] [--quick] [--output DIR]
 
-`leat view` and babeltrace2 print the same traces to /dev/null; before that, their text is compared. The floor reads the
-files of the trace with cat, and on the "-one-cpu" rows counts the lines of the text with wc.
+`leat view` and babeltrace2 print the same traces to /dev/null; before that, their text is compared. On the "-decode" rows,
+both read the events and print none; only Leat prints JSON. The floor reads the files of the trace with cat, and on the
+"-text-one-cpu" rows counts the lines of the text with wc.
 
 Traces: two integers, IO requests and strings, from a program with two threads; allocations of a Python program with the
 contexts that `leat record` adds by default; and two integers in one stream, 256 and 1,024, which are made here, all events
@@ -25,6 +26,7 @@ EVENTS, QUICK_EVENTS = 4_000_000, 20_000
 MADE_EVENTS, QUICK_MADE_EVENTS = 2_000_000, 20_000
 STREAMS = (1, 256, 1024)
 RECORDED = {"two-integers": "two-integers", "io-requests": "io-request", "strings": "string"}
+NO_TEXT = {"leat": ["--format=none"], "peer": ["--output-format=dummy"]}
 SAMPLE = 0.005  # s between two looks at the memory of a process
 
 METADATA = """/* CTF 1.8 */
@@ -147,7 +149,11 @@ def measure_trace(name, trace, number, samples):
         command = trace.sides[side]
         samples(f"{name}-text", "ns").add(side, [trace.ns(seconds(command))])
         samples(f"{name}-text-one-cpu", "ns").add(side, [trace.ns(seconds(command, cpu=0))])
+        samples(f"{name}-decode-one-cpu", "ns").add(side, [trace.ns(seconds([*command, *NO_TEXT[side]], cpu=0))])
         samples(f"{name}-memory", "mb").add(side, [own_memory_mb(command)])
+    samples(f"{name}-json-one-cpu", "ns").add("leat", [trace.ns(seconds([*trace.sides["leat"], "--format=json"], cpu=0))])
+    for row in ("decode", "json"):
+        samples(f"{name}-{row}-one-cpu", "ns").add("floor", [trace.ns(seconds(["cat", *trace.files], cpu=0))])
     samples(f"{name}-text", "ns").add("floor", [trace.ns(seconds(["cat", *trace.files]))])
     samples(f"{name}-text-one-cpu", "ns").add("floor", [trace.ns(seconds(["wc", "-l", trace.text], cpu=0))])
 

@@ -18,10 +18,13 @@
 #include "base/unique_fd.hpp"
 #include "cli/command.hpp"
 #include "cli/named_traces.hpp"
+#include "cli/progress_bar.hpp"
 #include "cli/selection.hpp"
 #include "cli/stop_signals.hpp"
 #include "net/relay_url.hpp"
 #include "viewer/read/recorded_trace.hpp"
+#include "viewer/sink/clickhouse_block.hpp"
+#include "viewer/sink/columns.hpp"
 #include "viewer/sink/text_buffer.hpp"
 #include "viewer/timeline/chrome_writer.hpp"
 #include "viewer/timeline/perfetto_writer.hpp"
@@ -38,13 +41,16 @@ constexpr const char* kExportExamples =
     "Examples:\n"
     "  leat export perfetto my-trace -o my-trace.perfetto    open it at https://ui.perfetto.dev\n"
     "  leat export chrome my-trace | gzip > my-trace.json.gz\n"
-    "  leat export perfetto --slice io:queued,io:completed,id disk-trace -o disk.perfetto\n";
+    "  leat export perfetto --slice io:queued,io:completed,id disk-trace -o disk.perfetto\n"
+    "  leat export clickhouse --columns time_ns,name,cpu_id,size my-trace -o my-trace.native\n"
+    "  clickhouse local -q \"SELECT name, count() FROM file('my-trace.native', Native) GROUP BY name\"\n";
 
 struct ExportOptions {
     std::string format{};
     std::vector<std::string> traces{};
     std::optional<std::string> output{};  // none: standard output
     std::vector<std::string> slices{};
+    std::optional<std::string> columns{};
     SelectionOptions selection{};
     bool is_gmt = false;
 };
@@ -122,14 +128,55 @@ Result<void> check_rules(const std::vector<viewer::SliceRule>& rules,
     return {};
 }
 
+Result<viewer::ColumnReader> columns_of(const ExportOptions& options, const viewer::RecordedTraces& traces) {
+    if (!options.columns) return viewer::ColumnReader::make({}, traces);
+    return viewer::ColumnReader::make(viewer::split_titles(*options.columns), traces);
+}
+
 Result<OutputFile> output_of(const ExportOptions& options) {
     if (options.output) return OutputFile::open(*options.output);
     if (::isatty(STDOUT_FILENO) == 1) return refused("name a file: -o FILE; or send it to a pipe");
     return OutputFile::standard_output();
 }
 
-Result<void> write_events(viewer::SelectedEvents& events, viewer::Timeline& timeline, viewer::TextBuffer& output) {
+// In blocks of so many rows, or of so many bytes.
+constexpr std::size_t kBlockRows = 65536;
+constexpr std::size_t kBlockSize = 16U << 20U;
+
+Result<void> write_table(viewer::SelectedEvents& events, viewer::ColumnReader& columns, viewer::TextBuffer& output,
+                         std::uint64_t size) {
     const StopSignals stop;
+    ProgressBar progress(size, false);
+    progress.follow(events);
+    std::size_t rows = 0;
+    bool is_first = true;
+    // A table without rows has its columns all the same.
+    const auto write_block = [&]() -> Result<void> {
+        if (rows != 0 || is_first) viewer::append_clickhouse_block(output, columns.take(rows), rows);
+        is_first = false;
+        rows = 0;
+        return output.flush();
+    };
+    auto read = events.for_each(
+        [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
+            for (const ctf::EventPlace& place : places) {
+                LEAT_TRY(columns.append(packet, place));
+                ++rows;
+                if (rows == kBlockRows || columns.bytes() > kBlockSize) LEAT_TRY(write_block());
+            }
+            if (stop.has_come()) return refused("interrupted: there is no file");
+            return !output.is_closed();
+        },
+        [](const viewer::Message&) { return Result<void>(); });
+    LEAT_TRY(write_block());
+    return read;
+}
+
+Result<void> write_events(viewer::SelectedEvents& events, viewer::Timeline& timeline, viewer::TextBuffer& output,
+                          std::uint64_t size) {
+    const StopSignals stop;
+    ProgressBar progress(size, false);
+    progress.follow(events);
     return events.for_each(
         [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
             for (const ctf::EventPlace& place : places) LEAT_TRY(timeline.add(packet, place));
@@ -144,20 +191,27 @@ Result<void> export_traces(ExportOptions& options) {
     LEAT_TRY(put_sessions_traces(options.traces));
     if (std::ranges::any_of(options.traces, net::is_relay_url))
         return refused("leat export reads traces on disk: those of a relay are below its --output directory");
+    const bool is_table = options.format == "clickhouse";
+    if (is_table && !options.slices.empty()) return refused("--slice is for perfetto and chrome");
+    if (!is_table && options.columns) return refused("--columns are those of clickhouse");
     auto rules = LEAT_TRY(rules_of(options));
     const viewer::Selection selection = LEAT_TRY(options.selection.parse(options.is_gmt));
     const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(options.traces))));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, selection));
     LEAT_TRY(check_rules(rules, viewer::classes_of(traces)));
 
+    std::optional<viewer::ColumnReader> columns;
+    if (is_table) columns = LEAT_TRY(columns_of(options, traces));
+
     OutputFile file = LEAT_TRY(output_of(options));
     viewer::TextBuffer output(file.fd());
+    const std::uint64_t size = viewer::size_of_packets(traces);
     viewer::ChromeWriter chrome(output);
     viewer::PerfettoWriter perfetto(output);
     const bool is_chrome = options.format == "chrome";
     if (is_chrome) chrome.begin();
     viewer::Timeline timeline(std::move(rules), is_chrome ? static_cast<viewer::TimelineWriter&>(chrome) : perfetto);
-    auto written = write_events(events, timeline, output);
+    auto written = columns ? write_table(events, *columns, output, size) : write_events(events, timeline, output, size);
     if (is_chrome) chrome.finish();
     LEAT_TRY(output.flush());
     if (output.is_closed()) return {};
@@ -175,9 +229,11 @@ Result<void> export_traces(ExportOptions& options) {
 void add_export_command(CLI::App& app, int& exit_status) {
     const auto options = std::make_shared<ExportOptions>();
     CLI::App* command = app.add_subcommand("export", "write a trace in the format of another viewer");
-    command->add_option("FORMAT", options->format, "perfetto, or chrome: JSON for chrome://tracing")
+    command
+        ->add_option("FORMAT", options->format,
+                     "perfetto; chrome: JSON for chrome://tracing; clickhouse: a table, in its format Native")
         ->required()
-        ->check(CLI::IsMember({"perfetto", "chrome"}));
+        ->check(CLI::IsMember({"perfetto", "chrome", "clickhouse"}));
     command->add_option(
         "TRACE", options->traces,
         "directories with traces in or below them, or sessions of the session daemon; none: the current "
@@ -190,6 +246,9 @@ void add_export_command(CLI::App& app, int& exit_status) {
         ->expected(1)
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    command->add_option("--columns", options->columns,
+                        "of the table: time,time_ns,name,log_level, and fields and contexts by their names (default: "
+                        "time_ns,name and all contexts and fields)");
     options->selection.add_to(*command);
     command->add_flag("--clock-gmt", options->is_gmt, "--begin and --end are in UTC, not in the local time zone");
     command->footer(kExportExamples);

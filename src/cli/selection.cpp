@@ -16,11 +16,14 @@ void SelectionOptions::add_to(CLI::App& command) {
                        "no events before this time: [YYYY-MM-DD ]HH:MM[:SS[.N]], or seconds since 1970");
     command.add_option("--end", end, "no events after this time");
     command.add_option("--timerange", time_range, "BEGIN,END: both in one");
+    command.add_flag("--stream-intersection", is_of_all_streams,
+                     "only events of times when all streams of their trace were active");
 }
 
 Result<viewer::Selection> SelectionOptions::parse(bool is_gmt) const {
     viewer::Selection selection;
     if (filter) selection.expression = LEAT_TRY(viewer::parse_filter(*filter));
+    selection.is_of_all_streams = is_of_all_streams;
     selection.range = LEAT_TRY(viewer::TimeRange::parse(begin, end, time_range, is_gmt));
     return selection;
 }

@@ -27,6 +27,7 @@ struct SelectionOptions {
     std::optional<std::string> begin{};
     std::optional<std::string> end{};
     std::optional<std::string> time_range{};
+    bool is_of_all_streams = false;
 
     // The options are part of this object.
     void add_to(CLI::App& command);

@@ -15,6 +15,7 @@
 #include "cli/command.hpp"
 #include "cli/json_text.hpp"
 #include "cli/named_traces.hpp"
+#include "cli/progress_bar.hpp"
 #include "cli/selection.hpp"
 #include "cli/steer/quantities.hpp"
 #include "net/relay_url.hpp"
@@ -238,6 +239,8 @@ Result<void> count(StatsOptions& options) {
     if (meter) LEAT_TRY(check_interval(options, *meter, traces));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, selection));
     TraceStatistics statistics;
+    ProgressBar progress(viewer::size_of_packets(traces), false);
+    progress.follow(events);
     auto counted = events.for_each(
         [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
             for (const ctf::EventPlace& place : places) {
@@ -250,6 +253,7 @@ Result<void> count(StatsOptions& options) {
             statistics.add_loss(message);
             return Result<void>();
         });
+    progress.clear();
     options.format == "json" ? print_json(options, statistics, meter) : print_text(options, statistics, meter);
     if (std::fflush(stdout) != 0) return io_error("cannot write");
     LEAT_TRY(std::move(counted));

@@ -1,4 +1,6 @@
 // `leat view`: its options, and which of its forms they mean.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -70,6 +72,16 @@ void apply_list(const std::string& list, std::span<const ListWord> words, viewer
     }
 }
 
+// Colours are for people who look at a terminal that knows them, and have not said that they want none.
+bool wants_colors(std::string_view color, int output) {
+    if (color != "auto") return color == "always";
+    const char* const no_color = std::getenv("NO_COLOR");
+    const char* const terminal = std::getenv("TERM");
+    const bool is_plain =
+        terminal == nullptr || std::string_view(terminal).empty() || terminal == std::string_view("dumb");
+    return ::isatty(output) != 0 && !is_plain && (no_color == nullptr || *no_color == '\0');
+}
+
 viewer::TextOptions text_options(const ViewArguments& arguments) {
     viewer::TextOptions options = arguments.text;
     options.has_delta = !arguments.has_no_delta;
@@ -78,7 +90,11 @@ viewer::TextOptions text_options(const ViewArguments& arguments) {
     options.has_cycles = arguments.has_clock_cycles;
     if (!arguments.names.empty()) apply_list(arguments.names, kNameWords, options);
     if (!arguments.fields.empty()) apply_list(arguments.fields, kFieldWords, options);
-    if (arguments.format != "json") return options;
+    if (arguments.format != "json") {
+        if (wants_colors(arguments.color, STDOUT_FILENO)) options.colors = viewer::kTerminalColors;
+        if (wants_colors(arguments.color, STDERR_FILENO)) options.warning_colors = viewer::kTerminalColors;
+        return options;
+    }
     options.format = viewer::LineFormat::kJson;
     options.time_format = viewer::TimeFormat::kIso;
     options.is_gmt = true;
@@ -90,12 +106,16 @@ Result<Viewed> view(ViewArguments& arguments) {
     const viewer::TextOptions options = text_options(arguments);
     arguments.selection = LEAT_TRY(arguments.selection_options.parse(arguments.text.is_gmt));
     const bool is_live = arguments.is_followed || std::ranges::any_of(arguments.traces, net::is_relay_url);
-    if (is_live && arguments.selection.range.is_bounded())
-        return refused("--begin, --end and --timerange are for traces on disk that are finished");
+    if (is_live && (arguments.selection.range.is_bounded() || arguments.selection.is_of_all_streams))
+        return refused(
+            "--begin, --end, --timerange and --stream-intersection are for traces on disk that are finished");
     const bool is_table = arguments.format == "csv";
-    if (is_table && is_live) return refused("--format=csv is for traces on disk that are finished");
+    const bool is_silent = arguments.format == "none";
+    if ((is_table || is_silent) && is_live)
+        return refused("--format={} is for traces on disk that are finished", arguments.format);
     if (!is_table && arguments.columns) return refused("--columns are those of --format=csv");
     if (is_table) return view_csv(arguments, options);
+    if (is_silent) return view_none(arguments, options);
     if (std::ranges::any_of(arguments.traces, net::is_relay_url)) return view_relay(arguments, options);
     if (arguments.is_followed) return view_followed(arguments, options);
     return view_recorded(arguments, options);
@@ -137,9 +157,13 @@ void add_view_command(CLI::App& app, int& exit_status) {
         ->check(CLI::Range(1, kMostThreads));
     arguments->selection_options.add_to(*command);
     command
-        ->add_option("--format", arguments->format,
-                     "text; json: an object a line for each event, or the list of a relay's sessions; csv: a table")
-        ->check(CLI::IsMember({"text", "json", "csv"}));
+        ->add_option(
+            "--format", arguments->format,
+            "text; json: an object a line for each event, or the list of a relay's sessions; csv: a table; none: "
+            "read all events and print none, to see whether and how fast a trace can be read")
+        ->check(CLI::IsMember({"text", "json", "csv", "none"}));
+    command->add_option("--color", arguments->color, "colours in text: auto (on a terminal), always or never")
+        ->check(CLI::IsMember({"auto", "always", "never"}));
     command->add_option(
         "--columns", arguments->columns,
         "of the table: time,time_ns,name,log_level, and fields and contexts by their names (default: all)");

@@ -24,6 +24,7 @@ struct ViewArguments {
     std::string from = "start";
     bool reconnects = false;
     std::string format = "text";
+    std::string color = "auto";
     std::optional<std::string> columns{};
     SelectionOptions selection_options{};
     viewer::Selection selection{};
@@ -36,6 +37,8 @@ enum class Viewed { kToTheEnd, kUntilNobodyRead };
 
 // Prints traces on disk, to their end.
 Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options);
+// Reads them, and prints nothing but warnings of losses.
+Result<Viewed> view_none(const ViewArguments& arguments, const viewer::TextOptions& options);
 // The same as a table.
 Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOptions& options);
 // Prints traces on disk while they are being written, until all are finished.

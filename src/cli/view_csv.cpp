@@ -4,6 +4,7 @@
 #include <span>
 
 #include "cli/named_traces.hpp"
+#include "cli/progress_bar.hpp"
 #include "cli/selection.hpp"
 #include "cli/view_arguments.hpp"
 #include "viewer/read/recorded_trace.hpp"
@@ -20,6 +21,8 @@ Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOption
     viewer::TextBuffer output(STDOUT_FILENO);
     viewer::TextBuffer warnings(STDERR_FILENO);
     viewer::LossText losses(options);
+    ProgressBar progress(viewer::size_of_packets(traces), true);
+    progress.follow(events);
     table.append_header(output);
     auto printed = events.for_each(
         [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
@@ -28,6 +31,7 @@ Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOption
             return !output.is_closed();
         },
         [&](const viewer::Message& message) {
+            progress.clear();
             losses.append_warning(warnings, message);
             return warnings.flush();
         });

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cli/named_traces.hpp"
+#include "cli/progress_bar.hpp"
 #include "cli/selection.hpp"
 #include "cli/view_arguments.hpp"
 #include "viewer/read/recorded_trace.hpp"
@@ -18,20 +19,23 @@ namespace {
 
 class Printer {
   public:
-    Printer(const viewer::TextOptions& options, std::size_t threads)
+    Printer(const viewer::TextOptions& options, std::size_t threads, std::uint64_t size)
         : is_json_(options.format == viewer::LineFormat::kJson),
+          progress_(size, true),
           events_(options, STDOUT_FILENO, threads - 1),
           loss_text_(options) {}
 
     // Prints until the end, or until nobody reads.
     Result<void> print(viewer::SelectedEvents& events) {
+        progress_.follow(events);
         auto printed = events.for_each(
-            [this](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
+            [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
                 LEAT_TRY(events_.add(packet, places));
                 return !events_.is_closed();
             },
             [this](const viewer::Message& message) { return tell_loss(message); });
         LEAT_TRY(events_.flush());
+        progress_.clear();
         return printed;
     }
     [[nodiscard]] bool is_closed() const { return events_.is_closed(); }
@@ -43,11 +47,13 @@ class Printer {
             viewer::LossText::append_json_line(line, message);
             LEAT_TRY(events_.add_line(line.text()));
         }
+        progress_.clear();
         loss_text_.append_warning(warnings_, message);
         return warnings_.flush();
     }
 
     bool is_json_;
+    ProgressBar progress_;
     viewer::TextPipeline events_;
     viewer::LossText loss_text_;
     viewer::TextBuffer warnings_{STDERR_FILENO};
@@ -64,7 +70,8 @@ std::size_t usual_threads() {
 Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options) {
     const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(arguments.traces))));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, arguments.selection));
-    Printer printer(options, arguments.threads == 0 ? usual_threads() : arguments.threads);
+    Printer printer(options, arguments.threads == 0 ? usual_threads() : arguments.threads,
+                    viewer::size_of_packets(traces));
     LEAT_TRY(printer.print(events));
     if (printer.is_closed()) return Viewed::kUntilNobodyRead;
     // Report damage last, below the events that could be read in spite of it.

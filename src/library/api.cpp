@@ -14,16 +14,16 @@
 #include <vector>
 
 #include "ctf/decode/field_value.hpp"
-#include "library/columns.hpp"
 #include "library/trace_reader.hpp"
 #include "viewer/filter/value_path.hpp"
+#include "viewer/sink/columns.hpp"
 #include "viewer/sink/found_labels.hpp"
 
 using namespace leat;
 using ctf::FieldValue;
-using library::Column;
-using library::ColumnReader;
 using library::TraceReader;
+using viewer::Column;
+using viewer::ColumnReader;
 
 struct leat_ctf_reader {
     TraceReader reader;
@@ -179,7 +179,7 @@ void make_forms(leat_ctf_columns& result) {
 std::unique_ptr<leat_ctf_columns> read_rows(leat_ctf_reader& reader, ColumnReader& columns, std::uint64_t max_rows) {
     std::uint64_t rows = 0;
     const auto append = [&]() -> Result<bool> {
-        LEAT_TRY(columns.append(reader.reader));
+        LEAT_TRY(columns.append(reader.reader.packet(), reader.reader.place()));
         return true;
     };
     while (rows < max_rows && next(reader) && attempt_to_read(reader, append)) ++rows;

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""`leat export`: what Perfetto and chrome://tracing read has all events, on tracks of their threads."""
+"""`leat export`: what Perfetto and chrome://tracing read has all events, on tracks of their threads; what ClickHouse reads
+has all their fields."""
+import csv
+import io
 import json
 import os
+import re
 import struct
 import subprocess
 
+import ctf_random
 from io_tracer import golden
-from support import LEAT, InteropTest, main, plain_run, program
+from support import LEAT, SOURCE, InteropTest, main, plain_run, program
 
 US = 1000
 SLICE = "io:*_queued,io:completed,request"
@@ -213,6 +218,118 @@ class Export(InteropTest):
         result = plain_run(LEAT, "export", "chrome", trace, "-o", "/dev/full")
         self.assertEqual(result.returncode, 1)
         self.assertEqual({path.name for path in self.directory.iterdir() if path.is_file()} - {"target", "link", "trace.json"}, set())
+
+
+def native_rows(data):
+    """The columns' names and types of each block of ClickHouse's format Native, and all rows."""
+    heads, rows, at = [], [], 0
+
+    def text():
+        nonlocal at
+        size, at = varint(data, at)
+        at += size
+        assert at <= len(data)
+        return data[at - size:at].decode(errors="replace")
+
+    while at < len(data):
+        columns, at = varint(data, at)
+        count, at = varint(data, at)
+        head, values = [], []
+        for _ in range(columns):
+            head.append((text(), text()))
+            kind = head[-1][1].removeprefix("Nullable(").removesuffix(")")
+            is_null = bytes(count)
+            if kind != head[-1][1]:
+                is_null = data[at:at + count]
+                at += count
+            if kind == "String":
+                column = [text() for _ in range(count)]
+            else:
+                column = struct.unpack_from(f"<{count}{ {'Int64': 'q', 'UInt64': 'Q', 'Float64': 'd'}[kind] }", data, at)
+                at += 8 * count
+            values.append([None if null else value for value, null in zip(column, is_null, strict=True)])
+        heads.append(head)
+        rows += zip(*values, strict=True)
+    return heads, rows
+
+
+class ClickHouse(InteropTest):
+    """The table of the rows that `--format=csv` prints."""
+
+    def table_of(self, trace, *options):
+        path = self.directory / "table.native"
+        result = plain_run(LEAT, "export", "clickhouse", *options, trace, "-o", path)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+        return native_rows(path.read_bytes())
+
+    def test_rows_are_those_of_csv(self):
+        traces = [str(metadata.parent) for metadata in sorted((SOURCE / "tests" / "data" / "captures").rglob("metadata"))]
+        for seed in range(40):
+            traces.append(str(self.directory / f"random{seed}"))
+            ctf_random.write_traces(seed, traces[-1])
+        compared = 0
+        for trace in traces:
+            table = subprocess.run([LEAT, "view", "--format=csv", trace], capture_output=True, check=False)
+            if table.returncode != 0:
+                continue
+            titles, *lines = csv.reader(io.StringIO(table.stdout.decode(), newline=""))
+            if not lines:
+                continue
+            titles.remove("time")
+            heads, rows = self.table_of(trace)
+            for head in heads:
+                self.assertEqual([name for name, _ in head], titles, trace)
+            for line, row in zip(lines, rows, strict=True):
+                for cell, (name, kind), value in zip(line[1:], heads[0], row, strict=True):
+                    shown, cell = (re.sub("\ufffd+", "\ufffd", text) for text in ("" if value is None else str(value), cell))
+                    is_real = kind == "Nullable(Float64)" and value is not None
+                    self.assertTrue(cell == shown or is_real and is_same_number(cell, value), (trace, name, cell, value))
+            compared += 1
+        self.assertGreater(compared, 60)
+
+    def test_blocks_have_the_same_columns(self):
+        """More rows than a block has."""
+        trace = self.record(program("emit"), "40000", "2", name="trace", options=("--ring-size", "16M")).path
+        heads, rows = self.table_of(trace, "--columns", "time_ns,name,n,thread")
+        self.assertEqual(len(heads), 2)
+        self.assertEqual(heads[0], heads[1])
+        self.assertEqual(heads[0], [("time_ns", "Nullable(Int64)"), ("name", "String"), ("n", "Nullable(UInt64)"),
+                                    ("thread", "Nullable(Int64)")])
+        self.assertEqual(sum(row[1] == "test:count" for row in rows), 80000)
+
+    def test_large_texts_make_small_blocks(self):
+        """A text of the packet is in each of its rows."""
+        metadata = """/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };
+            stream { packet.context := struct { string text; }; };
+            event { name = e; fields := struct { integer { size = 8; } n; }; };"""
+        trace = self.directory / "trace"
+        trace.mkdir()
+        (trace / "metadata").write_text(metadata)
+        (trace / "stream").write_bytes(b"x" * (1 << 20) + b"\0" + bytes(100))
+        heads, rows = self.table_of(trace)
+        self.assertGreater(len(heads), 5)
+        self.assertEqual([len(row[-2]) for row in rows], 100 * [1 << 20])
+
+    def test_no_rows(self):
+        trace = str(SOURCE / "tests" / "data" / "captures" / "local-disk" / "trace")
+        heads, rows = self.table_of(trace, "--filter", '$name == "nosuch"', "--columns", "name,time_ns")
+        self.assertEqual((heads, rows), ([[("name", "String"), ("time_ns", "Nullable(Int64)")]], []))
+
+    def test_refused(self):
+        trace = str(SOURCE / "tests" / "data" / "captures" / "local-disk" / "trace")
+        for options, word in ((["clickhouse", "--slice", "a,b"], "--slice"), (["chrome", "--columns", "name"], "--columns"),
+                              (["clickhouse", "--columns", "nosuch"], "nosuch")):
+            result = plain_run(LEAT, "export", *options, trace, "-o", self.directory / "out")
+            self.assertEqual((result.returncode, result.stdout), (1, ""), options)
+            self.assert_one_line(result.stderr, word)
+            self.assertEqual(list(self.directory.glob("out*")), [])
+
+
+def is_same_number(text, value):
+    """As a float of 32 bits, too."""
+    number = float(text)
+    return number == value or number != number and value != value or \
+        struct.pack("<f", number) == struct.pack("<f", value)
 
 
 if __name__ == "__main__":

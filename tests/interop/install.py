@@ -268,7 +268,7 @@ class Completion(CompletionTest):
         self.assertEqual(self.complete("leat", "recover", "t"), ["traces"])
         self.assertEqual(self.complete("leat", "recover", "--format", ""), ["text", "json"])
         self.assertEqual(self.complete("leat", "create", "web", "--shm-path", "t"), ["traces"])
-        self.assertEqual(self.complete("leat", "view", "--format", ""), ["text", "json", "csv"])
+        self.assertEqual(self.complete("leat", "view", "--format", ""), ["text", "json", "csv", "none"])
         self.assertEqual(self.complete("leat", "view", "--format", "=", "j"), ["json"])
         self.assertEqual(self.complete("leat", "record", "-o", "tr"), ["traces"])
         self.assertEqual(self.complete("leat", "record", "--preload", "libc,p"), ["libc,pthread"])

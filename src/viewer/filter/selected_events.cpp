@@ -11,11 +11,15 @@ Result<SelectedEvents> SelectedEvents::make(const RecordedTraces& traces, const 
     };
     if (selection.range.is_bounded() && std::ranges::any_of(traces, is_timeless))
         return refused("a range of times is of no use: there are events without a time");
-    return SelectedEvents(LEAT_TRY(Merge::make(traces, selection.range.earliest())), selection);
+    std::optional<StreamIntersection> intersection;
+    if (selection.is_of_all_streams) intersection = LEAT_TRY(StreamIntersection::of(traces));
+    Merge merge = LEAT_TRY(Merge::make(traces, selection.range.earliest()));
+    return SelectedEvents(std::move(merge), selection, std::move(intersection));
 }
 
 Result<bool> SelectedEvents::next() {
     while (true) {
+        if (look_) look_();
         if (LEAT_TRY(select())) return true;
         if (std::exchange(has_run_, false)) {
             found_ = merge_.take_run();
@@ -25,7 +29,7 @@ Result<bool> SelectedEvents::next() {
         const Message& message = merge_.message();
         if (message.time_ns && !std::exchange(has_begun_, true)) LEAT_TRY(range_.begin_at(*message.time_ns));
         if (message.time_ns && range_.is_behind(*message.time_ns)) return false;
-        if (message.is_loss() && is_in_range(message.loss)) return true;
+        if (message.is_loss() && is_selected(message)) return true;
         if (message.kind != Message::Kind::kEvent) continue;
         found_ = {&message.place, 1};
         has_run_ = true;
@@ -34,7 +38,7 @@ Result<bool> SelectedEvents::next() {
 
 Result<bool> SelectedEvents::select() {
     places_ = {};
-    if (!filter_ && !range_.is_bounded()) {
+    if (!filter_ && !range_.is_bounded() && !intersection_) {
         places_ = std::exchange(found_, {});
         return !places_.empty();
     }
@@ -51,10 +55,13 @@ Result<bool> SelectedEvents::select() {
 Result<bool> SelectedEvents::is_selected(const ctf::EventPlace& place) {
     const bool is_timed = packet().plan->clock != nullptr;
     if (is_timed && (range_.is_before(place.time_ns) || range_.is_behind(place.time_ns))) return false;
+    if (intersection_ && !intersection_->contains(*packet().stream, place.time_ns)) return false;
     return filter_ ? filter_->takes(packet(), place) : Result<bool>(true);
 }
 
-bool SelectedEvents::is_in_range(const Loss& loss) const {
+bool SelectedEvents::is_selected(const Message& message) const {
+    const Loss& loss = message.loss;
+    if (intersection_ && !intersection_->touches(*message.stream, loss)) return false;
     return !loss.begin_ns || !loss.end_ns || (!range_.is_before(*loss.end_ns) && !range_.is_behind(*loss.begin_ns));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "base/result.hpp"
 #include "viewer/filter/event_expression.hpp"
 #include "viewer/filter/filter_expression.hpp"
+#include "viewer/filter/stream_intersection.hpp"
 #include "viewer/filter/time_range.hpp"
 #include "viewer/merge/merge.hpp"
 #include "viewer/read/recorded_trace.hpp"
@@ -17,6 +19,7 @@ namespace leat::viewer {
 struct Selection {
     std::optional<FilterExpression> expression{};
     TimeRange range{};
+    bool is_of_all_streams = false;  // only while all streams of their trace were active
 
     [[nodiscard]] std::optional<EventExpression> filter() const {
         return expression ? std::optional<EventExpression>(*expression) : std::nullopt;
@@ -37,6 +40,10 @@ class SelectedEvents {
     [[nodiscard]] const PacketView& packet() const { return *merge_.message().packet; }
     [[nodiscard]] const Message& loss() const { return merge_.message(); }
 
+    // Calls it now and then while events are looked at, also if none is selected.
+    void watch(std::function<void()> look) { look_ = std::move(look); }
+    [[nodiscard]] std::uint64_t bytes_begun() const { return merge_.bytes_begun(); }
+
     // Calls `on_events(packet, places)` for some events after the others, which returns Result<bool>: whether to go on;
     // and `on_loss(message)`, which returns Result<void>.
     template <class OnEvents, class OnLoss>
@@ -52,17 +59,22 @@ class SelectedEvents {
     }
 
   private:
-    SelectedEvents(Merge merge, const Selection& selection)
-        : merge_(std::move(merge)), filter_(selection.filter()), range_(selection.range) {}
+    SelectedEvents(Merge merge, const Selection& selection, std::optional<StreamIntersection> intersection)
+        : merge_(std::move(merge)),
+          filter_(selection.filter()),
+          range_(selection.range),
+          intersection_(std::move(intersection)) {}
 
     // Puts selected events of those that are found in front. False: there are none.
     Result<bool> select();
     Result<bool> is_selected(const ctf::EventPlace& place);
-    [[nodiscard]] bool is_in_range(const Loss& loss) const;
+    [[nodiscard]] bool is_selected(const Message& message) const;
 
     Merge merge_;
+    std::function<void()> look_{};
     std::optional<EventExpression> filter_;
     TimeRange range_;
+    std::optional<StreamIntersection> intersection_;
     bool has_begun_ = false;
     std::span<const ctf::EventPlace> found_{};  // of the packet, not looked at yet
     bool has_run_ = false;                      // perhaps more of its events come next

@@ -90,4 +90,10 @@ Result<void> Merge::check_order() {
     return {};
 }
 
+std::uint64_t Merge::bytes_begun() const {
+    std::uint64_t bytes = 0;
+    for (const StreamReader& reader : readers_) bytes += reader.bytes_begun();
+    return bytes;
+}
+
 }  // namespace leat::viewer

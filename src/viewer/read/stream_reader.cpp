@@ -33,6 +33,7 @@ void StreamReader::pass_over_before(std::int64_t time_ns) {
         if (packet.end_cycles.value_or(0) == 0 || !packet.end_ns || *packet.end_ns >= time_ns) return;
         if (!following.begin_ns || *following.begin_ns < *packet.end_ns || *following.begin_ns >= time_ns) return;
         reader_.pass_over(packet);
+        bytes_begun_ += packet.packet_size;
     }
 }
 
@@ -48,6 +49,7 @@ Result<bool> StreamReader::next() {
                 continue;
             }
             packet_ = &stream_->packets[next_packet_++];
+            bytes_begun_ += packet_->properties.packet_size;
             const MappedFile& mapping = packet_->file->mapping;
             auto started = reader_.start(*trace_class_, *stream_->plan, mapping.bytes().subspan(packet_->offset),
                                          packet_->offset, &mapping);

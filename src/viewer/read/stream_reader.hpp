@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "base/result.hpp"
@@ -26,12 +27,15 @@ class StreamReader {
     // As those of PacketReader.
     [[nodiscard]] std::span<const ctf::EventPlace> following() const { return reader_.following(); }
     void take(std::size_t count) { reader_.take(count); }
+    // Of the packets that were begun, or passed over.
+    [[nodiscard]] std::uint64_t bytes_begun() const { return bytes_begun_; }
 
   private:
     const ctf::TraceClass* trace_class_;
     const RecordedStream* stream_;
     PacketReader reader_;
     std::size_t next_packet_ = 0;
+    std::uint64_t bytes_begun_ = 0;
     const RecordedPacket* packet_ = nullptr;  // the packet that was begun last
     bool is_finished_ = false;
 };

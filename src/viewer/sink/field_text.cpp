@@ -136,35 +136,6 @@ void append_real(TextBuffer& buffer, double number) {
     buffer.append(std::string_view(text.data(), text.size()));
 }
 
-// All labels of the number in the order of their first declaration, as babeltrace2 writes them.
-void append_labels(TextBuffer& buffer, std::uint64_t number, const ctf::EnumClass& enumeration) {
-    const FoundLabels found(number, enumeration);
-    for (const std::uint32_t& label : found.labels()) {
-        if (&label != found.labels().data()) buffer.append(", ");
-        append_quoted(buffer, enumeration.ranges[label].label);
-    }
-    if (found.labels().empty()) buffer.append("<unknown>");
-    if (found.has_more()) buffer.append(", ...");
-}
-
-// The labels of the bits that are 1, if there are any.
-void append_bit_map(TextBuffer& buffer, std::uint64_t number, const ctf::EnumClass& map) {
-    append_integer(buffer, number, map.container);
-    if (FoundLabels(number, map).labels().empty()) return;
-    buffer.append(" { ");
-    append_labels(buffer, number, map);
-    buffer.append(" }");
-}
-
-void append_enum(TextBuffer& buffer, std::uint64_t number, const ctf::EnumClass& enumeration) {
-    if (enumeration.is_bit_map) return append_bit_map(buffer, number, enumeration);
-    buffer.append("( ");
-    append_labels(buffer, number, enumeration);
-    buffer.append(" : container = ");
-    append_integer(buffer, number, enumeration.container);
-    buffer.append(" )");
-}
-
 bool is_blob(const ctf::FieldClass& field_class) {
     const auto* const array = field_class.as<ctf::ArrayClass>();
     const auto* const sequence = field_class.as<ctf::SequenceClass>();
@@ -181,35 +152,80 @@ bool is_optional(const ctf::FieldClass& field_class) {
 // Walks the flat values of a scope.
 class FieldText {
   public:
-    FieldText(TextBuffer& buffer, std::span<const FieldValue> values, bool has_names)
-        : buffer_(buffer), value_(values.data()), has_names_(has_names) {}
+    FieldText(TextBuffer& buffer, std::span<const FieldValue> values, bool has_names, const TextColors& colors)
+        : buffer_(buffer), value_(values.data()), has_names_(has_names), colors_(colors) {}
 
     void field() {
         const FieldValue& value = *value_++;
-        if (value.is_text) return append_quoted(buffer_, {value.text, value.size});
+        if (value.is_text) return colored([&] { append_quoted(buffer_, {value.text, value.size}); });
         const ctf::FieldClass* const field_class = value.field_class;
         if (field_class == nullptr) return members(value);  // the scope itself
         if (const auto* integer = field_class->as<ctf::IntegerClass>())
-            append_integer(buffer_, value.number, *integer);
+            number(value.number, *integer);
         else if (const auto* enumeration = field_class->as<ctf::EnumClass>())
-            append_enum(buffer_, value.number, *enumeration);
+            enumeration->is_bit_map ? bit_map(value.number, *enumeration) : labelled(value.number, *enumeration);
         else if (field_class->as<ctf::FloatClass>() != nullptr)
-            append_real(buffer_, value.real);
+            colored([&] { append_real(buffer_, value.real); });
         else if (field_class->as<ctf::ArrayClass>() != nullptr || field_class->as<ctf::SequenceClass>() != nullptr)
             is_blob(*field_class) ? bytes(value) : elements(value);
         else if (value.size == 0 && is_optional(*field_class))
-            buffer_.append("<none>");
+            colored([&] { buffer_.append("<none>"); });
         else
             members(value);
     }
 
   private:
+    void colored(const auto& append_value) {
+        buffer_.append(colors_.value);
+        append_value();
+        buffer_.append(colors_.end);
+    }
+
+    void number(std::uint64_t bits, const ctf::IntegerClass& integer) {
+        colored([&] { append_integer(buffer_, bits, integer); });
+    }
+
+    // All labels of the number in the order of their first declaration, as babeltrace2 writes them.
+    void labels(const FoundLabels& found, const ctf::EnumClass& enumeration) {
+        for (const std::uint32_t& label : found.labels()) {
+            if (&label != found.labels().data()) buffer_.append(", ");
+            colored([&] { append_quoted(buffer_, enumeration.ranges[label].label); });
+        }
+        if (found.has_more()) buffer_.append(", ...");
+    }
+
+    // With the labels of the bits that are 1, if there are any.
+    void bit_map(std::uint64_t bits, const ctf::EnumClass& map) {
+        number(bits, map.container);
+        const FoundLabels found(bits, map);
+        if (found.labels().empty()) return;
+        buffer_.append(" { ");
+        labels(found, map);
+        buffer_.append(" }");
+    }
+
+    void labelled(std::uint64_t value, const ctf::EnumClass& enumeration) {
+        const FoundLabels found(value, enumeration);
+        buffer_.append("( ");
+        labels(found, enumeration);
+        if (found.labels().empty()) {
+            buffer_.append(colors_.unknown);
+            buffer_.append("<unknown>");
+            buffer_.append(colors_.end);
+        }
+        buffer_.append(" : container = ");
+        number(value, enumeration.container);
+        buffer_.append(" )");
+    }
+
     void members(const FieldValue& value) {
         buffer_.append("{ ");
         for (std::uint32_t i = 0; i < value.size; ++i) {
             if (i > 0) buffer_.append(", ");
             if (has_names_ && !value_->name.empty()) {
+                buffer_.append(colors_.field);
                 buffer_.append(value_->name);
+                buffer_.append(colors_.end);
                 buffer_.append(" = ");
             }
             field();
@@ -244,12 +260,13 @@ class FieldText {
     TextBuffer& buffer_;
     const FieldValue* value_;
     bool has_names_;
+    const TextColors& colors_;
 };
 
 }  // namespace
 
-void append_fields(TextBuffer& buffer, std::span<const FieldValue> values, bool has_names) {
-    FieldText(buffer, values, has_names).field();
+void append_fields(TextBuffer& buffer, std::span<const FieldValue> values, bool has_names, const TextColors& colors) {
+    FieldText(buffer, values, has_names, colors).field();
 }
 
 void append_quoted(TextBuffer& buffer, std::string_view text) {

@@ -61,7 +61,9 @@ class ProgramBuilder {
         }
         if (std::exchange(has_scope_, true)) literal(", ");
         if (!options_.names_scope) return;
+        literal(options_.colors.header);
         literal(name.text);
+        literal(options_.colors.end);
         literal(" = ");
     }
 
@@ -99,7 +101,9 @@ class ProgramBuilder {
             return;
         }
         if (!has_names_ || name.empty()) return;
+        literal(options_.colors.field);
         literal(name);
+        literal(options_.colors.end);
         literal(" = ");
     }
 
@@ -111,7 +115,7 @@ class ProgramBuilder {
         if (kind == LineOp::Kind::kNumber || kind == LineOp::Kind::kArray)
             add({.kind = kind, .offset = field.offset, .node = index});
         else if (run_alignment_ % 8 == 0 && field.offset % 8 == 0)
-            add({.kind = kind, .offset = field.offset / 8, .node = index});
+            add_decimal({.kind = kind, .offset = field.offset / 8, .node = index});
         else
             add({.kind = LineOp::Kind::kNumber, .offset = field.offset, .node = index});
     }
@@ -162,6 +166,13 @@ class ProgramBuilder {
             default:
                 return LineOp::Kind::kNumber;
         }
+    }
+
+    // All others know their colours.
+    void add_decimal(LineOp op) {
+        literal(options_.colors.value);
+        add(op);
+        literal(options_.colors.end);
     }
 
     void add(LineOp op) {

@@ -19,7 +19,7 @@ constexpr std::size_t kMaxContexts = 65536;
 // At least so many, with zeros before them.
 constexpr std::size_t kCyclesDigits = 20;
 constexpr std::size_t kDeltaDigits = 12;
-constexpr std::size_t kLongestTimes = TimeText::kMaxSize + 128;
+constexpr std::size_t kLongestTimes = TimeText::kMaxSize + 256;
 
 std::string log_level_text(const ctf::EventClass& event_class) {
     const std::optional<std::int64_t> level = event_class.log_level;
@@ -77,6 +77,17 @@ char* write_decimal(char* at, LineOp::Kind kind, const std::byte* from) {
 
 }  // namespace
 
+LineRenderer::LineRenderer(const TextOptions& options)
+    : options_(options), is_json_(options.format == LineFormat::kJson), time_text_(options) {
+    const auto begin = [this](std::string_view name, std::string_view otherwise) {
+        return options_.names_header ? header_name(name) : std::string(otherwise);
+    };
+    before_time_ = fmt::format("{}{}", begin("timestamp", "["), options.colors.time);
+    behind_time_ = fmt::format("{}{}", options.colors.end, name_or(", ", "] "));
+    if (options.has_delta) behind_time_ += begin("delta", "(");
+    behind_delta_ = name_or(", ", ") ");
+}
+
 Result<void> LineRenderer::append(TextBuffer& buffer, const PacketView& packet, const ctf::EventPlace& place,
                                   const std::optional<Moment>& previous) {
     PlanState& state = enter(packet);
@@ -120,23 +131,26 @@ void LineRenderer::begin_json(TextBuffer& buffer, const PacketView& packet, cons
 }
 
 void LineRenderer::append_values(TextBuffer& buffer, std::span<const ctf::FieldValue> values, bool has_names) const {
-    is_json_ ? append_json(buffer, values) : append_fields(buffer, values, has_names);
+    is_json_ ? append_json(buffer, values) : append_fields(buffer, values, has_names, options_.colors);
 }
 
 void LineRenderer::append_string(TextBuffer& buffer, std::string_view text) const {
-    is_json_ ? append_json_text(buffer, text) : append_quoted(buffer, text);
+    if (is_json_) return append_json_text(buffer, text);
+    buffer.append(options_.colors.value);
+    append_quoted(buffer, text);
+    buffer.append(options_.colors.end);
 }
 
 void LineRenderer::times(TextBuffer& buffer, const Moment& moment, const std::optional<Moment>& previous) {
-    char* at = write_text(buffer.reserve(kLongestTimes), name_or("timestamp = ", "["));
+    char* at = write_text(buffer.reserve(kLongestTimes), before_time_);
     at = options_.has_cycles ? write_digits(at, moment.cycles, kCyclesDigits) : time_text_.write(at, moment.time_ns);
-    at = write_text(at, name_or(", ", "] "));
-    if (options_.has_delta) {
-        at = write_text(at, name_or("delta = ", "("));
-        at = write_delta(at, moment, previous);
-        at = write_text(at, name_or(", ", ") "));
-    }
+    at = write_text(at, behind_time_);
+    if (options_.has_delta) at = write_text(write_delta(at, moment, previous), behind_delta_);
     buffer.set_end(at);
+}
+
+std::string LineRenderer::header_name(std::string_view name) const {
+    return fmt::format("{}{}{} = ", options_.colors.header, name, options_.colors.end);
 }
 
 char* LineRenderer::write_delta(char* at, const Moment& moment, const std::optional<Moment>& previous) const {
@@ -263,7 +277,7 @@ const LineProgram& LineRenderer::program_of(PlanState& state, const PacketView& 
 
 // An empty text counts as a field, as in babeltrace2.
 void LineRenderer::add_head_field(Head& head, std::string_view name, std::string_view value) const {
-    head.text += options_.names_header ? fmt::format("{} = {}, ", name, value)
+    head.text += options_.names_header ? fmt::format("{}{}, ", header_name(name), value)
                                        : fmt::format("{}{}", head.has_fields ? ":" : "", value);
     head.has_fields = true;
 }
@@ -275,7 +289,8 @@ LineRenderer::Head LineRenderer::head_of(const PacketView& packet) const {
     Head head;
     // The name has no separator after it, unlike the other fields, as in babeltrace2.
     const std::string trace = trace_name(trace_class, packet.stream->trace_path);
-    if (options_.shows_trace) head.text = options_.names_header ? fmt::format("trace = {}, , ", trace) : trace;
+    if (options_.shows_trace)
+        head.text = options_.names_header ? fmt::format("{}{}, , ", header_name("trace"), trace) : trace;
     const auto add_text = [&](bool is_shown, std::string_view name, std::string_view key) {
         const std::string* const text = ctf::environment_text(trace_class, key);
         if (is_shown && text != nullptr) add_head_field(head, name, *text);
@@ -333,7 +348,8 @@ std::string LineRenderer::name_of(const PlanState& state, const ctf::EventClass&
     if (options_.shows_emf_uri && !event_class.model_uri.empty())
         add_head_field(head, "model.emf.uri", event_class.model_uri);
     if (head.has_fields) head.text += name_or("", " ");
-    return head.text + fmt::format("{}{}{}", name_or("name = ", ""), event_class.name, name_or(", ", ": "));
+    return head.text + fmt::format("{}{}{}{}{}", options_.names_header ? header_name("name") : "",
+                                   options_.colors.event, event_class.name, options_.colors.end, name_or(", ", ": "));
 }
 
 Result<void> LineRenderer::packet_context(TextBuffer& buffer, const PacketView& packet) {
@@ -364,7 +380,7 @@ Result<void> LineRenderer::decoded(TextBuffer& buffer, PlanState& state, const P
             buffer.append(fmt::format(",\"{}\":", name.json));
         else if (std::exchange(has_scope, true))
             buffer.append(", ");
-        if (!is_json_ && options_.names_scope) buffer.append(fmt::format("{} = ", name.text));
+        if (!is_json_ && options_.names_scope) buffer.append(header_name(name.text));
         append_values(buffer, values, has_names);
     };
     scope(kPacketContextScope, event.packet_context, options_.names_context);

@@ -30,8 +30,7 @@ struct Moment {
 // Makes lines of events: text, byte for byte that of babeltrace2 ([babeltrace-2.0]), or JSON. Each thread has its own.
 class LineRenderer {
   public:
-    explicit LineRenderer(const TextOptions& options)
-        : options_(options), is_json_(options.format == LineFormat::kJson), time_text_(options) {}
+    explicit LineRenderer(const TextOptions& options);
 
     // Appends the line of an event. `previous`: of the event before, if there was one that had a time.
     // Classes and plan must outlive this object; the plan may have grown since the last call. An error: the bytes are
@@ -71,6 +70,7 @@ class LineRenderer {
     void append_values(TextBuffer& buffer, std::span<const ctf::FieldValue> values, bool has_names) const;
     void append_string(TextBuffer& buffer, std::string_view text) const;
     void times(TextBuffer& buffer, const Moment& moment, const std::optional<Moment>& previous);
+    [[nodiscard]] std::string header_name(std::string_view name) const;
     char* write_delta(char* at, const Moment& moment, const std::optional<Moment>& previous) const;
     Result<void> fields(TextBuffer& buffer, PlanState& state, const PacketView& packet, const ctf::EventPlace& place);
     Result<void> carry_out(const LineProgram& program, const ctf::EventLayout& layout, TextBuffer& buffer,
@@ -88,6 +88,10 @@ class LineRenderer {
     TextOptions options_;
     bool is_json_;
     TimeText time_text_;
+    // What stands around the time and the time since the event before.
+    std::string before_time_;
+    std::string behind_time_;
+    std::string behind_delta_;
     std::unordered_map<std::uint64_t, std::unique_ptr<PlanState>> plans_;  // by their numbers
     std::unordered_map<const StreamIdentity*, Context> contexts_;          // of the latest packet of each
     // Of the latest packet.

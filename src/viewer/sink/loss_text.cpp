@@ -36,19 +36,22 @@ std::string number_or_null(const std::optional<T>& number) {
 void LossText::append_warning(TextBuffer& buffer, const Message& message) {
     const bool is_packets = message.kind != Message::Kind::kDiscardedEvents;
     const std::optional<std::uint64_t> count = message.loss.count;
+    for (const std::string_view part :
+         {colors_.warning, colors_.value, std::string_view("WARNING"), colors_.end, colors_.warning})
+        buffer.append(part);
     if (count)
-        buffer.append(fmt::format("WARNING: {} {} {}{}", who_lost(message.kind).text, *count,
-                                  is_packets ? "packet" : "event", *count == 1 ? "" : "s"));
+        buffer.append(fmt::format(": {} {} {}{}", who_lost(message.kind).text, *count, is_packets ? "packet" : "event",
+                                  *count == 1 ? "" : "s"));
     else
-        buffer.append("WARNING: Tracer may have discarded events");
+        buffer.append(": Tracer may have discarded events");
     append_range(buffer, message);
     const auto& uuid = message.trace_class->uuid;
     const bool is_missed = message.kind == Message::Kind::kMissedPackets;
-    buffer.append(fmt::format(" in trace \"{}\" {} within stream \"{}\" (stream class ID: {}, stream ID: {}){}.\n",
+    buffer.append(fmt::format(" in trace \"{}\" {} within stream \"{}\" (stream class ID: {}, stream ID: {}){}.{}\n",
                               trace_name(*message.trace_class, message.stream->trace_path),
                               uuid ? fmt::format("(UUID: {})", ctf::to_string(*uuid)) : "(no UUID)",
                               message.stream->name, message.stream->class_id, message.stream->instance_id.value_or(0),
-                              is_missed ? ": their files were replaced before they were read" : ""));
+                              is_missed ? ": their files were replaced before they were read" : "", colors_.end));
 }
 
 void LossText::append_range(TextBuffer& buffer, const Message& message) {

@@ -10,7 +10,7 @@ namespace leat::viewer {
 // What is said of a loss.
 class LossText {
   public:
-    explicit LossText(const TextOptions& options) : time_text_(options) {}
+    explicit LossText(const TextOptions& options) : colors_(options.warning_colors), time_text_(options) {}
 
     // For people: a line, for the most part that of babeltrace2 ([babeltrace-2.0]).
     void append_warning(TextBuffer& buffer, const Message& message);
@@ -20,6 +20,7 @@ class LossText {
   private:
     void append_range(TextBuffer& buffer, const Message& message);
 
+    TextColors colors_;
     TimeText time_text_;
 };
 

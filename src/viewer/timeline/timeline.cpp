@@ -11,7 +11,7 @@ namespace leat::viewer {
 namespace {
 
 // So many slices of one rule may be open at once. What would be one more is an instant.
-constexpr std::size_t kMaxOpen = 10'000;
+constexpr std::size_t kMaxOpenSlices = 10'000;
 // Threads that are more share one track.
 constexpr std::size_t kMaxTracks = 100'000;
 constexpr std::int64_t kOthers = -1;
@@ -197,7 +197,7 @@ Result<bool> Timeline::add_keyed(const Role::Keyed& role, const std::string& hos
         writer_.event(*lane, Phase::kEnd, place.time_ns, rule.rule.title, event);
         return true;
     }
-    if (open != rule.open.end() || rule.open.size() >= kMaxOpen) return false;
+    if (open != rule.open.end() || rule.open.size() >= kMaxOpenSlices) return false;
     Track& lane = lane_of(rule, thread.process);
     rule.open.emplace(std::move(key), &lane);
     writer_.event(lane, Phase::kBegin, place.time_ns, rule.rule.title, event);

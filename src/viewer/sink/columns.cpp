@@ -1,15 +1,14 @@
-#include "library/columns.hpp"
+#include "viewer/sink/columns.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
 
-namespace leat::library {
+namespace leat::viewer {
 namespace {
 
-using viewer::EventTable;
-using Kind = EventTable::Column::Kind;
+using ColumnKind = EventTable::Column::Kind;
 using Type = Column::Type;
 
 Type type_of(const ctf::FieldClass& field_class) {
@@ -20,9 +19,9 @@ Type type_of(const ctf::FieldClass& field_class) {
 }
 
 // What all fields of the column are; kText if they are not all the same.
-Type type_of(const EventTable::Column& column, const viewer::RecordedTraces& traces) {
-    if (column.kind == Kind::kTimeNs || column.kind == Kind::kLogLevel) return Type::kInt64;
-    if (column.kind == Kind::kTime || column.kind == Kind::kName) return Type::kText;
+Type type_of(const EventTable::Column& column, const RecordedTraces& traces) {
+    if (column.kind == ColumnKind::kTimeNs || column.kind == ColumnKind::kLogLevel) return Type::kInt64;
+    if (column.kind == ColumnKind::kTime || column.kind == ColumnKind::kName) return Type::kText;
     std::optional<Type> type;
     const auto add = [&type](Type other) { type = type.value_or(other) == other ? other : Type::kText; };
     for (const auto& trace : traces) {
@@ -31,10 +30,10 @@ Type type_of(const EventTable::Column& column, const viewer::RecordedTraces& tra
             add(type_of(field_class));
             return false;
         });
-        if (column.kind != Kind::kContext) continue;
-        const viewer::FilterValue value = viewer::environment_value(trace_class, column.path);
-        if (value.kind == viewer::FilterValue::Kind::kText) add(Type::kText);
-        if (value.kind == viewer::FilterValue::Kind::kInteger) add(Type::kInt64);
+        if (column.kind != ColumnKind::kContext) continue;
+        const FilterValue value = environment_value(trace_class, column.path);
+        if (value.kind == FilterValue::Kind::kText) add(Type::kText);
+        if (value.kind == FilterValue::Kind::kInteger) add(Type::kInt64);
     }
     return type.value_or(Type::kText);
 }
@@ -72,24 +71,32 @@ void Column::cut(std::size_t rows) {
 }
 
 Result<ColumnReader> ColumnReader::make(std::optional<std::span<const std::string_view>> names,
-                                        const viewer::RecordedTraces& traces) {
+                                        const RecordedTraces& traces) {
     const auto classes = classes_of(traces);
     ColumnReader reader(LEAT_TRY(EventTable::make(names, classes)));
-    if (!names) reader.table_.leave_out(Kind::kTime);
+    if (!names) reader.table_.leave_out(ColumnKind::kTime);
     for (const EventTable::Column& column : reader.table_.columns())
         reader.columns_.emplace_back(column.title, type_of(column, traces));
     return reader;
 }
 
-Result<void> ColumnReader::append(const TraceReader& reader) {
-    LEAT_TRY(table_.go_to(reader.packet(), reader.place()));
+Result<void> ColumnReader::append(const PacketView& packet, const ctf::EventPlace& place) {
+    LEAT_TRY(table_.go_to(packet, place));
+    bytes_ += columns_.size() * sizeof(std::uint64_t);
     for (std::size_t i = 0; i < columns_.size(); ++i) append_cell(i);
     return {};
 }
 
 std::vector<Column> ColumnReader::take(std::size_t rows) {
-    for (Column& column : columns_) column.cut(rows);
-    return std::move(columns_);
+    bytes_ = 0;
+    std::vector<Column> taken;
+    taken.reserve(columns_.size());
+    for (Column& column : columns_) {
+        column.cut(rows);
+        Column empty(column.name(), column.type());
+        taken.push_back(std::exchange(column, std::move(empty)));
+    }
+    return taken;
 }
 
 void ColumnReader::append_cell(std::size_t number) {
@@ -98,28 +105,28 @@ void ColumnReader::append_cell(std::size_t number) {
         value ? column.append(static_cast<std::uint64_t>(*value)) : column.append_missing();
     };
     switch (table_.columns()[number].kind) {
-        case Kind::kTime:
+        case ColumnKind::kTime:
             if (!table_.time_ns()) return column.append_missing();
             scratch_.clear();
             time_text_.append(scratch_, *table_.time_ns());
             scratch_.append('Z');
             return append_text(column, scratch_.text());
-        case Kind::kTimeNs:
+        case ColumnKind::kTimeNs:
             return append_number(table_.time_ns());
-        case Kind::kName:
+        case ColumnKind::kName:
             return append_text(column, table_.event_class().name);
-        case Kind::kLogLevel:
+        case ColumnKind::kLogLevel:
             return append_number(table_.event_class().log_level);
-        case Kind::kPayload:
-        case Kind::kContext:
+        case ColumnKind::kPayload:
+        case ColumnKind::kContext:
             break;
     }
     const EventTable::Cell cell = table_.cell(number);
-    const bool is_in_environment = cell.environment.kind != viewer::FilterValue::Kind::kInvalid;
+    const bool is_in_environment = cell.environment.kind != FilterValue::Kind::kInvalid;
     if (cell.field == nullptr && !is_in_environment) return column.append_missing();
     if (column.type() == Type::kText) return append_text(column, EventTable::text_of(cell, scratch_));
     if (cell.field == nullptr) return append_number(cell.environment.integer);
     column.append(column.type() == Type::kDouble ? std::bit_cast<std::uint64_t>(cell.field->real) : cell.field->number);
 }
 
-}  // namespace leat::library
+}  // namespace leat::viewer

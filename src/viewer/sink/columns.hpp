@@ -12,12 +12,13 @@
 
 #include "base/result.hpp"
 #include "ctf/model/trace_class.hpp"
-#include "library/trace_reader.hpp"
+#include "viewer/merge/message.hpp"
+#include "viewer/read/recorded_trace.hpp"
 #include "viewer/sink/event_table.hpp"
 #include "viewer/sink/text_buffer.hpp"
 #include "viewer/sink/time_text.hpp"
 
-namespace leat::library {
+namespace leat::viewer {
 
 // Different texts, each once, by the numbers in which they came.
 class TextSet {
@@ -70,23 +71,30 @@ class ColumnReader {
   public:
     // Names as in EventTable; none: all but "time", which is another form of "time_ns".
     static Result<ColumnReader> make(std::optional<std::span<const std::string_view>> names,
-                                     const viewer::RecordedTraces& traces);
+                                     const RecordedTraces& traces);
 
-    // Appends the row of the reader's event.
-    Result<void> append(const TraceReader& reader);
-    // The columns, with so many rows: those of a row that could not be finished are cut off.
+    // Appends the row of an event.
+    Result<void> append(const PacketView& packet, const ctf::EventPlace& place);
+    // The columns, with so many rows: those of a row that could not be finished are cut off. The next row is the first
+    // of others.
     std::vector<Column> take(std::size_t rows);
+    // Of the rows so far, each with its own texts.
+    [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
   private:
-    explicit ColumnReader(viewer::EventTable table) : table_(std::move(table)) {}
+    explicit ColumnReader(EventTable table) : table_(std::move(table)) {}
 
     void append_cell(std::size_t number);
-    void append_text(Column& column, std::string_view text) { column.append(column.texts().number_of(text)); }
+    void append_text(Column& column, std::string_view text) {
+        bytes_ += text.size();
+        column.append(column.texts().number_of(text));
+    }
 
-    viewer::EventTable table_;
+    EventTable table_;
     std::vector<Column> columns_{};
-    viewer::TextBuffer scratch_{-1};
-    viewer::TimeText time_text_{{.time_format = viewer::TimeFormat::kIso, .is_gmt = true}};
+    std::size_t bytes_ = 0;
+    TextBuffer scratch_{-1};
+    TimeText time_text_{{.time_format = viewer::TimeFormat::kIso, .is_gmt = true}};
 };
 
-}  // namespace leat::library
+}  // namespace leat::viewer

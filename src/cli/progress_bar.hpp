@@ -1,0 +1,54 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace leat::cli {
+
+// How far a command has come with what it reads, once that has taken two seconds. It is for people alone: on the
+// terminal of a command in the foreground, in one line of standard error, which it takes away in the end. Where that
+// cannot be written, there is none.
+class ProgressBar {
+  public:
+    // `prints`: the command prints on standard output meanwhile. Then there is a bar if that is a file: a terminal
+    // shows enough, and what reads a pipe may have the terminal.
+    ProgressBar(std::uint64_t total_bytes, bool prints);
+    ~ProgressBar() { clear(); }
+    ProgressBar(const ProgressBar&) = delete;
+    ProgressBar& operator=(const ProgressBar&) = delete;
+
+    // Ticks while these events are read, which must not outlive it.
+    template <class Events>
+    void follow(Events& events) {
+        if (is_wanted_) events.watch([this, &events] { tick([&events] { return events.bytes_begun(); }); });
+    }
+    // To be called often. `bytes_done()` is asked now and then.
+    template <class BytesDone>
+    void tick(const BytesDone& bytes_done) {
+        if (!is_wanted_ || ++ticks_ % kTicksPerLook != 0) return;
+        const Clock::time_point now = Clock::now();
+        if (now >= next_) show(bytes_done(), now);
+    }
+    // Before anything else is written to standard error.
+    void clear();
+
+    // What it says, as far as that is known.
+    [[nodiscard]] static std::string text(std::uint64_t done, std::uint64_t total, double seconds);
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    static constexpr unsigned kTicksPerLook = 16;
+
+    void show(std::uint64_t done, Clock::time_point now);
+    void write(const std::string& text);
+
+    std::uint64_t total_;
+    bool is_wanted_;
+    bool is_shown_ = false;
+    unsigned ticks_ = 0;
+    Clock::time_point begin_ = Clock::now();
+    Clock::time_point next_;
+};
+
+}  // namespace leat::cli

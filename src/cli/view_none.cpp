@@ -1,0 +1,33 @@
+// `leat view --format=none PATH`: all events are found, and none is printed.
+#include <unistd.h>
+
+#include <span>
+
+#include "cli/named_traces.hpp"
+#include "cli/progress_bar.hpp"
+#include "cli/view_arguments.hpp"
+#include "viewer/read/recorded_trace.hpp"
+#include "viewer/sink/loss_text.hpp"
+#include "viewer/sink/text_buffer.hpp"
+
+namespace leat::cli {
+
+Result<Viewed> view_none(const ViewArguments& arguments, const viewer::TextOptions& options) {
+    const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(arguments.traces))));
+    viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, arguments.selection));
+    viewer::TextBuffer warnings(STDERR_FILENO);
+    viewer::LossText losses(options);
+    ProgressBar progress(viewer::size_of_packets(traces), false);
+    progress.follow(events);
+    LEAT_TRY(events.for_each(
+        [&](const viewer::PacketView&, std::span<const ctf::EventPlace>) -> Result<bool> { return true; },
+        [&](const viewer::Message& message) {
+            progress.clear();
+            losses.append_warning(warnings, message);
+            return warnings.flush();
+        }));
+    LEAT_TRY(viewer::first_damage(traces));
+    return Viewed::kToTheEnd;
+}
+
+}  // namespace leat::cli
