@@ -79,6 +79,13 @@ class RunTestsTool(support.InteropTest):
         self.assertIn("broken: interop_broken (it failed again, alone)", output)
         self.assertIn("unsteady: interop_flaky", output)
 
+    def test_log_of_the_whole_run_is_left(self):
+        """Who looks for what tests say in it, finds that also if one of them has failed."""
+        self.result(0, interop_flaky=UNSTEADY, interop_sound="echo leat-skip: no moon")
+        logs = self.directory / "project" / "build" / "release" / "Testing" / "Temporary"
+        self.assertIn("leat-skip: no moon", (logs / "WholeRun.log").read_text())
+        self.assertNotIn("leat-skip: no moon", (logs / "LastTest.log").read_text())
+
     def test_no_second_look(self):
         """At unit tests, lost events, reports of sanitizers, crashes, and what is known to be unsteady."""
         output = self.result(1, unit_flaky=UNSTEADY, interop_losing=LOSING, interop_reported=REPORTED,
