@@ -127,9 +127,7 @@ bool PacketDecoder::locate(EventPlace& place) {
     place.payload = decoder_.position();
     if (clock_) {
         place.cycles = decoder_.clock();
-        const auto ns = clock_->nanoseconds(place.cycles);
-        if (!ns) return false;
-        place.time_ns = *ns;
+        if (!clock_->convert(place.cycles, place.time_ns)) return false;
     }
     return decoder_.skip(plan_->context_layout) && decoder_.skip(event->layout);
 }

@@ -15,9 +15,15 @@ class Clock {
     // Nothing if the time does not fit into 64 bits: it is more than about 292 years from the origin.
     [[nodiscard]] std::optional<std::int64_t> nanoseconds(std::uint64_t cycles) const {
         std::int64_t ns = 0;
-        if (frequency_ != kNanosecondsPerSecond || !base_ns_ || cycles > INT64_MAX) return other_nanoseconds(cycles);
-        if (__builtin_add_overflow(*base_ns_, static_cast<std::int64_t>(cycles), &ns)) return std::nullopt;
-        return ns;
+        return convert(cycles, ns) ? std::optional(ns) : std::nullopt;
+    }
+    // The same into `ns`; false: nothing. In loops over events, a number stays in a register, and an optional does not.
+    [[nodiscard]] bool convert(std::uint64_t cycles, std::int64_t& ns) const {
+        if (frequency_ == kNanosecondsPerSecond && base_ns_ && cycles <= INT64_MAX)
+            return !__builtin_add_overflow(*base_ns_, static_cast<std::int64_t>(cycles), &ns);
+        const std::optional<std::int64_t> other = other_nanoseconds(cycles);
+        ns = other.value_or(0);
+        return other.has_value();
     }
 
   private:
