@@ -12,6 +12,7 @@ import pathlib
 import random as random_module
 import re
 import shutil
+import struct
 import sys
 import tempfile
 
@@ -231,6 +232,16 @@ class FieldClasses(support.InteropTest):
         self.assertEqual(self.view(trace, "--format=csv"), "time,time_ns,name,packet_size,content_size,timestamp_begin,"
                                                           "events_discarded,f\n,,e,0,1,2,3,5\n")
         self.assertNotEqual(self.view(trace, "--filter", "$ctx.packet_size == 0"), "")
+
+    def test_one_length_for_packet_and_content(self):
+        trace = self.trace_of(BYTE, b"")
+        length = number(32, alignment=8, roles=["packet-content-length", "packet-total-length"])
+        (trace / "metadata").write_bytes(ctf2.fragments(
+            {"type": "preamble", "version": 2},
+            {"type": "data-stream-class", "packet-context-field-class": ctf2.structure(("length", length))},
+            {"type": "event-record-class", "name": "e", "payload-field-class": ctf2.structure(("f", BYTE))}))
+        (trace / "stream").write_bytes(struct.pack("<I", 48) + b"\7\x08" + struct.pack("<I", 40) + b"\x09")
+        self.assertEqual(self.view(trace), "".join(f"e: {{ f = {i} }}\n" for i in (7, 8, 9)))
 
     def test_ids_that_nobody_states_are_0(self):
         trace = self.trace_of(BYTE, b"")

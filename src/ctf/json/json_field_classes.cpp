@@ -104,15 +104,19 @@ Result<DisplayBase> display_base(const JsonProperties& properties) {
     return corrupt("preferred-display-base: expected 2, 8, 10 or 16, found {}", base);
 }
 
+bool is_length(FieldRole role) { return role == FieldRole::kPacketSize || role == FieldRole::kContentSize; }
+
 Result<FieldRole> role(const JsonProperties& properties) {
     const Json* const roles = LEAT_TRY(properties.array("roles"));
     FieldRole found = FieldRole::kNone;
     for (const Json& name : *roles) {
         const auto* const known = name.is_string() ? find_named(kRoles, name.get<std::string>()) : nullptr;
         if (known == nullptr) return corrupt("roles: {} is not a role of an integer", shown(name));
-        if (found != FieldRole::kNone && found != known->value)
+        const bool is_another = found != FieldRole::kNone && found != known->value;
+        if (is_another && !(is_length(found) && is_length(known->value)))
             return unsupported("roles: one field with two roles cannot be read");
-        found = known->value;
+        // A packet that does not state its own length is as long as its content.
+        found = is_another ? FieldRole::kContentSize : known->value;
     }
     return found;
 }

@@ -172,6 +172,8 @@ TEST(JsonMetadata, FieldClassesThatAreWrongAreNamed) {
         {R"({"type":"fixed-length-signed-integer","length":8,"byte-order":"big-endian","roles":[]})",
          "unknown property \"roles\""},
         {R"({"type":"variable-length-unsigned-integer","roles":["x"]})", "roles: \"x\" is not a role"},
+        {R"({"type":"variable-length-unsigned-integer","roles":["data-stream-id","data-stream-class-id"]})",
+         "one field with two roles cannot be read"},
         {R"({"type":"variable-length-unsigned-integer","preferred-display-base":3})", "preferred-display-base:"},
         {R"({"type":"variable-length-unsigned-integer","mappings":{"a":[[-1,2]]}})",
          "expected a range of two unsigned"},
