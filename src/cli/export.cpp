@@ -143,11 +143,22 @@ Result<OutputFile> output_of(const ExportOptions& options) {
 constexpr std::size_t kBlockRows = 65536;
 constexpr std::size_t kBlockSize = 16U << 20U;
 
-Result<void> write_table(viewer::SelectedEvents& events, viewer::ColumnReader& columns, viewer::TextBuffer& output,
-                         std::uint64_t size) {
+// `add(packet, place)` takes each event, and writes to the output now and then.
+template <class Add>
+Result<void> write_events(viewer::SelectedEvents& events, const viewer::TextBuffer& output, const Add& add) {
     const StopSignals stop;
-    ProgressBar progress(size, false);
+    ProgressBar progress(false);
     progress.follow(events);
+    return events.for_each(
+        [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
+            for (const ctf::EventPlace& place : places) LEAT_TRY(add(packet, place));
+            if (stop.has_come()) return refused("interrupted: there is no file");
+            return !output.is_closed();
+        },
+        [](const viewer::Message&) { return Result<void>(); });
+}
+
+Result<void> write_table(viewer::SelectedEvents& events, viewer::ColumnReader& columns, viewer::TextBuffer& output) {
     std::size_t rows = 0;
     bool is_first = true;
     // A table without rows has its columns all the same.
@@ -157,34 +168,22 @@ Result<void> write_table(viewer::SelectedEvents& events, viewer::ColumnReader& c
         rows = 0;
         return output.flush();
     };
-    auto read = events.for_each(
-        [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
-            for (const ctf::EventPlace& place : places) {
-                LEAT_TRY(columns.append(packet, place));
-                ++rows;
-                if (rows == kBlockRows || columns.bytes() > kBlockSize) LEAT_TRY(write_block());
-            }
-            if (stop.has_come()) return refused("interrupted: there is no file");
-            return !output.is_closed();
-        },
-        [](const viewer::Message&) { return Result<void>(); });
+    auto written = write_events(
+        events, output, [&](const viewer::PacketView& packet, const ctf::EventPlace& place) -> Result<void> {
+            LEAT_TRY(columns.append(packet, place));
+            ++rows;
+            return rows == kBlockRows || columns.bytes() > kBlockSize ? write_block() : Result<void>();
+        });
     LEAT_TRY(write_block());
-    return read;
+    return written;
 }
 
-Result<void> write_events(viewer::SelectedEvents& events, viewer::Timeline& timeline, viewer::TextBuffer& output,
-                          std::uint64_t size) {
-    const StopSignals stop;
-    ProgressBar progress(size, false);
-    progress.follow(events);
-    return events.for_each(
-        [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
-            for (const ctf::EventPlace& place : places) LEAT_TRY(timeline.add(packet, place));
-            LEAT_TRY(output.flush_if_full());
-            if (stop.has_come()) return refused("interrupted: there is no file");
-            return !output.is_closed();
-        },
-        [](const viewer::Message&) { return Result<void>(); });
+Result<void> write_timeline(viewer::SelectedEvents& events, viewer::Timeline& timeline, viewer::TextBuffer& output) {
+    return write_events(events, output,
+                        [&](const viewer::PacketView& packet, const ctf::EventPlace& place) -> Result<void> {
+                            LEAT_TRY(timeline.add(packet, place));
+                            return output.flush_if_full();
+                        });
 }
 
 Result<void> export_traces(ExportOptions& options) {
@@ -205,13 +204,12 @@ Result<void> export_traces(ExportOptions& options) {
 
     OutputFile file = LEAT_TRY(output_of(options));
     viewer::TextBuffer output(file.fd());
-    const std::uint64_t size = viewer::size_of_packets(traces);
     viewer::ChromeWriter chrome(output);
     viewer::PerfettoWriter perfetto(output);
     const bool is_chrome = options.format == "chrome";
     if (is_chrome) chrome.begin();
     viewer::Timeline timeline(std::move(rules), is_chrome ? static_cast<viewer::TimelineWriter&>(chrome) : perfetto);
-    auto written = columns ? write_table(events, *columns, output, size) : write_events(events, timeline, output, size);
+    auto written = columns ? write_table(events, *columns, output) : write_timeline(events, timeline, output);
     if (is_chrome) chrome.finish();
     LEAT_TRY(output.flush());
     if (output.is_closed()) return {};

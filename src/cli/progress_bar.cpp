@@ -38,15 +38,13 @@ std::size_t width_of_terminal() {
 
 }  // namespace
 
-ProgressBar::ProgressBar(std::uint64_t total_bytes, bool prints)
-    : total_(total_bytes),
-      is_wanted_(is_in_foreground_of_terminal() && (!prints || is_output_a_file())),
-      next_(begin_ + kPatience) {}
+ProgressBar::ProgressBar(bool prints)
+    : is_wanted_(is_in_foreground_of_terminal() && (!prints || is_output_a_file())), next_(begin_ + kPatience) {}
 
-void ProgressBar::show(std::uint64_t done, Clock::time_point now) {
+void ProgressBar::show(std::uint64_t done, std::uint64_t total, Clock::time_point now) {
     const std::chrono::duration<double> taken = now - begin_;
     // The cursor stays in front: what others write there, such as a shell after Ctrl-C, begins a line.
-    write(kEmptyLine + text(done, total_, taken.count()).substr(0, width_of_terminal()) + '\r');
+    write(kEmptyLine + text(done, total, taken.count()).substr(0, width_of_terminal()) + '\r');
     is_shown_ = true;
     next_ = now + kPeriod;
 }

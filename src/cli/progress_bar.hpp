@@ -13,22 +13,15 @@ class ProgressBar {
   public:
     // `prints`: the command prints on standard output meanwhile. Then there is a bar if that is a file: a terminal
     // shows enough, and what reads a pipe may have the terminal.
-    ProgressBar(std::uint64_t total_bytes, bool prints);
+    explicit ProgressBar(bool prints);
     ~ProgressBar() { clear(); }
     ProgressBar(const ProgressBar&) = delete;
     ProgressBar& operator=(const ProgressBar&) = delete;
 
-    // Ticks while these events are read, which must not outlive it.
+    // Shows how far the reading of these events has come, which must not outlive it.
     template <class Events>
     void follow(Events& events) {
-        if (is_wanted_) events.watch([this, &events] { tick([&events] { return events.bytes_begun(); }); });
-    }
-    // To be called often. `bytes_done()` is asked now and then.
-    template <class BytesDone>
-    void tick(const BytesDone& bytes_done) {
-        if (!is_wanted_ || ++ticks_ % kTicksPerLook != 0) return;
-        const Clock::time_point now = Clock::now();
-        if (now >= next_) show(bytes_done(), now);
+        if (is_wanted_) events.watch([this, &events] { tick(events); });
     }
     // Before anything else is written to standard error.
     void clear();
@@ -40,10 +33,15 @@ class ProgressBar {
     using Clock = std::chrono::steady_clock;
     static constexpr unsigned kTicksPerLook = 16;
 
-    void show(std::uint64_t done, Clock::time_point now);
+    template <class Events>
+    void tick(const Events& events) {
+        if (!is_wanted_ || ++ticks_ % kTicksPerLook != 0) return;
+        const Clock::time_point now = Clock::now();
+        if (now >= next_) show(events.bytes_begun(), events.bytes_in_all(), now);
+    }
+    void show(std::uint64_t done, std::uint64_t total, Clock::time_point now);
     void write(const std::string& text);
 
-    std::uint64_t total_;
     bool is_wanted_;
     bool is_shown_ = false;
     unsigned ticks_ = 0;

@@ -239,7 +239,7 @@ Result<void> count(StatsOptions& options) {
     if (meter) LEAT_TRY(check_interval(options, *meter, traces));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, selection));
     TraceStatistics statistics;
-    ProgressBar progress(viewer::size_of_packets(traces), false);
+    ProgressBar progress(false);
     progress.follow(events);
     auto counted = events.for_each(
         [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {

@@ -21,7 +21,7 @@ Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOption
     viewer::TextBuffer output(STDOUT_FILENO);
     viewer::TextBuffer warnings(STDERR_FILENO);
     viewer::LossText losses(options);
-    ProgressBar progress(viewer::size_of_packets(traces), true);
+    ProgressBar progress(true);
     progress.follow(events);
     table.append_header(output);
     auto printed = events.for_each(

@@ -17,7 +17,7 @@ Result<Viewed> view_none(const ViewArguments& arguments, const viewer::TextOptio
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, arguments.selection));
     viewer::TextBuffer warnings(STDERR_FILENO);
     viewer::LossText losses(options);
-    ProgressBar progress(viewer::size_of_packets(traces), false);
+    ProgressBar progress(false);
     progress.follow(events);
     LEAT_TRY(events.for_each(
         [&](const viewer::PacketView&, std::span<const ctf::EventPlace>) -> Result<bool> { return true; },

@@ -19,9 +19,9 @@ namespace {
 
 class Printer {
   public:
-    Printer(const viewer::TextOptions& options, std::size_t threads, std::uint64_t size)
+    Printer(const viewer::TextOptions& options, std::size_t threads)
         : is_json_(options.format == viewer::LineFormat::kJson),
-          progress_(size, true),
+          progress_(true),
           events_(options, STDOUT_FILENO, threads - 1),
           loss_text_(options) {}
 
@@ -70,8 +70,7 @@ std::size_t usual_threads() {
 Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options) {
     const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(arguments.traces))));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, arguments.selection));
-    Printer printer(options, arguments.threads == 0 ? usual_threads() : arguments.threads,
-                    viewer::size_of_packets(traces));
+    Printer printer(options, arguments.threads == 0 ? usual_threads() : arguments.threads);
     LEAT_TRY(printer.print(events));
     if (printer.is_closed()) return Viewed::kUntilNobodyRead;
     // Report damage last, below the events that could be read in spite of it.

@@ -61,9 +61,8 @@ const Class* class_of(const FieldValue* value) {
 
 // Of integers and enums.
 const ctf::IntegerClass* integer_class(const FieldValue* value) {
-    if (value == nullptr || value->is_text) return nullptr;
-    if (const auto* const enumeration = class_of<ctf::EnumClass>(value)) return &enumeration->container;
-    return class_of<ctf::IntegerClass>(value);
+    if (value == nullptr || value->is_text || value->field_class == nullptr) return nullptr;
+    return ctf::integer_of(*value->field_class);
 }
 
 // A program that was compiled with an older header has a shorter struct.

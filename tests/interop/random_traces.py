@@ -157,17 +157,27 @@ def in_parallel(task, seeds, directory):
         return sorted(finding for part in parts for finding in part.result())
 
 
-class RandomTraces(support.InteropTest):
-    def tell(self, findings):
-        lines = [f"seed {seed}: {finding}" for seed, finding in findings[:20]]
-        advice = "to see one: tests/interop/random_traces.py SEED"
-        self.assertFalse(bool(findings), "\n".join([f"{len(findings)} of {COUNT} traces differ", *lines, advice]))
+def tell(test, findings, count):
+    lines = [f"seed {seed}: {finding}" for seed, finding in findings[:20]]
+    advice = f"to see one: tests/interop/{pathlib.Path(sys.argv[0]).name} SEED"
+    test.assertFalse(bool(findings), "\n".join([f"{len(findings)} of {count} traces differ", *lines, advice]))
 
+
+def show_or_test(show_one):
+    """What a file of tests with seeds does by itself: it shows those of its command line, or runs its tests."""
+    if len(sys.argv) > 1 and all(argument.isdigit() for argument in sys.argv[1:]):
+        for number in sys.argv[1:]:
+            show_one(int(number))
+    else:
+        support.main()
+
+
+class RandomTraces(support.InteropTest):
     def test_leat_view_prints_what_babeltrace2_prints(self):
-        self.tell(in_parallel(compare_all, range(FIRST, FIRST + COUNT), self.directory))
+        tell(self, in_parallel(compare_all, range(FIRST, FIRST + COUNT), self.directory), COUNT)
 
     def test_damaged_traces_end_in_one_error_at_most(self):
-        self.tell(in_parallel(damage_all, range(FIRST, FIRST + COUNT), self.directory))
+        tell(self, in_parallel(damage_all, range(FIRST, FIRST + COUNT), self.directory), COUNT)
 
 
 def show(seed):
@@ -178,8 +188,4 @@ def show(seed):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and all(argument.isdigit() for argument in sys.argv[1:]):
-        for number in sys.argv[1:]:
-            show(int(number))
-    else:
-        support.main()
+    show_or_test(show)

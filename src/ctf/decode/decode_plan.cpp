@@ -401,9 +401,8 @@ Result<void> DecodePlanner::Builder::give_clock(std::uint32_t index, const Integ
 
 // Null for an integer that is not a timestamp.
 Result<const ClockClass*> DecodePlanner::Builder::clock_of(const IntegerClass& integer) const {
-    const bool is_timestamp = integer.role == FieldRole::kTimestamp || integer.role == FieldRole::kTimestampEnd;
-    const std::string& name = is_timestamp ? plan_.stream_class->clock : integer.clock;
-    if (is_timestamp && name.empty())
+    const std::string& name = is_time(integer.role) ? plan_.stream_class->clock : integer.clock;
+    if (is_time(integer.role) && name.empty())
         return corrupt("field '{}' is a timestamp, and stream {} has no clock", field_, plan_.stream_class->id);
     if (!name.empty()) {
         const ClockClass* const clock = index_->clock(name);

@@ -96,6 +96,13 @@ Result<IntegerClass> fixed_length(const JsonProperties& properties) {
     return integer;
 }
 
+Result<IntegerClass> bits(const JsonProperties& properties) {
+    IntegerClass bits = LEAT_TRY(fixed_length(properties));
+    bits.kind = IntegerKind::kBits;
+    bits.base = DisplayBase::kHexadecimal;
+    return bits;
+}
+
 Result<DisplayBase> display_base(const JsonProperties& properties) {
     const std::uint64_t base = LEAT_TRY(properties.number("preferred-display-base", 2, 16, 10));
     for (const DisplayBase known :
@@ -232,21 +239,15 @@ Result<FieldClass> JsonFieldClasses::field_class_of(const JsonProperties& proper
 
 Result<FieldClass> JsonFieldClasses::bit_array(const Json& value) {
     const auto properties = LEAT_TRY(JsonProperties::open(value, {}, kFixedLength));
-    IntegerClass bits = LEAT_TRY(fixed_length(properties));
-    bits.kind = IntegerKind::kBits;
-    bits.base = DisplayBase::kHexadecimal;
-    return bits;
+    return LEAT_TRY(bits(properties));
 }
 
 Result<FieldClass> JsonFieldClasses::bit_map(const Json& value) {
     const auto properties = LEAT_TRY(JsonProperties::open(value, {"flags"}, kFixedLength));
-    IntegerClass bits = LEAT_TRY(fixed_length(properties));
-    bits.kind = IntegerKind::kBits;
-    bits.base = DisplayBase::kHexadecimal;
+    EnumClass map{.container = LEAT_TRY(bits(properties)), .is_bit_map = true};
     const Json* const flags = LEAT_TRY(properties.object("flags"));
     if (flags->empty() || flags->size() > kMaxFlags)
         return corrupt("flags: expected 1 to {}, found {}", kMaxFlags, flags->size());
-    EnumClass map{.container = std::move(bits), .is_bit_map = true};
     for (const auto& [label, bits_of_label] : flags->items()) {
         LEAT_TRY(types_.charge(sizeof(EnumRange) + label.size()));
         auto mask = mask_of(bits_of_label, map.container.size);

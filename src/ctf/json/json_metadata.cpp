@@ -15,7 +15,6 @@ namespace {
 
 // A parsed fragment takes many times its size. That of an event with a thousand fields has a tenth of it.
 constexpr std::size_t kMaxFragmentSize = 4U << 20U;
-constexpr std::size_t kMaxEnvironmentEntries = 4096;
 
 // Copies of JSON are made by recursion. Field classes in the deepest legal nesting need half of it.
 constexpr std::size_t kMaxDepth = 512;

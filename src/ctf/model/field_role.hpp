@@ -21,4 +21,7 @@ enum class FieldRole : std::uint8_t {
 };
 inline constexpr std::size_t kFieldRoles = 11;
 
+// Whether it is a time of the stream's clock.
+constexpr bool is_time(FieldRole role) { return role == FieldRole::kTimestamp || role == FieldRole::kTimestampEnd; }
+
 }  // namespace leat::ctf

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -62,6 +63,9 @@ struct EnvironmentEntry {
 
     bool operator==(const EnvironmentEntry&) const = default;
 };
+
+// A trace with more of them is refused.
+inline constexpr std::size_t kMaxEnvironmentEntries = 4096;
 
 // Metadata may grow while the trace is read. New streams, events and clocks do not move the others.
 struct TraceClass {

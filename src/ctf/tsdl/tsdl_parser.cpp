@@ -15,8 +15,6 @@ namespace leat::ctf {
 namespace {
 
 // Tracers write about a dozen entries. The limit is needed because they are searched by name for each new one.
-constexpr std::size_t kMaxEnvironmentEntries = 4096;
-
 struct DeclaredEvent {
     EventClass event;
     std::optional<std::uint64_t> stream_id;

@@ -54,15 +54,16 @@ Result<bool> SelectedEvents::select() {
 
 Result<bool> SelectedEvents::is_selected(const ctf::EventPlace& place) {
     const bool is_timed = packet().plan->clock != nullptr;
-    if (is_timed && (range_.is_before(place.time_ns) || range_.is_behind(place.time_ns))) return false;
-    if (intersection_ && !intersection_->contains(*packet().stream, place.time_ns)) return false;
+    if (is_timed && !range_.contains(place.time_ns)) return false;
+    if (intersection_ && !intersection_->range_of(*packet().stream).contains(place.time_ns)) return false;
     return filter_ ? filter_->takes(packet(), place) : Result<bool>(true);
 }
 
 bool SelectedEvents::is_selected(const Message& message) const {
     const Loss& loss = message.loss;
-    if (intersection_ && !intersection_->touches(*message.stream, loss)) return false;
-    return !loss.begin_ns || !loss.end_ns || (!range_.is_before(*loss.end_ns) && !range_.is_behind(*loss.begin_ns));
+    if (!loss.begin_ns || !loss.end_ns) return true;
+    if (intersection_ && !intersection_->range_of(*message.stream).touches(*loss.begin_ns, *loss.end_ns)) return false;
+    return range_.touches(*loss.begin_ns, *loss.end_ns);
 }
 
 }  // namespace leat::viewer

@@ -43,6 +43,7 @@ class SelectedEvents {
     // Calls it now and then while events are looked at, also if none is selected.
     void watch(std::function<void()> look) { look_ = std::move(look); }
     [[nodiscard]] std::uint64_t bytes_begun() const { return merge_.bytes_begun(); }
+    [[nodiscard]] std::uint64_t bytes_in_all() const { return merge_.bytes_in_all(); }
 
     // Calls `on_events(packet, places)` for some events after the others, which returns Result<bool>: whether to go on;
     // and `on_loss(message)`, which returns Result<void>.

@@ -48,6 +48,11 @@ class TimeRange {
     Result<void> begin_at(std::int64_t first_ns);
     [[nodiscard]] bool is_before(std::int64_t time_ns) const { return time_ns < begin_ns_; }
     [[nodiscard]] bool is_behind(std::int64_t time_ns) const { return time_ns > end_ns_; }
+    [[nodiscard]] bool contains(std::int64_t time_ns) const { return !is_before(time_ns) && !is_behind(time_ns); }
+    // Whether something from one time to another has a part in it.
+    [[nodiscard]] bool touches(std::int64_t begin_ns, std::int64_t end_ns) const {
+        return !is_before(end_ns) && !is_behind(begin_ns);
+    }
 
   private:
     std::optional<TimeBound> begin_{};

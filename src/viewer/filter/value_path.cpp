@@ -39,8 +39,7 @@ bool is_any(const ctf::FieldClass& /*field_class*/) { return true; }
 
 bool is_timestamp(const ctf::FieldClass& field_class) {
     const ctf::IntegerClass* const integer = ctf::integer_of(field_class);
-    return integer != nullptr && (!integer->clock.empty() || integer->role == ctf::FieldRole::kTimestamp ||
-                                  integer->role == ctf::FieldRole::kTimestampEnd);
+    return integer != nullptr && (!integer->clock.empty() || ctf::is_time(integer->role));
 }
 
 const ctf::FieldValue* next_sibling(const ctf::FieldValue* value) {

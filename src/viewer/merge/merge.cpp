@@ -96,4 +96,10 @@ std::uint64_t Merge::bytes_begun() const {
     return bytes;
 }
 
+std::uint64_t Merge::bytes_in_all() const {
+    std::uint64_t bytes = 0;
+    for (const StreamReader& reader : readers_) bytes += reader.bytes_in_all();
+    return bytes;
+}
+
 }  // namespace leat::viewer

@@ -28,8 +28,9 @@ class Merge {
     [[nodiscard]] const Message& message() const { return readers_[heap_.front().reader].message(); }
     // After an event: those of its packet that come next, and are found already. next() goes on after them.
     [[nodiscard]] std::span<const ctf::EventPlace> take_run();
-    // Of the packets of all streams that were begun, of size_of_packets().
+    // Of the packets of all streams that were begun, and of all.
     [[nodiscard]] std::uint64_t bytes_begun() const;
+    [[nodiscard]] std::uint64_t bytes_in_all() const;
 
   private:
     Merge(const RecordedTraces& traces, std::int64_t from_ns);

@@ -284,14 +284,6 @@ std::vector<const ctf::TraceClass*> classes_of(const RecordedTraces& traces) {
     return classes;
 }
 
-std::uint64_t size_of_packets(const RecordedTraces& traces) {
-    std::uint64_t bytes = 0;
-    for (const auto& trace : traces)
-        for (const RecordedStream& stream : trace->streams())
-            for (const RecordedPacket& packet : stream.packets) bytes += packet.properties.packet_size;
-    return bytes;
-}
-
 Result<void> first_damage(const RecordedTraces& traces) {
     for (const auto& trace : traces)
         if (auto damage = trace->damage()) return tl::unexpected(*std::move(damage));

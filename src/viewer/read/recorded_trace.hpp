@@ -116,9 +116,6 @@ Result<RecordedTraces> open_traces(const std::vector<std::filesystem::path>& pat
 // Of each trace.
 [[nodiscard]] std::vector<const ctf::TraceClass*> classes_of(const RecordedTraces& traces);
 
-// In bytes.
-[[nodiscard]] std::uint64_t size_of_packets(const RecordedTraces& traces);
-
 // An error: the first of them that is damaged. To be asked when all was read.
 Result<void> first_damage(const RecordedTraces& traces);
 

@@ -37,6 +37,12 @@ void StreamReader::pass_over_before(std::int64_t time_ns) {
     }
 }
 
+std::uint64_t StreamReader::bytes_in_all() const {
+    std::uint64_t bytes = 0;
+    for (const RecordedPacket& packet : stream_->packets) bytes += packet.properties.packet_size;
+    return bytes;
+}
+
 Result<bool> StreamReader::next() {
     while (true) {
         auto is_message = reader_.next();

@@ -27,8 +27,9 @@ class StreamReader {
     // As those of PacketReader.
     [[nodiscard]] std::span<const ctf::EventPlace> following() const { return reader_.following(); }
     void take(std::size_t count) { reader_.take(count); }
-    // Of the packets that were begun, or passed over.
+    // Of the packets that were begun, or passed over; and of all.
     [[nodiscard]] std::uint64_t bytes_begun() const { return bytes_begun_; }
+    [[nodiscard]] std::uint64_t bytes_in_all() const;
 
   private:
     const ctf::TraceClass* trace_class_;

@@ -1,16 +1,15 @@
 #include "viewer/sink/clickhouse_block.hpp"
 
-#include <cstring>
 #include <string>
 #include <string_view>
+
+#include "base/varint.hpp"
 
 namespace leat::viewer {
 namespace {
 
-// Seven bits a byte, the lowest first.
 void append_size(TextBuffer& buffer, std::uint64_t size) {
-    for (; size >= 0x80; size >>= 7U) buffer.append(static_cast<char>(0x80U | (size & 0x7FU)));
-    buffer.append(static_cast<char>(size));
+    write_varint(size, [&buffer](char byte) { buffer.append(byte); });
 }
 
 void append_string(TextBuffer& buffer, std::string_view text) {

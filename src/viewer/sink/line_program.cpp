@@ -113,11 +113,11 @@ class ProgramBuilder {
         if (!is_shown) return;
         const LineOp::Kind kind = kind_in_run(plan_.nodes[index]);
         if (kind == LineOp::Kind::kNumber || kind == LineOp::Kind::kArray)
-            add({.kind = kind, .offset = field.offset, .node = index});
+            add_value({.kind = kind, .offset = field.offset, .node = index});
         else if (run_alignment_ % 8 == 0 && field.offset % 8 == 0)
-            add_decimal({.kind = kind, .offset = field.offset / 8, .node = index});
+            add_value({.kind = kind, .offset = field.offset / 8, .node = index});
         else
-            add({.kind = LineOp::Kind::kNumber, .offset = field.offset, .node = index});
+            add_value({.kind = LineOp::Kind::kNumber, .offset = field.offset, .node = index});
     }
 
     void begin_run() {
@@ -132,7 +132,10 @@ class ProgramBuilder {
     void field_of_step(std::uint32_t index, bool is_shown, LayoutStep::Op step) {
         while (layout_.steps[next_step_].op == LayoutStep::Op::kRun) begin_run();
         ++next_step_;
-        add({.kind = is_shown ? kind_of(step) : LineOp::Kind::kStep, .node = index});
+        if (is_shown)
+            add_value({.kind = kind_of(step), .node = index});
+        else
+            add({.kind = LineOp::Kind::kStep, .node = index});
     }
 
     static LineOp::Kind kind_of(LayoutStep::Op step) {
@@ -168,11 +171,14 @@ class ProgramBuilder {
         }
     }
 
-    // All others know their colours.
-    void add_decimal(LineOp op) {
-        literal(options_.colors.value);
+    // Decoded values have their colours from append_fields().
+    void add_value(LineOp op) {
+        const bool is_array = op.kind == LineOp::Kind::kArray || op.kind == LineOp::Kind::kElements;
+        const bool is_decoded = op.kind == LineOp::Kind::kNumber || op.kind == LineOp::Kind::kNode ||
+                                (is_array && plan_.nodes[op.node].op != PlanNode::Op::kText);
+        if (!is_decoded) literal(options_.colors.value);
         add(op);
-        literal(options_.colors.end);
+        if (!is_decoded) literal(options_.colors.end);
     }
 
     void add(LineOp op) {

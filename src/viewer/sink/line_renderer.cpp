@@ -135,10 +135,7 @@ void LineRenderer::append_values(TextBuffer& buffer, std::span<const ctf::FieldV
 }
 
 void LineRenderer::append_string(TextBuffer& buffer, std::string_view text) const {
-    if (is_json_) return append_json_text(buffer, text);
-    buffer.append(options_.colors.value);
-    append_quoted(buffer, text);
-    buffer.append(options_.colors.end);
+    is_json_ ? append_json_text(buffer, text) : append_quoted(buffer, text);
 }
 
 void LineRenderer::times(TextBuffer& buffer, const Moment& moment, const std::optional<Moment>& previous) {

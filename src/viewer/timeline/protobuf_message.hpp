@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/varint.hpp"
+
 namespace leat::viewer {
 
 // Writes the fields of a message of Protocol Buffers, which is all that an exporter needs of them
@@ -33,8 +35,7 @@ class ProtobufMessage {
   private:
     void key(unsigned field, unsigned type) { varint(std::uint64_t{field} << 3 | type); }
     void varint(std::uint64_t value) {
-        for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
-        bytes_ += static_cast<char>(value);
+        write_varint(value, [this](char byte) { bytes_ += byte; });
     }
 
     std::string bytes_{};
