@@ -13,9 +13,11 @@
 #include "cli/command.hpp"
 #include "cli/json_text.hpp"
 #include "cli/named_traces.hpp"
+#include "cli/progress_bar.hpp"
 #include "cli/steer/quantities.hpp"
 #include "net/relay_url.hpp"
 #include "trace/trace_directories.hpp"
+#include "viewer/check/check_progress.hpp"
 #include "viewer/check/finding.hpp"
 #include "viewer/check/repaired_trace.hpp"
 #include "viewer/check/trace_check.hpp"
@@ -82,7 +84,12 @@ void print_findings(const viewer::Findings& findings, std::FILE* to) {
 }
 
 Result<bool> check(CheckOptions& options) {
-    const TraceCheck check = TraceCheck::run(LEAT_TRY(directories_of(options)));
+    const std::vector<fs::path> directories = LEAT_TRY(directories_of(options));
+    viewer::CheckProgress progress(TraceCheck::kPasses);
+    ProgressBar bar(false);
+    bar.follow(progress);
+    const TraceCheck check = TraceCheck::run(directories, progress);
+    bar.clear();
     const viewer::Findings& findings = check.findings();
     const bool is_sound = findings.count() == 0;
     if (options.format == "json") {
@@ -123,10 +130,15 @@ Result<fs::path> output_path(const CheckOptions& options, const std::vector<fs::
 Result<bool> repair(CheckOptions& options) {
     const std::vector<fs::path> directories = LEAT_TRY(directories_of(options));
     const fs::path output = LEAT_TRY(output_path(options, directories));
-    const TraceCheck check = TraceCheck::run(directories);
+    viewer::CheckProgress progress(TraceCheck::kPasses + 1);
+    ProgressBar bar(false);
+    bar.follow(progress);
+    const TraceCheck check = TraceCheck::run(directories, progress);
+    bar.clear();
     print_findings(check.findings(), stderr);
     const bool is_saved = check.events() != 0 || check.findings().count() == 0;
-    if (is_saved) LEAT_TRY(viewer::write_repaired_trace(check, output));
+    if (is_saved) LEAT_TRY(viewer::write_repaired_trace(check, output, progress));
+    bar.clear();
     if (options.format == "json")
         fmt::print("{}\n", readable_json(json_of(check)));
     else if (is_saved)

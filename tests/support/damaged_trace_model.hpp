@@ -25,6 +25,7 @@
 #include "support/model.hpp"
 #include "support/scratch_directory.hpp"
 #include "trace/trace_directories.hpp"
+#include "viewer/check/check_progress.hpp"
 #include "viewer/check/repaired_trace.hpp"
 #include "viewer/check/trace_check.hpp"
 #include "viewer/merge/merge.hpp"
@@ -102,7 +103,7 @@ class DamagedTraceModel {
     void write() const;
     static std::string text_of(const viewer::Findings& findings);
     void check_saved(const viewer::TraceCheck& check);
-    void check_repaired(const viewer::TraceCheck& check);
+    void check_repaired(const viewer::TraceCheck& check, viewer::CheckProgress& progress);
     void violate(std::string what) {
         if (violation_.empty()) violation_ = std::move(what);
     }
@@ -373,13 +374,22 @@ inline void DamagedTraceModel::finish() {
     write();
     const auto directories = trace::find_trace_directories(scratch_.path() / "traces");
     if (!directories) return violate(directories.error().message);
-    const viewer::TraceCheck check = viewer::TraceCheck::run(*directories);
+    viewer::CheckProgress progress(viewer::TraceCheck::kPasses + 1);
+    std::uint64_t looks = 0, latest = 0;
+    progress.watch([&] {
+        ++looks;
+        if (progress.bytes_begun() < latest) violate("progress goes back");
+        latest = progress.bytes_begun();
+    });
+    const viewer::TraceCheck check = viewer::TraceCheck::run(*directories, progress);
     lost_bytes_ = check.lost_bytes();
     check_saved(check);
+    if (looks < viewer::TraceCheck::kPasses * check.packets()) violate("packets are not counted as progress");
+    if (latest > progress.bytes_in_all()) violate("progress has no end");
     const bool is_comparable = std::ranges::none_of(check.findings().told(), [](const viewer::Finding& finding) {
         return finding.what.find("clocks that cannot be compared") != std::string::npos;
     });
-    if (check.packets() != 0 && is_comparable) check_repaired(check);
+    if (check.packets() != 0 && is_comparable) check_repaired(check, progress);
 }
 
 inline std::string DamagedTraceModel::text_of(const viewer::Findings& findings) {
@@ -426,9 +436,9 @@ inline void DamagedTraceModel::check_saved(const viewer::TraceCheck& check) {
                             lost.size(), steps_, text_of(check.findings())));
 }
 
-inline void DamagedTraceModel::check_repaired(const viewer::TraceCheck& check) {
+inline void DamagedTraceModel::check_repaired(const viewer::TraceCheck& check, viewer::CheckProgress& progress) {
     const std::filesystem::path output = scratch_.path() / "repaired";
-    const auto written = viewer::write_repaired_trace(check, output);
+    const auto written = viewer::write_repaired_trace(check, output, progress);
     if (!written) return violate(written.error().message);
     const auto traces = viewer::open_traces({output});
     if (!traces) return violate("what is repaired cannot be opened: " + traces.error().message);
@@ -443,7 +453,9 @@ inline void DamagedTraceModel::check_repaired(const viewer::TraceCheck& check) {
     if (!damage) return violate("what is repaired is damaged: " + damage.error().message);
     if (events != check.events())
         return violate(fmt::format("{} events can be read, {} could be saved", events, check.events()));
-    const auto again = viewer::TraceCheck::run(trace::find_trace_directories(output).value());
+    viewer::CheckProgress of_repaired(viewer::TraceCheck::kPasses);
+    const auto again = viewer::TraceCheck::run(trace::find_trace_directories(output).value(), of_repaired);
+    if (of_repaired.bytes_begun() != of_repaired.bytes_in_all()) violate("the check of a whole trace does not end");
     if (again.findings().count() != 0)
         return violate("what is repaired is not sound: " + again.findings().told().front().what);
     if (again.events() != events || again.packets() != check.packets()) violate("what is repaired has changed");

@@ -47,7 +47,9 @@ std::vector<RecordedPacket> PacketSearch::run() {
 void PacketSearch::find_all() {
     const std::uint64_t size = bytes().size();
     std::uint64_t offset = 0;
+    std::uint64_t counted = 0;
     while (offset < size) {
+        progress_->add(offset - std::exchange(counted, offset));
         if (work_ > kMaxReads * size) return note_damage(offset, "too much is damaged to search what follows");
         auto candidate = whole_packet(offset);
         // Then what was read may be zeros, and all that follows is.

@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "ctf/decode/trace_plans.hpp"
 #include "ctf/model/trace_class.hpp"
+#include "viewer/check/check_progress.hpp"
 #include "viewer/check/finding.hpp"
 #include "viewer/read/recorded_trace.hpp"
 
@@ -29,8 +30,8 @@ class PacketSearch {
   public:
     // All must outlive the search. `packet_begin`: empty if there is nothing to search for.
     PacketSearch(ctf::TracePlans& plans, std::span<const std::byte> packet_begin, const RecordedFile& file,
-                 Findings& findings)
-        : plans_(&plans), packet_begin_(packet_begin), file_(&file), findings_(&findings) {}
+                 Findings& findings, CheckProgress& progress)
+        : plans_(&plans), packet_begin_(packet_begin), file_(&file), findings_(&findings), progress_(&progress) {}
 
     // In the order of their places, and all of one stream class: that of most.
     std::vector<RecordedPacket> run();
@@ -56,6 +57,7 @@ class PacketSearch {
     std::span<const std::byte> packet_begin_;
     const RecordedFile* file_;
     Findings* findings_;
+    CheckProgress* progress_;
     const ctf::DecodePlan* plan_ = nullptr;
     std::vector<Candidate> found_{};
     std::uint64_t claimed_until_ = 0;  // how far the packet goes, as it says, that was tried last

@@ -75,57 +75,59 @@ class NewDirectory {
     fs::path part_;
 };
 
-Result<void> write_file(const fs::path& path, std::span<const std::span<const std::byte>> pieces) {
+Result<void> write_file(const fs::path& path, std::span<const std::span<const std::byte>> pieces,
+                        CheckProgress& progress) {
     const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (!file.is_open()) return io_error("cannot make " + path.string());
     for (const auto piece : pieces) {
         auto written = write_all(file.get(), piece);
         if (!written) return wrap(path.string(), std::move(written).error());
+        progress.add(piece.size());
     }
     return {};
 }
 
 // Whole packets, one after the other: their indexes would be wrong, and readers make their own.
-Result<void> write_stream(const CheckedFile& checked, const fs::path& directory) {
+Result<void> write_stream(const CheckedFile& checked, const fs::path& directory, CheckProgress& progress) {
     const RecordedFile& file = *checked.file;
     std::vector<std::span<const std::byte>> pieces;
     pieces.reserve(checked.packets.size());
     for (const RecordedPacket& packet : checked.packets)
         pieces.push_back(file.mapping.bytes().subspan(packet.offset, packet.properties.packet_size));
-    auto written = write_file(directory / file.path.filename(), pieces);
+    auto written = write_file(directory / file.path.filename(), pieces, progress);
     // Then what was written may be zeros, and to write what the file has no more is an error that does not say so.
     if (file.mapping.was_shortened()) return became_shorter(file);
     return written;
 }
 
 // The metadata last: what is left of a process that is killed here is no trace to anybody.
-Result<void> write_directory(const CheckedDirectory& from, const fs::path& directory) {
+Result<void> write_directory(const CheckedDirectory& from, const fs::path& directory, CheckProgress& progress) {
     const std::string& text = from.metadata->text;
     // A damaged one in packets may have lost the comment that must be its first line ([CTF-1.8], section 7.1).
     const bool has_signature = text.starts_with(ctf::kMetadataSignature) || text.starts_with(ctf::kFragmentBegin);
     const std::array metadata{std::as_bytes(std::span(std::string_view(has_signature ? "" : ctf::kTsdlSignature))),
                               std::as_bytes(std::span(text))};
     for (const CheckedFile& checked : from.files)
-        if (!checked.packets.empty()) LEAT_TRY(write_stream(checked, directory));
-    return write_file(directory / trace::kMetadataFile, metadata);
+        if (!checked.packets.empty()) LEAT_TRY(write_stream(checked, directory, progress));
+    return write_file(directory / trace::kMetadataFile, metadata, progress);
 }
 
 }  // namespace
 
-Result<void> write_repaired_trace(const TraceCheck& check, const fs::path& directory) {
+Result<void> write_repaired_trace(const TraceCheck& check, const fs::path& directory, CheckProgress& progress) {
     NewDirectory output = LEAT_TRY(NewDirectory::make(directory));
     std::vector<const CheckedDirectory*> readable;
     for (const CheckedDirectory& checked : check.directories())
         if (checked.metadata != nullptr) readable.push_back(&checked);
     if (readable.size() == 1) {
-        LEAT_TRY(write_directory(*readable.front(), output.part()));
+        LEAT_TRY(write_directory(*readable.front(), output.part(), progress));
         return output.finish();
     }
     const std::size_t digits = fmt::formatted_size("{}", readable.size());
     for (std::size_t number = 0; number < readable.size(); ++number) {
         const fs::path path = output.part() / fmt::format("{:0{}}", number, digits);
         if (::mkdir(path.c_str(), 0777) != 0) return io_error("cannot make " + path.string());
-        LEAT_TRY(write_directory(*readable[number], path));
+        LEAT_TRY(write_directory(*readable[number], path, progress));
     }
     return output.finish();
 }

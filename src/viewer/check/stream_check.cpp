@@ -33,6 +33,7 @@ void StreamCheck::run(std::span<const RecordedPacket> packets) {
 void StreamCheck::run_twins(Twins twins) {
     const RecordedPacket* taken = nullptr;
     for (const RecordedPacket& packet : twins) {
+        progress_->add(packet.properties.packet_size);
         if (taken != nullptr) {
             if (!is_equal(*taken, packet))
                 drop(packet, fmt::format("the packet is not equal to that at offset {} of {}, which is the same one",

@@ -8,6 +8,7 @@
 
 #include "ctf/decode/trace_plans.hpp"
 #include "ctf/model/trace_class.hpp"
+#include "viewer/check/check_progress.hpp"
 #include "viewer/check/finding.hpp"
 #include "viewer/merge/message.hpp"
 #include "viewer/read/packet_reader.hpp"
@@ -29,8 +30,9 @@ using BadPackets = std::set<std::pair<const RecordedFile*, std::uint64_t>>;  // 
 class StreamCheck {
   public:
     // All must outlive the check.
-    StreamCheck(const ctf::TraceClass& trace_class, const ctf::DecodePlan& plan, BadPackets& bad, Findings& findings)
-        : trace_class_(&trace_class), plan_(&plan), bad_(&bad), findings_(&findings) {}
+    StreamCheck(const ctf::TraceClass& trace_class, const ctf::DecodePlan& plan, BadPackets& bad, Findings& findings,
+                CheckProgress& progress)
+        : trace_class_(&trace_class), plan_(&plan), bad_(&bad), findings_(&findings), progress_(&progress) {}
 
     StreamCheck(const StreamCheck&) = delete;
     StreamCheck& operator=(const StreamCheck&) = delete;
@@ -62,6 +64,7 @@ class StreamCheck {
     const ctf::DecodePlan* plan_;
     BadPackets* bad_;
     Findings* findings_;
+    CheckProgress* progress_;
     StreamIdentity identity_{};
     ReadSoFar before_{identity_};
     ReadSoFar now_{identity_};  // before_, and one packet more

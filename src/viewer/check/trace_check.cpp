@@ -32,20 +32,28 @@ bool begins_with(const CheckedFile& checked, std::span<const std::byte> begin) {
 
 }  // namespace
 
-TraceCheck TraceCheck::run(const std::vector<fs::path>& directories) {
+TraceCheck TraceCheck::run(const std::vector<fs::path>& directories, CheckProgress& progress) {
     TraceCheck check;
     std::set<fs::path> known;
     for (const fs::path& path : directories)
         if (known.insert(trace::real_path(path)).second)
             check.read_metadata(check.directories_.emplace_back(CheckedDirectory{.path = path}));
     check.choose_metadata();
-    for (CheckedDirectory& directory : check.directories_) {
-        check.open_files(directory);
-        check.find_packets(directory);
-    }
-    check.check_streams();
+    for (CheckedDirectory& directory : check.directories_) check.open_files(directory);
+    progress.begin(check.opened_bytes());
+    for (CheckedDirectory& directory : check.directories_) check.find_packets(directory, progress);
+    progress.end_pass();
+    check.check_streams(progress);
+    progress.end_pass();
     check.check_indexes();
     return check;
+}
+
+std::uint64_t TraceCheck::opened_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const CheckedDirectory& directory : directories_)
+        for (const CheckedFile& checked : directory.files) bytes += checked.file->mapping.bytes().size();
+    return bytes;
 }
 
 std::uint64_t TraceCheck::lost_bytes() const {
@@ -116,13 +124,13 @@ void TraceCheck::open_files(CheckedDirectory& directory) {
 
 // If its own metadata do not serve, perhaps those of another directory do: its own may be damaged. They serve if they
 // read something of each file, as they do where packets are damaged.
-void TraceCheck::find_packets(CheckedDirectory& directory) {
+void TraceCheck::find_packets(CheckedDirectory& directory, CheckProgress& progress) {
     FoundPackets best;
-    if (directory.metadata != nullptr) best = find_packets(directory, *directory.metadata);
+    if (directory.metadata != nullptr) best = find_packets(directory, *directory.metadata, progress);
     const bool is_served = std::ranges::none_of(best.files, [](const auto& file) { return file.packets.empty(); });
     if (directory.metadata == nullptr || !is_served) {
         for (CheckedMetadata* const other : other_metadata(directory)) {
-            FoundPackets found = find_packets(directory, *other);
+            FoundPackets found = find_packets(directory, *other, progress);
             if (found.bytes <= best.bytes) continue;
             best = std::move(found);
             directory.metadata = other;
@@ -136,10 +144,11 @@ void TraceCheck::find_packets(CheckedDirectory& directory) {
     }
 }
 
-TraceCheck::FoundPackets TraceCheck::find_packets(const CheckedDirectory& directory, CheckedMetadata& metadata) {
+TraceCheck::FoundPackets TraceCheck::find_packets(const CheckedDirectory& directory, CheckedMetadata& metadata,
+                                                  CheckProgress& progress) {
     FoundPackets found;
     for (const CheckedFile& checked : directory.files) {
-        PacketSearch search(*metadata.plans, metadata.packet_begin, *checked.file, found.findings);
+        PacketSearch search(*metadata.plans, metadata.packet_begin, *checked.file, found.findings, progress);
         std::vector<RecordedPacket> packets = search.run();
         put_in_order(packets, found.findings);
         for (const RecordedPacket& packet : packets) found.bytes += packet.properties.packet_size;
@@ -204,12 +213,12 @@ std::vector<TraceCheck::Stream> TraceCheck::streams() const {
     return streams;
 }
 
-void TraceCheck::check_streams() {
+void TraceCheck::check_streams(CheckProgress& progress) {
     BadPackets bad;
     std::vector<Stream> all = streams();
     for (Stream& stream : all) {
         sort_packets(stream.packets);
-        StreamCheck check(*stream.trace_class, *stream.plan, bad, findings_);
+        StreamCheck check(*stream.trace_class, *stream.plan, bad, findings_, progress);
         check.run(stream.packets);
         packets_ += check.packets();
         events_ += check.events();

@@ -14,6 +14,7 @@
 #include "base/result.hpp"
 #include "ctf/decode/trace_plans.hpp"
 #include "ctf/model/trace_class.hpp"
+#include "viewer/check/check_progress.hpp"
 #include "viewer/check/finding.hpp"
 #include "viewer/check/index_check.hpp"
 #include "viewer/check/stream_check.hpp"
@@ -55,8 +56,10 @@ struct CheckedDirectory {
 // Reads all of trace directories, also behind what is damaged, and says what is wrong, for one who views them together.
 class TraceCheck {
   public:
-    // Directories that are named more than once are read once.
-    static TraceCheck run(const std::vector<std::filesystem::path>& directories);
+    // Reads all files twice: packets are sought, then streams are read as viewers do it. Directories that are named
+    // more than once count once.
+    static constexpr unsigned kPasses = 2;
+    static TraceCheck run(const std::vector<std::filesystem::path>& directories, CheckProgress& progress);
 
     [[nodiscard]] const std::list<CheckedDirectory>& directories() const { return directories_; }
     [[nodiscard]] const Findings& findings() const { return findings_; }
@@ -89,11 +92,13 @@ class TraceCheck {
     Result<std::unique_ptr<CheckedMetadata>> parse_metadata(const std::filesystem::path& path);
     void choose_metadata();
     void open_files(CheckedDirectory& directory);
-    void find_packets(CheckedDirectory& directory);
-    static FoundPackets find_packets(const CheckedDirectory& directory, CheckedMetadata& metadata);
+    [[nodiscard]] std::uint64_t opened_bytes() const;
+    void find_packets(CheckedDirectory& directory, CheckProgress& progress);
+    static FoundPackets find_packets(const CheckedDirectory& directory, CheckedMetadata& metadata,
+                                     CheckProgress& progress);
     [[nodiscard]] std::vector<CheckedMetadata*> other_metadata(const CheckedDirectory& directory) const;
     [[nodiscard]] std::vector<Stream> streams() const;
-    void check_streams();
+    void check_streams(CheckProgress& progress);
     void check_clocks(const std::vector<Stream>& streams);
     void check_indexes();
 
