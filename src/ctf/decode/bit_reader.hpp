@@ -23,6 +23,8 @@ class BitReader {
     // Moves the end, which must not lie outside the bytes. A position beyond it stays there with nothing remaining.
     void set_end(std::uint64_t end_bits) { end_ = end_bits < position_ ? position_ : end_bits; }
 
+    [[nodiscard]] std::uint64_t end() const { return end_; }
+
     // Whether the position could be aligned. Alignments are powers of two.
     bool align(std::uint32_t alignment) {
         const std::uint64_t padding = -position_ & (alignment - 1);
@@ -39,9 +41,10 @@ class BitReader {
     void seek(std::uint64_t position) { position_ = position; }
 
     // The next 64 bits, of which the first is the lowest. The caller checks that so many remain, from a whole byte on.
-    [[nodiscard]] std::uint64_t peek_64() const {
+    [[nodiscard]] std::uint64_t peek_64() const { return peek_64_at(position_); }
+    [[nodiscard]] std::uint64_t peek_64_at(std::uint64_t position) const {
         std::uint64_t bits = 0;
-        std::memcpy(&bits, here(), sizeof bits);
+        std::memcpy(&bits, at(position), sizeof bits);
         return bits;
     }
 

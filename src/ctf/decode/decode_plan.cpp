@@ -156,6 +156,7 @@ Result<EventPlan> DecodePlanner::Builder::event(const EventClass& event_class) {
     event.fields = LEAT_TRY(root(Scope::kFields, event_class.fields));
     event.layout = lay_out(plan_.nodes, std::array{event.context, event.fields});
     event.layout.is_for_decoder |= plan_.context_layout.is_for_decoder;
+    if (event.layout.is_for_decoder) event.layout.fixed.reset();
     lookup_.end_event(first);
     return event;
 }
@@ -171,6 +172,9 @@ void DecodePlanner::Builder::number_event(std::uint64_t id) {
     }
     if (id >= small.size()) small.resize(id + 1);
     small[id] = number;
+    plan_.fixed_by_small_id.resize(small.size());
+    const std::optional<FixedLayout>& fixed = plan_.events.back().layout.fixed;
+    if (plan_.context_layout.fixed && fixed) plan_.fixed_by_small_id[id] = {number, *fixed};
 }
 
 Result<PlanRoot> DecodePlanner::Builder::root(Scope scope, const std::optional<StructClass>& struct_class) {

@@ -114,6 +114,17 @@ class Layouter {
     std::uint32_t known_ = 1;  // bits: the alignment of the run's begin
 };
 
+std::optional<FixedLayout> fixed_of(const EventLayout& layout) {
+    if (layout.is_for_decoder || layout.steps.size() > 1 || layout.count > UINT32_MAX) return std::nullopt;
+    FixedLayout fixed{.count = static_cast<std::uint32_t>(layout.count)};
+    if (layout.steps.empty()) return fixed;
+    const LayoutStep& step = layout.steps.front();
+    if (step.op != LayoutStep::Op::kRun || step.kept_count != 0 || step.size > UINT32_MAX) return std::nullopt;
+    fixed.alignment = step.alignment;
+    fixed.size = static_cast<std::uint32_t>(step.size);
+    return fixed;
+}
+
 }  // namespace
 
 std::optional<LayoutStep::Op> step_of(std::span<const PlanNode> nodes, const PlanNode& field) {
@@ -148,6 +159,7 @@ EventLayout lay_out(std::span<const PlanNode> nodes, std::span<const PlanRoot> s
     }
     EventLayout layout = layouter.finish();
     layout.is_for_decoder = needs.are_for_decoder();
+    layout.fixed = fixed_of(layout);
     return layout;
 }
 

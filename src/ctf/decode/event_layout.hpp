@@ -42,6 +42,13 @@ struct LayoutField {
     std::uint32_t offset = 0;  // bits, from the begin of its run
 };
 
+// Scopes whose size is always the same: nothing in them is a length or a tag.
+struct FixedLayout {
+    std::uint32_t alignment = 1;  // bits
+    std::uint32_t size = 0;       // bits
+    std::uint32_t count = 0;      // of fields
+};
+
 struct EventLayout {
     std::vector<LayoutStep> steps{};
     std::vector<LayoutField> fields{};  // of all runs, in the order of the bytes
@@ -49,6 +56,7 @@ struct EventLayout {
     std::uint64_t count = 0;            // of all fields and elements, but for those of steps of their own
     // It moves the clock, or a length or tag is a field of another scope: PacketDecoder reads the whole event.
     bool is_for_decoder = false;
+    std::optional<FixedLayout> fixed{};  // if it is not for the decoder, and there is at most one step, a run
 };
 
 // The step that a field other than a struct has of its own; none: it lies in a run.

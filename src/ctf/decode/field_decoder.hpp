@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 #include "ctf/decode/bit_reader.hpp"
 #include "ctf/decode/decode_plan.hpp"
+#include "ctf/decode/event_cursor.hpp"
 #include "ctf/decode/field_value.hpp"
 #include "ctf/model/clock.hpp"
 
@@ -55,6 +56,9 @@ class FieldDecoder {
     [[nodiscard]] FieldValue value_at(const PlanNode& node, std::uint64_t position) const;
     // The next header, if it is a short one: its id. If it is not, nothing is read.
     [[nodiscard]] std::optional<std::uint64_t> short_header(const HeaderForm& form);
+    // Where it is. Others may go on from there, and then the decoder from where they have come to.
+    [[nodiscard]] EventCursor cursor() const { return {reader_, clock_, has_clock_, fields_left_}; }
+    void go_on_from(const EventCursor& cursor);
 
     [[nodiscard]] std::uint64_t position() const { return reader_.position(); }
     void seek(std::uint64_t position) { reader_.seek(position); }
@@ -136,18 +140,22 @@ inline std::optional<std::uint64_t> FieldDecoder::short_header(const HeaderForm&
     BitReader reader = reader_;
     if (!form.is_known || !reader.align(form.alignment) || reader.remaining() < 64) return std::nullopt;
     const std::uint64_t bits = reader.peek_64();
-    const auto part = [bits](unsigned offset, unsigned size) {
-        return bits >> offset & ((std::uint64_t{1} << size) - 1);
-    };
-    const std::uint64_t id = part(form.id_offset, form.id_size);
-    if (id < form.lowest_id || id > form.highest_id) return std::nullopt;
+    const std::uint64_t id = form.id_of(bits);
+    if (!form.is_of(id)) return std::nullopt;
     if (form.time_size != 0) {
-        clock_ = extend_timestamp(clock_, part(form.time_offset, form.time_size), form.time_size);
+        clock_ = extend_timestamp(clock_, form.time_of(bits), form.time_size);
         has_clock_ = true;
     }
     reader.skip(form.size);
     reader_ = reader;
     return id;
+}
+
+inline void FieldDecoder::go_on_from(const EventCursor& cursor) {
+    reader_ = cursor.reader;
+    clock_ = cursor.clock;
+    has_clock_ = cursor.has_clock;
+    fields_left_ = cursor.fields_left;
 }
 
 inline bool FieldDecoder::skip(const EventLayout& layout) {

@@ -43,7 +43,7 @@ class Finder {
 
     bool add_integer(const PlanNode& node) {
         if (node.is_big_endian || node.is_signed || node.size == 64 || !align(node.alignment)) return false;
-        if (node.role == FieldRole::kEventId && form.id_size == 0) {
+        if (node.role == FieldRole::kEventId && !node.is_timestamp && form.id_size == 0) {
             form.id_offset = form.size;
             form.id_size = node.size;
         } else if (node.is_timestamp && form.time_size == 0) {
@@ -83,7 +83,9 @@ class Finder {
 HeaderForm find_header_form(std::span<const PlanNode> nodes, std::span<const VariantChoice> choices, PlanRoot header) {
     if (!header) return {};
     Finder finder(nodes, choices);
-    finder.form.is_known = finder.add(nodes[*header]) && finder.form.alignment % 8 == 0 && finder.form.id_size != 0;
+    // Also what follows the fields, such as an empty struct that is aligned, lies within what is read.
+    finder.form.is_known = finder.add(nodes[*header]) && finder.form.alignment % 8 == 0 && finder.form.id_size != 0 &&
+                           finder.form.size <= 64;
     return finder.form;
 }
 

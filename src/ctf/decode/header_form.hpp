@@ -23,6 +23,17 @@ struct HeaderForm {
     // Ids for which it holds.
     std::uint64_t lowest_id = 0;
     std::uint64_t highest_id = UINT64_MAX;
+
+    [[nodiscard]] bool is_of(std::uint64_t id) const { return id >= lowest_id && id <= highest_id; }
+    // Of the header's first 64 bits.
+    [[nodiscard]] std::uint64_t id_of(std::uint64_t bits) const { return part(bits, id_offset, id_size); }
+    [[nodiscard]] std::uint64_t time_of(std::uint64_t bits) const { return part(bits, time_offset, time_size); }
+
+  private:
+    // Of fewer than 64 bits.
+    [[nodiscard]] static std::uint64_t part(std::uint64_t bits, std::uint32_t offset, std::uint32_t size) {
+        return bits >> offset & ((std::uint64_t{1} << size) - 1);
+    }
 };
 
 [[nodiscard]] HeaderForm find_header_form(std::span<const PlanNode> nodes, std::span<const VariantChoice> choices,

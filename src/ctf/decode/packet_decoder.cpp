@@ -85,27 +85,27 @@ Result<bool> PacketDecoder::next() {
 }
 
 Result<std::size_t> PacketDecoder::locate(std::span<EventPlace> places) {
-    std::size_t found = 0;
-    for (; found < places.size() && decoder_.remaining() != 0; ++found) {
+    std::size_t found = locate_fixed(places);
+    while (found < places.size() && decoder_.remaining() != 0) {
         EventPlace& place = places[found];
         place.begin = decoder_.position();
-        const std::uint64_t clock = decoder_.clock();
-        const auto go_back = [&] {
-            decoder_.seek(place.begin);
-            decoder_.set_clock(clock);
-        };
-        if (locate(place) && decoder_.position() != place.begin) continue;
-        go_back();
-        auto is_event = next();
-        if (!is_event && found == 0) return tl::unexpected(std::move(is_event).error());
-        if (!is_event) {
-            go_back();
-            break;
+        const EventCursor before = decoder_.cursor();
+        if (!locate(place) || decoder_.position() == place.begin) {
+            decoder_.go_on_from(before);
+            auto is_event = next();
+            if (!is_event && found == 0) return tl::unexpected(std::move(is_event).error());
+            if (!is_event) {
+                decoder_.go_on_from(before);
+                break;
+            }
+            place.payload = payload_;
+            place.cycles = record_.cycles.value_or(0);
+            place.time_ns = record_.time_ns.value_or(0);
+            place.event = static_cast<std::uint32_t>(event_ - plan_->events.data());
         }
-        place.payload = payload_;
-        place.cycles = record_.cycles.value_or(0);
-        place.time_ns = record_.time_ns.value_or(0);
-        place.event = static_cast<std::uint32_t>(event_ - plan_->events.data());
+        ++found;
+        // Where there is one of those, there are more.
+        if (plan_->events[place.event].layout.fixed) found += locate_fixed(places.subspan(found));
     }
     return found;
 }
@@ -130,6 +130,51 @@ bool PacketDecoder::locate(EventPlace& place) {
         if (!clock_->convert(place.cycles, place.time_ns)) return false;
     }
     return decoder_.skip(plan_->context_layout) && decoder_.skip(event->layout);
+}
+
+// The short way: events with short headers and small ids whose size is always the same, up to the first other one.
+// Where the next one begins must be known soon, as nothing of it can be done before: so that hangs on one load, and all
+// that moves on is in registers.
+std::size_t PacketDecoder::locate_fixed(std::span<EventPlace> places) {
+    const HeaderForm form = plan_->header_form;
+    if (!form.is_known || !plan_->context_layout.fixed) return 0;
+    const FixedLayout context = *plan_->context_layout.fixed;
+    const std::span<const DecodePlan::FixedEvent> events = plan_->fixed_by_small_id;
+    EventCursor cursor = decoder_.cursor();
+    const std::uint64_t end = cursor.reader.end();
+    std::uint64_t position = cursor.reader.position();
+    const auto aligned = [](std::uint64_t bits, std::uint32_t alignment) {
+        return (bits + alignment - 1) & ~std::uint64_t{alignment - 1};
+    };
+    std::size_t found = 0;
+    for (; found < places.size(); ++found) {
+        const std::uint64_t header = aligned(position, form.alignment);
+        if (end < 64 || header > end - 64) break;
+        const std::uint64_t bits = cursor.reader.peek_64_at(header);
+        const std::uint64_t id = form.id_of(bits);
+        if (!form.is_of(id) || id >= events.size() || events[id].number == 0) break;
+        const FixedLayout& layout = events[id].layout;
+        const std::uint64_t payload = header + form.size;
+        const std::uint64_t next =
+            aligned(aligned(payload, context.alignment) + context.size, layout.alignment) + layout.size;
+        const std::uint64_t fields = std::uint64_t{context.count} + layout.count;
+        if (next > end || fields > cursor.fields_left) break;
+        EventPlace& place = places[found];
+        std::uint64_t clock = cursor.clock;
+        if (form.time_size != 0) clock = extend_timestamp(clock, form.time_of(bits), form.time_size);
+        place.begin = position;
+        place.payload = payload;
+        place.cycles = clock_ ? clock : 0;
+        place.event = events[id].number - 1;
+        if (clock_ && !clock_->convert(clock, place.time_ns)) break;
+        cursor.clock = clock;
+        cursor.fields_left -= fields;
+        position = next;
+    }
+    cursor.has_clock = cursor.has_clock || (found != 0 && form.time_size != 0);
+    cursor.reader.seek(position);
+    decoder_.go_on_from(cursor);
+    return found;
 }
 
 Result<void> PacketDecoder::event() {

@@ -54,6 +54,12 @@ TEST(HeaderForm, WhatDoesNotFitIsUnknown) {
     EXPECT_EQ(form_of("struct { integer { size = 5; align = 1; } id; }"), "unknown");
 }
 
+TEST(HeaderForm, NothingOfItLiesBehindWhatIsRead) {
+    EXPECT_EQ(form_of("struct { u16 id; ts16 timestamp; struct { } align(64) pad; }"), "id 0+16 time 16+16 of 64");
+    EXPECT_EQ(form_of("struct { u16 id; ts16 timestamp; struct { } align(128) pad; }"), "unknown");
+    EXPECT_EQ(form_of("struct { ts16 id; }"), "unknown") << "a time that is an id, too";
+}
+
 // The long form comes first: it would be taken for the usual one.
 TEST(HeaderForm, LongFormFirst) {
     EXPECT_EQ(

@@ -367,6 +367,54 @@ TEST(PacketDecoder, EventsOfAnyIdsAreFound) {
     EXPECT_EQ(Decoded(text, "\2\0\0\0\0\0\0\0"s).next(), nullptr);
 }
 
+// Events of constant size, and between them others, with a packet that ends anywhere.
+class LocatedEvents : public testing::TestWithParam<const char*> {};
+
+TEST_P(LocatedEvents, LieWhereTheyAreDecoded) {
+    const TraceClass trace_class =
+        parse_tsdl(kTypes + GetParam() + " event.header := struct { u8 id; ts8 timestamp; }; };" +
+                   "event { id = 0; name = a; fields := struct { u64 a; integer { size = 64; align = 32; } b; }; };"
+                   "event { id = 1; name = b; fields := struct { u8 n; u8 list[n]; }; };"
+                   "event { id = 2; name = c; fields := struct { string s; }; };"
+                   "event { id = 3; name = d; fields := struct { integer { size = 3; align = 1; } x; }; };"
+                   "event { id = 4; name = f; fields := struct { struct { } x; struct { } y; }; };"
+                   "event { id = 200; name = e; fields := struct { u8 x; }; };")
+            .value();
+    const DecodePlan plan = make_decode_plan(trace_class, trace_class.streams.front()).value();
+    const std::string numbers(40, '\1');
+    std::string bytes;
+    for (int time = 1; time < 120; ++time) {
+        const std::string head{"\0\3\0\3\1\0\0\2\3\4\xc8"[time * 7 % 11], static_cast<char>(time * 13)};
+        bytes += head + numbers.substr(0, static_cast<std::size_t>(time % 23)) + '\0';
+    }
+    for (std::size_t size = 0; size < bytes.size(); size += 7) {
+        const std::string packet = bytes.substr(0, size);
+        PacketDecoder decoder(plan);
+        PacketDecoder locator(plan);
+        ASSERT_EQ(decoder.start(bytes_of(packet), 0).has_value(), locator.start(bytes_of(packet), 0).has_value());
+        std::vector<EventPlace> places(5);
+        auto located = locator.locate(places);
+        for (; located.value_or(0) != 0; located = locator.locate(places)) {
+            for (std::size_t i = 0; i < *located; ++i) {
+                EXPECT_EQ(decoder.position(), places[i].begin) << size;
+                ASSERT_TRUE(decoder.next().value_or(false)) << size;
+                EXPECT_EQ(decoder.record().event_class, plan.events[places[i].event].event_class) << size;
+                EXPECT_EQ(decoder.record().cycles, places[i].cycles) << size;
+                EXPECT_EQ(decoder.record().time_ns, places[i].time_ns) << size;
+            }
+        }
+        const auto next = decoder.next();
+        EXPECT_EQ(located ? "" : located.error().message, next ? "" : next.error().message) << size;
+        EXPECT_FALSE(next.value_or(false)) << size;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(PacketDecoder, LocatedEvents,
+                         testing::Values("stream {",
+                                         "stream { event.context := struct { struct { } c; struct { } d; };",
+                                         "stream { event.context := struct { u8 c; };",
+                                         "stream { event.context := struct { string c; };"));
+
 TEST(TracePlans, PlanGrowsWithItsStream) {
     std::string text = "trace { packet.header := struct { integer { size = 8; } stream_id; }; };" + kTypes +
                        "stream { id = 0; event.header := struct { u8 id; }; };"
