@@ -152,9 +152,12 @@ std::string LineRenderer::header_name(std::string_view name) const {
 
 char* LineRenderer::write_delta(char* at, const Moment& moment, const std::optional<Moment>& previous) const {
     if (options_.has_cycles) {
-        if (!previous) return write_text(at, "+????????????");
+        // With several clocks, cycles may go back. babeltrace2 takes one cycle back for an unknown time.
+        const std::optional<std::uint64_t> delta =
+            previous ? std::optional(moment.cycles - previous->cycles) : std::nullopt;
+        if (!delta || *delta == UINT64_MAX) return write_text(at, "+????????????");
         *at++ = '+';
-        return write_digits(at, moment.cycles - previous->cycles, kDeltaDigits);
+        return write_digits(at, *delta, kDeltaDigits);
     }
     if (!previous) return write_text(at, "+?.?????????");
     // Time goes back in live sessions only.
