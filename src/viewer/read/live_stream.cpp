@@ -23,7 +23,12 @@ Result<void> LiveStream::feed(std::shared_ptr<TraceModel> model, std::vector<std
 
 Result<bool> LiveStream::start(std::uint64_t offset, const IsWanted& is_wanted) {
     const ctf::PacketProperties properties = LEAT_TRY(reader_.read_head(model_->plans, packet_, offset));
-    if (is_wanted && !is_wanted(reader_.stream_class_id(), properties)) return false;
+    const bool is_late = reader_.is_behind(properties);
+    if (is_wanted && !is_wanted(reader_.stream_class_id(), properties)) {
+        if (!is_late) reader_.pass_over(properties);
+        return false;
+    }
+    if (is_late) reader_.note_late_packet();
     LEAT_TRY(reader_.begin(*model_->trace_class, properties, packet_, offset));
     stream_.class_id = reader_.stream_class_id();
     stream_.instance_id = properties.stream_instance_id;

@@ -67,8 +67,10 @@ Result<void> PacketReader::begin(const ctf::TraceClass& trace_class, const ctf::
     place_count_ = next_place_ = 0;
     is_in_packet_ = true;
     last_ns_ = properties_.begin_ns;
-    queue_discarded_events(properties_);
-    queue_discarded_packets(properties_);
+    if (!is_late_) {
+        queue_discarded_events(properties_);
+        queue_discarded_packets(properties_);
+    }
     has_missed_files_ = false;
     queue(Message::Kind::kPacketBegin, properties_.begin_ns);
     return {};
@@ -96,9 +98,12 @@ Result<bool> PacketReader::next_in_packet() {
         return true;
     }
     is_in_packet_ = false;
-    previous_ = properties_;
-    previous_->end_ns = end_of(properties_);
-    queue(Message::Kind::kPacketEnd, previous_->end_ns);
+    const std::optional<std::int64_t> end_ns = end_of(properties_);
+    if (!std::exchange(is_late_, false)) {
+        previous_ = properties_;
+        previous_->end_ns = end_ns;
+    }
+    queue(Message::Kind::kPacketEnd, end_ns);
     return false;
 }
 

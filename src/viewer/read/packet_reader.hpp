@@ -38,6 +38,13 @@ class PacketReader {
 
     // The next packet is not read: it is only the one before the next. Not while a packet is being read.
     void pass_over(const ctf::PacketProperties& properties) { previous_ = properties; }
+    // Whether the packet should have come before the one that was read or passed over last.
+    [[nodiscard]] bool is_behind(const ctf::PacketProperties& properties) const {
+        return previous_ && properties.sequence_number && previous_->sequence_number &&
+               *properties.sequence_number <= *previous_->sequence_number;
+    }
+    // The next packet is one of those: nothing is missing in front of it, and the packet after it follows the last one.
+    void note_late_packet() { is_late_ = true; }
 
     // Goes to the next message; false at the end of the packet.
     Result<bool> next();
@@ -76,6 +83,7 @@ class PacketReader {
     bool forgives_open_packets_ = false;
     ctf::PacketProperties properties_{};
     bool has_missed_files_ = false;
+    bool is_late_ = false;                             // the packet that is read, or begins next
     bool is_in_packet_ = false;                        // begun and not ended yet
     std::optional<ctf::PacketProperties> previous_{};  // of the previous packet
     std::optional<std::int64_t> last_ns_{};            // time of the last event, or of the packet's begin

@@ -50,16 +50,6 @@ tl::unexpected<Error> attach_error(const wire::ListedSession& session, wire::Att
 
 }  // namespace
 
-std::optional<std::uint64_t> ShownPackets::add(const ctf::TraceClass& trace_class, std::uint64_t stream_class_id,
-                                               const ctf::PacketProperties& packet) {
-    if (!trace_class.uuid || !packet.stream_instance_id || !packet.sequence_number) return 0;
-    const Key key(*trace_class.uuid, stream_class_id, *packet.stream_instance_id);
-    const auto [last, is_new] = last_.try_emplace(key, *packet.sequence_number);
-    if (is_new) return 0;
-    if (*packet.sequence_number <= last->second) return std::nullopt;
-    return *packet.sequence_number - std::exchange(last->second, *packet.sequence_number) - 1;
-}
-
 RelaySession::~RelaySession() {
     for (const auto& [id, data] : data_) data.stream->end();
     merge_->refresh();
@@ -148,6 +138,9 @@ Result<void> RelaySession::complete(Data& data, LiveConnection::News::Entry& ent
     if (!has_status(entry, wire::IndexStatus::kOk) || !entry.packet.empty()) return {};
     const std::uint64_t size = entry.index.entry.packet_size / 8;
     if (size == 0 || size > kMaxRelayedPacketSize) return {};  // take_queued() ends the stream
+    // A relay tells of at most one such packet more than it was asked for.
+    if (queued_bytes_ > kMaxQueued + kMaxRelayedPacketSize)
+        return corrupt("the relay tells of more packets than were asked for");
     data.index = entry.index;
     auto packet = LEAT_TRY(receive_packet(data, size));
     data.index.reset();

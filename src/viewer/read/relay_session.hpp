@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "base/result.hpp"
@@ -16,21 +15,9 @@
 #include "viewer/read/live_stream.hpp"
 #include "viewer/read/live_trace.hpp"
 #include "viewer/read/progress.hpp"
+#include "viewer/read/shown_packets.hpp"
 
 namespace leat::viewer {
-
-// Remembers which packets have been shown: a producer that reconnects sends some of them again.
-class ShownPackets {
-  public:
-    // Notes the packet as shown. Returns how many packets are missing between it and the last one that was shown, or
-    // nothing if it has been shown before.
-    std::optional<std::uint64_t> add(const ctf::TraceClass& trace_class, std::uint64_t stream_class_id,
-                                     const ctf::PacketProperties& packet);
-
-  private:
-    using Key = std::tuple<ctf::Uuid, std::uint64_t, std::uint64_t>;
-    std::map<Key, std::uint64_t> last_;  // sequence number, by trace, stream class and instance
-};
 
 // Follows sessions of a relay: gets the packets that their streams need, and feeds these streams to a merge.
 //

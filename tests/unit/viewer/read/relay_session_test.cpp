@@ -202,6 +202,12 @@ TEST(ShownPackets, PacketThatComesAgainIsNotNew) {
     EXPECT_FALSE(add(4));
     EXPECT_EQ(add(5), 0U);
     EXPECT_EQ(add(8), 2U) << "6 and 7 have not been seen";
+    EXPECT_EQ(add(6), 0U) << "but now";
+    EXPECT_EQ(add(7), 0U);
+    EXPECT_FALSE(add(6));
+    EXPECT_EQ(add(1), 0U) << "what came before the first";
+    EXPECT_FALSE(add(8));
+    EXPECT_EQ(add(9), 0U);
     EXPECT_EQ(add(0, 1), 0U) << "another stream class";
     packet.stream_instance_id = 4;
     EXPECT_EQ(add(0), 0U) << "another stream";
