@@ -211,6 +211,7 @@ void Daemon::answer_programs() {
     callers_.remove_if([this](Caller& caller) {
         if (!is_readable(caller.connection.fd())) return Clock::now() - caller.since > kCallerPatience;
         const auto answered = tracing_->answer(caller.connection);
+        tracing_->show_answering();
         if (!answered)
             the_program_log().warn(
                 caller.connection.user(),

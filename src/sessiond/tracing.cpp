@@ -343,6 +343,11 @@ void Tracing::show_whether_active() {
         log_warning("cannot tell programs that start that a session is active: {}", path);
 }
 
+// Programs that start wait again for a daemon that was deaf for a while: it is not any more.
+void Tracing::show_answering() const {
+    if (active_.is_open()) (void)::futimens(active_.get(), nullptr);
+}
+
 TracedFile* Tracing::find_file(const wire::RegisteredFile& registered) {
     const auto id = directories_->find(registered.uid, registered.file);
     return id ? applications_.find(*id) : nullptr;

@@ -104,6 +104,7 @@ class Tracing {
     void sweep() { handle(directories_->sweep()); }
     // A program that has just connected says what it wants.
     Result<void> answer(wire::AppConnection& connection);
+    void show_answering() const;
     [[nodiscard]] Applications& applications() { return applications_; }
 
     // The name is new.

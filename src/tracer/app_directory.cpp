@@ -175,6 +175,13 @@ bool lock(int fd) {
 
 }  // namespace
 
+int open_own_directory(const char* path) {
+    const int fd = open_directory_at(path);
+    if (fd < 0 || is_ours_alone(fd)) return fd;
+    close_fd(fd);
+    return -1;
+}
+
 bool may_have_files_of(uint64_t size) {
     rlimit limit{};
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur);

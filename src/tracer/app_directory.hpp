@@ -21,6 +21,10 @@ bool app_directory_below(const char* parent, char (&path)[kMaxAppPath]);
 // The same, beside the directory that this control file is in.
 bool app_directory_beside(const char* file, char (&path)[kMaxAppPath]);
 
+// Opens one that belongs to the effective user, and is nobody else's to write; -1: it is not such a directory.
+// Async-signal-safe; changes errno; no cancellation point.
+int open_own_directory(const char* path);
+
 // The number that the control file of this path is called by, which AppFile made.
 uint64_t app_file_number(const char* path);
 

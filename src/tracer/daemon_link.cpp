@@ -19,6 +19,8 @@ using wire::kLanes;
 using wire::Lane;
 
 constexpr uint64_t kForever = UINT64_MAX;
+// A daemon that does not answer for so long is deaf, and not only busy.
+constexpr int64_t kDeafAfterMs = 1'000;
 
 // The daemon of the lane did not answer in time. Nobody waits for it again: a program that loads many libraries starts
 // late once. Whatever process of ours that was: a forked child would fare no better.
@@ -62,6 +64,11 @@ class Exchange {
         lane_ = lane;
         state_ = State::kConnecting;
         connect(request);
+    }
+    // For a daemon that may read it later.
+    void say(Lane lane, const Request& request) {
+        begin(lane, request);
+        state_ = State::kOver;
     }
     void connect(const Request& request) {
         const DaemonSocket::Connected connected = socket_.connect(lane_);
@@ -129,15 +136,25 @@ bool is_over(const Exchanges& exchanges) {
 // With all daemons at once, so that one that is stopped does not use up the others' time.
 void exchange(const Requests& requests, bool is_findable, bool is_for_recorder = true) {
     Exchanges exchanges;
+    timespec last_answers[kLanes] = {};
     for (uint32_t i = 0; i < kLanes; ++i) {
         const auto lane = static_cast<Lane>(i);
         const bool is_there = lane == Lane::kRecorder ? is_for_recorder : is_findable && is_active(lane);
-        if (is_there && !is_deaf[i]) exchanges[i].begin(lane, requests.to(i));
+        if (!is_there || is_deaf[i]) continue;
+        last_answers[i] = last_answer(lane);
+        if (register_timeout_ms() >= 0 && is_known_deaf(lane, last_answers[i]))
+            exchanges[i].say(lane, requests.to(i));
+        else
+            exchanges[i].begin(lane, requests.to(i));
     }
     const uint64_t until = deadline();
     while (!is_over(exchanges) && proceed(exchanges, requests, until)) {
     }
-    for (uint32_t lane = 0; lane < kLanes; ++lane) is_deaf[lane] = is_deaf[lane] || !exchanges[lane].is_over();
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+        if (exchanges[lane].is_over()) continue;
+        is_deaf[lane] = true;
+        if (register_timeout_ms() >= kDeafAfterMs) note_deaf(static_cast<Lane>(lane), last_answers[lane]);
+    }
 }
 
 void say_hello(const ControlMemory& memory, int control_fd, bool is_for_recorder) {

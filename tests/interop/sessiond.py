@@ -302,6 +302,52 @@ class Registration(SessionTest):
         waited = self.run_time(*emit)
         self.assertTrue(3 <= waited < 4.5, waited)
 
+    def test_deaf_daemon_delays_one_start_and_not_each(self):
+        daemon = self.daemon()
+        directory = self.create_active("web", "test:*")
+        emit = program("emit"), "1", "1"
+        daemon.send_signal(signal.SIGSTOP)
+        self.assertGreaterEqual(self.run_time(*emit, LEAT_REGISTER_TIMEOUT="1000"), 1)
+        script = "for i in $(seq 20); do {} 1 1 >/dev/null || exit 1; done".format(program("emit"))
+        self.assertLess(self.run_time("sh", "-c", script, LEAT_REGISTER_TIMEOUT="3000"), 20)
+        daemon.send_signal(signal.SIGCONT)
+        (noted,) = (path for path in self.runtime.rglob("deaf-*"))
+        (active,) = (path for path in self.runtime.rglob("active"))
+        wait_until(lambda: active.stat().st_mtime_ns != noted.stat().st_mtime_ns, "it answers nobody")
+        self.run_time(*emit)
+        daemon.send_signal(signal.SIGSTOP)
+        self.assertGreaterEqual(self.run_time(*emit, LEAT_REGISTER_TIMEOUT="1000"), 1, "nobody waits for it any more")
+        daemon.send_signal(signal.SIGCONT)
+        self.assertEqual(len(self.complete_trace("web", directory).lines), 2)
+
+    def test_daemon_that_answers_others_is_not_deaf(self):
+        daemon = self.daemon()
+        self.create_active("web", "test:*")
+        daemon.send_signal(signal.SIGSTOP)
+        (active,) = self.runtime.rglob("active")
+        with subprocess.Popen([program("emit"), "1", "1"], stdout=subprocess.DEVNULL,
+                              env={**os.environ, "LEAT_REGISTER_TIMEOUT": "1000"}) as waiting:
+            while waiting.poll() is None:
+                active.touch()
+        self.assertEqual(list(self.runtime.rglob("deaf-*")), [])
+
+    def test_nothing_is_noted_where_a_link_leads(self):
+        """As another user may have put there before."""
+        daemon = self.daemon()
+        self.create_active("web", "test:*")
+        daemon.send_signal(signal.SIGSTOP)
+        (active,) = self.runtime.rglob("active")
+        directory = self.runtime / "apps" / f"leat-{os.geteuid()}"
+        elsewhere = self.runtime / "elsewhere"
+        if directory.exists():
+            directory.rename(elsewhere)
+        else:
+            elsewhere.mkdir()
+        directory.symlink_to(elsewhere)
+        self.run_time(program("other-abi"), "2", LEAT_REGISTER_TIMEOUT="1000")
+        self.assertEqual(list(elsewhere.glob("deaf-*")), [])
+        self.assertTrue(active.exists() or elsewhere in active.parents)
+
     def test_unlimited_delay(self):
         daemon = self.daemon()
         directory = self.create_active("web", "test:*")

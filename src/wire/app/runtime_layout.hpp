@@ -21,6 +21,10 @@ inline constexpr char kNewControlFile[] = ".new";
 inline constexpr char kControlFile[] = ".app";
 inline constexpr unsigned kControlFileDigits = 16;
 
+// There too: programs have waited in vain for root's daemon, or for their user's.
+inline constexpr char kDeafSystemName[] = "deaf-system";
+inline constexpr char kDeafUserName[] = "deaf-user";
+
 // In the directory of a daemon.
 inline constexpr char kAppSocketName[] = "app.sock";
 inline constexpr char kControlSocketName[] = "control.sock";
