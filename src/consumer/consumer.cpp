@@ -351,9 +351,9 @@ bool Consumer::has_full_packet() const {
 // The last part ends when the ring's last record happened, which the ring tells; the others end with their own.
 ctf::RecordWalker::Part Consumer::next_part(const Stream& stream) const {
     const ring::Published& sample = stream.sample;
-    std::size_t room = std::min(packet_room(stream), limit_room(stream) - ctf::kPacketHeaderSize);
-    if (stream.next_packet > ctf::kPacketHeaderSize)
-        room = std::min<std::size_t>(room, stream.next_packet - ctf::kPacketHeaderSize);
+    const bool is_planned = stream.next_packet > ctf::kPacketHeaderSize;
+    const std::size_t wanted = is_planned ? stream.next_packet - ctf::kPacketHeaderSize : packet_room(stream);
+    const std::size_t room = std::min<std::size_t>(wanted, limit_room(stream) - ctf::kPacketHeaderSize);
     ctf::RecordWalker::Part part =
         channel_of(stream).source.walker->walk_part(sample.records, room, {stream.last_record, sample.last_timestamp});
     if (part.bytes == sample.records.size()) part.last_timestamp = sample.last_timestamp;

@@ -31,15 +31,24 @@ std::string while_running(const Error& error) {
     return error.message + ": events stay in the rings until there is room";
 }
 
-// A packet is never split over two files.
-std::size_t max_packet_size(const trace::FileLimits& files) { return files.size == 0 ? ~std::size_t{0} : files.size; }
+// A packet is never split over two files. At a relay it keeps its part of the ring until it is stored, and writers need
+// the rest meanwhile; but each packet costs an index entry, wake-ups, and more, so it may be large where much waits.
+std::size_t max_packet_size(const session::TraceChannel& channel, const consumer::Output& output) {
+    constexpr std::uint64_t kPartsOfRing = 8;
+    constexpr std::uint64_t kAtLeast = 256U << 10;
+    constexpr std::size_t kUnlimited = ~std::size_t{0};
+    const std::uint64_t ring_size = channel.rings().geometry().ring_size;
+    const std::size_t of_ring =
+        output.max_packet_size() == kUnlimited ? kUnlimited : std::max(ring_size / kPartsOfRing, kAtLeast);
+    return channel.files().size == 0 ? of_ring : std::min<std::size_t>(of_ring, channel.files().size);
+}
 
 std::uint64_t wake_after(const session::TraceChannel& channel, const Recording::Parameters& parameters) {
     const bool is_awaited = parameters.is_live || channel.is_trigger();
     return is_awaited ? 0 : channel.rings().geometry().ring_size / parameters.wake_at_part;
 }
 
-std::vector<consumer::Consumer::Source> sources_of(const session::Trace& trace,
+std::vector<consumer::Consumer::Source> sources_of(const session::Trace& trace, const consumer::Output& output,
                                                    const Recording::Parameters& parameters) {
     std::vector<consumer::Consumer::Source> sources;
     for (const auto& channel : trace.channels())
@@ -48,7 +57,7 @@ std::vector<consumer::Consumer::Source> sources_of(const session::Trace& trace,
                            .stream_class_id = channel->stream_class_id(),
                            .thread_stream_class_id = channel->thread_stream_class_id(),
                            .wake_after = wake_after(*channel, parameters),
-                           .max_packet_size = max_packet_size(channel->files())});
+                           .max_packet_size = max_packet_size(*channel, output)});
     return sources;
 }
 
@@ -94,8 +103,9 @@ Result<std::unique_ptr<Recording>> Recording::create_for_snapshots(session::Trac
     auto output = std::make_unique<output::KeptMetadata>();
     const output::KeptMetadata* const metadata = output.get();
     std::unique_ptr<Recording> recording(new Recording(trace, std::move(output), parameters));
-    recording->for_snapshots_ = {.rings = {sources_of(trace, parameters), trace.uuid(), parameters.progress},
-                                 .metadata = metadata};
+    recording->for_snapshots_ = {
+        .rings = {sources_of(trace, *recording->output_, parameters), trace.uuid(), parameters.progress},
+        .metadata = metadata};
     return begin(std::move(recording));
 }
 
@@ -129,7 +139,7 @@ Recording::Recording(session::Trace& trace, std::unique_ptr<consumer::Output> ou
       is_live_(parameters.is_live),
       longest_(shortest_period(trace)),
       patience_(parameters.patience),
-      consumer_(sources_of(trace, parameters), *output_,
+      consumer_(sources_of(trace, *output_, parameters), *output_,
                 {.trace_uuid = trace.uuid(),
                  .clock = &trace.clock().page(),
                  .margin = kMarginNs,

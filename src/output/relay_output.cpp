@@ -15,8 +15,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kLongestBackOff = 5s;
-// Viewers read whole packets; and while one is on its way, the next one is cut.
-constexpr std::size_t kMaxPacketSize = 256U << 10;
+// Viewers read whole packets, and have memory for each; and while one is on its way, the next one is cut.
+constexpr std::size_t kMaxPacketSize = 4U << 20;
 constexpr std::size_t kLargePacket = 64U << 10;
 
 }  // namespace

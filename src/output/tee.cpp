@@ -52,7 +52,11 @@ void Tee::write_beacon(consumer::StreamId stream, std::uint64_t timestamp) {
     if (steps_.empty() && !is_turning_ && !is_left_behind_) second_->write_beacon(stream, timestamp);
 }
 
-std::size_t Tee::max_packet_size() const { return std::min(first_->max_packet_size(), second_->max_packet_size()); }
+// Small ones, so that what is taken of a ring at once leaves nobody behind.
+std::size_t Tee::max_packet_size() const {
+    constexpr std::size_t kMaxCopy = 256U << 10;
+    return std::min({first_->max_packet_size(), second_->max_packet_size(), kMaxCopy});
+}
 
 bool Tee::run() {
     first_->run();

@@ -321,8 +321,9 @@ bool ViewerSession::add_news(News& news, Cursors::iterator at) {
             if (is_small) {
                 entry.head.length = static_cast<std::uint32_t>(size);
                 entry.file = cursor.file;
-                news.bytes += size;
             }
+            // A large one counts too: the viewer fetches it before it goes on.
+            news.bytes += size;
             news.entries.push_back(std::move(entry));
             // The packet is to be fetched from the file that the stream is in now.
             if (!is_small) held_.push_back(at->first);
