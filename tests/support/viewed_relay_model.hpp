@@ -128,6 +128,7 @@ class ViewedConnection {
   public:
     struct Manner {
         bool is_honest = true;
+        bool is_disorderly = false;  // packets come in any order, and again
         std::uint32_t capabilities = 0;
     };
 
@@ -387,7 +388,8 @@ inline wire::NextIndexReply ViewedConnection::next_index(std::size_t number) {
     Shown& shown = shown_[number];
     wire::NextIndexReply reply{.status = wire::IndexStatus::kRetry, .flags = flags_of(stream)};
     if (shown.next_packet < stream.packets.size() && !is_one_in(6)) {
-        if (lies(30)) shown.next_packet = choose(stream.packets.size());  // one again, or one too early
+        const bool is_other = lies(30) || (manner_.is_disorderly && is_one_in(4));
+        if (is_other) shown.next_packet = choose(stream.packets.size());  // one again, or one too early
         const ViewedTraces::Packet& packet = stream.packets[shown.next_packet];
         reply.status = wire::IndexStatus::kOk;
         reply.entry = {.offset = offset_of(number, shown.next_packet),
@@ -506,7 +508,7 @@ inline wire::Bytes ViewedConnection::news() {
 }
 
 // The viewer's side of a connection. The relay's side goes first: then the viewer's waits for nothing.
-struct ModelledViewer {
+struct FollowingViewer {
     std::unique_ptr<ViewedConnection> relay;
     std::unique_ptr<viewer::LiveConnection> connection;
     std::unique_ptr<viewer::RelaySession> session;
@@ -550,7 +552,7 @@ class ViewedRelayModel {
     viewer::ShownPackets shown_;
     std::map<std::uint64_t, std::vector<std::uint32_t>> told_{};  // the numbers of events, by stream instance
     std::map<std::uint64_t, std::uint64_t> discarded_{};          // the same, as they were told
-    std::optional<ModelledViewer> viewer_{};
+    std::optional<FollowingViewer> viewer_{};
     bool is_forged_ = false;
     std::uint64_t told_count_ = 0;
     std::uint64_t connections_ = 0;
@@ -560,8 +562,11 @@ class ViewedRelayModel {
 
 inline ViewedRelayModel::ViewedRelayModel(Choose choose) : choose_(std::move(choose)) {
     constexpr std::array kCapabilities{0U, wire::kCanWait, wire::kCanWait | wire::kCanGetNews, wire::kCanGetNews};
-    is_honest_ = choose_(3) == 0;
-    manner_ = {.is_honest = is_honest_, .capabilities = kCapabilities[choose_(kCapabilities.size())]};
+    const std::uint64_t kind = choose_(4);
+    is_honest_ = kind == 0;
+    manner_ = {.is_honest = kind <= 1,
+               .is_disorderly = kind == 1,
+               .capabilities = kCapabilities[choose_(kCapabilities.size())]};
     traces_.add_stream(0);
 }
 
@@ -689,6 +694,9 @@ inline void ViewedRelayModel::tell_event(const viewer::Message& message) {
 
 // Events that the tracer discarded are told as often as they were. Packets were all there.
 inline void ViewedRelayModel::tell_loss(const viewer::Message& message) {
+    constexpr std::uint64_t kAbsurd = 1'000'000'000;
+    const bool is_forged = is_forged_ || (viewer_ && viewer_->relay->has_forged());
+    if (message.loss.count.value_or(0) > kAbsurd && !is_forged) violate("more is lost than there can have been");
     if (message.kind != viewer::Message::Kind::kDiscardedEvents || !message.loss.count)
         return complain("a loss is told");
     discarded_[message.stream->instance_id.value_or(0)] += *message.loss.count;
@@ -700,6 +708,7 @@ inline void ViewedRelayModel::finish() {
     traces_.has_ended = true;
     for (ViewedTraces::Stream& stream : traces_.streams) stream.has_ended = true;
     manner_.is_honest = true;
+    manner_.is_disorderly = false;
     connect();
     for (std::uint64_t looks = 0; viewer_ && look(); ++looks)
         if (looks > kMostLooks) return violate("it does not end");
