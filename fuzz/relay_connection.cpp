@@ -155,7 +155,7 @@ class Game {
                 say(input_.take_bytes(many * 4));
                 break;
             case 4:
-                answer_anything();
+                many > 8 ? answer_in_another_shape(many % 8) : answer_anything();
                 break;
             case 5:
                 announce(many);
@@ -182,7 +182,7 @@ class Game {
                 cut(many);
                 break;
             case 13:
-                answer_in_halves();
+                many > 8 ? answer_twice() : answer_in_halves();
                 break;
             case 14:
                 if (many > 12) now_ += std::chrono::seconds(4);
@@ -300,6 +300,22 @@ class Game {
         say(UntrustedBytes(bytes).first(bytes.size() / 2));
         run();
         say(UntrustedBytes(bytes).subspan(bytes.size() / 2));
+    }
+    void answer_twice() {
+        const wire::Bytes bytes = next_answer(10);
+        say(bytes);
+        say(bytes);
+    }
+    // That of another version: a field more, or less.
+    void answer_in_another_shape(std::uint64_t where) {
+        wire::Bytes bytes = next_answer(10);
+        constexpr std::ptrdiff_t kField = 4;
+        const auto at = static_cast<std::ptrdiff_t>(where * bytes.size() / 8);
+        if (where % 2 == 0)
+            bytes.insert(bytes.begin() + at, kField, std::byte{0});
+        else if (std::ssize(bytes) >= at + kField)
+            bytes.erase(bytes.begin() + at, bytes.begin() + at + kField);
+        say(bytes);
     }
     void accept_data() {
         if (data_.is_open() || uses_datagrams_ || !recorder_->is_ready()) return;
