@@ -87,7 +87,7 @@ Result<bool> check(CheckOptions& options) {
     const std::vector<fs::path> directories = LEAT_TRY(directories_of(options));
     viewer::CheckProgress progress(TraceCheck::kPasses);
     ProgressBar bar(false);
-    bar.follow(progress);
+    bar.follow<1>(progress);
     const TraceCheck check = TraceCheck::run(directories, progress);
     bar.clear();
     const viewer::Findings& findings = check.findings();
@@ -132,7 +132,7 @@ Result<bool> repair(CheckOptions& options) {
     const fs::path output = LEAT_TRY(output_path(options, directories));
     viewer::CheckProgress progress(TraceCheck::kPasses + 1);
     ProgressBar bar(false);
-    bar.follow(progress);
+    bar.follow<1>(progress);
     const TraceCheck check = TraceCheck::run(directories, progress);
     bar.clear();
     print_findings(check.findings(), stderr);

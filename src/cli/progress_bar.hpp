@@ -18,10 +18,11 @@ class ProgressBar {
     ProgressBar(const ProgressBar&) = delete;
     ProgressBar& operator=(const ProgressBar&) = delete;
 
-    // Shows how far the reading of these events has come, which must not outlive it.
-    template <class Events>
-    void follow(Events& events) {
-        if (is_wanted_) events.watch([this, &events] { tick(events); });
+    // Shows how far a reading has come, which must not outlive it. It looks at the clock at one of so many calls: fewer
+    // if each call means much work.
+    template <unsigned kCallsPerLook = 16, class Reading>
+    void follow(Reading& reading) {
+        if (is_wanted_) reading.watch([this, &reading] { tick(reading, kCallsPerLook); });
     }
     // Before anything else is written to standard error.
     void clear();
@@ -31,13 +32,12 @@ class ProgressBar {
 
   private:
     using Clock = std::chrono::steady_clock;
-    static constexpr unsigned kTicksPerLook = 16;
 
-    template <class Events>
-    void tick(const Events& events) {
-        if (!is_wanted_ || ++ticks_ % kTicksPerLook != 0) return;
+    template <class Reading>
+    void tick(const Reading& reading, unsigned calls_per_look) {
+        if (!is_wanted_ || ++ticks_ % calls_per_look != 0) return;
         const Clock::time_point now = Clock::now();
-        if (now >= next_) show(events.bytes_begun(), events.bytes_in_all(), now);
+        if (now >= next_) show(reading.bytes_begun(), reading.bytes_in_all(), now);
     }
     void show(std::uint64_t done, std::uint64_t total, Clock::time_point now);
     void write(const std::string& text);
