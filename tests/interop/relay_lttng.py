@@ -72,7 +72,10 @@ class Application:
         assert self.process.stdout.readline() == "ready\n"
 
     def emit(self, batch):
-        self.process.stdin.write("{} {}\n".format(*BATCHES[batch]))
+        self.emit_numbers(*BATCHES[batch])
+
+    def emit_numbers(self, first, count):
+        self.process.stdin.write(f"{first} {count}\n")
         self.process.stdin.flush()
         assert self.process.stdout.readline() == "done\n"
 
@@ -262,6 +265,41 @@ class LiveAndCleared(Live):
         self.check_events(self.directory(), 1, 2)
 
 
+class TurnedOften(Session):
+    """A session that is cleared and rotated in turn, as often as the test says."""
+
+    def __init__(self, test):
+        super().__init__(test)
+        self.archived, self.current = [], []
+
+    def turn(self, number, batch):
+        self.current += batch
+        if number % 2 == 0:
+            lttng("clear", self.name)
+        else:
+            lttng("rotate", self.name)
+            self.archived += self.current
+        self.current = []
+
+    def check(self):
+        # What was cleared leaves gaps in the numbers of packets.
+        events = self.test.read(self.directory(), warnings=r"^WARNING: Tracer discarded \d+ packets? ").events("test:tick")
+        self.test.assertEqual([event["n"] for event in events], self.archived)
+
+
+class LiveAndClearedOften(Live):
+    """LTTng does not rotate live sessions."""
+
+    def turn(self, count):
+        for viewer in self.viewers:
+            viewer.wait_for(count)
+        lttng("clear", self.name)
+
+    def check(self, emitted):
+        for viewer in self.viewers:
+            self.test.assertEqual(viewer.finish(), emitted, viewer.process.args)
+
+
 SESSIONS = [Streamed, Cleared, StoppedAndCleared, StoppedAndRotated, Snapshots, OfProcesses, Live, LiveAndCleared]
 
 
@@ -301,6 +339,25 @@ class Sessions(InteropTest):
         for session in sessions:
             with self.subTest(session.name):
                 session.check()
+        self.assertTrue(self.relay.is_alive(), "the relay is dead")
+
+    def test_cleared_and_rotated_in_turn(self):
+        """LEAT_TURNS=200: so often. Beside it, all CPUs are busy."""
+        turns, of_turn = int(os.environ.get("LEAT_TURNS", "20")), 50
+        for _ in range(2 * os.cpu_count()):
+            self.start(sys.executable, "-c", "while True: pass")
+        application = Application(self)
+        turned, live = TurnedOften(self), LiveAndClearedOften(self)
+        concurrently(turned.create, live.create)
+        for turn in range(turns):
+            batch = list(range(turn * of_turn, (turn + 1) * of_turn))
+            application.emit_numbers(batch[0], of_turn)
+            concurrently(lambda turn=turn, batch=batch: turned.turn(turn, batch),
+                         lambda count=batch[-1] + 1: live.turn(count))
+        application.end()
+        concurrently(turned.destroy, live.destroy)
+        turned.check()
+        live.check(list(range(turns * of_turn)))
         self.assertTrue(self.relay.is_alive(), "the relay is dead")
 
 
