@@ -90,9 +90,10 @@ class Viewer:
     """A viewer that follows a live session to its end."""
 
     def __init__(self, test, *command):
-        self.output = test.directory / f"viewer-{len(list(test.directory.glob('viewer-*')))}"
-        with open(self.output, "w", encoding="utf-8") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True)
+        self.output = test.directory / f"viewer-{len(list(test.directory.glob('viewer-?')))}"
+        self.errors = test.directory / f"{self.output.name}.errors"  # its warnings may be more than a pipe holds
+        with open(self.output, "w", encoding="utf-8") as output, open(self.errors, "w", encoding="utf-8") as errors:
+            self.process = subprocess.Popen(command, stdout=output, stderr=errors, text=True)
         test.addCleanup(lambda: self.process.poll() is None and self.process.kill())
 
     def numbers(self):
@@ -103,8 +104,8 @@ class Viewer:
         wait_until(lambda: len(self.numbers()) >= count, f"{count} events from {self.process.args}")
 
     def finish(self):
-        _, errors = self.process.communicate(timeout=PATIENCE)
-        assert self.process.returncode == 0, f"{self.process.args}: {errors}"
+        self.process.wait(PATIENCE)
+        assert self.process.returncode == 0, f"{self.process.args}: {self.errors.read_text(encoding='utf-8')}"
         return self.numbers()
 
 
