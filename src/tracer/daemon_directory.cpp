@@ -58,6 +58,16 @@ void join(const char* directory, const char* name, char* path) {
     memcpy(path + length + 1, name, strlen(name) + 1);
 }
 
+using DaemonPath = char[sizeof(sockaddr_un::sun_path)];
+
+// The file that a daemon holds while it has a session. False: there can be no such daemon.
+bool active_path(Lane lane, DaemonPath& path) {
+    char directory[kMaxDirectory];
+    if (!directory_of(lane, directory)) return false;
+    join(directory, wire::kActiveName, path);
+    return true;
+}
+
 // Afterwards a program waits again, to see.
 constexpr time_t kDeafSeconds = 60;
 
@@ -103,10 +113,8 @@ bool trusted_address(Lane lane, sockaddr_un& address) {
 }
 
 bool is_active(Lane lane) {
-    char directory[kMaxDirectory];
-    if (!directory_of(lane, directory)) return false;
-    char path[sizeof(sockaddr_un::sun_path)];
-    join(directory, wire::kActiveName, path);
+    DaemonPath path;
+    if (!active_path(lane, path)) return false;
     const auto fd =
         static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (fd < 0) return false;
@@ -116,12 +124,9 @@ bool is_active(Lane lane) {
 }
 
 timespec last_answer(Lane lane) {
-    char directory[kMaxDirectory];
-    char path[sizeof(sockaddr_un::sun_path)];
+    DaemonPath path;
     struct stat status {};
-    if (!directory_of(lane, directory)) return {};
-    join(directory, wire::kActiveName, path);
-    return lstat(path, &status) == 0 ? status.st_mtim : timespec{};
+    return active_path(lane, path) && lstat(path, &status) == 0 ? status.st_mtim : timespec{};
 }
 
 // The note has the time of the last answer: any other one, and nobody goes by it. So no clock is compared with another.

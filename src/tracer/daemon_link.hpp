@@ -13,8 +13,8 @@ struct ControlMemory;
 // LEAT_REGISTER_TIMEOUT (ms; default 3000, 0: not at all, -1: for ever), and once in the life of the process: a daemon
 // that did not answer is not asked again. Nor do other programs of the user wait for a daemon that left one of them
 // without an answer, until it has answered somebody, or for a minute: a script with a thousand commands is not held up
-// a thousand times. Without a daemon, if it is neither root nor our own user, or when anything
-// goes wrong, nothing is attached. Under the RegistrationLock; not async-signal-safe.
+// a thousand times. Without a daemon, if it is neither root nor our own user, or when anything goes wrong, nothing is
+// attached. Under the RegistrationLock; not async-signal-safe.
 void register_with_daemons(const ControlMemory& memory, int control_fd);
 
 // The same for memory whose file is a new one: the recorder knows what it needs, and is not asked.

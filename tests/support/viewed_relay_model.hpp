@@ -507,7 +507,7 @@ inline wire::Bytes ViewedConnection::news() {
     return bytes;
 }
 
-// The viewer's side of a connection. The relay's side goes first: then the viewer's waits for nothing.
+// Both sides of a connection. The members go in the other order: the viewer's first, the relay's thread last.
 struct FollowingViewer {
     std::unique_ptr<ViewedConnection> relay;
     std::unique_ptr<viewer::LiveConnection> connection;
@@ -541,7 +541,7 @@ class ViewedRelayModel {
         if (violation_.empty()) violation_ = std::move(what);
     }
 
-    static constexpr std::uint64_t kMostRequests = 2'000;  // of one connection; a step may take some dozens
+    static constexpr std::uint64_t kMostRequests = 2'000;  // of one look, which may take some dozens
     static constexpr std::uint64_t kMostLooks = 5'000;
 
     Choose choose_;
