@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "ctf/model/trace_class.hpp"
+
 namespace leat::ctf {
 namespace {
 
