@@ -154,9 +154,7 @@ Result<EventPlan> DecodePlanner::Builder::event(const EventClass& event_class) {
     const auto first = static_cast<std::uint32_t>(plan_.nodes.size());
     event.context = LEAT_TRY(root(Scope::kContext, event_class.context));
     event.fields = LEAT_TRY(root(Scope::kFields, event_class.fields));
-    event.layout = lay_out(plan_.nodes, std::array{event.context, event.fields});
-    event.layout.is_for_decoder |= plan_.context_layout.is_for_decoder;
-    if (event.layout.is_for_decoder) event.layout.fixed.reset();
+    event.layout = lay_out(plan_.nodes, std::array{event.context, event.fields}, plan_.context_layout.is_for_decoder);
     lookup_.end_event(first);
     return event;
 }
@@ -172,9 +170,9 @@ void DecodePlanner::Builder::number_event(std::uint64_t id) {
     }
     if (id >= small.size()) small.resize(id + 1);
     small[id] = number;
-    plan_.fixed_by_small_id.resize(small.size());
-    const std::optional<FixedLayout>& fixed = plan_.events.back().layout.fixed;
-    if (plan_.context_layout.fixed && fixed) plan_.fixed_by_small_id[id] = {number, *fixed};
+    plan_.plain_by_small_id.resize(small.size());
+    const std::optional<PlainLayout>& plain = plan_.events.back().layout.plain;
+    if (plain) plan_.plain_by_small_id[id] = {number, plain->count, plain->first, !plain->behind_strings.empty()};
 }
 
 Result<PlanRoot> DecodePlanner::Builder::root(Scope scope, const std::optional<StructClass>& struct_class) {

@@ -55,12 +55,14 @@ struct DecodePlan {
     // all ids of real tracers. So a trace cannot make this table huge. The other ids are in an ordered map, not a
     // hashed one, because a trace chooses its ids.
     std::vector<std::uint32_t> event_by_small_id;
-    // Of small ids of events whose size is always the same, what a loop over them needs. Number 0: not one of those.
-    struct FixedEvent {
+    // Of small ids of events with a plain layout, what a loop over them needs. Number 0: not one of those.
+    struct PlainEvent {
         std::uint32_t number = 0;
-        FixedLayout layout{};
+        std::uint32_t count = 0;  // of fields
+        PlainRun first{};
+        bool has_strings = false;
     };
-    std::vector<FixedEvent> fixed_by_small_id;
+    std::vector<PlainEvent> plain_by_small_id;
     std::map<std::uint64_t, std::uint32_t> event_by_large_id;
 };
 

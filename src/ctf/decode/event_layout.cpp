@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace leat::ctf {
 namespace {
@@ -114,15 +115,20 @@ class Layouter {
     std::uint32_t known_ = 1;  // bits: the alignment of the run's begin
 };
 
-std::optional<FixedLayout> fixed_of(const EventLayout& layout) {
-    if (layout.is_for_decoder || layout.steps.size() > 1 || layout.count > UINT32_MAX) return std::nullopt;
-    FixedLayout fixed{.count = static_cast<std::uint32_t>(layout.count)};
-    if (layout.steps.empty()) return fixed;
-    const LayoutStep& step = layout.steps.front();
-    if (step.op != LayoutStep::Op::kRun || step.kept_count != 0 || step.size > UINT32_MAX) return std::nullopt;
-    fixed.alignment = step.alignment;
-    fixed.size = static_cast<std::uint32_t>(step.size);
-    return fixed;
+std::optional<PlainLayout> plain_of(const EventLayout& layout) {
+    if (layout.is_for_decoder || layout.count > UINT32_MAX) return std::nullopt;
+    PlainLayout plain{.count = static_cast<std::uint32_t>(layout.count)};
+    PlainRun* run = &plain.first;
+    for (const LayoutStep& step : layout.steps) {
+        const bool is_run = step.op == LayoutStep::Op::kRun && step.kept_count == 0 && step.size <= UINT32_MAX;
+        if (is_run && run != nullptr)
+            *std::exchange(run, nullptr) = {step.alignment, static_cast<std::uint32_t>(step.size)};
+        else if (step.op == LayoutStep::Op::kString && step.alignment == 8)
+            run = &plain.behind_strings.emplace_back();
+        else
+            return std::nullopt;
+    }
+    return plain;
 }
 
 }  // namespace
@@ -149,7 +155,7 @@ std::optional<LayoutStep::Op> step_of(std::span<const PlanNode> nodes, const Pla
     return std::nullopt;
 }
 
-EventLayout lay_out(std::span<const PlanNode> nodes, std::span<const PlanRoot> scopes) {
+EventLayout lay_out(std::span<const PlanNode> nodes, std::span<const PlanRoot> scopes, bool is_for_decoder) {
     DecoderNeeds needs(nodes);
     Layouter layouter(nodes);
     for (const PlanRoot& scope : scopes) {
@@ -158,8 +164,8 @@ EventLayout lay_out(std::span<const PlanNode> nodes, std::span<const PlanRoot> s
         layouter.add(*scope);
     }
     EventLayout layout = layouter.finish();
-    layout.is_for_decoder = needs.are_for_decoder();
-    layout.fixed = fixed_of(layout);
+    layout.is_for_decoder = is_for_decoder || needs.are_for_decoder();
+    layout.plain = plain_of(layout);
     return layout;
 }
 

@@ -42,11 +42,16 @@ struct LayoutField {
     std::uint32_t offset = 0;  // bits, from the begin of its run
 };
 
-// Scopes whose size is always the same: nothing in them is a length or a tag.
-struct FixedLayout {
+struct PlainRun {
     std::uint32_t alignment = 1;  // bits
     std::uint32_t size = 0;       // bits
-    std::uint32_t count = 0;      // of fields
+};
+
+// Scopes of which nothing is a length or a tag: a run, and perhaps strings, each with a run behind it.
+struct PlainLayout {
+    PlainRun first{};
+    std::vector<PlainRun> behind_strings{};
+    std::uint32_t count = 0;  // of fields
 };
 
 struct EventLayout {
@@ -56,13 +61,14 @@ struct EventLayout {
     std::uint64_t count = 0;            // of all fields and elements, but for those of steps of their own
     // It moves the clock, or a length or tag is a field of another scope: PacketDecoder reads the whole event.
     bool is_for_decoder = false;
-    std::optional<FixedLayout> fixed{};  // if it is not for the decoder, and there is at most one step, a run
+    std::optional<PlainLayout> plain{};  // if it is one, and not for the decoder
 };
 
 // The step that a field other than a struct has of its own; none: it lies in a run.
 [[nodiscard]] std::optional<LayoutStep::Op> step_of(std::span<const PlanNode> nodes, const PlanNode& field);
 
-// Lays out some scopes of an event, in the order of their bytes.
-[[nodiscard]] EventLayout lay_out(std::span<const PlanNode> nodes, std::span<const PlanRoot> scopes);
+// Lays out some scopes of an event, in the order of their bytes. `is_for_decoder`: if it is known already.
+[[nodiscard]] EventLayout lay_out(std::span<const PlanNode> nodes, std::span<const PlanRoot> scopes,
+                                  bool is_for_decoder = false);
 
 }  // namespace leat::ctf

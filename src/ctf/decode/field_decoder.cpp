@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/utf8.hpp"
+#include "ctf/decode/string_size.hpp"
 #include "ctf/model/clock.hpp"
 
 namespace leat::ctf {
@@ -51,7 +52,7 @@ void FieldDecoder::start_packet(UntrustedBytes bytes, std::uint64_t size_bits) {
     roles_seen_ = 0;
     has_clock_ = false;  // its value stays: a narrow timestamp continues where the last packet ended
     if (plan_->has_roles) clock_ = 0;
-    texts_.clear();
+    if (!texts_.empty()) texts_.clear();
     fields_left_ = size_bits < std::numeric_limits<std::uint64_t>::max() / (2 * kFieldsPerBit)
                        ? size_bits * kFieldsPerBit + kFieldsPerPacket
                        : std::numeric_limits<std::uint64_t>::max();
@@ -111,11 +112,9 @@ FieldValue FieldDecoder::value_at(const PlanNode& node, std::uint64_t position) 
 }
 
 bool FieldDecoder::skip_string() {
-    const void* const end = std::memchr(reader_.here(), '\0', reader_.remaining() / 8);
-    if (end == nullptr) return false;
-    const auto size = static_cast<std::uint64_t>(static_cast<const std::byte*>(end) - reader_.here());
-    reader_.skip((size + 1) * 8);
-    return true;
+    const std::uint64_t size = string_size(reader_.here(), reader_.remaining() / 8);
+    reader_.skip(size * 8);
+    return size != 0;
 }
 
 bool FieldDecoder::skip_elements(const LayoutStep& step) {

@@ -3,9 +3,36 @@
 #include <span>
 #include <utility>
 
+#include "ctf/decode/string_size.hpp"
 #include "ctf/record/packet_header.hpp"
 
 namespace leat::ctf {
+namespace {
+
+constexpr std::uint64_t kBeyond = ~std::uint64_t{0};  // any packet's end
+
+std::uint64_t aligned(std::uint64_t bits, std::uint32_t alignment) {
+    return (bits + alignment - 1) & ~std::uint64_t{alignment - 1};
+}
+
+std::uint64_t behind(const PlainRun& run, std::uint64_t position) {
+    return aligned(position, run.alignment) + run.size;
+}
+
+// Where the last of these runs ends; kBeyond: a string does not end in the packet.
+std::uint64_t behind_strings(const BitReader& packet, std::uint64_t position, std::span<const PlainRun> runs) {
+    for (const PlainRun& run : runs) {
+        const std::uint64_t begin = aligned(position, 8);
+        if (begin > packet.end()) return kBeyond;
+        const std::uint64_t size = string_size(packet.at(begin), (packet.end() - begin) / 8);
+        if (size == 0) return kBeyond;
+        position = behind(run, begin + size * 8);
+    }
+    return position;
+}
+
+}  // namespace
+
 PacketDecoder::PacketDecoder(const DecodePlan& plan) : plan_(&plan), decoder_(plan) {
     if (plan.clock != nullptr) clock_.emplace(*plan.clock);
 }
@@ -85,7 +112,7 @@ Result<bool> PacketDecoder::next() {
 }
 
 Result<std::size_t> PacketDecoder::locate(std::span<EventPlace> places) {
-    std::size_t found = locate_fixed(places);
+    std::size_t found = locate_plain(places);
     while (found < places.size() && decoder_.remaining() != 0) {
         EventPlace& place = places[found];
         place.begin = decoder_.position();
@@ -105,7 +132,7 @@ Result<std::size_t> PacketDecoder::locate(std::span<EventPlace> places) {
         }
         ++found;
         // Where there is one of those, there are more.
-        if (plan_->events[place.event].layout.fixed) found += locate_fixed(places.subspan(found));
+        if (plan_->events[place.event].layout.plain) found += locate_plain(places.subspan(found));
     }
     return found;
 }
@@ -132,20 +159,20 @@ bool PacketDecoder::locate(EventPlace& place) {
     return decoder_.skip(plan_->context_layout) && decoder_.skip(event->layout);
 }
 
-// The short way: events with short headers and small ids whose size is always the same, up to the first other one.
-// Where the next one begins must be known soon, as nothing of it can be done before: so that hangs on one load, and all
-// that moves on is in registers.
-std::size_t PacketDecoder::locate_fixed(std::span<EventPlace> places) {
+// The short way: events with short headers and small ids in which nothing is a length or a tag, up to the first other
+// one. Where the next one begins must be known soon, as nothing of it can be done before: so that hangs on few loads,
+// and all that moves on is in registers.
+std::size_t PacketDecoder::locate_plain(std::span<EventPlace> places) {
     const HeaderForm form = plan_->header_form;
-    if (!form.is_known || !plan_->context_layout.fixed) return 0;
-    const FixedLayout context = *plan_->context_layout.fixed;
-    const std::span<const DecodePlan::FixedEvent> events = plan_->fixed_by_small_id;
+    if (!form.is_known || !plan_->context_layout.plain) return 0;
+    const PlainLayout& context_layout = *plan_->context_layout.plain;
+    if (!context_layout.behind_strings.empty()) return 0;
+    const PlainRun context = context_layout.first;
+    const std::uint64_t context_count = context_layout.count;
+    const std::span<const DecodePlan::PlainEvent> events = plan_->plain_by_small_id;
     EventCursor cursor = decoder_.cursor();
     const std::uint64_t end = cursor.reader.end();
     std::uint64_t position = cursor.reader.position();
-    const auto aligned = [](std::uint64_t bits, std::uint32_t alignment) {
-        return (bits + alignment - 1) & ~std::uint64_t{alignment - 1};
-    };
     std::size_t found = 0;
     for (; found < places.size(); ++found) {
         const std::uint64_t header = aligned(position, form.alignment);
@@ -153,11 +180,12 @@ std::size_t PacketDecoder::locate_fixed(std::span<EventPlace> places) {
         const std::uint64_t bits = cursor.reader.peek_64_at(header);
         const std::uint64_t id = form.id_of(bits);
         if (!form.is_of(id) || id >= events.size() || events[id].number == 0) break;
-        const FixedLayout& layout = events[id].layout;
+        const DecodePlan::PlainEvent& event = events[id];
         const std::uint64_t payload = header + form.size;
-        const std::uint64_t next =
-            aligned(aligned(payload, context.alignment) + context.size, layout.alignment) + layout.size;
-        const std::uint64_t fields = std::uint64_t{context.count} + layout.count;
+        std::uint64_t next = behind(event.first, behind(context, payload));
+        const std::uint64_t fields = context_count + event.count;
+        if (event.has_strings)
+            next = behind_strings(cursor.reader, next, plan_->events[event.number - 1].layout.plain->behind_strings);
         if (next > end || fields > cursor.fields_left) break;
         EventPlace& place = places[found];
         std::uint64_t clock = cursor.clock;
@@ -165,7 +193,7 @@ std::size_t PacketDecoder::locate_fixed(std::span<EventPlace> places) {
         place.begin = position;
         place.payload = payload;
         place.cycles = clock_ ? clock : 0;
-        place.event = events[id].number - 1;
+        place.event = event.number - 1;
         if (clock_ && !clock_->convert(clock, place.time_ns)) break;
         cursor.clock = clock;
         cursor.fields_left -= fields;

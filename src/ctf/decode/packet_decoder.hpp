@@ -79,7 +79,7 @@ class PacketDecoder {
     Result<void> event();
     Result<const EventPlan*> event_plan() const;
     bool locate(EventPlace& place);
-    std::size_t locate_fixed(std::span<EventPlace> places);
+    std::size_t locate_plain(std::span<EventPlace> places);
     Result<void> scope(PlanRoot root, std::size_t index);
 
     const DecodePlan* plan_;

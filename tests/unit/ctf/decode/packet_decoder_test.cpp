@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -367,7 +368,7 @@ TEST(PacketDecoder, EventsOfAnyIdsAreFound) {
     EXPECT_EQ(Decoded(text, "\2\0\0\0\0\0\0\0"s).next(), nullptr);
 }
 
-// Events of constant size, and between them others, with a packet that ends anywhere.
+// Events of numbers and strings, and between them others, in a packet that ends anywhere.
 class LocatedEvents : public testing::TestWithParam<const char*> {};
 
 TEST_P(LocatedEvents, LieWhereTheyAreDecoded) {
@@ -378,17 +379,17 @@ TEST_P(LocatedEvents, LieWhereTheyAreDecoded) {
                    "event { id = 2; name = c; fields := struct { string s; }; };"
                    "event { id = 3; name = d; fields := struct { integer { size = 3; align = 1; } x; }; };"
                    "event { id = 4; name = f; fields := struct { struct { } x; struct { } y; }; };"
+                   "event { id = 5; name = g; fields := struct { string s; u8 x; string t; u64 y; string z; }; };"
+                   "event { id = 6; name = h; fields := struct { integer { size = 3; align = 1; } x; string s;"
+                   "    integer { size = 32; align = 32; } y; }; };"
                    "event { id = 200; name = e; fields := struct { u8 x; }; };")
             .value();
     const DecodePlan plan = make_decode_plan(trace_class, trace_class.streams.front()).value();
-    const std::string numbers(40, '\1');
-    std::string bytes;
-    for (int time = 1; time < 120; ++time) {
-        const std::string head{"\0\3\0\3\1\0\0\2\3\4\xc8"[time * 7 % 11], static_cast<char>(time * 13)};
-        bytes += head + numbers.substr(0, static_cast<std::size_t>(time % 23)) + '\0';
-    }
-    for (std::size_t size = 0; size < bytes.size(); size += 7) {
-        const std::string packet = bytes.substr(0, size);
+    std::mt19937_64 random(1);  // NOLINT(bugprone-random-generator-seed): the same each time
+    for (int round = 0; round < 4000; ++round) {
+        // Any of these bytes may be an id, a time, a number, a length, or of a string.
+        std::string packet(random() % 160, '\0');
+        for (char& byte : packet) byte = "\0\1\2\3\4\5\6\2\5\6\xc8"[random() % 11];
         PacketDecoder decoder(plan);
         PacketDecoder locator(plan);
         ASSERT_EQ(decoder.start(bytes_of(packet), 0).has_value(), locator.start(bytes_of(packet), 0).has_value());
@@ -396,16 +397,16 @@ TEST_P(LocatedEvents, LieWhereTheyAreDecoded) {
         auto located = locator.locate(places);
         for (; located.value_or(0) != 0; located = locator.locate(places)) {
             for (std::size_t i = 0; i < *located; ++i) {
-                EXPECT_EQ(decoder.position(), places[i].begin) << size;
-                ASSERT_TRUE(decoder.next().value_or(false)) << size;
-                EXPECT_EQ(decoder.record().event_class, plan.events[places[i].event].event_class) << size;
-                EXPECT_EQ(decoder.record().cycles, places[i].cycles) << size;
-                EXPECT_EQ(decoder.record().time_ns, places[i].time_ns) << size;
+                EXPECT_EQ(decoder.position(), places[i].begin) << round;
+                ASSERT_TRUE(decoder.next().value_or(false)) << round;
+                EXPECT_EQ(decoder.record().event_class, plan.events[places[i].event].event_class) << round;
+                EXPECT_EQ(decoder.record().cycles, places[i].cycles) << round;
+                EXPECT_EQ(decoder.record().time_ns, places[i].time_ns) << round;
             }
         }
         const auto next = decoder.next();
-        EXPECT_EQ(located ? "" : located.error().message, next ? "" : next.error().message) << size;
-        EXPECT_FALSE(next.value_or(false)) << size;
+        EXPECT_EQ(located ? "" : located.error().message, next ? "" : next.error().message) << round;
+        EXPECT_FALSE(next.value_or(false)) << round;
     }
 }
 
