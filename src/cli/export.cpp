@@ -150,8 +150,8 @@ Result<void> write_events(viewer::SelectedEvents& events, const viewer::TextBuff
     ProgressBar progress(false);
     progress.follow(events);
     return events.for_each(
-        [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
-            for (const ctf::EventPlace& place : places) LEAT_TRY(add(packet, place));
+        [&](std::span<const viewer::FoundEvent> found) -> Result<bool> {
+            for (const auto& [packet, place] : found) LEAT_TRY(add(*packet, *place));
             if (stop.has_come()) return refused("interrupted: there is no file");
             return !output.is_closed();
         },

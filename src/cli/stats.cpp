@@ -242,10 +242,10 @@ Result<void> count(StatsOptions& options) {
     ProgressBar progress(false);
     progress.follow(events);
     auto counted = events.for_each(
-        [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
-            for (const ctf::EventPlace& place : places) {
-                LEAT_TRY(statistics.add(packet, place));
-                if (meter) LEAT_TRY(meter->add(packet, place));
+        [&](std::span<const viewer::FoundEvent> found) -> Result<bool> {
+            for (const auto& [packet, place] : found) {
+                LEAT_TRY(statistics.add(*packet, *place));
+                if (meter) LEAT_TRY(meter->add(*packet, *place));
             }
             return true;
         },

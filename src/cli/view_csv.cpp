@@ -25,8 +25,8 @@ Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOption
     progress.follow(events);
     table.append_header(output);
     auto printed = events.for_each(
-        [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
-            for (const ctf::EventPlace& place : places) LEAT_TRY(table.append(output, packet, place));
+        [&](std::span<const viewer::FoundEvent> found) -> Result<bool> {
+            for (const auto& [packet, place] : found) LEAT_TRY(table.append(output, *packet, *place));
             LEAT_TRY(output.flush_if_full());
             return !output.is_closed();
         },

@@ -19,13 +19,12 @@ Result<Viewed> view_none(const ViewArguments& arguments, const viewer::TextOptio
     viewer::LossText losses(options);
     ProgressBar progress(false);
     progress.follow(events);
-    LEAT_TRY(events.for_each(
-        [&](const viewer::PacketView&, std::span<const ctf::EventPlace>) -> Result<bool> { return true; },
-        [&](const viewer::Message& message) {
-            progress.clear();
-            losses.append_warning(warnings, message);
-            return warnings.flush();
-        }));
+    LEAT_TRY(events.for_each([&](std::span<const viewer::FoundEvent>) -> Result<bool> { return true; },
+                             [&](const viewer::Message& message) {
+                                 progress.clear();
+                                 losses.append_warning(warnings, message);
+                                 return warnings.flush();
+                             }));
     LEAT_TRY(viewer::first_damage(traces));
     return Viewed::kToTheEnd;
 }

@@ -29,8 +29,8 @@ class Printer {
     Result<void> print(viewer::SelectedEvents& events) {
         progress_.follow(events);
         auto printed = events.for_each(
-            [&](const viewer::PacketView& packet, std::span<const ctf::EventPlace> places) -> Result<bool> {
-                LEAT_TRY(events_.add(packet, places));
+            [&](std::span<const viewer::FoundEvent> found) -> Result<bool> {
+                LEAT_TRY(events_.add(found));
                 return !events_.is_closed();
             },
             [this](const viewer::Message& message) { return tell_loss(message); });

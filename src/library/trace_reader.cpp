@@ -17,7 +17,7 @@ Result<void> TraceReader::seek(std::int64_t time_ns) {
         .expression = wanted_.expression,
         .range = viewer::TimeRange::of(std::max(time_ns, wanted_.begin_ns), wanted_.end_ns)};
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces_, selection));
-    place_ = nullptr;
+    event_ = nullptr;
     record_ = nullptr;
     following_ = {};
     losses_ = {};
@@ -28,7 +28,7 @@ Result<void> TraceReader::seek(std::int64_t time_ns) {
 }
 
 Result<bool> TraceReader::next() {
-    place_ = nullptr;
+    event_ = nullptr;
     record_ = nullptr;
     while (following_.empty()) {
         if (!events_) return false;
@@ -39,10 +39,10 @@ Result<bool> TraceReader::next() {
             LEAT_TRY(viewer::first_damage(traces_));
             return false;
         }
-        following_ = events_->places();
+        following_ = events_->events();
         if (following_.empty()) losses_.add(events_->loss());
     }
-    place_ = following_.data();
+    event_ = following_.data();
     following_ = following_.subspan(1);
     return true;
 }

@@ -32,10 +32,10 @@ class TraceReader {
     // The next event is the first at this time or later. After an error, all is as before.
     Result<void> seek(std::int64_t time_ns);
 
-    [[nodiscard]] bool has_event() const { return place_ != nullptr; }
+    [[nodiscard]] bool has_event() const { return event_ != nullptr; }
     // Of the event; valid until the next.
-    [[nodiscard]] const viewer::PacketView& packet() const { return events_->packet(); }
-    [[nodiscard]] const ctf::EventPlace& place() const { return *place_; }
+    [[nodiscard]] const viewer::PacketView& packet() const { return *event_->packet; }
+    [[nodiscard]] const ctf::EventPlace& place() const { return *event_->place; }
     // Decoded when it is asked for. An error: the file has changed meanwhile.
     Result<const ctf::EventRecord*> record();
 
@@ -50,8 +50,8 @@ class TraceReader {
     viewer::RecordedTraces traces_;
     Wanted wanted_;
     std::optional<viewer::SelectedEvents> events_{};
-    std::span<const ctf::EventPlace> following_{};  // of the packet, not gone to yet
-    const ctf::EventPlace* place_ = nullptr;
+    std::span<const viewer::FoundEvent> following_{};  // not gone to yet
+    const viewer::FoundEvent* event_ = nullptr;
     viewer::EventDecoder decoder_{};
     const ctf::EventRecord* record_ = nullptr;
     viewer::Losses losses_{};

@@ -446,8 +446,7 @@ inline void DamagedTraceModel::check_repaired(const viewer::TraceCheck& check, v
     if (!merge) return violate("what is repaired cannot be merged: " + merge.error().message);
     std::uint64_t events = 0;
     auto is_message = merge->next();
-    for (; is_message && *is_message; is_message = merge->next())
-        if (merge->message().kind == viewer::Message::Kind::kEvent) ++events;
+    for (; is_message && *is_message; is_message = merge->next()) events += merge->events().size();
     if (!is_message) return violate("what is repaired cannot be read: " + is_message.error().message);
     const auto damage = viewer::first_damage(*traces);
     if (!damage) return violate("what is repaired is damaged: " + damage.error().message);

@@ -21,42 +21,38 @@ Result<bool> SelectedEvents::next() {
     while (true) {
         if (look_) look_();
         if (LEAT_TRY(select())) return true;
-        if (std::exchange(has_run_, false)) {
-            found_ = merge_.take_run();
-            continue;
-        }
-        if (!LEAT_TRY(merge_.next())) return false;
-        const Message& message = merge_.message();
-        if (message.time_ns && !std::exchange(has_begun_, true)) LEAT_TRY(range_.begin_at(*message.time_ns));
-        if (message.time_ns && range_.is_behind(*message.time_ns)) return false;
-        if (message.is_loss() && is_selected(message)) return true;
-        if (message.kind != Message::Kind::kEvent) continue;
-        found_ = {&message.place, 1};
-        has_run_ = true;
+        if (is_over_ || !LEAT_TRY(merge_.next())) return false;
+        found_ = merge_.events();
+        const auto time_ns = found_.empty() ? merge_.message().time_ns : found_.front().time_ns();
+        if (time_ns && !std::exchange(has_begun_, true)) LEAT_TRY(range_.begin_at(*time_ns));
+        if (time_ns && range_.is_behind(*time_ns)) return false;
+        if (found_.empty() && merge_.message().is_loss() && is_selected(merge_.message())) return true;
     }
 }
 
 Result<bool> SelectedEvents::select() {
-    places_ = {};
+    events_ = {};
     if (!filter_ && !range_.is_bounded() && !intersection_) {
-        places_ = std::exchange(found_, {});
-        return !places_.empty();
+        events_ = std::exchange(found_, {});
+        return !events_.empty();
     }
-    while (!found_.empty()) {
+    while (!found_.empty() && !is_over_) {
         const auto first = found_.first(1);
         found_ = found_.subspan(1);
+        // Whatever is wrong with what comes later is nobody's business.
+        is_over_ = range_.is_behind(first.front().time_ns().value_or(INT64_MIN));
         if (!LEAT_TRY(is_selected(first.front()))) continue;
-        places_ = first;
+        events_ = first;
         return true;
     }
     return false;
 }
 
-Result<bool> SelectedEvents::is_selected(const ctf::EventPlace& place) {
-    const bool is_timed = packet().plan->clock != nullptr;
-    if (is_timed && !range_.contains(place.time_ns)) return false;
-    if (intersection_ && !intersection_->range_of(*packet().stream).contains(place.time_ns)) return false;
-    return filter_ ? filter_->takes(packet(), place) : Result<bool>(true);
+Result<bool> SelectedEvents::is_selected(const FoundEvent& event) {
+    const auto time_ns = event.time_ns();
+    if (time_ns && !range_.contains(*time_ns)) return false;
+    if (intersection_ && !intersection_->range_of(*event.packet->stream).contains(event.place->time_ns)) return false;
+    return filter_ ? filter_->takes(*event.packet, *event.place) : Result<bool>(true);
 }
 
 bool SelectedEvents::is_selected(const Message& message) const {

@@ -35,9 +35,8 @@ class SelectedEvents {
     // Goes to the next events or to the next loss; false after the last. An error ends the traces. All before it has
     // been told.
     Result<bool> next();
-    // One or more events of one packet, in their order. None: it is a loss. Both are valid until next().
-    [[nodiscard]] std::span<const ctf::EventPlace> places() const { return places_; }
-    [[nodiscard]] const PacketView& packet() const { return *merge_.message().packet; }
+    // One or more events in their order. None: it is a loss. Both are valid until next().
+    [[nodiscard]] std::span<const FoundEvent> events() const { return events_; }
     [[nodiscard]] const Message& loss() const { return merge_.message(); }
 
     // Calls it now and then while events are looked at, also if none is selected.
@@ -45,14 +44,14 @@ class SelectedEvents {
     [[nodiscard]] std::uint64_t bytes_begun() const { return merge_.bytes_begun(); }
     [[nodiscard]] std::uint64_t bytes_in_all() const { return merge_.bytes_in_all(); }
 
-    // Calls `on_events(packet, places)` for some events after the others, which returns Result<bool>: whether to go on;
-    // and `on_loss(message)`, which returns Result<void>.
+    // Calls `on_events(events)` for some events after the others, which returns Result<bool>: whether to go on; and
+    // `on_loss(message)`, which returns Result<void>.
     template <class OnEvents, class OnLoss>
     Result<void> for_each(OnEvents on_events, OnLoss on_loss) {
         while (LEAT_TRY(next())) {
-            if (places_.empty()) {
+            if (events_.empty()) {
                 LEAT_TRY(on_loss(loss()));
-            } else if (!LEAT_TRY(on_events(packet(), places_))) {
+            } else if (!LEAT_TRY(on_events(events_))) {
                 return {};
             }
         }
@@ -68,7 +67,7 @@ class SelectedEvents {
 
     // Puts selected events of those that are found in front. False: there are none.
     Result<bool> select();
-    Result<bool> is_selected(const ctf::EventPlace& place);
+    Result<bool> is_selected(const FoundEvent& event);
     [[nodiscard]] bool is_selected(const Message& message) const;
 
     Merge merge_;
@@ -77,9 +76,9 @@ class SelectedEvents {
     TimeRange range_;
     std::optional<StreamIntersection> intersection_;
     bool has_begun_ = false;
-    std::span<const ctf::EventPlace> found_{};  // of the packet, not looked at yet
-    bool has_run_ = false;                      // perhaps more of its events come next
-    std::span<const ctf::EventPlace> places_{};
+    bool is_over_ = false;                 // an event behind the range was found
+    std::span<const FoundEvent> found_{};  // not looked at yet
+    std::span<const FoundEvent> events_{};
 };
 
 }  // namespace leat::viewer

@@ -1,13 +1,15 @@
 #include "viewer/merge/merge.hpp"
 
-#include <algorithm>
-#include <functional>
-#include <string>
 #include <utility>
 
 #include "viewer/read/clock_agreement.hpp"
 
 namespace leat::viewer {
+namespace {
+
+constexpr std::size_t kMostEvents = 1024;  // are told at once
+
+}  // namespace
 
 Result<Merge> Merge::make(const RecordedTraces& traces, std::int64_t from_ns) {
     ClockAgreement agreement;
@@ -21,68 +23,83 @@ Merge::Merge(const RecordedTraces& traces, std::int64_t from_ns) {
     for (const auto& trace : traces)
         for (const RecordedStream& stream : trace->streams())
             readers_.emplace_back(*trace, stream).pass_over_before(from_ns);
+    found_.resize(readers_.size());
+    batch_.resize(kMostEvents);
 }
 
 Result<bool> Merge::next() {
-    LEAT_TRY(std::exchange(has_begun_, true) ? advance_first() : begin());
-    if (heap_.empty()) return false;
+    if (!std::exchange(has_begun_, true))
+        LEAT_TRY(begin());
+    else if (!is_read_ && !order_.has_ended())
+        LEAT_TRY(read_on());
+    is_read_ = true;
+    events_ = {};
+    if (order_.has_ended()) return false;
     LEAT_TRY(check_order());
+    if (found_[order_.first().source].next != nullptr) {
+        gather_events();
+    } else {
+        const Message& message = this->message();
+        if (message.kind == Message::Kind::kEvent) {
+            batch_.front() = {message.packet, &message.place};
+            events_ = std::span(batch_).first(1);
+        }
+        is_read_ = false;
+    }
     return true;
 }
 
 Result<void> Merge::begin() {
-    for (std::size_t reader = 0; reader < readers_.size(); ++reader)
-        if (LEAT_TRY(readers_[reader].next())) heap_.push_back(entry_of(reader));
-    std::ranges::make_heap(heap_, std::greater());
+    std::vector<LoserTree::Entry> entries;
+    for (std::size_t reader = 0; reader < readers_.size(); ++reader) {
+        const std::optional<std::int64_t> time_ns = LEAT_TRY(read(reader));
+        entries.push_back(time_ns ? LoserTree::Entry{*time_ns, reader} : LoserTree::kEnded);
+    }
+    order_ = LoserTree(entries);
     return {};
 }
 
-Result<void> Merge::advance_first() {
-    if (LEAT_TRY(readers_[heap_.front().reader].next())) {
-        heap_.front() = entry_of(heap_.front().reader);
-    } else {
-        heap_.front() = heap_.back();
-        heap_.pop_back();
-    }
-    sink_first();
+Result<void> Merge::read_on() {
+    const std::optional<std::int64_t> time_ns = LEAT_TRY(read(order_.first().source));
+    time_ns ? order_.replace_first(*time_ns) : order_.end_first();
     return {};
 }
 
-Merge::Entry Merge::entry_of(std::size_t reader) const {
-    return {readers_[reader].message().time_ns.value_or(INT64_MIN), reader};
-}
-
-// Puts the first entry where it belongs. The standard library would take it out and put it in again.
-void Merge::sink_first() {
-    std::size_t at = 0;
-    for (std::size_t child = 1; child < heap_.size(); child = 2 * at + 1) {
-        if (child + 1 < heap_.size() && heap_[child + 1] < heap_[child]) ++child;
-        if (heap_[at] < heap_[child]) return;
-        std::swap(heap_[at], heap_[child]);
-        at = child;
+Result<std::optional<std::int64_t>> Merge::read(std::size_t index) {
+    StreamReader& reader = readers_[index];
+    Found& found = found_[index];
+    if (found.next != nullptr) reader.take_found();
+    found = {};
+    if (!LEAT_TRY(reader.next())) return std::optional<std::int64_t>();
+    const Message& message = reader.message();
+    if (message.kind == Message::Kind::kEvent && message.time_ns) {
+        const std::span<const ctf::EventPlace> places = reader.found();
+        found = {message.packet, places.data(), places.data() + places.size()};
     }
+    return message.time_ns.value_or(INT64_MIN);
 }
 
-std::span<const ctf::EventPlace> Merge::take_run() {
-    const Entry first = heap_.front();
-    if (first.time_ns == INT64_MIN) return {};
-    Entry other{INT64_MAX, SIZE_MAX};
-    for (std::size_t child = 1; child < std::min<std::size_t>(heap_.size(), 3); ++child)
-        other = std::min(other, heap_[child]);
-    StreamReader& reader = readers_[first.reader];
-    const auto following = reader.following();
+// Those that no event can precede that is not found yet: until a stream has no more, or tells of something else.
+void Merge::gather_events() {
     std::size_t count = 0;
-    std::int64_t time_ns = first.time_ns;
-    while (count < following.size() && following[count].time_ns >= time_ns &&
-           Entry{following[count].time_ns, first.reader} < other)
-        time_ns = following[count++].time_ns;
-    reader.take(count);
-    now_ns_ = time_ns;
-    return following.first(count);
+    while (count < kMostEvents) {
+        const auto [time_ns, reader] = order_.first();
+        Found& found = found_[reader];
+        if (found.next == nullptr || time_ns < now_ns_) break;
+        now_ns_ = time_ns;
+        batch_[count++] = {found.packet, found.next};
+        if (++found.next == found.end) {
+            is_read_ = false;
+            break;
+        }
+        order_.replace_first(found.next->time_ns);
+    }
+    events_ = std::span(batch_).first(count);
 }
 
 Result<void> Merge::check_order() {
-    const std::int64_t time_ns = message().time_ns.value_or(now_ns_);
+    const auto& [first_ns, reader] = order_.first();
+    const std::int64_t time_ns = found_[reader].next != nullptr ? first_ns : message().time_ns.value_or(now_ns_);
     if (time_ns < now_ns_)
         return corrupt("{}: time goes back by {} ns, from one message of the trace to the next", message().stream->name,
                        static_cast<std::uint64_t>(now_ns_) - static_cast<std::uint64_t>(time_ns));

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "viewer/merge/loser_tree.hpp"
 #include "viewer/merge/message.hpp"
 #include "viewer/read/recorded_trace.hpp"
 #include "viewer/read/stream_reader.hpp"
@@ -23,11 +23,12 @@ class Merge {
     // before this time need not be told.
     static Result<Merge> make(const RecordedTraces& traces, std::int64_t from_ns = INT64_MIN);
 
-    // Goes to the next message; false after the last. An error ends the merge. All events before it have been told.
+    // Goes to the next message, or to the next events; false after the last. An error ends the merge. All events before
+    // it have been told.
     Result<bool> next();
-    [[nodiscard]] const Message& message() const { return readers_[heap_.front().reader].message(); }
-    // After an event: those of its packet that come next, and are found already. next() goes on after them.
-    [[nodiscard]] std::span<const ctf::EventPlace> take_run();
+    // Some events in their order, of any packets. None: it is a message. Both are valid until next().
+    [[nodiscard]] std::span<const FoundEvent> events() const { return events_; }
+    [[nodiscard]] const Message& message() const { return readers_[order_.first().source].message(); }
     // Of the packets of all streams that were begun, and of all.
     [[nodiscard]] std::uint64_t bytes_begun() const;
     [[nodiscard]] std::uint64_t bytes_in_all() const;
@@ -35,24 +36,28 @@ class Merge {
   private:
     Merge(const RecordedTraces& traces, std::int64_t from_ns);
 
-    // A stream by the time of its next message.
-    struct Entry {
-        std::int64_t time_ns;  // INT64_MIN: it has none, so it comes first
-        std::size_t reader;
-
-        auto operator<=>(const Entry&) const = default;
+    // What was found in a stream and is not told yet. None: its message is no event, or has no time.
+    struct Found {
+        const PacketView* packet = nullptr;
+        const ctf::EventPlace* next = nullptr;
+        const ctf::EventPlace* end = nullptr;
     };
 
     Result<void> begin();
     // Reads on in the first stream, and gives it its new place.
-    Result<void> advance_first();
-    [[nodiscard]] Entry entry_of(std::size_t reader) const;
-    void sink_first();
+    Result<void> read_on();
+    // Goes to the next message of a stream: its time, or nothing at its end.
+    Result<std::optional<std::int64_t>> read(std::size_t index);
+    void gather_events();
     Result<void> check_order();
 
     std::vector<StreamReader> readers_;
-    std::vector<Entry> heap_;  // the least in front
+    std::vector<Found> found_;       // of each
+    LoserTree order_;                // by the time of the next message; without one, it comes first
+    std::vector<FoundEvent> batch_;  // as many as are told at once
+    std::span<const FoundEvent> events_{};
     bool has_begun_ = false;
+    bool is_read_ = false;             // whether the first stream's message is not told yet
     std::int64_t now_ns_ = INT64_MIN;  // time of the last message
 };
 

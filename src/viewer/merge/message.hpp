@@ -38,6 +38,16 @@ struct PacketView {
     [[nodiscard]] bool is_whole() const { return mapping == nullptr || !mapping->was_shortened(); }
 };
 
+// An event that was found, and not decoded yet.
+struct FoundEvent {
+    const PacketView* packet = nullptr;
+    const ctf::EventPlace* place = nullptr;  // in that packet
+
+    [[nodiscard]] std::optional<std::int64_t> time_ns() const {
+        return packet->plan->clock != nullptr ? std::optional(place->time_ns) : std::nullopt;
+    }
+};
+
 // Event records or packets that the tracer could not deliver. The packets around the gap tell of them.
 struct Loss {
     std::optional<std::uint64_t> count{};  // none if the number is unknown; it may then be 0

@@ -49,10 +49,10 @@ class PacketReader {
     // Goes to the next message; false at the end of the packet.
     Result<bool> next();
     [[nodiscard]] const Message& message() const { return message_; }
-    // If the message is an event: those that follow it in the packet and are found already. next() passes over as many
-    // as were taken.
-    [[nodiscard]] std::span<const ctf::EventPlace> following() const { return places().subspan(next_place_); }
-    void take(std::size_t count) { next_place_ += count; }
+    // If the message is an event: it, and those that follow it in the packet and are found already. After
+    // take_found(), next() goes on behind them.
+    [[nodiscard]] std::span<const ctf::EventPlace> found() const { return places().subspan(next_place_ - 1); }
+    void take_found() { next_place_ = place_count_; }
     // The packets missing between the last packet and the next could have been read. They are missed, not discarded.
     void note_missed_files() { has_missed_files_ = true; }
     // Call this once after the last packet. next() then tells what the network lost of the stream.

@@ -25,8 +25,8 @@ class StreamReader {
     Result<bool> next();
     [[nodiscard]] const Message& message() const { return reader_.message(); }
     // As those of PacketReader.
-    [[nodiscard]] std::span<const ctf::EventPlace> following() const { return reader_.following(); }
-    void take(std::size_t count) { reader_.take(count); }
+    [[nodiscard]] std::span<const ctf::EventPlace> found() const { return reader_.found(); }
+    void take_found() { reader_.take_found(); }
     // Of the packets that were begun, or passed over; and of all.
     [[nodiscard]] std::uint64_t bytes_begun() const { return bytes_begun_; }
     [[nodiscard]] std::uint64_t bytes_in_all() const;

@@ -15,6 +15,7 @@ namespace {
 // Of what may grow as long as the program runs; what is forgotten is made anew.
 constexpr std::size_t kMaxPlans = 4096;
 constexpr std::size_t kMaxContexts = 65536;
+constexpr std::size_t kRecentPackets = 1024;
 
 // At least so many, with zeros before them.
 constexpr std::size_t kCyclesDigits = 20;
@@ -78,7 +79,7 @@ char* write_decimal(char* at, LineOp::Kind kind, const std::byte* from) {
 }  // namespace
 
 LineRenderer::LineRenderer(const TextOptions& options)
-    : options_(options), is_json_(options.format == LineFormat::kJson), time_text_(options) {
+    : options_(options), is_json_(options.format == LineFormat::kJson), time_text_(options), recent_(kRecentPackets) {
     const auto begin = [this](std::string_view name, std::string_view otherwise) {
         return options_.names_header ? header_name(name) : std::string(otherwise);
     };
@@ -103,22 +104,32 @@ Result<void> LineRenderer::append(TextBuffer& buffer, const PacketView& packet, 
     return appended;
 }
 
+// Packets of many streams may alternate, and several may have one plan.
 LineRenderer::PlanState& LineRenderer::enter(const PacketView& packet) {
-    if (packet.number == packet_ && state_->packet == packet_) return *state_;
-    auto found = plans_.find(packet.plan->number);
-    if (found == plans_.end()) {
-        if (plans_.size() >= kMaxPlans) plans_.clear();
-        found = plans_.emplace(packet.plan->number, std::make_unique<PlanState>(*packet.plan)).first;
+    if (entered_->packet == packet.number && entered_->state->packet == packet.number) return *entered_->state;
+    entered_ = &recent_[packet.number % kRecentPackets];
+    if (entered_->packet != packet.number) {
+        PlanState& state = state_of(packet);
+        *entered_ = {.packet = packet.number, .state = &state};
     }
-    PlanState& state = *found->second;
+    PlanState& state = *entered_->state;
     if (state.packet != packet.number) {
         state.packet = packet.number;
         state.decoder.start_packet(packet.bytes, packet.content_bits);
     }
-    packet_ = packet.number;
-    state_ = &state;
-    context_ = nullptr;
     return state;
+}
+
+LineRenderer::PlanState& LineRenderer::state_of(const PacketView& packet) {
+    auto found = plans_.find(packet.plan->number);
+    if (found == plans_.end()) {
+        if (plans_.size() >= kMaxPlans) {
+            plans_.clear();
+            std::ranges::fill(recent_, Entered());
+        }
+        found = plans_.emplace(packet.plan->number, std::make_unique<PlanState>(*packet.plan)).first;
+    }
+    return *found->second;
 }
 
 void LineRenderer::begin_json(TextBuffer& buffer, const PacketView& packet, const Moment& moment) {
@@ -353,19 +364,25 @@ std::string LineRenderer::name_of(const PlanState& state, const ctf::EventClass&
 }
 
 Result<void> LineRenderer::packet_context(TextBuffer& buffer, const PacketView& packet) {
-    if (context_ == nullptr) {
-        if (contexts_.size() >= kMaxContexts) contexts_.clear();
-        Context& context = contexts_[packet.stream];
-        if (context.packet != packet.number) {
-            const ctf::PacketDecoder& decoder = *LEAT_TRY(decoder_.enter(packet));
-            TextBuffer text(-1);
-            append_values(text, decoder.packet_context(), options_.names_context);
-            context = {.packet = packet.number, .text = std::string(text.text())};
-        }
-        context_ = &context;
-    }
-    buffer.append(context_->text);
+    if (entered_->context == nullptr || entered_->context->packet != packet.number)
+        entered_->context = LEAT_TRY(context_of(packet));
+    buffer.append(entered_->context->text);
     return {};
+}
+
+Result<const LineRenderer::Context*> LineRenderer::context_of(const PacketView& packet) {
+    if (contexts_.size() >= kMaxContexts && !contexts_.contains(packet.stream)) {
+        contexts_.clear();
+        for (Entered& entered : recent_) entered.context = nullptr;
+    }
+    Context& context = contexts_[packet.stream];
+    if (context.packet != packet.number) {
+        const ctf::PacketDecoder& decoder = *LEAT_TRY(decoder_.enter(packet));
+        TextBuffer text(-1);
+        append_values(text, decoder.packet_context(), options_.names_context);
+        context = {.packet = packet.number, .text = std::string(text.text())};
+    }
+    return &context;
 }
 
 Result<void> LineRenderer::decoded(TextBuffer& buffer, PlanState& state, const PacketView& packet,

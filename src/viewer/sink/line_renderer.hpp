@@ -59,7 +59,16 @@ class LineRenderer {
         std::string text{};
     };
 
+    // Of a packet: what its events' lines need.
+    struct Entered {
+        std::uint64_t packet = 0;
+        PlanState* state = nullptr;
+        const Context* context = nullptr;  // perhaps of a later packet by now
+    };
+
     PlanState& enter(const PacketView& packet);
+    PlanState& state_of(const PacketView& packet);
+    Result<const Context*> context_of(const PacketView& packet);
     const LineProgram& program_of(PlanState& state, const PacketView& packet, std::uint32_t event);
     void add_head_field(Head& head, std::string_view name, std::string_view value) const;
     [[nodiscard]] Head head_of(const PacketView& packet) const;
@@ -94,10 +103,8 @@ class LineRenderer {
     std::string behind_delta_;
     std::unordered_map<std::uint64_t, std::unique_ptr<PlanState>> plans_;  // by their numbers
     std::unordered_map<const StreamIdentity*, Context> contexts_;          // of the latest packet of each
-    // Of the latest packet.
-    std::uint64_t packet_ = 0;
-    PlanState* state_ = nullptr;
-    const Context* context_ = nullptr;
+    std::vector<Entered> recent_;                                          // by the packets' numbers
+    Entered* entered_ = recent_.data();                                    // the latest
     std::vector<ctf::FieldValue> values_;
     EventDecoder decoder_;  // of contexts of packets, and of events that cannot do without their packet
 };

@@ -10,6 +10,7 @@ namespace {
 // Enough that threads seldom meet, and few enough that the text of all batches is a few megabytes.
 constexpr std::size_t kEvents = 4096;
 constexpr std::size_t kBatchesPerThread = 2;
+constexpr std::size_t kRecentOfBatch = 1024;
 // Of a batch at once. Most have less: a line of 256 bytes is a long one.
 constexpr std::size_t kEnoughText = 1U << 20U;
 
@@ -19,10 +20,10 @@ Moment moment_of(const ctf::EventPlace& place) { return {place.time_ns, place.cy
 
 void TextPipeline::Batch::clear() {
     packets.clear();
-    runs.clear();
-    places.clear();
+    events.clear();
+    lines.clear();
     previous.reset();
-    next_run = next_place = 0;
+    next_event = next_line = 0;
     if (text.capacity() > 2 * kEnoughText) text = TextBuffer(-1);
     text.clear();
     error.reset();
@@ -34,7 +35,8 @@ TextPipeline::TextPipeline(const TextOptions& options, int output_fd, std::size_
       output_fd_(output_fd),
       thread_count_(threads),
       renderer_(options),
-      filling_(std::make_unique<Batch>()) {}
+      filling_(std::make_unique<Batch>()),
+      recent_(kRecentOfBatch) {}
 
 TextPipeline::~TextPipeline() {
     {
@@ -45,30 +47,44 @@ TextPipeline::~TextPipeline() {
     for (std::thread& thread : threads_) thread.join();
 }
 
-Result<void> TextPipeline::add(const PacketView& packet, std::span<const ctf::EventPlace> places) {
-    Batch& batch = *filling_;
-    if (batch.packets.empty() || batch.packets.back().number != packet.number) batch.packets.push_back(packet);
-    batch.places.insert(batch.places.end(), places.begin(), places.end());
-    batch.runs.push_back({batch.packets.size() - 1, batch.places.size()});
+Result<void> TextPipeline::add(std::span<const FoundEvent> events) {
+    const PacketView* indexed = nullptr;
+    std::uint32_t index = 0;
+    for (const auto& [packet, place] : events) {
+        if (packet != indexed) index = index_of(*packet);
+        indexed = packet;
+        filling_->events.push_back({*place, index});
+    }
     return submit_if_full();
 }
 
+// Events of many streams may alternate.
+std::uint32_t TextPipeline::index_of(const PacketView& packet) {
+    std::vector<PacketView>& packets = filling_->packets;
+    std::uint32_t& index = recent_[packet.number % kRecentOfBatch];
+    if (index < packets.size() && packets[index].number == packet.number) return index;
+    index = static_cast<std::uint32_t>(packets.size());
+    packets.push_back(packet);
+    return index;
+}
+
 Result<void> TextPipeline::add_line(std::string_view line) {
-    Batch& batch = *filling_;
-    batch.runs.push_back({.packet = 0, .end = batch.places.size(), .line = std::string(line)});
+    filling_->lines.push_back({filling_->events.size(), std::string(line)});
     return submit_if_full();
 }
 
 Result<void> TextPipeline::submit_if_full() {
-    return std::max(filling_->places.size(), filling_->runs.size()) < kEvents ? Result<void>() : submit();
+    return filling_->events.size() + filling_->lines.size() < kEvents ? Result<void>() : submit();
 }
 
 Result<void> TextPipeline::submit() {
     std::unique_ptr<Batch> batch = std::move(filling_);
     batch->previous = previous_;
-    for (const Batch::Run& run : batch->runs)
-        if (run.line.empty() && batch->packets[run.packet].plan->clock != nullptr)
-            previous_ = moment_of(batch->places[run.end - 1]);
+    const auto has_clock = [&](const Batch::Event& event) {
+        return batch->packets[event.packet].plan->clock != nullptr;
+    };
+    const auto last = std::ranges::find_if(batch->events.rbegin(), batch->events.rend(), has_clock);
+    if (last != batch->events.rend()) previous_ = moment_of(last->place);
     start_threads();
     {
         const std::lock_guard guard(lock_);
@@ -93,7 +109,7 @@ void TextPipeline::start_threads() {
 }
 
 Result<void> TextPipeline::flush() {
-    if (!filling_->runs.empty()) LEAT_TRY(submit());
+    if (!filling_->is_done()) LEAT_TRY(submit());
     return write_rendered(0);
 }
 
@@ -131,7 +147,7 @@ Result<void> TextPipeline::write(Batch& batch) {
         has_failed_ = !written || batch.error;
         LEAT_TRY(written);
         if (batch.error) return tl::unexpected(*std::exchange(batch.error, {}));
-        if (batch.next_run == batch.runs.size()) return {};
+        if (batch.is_done()) return {};
         render(batch, renderer_);
     }
     return {};
@@ -161,23 +177,21 @@ void TextPipeline::work(const TextOptions& options) {
 }
 
 void TextPipeline::render(Batch& batch, LineRenderer& renderer) {
-    for (; batch.next_run < batch.runs.size(); ++batch.next_run) {
-        const Batch::Run& run = batch.runs[batch.next_run];
-        if (!run.line.empty()) {
-            batch.text.append(run.line);
+    while (batch.text.text().size() < kEnoughText) {
+        if (batch.next_line < batch.lines.size() && batch.lines[batch.next_line].next_event == batch.next_event) {
+            batch.text.append(batch.lines[batch.next_line++].text);
             continue;
         }
-        const PacketView& packet = batch.packets[run.packet];
-        for (; batch.next_place < run.end; ++batch.next_place) {
-            if (batch.text.text().size() >= kEnoughText) return;
-            const ctf::EventPlace& place = batch.places[batch.next_place];
-            auto appended = renderer.append(batch.text, packet, place, batch.previous);
-            if (!appended) {
-                batch.error = std::move(appended).error();
-                return;
-            }
-            if (packet.plan->clock != nullptr) batch.previous = moment_of(place);
+        if (batch.next_event == batch.events.size()) return;
+        const auto& [place, index] = batch.events[batch.next_event];
+        const PacketView& packet = batch.packets[index];
+        auto appended = renderer.append(batch.text, packet, place, batch.previous);
+        if (!appended) {
+            batch.error = std::move(appended).error();
+            return;
         }
+        if (packet.plan->clock != nullptr) batch.previous = moment_of(place);
+        ++batch.next_event;
     }
 }
 

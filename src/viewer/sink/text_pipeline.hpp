@@ -37,8 +37,8 @@ class TextPipeline {
     TextPipeline(const TextPipeline&) = delete;
     TextPipeline& operator=(const TextPipeline&) = delete;
 
-    // The next events, all of one packet.
-    Result<void> add(const PacketView& packet, std::span<const ctf::EventPlace> places);
+    // The next events.
+    Result<void> add(std::span<const FoundEvent> events);
     // A line that is no event's, to be written behind the events that were added.
     Result<void> add_line(std::string_view line);
     // Writes everything that was added. Call this at the end, also after an error.
@@ -50,25 +50,29 @@ class TextPipeline {
   private:
     // Events in their order, and their text.
     struct Batch {
-        // Some events of one packet; or a line that is no event's.
-        struct Run {
-            std::size_t packet;  // into `packets`
-            std::size_t end;     // in `places`
-            std::string line{};
+        struct Event {
+            ctf::EventPlace place;
+            std::uint32_t packet;  // into `packets`
+        };
+        // A line that is no event's.
+        struct Line {
+            std::size_t next_event;  // the one behind it
+            std::string text;
         };
 
         std::vector<PacketView> packets{};
-        std::vector<Run> runs{};
-        std::vector<ctf::EventPlace> places{};
+        std::vector<Event> events{};
+        std::vector<Line> lines{};
         std::optional<Moment> previous{};  // of the event before
-        // What is rendered: events in turn, until there is enough text. Whoever writes that renders the rest.
-        std::size_t next_run = 0;
-        std::size_t next_place = 0;
+        // What is rendered: lines in turn, until there is enough text. Whoever writes that renders the rest.
+        std::size_t next_event = 0;
+        std::size_t next_line = 0;
         TextBuffer text{-1};
         std::optional<Error> error{};
         bool is_taken = false;  // by a thread that renders it
         bool is_rendered = false;
 
+        [[nodiscard]] bool is_done() const { return next_event == events.size() && next_line == lines.size(); }
         void clear();
     };
 
@@ -76,6 +80,7 @@ class TextPipeline {
     void start_threads();
     void work(const TextOptions& options);
     Batch* take_batch();
+    std::uint32_t index_of(const PacketView& packet);
     Result<void> submit_if_full();
     Result<void> submit();
     Result<void> write_rendered(std::size_t most_left);
@@ -86,6 +91,7 @@ class TextPipeline {
     std::size_t thread_count_;
     LineRenderer renderer_;
     std::unique_ptr<Batch> filling_;
+    std::vector<std::uint32_t> recent_;  // by the packets' numbers: where one may be in the batch
     std::optional<Moment> previous_{};
     bool is_closed_ = false;
     bool has_failed_ = false;  // nothing more is written

@@ -46,8 +46,8 @@ class RecordedTraceTest : public testing::Test {
         std::string text;
         auto is_message = merge->next();
         for (; is_message && *is_message; is_message = merge->next())
-            if (merge->message().kind == Message::Kind::kEvent)
-                text += fmt::format("{} ", *merge->message().time_ns / 1'000'000'000);
+            for (const FoundEvent& event : merge->events())
+                text += fmt::format("{} ", *event.time_ns() / 1'000'000'000);
         if (!is_message) return text + "error: " + is_message.error().message;
         for (const auto& trace : *traces)
             if (trace->damage()) text += "damage: " + trace->damage()->message;
@@ -215,6 +215,7 @@ TEST_F(RecordedTraceTest, NetworkLossIsToldOnceAndIsNoneOfTheTracers) {
     auto merge = Merge::make(*traces);
     std::string losses;
     while (merge->next().value_or(false)) {
+        if (!merge->events().empty()) continue;
         const Message& message = merge->message();
         if (message.kind == Message::Kind::kDiscardedPackets) losses += fmt::format("tracer {} ", *message.loss.count);
         if (message.kind == Message::Kind::kLostPackets) losses += fmt::format("network {} ", *message.loss.count);
@@ -254,13 +255,8 @@ std::string numbers_in(const fs::path& root) {
     if (!traces) return traces.error().message;
     auto merge = Merge::make(*traces).value();
     std::string text;
-    while (merge.next().value_or(false)) {
-        const Message& message = merge.message();
-        if (message.kind != Message::Kind::kEvent) continue;
-        text += fmt::format("{} ", number_of(*message.packet, message.place));
-        for (const ctf::EventPlace& place : merge.take_run())
-            text += fmt::format("{} ", number_of(*message.packet, place));
-    }
+    while (merge.next().value_or(false))
+        for (const auto& [packet, place] : merge.events()) text += fmt::format("{} ", number_of(*packet, *place));
     return text;
 }
 
@@ -273,7 +269,7 @@ std::string packet_of(char instance, std::string_view times) {
     return packet;
 }
 
-TEST_F(RecordedTraceTest, RunOfEventsEndsWhereAnotherStreamIsOlder) {
+TEST_F(RecordedTraceTest, EventsOfAlternatingStreamsAreInOrder) {
     write("metadata", numbered_metadata());
     write("a", packet_of(1, "\1\2\3\7\7\10"));
     write("b", packet_of(2, "\4\5\7\11"));

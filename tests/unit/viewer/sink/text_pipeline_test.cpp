@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kPackets = 100;
 constexpr std::size_t kEvents = 201;  // of a packet
 
-// Packets of events that are one byte each, which is the time and the only field.
+// Packets of events with their times, the number of the packet, and a text.
 class TextPipelineTest : public ::testing::Test {
   protected:
     TextPipelineTest() {
@@ -33,12 +33,13 @@ class TextPipelineTest : public ::testing::Test {
             "stream { event.header := struct { ts8 timestamp; }; };"
             "event { name = e; fields := struct { integer { size = 8; } n; string s; }; };");
         plan_ = *ctf::make_decode_plan(trace_class_, trace_class_.streams.front());
-        for (std::size_t i = 0; i < kEvents; ++i)
-            bytes_ += {static_cast<char>(i), static_cast<char>(i), 'x', '\n', '\0'};
+        for (std::size_t packet = 0; packet < kPackets; ++packet)
+            for (std::size_t i = 0; i < kEvents; ++i)
+                bytes_.at(packet) += {static_cast<char>(i), static_cast<char>(packet), 'x', '\n', '\0'};
     }
 
     PacketView packet(std::size_t number) const {
-        const auto bytes = std::as_bytes(std::span(bytes_));
+        const auto bytes = std::as_bytes(std::span(bytes_.at(number)));
         return {number + 1, &trace_class_, &plan_, &stream_, bytes, 8 * bytes.size()};
     }
 
@@ -51,20 +52,36 @@ class TextPipelineTest : public ::testing::Test {
         return places;
     }
 
+    // All events of the packets, those of two neighbours in turn.
+    struct Events {
+        std::vector<PacketView> packets{};
+        std::vector<ctf::EventPlace> places{};
+        std::vector<FoundEvent> found{};
+    };
+    Events alternating() const {
+        Events events;
+        for (std::size_t i = 0; i < kPackets; ++i) events.packets.push_back(packet(i));
+        events.places = places_in(events.packets.front());
+        for (std::size_t i = 0; i < kPackets; i += 2)
+            for (const ctf::EventPlace& place : events.places)
+                for (const std::size_t packet : {i, i + 1}) events.found.push_back({&events.packets[packet], &place});
+        return events;
+    }
+
     // In runs of different lengths.
-    static Result<void> add(TextPipeline& pipeline, const PacketView& packet, std::span<const ctf::EventPlace> places) {
-        for (std::size_t run = 1; !places.empty(); run = run % 50 + 1) {
-            const auto taken = places.first(std::min(run, places.size()));
-            LEAT_TRY(pipeline.add(packet, taken));
-            places = places.subspan(taken.size());
+    static Result<void> add(TextPipeline& pipeline, std::span<const FoundEvent> events) {
+        for (std::size_t run = 1; !events.empty(); run = run % 50 + 1) {
+            const auto taken = events.first(std::min(run, events.size()));
+            LEAT_TRY(pipeline.add(taken));
+            events = events.subspan(taken.size());
         }
         return {};
     }
 
-    std::string text_of(std::size_t threads) const {
+    static std::string text_of(const Events& events, std::size_t threads) {
         const UniqueFd file(::memfd_create("text", MFD_CLOEXEC));
         TextPipeline pipeline({}, file.get(), threads);
-        for (std::size_t i = 0; i < kPackets; ++i) EXPECT_TRUE(add(pipeline, packet(i), places_in(packet(i))));
+        EXPECT_TRUE(add(pipeline, events.found));
         EXPECT_TRUE(pipeline.flush());
         return read_file(fmt::format("/proc/self/fd/{}", file.get()), SIZE_MAX).value();
     }
@@ -72,21 +89,19 @@ class TextPipelineTest : public ::testing::Test {
     ctf::TraceClass trace_class_;
     ctf::DecodePlan plan_;
     StreamIdentity stream_{.name = "stream"};
-    std::string bytes_;
+    std::array<std::string, kPackets> bytes_;
 };
 
 TEST_F(TextPipelineTest, SeveralThreadsWriteWhatOneWrites) {
     TextBuffer expected(-1);
-    LineRenderer renderer({});
+    std::array renderers{LineRenderer({}), LineRenderer({})};  // for which packets do not alternate
     std::optional<Moment> previous;
-    for (std::size_t i = 0; i < kPackets; ++i) {
-        const PacketView view = packet(i);
-        for (const ctf::EventPlace& place : places_in(view)) {
-            ASSERT_TRUE(renderer.append(expected, view, place, previous));
-            previous = Moment{place.time_ns, place.cycles};
-        }
+    const Events events = alternating();
+    for (const auto& [packet, place] : events.found) {
+        ASSERT_TRUE(renderers.at(packet->number % 2).append(expected, *packet, *place, previous));
+        previous = Moment{place->time_ns, place->cycles};
     }
-    for (const std::size_t threads : {0, 1, 3}) EXPECT_EQ(text_of(threads), expected.text()) << threads;
+    for (const std::size_t threads : {0, 1, 3}) EXPECT_EQ(text_of(events, threads), expected.text()) << threads;
 }
 
 TEST_F(TextPipelineTest, ReaderThatGoesAwayIsNoError) {
@@ -96,7 +111,8 @@ TEST_F(TextPipelineTest, ReaderThatGoesAwayIsNoError) {
     ::close(ends[0]);
     std::signal(SIGPIPE, SIG_IGN);
     TextPipeline pipeline({}, output.get(), 1);
-    for (std::size_t i = 0; i < kPackets; ++i) ASSERT_TRUE(add(pipeline, packet(i), places_in(packet(i))));
+    const Events events = alternating();
+    ASSERT_TRUE(add(pipeline, events.found));
     EXPECT_TRUE(pipeline.flush());
     EXPECT_TRUE(pipeline.is_closed());
 }
@@ -104,13 +120,15 @@ TEST_F(TextPipelineTest, ReaderThatGoesAwayIsNoError) {
 // Someone may cut a file while it is read.
 TEST_F(TextPipelineTest, PacketThatHasChangedIsAnErrorAfterTheEventsBeforeIt) {
     const auto places = places_in(packet(0));
-    std::string changed = bytes_;
+    std::string changed = bytes_.front();
     changed.replace(5 * 100, std::string::npos, changed.size() - 5 * 100, 'x');
     PacketView view = packet(0);
     view.bytes = std::as_bytes(std::span(changed));
     const UniqueFd file(::memfd_create("text", MFD_CLOEXEC));
     TextPipeline pipeline({}, file.get(), 1);
-    ASSERT_TRUE(pipeline.add(view, places));
+    std::vector<FoundEvent> found;
+    for (const ctf::EventPlace& place : places) found.push_back({&view, &place});
+    ASSERT_TRUE(pipeline.add(found));
     const auto flushed = pipeline.flush();
     ASSERT_FALSE(flushed);
     EXPECT_EQ(flushed.error().message, "stream: a packet has changed while it was read");

@@ -1,0 +1,104 @@
+#include "viewer/merge/merge.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support/scratch_directory.hpp"
+#include "support/written_stream.hpp"
+
+namespace leat::viewer {
+namespace {
+
+class MergeTest : public testing::Test {
+  protected:
+    MergeTest() { std::ofstream(directory_.path() / "metadata") << test::kWrittenMetadata; }
+
+    // Everything in its order, and the error at the end, if any.
+    std::vector<std::string> told() const {
+        const auto traces = open_traces({directory_.path()});
+        if (!traces) return {traces.error().message};
+        auto merge = Merge::make(*traces).value();
+        std::vector<std::string> told;
+        auto is_there = merge.next();
+        for (; is_there && *is_there; is_there = merge.next()) {
+            if (merge.events().empty()) told.push_back(text_of(merge.message()));
+            for (const FoundEvent& event : merge.events()) told.push_back(text_of(event));
+        }
+        if (!is_there) told.push_back(is_there.error().message);
+        return told;
+    }
+
+    static std::string text_of(const Message& message) {
+        return fmt::format("{} {}", message.kind == Message::Kind::kPacketBegin ? "begin" : "end",
+                           *message.stream->instance_id);
+    }
+
+    static std::string text_of(const FoundEvent& event) {
+        return fmt::format("event {} {}", *event.packet->stream->instance_id,
+                           std::to_integer<unsigned>(event.packet->bytes[event.place->payload / 8]) +
+                               std::to_integer<unsigned>(event.packet->bytes[event.place->payload / 8 + 1]) * 256);
+    }
+
+    test::ScratchDirectory directory_;
+};
+
+// One message after the other, each the oldest of those that come next; of one age, that of the first stream.
+std::vector<std::string> merged(std::vector<test::WrittenStream>& streams) {
+    std::vector<std::string> all;
+    while (true) {
+        test::WrittenStream* first = nullptr;
+        for (test::WrittenStream& stream : streams) {
+            if (stream.told().empty()) continue;
+            if (first == nullptr || stream.told().front().time < first->told().front().time) first = &stream;
+        }
+        if (first == nullptr) return all;
+        all.push_back(first->told().front().what);
+        first->told().pop_front();
+    }
+}
+
+// Packets of any number of events, more than are found at once, too; many of one age.
+TEST_F(MergeTest, TellsAllStreamsAsOneAfterTheOtherWould) {
+    std::mt19937_64 random(1);  // NOLINT(bugprone-random-generator-seed): the same each time
+    for (int round = 0; round < 40; ++round) {
+        std::vector<test::WrittenStream> streams;
+        for (std::uint64_t left = 1 + random() % 12; left != 0; --left) {
+            test::WrittenStream& stream = streams.emplace_back(streams.size());
+            std::uint64_t time = random() % 100;
+            for (std::uint64_t packets = 1 + random() % 4; packets != 0; --packets) {
+                std::vector<std::uint64_t> times(1 + random() % (random() % 4 == 0 ? 2000 : 20));
+                for (std::uint64_t& of_event : times) of_event = time += random() % 3;
+                stream.add_packet(times);
+            }
+            stream.write(directory_.path());
+        }
+        ASSERT_EQ(told(), merged(streams)) << round;
+        for (const test::WrittenStream& stream : streams) stream.remove(directory_.path());
+    }
+}
+
+TEST_F(MergeTest, EventsBeforeAnErrorAreTold) {
+    test::WrittenStream sound(0);
+    sound.add_packet({1, 4, 6});
+    sound.write(directory_.path());
+    test::WrittenStream unsound(1);
+    unsound.add_packet({2, 5, 3, 6});
+    unsound.write(directory_.path());
+    const std::vector<std::string> expected{
+        "begin 0",
+        "event 0 1",
+        "begin 1",
+        "event 1 1",
+        "event 0 2",
+        "event 1 2",
+        (directory_.path() / "stream_001: time goes back by 2 ns, from one message of the trace to the next").string()};
+    EXPECT_EQ(told(), expected);
+}
+
+}  // namespace
+}  // namespace leat::viewer
