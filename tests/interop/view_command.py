@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""`leat view` of traces on disk: which of them it opens."""
+"""`leat view` of traces on disk: which of them it opens, and what strange ones may cost."""
 import os
 import shutil
 import signal
+import struct
 import subprocess
 
 from support import LEAT, PATIENCE, InteropTest, Trace, main, plain_run, program
@@ -96,6 +97,30 @@ class ShorterFiles(InteropTest):
     def test_file_that_loses_some_bytes_of_its_last_page(self):
         _, status, errors, lines, expected = self.view_while_cut(lambda size: (size - 1) // 4096 * 4096 + 1)
         self.assertEqual((status, errors, lines), (0, "", expected))
+
+
+class StrangeTraces(InteropTest):
+    METADATA = """/* CTF 1.8 */
+        typealias integer { size = 32; align = 8; } := u32;
+        trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u32 magic; }; };
+        stream { event.header := struct { u32 id; }; };"""
+    ADDRESS_SPACE = 1 << 20  # KiB
+
+    def test_long_name_of_the_host_is_kept_once(self):
+        """And not for each event class: a megabyte of metadata would need gigabytes."""
+        classes, host = 2000, "h" * 1_000_000
+        directory = self.directory / "trace"
+        directory.mkdir()
+        events = "".join(f"event {{ name = e{number}; id = {number}; }};\n" for number in range(classes))
+        (directory / "metadata").write_text(f'{self.METADATA} env {{ hostname = "{host}"; }}; {events}', encoding="ascii")
+        (directory / "stream").write_bytes(struct.pack(f"<{classes + 1}I", 0xC1FC1FC1, *range(classes)))
+        for options in ([], ["--format=json"]):
+            limited = ["sh", "-c", f'ulimit -v {self.ADDRESS_SPACE} && exec "$0" "$@" | wc -lc', LEAT, "view", "--threads=2", *options, directory]
+            result = plain_run(*limited)
+            self.assertEqual(result.stderr, "")
+            lines, size = map(int, result.stdout.split())
+            self.assertEqual(lines, classes)
+            self.assertGreater(size, classes * len(host))
 
 
 if __name__ == "__main__":

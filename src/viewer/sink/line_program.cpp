@@ -20,7 +20,6 @@ class ProgramBuilder {
         : plan_(plan), layout_(layout), options_(options) {}
 
     void literal(std::string_view text) { text_ += text; }
-    void head() { add({.kind = LineOp::Kind::kHead}); }
     void packet_context() {
         if (!is_shown(plan_, plan_.packet_context)) return;
         begin_scope(kPacketContextScope);
@@ -48,7 +47,7 @@ class ProgramBuilder {
     }
     LineProgram finish() {
         add({});
-        program_.literals.append(LineProgram::kSlack, '\0');
+        program_.literals.append(kTextPiece, '\0');
         program_.fixed_size += program_.literals.size();
         return std::move(program_);
     }
@@ -212,7 +211,6 @@ bool is_shown(const ctf::DecodePlan& plan, ctf::PlanRoot scope) { return scope &
 LineProgram make_line_program(const ctf::DecodePlan& plan, const ctf::EventPlan& event, std::string_view name,
                               const TextOptions& options) {
     ProgramBuilder builder(plan, event.layout, options);
-    builder.head();
     builder.literal(name);
     builder.packet_context();
     builder.event_context();

@@ -20,7 +20,6 @@ namespace leat::viewer {
 struct LineOp {
     enum class Kind : std::uint8_t {
         kNothing,
-        kHead,  // what all lines of the trace begin with
         kPacketContext,
         kEventContext,  // a program of its own, for all events of the stream
         kStep,          // the next step of the layout; the fields that follow lie in it, if it is a run
@@ -50,12 +49,10 @@ struct LineOp {
 };
 
 struct LineProgram {
-    // Literals may be copied in pieces of so many bytes, so there are as many after the last.
-    static constexpr std::size_t kSlack = 16;
     static constexpr std::size_t kLongestNumber = 24;
 
     std::vector<LineOp> ops{};
-    std::string literals{};
+    std::string literals{};      // with kTextPiece more bytes
     std::size_t fixed_size = 0;  // bytes: most of all that is not a string, an array or a node
 };
 
@@ -69,7 +66,7 @@ inline constexpr ScopeName kEventContextScope{"stream.event.context", "common_co
 inline constexpr ScopeName kSpecificContextScope{"event.context", "specific_context"};
 inline constexpr ScopeName kPayloadScope{"event.fields", "payload"};
 
-// `name` comes after the head of the line.
+// `name` comes after what all lines of the trace begin with.
 [[nodiscard]] LineProgram make_line_program(const ctf::DecodePlan& plan, const ctf::EventPlan& event,
                                             std::string_view name, const TextOptions& options);
 // Of the stream's event context.

@@ -28,14 +28,6 @@ std::string log_level_text(const ctf::EventClass& event_class) {
     return fmt::format("{} ({})", ctf::kLogLevels[static_cast<std::size_t>(*level)], *level);
 }
 
-// Both need LineProgram::kSlack more than they write.
-char* write_short(char* at, const char* text, std::size_t size) {
-    std::memcpy(at, text, LineProgram::kSlack);
-    if (size > LineProgram::kSlack)
-        std::memcpy(at + LineProgram::kSlack, text + LineProgram::kSlack, size - LineProgram::kSlack);
-    return at + size;
-}
-
 char* write_text(char* at, std::string_view text) { return std::copy(text.begin(), text.end(), at); }
 
 char* write_digits(char* at, std::uint64_t number, std::size_t least) {
@@ -48,6 +40,10 @@ template <class T>
 char* write_number(char* at, const std::byte* from) {
     T number = 0;
     std::memcpy(&number, from, sizeof number);
+    if (number >= 0 && number < 10) {
+        *at = static_cast<char>('0' + number);
+        return at + 1;
+    }
     return std::to_chars(at, at + LineProgram::kLongestNumber, number).ptr;
 }
 
@@ -83,10 +79,10 @@ LineRenderer::LineRenderer(const TextOptions& options)
     const auto begin = [this](std::string_view name, std::string_view otherwise) {
         return options_.names_header ? header_name(name) : std::string(otherwise);
     };
-    before_time_ = fmt::format("{}{}", begin("timestamp", "["), options.colors.time);
-    behind_time_ = fmt::format("{}{}", options.colors.end, name_or(", ", "] "));
-    if (options.has_delta) behind_time_ += begin("delta", "(");
-    behind_delta_ = name_or(", ", ") ");
+    before_time_ = PaddedText(begin("timestamp", "[") + std::string(options.colors.time));
+    behind_time_ = PaddedText(
+        fmt::format("{}{}{}", options.colors.end, name_or(", ", "] "), options.has_delta ? begin("delta", "(") : ""));
+    behind_delta_ = PaddedText(name_or(", ", ") "));
 }
 
 Result<void> LineRenderer::append(TextBuffer& buffer, const PacketView& packet, const ctf::EventPlace& place,
@@ -127,7 +123,11 @@ LineRenderer::PlanState& LineRenderer::state_of(const PacketView& packet) {
             plans_.clear();
             std::ranges::fill(recent_, Entered());
         }
-        found = plans_.emplace(packet.plan->number, std::make_unique<PlanState>(*packet.plan)).first;
+        found =
+            plans_
+                .emplace(packet.plan->number, std::make_unique<PlanState>(*packet.plan, head_of(packet),
+                                                                          make_context_program(*packet.plan, options_)))
+                .first;
     }
     return *found->second;
 }
@@ -150,10 +150,10 @@ void LineRenderer::append_string(TextBuffer& buffer, std::string_view text) cons
 }
 
 void LineRenderer::times(TextBuffer& buffer, const Moment& moment, const std::optional<Moment>& previous) {
-    char* at = write_text(buffer.reserve(kLongestTimes), before_time_);
+    char* at = before_time_.write(buffer.reserve(kLongestTimes));
     at = options_.has_cycles ? write_digits(at, moment.cycles, kCyclesDigits) : time_text_.write(at, moment.time_ns);
-    at = write_text(at, behind_time_);
-    if (options_.has_delta) at = write_text(write_delta(at, moment, previous), behind_delta_);
+    at = behind_time_.write(at);
+    if (options_.has_delta) at = behind_delta_.write(write_delta(at, moment, previous));
     buffer.set_end(at);
 }
 
@@ -180,10 +180,10 @@ char* LineRenderer::write_delta(char* at, const Moment& moment, const std::optio
 Result<void> LineRenderer::fields(TextBuffer& buffer, PlanState& state, const PacketView& packet,
                                   const ctf::EventPlace& place) {
     const ctf::EventPlan& event = packet.plan->events[place.event];
-    const LineProgram& program = program_of(state, packet, place.event);
+    buffer.append(state.head);
     if (event.layout.is_for_decoder) return decoded(buffer, state, packet, place);
     state.decoder.seek(place.payload);
-    return carry_out(program, event.layout, buffer, state, packet);
+    return carry_out(program_of(state, packet, place.event), event.layout, buffer, state, packet);
 }
 
 Result<void> LineRenderer::carry_out(const LineProgram& program, const ctf::EventLayout& layout, TextBuffer& buffer,
@@ -193,7 +193,7 @@ Result<void> LineRenderer::carry_out(const LineProgram& program, const ctf::Even
     char* at = buffer.reserve(program.fixed_size);
     const std::byte* run = nullptr;
     for (const LineOp& op : program.ops) {
-        at = write_short(at, program.literals.data() + op.literal, op.literal_size);
+        at = write_in_pieces(at, program.literals.data() + op.literal, op.literal_size);
         if (op.kind == LineOp::Kind::kStep) {
             if (!decoder.skip(layout, layout.steps[step++])) return changed(packet);
             run = decoder.bytes_of_step();
@@ -201,7 +201,8 @@ Result<void> LineRenderer::carry_out(const LineProgram& program, const ctf::Even
             at = write_decimal(at, op.kind, run + op.offset);
         } else if (op.kind != LineOp::Kind::kNothing) {
             buffer.set_end(at);
-            LEAT_TRY(carry_out(op, layout, step, buffer, state, packet));
+            LEAT_TRY(op.kind == LineOp::Kind::kPacketContext ? packet_context(buffer, packet)
+                                                             : carry_out(op, layout, step, buffer, state, packet));
             at = buffer.reserve(program.fixed_size);
         }
     }
@@ -215,13 +216,8 @@ Result<void> LineRenderer::carry_out(const LineOp& op, const ctf::EventLayout& l
     const ctf::PlanNode& node = packet.plan->nodes[op.node];
     const auto pass = [&] { return decoder.skip(layout, layout.steps[step++]); };
     switch (op.kind) {
-        case LineOp::Kind::kHead:
-            buffer.append(state.head.text);
-            return {};
-        case LineOp::Kind::kPacketContext:
-            return packet_context(buffer, packet);
         case LineOp::Kind::kEventContext:
-            return carry_out(*state.context_program, packet.plan->context_layout, buffer, state, packet);
+            return carry_out(state.context_program, packet.plan->context_layout, buffer, state, packet);
         case LineOp::Kind::kNumber: {
             const ctf::FieldValue value = decoder.value_at(node, decoder.begin_of_step() + op.offset);
             append_values(buffer, {&value, 1}, op.has_names);
@@ -273,10 +269,6 @@ void LineRenderer::array(const LineOp& op, TextBuffer& buffer, const PacketView&
 
 const LineProgram& LineRenderer::program_of(PlanState& state, const PacketView& packet, std::uint32_t event) {
     auto& programs = state.programs;
-    if (state.context_program == nullptr) {
-        state.context_program = std::make_unique<LineProgram>(make_context_program(*packet.plan, options_));
-        state.head = head_of(packet);
-    }
     if (event >= programs.size()) programs.resize(packet.plan->events.size());
     if (programs[event] == nullptr) {
         const ctf::EventPlan& plan = packet.plan->events[event];
@@ -353,7 +345,7 @@ std::string LineRenderer::json_name_of(const ctf::EventClass& event_class) {
 // The event's part of a line, up to its name.
 std::string LineRenderer::name_of(const PlanState& state, const ctf::EventClass& event_class) const {
     if (is_json_) return json_name_of(event_class);
-    Head head{.has_fields = state.head.has_fields};
+    Head head{.has_fields = state.has_head_fields};
     const std::string log_level = log_level_text(event_class);
     if (options_.shows_log_level && !log_level.empty()) add_head_field(head, "loglevel", log_level);
     if (options_.shows_emf_uri && !event_class.model_uri.empty())
@@ -380,7 +372,7 @@ Result<const LineRenderer::Context*> LineRenderer::context_of(const PacketView& 
         const ctf::PacketDecoder& decoder = *LEAT_TRY(decoder_.enter(packet));
         TextBuffer text(-1);
         append_values(text, decoder.packet_context(), options_.names_context);
-        context = {.packet = packet.number, .text = std::string(text.text())};
+        context = {.packet = packet.number, .text = PaddedText(text.text())};
     }
     return &context;
 }
@@ -388,7 +380,6 @@ Result<const LineRenderer::Context*> LineRenderer::context_of(const PacketView& 
 Result<void> LineRenderer::decoded(TextBuffer& buffer, PlanState& state, const PacketView& packet,
                                    const ctf::EventPlace& place) {
     const ctf::EventRecord& event = *LEAT_TRY(decoder_.decode(packet, place));
-    buffer.append(state.head.text);
     buffer.append(name_of(state, *event.event_class));
     bool has_scope = false;
     const auto scope = [&](const ScopeName& name, std::span<const ctf::FieldValue> values, bool has_names) {

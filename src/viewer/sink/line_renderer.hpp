@@ -15,6 +15,7 @@
 #include "viewer/merge/message.hpp"
 #include "viewer/read/event_decoder.hpp"
 #include "viewer/sink/line_program.hpp"
+#include "viewer/sink/padded_text.hpp"
 #include "viewer/sink/text_buffer.hpp"
 #include "viewer/sink/text_options.hpp"
 #include "viewer/sink/time_text.hpp"
@@ -46,17 +47,22 @@ class LineRenderer {
     };
     // What is kept of a stream's plan: the lines of its events, and its latest packet.
     struct PlanState {
-        explicit PlanState(const ctf::DecodePlan& plan) : decoder(plan) {}
+        PlanState(const ctf::DecodePlan& plan, const Head& head_of_trace, LineProgram program_of_context)
+            : head(head_of_trace.text),
+              has_head_fields(head_of_trace.has_fields),
+              context_program(std::move(program_of_context)),
+              decoder(plan) {}
 
-        Head head{};
-        std::unique_ptr<const LineProgram> context_program{};
+        PaddedText head;
+        bool has_head_fields;
+        LineProgram context_program;
         std::vector<std::unique_ptr<const LineProgram>> programs{};  // by the number of the event
         ctf::FieldDecoder decoder;
         std::uint64_t packet = 0;  // that `decoder` is in
     };
     struct Context {
         std::uint64_t packet = 0;
-        std::string text{};
+        PaddedText text{};
     };
 
     // Of a packet: what its events' lines need.
@@ -98,9 +104,9 @@ class LineRenderer {
     bool is_json_;
     TimeText time_text_;
     // What stands around the time and the time since the event before.
-    std::string before_time_;
-    std::string behind_time_;
-    std::string behind_delta_;
+    PaddedText before_time_;
+    PaddedText behind_time_;
+    PaddedText behind_delta_;
     std::unordered_map<std::uint64_t, std::unique_ptr<PlanState>> plans_;  // by their numbers
     std::unordered_map<const StreamIdentity*, Context> contexts_;          // of the latest packet of each
     std::vector<Entered> recent_;                                          // by the packets' numbers

@@ -1,39 +1,41 @@
 #include "viewer/sink/time_text.hpp"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
 #include <ctime>
+#include <string>
 
 namespace leat::viewer {
 namespace {
 
-// "000" to "999", so that nine digits take three copies.
-constexpr std::array<char, 3000> make_thousand() {
-    std::array<char, 3000> digits{};
-    for (std::size_t i = 0; i < 1000; ++i) {
-        digits[3 * i] = static_cast<char>('0' + i / 100);
-        digits[3 * i + 1] = static_cast<char>('0' + i / 10 % 10);
-        digits[3 * i + 2] = static_cast<char>('0' + i % 10);
-    }
+// "000" to "999", so that nine digits take three copies, of a whole word each.
+constexpr std::array<std::array<char, 4>, 1000> make_thousand() {
+    std::array<std::array<char, 4>, 1000> digits{};
+    for (std::size_t i = 0; i < 1000; ++i)
+        digits[i] = {static_cast<char>('0' + i / 100), static_cast<char>('0' + i / 10 % 10),
+                     static_cast<char>('0' + i % 10), '\0'};
     return digits;
 }
-constexpr std::array<char, 3000> kThousand = make_thousand();
+constexpr std::array<std::array<char, 4>, 1000> kThousand = make_thousand();
 
 }  // namespace
 
 char* write_nanoseconds(char* at, std::uint64_t ns) {
     const auto count = static_cast<std::uint32_t>(ns);
-    std::memcpy(at, &kThousand[std::size_t{3} * (count / 1'000'000)], 3);
-    std::memcpy(at + 3, &kThousand[std::size_t{3} * (count / 1'000 % 1'000)], 3);
-    std::memcpy(at + 6, &kThousand[std::size_t{3} * (count % 1'000)], 3);
+    std::memcpy(at, &kThousand[count / 1'000'000], 4);
+    std::memcpy(at + 3, &kThousand[count / 1'000 % 1'000], 4);
+    std::memcpy(at + 6, &kThousand[count % 1'000], 4);
     return at + 9;
 }
 
 char* write_seconds(char* at, std::uint64_t ns) {
     constexpr std::size_t kLongestNumber = 20;
-    at = std::to_chars(at, at + kLongestNumber, ns / kNanosecondsPerSecond).ptr;
+    if (ns < kNanosecondsPerSecond) {
+        *at++ = '0';
+    } else {
+        at = std::to_chars(at, at + kLongestNumber, ns / kNanosecondsPerSecond).ptr;
+    }
     *at++ = '.';
     return write_nanoseconds(at, ns % kNanosecondsPerSecond);
 }
@@ -53,7 +55,7 @@ char* TimeText::write(char* at, std::int64_t time_ns) {
         --second;
     }
     if (!has_second_ || second != second_) format_second(second);
-    at = std::copy(second_text_.begin(), second_text_.end(), at);
+    at = second_text_.write(at);
     return write_nanoseconds(at, static_cast<std::uint64_t>(ns));
 }
 
@@ -64,14 +66,14 @@ void TimeText::format_second(std::int64_t second) {
     const std::time_t seconds = second;
     const bool is_known = (is_gmt_ ? ::gmtime_r(&seconds, &time) : ::localtime_r(&seconds, &time)) != nullptr;
     if (!is_known) {
-        second_text_ = fmt::format("{}.", second);
+        second_text_ = PaddedText(fmt::format("{}.", second));
         return;
     }
-    second_text_.clear();
+    std::string date;
     if (format_ != TimeFormat::kTimeOfDay)
-        second_text_ = fmt::format("{:04}-{:02}-{:02}{}", time.tm_year + 1900, time.tm_mon + 1, time.tm_mday,
-                                   format_ == TimeFormat::kIso ? 'T' : ' ');
-    second_text_ += fmt::format("{:02}:{:02}:{:02}.", time.tm_hour, time.tm_min, time.tm_sec);
+        date = fmt::format("{:04}-{:02}-{:02}{}", time.tm_year + 1900, time.tm_mon + 1, time.tm_mday,
+                           format_ == TimeFormat::kIso ? 'T' : ' ');
+    second_text_ = PaddedText(fmt::format("{}{:02}:{:02}:{:02}.", date, time.tm_hour, time.tm_min, time.tm_sec));
 }
 
 }  // namespace leat::viewer

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
+#include "viewer/sink/padded_text.hpp"
 #include "viewer/sink/text_buffer.hpp"
 #include "viewer/sink/text_options.hpp"
 
@@ -15,7 +15,7 @@ inline constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 // in JSON, "2026-11-20T12:30:05...".
 class TimeText {
   public:
-    // No time has more characters.
+    // No time has more characters, with those of PaddedText behind it.
     static constexpr std::size_t kMaxSize = 64;
 
     explicit TimeText(const TextOptions& options) : format_(options.time_format), is_gmt_(options.is_gmt) {}
@@ -32,12 +32,12 @@ class TimeText {
     // Most events share their second with the event before.
     bool has_second_ = false;
     std::int64_t second_ = 0;
-    std::string second_text_;
+    PaddedText second_text_;
 };
 
-// Writes "000000042": nine digits. Returns their end.
+// Writes "000000042": nine digits. Returns their end, and needs a byte more.
 char* write_nanoseconds(char* at, std::uint64_t ns);
-// Writes "3.000000042". Returns its end.
+// Writes "3.000000042". Returns its end, and needs a byte more.
 char* write_seconds(char* at, std::uint64_t ns);
 
 }  // namespace leat::viewer

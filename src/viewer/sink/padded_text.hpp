@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace leat::viewer {
+
+// Texts that are written often are copied in whole pieces, which needs no call. So both sides have as many bytes behind
+// the text; those of the copy are overwritten by what comes next.
+inline constexpr std::size_t kTextPiece = 16;
+
+// Returns the end of the copy.
+inline char* write_in_pieces(char* at, const char* text, std::size_t size) {
+    for (std::size_t done = 0; done < size; done += kTextPiece) std::memcpy(at + done, text + done, kTextPiece);
+    return at + size;
+}
+
+class PaddedText {
+  public:
+    PaddedText() : PaddedText(std::string_view()) {}
+    explicit PaddedText(std::string_view text) : text_(text), size_(text.size()) { text_.append(kTextPiece, '\0'); }
+
+    [[nodiscard]] std::size_t size() const { return size_; }
+    // There must be room for it and kTextPiece more. Returns its end.
+    char* write(char* at) const { return write_in_pieces(at, text_.data(), size_); }
+
+  private:
+    std::string text_;
+    std::size_t size_;
+};
+
+}  // namespace leat::viewer
