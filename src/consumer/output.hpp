@@ -92,7 +92,8 @@ class Output {
     [[nodiscard]] virtual std::uint64_t part() const { return 0; }
 
     // Bytes; larger packets may not get there.
-    [[nodiscard]] virtual std::size_t max_packet_size() const { return ~std::size_t{0}; }
+    static constexpr std::size_t kAnySize = ~std::size_t{0};
+    [[nodiscard]] virtual std::size_t max_packet_size() const { return kAnySize; }
 
     // What the host calls.
 

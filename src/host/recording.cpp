@@ -36,10 +36,10 @@ std::string while_running(const Error& error) {
 std::size_t max_packet_size(const session::TraceChannel& channel, const consumer::Output& output) {
     constexpr std::uint64_t kPartsOfRing = 8;
     constexpr std::uint64_t kAtLeast = 256U << 10;
-    constexpr std::size_t kUnlimited = ~std::size_t{0};
+    constexpr std::size_t kAnySize = consumer::Output::kAnySize;
     const std::uint64_t ring_size = channel.rings().geometry().ring_size;
     const std::size_t of_ring =
-        output.max_packet_size() == kUnlimited ? kUnlimited : std::max(ring_size / kPartsOfRing, kAtLeast);
+        output.max_packet_size() == kAnySize ? kAnySize : std::max(ring_size / kPartsOfRing, kAtLeast);
     return channel.files().size == 0 ? of_ring : std::min<std::size_t>(of_ring, channel.files().size);
 }
 
