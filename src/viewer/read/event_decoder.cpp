@@ -20,22 +20,28 @@ Result<const ctf::EventRecord*> EventDecoder::decode(const PacketView& packet, c
 
 // A decoder is made anew for each packet: what it remembers is of the packet before, which may be another stream's.
 Result<ctf::PacketDecoder*> EventDecoder::enter(const PacketView& packet) {
-    if (state_ != nullptr && state_->packet == packet.number) return &*state_->decoder;
-    if (streams_.size() >= kMaxDecoders && !streams_.contains(packet.stream)) streams_.clear();
+    State& state = state_of(packet);
+    if (state.packet == packet.number) return &*state.decoder;
+    state.packet = 0;
+    state.decoder.emplace(*packet.plan);
+    const auto properties = state.decoder->start(packet.bytes, 0);
+    if (!properties || properties->packet_size != packet.bytes.size() ||
+        properties->content_bits != packet.content_bits || !packet.is_whole())
+        return changed(packet);
+    state.packet = packet.number;
+    return &*state.decoder;
+}
+
+EventDecoder::State& EventDecoder::state_of(const PacketView& packet) {
+    if (State* const state = recent_.of(packet.number)) return *state;
+    if (streams_.size() >= kMaxDecoders && !streams_.contains(packet.stream)) {
+        streams_.clear();
+        recent_.forget();
+    }
     auto& state = streams_[packet.stream];
     if (state == nullptr) state = std::make_unique<State>();
-    state_ = state.get();
-    if (state->packet == packet.number) return &*state->decoder;
-    state->packet = 0;
-    state->decoder.emplace(*packet.plan);
-    const auto properties = state->decoder->start(packet.bytes, 0);
-    if (!properties || properties->packet_size != packet.bytes.size() ||
-        properties->content_bits != packet.content_bits || !packet.is_whole()) {
-        state_ = nullptr;
-        return changed(packet);
-    }
-    state->packet = packet.number;
-    return &*state->decoder;
+    recent_.of(packet.number) = state.get();
+    return *state;
 }
 
 }  // namespace leat::viewer

@@ -8,6 +8,7 @@
 #include "base/result.hpp"
 #include "ctf/decode/packet_decoder.hpp"
 #include "viewer/merge/message.hpp"
+#include "viewer/read/recent_packets.hpp"
 
 namespace leat::viewer {
 
@@ -30,8 +31,10 @@ class EventDecoder {
         std::optional<ctf::PacketDecoder> decoder{};
     };
 
+    State& state_of(const PacketView& packet);
+
     std::unordered_map<const StreamIdentity*, std::unique_ptr<State>> streams_{};
-    State* state_ = nullptr;  // of the latest packet
+    RecentPackets<State*> recent_{};  // those of their streams
 };
 
 }  // namespace leat::viewer

@@ -15,7 +15,6 @@ namespace {
 // Of what may grow as long as the program runs; what is forgotten is made anew.
 constexpr std::size_t kMaxPlans = 4096;
 constexpr std::size_t kMaxContexts = 65536;
-constexpr std::size_t kRecentPackets = 1024;
 
 // At least so many, with zeros before them.
 constexpr std::size_t kCyclesDigits = 20;
@@ -75,7 +74,7 @@ char* write_decimal(char* at, LineOp::Kind kind, const std::byte* from) {
 }  // namespace
 
 LineRenderer::LineRenderer(const TextOptions& options)
-    : options_(options), is_json_(options.format == LineFormat::kJson), time_text_(options), recent_(kRecentPackets) {
+    : options_(options), is_json_(options.format == LineFormat::kJson), time_text_(options) {
     const auto begin = [this](std::string_view name, std::string_view otherwise) {
         return options_.names_header ? header_name(name) : std::string(otherwise);
     };
@@ -102,11 +101,11 @@ Result<void> LineRenderer::append(TextBuffer& buffer, const PacketView& packet, 
 
 // Packets of many streams may alternate, and several may have one plan.
 LineRenderer::PlanState& LineRenderer::enter(const PacketView& packet) {
-    if (entered_->packet == packet.number && entered_->state->packet == packet.number) return *entered_->state;
-    entered_ = &recent_[packet.number % kRecentPackets];
-    if (entered_->packet != packet.number) {
+    entered_ = &recent_.of(packet.number);
+    if (entered_->state == nullptr) {
         PlanState& state = state_of(packet);
-        *entered_ = {.packet = packet.number, .state = &state};
+        entered_ = &recent_.of(packet.number);
+        entered_->state = &state;
     }
     PlanState& state = *entered_->state;
     if (state.packet != packet.number) {
@@ -121,7 +120,7 @@ LineRenderer::PlanState& LineRenderer::state_of(const PacketView& packet) {
     if (found == plans_.end()) {
         if (plans_.size() >= kMaxPlans) {
             plans_.clear();
-            std::ranges::fill(recent_, Entered());
+            recent_.forget();
         }
         found =
             plans_
@@ -356,8 +355,11 @@ std::string LineRenderer::name_of(const PlanState& state, const ctf::EventClass&
 }
 
 Result<void> LineRenderer::packet_context(TextBuffer& buffer, const PacketView& packet) {
-    if (entered_->context == nullptr || entered_->context->packet != packet.number)
-        entered_->context = LEAT_TRY(context_of(packet));
+    if (entered_->context == nullptr || entered_->context->packet != packet.number) {
+        const Context* const context = LEAT_TRY(context_of(packet));
+        enter(packet);  // what was kept of it may be forgotten
+        entered_->context = context;
+    }
     buffer.append(entered_->context->text);
     return {};
 }
@@ -365,7 +367,7 @@ Result<void> LineRenderer::packet_context(TextBuffer& buffer, const PacketView& 
 Result<const LineRenderer::Context*> LineRenderer::context_of(const PacketView& packet) {
     if (contexts_.size() >= kMaxContexts && !contexts_.contains(packet.stream)) {
         contexts_.clear();
-        for (Entered& entered : recent_) entered.context = nullptr;
+        recent_.forget();
     }
     Context& context = contexts_[packet.stream];
     if (context.packet != packet.number) {

@@ -14,6 +14,7 @@
 #include "ctf/decode/packet_decoder.hpp"
 #include "viewer/merge/message.hpp"
 #include "viewer/read/event_decoder.hpp"
+#include "viewer/read/recent_packets.hpp"
 #include "viewer/sink/line_program.hpp"
 #include "viewer/sink/padded_text.hpp"
 #include "viewer/sink/text_buffer.hpp"
@@ -64,10 +65,8 @@ class LineRenderer {
         std::uint64_t packet = 0;
         PaddedText text{};
     };
-
     // Of a packet: what its events' lines need.
     struct Entered {
-        std::uint64_t packet = 0;
         PlanState* state = nullptr;
         const Context* context = nullptr;  // perhaps of a later packet by now
     };
@@ -109,8 +108,8 @@ class LineRenderer {
     PaddedText behind_delta_;
     std::unordered_map<std::uint64_t, std::unique_ptr<PlanState>> plans_;  // by their numbers
     std::unordered_map<const StreamIdentity*, Context> contexts_;          // of the latest packet of each
-    std::vector<Entered> recent_;                                          // by the packets' numbers
-    Entered* entered_ = recent_.data();                                    // the latest
+    RecentPackets<Entered> recent_;
+    Entered* entered_ = nullptr;  // the latest
     std::vector<ctf::FieldValue> values_;
     EventDecoder decoder_;  // of contexts of packets, and of events that cannot do without their packet
 };

@@ -10,7 +10,6 @@ namespace {
 // Enough that threads seldom meet, and few enough that the text of all batches is a few megabytes.
 constexpr std::size_t kEvents = 4096;
 constexpr std::size_t kBatchesPerThread = 2;
-constexpr std::size_t kRecentOfBatch = 1024;
 // Of a batch at once. Most have less: a line of 256 bytes is a long one.
 constexpr std::size_t kEnoughText = 1U << 20U;
 
@@ -35,8 +34,7 @@ TextPipeline::TextPipeline(const TextOptions& options, int output_fd, std::size_
       output_fd_(output_fd),
       thread_count_(threads),
       renderer_(options),
-      filling_(std::make_unique<Batch>()),
-      recent_(kRecentOfBatch) {}
+      filling_(std::make_unique<Batch>()) {}
 
 TextPipeline::~TextPipeline() {
     {
@@ -61,7 +59,7 @@ Result<void> TextPipeline::add(std::span<const FoundEvent> events) {
 // Events of many streams may alternate.
 std::uint32_t TextPipeline::index_of(const PacketView& packet) {
     std::vector<PacketView>& packets = filling_->packets;
-    std::uint32_t& index = recent_[packet.number % kRecentOfBatch];
+    std::uint32_t& index = recent_.of(packet.number);
     if (index < packets.size() && packets[index].number == packet.number) return index;
     index = static_cast<std::uint32_t>(packets.size());
     packets.push_back(packet);

@@ -15,6 +15,7 @@
 
 #include "base/result.hpp"
 #include "viewer/merge/message.hpp"
+#include "viewer/read/recent_packets.hpp"
 #include "viewer/sink/line_renderer.hpp"
 #include "viewer/sink/text_buffer.hpp"
 #include "viewer/sink/text_options.hpp"
@@ -91,7 +92,7 @@ class TextPipeline {
     std::size_t thread_count_;
     LineRenderer renderer_;
     std::unique_ptr<Batch> filling_;
-    std::vector<std::uint32_t> recent_;  // by the packets' numbers: where one may be in the batch
+    RecentPackets<std::uint32_t> recent_;  // where one may be in the batch
     std::optional<Moment> previous_{};
     bool is_closed_ = false;
     bool has_failed_ = false;  // nothing more is written

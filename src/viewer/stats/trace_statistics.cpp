@@ -47,11 +47,11 @@ TraceStatistics::PlanState& TraceStatistics::state_of(const PacketView& packet) 
 }
 
 Result<TraceStatistics::Count*> TraceStatistics::cpu_of(const PacketView& packet) {
-    Cpu& cpu = cpus_[packet.stream];
-    if (cpu.packet == packet.number) return cpu.count;
+    Cpu& cpu = cpus_.of(packet.number);
+    if (cpu.is_known) return cpu.count;
     const ctf::PacketDecoder& decoder = *LEAT_TRY(decoder_.enter(packet));
     const auto number = integer_of(find_value(decoder.packet_context(), kCpu));
-    cpu = {packet.number, number ? &by_cpu_[*number] : nullptr};
+    cpu = {true, number ? &by_cpu_[*number] : nullptr};
     return cpu.count;
 }
 

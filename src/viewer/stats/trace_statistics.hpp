@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "viewer/merge/message.hpp"
 #include "viewer/read/event_decoder.hpp"
+#include "viewer/read/recent_packets.hpp"
 #include "viewer/stats/losses.hpp"
 
 namespace leat::viewer {
@@ -51,9 +52,9 @@ class TraceStatistics {
         bool has_cpu = false;
     };
 
-    // Of a stream: the CPU of its latest packet.
+    // Of a packet.
     struct Cpu {
-        std::uint64_t packet = 0;
+        bool is_known = false;
         Count* count = nullptr;
     };
 
@@ -69,7 +70,7 @@ class TraceStatistics {
     std::optional<std::pair<std::int64_t, std::int64_t>> span_ns_{};
     EventDecoder decoder_{};
     std::unordered_map<std::uint64_t, PlanState> plans_{};  // by their numbers
-    std::unordered_map<const StreamIdentity*, Cpu> cpus_{};
+    RecentPackets<Cpu> cpus_{};
     // The process of the latest event: most events share it with the one before.
     Process process_{};
     Count* process_count_ = nullptr;
