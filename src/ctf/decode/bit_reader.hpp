@@ -9,6 +9,11 @@
 
 namespace leat::ctf {
 
+// The first position from this one on that has this alignment, a power of two.
+constexpr std::uint64_t aligned(std::uint64_t position, std::uint32_t alignment) {
+    return (position + alignment - 1) & ~std::uint64_t{alignment - 1};
+}
+
 // Reads integers of 1 to 64 bits that begin at any bit of a packet. It never reads past the end of the packet.
 //
 // In little-endian fields the first bit is the lowest of its byte, in big-endian ones the highest.

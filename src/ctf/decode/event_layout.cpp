@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "ctf/decode/bit_reader.hpp"
+
 namespace leat::ctf {
 namespace {
 
@@ -73,7 +75,7 @@ class Layouter {
             known_ = run_.alignment = alignment;
             has_run_ = true;
         }
-        run_.size = (run_.size + alignment - 1) & ~std::uint64_t{alignment - 1};
+        run_.size = aligned(run_.size, alignment);
     }
 
     void place(std::uint32_t index, std::uint64_t size) {

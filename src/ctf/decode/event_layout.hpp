@@ -42,6 +42,7 @@ struct LayoutField {
     std::uint32_t offset = 0;  // bits, from the begin of its run
 };
 
+// Fields at constant distances, to none of which another refers.
 struct PlainRun {
     std::uint32_t alignment = 1;  // bits
     std::uint32_t size = 0;       // bits
@@ -61,7 +62,7 @@ struct EventLayout {
     std::uint64_t count = 0;            // of all fields and elements, but for those of steps of their own
     // It moves the clock, or a length or tag is a field of another scope: PacketDecoder reads the whole event.
     bool is_for_decoder = false;
-    std::optional<PlainLayout> plain{};  // if it is one, and not for the decoder
+    std::optional<PlainLayout> plain{};  // if the scopes are plain, and not for the decoder
 };
 
 // The step that a field other than a struct has of its own; none: it lies in a run.

@@ -218,13 +218,11 @@ double FieldDecoder::real_of(std::uint64_t bits, unsigned size) {
 }
 
 bool FieldDecoder::string(const PlanNode& node, std::vector<FieldValue>& values) {
-    if (reader_.remaining() < 8) return fail_with(Failure::kOpenString);
     const char* const begin = reinterpret_cast<const char*>(reader_.here());
-    const void* const end = std::memchr(begin, '\0', reader_.remaining() / 8);
-    if (end == nullptr) return fail_with(Failure::kOpenString);
-    const auto size = static_cast<std::uint64_t>(static_cast<const char*>(end) - begin);
-    reader_.skip((size + 1) * 8);
-    return append_text(node, {begin, size}, values);
+    const std::uint64_t size = string_size(reader_.here(), reader_.remaining() / 8);
+    if (size == 0) return fail_with(Failure::kOpenString);
+    reader_.skip(size * 8);
+    return append_text(node, {begin, size - 1}, values);
 }
 
 // Text ends at its first NUL. The bytes after it are skipped.

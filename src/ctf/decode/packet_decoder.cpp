@@ -11,10 +11,6 @@ namespace {
 
 constexpr std::uint64_t kBeyond = ~std::uint64_t{0};  // any packet's end
 
-std::uint64_t aligned(std::uint64_t bits, std::uint32_t alignment) {
-    return (bits + alignment - 1) & ~std::uint64_t{alignment - 1};
-}
-
 std::uint64_t behind(const PlainRun& run, std::uint64_t position) {
     return aligned(position, run.alignment) + run.size;
 }

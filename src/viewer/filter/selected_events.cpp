@@ -39,7 +39,7 @@ Result<bool> SelectedEvents::select() {
     while (!found_.empty() && !is_over_) {
         const auto first = found_.first(1);
         found_ = found_.subspan(1);
-        // Whatever is wrong with what comes later is nobody's business.
+        // Nothing behind the range is read, so an error there is not told.
         is_over_ = range_.is_behind(first.front().time_ns().value_or(INT64_MIN));
         if (!LEAT_TRY(is_selected(first.front()))) continue;
         events_ = first;
