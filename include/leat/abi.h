@@ -153,6 +153,12 @@ struct leat_text_payload {
 /* As leat_write, for a payload that nobody has put together: the text goes straight to where it is recorded. */
 LEAT_EXPORT LEAT_NO_PLT void leat_write_text(const struct leat_tracepoint* tracepoint, const void* ip,
                                              const struct leat_text_payload* payload);
+#if defined(LEAT_HAS_WORDS)
+/* The same where head and tail have at most 16 bytes each, in registers. `size`: in bytes, with an empty text. */
+LEAT_EXPORT LEAT_NO_PLT void leat_write_text_words(const struct leat_tracepoint* tracepoint, const void* ip,
+                                                   const char* text, size_t head_size, size_t size, leat_words head,
+                                                   leat_words tail);
+#endif
 
 /* Returns memory to stage a payload larger than LEAT_STAGE_SMALL; NULL (and counts the event as discarded) if there is
  * none. Pass it to leat_write_large, which gives it back. Any thread; async-signal-safe. */

@@ -42,16 +42,24 @@ static inline __attribute__((always_inline)) uint64_t leat_load_word(const char*
     return word;
 }
 
+#if defined(LEAT_HAS_WORDS)
+#define LEAT_FIT_WORDS_(size) (__builtin_constant_p(size) && (size) <= sizeof(leat_words))
+
+/* Numbers were packed by whole words, which the compiler still has in registers: then the stage is not needed. */
+static inline __attribute__((always_inline)) leat_words leat_to_words(const char* staged, size_t size) {
+    leat_words words = {size > 0 ? leat_load_word(staged) : 0,
+                        size > sizeof(uint64_t) ? leat_load_word(staged + sizeof(uint64_t)) : 0};
+    /* Of an array, some bytes may never have been set: for the compiler, from here on they are like all others. */
+    __asm__("" : "+x"(words));
+    return words;
+}
+#endif
+
 static inline __attribute__((always_inline)) void leat_stage_end(const struct leat_tracepoint* tracepoint,
                                                                  char* payload, size_t size, const void* ip) {
 #if defined(LEAT_HAS_WORDS)
-    /* Numbers were packed by whole words, which the compiler still has in registers: then the stage is not needed. */
-    if (__builtin_constant_p(size) && size <= sizeof(leat_words)) {
-        leat_words words = {size > 0 ? leat_load_word(payload) : 0,
-                            size > sizeof(uint64_t) ? leat_load_word(payload + sizeof(uint64_t)) : 0};
-        /* Of an array, some bytes may never have been set: for the compiler, from here on they are like all others. */
-        __asm__("" : "+x"(words));
-        leat_write_words(tracepoint, ip, words, size);
+    if (LEAT_FIT_WORDS_(size)) {
+        leat_write_words(tracepoint, ip, leat_to_words(payload, size), size);
         return;
     }
 #endif
@@ -179,11 +187,19 @@ static inline __attribute__((always_inline)) void leat_split_at_text(struct leat
 }
 
 /* Writes the event, whose tail ends here. */
-
 static inline __attribute__((always_inline)) void leat_write_split(const struct leat_tracepoint* tracepoint,
                                                                    struct leat_packer* packer,
                                                                    struct leat_text_payload* payload, const void* ip) {
     payload->tail_size = (uint64_t)(leat_pack_rest(packer) - (const char*)payload->tail);
+#if defined(LEAT_HAS_WORDS)
+    if (LEAT_FIT_WORDS_(payload->head_size) && LEAT_FIT_WORDS_(payload->tail_size)) {
+        leat_write_text_words(tracepoint, ip, payload->text, payload->head_size,
+                              payload->head_size + 1 + payload->tail_size,
+                              leat_to_words((const char*)payload->head, payload->head_size),
+                              leat_to_words((const char*)payload->tail, payload->tail_size));
+        return;
+    }
+#endif
     leat_write_text(tracepoint, ip, payload);
 }
 

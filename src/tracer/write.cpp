@@ -69,6 +69,16 @@ void leat_words_not_written(const leat_tracepoint* tracepoint, const void* ip, r
     if (!is_seen_to(entry, size, outcome)) write_words_with_care(entry, payload, size, ip);
 }
 
+void leat_text_words_not_written(const leat_tracepoint* tracepoint, const void* ip, ring::WriteOutcome outcome,
+                                 const char* text, size_t least_size, size_t head_size, ring::PayloadWords head,
+                                 ring::PayloadWords tail) {
+    const ControlEntry& entry = entry_of(*tracepoint);
+    if (is_seen_to(entry, least_size, outcome)) return;
+    // Neither is read beyond its end: write_text_with_care() copies what there is of them.
+    const ring::TextPayload payload{text, &head, head_size, &tail, least_size - head_size - 1};
+    write_text_with_care(entry, payload, ip);
+}
+
 void* leat_stage_large(const leat_tracepoint* tracepoint, size_t size) {
     const ControlEntry& entry = entry_of(*tracepoint);
     if (__atomic_load_n(&entry.word, __ATOMIC_ACQUIRE) == 0) return nullptr;

@@ -15,4 +15,7 @@ void leat_text_not_written(const leat_tracepoint* tracepoint, const void* ip, le
                            const leat::ring::TextPayload* payload, size_t least_size);
 void leat_words_not_written(const leat_tracepoint* tracepoint, const void* ip, leat::ring::WriteOutcome outcome,
                             const void* unused, size_t size, leat::ring::PayloadWords payload);
+void leat_text_words_not_written(const leat_tracepoint* tracepoint, const void* ip, leat::ring::WriteOutcome outcome,
+                                 const char* text, size_t least_size, size_t head_size, leat::ring::PayloadWords head,
+                                 leat::ring::PayloadWords tail);
 }

@@ -1,4 +1,4 @@
-/* leat_write, leat_write_text and leat_write_words for x86-64: see <leat/abi.h> for their contracts, write.cpp for what
+/* leat_write and its kind for x86-64: see <leat/abi.h> for their contracts, write.cpp for what
  * they leave to others.
  *
  * A record goes straight into the CPU's ring if its event is asked for by one lane alone, with one action, and that is of
@@ -22,6 +22,9 @@
 	inc	%r8
 .elseif \payload == WORDS
 	mov	%rdx, %r8
+.elseif \payload == TEXT_WORDS
+	mov	%rdx, SAVED_TEXT(%rsp)
+	mov	%rcx, SAVED_HEAD_SIZE(%rsp)
 .endif
 .endm
 
@@ -65,6 +68,10 @@
 	jmp	leat_text_not_written
 .elseif \payload == WORDS
 	jmp	leat_words_not_written
+.elseif \payload == TEXT_WORDS
+	mov	SAVED_TEXT(%rsp), %rcx
+	mov	SAVED_HEAD_SIZE(%rsp), %r9
+	jmp	leat_text_words_not_written
 .else
 	jmp	leat_payload_not_written
 .endif
@@ -73,5 +80,6 @@
 	SEQUENCE leat_write, MEMORY, STRAIGHT
 	SEQUENCE leat_write_text, TEXT, STRAIGHT
 	SEQUENCE leat_write_words, WORDS, STRAIGHT, at=%rcx
+	SEQUENCE leat_write_text_words, TEXT_WORDS, STRAIGHT, at=%rcx
 
 	.section .note.GNU-stack, "", @progbits

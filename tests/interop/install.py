@@ -152,6 +152,7 @@ class InstalledTree(InteropTest):
                                                   "write_text")),
             "leat_snapshot@@LEAT_2",
             "leat_write_words@@LEAT_3",
+            "leat_write_text_words@@LEAT_4",
             *(f"leat_{name}@@LEAT_PRIVATE" for name in ("thread_share", "thread_unshare", "contexts_changed",
                                                         "user_changed", "capture_begin", "capture_end",
                                                         "capture_control_changes", "capture_control_files",

@@ -4,5 +4,6 @@
 
 	SEQUENCE leat_rseq_write_text, TEXT, GIVEN
 	SEQUENCE leat_rseq_write_words, WORDS, GIVEN, at=%rcx
+	SEQUENCE leat_rseq_write_text_words, TEXT_WORDS, GIVEN, at=%rcx
 
 	.section .note.GNU-stack, "", @progbits

@@ -11,13 +11,13 @@
 
 namespace leat::test {
 
-class UnstagedPayloads : public testing::TestWithParam<Writer> {
+class UnstagedPayloads : public testing::Test {
   protected:
-    UnstagedPayloads() {
-        if (GetParam() == Writer::kOfThread) tracer_.do_without_rseq();
+    explicit UnstagedPayloads(Writer writer) : writer_(writer) {
+        if (writer_ == Writer::kOfThread) tracer_.do_without_rseq();
     }
     void SetUp() override {
-        LEAT_NEEDS(GetParam() == Writer::kOfThread || has_rseq(), "rseq");
+        LEAT_NEEDS(writer_ == Writer::kOfThread || has_rseq(), "rseq");
         emit("first");
         ring_ = tracer_.used_ring();
         ASSERT_NE(ring_, nullptr);
@@ -41,6 +41,7 @@ class UnstagedPayloads : public testing::TestWithParam<Writer> {
         ring_->limit = ring_->tail + AttachedTracer::kRingSize;
     }
 
+    Writer writer_;
     AttachedTracer tracer_;
     ring::RingHeader* ring_ = nullptr;
 };

@@ -43,6 +43,10 @@ class SteppedRing {
     void write_text(const TextPayload& payload) {
         test::leat_rseq_write_text(with_.get(), kId, &word_, &payload, payload.least_size(), 1);
     }
+    void write_text_words(const char* text, std::string_view head, std::string_view tail) {
+        test::leat_rseq_write_text_words(with_.get(), kId, &word_, text, head.size() + 1 + tail.size(), 1,
+                                         test::words_of(head), test::words_of(tail), head.size());
+    }
     void write_words(PayloadWords payload, std::size_t size) {
         test::leat_rseq_write_words(with_.get(), kId, &word_, nullptr, size, 1, payload);
     }
@@ -201,35 +205,56 @@ TEST_F(RecordSteps, RecordOfAPreemptedWriterIsThereOnce) {
     expect_one_record_if_preempted([&](SteppedRing& ring) { ring.write_staged(staged.data(), second.size()); }, second);
 }
 
-class TextSteps : public OneRing, public testing::Test {
-  protected:
-    TextSteps() : OneRing(Writer::kOfCpu) {}
-};
-
-// What is around it takes several blocks.
 class TextAcrossPages {
   public:
     TextAcrossPages() { std::ranges::copy(kText, chars_); }
+
+  protected:
+    static constexpr std::string_view kText = "a text that is longer than two blocks of sixteen";
+    alignas(kPageSize) std::array<char, 2 * kPageSize> pages_{};
+    char* chars_ = pages_.data() + kPageSize - 20;
+};
+
+// What is around it takes several blocks.
+class TextAndMuchAround : public TextAcrossPages {
+  public:
     void operator()(SteppedRing& ring) const { ring.write_text({chars_, around_.data(), 20, around_.data(), 18}); }
     [[nodiscard]] std::string written() const {
         return around_.substr(0, 20) + std::string(kText) + '\0' + around_.substr(0, 18);
     }
 
   private:
-    static constexpr std::string_view kText = "a text that is longer than two blocks of sixteen";
-    alignas(kPageSize) std::array<char, 2 * kPageSize> pages_{};
-    char* chars_ = pages_.data() + kPageSize - 20;
     std::string around_ = std::string(20, 'h') + std::string(kCopySlack, '~');
 };
 
-TEST_F(TextSteps, RecordOfAKilledWriterIsThereWholeOrNotAtAll) {
-    const TextAcrossPages text;
-    expect_whole_or_not_at_all(Writer::kOfCpu, text, text.written());
+class TextBetweenWords : public TextAcrossPages {
+  public:
+    void operator()(SteppedRing& ring) const { ring.write_text_words(chars_, kHead, kTail); }
+    [[nodiscard]] static std::string written() {
+        return std::string(kHead) + std::string(kText) + '\0' + std::string(kTail);
+    }
+
+  private:
+    static constexpr std::string_view kHead = "nine byte";
+    static constexpr std::string_view kTail = "sixteen bytes..!";
+};
+
+template <class Text>
+class TextSteps : public OneRing, public testing::Test {
+  protected:
+    TextSteps() : OneRing(Writer::kOfCpu) {}
+    const Text text_;
+};
+
+using Texts = testing::Types<TextAndMuchAround, TextBetweenWords>;
+TYPED_TEST_SUITE(TextSteps, Texts, );
+
+TYPED_TEST(TextSteps, RecordOfAKilledWriterIsThereWholeOrNotAtAll) {
+    this->expect_whole_or_not_at_all(Writer::kOfCpu, this->text_, this->text_.written());
 }
 
-TEST_F(TextSteps, RecordOfAPreemptedWriterIsThereOnce) {
-    const TextAcrossPages text;
-    expect_one_record_if_preempted(text, text.written());
+TYPED_TEST(TextSteps, RecordOfAPreemptedWriterIsThereOnce) {
+    this->expect_one_record_if_preempted(this->text_, this->text_.written());
 }
 
 class WordSteps : public OneRing, public testing::Test {
@@ -474,6 +499,12 @@ TEST_F(TextBlockSteps, NextWriterGoesOnWhereOneWasKilledThatBeganABlock) {
     const std::string around = std::string(60, 'h') + std::string(kCopySlack, '~');
     const TextPayload payload{"a text", around.data(), 60, around.data(), 5};
     expect_next_writer_goes_on([&](SteppedRing& ring) { ring.write_text(payload); }, 60 + sizeof "a text" + 5, 1);
+}
+
+TEST_F(TextBlockSteps, NextWriterGoesOnWhereOneWasKilledThatBeganABlockWithAText) {
+    const std::string_view around = "sixteen bytes..!";
+    expect_next_writer_goes_on([&](SteppedRing& ring) { ring.write_text_words("a text", around, around); },
+                               around.size() + sizeof "a text" + around.size(), 1);
 }
 
 // Runs writers between any two instructions of a reader: the blocks that it finds, and those that it can copy, are

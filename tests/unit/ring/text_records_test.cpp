@@ -55,12 +55,13 @@ std::string letters(std::size_t size) {
     return text;
 }
 
-// In front of the text, and behind it.
+// In front of the text, and behind it: where it is read from, and what.
+enum class Place : std::uint8_t { kMemory, kRegisters };
 struct Around {
     std::string head, tail;
 };
 
-class TextRecords : public testing::Test {
+class TextRecords : public testing::TestWithParam<Place> {
   protected:
     void SetUp() override { LEAT_NEEDS(test::has_rseq(), "rseq"); }
 
@@ -70,6 +71,10 @@ class TextRecords : public testing::Test {
         return write(*with.get(), chars, around, id);
     }
     WriteOutcome write(RecordWriter& with, const char* chars, const Around& around = {}, std::uint32_t id = 1) {
+        if (GetParam() == Place::kRegisters)
+            return test::leat_rseq_write_text_words(
+                &with, id, &word_, chars, around.head.size() + 1 + around.tail.size(), 1, test::words_of(around.head),
+                test::words_of(around.tail), around.head.size());
         const std::string slack(kCopySlack, '~');
         const std::string head = around.head + slack;
         const std::string tail = around.tail + slack;
@@ -96,7 +101,13 @@ class TextRecords : public testing::Test {
     std::uint64_t records_ = 0;
 };
 
-TEST_F(TextRecords, TextOfAnyLengthAnywhereInItsPage) {
+INSTANTIATE_TEST_SUITE_P(Around, TextRecords, testing::Values(Place::kMemory, Place::kRegisters),
+                         [](const auto& place) { return place.param == Place::kMemory ? "Memory" : "Registers"; });
+
+// Those of them that a place has room for
+bool fits(Place place, std::size_t size) { return place == Place::kMemory || size <= sizeof(PayloadWords); }
+
+TEST_P(TextRecords, TextOfAnyLengthAnywhereInItsPage) {
     const LastPage page;
     for (std::size_t length = 0; length <= 70; ++length) {
         for (std::size_t room = 0; room <= 40; ++room) {
@@ -107,10 +118,11 @@ TEST_F(TextRecords, TextOfAnyLengthAnywhereInItsPage) {
     }
 }
 
-TEST_F(TextRecords, WhatIsAroundTheTextIsCopiedWhole) {
+TEST_P(TextRecords, WhatIsAroundTheTextIsCopiedWhole) {
     for (const std::size_t contexts : {0, 1, 16, 25, 32, 33, 60, 100}) {
         for (const std::size_t head : {0, 1, 8, 15, 16, 17, 32, 40, 200}) {
             for (const std::size_t tail : {0, 1, 8, 15, 16, 17, 32, 40, 200}) {
+                if (!fits(GetParam(), std::max(head, tail))) continue;
                 const std::string context = numbered(contexts, 'C');
                 const Around around{numbered(head, 'h'), numbered(tail, 't')};
                 const std::string text = letters((head + tail) % 37);
@@ -122,12 +134,12 @@ TEST_F(TextRecords, WhatIsAroundTheTextIsCopiedWhole) {
     }
 }
 
-TEST_F(TextRecords, HeaderMayBeExtended) {
+TEST_P(TextRecords, HeaderMayBeExtended) {
     ASSERT_EQ(write("text", {"h", "t"}, "contexts", 1'000'000), WriteOutcome::kWritten);
     EXPECT_EQ(drain(kCompactHeader.extended_size()), std::string("contextshtext\0t", 15));
 }
 
-TEST_F(TextRecords, LongestText) {
+TEST_P(TextRecords, LongestText) {
     const std::string longest = letters(kMaxText);
     ASSERT_EQ(write(longest.c_str()), WriteOutcome::kWritten);
     EXPECT_EQ(drain(), longest + '\0');
@@ -136,13 +148,13 @@ TEST_F(TextRecords, LongestText) {
 }
 
 // With the last byte of the room, and with one less: nothing beyond the limit is touched.
-TEST_F(TextRecords, RoomIsKnownBeforeItIsUsed) {
+TEST_P(TextRecords, RoomIsKnownBeforeItIsUsed) {
     const LastPage page;
     for (const std::size_t length : {0, 1, 7, 15, 16, 17, 31, 32, 33, 100}) {
         for (const std::size_t before_end : {0, 5, 20}) {
             const std::string text = letters(length);
             const char* const chars = page.put(text, before_end);
-            const Around around{numbered(9, 'h'), numbered(17, 't')};
+            const Around around{numbered(9, 'h'), numbered(GetParam() == Place::kMemory ? 17 : 16, 't')};
             const std::uint64_t size = kCompactHeader.short_size + around.head.size() + length + 1 + around.tail.size();
             const std::uint64_t begin = header().head;
             auto* const records = reinterpret_cast<char*>(&header()) + kPageSize;  // NOLINT(*-reinterpret-cast)
@@ -160,7 +172,7 @@ TEST_F(TextRecords, RoomIsKnownBeforeItIsUsed) {
     }
 }
 
-TEST_F(TextRecords, LimitBehindTheHeadIsNoRoom) {
+TEST_P(TextRecords, LimitBehindTheHeadIsNoRoom) {
     ASSERT_EQ(write("first"), WriteOutcome::kWritten);
     header().limit = header().head;
     EXPECT_EQ(write("second"), WriteOutcome::kNoRoom);
@@ -168,7 +180,7 @@ TEST_F(TextRecords, LimitBehindTheHeadIsNoRoom) {
     EXPECT_EQ(write("second"), WriteOutcome::kNoRoom);
 }
 
-TEST_F(TextRecords, SwitchedOffIsNotWritten) {
+TEST_P(TextRecords, SwitchedOffIsNotWritten) {
     word_ = 2;
     EXPECT_EQ(write("text"), WriteOutcome::kChanged);
     EXPECT_EQ(header().head, 0U);
@@ -176,7 +188,7 @@ TEST_F(TextRecords, SwitchedOffIsNotWritten) {
 
 // Overwrite mode: a text is not looked at before it is copied. One that is longer than what is left of the block goes
 // another way, as a record whose size is known.
-TEST_F(TextRecords, TextIsInItsBlockOrFindsNoRoom) {
+TEST_P(TextRecords, TextIsInItsBlockOrFindsNoRoom) {
     TestRings rings(kMinRingSize, possible_cpus(), true);
     TestWriter with(rings.map(), HeaderKind::kCompact);
     RingHeader& ring = *rings.map().rings[on_one_cpu_.cpu()];
@@ -186,7 +198,8 @@ TEST_F(TextRecords, TextIsInItsBlockOrFindsNoRoom) {
     std::uint64_t without_room = 0;
     for (int i = 0; i < 3'000; ++i) {
         const std::string text = letters(random() % 8 == 0 ? random() % 3'000 : random() % 100);
-        const Around around{numbered(random() % 40, 'h'), numbered(random() % 40, 't')};
+        const std::size_t most = GetParam() == Place::kMemory ? 39 : sizeof(PayloadWords);
+        const Around around{numbered(random() % (most + 1), 'h'), numbered(random() % (most + 1), 't')};
         const std::uint64_t least =
             ring.head + kCompactHeader.short_size + around.head.size() + 1 + around.tail.size() + kCopySlack;
         const std::uint64_t limit = ring.limit + (least > ring.limit ? block_size(kMinRingSize) : 0);

@@ -15,18 +15,12 @@ using test::OnOneCpu;
 using test::TestRings;
 using test::TestWriter;
 
-PayloadWords words_of(const std::string& bytes) {
-    PayloadWords words{};
-    std::memcpy(&words, bytes.data(), bytes.size());
-    return words;
-}
-
 class WordRecords : public testing::Test {
   protected:
     void SetUp() override { LEAT_NEEDS(test::has_rseq(), "rseq"); }
 
     WriteOutcome write(RecordWriter& with, const std::string& payload, std::uint32_t id = 1) {
-        return test::leat_rseq_write_words(&with, id, &word_, nullptr, payload.size(), 1, words_of(payload));
+        return test::leat_rseq_write_words(&with, id, &word_, nullptr, payload.size(), 1, test::words_of(payload));
     }
     [[nodiscard]] RingHeader& header() const { return *rings_.map().rings[on_one_cpu_.cpu()]; }
     // All that is in the ring, and not read.

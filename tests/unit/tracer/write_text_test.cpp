@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <leat/abi.h>
 
+#include <cstring>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "support/attached_tracer.hpp"
@@ -20,9 +22,26 @@ using test::Writer;
 const std::string kHead = "head";
 const std::string kTail = "the tail of it";
 
-class WriteText : public test::UnstagedPayloads {
+// Where what is around the text comes from
+enum class Place : std::uint8_t { kMemory, kRegisters };
+using Way = std::tuple<Writer, Place>;
+
+class WriteText : public test::UnstagedPayloads, public testing::WithParamInterface<Way> {
   protected:
+    WriteText() : UnstagedPayloads(std::get<Writer>(GetParam())) {}
+
     void emit(const std::string& text) override {
+#if defined(LEAT_HAS_WORDS)
+        if (std::get<Place>(GetParam()) == Place::kRegisters) {
+            leat_words head{};
+            leat_words tail{};
+            std::memcpy(&head, kHead.data(), kHead.size());
+            std::memcpy(&tail, kTail.data(), kTail.size());
+            leat_write_text_words(&tracer_.tracepoint(), nullptr, text.c_str(), kHead.size(),
+                                  kHead.size() + 1 + kTail.size(), head, tail);
+            return;
+        }
+#endif
         const std::string slack(LEAT_STAGE_SLACK, '~');
         const std::string head = kHead + slack;
         const std::string tail = kTail + slack;
@@ -32,7 +51,15 @@ class WriteText : public test::UnstagedPayloads {
     static std::string record_of(const std::string& text) { return kHead + text + '\0' + kTail; }
 };
 
-INSTANTIATE_TEST_SUITE_P(Both, WriteText, testing::Values(Writer::kOfCpu, Writer::kOfThread), test::name_of);
+std::string name_of_way(const testing::TestParamInfo<Way>& way) {
+    const auto [writer, place] = way.param;
+    return std::string(writer == Writer::kOfCpu ? "CpuRing" : "ThreadRing") +
+           (place == Place::kMemory ? "" : "Registers");
+}
+INSTANTIATE_TEST_SUITE_P(Ways, WriteText,
+                         testing::Combine(testing::Values(Writer::kOfCpu, Writer::kOfThread),
+                                          testing::Values(Place::kMemory, Place::kRegisters)),
+                         name_of_way);
 
 // Beyond a small stage, beyond what the sequence takes, and the largest that a ring takes.
 TEST_P(WriteText, TextOfAnyLength) {
@@ -103,7 +130,7 @@ TEST_P(WriteText, SwitchedOffIsNotWritten) {
 
 TEST_P(WriteText, EachChannelGetsItsRecord) {
     const OtherChannel other(0);
-    if (GetParam() == Writer::kOfThread) other.channel().has_rseq = false;
+    if (writer_ == Writer::kOfThread) other.channel().has_rseq = false;
     tracer_.switch_to({{.event_id = 1, .channel = tracer_.channel().number},  //
                        {.event_id = 2, .channel = other.channel().number}});
     for (int i = 0; i < 10; ++i) ASSERT_EQ(written("text"), record_of("text"));

@@ -16,8 +16,9 @@ using test::AttachedTracer;
 using test::OtherChannel;
 using test::Writer;
 
-class WriteWords : public test::UnstagedPayloads {
+class WriteWords : public test::UnstagedPayloads, public testing::WithParamInterface<Writer> {
   protected:
+    WriteWords() : UnstagedPayloads(GetParam()) {}
     void emit(const std::string& payload) override {
         leat_words words{};
         std::memcpy(&words, payload.data(), payload.size());
