@@ -62,7 +62,8 @@ ROWS = {
     "decode": {
         **{f"decode/{trace}-{figure}": sides
            for trace in ["two-integers", "io-requests", "strings", "allocations", "streams-1", "streams-256", "streams-1024"]
-           for figure, sides in {"text": ALL[:3], "text-one-cpu": ALL[:3], "memory": BOTH}.items()}},
+           for figure, sides in {"text": ALL[:3], "text-one-cpu": ALL[:3], "decode-one-cpu": ALL[:3], "memory": BOTH,
+                                 "json-one-cpu": ["leat", "floor"]}.items()}},
     "live": {
         **{f"live/{viewer}{percentile}-ms": sides for percentile in ["p50", "p99"]
            for viewer, sides in {"": BOTH, "babeltrace2-": BOTH, "beside-slow-viewer-": ["leat"]}.items()},
