@@ -301,6 +301,19 @@ inline constexpr bool has_one_text =
     (0 + ... + (is_text<T> ? 1 : 0)) == 1 && (0 + ... + (is_number<T> ? 1 : 0)) == sizeof...(T) - 1 &&
     sizeof...(T) - 1 <= LEAT_TEXT_PART_SIZE / sizeof(std::uint64_t);
 
+// Bytes of the numbers before the text, and behind it.
+struct SizesAroundText {
+    std::size_t head = 0;
+    std::size_t tail = 0;
+};
+template <class... T>
+constexpr SizesAroundText sizes_around_text() {
+    SizesAroundText sizes;
+    bool is_behind = false;
+    ((is_text<T> ? void(is_behind = true) : void((is_behind ? sizes.tail : sizes.head) += sizeof(T))), ...);
+    return sizes;
+}
+
 constexpr bool is_name_char(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
@@ -518,7 +531,8 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
         leat_text_payload payload;
         leat_packer to{stage.memory, 0, 0};
         (store_or_split(to, payload, stage, values), ...);
-        leat_write_split(&tracepoint, &to, &payload, site);
+        constexpr SizesAroundText kSizes = sizes_around_text<T...>();
+        leat_write_split(&tracepoint, &to, &payload, kSizes.head, kSizes.tail, site);
     }
 
     template <class F>

@@ -180,26 +180,29 @@ static inline void leat_store_string(struct leat_packer* packer, const char* cha
 static inline __attribute__((always_inline)) void leat_split_at_text(struct leat_packer* packer,
                                                                      struct leat_text_payload* payload,
                                                                      struct leat_stage* stage, const char* text) {
+    (void)leat_pack_rest(packer);
     payload->text = text;
     payload->head = stage->memory;
-    payload->head_size = (uint64_t)(leat_pack_rest(packer) - stage->memory);
     payload->tail = packer->at = stage->memory + LEAT_STAGE_SMALL / 2;
 }
 
-/* Writes the event, whose tail ends here. */
+/* Writes the event, whose tail ends here. The sizes are the caller's, who has them as constants: compilers do not see
+ * that of the packer's addresses. */
 static inline __attribute__((always_inline)) void leat_write_split(const struct leat_tracepoint* tracepoint,
                                                                    struct leat_packer* packer,
-                                                                   struct leat_text_payload* payload, const void* ip) {
-    payload->tail_size = (uint64_t)(leat_pack_rest(packer) - (const char*)payload->tail);
+                                                                   struct leat_text_payload* payload, size_t head_size,
+                                                                   size_t tail_size, const void* ip) {
+    (void)leat_pack_rest(packer);
 #if defined(LEAT_HAS_WORDS)
-    if (LEAT_FIT_WORDS_(payload->head_size) && LEAT_FIT_WORDS_(payload->tail_size)) {
-        leat_write_text_words(tracepoint, ip, payload->text, payload->head_size,
-                              payload->head_size + 1 + payload->tail_size,
-                              leat_to_words((const char*)payload->head, payload->head_size),
-                              leat_to_words((const char*)payload->tail, payload->tail_size));
+    if (LEAT_FIT_WORDS_(head_size) && LEAT_FIT_WORDS_(tail_size)) {
+        leat_write_text_words(tracepoint, ip, payload->text, head_size, head_size + 1 + tail_size,
+                              leat_to_words((const char*)payload->head, head_size),
+                              leat_to_words((const char*)payload->tail, tail_size));
         return;
     }
 #endif
+    payload->head_size = head_size;
+    payload->tail_size = tail_size;
     leat_write_text(tracepoint, ip, payload);
 }
 

@@ -154,6 +154,7 @@
 #define LEAT_STAGE_(tracepoint, FIELDS, has_one_text, probe, if_none)                                          \
     size_t leat_size_ = 0;                                                                                     \
     size_t leat_hidden_ = 0;                                                                                   \
+    size_t leat_head_ __attribute__((unused)) = 0;                                                             \
     const int leat_is_split_ __attribute__((unused)) = (has_one_text);                                         \
     FIELDS(LEAT_MEASURE_)                                                                                      \
     probe struct leat_stage leat_stage_;                                                                       \
@@ -169,12 +170,13 @@
     leat_pack_rest(&leat_to_);
 #define LEAT_WRITE_(tracepoint) \
     leat_stage_end_hidden(tracepoint, leat_payload_, leat_size_, leat_hidden_, LEAT_SITE_ADDRESS_);
-#define LEAT_EMIT_(tracepoint, FIELDS, probe)                                      \
-    LEAT_STAGE_(tracepoint, FIELDS, LEAT_HAS_ONE_TEXT_(FIELDS), probe, (void)0)    \
-    if (leat_is_split_) {                                                          \
-        leat_write_split(tracepoint, &leat_to_, &leat_split_, LEAT_SITE_ADDRESS_); \
-        return;                                                                    \
-    }                                                                              \
+#define LEAT_EMIT_(tracepoint, FIELDS, probe)                                                          \
+    LEAT_STAGE_(tracepoint, FIELDS, LEAT_HAS_ONE_TEXT_(FIELDS), probe, (void)0)                        \
+    if (leat_is_split_) {                                                                              \
+        leat_write_split(tracepoint, &leat_to_, &leat_split_, leat_head_, leat_size_ - leat_head_ - 1, \
+                         LEAT_SITE_ADDRESS_);                                                          \
+        return;                                                                                        \
+    }                                                                                                  \
     LEAT_WRITE_(tracepoint)
 
 #define LEAT_TRACEPOINT(provider, event, level, FIELDS, ...) \
@@ -294,6 +296,7 @@
 #define LEAT_MEASURE_string(name, chars)                                              \
     const char* const leat_value_##name = leat_no_null(chars);                        \
     const size_t leat_length_##name = leat_is_split_ ? 0 : strlen(leat_value_##name); \
+    leat_head_ = leat_size_;                                                          \
     leat_size_ = leat_add_size(leat_size_, leat_length_##name + 1);
 #define LEAT_MEASURE_array(T, name, pointer, N)      \
     const void* const leat_value_##name = (pointer); \

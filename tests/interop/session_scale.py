@@ -33,7 +33,7 @@ STOP_PATIENCE = 2  # s; how much longer a program may take on a busy machine
 class ShortPrograms(SessionTest):
     def setUp(self):
         super().setUp()
-        self.started = set()  # their pids
+        self.started = {}  # by their pids: what they say of themselves, and when they were started
 
     @without_sanitizers
     def test_descriptors_and_memory_are_flat(self):
@@ -56,14 +56,20 @@ class ShortPrograms(SessionTest):
         there = {event["vpid"] for event in trace.events()}
         seen = set(map(int, re.findall(r"test-program-em \((\d+)\) of user", log)))
         warnings = [line for line in log.splitlines() if " warning: " in line or " error: " in line]
-        return (f"never seen: {self.started - seen}; seen, but not there: {seen - there}; warnings: {warnings[:20]}")
+        def told(pids):
+            return {pid: self.started[pid] for pid in pids}
+        return (f"never seen: {told(self.started.keys() - seen)}; seen, but not there: {told(seen - there)}; "
+                f"warnings: {warnings[:20]}")
 
     def run_programs(self, count):
-        patient = {**os.environ, "LEAT_REGISTER_TIMEOUT": "-1"}
-        def run_one(_):
-            process = subprocess.Popen([program("emit"), "1", "1"], env=patient, stdout=subprocess.PIPE, text=True)
-            self.started.add(process.pid)
-            return process.communicate(timeout=PATIENCE)[0]
+        patient = {**os.environ, "LEAT_REGISTER_TIMEOUT": "-1", "LEAT_TEST_SAYS_WHETHER_ON": "1"}
+        def run_one(number):
+            process = subprocess.Popen([program("emit"), "1", "1"], env=patient, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True)
+            begun = time.time()
+            output, errors = process.communicate(timeout=PATIENCE)
+            self.started[process.pid] = (number, begun, time.time(), process.returncode, errors)
+            return output
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
             for output in pool.map(run_one, range(count)):
                 self.assertEqual(output, f"{EVENTS}\n")

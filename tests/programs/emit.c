@@ -1,6 +1,7 @@
 /* emit COUNT [THREADS] [END]: every thread emits test:count COUNT times, numbered, as fast as it can. Then the total
  * number goes to stdout. END: "kill" ends with SIGKILL, "term" with SIGTERM, "wait" sleeps until a signal comes,
- * "exit3" exits with 3. */
+ * "exit3" exits with 3. With LEAT_TEST_SAYS_WHETHER_ON in the environment, a program that nobody traces says so on
+ * stderr, and which control file it has. */
 #include <leat/tracepoint.h>
 #include <pthread.h>
 #include <signal.h>
@@ -31,6 +32,16 @@ static int end(const char* how) {
     return strcmp(how, "exit3") == 0 ? 3 : 0;
 }
 
+static void say_whether_on(void) {
+    if (getenv("LEAT_TEST_SAYS_WHETHER_ON") == NULL || *leat_tracepoint_test__count.word != 0) return;
+    fprintf(stderr, "off%s", leat_tracepoint_test__count.word == &leat_tracepoint_test__count.off ? ", no memory" : "");
+    FILE* const maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
+        if (strstr(line, "/leat-") != NULL && strchr(line, '\n') != NULL) fprintf(stderr, ", %s", strrchr(line, '/'));
+    if (maps != NULL) fclose(maps);
+}
+
 int main(int argc, char** argv) {
     enum { kMaxThreads = 64 };
     pthread_t threads[kMaxThreads];
@@ -43,5 +54,6 @@ int main(int argc, char** argv) {
     leat_tracepoint(test, done, count * thread_count);
     printf("%llu\n", (unsigned long long)(count * thread_count + 1));
     fflush(stdout);
+    say_whether_on();
     return end(argc > 3 ? argv[3] : "");
 }

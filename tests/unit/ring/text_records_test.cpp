@@ -94,6 +94,31 @@ class TextRecords : public testing::TestWithParam<Place> {
         return record.substr(std::min(header_size, record.size()));
     }
 
+    // Of a record with this id, whose header is that long.
+    void expect_room_is_known(std::uint32_t id, std::size_t header_size) {
+        const LastPage page;
+        for (const std::size_t length : {0, 1, 7, 15, 16, 17, 31, 32, 33, 100}) {
+            for (const std::size_t before_end : {0, 5, 20}) {
+                const std::string text = letters(length);
+                const char* const chars = page.put(text, before_end);
+                const Around around{numbered(9, 'h'), numbered(GetParam() == Place::kMemory ? 17 : 16, 't')};
+                const std::uint64_t size = header_size + around.head.size() + length + 1 + around.tail.size();
+                const std::uint64_t begin = header().head;
+                auto* const records = reinterpret_cast<char*>(&header()) + kPageSize;  // NOLINT(*-reinterpret-cast)
+                char* const limit = records + (begin + size - 1 + kCopySlack) % kMinRingSize;
+                header().limit = begin + size - 1 + kCopySlack;
+                std::fill_n(limit, 64, '?');
+                ASSERT_EQ(write(chars, around, {}, id), WriteOutcome::kNoRoom) << length;
+                EXPECT_EQ(header().head, begin);
+                EXPECT_EQ(std::string(limit, 64), std::string(64, '?'));
+                ++header().limit;
+                ASSERT_EQ(write(chars, around, {}, id), WriteOutcome::kWritten) << length;
+                EXPECT_EQ(std::string(limit + 1, 63), std::string(63, '?'));
+                EXPECT_EQ(drain(header_size), around.head + text + '\0' + around.tail);
+            }
+        }
+    }
+
     OnOneCpu on_one_cpu_;
     TestRings rings_;
     std::uint32_t word_ = 1;
@@ -135,8 +160,37 @@ TEST_P(TextRecords, WhatIsAroundTheTextIsCopiedWhole) {
 }
 
 TEST_P(TextRecords, HeaderMayBeExtended) {
-    ASSERT_EQ(write("text", {"h", "t"}, "contexts", 1'000'000), WriteOutcome::kWritten);
-    EXPECT_EQ(drain(kCompactHeader.extended_size()), std::string("contextshtext\0t", 15));
+    constexpr std::uint32_t kId = 1'000'000;
+    ASSERT_EQ(write("text", {"h", "t"}, "contexts", kId), WriteOutcome::kWritten);
+    // As that of a record without a text, which the readers' tests look into.
+    TestRings others;
+    ASSERT_EQ(others.write(test::Writer::kOfCpu, {HeaderKind::kCompact, kId}, "", "contexts"), WriteOutcome::kWritten);
+    const auto* const header = reinterpret_cast<const char*>(others.map().rings[on_one_cpu_.cpu()]) +  // NOLINT
+                               kPageSize;
+    EXPECT_EQ(drain(0), std::string(header, kCompactHeader.extended_size()) + std::string("contextshtext\0t", 15));
+}
+
+// Ways to the time that few records take leave the payload where it is.
+TEST_P(TextRecords, TimeMayComeFromElsewhere) {
+    const Around around{numbered(9, 'h'), numbered(16, 't')};
+    const std::string written = around.head + "text" + '\0' + around.tail;
+    rings_.at(kStartOfTime + 100);
+    ASSERT_EQ(write("text", around), WriteOutcome::kWritten);
+    EXPECT_EQ(drain(), written);
+    rings_.at(kStartOfTime + 50);
+    ASSERT_EQ(write("text", around), WriteOutcome::kWritten);
+    EXPECT_EQ(drain(), written);
+    EXPECT_EQ(header().last_timestamp, kStartOfTime + 100);
+
+    ClockPage of_system{};
+    of_system.source = ClockSource::kSystem;
+    RingMap map = rings_.map();
+    map.clock = &of_system;
+    TestWriter with(map, HeaderKind::kCompact);
+    with.get()->system_time = kStartOfTime + 200;
+    ASSERT_EQ(write(*with.get(), "text", around), WriteOutcome::kWritten);
+    EXPECT_EQ(drain(), written);
+    EXPECT_EQ(header().last_timestamp, kStartOfTime + 200);
 }
 
 TEST_P(TextRecords, LongestText) {
@@ -148,30 +202,11 @@ TEST_P(TextRecords, LongestText) {
 }
 
 // With the last byte of the room, and with one less: nothing beyond the limit is touched.
-TEST_P(TextRecords, RoomIsKnownBeforeItIsUsed) {
-    const LastPage page;
-    for (const std::size_t length : {0, 1, 7, 15, 16, 17, 31, 32, 33, 100}) {
-        for (const std::size_t before_end : {0, 5, 20}) {
-            const std::string text = letters(length);
-            const char* const chars = page.put(text, before_end);
-            const Around around{numbered(9, 'h'), numbered(GetParam() == Place::kMemory ? 17 : 16, 't')};
-            const std::uint64_t size = kCompactHeader.short_size + around.head.size() + length + 1 + around.tail.size();
-            const std::uint64_t begin = header().head;
-            auto* const records = reinterpret_cast<char*>(&header()) + kPageSize;  // NOLINT(*-reinterpret-cast)
-            char* const limit = records + (begin + size - 1 + kCopySlack) % kMinRingSize;
-            header().limit = begin + size - 1 + kCopySlack;
-            std::fill_n(limit, 64, '?');
-            ASSERT_EQ(write(chars, around), WriteOutcome::kNoRoom) << length;
-            EXPECT_EQ(header().head, begin);
-            EXPECT_EQ(std::string(limit, 64), std::string(64, '?'));
-            ++header().limit;
-            ASSERT_EQ(write(chars, around), WriteOutcome::kWritten) << length;
-            EXPECT_EQ(std::string(limit + 1, 63), std::string(63, '?'));
-            EXPECT_EQ(drain(), around.head + text + '\0' + around.tail);
-        }
-    }
-}
+TEST_P(TextRecords, RoomIsKnownBeforeItIsUsed) { expect_room_is_known(1, kCompactHeader.short_size); }
 
+TEST_P(TextRecords, RoomIsKnownBehindAnExtendedHeader) {
+    expect_room_is_known(1'000'000, kCompactHeader.extended_size());
+}
 TEST_P(TextRecords, LimitBehindTheHeadIsNoRoom) {
     ASSERT_EQ(write("first"), WriteOutcome::kWritten);
     header().limit = header().head;
