@@ -21,6 +21,17 @@ ALICE, BOB = 1000, 1001  # need not be in /etc/passwd
 PUT = struct.pack("<II", 1, 0)  # to the keeper: docs/formats/runtime-directory.md
 
 
+def kill_dead(pid):
+    """Returns when its sockets are closed. Somebody else's child, so it may stay as a zombie."""
+    os.kill(pid, signal.SIGKILL)
+    def is_dead():
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+    wait_until(is_dead, "a killed process does not end")
+
+
 class Daemons(RestartTest):
     def test_killed_twice_in_a_row(self):
         daemon = self.daemon()
@@ -118,12 +129,12 @@ class Daemons(RestartTest):
     def test_daemon_and_keeper_killed(self):
         def kill(daemon, keeper):
             self.kill(daemon)
-            os.kill(keeper, signal.SIGKILL)
+            kill_dead(keeper)
         self.check_both_killed(kill)
 
     def test_keeper_and_daemon_killed(self):
         def kill(daemon, keeper):
-            os.kill(keeper, signal.SIGKILL)
+            kill_dead(keeper)
             self.kill(daemon)
         self.check_both_killed(kill)
 
@@ -134,7 +145,7 @@ class Daemons(RestartTest):
         running = self.program()
         running.do("emit 10")
         keeper, = self.keepers()
-        os.kill(keeper, signal.SIGKILL)
+        kill_dead(keeper)
         running.do("emit 10")
         other = self.create_active("other", "order:tick")
         younger = self.program()
@@ -273,7 +284,7 @@ class Replacing(RestartTest):
         running = self.program()
         running.do("emit 10")
         keeper, = self.keepers()
-        os.kill(keeper, signal.SIGKILL)
+        kill_dead(keeper)
         self.leat("enable-event", "stock:none")
         daemon.send_signal(signal.SIGUSR2)
         wait_until(lambda: "cannot restart" in daemon.log(), f"it does not refuse: {daemon.log()}")
