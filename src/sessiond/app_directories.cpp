@@ -4,12 +4,14 @@
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -87,13 +89,18 @@ UniqueFd open_to_lock(int directory, const std::string& name) {
 // No process has it mapped.
 bool has_no_process(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
-// The file, if somebody is about to finish it. One that a dead program has left is removed.
+bool may_be_in_the_making(const struct stat& status) {
+    const std::int64_t age = ::time(nullptr) - status.st_mtim.tv_sec;
+    return age > -wire::kMakingSeconds && age < wire::kMakingSeconds;
+}
+
+// The file, if somebody is about to finish it. One that a dead program has left some time ago is removed.
 std::optional<AppDirectories::Unfinished> find_unfinished(int directory, const std::string& name, uid_t uid) {
     const UniqueFd file = open_to_lock(directory, name);
     struct stat status {};
     if (!file.is_open() || ::fstat(file.get(), &status) != 0) return std::nullopt;
     if (!has_no_process(file.get())) return AppDirectories::Unfinished{uid, status.st_dev, status.st_ino};
-    ::unlinkat(directory, name.c_str(), 0);
+    if (!may_be_in_the_making(status)) ::unlinkat(directory, name.c_str(), 0);
     return std::nullopt;
 }
 

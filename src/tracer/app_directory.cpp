@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ring/clock.hpp"
@@ -57,11 +58,13 @@ void write_name(char* name, uint64_t number, const char* suffix) {
     memcpy(name + wire::kControlFileDigits, suffix, sizeof wire::kControlFile);
 }
 
+// `name` is that of a file.
+bool is_new_name(const char* name) { return strcmp(name + wire::kControlFileDigits, wire::kNewControlFile) == 0; }
+
 bool is_file_name(const char* name) {
     for (unsigned i = 0; i < wire::kControlFileDigits; ++i)
         if (!(name[i] >= '0' && name[i] <= '9') && !(name[i] >= 'a' && name[i] <= 'f')) return false;
-    const char* const suffix = name + wire::kControlFileDigits;
-    return strcmp(suffix, wire::kControlFile) == 0 || strcmp(suffix, wire::kNewControlFile) == 0;
+    return is_new_name(name) || strcmp(name + wire::kControlFileDigits, wire::kControlFile) == 0;
 }
 
 // Names need not be secret, only different.
@@ -104,11 +107,21 @@ bool has_counted(int fd) {
            header.not_attached[static_cast<uint32_t>(wire::Lane::kUser)] != 0;
 }
 
+// Not even locked, for a moment: its program would find it in use.
+bool may_be_in_the_making(int fd) {
+    struct stat status {};
+    timespec now{};
+    if (fstat(fd, &status) != 0 || clock_gettime(CLOCK_REALTIME, &now) != 0) return false;
+    const int64_t age = int64_t{now.tv_sec} - int64_t{status.st_mtim.tv_sec};
+    return age > -wire::kMakingSeconds && age < wire::kMakingSeconds;
+}
+
 // Nobody has it mapped, so its lock is free. Reading alone: closing it is then no news for a daemon that watches.
 void remove_if_dead(int directory, const char* name) {
     const int fd = open_at(directory, name, O_RDONLY | O_NONBLOCK);
     if (fd < 0) return;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && !has_counted(fd)) (void)unlinkat(directory, name, 0);
+    if (!(is_new_name(name) && may_be_in_the_making(fd)) && flock(fd, LOCK_EX | LOCK_NB) == 0 && !has_counted(fd))
+        (void)unlinkat(directory, name, 0);
     close_fd(fd);
 }
 
@@ -166,7 +179,7 @@ bool allocate(int fd, uint64_t allocated, uint64_t size) {
            ftruncate(fd, static_cast<off_t>(size)) == 0;
 }
 
-// Somebody who took the new file for a dead one may have locked it, or have removed it before we locked it.
+// A daemon may look just now whether the new file is a dead one's; one of an earlier version may have removed it.
 bool lock(int fd) {
     struct stat status {};
     return flock(fd, LOCK_SH | LOCK_NB) == 0 && fstat(fd, &status) == 0 && status.st_nlink == 1 &&
@@ -277,6 +290,7 @@ bool AppFile::create_here(uint64_t allocated, uint64_t size) {
     for (int i = 0; i < kAttempts; ++i) {
         if (!create_named(random_number())) return false;
         if (lock(fd_)) return allocate(fd_, allocated, size);
+        (void)unlinkat(directory_, name(), 0);
         close_fd(fd_);
         fd_ = -1;
         is_new_ = false;

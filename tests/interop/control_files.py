@@ -116,6 +116,7 @@ class ControlFiles(ControlFilesTest):
         living = self.start()
         self.file_of(living)
         (self.apps / "0123456789abcdef.new").write_bytes(b"")
+        os.utime(self.apps / "0123456789abcdef.new", (0, 0))
         (self.apps / "other").write_bytes(b"")
         killed.kill()
         killed.wait()
@@ -132,7 +133,8 @@ class ControlFiles(ControlFilesTest):
         """Each also looks for dead files of others, which begin and end meanwhile."""
         script = f"for i in $(seq 100); do {program('emit')} 0 0 >/dev/null & done; wait"
         for _ in range(3):
-            self.assertEqual(plain_run("sh", "-c", script, env=without_daemon()).stderr, "")
+            told = plain_run("sh", "-c", script, env={**without_daemon(), "LEAT_TEST_SAYS_WHETHER_ON": "1"}).stderr
+            self.assertRegex(told, r"\A(off: [0-9a-f]{16}\.app\n){100}\Z")
         self.assertEqual(self.names(), [])
 
     def test_directory_that_cannot_be_used(self):

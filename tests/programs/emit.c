@@ -34,12 +34,13 @@ static int end(const char* how) {
 
 static void say_whether_on(void) {
     if (getenv("LEAT_TEST_SAYS_WHETHER_ON") == NULL || *leat_tracepoint_test__count.word != 0) return;
-    fprintf(stderr, "off%s", leat_tracepoint_test__count.word == &leat_tracepoint_test__count.off ? ", no memory" : "");
-    FILE* const maps = fopen("/proc/self/maps", "r");
     char line[512];
+    char file[sizeof line] = "/none\n";
+    FILE* const maps = fopen("/proc/self/maps", "r");
     while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
-        if (strstr(line, "/leat-") != NULL && strchr(line, '\n') != NULL) fprintf(stderr, ", %s", strrchr(line, '/'));
+        if (strstr(line, ".app\n") != NULL) strcpy(file, strrchr(line, '/'));
     if (maps != NULL) fclose(maps);
+    fprintf(stderr, "off: %s", file + 1);
 }
 
 int main(int argc, char** argv) {

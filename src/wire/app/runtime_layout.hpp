@@ -20,6 +20,9 @@ inline constexpr char kSystemDirectory[] = "/run/leat";  // of root's daemon
 inline constexpr char kNewControlFile[] = ".new";
 inline constexpr char kControlFile[] = ".app";
 inline constexpr unsigned kControlFileDigits = 16;
+// A control file that is being made has no lock for a moment, in which nobody may take it for a dead program's: so of
+// the new ones, only those are that were written to so long ago.
+inline constexpr int kMakingSeconds = 10;
 
 // There too: programs have waited in vain for root's daemon, or for their user's.
 inline constexpr char kDeafSystemName[] = "deaf-system";

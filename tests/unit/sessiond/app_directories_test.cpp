@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <array>
 
 #include "support/scratch_directory.hpp"
 
@@ -55,6 +58,28 @@ TEST_F(AppDirectoriesTest, FileThatGetsTheInodeOfOneThatIsGoneIsAnother) {
     ASSERT_EQ(news.gone.size(), 1U);
     EXPECT_EQ(news.found[0].id.inode, news.gone[0].inode);
     EXPECT_NE(news.found[0].id, news.gone[0]);
+}
+
+// Between its creation and its lock, it looks like that of a dead program.
+TEST_F(AppDirectoriesTest, NewFileIsLeftAloneUntilItIsOld) {
+    make("leat-" + user_);
+    const auto file = parent_.path() / ("leat-" + user_) / "fedcba9876543210.new";
+    const UniqueFd made(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    (void)directories_->sweep();
+    EXPECT_TRUE(std::filesystem::exists(file));
+    EXPECT_TRUE(directories_->unfinished().empty());
+    EXPECT_TRUE(std::filesystem::exists(file));
+
+    const auto become_old = [&] {
+        const std::array<timespec, 2> times{timespec{::time(nullptr) - 11, 0}, {::time(nullptr) - 11, 0}};
+        ASSERT_EQ(::futimens(made.get(), times.data()), 0);
+    };
+    become_old();
+    ASSERT_EQ(::flock(made.get(), LOCK_SH | LOCK_NB), 0);
+    EXPECT_EQ(directories_->unfinished().size(), 1U);
+    ASSERT_EQ(::flock(made.get(), LOCK_UN), 0);
+    EXPECT_TRUE(directories_->unfinished().empty());
+    EXPECT_FALSE(std::filesystem::exists(file));
 }
 
 }  // namespace

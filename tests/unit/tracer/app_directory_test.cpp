@@ -10,8 +10,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <string>
 
@@ -49,6 +51,12 @@ pid_t bare_child() { return static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nul
 class AppDirectory : public testing::Test {
   protected:
     [[nodiscard]] static bool can_create() { return AppFile().create(4096, 8192); }
+    // As a child does, which looks at two files: its parent's, and another one.
+    static void clear_away() {
+        AppFile parents;
+        ASSERT_TRUE(parents.create(4096, 8192));
+        EXPECT_TRUE(AppFile().create_beside(parents.path(), 4096, 8192));
+    }
 
     test::RuntimeDirectory runtime_;
 };
@@ -124,6 +132,21 @@ TEST_F(AppDirectory, FileThatSomebodyRemovedIsNotPublished) {
     ASSERT_TRUE(file.create(4096, 8192));
     fs::remove(file.path());
     EXPECT_FALSE(file.publish());
+}
+
+// Between its creation and its lock, it looks like that of a dead program.
+TEST_F(AppDirectory, NewFileIsLeftAloneUntilItIsOld) {
+    fs::create_directories(runtime_.apps());
+    const fs::path other = runtime_.apps() / "0123456789abcdef.new";
+    ASSERT_TRUE(UniqueFd(::open(other.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).is_open());
+    clear_away();
+    EXPECT_TRUE(fs::exists(other));
+    for (const int seconds : {-9, 9, -11}) {
+        const std::array<timespec, 2> times{timespec{::time(nullptr) + seconds, 0}, {::time(nullptr) + seconds, 0}};
+        ASSERT_EQ(::utimensat(AT_FDCWD, other.c_str(), times.data(), 0), 0);
+        clear_away();
+        EXPECT_EQ(fs::exists(other), seconds != -11) << seconds;
+    }
 }
 
 // Memory in the directory, as a program makes it.
