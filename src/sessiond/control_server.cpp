@@ -51,15 +51,15 @@ Result<std::unique_ptr<ControlServer>> ControlServer::listen(const Parameters& p
     UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket.is_open()) return io_error("cannot create the control socket");
     ::unlink(path.c_str());
-    // From the start, nobody else may connect.
-    const mode_t before = ::umask(0177);
     // NOLINTNEXTLINE(*-reinterpret-cast)
-    const bool is_bound = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-    ::umask(before);
-    if (!is_bound) return io_error(fmt::format("cannot make {}", path));
-    if (parameters.group &&
-        (::chown(path.c_str(), static_cast<uid_t>(-1), *parameters.group) != 0 || ::chmod(path.c_str(), 0660) != 0))
+    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+        return io_error(fmt::format("cannot make {}", path));
+    // Nobody can connect before it listens. Not by umask(), which is all threads': who makes a directory meanwhile, for
+    // a session that goes on, could not enter it.
+    if (parameters.group && ::chown(path.c_str(), static_cast<uid_t>(-1), *parameters.group) != 0)
         return io_error(fmt::format("cannot give {} to group {}", path, *parameters.group));
+    if (::chmod(path.c_str(), parameters.group ? 0660 : 0600) != 0)
+        return io_error(fmt::format("cannot set the mode of {}", path));
     if (::listen(socket.get(), kBacklog) != 0) return io_error(fmt::format("cannot listen on {}", path));
     return std::unique_ptr<ControlServer>(new ControlServer(std::move(socket), parameters, commands));
 }

@@ -228,11 +228,10 @@ Result<Keeper> Keeper::find_or_start(const fs::path& directory, Kept& kept) {
     }
     ::unlink(socket.c_str());
     const UniqueFd listener = seqpacket_socket();
-    const mode_t mask = ::umask(0177);
-    const bool is_bound = listener.is_open() && ::bind(listener.get(), generic(address), sizeof address) == 0 &&
-                          ::listen(listener.get(), 4) == 0;
-    ::umask(mask);
-    if (!is_bound) return io_error(fmt::format("cannot listen on {}", socket.string()));
+    // Nobody can connect before it listens.
+    if (!listener.is_open() || ::bind(listener.get(), generic(address), sizeof address) != 0 ||
+        ::chmod(socket.c_str(), 0600) != 0 || ::listen(listener.get(), 4) != 0)
+        return io_error(fmt::format("cannot listen on {}", socket.string()));
     LEAT_TRY(start(listener.get(), socket));
     Keeper keeper(LEAT_TRY(connect(address)), socket);
     // It answers: so it has taken its place.

@@ -2,10 +2,15 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
+#include <atomic>
 #include <cstring>
+#include <set>
+#include <thread>
 
+#include "support/scratch_directory.hpp"
 #include "support/session_model.hpp"
 
 namespace leat::sessiond {
@@ -49,6 +54,33 @@ class ControlServerTest : public testing::Test {
     test::ScratchDaemon daemon_;
     std::unique_ptr<ControlServer> server_ = *ControlServer::listen({.path = daemon_.socket()}, daemon_.commands());
 };
+
+TEST_F(ControlServerTest, SocketIsForItsUserAlone) {
+    struct stat status {};
+    ASSERT_EQ(::lstat(daemon_.socket().c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777U, 0600U);
+}
+
+// As sessions do that go on after a daemon was killed, while the next one begins to listen.
+TEST_F(ControlServerTest, WhatAnotherThreadMakesMeanwhileHasItsMode) {
+    const test::ScratchDirectory scratch;
+    const std::string path = scratch.path() / "directory";
+    std::atomic<bool> is_over = false;
+    std::set<mode_t> modes;
+    std::thread other([&] {
+        while (!is_over) {
+            struct stat status {};
+            if (::mkdir(path.c_str(), 0777) == 0 && ::lstat(path.c_str(), &status) == 0)
+                modes.insert(status.st_mode & 0777U);
+            ::rmdir(path.c_str());
+        }
+    });
+    for (int i = 0; i < 2'000; ++i)
+        EXPECT_TRUE(ControlServer::listen({.path = scratch.path() / "socket"}, daemon_.commands()));
+    is_over = true;
+    other.join();
+    EXPECT_EQ(modes.size(), 1U) << "nobody has changed the umask";
+}
 
 TEST_F(ControlServerTest, RequestThatLiesTooDeepIsRefused) {
     const UniqueFd client = connect();
