@@ -19,8 +19,9 @@ EXAMPLES = "/usr/share/doc/libleat-dev/examples"
 UNIT = "lib/systemd/system/leat-relayd.service"
 DAEMON_UNIT = "lib/systemd/system/leat-sessiond.service"
 USER_UNIT = "usr/lib/systemd/user/leat-sessiond.service"
-# Namespaces of its own, with /proc and a loopback, and another root.
-ENTER = 'mount -t proc proc "$0/proc" && ip link set lo up && exec chroot "$0" "$@"'
+# Namespaces of its own, with /proc, /dev/shm and a loopback, and another root.
+ENTER = ('mount -t proc proc "$0/proc" && mount -t tmpfs -o mode=1777 tmpfs "$0/dev/shm" && ip link set lo up && '
+         'exec chroot "$0" "$@"')
 # As much of a machine as systemd wants.
 BOOT = """
 set -e
@@ -157,7 +158,7 @@ class Packages(unittest.TestCase):
 
     def test_5_program_that_nobody_recompiled(self):
         self.run_as_user("leat record -o preloaded --preload libc,pthread,dl -- sh -c 'ls / | sort'")
-        self.assertIn("lttng_ust_libc:malloc", self.events_of("preloaded")[0])
+        self.assertTrue(any(" lttng_ust_libc:malloc: " in line for line in self.events_of("preloaded")))
 
     def boot(self):
         """systemd in the root, in namespaces of its own; gives what runs a command there."""
