@@ -19,7 +19,7 @@ NOT_IN_THE_PROJECT = re.compile(r"\bdocument \d{3}\b|\bfacts:", re.IGNORECASE)
 def unit_tests():
     """All test names as Suite.Name."""
     text = "\n".join(path.read_text() for path in (TESTS / "unit").rglob("*_test.cpp"))
-    return {f"{suite}.{name}" for suite, name in re.findall(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", text, re.MULTILINE)}
+    return {f"{suite}.{name}" for suite, name in re.findall(r"^(?:TEST(?:_F|_P)?|TYPED_TEST)\((\w+),\s*(\w+)\)", text, re.MULTILINE)}
 
 
 def interop_tests():
