@@ -186,8 +186,8 @@ static inline __attribute__((always_inline)) void leat_split_at_text(struct leat
     payload->tail = packer->at = stage->memory + LEAT_STAGE_SMALL / 2;
 }
 
-/* Writes the event, whose tail ends here. The sizes are the caller's, who has them as constants: compilers do not see
- * that of the packer's addresses. */
+/* Writes the event, whose tail ends here. The caller has the sizes as constants, which compilers do not always make
+ * of the packer's addresses. */
 static inline __attribute__((always_inline)) void leat_write_split(const struct leat_tracepoint* tracepoint,
                                                                    struct leat_packer* packer,
                                                                    struct leat_text_payload* payload, size_t head_size,

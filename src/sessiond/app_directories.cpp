@@ -11,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -36,8 +35,9 @@ constexpr std::size_t kMaxNames = 4 * kMaxFiles;
 // Names of one user that are remembered. The rest is refused silently. Where so many are found at one look, it ends:
 // names cost their user nothing, and us a call each.
 constexpr std::size_t kMaxRefused = 32;
-// Files of one user that are unfinished, at one look.
+// Files of one user that are unfinished, at one look; and names of such files, whose programs may be dead.
 constexpr std::size_t kMaxUnfinished = 256;
+constexpr std::size_t kMaxNewNames = 16 * kMaxUnfinished;
 
 // Of 64 KiB, at one look: twice what the kernel queues (fs.inotify.max_queued_events, by default 16,384 of 48 bytes).
 constexpr std::size_t kMaxReads = 24;
@@ -89,18 +89,13 @@ UniqueFd open_to_lock(int directory, const std::string& name) {
 // No process has it mapped.
 bool has_no_process(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
-bool may_be_in_the_making(const struct stat& status) {
-    const std::int64_t age = ::time(nullptr) - status.st_mtim.tv_sec;
-    return age > -wire::kMakingSeconds && age < wire::kMakingSeconds;
-}
-
 // The file, if somebody is about to finish it. One that a dead program has left some time ago is removed.
 std::optional<AppDirectories::Unfinished> find_unfinished(int directory, const std::string& name, uid_t uid) {
     const UniqueFd file = open_to_lock(directory, name);
     struct stat status {};
     if (!file.is_open() || ::fstat(file.get(), &status) != 0) return std::nullopt;
     if (!has_no_process(file.get())) return AppDirectories::Unfinished{uid, status.st_dev, status.st_ino};
-    if (!may_be_in_the_making(status)) ::unlinkat(directory, name.c_str(), 0);
+    if (!wire::may_be_in_the_making(status.st_mtim.tv_sec, ::time(nullptr))) ::unlinkat(directory, name.c_str(), 0);
     return std::nullopt;
 }
 
@@ -192,12 +187,12 @@ void AppDirectories::add_directory(const std::string& name, News& news) {
 // Programs that are older than we are. What was left half made by one that is dead goes away.
 void AppDirectories::scan(Directory& directory, News& news) {
     std::size_t refused = 0;
-    std::size_t unfinished = 0;
+    std::size_t new_names = 0;
     for (const std::string& name : names_in(directory.fd.get(), kMaxNames)) {
         if (is_control_file_name(name, wire::kControlFile) && !add_file(directory, name, news) &&
             ++refused > kMaxRefused)
             return;
-        if (is_control_file_name(name, wire::kNewControlFile) && ++unfinished <= kMaxUnfinished)
+        if (is_control_file_name(name, wire::kNewControlFile) && ++new_names <= kMaxNewNames)
             (void)find_unfinished(directory.fd.get(), name, directory.uid);
     }
 }
@@ -300,11 +295,15 @@ std::optional<FileId> AppDirectories::find(uid_t uid, std::uint64_t number) cons
 std::set<AppDirectories::Unfinished> AppDirectories::unfinished() const {
     std::set<Unfinished> unfinished;
     for (const auto& [watch, directory] : directories_) {
+        std::size_t new_names = 0;
         std::size_t count = 0;
         for (const std::string& name : names_in(directory.fd.get(), kMaxNames)) {
             if (!is_control_file_name(name, wire::kNewControlFile)) continue;
-            if (++count > kMaxUnfinished) break;
-            if (const auto file = find_unfinished(directory.fd.get(), name, directory.uid)) unfinished.insert(*file);
+            if (++new_names > kMaxNewNames || count >= kMaxUnfinished) break;
+            const auto file = find_unfinished(directory.fd.get(), name, directory.uid);
+            if (!file) continue;
+            unfinished.insert(*file);
+            ++count;
         }
     }
     return unfinished;

@@ -113,9 +113,7 @@ Result<void> Daemon::begin() {
     ::unlink((places.directory / wire::kActiveName).c_str());
     const fs::path socket = places.directory / wire::kAppSocketName;
     ::unlink(socket.c_str());
-    app_socket_ = LEAT_TRY(wire::AppSocket::listen(places.directory));
-    if (::chmod(socket.c_str(), places.only ? 0600 : 0666) != 0)
-        return io_error(fmt::format("cannot let programs connect to {}", socket.string()));
+    app_socket_ = LEAT_TRY(wire::AppSocket::listen(places.directory, places.only ? 0600 : 0666));
     tracing_->stop_due();
     (void)tracing_->order_all();
     commands_.emplace(*tracing_);

@@ -107,13 +107,10 @@ bool has_counted(int fd) {
            header.not_attached[static_cast<uint32_t>(wire::Lane::kUser)] != 0;
 }
 
-// Not even locked, for a moment: its program would find it in use.
+// Such a file must not even be locked for a moment: its program would find it in use.
 bool may_be_in_the_making(int fd) {
     struct stat status {};
-    timespec now{};
-    if (fstat(fd, &status) != 0 || clock_gettime(CLOCK_REALTIME, &now) != 0) return false;
-    const int64_t age = int64_t{now.tv_sec} - int64_t{status.st_mtim.tv_sec};
-    return age > -wire::kMakingSeconds && age < wire::kMakingSeconds;
+    return fstat(fd, &status) == 0 && wire::may_be_in_the_making(status.st_mtim.tv_sec, time(nullptr));
 }
 
 // Nobody has it mapped, so its lock is free. Reading alone: closing it is then no news for a daemon that watches.
@@ -125,8 +122,8 @@ void remove_if_dead(int directory, const char* name) {
     close_fd(fd);
 }
 
-// Programs that are killed leave their files. Where no daemon runs, those that start clear them away: each a few, taken
-// at random, so that every file has its turn.
+// Programs that are killed leave their files. Where no daemon runs, those that start clear them away: each a few of
+// both kinds, taken at random, so that every file has its turn.
 constexpr uint32_t kDeadFilesAtStart = 8;
 constexpr uint32_t kDeadFilesOfChild = 2;
 
@@ -159,17 +156,19 @@ class Sample {
 void remove_some_dead_files(int directory, uint32_t wanted) {
     constexpr int kMaxReads = 8;  // of 50 files each
     alignas(dirent64) char entries[2048];
-    Sample sample(wanted);
+    Sample finished(wanted);
+    Sample unfinished(wanted);
     for (int i = 0; i < kMaxReads; ++i) {
         const long size = syscall(SYS_getdents64, directory, entries, sizeof entries);
         if (size <= 0) break;
         for (long at = 0; at < size;) {
             const auto& entry = *reinterpret_cast<const dirent64*>(entries + at);  // NOLINT(*-reinterpret-cast)
             at += entry.d_reclen;
-            if (is_file_name(entry.d_name)) sample.add(entry.d_name);
+            if (is_file_name(entry.d_name)) (is_new_name(entry.d_name) ? unfinished : finished).add(entry.d_name);
         }
     }
-    for (uint32_t i = 0; i < sample.size(); ++i) remove_if_dead(directory, sample.name(i));
+    for (uint32_t i = 0; i < finished.size(); ++i) remove_if_dead(directory, finished.name(i));
+    for (uint32_t i = 0; i < unfinished.size(); ++i) remove_if_dead(directory, unfinished.name(i));
 }
 
 constexpr mode_t kFileMode = 0600;  // whatever the umask says

@@ -1,6 +1,7 @@
 #include "wire/app/app_socket.hpp"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -149,7 +150,7 @@ Result<void> AppConnection::send_done() {
     return send_message(fd(), std::as_bytes(std::span(&message, 1)), {});
 }
 
-Result<AppSocket> AppSocket::listen(const std::filesystem::path& runtime_directory) {
+Result<AppSocket> AppSocket::listen(const std::filesystem::path& runtime_directory, mode_t mode) {
     const std::string path = runtime_directory / kAppSocketName;
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -160,7 +161,7 @@ Result<AppSocket> AppSocket::listen(const std::filesystem::path& runtime_directo
     if (!socket.is_open()) return io_error("cannot create the application socket");
     // NOLINTNEXTLINE(*-reinterpret-cast)
     if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-        ::listen(socket.get(), kBacklog) != 0)
+        ::chmod(path.c_str(), mode) != 0 || ::listen(socket.get(), kBacklog) != 0)
         return io_error(fmt::format("cannot listen on {}", path));
     AppSocket listener;
     listener.socket_ = Listener(std::move(socket), "programs");

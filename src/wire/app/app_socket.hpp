@@ -80,7 +80,8 @@ class AppConnection {
 // Listens in a runtime directory. Never blocks.
 class AppSocket {
   public:
-    static Result<AppSocket> listen(const std::filesystem::path& runtime_directory);
+    // `mode`: of the socket, whatever the umask is. Usually our user's programs alone may connect.
+    static Result<AppSocket> listen(const std::filesystem::path& runtime_directory, mode_t mode = 0600);
 
     [[nodiscard]] int fd() const { return socket_.fd(); }
     // Accepts the next application if one waits.

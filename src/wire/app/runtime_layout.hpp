@@ -20,9 +20,9 @@ inline constexpr char kSystemDirectory[] = "/run/leat";  // of root's daemon
 inline constexpr char kNewControlFile[] = ".new";
 inline constexpr char kControlFile[] = ".app";
 inline constexpr unsigned kControlFileDigits = 16;
-// A control file that is being made has no lock for a moment, in which nobody may take it for a dead program's: so of
-// the new ones, only those are that were written to so long ago.
-inline constexpr int kMakingSeconds = 10;
+// A control file that is being made has no lock for a moment, in which nobody may take it for a dead program's. So one
+// that is new is left alone if it was `written` (its mtime, s, whatever that says) within about a second of `now`.
+constexpr bool may_be_in_the_making(long long written, long long now) { return written > now - 2 && written < now + 2; }
 
 // There too: programs have waited in vain for root's daemon, or for their user's.
 inline constexpr char kDeafSystemName[] = "deaf-system";

@@ -1,6 +1,7 @@
 #include "sessiond/app_directories.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -8,8 +9,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <ctime>
+#include <limits>
+#include <utility>
 
 #include "support/scratch_directory.hpp"
+#include "wire/app/runtime_layout.hpp"
 
 namespace leat::sessiond {
 namespace {
@@ -64,22 +69,51 @@ TEST_F(AppDirectoriesTest, FileThatGetsTheInodeOfOneThatIsGoneIsAnother) {
 TEST_F(AppDirectoriesTest, NewFileIsLeftAloneUntilItIsOld) {
     make("leat-" + user_);
     const auto file = parent_.path() / ("leat-" + user_) / "fedcba9876543210.new";
-    const UniqueFd made(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    (void)directories_->sweep();
-    EXPECT_TRUE(std::filesystem::exists(file));
-    EXPECT_TRUE(directories_->unfinished().empty());
-    EXPECT_TRUE(std::filesystem::exists(file));
+    UniqueFd made;
+    std::time_t begin = 0;
+    bool is_there = false;
+    do {  // again, if it has become old meanwhile
+        begin = ::time(nullptr);
+        made = UniqueFd(::open(file.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+        (void)directories_->sweep();
+        EXPECT_TRUE(directories_->unfinished().empty());
+        is_there = std::filesystem::exists(file);
+    } while (::time(nullptr) - begin > 1);
+    EXPECT_TRUE(is_there);
 
-    const auto become_old = [&] {
-        const std::array<timespec, 2> times{timespec{::time(nullptr) - 11, 0}, {::time(nullptr) - 11, 0}};
-        ASSERT_EQ(::futimens(made.get(), times.data()), 0);
-    };
-    become_old();
+    const std::array<timespec, 2> long_ago{};
+    ASSERT_EQ(::futimens(made.get(), long_ago.data()), 0);
     ASSERT_EQ(::flock(made.get(), LOCK_SH | LOCK_NB), 0);
     EXPECT_EQ(directories_->unfinished().size(), 1U);
     ASSERT_EQ(::flock(made.get(), LOCK_UN), 0);
     EXPECT_TRUE(directories_->unfinished().empty());
     EXPECT_FALSE(std::filesystem::exists(file));
+}
+
+// Whoever has the file may say any time.
+TEST(NewControlFile, MayBeInTheMakingForAboutASecond) {
+    constexpr long long kNow = 1'800'000'000;
+    for (const long long written : {kNow - 1, kNow, kNow + 1})
+        EXPECT_TRUE(wire::may_be_in_the_making(written, kNow)) << written;
+    for (const long long written :
+         {kNow - 2, kNow + 2, 0LL, std::numeric_limits<long long>::min(), std::numeric_limits<long long>::max()})
+        EXPECT_FALSE(wire::may_be_in_the_making(written, kNow)) << written;
+}
+
+TEST_F(AppDirectoriesTest, DeadNewFilesHideNoneThatIsAlive) {
+    make("leat-" + user_);
+    const auto directory = parent_.path() / ("leat-" + user_);
+    constexpr int kAlive = 60;
+    for (int i = 0; i < 6 * kAlive; ++i) {
+        const auto file = directory / fmt::format("{:016x}.new", i);
+        UniqueFd made(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+        ASSERT_TRUE(made.is_open());
+        if (i % 6 != 0) continue;  // its program is dead
+        ASSERT_EQ(::flock(made.get(), LOCK_SH), 0);
+        held_.push_back(std::move(made));
+    }
+    (void)directories_->sweep();
+    EXPECT_EQ(directories_->unfinished().size(), std::size_t{kAlive});
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ TEST_F(ControlServerTest, SocketIsForItsUserAlone) {
 TEST_F(ControlServerTest, WhatAnotherThreadMakesMeanwhileHasItsMode) {
     const test::ScratchDirectory scratch;
     const std::string path = scratch.path() / "directory";
+    std::atomic<bool> has_begun = false;
     std::atomic<bool> is_over = false;
     std::set<mode_t> modes;
     std::thread other([&] {
@@ -73,8 +74,10 @@ TEST_F(ControlServerTest, WhatAnotherThreadMakesMeanwhileHasItsMode) {
             if (::mkdir(path.c_str(), 0777) == 0 && ::lstat(path.c_str(), &status) == 0)
                 modes.insert(status.st_mode & 0777U);
             ::rmdir(path.c_str());
+            has_begun = true;
         }
     });
+    while (!has_begun) std::this_thread::yield();
     for (int i = 0; i < 2'000; ++i)
         EXPECT_TRUE(ControlServer::listen({.path = scratch.path() / "socket"}, daemon_.commands()));
     is_over = true;

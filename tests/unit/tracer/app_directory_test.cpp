@@ -2,6 +2,7 @@
 #include "tracer/app_directory.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <leat/tracepoint.h>
 #include <signal.h>
@@ -14,7 +15,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <ctime>
 #include <filesystem>
+#include <limits>
 #include <string>
 
 #include "base/unique_fd.hpp"
@@ -51,7 +54,12 @@ pid_t bare_child() { return static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nul
 class AppDirectory : public testing::Test {
   protected:
     [[nodiscard]] static bool can_create() { return AppFile().create(4096, 8192); }
-    // As a child does, which looks at two files: its parent's, and another one.
+    // What a program leaves that was killed.
+    void make_dead(const fs::path& path) const {
+        fs::create_directories(runtime_.apps());
+        ASSERT_TRUE(UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).is_open());
+    }
+    // As a child does, which looks at two files of each kind: its parent's, and another one.
     static void clear_away() {
         AppFile parents;
         ASSERT_TRUE(parents.create(4096, 8192));
@@ -136,17 +144,34 @@ TEST_F(AppDirectory, FileThatSomebodyRemovedIsNotPublished) {
 
 // Between its creation and its lock, it looks like that of a dead program.
 TEST_F(AppDirectory, NewFileIsLeftAloneUntilItIsOld) {
-    fs::create_directories(runtime_.apps());
     const fs::path other = runtime_.apps() / "0123456789abcdef.new";
-    ASSERT_TRUE(UniqueFd(::open(other.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).is_open());
-    clear_away();
-    EXPECT_TRUE(fs::exists(other));
-    for (const int seconds : {-9, 9, -11}) {
-        const std::array<timespec, 2> times{timespec{::time(nullptr) + seconds, 0}, {::time(nullptr) + seconds, 0}};
+    std::time_t begin = 0;
+    bool is_there = false;
+    do {  // again, if it has become old meanwhile
+        begin = ::time(nullptr);
+        make_dead(other);
+        clear_away();
+        is_there = fs::exists(other);
+    } while (::time(nullptr) - begin > 1);
+    EXPECT_TRUE(is_there);
+    for (const std::time_t written : {std::time_t{0}, std::numeric_limits<std::time_t>::max()}) {
+        make_dead(other);
+        const std::array<timespec, 2> times{timespec{written, 0}, {written, 0}};
         ASSERT_EQ(::utimensat(AT_FDCWD, other.c_str(), times.data(), 0), 0);
         clear_away();
-        EXPECT_EQ(fs::exists(other), seconds != -11) << seconds;
+        EXPECT_FALSE(fs::exists(other));
     }
+}
+
+TEST_F(AppDirectory, ThoseThatAreLeftAloneHideNoDeadOnes) {
+    for (int i = 0; i < 100; ++i) make_dead(runtime_.apps() / fmt::format("{:016x}.new", i));
+    const fs::path one = runtime_.apps() / "fedcba9876543210.app";
+    const fs::path other = runtime_.apps() / "0123456789abcdef.app";
+    make_dead(one);
+    make_dead(other);
+    clear_away();
+    EXPECT_FALSE(fs::exists(one));
+    EXPECT_FALSE(fs::exists(other));
 }
 
 // Memory in the directory, as a program makes it.
