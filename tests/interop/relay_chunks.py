@@ -140,7 +140,7 @@ class BadDays(ChunksTest):
         return result
 
     def all_numbers(self):
-        """Of each part. One whose daemon was killed at its beginning may hold nothing."""
+        """Of each part. One whose daemon or relay was killed at its beginning may hold nothing."""
         return [self.numbers_in(part) for part in self.relay.parts("web") if any(part.rglob("metadata"))]
 
     def test_relay_that_does_not_allow_to_clear(self):

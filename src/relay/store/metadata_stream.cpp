@@ -13,8 +13,16 @@ namespace leat::relay {
 namespace {
 
 constexpr const char* kFileName = "metadata";
-// The text after a reset, until a whole message of it is there. Readers take no hidden file for a stream.
+// Until a whole message is there. Readers of a session take every directory with metadata for a trace, and babeltrace2
+// reads nothing at all if one of them is empty: so a relay that is killed leaves none that is. No reader takes a hidden
+// file for a stream.
 constexpr const char* kNewFileName = ".metadata-new";
+
+// In place of what a killed relay may have left.
+Result<UniqueFd> new_file(const ConfinedDirectory& directory) {
+    LEAT_TRY(directory.remove(kNewFileName));
+    return directory.create_file(kNewFileName);
+}
 
 }  // namespace
 
@@ -32,14 +40,11 @@ Result<void> MetadataStream::open_in(std::shared_ptr<TraceChunk> chunk) {
     SessionDirectory::TracePlace trace = LEAT_TRY(directory_->make_trace(*chunk, trace_id_, path_));
     // First: by the metadata a trace is known, and then it can be followed.
     trace::SyncWriter sync = LEAT_TRY(trace::SyncWriter::create(trace.directory.fd()));
-    // Ours, from before it was finished.
-    LEAT_TRY(trace.directory.remove(kFileName));
-    UniqueFd file = LEAT_TRY(trace.directory.create_file(kFileName));
+    UniqueFd file = LEAT_TRY(new_file(trace.directory));
     directory_->enter(*chunk);
     leave();
-    file_ = std::make_shared<const UniqueFd>(std::move(file));
     followed_.emplace(Followed{std::move(trace.directory), std::move(sync)});
-    begin_file();
+    begin(std::move(file));
     place_ = Place{chunk, std::move(trace.path)};
     chunk_ = std::move(chunk);
     return {};
@@ -66,15 +71,17 @@ Result<std::size_t> MetadataStream::write_zeros(std::uint64_t count) {
 // Viewers and followers see what lies before size_: bytes behind it are half a message.
 void MetadataStream::end_message() {
     const std::lock_guard lock(mutex_);
-    if (is_replacing_ && written_ != 0) {
+    if (is_hidden_ && written_ != 0) {
         const auto renamed = followed_->directory.rename(kNewFileName, followed_->directory, kFileName);
         if (!renamed) log("{}: {}: tried again after the next declarations", path_, renamed.error().message);
-        is_replacing_ = !renamed;
+        is_hidden_ = !renamed;
     }
     show();
 }
 
-void MetadataStream::begin_file() {
+void MetadataStream::begin(UniqueFd file) {
+    file_ = std::make_shared<const UniqueFd>(std::move(file));
+    is_hidden_ = true;
     ++version_;
     written_ = 0;
     scan_ = {};
@@ -90,10 +97,7 @@ void MetadataStream::show() {
 Result<void> MetadataStream::reset() {
     const std::lock_guard lock(mutex_);
     if (chunk_ == nullptr) return refused("the metadata of {} is closed", path_);
-    LEAT_TRY(followed_->directory.remove(kNewFileName));
-    file_ = std::make_shared<const UniqueFd>(LEAT_TRY(followed_->directory.create_file(kNewFileName)));
-    is_replacing_ = true;
-    begin_file();
+    begin(LEAT_TRY(new_file(followed_->directory)));
     return {};
 }
 
@@ -106,7 +110,7 @@ Result<void> MetadataStream::reopen(std::shared_ptr<TraceChunk> chunk) {
     return {};
 }
 
-// The text is not copied: the producer sends it again for the new chunk. Until then the new file is empty.
+// The text is not copied: the producer sends it again for the new chunk.
 Result<void> MetadataStream::rotate(const std::shared_ptr<TraceChunk>& chunk) {
     const std::lock_guard lock(mutex_);
     if (is_finished_ || chunk == chunk_) return {};
@@ -129,13 +133,11 @@ void MetadataStream::leave() {
     // What came of a message that was never finished.
     if (written_ != size_) (void)!::ftruncate(file_->get(), static_cast<off_t>(size_));
     written_ = size_;
-    if (is_replacing_ && written_ != 0 && followed_->directory.rename(kNewFileName, followed_->directory, kFileName))
-        is_replacing_ = false;
-    // Its producer was killed before it sent any, perhaps in the middle of a rotation. Readers of the session take
-    // every directory with metadata for a trace, and babeltrace2 reads nothing at all if one of them is empty.
-    // After a reset, the text from before it stays.
-    if (written_ == 0) (void)followed_->directory.remove(is_replacing_ ? kNewFileName : kFileName);
-    is_replacing_ = false;
+    // Its producer was killed before it sent any, perhaps in the middle of a rotation; or the name is still to be had.
+    if (is_hidden_ && written_ == 0)
+        (void)followed_->directory.remove(kNewFileName);
+    else if (is_hidden_)
+        (void)followed_->directory.rename(kNewFileName, followed_->directory, kFileName);
     // For those who follow the directory, the session has ended.
     (void)followed_->directory.remove(trace::kSyncFileName);
     followed_.reset();

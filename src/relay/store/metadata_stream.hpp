@@ -84,8 +84,8 @@ class MetadataStream {
     Result<std::size_t> write_locked(UntrustedBytes piece);
     // What is written is whole messages.
     void show();
-    // Another file, with nothing in it, is where the text goes.
-    void begin_file();
+    // The text goes to a file with nothing in it.
+    void begin(UniqueFd file);
     // Nothing more comes into this chunk.
     void leave();
 
@@ -108,7 +108,7 @@ class MetadataStream {
         std::uint64_t size = 0;
     };
     std::optional<Followed> followed_{};
-    bool is_replacing_ = false;  // reset, and the file does not have its name yet
+    bool is_hidden_ = false;  // the file does not have its name yet
     std::uint64_t version_ = 0;
     std::uint64_t written_ = 0;
     MetadataScan scan_{};  // of what is written

@@ -37,16 +37,37 @@ TEST_F(MetadataStreamTest, FileStaysWhenItsProducerEnds) {
     EXPECT_EQ(fs::file_size(scratch.path() / "ust/metadata"), 13U);
 }
 
-// Its producer was killed in the middle of a rotation: readers of the session must not take the new chunk for a trace.
-TEST_F(MetadataStreamTest, EmptyFileGoesWhenItsProducerEnds) {
+// A relay that is killed before that leaves nothing that readers would take for a trace.
+TEST_F(MetadataStreamTest, FileIsThereWhenAMessageIsWhole) {
+    const fs::path file = scratch.path() / "ust/metadata";
+    EXPECT_FALSE(fs::exists(file));
+    const std::string half = "/* CTF";
+    ASSERT_EQ(*stream->write(std::as_bytes(std::span(half))), half.size());
+    EXPECT_FALSE(fs::exists(file));
+    write(" 1.8 */");
+    EXPECT_EQ(text_on_disk(), "/* CTF 1.8 */");
+}
+
+// Its producer was killed in the middle of a rotation: the same for the new chunk.
+TEST_F(MetadataStreamTest, HalfAFirstMessageGoesWhenItsProducerEnds) {
     write("/* CTF 1.8 */");
     const auto next = *directory->create_chunk({.chunk_id = 1, .creation_time = 1});
     ASSERT_TRUE(stream->rotate(next));
-    const fs::path second = scratch.path() / next->path / "ust/metadata";
-    EXPECT_TRUE(fs::exists(second));
+    const std::string half = "/* CTF";
+    ASSERT_EQ(*stream->write(std::as_bytes(std::span(half))), half.size());
     stream->finish();
-    EXPECT_FALSE(fs::exists(second));
-    EXPECT_TRUE(fs::exists(scratch.path() / "ust/metadata"));
+    EXPECT_TRUE(fs::is_empty(scratch.path() / next->path / "ust"));
+    EXPECT_EQ(text_on_disk(), "/* CTF 1.8 */");
+}
+
+// Its text of before stays until then.
+TEST_F(MetadataStreamTest, ReopenedTextGivesWayToAWholeMessage) {
+    write("/* CTF 1.8 */");
+    stream->finish();
+    ASSERT_TRUE(stream->reopen(chunk));
+    EXPECT_EQ(text_on_disk(), "/* CTF 1.8 */");
+    write("/* CTF 1.8 */ new");
+    EXPECT_EQ(text_on_disk(), "/* CTF 1.8 */ new");
 }
 
 TEST_F(MetadataStreamTest, ResetTextGivesWayToAWholeMessage) {
