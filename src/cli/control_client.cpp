@@ -2,13 +2,14 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <thread>
+
+#include "base/local_socket.hpp"
 
 namespace leat::cli {
 namespace {
@@ -47,16 +48,11 @@ Result<void> check_peer(int socket, const std::string& path) {
 // kNotFound: nobody listens there, or, unless it `must_be_open`, not for this user.
 Result<UniqueFd> connect_to(const std::string& path, bool must_be_open, Clock::time_point deadline,
                             std::chrono::milliseconds patience) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof address.sun_path)
-        return refused("{} is too long for a socket: choose a shorter LEAT_RUNTIME_DIR", path);
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    const LocalAddress address = LEAT_TRY(LocalAddress::of(path));
     UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!socket.is_open()) return io_error("cannot create a socket");
     // EAGAIN: as many clients wait as the daemon allows. A daemon that is stopped accepts none.
-    // NOLINTNEXTLINE(*-reinterpret-cast)
-    while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    while (address.connect(socket.get()) != 0) {
         const bool is_closed = errno == EACCES && !must_be_open;
         if (errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR || is_closed)
             return not_found("nobody listens at {}", path);

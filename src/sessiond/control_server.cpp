@@ -1,14 +1,13 @@
 #include "sessiond/control_server.hpp"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
+#include "base/local_socket.hpp"
 #include "base/log.hpp"
 #include "base/readable.hpp"
 
@@ -23,7 +22,6 @@ constexpr std::size_t kMaxRequest = 1U << 20;
 constexpr std::size_t kMaxUnsent = 64U << 20;
 constexpr auto kClientPatience = 30s;
 constexpr std::size_t kMaxConnections = 64;
-constexpr int kBacklog = 128;
 // Requests of one client in one turn: others want to be served, too.
 constexpr std::size_t kMaxRequestsAtOnce = 64;
 // Arrays and objects in one another. The deepest request that makes sense has five.
@@ -43,24 +41,10 @@ std::optional<json> parse_request(std::string_view line) {
 }  // namespace
 
 Result<std::unique_ptr<ControlServer>> ControlServer::listen(const Parameters& parameters, Commands& commands) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    const std::string path = parameters.path;
-    if (path.size() >= sizeof address.sun_path) return refused("the path is too long for a socket: {}", path);
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!socket.is_open()) return io_error("cannot create the control socket");
-    ::unlink(path.c_str());
-    // NOLINTNEXTLINE(*-reinterpret-cast)
-    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-        return io_error(fmt::format("cannot make {}", path));
-    // Nobody can connect before it listens. Not by umask(), which is all threads': who makes a directory meanwhile, for
-    // a session that goes on, could not enter it.
-    if (parameters.group && ::chown(path.c_str(), static_cast<uid_t>(-1), *parameters.group) != 0)
-        return io_error(fmt::format("cannot give {} to group {}", path, *parameters.group));
-    if (::chmod(path.c_str(), parameters.group ? 0660 : 0600) != 0)
-        return io_error(fmt::format("cannot set the mode of {}", path));
-    if (::listen(socket.get(), kBacklog) != 0) return io_error(fmt::format("cannot listen on {}", path));
+    ::unlink(parameters.path.c_str());
+    const mode_t mode = parameters.group ? 0660 : 0600;
+    UniqueFd socket = LEAT_TRY(
+        listen_at(parameters.path, {.type = SOCK_STREAM | SOCK_NONBLOCK, .mode = mode, .group = parameters.group}));
     return std::unique_ptr<ControlServer>(new ControlServer(std::move(socket), parameters, commands));
 }
 

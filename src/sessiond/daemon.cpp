@@ -35,13 +35,16 @@ fs::path app_directory_of(const fs::path& parent, uid_t uid) {
     return parent / (wire::kAppDirectoryPrefix + std::to_string(uid));
 }
 
-// As a parent of the directories of all users: anybody may make one, and nobody may remove another's.
+// As a parent of the directories of all users: anybody may make one, and nobody may remove another's. LEAT_RUNTIME_DIR
+// may be another user's, who could put a link to a directory of ours there.
 Result<void> make_shared_directory(const fs::path& path) {
     if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST)
         return io_error(fmt::format("cannot make {}", path.string()));
+    const UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat status {};
-    if (::stat(path.c_str(), &status) != 0) return io_error(fmt::format("cannot look at {}", path.string()));
-    if (status.st_uid == ::geteuid()) (void)::chmod(path.c_str(), 01777);
+    if (!directory.is_open() || ::fstat(directory.get(), &status) != 0)
+        return io_error(fmt::format("cannot use {}, for the programs of all users", path.string()));
+    if (status.st_uid == ::geteuid()) (void)::fchmod(directory.get(), 01777);
     return {};
 }
 

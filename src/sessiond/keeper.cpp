@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 
 #include "base/check.hpp"
 #include "base/fd_passing.hpp"
+#include "base/local_socket.hpp"
 #include "base/log.hpp"
 #include "base/readable.hpp"
 #include "wire/app/runtime_layout.hpp"
@@ -75,21 +75,6 @@ std::optional<Received> receive_message(int socket) {
     if (received.head.version != kKeeperVersion) return std::nullopt;
     return received;
 }
-
-Result<sockaddr_un> address_of(const fs::path& socket) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (socket.native().size() >= sizeof address.sun_path)
-        return refused("the path {} is too long for a socket", socket.string());
-    std::memcpy(address.sun_path, socket.c_str(), socket.native().size());
-    return address;
-}
-
-const sockaddr* generic(const sockaddr_un& address) {
-    return reinterpret_cast<const sockaddr*>(&address);  // NOLINT(*-reinterpret-cast)
-}
-
-UniqueFd seqpacket_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
 
 }  // namespace
 
@@ -198,13 +183,12 @@ Result<void> start(int listener, const fs::path& socket) {
     return exit_status == 0 ? Result<void>() : refused("cannot start the keeper");
 }
 
-Result<UniqueFd> connect(const sockaddr_un& address) {
-    UniqueFd client = seqpacket_socket();
+Result<UniqueFd> connect(const fs::path& socket) {
+    UniqueFd client = LEAT_TRY(connect_at(socket, SOCK_SEQPACKET));
     ucred peer{};
     socklen_t size = sizeof peer;
-    if (!client.is_open() || ::connect(client.get(), generic(address), sizeof address) != 0 ||
-        ::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-        return io_error("cannot reach the keeper");
+    if (::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        return io_error("cannot find out whose keeper it is");
     if (peer.uid != ::geteuid()) return refused("the keeper is of user {}", peer.uid);
     for (const int direction : {SO_SNDTIMEO, SO_RCVTIMEO})
         ::setsockopt(client.get(), SOL_SOCKET, direction, &kPatience, sizeof kPatience);
@@ -215,8 +199,7 @@ Result<UniqueFd> connect(const sockaddr_un& address) {
 
 Result<Keeper> Keeper::find_or_start(const fs::path& directory, Kept& kept) {
     const fs::path socket = directory / wire::kKeeperSocketName;
-    const sockaddr_un address = LEAT_TRY(address_of(socket));
-    if (auto known = connect(address)) {
+    if (auto known = connect(socket)) {
         Keeper keeper(*std::move(known), socket);
         auto all = keeper.take_all();
         if (all) {
@@ -227,13 +210,9 @@ Result<Keeper> Keeper::find_or_start(const fs::path& directory, Kept& kept) {
         log_debug("the keeper that was there: {}", all.error().message);
     }
     ::unlink(socket.c_str());
-    const UniqueFd listener = seqpacket_socket();
-    // Nobody can connect before it listens.
-    if (!listener.is_open() || ::bind(listener.get(), generic(address), sizeof address) != 0 ||
-        ::chmod(socket.c_str(), 0600) != 0 || ::listen(listener.get(), 4) != 0)
-        return io_error(fmt::format("cannot listen on {}", socket.string()));
+    const UniqueFd listener = LEAT_TRY(listen_at(socket, {.type = SOCK_SEQPACKET, .backlog = 4}));
     LEAT_TRY(start(listener.get(), socket));
-    Keeper keeper(LEAT_TRY(connect(address)), socket);
+    Keeper keeper(LEAT_TRY(connect(socket)), socket);
     // It answers: so it has taken its place.
     kept = LEAT_TRY(keeper.take_all());
     return keeper;

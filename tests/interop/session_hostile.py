@@ -7,13 +7,14 @@ import random
 import re
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import threading
 import time
 
-from session_daemons import SessionTest, as_user, discarded
-from support import SANITIZERS, can_be_two_users, main, needs, wait_until
+from session_daemons import SESSIOND, SessionTest, as_user, discarded
+from support import SANITIZERS, can_be_two_users, main, needs, plain_run, wait_until
 
 # Seconds. Sanitizers make everything slower.
 AT_ONCE = 20 if SANITIZERS else 2
@@ -326,6 +327,19 @@ with peer.connect() as connection:
     channel, fds, _, _ = socket.recv_fds(connection, 100, 4)
 number = struct.unpack_from("<I", channel, 8)[0]
 """
+
+
+class Places(SessionTest):
+    def test_link_in_place_of_the_directory_of_all_programs(self):
+        """LEAT_RUNTIME_DIR may be somebody else's, who must not make us open a directory of ours to all."""
+        ours = self.directory / "ours"
+        ours.mkdir(mode=0o700)
+        (self.runtime / "apps").rmdir()
+        (self.runtime / "apps").symlink_to(ours)
+        refused = plain_run(SESSIOND)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(f"cannot use {self.runtime}/apps", refused.stderr)
+        self.assertEqual(stat.S_IMODE(ours.stat().st_mode), 0o700)
 
 
 class Rings(HostileTest):

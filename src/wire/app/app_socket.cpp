@@ -1,14 +1,13 @@
 #include "wire/app/app_socket.hpp"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <fstream>
 
 #include "base/fd_passing.hpp"
+#include "base/local_socket.hpp"
 #include "base/printable_text.hpp"
 
 namespace leat::wire {
@@ -151,18 +150,8 @@ Result<void> AppConnection::send_done() {
 }
 
 Result<AppSocket> AppSocket::listen(const std::filesystem::path& runtime_directory, mode_t mode) {
-    const std::string path = runtime_directory / kAppSocketName;
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof address.sun_path)
-        return refused("the runtime directory's path is too long for a socket: {}", path);
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!socket.is_open()) return io_error("cannot create the application socket");
-    // NOLINTNEXTLINE(*-reinterpret-cast)
-    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-        ::chmod(path.c_str(), mode) != 0 || ::listen(socket.get(), kBacklog) != 0)
-        return io_error(fmt::format("cannot listen on {}", path));
+    UniqueFd socket = LEAT_TRY(listen_at(runtime_directory / kAppSocketName,
+                                         {.type = SOCK_SEQPACKET | SOCK_NONBLOCK, .backlog = kBacklog, .mode = mode}));
     AppSocket listener;
     listener.socket_ = Listener(std::move(socket), "programs");
     return listener;

@@ -4,12 +4,11 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
-#include <cstring>
-#include <string>
+#include <filesystem>
 #include <utility>
 
+#include "base/local_socket.hpp"
 #include "base/log.hpp"
 #include "base/readable.hpp"
 #include "support/scratch_directory.hpp"
@@ -20,25 +19,14 @@ namespace {
 class ListenerTest : public testing::Test {
   protected:
     ListenerTest() {
-        const std::string path = directory_.path() / "socket";
-        address_.sun_family = AF_UNIX;
-        std::memcpy(address_.sun_path, path.c_str(), path.size() + 1);
-        UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-        EXPECT_EQ(::bind(socket.get(), address(), sizeof address_), 0);
-        EXPECT_EQ(::listen(socket.get(), 8), 0);
-        listener_ = Listener(std::move(socket), "guests");
+        auto socket = listen_at(path_, {.type = SOCK_STREAM | SOCK_NONBLOCK});
+        EXPECT_TRUE(socket);
+        listener_ = Listener(*std::move(socket), "guests");
     }
-    UniqueFd connect() {
-        UniqueFd guest(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        EXPECT_EQ(::connect(guest.get(), address(), sizeof address_), 0);
-        return guest;
-    }
-    [[nodiscard]] const sockaddr* address() const {
-        return reinterpret_cast<const sockaddr*>(&address_);  // NOLINT(*-reinterpret-cast)
-    }
+    UniqueFd connect() { return *connect_at(path_, SOCK_STREAM); }
 
     test::ScratchDirectory directory_;
-    sockaddr_un address_{};
+    std::filesystem::path path_ = directory_.path() / "socket";
     Listener listener_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/local_socket.hpp"
 #include "support/patience.hpp"
 #include "unit/cli/fake_daemon.hpp"
 
@@ -92,12 +93,8 @@ TEST_F(ControlClientTest, SilentDaemonIsGivenUp) {
 }
 
 TEST_F(ControlClientTest, DaemonThatAcceptsNobodyIsGivenUp) {
-    const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, directory_.socket().c_str(), sizeof address.sun_path - 1);
-    ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    ASSERT_EQ(::listen(listener.get(), 0), 0);
+    const auto listener = listen_at(directory_.socket(), {.backlog = 0});
+    ASSERT_TRUE(listener);
     const auto waiting = ControlClient::connect({directory_.socket()}, 50ms);
     ASSERT_TRUE(waiting);
     const auto refused = ControlClient::connect({directory_.socket()}, 50ms);

@@ -2,12 +2,10 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <mutex>
@@ -15,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/local_socket.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/json_text.hpp"
 #include "cli/session_daemon.hpp"
@@ -54,12 +53,7 @@ class FakeDaemon {
 
     FakeDaemon(const std::filesystem::path& path, Answer answer) : answer_(std::move(answer)) {
         std::filesystem::remove(path);
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-        listener_ = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-        ::listen(listener_.get(), 8);
+        listener_ = *listen_at(path, {});
         thread_ = std::thread([this] { serve(); });
     }
     FakeDaemon(const FakeDaemon&) = delete;

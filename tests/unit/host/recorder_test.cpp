@@ -2,14 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstring>
 #include <fstream>
 
 #include "base/fd_passing.hpp"
+#include "base/local_socket.hpp"
 #include "support/scratch_directory.hpp"
 #include "support/test_control.hpp"
 
@@ -37,14 +36,8 @@ class MetadataOutput final : public consumer::Output {
 // A program that registers one tracepoint, "test:event".
 class Program {
   public:
-    explicit Program(const std::filesystem::path& directory) : socket_(::socket(AF_UNIX, SOCK_SEQPACKET, 0)) {
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        const std::string path = directory / wire::kAppSocketName;
-        std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-        // NOLINTNEXTLINE(*-reinterpret-cast)
-        EXPECT_EQ(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    }
+    explicit Program(const std::filesystem::path& directory)
+        : socket_(*connect_at(directory / wire::kAppSocketName, SOCK_SEQPACKET)) {}
 
     void send(std::uint16_t version = wire::kAppVersion) {
         const wire::RegisterMessage message{{wire::kAppMagic, version, wire::AppMessageType::kRegister}};

@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include <atomic>
-#include <cstring>
 #include <set>
 #include <thread>
 
+#include "base/local_socket.hpp"
 #include "support/scratch_directory.hpp"
 #include "support/session_model.hpp"
 
@@ -20,16 +19,7 @@ using nlohmann::json;
 
 class ControlServerTest : public testing::Test {
   protected:
-    UniqueFd connect() {
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        const std::string path = daemon_.socket();
-        std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-        UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-        // NOLINTNEXTLINE(*-reinterpret-cast)
-        EXPECT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-        return client;
-    }
+    UniqueFd connect() { return *connect_at(daemon_.socket(), SOCK_STREAM | SOCK_NONBLOCK); }
     // Sends all, while the server takes it. Does not read.
     void send(const UniqueFd& client, const std::string& bytes) {
         std::size_t sent = 0;

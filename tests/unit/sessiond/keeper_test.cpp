@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,6 +13,7 @@
 #include <optional>
 
 #include "base/fd_passing.hpp"
+#include "base/local_socket.hpp"
 #include "support/patience.hpp"
 #include "support/scratch_directory.hpp"
 #include "wire/app/runtime_layout.hpp"
@@ -61,15 +61,7 @@ class KeeperTest : public testing::Test {
     }
 
     // Speaks whatever it likes.
-    [[nodiscard]] UniqueFd stranger() const {
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        std::strncpy(address.sun_path, socket_.c_str(), sizeof address.sun_path - 1);
-        UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-        // NOLINTNEXTLINE(*-reinterpret-cast)
-        EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-        return fd;
-    }
+    [[nodiscard]] UniqueFd stranger() const { return *connect_at(socket_, SOCK_SEQPACKET); }
     static std::string message(std::uint32_t version, std::uint32_t operation, std::string_view name) {
         std::string bytes(sizeof version + sizeof operation, '\0');
         std::memcpy(bytes.data(), &version, sizeof version);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,6 +12,7 @@
 
 #include "base/fd_passing.hpp"
 #include "base/file.hpp"
+#include "base/local_socket.hpp"
 #include "support/scratch_directory.hpp"
 #include "support/test_control.hpp"
 
@@ -29,13 +29,7 @@ class AppSocketTest : public testing::Test {
   protected:
     void SetUp() override {
         socket_ = *AppSocket::listen(directory_.path());
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        const std::string path = directory_.path() / kAppSocketName;
-        std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-        peer_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET, 0));
-        // NOLINTNEXTLINE(*-reinterpret-cast)
-        ASSERT_EQ(::connect(peer_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+        peer_ = *connect_at(directory_.path() / kAppSocketName, SOCK_SEQPACKET);
         connection_ = socket_.accept();
         ASSERT_TRUE(connection_);
     }
@@ -276,7 +270,7 @@ TEST(AppSocketListen, PathTooLongForASocketIsNamed) {
 TEST(AppSocketListen, DirectoryThatIsNotThereIsNamed) {
     const auto socket = AppSocket::listen("/nonexistent");
     ASSERT_FALSE(socket);
-    EXPECT_NE(socket.error().message.find("cannot listen on /nonexistent/app.sock"), std::string::npos);
+    EXPECT_NE(socket.error().message.find("cannot make /nonexistent/app.sock"), std::string::npos);
 }
 
 }  // namespace
