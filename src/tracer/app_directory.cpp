@@ -178,7 +178,8 @@ bool allocate(int fd, uint64_t allocated, uint64_t size) {
            ftruncate(fd, static_cast<off_t>(size)) == 0;
 }
 
-// A daemon may look just now whether the new file is a dead one's; one of an earlier version may have removed it.
+// A daemon may hold the new file's lock just now, to see whether its program is dead. A program of an earlier version
+// may have removed the file.
 bool lock(int fd) {
     struct stat status {};
     return flock(fd, LOCK_SH | LOCK_NB) == 0 && fstat(fd, &status) == 0 && status.st_nlink == 1 &&
