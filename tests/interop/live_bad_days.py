@@ -7,15 +7,10 @@ import subprocess
 
 from bad_line import BadLine
 from relays import LeatRelay
-from support import LEAT, ON_ONE_CPU, PATIENCE, InteropTest, enter_user_namespace, lines_of, main, program, wait_until
+from support import (LEAT, ON_ONE_CPU, PATIENCE, InteropTest, enter_user_namespace, lines_of, main, program, state_of,
+                     wait_until)
 
 INDEX_ENTRY = struct.Struct(">9Q")
-
-
-def state_of(process):
-    """The kernel's letter for its state: "T" is stopped."""
-    with open(f"/proc/{process.pid}/stat", encoding="utf-8", errors="replace") as stat:
-        return stat.read().rpartition(") ")[2][0]
 
 
 class LiveTest(InteropTest):
@@ -166,7 +161,7 @@ class LiveBadDays(LiveTest):
         paused = [paused_relay.process, of_producer, paused_viewer]
         for process in paused:
             process.send_signal(signal.SIGSTOP)
-        wait_until(lambda: all(state_of(process) == "T" for process in paused), "all to stand still")
+        wait_until(lambda: all(state_of(process.pid) == "T" for process in paused), "all to stand still")
         before = len(self.viewed("of-viewer"))
         self.wait_for_events("other", 2 * 5_000 + 100)  # 2 ms each: 10 s
         self.assertEqual(len(self.viewed("of-viewer")), before)

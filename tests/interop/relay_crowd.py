@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
 from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
 from relays import LeatRelay  # noqa: E402
-from support import SANITIZERS, InteropTest, lacks, main, needs, outside_gate, wait_until  # noqa: E402
+from support import SANITIZERS, InteropTest, cpu_seconds_of, lacks, main, needs, outside_gate, wait_until  # noqa: E402
 
 # Ours, on LTTng's live protocol. (docs/formats/live.md)
 ASK_CAPABILITIES, WAIT, GET_NEWS = 0x4c65617400000000, 0x4c650001, 0x4c650002
@@ -79,11 +79,6 @@ class CrowdTest(InteropTest):
     def limit_of_files(self):
         """(soft, hard)"""
         return resource.prlimit(self.relay.process.pid, resource.RLIMIT_NOFILE)
-
-    def cpu_seconds(self):
-        with open(f"/proc/{self.relay.process.pid}/stat", encoding="ascii") as stat:
-            fields = stat.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Strangers(CrowdTest):
@@ -249,9 +244,9 @@ class Limits(CrowdTest):
         turned_away = [self.link(self.relay.live) for _ in range(20)]
         for link in turned_away:
             self.assertTrue(link.is_closed())
-        before = self.cpu_seconds()
+        before = cpu_seconds_of(self.relay.process.pid)
         time.sleep(1)
-        self.assertLess(self.cpu_seconds() - before, 0.5)
+        self.assertLess(cpu_seconds_of(self.relay.process.pid) - before, 0.5)
         # The files of a viewer's packets may be open already or not. The relay does what it can.
         for viewer in viewers:
             self.assertIn("served", viewer.list())

@@ -18,7 +18,7 @@ from bad_line import BadLine  # noqa: E402
 from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
 from relays import LeatRelay  # noqa: E402
 from support import (LEAT, PROGRAMS, SANITIZERS, SOURCE, InteropTest, enter_user_namespace, lacks, main,  # noqa: E402
-                     outside_gate, without_sanitizers, wait_until)
+                     outside_gate, state_of, without_sanitizers, wait_until)
 
 
 def ticks(first, count, step=10):
@@ -692,7 +692,7 @@ class Endings(RelayTest):
         guard = self.child_of(self.relay.process.pid)
         self.relay.stop(signal_number)
         pushing.join()
-        wait_until(lambda: "\nState:\tZ" in self.status_of(guard) or not self.status_of(guard), "the guard's end")
+        wait_until(lambda: state_of(guard) in "ZX", "the guard's end")
         trace = [path for path in self.traces() if session in str(path)][0]
         for data in trace.glob("channel_0_*"):
             index = trace / "index" / f"{data.name}.idx"
@@ -721,17 +721,10 @@ class Endings(RelayTest):
             self.assertIn(self.PER_PACKET * (producer.acknowledged + 1), kept, "the newest packets are kept")
         self.relay = self.start_relay()
 
-    @staticmethod
-    def status_of(pid):
-        try:
-            return pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-        except FileNotFoundError:
-            return ""
-
     def stand_still(self):
         """Stops the relay until it gets SIGCONT."""
         self.relay.process.send_signal(signal.SIGSTOP)
-        wait_until(lambda: "\nState:\tT" in self.status_of(self.relay.process.pid), "the relay to stand still")
+        wait_until(lambda: state_of(self.relay.process.pid) == "T", "the relay to stand still")
 
     @staticmethod
     def child_of(pid):

@@ -18,7 +18,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
 from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
 from relays import RELAYD, LeatRelay, free_ports  # noqa: E402
-from support import PATIENCE, PROGRAMS, InteropTest, has, has_namespaces, lacks, main, needs, wait_until  # noqa: E402
+from support import (PATIENCE, PROGRAMS, InteropTest, has, has_namespaces, lacks, main, needs, state_of,  # noqa: E402
+                     wait_until)
 
 TICKS = [(10, 1), (20, 2), (30, 3)]
 LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d{4} leat-relayd\[(\d+)\] (error|warning|info|debug): (.*)$")
@@ -136,11 +137,7 @@ class Background(OptionsTest):
     def is_alive(self):
         if self.pid == 0 and self.pid_file.exists():  # the test failed before it learnt the pid
             self.pid = int(self.pid_file.read_text())
-        try:
-            with open(f"/proc/{self.pid}/stat", encoding="ascii") as stat:
-                return stat.read().rpartition(")")[2].split()[0] != "Z"
-        except FileNotFoundError:
-            return False
+        return state_of(self.pid) not in "ZX"
 
     def end(self):
         if self.is_alive():

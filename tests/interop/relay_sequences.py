@@ -18,7 +18,7 @@ from relay_peer import (ADD_STREAM, CLOSE_STREAM, CREATE_TRACE_CHUNK, GET_NEXT_I
                         SEND_INDEX, SEND_METADATA, STREAMS_SENT, Closed, Link, Producer, Viewer, control_message,
                         data_message, index_payload, packet_of)
 from relays import LeatRelay
-from support import IS_WHOLE, InteropTest, enter_user_namespace, main, outside_gate, wait_until
+from support import IS_WHOLE, InteropTest, enter_user_namespace, fields_of, main, outside_gate, wait_until
 
 ASK_CAPABILITIES, GET_NEWS = 0x4c65617400000000, 0x4c650002
 REFUSED = 11
@@ -614,8 +614,7 @@ class Names(SequenceTest):
         self.assertEqual({struct.unpack(">QI", producer.receive(12))[1] for _ in paths}, {OK})
 
     def user_seconds(self):
-        with open(f"/proc/{self.relay.process.pid}/stat", encoding="ascii") as stat:
-            return int(stat.read().rpartition(")")[2].split()[11]) / os.sysconf("SC_CLK_TCK")
+        return int(fields_of(self.relay.process.pid)[11]) / os.sysconf("SC_CLK_TCK")
 
     def seconds_for(self, producer, paths):
         before = self.user_seconds()

@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from relays import LeatRelay
-from support import BUILD, DISCARDED, HAS_RSEQ, IS_WHOLE, LEAT, PATIENCE, InteropTest, program, wait_until
+from support import BUILD, DISCARDED, HAS_RSEQ, IS_WHOLE, LEAT, PATIENCE, SANITIZERS, InteropTest, program, wait_until
 
 SESSIOND = str(BUILD / "bin" / "leat-sessiond")
 DECLARATIONS = 1 if HAS_RSEQ else 2  # of an event in the metadata: once more for the streams of threads' rings
@@ -100,10 +100,6 @@ class SessionDaemon:
     def memory_kib(self, kind="VmRSS"):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(rf"{kind}:\s+(\d+)", status)[1])
-
-    def cpu_seconds(self):
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def connect(self):
         """A client's connection."""
@@ -214,9 +210,9 @@ class SessionTest(InteropTest):
         self.assertEqual(status, -signal.SIGKILL, daemon.log())
 
     def assert_takes_less(self, seconds, function, *arguments, **options):
-        """In the gate, it need only end: a busy machine decides when."""
+        """In the gate, and with sanitizers, it need only end: a busy machine decides when."""
         took = elapsed(function, *arguments, **options)
-        if IS_WHOLE:
+        if IS_WHOLE and not SANITIZERS:
             self.assertLess(took, seconds)
 
     def start_again(self, daemon, **arguments):

@@ -10,7 +10,8 @@ import subprocess
 
 from relays import LeatRelay
 from session_daemons import RestartTest, as_user, by_reason, discarded, elapsed
-from support import LEAT, PATIENCE, can_be_two_users, has, main, needs, outside_gate, program, wait_until, without_sanitizers
+from support import (LEAT, PATIENCE, can_be_two_users, has, main, needs, outside_gate, program, state_of, wait_until,
+                     without_sanitizers)
 
 OTHER = 1000
 GROUP = 1  # of those who may steer root's daemon
@@ -311,14 +312,11 @@ class NotAttached(OddOrders):
             self.leat("stop", f"first-{number}")
             self.leat("destroy", f"first-{number}")
             os.kill(switched.pid, signal.SIGSTOP)
-            wait_until(lambda: self.has_stopped(switched.pid), "it does not stop")
+            wait_until(lambda: state_of(switched.pid) == "T", "it does not stop")
             self.begun(f"second-{number}", "load:*")
             self.assertEqual(discarded(self.session(f"second-{number}")), 0)
             self.leat("destroy", f"second-{number}")
             os.kill(switched.pid, signal.SIGCONT)
-
-    def has_stopped(self, pid):
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
 
 
 class KilledInBetween(OddOrders):

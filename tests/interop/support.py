@@ -332,6 +332,24 @@ def wait_until(condition, what):
     return result
 
 
+def fields_of(pid):
+    """What /proc/PID/stat says, from the process's state on: proc(5). Its name may contain anything."""
+    return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+
+
+def state_of(pid):
+    """The kernel's letter for it: "T" is stopped, "Z" a zombie, "X" gone."""
+    try:
+        return fields_of(pid)[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
+
+
+def cpu_seconds_of(pid):
+    user, system = fields_of(pid)[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def main():
     # Where a test hangs is said before ctest ends it.
     faulthandler.dump_traceback_later(CTEST_PATIENCE - 20, exit=IS_FROM_CTEST)
