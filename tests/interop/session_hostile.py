@@ -13,8 +13,8 @@ import subprocess
 import threading
 import time
 
-from session_daemons import SESSIOND, SessionTest, as_user, discarded
-from support import SANITIZERS, can_be_two_users, main, needs, plain_run, wait_until
+from session_daemons import SessionDaemon, SessionTest, as_user, discarded
+from support import SANITIZERS, can_be_two_users, main, needs, wait_until
 
 # Seconds. Sanitizers make everything slower.
 AT_ONCE = 20 if SANITIZERS else 2
@@ -336,9 +336,12 @@ class Places(SessionTest):
         ours.mkdir(mode=0o700)
         (self.runtime / "apps").rmdir()
         (self.runtime / "apps").symlink_to(ours)
-        refused = plain_run(SESSIOND)
-        self.assertEqual(refused.returncode, 1)
-        self.assertIn(f"cannot use {self.runtime}/apps", refused.stderr)
+        refused = SessionDaemon(self.runtime, is_awaited=False)
+        self.addCleanup(refused.log_file.close)
+        self.addCleanup(refused.stop)
+        wait_until(refused.has_begun, "the daemon neither starts nor ends")
+        self.assertIn(f"cannot use {self.runtime}/apps", refused.log())
+        self.assertEqual(refused.stop(), 1)
         self.assertEqual(stat.S_IMODE(ours.stat().st_mode), 0o700)
 
 
