@@ -8,6 +8,8 @@
 #include "cli/live_printer.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/view_arguments.hpp"
+#include "trace/stream_paths.hpp"
+#include "trace/sync_file.hpp"
 #include "trace/trace_directories.hpp"
 #include "viewer/read/directory_watch.hpp"
 #include "viewer/read/followed_trace.hpp"
@@ -26,15 +28,19 @@ class GrowingTraces {
         : roots_(arguments.traces.begin(), arguments.traces.end()), printer_(&printer) {}
 
     // Opens the traces that are new: at first those that are being written, later also those that have begun and ended
-    // while we were busy.
-    Result<void> look() {
+    // while we were busy. Returns whether anything may come. The next chunk was there before the one before it ended,
+    // but its metadata may still be on the way.
+    Result<bool> look() {
         constexpr int kMostLooks = 16;  // writers may move directories for ever
+        bool is_expected = false;
         for (const fs::path& root : roots_) {
             watch(root);
-            for (int looks = 0; looks < kMostLooks && !LEAT_TRY(look(root)); ++looks) continue;
+            const bool is_expected_here = is_one_on_its_way(root);
+            for (int looks = 0; looks < kMostLooks && !LEAT_TRY(look(root, is_expected_here)); ++looks) continue;
+            is_expected |= is_expected_here;
         }
         has_looked_ = true;
-        return {};
+        return is_expected || !traces_.empty();
     }
 
     // Returns whether there was anything new.
@@ -54,8 +60,9 @@ class GrowingTraces {
     // We can sleep on one lock at a time, and it says nothing about other traces.
     Result<void> wait(const StopSignals& stop) {
         const bool is_alone = roots_.size() == 1 && known_.size() == 1 && known_.contains(roots_.front());
-        if (is_alone) return traces_.front()->wait();
-        return watch_.wait(stop.fd()) ? look() : Result<void>();
+        if (is_alone && !traces_.empty()) return traces_.front()->wait();
+        if (watch_.wait(stop.fd())) LEAT_TRY(look());
+        return {};
     }
 
     [[nodiscard]] bool empty() const { return traces_.empty(); }
@@ -73,11 +80,21 @@ class GrowingTraces {
         }
     }
 
+    // A relay has begun to write a trace, and waits for its metadata: docs/formats/sync-file.md.
+    static bool is_one_on_its_way(const fs::path& root) {
+        const std::vector<fs::path> directories = trace::find_directories(root);
+        return std::ranges::any_of(directories, [](const fs::path& directory) {
+            std::error_code ignored;
+            return trace::is_being_written(directory) && !fs::exists(directory / trace::kMetadataFile, ignored);
+        });
+    }
+
     // Returns whether all is found. What moves meanwhile may have been in neither place when we looked there.
-    Result<bool> look(const fs::path& root) {
+    Result<bool> look(const fs::path& root, bool is_expected) {
         const auto found = trace::find_trace_directories(root);
         // What we followed may be gone by now: it was cleared.
-        if (!found && found.error().kind == ErrorKind::kNotFound && !known_.empty()) return true;
+        const bool may_be_empty = is_expected || !known_.empty();
+        if (!found && found.error().kind == ErrorKind::kNotFound && may_be_empty) return true;
         if (!found) return tl::unexpected(found.error());
         bool is_any_new = false;
         for (const fs::path& directory : *found) {
@@ -131,16 +148,16 @@ Result<Viewed> view_followed(const ViewArguments& arguments, const viewer::TextO
     const StopSignals stop;
     LivePrinter printer(options, arguments.selection.filter());
     GrowingTraces traces(arguments, printer);
-    LEAT_TRY(traces.look());
-    if (traces.empty()) return view_recorded(arguments, options);
+    bool may_go_on = LEAT_TRY(traces.look());
+    if (!may_go_on) return view_recorded(arguments, options);
     if (traces.finished() > 0)
         print_warning("traces that are finished are not shown: leat view without --follow shows them");
-    while (!stop.has_come() && !printer.is_closed() && !traces.empty()) {
+    while (!stop.has_come() && !printer.is_closed() && may_go_on) {
         const bool is_new = LEAT_TRY(traces.advance());
         LEAT_TRY(printer.print());
         LEAT_TRY(printer.flush());
-        if (traces.empty()) LEAT_TRY(traces.look());  // the next chunk was there before this one ended
-        if (!is_new && !stop.has_come()) LEAT_TRY(traces.wait(stop));
+        may_go_on = !traces.empty() || LEAT_TRY(traces.look());
+        if (!is_new && may_go_on && !stop.has_come()) LEAT_TRY(traces.wait(stop));
     }
     if (printer.is_closed()) return Viewed::kUntilNobodyRead;
     LEAT_TRY(printer.outcome(traces.cut_short()));

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """A follower of a session's directory prints each event once and in order, whatever is rotated and cleared meanwhile."""
+import contextlib
 import os
+import pathlib
 import re
 import shutil
 import signal
 import subprocess
 
+from relay_peer import METADATA, Producer
 from session_daemons import RelayedTest
-from support import LEAT, PATIENCE, is_described, main, outside_gate, wait_until
+from support import LEAT, PATIENCE, is_described, main, outside_gate, state_of, wait_until
 
 LIMITS = ("--tracefile-size=8K", "--tracefile-count=2")
 CPU = min(os.sched_getaffinity(0))
@@ -157,6 +160,78 @@ class Followers(RelayedTest):
         numbers = self.numbers()
         self.assertEqual(numbers, sorted(set(numbers)))
         self.assertEqual(numbers[-20:], list(range(emitted - 20, emitted)))
+
+
+class OfARelay(RelayedTest):
+    """A follower of what a relay writes, whose metadata comes when its producer likes."""
+
+    def setUp(self):
+        super().setUp()
+        self.producer = Producer(self.relay)
+        self.addCleanup(self.producer.close)
+        self.printed = self.directory / "printed"
+
+    def follow(self, directory):
+        with open(self.printed, "w", encoding="utf-8") as output:
+            self.follower = subprocess.Popen([LEAT, "view", "--follow", directory], stdout=output, stderr=subprocess.PIPE,
+                                             text=True)
+        self.addCleanup(self.follower.communicate)
+        self.addCleanup(self.follower.kill)
+
+    def numbers(self):
+        return [int(n) for n in NUMBER.findall(self.printed.read_text(encoding="utf-8"))]
+
+    def wait_for_numbers(self, numbers):
+        wait_until(lambda: self.numbers() == numbers, f"not {numbers} are printed")
+
+    def open_files(self):
+        """Those of traces that the follower has open."""
+        found = []
+        for entry in pathlib.Path(f"/proc/{self.follower.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found.append(os.readlink(entry))
+        return [path for path in found if path.startswith(str(self.relay.output))]
+
+    def assert_ends(self):
+        self.producer.finish()
+        self.assertEqual(self.follower.communicate(timeout=PATIENCE), (None, ""))
+        self.assertEqual(self.follower.returncode, 0)
+
+    def test_metadata_of_the_next_chunk_comes_late(self):
+        self.producer.start()
+        self.producer.push([(10, 1), (20, 2)])
+        self.producer.wait_until_stored()
+        self.follow(self.relay.parts()[0])
+        self.wait_for_numbers([1, 2])
+        self.producer.rotate(1)
+        wait_until(lambda: not self.open_files(), "it does not leave the old chunk")
+        self.producer.send_metadata(METADATA)
+        self.producer.push([(30, 3)])
+        self.wait_for_numbers([1, 2, 3])
+        self.assert_ends()
+
+    def test_first_metadata_comes_late(self):
+        self.producer.start(metadata=b"")
+        wait_until(self.relay.parts, "there is no directory")
+        self.follow(self.relay.parts()[0])
+        wait_until(lambda: state_of(self.follower.pid) == "S", "it does not wait")
+        self.producer.send_metadata(METADATA)
+        self.producer.push([(10, 1)])
+        self.wait_for_numbers([1])
+        self.assert_ends()
+
+    def test_relay_is_killed_before_metadata_comes(self):
+        self.producer.start()
+        self.producer.push([(10, 1)])
+        self.producer.wait_until_stored()
+        self.follow(self.relay.parts()[0])
+        self.wait_for_numbers([1])
+        self.producer.rotate(1)
+        self.relay.kill()
+        self.assertEqual(self.follower.communicate(timeout=PATIENCE), (None, ""))
+        self.assertEqual(self.numbers(), [1])
+        trace = self.read(self.relay.parts()[0])
+        self.assertEqual((trace.stderr, NUMBER.findall("\n".join(trace.lines))), ("", ["1"]))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ class LocalProducer {
         EXPECT_TRUE(trace->metadata->write(std::as_bytes(std::span(text))));
     }
     void end_metadata_message(std::uint64_t handle) {
-        session().locked([&](const auto& state) { return state.metadata.at(handle); })->metadata->end_message();
+        const auto trace = session().locked([&](const auto& state) { return state.metadata.at(handle); });
+        EXPECT_TRUE(trace->metadata->end_message());
     }
     void send_data(std::uint64_t handle, std::uint64_t number, std::string_view text) {
         EXPECT_TRUE(stream(handle).store_packet(number, std::as_bytes(std::span(text)), now()));

@@ -185,7 +185,11 @@ asio::awaitable<Result<bool>> ControlConnection::metadata() {
         if (*written != 0) continue;
         co_await wait_for_disk();
     }
-    metadata_->trace->metadata->end_message();
+    for (auto ended = metadata_->trace->metadata->end_message(); !ended;
+         ended = metadata_->trace->metadata->end_message()) {
+        if (!is_disk_full(ended)) co_return tl::unexpected(ended.error());
+        co_await wait_for_disk();
+    }
     producer_.session->show(metadata_->trace);
     producer_.changes.note();
     metadata_.reset();

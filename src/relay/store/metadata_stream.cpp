@@ -69,14 +69,17 @@ Result<std::size_t> MetadataStream::write_zeros(std::uint64_t count) {
 }
 
 // Viewers and followers see what lies before size_: bytes behind it are half a message.
-void MetadataStream::end_message() {
+Result<void> MetadataStream::end_message() {
     const std::lock_guard lock(mutex_);
-    if (is_hidden_ && written_ != 0) {
-        const auto renamed = followed_->directory.rename(kNewFileName, followed_->directory, kFileName);
-        if (!renamed) log("{}: {}: tried again after the next declarations", path_, renamed.error().message);
-        is_hidden_ = !renamed;
-    }
+    if (is_hidden_ && written_ != 0) LEAT_TRY(give_name());
     show();
+    return {};
+}
+
+Result<void> MetadataStream::give_name() {
+    LEAT_TRY(followed_->directory.rename(kNewFileName, followed_->directory, kFileName));
+    is_hidden_ = false;
+    return {};
 }
 
 void MetadataStream::begin(UniqueFd file) {
@@ -134,10 +137,10 @@ void MetadataStream::leave() {
     if (written_ != size_) (void)!::ftruncate(file_->get(), static_cast<off_t>(size_));
     written_ = size_;
     // Its producer was killed before it sent any, perhaps in the middle of a rotation; or the name is still to be had.
-    if (is_hidden_ && written_ == 0)
-        (void)followed_->directory.remove(kNewFileName);
-    else if (is_hidden_)
-        (void)followed_->directory.rename(kNewFileName, followed_->directory, kFileName);
+    if (is_hidden_) {
+        const auto done = written_ == 0 ? followed_->directory.remove(kNewFileName) : give_name();
+        if (!done) log("{}: {}", path_, done.error().message);
+    }
     // For those who follow the directory, the session has ended.
     (void)followed_->directory.remove(trace::kSyncFileName);
     followed_.reset();
@@ -164,7 +167,7 @@ Result<MetadataStream::Text> MetadataStream::text() const {
 
 bool MetadataStream::is_cleared() const {
     const auto found = text();
-    return !found && found.error().kind == ErrorKind::kNotFound;
+    return found ? is_finished_ && found->size == 0 : found.error().kind == ErrorKind::kNotFound;
 }
 
 }  // namespace leat::relay

@@ -50,7 +50,7 @@ class MetadataStream {
     // Bytes of one message, in pieces: as many as the disk has room for. end_message() shows them.
     Result<std::size_t> write(UntrustedBytes piece);
     Result<std::size_t> write_zeros(std::uint64_t count);
-    void end_message();
+    Result<void> end_message();
 
     // The whole text comes again: for the same chunk, where the old one stays on disk until a message of the new one is
     // whole; or after it was finished,
@@ -75,6 +75,7 @@ class MetadataStream {
         std::uint64_t version;  // of the file: each has another, from 1 on
     };
     [[nodiscard]] Result<Text> text() const;
+    // Nobody can have the text: it was cleared, or it ended before it began.
     [[nodiscard]] bool is_cleared() const;
 
   private:
@@ -84,6 +85,7 @@ class MetadataStream {
     Result<std::size_t> write_locked(UntrustedBytes piece);
     // What is written is whole messages.
     void show();
+    Result<void> give_name();
     // The text goes to a file with nothing in it.
     void begin(UniqueFd file);
     // Nothing more comes into this chunk.
