@@ -198,6 +198,18 @@ TEST_F(EventExpressionTest, ValuesOfEvents) {
     EXPECT_EQ(color.value(packet_, places_[1]).value().kind, FilterValue::Kind::kInvalid);
 }
 
+TEST_F(EventExpressionTest, MorePlansThanItKeeps) {
+    constexpr std::uint64_t kPlans = 4196;
+    EventExpression filter(*parse_filter("n == -5"));
+    const std::uint64_t first = plan_.number;
+    for (std::uint64_t i = 0; i < 2 * kPlans; ++i) {
+        plan_.number = first + i % kPlans;
+        packet_.number = i + 1;
+        ASSERT_TRUE(filter.takes(packet_, places_[0]).value());
+        ASSERT_FALSE(filter.takes(packet_, places_[1]).value());
+    }
+}
+
 TEST_F(EventExpressionTest, PacketThatChangesIsAnError) {
     EventExpression filter(*parse_filter("n == -5"));
     bytes_.assign(bytes_.size(), '\xFF');

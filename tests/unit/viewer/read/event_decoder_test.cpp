@@ -5,6 +5,7 @@
 #include <array>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "ctf/tsdl/tsdl_parser.hpp"
 
@@ -62,6 +63,20 @@ TEST_F(EventDecoderTest, PacketThatHasChangedIsAnErrorAndHarmsNoOther) {
     EXPECT_FALSE(decoder.enter(shorter));
     EXPECT_FALSE(decoder.enter(shorter));
     EXPECT_EQ(value_of(decoder, packet(2, 0), 0), 2U);
+}
+
+// What is forgotten is made anew, and nothing leads to it any more.
+TEST_F(EventDecoderTest, MoreStreamsThanItKeeps) {
+    constexpr std::size_t kStreams = 4196;
+    std::vector<StreamIdentity> streams(kStreams);
+    EventDecoder decoder;
+    const auto expect_right = [&](std::size_t stream) {
+        PacketView view = packet(stream + 1, 0);
+        view.stream = &streams[stream];
+        ASSERT_EQ(value_of(decoder, view, stream % 3), stream % 3 + 2);
+    };
+    for (std::size_t stream = 0; stream < kStreams; ++stream) expect_right(stream);
+    for (std::size_t stream = 0; stream < kStreams; ++stream) expect_right(stream);
 }
 
 }  // namespace

@@ -1,0 +1,85 @@
+#include "viewer/sink/line_renderer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ctf/tsdl/tsdl_parser.hpp"
+
+namespace leat::viewer {
+namespace {
+
+// Packets of one event, of many streams or many plans. What a renderer keeps of them is bounded: what it has forgotten,
+// it makes anew.
+class LineRendererTest : public ::testing::Test {
+  protected:
+    struct Numbered {
+        std::array<char, 2> bytes;  // cpu_id, n
+        ctf::DecodePlan* plan;
+        StreamIdentity* stream;
+    };
+
+    LineRendererTest() {
+        trace_class_ = *ctf::parse_tsdl(
+            "typealias integer { size = 8; } := u8;"
+            "trace { major = 1; minor = 8; byte_order = le; };"
+            "stream { packet.context := struct { u8 cpu_id; }; };"
+            "event { name = e; fields := struct { u8 n; }; };");
+    }
+
+    void make_packets(std::size_t plans, std::size_t streams) {
+        const ctf::DecodePlan plan = *ctf::make_decode_plan(trace_class_, trace_class_.streams.front());
+        plans_.assign(plans, plan);
+        for (std::size_t i = 0; i < plans; ++i) plans_[i].number += i;
+        streams_.resize(streams);
+        for (std::size_t i = 0; i < std::max(plans, streams); ++i)
+            packets_.push_back(
+                {{static_cast<char>(i % 100), static_cast<char>(i % 99)}, &plans_[i % plans], &streams_[i % streams]});
+    }
+
+    std::string line_of(std::size_t number) {
+        const Numbered& packet = packets_[number];
+        TextBuffer buffer(-1);
+        const PacketView view{number + 1,
+                              &trace_class_,
+                              packet.plan,
+                              packet.stream,
+                              std::as_bytes(std::span(packet.bytes)),
+                              8 * packet.bytes.size()};
+        EXPECT_TRUE(renderer_.append(buffer, view, {.begin = 8, .payload = 8}, std::nullopt));
+        return std::string(buffer.text());
+    }
+    static std::string expected(std::size_t number) {
+        return "e: { cpu_id = " + std::to_string(number % 100) + " }, { n = " + std::to_string(number % 99) + " }\n";
+    }
+
+    // In order, and then the last ones again, which were there at both sides of the border.
+    void expect_all() {
+        for (std::size_t i = 0; i < packets_.size(); ++i) ASSERT_EQ(line_of(i), expected(i));
+        for (std::size_t i = packets_.size() - 4096; i < packets_.size(); ++i) ASSERT_EQ(line_of(i), expected(i));
+        EXPECT_EQ(line_of(0), expected(0));
+    }
+
+    LineRenderer renderer_{TextOptions{}};
+    ctf::TraceClass trace_class_;
+    std::vector<ctf::DecodePlan> plans_;
+    std::vector<StreamIdentity> streams_;
+    std::vector<Numbered> packets_;
+};
+
+TEST_F(LineRendererTest, MorePlansThanItKeeps) {
+    make_packets(4196, 1);
+    expect_all();
+}
+
+TEST_F(LineRendererTest, MoreStreamsThanItKeeps) {
+    make_packets(1, 65636);
+    expect_all();
+}
+
+}  // namespace
+}  // namespace leat::viewer
