@@ -14,7 +14,7 @@ import unittest
 import uuid
 
 import relay_peer as peer
-from relay_peer import (ADD_STREAM, CLOSE_STREAM, CREATE_TRACE_CHUNK, GET_NEXT_INDEX, GET_PACKET, NO_PACKET, OK,
+from relay_peer import (ADD_STREAM, CLOSE_STREAM, CREATE_TRACE_CHUNK, GET_NEXT_INDEX, GET_PACKET, METADATA, NO_PACKET, OK,
                         SEND_INDEX, SEND_METADATA, STREAMS_SENT, Closed, Link, Producer, Viewer, control_message,
                         data_message, index_payload, packet_of)
 from relays import LeatRelay
@@ -152,6 +152,43 @@ class Bursts(SequenceTest):
         headers = {replies[at:at + 12] for at in range(0, len(replies), 12 + size)}
         self.assertEqual(headers, {struct.pack(">III", 1, size, 0)})
         self.stop()
+
+
+class Killed(SequenceTest):
+    """A relay that is killed in the middle of a message."""
+    NEW = b'event { name = "tock"; id = 1; stream_id = 0; fields := struct { u64 n; }; };\n'
+
+    def has_read(self, link):
+        """Whether the relay's end of a connection has nothing left to read, by the kernel's table."""
+        ends = [f"0100007F:{link.socket.getpeername()[1]:04X}", f"0100007F:{link.socket.getsockname()[1]:04X}"]
+        lines = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()]
+        queued, = [line[4] for line in lines if line[1:3] == ends]
+        return queued.endswith(":00000000")
+
+    def test_half_a_declaration(self):
+        self.start()
+        producer = self.producer()
+        producer.push([(10, 1)])
+        producer.wait_until_stored()
+        message = control_message(SEND_METADATA, struct.pack(">QI", producer.metadata, 0) + self.NEW)
+        producer.send(message[:-20])
+        wait_until(lambda: self.has_read(producer), "the relay does not read")
+        metadata, = self.output.rglob("metadata")
+        self.assertEqual(metadata.read_bytes(), METADATA)
+        self.relay.kill()
+        self.assertEqual(self.events(), [1])
+
+    def test_message_larger_than_what_is_gathered(self):
+        self.start()
+        producer = self.producer()
+        text = b"/* " + 300_000 * b"x" + b" */\n"
+        producer.send_metadata(text)
+        producer.push([(10, 1)])
+        producer.finish()
+        self.stop()
+        self.assertEqual(self.events(), [1])
+        metadata, = self.output.rglob("metadata")
+        self.assertEqual(metadata.read_bytes(), METADATA + text)
 
 
 class Silence(SequenceTest):

@@ -12,6 +12,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kControlBufferSize = 16U << 10;
+// Metadata is gathered up to that, and then written at once: a relay that is killed leaves a declaration whole or not
+// at all.
+constexpr std::uint64_t kGatheredMetadata = 64U << 10;
 // For the rest of a message that has begun; slow networks carry at least so many bytes a second.
 constexpr auto kPatience = 30s;
 constexpr std::uint64_t kSlowestBytesPerSecond = 512;
@@ -64,8 +67,8 @@ asio::awaitable<Result<void>> ControlConnection::serve() {
 }
 
 // A message is taken off the buffer only when it has been carried out: while it waits for the disk, or for the data
-// connection, it is tried again from the same bytes. Metadata alone is not gathered first, because a message of it may
-// be larger than memory should hold: metadata() writes it as it comes.
+// connection, it is tried again from the same bytes. Metadata alone may be written in pieces, because a message of it
+// may be larger than memory should hold: metadata().
 asio::awaitable<Result<bool>> ControlConnection::next_message() {
     const bool is_new = wanted_ == 0;
     wanted_ = std::max(wanted_, wire::kSizeOf<wire::ControlHeader>);
@@ -167,13 +170,16 @@ Result<void> ControlConnection::begin_metadata(std::uint64_t payload_size) {
     return {};
 }
 
-// Writes what has come of it. A full disk is waited for, which the producer feels, and nobody else.
+// Writes what has come of it, if that is enough. A full disk is waited for, which the producer feels, and nobody else.
 asio::awaitable<Result<bool>> ControlConnection::metadata() {
     while (metadata_->missing + metadata_->padding != 0) {
         const bool is_text = metadata_->missing != 0;
         const UntrustedBytes piece =
             input_.bytes().first(static_cast<std::size_t>(std::min<std::uint64_t>(metadata_->missing, input_.size())));
-        if (is_text && piece.empty()) co_return false;
+        if (const auto gathered = std::min(metadata_->missing, kGatheredMetadata); piece.size() < gathered) {
+            wanted_ = static_cast<std::size_t>(gathered);
+            co_return false;
+        }
         MetadataStream& stream = *metadata_->trace->metadata;
         const auto written = is_text ? stream.write(piece) : stream.write_zeros(metadata_->padding);
         if (!written) co_return tl::unexpected(written.error());
@@ -193,6 +199,7 @@ asio::awaitable<Result<bool>> ControlConnection::metadata() {
     producer_.session->show(metadata_->trace);
     producer_.changes.note();
     metadata_.reset();
+    wanted_ = 0;
     co_return true;
 }
 
