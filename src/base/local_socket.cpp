@@ -41,7 +41,8 @@ int LocalAddress::connect(int socket) const {
 Result<UniqueFd> listen_at(const std::filesystem::path& path, const LocalListener& listener) {
     const LocalAddress address = LEAT_TRY(LocalAddress::of(path));
     UniqueFd socket = local_socket(listener.type);
-    if (!socket.is_open() || ::fchmod(socket.get(), listener.mode) != 0 || address.bind(socket.get()) != 0)
+    if (socket.is_open()) (void)::fchmod(socket.get(), listener.mode);
+    if (!socket.is_open() || address.bind(socket.get()) != 0)
         return io_error(fmt::format("cannot make {}", path.native()));
     if (listener.group && ::lchown(path.c_str(), static_cast<uid_t>(-1), *listener.group) != 0)
         return io_error(fmt::format("cannot give {} to group {}", path.native(), *listener.group));

@@ -1,6 +1,7 @@
 // `leat view --follow DIR`: traces on disk, while they are written.
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 #include <vector>
@@ -31,7 +32,6 @@ class GrowingTraces {
     // while we were busy. Returns whether anything may come. The next chunk was there before the one before it ended,
     // but its metadata may still be on the way.
     Result<bool> look() {
-        constexpr int kMostLooks = 16;  // writers may move directories for ever
         bool is_expected = false;
         for (const fs::path& root : roots_) {
             watch(root);
@@ -61,7 +61,8 @@ class GrowingTraces {
     Result<void> wait(const StopSignals& stop) {
         const bool is_alone = roots_.size() == 1 && known_.size() == 1 && known_.contains(roots_.front());
         if (is_alone && !traces_.empty()) return traces_.front()->wait();
-        if (watch_.wait(stop.fd())) LEAT_TRY(look());
+        // Where there is none, the caller looks.
+        if (watch_.wait(stop.fd()) && !traces_.empty()) LEAT_TRY(look());
         return {};
     }
 
@@ -80,25 +81,39 @@ class GrowingTraces {
         }
     }
 
+    static constexpr int kMostLooks = 16;  // writers may move directories for ever
+
     // A relay has begun to write a trace, and waits for its metadata: docs/formats/sync-file.md.
     static bool is_one_on_its_way(const fs::path& root) {
-        const std::vector<fs::path> directories = trace::find_directories(root);
-        return std::ranges::any_of(directories, [](const fs::path& directory) {
+        const auto is_expected = [](const fs::path& directory) {
             std::error_code ignored;
             return trace::is_being_written(directory) && !fs::exists(directory / trace::kMetadataFile, ignored);
-        });
+        };
+        // The next one may have begun, and this one ended, since we looked for directories.
+        for (int looks = 0; looks < kMostLooks; ++looks) {
+            const std::vector<fs::path> directories = trace::find_directories(root);
+            if (std::ranges::any_of(directories, is_expected)) return true;
+            if (trace::find_directories(root) == directories) return false;
+        }
+        return true;
+    }
+
+    // A relay puts the next trace in the place of one that was cleared.
+    [[nodiscard]] bool is_known(const fs::path& directory) const {
+        const auto known = known_.find(directory);
+        return known != known_.end() && viewer::FileIdentity::of(directory) == known->second;
     }
 
     // Returns whether all is found. What moves meanwhile may have been in neither place when we looked there.
     Result<bool> look(const fs::path& root, bool is_expected) {
         const auto found = trace::find_trace_directories(root);
-        // What we followed may be gone by now: it was cleared.
-        const bool may_be_empty = is_expected || !known_.empty();
+        // What we followed may be gone by now: it was cleared, or ended before its metadata came.
+        const bool may_be_empty = is_expected || has_looked_ || !known_.empty();
         if (!found && found.error().kind == ErrorKind::kNotFound && may_be_empty) return true;
         if (!found) return tl::unexpected(found.error());
         bool is_any_new = false;
         for (const fs::path& directory : *found) {
-            if (known_.contains(directory)) continue;
+            if (is_known(directory)) continue;
             LEAT_TRY(open(directory));
             is_any_new = true;
         }
@@ -108,15 +123,16 @@ class GrowingTraces {
     }
 
     Result<void> open(const fs::path& directory) {
-        auto trace = FollowedTrace::open(directory, known_.size(), printer_->merge(), print_warning, has_looked_);
+        auto trace = FollowedTrace::open(directory, seen_.size(), printer_->merge(), print_warning, has_looked_);
         if (!trace) return wrap(directory.string(), std::move(trace).error());
         if (*trace == nullptr) {
             if (!has_looked_) leave_out(directory);
             return {};
         }
-        known_.insert(directory);
+        const viewer::FileIdentity identity = (*trace)->identity();
+        known_.insert_or_assign(directory, identity);
         // A rotation gives it another name.
-        if (!seen_.insert((*trace)->identity()).second) return {};
+        if (!seen_.insert(identity).second) return {};
         watch_.add_file(directory / trace::kSyncFileName);
         traces_.push_back(*std::move(trace));
         return {};
@@ -126,15 +142,15 @@ class GrowingTraces {
     void leave_out(const fs::path& directory) {
         const auto identity = viewer::FileIdentity::of(directory);
         if (!identity) return;
-        known_.insert(directory);
+        known_.insert_or_assign(directory, *identity);
         if (seen_.insert(*identity).second) ++finished_;
     }
 
     std::vector<fs::path> roots_;
     LivePrinter* printer_;
     viewer::DirectoryWatch watch_;
-    std::set<fs::path> known_;             // that are or were followed
-    std::set<viewer::FileIdentity> seen_;  // these, and those that were finished before we came
+    std::map<fs::path, viewer::FileIdentity> known_;  // where they are or were, the latest of each place
+    std::set<viewer::FileIdentity> seen_;             // that are or were followed, or were finished before we came
     bool has_looked_ = false;
     std::vector<std::unique_ptr<FollowedTrace>> traces_;
     std::size_t finished_ = 0;

@@ -171,9 +171,9 @@ class OfARelay(RelayedTest):
         self.addCleanup(self.producer.close)
         self.printed = self.directory / "printed"
 
-    def follow(self, directory):
+    def follow(self, *directories):
         with open(self.printed, "w", encoding="utf-8") as output:
-            self.follower = subprocess.Popen([LEAT, "view", "--follow", directory], stdout=output, stderr=subprocess.PIPE,
+            self.follower = subprocess.Popen([LEAT, "view", "--follow", *directories], stdout=output, stderr=subprocess.PIPE,
                                              text=True)
         self.addCleanup(self.follower.communicate)
         self.addCleanup(self.follower.kill)
@@ -210,6 +210,56 @@ class OfARelay(RelayedTest):
         self.wait_for_numbers([1, 2, 3])
         self.assert_ends()
 
+    def test_next_chunk_takes_the_place_of_one_that_is_cleared(self):
+        for is_late in (False, True):
+            with self.subTest(is_late=is_late):
+                self.producer = Producer(self.relay)
+                self.addCleanup(self.producer.close)
+                self.producer.start(session=f"late-{is_late}")
+                self.producer.push([(10, 1), (20, 2)])
+                self.producer.wait_until_stored()
+                directory, = self.relay.parts(f"late-{is_late}")
+                self.follow(directory)
+                self.wait_for_numbers([1, 2])
+                self.producer.rotate(1)
+                if not is_late:
+                    self.producer.send_metadata(METADATA)
+                self.producer.clear(0)
+                if is_late:
+                    wait_until(lambda: not self.open_files(), "it does not leave the old chunk")
+                    self.producer.send_metadata(METADATA)
+                self.producer.push([(30, 3)])
+                self.wait_for_numbers([1, 2, 3])
+                self.assert_ends()
+
+    def test_session_is_cleared(self):
+        _, running = self.begun_over_relay("live")
+        part, = self.relay.parts("web")
+        wait_until(lambda: is_described(part), "there is no trace")
+        self.follow(part)
+        self.wait_for_numbers(list(range(100)))
+        for count in range(150, 300, 50):
+            self.leat("clear")
+            running.do("emit 50")
+            self.wait_for_numbers(list(range(count)))
+        self.leat("destroy", "web")
+        self.assertEqual(self.follower.communicate(timeout=PATIENCE), (None, ""))
+        self.assertEqual(self.numbers(), list(range(250)))
+
+    def test_one_of_several_ends_without_metadata(self):
+        other = Producer(self.relay)
+        self.addCleanup(other.close)
+        other.start(session="other", metadata=b"")
+        self.producer.start(session="this", metadata=b"")
+        wait_until(lambda: len(self.relay.parts()) == 2, "there are no directories")
+        self.follow(*self.relay.parts())
+        wait_until(lambda: state_of(self.follower.pid) == "S", "it does not wait")
+        other.finish()
+        self.producer.send_metadata(METADATA)
+        self.producer.push([(10, 1)])
+        self.wait_for_numbers([1])
+        self.assert_ends()
+
     def test_first_metadata_comes_late(self):
         self.producer.start(metadata=b"")
         wait_until(self.relay.parts, "there is no directory")
@@ -229,6 +279,7 @@ class OfARelay(RelayedTest):
         self.producer.rotate(1)
         self.relay.kill()
         self.assertEqual(self.follower.communicate(timeout=PATIENCE), (None, ""))
+        self.assertEqual(self.follower.returncode, 0)
         self.assertEqual(self.numbers(), [1])
         trace = self.read(self.relay.parts()[0])
         self.assertEqual((trace.stderr, NUMBER.findall("\n".join(trace.lines))), ("", ["1"]))

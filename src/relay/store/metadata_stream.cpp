@@ -71,6 +71,7 @@ Result<std::size_t> MetadataStream::write_zeros(std::uint64_t count) {
 // Viewers and followers see what lies before size_: bytes behind it are half a message.
 Result<void> MetadataStream::end_message() {
     const std::lock_guard lock(mutex_);
+    if (chunk_ == nullptr) return refused("the metadata of {} is closed", path_);
     show();
     return is_hidden_ && written_ != 0 ? give_name() : Result<void>();
 }
