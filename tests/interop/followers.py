@@ -18,26 +18,14 @@ NUMBER = re.compile(r"\bn = (\d+)")
 MISSED = re.compile("^WARNING: Missed .*: their files were replaced before they were read")
 
 
-class Followers(RelayedTest):
-    def followed(self, *options, places=()):
-        """A session, and a follower that has printed the first events of a program."""
-        directory = self.directory / "trace"
-        self.leat("create", "web", "-o", directory, *places)
-        self.leat("enable-channel", "c", *options)
-        self.leat("enable-event", "order:tick")
-        self.leat("start")
-        running = self.program()
-        os.sched_setaffinity(running.pid, {CPU})  # all events are in one stream
-        running.do("emit 10")
-        wait_until(lambda: is_described(directory), "there is no trace")
+class FollowerTest(RelayedTest):
+    def follow(self, *directories):
         self.printed = self.directory / "printed"
         with open(self.printed, "w", encoding="utf-8") as output:
-            self.follower = subprocess.Popen([LEAT, "view", "--follow", directory], stdout=output, stderr=subprocess.PIPE,
-                                             text=True)
+            self.follower = subprocess.Popen([LEAT, "view", "--follow", *directories], stdout=output,
+                                             stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.follower.communicate)
         self.addCleanup(self.follower.kill)
-        self.wait_for_number(9)
-        return directory, running
 
     def numbers(self):
         return [int(n) for n in NUMBER.findall(self.printed.read_text(encoding="utf-8"))]
@@ -50,6 +38,23 @@ class Followers(RelayedTest):
         _, errors = self.follower.communicate(timeout=PATIENCE)
         self.assertEqual(self.follower.returncode, 0, errors)
         return errors
+
+
+class Followers(FollowerTest):
+    def followed(self, *options, places=()):
+        """A session, and a follower that has printed the first events of a program."""
+        directory = self.directory / "trace"
+        self.leat("create", "web", "-o", directory, *places)
+        self.leat("enable-channel", "c", *options)
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.program()
+        os.sched_setaffinity(running.pid, {CPU})  # all events are in one stream
+        running.do("emit 10")
+        wait_until(lambda: is_described(directory), "there is no trace")
+        self.follow(directory)
+        self.wait_for_number(9)
+        return directory, running
 
     def test_stopped_while_the_session_is_rotated(self):
         """It finds the directory of the chunk elsewhere, with events that it has not read."""
@@ -162,24 +167,13 @@ class Followers(RelayedTest):
         self.assertEqual(numbers[-20:], list(range(emitted - 20, emitted)))
 
 
-class OfARelay(RelayedTest):
+class OfARelay(FollowerTest):
     """A follower of what a relay writes, whose metadata comes when its producer likes."""
 
     def setUp(self):
         super().setUp()
         self.producer = Producer(self.relay)
         self.addCleanup(self.producer.close)
-        self.printed = self.directory / "printed"
-
-    def follow(self, *directories):
-        with open(self.printed, "w", encoding="utf-8") as output:
-            self.follower = subprocess.Popen([LEAT, "view", "--follow", *directories], stdout=output, stderr=subprocess.PIPE,
-                                             text=True)
-        self.addCleanup(self.follower.communicate)
-        self.addCleanup(self.follower.kill)
-
-    def numbers(self):
-        return [int(n) for n in NUMBER.findall(self.printed.read_text(encoding="utf-8"))]
 
     def wait_for_numbers(self, numbers):
         wait_until(lambda: self.numbers() == numbers, f"not {numbers} are printed")
@@ -194,8 +188,7 @@ class OfARelay(RelayedTest):
 
     def assert_ends(self):
         self.producer.finish()
-        self.assertEqual(self.follower.communicate(timeout=PATIENCE), (None, ""))
-        self.assertEqual(self.follower.returncode, 0)
+        self.assertEqual(self.end(), "")
 
     def test_metadata_of_the_next_chunk_comes_late(self):
         self.producer.start()
@@ -243,7 +236,7 @@ class OfARelay(RelayedTest):
             running.do("emit 50")
             self.wait_for_numbers(list(range(count)))
         self.leat("destroy", "web")
-        self.assertEqual(self.follower.communicate(timeout=PATIENCE), (None, ""))
+        self.assertEqual(self.end(), "")
         self.assertEqual(self.numbers(), list(range(250)))
 
     def test_one_of_several_ends_without_metadata(self):
@@ -278,8 +271,7 @@ class OfARelay(RelayedTest):
         self.wait_for_numbers([1])
         self.producer.rotate(1)
         self.relay.kill()
-        self.assertEqual(self.follower.communicate(timeout=PATIENCE), (None, ""))
-        self.assertEqual(self.follower.returncode, 0)
+        self.assertEqual(self.end(), "")
         self.assertEqual(self.numbers(), [1])
         trace = self.read(self.relay.parts()[0])
         self.assertEqual((trace.stderr, NUMBER.findall("\n".join(trace.lines))), ("", ["1"]))
