@@ -32,12 +32,13 @@ class GrowingTraces {
     // while we were busy. Returns whether anything may come. The next chunk was there before the one before it ended,
     // but its metadata may still be on the way.
     Result<bool> look() {
+        constexpr int kMostLooks = 16;  // writers may move directories for ever
         bool is_expected = false;
         for (const fs::path& root : roots_) {
             watch(root);
-            const bool is_expected_here = is_one_on_its_way(root);
-            for (int looks = 0; looks < kMostLooks && !LEAT_TRY(look(root, is_expected_here)); ++looks) continue;
-            is_expected |= is_expected_here;
+            Found found;
+            for (int looks = 0; looks < kMostLooks && !found.is_all; ++looks) found = LEAT_TRY(look(root));
+            is_expected |= found.is_expected || !found.is_all;
         }
         has_looked_ = true;
         return is_expected || !traces_.empty();
@@ -81,21 +82,10 @@ class GrowingTraces {
         }
     }
 
-    static constexpr int kMostLooks = 16;  // writers may move directories for ever
-
     // A relay has begun to write a trace, and waits for its metadata: docs/formats/sync-file.md.
-    static bool is_one_on_its_way(const fs::path& root) {
-        const auto is_expected = [](const fs::path& directory) {
-            std::error_code ignored;
-            return trace::is_being_written(directory) && !fs::exists(directory / trace::kMetadataFile, ignored);
-        };
-        // The next one may have begun, and this one ended, since we looked for directories.
-        for (int looks = 0; looks < kMostLooks; ++looks) {
-            const std::vector<fs::path> directories = trace::find_directories(root);
-            if (std::ranges::any_of(directories, is_expected)) return true;
-            if (trace::find_directories(root) == directories) return false;
-        }
-        return true;
+    static bool is_on_its_way(const fs::path& directory) {
+        std::error_code ignored;
+        return trace::is_being_written(directory) && !fs::exists(directory / trace::kMetadataFile, ignored);
     }
 
     // A relay puts the next trace in the place of one that was cleared.
@@ -104,22 +94,26 @@ class GrowingTraces {
         return known != known_.end() && viewer::FileIdentity::of(directory) == known->second;
     }
 
-    // Returns whether all is found. What moves meanwhile may have been in neither place when we looked there.
-    Result<bool> look(const fs::path& root, bool is_expected) {
+    struct Found {
+        bool is_all = false;       // what moves meanwhile may have been in neither place when we looked there
+        bool is_expected = false;  // a trace that is on its way
+    };
+    Result<Found> look(const fs::path& root) {
+        const std::vector<fs::path> directories = trace::find_directories(root);
+        const bool is_expected = std::ranges::any_of(directories, is_on_its_way);
         const auto found = trace::find_trace_directories(root);
         // What we followed may be gone by now: it was cleared, or ended before its metadata came.
         const bool may_be_empty = is_expected || has_looked_ || !known_.empty();
-        if (!found && found.error().kind == ErrorKind::kNotFound && may_be_empty) return true;
-        if (!found) return tl::unexpected(found.error());
+        if (!found && !(found.error().kind == ErrorKind::kNotFound && may_be_empty))
+            return tl::unexpected(found.error());
         bool is_any_new = false;
-        for (const fs::path& directory : *found) {
+        for (const fs::path& directory : found.value_or(std::vector<fs::path>())) {
             if (is_known(directory)) continue;
             LEAT_TRY(open(directory));
             is_any_new = true;
         }
-        if (!is_any_new && !traces_.empty()) return true;
-        const auto again = trace::find_trace_directories(root);
-        return !again || *again == *found;
+        const bool is_all = (!is_any_new && !traces_.empty()) || trace::find_directories(root) == directories;
+        return Found{.is_all = is_all, .is_expected = is_expected};
     }
 
     Result<void> open(const fs::path& directory) {

@@ -3,14 +3,15 @@
 import contextlib
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
 import subprocess
 
-from relay_peer import METADATA, Producer
+from relay_peer import DELETE_CHUNK, METADATA, MOVE_CHUNK, Producer
 from session_daemons import RelayedTest
-from support import LEAT, PATIENCE, is_described, main, outside_gate, state_of, wait_until
+from support import IS_WHOLE, LEAT, PATIENCE, is_described, main, outside_gate, state_of, wait_until
 
 LIMITS = ("--tracefile-size=8K", "--tracefile-count=2")
 CPU = min(os.sched_getaffinity(0))
@@ -217,7 +218,7 @@ class OfARelay(FollowerTest):
                 self.producer.rotate(1)
                 if not is_late:
                     self.producer.send_metadata(METADATA)
-                self.producer.clear(0)
+                self.producer.close_chunk(0, DELETE_CHUNK)
                 if is_late:
                     wait_until(lambda: not self.open_files(), "it does not leave the old chunk")
                     self.producer.send_metadata(METADATA)
@@ -275,6 +276,117 @@ class OfARelay(FollowerTest):
         self.assertEqual(self.numbers(), [1])
         trace = self.read(self.relay.parts()[0])
         self.assertEqual((trace.stderr, NUMBER.findall("\n".join(trace.lines))), ("", ["1"]))
+
+
+class Sequence:
+    """What a producer at a relay, of one stream, and a follower of its directory may do, in an order drawn at random. The
+    follower prints each event once and in order; only what was cleared before it was printed may be missing."""
+
+    def __init__(self, test, seed):
+        self.test = test
+        self.random = random.Random(seed)
+        self.done = []  # for whoever must find out what went wrong
+        self.producer = Producer(test.relay)
+        test.addCleanup(self.producer.close)
+        self.producer.start(session=f"sequence-{seed}")
+        directory, = test.relay.parts(f"sequence-{seed}")
+        self.next = 0
+        self.chunk, self.is_old_open = 0, False
+        self.has_metadata, self.has_events = True, False
+        self.is_stopped = False
+        self.expected, self.may_be_missing = [], set()
+        self.push()
+        self.producer.wait_until_stored()
+        test.follow(directory)
+        self.catch_up()
+
+    def push(self):
+        numbers = range(self.next, self.next + self.random.randrange(1, 5))
+        self.producer.push([(n + 1, n) for n in numbers])
+        self.next = numbers.stop
+        self.expected += numbers
+        self.has_events = True
+
+    def may_rotate(self):
+        """What has no metadata when its chunk ends, nobody can read."""
+        return not self.is_old_open and (self.has_metadata or not self.has_events)
+
+    def rotate(self):
+        self.producer.wait_until_stored()
+        self.chunk += 1
+        self.producer.rotate(self.chunk)
+        self.is_old_open = True
+        self.has_metadata = self.has_events = False
+
+    def send_metadata(self):
+        self.producer.send_metadata(METADATA)
+        self.has_metadata = True
+
+    def clear(self):
+        self.may_be_missing |= set(self.expected) - set(self.test.numbers())
+        self.producer.close_chunk(self.chunk - 1, DELETE_CHUNK)
+        self.is_old_open = False
+
+    def archive(self):
+        self.producer.close_chunk(self.chunk - 1, MOVE_CHUNK)
+        self.is_old_open = False
+
+    def stop(self):
+        self.test.follower.send_signal(signal.SIGSTOP)
+        self.is_stopped = True
+
+    def go_on(self):
+        self.test.follower.send_signal(signal.SIGCONT)
+        self.is_stopped = False
+
+    def missing(self):
+        return set(self.expected) - self.may_be_missing - set(self.test.numbers())
+
+    def catch_up(self):
+        self.producer.wait_until_stored()
+        wait_until(lambda: not self.missing(), f"missing: {self.missing()}")
+
+    def steps(self):
+        """Those that are legal now."""
+        found = [self.push]
+        if self.may_rotate():
+            found.append(self.rotate)
+        if not self.has_metadata:
+            found.append(self.send_metadata)
+        if self.is_old_open:
+            found += [self.clear, self.archive]
+        found.append(self.go_on if self.is_stopped else self.stop)
+        if self.has_metadata and not self.is_stopped:
+            found.append(self.catch_up)
+        return found
+
+    def run(self, count):
+        for _ in range(count):
+            step = self.random.choice(self.steps())
+            self.done.append(step.__name__)
+            step()
+        if not self.has_metadata:
+            self.send_metadata()
+        if self.is_stopped:
+            self.go_on()
+        self.catch_up()
+        self.producer.finish()
+        errors = self.test.end()
+        numbers = self.test.numbers()
+        self.test.assertEqual(errors, "")
+        self.test.assertEqual(numbers, sorted(set(numbers)))
+        self.test.assertEqual(self.missing(), set())
+
+
+class RandomSequences(FollowerTest):
+    def test_sequences(self):
+        for seed in range(300 if IS_WHOLE else 10):
+            with self.subTest(seed=seed):
+                sequence = Sequence(self, seed)
+                try:
+                    sequence.run(25)
+                except (AssertionError, TimeoutError) as error:
+                    raise AssertionError(f"after {', '.join(sequence.done)}: {error}") from error
 
 
 if __name__ == "__main__":

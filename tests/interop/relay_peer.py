@@ -12,7 +12,7 @@ DATA_PENDING, QUIESCENT_CONTROL, END_DATA_PENDING, SEND_INDEX = 8, 9, 11, 13
 STREAMS_SENT, RESET_METADATA, ROTATE_STREAMS = 16, 17, 18
 CREATE_TRACE_CHUNK, CLOSE_TRACE_CHUNK, TRACE_CHUNK_EXISTS, GET_CONFIGURATION = 19, 20, 21, 22
 OK, REFUSED = 10, 11
-DELETE_CHUNK = 2
+MOVE_CHUNK, DELETE_CHUNK = 0, 2
 CONNECT, LIST_SESSIONS, ATTACH_SESSION, GET_NEXT_INDEX, GET_PACKET = 1, 2, 3, 4, 5
 GET_METADATA, GET_NEW_STREAMS, VIEWER_CREATE_SESSION, DETACH_SESSION = 6, 7, 8, 9
 NO_PACKET = 2 ** 64 - 1
@@ -185,9 +185,8 @@ class Producer(Link):
         payload = struct.pack(">IB7xQ", len(positions), 1, chunk) + b"".join(struct.pack(">QQ", *at) for at in positions)
         assert self.code(ROTATE_STREAMS, payload) == OK
 
-    def clear(self, chunk):
-        """Closes a chunk whose files are not wanted."""
-        payload = struct.pack(">QQBI", chunk, 1_600_000_000 + chunk, 1, DELETE_CHUNK)
+    def close_chunk(self, chunk, what_becomes_of_it):
+        payload = struct.pack(">QQBI", chunk, 1_600_000_000 + chunk, 1, what_becomes_of_it)
         code, length = struct.unpack(">II", self.ask(CLOSE_TRACE_CHUNK, payload, 8))
         assert code == OK, code
         self.receive(length)
