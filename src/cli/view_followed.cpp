@@ -100,7 +100,8 @@ class GrowingTraces {
     };
     Result<Found> look(const fs::path& root) {
         const std::vector<fs::path> directories = trace::find_directories(root);
-        const bool is_expected = std::ranges::any_of(directories, is_on_its_way);
+        // While others are open, nobody asks.
+        const bool is_expected = traces_.empty() && std::ranges::any_of(directories, is_on_its_way);
         const auto found = trace::find_trace_directories(root);
         // What we followed may be gone by now: it was cleared, or ended before its metadata came.
         const bool may_be_empty = is_expected || has_looked_ || !known_.empty();
