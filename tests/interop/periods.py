@@ -30,6 +30,13 @@ class Recorded(InteropTest):
         self.assertEqual(recorder.wait(PATIENCE), 0)
         self.assertEqual(len(self.read(directory).events("test:count")), 3)
 
+    def test_last_events_do_not_wait_for_their_period(self):
+        """Nor does the end: they are in the trace."""
+        directory = self.directory / "trace"
+        subprocess.run([LEAT, "record", "-o", directory, "--read-period=1m", "--", program("emit"), "3", "1"], check=True,
+                       stderr=subprocess.DEVNULL, timeout=PATIENCE)
+        self.assertEqual(len(self.read(directory).events("test:count")), 3)
+
     def test_periods_that_cannot_be(self):
         for period in ("10us", "2m", "soon"):
             result = subprocess.run([LEAT, "record", "-o", self.directory / "trace", f"--read-period={period}", "--", "true"],
