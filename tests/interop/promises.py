@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""docs/promises.md names a test for every invariant, and those tests exist; docs/references.md names what is cited."""
+"""docs/promises.md names a test for every invariant, and those tests exist, as do those that mutants name; docs/references.md
+names what is cited."""
+import fnmatch
 import pathlib
 import re
+import shlex
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -16,10 +19,25 @@ CITATION = re.compile(rf"(?<![\w)\]]){KEY}(?:, (\"[^\"]+\"))?")
 NOT_IN_THE_PROJECT = re.compile(r"\bdocument \d{3}\b|\bfacts:", re.IGNORECASE)
 
 
+def unit_texts(component="."):
+    return "\n".join(path.read_text() for path in (TESTS / "unit" / component).rglob("*_test.cpp"))
+
+
 def unit_tests():
     """All test names as Suite.Name."""
-    text = "\n".join(path.read_text() for path in (TESTS / "unit").rglob("*_test.cpp"))
-    return {f"{suite}.{name}" for suite, name in re.findall(r"^(?:TEST(?:_F|_P)?|TYPED_TEST)\((\w+),\s*(\w+)\)", text, re.MULTILINE)}
+    return {f"{suite}.{name}" for suite, name in re.findall(r"^(?:TEST(?:_F|_P)?|TYPED_TEST)\((\w+),\s*(\w+)\)", unit_texts(),
+                                                            re.MULTILINE)}
+
+
+def runnable_tests(component):
+    """Those of a component as GoogleTest runs them, each with one parameter."""
+    text = unit_texts(component)
+    prefixes = re.findall(r"^INSTANTIATE_TEST_SUITE_P\(\s*(\w+),\s*(\w+)", text, re.MULTILINE)
+    for kind, suite, name in re.findall(r"^(TEST(?:_F|_P)?|TYPED_TEST)\((\w+),\s*(\w+)\)", text, re.MULTILINE):
+        if kind == "TEST_P":
+            yield from (f"{prefix}/{suite}.{name}/0" for prefix, instantiated in prefixes if instantiated == suite)
+        else:
+            yield f"{suite}/0.{name}" if kind == "TYPED_TEST" else f"{suite}.{name}"
 
 
 def interop_tests():
@@ -63,6 +81,26 @@ class Promises(unittest.TestCase):
                 named = re.findall(r"`([^`]+)`", tests)
                 self.assertGreater(len(named), 0, promise)
                 self.assertEqual([name for name in named if name not in known], [], promise)
+
+
+class Mutants(unittest.TestCase):
+    def test_named_tests_exist(self):
+        """A mutant whose test has another name by now notices nothing."""
+        runnable, of_interop = {}, interop_tests()
+        for path in sorted((TESTS / "mutants").rglob("*.patch")):
+            kind, *named = shlex.split(re.search(r"^Test: +(.*)$", path.read_text(), re.MULTILINE)[1])
+            if kind == "unit":
+                component, filters = named
+                known = runnable.setdefault(component, list(runnable_tests(component)))
+                # What parameters are called is told by functions.
+                wanted = [re.sub(r"(\.\w+)/\w+$", r"\1/*", each) for each in filters.partition("-")[0].split(":")]
+                is_there = any(fnmatch.filter(known, each) for each in wanted)
+            elif kind == "interop":
+                is_there = ".".join([named[0].removesuffix(".py"), *named[1:]]) in of_interop
+            else:
+                continue
+            with self.subTest(path.stem):
+                self.assertTrue(is_there, named)
 
 
 def citing_texts():
