@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -175,27 +176,29 @@ TEST_F(KilledTrace, IndexThatLiesIsCutThere) {
     EXPECT_EQ(fs::file_size(index_), index_size(1));
 }
 
+// Whatever they lead to, also what would pass for ours.
 TEST_F(KilledTrace, LinksAndPipesAreNotOurs) {
-    const std::string precious = "precious";
-    const auto expect_untouched = [&](const fs::path& file) {
-        resume_at(3);
-        expect_begun_anew();
-        EXPECT_EQ(contents(elsewhere_), precious);
-        EXPECT_FALSE(fs::is_symlink(file));
-        EXPECT_EQ(fs::hard_link_count(file), 1U);
+    const std::array<std::pair<fs::path, std::string>, 2> before{{{data_, data_before_}, {index_, index_before_}}};
+    const auto put = [](const fs::path& path, const std::string& text) {
+        fs::remove(path);
+        std::ofstream(path) << text;
     };
-    append(elsewhere_, precious);
-    for (const fs::path& file : {data_, index_}) {
-        fs::remove(file);
-        fs::create_symlink(elsewhere_, file);
-        expect_untouched(file);
-        fs::remove(file);
-        fs::create_hard_link(elsewhere_, file);
-        expect_untouched(file);
-        fs::remove(file);
-        ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
-        expect_untouched(file);
-    }
+    for (const auto& [file, text] : before)
+        for (const std::string kind : {"symbolic link", "hard link", "pipe"}) {
+            for (const auto& [path, content] : before) put(path, content);
+            put(elsewhere_, text);
+            fs::remove(file);
+            if (kind == "symbolic link") fs::create_symlink(elsewhere_, file);
+            if (kind == "hard link") fs::create_hard_link(elsewhere_, file);
+            if (kind == "pipe") (void)::mkfifo(file.c_str(), 0600);
+            ASSERT_TRUE(fs::exists(fs::symlink_status(file)));
+            SCOPED_TRACE(kind + " in place of " + file.filename().string());
+            resume_at(3);
+            expect_begun_anew();
+            EXPECT_EQ(contents(elsewhere_), text);
+            EXPECT_FALSE(fs::is_symlink(file));
+            EXPECT_EQ(fs::hard_link_count(file), 1U);
+        }
 }
 
 TEST_F(KilledTrace, MetadataThatIsAllThereStays) {
