@@ -35,7 +35,6 @@ class GrowingTraces {
         constexpr int kMostLooks = 16;  // writers may move directories for ever
         bool is_expected = false;
         for (const fs::path& root : roots_) {
-            watch(root);
             Found found;
             for (int looks = 0; looks < kMostLooks && !found.is_all; ++looks) found = LEAT_TRY(look(root));
             is_expected |= found.is_expected || !found.is_all;
@@ -72,14 +71,15 @@ class GrowingTraces {
     [[nodiscard]] std::uint64_t cut_short() const { return cut_short_; }
 
   private:
-    // Afterwards we hear of everything that is created at or below `root`.
-    void watch(const fs::path& root) {
+    // Afterwards we hear of everything that is created at or below `root`. Returns the directories that are there.
+    std::vector<fs::path> watch(const fs::path& root) {
         std::vector<fs::path> seen;
         for (std::vector<fs::path> now = trace::find_directories(root); now != seen;
              now = trace::find_directories(root)) {
             for (const fs::path& directory : now) watch_.add_directory(directory);
             seen = std::move(now);
         }
+        return seen;
     }
 
     // A relay has begun to write a trace, and waits for its metadata: docs/formats/sync-file.md.
@@ -99,7 +99,7 @@ class GrowingTraces {
         bool is_expected = false;  // a trace that is on its way
     };
     Result<Found> look(const fs::path& root) {
-        const std::vector<fs::path> directories = trace::find_directories(root);
+        const std::vector<fs::path> directories = watch(root);
         // While others are open, nobody asks.
         const bool is_expected = traces_.empty() && std::ranges::any_of(directories, is_on_its_way);
         const auto found = trace::find_trace_directories(root);

@@ -191,12 +191,16 @@ class OfARelay(FollowerTest):
         self.producer.finish()
         self.assertEqual(self.end(), "")
 
-    def test_metadata_of_the_next_chunk_comes_late(self):
-        self.producer.start()
+    def followed(self, session):
+        """The producer's session begins, and a follower has printed its first events."""
+        self.producer.start(session=session)
         self.producer.push([(10, 1), (20, 2)])
         self.producer.wait_until_stored()
-        self.follow(self.relay.parts()[0])
+        self.follow(*self.relay.parts(session))
         self.wait_for_numbers([1, 2])
+
+    def test_metadata_of_the_next_chunk_comes_late(self):
+        self.followed("late")
         self.producer.rotate(1)
         wait_until(lambda: not self.open_files(), "it does not leave the old chunk")
         self.producer.send_metadata(METADATA)
@@ -209,12 +213,7 @@ class OfARelay(FollowerTest):
             with self.subTest(is_late=is_late):
                 self.producer = Producer(self.relay)
                 self.addCleanup(self.producer.close)
-                self.producer.start(session=f"late-{is_late}")
-                self.producer.push([(10, 1), (20, 2)])
-                self.producer.wait_until_stored()
-                directory, = self.relay.parts(f"late-{is_late}")
-                self.follow(directory)
-                self.wait_for_numbers([1, 2])
+                self.followed(f"late-{is_late}")
                 self.producer.rotate(1)
                 if not is_late:
                     self.producer.send_metadata(METADATA)
@@ -344,7 +343,7 @@ class Sequence:
 
     def catch_up(self):
         self.producer.wait_until_stored()
-        wait_until(lambda: not self.missing(), f"missing: {self.missing()}")
+        wait_until(lambda: not self.missing(), "events are not printed")
 
     def steps(self):
         """Those that are legal now."""
