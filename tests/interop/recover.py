@@ -3,6 +3,7 @@
 `leat record` and its program, or of a session daemon, its keeper and its programs."""
 import collections
 import hashlib
+import itertools
 import json
 import mmap
 import os
@@ -108,7 +109,8 @@ class RecoverTest(RestartTest):
         paths = [path for path in paths if self.has_traces(pathlib.Path(path))]
         trace = subprocess.run(["babeltrace2", *map(str, paths)], capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(trace.returncode, 0, (trace.stderr, self.seed))
-        for line in trace.stderr.splitlines():
+        self.warnings = trace.stderr.splitlines()
+        for line in self.warnings:
             self.assertRegex(line, warnings, self.seed)
         view = subprocess.run([LEAT, "view", *map(str, paths)], capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(view.returncode, 0, (view.stderr, self.seed))
@@ -235,7 +237,9 @@ class Recorder(RecoverTest):
         recorder.wait(PATIENCE)
 
     def test_program_goes_on_while_its_rings_are_recovered(self):
-        """Nobody drains them any more: what was committed by then is there."""
+        """Nobody drains them any more: what was committed by then is there.
+
+        A flight recorder's program may overtake whoever copies its blocks: those are told of as lost packets."""
         # Slowly enough not to fill a ring that nobody drains.
         kinds = [(PAUSE_US * 10, "--ring-size=16M")]
         if IS_WHOLE:  # whoever is kept waiting while it reads these finds them written over
@@ -259,7 +263,10 @@ class Recorder(RecoverTest):
                                              warnings=LOST)
                 for thread in range(THREADS):
                     found = numbers[thread]
-                    self.assertEqual(found, list(range(found[0], found[-1] + 1)), self.seed)
+                    self.assertEqual(found, sorted(set(found)), self.seed)
+                    gaps = sum(n + 1 != following for n, following in itertools.pairwise(found))
+                    told = sum("packet" in line for line in self.warnings) if len(options) == 2 else 0
+                    self.assertLessEqual(gaps, told, self.seed)
                     self.assertTrue(before[thread] - 1 <= found[-1] <= after[thread],
                                     (self.seed, options, turn, before[thread], found[-1], after[thread]))
                     self.assertTrue(found[0] == 0 or len(options) == 2, self.seed)
