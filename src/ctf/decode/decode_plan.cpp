@@ -82,6 +82,8 @@ class DecodePlanner::Builder {
     Result<PlanRoot> root(Scope scope, const std::optional<StructClass>& struct_class);
     Result<EventPlan> event(const EventClass& event_class);
     void number_event(std::uint64_t id);
+    DecodePlan::PlainEvent plain_event(std::uint32_t number, const PlainLayout& layout);
+    [[nodiscard]] std::uint32_t distance_behind(const PlainRun& first) const;
 
     Result<void> node(std::uint32_t index, const FieldClass& field_class);
     Result<void> fill(std::uint32_t index, const IntegerClass& integer);
@@ -172,7 +174,28 @@ void DecodePlanner::Builder::number_event(std::uint64_t id) {
     small[id] = number;
     plan_.plain_by_small_id.resize(small.size());
     const std::optional<PlainLayout>& plain = plan_.events.back().layout.plain;
-    if (plain) plan_.plain_by_small_id[id] = {number, plain->count, plain->first, !plain->behind_strings.empty()};
+    if (plain && plan_.header_form.is_of(id)) plan_.plain_by_small_id[id] = plain_event(number, *plain);
+}
+
+DecodePlan::PlainEvent DecodePlanner::Builder::plain_event(std::uint32_t number, const PlainLayout& layout) {
+    const auto first = static_cast<std::uint32_t>(plan_.runs_behind_strings.size());
+    plan_.runs_behind_strings.insert(plan_.runs_behind_strings.end(), layout.behind_strings.begin(),
+                                     layout.behind_strings.end());
+    return {.number = number,
+            .count = layout.count,
+            .first = layout.first,
+            .distance = distance_behind(layout.first),
+            .first_behind_string = first,
+            .string_count = static_cast<std::uint32_t>(layout.behind_strings.size())};
+}
+
+// See DecodePlan::PlainEvent.
+std::uint32_t DecodePlanner::Builder::distance_behind(const PlainRun& first) const {
+    if (!plan_.context_layout.plain) return 0;
+    const PlainRun& context = plan_.context_layout.plain->first;
+    if (std::max(context.alignment, first.alignment) > plan_.header_form.alignment) return 0;
+    const std::uint64_t distance = first.end_after(context.end_after(plan_.header_form.size));
+    return distance <= UINT32_MAX ? static_cast<std::uint32_t>(distance) : 0;
 }
 
 Result<PlanRoot> DecodePlanner::Builder::root(Scope scope, const std::optional<StructClass>& struct_class) {

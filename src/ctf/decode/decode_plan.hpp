@@ -55,14 +55,19 @@ struct DecodePlan {
     // all ids of real tracers. So a trace cannot make this table huge. The other ids are in an ordered map, not a
     // hashed one, because a trace chooses its ids.
     std::vector<std::uint32_t> event_by_small_id;
-    // Of small ids of events with a plain layout, what a loop over them needs. Number 0: not one of those.
-    struct PlainEvent {
+    // Of small ids of events with a plain layout, what a loop over them needs. Number 0: not one of those. 32
+    // bytes: then an id is only shifted to find its place.
+    struct alignas(32) PlainEvent {
         std::uint32_t number = 0;
         std::uint32_t count = 0;  // of fields
         PlainRun first{};
-        bool has_strings = false;
+        // Bits from the begin of the header to the end of `first`; 0: that is to be found out anew for each event.
+        std::uint32_t distance = 0;
+        std::uint32_t first_behind_string = 0;  // into runs_behind_strings
+        std::uint32_t string_count = 0;
     };
     std::vector<PlainEvent> plain_by_small_id;
+    std::vector<PlainRun> runs_behind_strings;
     std::map<std::uint64_t, std::uint32_t> event_by_large_id;
 };
 

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "ctf/decode/bit_reader.hpp"
 #include "ctf/decode/plan_node.hpp"
 
 namespace leat::ctf {
@@ -46,6 +47,11 @@ struct LayoutField {
 struct PlainRun {
     std::uint32_t alignment = 1;  // bits
     std::uint32_t size = 0;       // bits
+
+    // Where it ends, if what is in front of it ends at `position`.
+    [[nodiscard]] constexpr std::uint64_t end_after(std::uint64_t position) const {
+        return aligned(position, alignment) + size;
+    }
 };
 
 // Scopes of which nothing is a length or a tag: a run, and perhaps strings, each with a run behind it.

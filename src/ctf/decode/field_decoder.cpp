@@ -7,8 +7,8 @@
 #include <span>
 
 #include "base/utf8.hpp"
-#include "ctf/decode/string_size.hpp"
 #include "ctf/model/clock.hpp"
+#include "ctf/record/string_size.hpp"
 
 namespace leat::ctf {
 namespace {

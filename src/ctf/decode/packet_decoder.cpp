@@ -1,33 +1,11 @@
 #include "ctf/decode/packet_decoder.hpp"
 
-#include <span>
 #include <utility>
 
-#include "ctf/decode/string_size.hpp"
+#include "ctf/decode/plain_events.hpp"
 #include "ctf/record/packet_header.hpp"
 
 namespace leat::ctf {
-namespace {
-
-constexpr std::uint64_t kBeyond = ~std::uint64_t{0};  // any packet's end
-
-std::uint64_t behind(const PlainRun& run, std::uint64_t position) {
-    return aligned(position, run.alignment) + run.size;
-}
-
-// Where the last of these runs ends; kBeyond: a string does not end in the packet.
-std::uint64_t behind_strings(const BitReader& packet, std::uint64_t position, std::span<const PlainRun> runs) {
-    for (const PlainRun& run : runs) {
-        const std::uint64_t begin = aligned(position, 8);
-        if (begin > packet.end()) return kBeyond;
-        const std::uint64_t size = string_size(packet.at(begin), (packet.end() - begin) / 8);
-        if (size == 0) return kBeyond;
-        position = behind(run, begin + size * 8);
-    }
-    return position;
-}
-
-}  // namespace
 
 PacketDecoder::PacketDecoder(const DecodePlan& plan) : plan_(&plan), decoder_(plan) {
     if (plan.clock != nullptr) clock_.emplace(*plan.clock);
@@ -155,48 +133,9 @@ bool PacketDecoder::locate(EventPlace& place) {
     return decoder_.skip(plan_->context_layout) && decoder_.skip(event->layout);
 }
 
-// The short way: events with short headers and small ids in which nothing is a length or a tag, up to the first other
-// one. Where the next one begins must be known soon, as nothing of it can be done before: so that hangs on few loads,
-// and all that moves on is in registers.
 std::size_t PacketDecoder::locate_plain(std::span<EventPlace> places) {
-    const HeaderForm form = plan_->header_form;
-    if (!form.is_known || !plan_->context_layout.plain) return 0;
-    const PlainLayout& context_layout = *plan_->context_layout.plain;
-    if (!context_layout.behind_strings.empty()) return 0;
-    const PlainRun context = context_layout.first;
-    const std::uint64_t context_count = context_layout.count;
-    const std::span<const DecodePlan::PlainEvent> events = plan_->plain_by_small_id;
     EventCursor cursor = decoder_.cursor();
-    const std::uint64_t end = cursor.reader.end();
-    std::uint64_t position = cursor.reader.position();
-    std::size_t found = 0;
-    for (; found < places.size(); ++found) {
-        const std::uint64_t header = aligned(position, form.alignment);
-        if (end < 64 || header > end - 64) break;
-        const std::uint64_t bits = cursor.reader.peek_64_at(header);
-        const std::uint64_t id = form.id_of(bits);
-        if (!form.is_of(id) || id >= events.size() || events[id].number == 0) break;
-        const DecodePlan::PlainEvent& event = events[id];
-        const std::uint64_t payload = header + form.size;
-        std::uint64_t next = behind(event.first, behind(context, payload));
-        const std::uint64_t fields = context_count + event.count;
-        if (event.has_strings)
-            next = behind_strings(cursor.reader, next, plan_->events[event.number - 1].layout.plain->behind_strings);
-        if (next > end || fields > cursor.fields_left) break;
-        EventPlace& place = places[found];
-        std::uint64_t clock = cursor.clock;
-        if (form.time_size != 0) clock = extend_timestamp(clock, form.time_of(bits), form.time_size);
-        place.begin = position;
-        place.payload = payload;
-        place.cycles = clock_ ? clock : 0;
-        place.event = event.number - 1;
-        if (clock_ && !clock_->convert(clock, place.time_ns)) break;
-        cursor.clock = clock;
-        cursor.fields_left -= fields;
-        position = next;
-    }
-    cursor.has_clock = cursor.has_clock || (found != 0 && form.time_size != 0);
-    cursor.reader.seek(position);
+    const std::size_t found = locate_plain_events(*plan_, clock_ ? &*clock_ : nullptr, cursor, places);
     decoder_.go_on_from(cursor);
     return found;
 }

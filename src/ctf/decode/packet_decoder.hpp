@@ -9,6 +9,7 @@
 #include "base/byte_cursor.hpp"
 #include "base/result.hpp"
 #include "ctf/decode/decode_plan.hpp"
+#include "ctf/decode/event_place.hpp"
 #include "ctf/decode/event_record.hpp"
 #include "ctf/decode/field_decoder.hpp"
 #include "ctf/model/clock.hpp"
@@ -28,15 +29,6 @@ struct PacketProperties {
     std::optional<std::int64_t> end_ns{};
 };
 
-// Where an event record lies in its packet, and when it happened. The rest of it is decoded from there, or not.
-struct EventPlace {
-    std::uint64_t begin = 0;    // bits from the begin of the packet: of its header
-    std::uint64_t payload = 0;  // likewise: of what follows the header
-    std::uint64_t cycles = 0;   // value of the stream's clock; 0 if it has none
-    std::int64_t time_ns = 0;   // since the clock's origin; 0 if there is none
-    std::uint32_t event = 0;    // into DecodePlan::events
-};
-
 // Decodes the packets of one stream class, event by event.
 //
 //     LEAT_TRY(decoder.start(bytes, offset));
@@ -47,8 +39,8 @@ class PacketDecoder {
     explicit PacketDecoder(const DecodePlan& plan);
 
     // Reads the header and the context of the packet at the start of `bytes`, the rest of a file. `offset` is its place
-    // in the file, for messages. A packet that claims to be larger than the rest is cut short; then next() must not be
-    // called.
+    // in the file, for messages. A packet that claims to be larger than the rest is cut short; then neither next()
+    // nor locate() may be called.
     Result<PacketProperties> start(UntrustedBytes bytes, std::uint64_t offset);
 
     // start() in two steps, for a caller that does not know the packet's stream class. All classes of a trace share one

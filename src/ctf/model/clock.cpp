@@ -37,6 +37,7 @@ Clock::Clock(const ClockClass& clock_class) : frequency_(clock_class.frequency) 
     std::int64_t seconds = 0;
     if (__builtin_add_overflow(clock_class.offset_s, whole_seconds, &seconds)) return;
     base_ns_ = add(seconds_to_ns(seconds), cycles_to_ns(clock_class.offset % frequency_, frequency_));
+    counts_ns_ = base_ns_ && frequency_ == static_cast<std::uint64_t>(kNanosecondsPerSecond);
 }
 
 std::optional<std::int64_t> Clock::other_nanoseconds(std::uint64_t cycles) const {

@@ -19,7 +19,7 @@ class Clock {
     }
     // The same into `ns`; false: nothing. In loops over events, a number stays in a register, and an optional does not.
     [[nodiscard]] bool convert(std::uint64_t cycles, std::int64_t& ns) const {
-        if (frequency_ == kNanosecondsPerSecond && base_ns_ && cycles <= INT64_MAX)
+        if (counts_ns_ && cycles <= INT64_MAX)
             return !__builtin_add_overflow(*base_ns_, static_cast<std::int64_t>(cycles), &ns);
         const std::optional<std::int64_t> other = other_nanoseconds(cycles);
         ns = other.value_or(0);
@@ -27,21 +27,23 @@ class Clock {
     }
 
   private:
-    static constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
-
     [[nodiscard]] std::optional<std::int64_t> other_nanoseconds(std::uint64_t cycles) const;
 
     std::uint64_t frequency_;
     std::optional<std::int64_t> base_ns_;
+    bool counts_ns_ = false;  // from a base that is known
 };
 
-// Extends a narrow timestamp of `size` bits to the clock's full value: the first value from `previous` on that has
-// these low bits. `previous` is the last known value of the clock.
+// The first value from `previous` on that has these low bits. `mask` has ones for those, which are fewer than 64.
+[[nodiscard]] inline std::uint64_t first_with_low_bits(std::uint64_t previous, std::uint64_t bits, std::uint64_t mask) {
+    const std::uint64_t first = (previous & ~mask) | bits;
+    return first < previous ? first + mask + 1 : first;
+}
+
+// Extends a narrow timestamp of `size` bits to the clock's full value. `previous` is the last known value of the clock.
 [[nodiscard]] inline std::uint64_t extend_timestamp(std::uint64_t previous, std::uint64_t timestamp, unsigned size) {
     if (size >= 64) return timestamp;
-    const std::uint64_t range = std::uint64_t{1} << size;
-    const std::uint64_t extended = (previous & ~(range - 1)) | timestamp;
-    return extended < previous ? extended + range : extended;
+    return first_with_low_bits(previous, timestamp, (std::uint64_t{1} << size) - 1);
 }
 
 }  // namespace leat::ctf

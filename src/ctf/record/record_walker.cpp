@@ -1,12 +1,12 @@
 #include "ctf/record/record_walker.hpp"
 
-#include <emmintrin.h>
-
 #include <bit>
 #include <cstring>
 
 #include "base/check.hpp"
+#include "base/guess.hpp"
 #include "ctf/record/record_header.hpp"
+#include "ctf/record/string_size.hpp"
 
 namespace leat::ctf {
 namespace {
@@ -18,22 +18,10 @@ std::uint64_t load(const std::byte* at, std::size_t size) {
     return value;
 }
 
-std::uint32_t zeros_in_16(const std::byte* at) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));  // NOLINT(*-reinterpret-cast)
-    return static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_setzero_si128())));
-}
-
 // Null: the text, or the value, has no end before `end`.
 [[gnu::always_inline]] inline const std::byte* string_end(const std::byte* at, const std::byte* end) {
-    // Most texts are so short that a call would take longer than the search.
-    constexpr std::ptrdiff_t kAtOnce = 32;
-    if (end - at >= kAtOnce) {
-        const std::uint32_t zeros = zeros_in_16(at) | zeros_in_16(at + 16) << 16;
-        if (zeros != 0) return at + std::countr_zero(zeros) + 1;
-        at += kAtOnce;
-    }
-    const void* const zero = at == end ? nullptr : std::memchr(at, 0, static_cast<std::size_t>(end - at));
-    return zero == nullptr ? nullptr : static_cast<const std::byte*>(zero) + 1;
+    const std::uint64_t size = string_size(at, static_cast<std::uint64_t>(end - at));
+    return size == 0 ? nullptr : at + size;
 }
 
 const std::byte* app_context_end(const std::byte* at, const std::byte* end) {
@@ -217,11 +205,7 @@ template <ring::RecordHeaderLayout kHeader, bool kGuesses>
             if (last_size <= static_cast<std::size_t>(end - payload)) next = payload + last_size;
             if (plan->form != Plan::Form::kFixed) {
                 const std::byte* const real = payload_end(*plan, payload, end);
-                // If the compiler knew that this is the same, it would go on at the real one, for which the processor
-                // would have to wait.
-                const std::byte* guess = next;
-                __asm__("" : "+r"(guess));
-                if (guess != real) {
+                if (!is_right(next, real)) {
                     if (real == nullptr) break;
                     next = real;
                     last_size = static_cast<std::size_t>(real - payload);

@@ -81,20 +81,26 @@ Result<std::optional<std::int64_t>> Merge::read(std::size_t index) {
 
 // Those that no event can precede that is not found yet: until a stream has no more, or tells of something else.
 void Merge::gather_events() {
+    LoserTree order = std::move(order_);
+    const std::span<Found> founds = found_;
+    const std::span<FoundEvent> batch = batch_;
+    std::int64_t now_ns = now_ns_;
     std::size_t count = 0;
     while (count < kMostEvents) {
-        const auto [time_ns, reader] = order_.first();
-        Found& found = found_[reader];
-        if (found.next == nullptr || time_ns < now_ns_) break;
-        now_ns_ = time_ns;
-        batch_[count++] = {found.packet, found.next};
+        const auto [time_ns, reader] = order.first();
+        Found& found = founds[reader];
+        if (found.next == nullptr || time_ns < now_ns) break;
+        now_ns = time_ns;
+        batch[count++] = {found.packet, found.next};
         if (++found.next == found.end) {
             is_read_ = false;
             break;
         }
-        order_.replace_first(found.next->time_ns);
+        order.replace_first(found.next->time_ns);
     }
-    events_ = std::span(batch_).first(count);
+    order_ = std::move(order);
+    now_ns_ = now_ns;
+    events_ = batch.first(count);
 }
 
 Result<void> Merge::check_order() {

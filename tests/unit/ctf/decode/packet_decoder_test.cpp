@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <span>
@@ -368,11 +369,43 @@ TEST(PacketDecoder, EventsOfAnyIdsAreFound) {
     EXPECT_EQ(Decoded(text, "\2\0\0\0\0\0\0\0"s).next(), nullptr);
 }
 
-// Events of numbers and strings, and between them others, in a packet that ends anywhere.
-class LocatedEvents : public testing::TestWithParam<const char*> {};
+// Events are found where they are decoded.
+void expect_located(const DecodePlan& plan, const std::string& packet, std::size_t at_once) {
+    PacketDecoder decoder(plan);
+    PacketDecoder locator(plan);
+    ASSERT_EQ(decoder.start(bytes_of(packet), 0).has_value(), locator.start(bytes_of(packet), 0).has_value());
+    std::vector<EventPlace> places(at_once);
+    auto located = locator.locate(places);
+    for (; located.value_or(0) != 0; located = locator.locate(places)) {
+        for (std::size_t i = 0; i < *located; ++i) {
+            EXPECT_EQ(decoder.position(), places[i].begin);
+            ASSERT_TRUE(decoder.next().value_or(false));
+            EXPECT_EQ(decoder.record().event_class, plan.events[places[i].event].event_class);
+            EXPECT_EQ(decoder.record().cycles, places[i].cycles);
+            EXPECT_EQ(decoder.record().time_ns, places[i].time_ns);
+        }
+    }
+    const auto next = decoder.next();
+    EXPECT_EQ(located ? "" : located.error().message, next ? "" : next.error().message);
+    EXPECT_FALSE(next.value_or(false));
+}
 
-TEST_P(LocatedEvents, LieWhereTheyAreDecoded) {
-    const TraceClass trace_class =
+// Events of numbers and strings, and between them others, in a packet that ends anywhere.
+class LocatedEvents : public testing::TestWithParam<const char*> {
+  protected:
+    void expect_the_same(const std::string& packet, std::size_t at_once) { expect_located(plan_, packet, at_once); }
+
+    // Any of these bytes may be an id, a time, a number, a length, or of a string.
+    std::string any_bytes(std::size_t count) {
+        std::string bytes(count, '\0');
+        for (char& byte : bytes) byte = "\0\1\2\3\4\5\6\2\5\6\xc8"[random_() % 11];
+        return bytes;
+    }
+
+    std::mt19937_64 random_{1};  // NOLINT(bugprone-random-generator-seed): the same each time
+
+  private:
+    const TraceClass trace_class_ =
         parse_tsdl(kTypes + GetParam() + " event.header := struct { u8 id; ts8 timestamp; }; };" +
                    "event { id = 0; name = a; fields := struct { u64 a; integer { size = 64; align = 32; } b; }; };"
                    "event { id = 1; name = b; fields := struct { u8 n; u8 list[n]; }; };"
@@ -384,29 +417,27 @@ TEST_P(LocatedEvents, LieWhereTheyAreDecoded) {
                    "    integer { size = 32; align = 32; } y; }; };"
                    "event { id = 200; name = e; fields := struct { u8 x; }; };")
             .value();
-    const DecodePlan plan = make_decode_plan(trace_class, trace_class.streams.front()).value();
-    std::mt19937_64 random(1);  // NOLINT(bugprone-random-generator-seed): the same each time
-    for (int round = 0; round < 4000; ++round) {
-        // Any of these bytes may be an id, a time, a number, a length, or of a string.
-        std::string packet(random() % 160, '\0');
-        for (char& byte : packet) byte = "\0\1\2\3\4\5\6\2\5\6\xc8"[random() % 11];
-        PacketDecoder decoder(plan);
-        PacketDecoder locator(plan);
-        ASSERT_EQ(decoder.start(bytes_of(packet), 0).has_value(), locator.start(bytes_of(packet), 0).has_value());
-        std::vector<EventPlace> places(5);
-        auto located = locator.locate(places);
-        for (; located.value_or(0) != 0; located = locator.locate(places)) {
-            for (std::size_t i = 0; i < *located; ++i) {
-                EXPECT_EQ(decoder.position(), places[i].begin) << round;
-                ASSERT_TRUE(decoder.next().value_or(false)) << round;
-                EXPECT_EQ(decoder.record().event_class, plan.events[places[i].event].event_class) << round;
-                EXPECT_EQ(decoder.record().cycles, places[i].cycles) << round;
-                EXPECT_EQ(decoder.record().time_ns, places[i].time_ns) << round;
-            }
+    const DecodePlan plan_ = make_decode_plan(trace_class_, trace_class_.streams.front()).value();
+};
+
+TEST_P(LocatedEvents, LieWhereTheyAreDecoded) {
+    for (int round = 0; round < 4000 && !HasFailure(); ++round) {
+        SCOPED_TRACE(round);
+        expect_the_same(any_bytes(random_() % 160), 5);
+    }
+}
+
+// Many of one kind and size, and then others: of another size first, or of another kind.
+TEST_P(LocatedEvents, LieWhereTheyAreDecodedAfterManyAlike) {
+    for (int round = 0; round < 1000 && !HasFailure(); ++round) {
+        SCOPED_TRACE(round);
+        std::string packet;
+        while (random_() % 6 != 0) {
+            const std::string some = any_bytes(2 + random_() % 24);
+            for (std::size_t count = random_() % 40; count > 0; --count) packet += some;
         }
-        const auto next = decoder.next();
-        EXPECT_EQ(located ? "" : located.error().message, next ? "" : next.error().message) << round;
-        EXPECT_FALSE(next.value_or(false)) << round;
+        packet.resize(packet.size() - std::min<std::size_t>(packet.size(), random_() % 20));
+        expect_the_same(packet, 1 + random_() % 300);
     }
 }
 
@@ -415,6 +446,26 @@ INSTANTIATE_TEST_SUITE_P(PacketDecoder, LocatedEvents,
                                          "stream { event.context := struct { struct { } c; struct { } d; };",
                                          "stream { event.context := struct { u8 c; };",
                                          "stream { event.context := struct { string c; };"));
+
+// An event may have that id, too: it always has a long header.
+TEST(PacketDecoder, IdThatAnnouncesALongHeaderIsNoEvents) {
+    const TraceClass trace_class =
+        parse_tsdl(kTypes +
+                   "trace { major = 1; minor = 8; byte_order = le; };"
+                   "typealias integer { size = 27; align = 1; map = clock.m.value; } := ts27;"
+                   "stream { event.header := struct { enum : integer { size = 5; align = 1; }"
+                   "    { compact = 0 ... 30, extended = 31 } id;"
+                   "    variant <id> { struct { ts27 timestamp; } compact;"
+                   "        struct { u8 id; ts64 timestamp; } extended; } v; } align(8); };"
+                   "event { id = 0; name = a; fields := struct { u8 x; }; };"
+                   "event { id = 31; name = b; fields := struct { u64 x; }; };")
+            .value();
+    const DecodePlan plan = make_decode_plan(trace_class, trace_class.streams.front()).value();
+    ASSERT_TRUE(plan.header_form.is_known);
+    const std::string brief = "\x20\0\0\0x"s;
+    const std::string of_long = "\x1f\x1f\2\0\0\0\0\0\0\0"s + "12345678";
+    expect_located(plan, brief + brief + of_long + brief + of_long + of_long + brief + brief, 256);
+}
 
 TEST(TracePlans, PlanGrowsWithItsStream) {
     std::string text = "trace { packet.header := struct { integer { size = 8; } stream_id; }; };" + kTypes +

@@ -1,4 +1,4 @@
-#include "ctf/decode/string_size.hpp"
+#include "ctf/record/string_size.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,9 @@ TEST(StringSizeTest, CountsUpToTheFirstNul) {
             // The neighbours of NUL, and those with the highest bit, are none.
             const auto others = std::to_array<unsigned char>({0x01, 0x80, 0xff, 0x81, 0x7f});
             for (std::size_t i = 0; i < rest; ++i) bytes[i] = std::byte{others[i % others.size()]};
-            bytes[size - 1] = std::byte{0};
+            bytes.back() = bytes[size - 1] = std::byte{0};
+            ASSERT_EQ(string_size(bytes.data(), rest), size) << rest;
+            for (std::size_t i = size; i < rest; i += 1 + i % 3) bytes[i] = std::byte{0};
             ASSERT_EQ(string_size(bytes.data(), rest), size) << rest;
         }
     }

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <emmintrin.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace leat::ctf {
+
+// Of the next 16 bytes, those that are NUL: the first is the lowest bit.
+[[nodiscard]] inline std::uint32_t nuls_in_16(const std::byte* at) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));  // NOLINT(*-reinterpret-cast)
+    return static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_setzero_si128())));
+}
+
+// Bytes of a string with its NUL, which is one of the next `rest` bytes; 0: none of them is. Most strings are so short
+// that a call would take longer than the search.
+[[nodiscard, gnu::always_inline]] inline std::uint64_t string_size(const std::byte* begin, std::uint64_t rest) {
+    constexpr std::uint64_t kAtOnce = 32;
+    constexpr std::uint64_t kShort = 2 * kAtOnce;
+    std::uint64_t size = 0;
+    for (; size < kShort && rest - size >= kAtOnce; size += kAtOnce) {
+        const std::uint32_t nuls = nuls_in_16(begin + size) | nuls_in_16(begin + size + 16) << 16U;
+        if (nuls != 0) return size + static_cast<std::uint64_t>(std::countr_zero(nuls)) + 1;
+    }
+    if (size == rest) return 0;
+    const void* const nul = std::memchr(begin + size, '\0', rest - size);
+    return nul == nullptr ? 0 : static_cast<std::uint64_t>(static_cast<const std::byte*>(nul) - begin) + 1;
+}
+
+}  // namespace leat::ctf
