@@ -63,15 +63,27 @@ char* write_escaped(char* at, char character) {
 // Of each character, at most four.
 char* write_escaped(char* at, std::string_view text) {
     constexpr std::size_t kBlock = sizeof(__m128i);
+    bool is_copied = false;  // the block before
     while (text.size() >= kBlock) {
         const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data()));
-        if (are_plain(block)) {
+        is_copied = are_plain(block);
+        if (is_copied) {
             _mm_storeu_si128(reinterpret_cast<__m128i*>(at), block);
             at += kBlock;
         } else {
             for (const char character : text.substr(0, kBlock)) at = write_escaped(at, character);
         }
         text.remove_prefix(kBlock);
+    }
+    if (text.empty()) return at;
+    if (is_copied) {
+        // The last block of the text, whose first characters are copied once more.
+        const std::size_t again = kBlock - text.size();
+        const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() - again));
+        if (are_plain(block)) {
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(at - again), block);
+            return at + text.size();
+        }
     }
     // The rest, made as long as a block.
     std::array<char, kBlock> rest;

@@ -185,7 +185,7 @@ class ProgramBuilder {
         op.literal_size = static_cast<std::uint32_t>(text_.size());
         op.has_names = has_names_;
         program_.literals += text_;
-        program_.fixed_size += LineProgram::kLongestNumber;
+        program_.fixed_size += kMaxDecimalSize;
         text_.clear();
         program_.ops.push_back(op);
     }

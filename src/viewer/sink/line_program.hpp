@@ -49,8 +49,6 @@ struct LineOp {
 };
 
 struct LineProgram {
-    static constexpr std::size_t kLongestNumber = 24;
-
     std::vector<LineOp> ops{};
     std::string literals{};      // with kTextPiece more bytes
     std::size_t fixed_size = 0;  // bytes: most of all that is not a string, an array or a node

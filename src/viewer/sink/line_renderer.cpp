@@ -1,8 +1,10 @@
 #include "viewer/sink/line_renderer.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <charconv>
 #include <cstring>
+#include <type_traits>
 
 #include "ctf/model/log_level.hpp"
 #include "viewer/merge/trace_name.hpp"
@@ -39,16 +41,15 @@ template <class T>
 char* write_number(char* at, const std::byte* from) {
     T number = 0;
     std::memcpy(&number, from, sizeof number);
-    if (number >= 0 && number < 10) {
-        *at = static_cast<char>('0' + number);
-        return at + 1;
-    }
-    return std::to_chars(at, at + LineProgram::kLongestNumber, number).ptr;
+    if constexpr (std::is_signed_v<T>)
+        return write_decimal(at, std::int64_t{number});
+    else
+        return write_decimal(at, std::uint64_t{number});
 }
 
 bool is_decimal(LineOp::Kind kind) { return LineOp::Kind::kUnsigned8 <= kind && kind <= LineOp::Kind::kSigned64; }
 
-char* write_decimal(char* at, LineOp::Kind kind, const std::byte* from) {
+char* write_number(char* at, LineOp::Kind kind, const std::byte* from) {
     switch (kind) {
         case LineOp::Kind::kUnsigned8:
             return write_number<std::uint8_t>(at, from);
@@ -135,7 +136,7 @@ void LineRenderer::begin_json(TextBuffer& buffer, const PacketView& packet, cons
     if (packet.plan->clock == nullptr) return buffer.append('{');
     char* at = write_text(buffer.reserve(kLongestTimes), "{\"time\":\"");
     at = write_text(time_text_.write(at, moment.time_ns), "Z\",\"time_ns\":");
-    at = std::to_chars(at, at + LineProgram::kLongestNumber, moment.time_ns).ptr;
+    at = write_decimal(at, moment.time_ns);
     *at++ = ',';
     buffer.set_end(at);
 }
@@ -197,7 +198,7 @@ Result<void> LineRenderer::carry_out(const LineProgram& program, const ctf::Even
             if (!decoder.skip(layout, layout.steps[step++])) return changed(packet);
             run = decoder.bytes_of_step();
         } else if (is_decimal(op.kind)) {
-            at = write_decimal(at, op.kind, run + op.offset);
+            at = write_number(at, op.kind, run + op.offset);
         } else if (op.kind != LineOp::Kind::kNothing) {
             buffer.set_end(at);
             LEAT_TRY(op.kind == LineOp::Kind::kPacketContext ? packet_context(buffer, packet)

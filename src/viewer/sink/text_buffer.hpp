@@ -1,7 +1,5 @@
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +7,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "viewer/sink/decimal_text.hpp"
 #include "viewer/sink/padded_text.hpp"
 
 namespace leat::viewer {
@@ -31,8 +30,8 @@ class TextBuffer {
     }
     void set_end(const char* end) { size_ = static_cast<std::size_t>(end - text_.get()); }
     void append(char character) { append(std::string_view(&character, 1)); }
-    void append_number(std::uint64_t number) { append_formatted(fmt::format_int(number)); }
-    void append_number(std::int64_t number) { append_formatted(fmt::format_int(number)); }
+    void append_number(std::uint64_t number) { set_end(write_decimal(reserve(kMaxDecimalSize), number)); }
+    void append_number(std::int64_t number) { set_end(write_decimal(reserve(kMaxDecimalSize), number)); }
 
     void set_fd(int fd) { fd_ = fd; }
 
@@ -52,7 +51,6 @@ class TextBuffer {
   private:
     static constexpr std::size_t kFlushSize = 256U << 10U;
 
-    void append_formatted(const fmt::format_int& number) { append(std::string_view(number.data(), number.size())); }
     void grow(std::size_t needed);
 
     int fd_;

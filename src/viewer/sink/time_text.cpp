@@ -1,43 +1,23 @@
 #include "viewer/sink/time_text.hpp"
 
-#include <array>
-#include <charconv>
-#include <cstring>
+#include <fmt/format.h>
+
 #include <ctime>
 #include <string>
+
+#include "viewer/sink/decimal_text.hpp"
 
 namespace leat::viewer {
 namespace {
 
-// "000" to "999", so that nine digits take three copies, of a whole word each.
-constexpr std::array<std::array<char, 4>, 1000> make_thousand() {
-    std::array<std::array<char, 4>, 1000> digits{};
-    for (std::size_t i = 0; i < 1000; ++i)
-        digits[i] = {static_cast<char>('0' + i / 100), static_cast<char>('0' + i / 10 % 10),
-                     static_cast<char>('0' + i % 10), '\0'};
-    return digits;
-}
-constexpr std::array<std::array<char, 4>, 1000> kThousand = make_thousand();
+constexpr auto kSecond = static_cast<std::uint64_t>(kNanosecondsPerSecond);
 
 }  // namespace
 
-char* write_nanoseconds(char* at, std::uint64_t ns) {
-    const auto count = static_cast<std::uint32_t>(ns);
-    std::memcpy(at, &kThousand[count / 1'000'000], 4);
-    std::memcpy(at + 3, &kThousand[count / 1'000 % 1'000], 4);
-    std::memcpy(at + 6, &kThousand[count % 1'000], 4);
-    return at + 9;
-}
-
 char* write_seconds(char* at, std::uint64_t ns) {
-    constexpr std::size_t kLongestNumber = 20;
-    if (ns < kNanosecondsPerSecond) {
-        *at++ = '0';
-    } else {
-        at = std::to_chars(at, at + kLongestNumber, ns / kNanosecondsPerSecond).ptr;
-    }
+    at = write_decimal(at, ns / kSecond);
     *at++ = '.';
-    return write_nanoseconds(at, ns % kNanosecondsPerSecond);
+    return write_nine_digits(at, static_cast<std::uint32_t>(ns % kSecond));
 }
 
 char* TimeText::write(char* at, std::int64_t time_ns) {
@@ -47,21 +27,23 @@ char* TimeText::write(char* at, std::int64_t time_ns) {
         if (time_ns < 0) *at++ = '-';
         return write_seconds(at, time_ns < 0 ? -bits : bits);
     }
-    // Rounded down, so that nanoseconds count forward before the origin too.
-    std::int64_t second = time_ns / kNanosecondsPerSecond;
-    std::int64_t ns = time_ns % kNanosecondsPerSecond;
-    if (ns < 0) {
-        ns += kNanosecondsPerSecond;
-        --second;
+    auto ns = static_cast<std::uint64_t>(time_ns) - second_begin_;
+    if (!has_second_ || ns >= kSecond) {
+        begin_second(time_ns);
+        ns = static_cast<std::uint64_t>(time_ns) - second_begin_;
     }
-    if (!has_second_ || second != second_) format_second(second);
-    at = second_text_.write(at);
-    return write_nanoseconds(at, static_cast<std::uint64_t>(ns));
+    return write_nine_digits(second_text_.write(at), static_cast<std::uint32_t>(ns));
+}
+
+// Rounded down, so that nanoseconds count forward before the origin too.
+void TimeText::begin_second(std::int64_t time_ns) {
+    const std::int64_t second = time_ns / kNanosecondsPerSecond - (time_ns % kNanosecondsPerSecond < 0 ? 1 : 0);
+    second_begin_ = static_cast<std::uint64_t>(second) * kSecond;
+    has_second_ = true;
+    format_second(second);
 }
 
 void TimeText::format_second(std::int64_t second) {
-    has_second_ = true;
-    second_ = second;
     std::tm time{};
     const std::time_t seconds = second;
     const bool is_known = (is_gmt_ ? ::gmtime_r(&seconds, &time) : ::localtime_r(&seconds, &time)) != nullptr;

@@ -25,19 +25,18 @@ class TimeText {
     void append(TextBuffer& buffer, std::int64_t time_ns) { buffer.set_end(write(buffer.reserve(kMaxSize), time_ns)); }
 
   private:
+    void begin_second(std::int64_t time_ns);
     void format_second(std::int64_t second);
 
     TimeFormat format_;
     bool is_gmt_;
     // Most events share their second with the event before.
     bool has_second_ = false;
-    std::int64_t second_ = 0;
+    std::uint64_t second_begin_ = 0;  // ns since the origin, modulo 2^64: the first second begins before INT64_MIN
     PaddedText second_text_;
 };
 
-// Writes "000000042": nine digits. Returns their end, and needs a byte more.
-char* write_nanoseconds(char* at, std::uint64_t ns);
-// Writes "3.000000042". Returns its end, and needs a byte more.
+// Writes "3.000000042". Returns its end, and needs kMaxDecimalSize bytes and ten more.
 char* write_seconds(char* at, std::uint64_t ns);
 
 }  // namespace leat::viewer

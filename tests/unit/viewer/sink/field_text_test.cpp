@@ -45,6 +45,29 @@ TEST(FieldText, QuotedTextHasTheEscapesOfC) {
     EXPECT_EQ(quoted("\xc3\xa9\xff"), "\"\xc3\xa9\xff\"");
 }
 
+// Of any size, and with what is escaped at any two places. The allocation ends where the text does, for sanitizers to
+// see.
+TEST(FieldText, QuotedTextIsEscapedWherever) {
+    const std::string letters = "abcdefghijklmnopqrstuvwxyz";
+    for (std::size_t size = 0; size < 70; ++size) {
+        std::vector<char> text(size);
+        for (std::size_t i = 0; i < size; ++i) text[i] = letters[i % letters.size()];
+        EXPECT_EQ(quoted({text.data(), size}), "\"" + std::string(text.data(), size) + "\"");
+        for (std::size_t first = 0; first < size; ++first) {
+            for (const std::size_t second : {first, (first + 1) % size, (first + 15) % size, size - 1}) {
+                std::vector<char> marked = text;
+                marked[first] = marked[second] = '"';
+                std::string expected = "\"";
+                for (const char character : marked) {
+                    if (character == '"') expected += '\\';
+                    expected += character;
+                }
+                ASSERT_EQ(quoted({marked.data(), size}), expected + "\"");
+            }
+        }
+    }
+}
+
 TEST(FieldText, IntegersInTheirBase) {
     using enum ctf::DisplayBase;
     EXPECT_EQ(text_of(ctf::IntegerClass{.size = 64}, ~std::uint64_t{0}), "18446744073709551615");

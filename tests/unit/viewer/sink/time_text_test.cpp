@@ -26,6 +26,7 @@ TEST(TimeText, BeforeTheOrigin) {
     EXPECT_EQ(text_of(TimeFormat::kSeconds, -1'500'000'000), "-1.500000000");
     EXPECT_EQ(text_of(TimeFormat::kSeconds, INT64_MIN), "-9223372036.854775808");
     EXPECT_EQ(text_of(TimeFormat::kDate, -1'500'000'000), "1969-12-31 23:59:58.500000000");
+    EXPECT_EQ(text_of(TimeFormat::kDate, INT64_MIN), "1677-09-21 00:12:43.145224192");
 }
 
 TEST(TimeText, EndOfRepresentableTime) {
