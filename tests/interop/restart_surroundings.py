@@ -640,7 +640,7 @@ class OverARelay(RelayedTest):
         wait_until(lambda: self.session("web")["channels"][0]["events"] == 10, "the events are not stored")
         self.relay.process.send_signal(signal.SIGSTOP)
         running.do("emit 100")
-        running.do(f"exec {program('steps')}")
+        self.become_another(running)
         running.do("emit 100")
         self.kill(daemon)
         self.relay.process.send_signal(signal.SIGCONT)
@@ -649,6 +649,18 @@ class OverARelay(RelayedTest):
         running.do("emit 10")
         counts = self.json("destroy", "web")
         self.assertEqual((counts["events"], discarded(counts)), (220, 0))
+
+    def become_another(self, running):
+        """In between, the process is one that is not traced, until the daemon has seen that: else, the next program may go
+        on with the trace of the one before."""
+        between, go_on = self.directory / "between", self.directory / "go-on"
+        os.mkfifo(go_on)
+        between.write_text(f'#!/bin/sh\nread line <{go_on}\nexec {program("steps")} "$@"\n')
+        between.chmod(0o755)
+        running.say(f"exec {between}")
+        wait_until(lambda: not self.json("list", "--programs")["programs"], "the first program is still known")
+        go_on.write_text("\n")
+        running.answer()
 
     def emit_over_restarts(self, daemon, running, wait=lambda count: None):
         """Returns how many events there are in all. `wait` is called with their number after each restart."""
