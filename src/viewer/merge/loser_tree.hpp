@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 namespace leat::viewer {
@@ -15,8 +18,13 @@ namespace leat::viewer {
 //          [2]: 0        [3]: 3        1 met 0, and 2 met 3
 //        0       1     2       3       the sources
 //
-// When the time of the first changes, it meets those on its way to the top again: one comparison a level, and no branch
-// that a processor would have to guess.
+// When the time of the first changes, it meets those on its way to the top again. A node has one number, so that this
+// is a least and a greatest a level, and no branch that a processor would have to guess:
+//
+//     | distance from the base, in ns | source |      of as many bits as there are sources
+//
+// Those that are too far away for that are behind all others. When their turn comes, the base moves to the first of
+// them.
 class LoserTree {
   public:
     struct Entry {
@@ -28,48 +36,115 @@ class LoserTree {
 
     LoserTree() = default;
     // The sources in the order of their numbers, from 0.
-    explicit LoserTree(const std::vector<Entry>& sources) : losers_(sources.size()) {
+    explicit LoserTree(const std::vector<Entry>& sources) : far_times_ns_(sources.size()) {
         if (sources.empty()) return;
-        std::vector<Entry> winners(sources.size());
-        winners.insert(winners.end(), sources.begin(), sources.end());
-        for (std::size_t node = sources.size() - 1; node > 0; --node) {
-            losers_[node] = winners[2 * node + 1];
-            winners[node] = winners[2 * node];
-            put_first(winners[node], losers_[node]);
+        // As many leaves as make all ways to the top equally long: nor need that be guessed.
+        losers_.resize(std::bit_ceil(sources.size()));
+        source_bits_ = static_cast<unsigned>(std::countr_zero(losers_.size()));
+        build(sources);
+    }
+
+    [[nodiscard]] Entry first() const { return entry_of(first_); }
+    [[nodiscard]] std::uint64_t first_source() const { return source_of(first_); }  // unless all have ended
+    [[nodiscard]] bool has_ended() const { return first_ == kEndedKey; }
+
+    // The first, which has not ended, gets this time, or ends.
+    void replace_first(std::int64_t time_ns) {
+        if (!replace_first_nearby(time_ns)) replace_first_with({time_ns, source_of(first_)});
+    }
+    void end_first() { replace_first_with(kEnded); }
+
+    // Like replace_first(), from near the base to near the base; false, and nothing has changed, if it is not that.
+    // Calls nothing, so that a loop around it can have all of this in registers.
+    [[nodiscard, gnu::always_inline]] bool replace_first_nearby(std::int64_t time_ns) {
+        if (!is_near(time_ns)) return false;
+        meet(near_key(time_ns, source_of(first_)));
+        return true;
+    }
+
+  private:
+    static constexpr std::int64_t kNoTime = INT64_MIN;  // before all others, wherever the base is
+    static constexpr std::uint64_t kEndedKey = std::numeric_limits<std::uint64_t>::max();
+
+    void replace_first_with(const Entry& entry) {
+        if (entry.time_ns < base_ns_ && entry.time_ns != kNoTime) return move_base(entry);
+        if (entry.source != kEnded.source && !is_near(entry.time_ns)) far_times_ns_[entry.source] = entry.time_ns;
+        meet(key_of(entry));
+        if (is_far(first_)) move_base(first());
+    }
+
+    // To the first of all. `first`: which the tree does not know yet.
+    void move_base(const Entry& first) {
+        std::vector<Entry> entries{first};
+        for (std::size_t node = 1; node < losers_.size(); ++node) entries.push_back(entry_of(losers_[node]));
+        build(entries);
+    }
+
+    // Of all sources, in any order.
+    void build(const std::vector<Entry>& entries) {
+        base_ns_ = INT64_MAX;
+        for (const Entry& entry : entries)
+            if (entry.time_ns != kNoTime) base_ns_ = std::min(base_ns_, entry.time_ns);
+        const std::size_t leaves = losers_.size();
+        std::vector<std::uint64_t> winners(2 * leaves, kEndedKey);
+        for (const Entry& entry : entries) {
+            if (entry.source == kEnded.source) continue;
+            winners[leaves + entry.source] = key_of(entry);
+            far_times_ns_[entry.source] = entry.time_ns;
         }
+        for (std::size_t node = leaves - 1; node > 0; --node)
+            std::tie(winners[node], losers_[node]) = std::minmax(winners[2 * node], winners[2 * node + 1]);
         first_ = winners[1];
     }
 
-    [[nodiscard]] const Entry& first() const { return first_; }
-    [[nodiscard]] bool has_ended() const { return first_.source == kEnded.source; }
-
-    // The first, which has not ended, gets this time, or ends.
-    void replace_first(std::int64_t time_ns) { meet({time_ns, first_.source}); }
-    void end_first() { meet(kEnded); }
-
-  private:
-    void meet(Entry entry) {
-        for (std::size_t node = (losers_.size() + first_.source) / 2; node > 0; node /= 2)
-            put_first(entry, losers_[node]);
-        first_ = entry;
+    [[gnu::always_inline]] void meet(std::uint64_t key) {
+        for (std::size_t node = (losers_.size() + source_of(first_)) / 2; node > 0; node /= 2) {
+            const std::uint64_t other = losers_[node];
+            const std::uint64_t least = std::min(key, other);
+            losers_[node] = key ^ other ^ least;
+            key = least;
+        }
+        first_ = key;
     }
 
-    // Whichever is the earlier becomes `first`.
-    static void put_first(Entry& first, Entry& second) {
-        const std::uint64_t mask = 0 - static_cast<std::uint64_t>(key_of(second) < key_of(first));
-        const std::uint64_t time = static_cast<std::uint64_t>(first.time_ns ^ second.time_ns) & mask;
-        const std::uint64_t source = (first.source ^ second.source) & mask;
-        first.time_ns ^= static_cast<std::int64_t>(time);
-        second.time_ns ^= static_cast<std::int64_t>(time);
-        first.source ^= source;
-        second.source ^= source;
+    // The distance of a key is 0 without a time, then from 1; those at the end of the range mean "far away" and
+    // "ended".
+    [[nodiscard]] std::uint64_t source_of(std::uint64_t key) const { return key & ~(kEndedKey << source_bits_); }
+    [[nodiscard]] std::uint64_t far() const { return (kEndedKey >> source_bits_) - 1; }
+    [[nodiscard]] bool is_far(std::uint64_t key) const { return key >> source_bits_ == far(); }
+    [[nodiscard]] bool is_near(std::int64_t time_ns) const {
+        return time_ns >= base_ns_ && distance_of(time_ns) < far();
+    }
+    [[nodiscard]] std::uint64_t distance_of(std::int64_t time_ns) const {
+        return static_cast<std::uint64_t>(time_ns) - static_cast<std::uint64_t>(base_ns_) + 1;
     }
 
-    // As one number, which is compared without a branch.
-    static __int128 key_of(const Entry& entry) { return static_cast<__int128>(entry.time_ns) << 64U | entry.source; }
+    // The time comes last: of the two, it is known later.
+    [[nodiscard]] std::uint64_t near_key(std::int64_t time_ns, std::uint64_t source) const {
+        const std::uint64_t of_source = source - ((static_cast<std::uint64_t>(base_ns_) - 1) << source_bits_);
+        return (static_cast<std::uint64_t>(time_ns) << source_bits_) + of_source;
+    }
+    // Not of a time in front of the base.
+    [[nodiscard]] std::uint64_t key_of(const Entry& entry) const {
+        if (entry.source == kEnded.source) return kEndedKey;
+        if (entry.time_ns == kNoTime) return entry.source;
+        if (!is_near(entry.time_ns)) return far() << source_bits_ | entry.source;
+        return near_key(entry.time_ns, entry.source);
+    }
+    [[nodiscard]] Entry entry_of(std::uint64_t key) const {
+        if (key == kEndedKey) return kEnded;
+        const std::uint64_t source = source_of(key);
+        const std::uint64_t distance = key >> source_bits_;
+        if (distance == 0) return {kNoTime, source};
+        if (distance == far()) return {far_times_ns_[source], source};
+        return {static_cast<std::int64_t>(static_cast<std::uint64_t>(base_ns_) + distance - 1), source};
+    }
 
-    std::vector<Entry> losers_;  // that of node n at n; the first place is empty
-    Entry first_ = kEnded;
+    std::vector<std::uint64_t> losers_;       // that of node n at n; the first place is empty
+    std::vector<std::int64_t> far_times_ns_;  // of each source, if it is too far away
+    unsigned source_bits_ = 0;
+    std::int64_t base_ns_ = 0;
+    std::uint64_t first_ = kEndedKey;
 };
 
 }  // namespace leat::viewer

@@ -79,26 +79,34 @@ Result<std::optional<std::int64_t>> Merge::read(std::size_t index) {
     return message.time_ns.value_or(INT64_MIN);
 }
 
-// Those that no event can precede that is not found yet: until a stream has no more, or tells of something else.
+// Those that no event can precede that is not found yet: until a stream has no more, or tells of something else, or
+// goes back in time.
 void Merge::gather_events() {
     LoserTree order = std::move(order_);
     const std::span<Found> founds = found_;
     const std::span<FoundEvent> batch = batch_;
+    std::optional<std::int64_t> unusual_ns;
     std::int64_t now_ns = now_ns_;
     std::size_t count = 0;
     while (count < kMostEvents) {
-        const auto [time_ns, reader] = order.first();
-        Found& found = founds[reader];
-        if (found.next == nullptr || time_ns < now_ns) break;
-        now_ns = time_ns;
+        Found& found = founds[order.first_source()];
+        if (found.next == nullptr) break;
+        now_ns = found.next->time_ns;
         batch[count++] = {found.packet, found.next};
         if (++found.next == found.end) {
             is_read_ = false;
             break;
         }
-        order.replace_first(found.next->time_ns);
+        // Streams take turns: what comes next here has left the cache by then.
+        __builtin_prefetch(found.next + 2);
+        const std::int64_t next_ns = found.next->time_ns;
+        if (next_ns < now_ns || !order.replace_first_nearby(next_ns)) {
+            unusual_ns = next_ns;
+            break;
+        }
     }
     order_ = std::move(order);
+    if (unusual_ns) order_.replace_first(*unusual_ns);
     now_ns_ = now_ns;
     events_ = batch.first(count);
 }

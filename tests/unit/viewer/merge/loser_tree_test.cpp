@@ -22,16 +22,55 @@ TEST(LoserTreeTest, SourceThatHasEndedIsBehindAllTimes) {
     EXPECT_TRUE(tree.has_ended());
 }
 
-// Sources with few different times, so that many are equal, and with the ends of the range.
+TEST(LoserTreeTest, OrdersTimesThatAreFarFromEachOther) {
+    constexpr std::int64_t kFar = std::int64_t{1} << 62;  // with four sources, the ends of what is near
+    for (const std::int64_t base : {std::int64_t{0}, -kFar, -2 * kFar + 1}) {
+        LoserTree tree({{base, 0}, {base + kFar, 1}, {base + kFar - 4, 2}, {base + kFar - 2, 3}});
+        for (const std::uint64_t source : {0, 2, 3, 1}) {
+            ASSERT_EQ(tree.first().source, source) << base;
+            tree.end_first();
+        }
+        EXPECT_TRUE(tree.has_ended());
+    }
+}
+
+TEST(LoserTreeTest, TimeThatGoesBackComesFirst) {
+    for (const std::int64_t back : {std::int64_t{99}, std::int64_t{-1}, INT64_MIN + 1, INT64_MIN}) {
+        LoserTree tree({{100, 0}, {INT64_MAX, 1}, {100, 2}});
+        tree.replace_first(back);
+        EXPECT_EQ(tree.first().source, 0U) << back;
+        EXPECT_EQ(tree.first().time_ns, back);
+        tree.end_first();
+        EXPECT_EQ(tree.first().source, 2U) << back;
+        EXPECT_EQ(tree.first().time_ns, 100);
+        tree.end_first();
+        EXPECT_EQ(tree.first().time_ns, INT64_MAX);
+    }
+}
+
+TEST(LoserTreeTest, NearbyIsWhatTheBaseCanStayFor) {
+    LoserTree tree({{-100, 0}, {200, 1}});
+    EXPECT_FALSE(tree.replace_first_nearby(-101));
+    EXPECT_FALSE(tree.replace_first_nearby(INT64_MIN));
+    EXPECT_FALSE(tree.replace_first_nearby(INT64_MAX));
+    EXPECT_EQ(tree.first().time_ns, -100);
+    EXPECT_TRUE(tree.replace_first_nearby(300));
+    EXPECT_EQ(tree.first().source, 1U);
+}
+
+// Few different times, so that many are equal; far away ones, which some are from any other; and the ends of the range.
+std::int64_t random_time(std::mt19937_64& random) {
+    const auto time = static_cast<std::int64_t>(random() % 14);
+    if (time == 10) return INT64_MIN;
+    if (time == 11) return INT64_MAX;
+    return time < 12 ? time : static_cast<std::int64_t>(random());
+}
+
 std::vector<std::vector<std::int64_t>> random_sources(std::mt19937_64& random) {
     std::vector<std::vector<std::int64_t>> sources(random() % 40);
     for (auto& times : sources) {
         times.resize(random() % 20);
-        for (std::int64_t& time : times) {
-            time = static_cast<std::int64_t>(random() % 12);
-            if (time == 10) time = INT64_MIN;
-            if (time == 11) time = INT64_MAX;
-        }
+        for (std::int64_t& time : times) time = random_time(random);
         std::ranges::sort(times);
     }
     return sources;
