@@ -649,17 +649,18 @@ class OverARelay(RelayedTest):
         running.do("emit 10")
         counts = self.json("destroy", "web")
         self.assertEqual((counts["events"], discarded(counts)), (220, 0))
+        # Each by a name of its own, also where both daemons had something of it.
+        self.assertEqual(len({path.parent.name for path in self.relay.output.rglob("metadata")}), 2)
 
     def become_another(self, running):
         """In between, the process is one that is not traced, until the daemon has seen that: else, the next program may go
         on with the trace of the one before."""
-        between, go_on = self.directory / "between", self.directory / "go-on"
-        os.mkfifo(go_on)
-        between.write_text(f'#!/bin/sh\nread line <{go_on}\nexec {program("steps")} "$@"\n')
+        between = self.directory / "between"
+        between.write_text(f'#!/bin/sh\nread line\nexec {program("steps")} "$@"\n')
         between.chmod(0o755)
         running.say(f"exec {between}")
         wait_until(lambda: not self.json("list", "--programs")["programs"], "the first program is still known")
-        go_on.write_text("\n")
+        running.say("go on")
         running.answer()
 
     def emit_over_restarts(self, daemon, running, wait=lambda count: None):

@@ -18,13 +18,15 @@ namespace leat::viewer {
 //          [2]: 0        [3]: 3        1 met 0, and 2 met 3
 //        0       1     2       3       the sources
 //
-// When the time of the first changes, it meets those on its way to the top again. A node has one number, so that this
-// is a least and a greatest a level, and no branch that a processor would have to guess:
+// When the time of the first changes, it meets those on its way to the top again. Each level waits for the one below.
+// So a node has one number, of which the lesser goes on and the greater stays, without a branch that a processor would
+// have to guess:
 //
-//     | distance from the base, in ns | source |      of as many bits as there are sources
+//     | distance from the base, in ns | source |     the source has the bits that the number of sources needs
 //
-// Those that are too far away for that are behind all others. When their turn comes, the base moves to the first of
-// them.
+// Those that are too far away for that are behind all others. When their turn comes, the base moves, which costs as
+// much as to build the tree. As long as no time goes back, that happens about once for each source at most, if each is
+// that far from the others.
 class LoserTree {
   public:
     struct Entry {
@@ -38,14 +40,15 @@ class LoserTree {
     // The sources in the order of their numbers, from 0.
     explicit LoserTree(const std::vector<Entry>& sources) : far_times_ns_(sources.size()) {
         if (sources.empty()) return;
-        // As many leaves as make all ways to the top equally long: nor need that be guessed.
+        // A power of two: all ways to the top are equally long, so that a processor need not guess where they end.
         losers_.resize(std::bit_ceil(sources.size()));
         source_bits_ = static_cast<unsigned>(std::countr_zero(losers_.size()));
         build(sources);
     }
 
     [[nodiscard]] Entry first() const { return entry_of(first_); }
-    [[nodiscard]] std::uint64_t first_source() const { return source_of(first_); }  // unless all have ended
+    // Unless all have ended.
+    [[nodiscard]] std::uint64_t first_source() const { return source_of(first_); }
     [[nodiscard]] bool has_ended() const { return first_ == kEndedKey; }
 
     // The first, which has not ended, gets this time, or ends.
@@ -54,8 +57,8 @@ class LoserTree {
     }
     void end_first() { replace_first_with(kEnded); }
 
-    // Like replace_first(), from near the base to near the base; false, and nothing has changed, if it is not that.
-    // Calls nothing, so that a loop around it can have all of this in registers.
+    // Like replace_first(), if the new time is near the base; false, and nothing has changed, if it is not. Calls
+    // nothing: so a loop around it can have all of this in registers.
     [[nodiscard, gnu::always_inline]] bool replace_first_nearby(std::int64_t time_ns) {
         if (!is_near(time_ns)) return false;
         meet(near_key(time_ns, source_of(first_)));
@@ -73,18 +76,21 @@ class LoserTree {
         if (is_far(first_)) move_base(first());
     }
 
-    // To the first of all. `first`: which the tree does not know yet.
-    void move_base(const Entry& first) {
-        std::vector<Entry> entries{first};
+    // `in_place_of_first`: where that source is now.
+    void move_base(const Entry& in_place_of_first) {
+        std::vector<Entry> entries{in_place_of_first};
         for (std::size_t node = 1; node < losers_.size(); ++node) entries.push_back(entry_of(losers_[node]));
         build(entries);
     }
 
     // Of all sources, in any order.
     void build(const std::vector<Entry>& entries) {
-        base_ns_ = INT64_MAX;
+        std::int64_t first_ns = INT64_MAX;
         for (const Entry& entry : entries)
-            if (entry.time_ns != kNoTime) base_ns_ = std::min(base_ns_, entry.time_ns);
+            if (entry.time_ns != kNoTime) first_ns = std::min(first_ns, entry.time_ns);
+        // Some sources may tell of an earlier time after they have told of what has none.
+        const std::int64_t room = std::int64_t{1} << (62 - source_bits_);
+        base_ns_ = std::max(first_ns, kNoTime + 1 + room) - room;
         const std::size_t leaves = losers_.size();
         std::vector<std::uint64_t> winners(2 * leaves, kEndedKey);
         for (const Entry& entry : entries) {
@@ -110,16 +116,16 @@ class LoserTree {
     // The distance of a key is 0 without a time, then from 1; those at the end of the range mean "far away" and
     // "ended".
     [[nodiscard]] std::uint64_t source_of(std::uint64_t key) const { return key & ~(kEndedKey << source_bits_); }
-    [[nodiscard]] std::uint64_t far() const { return (kEndedKey >> source_bits_) - 1; }
-    [[nodiscard]] bool is_far(std::uint64_t key) const { return key >> source_bits_ == far(); }
+    [[nodiscard]] std::uint64_t far_distance() const { return (kEndedKey >> source_bits_) - 1; }
+    [[nodiscard]] bool is_far(std::uint64_t key) const { return key >> source_bits_ == far_distance(); }
     [[nodiscard]] bool is_near(std::int64_t time_ns) const {
-        return time_ns >= base_ns_ && distance_of(time_ns) < far();
+        return time_ns >= base_ns_ && distance_of(time_ns) < far_distance();
     }
     [[nodiscard]] std::uint64_t distance_of(std::int64_t time_ns) const {
         return static_cast<std::uint64_t>(time_ns) - static_cast<std::uint64_t>(base_ns_) + 1;
     }
 
-    // The time comes last: of the two, it is known later.
+    // What hangs on the time comes last: that is known later than the source.
     [[nodiscard]] std::uint64_t near_key(std::int64_t time_ns, std::uint64_t source) const {
         const std::uint64_t of_source = source - ((static_cast<std::uint64_t>(base_ns_) - 1) << source_bits_);
         return (static_cast<std::uint64_t>(time_ns) << source_bits_) + of_source;
@@ -128,7 +134,7 @@ class LoserTree {
     [[nodiscard]] std::uint64_t key_of(const Entry& entry) const {
         if (entry.source == kEnded.source) return kEndedKey;
         if (entry.time_ns == kNoTime) return entry.source;
-        if (!is_near(entry.time_ns)) return far() << source_bits_ | entry.source;
+        if (!is_near(entry.time_ns)) return far_distance() << source_bits_ | entry.source;
         return near_key(entry.time_ns, entry.source);
     }
     [[nodiscard]] Entry entry_of(std::uint64_t key) const {
@@ -136,7 +142,7 @@ class LoserTree {
         const std::uint64_t source = source_of(key);
         const std::uint64_t distance = key >> source_bits_;
         if (distance == 0) return {kNoTime, source};
-        if (distance == far()) return {far_times_ns_[source], source};
+        if (distance == far_distance()) return {far_times_ns_[source], source};
         return {static_cast<std::int64_t>(static_cast<std::uint64_t>(base_ns_) + distance - 1), source};
     }
 

@@ -80,7 +80,8 @@ Result<std::optional<std::int64_t>> Merge::read(std::size_t index) {
 }
 
 // Those that no event can precede that is not found yet: until a stream has no more, or tells of something else, or
-// goes back in time.
+// goes back in time, or far ahead. For that, the tree may have to be built anew: after the loop, which calls nothing,
+// so that the tree is in registers.
 void Merge::gather_events() {
     LoserTree order = std::move(order_);
     const std::span<Found> founds = found_;
@@ -97,8 +98,8 @@ void Merge::gather_events() {
             is_read_ = false;
             break;
         }
-        // Streams take turns: what comes next here has left the cache by then.
-        __builtin_prefetch(found.next + 2);
+        // Many streams take turns: when it is this one's again, what it looks at then would have left the cache.
+        if (found.end - found.next > 1) __builtin_prefetch(&found.next[1].time_ns);
         const std::int64_t next_ns = found.next->time_ns;
         if (next_ns < now_ns || !order.replace_first_nearby(next_ns)) {
             unusual_ns = next_ns;

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -23,79 +23,83 @@ TEST(LoserTreeTest, SourceThatHasEndedIsBehindAllTimes) {
 }
 
 TEST(LoserTreeTest, OrdersTimesThatAreFarFromEachOther) {
-    constexpr std::int64_t kFar = std::int64_t{1} << 62;  // with four sources, the ends of what is near
-    for (const std::int64_t base : {std::int64_t{0}, -kFar, -2 * kFar + 1}) {
-        LoserTree tree({{base, 0}, {base + kFar, 1}, {base + kFar - 4, 2}, {base + kFar - 2, 3}});
+    // With four sources, what is near ends here behind the first.
+    constexpr std::int64_t kFar = (std::int64_t{1} << 62) - (std::int64_t{1} << 60) - 3;
+    for (const std::int64_t first : {std::int64_t{0}, -kFar, INT64_MIN + 1}) {
+        LoserTree tree({{first, 0}, {first + kFar + 5, 1}, {first + kFar - 1, 2}, {first + kFar, 3}});
         for (const std::uint64_t source : {0, 2, 3, 1}) {
-            ASSERT_EQ(tree.first().source, source) << base;
+            ASSERT_EQ(tree.first().source, source) << first;
             tree.end_first();
         }
         EXPECT_TRUE(tree.has_ended());
     }
 }
 
-TEST(LoserTreeTest, TimeThatGoesBackComesFirst) {
-    for (const std::int64_t back : {std::int64_t{99}, std::int64_t{-1}, INT64_MIN + 1, INT64_MIN}) {
-        LoserTree tree({{100, 0}, {INT64_MAX, 1}, {100, 2}});
-        tree.replace_first(back);
-        EXPECT_EQ(tree.first().source, 0U) << back;
-        EXPECT_EQ(tree.first().time_ns, back);
-        tree.end_first();
-        EXPECT_EQ(tree.first().source, 2U) << back;
-        EXPECT_EQ(tree.first().time_ns, 100);
-        tree.end_first();
-        EXPECT_EQ(tree.first().time_ns, INT64_MAX);
-    }
-}
-
 TEST(LoserTreeTest, NearbyIsWhatTheBaseCanStayFor) {
-    LoserTree tree({{-100, 0}, {200, 1}});
-    EXPECT_FALSE(tree.replace_first_nearby(-101));
-    EXPECT_FALSE(tree.replace_first_nearby(INT64_MIN));
-    EXPECT_FALSE(tree.replace_first_nearby(INT64_MAX));
-    EXPECT_EQ(tree.first().time_ns, -100);
-    EXPECT_TRUE(tree.replace_first_nearby(300));
+    constexpr std::int64_t kRoom = std::int64_t{1} << 61;  // with two sources, in front of the first
+    LoserTree tree({{0, 0}, {1, 1}});
+    for (const std::int64_t time : {INT64_MIN, -kRoom - 1, INT64_MAX}) {
+        EXPECT_FALSE(tree.replace_first_nearby(time)) << time;
+        EXPECT_EQ(tree.first().time_ns, 0);
+    }
+    EXPECT_TRUE(tree.replace_first_nearby(-kRoom));
+    EXPECT_EQ(tree.first().time_ns, -kRoom);
+    EXPECT_TRUE(tree.replace_first_nearby(2));
     EXPECT_EQ(tree.first().source, 1U);
 }
 
-// Few different times, so that many are equal; far away ones, which some are from any other; and the ends of the range.
-std::int64_t random_time(std::mt19937_64& random) {
-    const auto time = static_cast<std::int64_t>(random() % 14);
-    if (time == 10) return INT64_MIN;
-    if (time == 11) return INT64_MAX;
-    return time < 12 ? time : static_cast<std::int64_t>(random());
-}
-
-std::vector<std::vector<std::int64_t>> random_sources(std::mt19937_64& random) {
-    std::vector<std::vector<std::int64_t>> sources(random() % 40);
-    for (auto& times : sources) {
-        times.resize(random() % 20);
-        for (std::int64_t& time : times) time = random_time(random);
-        std::ranges::sort(times);
+// One of the ends of the range, one of few, one that is near the other or far from it, or any.
+std::int64_t random_time(std::mt19937_64& random, std::int64_t other) {
+    const auto moved = [other](std::uint64_t by) {
+        return static_cast<std::int64_t>(static_cast<std::uint64_t>(other) + by);
+    };
+    switch (random() % 8) {
+        case 0:
+            return INT64_MIN;
+        case 1:
+            return INT64_MIN + 1;
+        case 2:
+            return INT64_MAX;
+        case 3:
+            return static_cast<std::int64_t>(random());
+        case 4:
+            return moved(std::uint64_t{1} << random() % 64);
+        case 5:
+            return moved(0 - (std::uint64_t{1} << random() % 64));
+        case 6:
+            return moved(random() % 3);
+        default:
+            return static_cast<std::int64_t>(random() % 10);
     }
-    return sources;
 }
 
-TEST(LoserTreeTest, TellsTheTimesOfAllSourcesInOrder) {
+// By all steps that there are, to any time, also back.
+TEST(LoserTreeTest, HasTheOrderOfASet) {
     std::mt19937_64 random(1);  // NOLINT(bugprone-random-generator-seed): the same each time
     for (int round = 0; round < 2000; ++round) {
-        const auto sources = random_sources(random);
-        std::vector<std::pair<std::int64_t, std::uint64_t>> expected;
-        std::vector<LoserTree::Entry> entries;
+        std::set<std::pair<std::int64_t, std::uint64_t>> model;
+        std::vector<LoserTree::Entry> sources(random() % 40, LoserTree::kEnded);
         for (std::uint64_t source = 0; source < sources.size(); ++source) {
-            for (const std::int64_t time : sources[source]) expected.emplace_back(time, source);
-            entries.push_back(sources[source].empty() ? LoserTree::kEnded
-                                                      : LoserTree::Entry{sources[source].front(), source});
+            if (random() % 6 == 0) continue;
+            sources[source] = {random_time(random, 0), source};
+            model.emplace(sources[source].time_ns, source);
         }
-        std::ranges::sort(expected);
-        std::vector<std::size_t> told(sources.size());
-        LoserTree tree(entries);
-        for (const auto& [time, source] : expected) {
-            ASSERT_EQ(std::pair(tree.first().time_ns, tree.first().source), std::pair(time, source)) << round;
-            const auto& times = sources[source];
-            ++told[source] < times.size() ? tree.replace_first(times[told[source]]) : tree.end_first();
+        LoserTree tree(sources);
+        for (int step = 0; step < 200 && !model.empty(); ++step) {
+            const auto [time_ns, source] = *model.begin();
+            ASSERT_FALSE(tree.has_ended()) << round;
+            ASSERT_EQ(std::pair(tree.first().time_ns, tree.first().source), std::pair(time_ns, source)) << round;
+            ASSERT_EQ(tree.first_source(), source);
+            model.erase(model.begin());
+            if (random() % 12 == 0) {
+                tree.end_first();
+                continue;
+            }
+            const std::int64_t next_ns = random_time(random, time_ns);
+            if (random() % 2 == 0 || !tree.replace_first_nearby(next_ns)) tree.replace_first(next_ns);
+            model.emplace(next_ns, source);
         }
-        ASSERT_TRUE(tree.has_ended()) << round;
+        ASSERT_EQ(tree.has_ended(), model.empty()) << round;
     }
 }
 
