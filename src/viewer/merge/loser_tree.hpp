@@ -49,11 +49,17 @@ class LoserTree {
     [[nodiscard]] Entry first() const { return entry_of(first_); }
     // Unless all have ended.
     [[nodiscard]] std::uint64_t first_source() const { return source_of(first_); }
+    // No other source comes before this time.
+    [[nodiscard]] std::int64_t others_from_ns() const {
+        std::uint64_t key = kEndedKey;
+        for (std::size_t node = parent_of(first_source()); node > 0; node /= 2) key = std::min(key, losers_[node]);
+        return is_far(key) ? near_end_ns() : entry_of(key).time_ns;  // of those far away, it may be another one
+    }
     [[nodiscard]] bool has_ended() const { return first_ == kEndedKey; }
 
     // The first, which has not ended, gets this time, or ends.
     void replace_first(std::int64_t time_ns) {
-        if (!replace_first_nearby(time_ns)) replace_first_with({time_ns, source_of(first_)});
+        if (!replace_first_nearby(time_ns)) replace_first_with({time_ns, first_source()});
     }
     void end_first() { replace_first_with(kEnded); }
 
@@ -61,7 +67,7 @@ class LoserTree {
     // nothing: so a loop around it can have all of this in registers.
     [[nodiscard, gnu::always_inline]] bool replace_first_nearby(std::int64_t time_ns) {
         if (!is_near(time_ns)) return false;
-        meet(near_key(time_ns, source_of(first_)));
+        meet(near_key(time_ns, first_source()));
         return true;
     }
 
@@ -104,7 +110,7 @@ class LoserTree {
     }
 
     [[gnu::always_inline]] void meet(std::uint64_t key) {
-        for (std::size_t node = (losers_.size() + source_of(first_)) / 2; node > 0; node /= 2) {
+        for (std::size_t node = parent_of(first_source()); node > 0; node /= 2) {
             const std::uint64_t other = losers_[node];
             const std::uint64_t least = std::min(key, other);
             losers_[node] = key ^ other ^ least;
@@ -113,13 +119,19 @@ class LoserTree {
         first_ = key;
     }
 
-    // The distance of a key is 0 without a time, then from 1; those at the end of the range mean "far away" and
-    // "ended".
+    [[nodiscard]] std::size_t parent_of(std::uint64_t source) const { return (losers_.size() + source) / 2; }
+
+    // The distance in a key is 0 without a time, else 1 and more; its two greatest values mean "far away" and "ended".
     [[nodiscard]] std::uint64_t source_of(std::uint64_t key) const { return key & ~(kEndedKey << source_bits_); }
     [[nodiscard]] std::uint64_t far_distance() const { return (kEndedKey >> source_bits_) - 1; }
     [[nodiscard]] bool is_far(std::uint64_t key) const { return key >> source_bits_ == far_distance(); }
     [[nodiscard]] bool is_near(std::int64_t time_ns) const {
         return time_ns >= base_ns_ && distance_of(time_ns) < far_distance();
+    }
+    // The first time that is too far away, if there is one.
+    [[nodiscard]] std::int64_t near_end_ns() const { return time_at(far_distance()); }
+    [[nodiscard]] std::int64_t time_at(std::uint64_t distance) const {
+        return static_cast<std::int64_t>(static_cast<std::uint64_t>(base_ns_) + distance - 1);
     }
     [[nodiscard]] std::uint64_t distance_of(std::int64_t time_ns) const {
         return static_cast<std::uint64_t>(time_ns) - static_cast<std::uint64_t>(base_ns_) + 1;
@@ -143,7 +155,7 @@ class LoserTree {
         const std::uint64_t distance = key >> source_bits_;
         if (distance == 0) return {kNoTime, source};
         if (distance == far_distance()) return {far_times_ns_[source], source};
-        return {static_cast<std::int64_t>(static_cast<std::uint64_t>(base_ns_) + distance - 1), source};
+        return {time_at(distance), source};
     }
 
     std::vector<std::uint64_t> losers_;       // that of node n at n; the first place is empty

@@ -48,6 +48,7 @@ class Merge {
     Result<void> read_on();
     // Goes to the next message of a stream: its time, or nothing at its end.
     Result<std::optional<std::int64_t>> read(std::size_t index);
+    static std::size_t tell_in_a_row(Found& found, std::int64_t others_ns, std::span<FoundEvent> batch);
     void gather_events();
     Result<void> check_order();
 

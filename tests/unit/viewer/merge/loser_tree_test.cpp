@@ -27,8 +27,11 @@ TEST(LoserTreeTest, OrdersTimesThatAreFarFromEachOther) {
     constexpr std::int64_t kFar = (std::int64_t{1} << 62) - (std::int64_t{1} << 60) - 3;
     for (const std::int64_t first : {std::int64_t{0}, -kFar, INT64_MIN + 1}) {
         LoserTree tree({{first, 0}, {first + kFar + 5, 1}, {first + kFar - 1, 2}, {first + kFar, 3}});
-        for (const std::uint64_t source : {0, 2, 3, 1}) {
+        const std::vector<std::pair<std::uint64_t, std::int64_t>> expected{
+            {0, first + kFar - 1}, {2, first + kFar}, {3, first + kFar + 5}, {1, INT64_MAX}};
+        for (const auto& [source, others_from_ns] : expected) {
             ASSERT_EQ(tree.first().source, source) << first;
+            ASSERT_EQ(tree.others_from_ns(), others_from_ns) << first;
             tree.end_first();
         }
         EXPECT_TRUE(tree.has_ended());
@@ -91,6 +94,8 @@ TEST(LoserTreeTest, HasTheOrderOfASet) {
             ASSERT_EQ(std::pair(tree.first().time_ns, tree.first().source), std::pair(time_ns, source)) << round;
             ASSERT_EQ(tree.first_source(), source);
             model.erase(model.begin());
+            const std::int64_t others_ns = model.empty() ? LoserTree::kEnded.time_ns : model.begin()->first;
+            ASSERT_LE(tree.others_from_ns(), others_ns) << round;
             if (random() % 12 == 0) {
                 tree.end_first();
                 continue;

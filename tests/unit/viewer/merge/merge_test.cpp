@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -62,10 +63,12 @@ std::vector<std::string> merged(std::vector<test::WrittenStream>& streams) {
     }
 }
 
-// Most are of one age or the next; some are so far from each other that a merge has no numbers for both at once.
+// Most are of one age or the next. Where one stream waits, others tell many in a row; and some are so far from each
+// other that a merge has no numbers for both at once.
 std::uint64_t later(std::uint64_t time, std::mt19937_64& random) {
     constexpr std::uint64_t kFar = std::uint64_t{1} << 61;
-    return time < 2 * kFar && random() % 200 == 0 ? time + kFar : time + random() % 3;
+    if (time < 2 * kFar && random() % 200 == 0) return time + kFar;
+    return time + (random() % 40 == 0 ? 30 : random() % 3);
 }
 
 // Packets of any number of events, more than are found at once, too; many of one age.
@@ -86,6 +89,19 @@ TEST_F(MergeTest, TellsAllStreamsAsOneAfterTheOtherWould) {
         ASSERT_EQ(told(), merged(streams)) << round;
         for (const test::WrittenStream& stream : streams) stream.remove(directory_.path());
     }
+}
+
+TEST_F(MergeTest, EventsInARowEndWhereTimeGoesBack) {
+    test::WrittenStream unsound(0);
+    std::vector<std::uint64_t> times(100);
+    std::iota(times.begin(), times.end(), 1);
+    times[90] = 50;
+    unsound.add_packet(times);
+    unsound.write(directory_.path());
+    const std::vector<std::string> all = told();
+    ASSERT_EQ(all.size(), 92U);
+    EXPECT_EQ(all[90], "event 0 90");
+    EXPECT_TRUE(all[91].ends_with("time goes back by 40 ns, from one message of the trace to the next")) << all[91];
 }
 
 TEST_F(MergeTest, EventsBeforeAnErrorAreTold) {
