@@ -289,7 +289,7 @@ class SnapshotTest(SnapshotFixture):
         forking.do("emit 1")
         self.assertEqual(forking.end(), 0)
         # Those are gone for the daemon, too.
-        wait_until(lambda: not self.json("list", "--programs")["programs"], "programs are left")
+        self.wait_for_program_count(0)
         self.snapshot()
         self.assertEqual(len(self.taken(directory)), 1)
 

@@ -557,7 +557,7 @@ class RingsOfEachProcess(RestartTest):
         for running in (ended, killed, going_on, ended_before):
             running.do("emit 10")
         ended_before.end()
-        wait_until(lambda: len(self.json("list", "--programs")["programs"]) == 3, "a program is listed for ever")
+        self.wait_for_program_count(3)
         self.kill(daemon)
         for running in (ended, killed, going_on):
             running.do("emit 10")

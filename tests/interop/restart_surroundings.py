@@ -373,7 +373,7 @@ class Endings(RestartTest):
                 self.leat("rotate", "web")
                 self.create_active("short", "order:tick")
                 self.leat("destroy", "short")
-            wait_until(lambda: not self.json("list", "--programs")["programs"], "programs are listed for ever")
+            self.wait_for_program_count(0)
 
         def kept():
             keeper, = self.keepers()
@@ -659,7 +659,7 @@ class OverARelay(RelayedTest):
         between.write_text(f'#!/bin/sh\nread line\nexec {program("steps")} "$@"\n')
         between.chmod(0o755)
         running.say(f"exec {between}")
-        wait_until(lambda: not self.json("list", "--programs")["programs"], "the first program is still known")
+        self.wait_for_program_count(0)
         running.say("go on")
         running.answer()
 

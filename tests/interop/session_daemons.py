@@ -328,6 +328,10 @@ class SessionTest(InteropTest):
             return known.issuperset(started.pid for started in programs)
         wait_until(are_known, "a program is not known")
 
+    def wait_for_program_count(self, count):
+        """Until the daemon knows as many programs."""
+        wait_until(lambda: len(self.json("list", "--programs")["programs"]) == count, f"there are not {count} programs")
+
     def attach(self, name, running):
         """Lets a program that is older than the session emit until it has the rings: for the first events, it waits 10 ms
         at most, and counts what it cannot write."""

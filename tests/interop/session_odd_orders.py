@@ -115,7 +115,7 @@ class Containers(OddOrders):
         for running in (first, second):
             running.do("emit 10")
         first.end()
-        wait_until(lambda: len(self.json("list", "--programs")["programs"]) == 1, "an end is not seen")
+        self.wait_for_program_count(1)
         child = pathlib.Path(f"/proc/{second.pid}/task/{second.pid}/children").read_text()
         os.kill(int(child), signal.SIGKILL)
         wait_until(lambda: self.session("web")["snapshots"] == 1, "a crash is not seen")
@@ -253,7 +253,7 @@ class OfSnapshots(OddOrders):
         programs[0].kill()
         wait_until(lambda: self.session("web")["snapshots"] == 1, "no snapshot of the first crash")
         programs[1].kill()
-        wait_until(lambda: len(self.json("list", "--programs")["programs"]) == 0, "the second crash is not seen")
+        self.wait_for_program_count(0)
         for options, status in ((("-o", self.directory / "else"), 0), (("-o", self.directory / "small", "-m", "1"), 1)):
             self.leat("snapshot", "record", *options, status=status)
         wait_until(lambda: len(list((self.directory / "web").glob("snapshot-1-*"))) == 2, "no snapshot of the second crash")

@@ -76,7 +76,7 @@ class ShortPrograms(SessionTest):
 
     def settled(self, daemon):
         """Descriptors and memory after the last program is forgotten. Not the rings: events touch them page by page."""
-        wait_until(lambda: self.json("list", "--programs")["programs"] == [], "programs that have ended are still listed")
+        self.wait_for_program_count(0)
         return daemon.descriptors(), daemon.memory_kib("RssAnon")
 
 

@@ -240,7 +240,7 @@ class Verbs(SteerTest):
         self.assertEqual(entry, {"pid": running.pid, "uid": os.geteuid(), "name": "test-program-co", "bits": 64,
                                  "events": ["order:tick", "order:tock", "stock:tick"]})
         running.end()
-        wait_until(lambda: not self.json("list", "--programs")["programs"], "it is listed for ever")
+        self.wait_for_program_count(0)
 
     def test_two_clients_that_start_the_daemon_at_once(self):
         def create(number):
@@ -824,10 +824,10 @@ class Signals(SteerTest):
         for cpu in cpus:  # the ring of each becomes a stream, which has files
             run(10, "taskset", "-c", str(cpu))
         run(50)
-        wait_until(lambda: not self.json("list", "--programs")["programs"], "programs are listed for ever")
+        self.wait_for_program_count(0)
         before = daemon.descriptors(), daemon.memory_kib()
         run(300)
-        wait_until(lambda: not self.json("list", "--programs")["programs"], "programs are listed for ever")
+        self.wait_for_program_count(0)
         wait_until(lambda: daemon.descriptors() <= before[0], "descriptors stay open")
         if not SANITIZERS:
             self.assertLess(daemon.memory_kib() - before[1], 2048)

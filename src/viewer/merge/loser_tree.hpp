@@ -35,6 +35,7 @@ class LoserTree {
     };
     // A source that has come to its end: behind all others.
     static constexpr Entry kEnded{INT64_MAX, std::numeric_limits<std::uint64_t>::max()};
+    static constexpr std::int64_t kNoTime = INT64_MIN;  // before all others
 
     LoserTree() = default;
     // The sources in the order of their numbers, from 0.
@@ -72,7 +73,6 @@ class LoserTree {
     }
 
   private:
-    static constexpr std::int64_t kNoTime = INT64_MIN;  // before all others, wherever the base is
     static constexpr std::uint64_t kEndedKey = std::numeric_limits<std::uint64_t>::max();
 
     void replace_first_with(const Entry& entry) {
@@ -137,7 +137,7 @@ class LoserTree {
         return static_cast<std::uint64_t>(time_ns) - static_cast<std::uint64_t>(base_ns_) + 1;
     }
 
-    // What hangs on the time comes last: that is known later than the source.
+    // The time is added last: a processor knows the source earlier.
     [[nodiscard]] std::uint64_t near_key(std::int64_t time_ns, std::uint64_t source) const {
         const std::uint64_t of_source = source - ((static_cast<std::uint64_t>(base_ns_) - 1) << source_bits_);
         return (static_cast<std::uint64_t>(time_ns) << source_bits_) + of_source;

@@ -78,10 +78,11 @@ Result<std::optional<std::int64_t>> Merge::read(std::size_t index) {
         const std::span<const ctf::EventPlace> places = reader.found();
         found = {message.packet, places.data(), places.data() + places.size()};
     }
-    return message.time_ns.value_or(INT64_MIN);
+    return message.time_ns.value_or(LoserTree::kNoTime);
 }
 
-// One was told already. Goes on as long as no other stream may come first, and time does not go back. Returns how many.
+// Goes on after an event of a stream, as long as no other stream may come first and time does not go back. Returns how
+// many events it has added.
 [[gnu::always_inline]] inline std::size_t Merge::tell_in_a_row(Found& found, std::int64_t others_ns,
                                                                std::span<FoundEvent> batch) {
     std::int64_t now_ns = found.next[-1].time_ns;
