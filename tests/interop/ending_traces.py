@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from session_daemons import RelayedTest, discarded, elapsed
-from support import LEAT, main, wait_until
+from support import LEAT, main, stop_process, wait_until
 
 PATIENCE_OF_DAEMON = 10  # s; without progress
 AT_ONCE = 2  # s
@@ -30,7 +30,7 @@ class EndingTraces(RelayedTest):
         return programs
 
     def freeze(self):
-        self.relay.process.send_signal(signal.SIGSTOP)
+        stop_process(self.relay.process.pid)
         self.addCleanup(self.relay.process.send_signal, signal.SIGCONT)
 
     def numbers(self):

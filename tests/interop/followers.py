@@ -11,7 +11,7 @@ import subprocess
 
 from relay_peer import DELETE_CHUNK, METADATA, MOVE_CHUNK, Producer
 from session_daemons import RelayedTest
-from support import IS_WHOLE, LEAT, PATIENCE, is_described, main, outside_gate, state_of, wait_until
+from support import IS_WHOLE, LEAT, PATIENCE, is_described, main, outside_gate, state_of, stop_process, wait_until
 
 LIMITS = ("--tracefile-size=8K", "--tracefile-count=2")
 CPU = min(os.sched_getaffinity(0))
@@ -61,7 +61,7 @@ class Followers(FollowerTest):
         """It finds the directory of the chunk elsewhere, with events that it has not read."""
         self.daemon()
         _, running = self.followed("--tracefile-size=8K")
-        self.follower.send_signal(signal.SIGSTOP)
+        stop_process(self.follower.pid)
         running.do("emit 1000")
         self.leat("rotate")
         emitted = running.do("emit 1000")
@@ -75,7 +75,7 @@ class Followers(FollowerTest):
         """They are shown, and those that it knows already are not shown again."""
         self.daemon()
         _, running = self.followed()
-        self.follower.send_signal(signal.SIGSTOP)
+        stop_process(self.follower.pid)
         for _ in range(3):
             running.do("emit 100")
             self.leat("rotate")
@@ -89,7 +89,7 @@ class Followers(FollowerTest):
         """Each has a trace of its own."""
         self.daemon()
         _, running = self.followed("--buffers=pid")
-        self.follower.send_signal(signal.SIGSTOP)
+        stop_process(self.follower.pid)
         other = self.program()
         other.do("emit 50")
         other.end()
@@ -102,7 +102,7 @@ class Followers(FollowerTest):
     def test_chunk_that_is_removed_after_its_rotation(self):
         self.daemon()
         directory, running = self.followed()
-        self.follower.send_signal(signal.SIGSTOP)
+        stop_process(self.follower.pid)
         begin = running.do("emit 100")
         self.leat("rotate")
         shutil.rmtree(directory / "archives")
@@ -122,7 +122,7 @@ class Followers(FollowerTest):
         other = self.program()
         other.do("emit 50")
         self.wait_for_number(49)
-        self.follower.send_signal(signal.SIGSTOP)
+        stop_process(self.follower.pid)
         running.end()
         self.leat("clear")
         emitted = other.do("emit 10")
@@ -138,7 +138,7 @@ class Followers(FollowerTest):
         self.daemon()
         _, running = self.followed("--buffers=pid", places=(f"--live={self.relay.url}",))
         other = self.program()
-        self.relay.process.send_signal(signal.SIGSTOP)
+        stop_process(self.relay.process.pid)
         emitted = running.do("emit 100")
         self.wait_for_number(emitted - 1)
         running.end()
@@ -331,7 +331,7 @@ class Sequence:
         self.is_old_open = False
 
     def stop(self):
-        self.test.follower.send_signal(signal.SIGSTOP)
+        stop_process(self.test.follower.pid)
         self.is_stopped = True
 
     def go_on(self):

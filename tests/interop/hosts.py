@@ -263,7 +263,7 @@ class Recorders(HostTest):
         os.environ["LEAT_REGISTER_TIMEOUT"] = str(self.TIMEOUT_MS)  # setUp() restores it
         script = '"$0" plain 100; {}; "$0" plain 100; {}; "$0" plain 100'
         plain = run_bounded(["sh", "-c", script.format("true", "true"), HOST])
-        script = script.format("kill -STOP $PPID", "kill -CONT $PPID")
+        script = script.format("kill -STOP $PPID; until grep -q '^State:.T' /proc/$PPID/status; do :; done", "kill -CONT $PPID")
         self.assert_all_recorded(self.record_like_plain("sh", "-c", script, HOST, plain=plain), 200)
 
 

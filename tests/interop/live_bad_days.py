@@ -7,8 +7,8 @@ import subprocess
 
 from bad_line import BadLine
 from relays import LeatRelay
-from support import (LEAT, ON_ONE_CPU, PATIENCE, InteropTest, enter_user_namespace, lines_of, main, program, state_of,
-                     wait_until)
+from support import (LEAT, ON_ONE_CPU, PATIENCE, InteropTest, enter_user_namespace, lines_of, main, program,
+                     stop_process, wait_until)
 
 INDEX_ENTRY = struct.Struct(">9Q")
 
@@ -113,7 +113,7 @@ class LiveBadDays(LiveTest):
         self.begin(stopped)
         self.begin(other)
         self.wait_for_events("stopped", 100)
-        stopped.send_signal(signal.SIGSTOP)
+        stop_process(stopped.pid)
         other.communicate(timeout=PATIENCE)
         viewers[1].communicate(timeout=PATIENCE)
         self.assert_all_once_in_order(self.numbers(self.viewed("other")))
@@ -160,8 +160,7 @@ class LiveBadDays(LiveTest):
             self.wait_for_events(name, 100)
         paused = [paused_relay.process, of_producer, paused_viewer]
         for process in paused:
-            process.send_signal(signal.SIGSTOP)
-        wait_until(lambda: all(state_of(process.pid) == "T" for process in paused), "all to stand still")
+            stop_process(process.pid)
         before = len(self.viewed("of-viewer"))
         self.wait_for_events("other", 2 * 5_000 + 100)  # 2 ms each: 10 s
         self.assertEqual(len(self.viewed("of-viewer")), before)

@@ -9,7 +9,7 @@ import subprocess
 import relay_peer
 from relays import LeatRelay, LttngRelay, free_ports
 from support import (DISCARDED, LEAT, ON_ONE_CPU, PATIENCE, InteropTest, is_described, lines_of, main, outside_gate,
-                     program, wait_until)
+                     program, stop_process, wait_until)
 
 
 class Producer(InteropTest):
@@ -208,7 +208,7 @@ class LiveProducer(Producer):
         self.wait_for_session()
         self.begin(process)
         self.wait_for_stored()
-        self.relay.process.send_signal(signal.SIGSTOP)
+        stop_process(self.relay.process.pid)
         wait_until(self.emitted.exists, "all events, while the relay stands still")
         self.relay.process.send_signal(signal.SIGCONT)
         self.begin(process)

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The preload libraries: LTTng's events, and programs that do not notice."""
 import os
-import pathlib
 import re
 import shutil
 import subprocess

@@ -5,11 +5,9 @@ does without us, and a recording gives a reason for every event that it discards
 By hand: real_loads.py [TEST...]. Servers that are not installed are skipped: apt-get install redis-server nginx wrk.
 LEAT_MAKE_DIRECTORY names the configured sources of a package, which are then made instead of generated ones."""
 import os
-import pathlib
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 
 from support import LEAT, PATIENCE, InteropTest, can_be_two_users, has, main, needs, plain_run, wait_until

@@ -18,7 +18,7 @@ import time
 
 from session_daemons import RestartTest, Switched, by_reason
 from support import (IS_WHOLE, LEAT, PATIENCE, PROGRAMS, enter_user_namespace, has_namespaces, lines_of, main, needs,
-                     outside_gate, program, wait_until, without_sanitizers)
+                     outside_gate, program, stop_process, wait_until, without_sanitizers)
 
 THREADS = 3
 PAGE = mmap.PAGESIZE
@@ -160,7 +160,7 @@ class RecoverTest(RestartTest):
         pids = list(pids)
         self.random.shuffle(pids)
         for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+            stop_process(pid)
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
 

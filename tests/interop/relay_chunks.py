@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """Sessions of the session daemon that go to a relay, and are rotated and cleared there: Leat's relay and LTTng's."""
 import re
-import signal
 import subprocess
 import threading
 import time
 
 from relays import LeatRelay, LttngRelay
 from session_daemons import RelayedTest, discarded
-from support import LEAT, PATIENCE, is_described, main, wait_until
+from support import LEAT, PATIENCE, is_described, main, stop_process, wait_until
 
 
 class ChunksTest(RelayedTest):
@@ -165,7 +164,7 @@ class BadDays(ChunksTest):
         """The answer says so, and the session goes on at the next one."""
         _, running = self.begun_over_relay("live")
         wait_until(lambda: self.session("web")["channels"][0]["events"] == 100, "events are not stored")
-        self.relay.process.send_signal(signal.SIGSTOP)
+        stop_process(self.relay.process.pid)
         time.sleep(0.5)
         result = self.in_background("rotate")
         time.sleep(0.5)

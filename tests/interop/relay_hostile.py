@@ -18,7 +18,7 @@ from bad_line import BadLine  # noqa: E402
 from relay_peer import Closed, Link, Producer, Viewer  # noqa: E402
 from relays import LeatRelay  # noqa: E402
 from support import (LEAT, PROGRAMS, SANITIZERS, SOURCE, InteropTest, enter_user_namespace, lacks, main,  # noqa: E402
-                     outside_gate, state_of, without_sanitizers, wait_until)
+                     outside_gate, state_of, stop_process, without_sanitizers, wait_until)
 
 
 def ticks(first, count, step=10):
@@ -723,7 +723,7 @@ class Endings(RelayTest):
 
     def stand_still(self):
         """Stops the relay until it gets SIGCONT."""
-        self.relay.process.send_signal(signal.SIGSTOP)
+        stop_process(self.relay.process.pid)
         wait_until(lambda: state_of(self.relay.process.pid) == "T", "the relay to stand still")
 
     @staticmethod

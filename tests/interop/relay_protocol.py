@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import relay_peer as peer  # noqa: E402
 from relay_hostile import RelayTest, ticks  # noqa: E402
 from relay_peer import METADATA, OK, Link, Producer  # noqa: E402
-from support import LEAT, PATIENCE, main, outside_gate, wait_until, without_sanitizers  # noqa: E402
+from support import LEAT, PATIENCE, main, outside_gate, stop_process, wait_until, without_sanitizers  # noqa: E402
 
 OLDEST_SERVED, NEWEST = 4, 13  # before 2.4, producers did not state a session's name
 MOST_MEMORY = 32  # MiB
@@ -194,7 +194,7 @@ class Watching(RelayTest):
             wait_until(lambda printed=printed: len(self.numbers(printed)) == 3, "the first events are shown")
         # One viewer waits for news, the other has not read what it was sent.
         viewers[0][0].kill()
-        viewers[1][0].send_signal(signal.SIGSTOP)
+        stop_process(viewers[1][0].pid)
         for first in range(200, 500, 3):
             self.assertEqual(producer.push(ticks(first, 3), size=64 << 10), OK)
         viewers[1][0].kill()

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 from session_daemons import DECLARATIONS, TICKS, RestartTest, by_reason, discarded, elapsed, ids_of, metadata_of
-from support import LEAT, PATIENCE, PROGRAMS, is_described, main, wait_until
+from support import LEAT, PATIENCE, PROGRAMS, is_described, main, stop_process, wait_until
 
 PLUGIN = PROGRAMS / "libtest-plugin.so"
 FETCH_PAUSE = 0.15  # s; a program asks for rings again after 100 ms
@@ -205,7 +205,7 @@ class FullRings(RestartTest):
         directory = self.begun("order:tick", channel_options=("--ring-size=64K",))
         running = self.program()
         running.do("emit 10")
-        daemon.send_signal(signal.SIGSTOP)
+        stop_process(daemon.process.pid)
         end = running.do(f"emit {self.COUNT}")
         self.restart(daemon)
         wait_until(lambda: self.session("web")["channels"][0]["events"] > 100, "the rings are not emptied")
@@ -429,7 +429,7 @@ class States(RestartTest):
         self.begun("order:tick", channel_options=("--ring-size=64K",))
         running = self.program()
         running.do("emit 10")
-        daemon.send_signal(signal.SIGSTOP)
+        stop_process(daemon.process.pid)
         running.do("emit 50000")
         daemon.send_signal(signal.SIGCONT)
         before = self.stopped("web")

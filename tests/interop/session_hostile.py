@@ -5,7 +5,6 @@ import fcntl
 import os
 import random
 import re
-import signal
 import socket
 import stat
 import struct
@@ -14,7 +13,7 @@ import threading
 import time
 
 from session_daemons import SessionDaemon, SessionTest, as_user, discarded
-from support import SANITIZERS, can_be_two_users, main, needs, wait_until
+from support import SANITIZERS, can_be_two_users, main, needs, stop_process, wait_until
 
 # Seconds. Sanitizers make everything slower.
 AT_ONCE = 20 if SANITIZERS else 2
@@ -450,7 +449,7 @@ for _ in range(1000):
     def test_program_that_is_stopped_in_the_middle(self):
         process = self.peer("connection = peer.connect()")
         self.done(process)
-        process.send_signal(signal.SIGSTOP)
+        stop_process(process.pid)
         self.assert_others_lose_nothing()
         self.assert_complete()
 

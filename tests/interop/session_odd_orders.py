@@ -10,8 +10,8 @@ import subprocess
 
 from relays import LeatRelay
 from session_daemons import RestartTest, as_user, by_reason, discarded, elapsed
-from support import (LEAT, PATIENCE, can_be_two_users, has, main, needs, outside_gate, program, state_of, wait_until,
-                     without_sanitizers)
+from support import (LEAT, PATIENCE, can_be_two_users, has, main, needs, outside_gate, program, state_of, stop_process,
+                     wait_until, without_sanitizers)
 
 OTHER = 1000
 GROUP = 1  # of those who may steer root's daemon
@@ -311,7 +311,7 @@ class NotAttached(OddOrders):
             wait_until(lambda: switched.evaluated() > before + 10000, "the program does nothing")
             self.leat("stop", f"first-{number}")
             self.leat("destroy", f"first-{number}")
-            os.kill(switched.pid, signal.SIGSTOP)
+            stop_process(switched.pid)
             wait_until(lambda: state_of(switched.pid) == "T", "it does not stop")
             self.begun(f"second-{number}", "load:*")
             self.assertEqual(discarded(self.session(f"second-{number}")), 0)

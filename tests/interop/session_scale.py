@@ -14,7 +14,7 @@ import subprocess
 import time
 
 from session_daemons import SessionTest, Switched, discarded, elapsed
-from support import PATIENCE, main, plain_run, program, wait_until, without_sanitizers
+from support import PATIENCE, main, plain_run, program, stop_process, wait_until, without_sanitizers
 
 SHORT_PROCESSES = int(os.environ.get("LEAT_SHORT_PROCESSES", 2000))
 KILLS = int(os.environ.get("LEAT_KILLS", 500))
@@ -147,7 +147,7 @@ class StoppedDaemon(SessionTest):
         self.leat("start")
         programs = [self.switched(number) for number in range(4)]
         wait_until(lambda: all(started.evaluated() > 0 for started in programs), "no program is traced")
-        daemon.send_signal(signal.SIGSTOP)
+        stop_process(daemon.process.pid)
         begin = time.monotonic()
         before = [started.begun() for started in programs]
         # One ends, one is killed.

@@ -19,7 +19,7 @@ import time
 
 from relays import LeatRelay
 from session_daemons import DISCARDED_IN_CHUNK, RestartTest, by_reason
-from support import LEAT, PATIENCE, library, main, program, wait_until
+from support import LEAT, PATIENCE, library, main, program, stop_process, wait_until
 
 SECONDS = float(os.environ.get("LEAT_SEQUENCES_SECONDS", 7))
 SEED = os.environ.get("LEAT_SEED")
@@ -488,7 +488,7 @@ class Sequences(RestartTest):
         self.was_killed = True
 
     def stop_daemon(self):
-        self.server.send_signal(signal.SIGSTOP)
+        stop_process(self.server.process.pid)
         self.server_state = "stopped"
 
     def continue_daemon(self):
@@ -501,7 +501,7 @@ class Sequences(RestartTest):
         self.was_cut = True
 
     def stop_relay(self):
-        self.relay.process.send_signal(signal.SIGSTOP)
+        stop_process(self.relay.process.pid)
         self.relay_state = "stopped"
 
     def bring_relay_back(self):

@@ -3,14 +3,12 @@
 what is told when programs start and load libraries; and who may read what."""
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import threading
-import time
 
 from session_daemons import (DECLARATIONS, TICKS, SessionTest, as_user, discarded, elapsed, ids_of, metadata_of)
-from support import (PATIENCE, PROGRAMS, can_be_two_users, main, needs, plain_run, program, wait_until)
+from support import PATIENCE, PROGRAMS, can_be_two_users, main, needs, plain_run, program, stop_process, wait_until
 
 PLUGIN = PROGRAMS / "libtest-plugin.so"
 ALICE, BOB = 1000, 1001  # need not be in /etc/passwd
@@ -293,7 +291,7 @@ class Registration(SessionTest):
     def test_delay_at_a_start_while_the_daemon_does_not_answer(self):
         daemon = self.daemon()
         self.create_active("web", "test:*")
-        daemon.send_signal(signal.SIGSTOP)
+        stop_process(daemon.process.pid)
         emit = program("emit"), "1", "1"
         self.assertLess(self.run_time(*emit, LEAT_REGISTER_TIMEOUT="0"), 0.5)
         waited = self.run_time(*emit, LEAT_REGISTER_TIMEOUT="700")
@@ -306,7 +304,7 @@ class Registration(SessionTest):
         daemon = self.daemon()
         directory = self.create_active("web", "test:*")
         emit = program("emit"), "1", "1"
-        daemon.send_signal(signal.SIGSTOP)
+        stop_process(daemon.process.pid)
         self.assertGreaterEqual(self.run_time(*emit, LEAT_REGISTER_TIMEOUT="1000"), 1)
         script = "for i in $(seq 20); do {} 1 1 >/dev/null || exit 1; done".format(program("emit"))
         self.assertLess(self.run_time("sh", "-c", script, LEAT_REGISTER_TIMEOUT="3000"), 20)
@@ -315,7 +313,7 @@ class Registration(SessionTest):
         (active,) = (path for path in self.runtime.rglob("active"))
         wait_until(lambda: active.stat().st_mtime_ns != noted.stat().st_mtime_ns, "it answers nobody")
         self.run_time(*emit)
-        daemon.send_signal(signal.SIGSTOP)
+        stop_process(daemon.process.pid)
         self.assertGreaterEqual(self.run_time(*emit, LEAT_REGISTER_TIMEOUT="1000"), 1, "nobody waits for it any more")
         daemon.send_signal(signal.SIGCONT)
         self.assertEqual(len(self.complete_trace("web", directory).lines), 2)
@@ -323,7 +321,7 @@ class Registration(SessionTest):
     def test_daemon_that_answers_others_is_not_deaf(self):
         daemon = self.daemon()
         self.create_active("web", "test:*")
-        daemon.send_signal(signal.SIGSTOP)
+        stop_process(daemon.process.pid)
         (active,) = self.runtime.rglob("active")
         with subprocess.Popen([program("emit"), "1", "1"], stdout=subprocess.DEVNULL,
                               env={**os.environ, "LEAT_REGISTER_TIMEOUT": "1000"}) as waiting:
@@ -335,7 +333,7 @@ class Registration(SessionTest):
         """As another user may have put there before."""
         daemon = self.daemon()
         self.create_active("web", "test:*")
-        daemon.send_signal(signal.SIGSTOP)
+        stop_process(daemon.process.pid)
         (active,) = self.runtime.rglob("active")
         directory = self.runtime / "apps" / f"leat-{os.geteuid()}"
         elsewhere = self.runtime / "elsewhere"
@@ -351,7 +349,7 @@ class Registration(SessionTest):
     def test_unlimited_delay(self):
         daemon = self.daemon()
         directory = self.create_active("web", "test:*")
-        daemon.send_signal(signal.SIGSTOP)
+        stop_process(daemon.process.pid)
         waiting = subprocess.Popen([program("emit"), "1", "1"], stdout=subprocess.PIPE, text=True,
                                    env={**os.environ, "LEAT_REGISTER_TIMEOUT": "-1"})
         self.addCleanup(waiting.communicate)
@@ -367,12 +365,12 @@ class Registration(SessionTest):
         emit = program("emit"), "1", "1"
         directory = self.create("web")
         self.leat("enable-event", "test:*")
-        daemon.send_signal(signal.SIGSTOP)
+        stop_process(daemon.process.pid)
         self.assertLess(self.run_time(*emit), 1)
         daemon.send_signal(signal.SIGCONT)
         self.leat("start")
         self.leat("stop")
-        daemon.send_signal(signal.SIGSTOP)
+        stop_process(daemon.process.pid)
         self.assertLess(self.run_time(*emit), 1)
         daemon.send_signal(signal.SIGCONT)
         self.leat("start")
@@ -386,7 +384,7 @@ class Registration(SessionTest):
         self.create_active("web", "plugin:*")
         running = self.program(LEAT_REGISTER_TIMEOUT="700")
         running.do("emit 1")
-        daemon.send_signal(signal.SIGSTOP)
+        stop_process(daemon.process.pid)
         waited = elapsed(running.do, f"load {PLUGIN}")
         self.assertTrue(0.7 <= waited < 1.5, waited)
         running.do("unload")

@@ -16,7 +16,7 @@ from flight_recorder import LOST, SnapshotFixture
 from relays import LeatRelay, LttngRelay
 from session_daemons import elapsed
 from support import (LEAT, ON_ONE_CPU, PATIENCE, Trace, can_be_two_users, enter_user_namespace, has_namespaces, main,
-                     needs, outside_gate, plain_run, program, wait_until)
+                     needs, outside_gate, plain_run, program, stop_process, wait_until)
 
 # Longer than ours with a relay that says nothing (10 s), on a busy machine.
 LONGEST_WAIT = 40
@@ -300,7 +300,7 @@ class BadDays(RelayedSnapshots):
 
     def test_relay_that_stands_still_is_given_up(self):
         self.filled()
-        self.relay.process.send_signal(signal.SIGSTOP)
+        stop_process(self.relay.process.pid)
         self.assert_one_line(self.leat("snapshot", "record", status=1).stderr, "does not answer")
         self.relay.process.send_signal(signal.SIGCONT)
         self.assertIn(4999, [event["n"] for event in self.read(self.at_relay(self.snapshot())).events()])
@@ -310,7 +310,7 @@ class BadDays(RelayedSnapshots):
         """It keeps verbs waiting for the patience, and others not at all."""
         self.filled()
         directory = self.create_flying(name="other")
-        self.relay.process.send_signal(signal.SIGSTOP)
+        stop_process(self.relay.process.pid)
         asking = subprocess.Popen([LEAT, "snapshot", "record", "web"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(asking.communicate)
         self.addCleanup(asking.kill)

@@ -345,6 +345,13 @@ def state_of(pid):
         return "X"
 
 
+def stop_process(pid):
+    """It runs no instruction of its own any more. The signal alone leaves its threads time, until its first one gets a CPU
+    to hear of it."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: state_of(pid) in "TZX", "it to stand still")
+
+
 def cpu_seconds_of(pid):
     user, system = fields_of(pid)[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

@@ -9,7 +9,7 @@ import subprocess
 from live_producer import Producer
 from relays import LeatRelay, LttngRelay
 from session_daemons import RestartTest, SessionTest
-from support import BUILD, SOURCE, InteropTest, has_rseq, main, needs, plain_run, program
+from support import BUILD, SOURCE, InteropTest, has_rseq, main, needs, program
 
 CYCLE = 256  # ns
 PERIOD = 65536 * CYCLE  # what the short form tells

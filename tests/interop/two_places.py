@@ -8,7 +8,7 @@ import time
 
 from relays import LeatRelay, LttngRelay, free_ports
 from session_daemons import RestartTest, discarded
-from support import LEAT, PATIENCE, main, program, wait_until
+from support import LEAT, PATIENCE, main, program, stop_process, wait_until
 
 
 class TwoPlacesTest(RestartTest):
@@ -176,7 +176,7 @@ class BadDays(TwoPlacesTest):
         """The directory has all events. The relay misses what did not fit into memory, and goes on with a new part."""
         daemon, running = self.begun()
         self.wait_for_relay(100)
-        self.relay.process.send_signal(signal.SIGSTOP)
+        stop_process(self.relay.process.pid)
         count = 100
         while self.session("web")["relay_missed_packets"] == 0:
             self.assertLess(count, 3_000_000)
@@ -199,7 +199,7 @@ class BadDays(TwoPlacesTest):
         """While there is memory, nothing is missed: neither a chunk, nor that it was cleared."""
         _, running = self.begun()
         self.wait_for_relay(100)
-        self.relay.process.send_signal(signal.SIGSTOP)
+        stop_process(self.relay.process.pid)
         running.do("emit 1000")
         self.leat("rotate")
         running.do("emit 1000")
@@ -226,7 +226,7 @@ class BadDays(TwoPlacesTest):
         for each in ends[:3]:
             each.do("emit 10")
         self.wait_for_relay(130)
-        self.relay.process.send_signal(signal.SIGSTOP)
+        stop_process(self.relay.process.pid)
         for each in ends[2:]:
             each.do("emit 10")
         for each in ends:

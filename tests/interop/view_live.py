@@ -248,7 +248,7 @@ class LiveView(support.InteropTest):
         self.addCleanup(follower.stderr.close)
         self.addCleanup(follower.kill)
         support.wait_until(lambda: printed.stat().st_size > 0, "the first events")
-        follower.send_signal(signal.SIGSTOP)
+        support.stop_process(follower.pid)
         recorder.communicate(timeout=support.PATIENCE)
         follower.send_signal(signal.SIGCONT)
         _, errors = follower.communicate(timeout=support.PATIENCE)
