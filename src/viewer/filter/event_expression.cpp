@@ -17,8 +17,9 @@ FilterValue value_of(const ctf::FieldValue* value) {
     if (value == nullptr || value->field_class == nullptr) return {};
     if (value->is_text) return text_value({value->text, value->size});
     if (value->field_class->as<ctf::FloatClass>() != nullptr) return real_value(value->real);
-    if (value->field_class->as<ctf::IntegerClass>() != nullptr || value->field_class->as<ctf::EnumClass>() != nullptr)
-        return integer_value(static_cast<std::int64_t>(value->number));
+    if (const ctf::IntegerClass* const integer = ctf::integer_of(*value->field_class))
+        return integer->is_signed ? integer_value(static_cast<std::int64_t>(value->number))
+                                  : unsigned_value(value->number);
     return {};
 }
 
@@ -125,7 +126,7 @@ FilterValue EventExpression::evaluate(std::uint32_t node) const {
     const FilterNode& it = expression_.nodes[node];
     switch (it.op) {
         case FilterOp::kInteger:
-            return integer_value(it.integer);
+            return unsigned_value(static_cast<std::uint64_t>(it.integer));
         case FilterOp::kReal:
             return real_value(it.real);
         case FilterOp::kText:

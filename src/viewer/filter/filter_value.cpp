@@ -1,7 +1,9 @@
 #include "viewer/filter/filter_value.hpp"
 
+#include <cmath>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "base/pattern.hpp"
 
@@ -15,8 +17,14 @@ constexpr FilterValue kUnknown{.kind = Kind::kUnknown};
 
 bool is_number(const FilterValue& value) { return value.kind == Kind::kInteger || value.kind == Kind::kReal; }
 bool is_text(const FilterValue& value) { return value.kind == Kind::kText || value.kind == Kind::kPattern; }
+std::uint64_t bits_of(const FilterValue& value) { return static_cast<std::uint64_t>(value.integer); }
 double real_of(const FilterValue& value) {
-    return value.kind == Kind::kReal ? value.real : static_cast<double>(value.integer);
+    if (value.kind == Kind::kReal) return value.real;
+    return value.is_large ? static_cast<double>(bits_of(value)) : static_cast<double>(value.integer);
+}
+// Of integers, these are in the order of their values.
+std::pair<bool, std::uint64_t> rank_of(const FilterValue& value) {
+    return {value.is_large || value.integer >= 0, bits_of(value)};
 }
 
 std::optional<bool> truth(const FilterValue& value) {
@@ -33,7 +41,7 @@ FilterValue unary(FilterOp op, const FilterValue& value) {
     }
     if (op == FilterOp::kMinus && value.kind == Kind::kReal) return real_value(-value.real);
     if (value.kind != Kind::kInteger) return kInvalid;
-    const auto bits = static_cast<std::uint64_t>(value.integer);
+    const std::uint64_t bits = bits_of(value);
     return integer_value(static_cast<std::int64_t>(op == FilterOp::kMinus ? -bits : ~bits));
 }
 
@@ -47,10 +55,11 @@ FilterValue logical(FilterOp op, const FilterValue& left, const FilterValue& rig
 
 FilterValue bitwise(FilterOp op, const FilterValue& left, const FilterValue& right) {
     if (left.kind != Kind::kInteger || right.kind != Kind::kInteger) return kInvalid;
-    const auto a = static_cast<std::uint64_t>(left.integer);
-    const auto b = static_cast<std::uint64_t>(right.integer);
+    const std::uint64_t a = bits_of(left);
+    const std::uint64_t b = bits_of(right);
     const bool is_shift = op == FilterOp::kShiftLeft || op == FilterOp::kShiftRight;
     if (is_shift && b >= 64) return kInvalid;
+    const bool is_unsigned = left.is_large || (right.is_large && !is_shift);
     const auto result = [&]() -> std::uint64_t {
         switch (op) {
             case FilterOp::kShiftLeft:
@@ -65,7 +74,7 @@ FilterValue bitwise(FilterOp op, const FilterValue& left, const FilterValue& rig
                 return a | b;
         }
     };
-    return integer_value(static_cast<std::int64_t>(result()));
+    return is_unsigned ? unsigned_value(result()) : integer_value(static_cast<std::int64_t>(result()));
 }
 
 template <class T>
@@ -100,7 +109,7 @@ FilterValue comparison(FilterOp op, const FilterValue& left, const FilterValue& 
     }
     if (!is_number(left) || !is_number(right)) return kInvalid;
     if (left.kind == Kind::kInteger && right.kind == Kind::kInteger)
-        return integer_value(compared(op, left.integer, right.integer) ? 1 : 0);
+        return integer_value(compared(op, rank_of(left), rank_of(right)) ? 1 : 0);
     return integer_value(compared(op, real_of(left), real_of(right)) ? 1 : 0);
 }
 
@@ -112,9 +121,10 @@ std::optional<std::string> key_of(const FilterValue& value) {
     constexpr std::size_t kLongest = 64;
     switch (value.kind) {
         case Kind::kInteger:
-            return fmt::format("{}", value.integer);
+            return value.is_large ? fmt::format("{}", bits_of(value)) : fmt::format("{}", value.integer);
         case Kind::kReal:
-            return fmt::format("{}", value.real);
+            if (std::isnan(value.real)) return std::nullopt;  // it equals nothing
+            return fmt::format("{}", value.real == 0 ? 0.0 : value.real);
         case Kind::kText:
         case Kind::kPattern:
             if (value.plain.size() <= kLongest) return fmt::format("\"{}", value.plain);

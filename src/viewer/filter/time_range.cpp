@@ -1,6 +1,7 @@
 #include "viewer/filter/time_range.hpp"
 
 #include <charconv>
+#include <chrono>
 #include <cstddef>
 #include <ctime>
 #include <string>
@@ -96,7 +97,7 @@ Result<std::int64_t> TimeBound::nanoseconds(std::int64_t first_ns) const {
     std::int64_t seconds = seconds_;
     if (is_time_of_day_) {
         std::tm time{};
-        const std::time_t first = first_ns / kNanosecondsPerSecond;
+        const std::time_t first = std::chrono::floor<std::chrono::seconds>(std::chrono::nanoseconds(first_ns)).count();
         (is_gmt_ ? ::gmtime_r(&first, &time) : ::localtime_r(&first, &time));
         if (date_) {
             time.tm_year = date_->year - 1900;

@@ -25,12 +25,11 @@ bool any_class(const ctf::FieldClass& field_class, ValuePathView path, const Cla
     if (path.empty()) return accepts(field_class);
     if (const auto* structure = field_class.as<ctf::StructClass>())
         return any_member(structure->members, path, accepts);
-    const bool is_element = std::holds_alternative<std::uint64_t>(path.front());
-    if (const auto* array = field_class.as<ctf::ArrayClass>())
-        return is_element && any_class(*array->element, path.subspan(1), accepts);
-    if (const auto* sequence = field_class.as<ctf::SequenceClass>())
-        return is_element && any_class(*sequence->element, path.subspan(1), accepts);
-    return false;
+    const auto* const array = field_class.as<ctf::ArrayClass>();
+    const auto* const sequence = field_class.as<ctf::SequenceClass>();
+    if (!std::holds_alternative<std::uint64_t>(path.front()) || (array == nullptr && sequence == nullptr)) return false;
+    const ctf::FieldClass& element = array != nullptr ? *array->element : *sequence->element;
+    return !ctf::is_character(element) && any_class(element, path.subspan(1), accepts);
 }
 
 bool is_any(const ctf::FieldClass& /*field_class*/) { return true; }
@@ -96,6 +95,11 @@ bool has_packet_field(const ctf::TraceClass& trace_class, const ctf::StreamClass
 
 const ctf::FieldValue* find_value(std::span<const ctf::FieldValue> scope, ValuePathView path) {
     return scope.empty() ? nullptr : find_part(scope.data(), path);
+}
+
+const ctf::FieldValue* find_context(const ctf::EventRecord& event, ValuePathView path) {
+    const ctf::FieldValue* const value = find_value(event.event_context, path);
+    return value != nullptr ? value : find_value(event.context, path);
 }
 
 std::optional<std::int64_t> integer_of(const ctf::FieldValue* value) {

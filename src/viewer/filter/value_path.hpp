@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "ctf/decode/event_record.hpp"
 #include "ctf/decode/field_value.hpp"
 #include "ctf/model/trace_class.hpp"
 
@@ -40,6 +41,9 @@ bool any_packet_field(const ctf::TraceClass& trace_class, const ctf::StreamClass
 [[nodiscard]] const ctf::FieldValue* find_part(const ctf::FieldValue* value, ValuePathView path);
 // Null: this event does not have it.
 [[nodiscard]] const ctf::FieldValue* find_value(std::span<const ctf::FieldValue> scope, ValuePathView path);
+
+// In the contexts that all events of a stream have, or else in those that it has of its own.
+[[nodiscard]] const ctf::FieldValue* find_context(const ctf::EventRecord& event, ValuePathView path);
 
 // None: it is null, or no integer.
 [[nodiscard]] std::optional<std::int64_t> integer_of(const ctf::FieldValue* value);

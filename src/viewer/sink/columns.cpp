@@ -18,16 +18,27 @@ Type type_of(const ctf::FieldClass& field_class) {
     return integer->is_signed || integer->size < 64 ? Type::kInt64 : Type::kUint64;
 }
 
-// What all fields of the column are; kText if they are not all the same.
+bool is_unsigned_integer(const ctf::FieldClass& field_class) {
+    const auto* const integer = field_class.as<ctf::IntegerClass>();
+    return integer != nullptr && !integer->is_signed;
+}
+
+// What all fields of the column are: unsigned integers of any size are kUint64 together; else, kText if they are not
+// all the same.
 Type type_of(const EventTable::Column& column, const RecordedTraces& traces) {
     if (column.kind == ColumnKind::kTimeNs || column.kind == ColumnKind::kLogLevel) return Type::kInt64;
     if (column.kind == ColumnKind::kTime || column.kind == ColumnKind::kName) return Type::kText;
     std::optional<Type> type;
-    const auto add = [&type](Type other) { type = type.value_or(other) == other ? other : Type::kText; };
+    bool are_unsigned = true;
+    const auto add = [&](Type other, bool is_unsigned = false) {
+        are_unsigned = are_unsigned && is_unsigned;
+        const bool is_same = type.value_or(other) == other;
+        type = is_same ? other : are_unsigned ? Type::kUint64 : Type::kText;
+    };
     for (const auto& trace : traces) {
         const ctf::TraceClass& trace_class = trace->trace_class();
         EventTable::any_class(column, trace_class, [&](const ctf::FieldClass& field_class) {
-            add(type_of(field_class));
+            add(type_of(field_class), is_unsigned_integer(field_class));
             return false;
         });
         if (column.kind != ColumnKind::kContext) continue;

@@ -6,7 +6,7 @@
 
 namespace leat::viewer {
 
-// How often values occur, to within 3 %: values up to 63 have a bucket each, larger ones share it with those of the
+// How often values occur, to within 3.2 %: values up to 63 have a bucket each, larger ones share it with those of the
 // same five leading bits behind the first.
 class Histogram {
   public:

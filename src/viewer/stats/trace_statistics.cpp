@@ -40,8 +40,12 @@ TraceStatistics::PlanState& TraceStatistics::state_of(const PacketView& packet) 
     const auto [found, is_new] = plans_.try_emplace(packet.plan->number);
     if (!is_new) return found->second;
     const ctf::StreamClass& stream = *packet.plan->stream_class;
-    found->second.has_process = has_field(stream.event_context, kVpid) || has_field(stream.event_context, kProcname) ||
-                                ctf::environment_number(*packet.trace_class, "vpid") != nullptr;
+    const auto has = [&](const ValuePath& path) {
+        return has_field(stream.event_context, path) ||
+               std::ranges::any_of(stream.events, [&](const auto& event) { return has_field(event.context, path); });
+    };
+    found->second.has_process =
+        has(kVpid) || has(kProcname) || ctf::environment_number(*packet.trace_class, "vpid") != nullptr;
     found->second.has_cpu = has_packet_field(*packet.trace_class, stream, kCpu);
     return found->second;
 }
@@ -56,11 +60,11 @@ Result<TraceStatistics::Count*> TraceStatistics::cpu_of(const PacketView& packet
 }
 
 TraceStatistics::Count* TraceStatistics::process_of(const PacketView& packet, const ctf::EventRecord& event) {
-    std::optional<std::int64_t> vpid = integer_of(find_value(event.event_context, kVpid));
+    std::optional<std::int64_t> vpid = integer_of(find_context(event, kVpid));
     const std::int64_t* const of_trace = ctf::environment_number(*packet.trace_class, "vpid");
     if (!vpid && of_trace != nullptr) vpid = *of_trace;
     std::string_view name;
-    if (const ctf::FieldValue* const value = find_value(event.event_context, kProcname); value && value->is_text)
+    if (const ctf::FieldValue* const value = find_context(event, kProcname); value && value->is_text)
         name = {value->text, value->size};
     else if (const std::string* const text = ctf::environment_text(*packet.trace_class, "procname"))
         name = *text;

@@ -46,7 +46,7 @@ void ChromeWriter::name_track(const Track& track, std::string_view what) {
 }
 
 void ChromeWriter::event(const Track& track, Phase phase, std::int64_t time_ns, std::string_view title,
-                         const ctf::EventRecord& event) {
+                         const ctf::EventRecord* event) {
     if (!first_ns_) first_ns_ = time_ns;
     const auto ns = static_cast<std::uint64_t>(time_ns) - static_cast<std::uint64_t>(*first_ns_);
     const Row row = row_of(track);
@@ -57,9 +57,9 @@ void ChromeWriter::event(const Track& track, Phase phase, std::int64_t time_ns, 
     if (phase == Phase::kInstant) buffer_.append(R"("s":"t",)");
     buffer_.append("\"name\":");
     append_json_text(buffer_, title);
-    if (!event.fields.empty()) {
+    if (event != nullptr && !event->fields.empty()) {
         buffer_.append(",\"args\":");
-        append_json(buffer_, event.fields);
+        append_json(buffer_, event->fields);
     }
     buffer_.append('}');
 }

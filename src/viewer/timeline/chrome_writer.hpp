@@ -18,7 +18,7 @@ class ChromeWriter : public TimelineWriter {
     void begin();
     void track(const Track& track) override;
     void event(const Track& track, Phase phase, std::int64_t time_ns, std::string_view title,
-               const ctf::EventRecord& event) override;
+               const ctf::EventRecord* event) override;
     void finish();
 
   private:

@@ -150,7 +150,7 @@ void PerfettoWriter::track(const Track& track) {
 }
 
 void PerfettoWriter::event(const Track& track, Phase phase, std::int64_t time_ns, std::string_view title,
-                           const ctf::EventRecord& event) {
+                           const ctf::EventRecord* event) {
     ProtobufMessage shown;
     shown.number(track_event::kType, type_of(phase));
     shown.number(track_event::kTrackUuid, track.id);
@@ -158,7 +158,8 @@ void PerfettoWriter::event(const Track& track, Phase phase, std::int64_t time_ns
         shown.text(track_event::kCategories, "leat");
         shown.text(track_event::kName, to_utf8(title));
     }
-    if (!event.fields.empty()) Annotations(event.fields).members(shown, track_event::kAnnotations);
+    if (event != nullptr && !event->fields.empty())
+        Annotations(event->fields).members(shown, track_event::kAnnotations);
     ProtobufMessage packet;
     // Times are unsigned there. Those before 1970 are told from the first event on.
     if (!std::exchange(has_events_, true) && time_ns < 0) origin_ns_ = time_ns;

@@ -17,7 +17,7 @@ class PerfettoWriter : public TimelineWriter {
 
     void track(const Track& track) override;
     void event(const Track& track, Phase phase, std::int64_t time_ns, std::string_view title,
-               const ctf::EventRecord& event) override;
+               const ctf::EventRecord* event) override;
 
   private:
     void append_packet(ProtobufMessage packet);

@@ -27,21 +27,14 @@ const ValuePath kTidContext{"tid"};
 const ValuePath kNameContext{"procname"};
 const ValuePath kCpuContext{"cpu_id"};
 
-const ctf::FieldValue* context(const ctf::EventRecord& event, const ValuePath& path) {
-    const ctf::FieldValue* const value = find_value(event.event_context, path);
-    return value != nullptr ? value : find_value(event.context, path);
-}
-
 const std::string& host_of(const PacketView& packet) {
     static const std::string kNone;
     const std::string* const host = ctf::environment_text(*packet.trace_class, "hostname");
     return host == nullptr ? kNone : *host;
 }
 
-Phase phase_in(const SliceRule& rule, const std::string& name) {
-    return matches_pattern(rule.from, name) ? Phase::kBegin
-           : matches_pattern(rule.to, name) ? Phase::kEnd
-                                            : Phase::kInstant;
+bool is_phase_in(const SliceRule& rule, Phase phase, const std::string& name) {
+    return matches_pattern(phase == Phase::kBegin ? rule.from : rule.to, name);
 }
 
 }  // namespace
@@ -69,24 +62,29 @@ Result<void> Timeline::add(const PacketView& packet, const ctf::EventPlace& plac
     bool is_slice = false;
     for (const Role::Keyed& keyed : role.keyed)
         is_slice |= LEAT_TRY(add_keyed(keyed, host_of(packet), thread, packet, place, event));
-    if (!is_slice) add_nested(role, thread, place.time_ns, event);
+    for (const NamedPhase& nested : role.nested) is_slice |= add_nested(nested, thread, place.time_ns, event);
+    if (!is_slice) writer_.event(thread, Phase::kInstant, place.time_ns, event.event_class->name, &event);
     return {};
 }
 
-// An end ends what has begun inside of its slice, too; one whose slice has not begun is an instant.
-void Timeline::add_nested(const Role& role, const Track& thread, std::int64_t time_ns, const ctf::EventRecord& event) {
+// An end ends what has begun inside of its slice, too, of which it says nothing else. False: it is no slice, as it has
+// not begun, or lies too deep.
+bool Timeline::add_nested(const NamedPhase& role, const Track& thread, std::int64_t time_ns,
+                          const ctf::EventRecord& event) {
     auto& open = open_[thread.id];
-    const auto begun = std::find(open.rbegin(), open.rend(), role.title);
-    if (role.phase == Phase::kBegin && open.size() < kMaxDepth) {
+    if (role.phase == Phase::kBegin) {
+        if (open.size() >= kMaxDepth) return false;
         open.push_back(role.title);
-        return writer_.event(thread, Phase::kBegin, time_ns, role.title, event);
+        writer_.event(thread, Phase::kBegin, time_ns, role.title, &event);
+        return true;
     }
-    if (role.phase != Phase::kEnd || begun == open.rend())
-        return writer_.event(thread, Phase::kInstant, time_ns, event.event_class->name, event);
-    for (auto count = begun - open.rbegin(); count >= 0; --count) {
-        writer_.event(thread, Phase::kEnd, time_ns, open.back(), event);
+    const auto begun = std::find(open.rbegin(), open.rend(), role.title);
+    if (begun == open.rend()) return false;
+    for (auto inside = begun - open.rbegin(); inside >= 0; --inside) {
+        writer_.event(thread, Phase::kEnd, time_ns, open.back(), inside == 0 ? &event : nullptr);
         open.pop_back();
     }
+    return true;
 }
 
 const Timeline::Role& Timeline::role_of(const PacketView& packet, const ctf::EventPlace& place) {
@@ -100,15 +98,16 @@ const Timeline::Role& Timeline::role_of(const PacketView& packet, const ctf::Eve
 Timeline::Role Timeline::make_role(const PacketView& packet, const ctf::EventClass& event_class) const {
     const std::string& name = event_class.name;
     Role role{.is_known = true};
-    for (const Phase wanted : {Phase::kEnd, Phase::kBegin})
+    for (const Phase wanted : {Phase::kEnd, Phase::kBegin}) {
         for (std::size_t i = 0; i < keyed_.size(); ++i)
-            if (phase_in(keyed_[i].rule, name) == wanted) role.keyed.push_back({i, wanted});
-    const auto nested =
-        std::ranges::find_if(nested_, [&](const SliceRule& rule) { return phase_in(rule, name) != Phase::kInstant; });
+            if (is_phase_in(keyed_[i].rule, wanted, name)) role.keyed.push_back({i, wanted});
+        const auto nested =
+            std::ranges::find_if(nested_, [&](const SliceRule& rule) { return is_phase_in(rule, wanted, name); });
+        if (nested != nested_.end()) role.nested.push_back({wanted, nested->title});
+    }
     const NamedPhase named = phase_of_name(name);
-    role.phase = nested != nested_.end() ? phase_in(*nested, name) : named.phase;
-    role.title = nested != nested_.end() ? std::string_view(nested->title) : named.title;
-    if (!role.keyed.empty()) role.phase = Phase::kInstant;
+    const bool has_rule = !role.keyed.empty() || !role.nested.empty();
+    if (!has_rule && named.phase != Phase::kInstant) role.nested.push_back(named);
 
     const ctf::StreamClass& stream = *packet.plan->stream_class;
     const auto has = [&](const ValuePath& path) {
@@ -123,7 +122,7 @@ Timeline::Role Timeline::make_role(const PacketView& packet, const ctf::EventCla
 }
 
 Result<std::int64_t> Timeline::cpu_of(const Role& role, const PacketView& packet, const ctf::EventRecord& event) {
-    if (role.has_cpu) return integer_of(context(event, kCpuContext)).value_or(0);
+    if (role.has_cpu) return integer_of(find_context(event, kCpuContext)).value_or(0);
     if (!role.has_packet_cpu) return 0;
     PacketCpu& cpu = cpus_[packet.stream];
     if (cpu.packet != packet.number) cpu = {packet.number, integer_of(find_value(event.packet_context, kCpuContext))};
@@ -133,10 +132,11 @@ Result<std::int64_t> Timeline::cpu_of(const Role& role, const PacketView& packet
 Track& Timeline::thread_of(const Role& role, std::int64_t cpu, const PacketView& packet,
                            const ctf::EventRecord& event) {
     ThreadKey key{.host = host_of(packet)};
-    if (role.pid != nullptr) key.pid = integer_of(context(event, *role.pid));
+    if (role.pid != nullptr) key.pid = integer_of(find_context(event, *role.pid));
     if (const auto* const vpid = ctf::environment_number(*packet.trace_class, "vpid"); !key.pid && vpid != nullptr)
         key.pid = *vpid;
-    const std::optional<std::int64_t> tid = role.tid == nullptr ? std::nullopt : integer_of(context(event, *role.tid));
+    const std::optional<std::int64_t> tid =
+        role.tid == nullptr ? std::nullopt : integer_of(find_context(event, *role.tid));
     if (!key.pid) key.pid = tid;
     // A kernel's idle threads are all 0: one for each CPU.
     if (key.pid == 0 && tid.value_or(0) == 0) key.pid.reset();
@@ -149,7 +149,7 @@ Track& Timeline::thread_of(const Role& role, std::int64_t cpu, const PacketView&
         return *known;
     }
     std::string_view name;
-    if (const ctf::FieldValue* const value = role.has_name ? context(event, kNameContext) : nullptr;
+    if (const ctf::FieldValue* const value = role.has_name ? find_context(event, kNameContext) : nullptr;
         value != nullptr && value->is_text)
         name = {value->text, value->size};
     else if (const std::string* const of_trace = ctf::environment_text(*packet.trace_class, "procname"))
@@ -194,13 +194,13 @@ Result<bool> Timeline::add_keyed(const Role::Keyed& role, const std::string& hos
         Track* const lane = open->second;
         rule.open.erase(open);
         rule.free[lane->process].push_back(lane);
-        writer_.event(*lane, Phase::kEnd, place.time_ns, rule.rule.title, event);
+        writer_.event(*lane, Phase::kEnd, place.time_ns, rule.rule.title, &event);
         return true;
     }
     if (open != rule.open.end() || rule.open.size() >= kMaxOpenSlices) return false;
     Track& lane = lane_of(rule, thread.process);
     rule.open.emplace(std::move(key), &lane);
-    writer_.event(lane, Phase::kBegin, place.time_ns, rule.rule.title, event);
+    writer_.event(lane, Phase::kBegin, place.time_ns, rule.rule.title, &event);
     return true;
 }
 

@@ -39,8 +39,9 @@ class TimelineWriter {
 
     // Before the first event on it, and after the track of its process.
     virtual void track(const Track& track) = 0;
+    // `event`: whose fields are shown; null: nothing is known of this begin or end but its time.
     virtual void event(const Track& track, Phase phase, std::int64_t time_ns, std::string_view title,
-                       const ctf::EventRecord& event) = 0;
+                       const ctf::EventRecord* event) = 0;
 };
 
 // Puts events on tracks, and makes slices of them:
@@ -81,10 +82,9 @@ class Timeline {
         };
 
         bool is_known = false;
-        std::vector<Keyed>
-            keyed{};  // ends before begins: an event may be the end of a slice, and the begin of the next
-        Phase phase = Phase::kInstant;
-        std::string_view title{};
+        // Ends before begins: an event may be the end of a slice, and the begin of the next.
+        std::vector<Keyed> keyed{};
+        std::vector<NamedPhase> nested{};
         const ValuePath* pid = nullptr;
         const ValuePath* tid = nullptr;
         bool has_name = false;
@@ -103,7 +103,7 @@ class Timeline {
     Track& thread_of(const Role& role, std::int64_t cpu, const PacketView& packet, const ctf::EventRecord& event);
     Track& process_of(const ThreadKey& key, std::string_view name);
     Track& make_track(Track track);
-    void add_nested(const Role& role, const Track& thread, std::int64_t time_ns, const ctf::EventRecord& event);
+    bool add_nested(const NamedPhase& role, const Track& thread, std::int64_t time_ns, const ctf::EventRecord& event);
     Result<bool> add_keyed(const Role::Keyed& role, const std::string& host, const Track& thread,
                            const PacketView& packet, const ctf::EventPlace& place, const ctf::EventRecord& event);
     Track& lane_of(KeyedRule& rule, std::uint64_t process);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
 #include <span>
 #include <string>
 
@@ -21,7 +22,8 @@ constexpr const char* kMetadata =
     "event { name = \"app:put\"; id = 0; loglevel = 6;"
     " fields := struct { i8 n; string s; u8 size; u8 list[size]; enum : u8 { RED } color;"
     " struct { u8 inner; } pair; integer { size = 8; encoding = UTF8; } letters[2]; }; };"
-    "event { name = \"app:get\"; id = 1; fields := struct { u8 other; floating_point { exp_dig = 8; mant_dig = 24; } "
+    "event { name = \"app:get\"; id = 1; fields := struct { u8 other;"
+    " integer { size = 64; } big; floating_point { exp_dig = 8; mant_dig = 24; } "
     "real;"
     " enum : u8 { A, B } tag; variant <tag> { u8 A; string B; } v; }; };";
 
@@ -45,6 +47,7 @@ class EventExpressionTest : public ::testing::Test {
             "\x01\x08"
             "sh\0"  // app:get
             "\x64"
+            "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"  // big = 2^64-1
             "\x00\x00\x00\x3F"
             "\x01"
             "text\0"s;  // other = 100, real = 0.5, tag = B, v
@@ -87,6 +90,28 @@ TEST_F(EventExpressionTest, NumbersAreSigned) {
     EXPECT_EQ(taken("other == 'd'"), "g");
     EXPECT_EQ(taken("n"), "p");
     EXPECT_EQ(taken("!n"), "");
+}
+
+TEST_F(EventExpressionTest, LargeNumbersAreNotNegative) {
+    EXPECT_EQ(taken("big > 10"), "g");
+    EXPECT_EQ(taken("big < 0"), "");
+    EXPECT_EQ(taken("big == -1"), "");
+    EXPECT_EQ(taken("big == 18446744073709551615"), "g");
+    EXPECT_EQ(taken("big == 0xffffffffffffffff"), "g");
+    EXPECT_EQ(taken("big > 9223372036854775808"), "g");
+    EXPECT_EQ(taken("n < 9223372036854775808"), "p");
+    EXPECT_EQ(taken("big > 1e19"), "g");
+    EXPECT_EQ(taken("(big & 0xfffffffffffff000) > 10"), "g");
+    EXPECT_EQ(taken("big >> 60 == 15"), "g");
+    EXPECT_EQ(taken("-big == 1"), "g");
+    EXPECT_EQ(taken("~big == 0"), "g");
+}
+
+TEST_F(EventExpressionTest, KeysOfEqualValuesAreEqual) {
+    EXPECT_EQ(key_of(real_value(0.0)), key_of(real_value(-0.0)));
+    EXPECT_EQ(key_of(real_value(std::numeric_limits<double>::quiet_NaN())), std::nullopt);
+    EXPECT_NE(key_of(integer_value(-1)), key_of(unsigned_value(UINT64_MAX)));
+    EXPECT_EQ(key_of(integer_value(1)), key_of(unsigned_value(1)));
 }
 
 TEST_F(EventExpressionTest, PrecedenceIsThatOfLttng) {

@@ -23,6 +23,12 @@ TEST(TimeBound, FormsOfBabeltrace2) {
     EXPECT_EQ(bound("1970-01-01 00:00:01"), kSecond);
 }
 
+TEST(TimeBound, TheDayIsThatOfTheFirstAlsoBefore1970) {
+    const auto last_second = TimeBound::parse("23:59:59", true).value();
+    EXPECT_EQ(last_second.nanoseconds(-kSecond / 2).value(), -kSecond);
+    EXPECT_EQ(last_second.nanoseconds(0).value(), 86'399 * kSecond);
+}
+
 TEST(TimeBound, OtherTextIsRefused) {
     for (const char* text : {"",
                              "x",
