@@ -104,6 +104,13 @@ void warn_of_relay(json& answer, const DaemonSession& session) {
                     missed, session.place.destination.directory.string()));
 }
 
+void warn_of_storage(json& answer, const DaemonSession& session) {
+    const std::string trouble = session.thread->storage_trouble();
+    if (trouble.empty()) return;
+    answer["warnings"].push_back(
+        fmt::format("session {}: {}: events stay in the rings", session.session.name(), trouble));
+}
+
 }  // namespace
 
 // Once its thread has seen to its place, which is called `directory`.
@@ -355,8 +362,12 @@ std::optional<Commands::Answer> Commands::list(Call& call) {
     tracing_.count_not_attached();
     json answer = answer_ok();
     answer["sessions"] = json::array();
-    for (const auto& [of, session] : tracing_.sessions())
-        if (!name || *name == of) answer["sessions"].push_back(shown_to(call.client, session));
+    answer["warnings"] = json::array();
+    for (const auto& [of, session] : tracing_.sessions()) {
+        if (name && *name != of) continue;
+        answer["sessions"].push_back(shown_to(call.client, session));
+        warn_of_storage(answer, session);
+    }
     return answer;
 }
 
@@ -369,6 +380,8 @@ std::optional<Commands::Answer> Commands::status(Call& call) {
     json answer = answer_ok();
     answer["session"] = (*session)->session.name();
     answer["sessions"] = json::array({shown_to(call.client, **session)});
+    answer["warnings"] = json::array();
+    warn_of_storage(answer, **session);
     answer["descriptors"] = {{"open", open_descriptors()}, {"limit", descriptor_limit()}};
     return answer;
 }

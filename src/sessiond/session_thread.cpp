@@ -250,9 +250,20 @@ void SessionThread::open(Recorded& recorded) {
 
 void SessionThread::publish() {
     const std::uint64_t missed = missed_by_ended_ + publish(recorded_) + publish(finishing_);
+    std::string trouble;
+    for (const std::vector<Recorded>* const all : {&recorded_, &finishing_})
+        for (const Recorded& recorded : *all)
+            if (trouble.empty()) trouble = storage_trouble_of(recorded);
     const std::lock_guard guard(lock_);
     packets_missed_ = missed;
     bytes_ = limit_.used();
+    storage_trouble_ = std::move(trouble);
+}
+
+std::string SessionThread::storage_trouble_of(const Recorded& recorded) {
+    if (recorded.recording == nullptr) return recorded.trouble;
+    const auto& error = recorded.recording->output_error();
+    return error ? error->message : std::string();
 }
 
 // Returns how many packets they have missed.
@@ -304,6 +315,11 @@ SessionThread::Figures SessionThread::figures(const session::Trace& trace) const
 std::uint64_t SessionThread::bytes() const {
     const std::lock_guard guard(lock_);
     return bytes_;
+}
+
+std::string SessionThread::storage_trouble() const {
+    const std::lock_guard guard(lock_);
+    return storage_trouble_;
 }
 
 std::uint64_t SessionThread::packets_missed() const {

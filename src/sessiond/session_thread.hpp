@@ -104,6 +104,8 @@ class SessionThread {
     [[nodiscard]] std::uint64_t packets_missed() const;
     // Of all packets, if there is a limit.
     [[nodiscard]] std::uint64_t bytes() const;
+    // Why events stay in the rings now; empty: they are stored.
+    [[nodiscard]] std::string storage_trouble() const;
 
   private:
     struct Recorded {
@@ -142,6 +144,7 @@ class SessionThread {
     std::string finish_now(Recorded& recorded);
     void tell_ended(const Recorded& recorded) const;
     static std::string trouble_of(const Recorded& recorded);
+    static std::string storage_trouble_of(const Recorded& recorded);
     std::string settle_all();
     void resume_all();
     std::string finish_all();
@@ -177,6 +180,7 @@ class SessionThread {
     mutable std::mutex lock_;  // of the next
     std::map<const session::Trace*, Figures> figures_;
     std::uint64_t packets_missed_ = 0;
+    std::string storage_trouble_;
     std::uint64_t bytes_;
 
     host::FlightRecorder flight_recorder_;

@@ -15,7 +15,7 @@ import time
 from relays import LeatRelay
 from session_daemons import KEEPER_PATIENCE, SESSIOND, TICKS, RelayedTest, RestartTest, as_user, discarded
 from support import (LEAT, PATIENCE, SOURCE, can_be_two_users, cpu_seconds_of, has_namespaces, main, needs, plain_run,
-                     program, state_of, wait_until)
+                     program, state_of, stop_process, wait_until)
 
 ALICE, BOB = 1000, 1001  # need not be in /etc/passwd
 PUT = struct.pack("<II", 1, 0)  # to the keeper: docs/formats/runtime-directory.md
@@ -202,7 +202,7 @@ class StoppedKeeper(RestartTest):
 
     def stopped_keeper(self):
         keeper, = self.keepers()
-        os.kill(keeper, signal.SIGSTOP)
+        stop_process(keeper)
         return keeper
 
     def test_verbs_meanwhile(self):
@@ -514,6 +514,7 @@ class FullDisk(RestartTest):
 
     def test_events_stay_in_the_rings(self):
         daemon, running = self.begun_on_full_disk("order:*", 200)
+        wait_until(lambda: any("No space left" in warning for warning in self.json("list")["warnings"]), "nobody is told")
         daemon = self.restart(daemon)
         running.do("emit 100")
         self.leat("enable-event", "stock:*")
@@ -523,6 +524,7 @@ class FullDisk(RestartTest):
         time.sleep(0.5)
         self.on_disk('rm "$DISK/fill"')
         wait_until(lambda: self.session("web")["channels"][0]["events"] == 1200, "events are not stored")
+        wait_until(lambda: self.json("list")["warnings"] == [], "people are told of what is over")
         self.restart(daemon)
         counts = self.stopped("web")
         self.on_disk(f'cp -r "$DISK/trace" "{self.directory}/copy"')
@@ -638,7 +640,7 @@ class OverARelay(RelayedTest):
         running = self.program("steps", LEAT_TEST_STEPS=str(counts))
         running.do("emit 10")
         wait_until(lambda: self.session("web")["channels"][0]["events"] == 10, "the events are not stored")
-        self.relay.process.send_signal(signal.SIGSTOP)
+        stop_process(self.relay.process.pid)
         running.do("emit 100")
         self.become_another(running)
         running.do("emit 100")
