@@ -17,6 +17,7 @@
 
 #include "base/unique_fd.hpp"
 #include "cli/command.hpp"
+#include "cli/misuse.hpp"
 #include "cli/named_traces.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/selection.hpp"
@@ -112,10 +113,10 @@ class OutputFile {
     bool is_standard_output_ = false;
 };
 
-Result<std::vector<viewer::SliceRule>> rules_of(const ExportOptions& options) {
+std::vector<viewer::SliceRule> rules_of(const ExportOptions& options) {
     std::vector<viewer::SliceRule> rules;
     rules.reserve(options.slices.size());
-    for (const std::string& slice : options.slices) rules.push_back(LEAT_TRY(viewer::SliceRule::parse(slice)));
+    for (const std::string& slice : options.slices) rules.push_back(meaning_of(viewer::SliceRule::parse(slice)));
     return rules;
 }
 
@@ -191,10 +192,10 @@ Result<void> export_traces(ExportOptions& options) {
     if (std::ranges::any_of(options.traces, net::is_relay_url))
         return refused("leat export reads traces on disk: those of a relay are below its --output directory");
     const bool is_table = options.format == "clickhouse";
-    if (is_table && !options.slices.empty()) return refused("--slice is for perfetto and chrome");
-    if (!is_table && options.columns) return refused("--columns are those of clickhouse");
-    auto rules = LEAT_TRY(rules_of(options));
-    const viewer::Selection selection = LEAT_TRY(options.selection.parse(options.is_gmt));
+    if (is_table && !options.slices.empty()) misuse("--slice is for perfetto and chrome");
+    if (!is_table && options.columns) misuse("--columns are those of clickhouse");
+    auto rules = rules_of(options);
+    const viewer::Selection selection = options.selection.parse(options.is_gmt);
     const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(options.traces))));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, selection));
     LEAT_TRY(check_rules(rules, viewer::classes_of(traces)));

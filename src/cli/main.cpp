@@ -49,7 +49,9 @@ int run(int argc, char** argv) {
     } catch (const CLI::Success& success) {
         return app.exit(success);  // --help, --version
     } catch (const CLI::ParseError& error) {
-        return report_usage(error.what(), wants_json(app, std::span(argv, static_cast<std::size_t>(argc))));
+        const auto given = app.get_subcommands();
+        return report_usage(error.what(), given.empty() ? "" : given.front()->get_name(),
+                            wants_json(app, std::span(argv, static_cast<std::size_t>(argc))));
     }
     return exit_status;
 }

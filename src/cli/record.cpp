@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -70,12 +71,12 @@ std::string default_output(const std::string& program) {
 }
 
 Result<session::Contexts> contexts_of(std::vector<std::string> names) {
-    std::erase(names, "none");
+    if (std::erase(names, "none") != 0 && !names.empty()) return refused("--context none stands alone");
     return session::parse_contexts(names);
 }
 
 Result<host::Destination> destination_of(const RecordOptions& options) {
-    const bool is_url = net::is_relay_address(options.output);
+    const bool is_url = options.output.find("://") != std::string::npos;
     host::Destination destination{.is_live = !options.live.empty()};
     if (destination.is_live && is_url)
         return refused("a session goes to one relay: give --live, or -o with its address, or --live and -o DIR");
@@ -127,6 +128,11 @@ Result<trace::FileLimits> file_limits(const RecordOptions& options) {
 Result<session::Channel> channel_of(const RecordOptions& options) {
     std::optional<int> log_level;
     if (!options.log_level.empty()) log_level = LEAT_TRY(session::parse_log_level(options.log_level));
+    for (const std::vector<std::string>* const names : {&options.patterns, &options.exclusions})
+        if (std::ranges::find(*names, "") != names->end())
+            return refused("the name of an event is empty: * stands for any");
+    if (options.mode != "blocking" && options.blocking_timeout != "inf")
+        return refused("--blocking-timeout is for --mode=blocking");
     session::Channel channel;
     channel.rules = session::make_rules(options.patterns.empty() ? std::vector<std::string>{"*"} : options.patterns,
                                         options.exclusions, log_level);
@@ -369,7 +375,7 @@ void add_options(CLI::App& command, RecordOptions& options) {
             "what they hold")
         ->type_name("DIR");
     command.add_option("--summary", options.summary, "Write the closing figures as JSON")->type_name("FILE");
-    command.add_option("command", options.command, "The program and its arguments, after --")->required();
+    command.add_option("command", options.command, "The program and its arguments")->required();
 }
 
 }  // namespace
@@ -379,6 +385,7 @@ void add_record_command(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("record", "trace a program from start to end");
     command->footer(kRecordFooter);
     add_options(*command, *options);
+    command->positionals_at_end();  // what follows the program is its own
     command->callback([options, &exit_status] { exit_status = run(*options); });
 }
 

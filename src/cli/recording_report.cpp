@@ -60,9 +60,17 @@ std::string RecordingReport::closing_line() const {
     const std::uint64_t discarded = recording_.discarded();
     if (recording_.is_for_snapshots()) return closing_line_of_snapshots();
     if (totals.events == 0 && discarded == 0) return fmt::format("nothing was recorded: {}", why_nothing());
-    return fmt::format("{} event{}, {}, {} stream{}, {} discarded; see them with: leat view {}", totals.events,
-                       plural(totals.events), size_for_people(totals.bytes), totals.streams, plural(totals.streams),
-                       discarded, where());
+    return fmt::format("{} event{}, {}, {} stream{}, {} discarded; {}", totals.events, plural(totals.events),
+                       size_for_people(totals.bytes), totals.streams, plural(totals.streams), discarded,
+                       how_to_see_them());
+}
+
+std::string RecordingReport::how_to_see_them() const {
+    const output::RelayOutput* output = relay();
+    if (output == nullptr || destination_.has_directory())
+        return fmt::format("see them with: leat view {}", destination_.directory.string());
+    return fmt::format("the relay has them in {}/{}-DATE below its --output directory", output->session().hostname,
+                       output->session().name);
 }
 
 std::string RecordingReport::closing_line_of_snapshots() const {
@@ -102,8 +110,10 @@ void RecordingReport::print() const {
     for (const std::string& warning : recording_.warnings()) fmt::print(stderr, "leat: warning: {}\n", warning);
     for (const Reason& reason : kReasons) {
         const std::uint64_t count = recording_.discarded(reason.reason);
+        const bool is_for_want_of_room = reason.reason == DiscardReason::kRingFull && recording_.output_error();
         if (count != 0)
-            fmt::print(stderr, "leat: warning: {} event{} discarded: {}\n", count, plural(count), reason.remedy);
+            fmt::print(stderr, "leat: warning: {} event{} discarded: {}\n", count, plural(count),
+                       is_for_want_of_room ? "the rings were full, as they could not be stored" : reason.remedy);
     }
     const std::uint64_t unreadable = recording_.consumer().unreadable();
     if (unreadable != 0)

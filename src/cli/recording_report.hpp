@@ -43,6 +43,7 @@ class RecordingReport {
     [[nodiscard]] std::string closing_line_of_snapshots() const;
     [[nodiscard]] std::string why_nothing() const;
     [[nodiscard]] std::string why_unregistered() const;
+    [[nodiscard]] std::string how_to_see_them() const;
     [[nodiscard]] std::string where() const;
     // Null if the recording goes into a directory.
     [[nodiscard]] const output::RelayOutput* relay() const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/pattern.hpp"
+#include "cli/misuse.hpp"
 
 namespace leat::cli {
 
@@ -20,11 +21,11 @@ void SelectionOptions::add_to(CLI::App& command) {
                      "only events of times when all streams of their trace were active");
 }
 
-Result<viewer::Selection> SelectionOptions::parse(bool is_gmt) const {
+viewer::Selection SelectionOptions::parse(bool is_gmt) const {
     viewer::Selection selection;
-    if (filter) selection.expression = LEAT_TRY(viewer::parse_filter(*filter));
+    if (filter) selection.expression = meaning_of(viewer::parse_filter(*filter));
     selection.is_of_all_streams = is_of_all_streams;
-    selection.range = LEAT_TRY(viewer::TimeRange::parse(begin, end, time_range, is_gmt));
+    selection.range = meaning_of(viewer::TimeRange::parse(begin, end, time_range, is_gmt));
     return selection;
 }
 

@@ -31,7 +31,8 @@ struct SelectionOptions {
 
     // The options are part of this object.
     void add_to(CLI::App& command);
-    [[nodiscard]] Result<viewer::Selection> parse(bool is_gmt) const;
+    // Throws what is wrong with them: cli/misuse.hpp.
+    [[nodiscard]] viewer::Selection parse(bool is_gmt) const;
 };
 
 }  // namespace leat::cli

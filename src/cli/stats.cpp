@@ -14,6 +14,7 @@
 #include "base/printable_text.hpp"
 #include "cli/command.hpp"
 #include "cli/json_text.hpp"
+#include "cli/misuse.hpp"
 #include "cli/named_traces.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/selection.hpp"
@@ -171,17 +172,18 @@ Json interval_json(const IntervalMeter& meter) {
     Json octaves = Json::array();
     for (const Histogram::Octave& octave : histogram.octaves())
         octaves.push_back({{"lowest_ns", octave.lowest}, {"highest_ns", octave.highest}, {"count", octave.count}});
+    const auto known = [&](auto figure) { return histogram.count() == 0 ? Json() : Json(figure); };
     return {{"count", histogram.count()},
             {"without_end", meter.open()},
             {"without_begin", meter.ended_without_begin()},
             {"without_key", meter.without_key()},
-            {"least_ns", histogram.least()},
-            {"mean_ns", histogram.mean()},
-            {"median_ns", histogram.quantile(0.5)},
-            {"p90_ns", histogram.quantile(0.9)},
-            {"p99_ns", histogram.quantile(0.99)},
-            {"p999_ns", histogram.quantile(0.999)},
-            {"most_ns", histogram.most()},
+            {"least_ns", known(histogram.least())},
+            {"mean_ns", known(histogram.mean())},
+            {"median_ns", known(histogram.quantile(0.5))},
+            {"p90_ns", known(histogram.quantile(0.9))},
+            {"p99_ns", known(histogram.quantile(0.99))},
+            {"p999_ns", known(histogram.quantile(0.999))},
+            {"most_ns", known(histogram.most())},
             {"histogram", std::move(octaves)}};
 }
 
@@ -205,13 +207,13 @@ void print_json(const StatsOptions& options, const TraceStatistics& statistics,
     fmt::print("{}\n", readable_json(result));
 }
 
-Result<std::optional<IntervalMeter>> meter_of(const StatsOptions& options) {
-    if (options.interval.empty() && !options.key.empty()) return refused("--key is of --interval FROM,TO");
-    if (options.interval.empty()) return std::optional<IntervalMeter>();
+std::optional<IntervalMeter> meter_of(const StatsOptions& options) {
+    if (options.interval.empty() && !options.key.empty()) misuse("--key is of --interval FROM,TO");
+    if (options.interval.empty()) return std::nullopt;
     const std::size_t comma = options.interval.find(',');
-    if (comma == std::string::npos) return refused("--interval takes the names of two events: FROM,TO");
+    if (comma == std::string::npos) misuse("--interval takes the names of two events: FROM,TO");
     std::optional<viewer::EventExpression> key;
-    if (!options.key.empty()) key.emplace(LEAT_TRY(viewer::parse_filter(options.key)));
+    if (!options.key.empty()) key.emplace(meaning_of(viewer::parse_filter(options.key)));
     return std::optional<IntervalMeter>(std::in_place, options.interval.substr(0, comma),
                                         options.interval.substr(comma + 1), std::move(key));
 }
@@ -233,8 +235,8 @@ Result<void> count(StatsOptions& options) {
     LEAT_TRY(put_sessions_traces(options.traces));
     if (std::ranges::any_of(options.traces, net::is_relay_url))
         return refused("leat stats reads traces on disk: those of a relay are below its --output directory");
-    const viewer::Selection selection = LEAT_TRY(options.selection.parse(options.is_gmt));
-    auto meter = LEAT_TRY(meter_of(options));
+    const viewer::Selection selection = options.selection.parse(options.is_gmt);
+    auto meter = meter_of(options);
     const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(options.traces))));
     if (meter) LEAT_TRY(check_interval(options, *meter, traces));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, selection));
@@ -271,7 +273,8 @@ void add_stats_command(CLI::App& app, int& exit_status) {
         "session, or the newest ./leat-*");
     options->selection.add_to(*command);
     command->add_flag("--clock-gmt", options->is_gmt, "--begin and --end are in UTC, not in the local time zone");
-    command->add_option("--top", options->top, "rows of each table; 0: all (default: 20)");
+    command->add_option("--top", options->top, "rows of each table; 0: all (default: 20)")
+        ->check(CLI::Range(0, 1'000'000'000));
     command->add_option("--interval", options->interval,
                         "FROM,TO: measure the time from an event to another, by their names or patterns of them");
     command->add_option("--key", options->key, "of the same value of this field: id, or $ctx.vtid");

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/command.hpp"
+#include "cli/misuse.hpp"
 #include "cli/named_traces.hpp"
 #include "cli/view_arguments.hpp"
 #include "net/relay_url.hpp"
@@ -67,7 +68,7 @@ void apply_list(const std::string& list, std::span<const ListWord> words, viewer
     if (list == "all" || list == "none") return;
     for (const std::string& word : CLI::detail::split(list, ',')) {
         const auto known = std::ranges::find(words, word, &ListWord::word);
-        if (known == words.end()) throw CLI::ValidationError("'" + word + "' is not in the list of names");
+        if (known == words.end()) misuse("'{}' is not in the list of names", word);
         options.*known->option = true;
     }
 }
@@ -104,16 +105,15 @@ viewer::TextOptions text_options(const ViewArguments& arguments) {
 Result<Viewed> view(ViewArguments& arguments) {
     LEAT_TRY(put_sessions_traces(arguments.traces));
     const viewer::TextOptions options = text_options(arguments);
-    arguments.selection = LEAT_TRY(arguments.selection_options.parse(arguments.text.is_gmt));
+    arguments.selection = arguments.selection_options.parse(arguments.text.is_gmt);
     const bool is_live = arguments.is_followed || std::ranges::any_of(arguments.traces, net::is_relay_url);
     if (is_live && (arguments.selection.range.is_bounded() || arguments.selection.is_of_all_streams))
-        return refused(
-            "--begin, --end, --timerange and --stream-intersection are for traces on disk that are finished");
+        misuse("--begin, --end, --timerange and --stream-intersection are for traces on disk that are finished");
     const bool is_table = arguments.format == "csv";
     const bool is_silent = arguments.format == "none";
     if ((is_table || is_silent) && is_live)
-        return refused("--format={} is for traces on disk that are finished", arguments.format);
-    if (!is_table && arguments.columns) return refused("--columns are those of --format=csv");
+        misuse("--format={} is for traces on disk that are finished", arguments.format);
+    if (!is_table && arguments.columns) misuse("--columns are those of --format=csv");
     if (is_table) return view_csv(arguments, options);
     if (is_silent) return view_none(arguments, options);
     if (std::ranges::any_of(arguments.traces, net::is_relay_url)) return view_relay(arguments, options);

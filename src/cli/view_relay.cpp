@@ -22,7 +22,9 @@ constexpr auto kReconnectPeriod = 500ms;
 
 Result<LiveConnection> connect(const net::RelayUrl& url, int stop_fd) {
     auto socket = net::WaitingSocket::connect(url.host, url.port, stop_fd);
-    if (!socket) return tl::unexpected(std::move(socket).error());
+    if (!socket)
+        return fail(socket.error().kind, "cannot reach relay {}: {}: start leat-relayd there, or check the address",
+                    url.address(), socket.error().message);
     return LiveConnection::open(*std::move(socket));
 }
 

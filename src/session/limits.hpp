@@ -21,7 +21,7 @@ struct Limits {
     [[nodiscard]] bool are_any() const { return duration_us != 0 || max_size != 0; }
     [[nodiscard]] Result<void> check() const {
         if (duration_us != 0 && (duration_us < kShortestUs || duration_us > kLongestUs))
-            return refused("a duration is from 1ms to 100000h");
+            return refused("a duration is from 1ms to 100000h, and microseconds without a unit");
         if (max_size != 0 && (max_size < kSmallestSize || max_size > kLargestSize))
             return refused("a size to stop at is 64K at least, and a billion G at most");
         return {};

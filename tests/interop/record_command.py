@@ -75,6 +75,15 @@ class Selection(InteropTest):
         self.assertRegex(made[0], r"^leat-test-program-emit-\d{8}-\d{6}$")
 
 
+    def test_what_follows_the_program_is_its_own(self):
+        """Also what looks like an option of ours, and also `--`."""
+        words = ["-e", "hi", "--session", "x", "--", "-h"]
+        for before in ([], ["--"]):
+            result = plain_run(LEAT, "record", "-o", f"trace{len(before)}", "--preload", "libc", *before, "sh", "-c",
+                               'echo "$@"', "sh", *words, cwd=self.directory)
+            self.assertEqual((result.returncode, result.stdout), (0, " ".join(words) + "\n"), result.stderr)
+
+
 class ExitStatus(InteropTest):
     def test_of_the_program(self):
         self.assertEqual(self.record(program("emit"), "1", "1", "exit3").status, 3)
@@ -149,8 +158,11 @@ class BadInput(InteropTest):
         for wrong in (("--no-such-option", "--", "true"), ("--header", "small", "--", "true"), ("-o", "t"),
                       ("--preload", "libm", "--", "true"), ("--ring-size", "3M", "--", "true"),
                       ("--ring-size", "much", "--", "true"), ("-l", "loud", "--", "true"),
-                      ("--context", "weather", "--", "true")):
+                      ("--context", "weather", "--", "true"), ("--context", "none,vpid", "--", "true"),
+                      ("-e", "", "--", "true"), ("-x", "", "--", "true"), ("--blocking-timeout", "1s", "--", "true"),
+                      ("-o", "http://here", "--", "true")):
             self.assert_one_line(self.fails(*wrong, status=2))
+        self.assert_one_line(self.fails("--ring-sise", "64K", "--", "true", status=2), "--ring-sise", "see leat record --help")
         self.assertEqual(tree(self.directory), [])
 
     def test_directory_that_is_not_empty_is_left_alone(self):

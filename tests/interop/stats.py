@@ -72,6 +72,22 @@ class Stats(InteropTest):
         self.assertEqual((found["count"], found["without_end"], found["without_begin"]), (1, COUNT * THREADS - 1, 0))
         found = self.stats("--interval", "test:done,test:count", "--key", "thread")["interval"]
         self.assertEqual((found["count"], found["without_end"], found["without_begin"]), (0, 0, COUNT * THREADS))
+        for figure in ("least", "mean", "median", "p90", "p99", "p999", "most"):
+            self.assertIsNone(found[f"{figure}_ns"])
+
+    def test_processes_by_contexts_of_one_event(self):
+        directory = self.directory / "made"
+        directory.mkdir()
+        (directory / "metadata").write_text("""/* CTF 1.8 */
+            typealias integer { size = 8; } := u8;
+            trace { major = 1; minor = 8; byte_order = le; };
+            stream { event.header := struct { u8 id; }; };
+            event { name = with; id = 0; context := struct { u8 _vpid; string _procname; }; fields := struct { u8 n; }; };
+            event { name = without; id = 1; fields := struct { u8 n; }; };""")
+        (directory / "s").write_bytes(b"\0\x2abash\0\1" + b"\1\2" + b"\0\x2abash\0\3")
+        self.trace = directory
+        self.assertEqual({(row["vpid"], row["procname"], row["events"]) for row in self.stats()["by_process"]},
+                         {(42, "bash", 2), (None, "", 1)})
 
     def test_for_people(self):
         result = plain_run(LEAT, "stats", "--top", "1", "--interval", "test:count,test:count", self.trace)
@@ -83,11 +99,13 @@ class Stats(InteropTest):
         self.assertRegex(result.stdout, r"\nleast .*, mean .*, median .*, most .*\n")
 
     def test_refused(self):
-        for arguments, word in ((["--interval", "test:count"], "FROM,TO"), (["--key", "thread"], "--interval"),
-                                (["--interval", "nosuch:*,test:count"], "nosuch:*"), (["--filter", "n ="], "character 3"),
-                                (["--interval", "test:count,test:done", "--key", "nosuch"], "nosuch")):
+        for arguments, status, word in ((["--interval", "test:count"], 2, "FROM,TO"), (["--key", "thread"], 2, "--interval"),
+                                        (["--interval", "nosuch:*,test:count"], 1, "nosuch:*"),
+                                        (["--filter", "n ="], 2, "character 3"), (["--top", "-1"], 2, "--top"),
+                                        (["--top", "99999999999999999999"], 2, "--top"),
+                                        (["--interval", "test:count,test:done", "--key", "nosuch"], 1, "nosuch")):
             result = plain_run(LEAT, "stats", *arguments, self.trace)
-            self.assertEqual((result.returncode, result.stdout), (1, ""), arguments)
+            self.assertEqual((result.returncode, result.stdout), (status, ""), arguments)
             self.assert_one_line(result.stderr, word)
 
 

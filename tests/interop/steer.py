@@ -12,7 +12,7 @@ import time
 
 from session_daemons import SESSIOND, SessionTest
 from support import (LEAT, PATIENCE, SANITIZERS, can_be_two_users, cpu_seconds_of, main, needs, outside_gate, plain_run,
-                     program, wait_until)
+                     program, stop_process, wait_until)
 
 BAD_NAMES = ("", "x" * 201, "a/b", "/", "a\nb", "a\x1b[31mb", "\x7f", "metadata", ".", "..")
 GOOD_NAMES = ("x" * 200, 'say "hello"', "Zoë ☃ 漢字", "it's $HOME; `ls` %s {0}", "a*b\\c", "-dash", "[1,2]")
@@ -113,6 +113,12 @@ class Verbs(SteerTest):
         before = self.session("web")
         self.assert_refused("create", "web", "-o", self.directory / "other", parts=['"web"', "exists"])
         self.assertEqual(self.session("web"), before)
+
+    def test_list_of_events_with_an_empty_name_enables_none(self):
+        self.daemon()
+        self.leat("create", "web", "-o", self.directory / "trace")
+        self.assert_refused("enable-event", "a:*,,b:*", status=2, parts=["is empty"])
+        self.assertEqual(self.session("web")["channels"], [])
         self.assertFalse((self.directory / "other").exists())
 
     def test_no_daemon(self):
@@ -743,7 +749,7 @@ class Signals(SteerTest):
 
     def test_program_does_not_wait_for_a_stopped_daemon_without_a_session(self):
         daemon = self.daemon()
-        daemon.send_signal(signal.SIGSTOP)
+        stop_process(daemon.process.pid)
         for _ in range(3):
             # If it waited, it would wait for ever.
             plain_run(program("emit"), "100000", "2", env={**os.environ, "LEAT_REGISTER_TIMEOUT": "-1"})
@@ -753,7 +759,7 @@ class Signals(SteerTest):
         directory = self.create_active("web", "order:tick")
         running = self.program()
         running.do("emit 10")
-        daemon.send_signal(signal.SIGSTOP)
+        stop_process(daemon.process.pid)
         self.assert_takes_less(1, running.do, "emit 10000")
         daemon.send_signal(signal.SIGCONT)
         running.do("emit 10")
@@ -765,7 +771,7 @@ class Signals(SteerTest):
         stopped = [self.program() for _ in range(4)]
         for running in stopped:
             running.do("emit 10")
-            running.process.send_signal(signal.SIGSTOP)
+            stop_process(running.process.pid)
         for verb in (("enable-event", "stock:*"), ("disable-event", "stock:*"), ("list", "--programs"), ("stop",),
                      ("start",), ("track", "--vpid=all"), ("stop",)):
             self.assert_takes_less(2, self.leat, *verb)

@@ -45,6 +45,13 @@ class WhichTrace(InteropTest):
         result = self.view()
         self.assertEqual((result.returncode, len(result.stdout.splitlines())), (0, 7), result.stderr)
 
+    def test_closed_output_is_an_error(self):
+        self.emit("leat-a", 3)
+        for arguments in (["view"], ["view", "--format=json"], ["stats"], ["export", "chrome"], ["check", "leat-a"]):
+            result = plain_run("sh", "-c", 'exec "$0" "$@" >&-', LEAT, *arguments, cwd=self.directory)
+            self.assertEqual(result.returncode, 1, arguments)
+            self.assert_one_line(result.stderr, "cannot write")
+
     def test_none_here(self):
         self.emit("of-another-name", 1)
         result = self.view()

@@ -67,10 +67,11 @@ class Tables(InteropTest):
 
     def test_refused(self):
         trace = self.record(program("emit"), "1", name="trace").path
-        for options, word in ((["--format=csv", "--columns", "nosuch"], "nosuch"), (["--columns", "n"], "csv"),
-                              (["--format=csv", "--columns", "n,,n"], "column \"\""), (["--format=csv", "--follow"], "finished")):
+        for options, status, word in ((["--format=csv", "--columns", "nosuch"], 1, "nosuch"), (["--columns", "n"], 2, "csv"),
+                                      (["--format=csv", "--columns", "n,,n"], 1, "column \"\""),
+                                      (["--format=csv", "--follow"], 2, "finished")):
             result = plain_run(LEAT, "view", *options, trace)
-            self.assertEqual((result.returncode, result.stdout), (1, ""), options)
+            self.assertEqual((result.returncode, result.stdout), (status, ""), options)
             self.assert_one_line(result.stderr, word)
 
 

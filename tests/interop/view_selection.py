@@ -57,7 +57,7 @@ class Filters(InteropTest):
 
     def test_expression_that_is_none(self):
         result = plain_run(LEAT, "view", "--filter", "n == ", self.trace)
-        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
         self.assert_one_line(result.stderr, "character 6")
 
     def test_of_a_trace_that_is_followed(self):
@@ -107,12 +107,13 @@ class Times(InteropTest):
 
     def test_refused(self):
         trace = str(CAPTURES / "local-disk" / "trace")
-        for options, word in ((["--begin", "noon"], "no time"), (["--begin", "2", "--end", "1"], "before"),
-                              (["--timerange", "1"], "BEGIN,END"), (["--begin", "1", "--timerange", "1,2"], "--timerange"),
-                              (["--follow", "--end", "1"], "finished")):
+        for options, status, word in ((["--begin", "noon"], 2, "no time"), (["--begin", "2", "--end", "1"], 1, "before"),
+                                      (["--timerange", "1"], 2, "BEGIN,END"),
+                                      (["--begin", "1", "--timerange", "1,2"], 2, "--timerange"),
+                                      (["--follow", "--end", "1"], 2, "finished"), (["--columns", "n"], 2, "csv")):
             result = plain_run(LEAT, "view", *options, trace)
-            self.assertEqual((result.returncode, result.stdout), (1, ""), options)
-            self.assert_one_line(result.stderr, word)
+            self.assertEqual((result.returncode, result.stdout), (status, ""), options)
+            self.assert_one_line(result.stderr, word, *(["see leat view --help"] if status == 2 else []))
 
 
 METADATA = """/* CTF 1.8 */

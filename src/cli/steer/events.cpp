@@ -41,7 +41,10 @@ Json event_request(const char* verb, const EventOptions& options) {
 Outcome<std::vector<std::string>> patterns_of(const EventOptions& options) {
     if (options.is_all == !options.patterns.empty()) return usage("name events, or give --all");
     if (options.is_all) return std::vector<std::string>{kAnyEvent};
-    return split_at_commas(options.patterns);
+    std::vector<std::string> patterns = split_at_commas(options.patterns);
+    if (std::ranges::find(patterns, "") != patterns.end())
+        return usage("the name of an event is empty: is there a comma too many?");
+    return patterns;
 }
 
 // What one answer says, without what concerns all patterns.

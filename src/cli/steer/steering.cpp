@@ -39,10 +39,11 @@ Json object_for_scripts(const Outcome<void>& outcome, const Json& result, const 
     return object;
 }
 
-// Whether all could be written, or nobody wants to read it.
-bool print_all(const std::string& text) {
+// An error if not all could be written that somebody wants to read.
+Result<void> print_all(const std::string& text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
-    return std::fflush(stdout) == 0 || errno == EPIPE;
+    if (std::fflush(stdout) == 0 || errno == EPIPE) return {};
+    return io_error("cannot write");
 }
 
 }  // namespace
@@ -75,14 +76,14 @@ void Steering::warn(const std::string& text) {
 void Steering::say(std::string_view line) { text_.append(line).append("\n"); }
 
 int Steering::finish(const Outcome<void>& outcome, bool is_json) const {
-    const bool is_printed =
+    const Result<void> printed =
         print_all(is_json ? readable_json(object_for_scripts(outcome, result_, warnings_)) + '\n' : text_);
     if (!outcome) {
         fmt::print(stderr, "leat: {}\n", printable(outcome.error().message));
         return outcome.error().kind == kUsage ? kExitUsage : kExitFailed;
     }
-    if (is_printed) return kExitOk;
-    fmt::print(stderr, "leat: standard output cannot be written\n");
+    if (printed) return kExitOk;
+    fmt::print(stderr, "leat: {}\n", printed.error().message);
     return kExitFailed;
 }
 
@@ -100,8 +101,8 @@ int run_verb(std::string_view format, const std::function<Outcome<void>(Steering
     return steering.finish(run(), format == "json");
 }
 
-int report_usage(const std::string& message, bool is_json) {
-    return Steering().finish(usage("{} (see leat --help)", message), is_json);
+int report_usage(const std::string& message, const std::string& command, bool is_json) {
+    return Steering().finish(usage("{} (see leat {}{}--help)", message, command, command.empty() ? "" : " "), is_json);
 }
 
 std::string quoted(const std::string& name) { return fmt::format("\"{}\"", printable(name)); }

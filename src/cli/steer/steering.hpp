@@ -61,8 +61,8 @@ class Steering {
 // Runs a verb and returns the exit status. `format` is "text" or "json".
 int run_verb(std::string_view format, const std::function<Outcome<void>(Steering&)>& verb);
 
-// Prints that the command line is wrong, and returns the exit status.
-int report_usage(const std::string& message, bool is_json);
+// Prints that the command line of this command of `leat`, or of `leat` itself, is wrong, and returns the exit status.
+int report_usage(const std::string& message, const std::string& command, bool is_json);
 
 // `"NAME"`, fit for a terminal.
 std::string quoted(const std::string& name);
