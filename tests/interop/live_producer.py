@@ -96,9 +96,11 @@ class Producer(InteropTest):
         limits = ("--tracefile-size", "1M", "--tracefile-count", "2")
         recording = self.start(*ON_ONE_CPU, program("emit"), "400000", "1",
                                options=("-o", self.relay.url, "--ring-size", "16M", *limits))
-        self.finish(recording)
+        closing_line = self.finish(recording).splitlines()[-1]
         self.assertEqual(self.summary["discarded"], 0)
         [part] = self.relay.parts()
+        place = re.search("the relay has them in (.*)-DATE below its --output directory$", closing_line)[1]
+        self.assertTrue(str(part).startswith(f"{self.relay.output}/{place}-"), (part, closing_line))
         files = {}
         for path in part.rglob("channel0_*_*"):
             if path.parent.name != "index":
