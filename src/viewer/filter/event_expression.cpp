@@ -126,7 +126,7 @@ FilterValue EventExpression::evaluate(std::uint32_t node) const {
     const FilterNode& it = expression_.nodes[node];
     switch (it.op) {
         case FilterOp::kInteger:
-            return unsigned_value(static_cast<std::uint64_t>(it.integer));
+            return it.integer < 0 ? unsigned_value(static_cast<std::uint64_t>(it.integer)) : integer_value(it.integer);
         case FilterOp::kReal:
             return real_value(it.real);
         case FilterOp::kText:

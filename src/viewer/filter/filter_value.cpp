@@ -20,11 +20,11 @@ bool is_text(const FilterValue& value) { return value.kind == Kind::kText || val
 std::uint64_t bits_of(const FilterValue& value) { return static_cast<std::uint64_t>(value.integer); }
 double real_of(const FilterValue& value) {
     if (value.kind == Kind::kReal) return value.real;
-    return value.is_large ? static_cast<double>(bits_of(value)) : static_cast<double>(value.integer);
+    return value.is_unsigned ? static_cast<double>(bits_of(value)) : static_cast<double>(value.integer);
 }
 // Of integers, these are in the order of their values.
 std::pair<bool, std::uint64_t> rank_of(const FilterValue& value) {
-    return {value.is_large || value.integer >= 0, bits_of(value)};
+    return {value.is_unsigned || value.integer >= 0, bits_of(value)};
 }
 
 std::optional<bool> truth(const FilterValue& value) {
@@ -42,7 +42,8 @@ FilterValue unary(FilterOp op, const FilterValue& value) {
     if (op == FilterOp::kMinus && value.kind == Kind::kReal) return real_value(-value.real);
     if (value.kind != Kind::kInteger) return kInvalid;
     const std::uint64_t bits = bits_of(value);
-    return integer_value(static_cast<std::int64_t>(op == FilterOp::kMinus ? -bits : ~bits));
+    if (op == FilterOp::kMinus) return integer_value(static_cast<std::int64_t>(-bits));
+    return value.is_unsigned ? unsigned_value(~bits) : integer_value(static_cast<std::int64_t>(~bits));
 }
 
 FilterValue logical(FilterOp op, const FilterValue& left, const FilterValue& right) {
@@ -59,7 +60,7 @@ FilterValue bitwise(FilterOp op, const FilterValue& left, const FilterValue& rig
     const std::uint64_t b = bits_of(right);
     const bool is_shift = op == FilterOp::kShiftLeft || op == FilterOp::kShiftRight;
     if (is_shift && b >= 64) return kInvalid;
-    const bool is_unsigned = left.is_large || (right.is_large && !is_shift);
+    const bool is_unsigned = left.is_unsigned || (right.is_unsigned && !is_shift);
     const auto result = [&]() -> std::uint64_t {
         switch (op) {
             case FilterOp::kShiftLeft:
@@ -108,8 +109,12 @@ FilterValue comparison(FilterOp op, const FilterValue& left, const FilterValue& 
         return integer_value(compared(op, left.plain, right.plain) ? 1 : 0);
     }
     if (!is_number(left) || !is_number(right)) return kInvalid;
-    if (left.kind == Kind::kInteger && right.kind == Kind::kInteger)
-        return integer_value(compared(op, rank_of(left), rank_of(right)) ? 1 : 0);
+    if (left.kind == Kind::kInteger && right.kind == Kind::kInteger) {
+        const bool is_of_bits = op == FilterOp::kEqual || op == FilterOp::kNotEqual;
+        const bool is_true =
+            is_of_bits ? compared(op, bits_of(left), bits_of(right)) : compared(op, rank_of(left), rank_of(right));
+        return integer_value(is_true ? 1 : 0);
+    }
     return integer_value(compared(op, real_of(left), real_of(right)) ? 1 : 0);
 }
 
@@ -121,7 +126,7 @@ std::optional<std::string> key_of(const FilterValue& value) {
     constexpr std::size_t kLongest = 64;
     switch (value.kind) {
         case Kind::kInteger:
-            return value.is_large ? fmt::format("{}", bits_of(value)) : fmt::format("{}", value.integer);
+            return value.is_unsigned ? fmt::format("{}", bits_of(value)) : fmt::format("{}", value.integer);
         case Kind::kReal:
             if (std::isnan(value.real)) return std::nullopt;  // it equals nothing
             return fmt::format("{}", value.real == 0 ? 0.0 : value.real);

@@ -10,8 +10,8 @@
 
 namespace leat::viewer {
 
-// Numbers are integers of 64 bits, or double if one side of an operator is. LTTng's filters take those of 2^63 and more
-// for negative; here they are what they are.
+// Numbers are integers of 64 bits, or double if one side of an operator is. Those of 2^63 and more are not negative,
+// which LTTng's filters take them for, but they are equal to the same bits.
 struct FilterValue {
     enum class Kind : std::uint8_t {
         kInvalid,  // nothing that an operator takes: the filter refuses the event, whatever else it says
@@ -24,7 +24,7 @@ struct FilterValue {
 
     Kind kind = Kind::kInvalid;
     std::int64_t integer = 0;
-    bool is_large = false;  // the integer is that of the same bits without a sign: 2^63 and more
+    bool is_unsigned = false;  // the integer is that of the same bits without a sign
     double real = 0;
     std::string_view text{};   // of kPattern: in which `*` is any text
     std::string_view plain{};  // of kPattern: the same without escapes
@@ -35,7 +35,7 @@ struct FilterValue {
 }
 [[nodiscard]] constexpr FilterValue unsigned_value(std::uint64_t bits) {
     FilterValue value = integer_value(static_cast<std::int64_t>(bits));
-    value.is_large = value.integer < 0;
+    value.is_unsigned = true;
     return value;
 }
 [[nodiscard]] constexpr FilterValue real_value(double real) { return {.kind = FilterValue::Kind::kReal, .real = real}; }

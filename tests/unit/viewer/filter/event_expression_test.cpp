@@ -95,7 +95,13 @@ TEST_F(EventExpressionTest, NumbersAreSigned) {
 TEST_F(EventExpressionTest, LargeNumbersAreNotNegative) {
     EXPECT_EQ(taken("big > 10"), "g");
     EXPECT_EQ(taken("big < 0"), "");
-    EXPECT_EQ(taken("big == -1"), "");
+    EXPECT_EQ(taken("big == -1"), "g");  // the same bits
+    EXPECT_EQ(taken("big > -1"), "g");
+    EXPECT_EQ(taken("n == 0xfffffffffffffffb"), "p");
+    EXPECT_EQ(taken("(big & (1 << 63)) == (1 << 63)"), "g");
+    EXPECT_EQ(taken("(other << 57) > 0"), "g");
+    EXPECT_EQ(taken("~other < 0"), "");
+    EXPECT_EQ(taken("(n & 0xffffffff) > 0"), "p");
     EXPECT_EQ(taken("big == 18446744073709551615"), "g");
     EXPECT_EQ(taken("big == 0xffffffffffffffff"), "g");
     EXPECT_EQ(taken("big > 9223372036854775808"), "g");
