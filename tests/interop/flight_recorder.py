@@ -398,7 +398,7 @@ class SnapshotTest(SnapshotFixture):
         self.assertEqual(len(seen), len(set(seen)))
 
     @outside_gate("counts the snapshots of a second")
-    @needs(can_be_two_users(), "two users")
+    @needs(can_be_two_users(), "two-users")
     def test_crashes_one_after_the_other_share_snapshots(self):
         directory = self.create_flying()
         for _ in range(8):
@@ -448,7 +448,7 @@ class SnapshotTest(SnapshotFixture):
         self.leat("load", "-i", empty)
         self.leat("enable-channel", "snapshot-on", "-s", "empty", status=1)
 
-    @needs(can_be_two_users(), "two users")
+    @needs(can_be_two_users(), "two-users")
     def test_another_user_is_refused(self):
         self.create_flying()
         self.leat("snapshot", "record", "web", uid=1000, status=1)

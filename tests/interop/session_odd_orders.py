@@ -10,8 +10,8 @@ import subprocess
 
 from relays import LeatRelay
 from session_daemons import RestartTest, as_user, by_reason, discarded, elapsed
-from support import (LEAT, PATIENCE, can_be_two_users, has, main, needs, outside_gate, program, state_of, stop_process,
-                     wait_until, without_sanitizers)
+from support import (LEAT, PATIENCE, can_be_two_users, has, main, needs, outside_gate, program, stop_process, wait_until,
+                     without_sanitizers)
 
 OTHER = 1000
 GROUP = 1  # of those who may steer root's daemon
@@ -53,7 +53,7 @@ class OddOrders(RestartTest):
 
 
 class OfTwoUsers(OddOrders):
-    @needs(can_be_two_users(), "two users")
+    @needs(can_be_two_users(), "two-users")
     def test_current_session_ends_with_it(self):
         """Another user may make one of the same name, which is then not the one that is meant."""
         self.daemon(f"--group={grp.getgrgid(GROUP).gr_name}")
@@ -67,7 +67,7 @@ class OfTwoUsers(OddOrders):
         self.assertEqual([session["name"] for session in self.json("list")["sessions"]], ["web"])
 
     @outside_gate("asserts how long verbs take")
-    @needs(can_be_two_users(), "two users")
+    @needs(can_be_two_users(), "two-users")
     def test_files_that_are_never_finished_hold_up_nobody_else(self):
         """Once a minute they may, for a second."""
         self.daemon()
@@ -84,7 +84,7 @@ class OfTwoUsers(OddOrders):
         self.assertLess(sorted(took)[len(took) // 2], 1)
 
 
-@needs(can_be_two_users(), "two users")
+@needs(can_be_two_users(), "two-users")
 class Containers(OddOrders):
     """Processes of several containers have the same pid."""
 
@@ -305,14 +305,13 @@ class NotAttached(OddOrders):
     def test_session_after_another_has_none_of_its(self):
         self.daemon("--max-memory=1K")
         switched, = self.switched(1, 1000, 0)
-        for number in range(5):
+        for number in range(20):  # on a busy machine, it may emit nothing while it is switched off
             self.begun(f"first-{number}", "load:*")
             before = switched.evaluated()
             wait_until(lambda: switched.evaluated() > before + 10000, "the program does nothing")
             self.leat("stop", f"first-{number}")
             self.leat("destroy", f"first-{number}")
             stop_process(switched.pid)
-            wait_until(lambda: state_of(switched.pid) == "T", "it does not stop")
             self.begun(f"second-{number}", "load:*")
             self.assertEqual(discarded(self.session(f"second-{number}")), 0)
             self.leat("destroy", f"second-{number}")

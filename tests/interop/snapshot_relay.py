@@ -410,7 +410,7 @@ class BadDays(RelayedSnapshots):
         self.create_relayed()
         self.assert_one_line(self.leat("view", "web", status=1).stderr, self.relay.url)
 
-    @needs(can_be_two_users(), "two users")
+    @needs(can_be_two_users(), "two-users")
     def test_only_its_user_and_root_choose_where_it_goes(self):
         """Members of the group that steers root's daemon may have sessions of their own at any relay."""
         self.first.stop()

@@ -346,10 +346,13 @@ def state_of(pid):
 
 
 def stop_process(pid):
-    """It runs no instruction of its own any more. The signal alone leaves its threads time, until its first one gets a CPU
-    to hear of it."""
+    """None of its threads runs an instruction of its own any more, nor if it has ended. The signal alone leaves them time,
+    until one of them gets a CPU to hear of it."""
     os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: state_of(pid) in "TZX", "it to stand still")
+
+    def stands_still():
+        return state_of(pid) in "ZX" or all(state_of(thread) in "TX" for thread in os.listdir(f"/proc/{pid}/task"))
+    wait_until(stands_still, "it does not stand still")
 
 
 def cpu_seconds_of(pid):
