@@ -1,6 +1,7 @@
 // What all commands of `leat` share.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "base/result.hpp"
@@ -33,6 +34,9 @@ void add_event_verbs(CLI::App& app, int& exit_status);
 void add_tracking_verbs(CLI::App& app, int& exit_status);
 void add_listing_verbs(CLI::App& app, int& exit_status);
 void add_definition_verbs(CLI::App& app, int& exit_status);
+
+// The words that main() got, from the name of this program on.
+std::span<char* const> arguments();
 
 // Prints `leat: MESSAGE` on stderr.
 void print_error(const Error& error);

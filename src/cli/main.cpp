@@ -27,7 +27,7 @@ constexpr char kFooter[] =
     "leat COMMAND --help has more.";
 
 // Whether this is a verb whose errors are printed for scripts, too. The options could not be parsed.
-bool wants_json(const CLI::App& app, std::span<char*> arguments) {
+bool wants_json(const CLI::App& app, std::span<char* const> arguments) {
     const auto given = app.get_subcommands();
     if (given.empty()) return false;
     if (given.front()->get_group() != kVerbGroup) return false;
@@ -37,7 +37,10 @@ bool wants_json(const CLI::App& app, std::span<char*> arguments) {
     return std::ranges::find(words, "--format=json") != words.end() || !std::ranges::search(words, kTwoWords).empty();
 }
 
+std::span<char* const> all_arguments;
+
 int run(int argc, char** argv) {
+    all_arguments = {argv, static_cast<std::size_t>(argc)};
     CLI::App app{"Leat: trace programs on Linux, and read what they did.", "leat"};
     app.set_version_flag("--version", "leat " LEAT_VERSION);
     app.footer(kFooter);
@@ -51,12 +54,14 @@ int run(int argc, char** argv) {
     } catch (const CLI::ParseError& error) {
         const auto given = app.get_subcommands();
         return report_usage(error.what(), given.empty() ? "" : given.front()->get_name(),
-                            wants_json(app, std::span(argv, static_cast<std::size_t>(argc))));
+                            wants_json(app, all_arguments));
     }
     return exit_status;
 }
 
 }  // namespace
+
+std::span<char* const> arguments() { return all_arguments; }
 
 // What it quotes of its input may be of any size.
 void print_error(const Error& error) {

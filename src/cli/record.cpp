@@ -128,7 +128,7 @@ Result<trace::FileLimits> file_limits(const RecordOptions& options) {
 Result<session::Channel> channel_of(const RecordOptions& options) {
     std::optional<int> log_level;
     if (!options.log_level.empty()) log_level = LEAT_TRY(session::parse_log_level(options.log_level));
-    for (const std::vector<std::string>* const names : {&options.patterns, &options.exclusions})
+    for (const std::vector<std::string>* const names : {&options.patterns, &options.exclusions, &options.snapshot_on})
         if (std::ranges::find(*names, "") != names->end())
             return refused("the name of an event is empty: * stands for any");
     if (options.mode != "blocking" && options.blocking_timeout != "inf")
@@ -375,7 +375,13 @@ void add_options(CLI::App& command, RecordOptions& options) {
             "what they hold")
         ->type_name("DIR");
     command.add_option("--summary", options.summary, "Write the closing figures as JSON")->type_name("FILE");
-    command.add_option("command", options.command, "The program and its arguments")->required();
+    command.add_option("PROGRAM", options.command, "The program and its arguments")->required();
+}
+
+// The program and its arguments, which are the last words. CLI11 would make two of "[a,b]".
+std::vector<std::string> last_words(std::size_t count) {
+    const auto words = arguments().last(count);
+    return {words.begin(), words.end()};
 }
 
 }  // namespace
@@ -385,8 +391,13 @@ void add_record_command(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("record", "trace a program from start to end");
     command->footer(kRecordFooter);
     add_options(*command, *options);
+    const CLI::Option* const program = command->get_option("PROGRAM");
     command->positionals_at_end();  // what follows the program is its own
-    command->callback([options, &exit_status] { exit_status = run(*options); });
+    command->callback([command, program, options, &exit_status] {
+        const auto count = std::ranges::count(command->parse_order(), program);
+        options->command = last_words(static_cast<std::size_t>(count));
+        exit_status = run(*options);
+    });
 }
 
 }  // namespace leat::cli

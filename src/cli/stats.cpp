@@ -211,7 +211,8 @@ std::optional<IntervalMeter> meter_of(const StatsOptions& options) {
     if (options.interval.empty() && !options.key.empty()) misuse("--key is of --interval FROM,TO");
     if (options.interval.empty()) return std::nullopt;
     const std::size_t comma = options.interval.find(',');
-    if (comma == std::string::npos) misuse("--interval takes the names of two events: FROM,TO");
+    if (comma == std::string::npos || comma == 0 || comma + 1 == options.interval.size())
+        misuse("--interval takes the names of two events: FROM,TO");
     std::optional<viewer::EventExpression> key;
     if (!options.key.empty()) key.emplace(meaning_of(viewer::parse_filter(options.key)));
     return std::optional<IntervalMeter>(std::in_place, options.interval.substr(0, comma),

@@ -6,6 +6,7 @@
 
 #include "base/printable_text.hpp"
 #include "cli/live_printer.hpp"
+#include "cli/misuse.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/view_arguments.hpp"
 #include "net/relay_url.hpp"
@@ -151,7 +152,7 @@ Result<Viewed> view(const ViewArguments& arguments, const net::RelayUrl& url, co
 }  // namespace
 
 Result<Viewed> view_relay(const ViewArguments& arguments, const viewer::TextOptions& options) {
-    if (arguments.traces.size() != 1) return refused("one net:// URL at a time");
+    if (arguments.traces.size() != 1) misuse("one net:// URL at a time");
     const net::RelayUrl url = LEAT_TRY(net::parse_relay_url(arguments.traces.front()));
     auto viewed = view(arguments, url, options);
     if (!viewed) return wrap(fmt::format("relay {}", url.address()), std::move(viewed).error());

@@ -77,7 +77,7 @@ class Selection(InteropTest):
 
     def test_what_follows_the_program_is_its_own(self):
         """Also what looks like an option of ours, and also `--`."""
-        words = ["-e", "hi", "--session", "x", "--", "-h"]
+        words = ["-e", "hi", "[a,b]", "[]", "--session", "x", "--", "", "-h"]
         for before in ([], ["--"]):
             result = plain_run(LEAT, "record", "-o", f"trace{len(before)}", "--preload", "libc", *before, "sh", "-c",
                                'echo "$@"', "sh", *words, cwd=self.directory)

@@ -113,13 +113,14 @@ class Verbs(SteerTest):
         before = self.session("web")
         self.assert_refused("create", "web", "-o", self.directory / "other", parts=['"web"', "exists"])
         self.assertEqual(self.session("web"), before)
+        self.assertFalse((self.directory / "other").exists())
 
     def test_list_of_events_with_an_empty_name_enables_none(self):
         self.daemon()
         self.leat("create", "web", "-o", self.directory / "trace")
-        self.assert_refused("enable-event", "a:*,,b:*", status=2, parts=["is empty"])
+        for arguments in (["a:*,,b:*"], ["a:*", "-x", "b,,c"]):
+            self.assert_refused("enable-event", *arguments, status=2, parts=["is empty"])
         self.assertEqual(self.session("web")["channels"], [])
-        self.assertFalse((self.directory / "other").exists())
 
     def test_no_daemon(self):
         for verb in (("start", "web"), ("stop", "web"), ("destroy", "web"), ("list",), ("status",),

@@ -27,13 +27,20 @@ struct EventOptions : VerbOptions {
     std::optional<std::string> on_conflict{};
 };
 
+Outcome<std::vector<std::string>> names_in(const std::vector<std::string>& lists) {
+    std::vector<std::string> names = split_at_commas(lists);
+    if (std::ranges::find(names, "") != names.end())
+        return usage("the name of an event is empty: is there a comma too many?");
+    return names;
+}
+
 // The request, without a pattern.
-Json event_request(const char* verb, const EventOptions& options) {
+Outcome<Json> event_request(const char* verb, const EventOptions& options) {
     Json request = request_of(verb, options.session);
     if (options.channel) request["channel"] = *options.channel;
     if (options.log_level) request["loglevel"] = *options.log_level;
     if (options.log_level_only) request["loglevel_only"] = *options.log_level_only;
-    if (!options.exclusions.empty()) request["exclude"] = split_at_commas(options.exclusions);
+    if (!options.exclusions.empty()) request["exclude"] = LEAT_TRY(names_in(options.exclusions));
     if (options.on_conflict) request["on_conflict"] = *options.on_conflict;
     return request;
 }
@@ -41,10 +48,7 @@ Json event_request(const char* verb, const EventOptions& options) {
 Outcome<std::vector<std::string>> patterns_of(const EventOptions& options) {
     if (options.is_all == !options.patterns.empty()) return usage("name events, or give --all");
     if (options.is_all) return std::vector<std::string>{kAnyEvent};
-    std::vector<std::string> patterns = split_at_commas(options.patterns);
-    if (std::ranges::find(patterns, "") != patterns.end())
-        return usage("the name of an event is empty: is there a comma too many?");
-    return patterns;
+    return names_in(options.patterns);
 }
 
 // What one answer says, without what concerns all patterns.
@@ -80,11 +84,11 @@ Outcome<void> ask_for_each(Json request, const EventOptions& options, const char
 }
 
 Outcome<void> enable_event(const EventOptions& options, Steering& steering) {
-    return ask_for_each(event_request("enable-event", options), options, "enabled", steering);
+    return ask_for_each(LEAT_TRY(event_request("enable-event", options)), options, "enabled", steering);
 }
 
 Outcome<void> disable_event(const EventOptions& options, Steering& steering) {
-    return ask_for_each(event_request("disable-event", options), options, "disabled", steering);
+    return ask_for_each(LEAT_TRY(event_request("disable-event", options)), options, "disabled", steering);
 }
 
 void add_pattern_options(CLI::App& command, EventOptions& options) {
