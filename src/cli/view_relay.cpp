@@ -23,9 +23,7 @@ constexpr auto kReconnectPeriod = 500ms;
 
 Result<LiveConnection> connect(const net::RelayUrl& url, int stop_fd) {
     auto socket = net::WaitingSocket::connect(url.host, url.port, stop_fd);
-    if (!socket)
-        return fail(socket.error().kind, "cannot reach relay {}: {}: start leat-relayd there, or check the address",
-                    url.address(), socket.error().message);
+    if (!socket) return tl::unexpected(std::move(socket).error());
     return LiveConnection::open(*std::move(socket));
 }
 

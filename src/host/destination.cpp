@@ -65,8 +65,7 @@ Result<void> reach_relay(const Destination& destination) {
     auto reached =
         net::WaitingSocket::connect(destination.relay->host, destination.relay->control_port, kNothingStopsUs);
     if (reached) return {};
-    return fail(reached.error().kind, "cannot reach relay {}: {}: start leat-relayd there, or check the address",
-                to_text(*destination.relay), reached.error().message);
+    return wrap(fmt::format("cannot reach relay {}", to_text(*destination.relay)), std::move(reached).error());
 }
 
 Result<std::unique_ptr<consumer::Output>> open_output(const session::Trace& trace, const std::string& session_name,

@@ -26,7 +26,7 @@ Result<WaitingSocket> WaitingSocket::connect(const std::string& host, std::uint1
         if (socket) return socket;
         error = std::move(socket).error();
     }
-    return wrap("cannot connect", std::move(error));
+    return fail(error.kind, "cannot connect: {}: start leat-relayd there, or check the address", error.message);
 }
 
 Result<WaitingSocket> WaitingSocket::connect(const HostAddress& address, std::uint16_t port, int stop_fd) {
