@@ -250,10 +250,7 @@ void SessionThread::open(Recorded& recorded) {
 
 void SessionThread::publish() {
     const std::uint64_t missed = missed_by_ended_ + publish(recorded_) + publish(finishing_);
-    std::string trouble;
-    for (const std::vector<Recorded>* const all : {&recorded_, &finishing_})
-        for (const Recorded& recorded : *all)
-            if (trouble.empty()) trouble = storage_trouble_of(recorded);
+    std::string trouble = first_trouble(storage_trouble_of);
     const std::lock_guard guard(lock_);
     packets_missed_ = missed;
     bytes_ = limit_.used();
@@ -394,6 +391,13 @@ std::string SessionThread::trouble_of(const Recorded& recorded) {
     return error ? error->message : std::string();
 }
 
+std::string SessionThread::first_trouble(std::string (*of)(const Recorded&)) const {
+    for (const std::vector<Recorded>* const all : {&recorded_, &finishing_})
+        for (const Recorded& recorded : *all)
+            if (std::string trouble = of(recorded); !trouble.empty()) return trouble;
+    return {};
+}
+
 // All of them together, so a relay that stands still costs the patience once. Returns the first trouble of any. Until
 // resume_all(), those that go on are not drained.
 std::string SessionThread::settle_all() {
@@ -406,11 +410,7 @@ std::string SessionThread::settle_all() {
     };
     while (std::ranges::any_of(recorded_, is_awaited) || std::ranges::any_of(finishing_, is_awaited))
         engine_->turn({}, kRetry);
-    std::string trouble;
-    for (const std::vector<Recorded>* const all : {&recorded_, &finishing_})
-        for (const Recorded& recorded : *all)
-            if (trouble.empty()) trouble = trouble_of(recorded);
-    return trouble;
+    return first_trouble(trouble_of);
 }
 
 void SessionThread::resume_all() {

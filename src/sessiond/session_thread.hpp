@@ -145,6 +145,8 @@ class SessionThread {
     void tell_ended(const Recorded& recorded) const;
     static std::string trouble_of(const Recorded& recorded);
     static std::string storage_trouble_of(const Recorded& recorded);
+    // Of all recordings, also of those that end; empty: none has one.
+    std::string first_trouble(std::string (*of)(const Recorded&)) const;
     std::string settle_all();
     void resume_all();
     std::string finish_all();
