@@ -78,6 +78,12 @@ class TimelineTest : public ::testing::Test {
 constexpr const char* kThreads = "event.context := struct { u8 vpid; u8 vtid; };";
 using Lines = std::vector<std::string>;
 
+// Without those of tracks.
+Lines events_in(Lines lines) {
+    std::erase_if(lines, [](const std::string& line) { return line.find(" of ") != std::string::npos; });
+    return lines;
+}
+
 TEST_F(TimelineTest, ThreadsOfProcesses) {
     load(kThreads);
     EXPECT_EQ(told({event(2, 1, 7, 7, 0), event(2, 2, 7, 8, 0), event(2, 3, 9, 7, 0), event(2, 4, 7, 7, 0)}),
@@ -95,10 +101,7 @@ TEST_F(TimelineTest, NamesThatAreBeginAndEndNestInTheirThread) {
     load(kThreads);
     const Lines lines = told({event(1, 1, 7, 7, 0), event(0, 2, 7, 7, 0), event(0, 3, 7, 7, 0), event(1, 4, 7, 8, 0),
                               event(1, 5, 7, 7, 0), event(1, 6, 7, 7, 0), event(1, 7, 7, 7, 0)});
-    Lines events;
-    for (const std::string& line : lines)
-        if (line.find(" of ") == std::string::npos) events.push_back(line);
-    EXPECT_EQ(events,
+    EXPECT_EQ(events_in(lines),
               (Lines{"1: 2 . a_end", "2: 2 ( a", "3: 2 ( a", "4: 3 . a_end", "5: 2 ) a", "6: 2 ) a", "7: 2 . a_end"}));
 }
 
@@ -132,10 +135,7 @@ TEST_F(TimelineTest, AnEventMayEndOneSliceAndBeginTheNext) {
     load(kThreads);
     const Lines lines = told({event(0, 1, 7, 7, 1), event(1, 2, 7, 7, 1), event(2, 3, 7, 7, 1)},
                              {"a_end,other,$ctx.vtid", "a_begin,a_end,k"});
-    Lines events;
-    for (const std::string& line : lines)
-        if (line.find(" of ") == std::string::npos) events.push_back(line);
-    EXPECT_EQ(events, (Lines{"1: 3 ( a_begin", "2: 3 ) a_begin", "2: 4 ( a_end", "3: 4 ) a_end"}));
+    EXPECT_EQ(events_in(lines), (Lines{"1: 3 ( a_begin", "2: 3 ) a_begin", "2: 4 ( a_end", "3: 4 ) a_end"}));
 }
 
 TEST_F(TimelineTest, SlicesOfAThreadMayFollowEachOtherToo) {
@@ -159,20 +159,14 @@ TEST_F(TimelineTest, RulesWithAndWithoutAKeyHoldForOneEvent) {
     load(kThreads);
     const Lines lines =
         told({event(0, 1, 7, 7, 1), event(1, 2, 7, 7, 1), event(2, 3, 7, 7, 1)}, {"a_begin,other", "a_begin,a_end,k"});
-    Lines events;
-    for (const std::string& line : lines)
-        if (line.find(" of ") == std::string::npos) events.push_back(line);
-    EXPECT_EQ(events, (Lines{"1: 3 ( a_begin", "1: 2 ( a_begin", "2: 3 ) a_begin", "3: 2 ) a_begin"}));
+    EXPECT_EQ(events_in(lines), (Lines{"1: 3 ( a_begin", "1: 2 ( a_begin", "2: 3 ) a_begin", "3: 2 ) a_begin"}));
 }
 
 TEST_F(TimelineTest, KeysOfTwoProcessesAreNotTheSame) {
     load(kThreads);
     const Lines lines = told({event(0, 1, 7, 7, 1), event(0, 2, 9, 9, 1), event(1, 3, 9, 9, 1), event(1, 4, 7, 7, 1)},
                              {"a_begin,a_end,k"});
-    Lines events;
-    for (const std::string& line : lines)
-        if (line.find(" of ") == std::string::npos) events.push_back(line);
-    EXPECT_EQ(events, (Lines{"1: 3 ( a_begin", "2: 6 ( a_begin", "3: 6 ) a_begin", "4: 3 ) a_begin"}));
+    EXPECT_EQ(events_in(lines), (Lines{"1: 3 ( a_begin", "2: 6 ( a_begin", "3: 6 ) a_begin", "4: 3 ) a_begin"}));
 }
 
 TEST_F(TimelineTest, IdleThreadsOfAKernelAreCpus) {
