@@ -1,5 +1,7 @@
 #include "ctf/model/clock.hpp"
 
+#include <algorithm>
+
 namespace leat::ctf {
 namespace {
 
@@ -31,17 +33,22 @@ std::optional<std::int64_t> seconds_to_ns(std::int64_t seconds) {
 
 }  // namespace
 
-Clock::Clock(const ClockClass& clock_class) : frequency_(clock_class.frequency) {
+Clock::Clock(const ClockClass& clock_class)
+    : frequency_(clock_class.frequency), base_ns_(std::nullopt), simple_{.count = 0, .base = 0} {
     // The whole seconds are taken off first, because the doubles below would lose the low digits of a large offset.
     const auto whole_seconds = static_cast<std::int64_t>(clock_class.offset / frequency_);
     std::int64_t seconds = 0;
     if (__builtin_add_overflow(clock_class.offset_s, whole_seconds, &seconds)) return;
     base_ns_ = add(seconds_to_ns(seconds), cycles_to_ns(clock_class.offset % frequency_, frequency_));
-    counts_ns_ = base_ns_ && frequency_ == static_cast<std::uint64_t>(kNanosecondsPerSecond);
+    if (!base_ns_ || frequency_ != static_cast<std::uint64_t>(kNanosecondsPerSecond)) return;
+    simple_.base = static_cast<std::uint64_t>(*base_ns_);
+    simple_.count = static_cast<std::uint64_t>(INT64_MAX - std::max<std::int64_t>(*base_ns_, 0)) + 1;
 }
 
-std::optional<std::int64_t> Clock::other_nanoseconds(std::uint64_t cycles) const {
-    return add(base_ns_, cycles_to_ns(cycles, frequency_));
+bool Clock::convert_other(std::uint64_t cycles, std::int64_t& ns) const {
+    const std::optional<std::int64_t> time_ns = add(base_ns_, cycles_to_ns(cycles, frequency_));
+    ns = time_ns.value_or(0);
+    return time_ns.has_value();
 }
 
 }  // namespace leat::ctf

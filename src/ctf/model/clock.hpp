@@ -10,28 +10,35 @@ namespace leat::ctf {
 // Turns the values of a clock into nanoseconds since its origin.
 class Clock {
   public:
+    // Counts nanoseconds from its origin.
+    Clock() = default;
     explicit Clock(const ClockClass& clock_class);
 
-    // Nothing if the time does not fit into 64 bits: it is more than about 292 years from the origin.
+    // Nothing if the time does not fit into 64 bits: it is more than about 292 years from the origin. Never INT64_MIN.
     [[nodiscard]] std::optional<std::int64_t> nanoseconds(std::uint64_t cycles) const {
         std::int64_t ns = 0;
         return convert(cycles, ns) ? std::optional(ns) : std::nullopt;
     }
     // The same into `ns`; false: nothing. In loops over events, a number stays in a register, and an optional does not.
-    [[nodiscard]] bool convert(std::uint64_t cycles, std::int64_t& ns) const {
-        if (counts_ns_ && cycles <= INT64_MAX)
-            return !__builtin_add_overflow(*base_ns_, static_cast<std::int64_t>(cycles), &ns);
-        const std::optional<std::int64_t> other = other_nanoseconds(cycles);
-        ns = other.value_or(0);
-        return other.has_value();
+    [[nodiscard, gnu::always_inline]] bool convert(std::uint64_t cycles, std::int64_t& ns) const {
+        if (cycles >= simple_.count) [[unlikely]]
+            return convert_other(cycles, ns);
+        ns = static_cast<std::int64_t>(simple_.base + cycles);
+        return true;
     }
+    // What its first values need: only an addition.
+    struct Simple {
+        std::uint64_t count = std::uint64_t{1} << 63U;  // of those values; 0: the clock does not count nanoseconds
+        std::uint64_t base = 0;
+    };
+    [[nodiscard]] Simple simple() const { return simple_; }
 
   private:
-    [[nodiscard]] std::optional<std::int64_t> other_nanoseconds(std::uint64_t cycles) const;
+    [[nodiscard]] bool convert_other(std::uint64_t cycles, std::int64_t& ns) const;
 
-    std::uint64_t frequency_;
-    std::optional<std::int64_t> base_ns_;
-    bool counts_ns_ = false;  // from a base that is known
+    std::uint64_t frequency_ = 1'000'000'000;
+    std::optional<std::int64_t> base_ns_ = 0;
+    Simple simple_{};
 };
 
 // The first value from `previous` on that has these low bits. `mask` has ones for those, which are fewer than 64.
