@@ -54,20 +54,23 @@ class LoserTree {
     [[nodiscard]] std::int64_t others_from_ns() const {
         std::uint64_t key = kEndedKey;
         for (std::size_t node = parent_of(first_source()); node > 0; node /= 2) key = std::min(key, losers_[node]);
-        return is_far(key) ? near_end_ns() : entry_of(key).time_ns;  // of those far away, it may be another one
+        return is_far(key) ? last_near_ns_ + 1 : entry_of(key).time_ns;  // of those far away, it may be another one
     }
     [[nodiscard]] bool has_ended() const { return first_ == kEndedKey; }
 
     // The first, which has not ended, gets this time, or ends.
     void replace_first(std::int64_t time_ns) {
-        if (!replace_first_nearby(time_ns)) replace_first_with({time_ns, first_source()});
+        if (is_near(time_ns))
+            meet(near_key(time_ns, first_source()));
+        else
+            replace_first_with({time_ns, first_source()});
     }
     void end_first() { replace_first_with(kEnded); }
 
-    // Like replace_first(), if the new time is near the base; false, and nothing has changed, if it is not. Calls
-    // nothing: so a loop around it can have all of this in registers.
-    [[nodiscard, gnu::always_inline]] bool replace_first_nearby(std::int64_t time_ns) {
-        if (!is_near(time_ns)) return false;
+    // Like replace_first(), where the first has a time, and the new one is not before that; false, and nothing has
+    // changed, if it is too far away. Calls nothing: so a loop around it can have all of this in registers.
+    [[nodiscard, gnu::always_inline]] bool delay_first(std::int64_t time_ns) {
+        if (time_ns > last_near_ns_) return false;
         meet(near_key(time_ns, first_source()));
         return true;
     }
@@ -97,6 +100,8 @@ class LoserTree {
         // Some sources may tell of an earlier time after they have told of what has none.
         const std::int64_t room = std::int64_t{1} << (62 - source_bits_);
         base_ns_ = std::max(first_ns, kNoTime + 1 + room) - room;
+        const std::uint64_t behind = static_cast<std::uint64_t>(INT64_MAX) - static_cast<std::uint64_t>(base_ns_);
+        last_near_ns_ = time_at(std::min(behind + 1, far_distance() - 1));
         const std::size_t leaves = losers_.size();
         std::vector<std::uint64_t> winners(2 * leaves, kEndedKey);
         for (const Entry& entry : entries) {
@@ -125,16 +130,9 @@ class LoserTree {
     [[nodiscard]] std::uint64_t source_of(std::uint64_t key) const { return key & ~(kEndedKey << source_bits_); }
     [[nodiscard]] std::uint64_t far_distance() const { return (kEndedKey >> source_bits_) - 1; }
     [[nodiscard]] bool is_far(std::uint64_t key) const { return key >> source_bits_ == far_distance(); }
-    [[nodiscard]] bool is_near(std::int64_t time_ns) const {
-        return time_ns >= base_ns_ && distance_of(time_ns) < far_distance();
-    }
-    // The first time that is too far away, if there is one.
-    [[nodiscard]] std::int64_t near_end_ns() const { return time_at(far_distance()); }
+    [[nodiscard]] bool is_near(std::int64_t time_ns) const { return time_ns >= base_ns_ && time_ns <= last_near_ns_; }
     [[nodiscard]] std::int64_t time_at(std::uint64_t distance) const {
         return static_cast<std::int64_t>(static_cast<std::uint64_t>(base_ns_) + distance - 1);
-    }
-    [[nodiscard]] std::uint64_t distance_of(std::int64_t time_ns) const {
-        return static_cast<std::uint64_t>(time_ns) - static_cast<std::uint64_t>(base_ns_) + 1;
     }
 
     // The time is added last: a processor knows the source earlier.
@@ -162,6 +160,7 @@ class LoserTree {
     std::vector<std::int64_t> far_times_ns_;  // of each source, if it is too far away
     unsigned source_bits_ = 0;
     std::int64_t base_ns_ = 0;
+    std::int64_t last_near_ns_ = 0;
     std::uint64_t first_ = kEndedKey;
 };
 

@@ -11,6 +11,14 @@ constexpr std::size_t kMostEvents = 1024;  // are told at once
 // Events of one stream, after which more of it are expected: those need not meet the other streams one by one.
 constexpr unsigned kManyInARow = 8;
 
+// Where there are many streams, what was found in all of them shall stay in the cache.
+std::size_t events_at_once(std::size_t streams) {
+    constexpr std::size_t kFewStreams = 16;
+    constexpr std::size_t kManyStreams = 512;
+    if (streams <= kFewStreams) return 2 * PacketReader::kEventsAtOnce;
+    return streams < kManyStreams ? PacketReader::kEventsAtOnce : PacketReader::kEventsAtOnce / 2;
+}
+
 }  // namespace
 
 Result<Merge> Merge::make(const RecordedTraces& traces, std::int64_t from_ns) {
@@ -22,9 +30,12 @@ Result<Merge> Merge::make(const RecordedTraces& traces, std::int64_t from_ns) {
 }
 
 Merge::Merge(const RecordedTraces& traces, std::int64_t from_ns) {
+    std::size_t streams = 0;
+    for (const auto& trace : traces) streams += trace->streams().size();
+    readers_.reserve(streams);
     for (const auto& trace : traces)
         for (const RecordedStream& stream : trace->streams())
-            readers_.emplace_back(*trace, stream).pass_over_before(from_ns);
+            readers_.emplace_back(*trace, stream, events_at_once(streams)).pass_over_before(from_ns);
     found_.resize(readers_.size());
     batch_.resize(kMostEvents);
 }
@@ -76,7 +87,7 @@ Result<std::optional<std::int64_t>> Merge::read(std::size_t index) {
     const Message& message = reader.message();
     if (message.kind == Message::Kind::kEvent && message.time_ns) {
         const std::span<const ctf::EventPlace> places = reader.found();
-        found = {message.packet, places.data(), places.data() + places.size()};
+        found = {message.packet, places.data(), places.data() + places.size(), places.data()[1].time_ns};
     }
     return message.time_ns.value_or(LoserTree::kNoTime);
 }
@@ -87,17 +98,18 @@ Result<std::optional<std::int64_t>> Merge::read(std::size_t index) {
                                                                std::span<FoundEvent> batch) {
     std::int64_t now_ns = found.next[-1].time_ns;
     std::size_t count = 0;
-    for (; count < batch.size() && found.next != found.end; ++found.next) {
+    for (; count < batch.size(); ++found.next) {
         if (found.next->time_ns < now_ns || found.next->time_ns >= others_ns) break;
         now_ns = found.next->time_ns;
         batch[count++] = {found.packet, found.next};
     }
+    found.after_next_ns = found.next[1].time_ns;
     return count;
 }
 
 // Those that no event can precede that is not found yet: until a stream has no more, or tells of something else, or
-// goes back in time, or far ahead. For that, the tree may have to be built anew: after the loop, which calls nothing,
-// so that the tree is in registers.
+// goes back in time, or far ahead. Behind the last that was found, time goes back. The tree may have to be built anew:
+// after the loop, which calls nothing, so that the tree is in registers.
 void Merge::gather_events() {
     LoserTree order = std::move(order_);
     const std::span<Found> founds = found_;
@@ -113,26 +125,27 @@ void Merge::gather_events() {
         if (found.next == nullptr) break;
         now_ns = found.next->time_ns;
         batch[count++] = {found.packet, found.next++};
+        std::int64_t next_ns = std::exchange(found.after_next_ns, found.next[1].time_ns);
         in_a_row = (in_a_row + 1) * static_cast<unsigned>(source == source_before);  // without a branch
         source_before = source;
         if (in_a_row >= kManyInARow) {
             count += tell_in_a_row(found, order.others_from_ns(), batch.subspan(count));
             now_ns = found.next[-1].time_ns;
-        }
-        if (found.next == found.end) {
-            is_read_ = false;
-            break;
+            next_ns = found.next->time_ns;
         }
         // Many streams take turns: when it is this one's again, what it looks at then would have left the cache.
-        if (found.end - found.next > 1) __builtin_prefetch(&found.next[1].time_ns);
-        const std::int64_t next_ns = found.next->time_ns;
-        if (next_ns < now_ns || !order.replace_first_nearby(next_ns)) {
+        __builtin_prefetch(&found.next[2].time_ns);
+        if (next_ns < now_ns || !order.delay_first(next_ns)) {
             unusual_ns = next_ns;
             break;
         }
     }
     order_ = std::move(order);
-    if (unusual_ns) order_.replace_first(*unusual_ns);
+    if (unusual_ns) {
+        const Found& found = founds[order_.first_source()];
+        is_read_ = found.next != found.end;
+        if (is_read_) order_.replace_first(*unusual_ns);
+    }
     now_ns_ = now_ns;
     events_ = batch.first(count);
 }

@@ -36,11 +36,13 @@ class Merge {
   private:
     Merge(const RecordedTraces& traces, std::int64_t from_ns);
 
-    // What was found in a stream and is not told yet. None: its message is no event, or has no time.
+    // What was found in a stream and is not told yet. None: its message is no event, or has no time. At the end, time
+    // is LoserTree::kNoTime.
     struct Found {
         const PacketView* packet = nullptr;
         const ctf::EventPlace* next = nullptr;
         const ctf::EventPlace* end = nullptr;
+        std::int64_t after_next_ns = 0;  // time of the one after that: a loop can have it without waiting for `next`
     };
 
     Result<void> begin();

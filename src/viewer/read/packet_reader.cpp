@@ -88,10 +88,11 @@ Result<bool> PacketReader::next() {
 
 Result<bool> PacketReader::next_in_packet() {
     if (next_place_ == place_count_) {
-        places_.resize(kPlaces);
+        places_.resize(events_at_once_ + 3);
         if (place_count_ != 0 && plan_->clock != nullptr) last_ns_ = places_[place_count_ - 1].time_ns;
         place_count_ = next_place_ = 0;
-        place_count_ = LEAT_TRY(decoder_->locate(places_));
+        place_count_ = LEAT_TRY(decoder_->locate(std::span(places_).first(events_at_once_)));
+        places_[place_count_].time_ns = INT64_MIN;
     }
     if (place_count_ != 0) {
         tell(places_[next_place_++]);

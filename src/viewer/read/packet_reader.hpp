@@ -21,8 +21,12 @@ namespace leat::viewer {
 //     while (LEAT_TRY(reader.next())) use(reader.message());
 class PacketReader {
   public:
+    // Events are found so many at a time. Live streams tell each as soon as it is there.
+    static constexpr std::size_t kEventsAtOnce = 256;
+
     // The stream must outlive the reader.
-    explicit PacketReader(const StreamIdentity& stream) : stream_(&stream) {}
+    explicit PacketReader(const StreamIdentity& stream, std::size_t events_at_once = kEventsAtOnce)
+        : stream_(&stream), events_at_once_(events_at_once) {}
 
     // Begins the next packet of the stream, at the start of `bytes`. `offset` is for messages. Bytes, trace class and
     // plan must stay where they are until next() has returned false. Class and plan may get more events.
@@ -49,8 +53,8 @@ class PacketReader {
     // Goes to the next message; false at the end of the packet.
     Result<bool> next();
     [[nodiscard]] const Message& message() const { return message_; }
-    // If the message is an event: it, and those that follow it in the packet and are found already. After
-    // take_found(), next() goes on behind them.
+    // If the message is an event: it, and those that follow it in the packet and are found already; behind them is a
+    // place with the time INT64_MIN, and two others. After take_found(), next() goes on behind them.
     [[nodiscard]] std::span<const ctf::EventPlace> found() const { return places().subspan(next_place_ - 1); }
     void take_found() { next_place_ = place_count_; }
     // The packets missing between the last packet and the next could have been read. They are missed, not discarded.
@@ -61,9 +65,6 @@ class PacketReader {
     [[nodiscard]] std::uint64_t stream_class_id() const { return plan_->stream_class->id; }
 
   private:
-    // Events are found so many at a time. Live streams tell each as soon as it is there.
-    static constexpr std::size_t kPlaces = 256;
-
     [[nodiscard]] std::span<const ctf::EventPlace> places() const { return {places_.data(), place_count_}; }
     void use(const ctf::DecodePlan& plan);
     // Queues the messages it meets. Returns true if it has made an event the message.
@@ -76,6 +77,7 @@ class PacketReader {
     [[nodiscard]] std::optional<std::int64_t> end_of(const ctf::PacketProperties& packet) const;
 
     const StreamIdentity* stream_;
+    std::size_t events_at_once_;
     const ctf::TraceClass* trace_class_ = nullptr;
     const ctf::TracePlans* plans_ = nullptr;  // where read_head() found plan_
     const ctf::DecodePlan* plan_ = nullptr;   // of decoder_
@@ -90,7 +92,7 @@ class PacketReader {
     std::deque<Message> queue_;                        // told before anything else is read
     Message message_;
     PacketView packet_;
-    std::vector<ctf::EventPlace> places_;
+    std::vector<ctf::EventPlace> places_;  // and three behind the last
     std::size_t place_count_ = 0;
     std::size_t next_place_ = 0;
 };

@@ -14,9 +14,10 @@ namespace leat::viewer {
 // Reads one recorded stream from its first packet to its last.
 class StreamReader {
   public:
-    // The trace must outlive the reader.
-    StreamReader(const RecordedTrace& trace, const RecordedStream& stream)
-        : trace_class_(&trace.trace_class()), stream_(&stream), reader_(stream) {}
+    // The trace must outlive the reader. `events_at_once`: how many of one packet are found before they are told.
+    StreamReader(const RecordedTrace& trace, const RecordedStream& stream,
+                 std::size_t events_at_once = PacketReader::kEventsAtOnce)
+        : trace_class_(&trace.trace_class()), stream_(&stream), reader_(stream, events_at_once) {}
 
     // Passes over packets that have no event at this time or later, of which only the head was read. Before next().
     void pass_over_before(std::int64_t time_ns);

@@ -38,17 +38,24 @@ TEST(LoserTreeTest, OrdersTimesThatAreFarFromEachOther) {
     }
 }
 
-TEST(LoserTreeTest, NearbyIsWhatTheBaseCanStayFor) {
-    constexpr std::int64_t kRoom = std::int64_t{1} << 61;  // with two sources, in front of the first
+TEST(LoserTreeTest, TheFirstIsDelayedAsFarAsTheBaseCanStay) {
+    constexpr std::int64_t kLast = (std::int64_t{3} << 61) - 4;  // with two sources, behind the first
     LoserTree tree({{0, 0}, {1, 1}});
-    for (const std::int64_t time : {INT64_MIN, -kRoom - 1, INT64_MAX}) {
-        EXPECT_FALSE(tree.replace_first_nearby(time)) << time;
+    for (const std::int64_t time : {kLast + 1, INT64_MAX}) {
+        EXPECT_FALSE(tree.delay_first(time)) << time;
         EXPECT_EQ(tree.first().time_ns, 0);
     }
-    EXPECT_TRUE(tree.replace_first_nearby(-kRoom));
-    EXPECT_EQ(tree.first().time_ns, -kRoom);
-    EXPECT_TRUE(tree.replace_first_nearby(2));
+    EXPECT_TRUE(tree.delay_first(kLast));
     EXPECT_EQ(tree.first().source, 1U);
+    EXPECT_TRUE(tree.delay_first(kLast));
+    EXPECT_EQ(tree.first().source, 0U);
+    EXPECT_EQ(tree.first().time_ns, kLast);
+}
+
+TEST(LoserTreeTest, NothingIsTooFarForTheOnlySource) {
+    LoserTree tree({{0, 0}});
+    EXPECT_TRUE(tree.delay_first(INT64_MAX));
+    EXPECT_EQ(tree.first().time_ns, INT64_MAX);
 }
 
 // One of the ends of the range, one of few, one that is near the other or far from it, or any.
@@ -101,7 +108,8 @@ TEST(LoserTreeTest, HasTheOrderOfASet) {
                 continue;
             }
             const std::int64_t next_ns = random_time(random, time_ns);
-            if (random() % 2 == 0 || !tree.replace_first_nearby(next_ns)) tree.replace_first(next_ns);
+            const bool is_delay = time_ns != INT64_MIN && next_ns >= time_ns;
+            if (random() % 2 == 0 || !is_delay || !tree.delay_first(next_ns)) tree.replace_first(next_ns);
             model.emplace(next_ns, source);
         }
         ASSERT_EQ(tree.has_ended(), model.empty()) << round;

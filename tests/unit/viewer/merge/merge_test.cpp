@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/scratch_directory.hpp"
@@ -17,7 +18,9 @@ namespace {
 
 class MergeTest : public testing::Test {
   protected:
-    MergeTest() { std::ofstream(directory_.path() / "metadata") << test::kWrittenMetadata; }
+    MergeTest() { write_metadata(test::kWrittenMetadata); }
+
+    void write_metadata(std::string_view text) const { std::ofstream(directory_.path() / "metadata") << text; }
 
     // Everything in its order, and the error at the end, if any.
     std::vector<std::string> told() const {
@@ -71,10 +74,16 @@ std::uint64_t later(std::uint64_t time, std::mt19937_64& random) {
     return time + (random() % 40 == 0 ? 30 : random() % 3);
 }
 
-// Packets of any number of events, more than are found at once, too; many of one age.
+std::string long_before_1970(std::string metadata) {
+    constexpr std::string_view kFrequency = "freq = 1000000000;";
+    return metadata.insert(metadata.find(kFrequency) + kFrequency.size(), " offset_s = -9000000000;");
+}
+
+// Packets of any number of events, more than are found at once, too; many of one age, before 1970 and later.
 TEST_F(MergeTest, TellsAllStreamsAsOneAfterTheOtherWould) {
     std::mt19937_64 random(1);  // NOLINT(bugprone-random-generator-seed): the same each time
     for (int round = 0; round < 40; ++round) {
+        write_metadata(round % 2 == 0 ? test::kWrittenMetadata : long_before_1970(test::kWrittenMetadata));
         std::vector<test::WrittenStream> streams;
         for (std::uint64_t left = 1 + random() % 12; left != 0; --left) {
             test::WrittenStream& stream = streams.emplace_back(streams.size());
