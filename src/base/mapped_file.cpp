@@ -4,9 +4,6 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <utility>
-
-#include "base/file.hpp"
 
 namespace leat {
 namespace {
@@ -19,10 +16,11 @@ Result<std::size_t> size_of(int fd) {
     return static_cast<std::size_t>(status.st_size);
 }
 
-// At an address that is ours already.
-Result<void> map_pages(int fd, std::byte* at, std::size_t first, std::size_t count) {
-    constexpr int kFlags = MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED;
-    if (::mmap(at, count * kPage, PROT_READ, kFlags, fd, static_cast<off_t>(first * kPage)) != MAP_FAILED) return {};
+// At an address that is ours already; null: at any.
+Result<std::byte*> map_pages(int fd, std::byte* at, std::size_t first, std::size_t count) {
+    const int flags = MAP_PRIVATE | MAP_NORESERVE | (at != nullptr ? MAP_FIXED : 0);
+    void* const mapped = ::mmap(at, count * kPage, PROT_READ, flags, fd, static_cast<off_t>(first * kPage));
+    if (mapped != MAP_FAILED) return static_cast<std::byte*>(mapped);
     const char* const remedy = errno == ENOMEM ? " (of so many files? name fewer, or raise vm.max_map_count)" : "";
     return io_error(fmt::format("cannot map {} bytes{}", count * kPage, remedy));
 }
@@ -37,22 +35,14 @@ Result<void> write_to_page(std::byte* page, std::size_t offset, std::uint64_t va
 
 }  // namespace
 
-Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
-    const UniqueFd fd = LEAT_TRY(open_for_reading(path));
-    const auto size = size_of(fd.get());
-    auto mapped = size ? of_file(fd.get(), *size) : tl::unexpected(size.error());
-    if (!mapped) return wrap(path.string(), std::move(mapped).error());
-    return mapped;
-}
-
 Result<MappedFile> MappedFile::of_file(int fd, std::size_t size) {
     MappedFile mapped;
     if (size == 0) return mapped;  // mmap refuses a size of 0
     const std::size_t pages = (size + kPage - 1) / kPage;
     const bool has_room = pages * kPage - size >= sizeof(kWitness);
+    const std::size_t pages_of_memory = pages + (has_room ? 0 : 1);
     mapped.size_ = size;
-    mapped.mapping_ = LEAT_TRY(Mapping::of_address_space((pages + (has_room ? 0 : 1)) * kPage));
-    LEAT_TRY(map_pages(fd, mapped.mapping_.data(), 0, pages));
+    mapped.mapping_ = Mapping(LEAT_TRY(map_pages(fd, nullptr, 0, pages_of_memory)), pages_of_memory * kPage);
     mapped.guard_ = LEAT_TRY(FaultGuard::of(mapped.mapping_.data(), mapped.mapping_.size()));
     LEAT_TRY(mapped.copy_last_page(fd, pages, has_room));
     // Cut off before it was copied, the page has zeros that nobody would tell from the file's.

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 
 #include "base/byte_cursor.hpp"
 #include "base/fault_guard.hpp"
@@ -25,8 +24,6 @@ namespace leat {
 // XFS writes the zeros some microseconds before it takes the copy away. What is written over nobody notices.
 class MappedFile {
   public:
-    static Result<MappedFile> open(const std::filesystem::path& path);
-
     // Maps the first `size` bytes of an open file, which need not stay open. What is in the file is never written to.
     static Result<MappedFile> of_file(int fd, std::size_t size);
 

@@ -2,25 +2,34 @@
 
 #include <algorithm>
 
-#include "base/mapped_file.hpp"
+#include "base/file.hpp"
 #include "trace/index_format.hpp"
 #include "trace/stream_paths.hpp"
+#include "viewer/read/followed_file.hpp"
 
 namespace leat::viewer {
 
 std::vector<std::uint64_t> lost_packets(const std::filesystem::path& stream_file) {
+    constexpr std::size_t kAtOnce = 256;  // entries
     std::vector<std::uint64_t> lost;
-    const auto mapping = MappedFile::open(trace::index_path(stream_file));
-    if (!mapping || mapping->bytes().size() < trace::kIndexHeaderSize) return lost;
-    UntrustedBytes rest = mapping->bytes();
-    const auto entry_size = trace::parse_index_header(rest.first(trace::kIndexHeaderSize));
+    const auto index = open_for_reading(trace::index_path(stream_file));
+    if (!index) return lost;
+    const auto header = read_at(index->get(), 0, trace::kIndexHeaderSize);
+    if (!header) return lost;
+    const auto entry_size = trace::parse_index_header(*header);
     if (!entry_size) return lost;
-    for (rest = rest.subspan(trace::kIndexHeaderSize); rest.size() >= *entry_size; rest = rest.subspan(*entry_size)) {
-        const auto entry = trace::parse_index_entry(rest.first(*entry_size));
-        if (!entry) break;
-        if (entry->is_lost()) lost.push_back(entry->packet_seq_num);
+    std::uint64_t offset = trace::kIndexHeaderSize;
+    bool is_at_end = false;
+    while (!is_at_end) {
+        const auto bytes = read_at(index->get(), offset, kAtOnce * *entry_size);
+        if (!bytes) break;
+        is_at_end = bytes->size() < kAtOnce * *entry_size;
+        offset += bytes->size();
+        for (UntrustedBytes rest = *bytes; rest.size() >= *entry_size; rest = rest.subspan(*entry_size)) {
+            const auto entry = trace::parse_index_entry(rest.first(*entry_size));
+            if (entry && entry->is_lost()) lost.push_back(entry->packet_seq_num);
+        }
     }
-    if (mapping->was_shortened()) lost.clear();
     std::ranges::sort(lost);
     return lost;
 }

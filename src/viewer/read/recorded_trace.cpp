@@ -238,13 +238,14 @@ void RecordedTrace::note_damage(Error error) {
 }
 
 void RecordedTrace::put_in_order() {
+    std::error_code ignored;  // without a current directory, paths are used as given
+    const fs::path current = fs::current_path(ignored);
     for (RecordedStream& stream : streams_) {
         sort_packets(stream.packets);
         const auto repeated = std::ranges::unique(stream.packets, are_twins);
         stream.packets.erase(repeated.begin(), repeated.end());
         std::ranges::sort(stream.lost_packets);
-        std::error_code ignored;  // without a current directory, the path is used as given
-        stream.name = fs::absolute(stream.packets.front().file->path, ignored).lexically_normal().string();
+        stream.name = (current / stream.packets.front().file->path).lexically_normal().string();
     }
     number_streams();
     std::ranges::stable_sort(

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "base/file.hpp"
 #include "base/unique_fd.hpp"
 #include "support/scratch_directory.hpp"
 
@@ -24,6 +25,11 @@ class MappedFileTest : public testing::Test {
         return path;
     }
 
+    static Result<MappedFile> open_mapped(const std::filesystem::path& path) {
+        const UniqueFd fd = open_for_reading(path).value();
+        return MappedFile::of_file(fd.get(), std::filesystem::file_size(path));
+    }
+
     static bool is_as_it_was(const MappedFile& mapped) {
         return std::ranges::all_of(mapped.bytes(), [](std::byte byte) { return byte == std::byte{'x'}; });
     }
@@ -38,7 +44,7 @@ TEST_F(MappedFileTest, ZerosThatAreReadAreTold) {
                                       2 * kPage, 2 * kPage + 7, 3 * kPage - 1, 3 * kPage, 3 * kPage + 99}) {
             if (cut >= size) continue;
             const auto path = file(size);
-            const auto mapped = MappedFile::open(path);
+            const auto mapped = open_mapped(path);
             ASSERT_TRUE(mapped);
             EXPECT_FALSE(mapped->was_shortened());
             std::filesystem::resize_file(path, cut);
@@ -53,7 +59,7 @@ TEST_F(MappedFileTest, ZerosThatAreReadAreTold) {
 
 TEST_F(MappedFileTest, CutInFrontOfWhatIsReadLaterIsTold) {
     const auto path = file(4 * kPage);
-    const auto mapped = MappedFile::open(path).value();
+    const auto mapped = open_mapped(path).value();
     std::filesystem::resize_file(path, 2 * kPage - 1);
     EXPECT_EQ(mapped.bytes()[0], std::byte{'x'});
     EXPECT_TRUE(mapped.was_shortened());
@@ -62,7 +68,7 @@ TEST_F(MappedFileTest, CutInFrontOfWhatIsReadLaterIsTold) {
 TEST_F(MappedFileTest, FileThatIsCutAndGrowsAgainIsTold) {
     for (const std::size_t size : {3 * kPage - 1, 3 * kPage, 3 * kPage + 1}) {
         const auto path = file(size);
-        const auto mapped = MappedFile::open(path).value();
+        const auto mapped = open_mapped(path).value();
         std::filesystem::resize_file(path, kPage + 7);
         std::filesystem::resize_file(path, 9 * kPage);
         EXPECT_FALSE(is_as_it_was(mapped)) << size;
@@ -73,7 +79,7 @@ TEST_F(MappedFileTest, FileThatIsCutAndGrowsAgainIsTold) {
 TEST_F(MappedFileTest, FileThatGrowsIsAsItWas) {
     for (const std::size_t size : {3 * kPage - 1, 3 * kPage, 3 * kPage + 1}) {
         const auto path = file(size);
-        const auto mapped = MappedFile::open(path).value();
+        const auto mapped = open_mapped(path).value();
         std::ofstream(path, std::ios::binary | std::ios::app) << std::string(2 * kPage, 'y');
         EXPECT_TRUE(is_as_it_was(mapped)) << size;
         EXPECT_FALSE(mapped.was_shortened()) << size;
@@ -83,13 +89,13 @@ TEST_F(MappedFileTest, FileThatGrowsIsAsItWas) {
 TEST_F(MappedFileTest, FileStaysAsItIs) {
     const auto path = file(3 * kPage + 100);
     const auto before = std::filesystem::last_write_time(path);
-    EXPECT_TRUE(MappedFile::open(path));
+    EXPECT_TRUE(open_mapped(path));
     EXPECT_EQ(std::filesystem::last_write_time(path), before);
     EXPECT_EQ(std::filesystem::file_size(path), 3 * kPage + 100);
 }
 
 TEST_F(MappedFileTest, EmptyFileHasNoBytes) {
-    const auto mapped = MappedFile::open(file(0)).value();
+    const auto mapped = open_mapped(file(0)).value();
     EXPECT_TRUE(mapped.bytes().empty());
     EXPECT_FALSE(mapped.was_shortened());
 }
