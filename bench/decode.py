@@ -22,8 +22,7 @@ import time
 import support
 from support import Failed, Samples, run, say
 
-EVENTS, QUICK_EVENTS = 4_000_000, 20_000
-MADE_EVENTS, QUICK_MADE_EVENTS = 2_000_000, 20_000
+EVENTS, QUICK_EVENTS = 2_000_000, 20_000  # of each trace, unless --events says so
 STREAMS = (1, 256, 1024)
 RECORDED = {"two-integers": "two-integers", "io-requests": "io-request", "strings": "string"}
 NO_TEXT = {"leat": ["--format=none"], "peer": ["--output-format=dummy"]}
@@ -48,8 +47,8 @@ event { name = "made:event"; id = 0; stream_id = 0; fields := struct { u32 a; u6
 """
 
 
-def count_of(events, quick):
-    return quick if support.IS_QUICK else events
+def count_of_events():
+    return QUICK_EVENTS if support.IS_QUICK else support.EVENTS or EVENTS
 
 
 def record(programs, trace, *command, contexts=False):
@@ -58,13 +57,11 @@ def record(programs, trace, *command, contexts=False):
 
 
 def record_traces(programs, work):
-    events = count_of(EVENTS, QUICK_EVENTS)
     for name, event in RECORDED.items():
         say(f"recording {name}")
-        record(programs, work / name, programs / "bench-emit-leat", event, events // 4, 1, 2)
+        record(programs, work / name, programs / "bench-emit-leat", event, count_of_events() // 2, 1, 2)
     say("recording allocations")
-    turns = count_of(EVENTS, QUICK_EVENTS) // 2
-    program = f"for i in range({turns}): bytes(600 + i % 100)"
+    program = f"for i in range({count_of_events() // 2}): bytes(600 + i % 100)"
     run([programs / "leat", "record", "-o", work / "allocations", "--preload", "libc", "--ring-size", "64M", "--",
          "python3", "-c", program])
 
@@ -73,7 +70,7 @@ def make_trace(directory, streams):
     """The events of one moment go to one stream after the other, 1 us apart."""
     directory.mkdir()
     (directory / "metadata").write_text(METADATA, encoding="ascii")
-    events = count_of(MADE_EVENTS, QUICK_MADE_EVENTS) // streams
+    events = count_of_events() // streams
     for stream in range(streams):
         times = range(stream * 1000, events * streams * 1000, streams * 1000)
         records = b"".join(struct.pack("<IIQ", time % 2**27 << 5, stream, time) for time in times)

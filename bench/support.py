@@ -22,6 +22,7 @@ MORE_FLOORS = ["copy", "splice"]  # columns of their own, in some benchmarks
 CONTEXTS = ["vpid", "vtid", "procname"]  # what `leat record` adds by default
 WANTED = ""  # rows with that in their names are measured
 IS_QUICK = False
+EVENTS = None  # of each trace, where a benchmark lets people choose; none: as it sees fit
 
 
 class Failed(Exception):
@@ -265,6 +266,7 @@ def arguments(description, rounds):
                         help="traces are written below this directory (default: /dev/shm, a tmpfs of the benchmark's own)")
     parser.add_argument("--rows", default="", metavar="TEXT",
                         help="only rows with that in their name, where they are measured apart (daemon, relay, crowd)")
+    parser.add_argument("--events", type=int, metavar="N", help="events of each trace that is read (decode; default: 2,000,000)")
     options = parser.parse_args()
     if options.rounds is None:
         options.rounds = 1 if options.quick else rounds
@@ -279,9 +281,9 @@ def is_wanted(row):
 
 
 def bench(description, needs, rounds, measure, peer):
-    global WANTED, IS_QUICK
+    global WANTED, IS_QUICK, EVENTS
     options = arguments(description, rounds)
-    WANTED, IS_QUICK = options.rows, options.quick
+    WANTED, IS_QUICK, EVENTS = options.rows, options.quick, options.events
     programs = (options.build / "bin").resolve()
     if not (programs / needs).exists():
         raise Failed(f"no {needs} in {programs}: build first (./dev build)")
