@@ -153,8 +153,10 @@ Result<bool> repair(CheckOptions& options) {
 // Of a command that says by its status whether all is well.
 void run(Result<bool> (*command)(CheckOptions&), CheckOptions& options, int& exit_status) {
     const auto is_well = command(options);
-    if (!is_well) print_error(is_well.error());
-    if (!is_well || !*is_well) exit_status = kExitFailed;
+    if (!is_well)
+        exit_status = report_failure(is_well.error(), options.format);
+    else if (!*is_well)
+        exit_status = kExitFailed;
 }
 
 }  // namespace

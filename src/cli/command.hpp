@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 
@@ -40,5 +41,9 @@ std::span<char* const> arguments();
 
 // Prints `leat: MESSAGE` on stderr.
 void print_error(const Error& error);
+
+// The same, and for scripts, if `format` is "json", failure_object() on stdout: of a command that has printed nothing
+// there. Returns kExitFailed.
+int report_failure(const Error& error, std::string_view format);
 
 }  // namespace leat::cli

@@ -57,4 +57,21 @@ Result<std::string> json_line(const Json& value) {
 
 std::string readable_json(const Json& value) { return value.dump(2, ' ', false, Json::error_handler_t::replace); }
 
+const char* kind_name(ErrorKind kind) {
+    switch (kind) {
+        case ErrorKind::kNotFound:
+            return "not-found";
+        case ErrorKind::kRefused:
+            return "refused";
+        case ErrorKind::kUnsupported:
+            return "unsupported";
+        default:
+            return "io";
+    }
+}
+
+Json failure_object(std::string_view kind, const std::string& message) {
+    return {{"ok", false}, {"kind", kind}, {"error", message}};
+}
+
 }  // namespace leat::cli

@@ -21,4 +21,10 @@ Result<std::string> json_line(const Json& value);
 // With indentation, for people and files. What is not UTF-8 becomes U+FFFD.
 std::string readable_json(const Json& value);
 
+// The kind of an error, as the control protocol names it.
+const char* kind_name(ErrorKind kind);
+
+// What a script gets of a command that failed: "ok", which is false, "kind" and "error".
+Json failure_object(std::string_view kind, const std::string& message);
+
 }  // namespace leat::cli

@@ -15,7 +15,29 @@ namespace {
 
 constexpr std::string_view kScheme = "tcp://";
 
-Result<std::string> look_up(const std::string& host) {
+bool is_loopback(const std::string& address) {
+    in_addr v4{};
+    if (::inet_pton(AF_INET, address.c_str(), &v4) == 1) return address.starts_with("127.");
+    return address == "::1";
+}
+
+}  // namespace
+
+Result<ListenUrl> parse_listen_url(const std::string& text) {
+    const auto bad = [&] { return refused("\"{}\" is not of the form tcp://ADDRESS:PORT", text); };
+    std::string_view rest = text;
+    if (!rest.starts_with(kScheme)) return bad();
+    rest.remove_prefix(kScheme.size());
+    const std::string host = net::take_host(rest);
+    if (host.empty() || !rest.starts_with(':')) return bad();
+    rest.remove_prefix(1);
+    const bool is_free_port = rest == "0";
+    const auto port = is_free_port ? Result<std::uint16_t>(0) : net::parse_port(rest);
+    if (!port) return wrap(text, port.error());
+    return ListenUrl{host, *port};
+}
+
+Result<std::string> address_of(const std::string& host) {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_PASSIVE;
@@ -28,28 +50,6 @@ Result<std::string> look_up(const std::string& host) {
         ::getnameinfo(found->ai_addr, found->ai_addrlen, address.data(), address.size(), nullptr, 0, NI_NUMERICHOST);
     if (named != 0) return not_found("{}: {}: give an IP address of this host", host, ::gai_strerror(named));
     return std::string(address.data());
-}
-
-bool is_loopback(const std::string& address) {
-    in_addr v4{};
-    if (::inet_pton(AF_INET, address.c_str(), &v4) == 1) return address.starts_with("127.");
-    return address == "::1";
-}
-
-}  // namespace
-
-Result<ListenAddress> parse_listen_url(const std::string& text) {
-    const auto bad = [&] { return refused("\"{}\" is not of the form tcp://ADDRESS:PORT", text); };
-    std::string_view rest = text;
-    if (!rest.starts_with(kScheme)) return bad();
-    rest.remove_prefix(kScheme.size());
-    const std::string host = net::take_host(rest);
-    if (host.empty() || !rest.starts_with(':')) return bad();
-    rest.remove_prefix(1);
-    const bool is_free_port = rest == "0";
-    const auto port = is_free_port ? Result<std::uint16_t>(0) : net::parse_port(rest);
-    if (!port) return wrap(text, port.error());
-    return ListenAddress{LEAT_TRY(look_up(host)), *port};
 }
 
 std::string local_address_for(const std::string& address) {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iostream>
 #include <span>
 
 #include "base/printable_text.hpp"
 #include "cli/command.hpp"
+#include "cli/json_text.hpp"
 #include "cli/standard_descriptors.hpp"
 #include "cli/steer/verb.hpp"
 
@@ -50,7 +52,10 @@ int run(int argc, char** argv) {
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& success) {
-        return app.exit(success);  // --help, --version
+        const int shown = app.exit(success);  // --help, --version
+        if (std::cout.flush()) return shown;
+        print_error(io_error("cannot write").value());
+        return kExitFailed;
     } catch (const CLI::ParseError& error) {
         const auto given = app.get_subcommands();
         return report_usage(error.what(), given.empty() ? "" : given.front()->get_name(),
@@ -68,6 +73,12 @@ void print_error(const Error& error) {
     constexpr std::size_t kMaxSize = 2000;
     const bool is_long = error.message.size() > kMaxSize;
     fmt::print(stderr, "leat: {}{}\n", printable(error.message.substr(0, kMaxSize)), is_long ? "..." : "");
+}
+
+int report_failure(const Error& error, std::string_view format) {
+    if (format == "json") fmt::print("{}\n", readable_json(failure_object(kind_name(error.kind), error.message)));
+    print_error(error);
+    return kExitFailed;
 }
 
 }  // namespace leat::cli

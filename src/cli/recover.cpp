@@ -1,10 +1,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "base/printable_text.hpp"
 #include "cli/command.hpp"
+#include "cli/json_text.hpp"
 #include "cli/steer/quantities.hpp"
 #include "cli/unused_name.hpp"
 #include "host/recovery.hpp"
@@ -67,14 +67,14 @@ void print_text(const LeftSession& session, const LeftSession::Recovered& recove
 
 void print_json(const LeftSession& session, const LeftSession::Recovered& recovered, const std::string& output) {
     const Sums sums(recovered);
-    nlohmann::ordered_json result;
+    Json result;
     result["session"] = session.name();
     result["directory"] = session.directory().string();
     if (sums.bytes != 0) result["output"] = output;
     result["events"] = sums.events;
     result["bytes"] = sums.bytes;
     result["discarded"] = sums.discarded;
-    result["traces"] = nlohmann::ordered_json::array();
+    result["traces"] = Json::array();
     for (const LeftSession::RecoveredTrace& trace : recovered.traces)
         result["traces"].push_back({{"path", trace.path},
                                     {"stored_in", trace.stored_in},
@@ -83,8 +83,7 @@ void print_json(const LeftSession& session, const LeftSession::Recovered& recove
                                     {"discarded", trace.discarded},
                                     {"warnings", trace.warnings}});
     result["errors"] = recovered.errors;
-    // JSON is UTF-8; names of files are any bytes.
-    fmt::print("{}\n", result.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", readable_json(result));
 }
 
 Result<bool> recover(const RecoverOptions& options) {
@@ -97,13 +96,8 @@ Result<bool> recover(const RecoverOptions& options) {
 
 int run(const RecoverOptions& options) {
     const auto is_whole = recover(options);
-    if (is_whole) return *is_whole ? kExitOk : kExitFailed;
-    if (options.format == "json")
-        fmt::print("{}\n", nlohmann::ordered_json{{"error", is_whole.error().message}}.dump(
-                               2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-    else
-        print_error(is_whole.error());
-    return kExitFailed;
+    if (!is_whole) return report_failure(is_whole.error(), options.format);
+    return *is_whole ? kExitOk : kExitFailed;
 }
 
 }  // namespace

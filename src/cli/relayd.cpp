@@ -84,7 +84,10 @@ void add_network_options(CLI::App& app, Options& options) {
         ->check([&](const std::string& text) { return apply_ports(text, server); })
         ->default_str("5342:5343:5344");
     const auto add_url = [&](const char* names, std::string& url, const char* text) {
-        app.add_option(names, url, text)->type_name("tcp://ADDRESS:PORT");
+        app.add_option(names, url, text)->type_name("tcp://ADDRESS:PORT")->check([](const std::string& given) {
+            const auto parsed = parse_listen_url(given);
+            return parsed ? std::string() : parsed.error().message;
+        });
     };
     add_url("-C,--control-port", options.control_url, "where producers connect; wins over --bind and --ports");
     add_url("-D,--data-port", options.data_url, "where they send data, also as datagrams");
@@ -139,8 +142,8 @@ Result<void> apply_urls(Options& options) {
     server.live_address = local_address_for(server.address);
     const auto apply = [](const std::string& url, std::string& address, std::uint16_t& port) -> Result<void> {
         if (url.empty()) return {};
-        const ListenAddress listen = LEAT_TRY(parse_listen_url(url));
-        address = listen.address;
+        const ListenUrl listen = LEAT_TRY(parse_listen_url(url));
+        address = LEAT_TRY(address_of(listen.host));
         port = listen.port;
         return {};
     };

@@ -232,7 +232,8 @@ Result<void> check_interval(const StatsOptions& options, const IntervalMeter& me
     return meter.check(classes);
 }
 
-Result<void> count(StatsOptions& options) {
+// Prints the figures. Returns what was wrong with the traces, if anything was.
+Result<std::optional<Error>> count(StatsOptions& options) {
     LEAT_TRY(put_sessions_traces(options.traces));
     if (std::ranges::any_of(options.traces, net::is_relay_url))
         return refused("leat stats reads traces on disk: those of a relay are below its --output directory");
@@ -259,8 +260,9 @@ Result<void> count(StatsOptions& options) {
     progress.clear();
     options.format == "json" ? print_json(options, statistics, meter) : print_text(options, statistics, meter);
     if (std::fflush(stdout) != 0) return io_error("cannot write");
-    LEAT_TRY(std::move(counted));
-    return viewer::first_damage(traces);
+    if (!counted) return std::move(counted).error();
+    auto damage = viewer::first_damage(traces);
+    return damage ? std::nullopt : std::optional(std::move(damage).error());
 }
 
 }  // namespace
@@ -283,9 +285,12 @@ void add_stats_command(CLI::App& app, int& exit_status) {
     command->footer(kStatsExamples);
     command->callback([options, &exit_status] {
         const auto counted = count(*options);
-        if (counted) return;
-        print_error(counted.error());
-        exit_status = kExitFailed;
+        if (!counted) {
+            exit_status = report_failure(counted.error(), options->format);
+        } else if (*counted) {
+            print_error(**counted);
+            exit_status = kExitFailed;
+        }
     });
 }
 

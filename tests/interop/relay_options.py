@@ -337,7 +337,7 @@ class Network(OptionsTest):
     def test_wrong_urls(self):
         for url in ("127.0.0.1:5342", "tcp://127.0.0.1", "udp://127.0.0.1:1", "tcp://:1", "tcp://127.0.0.1:x",
                     "tcp://127.0.0.1:65536", "tcp://[::1:5342"):
-            self.assert_fails(1, url, "-C", url)
+            self.assert_fails(2, url, "-C", url)
         self.assert_fails(1, "give an IP address of this host", "-L", "tcp://no.such.host.invalid:5344")
         self.assert_fails(1, "is no IP address", "--bind", "localhost")
         self.assert_fails(2, "three ports are needed", "--ports", "1:2")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`leat view` of traces on disk: which of them it opens, and what strange ones may cost."""
+import json
 import os
 import shutil
 import signal
@@ -47,10 +48,19 @@ class WhichTrace(InteropTest):
 
     def test_closed_output_is_an_error(self):
         self.emit("leat-a", 3)
-        for arguments in (["view"], ["view", "--format=json"], ["stats"], ["export", "chrome"], ["check", "leat-a"]):
+        for arguments in (["view"], ["view", "--format=json"], ["stats"], ["export", "chrome"], ["check", "leat-a"],
+                          ["--help"], ["view", "--help"]):
             result = plain_run("sh", "-c", 'exec "$0" "$@" >&-', LEAT, *arguments, cwd=self.directory)
             self.assertEqual(result.returncode, 1, arguments)
             self.assert_one_line(result.stderr, "cannot write")
+
+    def test_scripts_learn_why_a_command_failed(self):
+        for arguments in (["stats", "nowhere"], ["check", "nowhere"], ["repair", "nowhere", "-o", "new"], ["recover", "nowhere"]):
+            result = plain_run(LEAT, *arguments, "--format=json", cwd=self.directory)
+            self.assertEqual(result.returncode, 1, arguments)
+            self.assert_one_line(result.stderr, "nowhere")
+            failure = json.loads(result.stdout)
+            self.assertEqual(failure, {"ok": False, "kind": "not-found", "error": result.stderr.strip().removeprefix("leat: ")})
 
     def test_none_here(self):
         self.emit("of-another-name", 1)

@@ -14,25 +14,8 @@ namespace {
 
 constexpr char kUsage[] = "usage";
 
-const char* kind_of(ErrorKind kind) {
-    switch (kind) {
-        case ErrorKind::kNotFound:
-            return "not-found";
-        case ErrorKind::kRefused:
-            return "refused";
-        case ErrorKind::kUnsupported:
-            return "unsupported";
-        default:
-            return "io";
-    }
-}
-
 Json object_for_scripts(const Outcome<void>& outcome, const Json& result, const std::vector<std::string>& warnings) {
-    Json object{{"ok", outcome.has_value()}};
-    if (!outcome) {
-        object["kind"] = outcome.error().kind;
-        object["error"] = outcome.error().message;
-    }
+    Json object = outcome ? Json{{"ok", true}} : failure_object(outcome.error().kind, outcome.error().message);
     for (const auto& [key, value] : result.items())
         if (!object.contains(key)) object[key] = value;
     object["warnings"] = warnings;
@@ -48,7 +31,7 @@ Result<void> print_all(const std::string& text) {
 
 }  // namespace
 
-Failure::Failure(const Error& error) : kind(kind_of(error.kind)), message(error.message) {}
+Failure::Failure(const Error& error) : kind(kind_name(error.kind)), message(error.message) {}
 
 Result<ControlClient*> Steering::client() {
     if (!client_) client_ = LEAT_TRY(may_start_ ? connect_or_start_daemon() : connect_to_daemon());
