@@ -25,9 +25,8 @@ struct AlikeEvents {
     Clock::Simple clock{};
 };
 
-// Finds those that follow and moves the cursor behind them, up to the first event of another kind, or one that takes a
-// closer look: near the end of the packet, with a long string, or with a time that is no simple one. Returns how many
-// there are.
+// Finds some that follow and moves the cursor behind them; returns how many. None of them is of another kind, near the
+// end of the packet, has a long string, or a time that is no simple one; only the last is of another size.
 [[nodiscard]] std::size_t locate_alike_events(const AlikeEvents& alike, EventCursor& cursor,
                                               std::span<EventPlace> places);
 

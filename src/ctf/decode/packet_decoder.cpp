@@ -126,10 +126,9 @@ bool PacketDecoder::locate(EventPlace& place) {
     if (event == nullptr || event->layout.is_for_decoder) return false;
     place.event = static_cast<std::uint32_t>(event - plan_->events.data());
     place.payload = decoder_.position();
-    if (clock_) {
-        place.cycles = decoder_.clock();
-        if (!clock_->convert(place.cycles, place.time_ns)) return false;
-    }
+    place.cycles = clock_ ? decoder_.clock() : 0;
+    place.time_ns = 0;
+    if (clock_ && !clock_->convert(place.cycles, place.time_ns)) return false;
     return decoder_.skip(plan_->context_layout) && decoder_.skip(event->layout);
 }
 

@@ -124,7 +124,7 @@ class PlainEvents {
     const std::uint64_t context_count_;
     const std::span<const Event> events_;  // by id
     const std::span<const PlainRun> runs_;
-    const Clock clock_;  // if the stream has none, one that always stands at 0
+    const Clock clock_;  // if the stream has none, any
     const BitReader packet_;
     std::uint64_t position_;
     std::uint64_t time_;  // of the event before
@@ -142,6 +142,11 @@ std::size_t locate_plain_events(const DecodePlan& plan, const Clock* clock, Even
     PlainEvents events(plan, clock, cursor);
     const std::size_t found = events.locate(places);
     cursor = events.cursor_after(found, cursor);
+    if (clock != nullptr) return found;
+    for (EventPlace& place : places.first(found)) {
+        place.cycles = 0;
+        place.time_ns = 0;
+    }
     return found;
 }
 

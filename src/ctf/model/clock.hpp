@@ -28,7 +28,7 @@ class Clock {
     }
     // What its first values need: only an addition.
     struct Simple {
-        std::uint64_t count = std::uint64_t{1} << 63U;  // of those values; 0: the clock does not count nanoseconds
+        std::uint64_t count = std::uint64_t{1} << 63U;  // of those values; 0: it has none
         std::uint64_t base = 0;
     };
     [[nodiscard]] Simple simple() const { return simple_; }

@@ -22,7 +22,7 @@ std::vector<std::uint64_t> lost_packets(const std::filesystem::path& stream_file
     bool is_at_end = false;
     while (!is_at_end) {
         const auto bytes = read_at(index->get(), offset, kAtOnce * *entry_size);
-        if (!bytes) break;
+        if (!bytes) return {};
         is_at_end = bytes->size() < kAtOnce * *entry_size;
         offset += bytes->size();
         for (UntrustedBytes rest = *bytes; rest.size() >= *entry_size; rest = rest.subspan(*entry_size)) {
