@@ -7,6 +7,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "ctf/decode/trace_plans.hpp"
@@ -395,7 +396,8 @@ void expect_located(const DecodePlan& plan, const std::string& packet, std::size
 }
 
 // Events of numbers and strings, and between them others, in a packet that ends anywhere.
-class LocatedEvents : public testing::TestWithParam<const char*> {
+// With a clock and without one.
+class LocatedEvents : public testing::TestWithParam<std::tuple<const char*, const char*>> {
   protected:
     void expect_the_same(const std::string& packet, std::size_t at_once) { expect_located(plan_, packet, at_once); }
 
@@ -410,7 +412,8 @@ class LocatedEvents : public testing::TestWithParam<const char*> {
 
   private:
     const TraceClass trace_class_ =
-        parse_tsdl(kTypes + GetParam() + " event.header := struct { u8 id; ts8 timestamp; }; };" +
+        parse_tsdl(kTypes + std::get<0>(GetParam()) + " event.header := struct { u8 id; " + std::get<1>(GetParam()) +
+                   "; }; };" +
                    "event { id = 0; name = a; fields := struct { u64 a; integer { size = 64; align = 32; } b; }; };"
                    "event { id = 1; name = b; fields := struct { u8 n; u8 list[n]; }; };"
                    "event { id = 2; name = c; fields := struct { string s; }; };"
@@ -445,11 +448,12 @@ TEST_P(LocatedEvents, LieWhereTheyAreDecodedAfterManyAlike) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(PacketDecoder, LocatedEvents,
-                         testing::Values("stream {", "stream { typealias integer { size = 8; } := ts8;",
-                                         "stream { event.context := struct { struct { } c; struct { } d; };",
-                                         "stream { event.context := struct { u8 c; };",
-                                         "stream { event.context := struct { string c; };"));
+INSTANTIATE_TEST_SUITE_P(
+    PacketDecoder, LocatedEvents,
+    testing::Combine(testing::Values("stream {", "stream { event.context := struct { struct { } c; struct { } d; };",
+                                     "stream { event.context := struct { u8 c; };",
+                                     "stream { event.context := struct { string c; };"),
+                     testing::Values("ts8 timestamp", "u8 other")));
 
 // An event may have that id, too: it always has a long header.
 TEST(PacketDecoder, IdThatAnnouncesALongHeaderIsNoEvents) {
