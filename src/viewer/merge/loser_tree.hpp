@@ -59,12 +59,7 @@ class LoserTree {
     [[nodiscard]] bool has_ended() const { return first_ == kEndedKey; }
 
     // The first, which has not ended, gets this time, or ends.
-    void replace_first(std::int64_t time_ns) {
-        if (is_near(time_ns))
-            meet(near_key(time_ns, first_source()));
-        else
-            replace_first_with({time_ns, first_source()});
-    }
+    void replace_first(std::int64_t time_ns) { replace_first_with({time_ns, first_source()}); }
     void end_first() { replace_first_with(kEnded); }
 
     // Like replace_first(), where the first has a time, and the new one is not before that; false, and nothing has
