@@ -20,36 +20,28 @@ bool is_equal(const RecordedPacket& left, const RecordedPacket& right) {
 
 }  // namespace
 
+// Viewers take each packet for the last one that they read, or for the next: so does this.
 void StreamCheck::run(std::span<const RecordedPacket> packets) {
-    while (!packets.empty()) {
-        const auto others = std::ranges::find_if_not(
-            packets.subspan(1), [&](const RecordedPacket& packet) { return are_twins(packets.front(), packet); });
-        const auto twins = packets.first(static_cast<std::size_t>(others - packets.begin()));
-        run_twins(twins);
-        packets = packets.subspan(twins.size());
+    for (const RecordedPacket& packet : packets) {
+        progress_->add(packet.properties.packet_size);
+        if (!latest_.empty() && are_twins(*latest_.front(), packet)) {
+            take_again(packet);
+            continue;
+        }
+        auto is_taken = take(packet);
+        if (!is_taken) drop(packet, std::move(is_taken).error().message);
     }
 }
 
-void StreamCheck::run_twins(Twins twins) {
-    const RecordedPacket* taken = nullptr;
-    for (const RecordedPacket& packet : twins) {
-        progress_->add(packet.properties.packet_size);
-        if (taken != nullptr) {
-            if (!is_equal(*taken, packet))
-                drop(packet, fmt::format("the packet is not equal to that at offset {} of {}, which is the same one",
-                                         taken->offset, taken->file->path.string()));
-            continue;
-        }
-        auto is_taken = take(packet, twins);
-        if (is_taken)
-            taken = &packet;
-        else
-            drop(packet, std::move(is_taken).error().message);
-    }
+void StreamCheck::take_again(const RecordedPacket& packet) {
+    const RecordedPacket& taken = *latest_.front();
+    if (is_equal(taken, packet)) return latest_.push_back(&packet);
+    drop(packet, fmt::format("the packet is not equal to that at offset {} of {}, which is the same one", taken.offset,
+                             taken.file->path.string()));
 }
 
 // If that makes the one before it a packet that overlaps, and ends later, it drops that one.
-Result<void> StreamCheck::take(const RecordedPacket& packet, Twins twins) {
+Result<void> StreamCheck::take(const RecordedPacket& packet) {
     ReadSoFar next = now_;
     auto is_read = read(next, packet);
     if (is_read) {
@@ -58,12 +50,11 @@ Result<void> StreamCheck::take(const RecordedPacket& packet, Twins twins) {
     } else {
         ReadSoFar without_latest = before_;
         if (latest_.empty() || !read(without_latest, packet) || without_latest.last_ns >= now_.last_ns) return is_read;
-        for (const RecordedPacket& latest : latest_)
-            if (!bad_->contains({latest.file, latest.offset}))
-                drop(latest, "the packet ends after the begin of the next, which ends before it");
+        for (const RecordedPacket* const latest : latest_)
+            drop(*latest, "the packet ends after the begin of the next, which ends before it");
         now_ = std::move(without_latest);
     }
-    latest_ = twins;
+    latest_ = {&packet};
     return {};
 }
 

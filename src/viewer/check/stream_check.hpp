@@ -53,10 +53,9 @@ class StreamCheck {
         std::int64_t last_ns = INT64_MIN;
         std::uint64_t events = 0;
     };
-    using Twins = std::span<const RecordedPacket>;
 
-    void run_twins(Twins twins);
-    Result<void> take(const RecordedPacket& packet, Twins twins);
+    Result<void> take(const RecordedPacket& packet);
+    void take_again(const RecordedPacket& packet);
     Result<void> read(ReadSoFar& so_far, const RecordedPacket& packet) const;
     void drop(const RecordedPacket& packet, std::string why);
 
@@ -67,8 +66,8 @@ class StreamCheck {
     CheckProgress* progress_;
     StreamIdentity identity_{};
     ReadSoFar before_{identity_};
-    ReadSoFar now_{identity_};  // before_, and one packet more
-    Twins latest_{};            // those of that packet
+    ReadSoFar now_{identity_};                     // before_, and one packet more
+    std::vector<const RecordedPacket*> latest_{};  // that packet, and where else it is
     std::uint64_t packets_ = 0;
 };
 
