@@ -33,15 +33,9 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t siz
     if (static_cast<std::size_t>(status.st_size) > size_limit)
         return refused("{} has {} bytes, more than the {} that are read", path.string(), status.st_size, size_limit);
     std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
-    std::size_t filled = 0;
-    while (filled < bytes.size()) {
-        const ssize_t count = ::read(fd.get(), bytes.data() + filled, bytes.size() - filled);
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return io_error(fmt::format("cannot read {}", path.string()));
-        if (count == 0) break;  // somebody has shortened the file: return what is left
-        filled += static_cast<std::size_t>(count);
-    }
-    bytes.resize(filled);
+    const auto filled = read_at(fd.get(), 0, std::as_writable_bytes(std::span(bytes)));
+    if (!filled) return wrap(path.string(), filled.error());
+    bytes.resize(*filled);  // somebody may have shortened the file: return what is left
     return bytes;
 }
 
@@ -58,6 +52,25 @@ std::vector<std::string> names_in(int directory, std::size_t most) {
         names.emplace_back(entry->d_name);
     }
     return names;
+}
+
+Result<std::size_t> read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes) {
+    std::size_t filled = 0;
+    while (filled < bytes.size()) {
+        const ssize_t count =
+            ::pread(fd, bytes.data() + filled, bytes.size() - filled, static_cast<off_t>(offset + filled));
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return io_error("cannot read");
+        if (count == 0) break;
+        filled += static_cast<std::size_t>(count);
+    }
+    return filled;
+}
+
+Result<std::vector<std::byte>> read_at(int fd, std::uint64_t offset, std::size_t size) {
+    std::vector<std::byte> bytes(size);
+    bytes.resize(LEAT_TRY(read_at(fd, offset, std::span(bytes))));
+    return bytes;
 }
 
 Result<void> write_all(int fd, std::span<const std::byte> bytes) {

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <span>
 
+#include "base/file.hpp"
+
 namespace leat {
 namespace {
 
@@ -63,14 +65,9 @@ Result<void> Journal::set_extent(Extent extent) {
 
 Result<std::string> Journal::read() const {
     std::string text(extent_.size, '\0');
-    const std::uint64_t begin = kHeaderSize + extent_.begin;
-    for (std::size_t at = 0; at < text.size();) {
-        const ssize_t count = ::pread(fd(), text.data() + at, text.size() - at, static_cast<off_t>(begin + at));
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return io_error("cannot read a journal");
-        if (count == 0) return corrupt("a journal became shorter");
-        at += static_cast<std::size_t>(count);
-    }
+    const auto filled = read_at(fd(), kHeaderSize + extent_.begin, std::as_writable_bytes(std::span(text)));
+    if (!filled) return wrap("a journal", filled.error());
+    if (*filled < text.size()) return corrupt("a journal became shorter");
     return text;
 }
 

@@ -1,13 +1,12 @@
 #include "consumer/progress.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <numeric>
 
+#include "base/file.hpp"
 #include "base/sealed_memory.hpp"
 
 namespace leat::consumer {
@@ -25,15 +24,9 @@ Result<Progress> Progress::adopt(UniqueFd fd, std::span<const std::uint32_t> rin
 Result<Progress> Progress::copy_of(int fd, std::span<const std::uint32_t> rings) {
     LEAT_TRY(check_size(fd, rings));
     Progress progress = LEAT_TRY(create(rings));
-    std::size_t copied = 0;
-    while (copied < progress.mapping_.size()) {
-        const ssize_t count = ::pread(fd, progress.mapping_.data() + copied, progress.mapping_.size() - copied,
-                                      static_cast<off_t>(copied));
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return io_error("cannot read the progress");
-        if (count == 0) return corrupt("the progress became shorter");
-        copied += static_cast<std::size_t>(count);
-    }
+    const auto copied = read_at(fd, 0, std::span(progress.mapping_.data(), progress.mapping_.size()));
+    if (!copied) return wrap("the progress", copied.error());
+    if (*copied < progress.mapping_.size()) return corrupt("the progress became shorter");
     return progress;
 }
 

@@ -5,10 +5,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <span>
 #include <vector>
+
+#include "base/file.hpp"
 
 namespace leat::output {
 namespace {
@@ -65,11 +68,9 @@ bool GrowingFile::begins_with(std::string_view text) const {
     std::array<char, 4096> buffer{};
     for (std::size_t at = 0; at < text.size();) {
         const std::string_view expected = text.substr(at, buffer.size());
-        const ssize_t count = ::pread(fd.get(), buffer.data(), expected.size(), static_cast<off_t>(at));
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return false;
-        const std::string_view found(buffer.data(), static_cast<std::size_t>(count));
-        if (!expected.starts_with(found)) return false;
+        const auto found = std::span(buffer).first(expected.size());
+        const auto filled = read_at(fd.get(), at, std::as_writable_bytes(found));
+        if (filled != found.size() || !std::ranges::equal(found, expected)) return false;
         at += found.size();
     }
     return true;

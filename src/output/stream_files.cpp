@@ -24,21 +24,15 @@ struct IndexedPart {
     std::optional<std::uint64_t> newest{};  // packet
 };
 
-// The next bytes of a file, as many as there are of these.
-UntrustedBytes read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes) {
-    const ssize_t count = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    return bytes.first(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-}
-
 // Nothing: it is no index of ours. Its owner may have made it as large as it likes, so it is read in parts.
 std::optional<IndexedPart> indexed_part(int fd, std::uint64_t data_size, std::uint64_t next) {
     std::vector<std::byte> buffer(1024 * trace::kIndexEntrySize);
-    const auto header = read_at(fd, 0, std::span(buffer).first(trace::kIndexHeaderSize));
-    if (header.size() < trace::kIndexHeaderSize || trace::parse_index_header(header) != trace::kIndexEntrySize)
+    const auto header = std::span(buffer).first(trace::kIndexHeaderSize);
+    if (read_at(fd, 0, header) != header.size() || trace::parse_index_header(header) != trace::kIndexEntrySize)
         return std::nullopt;
     IndexedPart part;
     for (;;) {
-        UntrustedBytes entries = read_at(fd, part.index_size, buffer);
+        UntrustedBytes entries = std::span(buffer).first(read_at(fd, part.index_size, buffer).value_or(0));
         if (entries.size() < trace::kIndexEntrySize) return part;
         for (; entries.size() >= trace::kIndexEntrySize; entries = entries.subspan(trace::kIndexEntrySize)) {
             const auto entry = trace::parse_index_entry(entries.first(trace::kIndexEntrySize));

@@ -9,6 +9,7 @@
 #include <asio/use_awaitable.hpp>
 #include <cerrno>
 
+#include "base/file.hpp"
 #include "base/log.hpp"
 
 namespace leat::relay {
@@ -353,15 +354,13 @@ ViewerConnection::Done ViewerConnection::get_news(wire::GetNews request) {
 // Most are a page or less: copied here they share a write, and a segment.
 void ViewerConnection::append_news(const ViewerSession::News::Entry& entry) {
     wire::append(replies_, entry.head);
+    if (entry.head.length == 0) return;  // nor is there a file
     const std::size_t begin = replies_.size();
     replies_.resize(begin + entry.head.length);
-    for (std::size_t at = begin; at < replies_.size();) {
-        const ssize_t count = ::pread(entry.file->data.get(), replies_.data() + at, replies_.size() - at,
-                                      static_cast<off_t>(entry.head.index.entry.offset + (at - begin)));
-        if (count == 0) throw std::runtime_error("a file is shorter than its index says");
-        if (count < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category());
-        if (count > 0) at += static_cast<std::size_t>(count);
-    }
+    const auto packet = std::span(replies_).subspan(begin);
+    const auto filled = read_at(entry.file->data.get(), entry.head.index.entry.offset, packet);
+    if (!filled) throw std::runtime_error(filled.error().message);
+    if (*filled < packet.size()) throw std::runtime_error("a file is shorter than its index says");
 }
 
 asio::awaitable<void> ViewerConnection::flush() {

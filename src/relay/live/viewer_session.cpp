@@ -1,10 +1,9 @@
 #include "relay/live/viewer_session.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 
+#include "base/file.hpp"
 #include "base/log.hpp"
 
 namespace leat::relay {
@@ -15,20 +14,14 @@ constexpr std::uint64_t kMaxMetadataReply = 1U << 20;
 // So much of a file is looked through at once for the text that a viewer lacks.
 constexpr std::uint64_t kMaxLook = 1U << 20;
 
-// False at the end of the file.
-Result<bool> read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes) {
-    const ssize_t count = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (count < 0) return io_error("cannot read a file");
-    return static_cast<std::size_t>(count) == bytes.size();
-}
-
 // Goes on to this offset in the file, or to the text behind this position, whichever comes first.
 Result<void> go_on(MetadataScan& scan, int fd, std::uint64_t offset, std::uint64_t position = MetadataScan::kAll) {
     constexpr std::uint64_t kBlock = 64U << 10;
     std::vector<std::byte> block(std::min(kBlock, offset - std::min(offset, scan.bytes())));
     while (scan.bytes() < offset) {
         const auto piece = std::span(block).first(std::min<std::uint64_t>(block.size(), offset - scan.bytes()));
-        if (!LEAT_TRY(read_at(fd, scan.bytes(), piece))) return corrupt("metadata is shorter than it was");
+        if (LEAT_TRY(read_at(fd, scan.bytes(), piece)) < piece.size())
+            return corrupt("metadata is shorter than it was");
         if (scan.add(piece, position) < piece.size()) break;
     }
     return {};
@@ -369,7 +362,8 @@ Result<std::optional<ctf::IndexEntry>> ViewerSession::read_entry(Cursor& cursor)
     std::array<std::byte, trace::kIndexEntrySize> bytes{};
     const auto whole = std::span(bytes).first(cursor.entry_size);
     const std::uint64_t offset = trace::kIndexHeaderSize + cursor.next_entry * cursor.entry_size;
-    if (!LEAT_TRY(read_at(cursor.file->index.get(), offset, whole))) return std::optional<ctf::IndexEntry>();
+    const std::size_t filled = LEAT_TRY(read_at(cursor.file->index.get(), offset, whole));
+    if (filled < whole.size()) return std::optional<ctf::IndexEntry>();
     return LEAT_TRY(trace::parse_index_entry(whole));
 }
 

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "base/file.hpp"
 #include "trace/stream_paths.hpp"
 
 namespace leat::relay {
@@ -109,13 +110,8 @@ void StreamFile::truncate(std::uint64_t size) {
 }
 
 Result<void> StreamFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
-    while (!bytes.empty()) {
-        const ssize_t count = ::pread(open_->data.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return io_error("cannot read the trace back");
-        offset += static_cast<std::uint64_t>(count);
-        bytes = bytes.subspan(static_cast<std::size_t>(count));
-    }
+    const std::size_t filled = LEAT_TRY(read_at(open_->data.get(), offset, bytes));
+    if (filled < bytes.size()) return corrupt("the trace is shorter than what was written");
     return {};
 }
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "base/file.hpp"
@@ -87,20 +86,6 @@ Result<bool> FollowedFile::read_header() {
     if (header.size() < trace::kIndexHeaderSize) return false;
     entry_size_ = LEAT_TRY(trace::parse_index_header(header));
     return true;
-}
-
-Result<std::vector<std::byte>> read_at(int fd, std::uint64_t offset, std::size_t size) {
-    std::vector<std::byte> bytes(size);
-    std::size_t filled = 0;
-    while (filled < size) {
-        const ssize_t count = ::pread(fd, bytes.data() + filled, size - filled, static_cast<off_t>(offset + filled));
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return io_error("cannot read");
-        if (count == 0) break;
-        filled += static_cast<std::size_t>(count);
-    }
-    bytes.resize(filled);
-    return bytes;
 }
 
 std::uint64_t size_of_file(int fd) {

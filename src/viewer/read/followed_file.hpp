@@ -75,8 +75,6 @@ class FollowedFile {
     std::uint64_t position_ = trace::kIndexHeaderSize;
 };
 
-// Reads `size` bytes, or fewer if the file ends before.
-Result<std::vector<std::byte>> read_at(int fd, std::uint64_t offset, std::size_t size);
 std::uint64_t size_of_file(int fd);
 
 }  // namespace leat::viewer

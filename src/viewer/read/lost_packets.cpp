@@ -5,7 +5,6 @@
 #include "base/file.hpp"
 #include "trace/index_format.hpp"
 #include "trace/stream_paths.hpp"
-#include "viewer/read/followed_file.hpp"
 
 namespace leat::viewer {
 

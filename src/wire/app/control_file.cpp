@@ -1,12 +1,12 @@
 #include "wire/app/control_file.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstring>
 
 #include "base/check.hpp"
+#include "base/file.hpp"
 #include "base/printable_text.hpp"
 #include "wire/app/app_protocol.hpp"
 #include "wire/app/description_format.hpp"
@@ -18,11 +18,10 @@ namespace {
 constexpr std::uint32_t kMinDescriptionSize = 18;
 
 Result<void> read(int fd, std::span<std::byte> bytes, std::uint64_t offset) {
-    const ssize_t size = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (size < 0) return io_error("cannot read the control memory");
-    if (size != static_cast<ssize_t>(bytes.size()))
-        return corrupt("the control memory ends at {}, in the middle of something",
-                       offset + static_cast<std::size_t>(size));
+    const auto size = read_at(fd, offset, bytes);
+    if (!size) return wrap("the control memory", size.error());
+    if (*size < bytes.size())
+        return corrupt("the control memory ends at {}, in the middle of something", offset + *size);
     return {};
 }
 

@@ -1,10 +1,10 @@
 #include "wire/app/sticky_reader.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <optional>
 #include <span>
+
+#include "base/file.hpp"
 
 namespace leat::wire {
 namespace {
@@ -15,9 +15,9 @@ constexpr int kMaxLooks = 1000;
 
 template <class T>
 Result<void> read(int fd, std::span<T> into, std::uint64_t offset) {
-    const ssize_t size = ::pread(fd, into.data(), into.size_bytes(), static_cast<off_t>(offset));
-    if (size < 0) return io_error("cannot read sticky values");
-    if (static_cast<std::size_t>(size) != into.size_bytes()) return corrupt("sticky values end in the middle");
+    const auto size = read_at(fd, offset, std::as_writable_bytes(into));
+    if (!size) return wrap("sticky values", size.error());
+    if (*size < into.size_bytes()) return corrupt("sticky values end in the middle");
     return {};
 }
 

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <random>
 #include <string>
 
 namespace leat::ctf {
@@ -97,6 +99,60 @@ TEST(RecordWalker, GuessesAndTablesGiveTheSame) {
     EXPECT_EQ(walked.bytes, records.size());
     for (const std::size_t cut : {records.size() / 2, records.size() / 3, records.size() - 1})
         EXPECT_LE(cut - walk(walker, records.substr(0, cut)).bytes, 8U);
+}
+
+// Many of one class and size, and somewhere among them something else: another class, a long header, a time that is too
+// late, the end of the part, or that of the records.
+TEST(RecordWalker, ManyAlikeAreWalkedAsOneByOne) {
+    RecordWalker walker(ring::kCompactHeader, 2);
+    walker.add(event(1, {{"_a", integer(64)}}));
+    walker.add(event(2, {{"_a", integer(8)}}));
+    const std::array<std::string, 4> others = {header(2) + "cca", header(3),
+                                               "\x1f\1\0\0\0\0\0\0\0\0\0\0\0"s + "ccaaaaaaaa", ""};
+    std::mt19937_64 random(1);  // NOLINT(bugprone-random-generator-seed): the same each time
+    for (int round = 0; round < 300; ++round) {
+        std::string records;
+        std::uint64_t time = 0;
+        for (std::size_t left = random() % 1200; left != 0; --left) {
+            if (random() % 2000 == 0) records += others[random() % others.size()];
+            time += random() % 4 == 0 ? random() % 1'000'000 : 1;
+            const std::uint64_t bits = 1 | time << 5U;
+            records.append(reinterpret_cast<const char*>(&bits), 4);  // NOLINT(*-reinterpret-cast)
+            records += "ccaaaaaaaa";
+        }
+        records.resize(records.size() - std::min<std::size_t>(records.size(), random() % 20));
+        const std::size_t limit = random() % 2 == 0 ? random() % 20'000 : ~std::size_t{0};
+        const RecordWalker::Times times{.previous = 0,
+                                        .latest = random() % 2 == 0 ? random() % 300'000'000 : ~std::uint64_t{0}};
+
+        const std::span<const std::byte> bytes = std::as_bytes(std::span(records));
+        RecordWalker::Part sum{{0, 0}, times.previous};
+        while (true) {
+            const auto one = walker.walk_part(bytes.subspan(sum.bytes), 1, {sum.last_timestamp, times.latest});
+            if (one.records == 0 || (sum.records != 0 && sum.bytes + one.bytes > limit)) break;
+            sum = {{sum.records + one.records, sum.bytes + one.bytes}, one.last_timestamp};
+        }
+        const auto walked = walker.walk_part(bytes, limit, times);
+        ASSERT_EQ(walked.records, sum.records) << round;
+        ASSERT_EQ(walked.bytes, sum.bytes) << round;
+        ASSERT_EQ(walked.last_timestamp, sum.last_timestamp) << round;
+    }
+}
+
+// The id that announces a long header may be that of an event, too, which then always has a long one.
+TEST(RecordWalker, ManyOfTheIdThatAnnouncesALongHeaderAreNotShort) {
+    const auto expect_walked = [](const ring::RecordHeaderLayout& header, const std::string& record) {
+        RecordWalker walker(header, 0);
+        walker.add(event(header.all_ones(), {{"_a", integer(64)}}));
+        std::string records;
+        for (int i = 0; i < 1000; ++i) records += record;
+        EXPECT_EQ(walk(walker, records).records, 1000U);
+        EXPECT_EQ(walk(walker, records).bytes, records.size());
+    };
+    expect_walked(ring::kCompactHeader, "\x1f\x1f\0\0\0ttttTTTTaaaaaaaa"s);
+    expect_walked(ring::kTinyHeader,
+                  "\xff\xff\0\0\0"s + std::string(ring::kTinyHeader.extended_size() - 5, 't') + "aaaaaaaa");
+    expect_walked(ring::kLargeHeader, "\xff\xff\xff\xff\0\0ttttTTTTaaaaaaaa"s);
 }
 
 TEST(RecordWalker, StopsInFrontOfAnUnknownId) {
