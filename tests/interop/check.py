@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """`leat check` finds what is wrong with a trace; `leat repair` makes a trace of the rest, which every reader reads."""
+import csv
 import json
 import os
 import random as random_module
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 
 import ctf_random
@@ -16,6 +18,25 @@ from support import LEAT, ON_ONE_CPU, SOURCE, InteropTest, Trace, main, plain_ru
 STREAM_ID, BEGIN, PACKET_SIZE, FIRST_EVENT = 20, 32, 56, 84
 CAPTURES = SOURCE / "tests" / "data" / "captures"
 SEEDS = int(os.environ.get("LEAT_TRACES", "60"))
+
+# Of a trace whose packets do not say when they end.
+MADE_METADATA = """/* CTF 1.8 */
+trace { major = 1; minor = 8; byte_order = le; uuid = "00000000-0000-0000-0000-000000000001";
+    packet.header := struct { integer { size = 32; align = 8; } magic;
+                              integer { size = 64; align = 8; } stream_instance_id; }; };
+clock { name = c; freq = 1000000000; absolute = true; };
+typealias integer { size = 64; align = 8; map = clock.c.value; } := time;
+stream {
+    packet.context := struct { time timestamp_begin; integer { size = 64; align = 8; } content_size; };
+    event.header := struct { time timestamp; }; };
+event { name = e; fields := struct { integer { size = 32; align = 8; } n; }; };
+"""
+
+
+def made_packet(begin, events):
+    """Of the times and the numbers of its events."""
+    bits = 8 * (28 + 12 * len(events))
+    return struct.pack("<IQQQ", 0xc1fc1fc1, 0, begin, bits) + b"".join(struct.pack("<QI", *event) for event in events)
 
 
 class CheckTest(InteropTest):
@@ -255,6 +276,34 @@ class Damaged(CheckTest):
         self.assert_found(found, path, offset, "not equal")
         self.assertEqual(found["lost_bytes"], size)
         self.repair(both)
+
+    def test_twins_that_viewers_do_not_take_for_twins(self):
+        """A packet is passed over if it is a twin of the last one that was read, from another file."""
+        one = made_packet(1000, [(1000, 1)])
+        bad = made_packet(1000, [(999, 1)])
+        longer = made_packet(1000, [(1000, 2), (1010, 3)])
+        later = made_packet(1000, [(1005, 4)])
+        for number, (first, second, told) in enumerate([
+                ([one], [one], [1]),
+                ([bad], [one, one], [1, 1]),
+                ([one, longer], [one], [1, 2, 3]),
+                ([one, longer], [later], [1, 2, 3]),
+        ]):
+            with self.subTest(number=number):
+                trace = self.directory / f"twins-{number}"
+                for name, packets in (("first", first), ("second", second)):
+                    (trace / name).mkdir(parents=True)
+                    (trace / name / "metadata").write_text(MADE_METADATA)
+                    (trace / name / "stream").write_bytes(b"".join(packets))
+                found = self.check(trace, None)
+                output = self.directory / f"repaired-{number}"
+                self.assertEqual(plain_run(LEAT, "repair", trace, "-o", output).returncode, 0)
+                seen = plain_run(LEAT, "view", "--format=csv", output)
+                self.assertEqual((seen.returncode, seen.stderr), (0, ""))
+                numbers = [int(row["n"]) for row in csv.DictReader(seen.stdout.splitlines())]
+                self.assertEqual(numbers, told)
+                self.assertEqual(found["events"], len(numbers))
+                self.check(output, 0)
 
     def test_metadata_of_one_directory_of_two(self):
         """Its packets can be read by those of the other."""

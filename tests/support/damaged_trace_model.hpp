@@ -87,7 +87,7 @@ class DamagedTraceModel {
     std::uint64_t below(std::uint64_t bound) { return choose_(bound); }
     static std::string uuid_text(unsigned trace);
     static std::string uuid_bytes(unsigned trace);
-    static std::string metadata(unsigned trace, std::uint64_t events, std::uint64_t salt);
+    [[nodiscard]] std::string metadata(unsigned trace, std::uint64_t events, std::uint64_t salt) const;
     std::string packet_of(unsigned trace, Stream& stream);
     void make_trace(unsigned trace);
     void add(File& file, const std::string& packet) const;
@@ -109,6 +109,7 @@ class DamagedTraceModel {
     }
 
     Choose choose_;
+    bool has_ends_;  // its packets say when they end
     ScratchDirectory scratch_{};
     std::vector<Directory> directories_{};
     std::vector<File> files_{};
@@ -140,7 +141,7 @@ inline std::string DamagedTraceModel::uuid_bytes(unsigned trace) {
 }
 
 // More events make a longer text of which the shorter is a beginning; another salt makes another text.
-inline std::string DamagedTraceModel::metadata(unsigned trace, std::uint64_t events, std::uint64_t salt) {
+inline std::string DamagedTraceModel::metadata(unsigned trace, std::uint64_t events, std::uint64_t salt) const {
     std::string text = fmt::format(R"(/* CTF 1.8 */
 trace {{ major = 1; minor = 8; uuid = "{}"; byte_order = le; packet.header := struct {{
     integer {{ size = 32; align = 8; }} magic; integer {{ size = 8; align = 8; }} uuid[16];
@@ -151,12 +152,13 @@ typealias integer {{ size = 64; align = 8; map = clock.c.value; }} := time;
 )",
                                    uuid_text(trace), salt);
     for (unsigned id = 0; id < 2; ++id)
-        text += fmt::format(R"(stream {{ id = {}; packet.context := struct {{ time timestamp_begin; time timestamp_end;
+        text += fmt::format(R"(stream {{ id = {}; packet.context := struct {{ time timestamp_begin;
+    {};
     integer {{ size = 64; align = 8; }} content_size; integer {{ size = 64; align = 8; }} packet_size;
     integer {{ size = 64; align = 8; }} packet_seq_num; }};
     event.header := struct {{ integer {{ size = 32; align = 8; }} id; time timestamp; }}; }};
 )",
-                            id);
+                            id, has_ends_ ? "time timestamp_end" : "integer { size = 64; align = 8; } some_time");
     for (std::uint64_t event = 0; event < events; ++event)
         for (unsigned id = 0; id < 2; ++id)
             text += fmt::format(
@@ -220,7 +222,7 @@ inline void DamagedTraceModel::add(File& file, const std::string& packet) const 
     file.bytes += packet;
 }
 
-inline DamagedTraceModel::DamagedTraceModel(Choose choose) : choose_(std::move(choose)) {
+inline DamagedTraceModel::DamagedTraceModel(Choose choose) : choose_(std::move(choose)), has_ends_(below(4) != 0) {
     make_trace(0);
     if (below(3) == 0) make_trace(1);
 }

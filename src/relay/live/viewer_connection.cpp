@@ -354,7 +354,7 @@ ViewerConnection::Done ViewerConnection::get_news(wire::GetNews request) {
 // Most are a page or less: copied here they share a write, and a segment.
 void ViewerConnection::append_news(const ViewerSession::News::Entry& entry) {
     wire::append(replies_, entry.head);
-    if (entry.head.length == 0) return;  // nor is there a file
+    if (entry.head.length == 0) return;  // nothing is to be read, and there is no file
     const std::size_t begin = replies_.size();
     replies_.resize(begin + entry.head.length);
     const auto packet = std::span(replies_).subspan(begin);

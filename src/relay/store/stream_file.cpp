@@ -110,8 +110,9 @@ void StreamFile::truncate(std::uint64_t size) {
 }
 
 Result<void> StreamFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
-    const std::size_t filled = LEAT_TRY(read_at(open_->data.get(), offset, bytes));
-    if (filled < bytes.size()) return corrupt("the trace is shorter than what was written");
+    const auto filled = read_at(open_->data.get(), offset, bytes);
+    if (!filled) return wrap("the trace", filled.error());
+    if (*filled < bytes.size()) return corrupt("the trace is shorter than what was written");
     return {};
 }
 

@@ -40,7 +40,7 @@ class StreamCheck {
     // All packets of the stream, in the order of sort_packets().
     void run(std::span<const RecordedPacket> packets);
 
-    // Of the packets that can be read, each counted once.
+    // Of the packets that viewers read of what is left.
     [[nodiscard]] std::uint64_t packets() const { return packets_; }
     [[nodiscard]] std::uint64_t events() const { return now_.events; }
 
@@ -67,7 +67,8 @@ class StreamCheck {
     StreamIdentity identity_{};
     ReadSoFar before_{identity_};
     ReadSoFar now_{identity_};                     // before_, and one packet more
-    std::vector<const RecordedPacket*> latest_{};  // that packet, and where else it is
+    std::vector<const RecordedPacket*> latest_{};  // that packet, and its equal twins
+    const RecordedPacket* before_latest_ = nullptr;
     std::uint64_t packets_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "wire/app/control_file.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
