@@ -145,6 +145,9 @@ class Output {
     // Packets that are stored, but not in all places that they were to go to, and never will be.
     [[nodiscard]] virtual std::uint64_t packets_missed() const { return 0; }
 
+    // Events that are not where they were stored, because somebody had removed their files by then.
+    [[nodiscard]] virtual std::uint64_t events_lost() const { return 0; }
+
     // Takes back what was made for a session that did not begin.
     virtual void remove_if_unused() {}
 };

@@ -313,6 +313,7 @@ void Recording::drain() {
     if (consumer_.totals().events != events) last_events_ = last_drain_;
     is_drain_due_ = consumer_.wants_drain();
     if (!drained) warn(while_running(drained.error()));
+    warn_all(output_->take_warnings());
     output_error_ = drained ? std::nullopt : std::optional(drained.error());
     if (output_error_) next_drain_ = std::min(next_drain_, last_drain_ + drain_period());
     for (const std::string& quarantined : consumer_.quarantined())

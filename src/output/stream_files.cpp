@@ -147,9 +147,11 @@ std::optional<StreamFiles> StreamFiles::reopen(Place place, std::uint64_t next, 
 
 Result<void> StreamFiles::write(const consumer::Packet& packet) {
     const auto header = ctf::encode(packet.header);
-    if (place_.limits.is_full(file_.data.size, header.size() + packet.records.size())) {
+    if (place_.limits.is_full(file_.data.size, header.size() + packet.records.size())) is_full_ = true;
+    if (is_full_) {
         file_ = LEAT_TRY(make_file(place_, number_ + 1));
         ++number_;
+        is_full_ = false;
     }
     const std::uint64_t offset = file_.data.size;
     LEAT_TRY(file_.data.append({header, packet.late_records, packet.other_records()}));

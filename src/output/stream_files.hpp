@@ -50,6 +50,8 @@ class StreamFiles {
     // All of it, or nothing that a reader would take for whole. It may go into a new file, and then the oldest may have
     // to go.
     Result<void> write(const consumer::Packet& packet);
+    // Whether somebody has removed the newest file.
+    [[nodiscard]] bool is_removed() const { return output::is_removed(file_.data.fd.get()); }
 
   private:
     struct File {
@@ -71,6 +73,7 @@ class StreamFiles {
 
     Place place_;
     File file_;
+    bool is_full_ = false;  // the newest file; it may have gone for the next, which could not be made
     std::uint64_t number_;  // of the file: how many there were before; after a restart, at least what its name says
 };
 

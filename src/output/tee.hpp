@@ -78,6 +78,7 @@ class Tee final : public consumer::Output {
 
     [[nodiscard]] std::vector<std::string> take_warnings() override;
     [[nodiscard]] std::uint64_t packets_missed() const override { return missed_.packets; }
+    [[nodiscard]] std::uint64_t events_lost() const override { return first_->events_lost(); }
     void remove_if_unused() override { first_->remove_if_unused(); }
 
   private:

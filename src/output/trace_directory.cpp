@@ -1,5 +1,7 @@
 #include "output/trace_directory.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "ctf/tsdl/tsdl_writer.hpp"
@@ -67,6 +69,23 @@ Result<void> TraceDirectory::write_metadata(std::string_view unit) {
     return {};
 }
 
+Result<void> TraceDirectory::write_packet(const consumer::Packet& packet) {
+    const std::uint64_t lost = files_->events_lost();
+    LEAT_TRY(files_->write_packet(packet));
+    if (lost == 0 && files_->events_lost() != 0)
+        warnings_.push_back(fmt::format("{} was removed, or files in it: what is recorded there is lost",
+                                        (root_ / trace_path_).string()));
+    return {};
+}
+
+void TraceDirectory::close() {
+    const std::uint64_t events = events_lost();
+    if (events != 0)
+        warnings_.push_back(
+            fmt::format("{} events are missing in {}: their files were removed while they were recorded", events,
+                        (root_ / trace_path_).string()));
+}
+
 Result<void> TraceDirectory::prepare_chunk(const fs::path& directory) {
     next_root_ = directory;
     next_ = LEAT_TRY(TraceFiles::create(directory / trace_path_, channels_, owner_));
@@ -74,6 +93,7 @@ Result<void> TraceDirectory::prepare_chunk(const fs::path& directory) {
 }
 
 Result<std::string> TraceDirectory::begin_chunk() {
+    lost_before_ += files_->events_lost();
     files_ = std::move(next_);
     root_ = std::exchange(next_root_, {});
     ++part_;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "consumer/output.hpp"
@@ -38,7 +39,7 @@ class TraceDirectory final : public consumer::Output {
 
     Result<void> write_metadata(std::string_view unit) override;
     Result<void> restore_metadata(std::string_view text) override;
-    Result<void> write_packet(const consumer::Packet& packet) override { return files_->write_packet(packet); }
+    Result<void> write_packet(const consumer::Packet& packet) override;
     void cycle_done(std::uint64_t horizon) override { files_->cycle_done(horizon); }
     [[nodiscard]] std::uint64_t part() const override { return part_; }
 
@@ -49,6 +50,10 @@ class TraceDirectory final : public consumer::Output {
     void drop_chunk() override;
     Result<void> clear() override;
     Result<std::string> set_clock_offset(std::uint64_t offset) override;
+
+    void close() override;
+    [[nodiscard]] std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
+    [[nodiscard]] std::uint64_t events_lost() const override { return lost_before_ + files_->events_lost(); }
 
     void remove_if_unused() override;
 
@@ -66,6 +71,8 @@ class TraceDirectory final : public consumer::Output {
     std::filesystem::path next_root_;
     std::unique_ptr<TraceFiles> next_;
     std::uint64_t part_ = 0;
+    std::uint64_t lost_before_ = 0;  // events of chunks before this one
+    std::vector<std::string> warnings_;
 };
 
 }  // namespace leat::output

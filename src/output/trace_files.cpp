@@ -73,6 +73,7 @@ Result<void> TraceFiles::make(Existing existing) {
     if (existing == Existing::kTaken) ::unlinkat(trace_fd_.get(), kNewMetadataFile, 0);
     auto known = existing == Existing::kTaken ? files_.open(trace_fd_.get(), trace::kMetadataFile) : std::nullopt;
     metadata_ = known ? *std::move(known) : LEAT_TRY(files_.create(trace_fd_.get(), trace::kMetadataFile));
+    are_names_counted_ = !is_removed(metadata_.fd.get());
     return {};
 }
 
@@ -143,6 +144,7 @@ Result<void> TraceFiles::replace_metadata(std::string_view text) {
         return replaced;
     }
     metadata_ = std::move(file);
+    lost_.without_metadata = 0;
     return {};
 }
 
@@ -155,11 +157,34 @@ StreamFiles::Place TraceFiles::place_of(consumer::StreamId id) const {
             .limits = channel.limits};
 }
 
+// What cannot be written because somebody has removed its directory is not tried again.
 Result<void> TraceFiles::write_packet(const consumer::Packet& packet) {
+    auto written = write_to_stream(packet);
+    if (!are_names_counted_) return written;
+    if (written ? streams_.find(packet.stream)->second.is_removed() : is_directory_removed()) {
+        lost_.in_removed_files += packet.events;
+        return {};
+    }
+    if (written && has_no_metadata()) lost_.without_metadata += packet.events;
+    return written;
+}
+
+Result<void> TraceFiles::write_to_stream(const consumer::Packet& packet) {
     auto found = streams_.find(packet.stream);
     if (found == streams_.end())
         found = streams_.emplace(packet.stream, LEAT_TRY(StreamFiles::create(place_of(packet.stream)))).first;
     return found->second.write(packet);
+}
+
+// Or all that is in it.
+bool TraceFiles::is_directory_removed() const {
+    return is_removed(trace_fd_.get()) || (is_removed(index_fd_.get()) && has_no_metadata());
+}
+
+// Somebody may have put other metadata in place of ours, which readers find.
+bool TraceFiles::has_no_metadata() const {
+    return is_removed(metadata_.fd.get()) &&
+           ::faccessat(trace_fd_.get(), trace::kMetadataFile, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
 }
 
 void TraceFiles::remove_streams() {

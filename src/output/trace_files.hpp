@@ -50,6 +50,8 @@ class TraceFiles {
     // By a new file: readers find the one or the other.
     Result<void> replace_metadata(std::string_view text);
     Result<void> write_packet(const consumer::Packet& packet);
+    // Of packets whose files, or directory, somebody had removed before they were written.
+    [[nodiscard]] std::uint64_t events_lost() const { return lost_.in_removed_files + lost_.without_metadata; }
     // Followers may read up to there.
     void cycle_done(std::uint64_t horizon);
 
@@ -67,6 +69,14 @@ class TraceFiles {
     Result<void> make(Existing existing);
     Result<void> make_directories(Existing existing);
     [[nodiscard]] StreamFiles::Place place_of(consumer::StreamId id) const;
+    Result<void> write_to_stream(const consumer::Packet& packet);
+    [[nodiscard]] bool is_directory_removed() const;
+    [[nodiscard]] bool has_no_metadata() const;
+
+    struct Lost {  // events
+        std::uint64_t in_removed_files = 0;
+        std::uint64_t without_metadata = 0;  // until these are written again
+    };
 
     std::filesystem::path trace_;
     std::vector<ChannelFiles> channels_;
@@ -77,6 +87,8 @@ class TraceFiles {
     GrowingFile metadata_;
     std::optional<trace::SyncWriter> sync_;  // none: nobody can follow the trace, but it is complete
     std::map<consumer::StreamId, StreamFiles> streams_;
+    bool are_names_counted_ = true;  // by the file system
+    Lost lost_{};
 };
 
 }  // namespace leat::output

@@ -97,11 +97,19 @@ Result<void> make_memory_directory(const Client& client, const std::string& sess
 }
 
 void warn_of_relay(json& answer, const DaemonSession& session) {
-    const std::uint64_t missed = session.thread->packets_missed();
+    const std::uint64_t missed = session.thread->missing().relay_packets;
     if (missed == 0) return;
     answer["warnings"].push_back(
         fmt::format("{} misses {} packets, which are in {}: see whether it is there and fast enough", session.place.url,
                     missed, session.place.destination.directory.string()));
+}
+
+void warn_of_removed_files(json& answer, const DaemonSession& session) {
+    const std::uint64_t events = session.thread->missing().removed_events;
+    if (events == 0) return;
+    answer["warnings"].push_back(
+        fmt::format("session {}: {} events are missing in {}: their files were removed while they were recorded",
+                    session.session.name(), events, session.place.destination.directory.string()));
 }
 
 void warn_of_storage(json& answer, const DaemonSession& session) {
@@ -249,6 +257,7 @@ std::optional<Commands::Answer> Commands::stop(Call& call) {
         json answer = counts_of(*stopped);
         answer["warnings"] = json::array();
         warn_of_relay(answer, *stopped);
+        warn_of_removed_files(answer, *stopped);
         if (!is_active) answer["already"] = true;
         if (!trouble.empty()) answer["warnings"].push_back(trouble + ": events stay in the rings");
         reply(std::move(answer));
@@ -329,6 +338,7 @@ void Commands::finish(DaemonSession& session, Reply reply) {
         json answer = counts_of(ended);
         answer["warnings"] = json::array();
         warn_of_relay(answer, ended);
+        warn_of_removed_files(answer, ended);
         if (!trouble.empty()) {
             log_error("session {}: {}", name, trouble);
             answer["warnings"].push_back(trouble);
@@ -367,6 +377,7 @@ std::optional<Commands::Answer> Commands::list(Call& call) {
         if (name && *name != of) continue;
         answer["sessions"].push_back(shown_to(call.client, session));
         warn_of_storage(answer, session);
+        warn_of_removed_files(answer, session);
     }
     return answer;
 }
@@ -382,6 +393,7 @@ std::optional<Commands::Answer> Commands::status(Call& call) {
     answer["sessions"] = json::array({shown_to(call.client, **session)});
     answer["warnings"] = json::array();
     warn_of_storage(answer, **session);
+    warn_of_removed_files(answer, **session);
     answer["descriptors"] = {{"open", open_descriptors()}, {"limit", descriptor_limit()}};
     return answer;
 }

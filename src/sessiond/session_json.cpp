@@ -216,7 +216,9 @@ json shown(const DaemonSession& session, const Applications& applications) {
     if (session.limits.max_size != 0) described["bytes"] = session.thread->bytes();
     if (session.stopped_by != session::StoppedBy::kNobody)
         described["stopped_by"] = session::name_of(session.stopped_by);
-    if (session.place.destination.has_both()) described["relay_missed_packets"] = session.thread->packets_missed();
+    if (session.place.destination.has_both())
+        described["relay_missed_packets"] = session.thread->missing().relay_packets;
+    described["removed_events"] = session.thread->missing().removed_events;
     return described;
 }
 

@@ -248,11 +248,22 @@ void SessionThread::open(Recorded& recorded) {
     recorded.trouble = recording.error().message;
 }
 
+// What is missing first: whoever has seen an event counted knows of it.
 void SessionThread::publish() {
-    const std::uint64_t missed = missed_by_ended_ + publish(recorded_) + publish(finishing_);
+    const auto for_all = [this](const auto& act) {
+        for (auto* const all : {&recorded_, &finishing_})
+            for (Recorded& recorded : *all)
+                if (recorded.recording != nullptr) act(recorded);
+    };
+    Missing missing = missing_of_ended_;
+    for_all([&](const Recorded& recorded) { missing.add(recorded.recording->output()); });
+    {
+        const std::lock_guard guard(lock_);
+        missing_ = missing;
+    }
+    for_all([this](Recorded& recorded) { publish(recorded); });
     std::string trouble = first_trouble(storage_trouble_of);
     const std::lock_guard guard(lock_);
-    packets_missed_ = missed;
     bytes_ = limit_.used();
     storage_trouble_ = std::move(trouble);
 }
@@ -263,18 +274,7 @@ std::string SessionThread::storage_trouble_of(const Recorded& recorded) {
     return error ? error->message : std::string();
 }
 
-// Returns how many packets they have missed.
-std::uint64_t SessionThread::publish(std::vector<Recorded>& all) {
-    std::uint64_t missed = 0;
-    for (Recorded& recorded : all) {
-        publish(recorded);
-        if (recorded.recording != nullptr) missed += recorded.recording->output().packets_missed();
-    }
-    return missed;
-}
-
 void SessionThread::publish(Recorded& recorded) {
-    if (recorded.recording == nullptr) return;
     tell_warnings(recorded);
     const consumer::Consumer& consumer = recorded.recording->consumer();
     const std::lock_guard guard(lock_);
@@ -291,7 +291,7 @@ void SessionThread::publish(Recorded& recorded) {
 // Closes its files.
 void SessionThread::remove(const Recorded& recorded) {
     if (recorded.recording == nullptr) return;
-    missed_by_ended_ += recorded.recording->output().packets_missed();
+    missing_of_ended_.add(recorded.recording->output());
     (void)engine_->remove(*recorded.recording);
 }
 
@@ -319,9 +319,9 @@ std::string SessionThread::storage_trouble() const {
     return storage_trouble_;
 }
 
-std::uint64_t SessionThread::packets_missed() const {
+SessionThread::Missing SessionThread::missing() const {
     const std::lock_guard guard(lock_);
-    return packets_missed_;
+    return missing_;
 }
 
 void SessionThread::answer(const Done& done, std::string trouble) {

@@ -100,8 +100,16 @@ class SessionThread {
     [[nodiscard]] Figures figures(const session::Trace& trace) const;
     // Of a trace that has ended: nothing refers to it afterwards.
     Figures take_figures(const session::Trace& trace);
-    // That went to the directory and not to the relay, since this thread was started.
-    [[nodiscard]] std::uint64_t packets_missed() const;
+    // What was stored since this thread was started, and is not where it was to be.
+    struct Missing {
+        std::uint64_t relay_packets = 0;   // that are in the directory and not at the relay
+        std::uint64_t removed_events = 0;  // whose files somebody had removed
+        void add(const consumer::Output& output) {
+            relay_packets += output.packets_missed();
+            removed_events += output.events_lost();
+        }
+    };
+    [[nodiscard]] Missing missing() const;
     // Of all packets, if there is a limit.
     [[nodiscard]] std::uint64_t bytes() const;
     // Why events stay in the rings now; empty: they are stored.
@@ -151,7 +159,6 @@ class SessionThread {
     void resume_all();
     std::string finish_all();
     void publish();
-    std::uint64_t publish(std::vector<Recorded>& all);
     void publish(Recorded& recorded);
     void remove(const Recorded& recorded);
     void tell_warnings(Recorded& recorded) const;
@@ -177,11 +184,11 @@ class SessionThread {
     bool is_ending_ = false;
     Result<void> trouble_;  // why nothing may be written: sessions are refused then
 
-    std::uint64_t missed_by_ended_ = 0;  // packets of traces that have ended
+    Missing missing_of_ended_;  // of traces that have ended
 
     mutable std::mutex lock_;  // of the next
     std::map<const session::Trace*, Figures> figures_;
-    std::uint64_t packets_missed_ = 0;
+    Missing missing_;
     std::string storage_trouble_;
     std::uint64_t bytes_;
 

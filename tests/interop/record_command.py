@@ -3,11 +3,12 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
 
-from support import (LEAT, MUSL_GCC, InteropTest, Trace, can_be_two_users, compiled, enter_user_namespace, has_namespaces,
+from support import (LEAT, MUSL_GCC, ON_ONE_CPU, InteropTest, Trace, can_be_two_users, compiled, enter_user_namespace, has_namespaces,
                      lacks, main, needs, plain_run, program, wait_until)
 
 
@@ -324,6 +325,18 @@ class BadDays(InteropTest):
                            "disk/trace", "--", program("emit"), cwd=self.directory)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assert_one_line(result.stderr, "No space left")
+
+    def test_trace_that_is_removed(self):
+        """The user is told how many events nobody will find."""
+        stored = "until find trace -name 'channel0_*' -size +0 | grep -q . ; do :; done"
+        result = plain_run(LEAT, "record", "-o", "trace", "--summary", "summary.json", "--", *ON_ONE_CPU, "sh", "-c",
+                           f"{program('emit')} 100; {stored}; rm -r trace; {program('emit')} 50", cwd=self.directory)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        warnings = json.loads((self.directory / "summary.json").read_text())["warnings"]
+        self.assertIn(f"trace/ust/uid/{os.getuid()}/64-bit was removed, or files in it: what is recorded there is lost", warnings)
+        lost = int(re.fullmatch(r"(\d+) events are missing in trace/.*", warnings[-1])[1])
+        self.assertTrue(51 <= lost <= 152, lost)
+        self.assertIn(warnings[-1], result.stderr)
 
     def unprivileged(self, *command, **arguments):
         # The other user cannot use our runtime directory.

@@ -5,6 +5,7 @@ import grp
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import subprocess
 
@@ -123,6 +124,41 @@ class Containers(OddOrders):
 
 
 class AfterAFailure(OddOrders):
+    def test_trace_that_is_removed_while_it_is_recorded(self):
+        """Nobody finds what goes into files that have no name any more: it is counted, and the user is told."""
+        daemon = self.daemon()
+        relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
+        for name, options in (("alone", ()), ("relayed", (f"--live={relay.url}",))):
+            self.begun(name, options=options)
+        running = self.program()
+
+        def emitted(count, in_all):
+            running.do(f"emit {count}")
+            for name in ("alone", "relayed"):
+                wait_until(lambda: self.session(name)["channels"][0]["events"] == in_all, f"{name} stores no events")
+
+        emitted(100, 100)
+        for name in ("alone", "relayed"):
+            shutil.rmtree(self.directory / name)
+        emitted(50, 150)
+        for name in ("alone", "relayed"):
+            self.assertEqual(self.session(name)["removed_events"], 50)
+            lost = f"session {name}: 50 events are missing in {self.directory / name}: their files were removed while they were recorded"
+            self.assertIn(lost, self.json("list")["warnings"])
+            self.assertIn(lost, self.json("status", "-s", name)["warnings"])
+            directory = self.directory / name
+            wait_until(lambda: f"{directory}/ust/uid/{os.getuid()}/64-bit was removed" in daemon.log(), "nobody is told")
+            self.leat("rotate", name)
+        emitted(20, 170)
+        for name in ("alone", "relayed"):
+            counts = self.json("destroy", name)
+            self.assertEqual((counts["events"], discarded(counts)), (170, 0))
+            self.assertEqual(len(counts["warnings"]), 1, counts["warnings"])
+            self.assertIn("50 events are missing", counts["warnings"][0])
+            self.assertEqual(len(self.lines(self.directory / name)), 20)
+        self.assertEqual(len(self.lines(relay.output)), 170)
+
     def test_rotation_of_a_stopped_session_is_tried_again(self):
         self.daemon()
         directory = self.begun()

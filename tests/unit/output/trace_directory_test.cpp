@@ -302,6 +302,141 @@ TEST_F(TraceDirectoryTest, UsedIsNotTakenBack) {
     EXPECT_TRUE(fs::exists(trace_ / "channel0_0"));
 }
 
+// With one packet of 3 events of each of two streams. What is written later has 4.
+class RemovedTraceTest : public TraceDirectoryTest {
+  protected:
+    RemovedTraceTest() {
+        EXPECT_TRUE(output_->write_metadata("text"));
+        write_events(0, 3);
+        write_events(1, 3);
+    }
+    void write_events(std::uint32_t ring, std::uint64_t events) {
+        const std::vector<std::byte> records(10);
+        EXPECT_TRUE(output_->write_packet(
+            {.stream = {.ring = ring}, .header = header(ring, 10), .records = records, .events = events}));
+    }
+    void expect_told() {
+        EXPECT_EQ(output_->take_warnings(),
+                  std::vector{trace_.string() + " was removed, or files in it: what is recorded there is lost"});
+    }
+};
+
+TEST_F(RemovedTraceTest, LosesEventsAndTellsOnce) {
+    EXPECT_EQ(output_->events_lost(), 0U);
+    fs::remove_all(root_);
+    write_events(0, 4);
+    EXPECT_EQ(output_->events_lost(), 4U);
+    expect_told();
+    write_events(1, 4);
+    EXPECT_EQ(output_->events_lost(), 8U);
+    EXPECT_TRUE(output_->take_warnings().empty());
+    output_->close();
+    EXPECT_EQ(output_->take_warnings(), std::vector{"8 events are missing in " + trace_.string() +
+                                                    ": their files were removed while they were recorded"});
+}
+
+TEST_F(RemovedTraceTest, LosesNewStreamsToo) {
+    fs::remove_all(root_);
+    write_events(5, 4);
+    EXPECT_EQ(output_->events_lost(), 4U);
+    expect_told();
+}
+
+TEST_F(RemovedTraceTest, LosesWhatWouldGoIntoANewFile) {
+    output_ = *TraceDirectory::create(scratch_.path() / "of-limit", "t", {{"channel0", {.size = 200, .count = 2}}});
+    write_events(0, 4);
+    fs::remove_all(scratch_.path() / "of-limit");
+    for (int i = 0; i < 3; ++i) write_events(0, 4);
+    EXPECT_EQ(output_->events_lost(), 12U);
+}
+
+// The next file has the name of the one before, which has gone for it.
+TEST_F(RemovedTraceTest, SingleFileThatCannotBeReplacedIsNotLost) {
+    output_ = *TraceDirectory::create(scratch_.path() / "of-one", "t", {{"channel0", {.size = 200, .count = 1}}});
+    write_events(0, 4);
+    const std::vector<std::byte> records(100);
+    const consumer::Packet packet{.header = header(0, 100), .records = records, .events = 4};
+    {
+        const FileSizeLimit limit(0);
+        EXPECT_FALSE(output_->write_packet(packet));
+        EXPECT_FALSE(output_->write_packet(packet));
+    }
+    EXPECT_EQ(output_->events_lost(), 0U);
+    write_events(0, 4);
+    EXPECT_TRUE(output_->write_packet(packet));
+    EXPECT_EQ(output_->events_lost(), 0U);
+}
+
+TEST_F(RemovedTraceTest, WithoutMetadataAllIsLostUntilTheyAreWrittenAgain) {
+    ASSERT_TRUE(output_->restore_metadata("clock { offset = 00000000000000000000; };"));
+    fs::remove(trace_ / "metadata");
+    write_events(0, 4);
+    EXPECT_EQ(output_->events_lost(), 4U);
+    ASSERT_TRUE(output_->restore_metadata("another"));
+    EXPECT_EQ(contents(trace_ / "metadata"), "another");
+    EXPECT_EQ(output_->events_lost(), 0U);
+}
+
+TEST_F(RemovedTraceTest, AllThatIsInItIsLostToo) {
+    for (const auto& entry : fs::directory_iterator(trace_)) fs::remove_all(entry.path());
+    write_events(5, 4);
+    write_events(0, 4);
+    EXPECT_EQ(output_->events_lost(), 8U);
+}
+
+TEST_F(RemovedTraceTest, OnAFullDiskIsRemovedAllTheSame) {
+    const FileSizeLimit limit(0);
+    fs::remove_all(root_);
+    write_events(0, 4);
+    write_events(5, 4);
+    EXPECT_EQ(output_->events_lost(), 8U);
+}
+
+TEST_F(RemovedTraceTest, FileOfAStreamIsLostAlone) {
+    fs::remove(trace_ / "channel0_0");
+    write_events(0, 4);
+    write_events(1, 4);
+    EXPECT_EQ(output_->events_lost(), 4U);
+    expect_told();
+}
+
+TEST_F(RemovedTraceTest, WithoutMetadataAllIsLost) {
+    fs::remove(trace_ / "metadata");
+    write_events(0, 4);
+    EXPECT_EQ(output_->events_lost(), 4U);
+    expect_told();
+}
+
+TEST_F(RemovedTraceTest, MetadataOfSomebodyElseDo) {
+    std::ofstream(trace_ / "other") << "text";
+    fs::rename(trace_ / "other", trace_ / "metadata");
+    write_events(0, 4);
+    EXPECT_EQ(output_->events_lost(), 0U);
+}
+
+TEST_F(RemovedTraceTest, WhatIsMovedIsNotLost) {
+    fs::rename(root_, scratch_.path() / "moved");
+    write_events(0, 4);
+    EXPECT_EQ(output_->events_lost(), 0U);
+    output_->close();
+    EXPECT_TRUE(output_->take_warnings().empty());
+}
+
+TEST_F(RemovedTraceTest, NextChunkIsThereAgain) {
+    fs::remove_all(root_);
+    write_events(0, 4);
+    expect_told();
+    ASSERT_TRUE(output_->prepare_chunk(scratch_.path() / "next"));
+    ASSERT_TRUE(output_->begin_chunk());
+    write_events(0, 4);
+    EXPECT_EQ(output_->events_lost(), 4U);
+    EXPECT_TRUE(output_->take_warnings().empty());
+    fs::remove_all(scratch_.path() / "next");
+    write_events(0, 4);
+    EXPECT_EQ(output_->events_lost(), 8U);
+    EXPECT_EQ(output_->take_warnings().size(), 1U);
+}
+
 TEST(TraceDirectoryCreation, EmptyDirectoryIsTaken) {
     const test::ScratchDirectory scratch;
     EXPECT_TRUE(TraceDirectory::prepare(scratch.path()));
