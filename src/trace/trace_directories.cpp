@@ -78,7 +78,7 @@ Result<std::vector<fs::path>> find_stream_files(const fs::path& directory) {
             files.push_back(entry.path());
     }
     if (error) return directory_error(directory, error);
-    std::ranges::sort(files);
+    std::ranges::sort(files, {}, &fs::path::native);  // of one directory: names decide
     return files;
 }
 

@@ -47,14 +47,14 @@ Result<OpenedFiles> open_together(const fs::path& directory) {
     for (int round = 0; round < kMaxRounds && !is_complete; ++round) {
         is_complete = true;
         for (const fs::path& path : LEAT_TRY(trace::find_stream_files(directory))) {
-            const auto known = files.find(path);
+            const auto known = files.find(path.native());
             if (known != files.end() && (!known->second || !is_replaced(**known->second))) continue;
             is_complete = false;
             auto opened = open_stream_file(path);
             // The file has gone since the directory was listed. Another one takes its place.
             std::error_code ignored;
             if (!opened && !fs::exists(path, ignored)) continue;
-            files.insert_or_assign(path, std::move(opened));
+            files.insert_or_assign(path.native(), std::move(opened));
         }
     }
     return files;
@@ -173,7 +173,7 @@ void RecordedTrace::add_files(OpenedFiles files) {
         }
         files_.push_back(*std::move(opened));
         auto scanned = scan(*files_.back());
-        if (!scanned) note_damage(wrap(path.string(), std::move(scanned).error()).value());
+        if (!scanned) note_damage(wrap(path, std::move(scanned).error()).value());
     }
 }
 

@@ -47,7 +47,7 @@ struct RecordedStream : StreamIdentity {
 };
 
 // Files by path. A file that cannot be opened counts as damage; the others are read anyway.
-using OpenedFiles = std::map<std::filesystem::path, Result<std::unique_ptr<RecordedFile>>>;
+using OpenedFiles = std::map<std::string, Result<std::unique_ptr<RecordedFile>>>;
 
 // Opens a stream's file, as far as it is written.
 Result<std::unique_ptr<RecordedFile>> open_stream_file(const std::filesystem::path& path);
