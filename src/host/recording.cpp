@@ -31,6 +31,10 @@ std::string while_running(const Error& error) {
     return error.message + ": events stay in the rings until there is room";
 }
 
+std::string missing(std::uint64_t events) {
+    return fmt::format("{} events are missing: their files were removed while they were recorded", events);
+}
+
 // A packet is never split over two files. At a relay it keeps its part of the ring until it is stored, and writers need
 // the rest meanwhile; but each packet costs an index entry, wake-ups, and more, so it may be large where much waits.
 std::size_t max_packet_size(const session::TraceChannel& channel, const consumer::Output& output) {
@@ -289,8 +293,10 @@ Result<consumer::SnapshotTotals> Recording::take_snapshot(consumer::Output& outp
         return {};
     };
     LEAT_TRY(write_rest());
-    return for_snapshots_->rings.take(
+    auto taken = for_snapshots_->rings.take(
         output, max_size, {.before_cut = write_rest, .after_write = [&] { return deliver(output, patience_); }});
+    if (taken && output.events_lost() != 0) return not_found("{}", missing(output.events_lost()));
+    return taken;
 }
 
 void Recording::run_output() {
@@ -368,6 +374,11 @@ void Recording::tell_rest() {
 void Recording::close() {
     output_->close();
     warn_all(output_->take_warnings());
+    finish();
+}
+
+void Recording::finish() {
+    if (output_->events_lost() != 0) warn(missing(output_->events_lost()));
     state_ = State::kFinished;
 }
 
@@ -385,7 +396,7 @@ void Recording::finish_now() {
     if (state_ == State::kDraining)
         if (const auto finished = consumer_.finish(); !finished && !output_error_) output_error_ = finished.error();
     if (!output_error_) return close();
-    state_ = State::kFinished;
+    finish();
 }
 
 void Recording::warn(const std::string& warning) {

@@ -145,6 +145,7 @@ class Recording {
     void step_to_end();
     void tell_rest();
     void close();
+    void finish();
     Result<void> keep(std::string_view metadata);
     Result<void> write_metadata();
 

@@ -78,14 +78,6 @@ Result<void> TraceDirectory::write_packet(const consumer::Packet& packet) {
     return {};
 }
 
-void TraceDirectory::close() {
-    const std::uint64_t events = events_lost();
-    if (events != 0)
-        warnings_.push_back(
-            fmt::format("{} events are missing in {}: their files were removed while they were recorded", events,
-                        (root_ / trace_path_).string()));
-}
-
 Result<void> TraceDirectory::prepare_chunk(const fs::path& directory) {
     next_root_ = directory;
     next_ = LEAT_TRY(TraceFiles::create(directory / trace_path_, channels_, owner_));

@@ -51,7 +51,6 @@ class TraceDirectory final : public consumer::Output {
     Result<void> clear() override;
     Result<std::string> set_clock_offset(std::uint64_t offset) override;
 
-    void close() override;
     [[nodiscard]] std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
     [[nodiscard]] std::uint64_t events_lost() const override { return lost_before_ + files_->events_lost(); }
 

@@ -73,7 +73,7 @@ Result<void> TraceFiles::make(Existing existing) {
     if (existing == Existing::kTaken) ::unlinkat(trace_fd_.get(), kNewMetadataFile, 0);
     auto known = existing == Existing::kTaken ? files_.open(trace_fd_.get(), trace::kMetadataFile) : std::nullopt;
     metadata_ = known ? *std::move(known) : LEAT_TRY(files_.create(trace_fd_.get(), trace::kMetadataFile));
-    are_names_counted_ = !is_removed(metadata_.fd.get());
+    are_names_counted_ = !is_directory_removed() && !is_removed(metadata_.fd.get());
     return {};
 }
 
@@ -157,7 +157,7 @@ StreamFiles::Place TraceFiles::place_of(consumer::StreamId id) const {
             .limits = channel.limits};
 }
 
-// What cannot be written because somebody has removed its directory is not tried again.
+// What cannot be written because somebody has removed its directory, or that of the indexes, is not tried again.
 Result<void> TraceFiles::write_packet(const consumer::Packet& packet) {
     auto written = write_to_stream(packet);
     if (!are_names_counted_) return written;
@@ -176,10 +176,7 @@ Result<void> TraceFiles::write_to_stream(const consumer::Packet& packet) {
     return found->second.write(packet);
 }
 
-// Or all that is in it.
-bool TraceFiles::is_directory_removed() const {
-    return is_removed(trace_fd_.get()) || (is_removed(index_fd_.get()) && has_no_metadata());
-}
+bool TraceFiles::is_directory_removed() const { return is_removed(trace_fd_.get()) || is_removed(index_fd_.get()); }
 
 // Somebody may have put other metadata in place of ours, which readers find.
 bool TraceFiles::has_no_metadata() const {

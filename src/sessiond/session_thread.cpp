@@ -248,7 +248,7 @@ void SessionThread::open(Recorded& recorded) {
     recorded.trouble = recording.error().message;
 }
 
-// What is missing first: whoever has seen an event counted knows of it.
+// What is missing before what there is: people compare the two.
 void SessionThread::publish() {
     const auto for_all = [this](const auto& act) {
         for (auto* const all : {&recorded_, &finishing_})

@@ -334,7 +334,7 @@ class BadDays(InteropTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         warnings = json.loads((self.directory / "summary.json").read_text())["warnings"]
         self.assertIn(f"trace/ust/uid/{os.getuid()}/64-bit was removed, or files in it: what is recorded there is lost", warnings)
-        lost = int(re.fullmatch(r"(\d+) events are missing in trace/.*", warnings[-1])[1])
+        lost = int(re.fullmatch(r"(\d+) events are missing: .*", warnings[-1])[1])
         self.assertTrue(51 <= lost <= 152, lost)
         self.assertIn(warnings[-1], result.stderr)
 

@@ -30,6 +30,7 @@ class SlowOutput final : public consumer::Output {
         int begun_closing = 0;
         int closed = 0;
         bool was_stored_at_close = false;
+        std::uint64_t events_lost = 0;
     };
     explicit SlowOutput(Peer& peer) : peer_(&peer) {}
 
@@ -46,6 +47,7 @@ class SlowOutput final : public consumer::Output {
     [[nodiscard]] Result<void> check_delivered() const override {
         return peer_->has_stored ? Result<void>() : fail(ErrorKind::kIo, "the relay does not take it");
     }
+    [[nodiscard]] std::uint64_t events_lost() const override { return peer_->events_lost; }
     void begin_close() override {
         ++peer_->begun_closing;
         peer_->was_stored_at_close = peer_->has_stored;
@@ -198,6 +200,30 @@ TEST_F(RecordingEnd, GivenUpWhenAllIsStoredLosesNothing) {
     EXPECT_TRUE(recording_->is_finished());
     EXPECT_FALSE(recording_->output_error());
     EXPECT_EQ(peer_.closed, 1);
+}
+
+TEST_F(RecordingEnd, TellsWhatIsMissingAlsoOnAFullDisk) {
+    for (const bool is_full : {false, true}) {
+        peer_ = {.is_full = is_full, .events_lost = 5};
+        record(kNoPatience);
+        discard_an_event();
+        engine_->finish(*recording_);
+        EXPECT_TRUE(recording_->is_finished());
+        EXPECT_EQ(recording_->output_error().has_value(), is_full);
+        ASSERT_FALSE(recording_->warnings().empty());
+        EXPECT_EQ(recording_->warnings().back(),
+                  "5 events are missing: their files were removed while they were recorded");
+    }
+}
+
+TEST_F(RecordingEnd, SnapshotOfWhichEventsAreMissingFails) {
+    const auto recording = *Recording::create_for_snapshots(*trace_, {});
+    SlowOutput output(peer_);
+    EXPECT_TRUE(recording->take_snapshot(output, 0));
+    peer_.events_lost = 5;
+    const auto taken = recording->take_snapshot(output, 0);
+    ASSERT_FALSE(taken);
+    EXPECT_EQ(taken.error().message, "5 events are missing: their files were removed while they were recorded");
 }
 
 }  // namespace
