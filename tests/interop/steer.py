@@ -63,7 +63,7 @@ class Verbs(SteerTest):
         self.assertGreaterEqual(session.pop("memory"), 0)
         self.assertEqual(session, {
             "name": "web", "state": "active", "output": str(directory), "current": True, "live": False,
-            "snapshot": False,
+            "snapshot": False, "removed_events": 0,
             "started_once": True, "applications": 0, "applications_not_blocking": 0,
             "tracked": {"vpid": "all", "vuid": "all", "vgid": "all"},
             "refused": {"traces": 0, "events": 0, "reason": ""}, "conflicts": []})
