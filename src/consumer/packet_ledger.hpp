@@ -13,11 +13,10 @@ namespace leat::consumer {
 
 // The packets of one stream from the moment they are cut until they are stored, in the order of their sequence numbers.
 //
-//                 add()      note_sent()      note_asked()       note_stored()
+//                 add()      note_sent()        ask()        note_stored()
 //     (nothing)  ------> cut  --------->  sent  --------->  asked  ---------->  (forgotten)
-//                         ^                 ^                 |
-//                         |                 +-----------------+
-//                         |                 |  note_pending()
+//                         ^                 |                | ^
+//                         |                 |                +-+  note_pending(), ask()
 //                         +-----------------+
 //                               rewind()
 //
@@ -27,7 +26,8 @@ namespace leat::consumer {
 //        | asked ... | sent ... | cut ... |
 //      oldest                           newest
 //
-// One question is under way at a time; it covers all that was sent when it was asked. rewind() is for a connection that
+// One question is under way at a time; it covers all that was sent when it was asked. If that was too early, the same
+// is asked again: of what has been sent since, the newest is always still under way. rewind() is for a connection that
 // broke: whatever is not stored is sent again, with the numbers that it has.
 //
 // Each layer keeps in its entries what only it may know: the consumer a position in the ring, an output the packet. The
@@ -62,13 +62,18 @@ class PacketLedger {
 
     // Whether something was sent and is not known to be stored.
     [[nodiscard]] bool has_unconfirmed() const { return sent_ != 0; }
-    [[nodiscard]] bool is_asked() const { return asked_.has_value(); }
-    void note_asked() { asked_ = last_sent_; }
+    [[nodiscard]] bool is_asked() const { return is_asked_; }
+    // Returns the packet to ask about: whether it is stored, with all before it. Only while something is unconfirmed.
+    std::uint64_t ask() {
+        if (!asked_) asked_ = last_sent_;
+        is_asked_ = true;
+        return asked_.value();
+    }
     // The answers to the question. Packets that were sent after it are in neither of them.
-    void note_pending() { asked_.reset(); }
+    void note_pending() { is_asked_ = false; }
     void note_stored() {
-        if (asked_) (void)note_stored(*asked_ + 1);
-        asked_.reset();
+        if (is_asked_) (void)note_stored(*asked_ + 1);
+        forget_question();
     }
 
     // All packets of smaller numbers are stored. Returns the entry of the last one that is forgotten for it.
@@ -91,14 +96,20 @@ class PacketLedger {
     void rewind() {
         sent_ = 0;
         last_sent_.reset();
-        asked_.reset();
+        forget_question();
     }
 
   private:
+    void forget_question() {
+        asked_.reset();
+        is_asked_ = false;
+    }
+
     std::deque<Numbered> packets_{};
     std::size_t sent_ = 0;  // of packets_, from the front
     std::optional<std::uint64_t> last_sent_{};
-    std::optional<std::uint64_t> asked_{};  // the last packet that the question covers
+    std::optional<std::uint64_t> asked_{};  // the last packet that the question covers, or did when it came too early
+    bool is_asked_ = false;
     std::uint64_t stored_ = 0;
     std::uint64_t forgotten_ = 0;
 };

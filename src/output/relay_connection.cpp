@@ -260,9 +260,8 @@ void RelayConnection::ask_what_is_stored(Clock::time_point now) {
     for (auto& [id, stream] : streams_) {
         if (stream.packets->is_asked() || !stream.packets->has_unconfirmed()) continue;
         request(RelayCommand::kDataPending,
-                wire::DataPending{.stream_id = *stream.handle, .last_net_seq_num = stream.last_sent()},
+                wire::DataPending{.stream_id = *stream.handle, .last_net_seq_num = stream.packets->ask()},
                 {.command = RelayCommand::kDataPending, .stream = id});
-        stream.packets->note_asked();
     }
 }
 

@@ -30,7 +30,7 @@ TEST(PacketLedger, AnswerCoversWhatWasSentWhenItWasAskedFor) {
     auto ledger = ledger_of(3);
     ledger.note_sent();
     ledger.note_sent();
-    ledger.note_asked();
+    ledger.ask();
     ledger.note_sent();
     ledger.note_stored();
     EXPECT_EQ(ledger.stored(), 2U);
@@ -45,7 +45,7 @@ TEST(PacketLedger, PendingPacketsMayBeAskedForAgain) {
     auto ledger = ledger_of(1);
     EXPECT_FALSE(ledger.has_unconfirmed());
     ledger.note_sent();
-    ledger.note_asked();
+    EXPECT_EQ(ledger.ask(), 0U);
     EXPECT_TRUE(ledger.is_asked());
     ledger.note_pending();
     EXPECT_FALSE(ledger.is_asked());
@@ -53,9 +53,38 @@ TEST(PacketLedger, PendingPacketsMayBeAskedForAgain) {
     EXPECT_EQ(ledger.stored(), 0U);
 }
 
+// The newest of a steady flow is always still under way.
+TEST(PacketLedger, WhatWasPendingIsAskedForBeforeWhatWasSentSince) {
+    auto ledger = ledger_of(3);
+    ledger.note_sent();
+    ledger.ask();
+    ledger.note_sent();
+    ledger.note_pending();
+    EXPECT_EQ(ledger.ask(), 0U);
+    ledger.note_sent();
+    ledger.note_stored();
+    EXPECT_EQ(ledger.stored(), 1U);
+    EXPECT_EQ(ledger.ask(), 2U);
+}
+
+TEST(PacketLedger, NewConnectionForgetsWhatWasPending) {
+    auto ledger = ledger_of(2);
+    ledger.note_sent();
+    ledger.note_sent();
+    ledger.ask();
+    ledger.note_pending();
+    ledger.rewind();
+    ledger.note_sent();
+    EXPECT_EQ(ledger.ask(), 0U);
+}
+
 TEST(PacketLedger, AnswerThatNobodyAskedForStoresNothing) {
     auto ledger = ledger_of(1);
     ledger.note_sent();
+    ledger.note_stored();
+    EXPECT_EQ(ledger.stored(), 0U);
+    ledger.ask();
+    ledger.note_pending();
     ledger.note_stored();
     EXPECT_EQ(ledger.stored(), 0U);
     EXPECT_FALSE(ledger.empty());
@@ -64,10 +93,10 @@ TEST(PacketLedger, AnswerThatNobodyAskedForStoresNothing) {
 TEST(PacketLedger, NewConnectionSendsAgainWhatIsNotStored) {
     auto ledger = ledger_of(3);
     ledger.note_sent();
-    ledger.note_asked();
+    ledger.ask();
     ledger.note_stored();
     ledger.note_sent();
-    ledger.note_asked();
+    ledger.ask();
     ledger.rewind();
     EXPECT_EQ(ledger.next_unsent(), "p1");
     EXPECT_EQ(ledger.last_sent(), std::nullopt);

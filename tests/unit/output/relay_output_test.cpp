@@ -272,6 +272,25 @@ TEST(RelayOutput, WhatIsPendingIsAskedForAgain) {
     EXPECT_GE(all<wire::DataPending>(relay, RelayCommand::kDataPending).size(), 4U);
 }
 
+// The newest packet of a steady flow is always still under way: who asked for that would never hear of any.
+TEST(RelayOutput, WhatIsPendingIsAskedForBeforeWhatWasSentSince) {
+    FakeRelay relay({.holds_pending = true, .pending = 1});
+    const auto output = connect_to(relay);
+    ASSERT_TRUE(output->announce(std::array{stream_of(0)}));
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
+    ASSERT_TRUE(run_until(*output, [&] { return relay.is_holding(); }));
+    ASSERT_TRUE(output->write_packet(packet(0, 1, 10)));
+    ASSERT_TRUE(run_until(*output, [&] { return relay.data().size() == 2; }));
+    relay.release();
+    ASSERT_TRUE(deliver(*output));
+    const auto questions = all<wire::DataPending>(relay, RelayCommand::kDataPending);
+    ASSERT_EQ(questions.size(), 3U);
+    EXPECT_EQ(questions[0].last_net_seq_num, 0U);
+    EXPECT_EQ(questions[1].last_net_seq_num, 0U);
+    EXPECT_EQ(questions[2].last_net_seq_num, 1U);
+}
+
 // The answer comes after more has been sent.
 TEST(RelayOutput, StoredIsWhatWasAskedFor) {
     FakeRelay relay({.holds_pending = true});
