@@ -56,9 +56,9 @@ ROWS = {
         f"crowd/30-producers-{figure}": BOTH
         for figure in ["descriptors", "rss-mb", "peak-mb", "cpu-us-per-packet", "p50-ms", "p99-ms"]},
     "path": {
-        **{f"path/{figure}{suffix}": BOTH for suffix in ["", "+contexts"]
-           for figure in ["offered-m-per-s", "discarded-percent", "program-ns-per-event", "daemons-cpu-s-per-s"]},
-        "path/bytes-per-event": ["leat"], "path/bytes-per-event+contexts": ["leat"]},
+        **{f"path/{figure}{suffix}": sides for suffix in ["", "+contexts", "+5M/s", "+5M/s+contexts"]
+           for figure, sides in {"offered-m-per-s": BOTH, "discarded-percent": BOTH, "program-ns-per-event": BOTH,
+                                 "daemons-cpu-s-per-s": BOTH, "daemons-ns-per-event": BOTH, "bytes-per-event": ["leat"]}.items()}},
     "decode": {
         **{f"decode/{trace}-{figure}": sides
            for trace in ["two-integers", "io-requests", "strings", "allocations", "streams-1", "streams-256", "streams-1024"]
