@@ -140,6 +140,7 @@ Result<void> Consumer::before_cut() const { return parameters_.before_cut ? para
 // Those that nobody has heard of come last: whatever they hold by then is announced in this very cycle, before a reader
 // gets to know of anything newer.
 void Consumer::sample() {
+    nearest_bell_ = fullest_ = 0;
     for (Stream& stream : streams_)
         if (stream.is_announced) sample(stream);
     for (Stream& stream : streams_)
@@ -154,6 +155,17 @@ void Consumer::sample(Stream& stream) {
     auto published = stream.reader.published();
     if (!published) return quarantine(stream, published.error().message + ": a traced program overwrote it");
     stream.sample = *published;
+    measure(stream);
+}
+
+void Consumer::measure(const Stream& stream) {
+    const auto part = [](std::uint64_t bytes, std::uint64_t whole) {
+        return static_cast<double>(bytes) / static_cast<double>(whole);
+    };
+    const std::uint64_t found = stream.sample.records.size();
+    const std::uint64_t unstored = stream.reader.taken() - stream.reader.released();
+    fullest_ = std::max(fullest_, part(found + unstored, channel_of(stream).source.rings->geometry().ring_size));
+    if (stream.rings_after != 0) nearest_bell_ = std::max(nearest_bell_, part(found, stream.rings_after));
 }
 
 Result<void> Consumer::announce_new_streams() {
@@ -395,7 +407,8 @@ bool Consumer::needs_beacon(const Stream& stream, std::uint64_t beacon) const {
 // A ring whose packets wait to be stored does not want to be woken for more. One that begins to be used wants to be
 // woken early: its next pages are then there before its writers.
 //
-//     full, or not cut     not armed: its packets must be stored first, and the output wakes the host for that
+//     full, or not cut     not armed: its packets must be stored first, and the output wakes the host for that (see
+//                          awaits_output())
 //     all cut              armed at `taken` + wake_after, or where half of the touched pages are used
 //     busy (wants_drain)   with wake_after 0 not armed: the next drain comes soon without a bell
 //     idle, seldom drained armed at `taken`. A writer may have looked at the bell just before: one more drain
@@ -412,8 +425,8 @@ void Consumer::arm(Stream& stream) {
     if (stream.unstored.empty()) save(stream, progress_of(stream));
     const std::uint64_t used = stream.reader.taken();
     if (used != 0) stream.reader.touch_ahead(std::clamp(kTouchedForUsed * used, kTouchedAtLeast, kTouchedAtMost));
-    const std::uint64_t wake_after = std::min(wish, stream.reader.wake_to_touch());
-    stream.reader.release(position, is_armed ? wake_after : ~std::uint64_t{0});
+    stream.rings_after = std::min(wish, stream.reader.wake_to_touch());
+    stream.reader.release(position, is_armed ? stream.rings_after : ~std::uint64_t{0});
 }
 
 // The output stores packets in order, so one number tells all of them. The wish to be woken stays as it is.
@@ -461,6 +474,18 @@ void Consumer::save_plan(Stream& stream, std::uint64_t size) const {
 }
 
 bool Consumer::is_blocked() const { return std::ranges::any_of(streams_, &Stream::has_records); }
+
+bool Consumer::awaits_output() const {
+    return std::ranges::any_of(streams_, [this](const Stream& stream) {
+        return stream.is_full() || stream.has_records() || !has_room_to_ring(stream);
+    });
+}
+
+// A bell beyond the end of the ring is none: there, writers find no room.
+bool Consumer::has_room_to_ring(const Stream& stream) const {
+    const std::uint64_t unstored = stream.reader.taken() - stream.reader.released();
+    return unstored + stream.rings_after < channel_of(stream).source.rings->geometry().ring_size;
+}
 
 bool Consumer::release_stored() {
     for (Stream& stream : streams_) forget_stored(stream);

@@ -95,8 +95,9 @@ class Consumer {
     // failure is returned. Nothing of one ring's trouble reaches the others.
     Result<void> drain();
 
-    // After a drain: whether to drain again soon, as no doorbell may ring: there was something, and more is likely.
-    // Bells are armed by a drain that found nothing, or once the output has room again, and then it takes another one:
+    // After a drain: whether to drain again before long, as no doorbell may ring: there was something, and more is
+    // likely. Bells are armed by a drain that found nothing, or once the output has room again, and then it takes
+    // another one:
     //
     //     writer: reads limit, not armed yet
     //     consumer: arms the bell; head has not moved
@@ -104,6 +105,12 @@ class Consumer {
     //
     // A restartable sequence takes some ten ns, so the next drain sees that record.
     [[nodiscard]] bool wants_drain() const { return wants_drain_; }
+
+    // How near a ring was to ringing when the last drain looked: 0 if there was nothing, 1 if it had just rung, more if
+    // it went on since. Rings that ring at the first record do not count.
+    [[nodiscard]] double nearest_bell() const { return nearest_bell_; }
+    // How much of the fullest ring was in use then, 0 to 1, also by packets that were not stored.
+    [[nodiscard]] double fullest() const { return fullest_; }
 
     // Says that nobody will drain for a while unless a bell rings: where a drain finds nothing more, the next record
     // rings, whatever `wake_after` says. In force from the next drain on, until it is taken back.
@@ -124,6 +131,8 @@ class Consumer {
 
     // Whether the last drain has left something in the rings, because too many of their packets were not stored.
     [[nodiscard]] bool is_blocked() const;
+    // Whether there are streams of which little or nothing can be cut until packets are stored. No bell rings for them.
+    [[nodiscard]] bool awaits_output() const;
     // Gives the room of packets back that the output has stored by now. Returns whether those are all that were cut.
     bool release_stored();
 
@@ -173,10 +182,11 @@ class Consumer {
         StreamId id;
         bool is_quarantined = false;
         bool is_announced = false;
-        bool has_room_kept = false;    // if the size is limited
-        bool is_armed = true;          // its bell, by the last drain; rings of threads begin so
-        std::uint64_t wake_after = 0;  // as its bell was armed
-        bool is_quiet = false;         // in this cycle: all that was committed before the horizon has been cut
+        bool has_room_kept = false;     // if the size is limited
+        bool is_armed = true;           // its bell, by the last drain; rings of threads begin so
+        std::uint64_t wake_after = 0;   // as its bell was armed
+        std::uint64_t rings_after = 0;  // bytes: the same, or less while pages must be touched
+        bool is_quiet = false;          // in this cycle: all that was committed before the horizon has been cut
         ring::Published sample{};
         std::uint64_t timestamp = 0;    // ns: nothing older comes, the next packet begins here
         std::uint64_t told = 0;         // ns: the end of the last packet, or a later beacon
@@ -213,6 +223,7 @@ class Consumer {
     void add_used_thread_rings();
     void sample();
     void sample(Stream& stream);
+    void measure(const Stream& stream);
     [[nodiscard]] Result<void> before_cut() const;
     Result<void> announce_new_streams();
     Result<void> announce(std::span<Stream* const> streams);
@@ -239,6 +250,7 @@ class Consumer {
     [[nodiscard]] std::uint64_t clock_margin() const;
     [[nodiscard]] bool needs_beacon(const Stream& stream, std::uint64_t beacon) const;
     void arm(Stream& stream);
+    [[nodiscard]] bool has_room_to_ring(const Stream& stream) const;
     [[nodiscard]] static StreamProgress progress_of(const Stream& stream);
     void save(Stream& stream, const StreamProgress& progress) const;
     void save_plan(Stream& stream, std::uint64_t size) const;
@@ -256,6 +268,8 @@ class Consumer {
     Output* output_;
     Parameters parameters_;
     std::vector<Stream> streams_;
+    double nearest_bell_ = 0;
+    double fullest_ = 0;
     bool is_going_on_ = false;  // with what another consumer has left
     bool is_followed_ = false;  // by readers while it runs
     std::uint64_t part_ = 0;

@@ -100,7 +100,9 @@ Result<std::unique_ptr<output::RelaySnapshot>> open_snapshot(const session::Trac
 
 // For a relay, wake the consumer earlier: it gives room back later than a disk does.
 Recording::Parameters recording_parameters(const Destination& destination) {
-    return {.is_live = destination.is_live, .wake_at_part = destination.has_directory() ? 2U : 4U};
+    return {.is_live = destination.is_live,
+            .wake_at_part = destination.has_directory() ? 2U : 4U,
+            .is_copied = destination.has_both()};
 }
 
 }  // namespace leat::host

@@ -19,10 +19,6 @@ constexpr auto kQuietLivePeriod = 400ms;
 constexpr auto kQuietPeriod = 1s;
 // The clock is looked at, and programs see that we live, at least so often.
 constexpr auto kLongestTick = 1s;
-// The shortest time from one drain to the next. Events that come faster share a packet, and live readers see them up to
-// this much later. The CPU time of the recorder and its relay grows with the number of packets: at 10,000 events a
-// second, this pause leaves a third of it.
-constexpr auto kShortestPause = 250us;
 // Longer than a busy machine keeps a writer without rseq from its CPU, and short beside a tick.
 constexpr std::uint64_t kMarginNs = 20'000'000;
 
@@ -34,6 +30,10 @@ std::string while_running(const Error& error) {
 std::string missing(std::uint64_t events) {
     return fmt::format("{} events are missing: their files were removed while they were recorded", events);
 }
+
+// For so long, answers of a relay may lie unread, if rings are no fuller than that.
+constexpr auto kAnswersMayLie = 20ms;
+constexpr double kHalfFull = 0.5;
 
 // A packet is never split over two files. At a relay it keeps its part of the ring until it is stored, and writers need
 // the rest meanwhile; but each packet costs an index entry, wake-ups, and more, so it may be large where much waits.
@@ -95,6 +95,13 @@ std::chrono::microseconds shortest_period(const session::Trace& trace) {
     return shortest;
 }
 
+// Whoever is awaited makes the others hurry.
+DrainPace::Duration longest_pause(const session::Trace& trace, const Recording::Parameters& parameters) {
+    const bool is_awaited = std::ranges::any_of(
+        trace.channels(), [&](const auto& channel) { return wake_after(*channel, parameters) == 0; });
+    return is_awaited || parameters.is_copied ? DrainPace::kShortest : shortest_period(trace);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Recording>> Recording::create(session::Trace& trace, std::unique_ptr<consumer::Output> output,
@@ -142,6 +149,7 @@ Recording::Recording(session::Trace& trace, std::unique_ptr<consumer::Output> ou
       output_(std::move(output)),
       is_live_(parameters.is_live),
       longest_(shortest_period(trace)),
+      pace_(longest_pause(trace, parameters)),
       patience_(parameters.patience),
       consumer_(sources_of(trace, *output_, parameters), *output_,
                 {.trace_uuid = trace.uuid(),
@@ -172,16 +180,26 @@ std::vector<std::uint32_t*> Recording::doorbells() const {
 
 std::vector<pollfd> Recording::wanted() const {
     std::vector<pollfd> wanted = output_->wanted();
-    // A relay's answers can wait until a drain that is due: each of them would wake us once more.
-    if (is_drain_due_ && state_ == State::kRunning)
+    if (answers_can_wait())
         for (pollfd& fd : wanted) fd.events &= ~POLLIN;
     return wanted;
+}
+
+// Until the next drain, which reads them, if it is due soon: each of them would wake us once more.
+bool Recording::answers_can_wait() const {
+    return is_drain_due_ && state_ == State::kRunning && pause() <= kAnswersMayLie && !consumer_.awaits_output() &&
+           consumer_.fullest() < kHalfFull && !output_->is_delivered();
 }
 
 Recording::Clock::time_point Recording::deadline() const {
     const Clock::time_point deadline = std::min({next_tick_, next_drain_, output_->deadline()});
     const bool is_next = is_drain_due_ && state_ == State::kRunning;
-    return is_next ? std::min(deadline, last_drain_ + kShortestPause) : deadline;
+    return is_next ? std::min(deadline, last_drain_ + pause()) : deadline;
+}
+
+// After an error, the period is shorter than a channel may ask for.
+Recording::Clock::duration Recording::pause() const {
+    return std::max<Clock::duration>(std::min(pace_.pause(), drain_period()), DrainPace::kShortest);
 }
 
 bool Recording::is_resting() const { return may_rest_ && longest_ < kQuietPeriod && !is_live_; }
@@ -203,7 +221,10 @@ void Recording::rest(bool is_wanted) {
 
 void Recording::turn(bool has_rung, std::span<const pollfd> fds) {
     const auto now = Clock::now();
-    if (has_rung) is_drain_due_ = true;
+    if (has_rung) {
+        is_drain_due_ = true;
+        pace_.hurry();
+    }
     const bool is_tick = now >= next_tick_;
     if (is_tick) {
         next_tick_ = now + std::clamp<Clock::duration>(drain_period(), kPeriod, kLongestTick);
@@ -300,16 +321,24 @@ Result<consumer::SnapshotTotals> Recording::take_snapshot(consumer::Output& outp
 }
 
 void Recording::run_output() {
-    if (output_->run()) is_drain_due_ = true;
+    const bool is_awaited = consumer_.awaits_output();
+    const std::uint64_t part = output_->part();
+    if (output_->run()) {
+        is_drain_due_ = true;
+        // Writers need not wait for the room until the drain.
+        if (state_ == State::kRunning) consumer_.release_stored();
+        if (is_awaited || output_->part() != part) pace_.hurry();
+    }
     if (std::exchange(taken_, output_->taken()) != output_->taken()) last_taken_at_ = Clock::now();
     warn_all(output_->take_warnings());
 }
 
 void Recording::drain_if_due() {
-    if (!is_drain_due_ || Clock::now() < last_drain_ + kShortestPause) return;
+    if (!is_drain_due_ || Clock::now() < last_drain_ + pause()) return;
     // What the output has stored gives the rings room back. If it has stored everything, events need not wait for that.
     if (!output_->is_delivered()) run_output();
     drain();
+    pace_.note(std::max(consumer_.nearest_bell(), consumer_.fullest()));
 }
 
 void Recording::drain() {

@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 #include "consumer/consumer.hpp"
 #include "consumer/snapshots.hpp"
+#include "host/drain_pace.hpp"
 #include "output/kept_metadata.hpp"
 #include "session/trace.hpp"
 
@@ -46,6 +47,8 @@ class Recording {
         bool is_live = false;  // read while it runs: drained at every event
         // Unless live, writers ring the doorbell when this part of a ring is full: a half, a quarter.
         std::uint64_t wake_at_part = 2;
+        // The output keeps copies of packets, in so much memory: it gets few at a time.
+        bool is_copied = false;
         // Of a trace that is kept: where its streams are. Outlives the recording.
         consumer::Progress* progress = nullptr;
         // Of the session; null: there is none. Outlives the recording.
@@ -139,6 +142,8 @@ class Recording {
     [[nodiscard]] std::uint64_t snapshots_wanted() const;
     [[nodiscard]] bool is_resting() const;
     [[nodiscard]] Clock::duration drain_period() const;
+    [[nodiscard]] Clock::duration pause() const;
+    [[nodiscard]] bool answers_can_wait() const;
     void run_output();
     void drain_if_due();
     void begin_storing();
@@ -153,6 +158,7 @@ class Recording {
     std::unique_ptr<consumer::Output> output_;
     bool is_live_;
     Clock::duration longest_;  // that an event may lie in a ring
+    DrainPace pace_;
     Clock::duration patience_;
     consumer::Consumer consumer_;
     struct ForSnapshots {

@@ -43,7 +43,10 @@ class KeepingOutput final : public Output {
         return {};
     }
 
+    [[nodiscard]] std::uint64_t stored(StreamId /*stream*/) const override { return stored_packets; }
+
     std::vector<Kept> packets{};
+    std::uint64_t stored_packets = ~0ULL;  // of each stream
     int failures_left = 0;
     std::size_t room = ~std::size_t{0};  // packets
 };
@@ -205,6 +208,45 @@ TEST_F(ConsumerTest, PacketsOfAStreamTouchAndCount) {
                   std::max(before.timestamp_end, before.timestamp_begin + 1));
         EXPECT_EQ(output_.packets[i].header.packet_seq_num, i);
     }
+}
+
+// Bells ring after 100 bytes here.
+TEST_F(ConsumerTest, NearestBellIsKnown) {
+    write(kStartOfTime);
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(consumer_.nearest_bell(), 0) << "a new ring of a thread rings at its first record";
+    for (std::uint64_t i = 1; i <= 3; ++i) write(kStartOfTime + i);
+    write(kStartOfTime + 4, 1);
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(consumer_.nearest_bell(), 3 * kRecordSize / 100.0);
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(consumer_.nearest_bell(), 0);
+    header().limit = ring::kMinRingSize;  // as a writer does that rings
+    for (std::uint64_t i = 1; i <= 40; ++i) write(kStartOfTime + 10 + i);
+    ASSERT_TRUE(consumer_.drain());
+    EXPECT_EQ(consumer_.nearest_bell(), 40 * kRecordSize / 100.0);
+}
+
+// A few large packets that are not stored leave no room for the bell: nobody would hear that writers find the ring
+// full.
+TEST_F(ConsumerTest, OutputIsAwaitedWhereABellHasNoRoom) {
+    output_.stored_packets = 0;
+    std::uint64_t now = kStartOfTime;
+    const auto fill_up_to = [&](std::uint64_t head) {
+        header().limit = ring::kMinRingSize;  // as a writer does that rings
+        while (header().head + kRecordSize <= head) write(++now);
+        ASSERT_TRUE(consumer_.drain());
+    };
+    fill_up_to(ring::kMinRingSize / 2);
+    EXPECT_FALSE(consumer_.awaits_output());
+    fill_up_to(ring::kMinRingSize - 100 - 2 * kRecordSize);
+    EXPECT_FALSE(consumer_.awaits_output());
+    fill_up_to(ring::kMinRingSize - 50);
+    EXPECT_FALSE(consumer_.is_blocked());
+    EXPECT_TRUE(consumer_.awaits_output());
+    output_.stored_packets = 2;
+    EXPECT_FALSE(consumer_.release_stored());
+    EXPECT_FALSE(consumer_.awaits_output());
 }
 
 TEST_F(ConsumerTest, EachRingIsAStreamOfItsOwn) {

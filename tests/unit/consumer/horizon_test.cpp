@@ -422,6 +422,7 @@ TEST_P(HorizonTest, TooManyUnstoredPacketsLetTheBytesGather) {
     }
     EXPECT_EQ(output_.packets.size(), Consumer::kMaxUnstored);
     EXPECT_TRUE(consumer_.is_blocked());
+    EXPECT_TRUE(consumer_.awaits_output());
     EXPECT_FALSE(consumer_.wants_drain()) << "only the output can change it";
     EXPECT_EQ(ring_of().limit, ring_of().tail + ring::kMinRingSize) << "nobody is to ring";
     output_.stored_packets = 1;
@@ -429,8 +430,31 @@ TEST_P(HorizonTest, TooManyUnstoredPacketsLetTheBytesGather) {
     EXPECT_TRUE(consumer_.is_blocked()) << "what gathered is still in the rings";
     drain_at(kNow + kPeriod);
     EXPECT_FALSE(consumer_.is_blocked());
+    EXPECT_TRUE(consumer_.awaits_output()) << "no more can be cut, whatever comes";
     ASSERT_EQ(output_.packets.size(), Consumer::kMaxUnstored + 1);
     EXPECT_EQ(consumer_.totals().events, Consumer::kMaxUnstored + 10);
+}
+
+TEST_P(HorizonTest, WhatIsNotStoredIsInUse) {
+    const auto part_of_ring = [](std::uint64_t bytes) { return static_cast<double>(bytes) / ring::kMinRingSize; };
+    output_.stored_packets = 0;
+    for (std::uint64_t i = 0; i < 3; ++i) write(kNow + i * 2'000);
+    write(kNow + 10'000, 1);
+    drain_at(kNow + 20'000);
+    EXPECT_EQ(consumer_.fullest(), part_of_ring(ring_of().head));
+    write(kNow + 30'000);
+    drain_at(kNow + 40'000);
+    EXPECT_EQ(consumer_.fullest(), part_of_ring(ring_of().head));
+    output_.stored_packets = ~0ULL;
+    drain_at(kNow + 50'000);
+    EXPECT_EQ(consumer_.fullest(), 0);
+}
+
+TEST_P(HorizonTest, NobodyAwaitsAnOutputThatTakesItsTime) {
+    output_.stored_packets = 0;
+    write(kNow);
+    drain_at(kNow + 1'000);
+    EXPECT_FALSE(consumer_.awaits_output());
 }
 
 TEST_P(HorizonTest, RingThatIsArmedAgainIsLookedAtOnceMore) {

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <optional>
 #include <utility>
 
 #include "host/engine.hpp"
 #include "support/patience.hpp"
+#include "support/test_rings.hpp"
 
 namespace leat::host {
 namespace {
@@ -31,6 +33,7 @@ class SlowOutput final : public consumer::Output {
         int closed = 0;
         bool was_stored_at_close = false;
         std::uint64_t events_lost = 0;
+        bool is_delivered = true;
     };
     explicit SlowOutput(Peer& peer) : peer_(&peer) {}
 
@@ -44,6 +47,8 @@ class SlowOutput final : public consumer::Output {
         return peer_->has_stored ? ~std::uint64_t{0} : 0;
     }
     [[nodiscard]] std::uint64_t taken() const override { return peer_->taken; }
+    [[nodiscard]] bool is_delivered() const override { return peer_->is_delivered; }
+    [[nodiscard]] std::vector<pollfd> wanted() const override { return {{.fd = -1, .events = POLLIN, .revents = 0}}; }
     [[nodiscard]] Result<void> check_delivered() const override {
         return peer_->has_stored ? Result<void>() : fail(ErrorKind::kIo, "the relay does not take it");
     }
@@ -61,8 +66,9 @@ class SlowOutput final : public consumer::Output {
 
 class RecordingEnd : public testing::Test {
   protected:
-    void record(Engine::Clock::duration patience = kMuchPatience) {
-        auto recording = Recording::create(*trace_, std::make_unique<SlowOutput>(peer_), {.patience = patience});
+    void record(Engine::Clock::duration patience = kMuchPatience) { record({.patience = patience}); }
+    void record(const Recording::Parameters& parameters) {
+        auto recording = Recording::create(*trace_, std::make_unique<SlowOutput>(peer_), parameters);
         ASSERT_TRUE(recording) << recording.error().message;
         recording_ = &engine_->add(*std::move(recording));
     }
@@ -92,6 +98,52 @@ class RecordingEnd : public testing::Test {
     std::unique_ptr<Engine> engine_ = *Engine::create();
     Recording* recording_ = nullptr;
 };
+
+class RecordingPace : public RecordingEnd {
+  protected:
+    void write_event() {
+        const std::array<char, 1 + ring::kCopySlack> staged{};
+        test::TestWriter writer(map_, ring::HeaderKind::kCompact);
+        ASSERT_EQ(ring::thread_write(*writer.get(), first_ring_, 1, staged.data(), 1,
+                                     ring::clock_now(trace_->clock().page())),
+                  ring::WriteOutcome::kWritten);
+    }
+    // An event comes, and soon a drain: the next one is then due.
+    void drain_an_event() {
+        write_event();
+        ASSERT_TRUE(turn_until([&] { return first_ring_.tail == first_ring_.head; }));
+    }
+    [[nodiscard]] bool waits_for_answers() const { return (recording_->wanted().at(0).events & POLLIN) != 0; }
+
+    ring::RingHeader& first_ring_ = trace_->channels()[0]->rings().ring(0);
+    std::array<ring::RingHeader*, 1> rings_{&first_ring_};
+    ring::RingMap map_{.rings = rings_.data(),
+                       .mask = ring::kMinRingSize - 1,
+                       .clock = &trace_->clock().page(),
+                       .rseq_offset = 0,
+                       .cpu_ring_count = 0,
+                       .thread_ring_count = 1,
+                       .form = ring::header_form(ring::HeaderKind::kCompact)};
+};
+
+TEST_F(RecordingPace, AnswersLieOnlyUntilADrainThatIsDueSoon) {
+    record();
+    EXPECT_TRUE(waits_for_answers());
+    drain_an_event();
+    EXPECT_TRUE(waits_for_answers()) << "no drain runs an output that has delivered all";
+    peer_.is_delivered = false;
+    drain_an_event();
+    EXPECT_FALSE(waits_for_answers());
+    for (int drain = 0; drain < 20; ++drain) drain_an_event();
+    EXPECT_TRUE(waits_for_answers()) << "drains are far apart by now";
+}
+
+TEST_F(RecordingPace, WhoIsAwaitedDoesNotSlowDown) {
+    peer_.is_delivered = false;
+    record({.is_copied = true, .patience = kMuchPatience});
+    for (int drain = 0; drain < 20; ++drain) drain_an_event();
+    EXPECT_FALSE(waits_for_answers());
+}
 
 TEST_F(RecordingEnd, SettledRecordingHasStoredAllAndGoesOn) {
     record();
