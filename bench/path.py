@@ -4,9 +4,9 @@
     bench/path.py [--build DIR] [--json FILE] [--rounds N] [--quick] [--output DIR]
 
 Two threads emit 13 million events a second for 4 s, in bursts, a millisecond apart; then 5 million, which LTTng's program
-gets out on two CPUs, too. An event has 46 bytes in LTTng's trace. Leat's recorder and relay are compared with LTTng's three daemons. Both have 8 MiB of buffers for each CPU, and
-files of 8 MiB, two for each stream. So most of the memory that is written has been touched before: on some machines the
-first touch costs more than everything else. The figures are the events that the tracer had to discard because nobody
+gets out on two CPUs, too. An event has 46 bytes in LTTng's trace. Leat's recorder and relay are compared with LTTng's
+three daemons. Both have 8 MiB of buffers for each CPU, and files of 8 MiB, two for each stream. So most of the memory
+that is written has been touched before: on some machines the first touch costs more than everything else. The figures are the events that the tracer had to discard because nobody
 emptied the buffers, the CPU time of the daemons, also for each event that they got, and of the program, and the bytes of
 an event in Leat's trace, with all headers.
 

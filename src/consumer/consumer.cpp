@@ -163,8 +163,8 @@ void Consumer::measure(const Stream& stream) {
         return static_cast<double>(bytes) / static_cast<double>(whole);
     };
     const std::uint64_t found = stream.sample.records.size();
-    const std::uint64_t unstored = stream.reader.taken() - stream.reader.released();
-    fullest_ = std::max(fullest_, part(found + unstored, channel_of(stream).source.rings->geometry().ring_size));
+    const std::uint64_t used = found + stream.reader.unreleased();
+    fullest_ = std::max(fullest_, part(used, channel_of(stream).source.rings->geometry().ring_size));
     if (stream.rings_after != 0) nearest_bell_ = std::max(nearest_bell_, part(found, stream.rings_after));
 }
 
@@ -483,8 +483,8 @@ bool Consumer::awaits_output() const {
 
 // A bell beyond the end of the ring is none: there, writers find no room.
 bool Consumer::has_room_to_ring(const Stream& stream) const {
-    const std::uint64_t unstored = stream.reader.taken() - stream.reader.released();
-    return unstored + stream.rings_after < channel_of(stream).source.rings->geometry().ring_size;
+    const std::uint64_t ring_size = channel_of(stream).source.rings->geometry().ring_size;
+    return stream.reader.unreleased() + stream.rings_after < ring_size;
 }
 
 bool Consumer::release_stored() {

@@ -31,7 +31,7 @@ std::string missing(std::uint64_t events) {
     return fmt::format("{} events are missing: their files were removed while they were recorded", events);
 }
 
-// For so long, answers of a relay may lie unread, if rings are no fuller than that.
+// A relay's answers may lie unread for so long, as long as no ring is fuller than that.
 constexpr auto kAnswersMayLie = 20ms;
 constexpr double kHalfFull = 0.5;
 
@@ -95,7 +95,7 @@ std::chrono::microseconds shortest_period(const session::Trace& trace) {
     return shortest;
 }
 
-// Whoever is awaited makes the others hurry.
+// One channel that is awaited makes the others hurry, because they are drained together.
 DrainPace::Duration longest_pause(const session::Trace& trace, const Recording::Parameters& parameters) {
     const bool is_awaited = std::ranges::any_of(
         trace.channels(), [&](const auto& channel) { return wake_after(*channel, parameters) == 0; });

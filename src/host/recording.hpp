@@ -47,7 +47,7 @@ class Recording {
         bool is_live = false;  // read while it runs: drained at every event
         // Unless live, writers ring the doorbell when this part of a ring is full: a half, a quarter.
         std::uint64_t wake_at_part = 2;
-        // The output keeps copies of packets, in so much memory: it gets few at a time.
+        // The output keeps copies of packets, and has limited memory for them: a drain must not bring it too many.
         bool is_copied = false;
         // Of a trace that is kept: where its streams are. Outlives the recording.
         consumer::Progress* progress = nullptr;

@@ -76,6 +76,8 @@ class RingReader {
 
     [[nodiscard]] std::uint64_t released() const { return tail_; }
     [[nodiscard]] std::uint64_t taken() const { return taken_; }
+    // Bytes that were taken and not released: writers have no room there yet.
+    [[nodiscard]] std::uint64_t unreleased() const { return taken_ - tail_; }
 
     // Event records not written so far, by reason and in all. As untrusted as the rest: only good for counting.
     [[nodiscard]] std::uint64_t discarded(DiscardReason reason) const;

@@ -272,16 +272,21 @@ TEST(RelayOutput, WhatIsPendingIsAskedForAgain) {
     EXPECT_GE(all<wire::DataPending>(relay, RelayCommand::kDataPending).size(), 4U);
 }
 
-// The newest packet of a steady flow is always still under way: who asked for that would never hear of any.
+// The relay holds its answer about the first packet until it is told to release it; meanwhile the second one arrives.
+void send_another_before_the_answer(RelayOutput& output, FakeRelay& relay) {
+    ASSERT_TRUE(output.announce(std::array{stream_of(0)}));
+    ASSERT_TRUE(output.write_metadata(kMetadata));
+    ASSERT_TRUE(output.write_packet(packet(0, 0, 10)));
+    ASSERT_TRUE(run_until(output, [&] { return relay.is_holding(); }));
+    ASSERT_TRUE(output.write_packet(packet(0, 1, 10)));
+    ASSERT_TRUE(run_until(output, [&] { return relay.data().size() == 2; }));
+}
+
+// The newest packet of a steady flow is always still under way: whoever asked for that would never hear of any.
 TEST(RelayOutput, WhatIsPendingIsAskedForBeforeWhatWasSentSince) {
     FakeRelay relay({.holds_pending = true, .pending = 1});
     const auto output = connect_to(relay);
-    ASSERT_TRUE(output->announce(std::array{stream_of(0)}));
-    ASSERT_TRUE(output->write_metadata(kMetadata));
-    ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
-    ASSERT_TRUE(run_until(*output, [&] { return relay.is_holding(); }));
-    ASSERT_TRUE(output->write_packet(packet(0, 1, 10)));
-    ASSERT_TRUE(run_until(*output, [&] { return relay.data().size() == 2; }));
+    ASSERT_NO_FATAL_FAILURE(send_another_before_the_answer(*output, relay));
     relay.release();
     ASSERT_TRUE(deliver(*output));
     const auto questions = all<wire::DataPending>(relay, RelayCommand::kDataPending);
@@ -295,12 +300,7 @@ TEST(RelayOutput, WhatIsPendingIsAskedForBeforeWhatWasSentSince) {
 TEST(RelayOutput, StoredIsWhatWasAskedFor) {
     FakeRelay relay({.holds_pending = true});
     const auto output = connect_to(relay);
-    ASSERT_TRUE(output->announce(std::array{stream_of(0)}));
-    ASSERT_TRUE(output->write_metadata(kMetadata));
-    ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
-    ASSERT_TRUE(run_until(*output, [&] { return relay.is_holding(); }));
-    ASSERT_TRUE(output->write_packet(packet(0, 1, 10)));
-    ASSERT_TRUE(run_until(*output, [&] { return relay.data().size() == 2; }));
+    ASSERT_NO_FATAL_FAILURE(send_another_before_the_answer(*output, relay));
     EXPECT_EQ(output->stored(stream_of(0)), 0U);
     relay.release();
     ASSERT_TRUE(run_until(*output, [&] { return output->stored(stream_of(0)) != 0; }));
