@@ -112,6 +112,8 @@ class Output {
     [[nodiscard]] virtual bool is_broken() const { return false; }
     // Grows whenever its peer takes or stores something, long before a large packet is stored.
     [[nodiscard]] virtual std::uint64_t taken() const { return 0; }
+    // Why nothing is stored at present, though that may pass by itself. Empty: nothing is known to stand in the way.
+    [[nodiscard]] virtual std::string storage_trouble() const { return {}; }
     // An error that says which packets are not stored, if there are any.
     [[nodiscard]] virtual Result<void> check_delivered() const { return {}; }
     // The end, when all packets are stored: readers learn of it. Begin, then run() until nothing is awaited any more,

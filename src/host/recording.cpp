@@ -417,6 +417,10 @@ std::optional<Error> Recording::trouble() const {
     return delivered ? std::nullopt : std::optional(delivered.error());
 }
 
+std::string Recording::storage_trouble() const {
+    return output_error_ ? output_error_->message : output_->storage_trouble();
+}
+
 void Recording::finish_now() {
     step_to_end();
     if (is_finished()) return;

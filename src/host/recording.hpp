@@ -129,6 +129,8 @@ class Recording {
     [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
     void warn(const std::string& warning);
     void warn_all(const std::vector<std::string>& warnings);
+    // Why nothing is stored at present; empty if nothing is known to stand in the way.
+    [[nodiscard]] std::string storage_trouble() const;
     // The output's last error, if it did not recover.
     [[nodiscard]] const std::optional<Error>& output_error() const { return output_error_; }
 

@@ -102,6 +102,7 @@ Result<std::string> RelayOutput::set_clock_offset(std::uint64_t offset) {
 Result<void> RelayOutput::write_packet(const consumer::Packet& packet) {
     auto& unstored = unstored_[packet.stream];
     const consumer::Packet& kept = unstored.add(packet.header.packet_seq_num, packet);
+    if (!stands_still_since_) stands_still_since_ = Clock::now();
     if (connection_) connection_->send_packet(kept);
     // On its way while the next one is cut.
     if (packet.header.packet_size / 8 >= kLargePacket) flush();
@@ -128,11 +129,14 @@ bool RelayOutput::run() {
         run_close();
         return false;
     }
+    last_run_ = Clock::now();
     if (!connection_) reopen();
     if (!connection_) return false;
     const std::uint64_t stored_before = packets_stored();
-    const auto outcome = connection_->run(Clock::now());
+    const auto outcome = connection_->run(last_run_);
     const bool has_stored = packets_stored() != stored_before;
+    if (is_delivered()) stands_still_since_.reset();
+    if (has_stored && stands_still_since_) stands_still_since_ = last_run_;
     if (!outcome) {
         fail_connection(outcome.error());
         return has_stored;
@@ -164,6 +168,7 @@ void RelayOutput::fail_connection(const Error& error) {
         warnings_.push_back(fmt::format("relay {}: {}: {}", to_text(address_), error.message, meanwhile));
     disconnect();
     ++failures_;
+    last_failure_ = error.message;
     back_off_ = std::clamp<Clock::duration>(back_off_ * 2, shortest_back_off_, kLongestBackOff);
     retry_at_ = Clock::now() + back_off_;
 }
@@ -178,6 +183,7 @@ void RelayOutput::disconnect() {
 void RelayOutput::forget_packets() {
     disconnect();
     for (auto& [id, unstored] : unstored_) unstored = {};
+    stands_still_since_.reset();
     retry_at_ = Clock::now() + shortest_back_off_;
 }
 
@@ -220,10 +226,19 @@ Result<void> RelayOutput::check_delivered() const {
     return fail(ErrorKind::kIo, "relay {} does not take {}", to_text(address_), undelivered());
 }
 
-// Each address of the host gets its try.
-bool RelayOutput::is_connecting() const {
-    return part_ == 0 && !is_connected() && failures_ < std::max<std::size_t>(hosts_.size(), 1);
+// By what is stored: a relay that is stopped, or whose disk is full, goes on taking bytes, and answers beacons.
+std::string RelayOutput::storage_trouble() const {
+    if (!stands_still_since_) return {};
+    if (!is_connected() && has_tried_all_hosts()) return fmt::format("relay {}: {}", to_text(address_), last_failure_);
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(last_run_ - *stands_still_since_);
+    if (seconds < kStandsStill) return {};
+    return fmt::format("relay {} has stored nothing for {} s", to_text(address_), seconds.count());
 }
+
+// Each address of the host gets its try.
+bool RelayOutput::has_tried_all_hosts() const { return failures_ >= std::max<std::size_t>(hosts_.size(), 1); }
+
+bool RelayOutput::is_connecting() const { return part_ == 0 && !is_connected() && !has_tried_all_hosts(); }
 
 // False: the connection has broken, or was given up because the relay does not answer.
 bool RelayOutput::await_answers() {

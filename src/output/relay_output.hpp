@@ -23,6 +23,8 @@ class RelayOutput final : public RemoteOutput {
   public:
     // From a connection that breaks to the next; twice as long for each that does not come about.
     static constexpr std::chrono::milliseconds kShortestBackOff{100};
+    // A busy relay stores something more often.
+    static constexpr std::chrono::seconds kStandsStill{5};
 
     // Waits until the relay has taken the session, or has not: then the error says what to do.
     static Result<std::unique_ptr<RelayOutput>> connect(const net::RelayAddress& address,
@@ -56,6 +58,8 @@ class RelayOutput final : public RemoteOutput {
     [[nodiscard]] bool is_delivered() const override;
     // Over all connections that became ready: one that is refused again and again comes no further.
     [[nodiscard]] std::uint64_t taken() const override;
+    // Packets wait, and it is away, or has stored none of them for kStandsStill.
+    [[nodiscard]] std::string storage_trouble() const override;
     [[nodiscard]] Result<void> check_delivered() const override;
     // Waits until the relay has answered everything: what it does not do then, it will not do.
     Result<void> prepare_chunk(const std::filesystem::path& directory) override;
@@ -102,6 +106,7 @@ class RelayOutput final : public RemoteOutput {
     [[nodiscard]] Result<void> check_clear() const;
     void hand_over();
     [[nodiscard]] std::uint64_t packets_stored() const;
+    [[nodiscard]] bool has_tried_all_hosts() const;
     void poll_until(Clock::time_point time) const;
     bool await_answers();
     Result<std::string> switch_chunk(wire::ChunkCommand what_becomes_of_it, const char* what);
@@ -123,9 +128,13 @@ class RelayOutput final : public RemoteOutput {
     std::uint64_t creation_time_ = 0;  // of the latest part
     Clock::duration back_off_{};
     std::size_t failures_ = 0;  // since it was ready
+    std::string last_failure_;
     Clock::time_point retry_at_{};
     std::uint64_t sent_before_ = 0;  // packets, over former connections
     std::uint64_t taken_before_ = 0;
+    // While packets wait: since the first came, or since the last of them was stored.
+    std::optional<Clock::time_point> stands_still_since_;
+    Clock::time_point last_run_{};
 
     std::string metadata_;  // all of it
     std::vector<std::string> warnings_;

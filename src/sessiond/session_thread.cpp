@@ -269,9 +269,7 @@ void SessionThread::publish() {
 }
 
 std::string SessionThread::storage_trouble_of(const Recorded& recorded) {
-    if (recorded.recording == nullptr) return recorded.trouble;
-    const auto& error = recorded.recording->output_error();
-    return error ? error->message : std::string();
+    return recorded.recording == nullptr ? recorded.trouble : recorded.recording->storage_trouble();
 }
 
 void SessionThread::publish(Recorded& recorded) {

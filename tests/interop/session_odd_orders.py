@@ -4,6 +4,7 @@ of another session, killed in between. Each was wrong once."""
 import grp
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -189,6 +190,46 @@ class AfterAFailure(OddOrders):
             self.assertNotIn("there is nothing new", result.stderr)
             return result.returncode == 0
         wait_until(rotated, "it is not rotated")
+
+    def test_list_says_why_a_relay_gets_nothing(self):
+        daemon = self.daemon()
+        relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
+        self.leat("create", "web", "-o", relay.url)
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.program()
+
+        def warned_of(what):
+            return any(re.fullmatch(rf"session web: relay \S+?:? {what}: events stay in the rings", warning)
+                       for warning in self.json("list").get("warnings", []))
+
+        def is_silent():
+            return not self.json("list").get("warnings")
+        running.do("emit 10")
+        self.leat("stop")
+        relay.kill()
+        wait_until(lambda: "events stay in the rings until it is back" in daemon.log(), "the daemon does not notice")
+        self.assertTrue(is_silent(), "nothing waits for it")
+        self.leat("start")
+        running.do("emit 10")
+        wait_until(lambda: warned_of("(?!has stored).+"), "nobody is told of a relay that is away")
+        relay.start()
+        wait_until(is_silent, "it is back")
+        stop_process(relay.process.pid)
+        emitted = 20
+
+        def is_told_beside_events():
+            nonlocal emitted
+            running.do("emit 10")
+            emitted += 10
+            return warned_of(r"has stored nothing for \d+ s")
+        wait_until(is_told_beside_events, "nobody is told of a relay that stands still")
+        self.assertRegex(self.leat("status").stderr, r"warning: session web: relay \S+ has stored nothing for \d+ s: events stay")
+        relay.process.send_signal(signal.SIGCONT)
+        wait_until(is_silent, "it goes on")
+        counts = self.json("destroy", "web")
+        self.assertEqual((counts["events"], discarded(counts)), (emitted, 0))
 
     def test_sessions_that_cannot_be_made_leave_nothing_in_the_keeper(self):
         self.daemon()

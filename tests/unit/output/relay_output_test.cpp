@@ -296,6 +296,19 @@ TEST(RelayOutput, WhatIsPendingIsAskedForBeforeWhatWasSentSince) {
     EXPECT_EQ(questions[2].last_net_seq_num, 1U);
 }
 
+TEST(RelayOutput, SaysWhyItGetsNowhereUntilItDoes) {
+    FakeRelay relay({.cut_at = 6});
+    const auto output = connect_to(relay);
+    EXPECT_EQ(output->storage_trouble(), "");
+    ASSERT_TRUE(output->announce(std::array{stream_of(0)}));
+    ASSERT_TRUE(output->write_metadata(kMetadata));
+    ASSERT_TRUE(output->write_packet(packet(0, 0, 10)));
+    ASSERT_TRUE(run_until(*output, [&] { return !output->is_connected(); }));
+    EXPECT_TRUE(output->storage_trouble().starts_with("relay 127.0.0.1:")) << output->storage_trouble();
+    ASSERT_TRUE(deliver(*output));
+    EXPECT_EQ(output->storage_trouble(), "");
+}
+
 // The answer comes after more has been sent.
 TEST(RelayOutput, StoredIsWhatWasAskedFor) {
     FakeRelay relay({.holds_pending = true});
