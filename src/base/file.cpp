@@ -26,6 +26,11 @@ Result<UniqueFd> open_for_reading(const std::filesystem::path& path) {
     return fd;
 }
 
+bool is_removed(int fd) {
+    struct stat status {};
+    return ::fstat(fd, &status) == 0 && status.st_nlink == 0;
+}
+
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t size_limit) {
     const UniqueFd fd = LEAT_TRY(open_for_reading(path));
     struct stat status {};

@@ -22,6 +22,9 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t siz
 // The names in an open directory, "." and ".." among them, but not more than `most`. None if it cannot be read.
 std::vector<std::string> names_in(int directory, std::size_t most = SIZE_MAX);
 
+// Whether somebody has removed the file or directory. Some file systems never tell, and some tell it of all.
+bool is_removed(int fd);
+
 // Fills `bytes` from this offset of the file on. Returns how many there are: fewer only at the end of the file.
 Result<std::size_t> read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes);
 // Returns `size` bytes, or fewer at the end of the file.

@@ -18,11 +18,6 @@
 namespace leat::host {
 namespace {
 
-bool has_name(int fd) {
-    struct stat status {};
-    return ::fstat(fd, &status) == 0 && status.st_nlink != 0;
-}
-
 // Fails where there is none of our version, which is none of ours.
 Result<void> switch_off_file(int directory, const std::string& name, uid_t uid, std::uint32_t channel) {
     UniqueFd fd(::openat(directory, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
@@ -44,7 +39,7 @@ void switch_off_user(uid_t uid, std::uint32_t channel) {
 
 void RecordedPrograms::add(const session::Application& application, wire::ControlFile control) {
     users_.insert(application.uid);
-    if (has_name(control.fd())) return;
+    if (!is_removed(control.fd())) return;
     if (nameless_.size() >= forget_at_) forget_ended();
     // What a program writes that is not switched off is left out.
     if (are_descriptors_scarce()) return;

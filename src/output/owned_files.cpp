@@ -40,11 +40,6 @@ Result<void> write_all(int fd, std::span<iovec> parts) {
 
 }  // namespace
 
-bool is_removed(int fd) {
-    struct stat status {};
-    return ::fstat(fd, &status) == 0 && status.st_nlink == 0;
-}
-
 // Cuts off what was written only in part, so that the next try, or a reader, finds the end where it was.
 Result<void> GrowingFile::append(std::initializer_list<UntrustedBytes> parts) {
     std::vector<iovec> vectors;

@@ -20,9 +20,6 @@ namespace leat::output {
 inline constexpr mode_t kOwnersDirectory = 0750;
 inline constexpr mode_t kOwnersFile = 0640;
 
-// Whether somebody has removed the file or directory. Some file systems never tell, and some tell it of all.
-bool is_removed(int fd);
-
 // A file that never ends in the middle of what was appended.
 struct GrowingFile {
     UniqueFd fd;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.hpp"
 #include "base/result.hpp"
 #include "consumer/output.hpp"
 #include "output/owned_files.hpp"
@@ -51,7 +52,7 @@ class StreamFiles {
     // to go.
     Result<void> write(const consumer::Packet& packet);
     // Whether somebody has removed the newest file.
-    [[nodiscard]] bool is_removed() const { return output::is_removed(file_.data.fd.get()); }
+    [[nodiscard]] bool is_removed() const { return leat::is_removed(file_.data.fd.get()); }
 
   private:
     struct File {
