@@ -160,6 +160,34 @@ class AfterAFailure(OddOrders):
             self.assertEqual(len(self.lines(self.directory / name)), 20)
         self.assertEqual(len(self.lines(relay.output)), 170)
 
+    def test_trace_that_is_removed_at_a_relay(self):
+        """Nothing is wrong for the producer, as with LTTng's relay. The relay's operator is told."""
+        self.daemon()
+        relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(relay.stop)
+        self.leat("create", "web", "-o", relay.url)
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.program()
+
+        def emitted(count, in_all):
+            running.do(f"emit {count}")
+            wait_until(lambda: self.session("web")["channels"][0]["events"] == in_all, "no events are stored")
+
+        emitted(100, 100)
+        self.assertNotIn("removed", relay.log_so_far())
+
+        def is_removed():
+            for entry in relay.output.iterdir():
+                shutil.rmtree(entry, ignore_errors=True)
+            return not list(relay.output.iterdir())
+        wait_until(is_removed, "the relay makes its files anew")
+        emitted(50, 150)
+        wait_until(lambda: "somebody has removed its file of" in relay.log_so_far(), "nobody is told")
+        counts = self.json("destroy", "web")
+        self.assertEqual((counts["events"], discarded(counts)), (150, 0))
+        wait_until(lambda: "are lost, because somebody had removed their file" in relay.log_so_far(), "nobody is told how many")
+
     def test_rotation_of_a_stopped_session_is_tried_again(self):
         self.daemon()
         directory = self.begun()

@@ -93,7 +93,9 @@ void DataStream::add_data(const Arrival::Complete& packet, Time now) {
 
 // Readers of such files go by the packets' own headers, so all that is complete may be read.
 void DataStream::note_stored_without_index(const Arrival::Complete& packet) {
-    files_->find(packet.data.file_number)->note_safe(packet.data.offset + packet.data.size);
+    StreamFile& file = *files_->find(packet.data.file_number);
+    file.note_safe(packet.data.offset + packet.data.size);
+    note_if_removed(file);
     is_unflushed_ = true;
 }
 
@@ -182,6 +184,7 @@ Result<void> DataStream::commit(const PairingTable::Outcome& outcome) {
     file->append_entry(entry, entry.is_lost() ? 0 : outcome.data->offset + outcome.data->size);
     files_->set_current(*file);
     note_committed(entry);
+    note_if_removed(*file);
     return {};
 }
 
@@ -218,6 +221,14 @@ void DataStream::note_committed(const ctf::IndexEntry& entry) {
     next_view_.beacon.reset();
     ++next_view_.packets;
     ++next_view_.version;
+}
+
+// Older files may have been rolled away, which is no news.
+void DataStream::note_if_removed(const StreamFile& file) {
+    if (file.number() + 1 != files_->next_number() || !file.is_removed()) return;
+    if (removed_packets_++ == 0)
+        log("stream {}: somebody has removed its file of {}: what comes for that is lost", parameters_.id,
+            parameters_.files.path);
 }
 
 Result<void> DataStream::flush(Time now) {
@@ -399,6 +410,9 @@ Result<void> DataStream::finish() {
     if (rotation_ && rotation_->chunk() != nullptr) directory_->leave(*rotation_->chunk());
     rotation_.reset();
     if (refused_packets_ > 1) log("stream {}: the data of {} packets was dropped", parameters_.id, refused_packets_);
+    if (removed_packets_ != 0)
+        log("stream {}: {} packets are lost, because somebody had removed their file", parameters_.id,
+            removed_packets_);
     if (pairs_.unindexed() != 0)
         log("stream {}: it ended before the index of its last packets came ({}): they are not in the trace",
             parameters_.id, pairs_.unindexed());

@@ -152,6 +152,7 @@ class DataStream {
     Result<void> commit(const PairingTable::Outcome& outcome);
     [[nodiscard]] ctf::IndexEntry entry_of(const PairingTable::Outcome& outcome);
     void note_committed(const ctf::IndexEntry& entry);
+    void note_if_removed(const StreamFile& file);
     void apply_beacon();
     [[nodiscard]] bool is_rotation_due(std::uint64_t next_packet_seq_num) const;
     Result<void> rotate_if_due(std::uint64_t next_packet_seq_num);
@@ -178,8 +179,9 @@ class DataStream {
     std::optional<ctf::IndexEntry> last_{};  // of the last packet
     std::uint64_t lost_packets_ = 0;
     std::uint64_t refused_packets_ = 0;
-    bool has_wrong_sizes_ = false;  // and the log has said so
-    bool is_unflushed_ = false;     // next_view_ is ahead of view_, or entries are in memory
+    std::uint64_t removed_packets_ = 0;  // whose file somebody had removed when they were committed
+    bool has_wrong_sizes_ = false;       // and the log has said so
+    bool is_unflushed_ = false;          // next_view_ is ahead of view_, or entries are in memory
     bool is_finished_ = false;
     StreamView next_view_{};  // as it will be when all is flushed
 

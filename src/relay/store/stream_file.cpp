@@ -51,6 +51,7 @@ Result<StreamFile> StreamFile::create(const ConfinedDirectory& trace, const std:
         return tl::unexpected(std::move(data).error());
     }
     open.data = *std::move(data);
+    file.has_name_ = !leat::is_removed(open.data.get());
     file.open_ = std::make_shared<const Open>(std::move(open));
     if (guard != nullptr)
         file.guarded_ =

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/byte_cursor.hpp"
+#include "base/file.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "relay/store/confined_directory.hpp"
@@ -50,6 +51,8 @@ class StreamFile {
     [[nodiscard]] std::uint64_t number() const { return number_; }
     [[nodiscard]] std::uint64_t size() const { return size_; }
     [[nodiscard]] const std::shared_ptr<const Open>& open() const { return open_; }
+    // Its name has gone, as far as the file system tells.
+    [[nodiscard]] bool is_removed() const { return has_name_ && leat::is_removed(open_->data.get()); }
 
     // Writes at `offset`, which is at most size(). As many bytes as there is room for on the disk: fewer than given
     // mean that it is full, and that one may try again.
@@ -82,6 +85,7 @@ class StreamFile {
     std::shared_ptr<const Open> open_{};
     trace::MovingLock lock_{};  // on what is not safe to read
     std::optional<FileGuard::Guarded> guarded_{};
+    bool has_name_ = false;  // had one when it was made: some file systems say of all files that they have none
     std::uint64_t size_ = 0;
     std::uint64_t index_size_ = 0;
     std::uint64_t flushed_entries_ = 0;

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <fstream>
@@ -432,6 +433,40 @@ TEST_F(DataStreamTest, PacketOfAnotherSizeThanItsIndexSaysIsLost) {
     data(1, "second"), index(1, 6);
     EXPECT_EQ(offsets(), "lost 5 ");
     EXPECT_EQ(stream->lost_packets(), 1U);
+}
+
+TEST_F(DataStreamTest, FileThatSomebodyRemovesIsTold) {
+    make();
+    data(0, "first"), index(0, 5);
+    fs::remove_all(scratch.path() / "ust");
+    testing::internal::CaptureStderr();
+    data(1, "second"), index(1, 6);
+    data(2, "third"), index(2, 5);
+    ASSERT_TRUE(stream->finish());
+    const std::string told = testing::internal::GetCapturedStderr();
+    EXPECT_NE(told.find("somebody has removed its file of ust: "), std::string::npos) << told;
+    EXPECT_NE(told.find("2 packets are lost, because"), std::string::npos) << told;
+    EXPECT_EQ(std::ranges::count(told, '\n'), 2) << told;
+}
+
+TEST_F(DataStreamTest, FileOfASnapshotThatSomebodyRemovesIsTold) {
+    make({.index_minor = std::nullopt});
+    data(0, "first");
+    fs::remove_all(scratch.path() / "ust");
+    testing::internal::CaptureStderr();
+    data(1, "second");
+    ASSERT_TRUE(stream->finish());
+    const std::string told = testing::internal::GetCapturedStderr();
+    EXPECT_NE(told.find("1 packets are lost, because"), std::string::npos) << told;
+}
+
+TEST_F(DataStreamTest, FileThatWasRolledAwayIsNotTold) {
+    make({.size_limit = 8, .count_limit = 2});
+    data(0, "first"), data(1, "second"), data(2, "third");
+    testing::internal::CaptureStderr();
+    index(0, 5), index(1, 6), index(2, 5);
+    ASSERT_TRUE(stream->finish());
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST_F(DataStreamTest, ImpossibleSizesInAnIndexAreRefused) {
