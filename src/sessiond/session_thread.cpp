@@ -406,8 +406,10 @@ std::string SessionThread::settle_all() {
         const host::Recording* const recording = recorded.recording;
         return recording != nullptr && recording->is_storing() && !recording->is_stuck();
     };
-    while (std::ranges::any_of(recorded_, is_awaited) || std::ranges::any_of(finishing_, is_awaited))
+    while (std::ranges::any_of(recorded_, is_awaited) || std::ranges::any_of(finishing_, is_awaited)) {
         engine_->turn({}, kRetry);
+        publish();
+    }
     return first_trouble(trouble_of);
 }
 
