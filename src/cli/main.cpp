@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <iostream>
 #include <span>
 
 #include "base/printable_text.hpp"
 #include "cli/command.hpp"
+#include "cli/help.hpp"
 #include "cli/json_text.hpp"
 #include "cli/standard_descriptors.hpp"
 #include "cli/steer/verb.hpp"
@@ -52,10 +52,7 @@ int run(int argc, char** argv) {
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& success) {
-        const int shown = app.exit(success);  // --help, --version
-        if (std::cout.flush()) return shown;
-        print_error(io_error("cannot write").value());
-        return kExitFailed;
+        return print_help(app, success);
     } catch (const CLI::ParseError& error) {
         const auto given = app.get_subcommands();
         return report_usage(error.what(), given.empty() ? "" : given.front()->get_name(),

@@ -16,6 +16,7 @@
 #include "base/log.hpp"
 #include "cli/background.hpp"
 #include "cli/command.hpp"
+#include "cli/help.hpp"
 #include "cli/listen_url.hpp"
 #include "cli/pid_file.hpp"
 #include "cli/standard_descriptors.hpp"
@@ -246,7 +247,7 @@ int run(int argc, char** argv) {
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& success) {
-        return app.exit(success);
+        return print_help(app, success);
     } catch (const CLI::ParseError& error) {
         fmt::print(stderr, "leat-relayd: {} (see leat-relayd --help)\n", error.what());
         return kExitUsage;

@@ -22,6 +22,7 @@
 #include "base/log.hpp"
 #include "cli/background.hpp"
 #include "cli/command.hpp"
+#include "cli/help.hpp"
 #include "cli/pid_file.hpp"
 #include "cli/standard_descriptors.hpp"
 #include "sessiond/daemon.hpp"
@@ -182,7 +183,7 @@ int run(int argc, char** argv) {
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& success) {
-        return app.exit(success);
+        return print_help(app, success);
     } catch (const CLI::ParseError& error) {
         fmt::print(stderr, "leat-sessiond: {} (see leat-sessiond --help)\n", error.what());
         return kExitUsage;

@@ -7,6 +7,8 @@ import signal
 import struct
 import subprocess
 
+from relays import RELAYD
+from session_daemons import SESSIOND
 from support import LEAT, PATIENCE, InteropTest, Trace, main, plain_run, program
 
 
@@ -48,11 +50,15 @@ class WhichTrace(InteropTest):
 
     def test_closed_output_is_an_error(self):
         self.emit("leat-a", 3)
+        def run_closed(*words):
+            result = plain_run("sh", "-c", 'exec "$0" "$@" >&-', *words, cwd=self.directory)
+            self.assertEqual(result.returncode, 1, words)
+            return result.stderr
         for arguments in (["view"], ["view", "--format=json"], ["stats"], ["export", "chrome"], ["check", "leat-a"],
                           ["--help"], ["view", "--help"]):
-            result = plain_run("sh", "-c", 'exec "$0" "$@" >&-', LEAT, *arguments, cwd=self.directory)
-            self.assertEqual(result.returncode, 1, arguments)
-            self.assert_one_line(result.stderr, "cannot write")
+            self.assert_one_line(run_closed(LEAT, *arguments), "cannot write")
+        for daemon, option in ((RELAYD, "--version"), (SESSIOND, "--help")):
+            self.assertRegex(run_closed(daemon, option), r"\Aleat-(relay|session)d: cannot write: .*\n\Z")
 
     def test_scripts_learn_why_a_command_failed(self):
         for arguments in (["stats", "nowhere"], ["check", "nowhere"], ["repair", "nowhere", "-o", "new"], ["recover", "nowhere"]):
