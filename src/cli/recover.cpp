@@ -68,6 +68,7 @@ void print_text(const LeftSession& session, const LeftSession::Recovered& recove
 void print_json(const LeftSession& session, const LeftSession::Recovered& recovered, const std::string& output) {
     const Sums sums(recovered);
     Json result;
+    result["ok"] = recovered.errors.empty();
     result["session"] = session.name();
     result["directory"] = session.directory().string();
     if (sums.bytes != 0) result["output"] = output;

@@ -188,11 +188,12 @@ Json interval_json(const IntervalMeter& meter) {
 }
 
 void print_json(const StatsOptions& options, const TraceStatistics& statistics,
-                const std::optional<IntervalMeter>& meter) {
+                const std::optional<IntervalMeter>& meter, const std::optional<Error>& damage) {
     const auto& span = statistics.span_ns();
     const viewer::Losses& lost = statistics.losses();
     const auto rate = rate_of(statistics.all().events, seconds_of(statistics));
     Json result{
+        {"ok", !damage},
         {"events", statistics.all().events},
         {"bytes", statistics.all().bytes()},
         {"begin_ns", span ? Json(span->first) : Json()},
@@ -204,6 +205,7 @@ void print_json(const StatsOptions& options, const TraceStatistics& statistics,
         {"by_cpu", table_json(statistics.by_cpu(), options.top)},
     };
     if (meter) result["interval"] = interval_json(*meter);
+    if (damage) result["error"] = damage->message;
     fmt::print("{}\n", readable_json(result));
 }
 
@@ -258,11 +260,14 @@ Result<std::optional<Error>> count(StatsOptions& options) {
             return Result<void>();
         });
     progress.clear();
-    options.format == "json" ? print_json(options, statistics, meter) : print_text(options, statistics, meter);
+    const auto whole = counted ? viewer::first_damage(traces) : std::move(counted);
+    const auto damage = whole ? std::nullopt : std::optional(whole.error());
+    if (options.format == "json")
+        print_json(options, statistics, meter, damage);
+    else
+        print_text(options, statistics, meter);
     if (std::fflush(stdout) != 0) return io_error("cannot write");
-    if (!counted) return std::move(counted).error();
-    auto damage = viewer::first_damage(traces);
-    return damage ? std::nullopt : std::optional(std::move(damage).error());
+    return damage;
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ class RecoverTest(RestartTest):
                                 timeout=PATIENCE)
         self.assertEqual(result.returncode, status, (result.stdout, result.stderr, self.seed))
         told = json.loads(result.stdout)
+        self.assertEqual(told["ok"], status == 0)
         # Who reads it together with what was stored does as it says.
         for trace in told["traces"]:
             for warning in trace["warnings"]:

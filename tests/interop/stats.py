@@ -2,6 +2,7 @@
 """`leat stats`: its numbers are those of the trace."""
 import collections
 import json
+import os
 
 from support import LEAT, InteropTest, main, plain_run, program
 
@@ -16,7 +17,10 @@ class Stats(InteropTest):
     def stats(self, *arguments):
         result = plain_run(LEAT, "stats", "--format=json", *arguments, self.trace)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        return json.loads(result.stdout)
+        stats = json.loads(result.stdout)
+        self.assertTrue(stats["ok"])
+        self.assertNotIn("error", stats)
+        return stats
 
     def lines(self, *arguments):
         return list(map(json.loads, plain_run(LEAT, "view", "--format=json", *arguments, self.trace).stdout.splitlines()))
@@ -46,6 +50,16 @@ class Stats(InteropTest):
                 content += int.from_bytes(data[at + 16:at + 24], "big") // 8
         self.assertLess(self.stats()["bytes"], content)
         self.assertGreater(self.stats()["bytes"], content * 0.8)
+
+    def test_scripts_learn_what_could_not_be_read(self):
+        whole = self.stats()["events"]
+        stream = max(self.trace.rglob("channel0_*"), key=lambda path: path.stat().st_size)
+        os.truncate(stream, stream.stat().st_size - 100)
+        result = plain_run(LEAT, "stats", "--format=json", self.trace)
+        stats = json.loads(result.stdout)
+        self.assertEqual((result.returncode, stats["ok"], f"leat: {stats['error']}\n"), (1, False, result.stderr))
+        self.assertIn(stream.name, stats["error"])
+        self.assertLess(stats["events"], whole)
 
     def test_selection(self):
         self.assertEqual(self.stats("--filter", "n < 50")["events"], 50 * THREADS)
