@@ -24,16 +24,19 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxSessions = 1000;
 constexpr int kDefinitionVersion = 1;
 
-// HOME/leat-traces/NAME-DATE, of the user who asks.
-Result<fs::path> default_directory(const Client& client, const std::string& session) {
+Result<fs::path> home_of(const Client& client) {
     std::array<char, 16384> buffer{};
     passwd entry{};
     passwd* found = nullptr;
     if (::getpwuid_r(client.uid, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr ||
         entry.pw_dir == nullptr || entry.pw_dir[0] != '/')
         return refused("user {} has no home directory for the trace: choose a place with -o", client.uid);
-    const fs::path base =
-        fs::path(entry.pw_dir) / "leat-traces" / fmt::format("{}-{}", session, local_time_text("%Y%m%d-%H%M%S"));
+    return entry.pw_dir;
+}
+
+// HOME/leat-traces/NAME-DATE
+fs::path default_directory(const fs::path& home, const std::string& session) {
+    const fs::path base = home / "leat-traces" / fmt::format("{}-{}", session, local_time_text("%Y%m%d-%H%M%S"));
     fs::path path = base;
     std::error_code error;
     for (int i = 2; fs::exists(path, error); ++i) path = fmt::format("{}-{}", base.string(), i);
@@ -41,7 +44,8 @@ Result<fs::path> default_directory(const Client& client, const std::string& sess
 }
 
 Result<Place> place_of(Members& members, const Client& client, const std::string& session) {
-    const auto directory = members.text("directory");
+    auto directory = members.text("directory");
+    const auto home = members.text("home");
     const auto output = members.text("output");
     const auto live = members.text("live");
     const auto memory = members.text("shm_path");
@@ -59,11 +63,11 @@ Result<Place> place_of(Members& members, const Client& client, const std::string
         if (session.starts_with('.')) return bad_usage("a relay takes no session name that begins with a dot");
         if (!directory) return place;
     }
-    place.destination.directory = directory ? fs::path(*directory) : LEAT_TRY(default_directory(client, session));
-    place.destination.directory = place.destination.directory.lexically_normal();
-    if (!place.destination.directory.is_absolute() ||
-        place.destination.directory.string().find('\0') != std::string::npos)
-        return bad_usage("\"directory\" is no absolute path");
+    for (const auto& [name, path] : {std::pair("directory", directory), std::pair("home", home)})
+        if (path && (!path->starts_with('/') || path->find('\0') != std::string::npos))
+            return bad_usage("\"{}\" is no absolute path", name);
+    if (!directory) directory = default_directory(home ? fs::path(*home) : LEAT_TRY(home_of(client)), session);
+    place.destination.directory = fs::path(*directory).lexically_normal();
     return place;
 }
 

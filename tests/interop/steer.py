@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import socket
@@ -49,6 +50,21 @@ class SteerTest(SessionTest):
 
 
 class Verbs(SteerTest):
+    def test_default_place_is_below_the_home_of_who_asks(self):
+        daemon = self.daemon()
+        for variables in ({"HOME": str(self.directory)}, {"HOME": f"{self.directory}//"}):
+            created = subprocess.run([LEAT, "create", "web", "--format=json"], env={**os.environ, **variables},
+                                     capture_output=True, text=True, timeout=PATIENCE)
+            output = json.loads(created.stdout)["output"]
+            self.assertRegex(output, re.escape(f"{self.directory}/leat-traces/web-") + r"\d{8}-\d{6}(-2)?\Z")
+            self.leat("save", "web", "-o", self.directory / "web.json", "--force")
+            self.json("destroy", "web")
+        definition = json.loads((self.directory / "web.json").read_text(encoding="utf-8"))
+        self.assertEqual((definition["directory"], "home" in definition), (output, False))
+        for home in ("", "relative"):
+            refused = daemon.ask("create", session="web", home=home)
+            self.assertEqual((refused["kind"], refused["error"]), ("usage", '"home" is no absolute path'))
+
     def test_session_from_create_to_destroy(self):
         self.daemon()
         directory = self.directory / "trace"

@@ -1,11 +1,28 @@
 #include "cli/steer/place_options.hpp"
 
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <string_view>
 
 namespace leat::cli {
 namespace {
 
 constexpr char kLocalRelay[] = "net://127.0.0.1";
+
+// Of a user who has said so, as in a container: the daemon looks it up otherwise.
+std::optional<std::string> other_home() {
+    // NOLINTBEGIN(concurrency-mt-unsafe): one thread
+    const char* const home = std::getenv("HOME");
+    if (home == nullptr || home[0] != '/') return std::nullopt;
+    const passwd* const user = ::getpwuid(::geteuid());
+    // NOLINTEND(concurrency-mt-unsafe)
+    if (user != nullptr && user->pw_dir == std::string_view(home)) return std::nullopt;
+    return home;
+}
 
 }  // namespace
 
@@ -25,6 +42,8 @@ Outcome<void> put_places(const PlaceOptions& options, Json& members) {
         members[member] = is_url(output) ? output : LEAT_TRY(absolute_path(output));
     }
     if (!options.live.empty()) members["live"] = options.live;
+    const bool has_place = members.contains("directory") || members.contains("output") || members.contains("live");
+    if (const auto home = other_home(); home && !has_place) members["home"] = *home;
     if (!options.shm_path.empty()) members["shm_path"] = LEAT_TRY(absolute_path(options.shm_path));
     return {};
 }
