@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "cli/command.hpp"
+#include "cli/tell.hpp"
 
 namespace leat::cli {
 namespace {
@@ -39,10 +40,11 @@ void close_console() {
 [[noreturn]] void end_as_told(const char* program, int fd) {
     const std::string report = read_report(fd);
     const bool is_ready = report.starts_with(kReady);
+    const std::string line = report.size() > 1 ? report.substr(1) + '\n' : "";
     if (report.empty())
-        fmt::print(stderr, "{}: it ended before it was ready\n", program);
-    else if (report.size() > 1)
-        fmt::print(is_ready ? stdout : stderr, "{}\n", report.substr(1));
+        tell("{}: it ended before it was ready", program);
+    else
+        (void)std::fwrite(line.data(), 1, line.size(), is_ready ? stdout : stderr);
     std::fflush(stdout);
     ::_exit(is_ready ? kExitOk : kExitFailed);
 }

@@ -15,6 +15,7 @@
 #include "cli/named_traces.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/steer/quantities.hpp"
+#include "cli/tell.hpp"
 #include "net/relay_url.hpp"
 #include "trace/trace_directories.hpp"
 #include "viewer/check/check_progress.hpp"
@@ -77,10 +78,12 @@ std::string readable_sums(const TraceCheck& check) {
                        size_for_people(check.lost_bytes()));
 }
 
-void print_findings(const viewer::Findings& findings, std::FILE* to) {
-    for (const Finding& finding : findings.told()) fmt::print(to, "{}\n", text_of(finding));
-    if (findings.count() > findings.told().size())
-        fmt::print(to, "and {} more\n", findings.count() - findings.told().size());
+std::vector<std::string> lines_of(const viewer::Findings& findings) {
+    std::vector<std::string> lines;
+    for (const Finding& finding : findings.told()) lines.push_back(text_of(finding));
+    const std::size_t untold = findings.count() - findings.told().size();
+    if (untold != 0) lines.push_back(fmt::format("and {} more", untold));
+    return lines;
 }
 
 Result<bool> check(CheckOptions& options) {
@@ -95,7 +98,7 @@ Result<bool> check(CheckOptions& options) {
     if (options.format == "json") {
         fmt::print("{}\n", readable_json(json_of(check)));
     } else {
-        print_findings(findings, stdout);
+        for (const std::string& line : lines_of(findings)) fmt::print("{}\n", line);
         fmt::print("{}: {}\n", is_sound ? "nothing is wrong" : fmt::format("{} found", findings.count()),
                    readable_sums(check));
     }
@@ -135,7 +138,7 @@ Result<bool> repair(CheckOptions& options) {
     bar.follow<1>(progress);
     const TraceCheck check = TraceCheck::run(directories, progress);
     bar.clear();
-    print_findings(check.findings(), stderr);
+    for (const std::string& line : lines_of(check.findings())) tell("{}", line);
     const bool is_saved = check.events() != 0 || check.findings().count() == 0;
     if (is_saved) LEAT_TRY(viewer::write_repaired_trace(check, output, progress));
     bar.clear();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <optional>
@@ -16,8 +17,10 @@ class ChildProcess {
   public:
     using Variable = std::pair<std::string, std::string>;
 
-    // Starts `command` (found through PATH) with these environment variables added, and with the default signals.
-    static Result<ChildProcess> start(const std::vector<std::string>& command, const std::vector<Variable>& variables);
+    // Starts `command` (found through PATH) with these environment variables added. No signals are blocked, and those
+    // of `to_default` are not ignored.
+    static Result<ChildProcess> start(const std::vector<std::string>& command, const std::vector<Variable>& variables,
+                                      const sigset_t& to_default);
 
     [[nodiscard]] pid_t pid() const { return pid_; }
 

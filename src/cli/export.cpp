@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "cli/closed_pipe.hpp"
 #include "cli/command.hpp"
 #include "cli/misuse.hpp"
 #include "cli/named_traces.hpp"
@@ -213,7 +214,7 @@ Result<void> export_traces(ExportOptions& options) {
     auto written = columns ? write_table(events, *columns, output) : write_timeline(events, timeline, output);
     if (is_chrome) chrome.finish();
     LEAT_TRY(output.flush());
-    if (output.is_closed()) return {};
+    if (output.is_closed()) end_by_sigpipe();
     if (!written && written.error().kind == ErrorKind::kRefused) return written;
     // What could be read of a damaged trace is exported.
     LEAT_TRY(file.finish());

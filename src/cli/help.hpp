@@ -1,13 +1,11 @@
 #pragma once
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <iostream>
 
 #include "base/result.hpp"
 #include "cli/command.hpp"
+#include "cli/tell.hpp"
 
 namespace leat::cli {
 
@@ -15,7 +13,7 @@ namespace leat::cli {
 inline int print_help(const CLI::App& app, const CLI::Success& success) {
     const int status = app.exit(success);
     if (std::cout.flush()) return status;
-    fmt::print(stderr, "{}: {}\n", app.get_name(), io_error("cannot write").value().message);
+    tell("{}: {}", app.get_name(), io_error("cannot write").value().message);
     return kExitFailed;
 }
 

@@ -4,9 +4,11 @@
 
 #include <cstdio>
 
+#include "cli/tell.hpp"
+
 namespace leat::cli {
 
-void print_warning(const std::string& text) { fmt::print(stderr, "leat: warning: {}\n", text); }
+void print_warning(const std::string& text) { tell("leat: warning: {}", text); }
 
 LivePrinter::LivePrinter(const viewer::TextOptions& options, std::optional<viewer::EventExpression> filter)
     : sink_(options, std::move(filter), STDOUT_FILENO, STDERR_FILENO) {}

@@ -11,6 +11,7 @@
 #include "cli/json_text.hpp"
 #include "cli/standard_descriptors.hpp"
 #include "cli/steer/verb.hpp"
+#include "cli/tell.hpp"
 
 namespace leat::cli {
 namespace {
@@ -69,7 +70,7 @@ std::span<char* const> arguments() { return all_arguments; }
 void print_error(const Error& error) {
     constexpr std::size_t kMaxSize = 2000;
     const bool is_long = error.message.size() > kMaxSize;
-    fmt::print(stderr, "leat: {}{}\n", printable(error.message.substr(0, kMaxSize)), is_long ? "..." : "");
+    tell("leat: {}{}", printable(error.message.substr(0, kMaxSize)), is_long ? "..." : "");
 }
 
 int report_failure(const Error& error, std::string_view format) {
@@ -86,7 +87,7 @@ int main(int argc, char** argv) {
     try {
         return leat::cli::run(argc, argv);
     } catch (const std::exception& error) {
-        fmt::print(stderr, "leat: {}\n", error.what());
+        leat::cli::tell("leat: {}", error.what());
         return leat::cli::kExitFailed;
     }
 }

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <csignal>
+
 namespace leat::cli {
 
 ReadableSignals::ReadableSignals() {
@@ -9,6 +11,8 @@ ReadableSignals::ReadableSignals() {
     sigemptyset(&wanted);
     for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&wanted, signal);
     ::pthread_sigmask(SIG_BLOCK, &wanted, &before_);
+    sigemptyset(&ignored_);
+    if (std::signal(SIGPIPE, SIG_IGN) != SIG_IGN) sigaddset(&ignored_, SIGPIPE);
     fd_ = UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 

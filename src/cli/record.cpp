@@ -18,6 +18,7 @@
 #include "cli/snapshot_report.hpp"
 #include "cli/steer/limit_options.hpp"
 #include "cli/steer/quantities.hpp"
+#include "cli/tell.hpp"
 #include "cli/unused_name.hpp"
 #include "host/destination.hpp"
 #include "host/recorder.hpp"
@@ -194,7 +195,7 @@ bool pass_on(const ReadableSignals& signals, const ChildProcess& child, bool is_
 Result<int> run_program(host::Recorder& recorder, const ReadableSignals& signals,
                         const std::vector<std::string>& command, const std::vector<ChildProcess::Variable>& variables,
                         const session::Limits& limits, SnapshotReport& snapshots) {
-    ChildProcess child = LEAT_TRY(ChildProcess::start(command, variables));
+    ChildProcess child = LEAT_TRY(ChildProcess::start(command, variables, signals.ignored()));
     bool is_stop_told = false;
     for (;;) {
         std::array own{pollfd{signals.fd(), POLLIN, 0}};
@@ -206,7 +207,7 @@ Result<int> run_program(host::Recorder& recorder, const ReadableSignals& signals
             if (const auto exit_status = child.poll_exit_status()) return *exit_status;
         }
         if (recorder.is_stopped() && !std::exchange(is_stop_told, true))
-            fmt::print(stderr, "leat: {}; {} runs on\n", text_of_stop(recorder.stopped_by(), limits), command.front());
+            tell("leat: {}; {} runs on", text_of_stop(recorder.stopped_by(), limits), command.front());
     }
 }
 
@@ -230,7 +231,7 @@ class RingDirectory {
 // Unless something could not be stored that they have.
 void end_files(host::Recorder& recorder, const RingDirectory& directory, bool is_stored) {
     if (directory.path().empty() || is_stored) return recorder.remove_files();
-    fmt::print(stderr, "leat: what is not stored stays in {}: see leat recover\n", directory.path().string());
+    tell("leat: what is not stored stays in {}: see leat recover", directory.path().string());
 }
 
 // 0 or the program's exit status; or an error that kept it from being recorded.

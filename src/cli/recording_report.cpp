@@ -8,6 +8,7 @@
 #include "cli/program_file.hpp"
 #include "cli/steer/limit_options.hpp"
 #include "cli/steer/quantities.hpp"
+#include "cli/tell.hpp"
 
 namespace leat::cli {
 namespace {
@@ -98,39 +99,37 @@ std::string RecordingReport::where() const {
 void RecordingReport::print_output_error() const {
     const std::uint64_t left = recording_.consumer().totals().left_in_rings;
     if (relay() == nullptr)
-        return fmt::print(stderr,
-                          "leat: {}: the trace lacks its last {} event{}; make room, or choose another place with -o\n",
-                          recording_.output_error()->message, left, plural(left));
+        return tell("leat: {}: the trace lacks its last {} event{}; make room, or choose another place with -o",
+                    recording_.output_error()->message, left, plural(left));
     const std::uint64_t lost = relay()->figures().events_lost + left;
-    fmt::print(stderr, "leat: {}: the trace lacks its last {} event{}; check the relay, or record with -o DIR\n",
-               recording_.output_error()->message, lost, plural(lost));
+    tell("leat: {}: the trace lacks its last {} event{}; check the relay, or record with -o DIR",
+         recording_.output_error()->message, lost, plural(lost));
 }
 
 void RecordingReport::print() const {
-    for (const std::string& warning : recording_.warnings()) fmt::print(stderr, "leat: warning: {}\n", warning);
+    for (const std::string& warning : recording_.warnings()) tell("leat: warning: {}", warning);
     for (const Reason& reason : kReasons) {
         const std::uint64_t count = recording_.discarded(reason.reason);
         const bool is_for_want_of_room = reason.reason == DiscardReason::kRingFull && recording_.output_error();
         if (count != 0)
-            fmt::print(stderr, "leat: warning: {} event{} discarded: {}\n", count, plural(count),
-                       is_for_want_of_room ? "the rings were full, as they could not be stored" : reason.remedy);
+            tell("leat: warning: {} event{} discarded: {}", count, plural(count),
+                 is_for_want_of_room ? "the rings were full, as they could not be stored" : reason.remedy);
     }
     const std::uint64_t unreadable = recording_.consumer().unreadable();
     if (unreadable != 0)
-        fmt::print(stderr, "leat: warning: {} event{} discarded: a traced program wrote over them in its ring\n",
-                   unreadable, plural(unreadable));
+        tell("leat: warning: {} event{} discarded: a traced program wrote over them in its ring", unreadable,
+             plural(unreadable));
     const std::uint64_t beyond = recording_.consumer().beyond_limit();
     if (beyond != 0)
-        fmt::print(stderr, "leat: warning: {}: {} event{} that came after that {} not stored\n",
-                   text_of_stop(recorder_.stopped_by(), program_.limits), beyond, plural(beyond),
-                   beyond == 1 ? "was" : "were");
+        tell("leat: warning: {}: {} event{} that came after that {} not stored",
+             text_of_stop(recorder_.stopped_by(), program_.limits), beyond, plural(beyond),
+             beyond == 1 ? "was" : "were");
     const std::uint64_t left = recording_.consumer().totals().left_in_rings;
     if (recording_.output_error())
         print_output_error();
     else if (left != 0)
-        fmt::print(stderr, "leat: warning: {} event{} came after the end, from programs that still run\n", left,
-                   plural(left));
-    fmt::print(stderr, "leat: {}\n", closing_line());
+        tell("leat: warning: {} event{} came after the end, from programs that still run", left, plural(left));
+    tell("leat: {}", closing_line());
 }
 
 Result<void> RecordingReport::write_summary(const std::filesystem::path& file) const {

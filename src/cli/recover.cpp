@@ -6,6 +6,7 @@
 #include "cli/command.hpp"
 #include "cli/json_text.hpp"
 #include "cli/steer/quantities.hpp"
+#include "cli/tell.hpp"
 #include "cli/unused_name.hpp"
 #include "host/recovery.hpp"
 
@@ -51,9 +52,8 @@ struct Sums {
 
 void print_text(const LeftSession& session, const LeftSession::Recovered& recovered, const std::string& output) {
     for (const LeftSession::RecoveredTrace& trace : recovered.traces)
-        for (const std::string& warning : trace.warnings)
-            fmt::print(stderr, "leat: warning: {}: {}\n", trace.path, printable(warning));
-    for (const std::string& error : recovered.errors) fmt::print(stderr, "leat: {}\n", printable(error));
+        for (const std::string& warning : trace.warnings) tell("leat: warning: {}: {}", trace.path, printable(warning));
+    for (const std::string& error : recovered.errors) tell("leat: {}", printable(error));
     if (recovered.traces.empty()) return;
     const Sums sums(recovered);
     fmt::print("session {}: {} of {} recovered, {}, {} discarded", printable(session.name()),
@@ -92,6 +92,7 @@ Result<bool> recover(const RecoverOptions& options) {
     const std::string output = options.output.empty() ? unused_name(session.name() + "-recovered") : options.output;
     const LeftSession::Recovered recovered = LEAT_TRY(session.store_in(output));
     (options.format == "json" ? print_json : print_text)(session, recovered, output);
+    if (std::fflush(stdout) != 0) return io_error("cannot write");
     return recovered.errors.empty();
 }
 

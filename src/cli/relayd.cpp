@@ -20,6 +20,7 @@
 #include "cli/listen_url.hpp"
 #include "cli/pid_file.hpp"
 #include "cli/standard_descriptors.hpp"
+#include "cli/tell.hpp"
 #include "relay/server.hpp"
 
 namespace leat::cli {
@@ -249,7 +250,7 @@ int run(int argc, char** argv) {
     } catch (const CLI::Success& success) {
         return print_help(app, success);
     } catch (const CLI::ParseError& error) {
-        fmt::print(stderr, "leat-relayd: {} (see leat-relayd --help)\n", error.what());
+        tell("leat-relayd: {} (see leat-relayd --help)", error.what());
         return kExitUsage;
     }
     std::optional<Background> background;
@@ -259,7 +260,7 @@ int run(int argc, char** argv) {
     if (background)
         background->report_failure(line);
     else
-        fmt::print(stderr, "{}\n", line);
+        tell("{}", line);
     return kExitFailed;
 }
 
@@ -274,7 +275,7 @@ int main(int argc, char** argv) {
     try {
         return leat::cli::run(argc, argv);
     } catch (const std::exception& error) {
-        fmt::print(stderr, "leat-relayd: {}\n", error.what());
+        leat::cli::tell("leat-relayd: {}", error.what());
         return leat::cli::kExitFailed;
     }
 }

@@ -25,6 +25,7 @@
 #include "cli/help.hpp"
 #include "cli/pid_file.hpp"
 #include "cli/standard_descriptors.hpp"
+#include "cli/tell.hpp"
 #include "sessiond/daemon.hpp"
 
 namespace leat::cli {
@@ -185,7 +186,7 @@ int run(int argc, char** argv) {
     } catch (const CLI::Success& success) {
         return print_help(app, success);
     } catch (const CLI::ParseError& error) {
-        fmt::print(stderr, "leat-sessiond: {} (see leat-sessiond --help)\n", error.what());
+        tell("leat-sessiond: {} (see leat-sessiond --help)", error.what());
         return kExitUsage;
     }
     options.is_group_given = app.count("--group") != 0;
@@ -203,7 +204,7 @@ int run(int argc, char** argv) {
     if (background)
         background->report_failure(line);
     else
-        fmt::print(stderr, "{}\n", line);
+        tell("{}", line);
     return kExitFailed;
 }
 
@@ -217,7 +218,7 @@ int main(int argc, char** argv) {
     try {
         return leat::cli::run(argc, argv);
     } catch (const std::exception& error) {
-        fmt::print(stderr, "leat-sessiond: {}\n", error.what());
+        leat::cli::tell("leat-sessiond: {}", error.what());
         return leat::cli::kExitFailed;
     }
 }

@@ -4,22 +4,22 @@
 
 #include "cli/steer/quantities.hpp"
 #include "cli/steer/session_text.hpp"
+#include "cli/tell.hpp"
 
 namespace leat::cli {
 
 void SnapshotReport::add(const Result<host::StoredSnapshot>& snapshot, const char* why) {
     if (!snapshot) {
         has_failed_ = true;
-        fmt::print(stderr, "leat: snapshot ({}): {}\n", why, snapshot.error().message);
+        tell("leat: snapshot ({}): {}", why, snapshot.error().message);
         return;
     }
     const consumer::SnapshotTotals& totals = snapshot->totals;
     for (const std::string& quarantined : totals.quarantined)
-        fmt::print(stderr, "leat: warning: {}; it is not in the snapshot\n", quarantined);
+        tell("leat: warning: {}; it is not in the snapshot", quarantined);
     const std::uint64_t span = totals.packets == 0 ? 0 : totals.end - totals.begin;
-    fmt::print(stderr, "leat: snapshot ({}): {} events of the last {}, {}; {}\n", why, totals.events,
-               span_for_people(span), size_for_people(totals.bytes),
-               text_of_snapshot_place(snapshot->directory.string(), snapshot->relay));
+    tell("leat: snapshot ({}): {} events of the last {}, {}; {}", why, totals.events, span_for_people(span),
+         size_for_people(totals.bytes), text_of_snapshot_place(snapshot->directory.string(), snapshot->relay));
     events_ += totals.events;
     stored_.push_back({{"directory", snapshot->directory.string()},
                        {"reason", why},

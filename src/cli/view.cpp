@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/closed_pipe.hpp"
 #include "cli/command.hpp"
 #include "cli/misuse.hpp"
 #include "cli/named_traces.hpp"
@@ -119,13 +120,6 @@ Result<Viewed> view(ViewArguments& arguments) {
     if (std::ranges::any_of(arguments.traces, net::is_relay_url)) return view_relay(arguments, options);
     if (arguments.is_followed) return view_followed(arguments, options);
     return view_recorded(arguments, options);
-}
-
-// As other tools do when nobody reads on: with the status that shells know.
-[[noreturn]] void end_by_sigpipe() {
-    std::signal(SIGPIPE, SIG_DFL);
-    std::raise(SIGPIPE);
-    std::_Exit(128 + SIGPIPE);  // it is blocked
 }
 
 }  // namespace

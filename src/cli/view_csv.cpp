@@ -33,7 +33,8 @@ Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOption
         [&](const viewer::Message& message) {
             progress.clear();
             losses.append_warning(warnings, message);
-            return warnings.flush();
+            warnings.flush_if_possible();
+            return Result<void>();
         });
     LEAT_TRY(output.flush());
     LEAT_TRY(std::move(printed));

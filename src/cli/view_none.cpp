@@ -23,7 +23,8 @@ Result<Viewed> view_none(const ViewArguments& arguments, const viewer::TextOptio
                              [&](const viewer::Message& message) {
                                  progress.clear();
                                  losses.append_warning(warnings, message);
-                                 return warnings.flush();
+                                 warnings.flush_if_possible();
+                                 return Result<void>();
                              }));
     LEAT_TRY(viewer::first_damage(traces));
     return Viewed::kToTheEnd;

@@ -49,7 +49,8 @@ class Printer {
         }
         progress_.clear();
         loss_text_.append_warning(warnings_, message);
-        return warnings_.flush();
+        warnings_.flush_if_possible();
+        return {};
     }
 
     bool is_json_;

@@ -8,6 +8,7 @@
 #include "base/printable_text.hpp"
 #include "cli/command.hpp"
 #include "cli/session_daemon.hpp"
+#include "cli/tell.hpp"
 
 namespace leat::cli {
 namespace {
@@ -24,8 +25,8 @@ Json object_for_scripts(const Outcome<void>& outcome, const Json& result, const 
 
 // An error if not all could be written that somebody wants to read.
 Result<void> print_all(const std::string& text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    if (std::fflush(stdout) == 0 || errno == EPIPE) return {};
+    const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    if ((is_written && std::fflush(stdout) == 0) || errno == EPIPE) return {};
     return io_error("cannot write");
 }
 
@@ -42,8 +43,8 @@ Outcome<Json> Steering::ask(const Json& request) {
     // Do not start a daemon for what cannot be sent.
     if (const auto line = json_line(request); !line) return usage("{}", line.error().message);
     ControlClient* const client = LEAT_TRY(this->client());
-    Json answer = LEAT_TRY(client->ask(
-        request, [](const std::string& progress) { fmt::print(stderr, "leat: {}\n", printable(progress)); }));
+    Json answer =
+        LEAT_TRY(client->ask(request, [](const std::string& progress) { tell("leat: {}", printable(progress)); }));
     if (const auto warnings = answer.find("warnings"); warnings != answer.end())
         for (const Json& warning : *warnings) warn(warning.get<std::string>());
     if (answer.at("ok").get<bool>()) return answer;
@@ -53,7 +54,7 @@ Outcome<Json> Steering::ask(const Json& request) {
 void Steering::warn(const std::string& text) {
     if (std::ranges::find(warnings_, text) != warnings_.end()) return;
     warnings_.push_back(text);
-    fmt::print(stderr, "leat: warning: {}\n", printable(text));
+    tell("leat: warning: {}", printable(text));
 }
 
 void Steering::say(std::string_view line) { text_.append(line).append("\n"); }
@@ -62,11 +63,11 @@ int Steering::finish(const Outcome<void>& outcome, bool is_json) const {
     const Result<void> printed =
         print_all(is_json ? readable_json(object_for_scripts(outcome, result_, warnings_)) + '\n' : text_);
     if (!outcome) {
-        fmt::print(stderr, "leat: {}\n", printable(outcome.error().message));
+        tell("leat: {}", printable(outcome.error().message));
         return outcome.error().kind == kUsage ? kExitUsage : kExitFailed;
     }
     if (printed) return kExitOk;
-    fmt::print(stderr, "leat: {}\n", printed.error().message);
+    tell("leat: {}", printed.error().message);
     return kExitFailed;
 }
 

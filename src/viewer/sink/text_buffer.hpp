@@ -38,6 +38,8 @@ class TextBuffer {
     // Writes the text if enough has gathered.
     Result<void> flush_if_full() { return size_ < kFlushSize ? Result<void>() : flush(); }
     Result<void> flush();
+    // For what is said beside the result: that it cannot be written changes nothing.
+    void flush_if_possible() { (void)flush(); }
 
     // Whether the reader is gone, as in `leat view | head`. That is not an error: text is then dropped.
     [[nodiscard]] bool is_closed() const { return is_closed_; }

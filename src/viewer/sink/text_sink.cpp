@@ -8,8 +8,8 @@ Result<void> TextSink::consume(const Message& message) {
 }
 
 Result<void> TextSink::flush() {
-    LEAT_TRY(output_.flush());
-    return warnings_.flush();
+    warnings_.flush_if_possible();
+    return output_.flush();
 }
 
 Result<void> TextSink::event(const Message& message) {
@@ -23,7 +23,8 @@ Result<void> TextSink::event(const Message& message) {
 Result<void> TextSink::loss(const Message& message) {
     if (is_json_) LossText::append_json_line(output_, message);
     loss_text_.append_warning(warnings_, message);
-    return warnings_.flush();
+    warnings_.flush_if_possible();
+    return {};
 }
 
 }  // namespace leat::viewer
