@@ -23,7 +23,7 @@ class RelayOutput final : public RemoteOutput {
   public:
     // From a connection that breaks to the next; twice as long for each that does not come about.
     static constexpr std::chrono::milliseconds kShortestBackOff{100};
-    // A busy relay stores something more often.
+    // A busy relay confirms something more often, unless its line is so slow that what was sent takes longer to arrive.
     static constexpr std::chrono::seconds kStandsStill{5};
 
     // Waits until the relay has taken the session, or has not: then the error says what to do.
