@@ -204,6 +204,9 @@ void SessionThread::snapshot(host::SnapshotOrder order, Snapped done) {
         order.is_limited = order.max_size != 0;
         if (order.max_size == 0) order.max_size = parameters_.max_size;
         auto stored = trouble_ ? flight_recorder_.take(recordings(), order) : tl::unexpected(trouble_.error());
+        // Rings that cannot be read are why there is nothing.
+        if (std::string unread = first_trouble(storage_trouble_of); recordings().empty() && !unread.empty())
+            stored = refused("{}", unread);
         if (stored) ++snapshots_stored_;
         std::string trouble = stored ? std::string() : stored.error().message;
         parameters_.daemon->post([done, trouble = std::move(trouble),

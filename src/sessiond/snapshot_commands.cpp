@@ -72,6 +72,10 @@ std::optional<Commands::Answer> Commands::snapshot(Call& call) {
         return refused("session \"{}\" is user {}'s: only that user and root choose another place", name, owner);
     if (!(*session)->was_started) return refused("session \"{}\" was never started: there is nothing to store", name);
     tracing_.look();
+    // Programs may wait for rings: then it is not for want of events that there is nothing.
+    const std::string& reason = (*session)->session.refused().reason;
+    if (!reason.empty() && (*session)->session.traces().empty() && (*session)->ending_traces.empty())
+        return refused("no program has rings of session \"{}\", so there is nothing to store: {}", name, reason);
     tracing_.take_snapshot(
         **session, *std::move(order),
         [name, reply = call.reply](const std::string& trouble, const host::StoredSnapshot& stored) {

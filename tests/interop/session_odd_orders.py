@@ -12,7 +12,7 @@ import subprocess
 
 from relays import LeatRelay
 from session_daemons import RestartTest, as_user, by_reason, discarded, elapsed
-from support import (LEAT, PATIENCE, can_be_two_users, has, main, needs, outside_gate, program, stop_process, wait_until,
+from support import (LEAT, PATIENCE, can_be_two_users, has, main, needs, outside_gate, plain_run, program, stop_process, wait_until,
                      without_sanitizers)
 
 OTHER = 1000
@@ -49,6 +49,10 @@ class OddOrders(RestartTest):
         self.leat("enable-event", pattern, "-s", name)
         self.leat("start", name)
         return directory
+
+    def view(self, *metadata):
+        """The lines of traces that still grow."""
+        return plain_run(LEAT, "view", *(path.parent for path in metadata)).stdout.splitlines() if metadata else []
 
     def lines(self, directory):
         return [line for trace in sorted(directory.rglob("metadata")) for line in self.read(trace.parent).lines]
@@ -177,6 +181,8 @@ class AfterAFailure(OddOrders):
             wait_until(lambda: self.session("web")["channels"][0]["events"] == in_all, "no events are stored")
 
         emitted(100, 100)
+        # What was sent may not have a file yet: then none is removed.
+        wait_until(lambda: len(self.view(*relay.output.rglob("metadata"))) == 100, "the relay does not store them")
         self.assertNotIn("removed", relay.log_so_far())
 
         def is_removed():
@@ -382,6 +388,17 @@ class OfSnapshots(OddOrders):
         answer = daemon.ask("create", session="web", directory=str(self.directory / "web"), snapshot=True, snapshot_on=[""])
         self.assertEqual((answer["ok"], answer["kind"]), (False, "usage"))
         self.leat("create", "web", "--snapshot", "--snapshot-on", "", "-o", self.directory / "web", status=2)
+
+    def test_without_rings_there_is_nothing_and_people_are_told_why(self):
+        self.daemon("--max-memory=1K")
+        self.leat("create", "web", "--snapshot", "-o", self.directory / "web")
+        self.leat("enable-event", "order:*")
+        self.leat("start")
+        self.assert_one_line(self.leat("snapshot", "record", status=1).stderr, "no program has had an event")
+        running = self.program()
+        self.wait_for_programs(running)
+        running.do("emit 100")
+        self.assert_one_line(self.leat("snapshot", "record", status=1).stderr, "no program has rings", "--max-memory")
 
 
 class NotAttached(OddOrders):
