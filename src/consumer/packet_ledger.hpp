@@ -27,8 +27,9 @@ namespace leat::consumer {
 //      oldest                           newest
 //
 // One question is under way at a time; it covers all that was sent when it was asked. If that was too early, the same
-// is asked again: of what has been sent since, the newest is always still under way. rewind() is for a connection that
-// broke: whatever is not stored is sent again, with the numbers that it has.
+// is asked again: of what has been sent since, the newest is always still under way. If that is so again and again, the
+// line may be slow: then each second question is about the oldest alone, so that what has arrived makes room. rewind()
+// is for a connection that broke: whatever is not stored is sent again, with the numbers that it has.
 //
 // Each layer keeps in its entries what only it may know: the consumer a position in the ring, an output the packet. The
 // consumer passes from cut to stored; what lies between is its output's business.
@@ -65,15 +66,22 @@ class PacketLedger {
     [[nodiscard]] bool is_asked() const { return is_asked_; }
     // Returns the packet to ask about: whether it is stored, with all before it. Only while something is unconfirmed.
     std::uint64_t ask() {
-        if (!asked_) asked_ = last_sent_;
+        if (!covered_) covered_ = last_sent_;
         is_asked_ = true;
-        return asked_.value();
+        asked_ = is_oldest_next_ ? std::min(packets_.front().number, *covered_) : *covered_;
+        return asked_;
     }
     // The answers to the question. Packets that were sent after it are in neither of them.
-    void note_pending() { is_asked_ = false; }
+    void note_pending() {
+        is_asked_ = false;
+        is_oldest_next_ = ++too_early_ >= kOftenTooEarly && !is_oldest_next_;
+    }
     void note_stored() {
-        if (is_asked_) (void)note_stored(*asked_ + 1);
-        forget_question();
+        if (!is_asked_) return;
+        (void)note_stored(asked_ + 1);
+        is_asked_ = false;
+        is_oldest_next_ = false;
+        if (asked_ == covered_) forget_question();
     }
 
     // All packets of smaller numbers are stored. Returns the entry of the last one that is forgotten for it.
@@ -100,16 +108,23 @@ class PacketLedger {
     }
 
   private:
+    static constexpr unsigned kOftenTooEarly = 8;
+
     void forget_question() {
-        asked_.reset();
+        covered_.reset();
         is_asked_ = false;
+        is_oldest_next_ = false;
+        too_early_ = 0;
     }
 
     std::deque<Numbered> packets_{};
     std::size_t sent_ = 0;  // of packets_, from the front
     std::optional<std::uint64_t> last_sent_{};
-    std::optional<std::uint64_t> asked_{};  // the last packet that the question covers, or did when it came too early
+    std::optional<std::uint64_t> covered_{};  // the last packet that the question covers, or did when it came too early
+    std::uint64_t asked_ = 0;                 // covered_, or the oldest
     bool is_asked_ = false;
+    unsigned too_early_ = 0;  // times that the question was
+    bool is_oldest_next_ = false;
     std::uint64_t stored_ = 0;
     std::uint64_t forgotten_ = 0;
 };

@@ -237,8 +237,8 @@ void Recording::turn(bool has_rung, std::span<const pollfd> fds) {
         is_drain_due_ = true;
     }
     const bool is_ready = std::ranges::any_of(fds, [](const pollfd& fd) { return fd.revents != 0; });
-    // The end awaits all answers, and some of them are not polled for.
-    const bool may_be_answered = is_tick && state_ != State::kRunning;
+    // The end awaits all answers, and some of them are not polled for. And people are told for how long none has come.
+    const bool may_be_answered = is_tick && (state_ != State::kRunning || !output_->is_delivered());
     if (is_ready || now >= output_->deadline() || may_be_answered) run_output();
     if (state_ == State::kRunning) drain_if_due();
     // Not one packet for each that is stored: then a program that goes on writing could keep us for ever.

@@ -229,9 +229,11 @@ Result<void> RelayOutput::check_delivered() const {
 // By what is stored: a relay that is stopped, or whose disk is full, goes on taking bytes, and answers beacons.
 std::string RelayOutput::storage_trouble() const {
     if (!stands_still_since_) return {};
-    if (!is_connected() && has_tried_all_hosts()) return fmt::format("relay {}: {}", to_text(address_), last_failure_);
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(last_run_ - *stands_still_since_);
-    if (seconds < kStandsStill) return {};
+    const bool is_long = seconds >= kStandsStill;
+    if (!is_connected() && (has_tried_all_hosts() || (is_long && failures_ != 0)))
+        return fmt::format("relay {}: {}", to_text(address_), last_failure_);
+    if (!is_long) return {};
     return fmt::format("relay {} has stored nothing for {} s", to_text(address_), seconds.count());
 }
 

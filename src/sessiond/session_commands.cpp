@@ -120,7 +120,7 @@ void warn_of_storage(json& answer, const DaemonSession& session) {
     const std::string trouble = session.thread->storage_trouble();
     if (trouble.empty()) return;
     answer["warnings"].push_back(
-        fmt::format("session {}: {}: events stay in the rings", session.session.name(), trouble));
+        fmt::format("session {}: {}: events stay in the rings while there is room", session.session.name(), trouble));
 }
 
 }  // namespace

@@ -237,7 +237,7 @@ class AfterAFailure(OddOrders):
         running = self.program()
 
         def warned_of(what):
-            return any(re.fullmatch(rf"session web: relay \S+?:? {what}: events stay in the rings", warning)
+            return any(re.fullmatch(rf"session web: relay \S+?:? {what}: events stay in the rings while there is room", warning)
                        for warning in self.json("list").get("warnings", []))
 
         def is_silent():

@@ -67,6 +67,63 @@ TEST(PacketLedger, WhatWasPendingIsAskedForBeforeWhatWasSentSince) {
     EXPECT_EQ(ledger.ask(), 2U);
 }
 
+// What becomes of questions, one at each step, about packets that are stored so many steps after they were sent.
+struct Line {
+    PacketLedger<int> ledger;
+    std::deque<std::pair<unsigned, std::uint64_t>> under_way{};  // when they will be stored
+    std::optional<std::uint64_t> arrived{};
+    unsigned now = 0;
+
+    void send(std::uint64_t number, unsigned stored_at) {
+        ledger.add(number, 0);
+        ledger.note_sent();
+        under_way.emplace_back(stored_at, number);
+    }
+    void step() {
+        ++now;
+        for (; !under_way.empty() && under_way.front().first <= now; under_way.pop_front())
+            arrived = under_way.front().second;
+        if (!ledger.has_unconfirmed()) return;
+        const std::uint64_t asked = ledger.ask();
+        arrived&&* arrived >= asked ? ledger.note_stored() : ledger.note_pending();
+    }
+};
+
+// All that was sent takes long, and part of it has arrived.
+TEST(PacketLedger, WhatASlowLineHasCarriedMakesRoom) {
+    constexpr unsigned kStepsAPacket = 100;
+    Line line;
+    for (std::uint64_t number = 0; number < 20; ++number)
+        line.send(number, kStepsAPacket * (static_cast<unsigned>(number) + 1));
+    for (unsigned packet = 0; packet < 20; ++packet) {
+        while (line.now < kStepsAPacket * (packet + 1) + 2) line.step();
+        EXPECT_EQ(line.ledger.stored(), packet + 1);
+    }
+}
+
+// Each question frees all that it covers, however long it takes them: not one packet each.
+TEST(PacketLedger, WhatALongLineHasCarriedMakesRoom) {
+    constexpr unsigned kSteps = 40;
+    Line line;
+    for (std::uint64_t number = 0; number < 10'000; ++number) {
+        line.send(number, line.now + kSteps);
+        line.step();
+        ASSERT_LE(line.ledger.packets().size(), 2 * kSteps + 4);
+    }
+}
+
+TEST(PacketLedger, NewConnectionForgetsHowOftenItWasTooEarly) {
+    auto ledger = ledger_of(2);
+    for (int turn = 0; turn < 100; ++turn) {
+        for (int i = 0; i < 2; ++i) ledger.note_sent();
+        for (int i = 0; i < 2; ++i) {
+            EXPECT_EQ(ledger.ask(), 1U);
+            ledger.note_pending();
+        }
+        ledger.rewind();
+    }
+}
+
 TEST(PacketLedger, NewConnectionForgetsWhatWasPending) {
     auto ledger = ledger_of(2);
     ledger.note_sent();
