@@ -38,6 +38,12 @@ std::optional<json> parse_request(std::string_view line) {
     return is_too_deep || request.is_discarded() ? std::nullopt : std::optional(std::move(request));
 }
 
+std::string verb_of(const std::optional<json>& request) {
+    if (!request || !request->is_object()) return {};
+    const auto verb = request->find("verb");
+    return verb != request->end() && verb->is_string() ? verb->get<std::string>() : std::string();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ControlServer>> ControlServer::listen(const Parameters& parameters, Commands& commands) {
@@ -65,7 +71,8 @@ ControlServer::Clock::time_point ControlServer::deadline() const {
     auto deadline = Clock::time_point::max();
     for (const auto& connection : connections_) {
         if (may_go_on(*connection) || has_ended(*connection)) return Clock::time_point{};
-        if (!connection->is_busy) deadline = std::min(deadline, connection->silent_since + kClientPatience);
+        deadline = std::min(
+            deadline, connection->is_busy ? connection->progress_due : connection->silent_since + kClientPatience);
     }
     return deadline;
 }
@@ -75,7 +82,10 @@ void ControlServer::run() {
     const auto connections = connections_;
     for (const auto& connection : connections) {
         send(*connection);
-        if (!connection->is_busy) receive(connection);
+        if (connection->is_busy)
+            tell_progress(*connection);
+        else
+            receive(connection);
     }
     const auto now = Clock::now();
     connections_.remove_if([now](const auto& connection) {
@@ -155,9 +165,9 @@ bool ControlServer::has_ended(const Connection& connection) {
 void ControlServer::do_requests(const std::shared_ptr<Connection>& connection) {
     for (std::size_t left = kMaxRequestsAtOnce; left != 0 && may_go_on(*connection); --left) {
         const std::size_t end = connection->input.find('\n');
-        const std::string line = connection->input.substr(0, end);
+        const std::optional<json> request = parse_request(std::string_view(connection->input).substr(0, end));
         connection->input.erase(0, end + 1);
-        connection->is_busy = true;
+        begin_request(*connection, request);
         const auto reply = [weak = std::weak_ptr(connection)](const json& answer) {
             const auto asked = weak.lock();
             if (asked == nullptr) return;
@@ -166,12 +176,30 @@ void ControlServer::do_requests(const std::shared_ptr<Connection>& connection) {
             asked->output += answer.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
             send(*asked);
         };
-        const std::optional<json> request = parse_request(line);
         if (request)
             commands_.handle(connection->client, *request, reply);
         else
             reply(answer_error({ErrorKind::kCorrupt, "the request is no JSON, or too deep"}));
     }
+}
+
+void ControlServer::begin_request(Connection& connection, const std::optional<json>& request) const {
+    connection.is_busy = true;
+    connection.busy_since = Clock::now();
+    connection.progress_due = connection.busy_since + progress_period_;
+    connection.verb = verb_of(request);
+}
+
+// Clients take a daemon that says nothing for one that is stopped.
+void ControlServer::tell_progress(Connection& connection) const {
+    const auto now = Clock::now();
+    if (now < connection.progress_due) return;
+    connection.progress_due = now + progress_period_;
+    if (!connection.output.empty()) return;
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - connection.busy_since);
+    const json line = {{"progress", fmt::format("{}: under way for {} s", connection.verb, seconds.count())}};
+    connection.output = line.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+    send(connection);
 }
 
 void ControlServer::send(Connection& connection) {

@@ -26,6 +26,8 @@ class ControlServer {
     struct Parameters {
         std::filesystem::path path;    // of the socket; whatever has that name is removed
         std::optional<gid_t> group{};  // may connect, too
+        // After this time, and each time after it, who waits for an answer is told that there will be one.
+        Clock::duration progress_period = std::chrono::seconds(5);
     };
     static Result<std::unique_ptr<ControlServer>> listen(const Parameters& parameters, Commands& commands);
     ~ControlServer();
@@ -44,7 +46,10 @@ class ControlServer {
         Clock::time_point silent_since;
         std::string input{};
         std::string output{};
-        bool is_busy = false;    // a request is being done
+        bool is_busy = false;  // a request is being done
+        std::string verb{};    // of the request
+        Clock::time_point busy_since{};
+        Clock::time_point progress_due{};
         bool is_at_end = false;  // the client sends no more; what it has sent is answered
         bool is_over = false;
     };
@@ -53,6 +58,7 @@ class ControlServer {
         : socket_(std::move(socket), "clients"),
           path_(parameters.path),
           group_(parameters.group),
+          progress_period_(parameters.progress_period),
           commands_(commands) {}
     void accept_all();
     [[nodiscard]] bool is_welcome(const ucred& peer) const;
@@ -60,12 +66,15 @@ class ControlServer {
     [[nodiscard]] static bool may_go_on(const Connection& connection);
     [[nodiscard]] static bool has_ended(const Connection& connection);
     void do_requests(const std::shared_ptr<Connection>& connection);
+    void begin_request(Connection& connection, const std::optional<nlohmann::json>& request) const;
+    void tell_progress(Connection& connection) const;
     static void send(Connection& connection);
     void make_room();
 
     Listener socket_;
     std::filesystem::path path_;
     std::optional<gid_t> group_;
+    Clock::duration progress_period_;
     Commands& commands_;
     std::list<std::shared_ptr<Connection>> connections_;  // shared with answers that come later
 };

@@ -34,6 +34,10 @@ def as_user(uid):
     return {} if uid is None or uid == os.geteuid() else {"user": uid, "group": uid, "extra_groups": []}
 
 
+def is_whole(answer):
+    return answer.endswith(b"\n") and not answer.splitlines()[-1].startswith(b'{"progress"')
+
+
 class SessionDaemon:
     """A daemon in the foreground that is ready, or with is_awaited=False, may not be yet. `wrapper` is a command that
     executes what follows."""
@@ -118,11 +122,12 @@ class SessionDaemon:
         try:
             with self.connect() as client:
                 client.sendall(json.dumps({"version": 1, "verb": verb, **members}).encode() + b"\n")
-                while not answer.endswith(b"\n") and (received := client.recv(1 << 16)):
+                while not is_whole(answer) and (received := client.recv(1 << 16)):
                     answer += received
         except (ConnectionError, FileNotFoundError):
             return None
-        return json.loads(answer) if answer else None
+        # Lines that say that it is under way may come before.
+        return json.loads(answer.splitlines()[-1]) if answer else None
 
 
 class Commanded:

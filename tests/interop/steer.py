@@ -281,6 +281,14 @@ class Verbs(SteerTest):
         self.assertEqual(second.returncode, 1)
         self.assertIn("another session daemon", second.stderr)
 
+    def test_relative_directory_is_refused(self):
+        """Programs, which are started anywhere, go by none."""
+        for command in ([SESSIOND], [LEAT, "list"], [LEAT, "create", "web"]):
+            result = plain_run(*command, cwd=self.directory, env={**os.environ, "LEAT_RUNTIME_DIR": "run"})
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertRegex(result.stderr, r"""\Aleat(-sessiond)?: LEAT_RUNTIME_DIR is "run": give an absolute path.*\n\Z""")
+        self.assertFalse((self.directory / "run").exists())
+
     def own_directory(self):
         return self.runtime if os.geteuid() == 0 else self.runtime / "apps" / f"leat-{os.geteuid()}"
 
@@ -860,9 +868,9 @@ class Signals(SteerTest):
 
 
 def line(client):
-    """One line that the daemon sends; empty if it closes the connection."""
-    with client.makefile("rb") as answers:
-        return answers.readline()
+    """The answer that the daemon sends, behind lines that say that it is under way; empty if it closes the connection."""
+    with client.makefile("rb") as lines:
+        return next((line for line in lines if not line.startswith(b'{"progress"')), b"")
 
 
 def ask(client, request):

@@ -1,5 +1,7 @@
 #include "cli/steer/steering.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -43,8 +45,10 @@ Outcome<Json> Steering::ask(const Json& request) {
     // Do not start a daemon for what cannot be sent.
     if (const auto line = json_line(request); !line) return usage("{}", line.error().message);
     ControlClient* const client = LEAT_TRY(this->client());
-    Json answer =
-        LEAT_TRY(client->ask(request, [](const std::string& progress) { tell("leat: {}", printable(progress)); }));
+    const bool is_terminal = ::isatty(STDERR_FILENO) == 1;
+    Json answer = LEAT_TRY(client->ask(request, [is_terminal](const std::string& progress) {
+        if (is_terminal) tell("leat: {}", printable(progress));
+    }));
     if (const auto warnings = answer.find("warnings"); warnings != answer.end())
         for (const Json& warning : *warnings) warn(warning.get<std::string>());
     if (answer.at("ok").get<bool>()) return answer;

@@ -114,6 +114,34 @@ TEST_F(ControlServerTest, OneTurnServesEverybody) {
     EXPECT_NE(received(other), "");
 }
 
+// A client takes a daemon that is silent for one that is stopped.
+TEST_F(ControlServerTest, WhoWaitsIsToldThatThereWillBeAnAnswer) {
+    server_.reset();
+    server_ = *ControlServer::listen({.path = daemon_.socket(), .progress_period = {}}, daemon_.commands());
+    const UniqueFd client = connect();
+    send(client, R"({"version": 1, "verb": "create", "session": "a"})"
+                 "\n");
+    // Its thread makes the session's place, and nobody listens to that meanwhile.
+    server_->run();
+    EXPECT_TRUE(received(client).starts_with(R"({"progress":"create: under way for 0 s"})"
+                                             "\n"));
+    EXPECT_LE(server_->deadline(), ControlServer::Clock::now());
+    std::string lines;
+    const bool is_answered = test::wait_until([&] { return lines.find("\"ok\"") != std::string::npos; },
+                                              [&] {
+                                                  daemon_.wait();
+                                                  server_->run();
+                                                  lines += received(client);
+                                              });
+    ASSERT_TRUE(is_answered);
+    const std::string answer = lines.substr(lines.rfind('\n', lines.size() - 2) + 1);
+    EXPECT_EQ(json::parse(answer)["session"], "a");
+    // Then there is nothing to be told.
+    server_->run();
+    EXPECT_EQ(received(client), "");
+    EXPECT_GT(server_->deadline(), ControlServer::Clock::now());
+}
+
 TEST(Commands, TwoSessionsDoNotGoToOneDirectory) {
     test::ScratchDaemon daemon;
     const std::string place = daemon.outputs() / "one";
