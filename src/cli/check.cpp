@@ -45,14 +45,17 @@ struct CheckOptions {
     std::string format = "text";
 };
 
-Result<std::vector<fs::path>> directories_of(CheckOptions& options) {
+Result<trace::TraceDirectories> directories_of(CheckOptions& options) {
     LEAT_TRY(put_sessions_traces(options.traces));
     if (std::ranges::any_of(options.traces, net::is_relay_url))
         return refused("traces on disk are checked: those of a relay are below its --output directory");
-    std::vector<fs::path> directories;
-    for (const fs::path& path : LEAT_TRY(paths_of(options.traces)))
-        std::ranges::move(LEAT_TRY(trace::find_trace_directories(path)), std::back_inserter(directories));
-    return directories;
+    trace::TraceDirectories all;
+    for (const fs::path& path : LEAT_TRY(paths_of(options.traces))) {
+        trace::TraceDirectories found = LEAT_TRY(trace::find_trace_directories(path));
+        std::ranges::move(found.paths, std::back_inserter(all.paths));
+        std::ranges::move(found.denied, std::back_inserter(all.denied));
+    }
+    return all;
 }
 
 std::string text_of(const Finding& finding) {
@@ -87,7 +90,7 @@ std::vector<std::string> lines_of(const viewer::Findings& findings) {
 }
 
 Result<bool> check(CheckOptions& options) {
-    const std::vector<fs::path> directories = LEAT_TRY(directories_of(options));
+    const trace::TraceDirectories directories = LEAT_TRY(directories_of(options));
     viewer::CheckProgress progress(TraceCheck::kPasses);
     ProgressBar bar(false);
     bar.follow<1>(progress);
@@ -109,7 +112,6 @@ Result<bool> check(CheckOptions& options) {
 // The new directory, by a path without links. What is written inside of a trace would be part of it for whoever reads
 // that again.
 Result<fs::path> output_path(const CheckOptions& options, const std::vector<fs::path>& directories) {
-    if (options.output.empty()) return refused("--output is empty: name a new directory");
     std::error_code error;
     fs::path path = options.output;
     if (!path.has_filename()) path = path.parent_path();  // it ended in '/'
@@ -131,8 +133,8 @@ Result<fs::path> output_path(const CheckOptions& options, const std::vector<fs::
 }
 
 Result<bool> repair(CheckOptions& options) {
-    const std::vector<fs::path> directories = LEAT_TRY(directories_of(options));
-    const fs::path output = LEAT_TRY(output_path(options, directories));
+    const trace::TraceDirectories directories = LEAT_TRY(directories_of(options));
+    const fs::path output = LEAT_TRY(output_path(options, directories.paths));
     viewer::CheckProgress progress(TraceCheck::kPasses + 1);
     ProgressBar bar(false);
     bar.follow<1>(progress);

@@ -197,7 +197,7 @@ Result<void> export_traces(ExportOptions& options) {
     if (!is_table && options.columns) misuse("--columns are those of clickhouse");
     auto rules = rules_of(options);
     const viewer::Selection selection = options.selection.parse(options.is_gmt);
-    const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(options.traces))));
+    const auto traces = LEAT_TRY(open_named_traces(options.traces));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, selection));
     LEAT_TRY(check_rules(rules, viewer::classes_of(traces)));
 

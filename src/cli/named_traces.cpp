@@ -1,9 +1,12 @@
 #include "cli/named_traces.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "base/printable_text.hpp"
 #include "cli/session_trace.hpp"
+#include "cli/tell.hpp"
 #include "net/relay_url.hpp"
 #include "trace/trace_directories.hpp"
 
@@ -17,6 +20,11 @@ bool names_nothing_else(const std::string& trace) {
     return !net::is_relay_url(trace) && fs::status(trace, error).type() == fs::file_type::not_found;
 }
 
+bool holds_traces(const fs::path& directory) {
+    const auto found = trace::find_trace_directories(directory);
+    return found && !found->paths.empty();
+}
+
 // The newest trace that `leat record` has left in this directory.
 Result<fs::path> newest_recording() {
     std::optional<fs::path> newest;
@@ -28,7 +36,7 @@ Result<fs::path> newest_recording() {
         if (!name.starts_with("leat-") || !entry.is_directory(ignored)) continue;
         const fs::file_time_type time = entry.last_write_time(ignored);
         if (newest && time <= newest_time) continue;
-        if (!trace::find_trace_directories(name)) continue;
+        if (!holds_traces(name)) continue;
         newest = name;
         newest_time = time;
     }
@@ -52,6 +60,22 @@ Result<std::vector<fs::path>> paths_of(const std::vector<std::string>& traces) {
     std::vector<fs::path> paths(traces.begin(), traces.end());
     if (paths.empty()) paths.push_back(LEAT_TRY(newest_recording()));
     return paths;
+}
+
+Result<viewer::RecordedTraces> open_named_traces(const std::vector<std::string>& traces) {
+    std::vector<fs::path> denied;
+    auto opened = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(traces)), &denied));
+    warn_of_denied(denied);
+    return opened;
+}
+
+void warn_of_denied(std::span<const fs::path> directories) {
+    constexpr std::size_t kMostTold = 10;
+    const std::size_t told = std::min(directories.size(), kMostTold);
+    for (const fs::path& directory : directories.first(told))
+        tell("leat: warning: {}", printable(trace::denied_error(directory).message));
+    if (told != directories.size())
+        tell("leat: warning: {} more directories cannot be read", directories.size() - told);
 }
 
 }  // namespace leat::cli

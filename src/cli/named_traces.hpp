@@ -2,10 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
+#include "viewer/read/recorded_trace.hpp"
 
 namespace leat::cli {
 
@@ -15,5 +17,10 @@ Result<void> put_sessions_traces(std::vector<std::string>& traces);
 
 // Of none: the newest trace here that `leat record` has made.
 Result<std::vector<std::filesystem::path>> paths_of(const std::vector<std::string>& traces);
+
+// Opens all traces at or below those paths, and warns of directories that may not be read.
+Result<viewer::RecordedTraces> open_named_traces(const std::vector<std::string>& traces);
+
+void warn_of_denied(std::span<const std::filesystem::path> directories);
 
 }  // namespace leat::cli

@@ -241,7 +241,7 @@ Result<std::optional<Error>> count(StatsOptions& options) {
         return refused("leat stats reads traces on disk: those of a relay are below its --output directory");
     const viewer::Selection selection = options.selection.parse(options.is_gmt);
     auto meter = meter_of(options);
-    const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(options.traces))));
+    const auto traces = LEAT_TRY(open_named_traces(options.traces));
     if (meter) LEAT_TRY(check_interval(options, *meter, traces));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, selection));
     TraceStatistics statistics;

@@ -15,7 +15,7 @@
 namespace leat::cli {
 
 Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOptions& options) {
-    const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(arguments.traces))));
+    const auto traces = LEAT_TRY(open_named_traces(arguments.traces));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, arguments.selection));
     viewer::CsvSink table = LEAT_TRY(viewer::CsvSink::make(arguments.columns, viewer::classes_of(traces)));
     viewer::TextBuffer output(STDOUT_FILENO);

@@ -4,9 +4,12 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "cli/live_printer.hpp"
+#include "cli/named_traces.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/view_arguments.hpp"
 #include "trace/stream_paths.hpp"
@@ -67,6 +70,8 @@ class GrowingTraces {
     }
 
     [[nodiscard]] bool empty() const { return traces_.empty(); }
+    // Those that may not be read, each once.
+    std::vector<fs::path> take_denied() { return std::exchange(untold_denied_, {}); }
     [[nodiscard]] std::size_t finished() const { return finished_; }
     [[nodiscard]] std::uint64_t cut_short() const { return cut_short_; }
 
@@ -108,13 +113,21 @@ class GrowingTraces {
         if (!found && !(found.error().kind == ErrorKind::kNotFound && may_be_empty))
             return tl::unexpected(found.error());
         bool is_any_new = false;
-        for (const fs::path& directory : found.value_or(std::vector<fs::path>())) {
+        const trace::TraceDirectories there = found.value_or(trace::TraceDirectories());
+        if (there.paths.empty() && !may_be_empty) return tl::unexpected(trace::denied_error(there.denied.front()));
+        note_denied(there.denied);
+        for (const fs::path& directory : there.paths) {
             if (is_known(directory)) continue;
             LEAT_TRY(open(directory));
             is_any_new = true;
         }
         const bool is_all = (!is_any_new && !traces_.empty()) || trace::find_directories(root) == directories;
         return Found{.is_all = is_all, .is_expected = is_expected};
+    }
+
+    void note_denied(std::span<const fs::path> directories) {
+        for (const fs::path& directory : directories)
+            if (denied_.insert(directory).second) untold_denied_.push_back(directory);
     }
 
     Result<void> open(const fs::path& directory) {
@@ -145,6 +158,8 @@ class GrowingTraces {
     LivePrinter* printer_;
     viewer::DirectoryWatch watch_;
     std::map<fs::path, viewer::FileIdentity> known_;  // where they are or were, the latest of each place
+    std::set<fs::path> denied_;                       // that may not be read
+    std::vector<fs::path> untold_denied_;             // of these
     std::set<viewer::FileIdentity> seen_;             // that are or were followed, or were finished before we came
     bool has_looked_ = false;
     std::vector<std::unique_ptr<FollowedTrace>> traces_;
@@ -164,6 +179,7 @@ Result<Viewed> view_followed(const ViewArguments& arguments, const viewer::TextO
     if (traces.finished() > 0)
         print_warning("traces that are finished are not shown: leat view without --follow shows them");
     while (!stop.has_come() && !printer.is_closed() && may_go_on) {
+        warn_of_denied(traces.take_denied());
         const bool is_new = LEAT_TRY(traces.advance());
         LEAT_TRY(printer.print());
         LEAT_TRY(printer.flush());

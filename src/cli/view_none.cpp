@@ -13,7 +13,7 @@
 namespace leat::cli {
 
 Result<Viewed> view_none(const ViewArguments& arguments, const viewer::TextOptions& options) {
-    const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(arguments.traces))));
+    const auto traces = LEAT_TRY(open_named_traces(arguments.traces));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, arguments.selection));
     viewer::TextBuffer warnings(STDERR_FILENO);
     viewer::LossText losses(options);

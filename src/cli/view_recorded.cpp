@@ -69,7 +69,7 @@ std::size_t usual_threads() {
 }  // namespace
 
 Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options) {
-    const auto traces = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(arguments.traces))));
+    const auto traces = LEAT_TRY(open_named_traces(arguments.traces));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, arguments.selection));
     Printer printer(options, arguments.threads == 0 ? usual_threads() : arguments.threads);
     LEAT_TRY(printer.print(events));

@@ -57,7 +57,9 @@ Result<fs::path> session_directory(const fs::path& given) {
     if (fs::is_directory(given / kOfSession, error)) return given;
     std::vector<fs::path> sessions;
     for (const fs::directory_entry& entry : fs::directory_iterator(given, error))
-        if (fs::is_directory(entry.path() / kOfSession, error)) sessions.push_back(entry.path());
+        if (std::error_code ignored; fs::is_directory(entry.path() / kOfSession, ignored))
+            sessions.push_back(entry.path());
+    if (error) return fail(ErrorKind::kIo, "cannot read directory {}: {}", given.string(), error.message());
     if (sessions.size() == 1) return sessions.front();
     if (sessions.empty())
         return not_found("{} has no session that was recorded with --shm-path: those that ended well leave nothing",

@@ -11,53 +11,70 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool holds_trace(const fs::path& directory) {
-    std::error_code ignored;
-    return fs::is_regular_file(directory / kMetadataFile, ignored);
-}
-
 tl::unexpected<Error> directory_error(const fs::path& path, const std::error_code& error) {
     return fail(ErrorKind::kIo, "cannot read directory {}: {}", path.string(), error.message());
 }
 
-// Sorted by name. Symbolic links to directories are not followed: they could lead in circles.
-std::vector<fs::path> directories_below(const fs::path& path, std::error_code& error) {
-    std::vector<fs::path> directories;
+// With those that may not be read. Symbolic links to directories are not followed: they could lead in circles.
+TraceDirectories directories_below(const fs::path& path, std::error_code& error) {
+    TraceDirectories below;
     std::vector<fs::path> unread{path};
     while (!error && !unread.empty()) {
         const fs::path parent = std::move(unread.back());
         unread.pop_back();
-        fs::directory_iterator entry(parent, fs::directory_options::skip_permission_denied, error);
+        fs::directory_iterator entry(parent, error);
         for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-            std::error_code ignored;
-            if (!entry->is_directory(ignored)) continue;
-            directories.push_back(entry->path());
-            if (!entry->is_symlink(ignored)) unread.push_back(entry->path());
+            std::error_code of_entry;
+            const bool is_directory = entry->is_directory(of_entry);
+            if (of_entry == std::errc::permission_denied) below.denied.push_back(entry->path());
+            if (!is_directory) continue;
+            below.paths.push_back(entry->path());
+            if (!entry->is_symlink(of_entry)) unread.push_back(entry->path());
         }
         // A session that is rotated or cleared moves and removes directories meanwhile.
         if (error == std::errc::no_such_file_or_directory && parent != path) error.clear();
+        if (error != std::errc::permission_denied) continue;
+        below.denied.push_back(parent);
+        error.clear();
     }
-    std::ranges::sort(directories);
-    return directories;
+    std::ranges::sort(below.paths);
+    return below;
+}
+
+// Moves those that hold a trace to the end of `found`, or those of which nobody may see it.
+void sort_out(const fs::path& directory, TraceDirectories& found) {
+    std::error_code error;
+    if (fs::is_regular_file(directory / kMetadataFile, error)) found.paths.push_back(directory);
+    if (error == std::errc::permission_denied) found.denied.push_back(directory);
 }
 
 }  // namespace
 
-Result<std::vector<fs::path>> find_trace_directories(const fs::path& path) {
+Result<TraceDirectories> find_trace_directories(const fs::path& path) {
     std::error_code error;
-    if (!fs::exists(path, error)) return not_found("{} does not exist", path.string());
+    if (!fs::exists(path, error)) {
+        if (error) return directory_error(path, error);
+        return not_found("{} does not exist", path.string());
+    }
     if (!fs::is_directory(path, error)) return refused("{} is not a directory", path.string());
-    std::vector<fs::path> directories = directories_below(path, error);
+    TraceDirectories below = directories_below(path, error);
     if (error) return directory_error(path, error);
-    directories.insert(directories.begin(), path);
-    std::erase_if(directories, [](const fs::path& directory) { return !holds_trace(directory); });
-    if (directories.empty()) return not_found("{} holds no trace: no file 'metadata' at or below it", path.string());
-    return directories;
+    TraceDirectories found{.paths = {}, .denied = std::move(below.denied)};
+    sort_out(path, found);
+    for (const fs::path& directory : below.paths) sort_out(directory, found);
+    std::ranges::sort(found.denied);
+    found.denied.erase(std::ranges::unique(found.denied).begin(), found.denied.end());
+    if (!found.paths.empty() || !found.denied.empty()) return found;
+    return not_found("{} holds no trace: no file 'metadata' at or below it", path.string());
+}
+
+Error denied_error(const fs::path& path) {
+    return directory_error(path, std::make_error_code(std::errc::permission_denied)).value();
 }
 
 std::vector<fs::path> find_directories(const fs::path& path) {
     std::error_code ignored;
-    std::vector<fs::path> directories = directories_below(path, ignored);
+    std::vector<fs::path> directories = directories_below(path, ignored).paths;
     directories.insert(directories.begin(), path);
     return directories;
 }

@@ -12,12 +12,15 @@ import subprocess
 
 import ctf_random
 from random_traces import damage
-from support import LEAT, ON_ONE_CPU, SOURCE, InteropTest, Trace, main, plain_run, program, wait_until
+from session_daemons import as_user
+from support import (LEAT, ON_ONE_CPU, SOURCE, InteropTest, Trace, can_be_two_users, main, needs, plain_run, program,
+                     wait_until)
 
 # Bytes from the begin of a packet of ours.
 STREAM_ID, BEGIN, PACKET_SIZE, FIRST_EVENT = 20, 32, 56, 84
 CAPTURES = SOURCE / "tests" / "data" / "captures"
 SEEDS = int(os.environ.get("LEAT_TRACES", "60"))
+OTHER = 1000  # who is not root
 
 # Of a trace whose packets do not say when they end.
 MADE_METADATA = """/* CTF 1.8 */
@@ -207,8 +210,50 @@ class Damaged(CheckTest):
 
     def test_nowhere(self):
         result = plain_run(LEAT, "repair", self.recorded(), "-o", "")
-        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.returncode, 2)
         self.assert_one_line(result.stderr, "--output is empty")
+
+    def test_wrong_use_is_told_in_json(self):
+        for command in ("check", "repair", "stats", "recover"):
+            result = plain_run(LEAT, command, "--format=json", "--bogus", self.directory)
+            self.assertEqual(result.returncode, 2)
+            answer = json.loads(result.stdout)
+            self.assertEqual((answer["ok"], answer["kind"]), (False, "usage"), command)
+            self.assertIn(f"see leat {command} --help", answer["error"])
+        self.assertEqual(plain_run(LEAT, "view", "--format=json", "--bogus", self.directory).stdout, "")
+
+    def test_empty_value_does_not_take_the_next_word(self):
+        for command, option in ((["stats"], "--interval"), (["repair"], "--output"), (["create"], "--shm-path"),
+                                (["snapshot", "record"], "--session"), (["list"], "--format")):
+            result = plain_run(LEAT, *command, f"{option}=", "--format=json", self.directory, cwd=self.directory)
+            self.assertEqual(result.returncode, 2, result)
+            self.assertIn(option, json.loads(result.stdout)["error"] if option != "--format" else result.stderr)
+        self.assertEqual(list(self.directory.iterdir()), [])
+
+    @needs(can_be_two_users(), "two-users")
+    def test_directories_that_may_not_be_read(self):
+        """What can be is, and what cannot is told."""
+        trace = self.recorded()
+        events = self.check(trace, 0)["events"]
+        hidden = trace.parent / "hidden"
+        shutil.copytree(trace, hidden / "below" / "trace")
+        self.directory.chmod(0o755)
+        for path in (self.directory, *self.directory.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        for mode in (0o700, 0o744, 0o711):
+            hidden.chmod(mode)
+            other = as_user(OTHER)
+            found = json.loads(plain_run(LEAT, "check", "--format=json", self.directory, **other).stdout)
+            self.assertEqual((found["ok"], found["events"]), (False, events))
+            self.assert_found(found, hidden, None, "may not be read")
+            for command in (["view"], ["view", "--format=csv"], ["stats"], ["export", "chrome"]):
+                result = plain_run(LEAT, *command, self.directory, **other)
+                self.assertEqual(result.returncode, 0, command)
+                self.assertIn(f"leat: warning: cannot read directory {hidden}: Permission denied\n", result.stderr)
+                self.assertNotEqual(result.stdout, "")
+            result = plain_run(LEAT, "view", hidden, **other)
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assert_one_line(result.stderr, f"cannot read directory {hidden}: Permission denied")
 
     def test_there_is_something_already(self):
         trace = self.recorded()

@@ -10,21 +10,23 @@ import signal
 import subprocess
 
 from relay_peer import DELETE_CHUNK, METADATA, MOVE_CHUNK, Producer
-from session_daemons import RelayedTest
-from support import IS_WHOLE, LEAT, PATIENCE, is_described, main, outside_gate, state_of, stop_process, wait_until
+from session_daemons import RelayedTest, as_user
+from support import (IS_WHOLE, LEAT, PATIENCE, can_be_two_users, is_described, main, needs, outside_gate, state_of,
+                     stop_process, wait_until)
 
 LIMITS = ("--tracefile-size=8K", "--tracefile-count=2")
+OTHER = 1000  # who is not root
 CPU = min(os.sched_getaffinity(0))
 NUMBER = re.compile(r"\bn = (\d+)")
 MISSED = re.compile("^WARNING: Missed .*: their files were replaced before they were read")
 
 
 class FollowerTest(RelayedTest):
-    def follow(self, *directories):
+    def follow(self, *directories, uid=None):
         self.printed = self.directory / "printed"
         with open(self.printed, "w", encoding="utf-8") as output:
             self.follower = subprocess.Popen([LEAT, "view", "--follow", *directories], stdout=output,
-                                             stderr=subprocess.PIPE, text=True)
+                                             stderr=subprocess.PIPE, text=True, **as_user(uid))
         self.addCleanup(self.follower.communicate)
         self.addCleanup(self.follower.kill)
 
@@ -131,6 +133,29 @@ class Followers(FollowerTest):
         self.leat("destroy")
         self.end()
         self.assertEqual(self.numbers()[-10:], list(range(emitted - 10, emitted)))
+
+    @needs(can_be_two_users(), "two-users")
+    def test_trace_that_is_removed_beside_a_directory_that_may_not_be_read(self):
+        self.daemon()
+        top = self.directory / "top"
+        (top / "hidden").mkdir(parents=True)
+        self.leat("create", "web", "-o", top / "trace")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.program()
+        os.sched_setaffinity(running.pid, {CPU})  # all events are in one stream
+        running.do("emit 10")
+        # By then it has all its files.
+        wait_until(lambda: self.session("web")["channels"][0]["events"] == 10 and any((top / "trace").rglob("*_*.idx")),
+                   "nothing is stored")
+        for path in (self.directory, top, *top.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        (top / "hidden").chmod(0o700)
+        self.follow(top, uid=OTHER)
+        self.wait_for_number(9)
+        shutil.rmtree(top / "trace")
+        self.leat("destroy")
+        self.assertEqual(self.end(), f"leat: warning: cannot read directory {top / 'hidden'}: Permission denied\n")
 
     @outside_gate("the session waits 10 s for the relay")
     def test_trace_that_is_moved_while_it_waits_for_a_relay(self):

@@ -32,10 +32,12 @@ bool begins_with(const CheckedFile& checked, std::span<const std::byte> begin) {
 
 }  // namespace
 
-TraceCheck TraceCheck::run(const std::vector<fs::path>& directories, CheckProgress& progress) {
+TraceCheck TraceCheck::run(const trace::TraceDirectories& directories, CheckProgress& progress) {
     TraceCheck check;
+    for (const fs::path& path : directories.denied)
+        check.findings_.add(path, std::nullopt, "this directory may not be read");
     std::set<fs::path> known;
-    for (const fs::path& path : directories)
+    for (const fs::path& path : directories.paths)
         if (known.insert(trace::real_path(path)).second)
             check.read_metadata(check.directories_.emplace_back(CheckedDirectory{.path = path}));
     check.choose_metadata();

@@ -14,6 +14,7 @@
 #include "base/result.hpp"
 #include "ctf/decode/trace_plans.hpp"
 #include "ctf/model/trace_class.hpp"
+#include "trace/trace_directories.hpp"
 #include "viewer/check/check_progress.hpp"
 #include "viewer/check/finding.hpp"
 #include "viewer/check/index_check.hpp"
@@ -59,7 +60,7 @@ class TraceCheck {
     // Reads all files twice: packets are sought, then streams are read as viewers do it. Directories that are named
     // more than once count once.
     static constexpr unsigned kPasses = 2;
-    static TraceCheck run(const std::vector<std::filesystem::path>& directories, CheckProgress& progress);
+    static TraceCheck run(const trace::TraceDirectories& directories, CheckProgress& progress);
 
     [[nodiscard]] const std::list<CheckedDirectory>& directories() const { return directories_; }
     [[nodiscard]] const Findings& findings() const { return findings_; }

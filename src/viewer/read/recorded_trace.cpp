@@ -260,11 +260,14 @@ void RecordedTrace::number_streams() {
         if (!stream.instance_id) stream.instance_id = number++;
 }
 
-Result<RecordedTraces> open_traces(const std::vector<fs::path>& paths) {
+Result<RecordedTraces> open_traces(const std::vector<fs::path>& paths, std::vector<fs::path>* denied) {
     std::list<RecordedDirectory> directories;
     std::set<fs::path> known;
     for (const fs::path& path : paths) {
-        for (const fs::path& found : LEAT_TRY(trace::find_trace_directories(path))) {
+        const trace::TraceDirectories below = LEAT_TRY(trace::find_trace_directories(path));
+        if (below.paths.empty()) return tl::unexpected(trace::denied_error(below.denied.front()));
+        if (denied != nullptr) std::ranges::copy(below.denied, std::back_inserter(*denied));
+        for (const fs::path& found : below.paths) {
             if (!known.insert(trace::real_path(found)).second) continue;
             RecordedDirectory& directory = directories.emplace_back(LEAT_TRY(read_trace_directory(found)));
             if (found != path) directory.path_below = found.lexically_relative(path).string();

@@ -110,8 +110,10 @@ class RecordedTrace {
 
 using RecordedTraces = std::vector<std::unique_ptr<RecordedTrace>>;
 
-// Opens all traces at or below the paths, each directory once. See choose_metadata() for which become one trace.
-Result<RecordedTraces> open_traces(const std::vector<std::filesystem::path>& paths);
+// Opens all traces at or below the paths, each directory once. See choose_metadata() for which become one trace. Passes
+// over directories that may not be read, and adds them to `denied`, if that is given; an error if no trace is left.
+Result<RecordedTraces> open_traces(const std::vector<std::filesystem::path>& paths,
+                                   std::vector<std::filesystem::path>* denied = nullptr);
 
 // Of each trace.
 [[nodiscard]] std::vector<const ctf::TraceClass*> classes_of(const RecordedTraces& traces);
