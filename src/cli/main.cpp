@@ -7,6 +7,7 @@
 
 #include "base/printable_text.hpp"
 #include "cli/command.hpp"
+#include "cli/empty_values.hpp"
 #include "cli/help.hpp"
 #include "cli/json_text.hpp"
 #include "cli/standard_descriptors.hpp"
@@ -29,11 +30,14 @@ constexpr char kFooter[] =
     "  leat create web && leat enable-event 'nginx:*' && leat start\n"
     "leat COMMAND --help has more.";
 
-// Whether this is a verb whose errors are printed for scripts, too. The options could not be parsed.
+// Whether errors of this command are printed for scripts, too: not of one that prints events. The options could not be
+// parsed.
 bool wants_json(const CLI::App& app, std::span<char* const> arguments) {
     const auto given = app.get_subcommands();
     if (given.empty()) return false;
-    if (given.front()->get_group() != kVerbGroup) return false;
+    const CLI::App& command = *given.front();
+    const bool has_format = command.get_option_no_throw("--format") != nullptr && command.get_name() != "view";
+    if (command.get_group() != kVerbGroup && !has_format) return false;
     std::vector<std::string_view> words(arguments.begin(), arguments.end());
     words.erase(std::ranges::find(words, "--"), words.end());
     constexpr std::array<std::string_view, 2> kTwoWords{"--format", "json"};
@@ -50,8 +54,9 @@ int run(int argc, char** argv) {
     app.require_subcommand(1);
     int exit_status = kExitOk;
     for (const AddCommand add_command : kCommands) add_command(app, exit_status);
+    app.parse_complete_callback([&app] { refuse_empty_values(app); });
     try {
-        app.parse(argc, argv);
+        app.parse(with_empty_values(app, all_arguments));
     } catch (const CLI::Success& success) {
         return print_help(app, success);
     } catch (const CLI::ParseError& error) {

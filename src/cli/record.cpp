@@ -15,6 +15,7 @@
 #include "cli/readable_signals.hpp"
 #include "cli/recording_report.hpp"
 #include "cli/runtime_directory.hpp"
+#include "cli/size_option.hpp"
 #include "cli/snapshot_report.hpp"
 #include "cli/steer/limit_options.hpp"
 #include "cli/steer/quantities.hpp"
@@ -305,7 +306,7 @@ void add_storage_options(CLI::App& command, RecordOptions& options) {
     command
         .add_option("--ring-size", options.ring_size,
                     "Bytes of each CPU's ring, a power of two: 64K to 1G (default: 1M)")
-        ->transform(CLI::AsSizeValue(false))
+        ->transform(as_size())
         ->type_name("SIZE");
     command
         .add_option("--mode", options.mode,
@@ -323,11 +324,12 @@ void add_storage_options(CLI::App& command, RecordOptions& options) {
     command
         .add_option("--tracefile-size", options.tracefile_size,
                     "Begin a new file for a stream when its file has this many bytes")
-        ->transform(CLI::AsSizeValue(false))
+        ->transform(as_size())
         ->type_name("SIZE");
     command
         .add_option("--tracefile-count", options.tracefile_count,
                     "And keep only this many files of each stream: the oldest is removed")
+        ->check(CLI::NonNegativeNumber)
         ->type_name("N");
     add_limit_options(command, options.limits);
     command.add_flag("--flight-recorder", options.is_flight_recorder,

@@ -37,10 +37,13 @@ std::string RecordingReport::why_nothing() const {
     const session::Session::Counts counts = recorder_.counts();
     if (counts.registrations == 0) return why_unregistered();
     if (counts.tracepoints == 0) return "the program has no tracepoints";
+    // A program that is slow to start has none that match by then.
+    const bool is_stopped = recorder_.stopped_by() != session::StoppedBy::kNobody;
+    const std::string stop = is_stopped ? text_of_stop(recorder_.stopped_by(), program_.limits) + ": until then, " : "";
     if (counts.enabled == 0)
-        return fmt::format("none of its {} tracepoint{} matched: see -e, -x and -l", counts.tracepoints,
+        return fmt::format("{}none of its {} tracepoint{} matched: see -e, -x and -l", stop, counts.tracepoints,
                            plural(counts.tracepoints));
-    return fmt::format("{} tracepoint{} matched, but none was reached", counts.enabled, plural(counts.enabled));
+    return fmt::format("{}{} tracepoint{} matched, but none was reached", stop, counts.enabled, plural(counts.enabled));
 }
 
 std::string RecordingReport::why_unregistered() const {

@@ -1,4 +1,5 @@
 // `leat-relayd`: takes traces from producers over the network, stores them, and shows them to viewers.
+#include <pwd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -7,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +16,7 @@
 #include "base/log.hpp"
 #include "cli/background.hpp"
 #include "cli/command.hpp"
+#include "cli/empty_values.hpp"
 #include "cli/help.hpp"
 #include "cli/listen_url.hpp"
 #include "cli/pid_file.hpp"
@@ -48,15 +49,20 @@ struct Options {
     std::string working_directory{};
     std::string pid_file{};
     std::string log_file{};
-    Log::Format log_format = Log::Format::kText;
+    std::string log_format = "text";
     int verbosity = 0;
 
     [[nodiscard]] bool leaves_terminal() const { return is_daemon || is_background; }
 };
 
 std::string default_output() {
-    const char* const home = std::getenv("HOME");
-    return std::string(home != nullptr ? home : ".") + "/leat-traces";
+    // NOLINTBEGIN(concurrency-mt-unsafe): one thread
+    const auto is_usable = [](const char* path) { return path != nullptr && path[0] == '/'; };
+    const char* home = std::getenv("HOME");
+    const passwd* const user = is_usable(home) ? nullptr : ::getpwuid(::geteuid());
+    // NOLINTEND(concurrency-mt-unsafe)
+    if (user != nullptr) home = user->pw_dir;
+    return std::string(is_usable(home) ? home : ".") + "/leat-traces";
 }
 
 // "CONTROL:DATA:LIVE"
@@ -133,8 +139,7 @@ void add_process_options(CLI::App& app, Options& options) {
     app.add_option("--log-file", options.log_file, "log to this file, not to standard error; SIGHUP opens it anew")
         ->type_name("PATH");
     app.add_option("--log-format", options.log_format, "text or json")
-        ->transform(CLI::CheckedTransformer(
-            std::map<std::string, Log::Format>{{"text", Log::Format::kText}, {"json", Log::Format::kJson}}))
+        ->check(CLI::IsMember({"text", "json"}))
         ->option_text("FORMAT:{text,json}=text");
     app.add_flag("-v,--verbose", options.verbosity, "log sessions and viewers; twice: every command");
 }
@@ -175,7 +180,7 @@ void raise_descriptor_limit(std::size_t max_connections) {
 Result<void> open_log(const Options& options) {
     Log& log = the_log();
     log.set_program("leat-relayd");
-    log.set_format(options.log_format);
+    log.set_format(options.log_format == "json" ? Log::Format::kJson : Log::Format::kText);
     if (options.verbosity > 0) log.set_level(options.verbosity == 1 ? Log::Level::kInfo : Log::Level::kDebug);
     if (options.log_file.empty()) return {};
     return log.open(options.log_file);
@@ -245,8 +250,9 @@ int run(int argc, char** argv) {
     add_network_options(app, options);
     add_process_options(app, options);
     app.footer(kExamples);
+    app.parse_complete_callback([&app] { refuse_empty_values(app); });
     try {
-        app.parse(argc, argv);
+        app.parse(with_empty_values(app, {argv, static_cast<std::size_t>(argc)}));
     } catch (const CLI::Success& success) {
         return print_help(app, success);
     } catch (const CLI::ParseError& error) {

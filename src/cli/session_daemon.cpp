@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/printable_text.hpp"
+#include "wire/app/app_directory_parent.hpp"
 #include "wire/app/runtime_layout.hpp"
 
 namespace leat::cli {
@@ -119,14 +120,14 @@ Result<void> start_daemon(const std::string& program) {
 }  // namespace
 
 Result<std::vector<fs::path>> control_sockets() {
-    const char* root = ::secure_getenv(wire::kRuntimeDirectoryVariable);
-    if (root != nullptr && *root == '\0')
+    const auto root = LEAT_TRY(wire::runtime_directory());
+    if (root && root->empty())
         return refused("{} is set and empty: no session daemon can be found", wire::kRuntimeDirectoryVariable);
-    const fs::path system = root != nullptr ? fs::path(root) : fs::path(wire::kSystemDirectory);
+    const fs::path system = root.value_or(wire::kSystemDirectory);
     std::vector<fs::path> sockets{system / wire::kControlSocketName};
     const uid_t user = ::geteuid();
     if (user == 0) return sockets;
-    const fs::path parent = root != nullptr ? system / wire::kAppDirectoryParentBelow : wire::kAppDirectoryParent;
+    const fs::path parent = root ? system / wire::kAppDirectoryParentBelow : wire::kAppDirectoryParent;
     sockets.push_back(parent / fmt::format("{}{}", wire::kAppDirectoryPrefix, user) / wire::kControlSocketName);
     return sockets;
 }

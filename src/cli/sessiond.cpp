@@ -14,7 +14,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <optional>
 #include <string>
 
@@ -22,8 +21,10 @@
 #include "base/log.hpp"
 #include "cli/background.hpp"
 #include "cli/command.hpp"
+#include "cli/empty_values.hpp"
 #include "cli/help.hpp"
 #include "cli/pid_file.hpp"
+#include "cli/size_option.hpp"
 #include "cli/standard_descriptors.hpp"
 #include "cli/tell.hpp"
 #include "sessiond/daemon.hpp"
@@ -46,7 +47,7 @@ struct Options {
     std::uint64_t max_memory = 0;
     std::string pid_file;
     std::string log_file;
-    Log::Format log_format = Log::Format::kText;
+    std::string log_format = "text";
     int verbosity = 0;
 };
 
@@ -57,16 +58,15 @@ void add_options(CLI::App& app, Options& options) {
     app.add_option("--metrics", options.metrics, "serve figures for Prometheus there: ADDRESS:PORT, or :PORT")
         ->type_name("ADDR");
     app.add_option("--max-memory", options.max_memory,
-                   "bytes that the rings of all sessions may take together, or with K, M, G (default: no limit)")
-        ->transform(CLI::AsSizeValue(false))
+                   "bytes that the rings of all sessions may take together, or with K, M, G, T (default: no limit)")
+        ->transform(as_size())
         ->type_name("SIZE");
     app.add_option("--pid-file", options.pid_file, "write our process id there")->type_name("PATH");
     app.add_option("--log-file", options.log_file,
                    "append the log there (default: stderr; with --background, sessiond.log in the runtime directory)")
         ->type_name("PATH");
     app.add_option("--log-format", options.log_format, "text or json")
-        ->transform(CLI::CheckedTransformer(
-            std::map<std::string, Log::Format>{{"text", Log::Format::kText}, {"json", Log::Format::kJson}}))
+        ->check(CLI::IsMember({"text", "json"}))
         ->option_text("FORMAT:{text,json}=text");
     app.add_flag("-v,--verbose", options.verbosity, "log what clients do; twice: programs, too");
 }
@@ -74,7 +74,7 @@ void add_options(CLI::App& app, Options& options) {
 Result<void> open_log(const Options& options) {
     Log& log = the_log();
     log.set_program("leat-sessiond");
-    log.set_format(options.log_format);
+    log.set_format(options.log_format == "json" ? Log::Format::kJson : Log::Format::kText);
     if (options.verbosity > 0) log.set_level(options.verbosity == 1 ? Log::Level::kInfo : Log::Level::kDebug);
     if (!options.log_file.empty()) return log.open(std::filesystem::absolute(options.log_file));
     return {};
@@ -136,7 +136,7 @@ std::string program_path() {
 
 Result<sessiond::Daemon::End> serve(const Options& options, std::optional<Background>& background) {
     const UniqueFd signals = LEAT_TRY(watch_signals());
-    const sessiond::Places places = sessiond::Places::find();
+    const sessiond::Places places = LEAT_TRY(sessiond::Places::find());
     const auto group = LEAT_TRY(find_group(options));
     auto daemon = LEAT_TRY(sessiond::Daemon::create(
         {.places = places, .group = group, .metrics = options.metrics, .max_memory = options.max_memory}));
@@ -181,8 +181,9 @@ int run(int argc, char** argv) {
     app.set_version_flag("-V,--version", std::string("leat-sessiond ") + LEAT_VERSION);
     add_options(app, options);
     app.footer(kExamples);
+    app.parse_complete_callback([&app] { refuse_empty_values(app); });
     try {
-        app.parse(argc, argv);
+        app.parse(with_empty_values(app, {argv, static_cast<std::size_t>(argc)}));
     } catch (const CLI::Success& success) {
         return print_help(app, success);
     } catch (const CLI::ParseError& error) {

@@ -73,18 +73,18 @@ Result<UniqueFd> lock(const fs::path& directory) {
 
 }  // namespace
 
-Places Places::find() {
-    const char* const base = ::secure_getenv(wire::kRuntimeDirectoryVariable);
-    const bool is_elsewhere = base != nullptr && *base != '\0';
+Result<Places> Places::find() {
+    const auto base = LEAT_TRY(wire::runtime_directory());
+    const bool is_elsewhere = base && !base->empty();
     const fs::path parent = wire::app_directory_parent();
     if (::geteuid() == 0)
-        return {.lane = wire::Lane::kSystem,
-                .directory = is_elsewhere ? fs::absolute(base) : fs::path(wire::kSystemDirectory),
-                .app_parent = parent};
-    return {.lane = wire::Lane::kUser,
-            .directory = app_directory_of(parent, ::geteuid()),
-            .app_parent = parent,
-            .only = ::geteuid()};
+        return Places{.lane = wire::Lane::kSystem,
+                      .directory = is_elsewhere ? *base : fs::path(wire::kSystemDirectory),
+                      .app_parent = parent};
+    return Places{.lane = wire::Lane::kUser,
+                  .directory = app_directory_of(parent, ::geteuid()),
+                  .app_parent = parent,
+                  .only = ::geteuid()};
 }
 
 Result<std::unique_ptr<Daemon>> Daemon::create(const Parameters& parameters) {

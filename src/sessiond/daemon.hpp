@@ -27,7 +27,7 @@ struct Places {
     std::optional<uid_t> only{};       // the user whose programs it traces; none: all
 
     // By who we are, and LEAT_RUNTIME_DIR.
-    static Places find();
+    static Result<Places> find();
 };
 
 // The session daemon: programs, clients, signals and threads of sessions meet in one loop.

@@ -50,6 +50,13 @@ bool directory_of(Lane lane, char (&path)[kMaxDirectory]) {
     return true;
 }
 
+// `otherwise`: the text is null, or no number.
+int64_t number_in(const char* text, int64_t otherwise) {
+    char* end = nullptr;
+    const int64_t number = text == nullptr ? otherwise : strtol(text, &end, 10);
+    return end != text && end != nullptr && *end == '\0' ? number : otherwise;
+}
+
 // DIRECTORY/NAME, which fits.
 void join(const char* directory, const char* name, char* path) {
     const size_t length = strlen(directory);
@@ -89,7 +96,7 @@ bool is_equal(const timespec& left, const timespec& right) {
 // secure_getenv() knows nothing in setuid programs: whoever starts one must not choose whom it speaks to.
 void find_daemons() {
     const char* const timeout = secure_getenv("LEAT_REGISTER_TIMEOUT");
-    timeout_ms = timeout == nullptr ? kDefaultTimeoutMs : strtol(timeout, nullptr, 10);
+    timeout_ms = number_in(timeout, kDefaultTimeoutMs);
     set_directory(Lane::kRecorder, secure_getenv(wire::kRecorderDirectoryVariable));
 
     char users[kMaxAppPath];

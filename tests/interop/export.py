@@ -212,9 +212,10 @@ class Export(InteropTest):
             self.assertEqual(fifo.read_text(), expected)
         self.assertEqual(export.returncode, 0)
         self.assertTrue(fifo.is_fifo())
-        for place, word in ((self.directory, "directory"), (self.directory / "no" / "file", "no/file"), ("", "cannot write")):
+        for place, status, word in ((self.directory, 1, "directory"), (self.directory / "no" / "file", 1, "no/file"),
+                                    ("", 2, "--output is empty")):
             result = plain_run(LEAT, "export", "chrome", trace, "-o", place)
-            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertEqual((result.returncode, result.stdout), (status, ""))
             self.assert_one_line(result.stderr, word)
         result = plain_run(LEAT, "export", "chrome", trace, "-o", "/dev/full")
         self.assertEqual(result.returncode, 1)

@@ -73,6 +73,11 @@ class Record(InteropTest):
         self.assertEqual((recording.status, recording.summary["stopped_by"], recording.summary["left_in_rings"]),
                          (0, "duration", 0))
 
+    def test_nothing_was_recorded_in_its_time(self):
+        process = self.started(program("commanded"), options=("--duration", "1ms"))
+        self.assertIn("stopped after 1ms", process.stderr.readline())
+        self.assertIn("nothing was recorded: stopped after 1ms: until then, ", self.end(process).stderr)
+
     def test_program_runs_on_after_its_time(self):
         self.check_program_runs_on()
 
@@ -194,7 +199,7 @@ class Record(InteropTest):
                              ("--duration", "999us"), ("--duration", "99999999999h"), ("--duration", "1e3"),
                              ("--duration", "18446744073709551616"), ("--duration", ""), ("--duration", "s"),
                              ("--max-size", "0"), ("--max-size", "-1M"), ("--max-size", "100"), ("--max-size", "63K"),
-                             ("--max-size", "9999999999G"), ("--max-size", "1T"), ("--max-size", ""),
+                             ("--max-size", "9999999999G"), ("--max-size", "1P"), ("--max-size", ""),
                              ("--max-size", "18446744073709551616")):
             with self.subTest(f"{option}={text}"):
                 result = plain_run(LEAT, "record", f"{option}={text}" if text else option, *([] if text else [""]),

@@ -161,10 +161,22 @@ class BadInput(InteropTest):
                       ("--ring-size", "much", "--", "true"), ("-l", "loud", "--", "true"),
                       ("--context", "weather", "--", "true"), ("--context", "none,vpid", "--", "true"),
                       ("-e", "", "--", "true"), ("-x", "", "--", "true"), ("--blocking-timeout", "1s", "--", "true"),
-                      ("-o", "http://here", "--", "true")):
+                      ("-o", "http://here", "--", "true"), ("--ring-size=-64K", "--", "true"),
+                      ("--tracefile-size=-1", "--", "true"), ("--tracefile-size", "99999999999999999999", "--", "true"),
+                      ("--tracefile-count=-1", "--", "true")):
             self.assert_one_line(self.fails(*wrong, status=2))
+        for option in ("-o", "--live", "--session", "-l", "-e", "--context", "--shm-path", "--summary", "--snapshot-on",
+                       "--read-period"):
+            self.assert_one_line(self.fails(option, "", "--", "true", status=2), "is empty")
+        for option in ("--output=", "--live=", "--session=", "--event=", "--shm-path="):
+            self.assert_one_line(self.fails("-x", "a", option, "--", "true", status=2), f"{option[:-1]} is empty")
         self.assert_one_line(self.fails("--ring-sise", "64K", "--", "true", status=2), "--ring-sise", "see leat record --help")
         self.assertEqual(tree(self.directory), [])
+
+    def test_arguments_of_the_program_may_be_empty(self):
+        for separator in ([], ["--"]):
+            words = ["-x", "a", *separator, "printf", "%s|", "--session=", "--", "", "--output="]
+            self.assertEqual(plain_run(LEAT, "record", *words, cwd=self.directory).stdout, "--session=|--||--output=|")
 
     def test_directory_that_is_not_empty_is_left_alone(self):
         occupied = self.directory / "occupied"

@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import pathlib
+import pwd
 import re
 import signal
 import socket
@@ -523,7 +524,7 @@ class Logging(OptionsTest):
         self.start("--log-format=text")
         self.rubbish()
         self.assertEqual([level for level, _ in self.stop()], ["warning"])
-        self.assert_fails(2, "--log-format", "--log-format", "xml")
+        self.assert_fails(2, "--log-format: xml not in {text,json}", "--log-format", "xml")
 
     def test_file_is_opened_anew_at_sighup(self):
         log = self.directory / "relay.log"
@@ -585,8 +586,18 @@ class Information(OptionsTest):
         self.assertIn("Examples:", text)
         self.assertIn("Viewers are served on this host only", re.sub(r"\s+", " ", text))
 
+    def test_default_output_is_below_the_home_of_the_user(self):
+        """By the list of users, if HOME is no absolute path."""
+        for home in ({}, {"HOME": ""}, {"HOME": "rel"}):
+            environment = {name: value for name, value in os.environ.items() if name != "HOME"}
+            text = self.run_relayd("--help", env={**environment, **home}).stdout
+            self.assertIn(f"DIR={pwd.getpwuid(os.geteuid()).pw_dir}/leat-traces", text)
+        self.assertIn("DIR=/elsewhere/leat-traces", self.run_relayd("--help", env={**os.environ, "HOME": "/elsewhere"}).stdout)
+
     def test_unknown_option(self):
         self.assert_fails(2, "--nothing", "--nothing")
+        self.assert_fails(2, "--log-file is empty", "--log-file", "")
+        self.assert_fails(2, "--log-file is empty", "--log-file=", "--daemonize")
 
     def test_every_option_is_used_here(self):
         with open(__file__, encoding="utf-8") as source:

@@ -300,6 +300,12 @@ class Registration(SessionTest):
         waited = self.run_time(*emit)
         self.assertTrue(3 <= waited < 4.5, waited)
 
+    def test_time_that_is_no_number_is_the_usual_one(self):
+        daemon = self.daemon()
+        self.create_active("web", "test:*")
+        stop_process(daemon.process.pid)
+        self.assertGreaterEqual(self.run_time(program("emit"), "1", "1", LEAT_REGISTER_TIMEOUT="1s"), 3)
+
     def test_deaf_daemon_delays_one_start_and_not_each(self):
         daemon = self.daemon()
         directory = self.create_active("web", "test:*")

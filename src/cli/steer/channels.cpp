@@ -112,7 +112,7 @@ void add_buffer_options(CLI::App& command, ChannelOptions& options) {
         ->check(CLI::IsMember({"discard", "blocking", "overwrite"}))
         ->type_name("MODE");
     add_text(command, "--blocking-timeout", options.blocking_timeout,
-             "Block for this long at most, up to an hour; inf: no limit (default)")
+             "Block for this long at most, up to 71m; inf: no limit (default)")
         ->type_name("PERIOD|inf");
     add_text(command, "--header", options.header,
              "Event headers: compact (few event types), large (many) or tiny (times of 256 ns)")

@@ -18,7 +18,8 @@ struct Unit {
 
 constexpr std::array kPeriodUnits{Unit{"", 1},          Unit{"us", 1},         Unit{"ms", 1'000},
                                   Unit{"s", 1'000'000}, Unit{"m", 60'000'000}, Unit{"h", 3'600'000'000}};
-constexpr std::array kSizeUnits{Unit{"", 1}, Unit{"K", 1U << 10}, Unit{"M", 1U << 20}, Unit{"G", 1U << 30}};
+constexpr std::array kSizeUnits{Unit{"", 1}, Unit{"K", 1U << 10}, Unit{"M", 1U << 20}, Unit{"G", 1U << 30},
+                                Unit{"T", 1ULL << 40}};
 
 constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
 
@@ -53,7 +54,7 @@ Result<std::uint64_t> parse_size(std::string_view text) {
     else if (unit.ends_with('B'))
         unit.pop_back();
     const auto size = parse(text.substr(0, begin), unit, kSizeUnits);
-    if (!size) return refused("\"{}\" is not a size: give a number of bytes, or one with K, M or G", text);
+    if (!size) return refused("\"{}\" is not a size: give a number of bytes, or one with K, M, G or T", text);
     return *size;
 }
 

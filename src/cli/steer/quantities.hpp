@@ -12,7 +12,7 @@ namespace leat::cli {
 // Microseconds: a number alone, or with one of the units us, ms, s, m, h.
 Result<std::uint64_t> parse_period(std::string_view text);
 
-// Bytes: a number alone, or with K, M, G, in either case; KiB and KB are K.
+// Bytes: a number alone, or with K, M, G, T, in either case; KiB and KB are K.
 Result<std::uint64_t> parse_size(std::string_view text);
 
 // "10s", "1500ms": what parse_period() takes, in the largest unit.
