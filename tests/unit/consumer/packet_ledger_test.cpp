@@ -85,7 +85,10 @@ struct Line {
             arrived = under_way.front().second;
         if (!ledger.has_unconfirmed()) return;
         const std::uint64_t asked = ledger.ask();
-        arrived&&* arrived >= asked ? ledger.note_stored() : ledger.note_pending();
+        if (arrived >= asked)  // nothing is less than any packet
+            ledger.note_stored();
+        else
+            ledger.note_pending();
     }
 };
 

@@ -119,8 +119,8 @@ TEST_F(ControlServerTest, WhoWaitsIsToldThatThereWillBeAnAnswer) {
     server_.reset();
     server_ = *ControlServer::listen({.path = daemon_.socket(), .progress_period = {}}, daemon_.commands());
     const UniqueFd client = connect();
-    send(client, R"({"version": 1, "verb": "create", "session": "a"})"
-                 "\n");
+    const json create = {{"version", 1}, {"verb", "create"}, {"session", "a"}, {"directory", daemon_.outputs() / "a"}};
+    send(client, create.dump() + "\n");
     // Its thread makes the session's place, and nobody listens to that meanwhile.
     server_->run();
     EXPECT_TRUE(received(client).starts_with(R"({"progress":"create: under way for 0 s"})"
