@@ -48,7 +48,7 @@ void run_connection(FuzzInput input) {
     test::ScratchDaemon daemon;
     for (const char* const name : {"one", "two"})
         LEAT_CHECK(daemon.ask({{"verb", "create"}, {"session", name}, {"directory", daemon.outputs() / name}})["ok"]);
-    auto server = sessiond::ControlServer::listen({.path = daemon.socket()}, daemon.commands());
+    auto server = sessiond::ControlServer::listen({.path = daemon.socket()}, daemon.handler());
     LEAT_CHECK(server);
     const UniqueFd client = connect(daemon.socket());
     for (std::size_t at = 0; at < bytes.size(); at += piece) {

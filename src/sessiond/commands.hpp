@@ -16,10 +16,8 @@ class Commands {
   public:
     explicit Commands(Tracing& tracing) : tracing_(tracing) {}
 
-    // Called once for each request, at once or when what takes long is done; always by the daemon's thread.
-    using Reply = std::function<void(nlohmann::json answer)>;
-
-    // Does what a request says; any JSON.
+    // Does what a request says; any JSON. Replies once: at once, or when what takes long is done; always in the
+    // daemon's thread.
     void handle(const Client& client, const nlohmann::json& request, Reply reply);
 
     // Ends all sessions, stored; then calls `done`. From now on, requests are refused.

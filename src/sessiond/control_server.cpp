@@ -14,13 +14,11 @@
 namespace leat::sessiond {
 namespace {
 
-using namespace std::chrono_literals;
 using nlohmann::json;
 
 constexpr std::size_t kMaxRequest = 1U << 20;
 // An answer that nobody reads.
 constexpr std::size_t kMaxUnsent = 64U << 20;
-constexpr auto kClientPatience = 30s;
 constexpr std::size_t kMaxConnections = 64;
 // Requests of one client in one turn: others want to be served, too.
 constexpr std::size_t kMaxRequestsAtOnce = 64;
@@ -46,12 +44,12 @@ std::string verb_of(const std::optional<json>& request) {
 
 }  // namespace
 
-Result<std::unique_ptr<ControlServer>> ControlServer::listen(const Parameters& parameters, Commands& commands) {
+Result<std::unique_ptr<ControlServer>> ControlServer::listen(const Parameters& parameters, Handler handler) {
     ::unlink(parameters.path.c_str());
     const mode_t mode = parameters.group ? 0660 : 0600;
     UniqueFd socket = LEAT_TRY(
         listen_at(parameters.path, {.type = SOCK_STREAM | SOCK_NONBLOCK, .mode = mode, .group = parameters.group}));
-    return std::unique_ptr<ControlServer>(new ControlServer(std::move(socket), parameters, commands));
+    return std::unique_ptr<ControlServer>(new ControlServer(std::move(socket), parameters, std::move(handler)));
 }
 
 ControlServer::~ControlServer() { ::unlink(path_.c_str()); }
@@ -72,7 +70,7 @@ ControlServer::Clock::time_point ControlServer::deadline() const {
     for (const auto& connection : connections_) {
         if (may_go_on(*connection) || has_ended(*connection)) return Clock::time_point{};
         deadline = std::min(
-            deadline, connection->is_busy ? connection->progress_due : connection->silent_since + kClientPatience);
+            deadline, connection->is_busy ? connection->progress_due : connection->silent_since + client_patience_);
     }
     return deadline;
 }
@@ -88,9 +86,9 @@ void ControlServer::run() {
             receive(connection);
     }
     const auto now = Clock::now();
-    connections_.remove_if([now](const auto& connection) {
+    connections_.remove_if([this, now](const auto& connection) {
         if (has_ended(*connection)) return true;
-        return !connection->is_busy && !may_go_on(*connection) && now - connection->silent_since > kClientPatience;
+        return !connection->is_busy && !may_go_on(*connection) && now - connection->silent_since > client_patience_;
     });
 }
 
@@ -177,7 +175,7 @@ void ControlServer::do_requests(const std::shared_ptr<Connection>& connection) {
             send(*asked);
         };
         if (request)
-            commands_.handle(connection->client, *request, reply);
+            handler_(connection->client, *request, reply);
         else
             reply(answer_error({ErrorKind::kCorrupt, "the request is no JSON, or too deep"}));
     }

@@ -5,16 +5,19 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <list>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/listener.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "sessiond/commands.hpp"
+#include "sessiond/request.hpp"
 
 namespace leat::sessiond {
 
@@ -22,14 +25,18 @@ namespace leat::sessiond {
 class ControlServer {
   public:
     using Clock = std::chrono::steady_clock;
+    // Does what a request says; any JSON. Replies once: at once, or later, in the thread of the server.
+    using Handler = std::function<void(const Client& client, const nlohmann::json& request, Reply reply)>;
 
     struct Parameters {
         std::filesystem::path path;    // of the socket; whatever has that name is removed
         std::optional<gid_t> group{};  // may connect, too
         // After this time, and each time after it, who waits for an answer is told that there will be one.
         Clock::duration progress_period = std::chrono::seconds(5);
+        // Who asks for nothing for so long, and waits for nothing, has to go.
+        Clock::duration client_patience = std::chrono::seconds(30);
     };
-    static Result<std::unique_ptr<ControlServer>> listen(const Parameters& parameters, Commands& commands);
+    static Result<std::unique_ptr<ControlServer>> listen(const Parameters& parameters, Handler handler);
     ~ControlServer();
     ControlServer(const ControlServer&) = delete;
     ControlServer& operator=(const ControlServer&) = delete;
@@ -54,12 +61,13 @@ class ControlServer {
         bool is_over = false;
     };
 
-    ControlServer(UniqueFd socket, const Parameters& parameters, Commands& commands)
+    ControlServer(UniqueFd socket, const Parameters& parameters, Handler handler)
         : socket_(std::move(socket), "clients"),
           path_(parameters.path),
           group_(parameters.group),
           progress_period_(parameters.progress_period),
-          commands_(commands) {}
+          client_patience_(parameters.client_patience),
+          handler_(std::move(handler)) {}
     void accept_all();
     [[nodiscard]] bool is_welcome(const ucred& peer) const;
     void receive(const std::shared_ptr<Connection>& connection);
@@ -75,7 +83,8 @@ class ControlServer {
     std::filesystem::path path_;
     std::optional<gid_t> group_;
     Clock::duration progress_period_;
-    Commands& commands_;
+    Clock::duration client_patience_;
+    Handler handler_;
     std::list<std::shared_ptr<Connection>> connections_;  // shared with answers that come later
 };
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 #include "base/log.hpp"
 #include "base/readable.hpp"
@@ -120,8 +121,11 @@ Result<void> Daemon::begin() {
     tracing_->stop_due();
     (void)tracing_->order_all();
     commands_.emplace(*tracing_);
-    control_ = LEAT_TRY(ControlServer::listen(
-        {.path = places.directory / wire::kControlSocketName, .group = parameters_.group}, *commands_));
+    control_ = LEAT_TRY(
+        ControlServer::listen({.path = places.directory / wire::kControlSocketName, .group = parameters_.group},
+                              [this](const Client& client, const nlohmann::json& request, Reply reply) {
+                                  commands_->handle(client, request, std::move(reply));
+                              }));
     if (!parameters_.metrics.empty())
         metrics_ =
             LEAT_TRY(net::MetricsServer::listen(parameters_.metrics, [this] { return metrics_page(*tracing_); }));

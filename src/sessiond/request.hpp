@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -55,6 +56,9 @@ struct Client {
     gid_t gid;
     pid_t pid;
 };
+
+// Takes the answer to one request.
+using Reply = std::function<void(nlohmann::json answer)>;
 
 // A request that cannot be understood: the client's exit status is 2.
 template <class... Arguments>

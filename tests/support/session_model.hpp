@@ -67,6 +67,12 @@ class ScratchDaemon {
     [[nodiscard]] std::filesystem::path outputs() const { return scratch_.path() / "outputs"; }
     [[nodiscard]] std::filesystem::path socket() const { return scratch_.path() / "control.sock"; }
     [[nodiscard]] sessiond::Commands& commands() { return *commands_; }
+    // For a control server.
+    [[nodiscard]] auto handler() {
+        return [this](const sessiond::Client& client, const nlohmann::json& request, sessiond::Reply reply) {
+            commands_->handle(client, request, std::move(reply));
+        };
+    }
 
     void wait() {
         pollfd ready{mailbox_->fd(), POLLIN, 0};

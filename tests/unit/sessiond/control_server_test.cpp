@@ -42,7 +42,7 @@ class ControlServerTest : public testing::Test {
     }
 
     test::ScratchDaemon daemon_;
-    std::unique_ptr<ControlServer> server_ = *ControlServer::listen({.path = daemon_.socket()}, daemon_.commands());
+    std::unique_ptr<ControlServer> server_ = *ControlServer::listen({.path = daemon_.socket()}, daemon_.handler());
 };
 
 TEST_F(ControlServerTest, SocketIsForItsUserAlone) {
@@ -69,7 +69,7 @@ TEST_F(ControlServerTest, WhatAnotherThreadMakesMeanwhileHasItsMode) {
     });
     while (!has_begun) std::this_thread::yield();
     for (int i = 0; i < 2'000; ++i)
-        EXPECT_TRUE(ControlServer::listen({.path = scratch.path() / "socket"}, daemon_.commands()));
+        EXPECT_TRUE(ControlServer::listen({.path = scratch.path() / "socket"}, daemon_.handler()));
     is_over = true;
     other.join();
     EXPECT_EQ(modes.size(), 1U) << "nobody has changed the umask";
@@ -117,7 +117,7 @@ TEST_F(ControlServerTest, OneTurnServesEverybody) {
 // A client takes a daemon that is silent for one that is stopped.
 TEST_F(ControlServerTest, WhoWaitsIsToldThatThereWillBeAnAnswer) {
     server_.reset();
-    server_ = *ControlServer::listen({.path = daemon_.socket(), .progress_period = {}}, daemon_.commands());
+    server_ = *ControlServer::listen({.path = daemon_.socket(), .progress_period = {}}, daemon_.handler());
     const UniqueFd client = connect();
     const json create = {{"version", 1}, {"verb", "create"}, {"session", "a"}, {"directory", daemon_.outputs() / "a"}};
     send(client, create.dump() + "\n");
