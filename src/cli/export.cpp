@@ -57,6 +57,21 @@ struct ExportOptions {
     bool is_gmt = false;
 };
 
+// The file that a link stands for, whether that is there or not.
+fs::path behind_links(fs::path path) {
+    constexpr int kMostLinks = 40;  // as in the kernel
+    std::error_code ignored;
+    for (int links = 0; links < kMostLinks && fs::is_symlink(path, ignored); ++links)
+        path = path.parent_path() / fs::read_symlink(path, ignored);
+    return path;
+}
+
+// Such as /dev/stdout, while that is a file.
+bool is_standard_output(const struct stat& file) {
+    struct stat output {};
+    return ::fstat(STDOUT_FILENO, &output) == 0 && output.st_dev == file.st_dev && output.st_ino == file.st_ino;
+}
+
 // A file that is there when it is whole. What is no regular file, such as a FIFO, is written to as it is.
 class OutputFile {
   public:
@@ -65,14 +80,14 @@ class OutputFile {
         struct stat status {};
         const bool exists = ::stat(path.c_str(), &status) == 0;
         if (exists && S_ISDIR(status.st_mode)) return refused("{} is a directory: name a file", path);
+        if (exists && is_standard_output(status)) return standard_output();
         if (exists && !S_ISREG(status.st_mode)) {
             file.fd_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
             if (!file.fd_.is_open()) return io_error("cannot write " + path);
             return file;
         }
         // The file that a link stands for gives way, not the link.
-        std::error_code ignored;
-        file.path_ = exists ? fs::canonical(path, ignored).string() : path;
+        file.path_ = behind_links(path);
         file.part_ = file.path_ + ".XXXXXX";
         file.fd_ = UniqueFd(::mkostemp(file.part_.data(), O_CLOEXEC));
         if (!file.fd_.is_open()) return io_error("cannot write beside " + path);

@@ -19,6 +19,7 @@
 #include "cli/empty_values.hpp"
 #include "cli/help.hpp"
 #include "cli/listen_url.hpp"
+#include "cli/metrics_option.hpp"
 #include "cli/pid_file.hpp"
 #include "cli/standard_descriptors.hpp"
 #include "cli/tell.hpp"
@@ -85,6 +86,11 @@ void add_network_options(CLI::App& app, Options& options) {
     relay::Server::Parameters& server = options.server;
     app.add_option("--bind", server.address,
                    "IP address for producers; 0.0.0.0 or :: for all. Viewers are served on this host only, see -L")
+        ->check([](const std::string& text) {
+            asio::error_code error;
+            asio::ip::make_address(text, error);
+            return error ? fmt::format("\"{}\" is no IP address", text) : std::string();
+        })
         ->capture_default_str();
     app.add_option_function<std::string>(
            "--ports", [](const std::string&) {}, "ports of control, data and live connections; 0: a free one")
@@ -100,8 +106,7 @@ void add_network_options(CLI::App& app, Options& options) {
     add_url("-C,--control-port", options.control_url, "where producers connect; wins over --bind and --ports");
     add_url("-D,--data-port", options.data_url, "where they send data, also as datagrams");
     add_url("-L,--live-port", options.live_url, "where viewers connect");
-    app.add_option("--metrics", server.metrics, "serve figures for Prometheus there: ADDRESS:PORT, or :PORT")
-        ->type_name("ADDR");
+    add_metrics_option(app, server.metrics);
     app.add_option("--max-connections", server.max_connections,
                    "at most this many; default: as the limit of open files allows")
         ->check(CLI::Range(relay::Admission::kFewestConnections, std::size_t{1} << 20))

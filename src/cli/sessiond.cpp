@@ -23,6 +23,7 @@
 #include "cli/command.hpp"
 #include "cli/empty_values.hpp"
 #include "cli/help.hpp"
+#include "cli/metrics_option.hpp"
 #include "cli/pid_file.hpp"
 #include "cli/size_option.hpp"
 #include "cli/standard_descriptors.hpp"
@@ -55,8 +56,7 @@ void add_options(CLI::App& app, Options& options) {
     app.add_flag("-b,--background", options.is_background, "return when the daemon is ready, which goes on");
     app.add_option("--group", options.group, "members of this group may steer root's daemon (default: tracing)")
         ->type_name("NAME");
-    app.add_option("--metrics", options.metrics, "serve figures for Prometheus there: ADDRESS:PORT, or :PORT")
-        ->type_name("ADDR");
+    add_metrics_option(app, options.metrics);
     app.add_option("--max-memory", options.max_memory,
                    "bytes that the rings of all sessions may take together, or with K, M, G, T (default: no limit)")
         ->transform(as_size())

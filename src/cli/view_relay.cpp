@@ -151,7 +151,7 @@ Result<Viewed> view(const ViewArguments& arguments, const net::RelayUrl& url, co
 
 Result<Viewed> view_relay(const ViewArguments& arguments, const viewer::TextOptions& options) {
     if (arguments.traces.size() != 1) misuse("one net:// URL at a time");
-    const net::RelayUrl url = LEAT_TRY(net::parse_relay_url(arguments.traces.front()));
+    const net::RelayUrl url = meaning_of(net::parse_relay_url(arguments.traces.front()));
     auto viewed = view(arguments, url, options);
     if (!viewed) return wrap(fmt::format("relay {}", url.address()), std::move(viewed).error());
     return viewed;

@@ -58,6 +58,11 @@ std::string http_answer(const char* status, const std::string& body) {
 
 }  // namespace
 
+Result<void> MetricsServer::check_address(const std::string& address) {
+    (void)LEAT_TRY(address_of(address));
+    return {};
+}
+
 Result<std::unique_ptr<MetricsServer>> MetricsServer::listen(const std::string& address,
                                                              std::function<std::string()> page) {
     const ListeningAddress parsed = LEAT_TRY(address_of(address));

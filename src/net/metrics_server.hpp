@@ -24,6 +24,7 @@ class MetricsServer {
 
     // `address`: "ADDRESS:PORT", of this host, an IPv6 address in brackets; ":PORT" is that of 127.0.0.1, port 0 a free
     // one. `page` makes the text of each answer ([Prometheus-text]).
+    static Result<void> check_address(const std::string& address);
     static Result<std::unique_ptr<MetricsServer>> listen(const std::string& address, std::function<std::string()> page);
 
     // "127.0.0.1:9464"

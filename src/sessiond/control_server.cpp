@@ -57,7 +57,7 @@ ControlServer::~ControlServer() { ::unlink(path_.c_str()); }
 std::vector<pollfd> ControlServer::wanted() const {
     std::vector<pollfd> wanted{{socket_.fd(), POLLIN, 0}};
     for (const auto& connection : connections_) {
-        short events = connection->is_busy || connection->is_at_end ? 0 : POLLIN;
+        short events = connection->is_busy ? 0 : POLLIN;
         if (!connection->output.empty()) events = POLLOUT;
         // poll() tells of a client that is gone whatever we want: while its request is being done, that is no news.
         wanted.push_back({events == 0 ? -1 : connection->socket.get(), events, 0});
@@ -68,7 +68,7 @@ std::vector<pollfd> ControlServer::wanted() const {
 ControlServer::Clock::time_point ControlServer::deadline() const {
     auto deadline = Clock::time_point::max();
     for (const auto& connection : connections_) {
-        if (may_go_on(*connection) || has_ended(*connection)) return Clock::time_point{};
+        if (may_go_on(*connection) || connection->is_over) return Clock::time_point{};
         deadline = std::min(
             deadline, connection->is_busy ? connection->progress_due : connection->silent_since + client_patience_);
     }
@@ -87,7 +87,7 @@ void ControlServer::run() {
     }
     const auto now = Clock::now();
     connections_.remove_if([this, now](const auto& connection) {
-        if (has_ended(*connection)) return true;
+        if (connection->is_over) return true;
         return !connection->is_busy && !may_go_on(*connection) && now - connection->silent_since > client_patience_;
     });
 }
@@ -124,16 +124,13 @@ void ControlServer::receive(const std::shared_ptr<Connection>& connection) {
     std::array<char, 16384> bytes{};
     // Whoever does not read our answers need not send more.
     if (!connection->output.empty()) return;
-    while (!connection->is_at_end && !may_go_on(*connection)) {
+    while (!may_go_on(*connection)) {
         const ssize_t size = ::recv(connection->socket.get(), bytes.data(), bytes.size(), 0);
         if (size < 0 && (errno == EAGAIN || errno == EINTR)) break;
-        if (size < 0) {
+        // Gone, or it sends no more: then all that it has asked is answered, or we would not read.
+        if (size <= 0) {
             connection->is_over = true;
             return;
-        }
-        if (size == 0) {
-            connection->is_at_end = true;
-            break;
         }
         connection->silent_since = Clock::now();
         connection->input.append(bytes.data(), static_cast<std::size_t>(size));
@@ -151,12 +148,6 @@ void ControlServer::receive(const std::shared_ptr<Connection>& connection) {
 bool ControlServer::may_go_on(const Connection& connection) {
     return !connection.is_busy && !connection.is_over && connection.output.empty() &&
            connection.input.find('\n') != std::string::npos;
-}
-
-// Whether nothing is left to be done for the client.
-bool ControlServer::has_ended(const Connection& connection) {
-    const bool is_answered = !connection.is_busy && !may_go_on(connection) && connection.output.empty();
-    return connection.is_over || (connection.is_at_end && is_answered);
 }
 
 // One after the other.

@@ -57,7 +57,6 @@ class ControlServer {
         std::string verb{};    // of the request
         Clock::time_point busy_since{};
         Clock::time_point progress_due{};
-        bool is_at_end = false;  // the client sends no more; what it has sent is answered
         bool is_over = false;
     };
 
@@ -72,7 +71,6 @@ class ControlServer {
     [[nodiscard]] bool is_welcome(const ucred& peer) const;
     void receive(const std::shared_ptr<Connection>& connection);
     [[nodiscard]] static bool may_go_on(const Connection& connection);
-    [[nodiscard]] static bool has_ended(const Connection& connection);
     void do_requests(const std::shared_ptr<Connection>& connection);
     void begin_request(Connection& connection, const std::optional<nlohmann::json>& request) const;
     void tell_progress(Connection& connection) const;

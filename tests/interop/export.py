@@ -207,6 +207,14 @@ class Export(InteropTest):
         self.assertEqual(plain_run(LEAT, "export", "chrome", trace, "-o", link).returncode, 0)
         self.assertTrue(link.is_symlink())
         self.assertEqual((target.read_text(), target.stat().st_mode & 0o777), (expected, 0o600))
+        target.unlink()  # the link leads nowhere
+        self.assertEqual(plain_run(LEAT, "export", "chrome", trace, "-o", link).returncode, 0)
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(target.read_text(), expected)
+        with open(target, "w", encoding="ascii") as output:  # standard output by another name
+            words = f"echo before; {LEAT} export chrome {trace} -o /dev/stdout; echo behind"
+            subprocess.run(["sh", "-c", words], stdout=output, check=True)
+        self.assertEqual(target.read_text(), f"before\n{expected}behind\n")
         os.mkfifo(fifo)
         with subprocess.Popen([LEAT, "export", "chrome", trace, "-o", fifo]) as export:
             self.assertEqual(fifo.read_text(), expected)

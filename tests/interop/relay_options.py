@@ -340,7 +340,9 @@ class Network(OptionsTest):
                     "tcp://127.0.0.1:65536", "tcp://[::1:5342"):
             self.assert_fails(2, url, "-C", url)
         self.assert_fails(1, "give an IP address of this host", "-L", "tcp://no.such.host.invalid:5344")
-        self.assert_fails(1, "is no IP address", "--bind", "localhost")
+        self.assert_fails(2, "is no IP address", "--bind", "localhost")
+        self.assert_fails(2, "is not of the form ADDRESS:PORT", "--metrics", "9464")
+        self.assert_fails(2, "is no IP address of this host", "--metrics", "localhost:9464")
         self.assert_fails(2, "three ports are needed", "--ports", "1:2")
 
     def test_max_connections(self):

@@ -262,6 +262,12 @@ class LiveView(support.InteropTest):
         kept = support.lines_of(self.read(relay.output).text)
         self.assertTrue(lines[-len(kept):] == kept, "all that is kept is shown, and nothing after it")
 
+    def test_bad_addresses(self):
+        for url in ("net://", "net://h:0", "net://h:x", "net://h/host/a"):
+            view = support.plain_run(support.LEAT, "view", url)
+            self.assertEqual((view.returncode, view.stdout), (2, ""))
+            self.assert_one_line(view.stderr, url, "see leat view --help")
+
     def test_relay_that_is_not_there(self):
         [port] = free_ports(1)
         view = subprocess.run([support.LEAT, "view", f"net://127.0.0.1:{port}"], capture_output=True, text=True)

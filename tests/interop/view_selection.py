@@ -107,7 +107,10 @@ class Times(InteropTest):
 
     def test_refused(self):
         trace = str(CAPTURES / "local-disk" / "trace")
-        for options, status, word in ((["--begin", "noon"], 2, "no time"), (["--begin", "2", "--end", "1"], 1, "before"),
+        for options, status, word in ((["--begin", "noon"], 2, "no time"), (["--begin", "2", "--end", "1"], 2, "before"),
+                                      (["--timerange", "2,1"], 2, "before"),
+                                      (["--begin", "23:59", "--end", "1"], 1, "before"),
+                                      (["--end", "99999999999"], 2, "out of range"),
                                       (["--timerange", "1"], 2, "BEGIN,END"),
                                       (["--begin", "1", "--timerange", "1,2"], 2, "--timerange"),
                                       (["--follow", "--end", "1"], 2, "finished"), (["--columns", "n"], 2, "csv")):

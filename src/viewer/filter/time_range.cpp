@@ -128,6 +128,10 @@ Result<TimeRange> TimeRange::parse(Text begin, Text end, const Text& range, bool
     TimeRange parsed;
     if (begin) parsed.begin_ = LEAT_TRY(TimeBound::parse(*begin, is_gmt));
     if (end) parsed.end_ = LEAT_TRY(TimeBound::parse(*end, is_gmt));
+    // Wrong whatever the trace is. What needs its date is compared when that is known.
+    const bool needs_date =
+        (parsed.begin_ && parsed.begin_->needs_date()) || (parsed.end_ && parsed.end_->needs_date());
+    if (!needs_date) LEAT_TRY(TimeRange(parsed).begin_at(0));
     return parsed;
 }
 
