@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,6 +77,12 @@ Result<std::vector<std::byte>> read_at(int fd, std::uint64_t offset, std::size_t
     std::vector<std::byte> bytes(size);
     bytes.resize(LEAT_TRY(read_at(fd, offset, std::span(bytes))));
     return bytes;
+}
+
+std::uint64_t largest_file() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+    return limit.rlim_cur;
 }
 
 Result<void> write_all(int fd, std::span<const std::byte> bytes) {

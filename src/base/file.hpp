@@ -30,6 +30,10 @@ Result<std::size_t> read_at(int fd, std::uint64_t offset, std::span<std::byte> b
 // Returns `size` bytes, or fewer at the end of the file.
 Result<std::vector<std::byte>> read_at(int fd, std::uint64_t offset, std::size_t size);
 
+// What a file of this process may have at most, in bytes (RLIMIT_FSIZE): one that would become larger ends the process
+// by SIGXFSZ, unless that is ignored.
+std::uint64_t largest_file();
+
 // Writes all bytes, in as many calls as that takes.
 Result<void> write_all(int fd, std::span<const std::byte> bytes);
 

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/memory_place.hpp"
 #include "base/result.hpp"
@@ -42,10 +45,13 @@ class Journal {
         std::uint64_t size = 0;
     };
 
-    Journal(UniqueFd fd, Extent extent) : fd_(std::move(fd)), extent_(extent) {}
+    Journal(UniqueFd fd, std::string name, Extent extent)
+        : fd_(std::move(fd)), name_(std::move(name)), extent_(extent) {}
+    Result<void> write_at(std::span<const std::byte> bytes, std::uint64_t offset);
     Result<void> set_extent(Extent extent);
 
     UniqueFd fd_;
+    std::string name_;  // for messages
     Extent extent_;
 };
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/file.hpp"
 #include "base/sealed_memory.hpp"
 
 namespace leat {
@@ -65,6 +66,9 @@ Result<UniqueFd> MemoryPlace::make(const std::string& name) const {
 
 // Sealed before anybody else has it: a program that could shrink the memory would make every other user of it fault.
 Result<UniqueFd> MemoryPlace::make(const std::string& name, std::uint64_t size, std::span<const Part> parts) const {
+    if (size > largest_file())
+        return refused("{} of {} bytes: this process may have files of {} bytes at most, see ulimit -f", name, size,
+                       largest_file());
     UniqueFd fd = LEAT_TRY(make(name));
     if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0)
         return io_error(fmt::format("cannot make {} of {} bytes", name, size));

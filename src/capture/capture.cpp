@@ -8,6 +8,7 @@
 #include <limits>
 #include <span>
 
+#include "base/file.hpp"
 #include "ring/clock.hpp"
 #include "ring/shared_clock.hpp"
 #include "tracer/capture_link.hpp"
@@ -87,7 +88,7 @@ Result<std::unique_ptr<Capture>> Capture::start(const Options& options) {
     const session::TraceChannel& channel = *trace.channels().front();
     const std::vector<std::uint32_t> cpus = own_cpus();
     auto output = LEAT_TRY(BlockOutput::create(options.directory, channel.name(), channel.rings().geometry().cpu_rings,
-                                               cpus, options.max_size));
+                                               cpus, std::min(options.max_size, largest_file())));
     if (auto written = output->write_metadata(trace.initial_metadata()); !written) {
         output->remove_if_unused();
         return tl::unexpected(std::move(written).error());

@@ -1,6 +1,7 @@
 // `leat check` and `leat repair`: what is wrong with a trace, and a trace of all the rest.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
@@ -119,20 +120,17 @@ Result<fs::path> output_path(const CheckOptions& options, const std::vector<fs::
         return refused("{} exists: name a new directory", options.output);
     path = fs::weakly_canonical(fs::absolute(path, error), error);
     if (error) return refused("{}: {}", options.output, error.message());
-    const auto is_inside = [&](const fs::path& trace) {
-        const fs::path outside = trace::real_path(trace);
-        return std::ranges::mismatch(outside, path).in1 == outside.end();
-    };
     const auto named = LEAT_TRY(paths_of(options.traces));
     for (const auto& traces : {named, directories})
         for (const fs::path& trace : traces)
-            if (is_inside(trace))
+            if (trace::is_inside(path, trace))
                 return refused("--output {} is inside of {}, which is read: name a directory elsewhere", options.output,
                                trace.string());
     return path;
 }
 
 Result<bool> repair(CheckOptions& options) {
+    std::signal(SIGXFSZ, SIG_IGN);  // a file that may not be so long is an error
     const trace::TraceDirectories directories = LEAT_TRY(directories_of(options));
     const fs::path output = LEAT_TRY(output_path(options, directories.paths));
     viewer::CheckProgress progress(TraceCheck::kPasses + 1);

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -23,7 +22,10 @@
 #include "cli/progress_bar.hpp"
 #include "cli/selection.hpp"
 #include "cli/stop_signals.hpp"
+#include "cli/write_signals.hpp"
 #include "net/relay_url.hpp"
+#include "trace/stream_paths.hpp"
+#include "trace/trace_directories.hpp"
 #include "viewer/read/recorded_trace.hpp"
 #include "viewer/sink/clickhouse_block.hpp"
 #include "viewer/sink/columns.hpp"
@@ -57,19 +59,23 @@ struct ExportOptions {
     bool is_gmt = false;
 };
 
-// The file that a link stands for, whether that is there or not.
-fs::path behind_links(fs::path path) {
-    constexpr int kMostLinks = 40;  // as in the kernel
-    std::error_code ignored;
-    for (int links = 0; links < kMostLinks && fs::is_symlink(path, ignored); ++links)
-        path = path.parent_path() / fs::read_symlink(path, ignored);
-    return path;
-}
+// What a name leads to, through all links.
+struct Target {
+    fs::path path{};                  // whether that is there or not
+    std::optional<int> descriptor{};  // of ours, as /dev/stdout or /dev/fd/3 name it
+};
 
-// Such as /dev/stdout, while that is a file.
-bool is_standard_output(const struct stat& file) {
-    struct stat output {};
-    return ::fstat(STDOUT_FILENO, &output) == 0 && output.st_dev == file.st_dev && output.st_ino == file.st_ino;
+Target target_of(fs::path path) {
+    constexpr int kMostLinks = 40;  // as in the kernel
+    const fs::path descriptors = fmt::format("/proc/{}/fd", ::getpid());
+    std::error_code ignored;
+    for (int links = 0; links < kMostLinks && fs::is_symlink(path, ignored); ++links) {
+        if (int number = 0; fs::canonical(path.parent_path(), ignored) == descriptors &&
+                            CLI::detail::lexical_cast(path.filename().string(), number))
+            return {.path = {}, .descriptor = number};
+        path = path.parent_path() / fs::read_symlink(path, ignored);
+    }
+    return {.path = std::move(path), .descriptor = {}};
 }
 
 // A file that is there when it is whole. What is no regular file, such as a FIFO, is written to as it is.
@@ -80,14 +86,15 @@ class OutputFile {
         struct stat status {};
         const bool exists = ::stat(path.c_str(), &status) == 0;
         if (exists && S_ISDIR(status.st_mode)) return refused("{} is a directory: name a file", path);
-        if (exists && is_standard_output(status)) return standard_output();
-        if (exists && !S_ISREG(status.st_mode)) {
-            file.fd_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+        Target target = target_of(path);
+        if (target.descriptor || (exists && !S_ISREG(status.st_mode))) {
+            file.fd_ = UniqueFd(target.descriptor ? ::fcntl(*target.descriptor, F_DUPFD_CLOEXEC, 0)
+                                                  : ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
             if (!file.fd_.is_open()) return io_error("cannot write " + path);
             return file;
         }
         // The file that a link stands for gives way, not the link.
-        file.path_ = behind_links(path);
+        file.path_ = target.path.string();
         file.part_ = file.path_ + ".XXXXXX";
         file.fd_ = UniqueFd(::mkostemp(file.part_.data(), O_CLOEXEC));
         if (!file.fd_.is_open()) return io_error("cannot write beside " + path);
@@ -140,7 +147,7 @@ Result<void> check_rules(const std::vector<viewer::SliceRule>& rules,
                          std::span<const ctf::TraceClass* const> trace_classes) {
     for (const viewer::SliceRule& rule : rules) {
         LEAT_TRY(check_event_names("--slice", rule.from, rule.to, trace_classes));
-        if (rule.key) LEAT_TRY(viewer::EventExpression(*rule.key).check(trace_classes));
+        if (rule.key) LEAT_TRY(viewer::EventExpression(*rule.key).check(trace_classes, "--slice"));
     }
     return {};
 }
@@ -150,8 +157,27 @@ Result<viewer::ColumnReader> columns_of(const ExportOptions& options, const view
     return viewer::ColumnReader::make(viewer::split_titles(*options.columns), traces);
 }
 
+// What lies among the files of a trace is part of it for whoever reads that.
+Result<void> check_outside_of_traces(const std::string& output, const std::vector<std::string>& traces) {
+    std::error_code ignored;
+    const fs::path place = fs::weakly_canonical(fs::absolute(output, ignored), ignored).parent_path();
+    const std::vector<fs::path> paths = LEAT_TRY(paths_of(traces));
+    for (const fs::path& path : paths) {
+        const trace::TraceDirectories found = LEAT_TRY(trace::find_trace_directories(path));
+        for (const fs::path& trace : found.paths)
+            for (const fs::path& directory : {trace, trace / trace::kIndexDirectory})
+                if (place == trace::real_path(directory))
+                    return refused("--output {} is among the files of {}, which is read: name a file elsewhere", output,
+                                   trace.string());
+    }
+    return {};
+}
+
 Result<OutputFile> output_of(const ExportOptions& options) {
-    if (options.output) return OutputFile::open(*options.output);
+    if (options.output) {
+        LEAT_TRY(check_outside_of_traces(*options.output, options.traces));
+        return OutputFile::open(*options.output);
+    }
     if (::isatty(STDOUT_FILENO) == 1) return refused("name a file: -o FILE; or send it to a pipe");
     return OutputFile::standard_output();
 }
@@ -210,9 +236,11 @@ Result<void> export_traces(ExportOptions& options) {
     const bool is_table = options.format == "clickhouse";
     if (is_table && !options.slices.empty()) misuse("--slice is for perfetto and chrome");
     if (!is_table && options.columns) misuse("--columns are those of clickhouse");
+    refuse_empty_columns(options.columns);
     auto rules = rules_of(options);
     const viewer::Selection selection = options.selection.parse(options.is_gmt);
-    const auto traces = LEAT_TRY(open_named_traces(options.traces));
+    const NamedTraces named = LEAT_TRY(open_named_traces(options.traces));
+    const viewer::RecordedTraces& traces = named.traces;
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, selection));
     LEAT_TRY(check_rules(rules, viewer::classes_of(traces)));
 
@@ -228,7 +256,8 @@ Result<void> export_traces(ExportOptions& options) {
     viewer::Timeline timeline(std::move(rules), is_chrome ? static_cast<viewer::TimelineWriter&>(chrome) : perfetto);
     auto written = columns ? write_table(events, *columns, output) : write_timeline(events, timeline, output);
     if (is_chrome) chrome.finish();
-    LEAT_TRY(output.flush());
+    if (auto flushed = output.flush(); !flushed)
+        return wrap(options.output.value_or("standard output"), flushed.error());
     if (output.is_closed()) end_by_sigpipe();
     if (!written && written.error().kind == ErrorKind::kRefused) return written;
     // What could be read of a damaged trace is exported.
@@ -236,7 +265,7 @@ Result<void> export_traces(ExportOptions& options) {
     LEAT_TRY(std::move(written));
     if (timeline.without_time() != 0)
         return refused("{} events have no time, and are not exported", timeline.without_time());
-    return viewer::first_damage(traces);
+    return check_all_read(named);
 }
 
 }  // namespace
@@ -268,7 +297,7 @@ void add_export_command(CLI::App& app, int& exit_status) {
     command->add_flag("--clock-gmt", options->is_gmt, "--begin and --end are in UTC, not in the local time zone");
     command->footer(kExportExamples);
     command->callback([options, &exit_status] {
-        std::signal(SIGPIPE, SIG_IGN);
+        let_writes_fail();
         const auto exported = export_traces(*options);
         if (exported) return;
         print_error(exported.error());

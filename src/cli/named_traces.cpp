@@ -62,11 +62,22 @@ Result<std::vector<fs::path>> paths_of(const std::vector<std::string>& traces) {
     return paths;
 }
 
-Result<viewer::RecordedTraces> open_named_traces(const std::vector<std::string>& traces) {
+Result<NamedTraces> open_named_traces(const std::vector<std::string>& traces) {
     std::vector<fs::path> denied;
     auto opened = LEAT_TRY(viewer::open_traces(LEAT_TRY(paths_of(traces)), &denied));
     warn_of_denied(denied);
-    return opened;
+    return NamedTraces{.traces = std::move(opened), .denied = denied.size()};
+}
+
+Result<void> check_all_read(const NamedTraces& named) {
+    LEAT_TRY(viewer::first_damage(named.traces));
+    return check_none_denied(named.denied);
+}
+
+Result<void> check_none_denied(std::size_t directories) {
+    if (directories == 0) return {};
+    return fail(ErrorKind::kIo, "what is in {} director{} that cannot be read is missing", directories,
+                directories == 1 ? "y" : "ies");
 }
 
 void warn_of_denied(std::span<const fs::path> directories) {

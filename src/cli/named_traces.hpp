@@ -1,6 +1,7 @@
 // The traces that a command line names.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -18,8 +19,17 @@ Result<void> put_sessions_traces(std::vector<std::string>& traces);
 // Of none: the newest trace here that `leat record` has made.
 Result<std::vector<std::filesystem::path>> paths_of(const std::vector<std::string>& traces);
 
+struct NamedTraces {
+    viewer::RecordedTraces traces{};
+    std::size_t denied = 0;  // directories that may not be read, of which the user was warned
+};
+
 // Opens all traces at or below those paths, and warns of directories that may not be read.
-Result<viewer::RecordedTraces> open_named_traces(const std::vector<std::string>& traces);
+Result<NamedTraces> open_named_traces(const std::vector<std::string>& traces);
+
+// For the end: an error if not all of them could be read.
+Result<void> check_all_read(const NamedTraces& named);
+Result<void> check_none_denied(std::size_t directories);
 
 void warn_of_denied(std::span<const std::filesystem::path> directories);
 

@@ -12,7 +12,8 @@ ReadableSignals::ReadableSignals() {
     for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&wanted, signal);
     ::pthread_sigmask(SIG_BLOCK, &wanted, &before_);
     sigemptyset(&ignored_);
-    if (std::signal(SIGPIPE, SIG_IGN) != SIG_IGN) sigaddset(&ignored_, SIGPIPE);
+    for (const int signal : {SIGPIPE, SIGXFSZ})
+        if (std::signal(signal, SIG_IGN) != SIG_IGN) sigaddset(&ignored_, signal);
     fd_ = UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 

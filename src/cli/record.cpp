@@ -68,8 +68,7 @@ constexpr char kRecordFooter[] =
 constexpr char kDefaultRelay[] = "net://127.0.0.1";
 
 std::string default_output(const std::string& program) {
-    return unused_name(
-        fmt::format("leat-{}-{}", fs::path(program).filename().string(), local_time_text("%Y%m%d-%H%M%S")));
+    return fmt::format("leat-{}-{}", fs::path(program).filename().string(), local_time_text("%Y%m%d-%H%M%S"));
 }
 
 Result<session::Contexts> contexts_of(std::vector<std::string> names) {
@@ -77,15 +76,16 @@ Result<session::Contexts> contexts_of(std::vector<std::string> names) {
     return session::parse_contexts(names);
 }
 
-Result<host::Destination> destination_of(const RecordOptions& options) {
+Result<host::Destination> destination_of(const RecordOptions& options, std::optional<UnusedDirectory>& made) {
     const bool is_url = options.output.find("://") != std::string::npos;
     host::Destination destination{.is_live = !options.live.empty()};
     if (destination.is_live && is_url)
         return refused("a session goes to one relay: give --live, or -o with its address, or --live and -o DIR");
     if (destination.is_live || is_url)
         destination.relay = LEAT_TRY(net::parse_relay_address(is_url ? options.output : options.live));
-    if (!destination.relay || (destination.is_live && !options.output.empty()))
-        destination.directory = options.output.empty() ? default_output(options.command.front()) : options.output;
+    if (!options.output.empty() && !is_url) destination.directory = options.output;
+    if (!destination.relay && options.output.empty())
+        destination.directory = made.emplace(default_output(options.command.front())).path();
     return destination;
 }
 
@@ -271,7 +271,8 @@ Result<int> record(const RecordOptions& options, session::Session::Parameters pa
 }
 
 int run(RecordOptions& options) {
-    const auto destination = destination_of(options);
+    std::optional<UnusedDirectory> made;
+    const auto destination = destination_of(options, made);
     if (destination && options.session.empty()) options.session = default_session(options, *destination);
     const auto parameters =
         destination ? session_parameters(options, *destination) : tl::unexpected(destination.error());

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/printable_text.hpp"
 #include "cli/program_file.hpp"
 #include "cli/steer/limit_options.hpp"
 #include "cli/steer/quantities.hpp"
@@ -72,7 +73,7 @@ std::string RecordingReport::closing_line() const {
 std::string RecordingReport::how_to_see_them() const {
     const output::RelayOutput* output = relay();
     if (output == nullptr || destination_.has_directory())
-        return fmt::format("see them with: leat view {}", destination_.directory.string());
+        return fmt::format("see them with: leat view {}", printable(destination_.directory.string()));
     return fmt::format("the relay has them in {}/{}-DATE below its --output directory", output->session().hostname,
                        output->session().name);
 }
@@ -102,8 +103,9 @@ std::string RecordingReport::where() const {
 void RecordingReport::print_output_error() const {
     const std::uint64_t left = recording_.consumer().totals().left_in_rings;
     if (relay() == nullptr)
-        return tell("leat: {}: the trace lacks its last {} event{}; make room, or choose another place with -o",
-                    recording_.output_error()->message, left, plural(left));
+        return tell(
+            "leat: {}: the trace lacks its last {} event{}; make room where {} is, or choose another place with -o",
+            recording_.output_error()->message, left, plural(left), printable(destination_.directory.string()));
     const std::uint64_t lost = relay()->figures().events_lost + left;
     tell("leat: {}: the trace lacks its last {} event{}; check the relay, or record with -o DIR",
          recording_.output_error()->message, lost, plural(lost));

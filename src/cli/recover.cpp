@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 
@@ -9,6 +10,7 @@
 #include "cli/tell.hpp"
 #include "cli/unused_name.hpp"
 #include "host/recovery.hpp"
+#include "trace/trace_directories.hpp"
 
 namespace leat::cli {
 namespace {
@@ -88,8 +90,12 @@ void print_json(const LeftSession& session, const LeftSession::Recovered& recove
 }
 
 Result<bool> recover(const RecoverOptions& options) {
+    std::signal(SIGXFSZ, SIG_IGN);  // a file that may not be so long is an error
     const LeftSession session = LEAT_TRY(LeftSession::find(options.directory));
     const std::string output = options.output.empty() ? unused_name(session.name() + "-recovered") : options.output;
+    if (trace::is_inside(output, options.directory))
+        return refused("--output {} is inside of {}, which stays as it is: name a directory elsewhere", output,
+                       options.directory);
     const LeftSession::Recovered recovered = LEAT_TRY(session.store_in(output));
     (options.format == "json" ? print_json : print_text)(session, recovered, output);
     if (std::fflush(stdout) != 0) return io_error("cannot write");

@@ -23,6 +23,7 @@
 #include "cli/pid_file.hpp"
 #include "cli/standard_descriptors.hpp"
 #include "cli/tell.hpp"
+#include "cli/write_signals.hpp"
 #include "relay/server.hpp"
 
 namespace leat::cli {
@@ -281,8 +282,7 @@ int run(int argc, char** argv) {
 // NOLINTNEXTLINE(bugprone-exception-escape): nobody could print what print itself throws
 int main(int argc, char** argv) {
     leat::cli::occupy_standard_descriptors();
-    // Let send() report a closed connection, not a signal.
-    std::signal(SIGPIPE, SIG_IGN);
+    leat::cli::let_writes_fail();
     try {
         return leat::cli::run(argc, argv);
     } catch (const std::exception& error) {

@@ -5,6 +5,7 @@
 
 #include "base/pattern.hpp"
 #include "cli/misuse.hpp"
+#include "viewer/sink/event_table.hpp"
 
 namespace leat::cli {
 
@@ -27,6 +28,12 @@ viewer::Selection SelectionOptions::parse(bool is_gmt) const {
     selection.is_of_all_streams = is_of_all_streams;
     selection.range = meaning_of(viewer::TimeRange::parse(begin, end, time_range, is_gmt));
     return selection;
+}
+
+void refuse_empty_columns(const std::optional<std::string>& columns) {
+    if (!columns) return;
+    for (const std::string_view title : viewer::split_titles(*columns))
+        if (title.empty()) misuse("--columns: a name is empty in \"{}\"", *columns);
 }
 
 Result<void> check_event_names(std::string_view option, const std::string& from, const std::string& to,

@@ -28,6 +28,7 @@
 #include "cli/size_option.hpp"
 #include "cli/standard_descriptors.hpp"
 #include "cli/tell.hpp"
+#include "cli/write_signals.hpp"
 #include "sessiond/daemon.hpp"
 
 namespace leat::cli {
@@ -215,7 +216,7 @@ int run(int argc, char** argv) {
 // NOLINTNEXTLINE(bugprone-exception-escape): nobody could print what print itself throws
 int main(int argc, char** argv) {
     leat::cli::occupy_standard_descriptors();
-    std::signal(SIGPIPE, SIG_IGN);
+    leat::cli::let_writes_fail();
     try {
         return leat::cli::run(argc, argv);
     } catch (const std::exception& error) {

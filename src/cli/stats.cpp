@@ -216,7 +216,7 @@ std::optional<IntervalMeter> meter_of(const StatsOptions& options) {
     if (comma == std::string::npos || comma == 0 || comma + 1 == options.interval.size())
         misuse("--interval takes the names of two events: FROM,TO");
     std::optional<viewer::EventExpression> key;
-    if (!options.key.empty()) key.emplace(meaning_of(viewer::parse_filter(options.key)));
+    if (!options.key.empty()) key.emplace(meaning_of(viewer::parse_filter(options.key, "--key")));
     return std::optional<IntervalMeter>(std::in_place, options.interval.substr(0, comma),
                                         options.interval.substr(comma + 1), std::move(key));
 }
@@ -241,7 +241,8 @@ Result<std::optional<Error>> count(StatsOptions& options) {
         return refused("leat stats reads traces on disk: those of a relay are below its --output directory");
     const viewer::Selection selection = options.selection.parse(options.is_gmt);
     auto meter = meter_of(options);
-    const auto traces = LEAT_TRY(open_named_traces(options.traces));
+    const NamedTraces named = LEAT_TRY(open_named_traces(options.traces));
+    const viewer::RecordedTraces& traces = named.traces;
     if (meter) LEAT_TRY(check_interval(options, *meter, traces));
     viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, selection));
     TraceStatistics statistics;
@@ -260,7 +261,7 @@ Result<std::optional<Error>> count(StatsOptions& options) {
             return Result<void>();
         });
     progress.clear();
-    const auto whole = counted ? viewer::first_damage(traces) : std::move(counted);
+    const auto whole = counted ? check_all_read(named) : std::move(counted);
     const auto damage = whole ? std::nullopt : std::optional(whole.error());
     if (options.format == "json")
         print_json(options, statistics, meter, damage);

@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <span>
@@ -16,6 +15,7 @@
 #include "cli/misuse.hpp"
 #include "cli/named_traces.hpp"
 #include "cli/view_arguments.hpp"
+#include "cli/write_signals.hpp"
 #include "net/relay_url.hpp"
 
 namespace leat::cli {
@@ -115,6 +115,7 @@ Result<Viewed> view(ViewArguments& arguments) {
     if ((is_table || is_silent) && is_live)
         misuse("--format={} is for traces on disk that are finished", arguments.format);
     if (!is_table && arguments.columns) misuse("--columns are those of --format=csv");
+    refuse_empty_columns(arguments.columns);
     if (is_table) return view_csv(arguments, options);
     if (is_silent) return view_none(arguments, options);
     if (std::ranges::any_of(arguments.traces, net::is_relay_url)) return view_relay(arguments, options);
@@ -163,8 +164,7 @@ void add_view_command(CLI::App& app, int& exit_status) {
         "of the table: time,time_ns,name,log_level, and fields and contexts by their names (default: all)");
     command->footer(kExamples);
     command->callback([arguments, &exit_status] {
-        // Let write() report a closed pipe, not a signal.
-        std::signal(SIGPIPE, SIG_IGN);
+        let_writes_fail();
         auto viewed = view(*arguments);
         if (viewed) {
             if (*viewed == Viewed::kUntilNobodyRead) end_by_sigpipe();

@@ -15,9 +15,9 @@
 namespace leat::cli {
 
 Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOptions& options) {
-    const auto traces = LEAT_TRY(open_named_traces(arguments.traces));
-    viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, arguments.selection));
-    viewer::CsvSink table = LEAT_TRY(viewer::CsvSink::make(arguments.columns, viewer::classes_of(traces)));
+    const NamedTraces named = LEAT_TRY(open_named_traces(arguments.traces));
+    viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(named.traces, arguments.selection));
+    viewer::CsvSink table = LEAT_TRY(viewer::CsvSink::make(arguments.columns, viewer::classes_of(named.traces)));
     viewer::TextBuffer output(STDOUT_FILENO);
     viewer::TextBuffer warnings(STDERR_FILENO);
     viewer::LossText losses(options);
@@ -39,7 +39,7 @@ Result<Viewed> view_csv(const ViewArguments& arguments, const viewer::TextOption
     LEAT_TRY(output.flush());
     LEAT_TRY(std::move(printed));
     if (output.is_closed()) return Viewed::kUntilNobodyRead;
-    LEAT_TRY(viewer::first_damage(traces));
+    LEAT_TRY(check_all_read(named));
     return Viewed::kToTheEnd;
 }
 

@@ -72,6 +72,7 @@ class GrowingTraces {
     [[nodiscard]] bool empty() const { return traces_.empty(); }
     // Those that may not be read, each once.
     std::vector<fs::path> take_denied() { return std::exchange(untold_denied_, {}); }
+    [[nodiscard]] std::size_t denied() const { return denied_.size(); }
     [[nodiscard]] std::size_t finished() const { return finished_; }
     [[nodiscard]] std::uint64_t cut_short() const { return cut_short_; }
 
@@ -188,6 +189,7 @@ Result<Viewed> view_followed(const ViewArguments& arguments, const viewer::TextO
     }
     if (printer.is_closed()) return Viewed::kUntilNobodyRead;
     LEAT_TRY(printer.outcome(traces.cut_short()));
+    LEAT_TRY(check_none_denied(traces.denied()));
     return Viewed::kToTheEnd;
 }
 

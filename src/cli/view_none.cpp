@@ -13,8 +13,8 @@
 namespace leat::cli {
 
 Result<Viewed> view_none(const ViewArguments& arguments, const viewer::TextOptions& options) {
-    const auto traces = LEAT_TRY(open_named_traces(arguments.traces));
-    viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, arguments.selection));
+    const NamedTraces named = LEAT_TRY(open_named_traces(arguments.traces));
+    viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(named.traces, arguments.selection));
     viewer::TextBuffer warnings(STDERR_FILENO);
     viewer::LossText losses(options);
     ProgressBar progress(false);
@@ -26,7 +26,7 @@ Result<Viewed> view_none(const ViewArguments& arguments, const viewer::TextOptio
                                  warnings.flush_if_possible();
                                  return Result<void>();
                              }));
-    LEAT_TRY(viewer::first_damage(traces));
+    LEAT_TRY(check_all_read(named));
     return Viewed::kToTheEnd;
 }
 

@@ -69,13 +69,13 @@ std::size_t usual_threads() {
 }  // namespace
 
 Result<Viewed> view_recorded(const ViewArguments& arguments, const viewer::TextOptions& options) {
-    const auto traces = LEAT_TRY(open_named_traces(arguments.traces));
-    viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(traces, arguments.selection));
+    const NamedTraces named = LEAT_TRY(open_named_traces(arguments.traces));
+    viewer::SelectedEvents events = LEAT_TRY(viewer::SelectedEvents::make(named.traces, arguments.selection));
     Printer printer(options, arguments.threads == 0 ? usual_threads() : arguments.threads);
     LEAT_TRY(printer.print(events));
     if (printer.is_closed()) return Viewed::kUntilNobodyRead;
     // Report damage last, below the events that could be read in spite of it.
-    LEAT_TRY(viewer::first_damage(traces));
+    LEAT_TRY(check_all_read(named));
     return Viewed::kToTheEnd;
 }
 

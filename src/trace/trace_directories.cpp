@@ -54,7 +54,7 @@ Result<TraceDirectories> find_trace_directories(const fs::path& path) {
     std::error_code error;
     if (!fs::exists(path, error)) {
         if (error) return directory_error(path, error);
-        return not_found("{} does not exist", path.string());
+        return not_found("{} does not exist", path.empty() ? "\"\"" : path.string());
     }
     if (!fs::is_directory(path, error)) return refused("{} is not a directory", path.string());
     TraceDirectories below = directories_below(path, error);
@@ -83,6 +83,13 @@ fs::path real_path(const fs::path& directory) {
     std::error_code error;
     fs::path found = fs::canonical(directory, error);
     return error ? directory : found;
+}
+
+bool is_inside(const fs::path& path, const fs::path& directory) {
+    std::error_code error;
+    const fs::path inside = fs::weakly_canonical(fs::absolute(path, error), error);
+    const fs::path outside = real_path(directory);
+    return !error && std::ranges::mismatch(outside, inside).in1 == outside.end();
 }
 
 Result<std::vector<fs::path>> find_stream_files(const fs::path& directory) {

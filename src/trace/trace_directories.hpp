@@ -26,6 +26,9 @@ std::vector<std::filesystem::path> find_directories(const std::filesystem::path&
 // By which directories are known again, whatever way leads to them; the path itself if nothing is there.
 std::filesystem::path real_path(const std::filesystem::path& directory);
 
+// Whether a path, which may be of something new, is this directory or leads to what is in it.
+bool is_inside(const std::filesystem::path& path, const std::filesystem::path& directory);
+
 // The files of a trace directory that hold its streams: all but `metadata`, hidden files and directories.
 Result<std::vector<std::filesystem::path>> find_stream_files(const std::filesystem::path& directory);
 

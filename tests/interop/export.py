@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import resource
 import struct
 import subprocess
 
@@ -188,7 +189,7 @@ class Export(InteropTest):
         for arguments, status, word in ((["--slice", "a"], 2, "FROM,TO"),
                                         (["--slice", "test:count,test:done,nosuch"], 1, "nosuch"),
                                         (["--slice", "test:count,nobody"], 1, "nobody"), (["--filter", "nosuch"], 1, "nosuch"),
-                                        (["--slice", "a,b,n =="], 2, "character")):
+                                        (["--slice", "a,b,n =="], 2, "key of the slice, character")):
             result = plain_run(LEAT, "export", "perfetto", *arguments, trace, "-o", path)
             self.assertEqual((result.returncode, result.stdout), (status, ""), arguments)
             self.assert_one_line(result.stderr, word)
@@ -215,6 +216,10 @@ class Export(InteropTest):
             words = f"echo before; {LEAT} export chrome {trace} -o /dev/stdout; echo behind"
             subprocess.run(["sh", "-c", words], stdout=output, check=True)
         self.assertEqual(target.read_text(), f"before\n{expected}behind\n")
+        with open(target, "w", encoding="ascii") as output:
+            words = f"echo before >&3; {LEAT} export chrome {trace} -o /dev/fd/3; echo behind >&3"
+            subprocess.run(["sh", "-c", f"exec 3>&1 >&-; {words}"], stdout=output, check=True)
+        self.assertEqual(target.read_text(), f"before\n{expected}behind\n")
         os.mkfifo(fifo)
         with subprocess.Popen([LEAT, "export", "chrome", trace, "-o", fifo]) as export:
             self.assertEqual(fifo.read_text(), expected)
@@ -227,7 +232,32 @@ class Export(InteropTest):
             self.assert_one_line(result.stderr, word)
         result = plain_run(LEAT, "export", "chrome", trace, "-o", "/dev/full")
         self.assertEqual(result.returncode, 1)
+        self.assert_one_line(result.stderr, "/dev/full", "No space left on device")
         self.assertEqual({path.name for path in self.directory.iterdir() if path.is_file()} - {"target", "link", "trace.json"}, set())
+
+    def test_file_that_cannot_be_written_whole(self):
+        """The one that was there stays."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+
+        trace, _ = self.emitted()
+        path = self.directory / "out"
+        path.write_text("old")
+        for form in ("chrome", "perfetto", "clickhouse"):
+            result = plain_run(LEAT, "export", form, trace, "-o", path, preexec_fn=limit)
+            self.assertEqual(result.returncode, 1)
+            self.assert_one_line(result.stderr, str(path), "File too large")
+            self.assertEqual((path.read_text(), list(self.directory.glob("out?*"))), ("old", []))
+
+    def test_files_of_a_trace_stay(self):
+        trace, lines = self.emitted()
+        among = next(trace.rglob("metadata")).parent
+        for name in (among / "metadata", among / "new.json", among / "index" / "new", next(among.glob("channel0_*"))):
+            result = plain_run(LEAT, "export", "chrome", trace, "-o", name)
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assert_one_line(result.stderr, str(name), "among the files of")
+        self.assertEqual(plain_run(LEAT, "export", "chrome", trace, "-o", trace / "trace.json").returncode, 0)
+        self.assertEqual(len(plain_run(LEAT, "view", "--format=json", trace).stdout.splitlines()), len(lines))
 
 
 def native_rows(data):

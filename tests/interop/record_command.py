@@ -4,11 +4,12 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import subprocess
 
-from support import (LEAT, MUSL_GCC, ON_ONE_CPU, InteropTest, Trace, can_be_two_users, compiled, enter_user_namespace, has_namespaces,
+from support import (LEAT, MUSL_GCC, ON_ONE_CPU, PATIENCE, InteropTest, Trace, can_be_two_users, compiled, enter_user_namespace, has_namespaces,
                      lacks, main, needs, plain_run, program, wait_until)
 
 
@@ -74,6 +75,37 @@ class Selection(InteropTest):
         made = [path.name for path in self.directory.iterdir()]
         self.assertEqual(len(made), 1)
         self.assertRegex(made[0], r"^leat-test-program-emit-\d{8}-\d{6}$")
+
+    def test_default_directories_of_recorders_that_begin_at_once(self):
+        recorders = [subprocess.Popen([LEAT, "record", "--", program("emit")], cwd=self.directory, stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(6)]
+        for recorder in recorders:
+            _, errors = recorder.communicate(timeout=PATIENCE)
+            self.assertEqual(recorder.returncode, 0, errors)
+        self.assertEqual(len(list(self.directory.iterdir())), len(recorders))
+
+    def test_default_directory_of_what_was_not_recorded(self):
+        for words in (["--", "./no-such-program"], ["--session", "a/b", "--shm-path", ".", "--", "true"]):
+            self.assertNotEqual(plain_run(LEAT, "record", *words, cwd=self.directory).returncode, 0)
+            self.assertEqual(tree(self.directory), [])
+
+    def test_directory_with_a_name_of_two_lines(self):
+        result = plain_run(LEAT, "record", "-o", self.directory / "a\nb", "--", program("emit"))
+        self.assertEqual(result.returncode, 0)
+        self.assert_one_line(result.stderr, "leat view", "a?b")
+
+    def test_files_that_may_not_be_large(self):
+        """The recorder says so; and programs have the signal as they had it before."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+
+        result = plain_run(LEAT, "record", "-o", self.directory / "trace", "--", program("emit"), preexec_fn=limit)
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assert_one_line(result.stderr, "65536 bytes", "ulimit -f")
+        self.assertEqual(tree(self.directory), [])
+        words = "ulimit -f 0; head -c 1000 /dev/zero > file"
+        result = plain_run(LEAT, "record", "--preload", "libc", "--", "sh", "-c", words, cwd=self.directory)
+        self.assertEqual(result.returncode, 128 + signal.SIGXFSZ)
 
 
     def test_what_follows_the_program_is_its_own(self):
@@ -320,7 +352,7 @@ class BadDays(InteropTest):
         self.assertEqual(result.returncode, 1, result.stderr)
         errors = [line for line in result.stderr.splitlines() if line.startswith("leat: cannot")]
         self.assertEqual(len(errors), 1, result.stderr)
-        self.assert_one_line(errors[0], "No space left on device", "lacks its last", "make room", "-o")
+        self.assert_one_line(errors[0], "No space left on device", "lacks its last", "make room where disk/trace is", "-o")
         lines = self.read(self.directory / "copy" / "trace").lines
         summary = json.loads((self.directory / "summary.json").read_text())
         self.assertGreater(len(lines), 0)

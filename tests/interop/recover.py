@@ -296,6 +296,15 @@ class Recorder(RecoverTest):
         self.assertRegex(result.stdout, r"^session db: \d+ events of 1 trace recovered, .* leat view db-recovered-4\n"
                                         f"what was stored before is in {self.directory}/trace-")
 
+    def test_files_that_are_recovered_stay_as_they_are(self):
+        self.left_by_recorder()
+        of_session = self.session_directory()
+        for inside in (of_session / "new", self.shm / "new", of_session / ".." / "new"):
+            result = subprocess.run([LEAT, "recover", self.shm, "-o", inside], capture_output=True, text=True)
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assert_one_line(result.stderr, "is inside of", "elsewhere")
+        self.assertEqual([path.name for path in self.shm.iterdir()], [of_session.name])
+
     def test_which_session(self):
         self.assertIn("is no directory", self.refusal("nowhere"))
         self.shm.mkdir()

@@ -298,7 +298,6 @@ class AfterAFailure(OddOrders):
         self.leat("enable-event", "x:" + "y" * 200)
 
         def limit():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
         self.leat("save", "web", "--force", "-o", saved, status=1, preexec_fn=limit)
         self.assertEqual(saved.read_bytes(), before)

@@ -110,7 +110,8 @@ class Times(InteropTest):
         for options, status, word in ((["--begin", "noon"], 2, "no time"), (["--begin", "2", "--end", "1"], 2, "before"),
                                       (["--timerange", "2,1"], 2, "before"),
                                       (["--begin", "23:59", "--end", "1"], 1, "before"),
-                                      (["--end", "99999999999"], 2, "out of range"),
+                                      (["--end", "99999999999"], 2, "\"99999999999\" is out of range"),
+                                      (["--format=csv", "--columns", "time,"], 2, "--columns"),
                                       (["--timerange", "1"], 2, "BEGIN,END"),
                                       (["--begin", "1", "--timerange", "1,2"], 2, "--timerange"),
                                       (["--follow", "--end", "1"], 2, "finished"), (["--columns", "n"], 2, "csv")):

@@ -270,7 +270,8 @@ class ControlModel {
     // As the daemon's loop does it. Returns whether there was something to do.
     bool run_if_due() {
         std::vector<pollfd> wanted = server_->wanted();
-        if (::poll(wanted.data(), wanted.size(), 0) <= 0 && server_->deadline() > Clock::now()) return false;
+        const bool is_due = server_->deadline() <= Clock::now();  // moment: it is long past, or an hour away
+        if (::poll(wanted.data(), wanted.size(), 0) <= 0 && !is_due) return false;
         server_->run();
         return true;
     }

@@ -75,6 +75,7 @@ std::string size_for_people(std::uint64_t bytes) {
 
 std::string span_for_people(std::uint64_t ns) {
     const auto value = static_cast<double>(ns);
+    if (ns < 1'000) return fmt::format("{} ns", ns);
     if (ns < 1'000'000) return fmt::format("{:.1f} us", value / 1e3);
     if (ns < 1'000'000'000) return fmt::format("{:.1f} ms", value / 1e6);
     return fmt::format("{:.1f} s", value / 1e9);

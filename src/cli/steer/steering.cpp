@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 
 #include "base/printable_text.hpp"
 #include "cli/command.hpp"
 #include "cli/session_daemon.hpp"
 #include "cli/tell.hpp"
+#include "cli/write_signals.hpp"
 
 namespace leat::cli {
 namespace {
@@ -76,8 +76,7 @@ int Steering::finish(const Outcome<void>& outcome, bool is_json) const {
 }
 
 int run_verb(std::string_view format, const std::function<Outcome<void>(Steering&)>& verb) {
-    // Let send() and write() report a closed connection, not a signal.
-    std::signal(SIGPIPE, SIG_IGN);
+    let_writes_fail();
     Steering steering;
     const auto run = [&]() -> Outcome<void> {
         try {

@@ -70,10 +70,11 @@ FilterValue environment_value(const ctf::TraceClass& trace_class, ValuePathView 
     return number == nullptr ? FilterValue{} : integer_value(*number);
 }
 
-Result<void> EventExpression::check(std::span<const ctf::TraceClass* const> trace_classes) const {
+Result<void> EventExpression::check(std::span<const ctf::TraceClass* const> trace_classes,
+                                    std::string_view what) const {
     for (const FilterField& field : expression_.fields)
         if (std::ranges::none_of(trace_classes, [&](const auto* trace) { return can_have(*trace, field); }))
-            return refused("filter: no event has a {} \"{}\"",
+            return refused("{}: no event has a {} \"{}\"", what,
                            field.place == FilterField::Place::kContext ? "context" : "field", field.text);
     return {};
 }

@@ -65,7 +65,7 @@ struct FilterExpression {
     std::vector<FilterField> fields{};
 };
 
-// An error says where in the text it is.
-Result<FilterExpression> parse_filter(std::string_view text);
+// An error says where in the text it is, which is called `what`.
+Result<FilterExpression> parse_filter(std::string_view text, std::string_view what = "filter");
 
 }  // namespace leat::viewer

@@ -128,6 +128,9 @@ Result<TimeRange> TimeRange::parse(Text begin, Text end, const Text& range, bool
     TimeRange parsed;
     if (begin) parsed.begin_ = LEAT_TRY(TimeBound::parse(*begin, is_gmt));
     if (end) parsed.end_ = LEAT_TRY(TimeBound::parse(*end, is_gmt));
+    for (const auto& [bound, text] : {std::pair(parsed.begin_, begin), std::pair(parsed.end_, end)})
+        if (bound && !bound->needs_date() && !bound->nanoseconds(0))
+            return refused("\"{}\" is out of range: times are from 1677 to 2262", *text);
     // Wrong whatever the trace is. What needs its date is compared when that is known.
     const bool needs_date =
         (parsed.begin_ && parsed.begin_->needs_date()) || (parsed.end_ && parsed.end_->needs_date());

@@ -12,11 +12,15 @@ namespace leat::viewer {
 Result<void> TextBuffer::flush() {
     const std::string_view pending = text();
     clear();
+    if (failure_) return tl::unexpected(*failure_);
     if (pending.empty() || is_closed_) return {};
     errno = 0;
     auto written = write_all(fd_, std::as_bytes(std::span(pending)));
     is_closed_ = !written && errno == EPIPE;
-    if (!written && !is_closed_) return written;
+    if (!written && !is_closed_) {
+        failure_ = std::move(written).error();
+        return tl::unexpected(*failure_);
+    }
     return {};
 }
 

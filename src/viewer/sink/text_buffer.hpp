@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base/result.hpp"
@@ -35,11 +36,15 @@ class TextBuffer {
 
     void set_fd(int fd) { fd_ = fd; }
 
-    // Writes the text if enough has gathered.
+    // Writes the text if enough has gathered. Once that has failed, it fails again each time: what was not written is
+    // missing in the middle.
     Result<void> flush_if_full() { return size_ < kFlushSize ? Result<void>() : flush(); }
     Result<void> flush();
     // For what is said beside the result: that it cannot be written changes nothing.
-    void flush_if_possible() { (void)flush(); }
+    void flush_if_possible() {
+        (void)flush();
+        failure_.reset();
+    }
 
     // Whether the reader is gone, as in `leat view | head`. That is not an error: text is then dropped.
     [[nodiscard]] bool is_closed() const { return is_closed_; }
@@ -57,6 +62,7 @@ class TextBuffer {
 
     int fd_;
     bool is_closed_ = false;
+    std::optional<Error> failure_{};
     std::unique_ptr<char[]> text_;
     std::size_t size_ = 0;
     std::size_t capacity_ = 0;

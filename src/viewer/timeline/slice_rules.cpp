@@ -24,7 +24,8 @@ Result<SliceRule> SliceRule::parse(std::string_view text) {
     SliceRule rule{.from = std::string(text.substr(0, first)),
                    .to = std::string(text.substr(first + 1, second - first - 1)),
                    .title = std::string(text.substr(0, first))};
-    if (second != std::string_view::npos) rule.key = LEAT_TRY(parse_filter(text.substr(second + 1)));
+    if (second != std::string_view::npos)
+        rule.key = LEAT_TRY(parse_filter(text.substr(second + 1), "key of the slice"));
     return rule;
 }
 
