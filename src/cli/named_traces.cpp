@@ -52,7 +52,13 @@ Result<void> put_sessions_traces(std::vector<std::string>& traces) {
         return {};
     }
     for (std::string& trace : traces)
-        if (names_nothing_else(trace)) trace = LEAT_TRY(find_session_trace(trace)).value_or(trace);
+        if (names_nothing_else(trace)) {
+            const auto of_session = LEAT_TRY(find_session_trace(trace));
+            if (!of_session)
+                return not_found("{} does not exist, nor does a running session daemon have a session of that name",
+                                 trace.empty() ? "\"\"" : trace);
+            trace = *of_session;
+        }
     return {};
 }
 

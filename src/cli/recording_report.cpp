@@ -103,9 +103,8 @@ std::string RecordingReport::where() const {
 void RecordingReport::print_output_error() const {
     const std::uint64_t left = recording_.consumer().totals().left_in_rings;
     if (relay() == nullptr)
-        return tell(
-            "leat: {}: the trace lacks its last {} event{}; make room where {} is, or choose another place with -o",
-            recording_.output_error()->message, left, plural(left), printable(destination_.directory.string()));
+        return tell("leat: {}: the trace lacks its last {} event{}; make room, or choose another place with -o",
+                    recording_.output_error()->message, left, plural(left));
     const std::uint64_t lost = relay()->figures().events_lost + left;
     tell("leat: {}: the trace lacks its last {} event{}; check the relay, or record with -o DIR",
          recording_.output_error()->message, lost, plural(lost));

@@ -94,6 +94,9 @@ Result<StoredSnapshot> FlightRecorder::store_in_directory(std::span<Recording* c
     // What was stored until the disk was full, or so, can be read.
     std::error_code error;
     fs::rename(place, stored.directory, error);
+    if (!written && !error && fs::exists(stored.directory, error))
+        return fail(written.error().kind, "{}: what there was room for is in {}", written.error().message,
+                    stored.directory.string());
     if (!written) return tl::unexpected(std::move(written).error());
     if (error) return fail(ErrorKind::kIo, "cannot rename {}: {}", place.string(), error.message());
     return stored;

@@ -64,17 +64,16 @@ Result<void> TraceDirectory::restore_metadata(std::string_view text) {
 }
 
 Result<void> TraceDirectory::write_metadata(std::string_view unit) {
-    LEAT_TRY(files_->write_metadata(unit));
+    if (auto written = files_->write_metadata(unit); !written) return wrap(place(), written.error());
     metadata_ += unit;
     return {};
 }
 
 Result<void> TraceDirectory::write_packet(const consumer::Packet& packet) {
     const std::uint64_t lost = files_->events_lost();
-    LEAT_TRY(files_->write_packet(packet));
+    if (auto written = files_->write_packet(packet); !written) return wrap(place(), written.error());
     if (lost == 0 && files_->events_lost() != 0)
-        warnings_.push_back(fmt::format("{} was removed, or files in it: what is recorded there is lost",
-                                        (root_ / trace_path_).string()));
+        warnings_.push_back(fmt::format("{} was removed, or files in it: what is recorded there is lost", place()));
     return {};
 }
 

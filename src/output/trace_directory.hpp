@@ -60,6 +60,7 @@ class TraceDirectory final : public consumer::Output {
     TraceDirectory(std::filesystem::path root, std::filesystem::path trace_path, std::vector<ChannelFiles> channels,
                    std::optional<uid_t> owner)
         : root_(std::move(root)), trace_path_(std::move(trace_path)), channels_(std::move(channels)), owner_(owner) {}
+    [[nodiscard]] std::string place() const { return (root_ / trace_path_).string(); }
 
     std::filesystem::path root_;
     std::filesystem::path trace_path_;

@@ -36,6 +36,8 @@ std::optional<Commands::Answer> Commands::regenerate_metadata(const DaemonSessio
     const std::string name = session.session.name();
     if (session.place.destination.is_live)
         return refused("session \"{}\" is live: its viewers have read the metadata: destroy and create it anew", name);
+    if (session.session.is_for_snapshots())
+        return refused("session \"{}\" stores snapshots alone, which keep the metadata that they have", name);
     if (!session.was_started) return refused("session \"{}\" was never started: it has no metadata yet", name);
     session.thread->regenerate_metadata([name, reply = std::move(reply)](const std::string& trouble) {
         reply(trouble.empty() ? answer_of(name, kMetadata) : answer_error({ErrorKind::kRefused, trouble}));

@@ -185,6 +185,7 @@ std::optional<Commands::Answer> Commands::create_session(Call& call, Definition 
         answer.update(places_json(made.place));
         answer["warnings"] = json::array();
         if (is_active) {
+            answer["active"] = true;
             made.was_started = true;
             Tracing::activate(made);
             answer = changed(std::move(answer));
@@ -456,9 +457,10 @@ std::optional<Commands::Answer> Commands::load(Call& call) {
     const std::string saved_name = members.needed_text("name");
     auto definition = read_definition(members);
     auto place = place_of(members, call.client, other_name.value_or(saved_name));
-    if (auto wrong = members.check(); !wrong) return tl::unexpected(std::move(wrong).error());
+    // The request is one that can be understood: it is what somebody has saved that cannot.
+    if (auto wrong = members.check(); !wrong) return refused("{}", wrong.error().message);
     if (!place) return tl::unexpected(std::move(place).error());
-    if (!definition) return tl::unexpected(std::move(definition).error());
+    if (!definition) return refused("{}", definition.error().message);
     definition->parameters.name = other_name.value_or(saved_name);
     return create_session(call, *std::move(definition), *std::move(place));
 }

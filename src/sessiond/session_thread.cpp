@@ -571,8 +571,38 @@ void SessionThread::rotate(Rotated done) {
     });
 }
 
+// What is thrown away anyway makes room on a full disk for what the rings hold, which goes the same way: as often as
+// something more of that can be stored then, but not for ever, because programs may go on.
+std::string SessionThread::settle_to_clear() {
+    constexpr int kMostTimes = 100;
+    std::string trouble = settle_all();
+    if (!parameters_.destination.has_directory()) return trouble;
+    std::uint64_t before = 0;
+    for (int times = 0; times < kMostTimes; ++times) {
+        std::vector<host::Recording*> all;
+        for (const std::vector<Recorded>* const those : {&recorded_, &finishing_})
+            for (const Recorded& recorded : *those)
+                if (recorded.recording != nullptr) all.push_back(recorded.recording);
+        std::uint64_t stored = 0;
+        bool is_disk_full = false;
+        for (const host::Recording* const recording : all) {
+            const auto error = recording->trouble();
+            is_disk_full |= error && error->kind == ErrorKind::kDiskFull;
+            stored += recording->consumer().totals().bytes;
+        }
+        if (!is_disk_full || stored == before) break;
+        before = stored;
+        for (host::Recording* const recording : all)
+            if (!recording->output().clear()) return trouble;
+        resume_all();
+        for (const Recorded& recorded : finishing_) recorded.recording->begin_finish();  // tries again
+        trouble = settle_all();
+    }
+    return trouble;
+}
+
 Result<void> SessionThread::clear_now() {
-    const std::string trouble = settle_all();
+    const std::string trouble = settle_to_clear();
     if (!trouble.empty()) return refused("{}", trouble);
     for (Recorded& recorded : recorded_) {
         LEAT_TRY(recorded.recording->output().clear());

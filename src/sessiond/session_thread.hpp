@@ -167,6 +167,7 @@ class SessionThread {
     Result<std::filesystem::path> rotate_now();
     Result<std::string> rotate_at_relay();
     void finish_rotation();
+    std::string settle_to_clear();
     Result<void> clear_now();
     [[nodiscard]] Result<void> clear_ended(const std::vector<output::ChannelFiles>& channels) const;
     Result<void> sample_clock_offsets();

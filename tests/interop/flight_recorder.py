@@ -467,7 +467,7 @@ class SnapshotTest(SnapshotFixture):
         running = self.flight(20_000)
         self.command(running, "c")
         failed = self.leat("snapshot", "record", status=1)
-        self.assert_one_line(failed.stderr, "No space left on device")
+        self.assert_one_line(failed.stderr, "No space left on device", f"what there was room for is in {disk}/web/snapshot-1-")
         inside = ("nsenter", "--mount", f"--target={daemon.process.pid}")
         result = plain_run(*inside, LEAT, "view", str(disk / "web"))
         self.assertEqual(result.returncode, 0, result.stderr)

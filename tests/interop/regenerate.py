@@ -149,6 +149,13 @@ class Metadata(RegenerateTest):
             self.assert_one_line(self.leat("regenerate", "metadata", status=1).stderr, '"relayed"', "live")
             self.leat("destroy")
 
+    def test_snapshots_keep_theirs(self):
+        self.daemon()
+        self.leat("create", "web", "--snapshot", "-o", self.directory / "web")
+        self.leat("enable-event", "test:*")
+        self.leat("start")
+        self.assert_one_line(self.leat("regenerate", "metadata", status=1).stderr, 'session "web" stores snapshots alone')
+
     def test_request_that_means_nothing(self):
         daemon = self.daemon()
         self.create("web")

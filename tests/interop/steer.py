@@ -350,8 +350,12 @@ class Definitions(SteerTest):
         loaded = self.json("load", "-i", file, "again")
         self.assertEqual((loaded["session"], loaded["output"]), ("again", str(self.directory / "again")))
         self.assertEqual(self.session("again")["state"], "active")
+        self.assertIs(loaded["active"], True)
         elsewhere = self.directory / "elsewhere"
         self.assertEqual(self.json("load", "-i", file, "third", "-o", elsewhere)["output"], str(elsewhere))
+        told = self.leat("load", "-i", file, "fourth", "-o", self.directory / "fourth").stdout
+        self.assertEqual(told, f"session \"fourth\" loaded from {file}, and started\n")
+        self.leat("load", "-i", file, "a/b", status=2)
 
     def test_files_that_are_none(self):
         self.daemon()
@@ -368,8 +372,8 @@ class Definitions(SteerTest):
                       json.dumps({**good, "directory": "relative"}), "\0" * 100, "x" * (2 << 20)):
             file.write_text(wrong)
             result = subprocess.run([LEAT, "load", "-i", file], capture_output=True, text=True, timeout=PATIENCE)
-            self.assertIn(result.returncode, (1, 2), wrong[:100])
-            self.assert_one_line(result.stderr)
+            self.assertEqual(result.returncode, 1, wrong[:100])
+            self.assert_one_line(result.stderr, str(file))
         self.assert_refused("load", "-i", self.directory / "nothing", parts=["nothing"])
         self.assertEqual(self.json("list")["sessions"], [])
         file.write_text(json.dumps({**good, "leat_session": 2}))

@@ -83,6 +83,15 @@ Result<Json> read_definition(const std::string& file) {
     return definition;
 }
 
+// Why a session cannot be made. The command line may be right all the same.
+Failure of_file(const LoadOptions& options, Failure failure) {
+    const bool says_all = !options.session && !options.are_given();
+    if (failure.kind == kUsage && says_all) failure.kind = kind_name(ErrorKind::kRefused);
+    if (failure.kind == kind_name(ErrorKind::kRefused) || failure.kind == kind_name(ErrorKind::kUnsupported))
+        failure.message = fmt::format("{}: {}", options.file, failure.message);
+    return failure;
+}
+
 Outcome<void> load(const LoadOptions& options, Steering& steering) {
     Json request = request_of("load", options.session);
     Json definition = LEAT_TRY(read_definition(options.file));
@@ -92,9 +101,12 @@ Outcome<void> load(const LoadOptions& options, Steering& steering) {
     LEAT_TRY(put_places(options, definition));
     request["definition"] = std::move(definition);
     steering.allow_start();
-    steering.result() = LEAT_TRY(steering.ask(request));
-    steering.say(fmt::format("session {} loaded from {}: leat start starts it",
-                             quoted_member(steering.result(), "session"), printable(options.file)));
+    auto answer = steering.ask(request);
+    if (!answer) return tl::unexpected(of_file(options, std::move(answer).error()));
+    steering.result() = *std::move(answer);
+    const bool is_active = steering.result().value("active", false);
+    steering.say(fmt::format("session {} loaded from {}{}", quoted_member(steering.result(), "session"),
+                             printable(options.file), is_active ? ", and started" : ": leat start starts it"));
     return {};
 }
 

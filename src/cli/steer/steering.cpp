@@ -15,8 +15,6 @@
 namespace leat::cli {
 namespace {
 
-constexpr char kUsage[] = "usage";
-
 Json object_for_scripts(const Outcome<void>& outcome, const Json& result, const std::vector<std::string>& warnings) {
     Json object = outcome ? Json{{"ok", true}} : failure_object(outcome.error().kind, outcome.error().message);
     for (const auto& [key, value] : result.items())

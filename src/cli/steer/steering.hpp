@@ -13,6 +13,9 @@
 
 namespace leat::cli {
 
+// The kind of what cannot be understood.
+inline constexpr char kUsage[] = "usage";
+
 // Why a verb failed. `kind` is one of the control protocol's.
 struct Failure {
     Failure(std::string kind_name, std::string text) : kind(std::move(kind_name)), message(std::move(text)) {}

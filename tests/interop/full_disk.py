@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Sessions of a daemon whose disk is full."""
+from session_daemons import RestartTest, discarded
+from support import LEAT, enter_user_namespace, has_namespaces, main, needs, plain_run, wait_until
+
+
+@needs(has_namespaces(), "namespaces")
+class FullDisk(RestartTest):
+    def setUp(self):
+        super().setUp()
+        self.disk = self.directory / "disk"
+        self.disk.mkdir()
+        mount = f'mount -t tmpfs -o size=256k none {self.disk} && exec "$@"'
+        self.sessiond = self.daemon(wrapper=("unshare", "--mount", "sh", "-c", mount, "sh"))
+
+    def inside(self, *command):
+        return plain_run("nsenter", "--mount", f"--target={self.sessiond.process.pid}", *command)
+
+    def fill(self, running):
+        """Returns how many events that took: at last, the rings are full."""
+        emitted = 0
+        while not self.warns() or not discarded(self.session("web")):
+            running.do("emit 1000")
+            emitted += 1000
+        return emitted
+
+    def warns(self):
+        return any("No space left" in warning for warning in self.json("list")["warnings"])
+
+    def check_clear(self, *channel_options):
+        """What was recorded goes, and so does what there was no room for. Then it records as before."""
+        self.leat("create", "web", "-o", self.disk / "web")
+        self.leat("enable-channel", "c", "--ring-size=64K", *channel_options)
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.program()
+        emitted = self.fill(running)
+        self.assert_one_line(self.leat("rotate", status=1).stderr, str(self.disk / "web"), "No space left on device")
+        self.leat("clear")
+        self.assertFalse(self.warns())
+        running.do("emit 10")
+        self.leat("stop")
+        session = self.session("web")
+        channel = session["channels"][0]
+        self.assertEqual(channel["events"] + discarded(session), emitted + 10)
+        shown = self.inside(LEAT, "view", str(self.disk / "web"))
+        self.assertEqual((shown.returncode, len(shown.stdout.splitlines())), (0, 10), shown.stderr)
+        running.end()
+        self.leat("destroy")
+
+    def test_clear(self):
+        self.check_clear()
+
+    def test_clear_of_processes(self):
+        self.check_clear("--buffers=pid")
+
+    def test_clear_when_the_process_has_ended(self):
+        self.leat("create", "web", "-o", self.disk / "web")
+        self.leat("enable-channel", "c", "--ring-size=64K", "--buffers=pid")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.program()
+        emitted = self.fill(running)
+        running.end()
+        wait_until(self.warns, "the disk is not full any more")
+        self.leat("clear")
+        self.assertFalse(self.warns())
+        session = self.session("web")
+        channel = session["channels"][0]
+        self.assertEqual(channel["events"] + discarded(session), emitted)
+        other = self.program()
+        other.do("emit 10")
+        other.end()
+        self.leat("destroy")
+        shown = self.inside(LEAT, "view", str(self.disk / "web"))
+        self.assertEqual((shown.returncode, len(shown.stdout.splitlines())), (0, 10), shown.stderr)
+
+
+if __name__ == "__main__":
+    enter_user_namespace()
+    main()
