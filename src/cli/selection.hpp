@@ -16,11 +16,11 @@ class App;
 
 namespace leat::cli {
 
-// What nobody would miss in a result: an error names a pattern that no event of the traces matches, and the option that
-// has it.
 // Names of columns, with commas between them.
 void refuse_empty_columns(const std::optional<std::string>& columns);
 
+// What nobody would miss in a result: an error names a pattern that no event of the traces matches, and the option that
+// has it.
 Result<void> check_event_names(std::string_view option, const std::string& from, const std::string& to,
                                std::span<const ctf::TraceClass* const> trace_classes);
 
