@@ -147,7 +147,7 @@ Result<void> check_rules(const std::vector<viewer::SliceRule>& rules,
                          std::span<const ctf::TraceClass* const> trace_classes) {
     for (const viewer::SliceRule& rule : rules) {
         LEAT_TRY(check_event_names("--slice", rule.from, rule.to, trace_classes));
-        if (rule.key) LEAT_TRY(viewer::EventExpression(*rule.key).check(trace_classes, "--slice"));
+        if (rule.key) LEAT_TRY(viewer::EventExpression(*rule.key).check(trace_classes));
     }
     return {};
 }

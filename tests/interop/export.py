@@ -187,7 +187,7 @@ class Export(InteropTest):
         path = self.directory / "out"
         trace, _ = self.emitted()
         for arguments, status, word in ((["--slice", "a"], 2, "FROM,TO"),
-                                        (["--slice", "test:count,test:done,nosuch"], 1, "nosuch"),
+                                        (["--slice", "test:count,test:done,nosuch"], 1, "key of the slice: no event has a field"),
                                         (["--slice", "test:count,nobody"], 1, "nobody"), (["--filter", "nosuch"], 1, "nosuch"),
                                         (["--slice", "a,b,n =="], 2, "key of the slice, character")):
             result = plain_run(LEAT, "export", "perfetto", *arguments, trace, "-o", path)

@@ -117,7 +117,7 @@ class Stats(InteropTest):
                                         (["--interval", "nosuch:*,test:count"], 1, "nosuch:*"),
                                         (["--filter", "n ="], 2, "character 3"), (["--top", "-1"], 2, "--top"),
                                         (["--top", "99999999999999999999"], 2, "--top"),
-                                        (["--interval", "test:count,test:done", "--key", "nosuch"], 1, "nosuch")):
+                                        (["--interval", "test:count,test:done", "--key", "nosuch"], 1, "--key: no event has a field \"nosuch\"")):
             result = plain_run(LEAT, "stats", *arguments, self.trace)
             self.assertEqual((result.returncode, result.stdout), (status, ""), arguments)
             self.assert_one_line(result.stderr, word)

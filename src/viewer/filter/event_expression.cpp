@@ -70,11 +70,10 @@ FilterValue environment_value(const ctf::TraceClass& trace_class, ValuePathView 
     return number == nullptr ? FilterValue{} : integer_value(*number);
 }
 
-Result<void> EventExpression::check(std::span<const ctf::TraceClass* const> trace_classes,
-                                    std::string_view what) const {
+Result<void> EventExpression::check(std::span<const ctf::TraceClass* const> trace_classes) const {
     for (const FilterField& field : expression_.fields)
         if (std::ranges::none_of(trace_classes, [&](const auto* trace) { return can_have(*trace, field); }))
-            return refused("{}: no event has a {} \"{}\"", what,
+            return refused("{}: no event has a {} \"{}\"", expression_.what,
                            field.place == FilterField::Place::kContext ? "context" : "field", field.text);
     return {};
 }

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -25,8 +24,7 @@ class EventExpression {
     explicit EventExpression(FilterExpression expression) : expression_(std::move(expression)) {}
 
     // An error names a field that no event of these traces can have.
-    [[nodiscard]] Result<void> check(std::span<const ctf::TraceClass* const> trace_classes,
-                                     std::string_view what = "filter") const;
+    [[nodiscard]] Result<void> check(std::span<const ctf::TraceClass* const> trace_classes) const;
 
     // Classes and plans must outlive this object; plans may grow. An error: the bytes are not those any more in which
     // the event was found.

@@ -36,7 +36,7 @@ bool is_letter(char c) { return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z')
 
 class FilterParser {
   public:
-    FilterParser(std::string_view text, std::string_view what) : text_(text), what_(what) {}
+    FilterParser(std::string_view text, std::string_view what) : text_(text) { expression_.what = what; }
 
     Result<FilterExpression> parse() {
         LEAT_TRY(binary(0));
@@ -222,11 +222,10 @@ class FilterParser {
         const std::string found =
             rest.empty() ? "the end"
                          : fmt::format("\"{}{}\"", rest.substr(0, kShown), rest.size() > kShown ? "..." : "");
-        return refused("{}, character {}: {} is expected, not {}", what_, at_ + 1, expected, found);
+        return refused("{}, character {}: {} is expected, not {}", expression_.what, at_ + 1, expected, found);
     }
 
     std::string_view text_;
-    std::string_view what_;
     std::size_t at_ = 0;
     unsigned depth_ = 0;
     FilterExpression expression_;

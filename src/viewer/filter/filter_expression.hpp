@@ -61,11 +61,12 @@ struct FilterField {
 };
 
 struct FilterExpression {
+    std::string what = "filter";      // as messages call it
     std::vector<FilterNode> nodes{};  // the last one is the whole
     std::vector<FilterField> fields{};
 };
 
-// An error says where in the text it is, which is called `what`.
+// An error says where in the text it is. `what`: as messages call it.
 Result<FilterExpression> parse_filter(std::string_view text, std::string_view what = "filter");
 
 }  // namespace leat::viewer
