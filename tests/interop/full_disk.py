@@ -1,31 +1,24 @@
 #!/usr/bin/env python3
 """Sessions of a daemon whose disk is full."""
-from session_daemons import RestartTest, discarded
+from session_daemons import SmallDiskTest, discarded
 from support import LEAT, enter_user_namespace, has_namespaces, main, needs, plain_run, wait_until
 
 
 @needs(has_namespaces(), "namespaces")
-class FullDisk(RestartTest):
+class FullDisk(SmallDiskTest):
+    DISK_SIZE = "256k"
+
     def setUp(self):
         super().setUp()
-        self.disk = self.directory / "disk"
-        self.disk.mkdir()
-        mount = f'mount -t tmpfs -o size=256k none {self.disk} && exec "$@"'
-        self.sessiond = self.daemon(wrapper=("unshare", "--mount", "sh", "-c", mount, "sh"))
-
-    def inside(self, *command):
-        return plain_run("nsenter", "--mount", f"--target={self.sessiond.process.pid}", *command)
+        self.daemon(wrapper=self.inside)
 
     def fill(self, running):
         """Returns how many events that took: at last, the rings are full."""
         emitted = 0
-        while not self.warns() or not discarded(self.session("web")):
+        while not self.warns_of_full_disk() or not discarded(self.session("web")):
             running.do("emit 1000")
             emitted += 1000
         return emitted
-
-    def warns(self):
-        return any("No space left" in warning for warning in self.json("list")["warnings"])
 
     def check_clear(self, *channel_options):
         """What was recorded goes, and so does what there was no room for. Then it records as before."""
@@ -37,13 +30,13 @@ class FullDisk(RestartTest):
         emitted = self.fill(running)
         self.assert_one_line(self.leat("rotate", status=1).stderr, str(self.disk / "web"), "No space left on device")
         self.leat("clear")
-        self.assertFalse(self.warns())
+        self.assertFalse(self.warns_of_full_disk())
         running.do("emit 10")
         self.leat("stop")
         session = self.session("web")
         channel = session["channels"][0]
         self.assertEqual(channel["events"] + discarded(session), emitted + 10)
-        shown = self.inside(LEAT, "view", str(self.disk / "web"))
+        shown = plain_run(*self.inside, LEAT, "view", str(self.disk / "web"))
         self.assertEqual((shown.returncode, len(shown.stdout.splitlines())), (0, 10), shown.stderr)
         running.end()
         self.leat("destroy")
@@ -62,9 +55,9 @@ class FullDisk(RestartTest):
         running = self.program()
         emitted = self.fill(running)
         running.end()
-        wait_until(self.warns, "the disk is not full any more")
+        wait_until(self.warns_of_full_disk, "the disk is not full any more")
         self.leat("clear")
-        self.assertFalse(self.warns())
+        self.assertFalse(self.warns_of_full_disk())
         session = self.session("web")
         channel = session["channels"][0]
         self.assertEqual(channel["events"] + discarded(session), emitted)
@@ -72,7 +65,7 @@ class FullDisk(RestartTest):
         other.do("emit 10")
         other.end()
         self.leat("destroy")
-        shown = self.inside(LEAT, "view", str(self.disk / "web"))
+        shown = plain_run(*self.inside, LEAT, "view", str(self.disk / "web"))
         self.assertEqual((shown.returncode, len(shown.stdout.splitlines())), (0, 10), shown.stderr)
 
 

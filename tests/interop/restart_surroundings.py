@@ -13,7 +13,7 @@ import subprocess
 import time
 
 from relays import LeatRelay
-from session_daemons import KEEPER_PATIENCE, SESSIOND, TICKS, RelayedTest, RestartTest, as_user, discarded
+from session_daemons import KEEPER_PATIENCE, SESSIOND, TICKS, RelayedTest, RestartTest, SmallDiskTest, as_user, discarded
 from support import (LEAT, PATIENCE, SOURCE, can_be_two_users, cpu_seconds_of, has_namespaces, main, needs, plain_run,
                      program, state_of, stop_process, wait_until)
 
@@ -477,24 +477,7 @@ class Users(RestartTest):
 
 
 @needs(has_namespaces(), "namespaces")
-class FullDisk(RestartTest):
-    """The trace is on a small disk that only the daemons see."""
-
-    def setUp(self):
-        super().setUp()
-        self.disk = self.directory / "disk"
-        self.disk.mkdir()
-        self.world = subprocess.Popen(
-            ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=1M none "$1" && echo ready && cat', "sh", self.disk],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(self.world.communicate)
-        self.assertEqual(self.world.stdout.readline(), "ready\n")
-        self.inside = ("nsenter", "--mount", f"--target={self.world.pid}")
-
-    def on_disk(self, command):
-        result = plain_run(*self.inside, "sh", "-c", command, cwd="/", env={**os.environ, "DISK": str(self.disk)})
-        self.assertEqual(result.returncode, 0, result.stderr)
-
+class FullDisk(SmallDiskTest):
     def fill(self):
         """Leaves no byte."""
         self.on_disk('head -c 2M /dev/zero >"$DISK/fill" 2>/dev/null; test "$(df --output=avail "$DISK" | tail -1)" -eq 0')
@@ -514,7 +497,7 @@ class FullDisk(RestartTest):
 
     def test_events_stay_in_the_rings(self):
         daemon, running = self.begun_on_full_disk("order:*", 200)
-        wait_until(lambda: any("No space left" in warning for warning in self.json("list")["warnings"]), "nobody is told")
+        wait_until(self.warns_of_full_disk, "nobody is told")
         daemon = self.restart(daemon)
         running.do("emit 100")
         self.leat("enable-event", "stock:*")

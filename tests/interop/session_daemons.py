@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from relays import LeatRelay
-from support import BUILD, DISCARDED, HAS_RSEQ, IS_WHOLE, LEAT, PATIENCE, SANITIZERS, InteropTest, program, wait_until
+from support import BUILD, DISCARDED, HAS_RSEQ, IS_WHOLE, LEAT, PATIENCE, SANITIZERS, InteropTest, plain_run, program, wait_until
 
 SESSIOND = str(BUILD / "bin" / "leat-sessiond")
 DECLARATIONS = 1 if HAS_RSEQ else 2  # of an event in the metadata: once more for the streams of threads' rings
@@ -495,6 +495,29 @@ def elapsed(function, *arguments, **options):
     begin = time.monotonic()  # moment: for what is not in the gate
     function(*arguments, **options)
     return time.monotonic() - begin  # moment: the same
+
+
+class SmallDiskTest(RestartTest):
+    """The trace is on a small disk that only the daemons see."""
+    DISK_SIZE = "1M"
+
+    def setUp(self):
+        super().setUp()
+        self.disk = self.directory / "disk"
+        self.disk.mkdir()
+        self.world = subprocess.Popen(
+            ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size="$2" none "$1" && echo ready && cat', "sh", self.disk,
+             self.DISK_SIZE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.world.communicate)
+        self.assertEqual(self.world.stdout.readline(), "ready\n")
+        self.inside = ("nsenter", "--mount", f"--target={self.world.pid}")
+
+    def on_disk(self, command):
+        result = plain_run(*self.inside, "sh", "-c", command, cwd="/", env={**os.environ, "DISK": str(self.disk)})
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def warns_of_full_disk(self):
+        return any("No space left" in warning for warning in self.json("list")["warnings"])
 
 
 class RelayedTest(RestartTest):
