@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "ring/clock.hpp"
@@ -60,29 +61,35 @@ Consumer::Stream& Consumer::add_stream(Stream stream) {
         stream.reader.go_on_at(known->position);
         stream.saved = *known;
         stream.is_quarantined = known->is_quarantined != 0;
-        stream.timestamp = stream.told = known->timestamp;
-        stream.last_record = known->last_record;
+        set_state(stream, *known);
+        stream.told = known->timestamp;
         stream.sequence_number = known->sequence_number;
-        stream.record_count = known->record_count;
-        stream.counted_up_to = known->counted_up_to;
-        stream.unreadable = known->unreadable;
-        stream.beyond_limit = known->beyond_limit;
-        stream.discarded = known->discarded;
-        stream.discarded_told = known->discarded_told;
-        stream.discards_before = known->discarded - std::min(known->discarded, known->unreadable + known->beyond_limit);
         stream.discards_noted = stream.discards_before;
         stream.events = known->events;
         stream.bytes = known->bytes;
-        stream.next_packet = known->next_packet;
+        std::ranges::move(parameters_.progress->planned(stream.id), std::back_inserter(stream.planned));
+        if (stream.is_quarantined) forget_planned(stream);
         if (known->sequence_number != 0) keep_room(stream);
         channels_[stream.id.channel].events += known->events;
-        if (output_->stores_unseen()) stream.sequence_number += kMaxUnstored;
         is_going_on_ = true;
     }
     if (parameters_.limit != nullptr && parameters_.limit->can_spare(kToBeginAndEnd)) keep_room(stream);
     horizon_ = std::max(horizon_, stream.timestamp);
     stream.reader.touch_ahead(kTouchedAtFirst);
     return streams_.emplace_back(std::move(stream));
+}
+
+// What changes between two packets, too.
+void Consumer::set_state(Stream& stream, const StreamProgress& state) {
+    stream.timestamp = state.timestamp;
+    stream.last_record = state.last_record;
+    stream.record_count = state.record_count;
+    stream.counted_up_to = state.counted_up_to;
+    stream.unreadable = state.unreadable;
+    stream.beyond_limit = state.beyond_limit;
+    stream.discarded = state.discarded;
+    stream.discarded_told = state.discarded_told;
+    stream.discards_before = state.discarded - std::min(state.discarded, state.unreadable + state.beyond_limit);
 }
 
 // A ring of a thread begins empty and at time 0; its stream, where readers of the others are.
@@ -104,7 +111,9 @@ Result<void> Consumer::announce_cpu_rings() {
     for (Stream& stream : streams_)
         if (is_of_cpu(stream)) streams.push_back(&stream);
     LEAT_TRY(announce(streams));
-    for (Stream* const stream : streams) LEAT_TRY(write_empty(*stream));
+    // Packets that come again say something, too, but not before all streams are known that have such packets.
+    for (Stream* const stream : streams)
+        if (stream->planned.empty()) LEAT_TRY(write_empty(*stream));
     is_followed_ = true;
     return {};
 }
@@ -189,7 +198,8 @@ Result<void> Consumer::announce(std::span<Stream* const> streams) {
         keep_room(*stream);
         // It begins where the others are: who follows them has printed up to there. Nothing in it is older, or it is
         // late. One that goes on knows better.
-        if (stream->sequence_number == 0) stream->timestamp = std::max(stream->timestamp, newest_);
+        if (stream->sequence_number == 0 && stream->planned.empty())
+            stream->timestamp = std::max(stream->timestamp, newest_);
     }
     return {};
 }
@@ -198,19 +208,70 @@ Result<void> Consumer::announce(std::span<Stream* const> streams) {
 Result<void> Consumer::begin_part() {
     if (output_->part() == part_) return {};
     for (Stream& stream : streams_)
-        if (stream.is_announced && stream.unstored.empty()) LEAT_TRY(write_empty(stream));
+        if (stream.is_announced && stream.unstored.empty() && stream.planned.empty()) LEAT_TRY(write_empty(stream));
     part_ = output_->part();
     return {};
 }
 
+// First what was cut before, of all streams.
 Result<void> Consumer::cut() {
     Result<void> outcome;
-    for (Stream& stream : streams_) {
-        if (stream.is_settled() || stream.is_full()) continue;
-        auto done = cut(stream);
+    const auto note = [&outcome](Result<void> done) {
         if (!done && outcome) outcome = std::move(done);
-    }
+    };
+    for (Stream& stream : streams_)
+        if (!stream.planned.empty()) note(cut_planned(stream));
+    for (Stream& stream : streams_)
+        if (stream.planned.empty() && !stream.is_settled() && !stream.is_full()) note(cut(stream));
     return outcome;
+}
+
+// What may be stored goes out again as it was. Also beyond a limit: it is within it.
+Result<void> Consumer::cut_planned(Stream& stream) {
+    while (!stream.planned.empty()) {
+        show_life();
+        const PlannedPacket planned = stream.planned.front();
+        const auto part = go_to(stream, planned);
+        if (!part) {
+            forget_planned(stream);
+            return {};
+        }
+        const UntrustedBytes records = stream.sample.records.first(part->bytes);
+        if (!check_there(stream, records)) return {};
+        LEAT_TRY(write(stream, records, part->records, planned.last_timestamp));
+        stream.sample.records = stream.sample.records.subspan(part->bytes);
+        wants_drain_ = true;
+    }
+    return {};
+}
+
+// Where the packet begins. Returns the packet's records; nothing if they are not what they were, as when a program has
+// written over its ring, or a crash of everything has left what is of different times.
+std::optional<ctf::RecordWalker::Part> Consumer::go_to(Stream& stream, const PlannedPacket& planned) const {
+    const StreamProgress& before = planned.before;
+    const UntrustedBytes sampled = stream.sample.records;
+    const std::uint64_t given_up = before.position - stream.reader.taken();
+    const std::uint64_t size = planned.size - ctf::kPacketHeaderSize;
+    if (before.position < stream.reader.taken() || given_up > sampled.size() || size > sampled.size() - given_up ||
+        before.sequence_number != stream.sequence_number || before.timestamp < stream.timestamp ||
+        before.events != stream.events)
+        return std::nullopt;
+    const UntrustedBytes records = sampled.subspan(given_up);
+    ctf::RecordWalker::Part part{};
+    if (size != 0)
+        part = channel_of(stream).source.walker->walk_part(records, size, {before.last_record, planned.last_timestamp});
+    if (part.bytes != size) return std::nullopt;
+    stream.reader.take(before.position);
+    stream.sample.records = records;
+    set_state(stream, before);
+    return part;
+}
+
+// Their numbers stay used.
+void Consumer::forget_planned(Stream& stream) const {
+    stream.planned.clear();
+    if (parameters_.progress != nullptr)
+        stream.sequence_number = std::max(stream.sequence_number, parameters_.progress->numbers_used(stream.id));
 }
 
 Result<void> Consumer::cut(Stream& stream) {
@@ -363,9 +424,7 @@ bool Consumer::has_full_packet() const {
 // The last part ends when the ring's last record happened, which the ring tells; the others end with their own.
 ctf::RecordWalker::Part Consumer::next_part(const Stream& stream) const {
     const ring::Published& sample = stream.sample;
-    const bool is_planned = stream.next_packet > ctf::kPacketHeaderSize;
-    const std::size_t wanted = is_planned ? stream.next_packet - ctf::kPacketHeaderSize : packet_room(stream);
-    const std::size_t room = std::min<std::size_t>(wanted, limit_room(stream) - ctf::kPacketHeaderSize);
+    const std::size_t room = std::min<std::size_t>(packet_room(stream), limit_room(stream) - ctf::kPacketHeaderSize);
     ctf::RecordWalker::Part part =
         channel_of(stream).source.walker->walk_part(sample.records, room, {stream.last_record, sample.last_timestamp});
     if (part.bytes == sample.records.size()) part.last_timestamp = sample.last_timestamp;
@@ -466,11 +525,11 @@ void Consumer::save(Stream& stream, const StreamProgress& progress) const {
 }
 
 // Who goes on after us, and cannot see what the output has, cuts the packet in the same way.
-void Consumer::save_plan(Stream& stream, std::uint64_t size) const {
-    if (parameters_.progress == nullptr || !stream.unstored.empty()) return;
-    StreamProgress planned = progress_of(stream);
-    planned.next_packet = size;
-    save(stream, planned);
+void Consumer::save_plan(Stream& stream, std::uint64_t size, std::uint64_t last_timestamp) const {
+    if (parameters_.progress == nullptr) return;
+    const StreamProgress before = progress_of(stream);
+    if (stream.unstored.empty()) save(stream, before);
+    parameters_.progress->plan(stream.id, {.before = before, .size = size, .last_timestamp = last_timestamp});
 }
 
 bool Consumer::is_blocked() const { return std::ranges::any_of(streams_, &Stream::has_records); }
@@ -521,6 +580,11 @@ void Consumer::count_left(Stream& stream) {
 }
 
 Result<void> Consumer::tell_discarded(Stream& stream) {
+    if (!stream.planned.empty()) {
+        if (!stream.is_announced) LEAT_TRY(announce(std::array{&stream}));
+        sample(stream);
+        LEAT_TRY(cut_planned(stream));
+    }
     const std::uint64_t discarded =
         std::max(stream.discarded, stream.reader.discarded() + stream.unreadable + stream.beyond_limit);
     if (discarded == stream.discarded_told || !has_room_to_tell(stream)) return {};
@@ -600,9 +664,15 @@ Result<void> Consumer::write(Stream& stream, UntrustedBytes records, std::uint64
                         .records = records,
                         .late_records = late_records(stream, records),
                         .events = events};
-    save_plan(stream, bits / 8);
-    LEAT_TRY(output_->write_packet(packet));
-    stream.next_packet = 0;
+    const bool comes_again = !stream.planned.empty();
+    if (!comes_again) save_plan(stream, bits / 8, last_timestamp);
+    auto written = output_->write_packet(packet);
+    if (!written) {
+        if (!comes_again && parameters_.progress != nullptr)
+            parameters_.progress->take_back(stream.id, stream.sequence_number);
+        return written;
+    }
+    if (comes_again) stream.planned.pop_front();
     if (!records.empty()) {
         stream.reader.take(stream.reader.taken() + records.size());
         stream.last_record = last_timestamp;
@@ -624,7 +694,7 @@ Result<void> Consumer::write(Stream& stream, UntrustedBytes records, std::uint64
     ++totals_.packets;
     totals_.bytes += bits / 8;
     stream.bytes += bits / 8;
-    if (parameters_.limit != nullptr) parameters_.limit->use(bits / 8);
+    if (parameters_.limit != nullptr && !comes_again) parameters_.limit->use(bits / 8);
     // Packets without records are listed, too: they end where the packet before does.
     stream.unstored.add(number, progress_of(stream));
     forget_stored(stream);
@@ -640,6 +710,7 @@ Result<void> Consumer::check_there(Stream& stream, UntrustedBytes records) {
 
 void Consumer::quarantine(Stream& stream, const std::string& why) {
     stream.is_quarantined = true;
+    forget_planned(stream);
     if (stream.unstored.empty()) save(stream, progress_of(stream));
     quarantined_.push_back(fmt::format("ring {}: {}", stream.id.ring, why));
 }

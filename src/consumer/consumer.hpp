@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,7 +83,7 @@ class Consumer {
     };
 
     // So many packets of one stream may wait to be stored. Then nothing is cut: the bytes gather for a larger packet.
-    static constexpr std::size_t kMaxUnstored = 64;
+    static constexpr std::size_t kMaxUnstored = Progress::kMaxPlanned;
 
     // The channels of one trace, one at least; the output outlives the consumer.
     Consumer(std::span<const Source> sources, Output& output, const Parameters& parameters);
@@ -204,12 +205,15 @@ class Consumer {
         std::uint64_t discarded_told = 0;         // in a packet
         std::uint64_t events = 0;                 // in packets
         std::uint64_t bytes = 0;                  // of packets
-        std::uint64_t next_packet = 0;            // bytes: as who was here before us was about to cut it; 0: nobody was
+        std::deque<PlannedPacket> planned{};      // by who was here before us: to be cut again, before any other
         PacketLedger<StreamProgress> unstored{};  // with where the stream is when the packet is stored
         StreamProgress saved{};
 
         [[nodiscard]] bool is_full() const { return unstored.packets().size() >= kMaxUnstored; }
-        [[nodiscard]] bool has_records() const { return !is_quarantined && !sample.records.empty(); }
+        // For packets.
+        [[nodiscard]] bool has_records() const {
+            return !is_quarantined && (!sample.records.empty() || !planned.empty());
+        }
         // All that was looked at is in packets, and counted. A consumer that was killed may have cut, and not counted.
         [[nodiscard]] bool is_settled() const { return is_quarantined || counted_up_to == sample.head; }
     };
@@ -219,6 +223,7 @@ class Consumer {
     [[nodiscard]] bool is_of_cpu(const Stream& stream) const { return stream.id.ring < channel_of(stream).cpu_rings; }
     [[nodiscard]] std::uint32_t stream_class_of(const Stream& stream) const;
     Stream& add_stream(Stream stream);
+    static void set_state(Stream& stream, const StreamProgress& state);
     void add_cpu_rings(std::uint32_t channel);
     void add_used_thread_rings();
     void sample();
@@ -229,6 +234,9 @@ class Consumer {
     Result<void> announce(std::span<Stream* const> streams);
     Result<void> begin_part();
     Result<void> cut();
+    Result<void> cut_planned(Stream& stream);
+    [[nodiscard]] std::optional<ctf::RecordWalker::Part> go_to(Stream& stream, const PlannedPacket& planned) const;
+    void forget_planned(Stream& stream) const;
     Result<void> cut(Stream& stream);
     Result<void> cut_packet(Stream& stream);
     // Bytes of records that a packet of the stream has room for.
@@ -253,7 +261,7 @@ class Consumer {
     [[nodiscard]] bool has_room_to_ring(const Stream& stream) const;
     [[nodiscard]] static StreamProgress progress_of(const Stream& stream);
     void save(Stream& stream, const StreamProgress& progress) const;
-    void save_plan(Stream& stream, std::uint64_t size) const;
+    void save_plan(Stream& stream, std::uint64_t size, std::uint64_t last_timestamp) const;
     void forget_stored(Stream& stream) const;
     void count_left(Stream& stream);
     Result<void> tell_discarded(Stream& stream);

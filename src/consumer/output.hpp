@@ -84,10 +84,6 @@ class Output {
     // By default a packet is stored when write_packet() returns.
     [[nodiscard]] virtual std::uint64_t stored(StreamId /*stream*/) const { return ~std::uint64_t{0}; }
 
-    // Packets may be stored without stored() having told of them when the process is killed. Whoever goes on then
-    // numbers on above all that there may be: readers drop what has a number that they know.
-    [[nodiscard]] virtual bool stores_unseen() const { return false; }
-
     // Counts up when readers begin anew, knowing nothing of any stream: each is then begun with a packet.
     [[nodiscard]] virtual std::uint64_t part() const { return 0; }
 

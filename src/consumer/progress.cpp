@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <numeric>
@@ -46,20 +47,25 @@ Result<Progress> Progress::map(UniqueFd fd, std::span<const std::uint32_t> rings
 }
 
 std::size_t Progress::size_of(std::span<const std::uint32_t> rings) {
-    return std::accumulate(rings.begin(), rings.end(), std::size_t{0}) * sizeof(Entry);
+    return std::accumulate(rings.begin(), rings.end(), std::size_t{0}) * (sizeof(Entry) + sizeof(Plans));
 }
 
 Result<void> Progress::check_size(int fd, std::span<const std::uint32_t> rings) {
     struct stat status {};
     if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
         static_cast<std::size_t>(status.st_size) != size_of(rings))
-        return corrupt("not the progress of {} streams", size_of(rings) / sizeof(Entry));
+        return corrupt("not the progress of {} streams", std::accumulate(rings.begin(), rings.end(), std::size_t{0}));
     return {};
 }
 
 Progress::Entry& Progress::entry(StreamId stream) const {
     auto* const entries = reinterpret_cast<Entry*>(mapping_.data());  // NOLINT(*-reinterpret-cast)
-    return entries[first_[stream.channel] + stream.ring];
+    return entries[index(stream)];
+}
+
+Progress::Plans& Progress::plans(StreamId stream) const {
+    std::byte* const behind = mapping_.data() + first_.back() * sizeof(Entry);
+    return reinterpret_cast<Plans*>(behind)[index(stream)];  // NOLINT(*-reinterpret-cast)
 }
 
 std::optional<StreamProgress> Progress::find(StreamId stream) const {
@@ -85,6 +91,49 @@ void Progress::save(StreamId stream, const StreamProgress& progress) {
     known.slots.at(next - 1) = progress;
     // Other processes see memory in the order of these stores: this one comes last.
     std::atomic_ref(known.latest).store(next, std::memory_order_release);
+}
+
+void Progress::plan(StreamId stream, const PlannedPacket& packet) {
+    const std::uint64_t number = packet.before.sequence_number;
+    const auto saved = find(stream);
+    if (number - (saved ? saved->sequence_number : 0) < kMaxPlanned) plans(stream).at(number % kMaxPlanned) = packet;
+    std::atomic_ref(entry(stream).numbers_used).store(number + 1, std::memory_order_release);
+}
+
+void Progress::take_back(StreamId stream, std::uint64_t number) {
+    std::atomic_ref(entry(stream).numbers_used).store(number, std::memory_order_release);
+}
+
+std::vector<PlannedPacket> Progress::planned(StreamId stream) const {
+    const auto saved = find(stream);
+    const std::uint64_t first = saved ? saved->sequence_number : 0;
+    const std::uint64_t count = std::min<std::uint64_t>(numbers_used(stream) - first, kMaxPlanned);
+    std::vector<PlannedPacket> planned;
+    for (std::uint64_t number = first; number - first < count; ++number) {
+        const PlannedPacket& packet = plans(stream).at(number % kMaxPlanned);
+        if (packet.before.sequence_number != number) break;
+        planned.push_back(packet);
+    }
+    return planned;
+}
+
+// Not many more than are planned, or it is of another time than what is saved.
+std::uint64_t Progress::numbers_used(StreamId stream) const {
+    const auto saved = find(stream);
+    const std::uint64_t first = saved ? saved->sequence_number : 0;
+    const std::uint64_t used = entry(stream).numbers_used;
+    return used > first && used - first <= 2 * kMaxPlanned ? used : first;
+}
+
+std::uint64_t Progress::bytes() const {
+    std::uint64_t sum = 0;
+    for (std::uint32_t channel = 0; channel + 1 < first_.size(); ++channel) {
+        for (std::uint32_t ring = 0; ring < first_[channel + 1] - first_[channel]; ++ring) {
+            if (const auto saved = find({channel, ring})) sum += saved->bytes;
+            for (const PlannedPacket& packet : planned({channel, ring})) sum += packet.size;
+        }
+    }
+    return sum;
 }
 
 }  // namespace leat::consumer

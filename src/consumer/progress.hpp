@@ -33,17 +33,32 @@ struct StreamProgress {
     std::uint64_t events = 0;           // in packets
     std::uint64_t bytes = 0;            // of packets
     std::uint64_t is_quarantined = 0;   // 0 or 1
-    // Bytes of a packet that was about to be stored after all of this: it may be. Who cannot know cuts the same one,
-    // which readers then know. 0: there is none.
-    std::uint64_t next_packet = 0;
 
     bool operator==(const StreamProgress&) const = default;
 };
 
+// A packet that was about to be stored: it may be, or not.
+struct PlannedPacket {
+    StreamProgress before;             // what its stream was at; its position is where the packet's records begin
+    std::uint64_t size = 0;            // bytes, with its header
+    std::uint64_t last_timestamp = 0;  // ns: of its last record
+
+    bool operator==(const PlannedPacket&) const = default;
+};
+
 // The progress of all streams of a trace, in shared memory that outlives its process as long as somebody keeps the
 // descriptor. One thread writes.
+//
+// Behind what is saved are the packets that are under way. Who goes on cannot know which of them are stored, and cuts
+// the same ones again, with their numbers: readers drop those that they know.
+//
+//     packets    ... 6   7  |  8     9    10  |
+//                     saved   planned           numbers_used(): 11
 class Progress {
   public:
+    // So many packets of a stream are planned at most.
+    static constexpr std::size_t kMaxPlanned = 64;
+
     // `rings`: how many rings each channel has.
     static Result<Progress> create(std::span<const std::uint32_t> rings, const MemoryPlace& place = {});
     // What create() made for the same rings, in this process or in another.
@@ -61,18 +76,36 @@ class Progress {
     // All or nothing, wherever the process is killed.
     void save(StreamId stream, const StreamProgress& progress);
 
+    // Before the packet goes to the output. Of more than kMaxPlanned packets the last ones are not kept, only that
+    // their numbers are used.
+    void plan(StreamId stream, const PlannedPacket& packet);
+    // The output has nothing of the packet that was planned last, which has this number.
+    void take_back(StreamId stream, std::uint64_t number);
+    // Behind what is saved, oldest first.
+    [[nodiscard]] std::vector<PlannedPacket> planned(StreamId stream) const;
+    // Packets of smaller numbers may be stored.
+    [[nodiscard]] std::uint64_t numbers_used(StreamId stream) const;
+    // Of all packets that are stored, or may be.
+    [[nodiscard]] std::uint64_t bytes() const;
+
   private:
     // `latest` names the slot that counts: 0 is none, 1 the first, 2 the second. The other one may be half written.
-    struct Entry {
+    // Aligned, so that none is in two pages: after a crash of everything, these may be of different times.
+    struct alignas(256) Entry {
         std::uint64_t latest;
+        std::uint64_t numbers_used;
         std::array<StreamProgress, 2> slots;
     };
-    static_assert(sizeof(Entry) == 232);
+    static_assert(sizeof(Entry) == 256);
+    // By number, modulo their count. Behind all entries, those of one stream after those of another.
+    using Plans = std::array<PlannedPacket, kMaxPlanned>;
 
     [[nodiscard]] static std::size_t size_of(std::span<const std::uint32_t> rings);
     [[nodiscard]] static Result<void> check_size(int fd, std::span<const std::uint32_t> rings);
     static Result<Progress> map(UniqueFd fd, std::span<const std::uint32_t> rings);
+    [[nodiscard]] std::size_t index(StreamId stream) const { return first_[stream.channel] + stream.ring; }
     [[nodiscard]] Entry& entry(StreamId stream) const;
+    [[nodiscard]] Plans& plans(StreamId stream) const;
 
     UniqueFd fd_;
     Mapping mapping_;

@@ -22,7 +22,7 @@ struct KnownTrace {
 KnownTrace trace_from(const nlohmann::json& described);
 
 // Of a trace whose memory is in files. The version is that of all of them.
-inline constexpr int kMemoryVersion = 1;
+inline constexpr int kMemoryVersion = 2;
 struct DescribedTrace : KnownTrace {
     std::vector<session::Channel> channels;  // what of them says how their records and rings look
     std::string stored_in{};                 // a directory; empty: a relay has it

@@ -183,8 +183,6 @@ class Recovery {
         const UniqueFd progress = LEAT_TRY(open_file(directory, "progress"));
         progress_ = std::make_unique<consumer::Progress>(
             LEAT_TRY(of_file("progress", consumer::Progress::copy_of(progress.get(), counts))));
-        for (std::uint32_t channel = 0; channel < counts.size(); ++channel)
-            for (std::uint32_t ring = 0; ring < counts[channel]; ++ring) number_on({channel, ring});
         return {};
     }
 
@@ -197,18 +195,6 @@ class Recovery {
             if (!set.geometry().overwrites) (void)set.hold_still(ring);
         }
         return {};
-    }
-
-    // Readers drop packets of numbers that they know. Of a packet without records, nobody knows whether it was stored.
-    // Nor what a relay has, which had not told of it yet. Snapshots have the same packets, wherever they go.
-    void number_on(consumer::StreamId stream) {
-        auto known = progress_->find(stream);
-        if (!known || known_.channels[stream.channel].overwrites) return;
-        const bool is_empty = known->next_packet == ctf::kPacketHeaderSize;
-        if (is_empty) ++known->sequence_number;
-        if (known_.stored_in.empty()) known->sequence_number += consumer::Consumer::kMaxUnstored;
-        if (is_empty || known_.stored_in.empty()) known->next_packet = 0;
-        progress_->save(stream, *known);
     }
 
     Result<void> go_on() {

@@ -44,7 +44,6 @@ class RelayOutput final : public RemoteOutput {
     Result<void> announce(std::span<const consumer::StreamId> streams) override;
     void write_beacon(consumer::StreamId stream, std::uint64_t timestamp) override;
     [[nodiscard]] std::uint64_t stored(consumer::StreamId stream) const override;
-    [[nodiscard]] bool stores_unseen() const override { return true; }
     [[nodiscard]] std::uint64_t part() const override {
         return (session_.live_timer_us == 0 ? 0 : part_) + chunks_begun_;
     }

@@ -50,7 +50,6 @@ class Tee final : public consumer::Output {
     void write_beacon(consumer::StreamId stream, std::uint64_t timestamp) override;
     void cycle_done(std::uint64_t horizon) override { first_->cycle_done(horizon); }
     [[nodiscard]] std::uint64_t stored(consumer::StreamId stream) const override { return first_->stored(stream); }
-    [[nodiscard]] bool stores_unseen() const override { return first_->stores_unseen(); }
     [[nodiscard]] std::uint64_t part() const override { return first_->part() + second_->part(); }
     [[nodiscard]] std::size_t max_packet_size() const override;
 

@@ -38,7 +38,8 @@ Result<json> read_state(int fd) {
     return state;
 }
 
-// Bytes of packets that a session has, also in traces that have ended: known before anything more is stored.
+// Bytes of packets that a session has, or may have, also in traces that have ended: known before anything more is
+// stored.
 std::uint64_t stored_bytes(const json& described, const Keeper::Kept& kept) {
     std::uint64_t sum = 0;
     for (const auto& [channel, figures] : figures_from(described.at("ended"))) sum += figures.bytes;
@@ -54,8 +55,7 @@ std::uint64_t stored_bytes(const json& described, const Keeper::Kept& kept) {
         for (const auto& channel : known.shape.channels) rings.push_back(channel.geometry.ring_count());
         // One that cannot be read is lost, as is said later.
         const auto progress = consumer::Progress::adopt(UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)), rings);
-        if (!progress) continue;
-        for (const auto& [stream, of_stream] : progress->begun()) sum += of_stream.bytes;
+        if (progress) sum += progress->bytes();
     }
     return sum;
 }

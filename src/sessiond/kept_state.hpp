@@ -11,7 +11,7 @@ namespace leat::sessiond {
 
 inline constexpr char kStateName[] = "state";
 // Of the state, and of the memory that it speaks of. A daemon of another version takes nothing over.
-inline constexpr int kStateVersion = 4;
+inline constexpr int kStateVersion = 5;
 
 // The names of what belongs to a session or a trace begin with its number: "7/".
 std::string kept_name(std::uint64_t id, const std::string& part = {});

@@ -540,7 +540,7 @@ class Hostile(RecoverTest):
         running, trace, shm, of_trace = self.left()
         known = json.loads((of_trace / "trace.json").read_text())
         channel = known["trace"]["channels"][0]
-        lies = ["", "{", "[" * 100_000, '{"a":' * 50_000, "null", json.dumps({**known, "leat_memory": 2}),
+        lies = ["", "{", "[" * 100_000, '{"a":' * 50_000, "null", json.dumps({**known, "leat_memory": 1}),
                 json.dumps({**known, "channels": []}), json.dumps({**known, "channels": known["channels"] * 300}),
                 json.dumps({**known, "channels": [{**known["channels"][0], "name": "../x"}]}),
                 json.dumps({**known, "channels": [{**known["channels"][0], "contexts": ["vpid"]}]}),

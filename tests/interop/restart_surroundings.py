@@ -14,7 +14,7 @@ import time
 
 from relays import LeatRelay
 from session_daemons import KEEPER_PATIENCE, SESSIOND, TICKS, RelayedTest, RestartTest, SmallDiskTest, as_user, discarded
-from support import (LEAT, PATIENCE, SOURCE, can_be_two_users, cpu_seconds_of, has_namespaces, main, needs, plain_run,
+from support import (LEAT, PATIENCE, SOURCE, Event, can_be_two_users, cpu_seconds_of, has_namespaces, main, needs, plain_run,
                      program, state_of, stop_process, wait_until)
 
 ALICE, BOB = 1000, 1001  # need not be in /etc/passwd
@@ -659,22 +659,21 @@ class OverARelay(RelayedTest):
             wait(running.do("emit 100"))
         return running.do("emit 100")
 
-    def numbers_of_parts(self):
-        numbers = []
-        for part in self.relay.parts("web"):
-            if not any(path.stat().st_size for path in part.rglob("*_[0-9]")):
-                continue  # one of the two was killed before it had anything
+    def assert_all(self, count):
+        """Nothing is lost. A packet that the relay had stored, but not confirmed when the daemon was killed, is sent again
+        as it was: an event may be in several parts, but readers of all of them show it once."""
+        # One of the two may have been killed before it had anything.
+        parts = [part for part in self.relay.parts("web")
+                 if any(path.stat().st_size for path in part.rglob("*_[0-9]"))]
+        for part in parts:
             trace = self.read(part)
             self.assertEqual(trace.stderr, "")
-            numbers.append([event["n"] for event in trace.events("order:tick")])
-        return numbers
-
-    def assert_all(self, numbers, count):
-        """Nothing is lost. A packet that the relay had stored, but not confirmed when the daemon was killed, is sent again:
-        so an event may be in each part, but in none twice."""
-        self.assertEqual(sorted({n for part in numbers for n in part}), list(range(count)))
-        for part in numbers:
-            self.assertEqual(part, sorted(set(part)), "order in a part")
+            numbers = [event["n"] for event in trace.events("order:tick")]
+            self.assertEqual(numbers, sorted(set(numbers)), "order in a part")
+        for reader in (["babeltrace2"], [LEAT, "view"]):
+            whole = subprocess.run([*reader, *map(str, parts)], capture_output=True, text=True, timeout=PATIENCE)
+            self.assertEqual((whole.returncode, whole.stderr), (0, ""))
+            self.assertEqual([Event(line)["n"] for line in whole.stdout.splitlines()], list(range(count)), reader)
 
     def test_live_session(self):
         daemon, running = self.begun_over_relay("live")
@@ -685,9 +684,8 @@ class OverARelay(RelayedTest):
         self.assertEqual((counts["events"], discarded(counts)), (count, 0))
         self.leat("destroy", "web")
         self.assertLessEqual(max(collections.Counter(self.viewed_numbers()).values()), len(self.relay.parts("web")))
-        numbers = self.numbers_of_parts()
         self.assertGreaterEqual(len(self.relay.parts("web")), 4)
-        self.assert_all(numbers, count)
+        self.assert_all(count)
 
     def test_viewer_misses_nothing(self):
         """It has shown what the relay had not confirmed when the daemon was killed. That is sent again, and what comes after
@@ -707,7 +705,24 @@ class OverARelay(RelayedTest):
         counts = self.stopped("web")
         self.assertEqual((counts["events"], discarded(counts)), (count, 0))
         self.leat("destroy", "web")
-        self.assert_all(self.numbers_of_parts(), count)
+        self.assert_all(count)
+
+    def check_killed_while_packets_are_under_way(self, kind):
+        """The relay has stored more of them than the daemon knows."""
+        daemon, running = self.begun_over_relay(kind)
+        for _ in range(5):
+            for _ in range(self.random.randrange(20, 60)):
+                count = running.do("emit 10")
+            daemon = self.restart(daemon)
+        counts = self.json("destroy", "web")
+        self.assertEqual((counts["events"], discarded(counts)), (count, 0))
+        self.assert_all(count)
+
+    def test_killed_while_packets_of_a_live_session_are_under_way(self):
+        self.check_killed_while_packets_are_under_way("live")
+
+    def test_killed_while_packets_of_a_session_that_nobody_watches_are_under_way(self):
+        self.check_killed_while_packets_are_under_way("output")
 
     def test_relay_that_is_away_at_the_restart(self):
         daemon, running = self.begun_over_relay("live")
@@ -723,7 +738,7 @@ class OverARelay(RelayedTest):
         counts = self.stopped("web")
         self.assertEqual(discarded(counts), 0)
         self.leat("destroy", "web")
-        self.assert_all(self.numbers_of_parts(), 400)
+        self.assert_all(400)
 
     def test_program_with_rings_of_its_own_that_ends_while_the_relay_is_away(self):
         """The next daemon cannot begin to send what is in them, and keeps it."""
@@ -746,7 +761,7 @@ class OverARelay(RelayedTest):
         wait_until(lambda: self.session("web")["channels"][0]["events"] == 150, "events are lost")
         counts = self.json("destroy")
         self.assertEqual((counts["events"], discarded(counts), counts["warnings"]), (150, 0, []))
-        self.assert_all(self.numbers_of_parts(), 150)
+        self.assert_all(150)
 
 
 if __name__ == "__main__":

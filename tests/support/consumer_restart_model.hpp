@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -41,6 +42,7 @@ struct RestartedRing : WrittenRing {
         std::uint64_t discards;
         UntrustedBytes records;
         std::vector<std::byte> copy;
+        std::vector<std::byte> sent;  // the late records, and the others
     };
 
     // Settled: the next consumer will not look at these.
@@ -55,6 +57,9 @@ struct RestartedRing : WrittenRing {
     // The output.
     std::vector<KeptPacket> packets{};
     std::uint64_t stored = 0;  // that many packets
+    // That the next consumer could not know to be stored, by number: readers may have them.
+    std::map<std::uint64_t, KeptPacket> known{};
+    std::map<std::uint64_t, std::uint64_t> planned_at{};  // position in the ring, by number
     bool is_announced = false;
     bool was_refused = false;  // in this drain
     std::uint64_t beacon = 0;
@@ -150,6 +155,8 @@ class ConsumerRestartModel : public consumer::Output, private ModelledWriters<Re
     void store(RestartedRing& ring, std::size_t packets);
     void check_bounds(const RestartedRing& ring, const ctf::PacketHeader& header);
     void check_records(RestartedRing& ring, const consumer::Packet& packet);
+    void check_known(const RestartedRing& ring);
+    void lose_before(RestartedRing& ring);
     std::uint64_t check_record(RestartedRing& ring, UntrustedBytes& rest, std::uint64_t begin, std::uint64_t previous);
 
     bool is_followed_;
@@ -400,6 +407,14 @@ inline void ConsumerRestartModel::kill(RestartedRing& ring) {
         ring.pending.push_front(std::move(taken.record));
     }
     ring.consumed = progress.position;
+    ring.planned_at.clear();
+    for (const consumer::PlannedPacket& packet : progress_.planned(ring.id)) {
+        ring.planned_at[packet.before.sequence_number] = packet.before.position;
+        for (WrittenRing::Record& record : ring.pending)
+            record.is_planned |= record.end <= packet.before.position + packet.size - ctf::kPacketHeaderSize;
+    }
+    for (std::uint64_t number = progress.sequence_number; number < ring.packets.size(); ++number)
+        ring.known.insert_or_assign(number, ring.packets[number]);
     ring.packets.resize(std::min<std::size_t>(progress.sequence_number, ring.packets.size()));
     ring.stored = ring.packets.size();
     ring.is_announced = false;
@@ -424,28 +439,58 @@ inline Result<void> ConsumerRestartModel::write_packet(const consumer::Packet& p
         return {};
     }
     RestartedRing& ring = *found;
+    lose_before(ring);
     if (refusals_ > 0) {
         --refusals_;
         ring.was_refused = true;
-        // Packets without records come before the cut, except those that begin a stream whose records are unreadable.
-        is_cut_reached_ &= !packet.records.empty() || ring.packets.empty();
+        // Packets without records come before the cut, except those that begin a stream whose records are unreadable,
+        // and those that come again.
+        is_cut_reached_ &=
+            !packet.records.empty() || ring.packets.empty() || ring.planned_at.contains(ring.packets.size());
         return fail(ErrorKind::kIo, "no space left on device");
     }
     check_room();
     check_bounds(ring, header);
     check_records(ring, packet);
     newest_begin_ = std::max(newest_begin_, header.timestamp_begin);
+    std::vector<std::byte> sent = packet.late_records;
+    const UntrustedBytes others = packet.other_records();
+    sent.insert(sent.end(), others.begin(), others.end());
     ring.packets.push_back({.begin = header.timestamp_begin,
                             .end = header.timestamp_end,
                             .discards = header.events_discarded,
                             .records = packet.records,
-                            .copy = {packet.records.begin(), packet.records.end()}});
+                            .copy = {packet.records.begin(), packet.records.end()},
+                            .sent = std::move(sent)});
+    check_known(ring);
     ++packets_here_;
     events_here_ += packet.events;
     may_die();
     if (!lags_) ring.stored = ring.packets.size();
     write_meanwhile();
     return {};
+}
+
+// What was given up in front of a packet is given up again before that packet comes, and is told of in it.
+inline void ConsumerRestartModel::lose_before(RestartedRing& ring) {
+    const auto planned = ring.planned_at.find(ring.packets.size());
+    if (planned == ring.planned_at.end() || !ring.has_sampled() || ring.pending.front().position >= planned->second)
+        return;
+    if (!ring.pending.front().is_broken) violate("{}: a record is not delivered", name_of(ring));
+    while (ring.has_sampled() && ring.pending.front().position < planned->second) ring.take(RestartedRing::kLost);
+}
+
+// A packet that readers may have comes again as it was: they drop one whose number they know.
+inline void ConsumerRestartModel::check_known(const RestartedRing& ring) {
+    const RestartedRing::KeptPacket& packet = ring.packets.back();
+    const auto found = ring.known.find(ring.packets.size() - 1);
+    if (found == ring.known.end()) return;
+    const RestartedRing::KeptPacket& known = found->second;
+    if (packet.begin != known.begin || packet.end != known.end || packet.discards != known.discards ||
+        packet.sent != known.sent)
+        violate("{}: packet {} from {} to {}, {} discarded, {} bytes; it was from {} to {}, {} discarded, {} bytes",
+                name_of(ring), found->first, packet.begin, packet.end, packet.discards, packet.sent.size(), known.begin,
+                known.end, known.discards, known.sent.size());
 }
 
 inline void ConsumerRestartModel::check_bounds(const RestartedRing& ring, const ctf::PacketHeader& header) {

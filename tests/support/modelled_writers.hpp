@@ -33,7 +33,8 @@ struct WrittenRing {
         std::uint32_t id;
         std::string payload;  // begins with the context
         std::uint64_t count = 1;
-        bool is_broken = false;  // nobody can tell where it ends
+        bool is_broken = false;   // nobody can tell where it ends
+        bool is_planned = false;  // in a packet that comes again as it was: nobody changes it
 
         [[nodiscard]] std::uint64_t header_size() const { return end - position - payload.size(); }
     };
@@ -446,7 +447,7 @@ void ModelledWriters<Ring>::break_record() {
         return write(ring, id, make_payload(1, 0), now_);
     }
     WrittenRing::Record& record = ring.pending[choose_(ring.pending.size())];
-    if (record.is_broken) return;
+    if (record.is_broken || record.is_planned) return;
     record.is_broken = true;
     const ring::RecordHeaderLayout& layout = channel_of(ring).layout;
     char* const at = ring.bytes_at(record.position, kSize);
@@ -476,7 +477,7 @@ void ModelledWriters<Ring>::make_one_of_two() {
         WrittenRing::Record& first = ring.pending[i - 1];
         const WrittenRing::Record& second = ring.pending[i];
         const auto is_fit = [short_size](const WrittenRing::Record& record) {
-            return record.id == 1 && !record.is_broken && record.header_size() == short_size;
+            return record.id == 1 && !record.is_broken && !record.is_planned && record.header_size() == short_size;
         };
         if (!is_fit(first) || !is_fit(second) || first.time != second.time || is_one_in(3)) continue;
         // Overwrite mode: nothing lies on both sides of a cut, and what is gone stays as it is.

@@ -73,7 +73,7 @@ TEST(Progress, HalfWrittenSlotDoesNotCount) {
     auto progress = *Progress::create(kRings);
     progress.save({0, 0}, numbered(1));
     const std::uint64_t scribble = 0x5555;
-    const auto second_slot = static_cast<off_t>(sizeof(std::uint64_t) + sizeof(StreamProgress));
+    const auto second_slot = static_cast<off_t>(2 * sizeof(std::uint64_t) + sizeof(StreamProgress));
     ASSERT_EQ(::pwrite(progress.fd(), &scribble, sizeof scribble, second_slot), 8);
     EXPECT_EQ(adopt(progress)->find({0, 0}), numbered(1));
     progress.save({0, 0}, numbered(2));
@@ -97,6 +97,73 @@ TEST(Progress, OfOtherRingsIsRefused) {
         ASSERT_FALSE(adopted);
         EXPECT_EQ(adopted.error().kind, ErrorKind::kCorrupt);
     }
+}
+
+PlannedPacket plan(std::uint64_t number) {
+    PlannedPacket packet{.before = numbered(100 * number), .size = 1'000 + number, .last_timestamp = number};
+    packet.before.sequence_number = number;
+    return packet;
+}
+
+std::vector<std::uint64_t> numbers_of(const std::vector<PlannedPacket>& packets) {
+    std::vector<std::uint64_t> numbers;
+    for (const PlannedPacket& packet : packets) {
+        EXPECT_EQ(packet, plan(packet.before.sequence_number));
+        numbers.push_back(packet.before.sequence_number);
+    }
+    return numbers;
+}
+
+using Numbers = std::vector<std::uint64_t>;
+
+TEST(Progress, PacketsUnderWayAreBehindWhatIsSaved) {
+    auto progress = *Progress::create(kRings);
+    EXPECT_EQ(numbers_of(progress.planned({1, 1})), Numbers{});
+    for (const std::uint64_t number : {0U, 1U, 2U}) progress.plan({1, 1}, plan(number));
+    EXPECT_EQ(numbers_of(progress.planned({1, 1})), (Numbers{0, 1, 2}));
+    progress.save({1, 1}, {.sequence_number = 2, .bytes = 70});
+    EXPECT_EQ(numbers_of(adopt(progress)->planned({1, 1})), Numbers{2});
+    EXPECT_EQ(progress.numbers_used({1, 1}), 3U);
+    EXPECT_EQ(progress.bytes(), 70U + 1'002);
+    progress.save({1, 1}, {.sequence_number = 3});
+    EXPECT_EQ(numbers_of(progress.planned({1, 1})), Numbers{});
+    EXPECT_EQ(progress.numbers_used({1, 1}), 3U);
+    EXPECT_EQ(numbers_of(progress.planned({1, 0})), Numbers{});
+}
+
+TEST(Progress, PacketThatTheOutputRefusesIsPlannedAgain) {
+    auto progress = *Progress::create(kRings);
+    for (const std::uint64_t number : {0U, 1U}) progress.plan({0, 0}, plan(number));
+    progress.take_back({0, 0}, 1);
+    EXPECT_EQ(numbers_of(progress.planned({0, 0})), Numbers{0});
+    PlannedPacket larger = plan(1);
+    larger.size *= 2;
+    progress.plan({0, 0}, larger);
+    EXPECT_EQ(progress.planned({0, 0}), (std::vector<PlannedPacket>{plan(0), larger}));
+}
+
+TEST(Progress, OfTooManyPacketsTheNumbersAreUsed) {
+    auto progress = *Progress::create(kRings);
+    progress.save({0, 0}, {.sequence_number = 10});
+    for (std::uint64_t number = 10; number < 10 + Progress::kMaxPlanned + 2; ++number)
+        progress.plan({0, 0}, plan(number));
+    EXPECT_EQ(progress.planned({0, 0}).size(), Progress::kMaxPlanned);
+    EXPECT_EQ(progress.planned({0, 0}).front(), plan(10));
+    EXPECT_EQ(progress.numbers_used({0, 0}), 10 + Progress::kMaxPlanned + 2);
+}
+
+// Pages of different times, after a crash of everything.
+TEST(Progress, PlansOfAnotherTimeAreNone) {
+    auto progress = *Progress::create(kRings);
+    progress.plan({0, 0}, plan(0));
+    for (const std::uint64_t first : {200U, 1U}) {
+        progress.save({0, 0}, {.sequence_number = first});
+        EXPECT_EQ(numbers_of(progress.planned({0, 0})), Numbers{});
+        EXPECT_EQ(progress.numbers_used({0, 0}), first);
+    }
+    progress.plan({0, 0}, plan(900));
+    EXPECT_EQ(numbers_of(progress.planned({0, 0})), Numbers{});
+    EXPECT_EQ(progress.numbers_used({0, 0}), 1U);
 }
 
 TEST(Progress, MemoryComesWithUse) {

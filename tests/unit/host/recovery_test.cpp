@@ -126,9 +126,12 @@ TEST(Recovery, RegistryWithoutItsEnd) {
 // It was about to be stored when the recorder was killed.
 TEST(Recovery, PacketThatMayBeStoredIsCutInTheSameWay) {
     LeftFiles files(kRecords);
-    files.progress().save({0, 0}, {.timestamp = files.trace().channels()[0]->rings().created(),
-                                   .last_record = files.trace().channels()[0]->rings().created(),
-                                   .next_packet = ctf::kPacketHeaderSize + 300 * LeftFiles::kRecordSize});
+    const std::uint64_t created = files.trace().channels()[0]->rings().created();
+    const consumer::StreamProgress before{.timestamp = created, .last_record = created};
+    files.progress().save({0, 0}, before);
+    files.progress().plan({0, 0}, {.before = before,
+                                   .size = ctf::kPacketHeaderSize + 300 * LeftFiles::kRecordSize,
+                                   .last_timestamp = created + 300'000});
     files.leave();
     const auto recovered = recover(files);
     EXPECT_EQ(events_and_discarded(recovered), Counts(kRecords, 0));

@@ -64,7 +64,6 @@ class FakeRelay final : public RemoteOutput {
         calls.push_back(fmt::format("beacon {}", timestamp));
     }
     [[nodiscard]] std::uint64_t stored(consumer::StreamId /*stream*/) const override { return stored_below; }
-    [[nodiscard]] bool stores_unseen() const override { return true; }
     [[nodiscard]] std::uint64_t part() const override { return parts; }
     [[nodiscard]] std::size_t max_packet_size() const override { return 500; }
     [[nodiscard]] std::uint64_t taken() const override { return stored_below; }
@@ -160,7 +159,6 @@ TEST_F(TeeTest, BothGetEverything) {
 TEST_F(TeeTest, TheDirectoryAloneSaysWhatIsStored) {
     write_and_flush(0);
     EXPECT_GT(tee_->stored(kStream), 0U);
-    EXPECT_FALSE(tee_->stores_unseen());
 }
 
 TEST_F(TeeTest, TheRelayGetsAPacketAfterTheConsumerKnowsItIsStored) {
