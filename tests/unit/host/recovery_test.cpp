@@ -124,18 +124,33 @@ TEST(Recovery, RegistryWithoutItsEnd) {
 }
 
 // It was about to be stored when the recorder was killed.
-TEST(Recovery, PacketThatMayBeStoredIsCutInTheSameWay) {
-    LeftFiles files(kRecords);
+void plan_packet(LeftFiles& files, std::uint64_t bytes) {
     const std::uint64_t created = files.trace().channels()[0]->rings().created();
     const consumer::StreamProgress before{.timestamp = created, .last_record = created};
     files.progress().save({0, 0}, before);
-    files.progress().plan({0, 0}, {.before = before,
-                                   .size = ctf::kPacketHeaderSize + 300 * LeftFiles::kRecordSize,
-                                   .last_timestamp = created + 300'000});
+    files.progress().plan(
+        {0, 0}, {.before = before, .size = ctf::kPacketHeaderSize + bytes, .last_timestamp = created + 300'000});
+}
+
+TEST(Recovery, PacketThatMayBeStoredIsCutInTheSameWay) {
+    LeftFiles files(kRecords);
+    plan_packet(files, 300 * LeftFiles::kRecordSize);
     files.leave();
     const auto recovered = recover(files);
     EXPECT_EQ(events_and_discarded(recovered), Counts(kRecords, 0));
     EXPECT_EQ(recovered.traces.front().bytes, 2 * ctf::kPacketHeaderSize + kRecords * LeftFiles::kRecordSize);
+}
+
+// Its program has written over the ring, or what was saved of it is of another time.
+TEST(Recovery, PacketWhoseRecordsAreOthersIsCutAnew) {
+    for (const std::uint64_t bytes : {300 * LeftFiles::kRecordSize + 5, 2 * LeftFiles::kRingSize, ~std::uint64_t{0}}) {
+        LeftFiles files(kRecords);
+        plan_packet(files, bytes);
+        files.leave();
+        const auto recovered = recover(files);
+        EXPECT_EQ(events_and_discarded(recovered), Counts(kRecords, 0));
+        EXPECT_EQ(recovered.traces.front().bytes, ctf::kPacketHeaderSize + kRecords * LeftFiles::kRecordSize);
+    }
 }
 
 }  // namespace
