@@ -249,6 +249,8 @@ void Capture::write_block(const Block& block) {
 
 void Capture::write() {
     poll();
+    if (is_over()) return;
+    if (writer_ != nullptr) take_done();
     while (const Block* const block = hand_out()) write_block(*block);
     if (state_ != State::kRunning) poll();
 }

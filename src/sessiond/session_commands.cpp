@@ -123,6 +123,14 @@ void warn_of_storage(json& answer, const DaemonSession& session) {
         fmt::format("session {}: {}: events stay in the rings while there is room", session.session.name(), trouble));
 }
 
+void warn_of_snapshot(json& answer, const DaemonSession& session) {
+    const std::string trouble = session.thread->snapshot_trouble();
+    if (trouble.empty()) return;
+    answer["warnings"].push_back(
+        fmt::format("session {}: the snapshot that was asked for last is not stored, or not as a whole: {}",
+                    session.session.name(), trouble));
+}
+
 }  // namespace
 
 // Once its thread has seen to its place, which is called `directory`.
@@ -333,6 +341,8 @@ std::optional<Commands::Answer> Commands::destroy(Call& call) {
 }
 
 void Commands::finish(DaemonSession& session, Reply reply) {
+    // A program may just have crashed.
+    tracing_.look();
     session.is_ending = true;
     Tracing::deactivate(session);
     (void)tracing_.order_all_at_once();
@@ -382,6 +392,7 @@ std::optional<Commands::Answer> Commands::list(Call& call) {
         if (name && *name != of) continue;
         answer["sessions"].push_back(shown_to(call.client, session));
         warn_of_storage(answer, session);
+        warn_of_snapshot(answer, session);
         warn_of_removed_files(answer, session);
     }
     return answer;
@@ -398,6 +409,7 @@ std::optional<Commands::Answer> Commands::status(Call& call) {
     answer["sessions"] = json::array({shown_to(call.client, **session)});
     answer["warnings"] = json::array();
     warn_of_storage(answer, **session);
+    warn_of_snapshot(answer, **session);
     warn_of_removed_files(answer, **session);
     answer["descriptors"] = {{"open", open_descriptors()}, {"limit", descriptor_limit()}};
     return answer;

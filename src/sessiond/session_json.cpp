@@ -230,8 +230,10 @@ json discarded(const DaemonSession& session) {
 }
 
 std::uint64_t event_count(const DaemonSession& session) {
+    const auto& channels = session.session.channels();
     std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < session.session.channels().size(); ++i) sum += figures_of(session, i).events;
+    for (std::size_t i = 0; i < channels.size(); ++i)
+        if (!channels[i].is_trigger) sum += figures_of(session, i).events;
     return sum;
 }
 

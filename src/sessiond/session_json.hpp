@@ -21,6 +21,7 @@ nlohmann::json shown(const DaemonSession& session, const Applications& applicati
 
 // {channel: {reason: count}}, of all channels; and how many events went into packets.
 nlohmann::json discarded(const DaemonSession& session);
+// In its trace: those that only ask for snapshots are in none.
 std::uint64_t event_count(const DaemonSession& session);
 
 // As `list`, `status` and `enable-event` show it.

@@ -170,32 +170,49 @@ void SessionThread::ask_for_snapshot() {
     inbox_.post([this] { flight_recorder_.ask(); });
 }
 
-// A process has ended: with its trace, its rings go. So what was asked for cannot wait for the others. But where a
-// relay does not take it, the trace waits for the next snapshot of all.
+// A process has ended: with its trace, its rings go. So what was asked for cannot wait for the others; if there are no
+// others, it is met by that. But where a relay does not take it, the trace waits for the next snapshot of all.
 bool SessionThread::may_end(const Recorded& recorded) {
     if (!recorded.recording->is_for_snapshots()) return true;
     flight_recorder_.notice(std::array{recorded.recording});
     if (!flight_recorder_.is_wanted()) return true;
     if (flight_recorder_.is_failing()) return false;
-    const auto stored = flight_recorder_.take_last(*recorded.recording, {.max_size = parameters_.max_size});
+    const host::SnapshotOrder order{.max_size = parameters_.max_size};
+    const auto all = recordings();
+    const auto stored =
+        all.size() == 1 ? flight_recorder_.take(all, order) : flight_recorder_.take_last(*recorded.recording, order);
     if (!stored) {
         log_error("session {}: no snapshot of a process that has ended: {}", parameters_.session,
                   stored.error().message);
+        note_snapshot_trouble(stored.error().message);
         return !flight_recorder_.is_failing();
     }
+    note_snapshot_trouble({});
     ++snapshots_stored_;
     log_info("session {}: snapshot of a process that has ended, of {} events in {}", parameters_.session,
              stored->totals.events, stored->directory.string());
     return true;
 }
 
-// The session ends, and the relay has not taken what was asked for: once more, for the last time.
+// The session ends, and what was asked for is not due yet, or the relay has not taken it: now or never.
 std::string SessionThread::take_unmet_snapshot() {
-    if (!flight_recorder_.is_wanted() || !flight_recorder_.is_failing()) return {};
-    const auto stored = flight_recorder_.take(recordings(), {.max_size = parameters_.max_size});
+    flight_recorder_.notice(recordings());
+    if (!flight_recorder_.is_wanted() || recordings().empty()) return {};
+    const auto stored = take_snapshot({.max_size = parameters_.max_size});
     if (!stored) return "a snapshot that was asked for is lost: " + stored.error().message;
-    ++snapshots_stored_;
+    log_info("session {}: snapshot of {} events in {}", parameters_.session, stored->totals.events,
+             stored->directory.string());
     return {};
+}
+
+Result<host::StoredSnapshot> SessionThread::take_snapshot(const host::SnapshotOrder& order) {
+    if (!trouble_) return tl::unexpected(trouble_.error());
+    auto stored = flight_recorder_.take(recordings(), order);
+    // Rings that cannot be read are why there is nothing.
+    if (std::string unread = first_trouble(storage_trouble_of); recordings().empty() && !unread.empty())
+        stored = refused("{}", unread);
+    if (stored) ++snapshots_stored_;
+    return stored;
 }
 
 void SessionThread::snapshot(host::SnapshotOrder order, Snapped done) {
@@ -203,13 +220,21 @@ void SessionThread::snapshot(host::SnapshotOrder order, Snapped done) {
         open_all();
         order.is_limited = order.max_size != 0;
         if (order.max_size == 0) order.max_size = parameters_.max_size;
-        auto stored = trouble_ ? flight_recorder_.take(recordings(), order) : tl::unexpected(trouble_.error());
-        // Rings that cannot be read are why there is nothing.
-        if (std::string unread = first_trouble(storage_trouble_of); recordings().empty() && !unread.empty())
-            stored = refused("{}", unread);
-        if (stored) ++snapshots_stored_;
+        auto stored = take_snapshot(order);
         std::string trouble = stored ? std::string() : stored.error().message;
         parameters_.daemon->post([done, trouble = std::move(trouble),
+                                  made = stored ? *stored : host::StoredSnapshot{}] { done(trouble, made); });
+    });
+}
+
+void SessionThread::take_wanted_snapshot(Snapped done) {
+    inbox_.post([this, done = std::move(done)]() mutable {
+        open_all();
+        if (!flight_recorder_.is_wanted()) return;
+        auto stored = take_snapshot({.max_size = parameters_.max_size});
+        std::string trouble = stored ? std::string() : stored.error().message;
+        note_snapshot_trouble(trouble);
+        parameters_.daemon->post([done = std::move(done), trouble = std::move(trouble),
                                   made = stored ? *stored : host::StoredSnapshot{}] { done(trouble, made); });
     });
 }
@@ -318,6 +343,16 @@ std::uint64_t SessionThread::bytes() const {
 std::string SessionThread::storage_trouble() const {
     const std::lock_guard guard(lock_);
     return storage_trouble_;
+}
+
+void SessionThread::note_snapshot_trouble(std::string trouble) {
+    const std::lock_guard guard(lock_);
+    snapshot_trouble_ = std::move(trouble);
+}
+
+std::string SessionThread::snapshot_trouble() const {
+    const std::lock_guard guard(lock_);
+    return snapshot_trouble_;
 }
 
 SessionThread::Missing SessionThread::missing() const {

@@ -90,7 +90,9 @@ class SessionThread {
     // Stores what the rings hold, of a session of snapshots.
     using Snapped = std::function<void(std::string trouble, host::StoredSnapshot stored)>;
     void snapshot(host::SnapshotOrder order, Snapped done);
-    // The same as soon as that is due, as if a program had asked: it comes back as when_snapshot_wanted().
+    // The one that is wanted, if it still is: `done` is not called if not.
+    void take_wanted_snapshot(Snapped done);
+    // It is wanted, as if a program had asked: when it is due, it comes back as when_snapshot_wanted().
     void ask_for_snapshot();
     [[nodiscard]] std::uint64_t snapshots_stored() const { return snapshots_stored_; }
     // Ends all recordings; nothing may be added any more. What comes no further is given up: the trouble says what is
@@ -114,6 +116,8 @@ class SessionThread {
     [[nodiscard]] std::uint64_t bytes() const;
     // Why events stay in the rings now; empty: they are stored.
     [[nodiscard]] std::string storage_trouble() const;
+    // Why the snapshot that a program, an event or a crash has asked for last is not stored as a whole; empty: it is.
+    [[nodiscard]] std::string snapshot_trouble() const;
 
   private:
     struct Recorded {
@@ -140,7 +144,9 @@ class SessionThread {
     [[nodiscard]] std::vector<host::Recording*> recordings() const;
     void tell_if_snapshot_wanted();
     bool may_end(const Recorded& recorded);
+    Result<host::StoredSnapshot> take_snapshot(const host::SnapshotOrder& order);
     std::string take_unmet_snapshot();
+    void note_snapshot_trouble(std::string trouble);
     [[nodiscard]] Result<void> become_owner() const;
     void open_all();
     void open(Recorded& recorded);
@@ -191,6 +197,7 @@ class SessionThread {
     std::map<const session::Trace*, Figures> figures_;
     Missing missing_;
     std::string storage_trouble_;
+    std::string snapshot_trouble_;
     std::uint64_t bytes_;
 
     host::FlightRecorder flight_recorder_;

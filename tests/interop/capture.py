@@ -165,7 +165,8 @@ class Blocks(CaptureTest):
 
 class Counts(CaptureTest):
     def test_all_is_there_when_the_writer_keeps_up(self):
-        for options in ("by_library=1",), ("by_kernel=1",), ("backwards=1",), ("part=777", "errors=2"), ("free_early=1", "pause_us=10"):
+        for options in (("by_library=1",), ("by_kernel=1",), ("by_library=1", "submits=1"), ("by_library=1", "submits=7"),
+                        ("backwards=1",), ("part=777", "errors=2"), ("free_early=1", "pause_us=10")):
             with self.subTest(options=options):
                 shutil.rmtree(self.directory / "trace", ignore_errors=True)
                 found = self.capture("requests=20000", "burst=20", "blocks=64", *options)
@@ -578,7 +579,7 @@ class Sequences(CaptureTest):
         choices = {"requests": (1, 1000, 20000), "pause_us": (0, 0, 50), "blocks": (0, 4, 64), "block_size": (0, 16384, 65536),
                    "size": (65536, 400000, 1 << 30), "flush_ms": (0, 5, 60000), "contexts": (0, 1), "header": (0, 1, 2),
                    "stall_ms": (0, 0, 30), "backwards": (0, 1), "part": (0, 0, 500, 7000), "errors": (0, 0, 2),
-                   "broken_after": (0, 0, 0, 1, 7, 40), "by_library": (0, 0, 1), "by_kernel": (0, 0, 1), "forks": (0, 0, 3), "again": (0, 1),
+                   "broken_after": (0, 0, 0, 1, 7, 40), "by_library": (0, 0, 1), "by_kernel": (0, 0, 1), "submits": (0, 0, 3), "forks": (0, 0, 3), "again": (0, 1),
                    "twice": (0, 0, 1), "lazy": (0, 0, 20), "duration_ms": (FOR_EVER, FOR_EVER, 40)}
         options = {name: random.choice(values) for name, values in choices.items()}
         options["threads" if random.random() < 0.5 else "burst"] = random.choice((1, 3, 8))

@@ -302,6 +302,24 @@ class SnapshotTest(SnapshotFixture):
         found = self.wait_for_snapshots(directory, 2)
         wait_until(lambda: self.first.log().count("session web: snapshot of ") == 2, "nothing in the log")
         self.assertEqual(self.last_numbers(found[0]), list(range(500)))
+        # Events that ask are in no trace.
+        self.assertEqual(self.stopped("web")["events"], 0)
+
+    def test_what_was_asked_for_is_stored_when_the_session_ends(self):
+        """Though it is not due yet, as there was another one a moment ago."""
+        for end in ("exit", "segv"):
+            with self.subTest(end):
+                directory = self.create_flying("test:count", options=["--snapshot-on=test:err*"], name=end)
+                running = self.flight(500, end)
+                self.command(running, "e")
+                self.wait_for_snapshots(directory, 1)
+                if end == "segv":
+                    self.command(running, "q")
+                    running.process.wait(PATIENCE)
+                else:
+                    self.command(running, "e")
+                self.assertEqual(self.json("destroy", end)["warnings"], [])
+                self.assertEqual(len(self.read(self.taken(directory)[-1]).events("test:count")), 1000)
 
     def test_buffers_of_each_process(self):
         directory = self.directory / "of-web"
@@ -425,6 +443,7 @@ class SnapshotTest(SnapshotFixture):
             running.process.wait(PATIENCE)
             wait_until(lambda: len({event["vpid"] for path in self.taken(directory)
                                     for event in self.read(path, LOST).events("test:count")}) == count, "a request is lost")
+        self.assertNotIn("no snapshot", self.first.log())
 
     def test_definitions_keep_what_create_keeps(self):
         self.create_flying()
@@ -460,7 +479,7 @@ class SnapshotTest(SnapshotFixture):
         self.first.stop()
         daemon = self.daemon(wrapper=("unshare", "--mount", "sh", "-c",
                                       f'mount -t tmpfs -o size=256k none {disk} && exec "$@"', "sh"))
-        self.leat("create", "web", "--snapshot", "-o", disk / "web")
+        self.leat("create", "web", "--snapshot", "--snapshot-on=test:err*", "-o", disk / "web")
         self.leat("enable-channel", "c", "--ring-size=512K")
         self.leat("enable-event", "test:*")
         self.leat("start", "web")
@@ -468,6 +487,10 @@ class SnapshotTest(SnapshotFixture):
         self.command(running, "c")
         failed = self.leat("snapshot", "record", status=1)
         self.assert_one_line(failed.stderr, "No space left on device", f"what there was room for is in {disk}/web/snapshot-1-")
+        self.assertEqual(self.json("list")["warnings"], [])
+        self.command(running, "e")
+        warned = wait_until(lambda: self.json("list")["warnings"], "nobody is warned")
+        self.assertRegex(warned[0], "not stored, or not as a whole: .*No space left on device")
         inside = ("nsenter", "--mount", f"--target={daemon.process.pid}")
         result = plain_run(*inside, LEAT, "view", str(disk / "web"))
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -15,6 +15,7 @@
  *     forks=0          children that emit a request, use the capture and free it
  *     by_library=0     leat_capture_write() in place of buffers
  *     by_kernel=0      leat_capture_submit() in place of buffers
+ *     submits=0        with by_library, so many leat_capture_submit() come first
  *     free_early=0     freed instead of stopped
  *     header=0         1: compact, 2: large
  *     burst=0          no threads: the main thread emits so many requests each turn
@@ -54,7 +55,7 @@ LEAT_TRACEPOINT(io, completed, LEAT_INFO, REQUEST_FIELDS, uint32_t number);
 static struct {
     uint64_t threads, requests, pause_us, duration_ms, size, blocks, block_size, flush_ms, contexts, stall_ms,
         backwards, part, errors, broken_after, again, forks, by_library, free_early, header, burst, lazy, held, twice,
-        marks, sticky, by_kernel;
+        marks, sticky, by_kernel, submits;
 } options = {.threads = 1, .requests = 1000, .duration_ms = 60000, .size = 1 << 30};
 
 static const struct {
@@ -73,6 +74,7 @@ static const struct {
     {"stall_ms", &options.stall_ms},
     {"backwards", &options.backwards},
     {"part", &options.part},
+    {"submits", &options.submits},
     {"errors", &options.errors},
     {"broken_after", &options.broken_after},
     {"again", &options.again},
@@ -138,6 +140,10 @@ static void write_buffer(struct leat_capture* capture, struct leat_capture_buffe
 /* False: it is over. */
 static bool step(struct leat_capture* capture) {
     if (options.by_kernel) return leat_capture_submit(capture) >= 0;
+    if (options.by_library && options.submits != 0) {
+        --options.submits;
+        return leat_capture_submit(capture) >= 0;
+    }
     if (options.by_library) return leat_capture_write(capture) != 0;
     struct leat_capture_buffer buffers[2];
     for (; options.held != 0; --options.held)
