@@ -407,7 +407,8 @@ class SnapshotTest(SnapshotFixture):
         self.assertEqual(len({answer["snapshot"] for answer in answers}), 10)
         for answer in answers:
             self.assertEqual(answer["warnings"], [])
-            for numbers in self.numbers_of(pathlib.Path(answer["snapshot"])).values():
+            # While a packet is copied, its writers may overtake: it is left out, and readers are told.
+            for numbers in self.numbers_of(pathlib.Path(answer["snapshot"]), LOST).values():
                 self.assertEqual(numbers, sorted(set(numbers)))
         # A snapshot that has to wait for a processor while it copies finds less: these writers go once round in a millisecond.
         self.assertGreater(max(answer["events"] for answer in answers), WHOLE_RING)
@@ -496,7 +497,7 @@ class SnapshotTest(SnapshotFixture):
         self.assertEqual(result.returncode, 0, result.stderr)
         plain_run(*inside, "sh", "-c", f"rm -rf {disk}/web/*")
         small = self.json("snapshot", "record", "--max-size=64K", "-o", self.directory / "small")
-        self.assertEqual(self.last_numbers(small["snapshot"])[-1], 19_999)
+        self.assertEqual(self.last_numbers(small["snapshot"])[-1], 39_999)
 
 
 if __name__ == "__main__":
