@@ -24,7 +24,7 @@ Result<void> LivePrinter::print() {
         if (!*is_message) break;
         LEAT_TRY(sink_.consume(merge_.message()));
     }
-    if (merge_.late_messages() > 0 && !has_warned_) {
+    if (merge_.late_events() > 0 && !has_warned_) {
         print_warning("events came too late to be shown in order");
         has_warned_ = true;
     }

@@ -5,11 +5,24 @@
 #include <csignal>
 
 namespace leat::cli {
+namespace {
+
+// All that would end us if nobody took them, but for those that errors in a program raise, and SIGWINCH, which some
+// servers understand.
+sigset_t signals_to_read() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF,
+                             SIGPOLL, SIGPWR, SIGWINCH})
+        sigaddset(&signals, signal);
+    for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) sigaddset(&signals, signal);
+    return signals;
+}
+
+}  // namespace
 
 ReadableSignals::ReadableSignals() {
-    sigset_t wanted;
-    sigemptyset(&wanted);
-    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&wanted, signal);
+    const sigset_t wanted = signals_to_read();
     ::pthread_sigmask(SIG_BLOCK, &wanted, &before_);
     sigemptyset(&ignored_);
     for (const int signal : {SIGPIPE, SIGXFSZ})

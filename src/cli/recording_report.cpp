@@ -51,8 +51,14 @@ std::string RecordingReport::why_unregistered() const {
     if (recorder_.has_refused_programs()) return "the versions of program and recorder do not match: see the warning";
     if (const auto obstacle = find_obstacle(program_.name))
         return fmt::format("{}: {}", obstacle->reason, obstacle->remedy);
-    if (!program_.is_preloaded)
-        return "no traced library was loaded: link the program with libleat, or trace it with --preload libc";
+    if (!program_.is_preloaded) {
+        constexpr int kOfSignals = 128;
+        const std::string end = exit_status_ > kOfSignals
+                                    ? fmt::format(" before {} ended with status {}", program_.name, exit_status_)
+                                    : "";
+        return fmt::format(
+            "no traced library was loaded{}: link the program with libleat, or trace it with --preload libc", end);
+    }
     return fmt::format(
         "{} ended before it had loaded the libraries of --preload, or could not reach us: see whether it starts "
         "without "

@@ -72,17 +72,23 @@ void wait_for(const consumer::Output& output) {
     (void)::poll(fds.data(), fds.size(), static_cast<int>(std::clamp(left, 0ms, 100ms).count()));
 }
 
-// Waits until the output has stored all that it was given, as long as that goes forward.
-Result<void> deliver(consumer::Output& output, Recording::Clock::duration patience) {
+// Waits for what an output is to have done, as long as that goes forward.
+template <class IsDone>
+void run_until(consumer::Output& output, Recording::Clock::duration patience, const IsDone& is_done) {
     std::uint64_t taken = output.taken();
     auto since = Recording::Clock::now();
-    for (output.flush(); !output.is_delivered(); output.flush()) {
+    for (output.flush(); !is_done(); output.flush()) {
         wait_for(output);
         (void)output.run();
         if (std::exchange(taken, output.taken()) != output.taken()) since = Recording::Clock::now();
-        if (output.is_broken() || Recording::Clock::now() - since >= patience) return output.check_delivered();
+        if (output.is_broken() || Recording::Clock::now() - since >= patience) return;
     }
-    return {};
+}
+
+// Waits until the output has stored all that it was given.
+Result<void> deliver(consumer::Output& output, Recording::Clock::duration patience) {
+    run_until(output, patience, [&output] { return output.is_delivered(); });
+    return output.is_delivered() ? Result<void>() : output.check_delivered();
 }
 
 // The channels of a trace are drained together.
@@ -428,6 +434,12 @@ void Recording::finish_now() {
     // Counts what is left in the rings.
     if (state_ == State::kDraining)
         if (const auto finished = consumer_.finish(); !finished && !output_error_) output_error_ = finished.error();
+    // What it has taken is stored. Where that goes to two places, the other one is to have as much.
+    if (output_error_ && state_ != State::kClosing && consumer_.release_stored()) {
+        output_->begin_close();
+        run_until(*output_, patience_, [this] { return !output_->awaits_close(); });
+        return close();
+    }
     if (!output_error_) return close();
     finish();
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Sessions of a daemon whose disk is full."""
+from relays import LeatRelay
 from session_daemons import SmallDiskTest, discarded
 from support import LEAT, enter_user_namespace, has_namespaces, main, needs, plain_run, wait_until
 
@@ -67,6 +68,20 @@ class FullDisk(SmallDiskTest):
         self.leat("destroy")
         shown = plain_run(*self.inside, LEAT, "view", str(self.disk / "web"))
         self.assertEqual((shown.returncode, len(shown.stdout.splitlines())), (0, 10), shown.stderr)
+
+    def test_relay_beside_it_is_told_what_is_missing(self):
+        """It has what the directory has, and knows as much of what is not there."""
+        relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
+        self.leat("create", "web", "-o", self.disk / "web", f"--live={relay.url}")
+        self.leat("enable-channel", "c", "--ring-size=64K")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        emitted = self.fill(self.program())
+        counts = self.json("destroy")
+        self.assertLess(counts["events"], emitted)
+        trace = self.read(relay.output)
+        self.assertEqual((len(trace.lines), trace.discarded()), (counts["events"], discarded(counts)))
 
 
 if __name__ == "__main__":

@@ -149,6 +149,15 @@ class Signals(InteropTest):
         self.assertEqual(process.wait(60), 130)
         self.assertEqual(len(self.read(self.directory / "trace").lines), int(self.first_line))
 
+    def test_what_is_sent_to_the_recorder_reaches_the_program(self):
+        """Also what would have ended the recorder, had nobody taken it."""
+        for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM,
+                       signal.SIGPROF, signal.SIGPOLL, signal.SIGPWR, signal.SIGWINCH, signal.SIGRTMIN, signal.SIGRTMAX):
+            with self.subTest(number):
+                number = int(number)
+                script = f"trap 'exit 3' {number}; kill -{number} $PPID; while :; do sleep 0.01; done"
+                self.assertEqual(self.record("sh", "-c", script, name=f"trace-{number}").status, 3)
+
     def test_interrupt_from_the_terminal_ends_both(self):
         process = self.started(program("emit"), "1000", "1", "wait")
         os.killpg(process.pid, signal.SIGINT)
@@ -278,6 +287,9 @@ class NothingRecorded(InteropTest):
 
     def test_no_traced_library(self):
         self.assert_one_line(self.closing_line("true"), "no traced library", "--preload libc")
+
+    def test_program_that_is_ended_before_it_loads_anything(self):
+        self.assert_one_line(self.closing_line("sh", "-c", "kill $$"), "no traced library", "before sh ended with status 143")
 
     def test_preload_that_did_not_get_to_run(self):
         broken = self.empty_program("gcc", "-Wl,--no-as-needed", f"-Wl,-rpath,{self.directory}", self.library())

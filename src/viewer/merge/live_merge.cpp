@@ -19,9 +19,11 @@ Result<bool> LiveMerge::next() {
     if (is_told_) LEAT_TRY(advance_first());
     if (ready_.empty() || time_of(*ready_.front()) > limit_ns_) return false;
     is_told_ = true;
-    const std::int64_t time_ns = message().time_ns.value_or(now_ns_);
-    if (time_ns < now_ns_) ++late_messages_;
-    now_ns_ = std::max(now_ns_, time_ns);
+    if (message().kind == Message::Kind::kEvent) {
+        const std::int64_t time_ns = message().time_ns.value_or(newest_ns_);
+        if (time_ns < newest_ns_) ++late_events_;
+        newest_ns_ = std::max(newest_ns_, time_ns);
+    }
     return true;
 }
 

@@ -25,8 +25,8 @@ class LiveMerge {
     void refresh();
 
     [[nodiscard]] bool is_empty() const { return ready_.empty() && waiting_.empty(); }
-    // Messages that came too late for their place in the order.
-    [[nodiscard]] std::uint64_t late_messages() const { return late_messages_; }
+    // Events that came too late for their place in the order.
+    [[nodiscard]] std::uint64_t late_events() const { return late_events_; }
 
   private:
     Result<void> advance_first();
@@ -36,8 +36,8 @@ class LiveMerge {
     std::vector<std::shared_ptr<LiveStream>> waiting_;  // have no message
     std::int64_t limit_ns_ = INT64_MAX;                 // later messages must wait for waiting_
     bool is_told_ = false;                              // whether the message in front was told
-    std::int64_t now_ns_ = INT64_MIN;
-    std::uint64_t late_messages_ = 0;
+    std::int64_t newest_ns_ = INT64_MIN;                // of any event so far
+    std::uint64_t late_events_ = 0;
 };
 
 }  // namespace leat::viewer

@@ -102,6 +102,7 @@ Result<void> send_message(int socket, UntrustedBytes message, std::span<const in
 
 Result<std::variant<RegisteredApp, RegisteredFile, AttachRequest>> AppConnection::receive(Lane lane) {
     Envelope envelope = LEAT_TRY(receive_envelope(fd()));
+    if (envelope.size == 0 && !envelope.is_cut_off) return corrupt("it ended, or gave up, before it had registered");
     LEAT_TRY(check_version(envelope));
     LEAT_TRY(check_module(envelope));
     ucred peer{};

@@ -81,7 +81,7 @@ TEST_F(LiveMergeTest, LateStreamIsToldAndCounted) {
     const auto b = add();
     ASSERT_TRUE(feed(*b, 2, 4, "\3"));
     EXPECT_EQ(told(), "3 ");
-    EXPECT_GT(merge_.late_messages(), 0U);
+    EXPECT_GT(merge_.late_events(), 0U);
 }
 
 TEST_F(LiveMergeTest, DamagedPacketEndsItsStreamOnly) {

@@ -158,7 +158,7 @@ TEST_F(AppSocketTest, PeerThatIsGoneCannotBeAnswered) {
     peer_.reset();
     EXPECT_FALSE(connection_->send_channel({}, rings.get(), rings.get()));
     EXPECT_FALSE(connection_->send_done());
-    expect_refused("registration has 0 bytes, not 8");
+    expect_refused("before it had registered");
 }
 
 TEST_F(AppSocketTest, SilentPeerBlocksNobody) { expect_refused("cannot receive a registration"); }
