@@ -153,7 +153,8 @@ struct leat_ctf_string {
     size_t size;
 };
 
-/* A column has one type, whichever events are read. Where events disagree on it, it is text. */
+/* A column has one type, whichever events are read. Where events that the filter may take disagree on it, it is text.
+ */
 struct leat_ctf_column {
     const char* name;
     enum leat_ctf_column_type type;

@@ -38,19 +38,19 @@ bool can_have(const ctf::TraceClass& trace_class, const FilterField& field) {
     });
 }
 
-bool is_in_class(const FilterField& field, const PacketView& packet, const ctf::EventClass& event_class) {
-    const ctf::StreamClass& stream = *packet.plan->stream_class;
+bool is_in_class(const FilterField& field, const EventExpression::ClassPlace& place) {
+    const auto& [trace_class, stream, event_class, has_time] = place;
     switch (field.place) {
         case FilterField::Place::kPayload:
             return has_field(event_class.fields, field.path);
         case FilterField::Place::kContext:
-            return has_packet_field(*packet.trace_class, stream, field.path) ||
-                   has_field(stream.event_context, field.path) || has_field(event_class.context, field.path) ||
-                   environment_value(*packet.trace_class, field.path).kind != FilterValue::Kind::kInvalid;
+            return has_packet_field(trace_class, stream, field.path) || has_field(stream.event_context, field.path) ||
+                   has_field(event_class.context, field.path) ||
+                   environment_value(trace_class, field.path).kind != FilterValue::Kind::kInvalid;
         case FilterField::Place::kLogLevel:
             return event_class.log_level.has_value();
         case FilterField::Place::kTime:
-            return packet.plan->clock != nullptr;
+            return has_time;
         case FilterField::Place::kName:
             break;
     }
@@ -95,8 +95,14 @@ EventExpression::Verdict EventExpression::look_at(const PacketView& packet, cons
     Verdict& verdict = verdicts_of(packet)[place.event];
     trace_class_ = packet.trace_class;
     event_class_ = packet.plan->events[place.event].event_class;
-    if (verdict == Verdict::kUnknown) verdict = verdict_of(packet, *event_class_);
+    if (verdict == Verdict::kUnknown)
+        verdict = verdict_of({*trace_class_, *packet.plan->stream_class, *event_class_, packet.plan->clock != nullptr});
     return verdict;
+}
+
+bool EventExpression::may_take(const ClassPlace& place) {
+    const Verdict verdict = verdict_of(place);
+    return verdict == Verdict::kAlways || verdict == Verdict::kDepends;
 }
 
 std::vector<EventExpression::Verdict>& EventExpression::verdicts_of(const PacketView& packet) {
@@ -106,9 +112,11 @@ std::vector<EventExpression::Verdict>& EventExpression::verdicts_of(const Packet
     return verdicts;
 }
 
-EventExpression::Verdict EventExpression::verdict_of(const PacketView& packet, const ctf::EventClass& event_class) {
+EventExpression::Verdict EventExpression::verdict_of(const ClassPlace& place) {
     for (const FilterField& field : expression_.fields)
-        if (!is_in_class(field, packet, event_class)) return Verdict::kLacksField;
+        if (!is_in_class(field, place)) return Verdict::kLacksField;
+    trace_class_ = &place.trace_class;
+    event_class_ = &place.event_class;
     record_ = nullptr;
     if (is_never(static_cast<std::uint32_t>(expression_.nodes.size() - 1))) return Verdict::kNever;
     return evaluate().kind == FilterValue::Kind::kUnknown ? Verdict::kDepends : Verdict::kAlways;

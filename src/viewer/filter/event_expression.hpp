@@ -26,6 +26,16 @@ class EventExpression {
     // An error names a field that no event of these traces can have.
     [[nodiscard]] Result<void> check(std::span<const ctf::TraceClass* const> trace_classes) const;
 
+    // Where an event class is.
+    struct ClassPlace {
+        const ctf::TraceClass& trace_class;
+        const ctf::StreamClass& stream_class;
+        const ctf::EventClass& event_class;
+        bool has_time = true;  // its events
+    };
+    // Whether it takes any events of this class, as far as that is known without a look at them.
+    [[nodiscard]] bool may_take(const ClassPlace& place);
+
     // Classes and plans must outlive this object; plans may grow. An error: the bytes are not those any more in which
     // the event was found.
     Result<bool> takes(const PacketView& packet, const ctf::EventPlace& place);
@@ -38,7 +48,7 @@ class EventExpression {
 
     Verdict look_at(const PacketView& packet, const ctf::EventPlace& place);
     std::vector<Verdict>& verdicts_of(const PacketView& packet);
-    Verdict verdict_of(const PacketView& packet, const ctf::EventClass& event_class);
+    Verdict verdict_of(const ClassPlace& place);
     [[nodiscard]] bool is_never(std::uint32_t node) const;
     [[nodiscard]] FilterValue evaluate() const {
         return evaluate(static_cast<std::uint32_t>(expression_.nodes.size() - 1));

@@ -23,11 +23,10 @@ bool is_unsigned_integer(const ctf::FieldClass& field_class) {
     return integer != nullptr && !integer->is_signed;
 }
 
-// What all fields of the column are: unsigned integers of any size are kUint64 together; else, kText if they are not
-// all the same.
-Type type_of(const EventTable::Column& column, const RecordedTraces& traces) {
-    if (column.kind == ColumnKind::kTimeNs || column.kind == ColumnKind::kLogLevel) return Type::kInt64;
-    if (column.kind == ColumnKind::kTime || column.kind == ColumnKind::kName) return Type::kText;
+// What all fields of the column are in events that may come: unsigned integers of any size are kUint64 together; else,
+// kText if they are not all the same.
+std::optional<Type> common_type(const EventTable::Column& column, const RecordedTraces& traces,
+                                const EventTable::MayCome& may_come) {
     std::optional<Type> type;
     bool are_unsigned = true;
     const auto add = [&](Type other, bool is_unsigned = false) {
@@ -37,7 +36,7 @@ Type type_of(const EventTable::Column& column, const RecordedTraces& traces) {
     };
     for (const auto& trace : traces) {
         const ctf::TraceClass& trace_class = trace->trace_class();
-        EventTable::any_class(column, trace_class, [&](const ctf::FieldClass& field_class) {
+        EventTable::any_class(column, trace_class, may_come, [&](const ctf::FieldClass& field_class) {
             add(type_of(field_class), is_unsigned_integer(field_class));
             return false;
         });
@@ -46,7 +45,14 @@ Type type_of(const EventTable::Column& column, const RecordedTraces& traces) {
         if (value.kind == FilterValue::Kind::kText) add(Type::kText);
         if (value.kind == FilterValue::Kind::kInteger) add(Type::kInt64);
     }
-    return type.value_or(Type::kText);
+    return type;
+}
+
+Type type_of(const EventTable::Column& column, const RecordedTraces& traces, const EventTable::MayCome& may_come) {
+    if (column.kind == ColumnKind::kTimeNs || column.kind == ColumnKind::kLogLevel) return Type::kInt64;
+    if (column.kind == ColumnKind::kTime || column.kind == ColumnKind::kName) return Type::kText;
+    if (const auto type = common_type(column, traces, may_come)) return *type;
+    return common_type(column, traces, [](const auto&) { return true; }).value_or(Type::kText);
 }
 
 }  // namespace
@@ -82,12 +88,12 @@ void Column::cut(std::size_t rows) {
 }
 
 Result<ColumnReader> ColumnReader::make(std::optional<std::span<const std::string_view>> names,
-                                        const RecordedTraces& traces) {
+                                        const RecordedTraces& traces, const EventTable::MayCome& may_come) {
     const auto classes = classes_of(traces);
     ColumnReader reader(LEAT_TRY(EventTable::make(names, classes)));
     if (!names) reader.table_.leave_out(ColumnKind::kTime);
     for (const EventTable::Column& column : reader.table_.columns())
-        reader.columns_.emplace_back(column.title, type_of(column, traces));
+        reader.columns_.emplace_back(column.title, type_of(column, traces, may_come));
     return reader;
 }
 

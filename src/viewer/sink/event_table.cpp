@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -177,15 +176,21 @@ Result<EventTable> EventTable::make(std::optional<std::span<const std::string_vi
     return table;
 }
 
-bool EventTable::any_class(const Column& column, const ctf::TraceClass& trace_class, const ClassVisitor& accepts) {
+bool EventTable::any_class(const Column& column, const ctf::TraceClass& trace_class, const MayCome& may_come,
+                           const ClassVisitor& accepts) {
     const bool is_payload = column.kind == Column::Kind::kPayload;
     if (column.path.empty()) return false;
     for (const ctf::StreamClass& stream : trace_class.streams) {
-        if (!is_payload && (any_packet_field(trace_class, stream, column.path, accepts) ||
-                            any_field(stream.event_context, column.path, accepts)))
-            return true;
-        for (const ctf::EventClass& event : stream.events)
+        bool has_events = false;
+        for (const ctf::EventClass& event : stream.events) {
+            if (!may_come({trace_class, stream, event})) continue;
+            has_events = true;
             if (any_field(is_payload ? event.fields : event.context, column.path, accepts)) return true;
+        }
+        if (!is_payload && has_events &&
+            (any_packet_field(trace_class, stream, column.path, accepts) ||
+             any_field(stream.event_context, column.path, accepts)))
+            return true;
     }
     return false;
 }

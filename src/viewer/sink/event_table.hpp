@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -50,8 +51,11 @@ class EventTable {
         std::erase_if(columns_, [kind](const Column& column) { return column.kind == kind; });
     }
 
-    // Whether `accepts` takes any of the classes that the column's fields have in this trace.
-    static bool any_class(const Column& column, const ctf::TraceClass& trace_class, const ClassVisitor& accepts);
+    // Event classes whose events may come.
+    using MayCome = std::function<bool(const EventExpression::ClassPlace&)>;
+    // Whether `accepts` takes any of the classes that the column's fields have in events of this trace that may come.
+    static bool any_class(const Column& column, const ctf::TraceClass& trace_class, const MayCome& may_come,
+                          const ClassVisitor& accepts);
 
     // Goes to the row of this event; both stay where they are meanwhile. An error: its bytes are not those any more in
     // which it was found.

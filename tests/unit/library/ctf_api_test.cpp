@@ -368,5 +368,29 @@ TEST(CtfApi, SeekGoesToTheFirstEventOfATime) {
     EXPECT_EQ(leat_ctf_next(reader.get()), 0);
 }
 
+// Events that the filter leaves out have no say in it.
+TEST(CtfApi, TypeOfAColumnIsThatOfWhatMayCome) {
+    const test::ScratchDirectory trace;
+    std::ofstream(trace.path() / "metadata") << R"(/* CTF 1.8 */
+        trace { major = 1; minor = 8; byte_order = le; packet.header := struct { integer { size = 32; } magic; }; };
+        stream { event.header := struct { integer { size = 32; } id; }; };
+        event { name = "number"; id = 0; fields := struct { integer { size = 32; } n; }; };
+        event { name = "text"; id = 1; fields := struct { string n; }; };
+        event { name = "neither"; id = 2; fields := struct { integer { size = 8; } other; }; };)";
+    const auto type_of = [&](const char* filter) {
+        leat_ctf_options options = LEAT_CTF_OPTIONS;
+        options.filter = filter;
+        const Reader reader = open(trace.path(), &options);
+        const char* const name = "n";
+        const Columns columns(leat_ctf_read_columns(reader.get(), &name, 1, 1));
+        return leat_ctf_get_column(columns.get(), 0)->type;
+    };
+    EXPECT_EQ(type_of(nullptr), LEAT_CTF_COLUMN_TEXT);
+    EXPECT_EQ(type_of("$name == \"number\""), LEAT_CTF_COLUMN_INT64);
+    EXPECT_EQ(type_of("$name == \"text\""), LEAT_CTF_COLUMN_TEXT);
+    EXPECT_EQ(type_of("n > 3"), LEAT_CTF_COLUMN_TEXT);
+    EXPECT_EQ(type_of("$name == \"neither\""), LEAT_CTF_COLUMN_TEXT);
+}
+
 }  // namespace
 }  // namespace leat::library
