@@ -68,7 +68,7 @@ Consumer::Stream& Consumer::add_stream(Stream stream) {
         stream.events = known->events;
         stream.bytes = known->bytes;
         std::ranges::move(parameters_.progress->planned(stream.id), std::back_inserter(stream.planned));
-        if (stream.is_quarantined) forget_planned(stream);
+        if (stream.is_quarantined || stream.planned.empty()) forget_planned(stream);
         if (known->sequence_number != 0) keep_room(stream);
         channels_[stream.id.channel].events += known->events;
         is_going_on_ = true;
@@ -232,17 +232,30 @@ Result<void> Consumer::cut_planned(Stream& stream) {
         show_life();
         const PlannedPacket planned = stream.planned.front();
         const auto part = go_to(stream, planned);
-        if (!part) {
-            forget_planned(stream);
-            return {};
-        }
+        if (!part) break;
         const UntrustedBytes records = stream.sample.records.first(part->bytes);
         if (!check_there(stream, records)) return {};
         LEAT_TRY(write(stream, records, part->records, planned.last_timestamp));
         stream.sample.records = stream.sample.records.subspan(part->bytes);
         wants_drain_ = true;
     }
+    forget_planned(stream);
     return {};
+}
+
+// Of streams that nobody has drained since, too.
+Result<void> Consumer::cut_all_planned() {
+    Result<void> outcome;
+    for (Stream& stream : streams_) {
+        if (stream.planned.empty()) continue;
+        auto cut = stream.is_announced ? Result<void>() : announce(std::array{&stream});
+        if (cut) {
+            sample(stream);
+            cut = cut_planned(stream);
+        }
+        if (!cut && outcome) outcome = std::move(cut);
+    }
+    return outcome;
 }
 
 // Where the packet begins. Returns the packet's records; nothing if they are not what they were, as when a program has
@@ -253,7 +266,7 @@ std::optional<ctf::RecordWalker::Part> Consumer::go_to(Stream& stream, const Pla
     const std::uint64_t given_up = before.position - stream.reader.taken();
     const std::uint64_t size = planned.size - ctf::kPacketHeaderSize;
     if (before.position < stream.reader.taken() || given_up > sampled.size() || size > sampled.size() - given_up ||
-        before.sequence_number != stream.sequence_number || before.timestamp < stream.timestamp ||
+        before.sequence_number < stream.sequence_number || before.timestamp < stream.timestamp ||
         before.events != stream.events)
         return std::nullopt;
     const UntrustedBytes records = sampled.subspan(given_up);
@@ -263,15 +276,18 @@ std::optional<ctf::RecordWalker::Part> Consumer::go_to(Stream& stream, const Pla
     if (part.bytes != size) return std::nullopt;
     stream.reader.take(before.position);
     stream.sample.records = records;
+    stream.sequence_number = before.sequence_number;
     set_state(stream, before);
     return part;
 }
 
-// Their numbers stay used.
+// What is left of it; its numbers stay used.
 void Consumer::forget_planned(Stream& stream) const {
+    if (parameters_.progress == nullptr) return;
+    for (const PlannedPacket& planned : stream.planned)
+        parameters_.progress->forget_planned(stream.id, planned.before.sequence_number);
     stream.planned.clear();
-    if (parameters_.progress != nullptr)
-        stream.sequence_number = std::max(stream.sequence_number, parameters_.progress->numbers_used(stream.id));
+    stream.sequence_number = std::max(stream.sequence_number, parameters_.progress->numbers_used(stream.id));
 }
 
 Result<void> Consumer::cut(Stream& stream) {
@@ -553,15 +569,19 @@ bool Consumer::release_stored() {
 
 Result<void> Consumer::finish() {
     add_used_thread_rings();
+    auto outcome = before_cut();
+    if (outcome) outcome = cut_all_planned();
     totals_.left_in_rings = 0;
     for (Stream& stream : streams_) count_left(stream);
-    return tell_discarded();
+    auto told = tell_discarded();
+    return outcome ? std::move(told) : outcome;
 }
 
 Result<void> Consumer::tell_discarded() {
     LEAT_TRY(before_cut());
-    Result<void> outcome;
+    auto outcome = cut_all_planned();
     for (Stream& stream : streams_) {
+        if (!stream.planned.empty()) continue;
         auto told = tell_discarded(stream);
         if (!told && outcome) outcome = std::move(told);
     }
@@ -580,11 +600,6 @@ void Consumer::count_left(Stream& stream) {
 }
 
 Result<void> Consumer::tell_discarded(Stream& stream) {
-    if (!stream.planned.empty()) {
-        if (!stream.is_announced) LEAT_TRY(announce(std::array{&stream}));
-        sample(stream);
-        LEAT_TRY(cut_planned(stream));
-    }
     const std::uint64_t discarded =
         std::max(stream.discarded, stream.reader.discarded() + stream.unreadable + stream.beyond_limit);
     if (discarded == stream.discarded_told || !has_room_to_tell(stream)) return {};

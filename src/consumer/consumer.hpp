@@ -237,6 +237,7 @@ class Consumer {
     Result<void> cut_planned(Stream& stream);
     [[nodiscard]] std::optional<ctf::RecordWalker::Part> go_to(Stream& stream, const PlannedPacket& planned) const;
     void forget_planned(Stream& stream) const;
+    Result<void> cut_all_planned();
     Result<void> cut(Stream& stream);
     Result<void> cut_packet(Stream& stream);
     // Bytes of records that a packet of the stream has room for.

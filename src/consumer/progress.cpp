@@ -11,10 +11,26 @@
 #include "base/sealed_memory.hpp"
 
 namespace leat::consumer {
-// Pages of streams that nobody uses never come into being, unless it is a file.
+namespace {
+
+// No stream gets that far; one that says so was written over.
+constexpr std::uint64_t kMaxNumber = std::uint64_t{1} << 62;
+
+std::size_t stream_count(std::span<const std::uint32_t> rings) {
+    return std::accumulate(rings.begin(), rings.end(), std::size_t{0});
+}
+
+std::size_t page_end(std::size_t size) {
+    constexpr std::size_t kPageSize = 4096;
+    return (size + kPageSize - 1) / kPageSize * kPageSize;
+}
+
+}  // namespace
+
+// Pages of streams that nobody uses never come into being, but for the entries in a file.
 Result<Progress> Progress::create(std::span<const std::uint32_t> rings, const MemoryPlace& place) {
     const std::size_t size = size_of(rings);
-    return map(LEAT_TRY(place.make("progress", size, std::array{MemoryPlace::Part{0, size}})), rings);
+    return map(LEAT_TRY(place.make("progress", size, std::array{MemoryPlace::Part{0, size_of_entries(rings)}})), rings);
 }
 
 Result<Progress> Progress::adopt(UniqueFd fd, std::span<const std::uint32_t> rings) {
@@ -34,8 +50,12 @@ Result<Progress> Progress::copy_of(int fd, std::span<const std::uint32_t> rings)
 Result<Progress> Progress::map(UniqueFd fd, std::span<const std::uint32_t> rings) {
     Progress progress;
     progress.mapping_ = LEAT_TRY(Mapping::of_file(fd.get(), size_of(rings), true));
-    if (!is_sealed(fd.get(), size_of(rings)))
-        progress.guard_ = LEAT_TRY(FaultGuard::of(progress.mapping_.data(), progress.mapping_.size()));
+    if (!is_sealed(fd.get(), size_of(rings))) {
+        const std::size_t entries = page_end(size_of_entries(rings));
+        progress.guard_ = LEAT_TRY(FaultGuard::of(progress.mapping_.data(), entries));
+        progress.guard_of_plans_ =
+            LEAT_TRY(FaultGuard::of(progress.mapping_.data() + entries, progress.mapping_.size() - entries));
+    }
     progress.fd_ = std::move(fd);
     std::size_t first = 0;
     for (const std::uint32_t count : rings) {
@@ -47,14 +67,18 @@ Result<Progress> Progress::map(UniqueFd fd, std::span<const std::uint32_t> rings
 }
 
 std::size_t Progress::size_of(std::span<const std::uint32_t> rings) {
-    return std::accumulate(rings.begin(), rings.end(), std::size_t{0}) * (sizeof(Entry) + sizeof(Plans));
+    return page_end(size_of_entries(rings)) + stream_count(rings) * sizeof(Plans);
+}
+
+std::size_t Progress::size_of_entries(std::span<const std::uint32_t> rings) {
+    return stream_count(rings) * sizeof(Entry);
 }
 
 Result<void> Progress::check_size(int fd, std::span<const std::uint32_t> rings) {
     struct stat status {};
     if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
         static_cast<std::size_t>(status.st_size) != size_of(rings))
-        return corrupt("not the progress of {} streams", std::accumulate(rings.begin(), rings.end(), std::size_t{0}));
+        return corrupt("not the progress of {} streams", stream_count(rings));
     return {};
 }
 
@@ -64,14 +88,15 @@ Progress::Entry& Progress::entry(StreamId stream) const {
 }
 
 Progress::Plans& Progress::plans(StreamId stream) const {
-    std::byte* const behind = mapping_.data() + first_.back() * sizeof(Entry);
+    std::byte* const behind = mapping_.data() + page_end(first_.back() * sizeof(Entry));
     return reinterpret_cast<Plans*>(behind)[index(stream)];  // NOLINT(*-reinterpret-cast)
 }
 
 std::optional<StreamProgress> Progress::find(StreamId stream) const {
     const Entry& known = entry(stream);
     if (known.latest == 0 || known.latest > known.slots.size()) return std::nullopt;
-    return known.slots.at(known.latest - 1);
+    const StreamProgress& saved = known.slots.at(known.latest - 1);
+    return saved.sequence_number <= kMaxNumber ? std::optional(saved) : std::nullopt;
 }
 
 std::map<StreamId, StreamProgress> Progress::begun() const {
@@ -104,6 +129,10 @@ void Progress::take_back(StreamId stream, std::uint64_t number) {
     std::atomic_ref(entry(stream).numbers_used).store(number, std::memory_order_release);
 }
 
+void Progress::forget_planned(StreamId stream, std::uint64_t number) {
+    plans(stream).at(number % kMaxPlanned).before.sequence_number = ~std::uint64_t{0};
+}
+
 std::vector<PlannedPacket> Progress::planned(StreamId stream) const {
     const auto saved = find(stream);
     const std::uint64_t first = saved ? saved->sequence_number : 0;
@@ -111,18 +140,15 @@ std::vector<PlannedPacket> Progress::planned(StreamId stream) const {
     std::vector<PlannedPacket> planned;
     for (std::uint64_t number = first; number - first < count; ++number) {
         const PlannedPacket& packet = plans(stream).at(number % kMaxPlanned);
-        if (packet.before.sequence_number != number) break;
-        planned.push_back(packet);
+        if (packet.before.sequence_number == number) planned.push_back(packet);
     }
     return planned;
 }
 
-// Not many more than are planned, or it is of another time than what is saved.
 std::uint64_t Progress::numbers_used(StreamId stream) const {
     const auto saved = find(stream);
-    const std::uint64_t first = saved ? saved->sequence_number : 0;
     const std::uint64_t used = entry(stream).numbers_used;
-    return used > first && used - first <= 2 * kMaxPlanned ? used : first;
+    return std::max(saved ? saved->sequence_number : 0, used <= kMaxNumber ? used : 0);
 }
 
 std::uint64_t Progress::bytes() const {

@@ -38,13 +38,16 @@ struct StreamProgress {
 };
 
 // A packet that was about to be stored: it may be, or not.
-struct PlannedPacket {
+//
+// Aligned, so that none is in two pages: after a crash of everything, these may be of different times.
+struct alignas(128) PlannedPacket {
     StreamProgress before;             // what its stream was at; its position is where the packet's records begin
     std::uint64_t size = 0;            // bytes, with its header
     std::uint64_t last_timestamp = 0;  // ns: of its last record
 
     bool operator==(const PlannedPacket&) const = default;
 };
+static_assert(sizeof(PlannedPacket) == 128);
 
 // The progress of all streams of a trace, in shared memory that outlives its process as long as somebody keeps the
 // descriptor. One thread writes.
@@ -81,7 +84,9 @@ class Progress {
     void plan(StreamId stream, const PlannedPacket& packet);
     // The output has nothing of the packet that was planned last, which has this number.
     void take_back(StreamId stream, std::uint64_t number);
-    // Behind what is saved, oldest first.
+    // It was given up; its number stays used.
+    void forget_planned(StreamId stream, std::uint64_t number);
+    // Behind what is saved, oldest first. Numbers may be missing.
     [[nodiscard]] std::vector<PlannedPacket> planned(StreamId stream) const;
     // Packets of smaller numbers may be stored.
     [[nodiscard]] std::uint64_t numbers_used(StreamId stream) const;
@@ -90,17 +95,19 @@ class Progress {
 
   private:
     // `latest` names the slot that counts: 0 is none, 1 the first, 2 the second. The other one may be half written.
-    // Aligned, so that none is in two pages: after a crash of everything, these may be of different times.
+    // Aligned as these are.
     struct alignas(256) Entry {
         std::uint64_t latest;
         std::uint64_t numbers_used;
         std::array<StreamProgress, 2> slots;
     };
     static_assert(sizeof(Entry) == 256);
-    // By number, modulo their count. Behind all entries, those of one stream after those of another.
+    // By number, modulo their count. Behind all entries, those of one stream after those of another. In a file, they
+    // take room as they are used; where there is none, what is planned is lost if everything crashes.
     using Plans = std::array<PlannedPacket, kMaxPlanned>;
 
     [[nodiscard]] static std::size_t size_of(std::span<const std::uint32_t> rings);
+    [[nodiscard]] static std::size_t size_of_entries(std::span<const std::uint32_t> rings);
     [[nodiscard]] static Result<void> check_size(int fd, std::span<const std::uint32_t> rings);
     static Result<Progress> map(UniqueFd fd, std::span<const std::uint32_t> rings);
     [[nodiscard]] std::size_t index(StreamId stream) const { return first_[stream.channel] + stream.ring; }
@@ -109,7 +116,9 @@ class Progress {
 
     UniqueFd fd_;
     Mapping mapping_;
-    FaultGuard guard_;                // of a file
+    // Of a file: all entries, and all plans.
+    FaultGuard guard_;
+    FaultGuard guard_of_plans_;
     std::vector<std::size_t> first_;  // of each channel: the number of the entry of its first ring; at last, of all
 };
 

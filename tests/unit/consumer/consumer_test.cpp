@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <utility>
 
 #include "ctf/record/record_header.hpp"
 #include "support/patience.hpp"
@@ -154,6 +155,42 @@ TEST_F(ConsumerTest, LimitIsExactAndWhatComesAfterItIsCounted) {
     EXPECT_EQ(limit.used(), limited.totals().bytes);
     EXPECT_LE(limit.used(), kMax);
     EXPECT_GE(header().tail, header().head) << "writers get their room back";
+}
+
+// Who was killed had stored them, or not. They count, and are no more by that.
+TEST_F(ConsumerTest, PacketsThatComeAgainAreWithinTheLimit) {
+    auto progress = *Progress::create(std::array{rings_.set().geometry().ring_count()});
+    output_.stored_packets = 0;
+    Consumer killed(sources(), output_, {.trace_uuid = {7}, .progress = &progress});
+    for (std::uint64_t i = 0; i < 20; ++i) {
+        write(kStartOfTime + i);
+        ASSERT_TRUE(killed.drain());
+    }
+    const std::vector<KeepingOutput::Kept> before = std::exchange(output_.packets, {});
+    SizeLimit limit(progress.bytes(), progress.bytes());
+    Consumer next(sources(), output_, {.trace_uuid = {7}, .progress = &progress, .limit = &limit});
+    write(kStartOfTime + 100);
+    ASSERT_TRUE(next.drain());
+    ASSERT_EQ(output_.packets.size(), before.size());
+    for (std::size_t i = 0; i < before.size(); ++i) {
+        EXPECT_EQ(output_.packets[i].header.packet_seq_num, before[i].header.packet_seq_num);
+        EXPECT_EQ(output_.packets[i].records, before[i].records);
+    }
+    EXPECT_EQ(next.beyond_limit(), 1U);
+    EXPECT_EQ(limit.used(), progress.bytes());
+}
+
+// Of packets that were too many to be kept, or whose page is not of the time of the others.
+TEST_F(ConsumerTest, NumbersThatMayBeUsedAreNotUsedAgain) {
+    auto progress = *Progress::create(std::array{rings_.set().geometry().ring_count()});
+    const StreamId stream{0, rings_.set().geometry().cpu_rings};
+    progress.save(stream, {.timestamp = kStartOfTime});
+    progress.plan(stream, {.before = {.sequence_number = 70}});
+    write(kStartOfTime + 1);
+    Consumer next(sources(), output_, {.trace_uuid = {7}, .progress = &progress});
+    ASSERT_TRUE(next.drain());
+    ASSERT_FALSE(output_.packets.empty());
+    EXPECT_EQ(output_.packets.front().header.packet_seq_num, 71U);
 }
 
 TEST_F(ConsumerTest, WhatIsLeftOutIsCountedAndTold) {

@@ -163,7 +163,25 @@ TEST(Progress, PlansOfAnotherTimeAreNone) {
     }
     progress.plan({0, 0}, plan(900));
     EXPECT_EQ(numbers_of(progress.planned({0, 0})), Numbers{});
-    EXPECT_EQ(progress.numbers_used({0, 0}), 1U);
+    EXPECT_EQ(progress.numbers_used({0, 0}), 901U);
+}
+
+TEST(Progress, NumberOfAPacketThatWasGivenUpStaysUsed) {
+    auto progress = *Progress::create(kRings);
+    for (const std::uint64_t number : {0U, 1U, 2U}) progress.plan({0, 1}, plan(number));
+    progress.forget_planned({0, 1}, 1);
+    EXPECT_EQ(numbers_of(progress.planned({0, 1})), (Numbers{0, 2}));
+    progress.forget_planned({0, 1}, 2);
+    EXPECT_EQ(numbers_of(progress.planned({0, 1})), (Numbers{0}));
+    EXPECT_EQ(progress.numbers_used({0, 1}), 3U);
+}
+
+TEST(Progress, NumberThatCannotBeIsNone) {
+    auto progress = *Progress::create(kRings);
+    progress.save({0, 0}, {.sequence_number = ~std::uint64_t{0}});
+    EXPECT_FALSE(progress.find({0, 0}));
+    progress.plan({0, 1}, plan((std::uint64_t{1} << 63) + 1));
+    EXPECT_EQ(progress.numbers_used({0, 1}), 0U);
 }
 
 TEST(Progress, MemoryComesWithUse) {
