@@ -17,8 +17,12 @@ Recording& Engine::add(std::unique_ptr<Recording> recording) {
 
 void Engine::finish(Recording& recording) {
     recording.begin_finish();
-    while (!recording.is_finished() && !recording.is_stuck()) turn({});
-    recording.finish_now();
+    while (!recording.is_finished()) {
+        if (recording.is_stuck())
+            recording.give_up();
+        else
+            turn({});
+    }
 }
 
 std::unique_ptr<Recording> Engine::remove(const Recording& recording) {

@@ -61,8 +61,8 @@ fs::path FlightRecorder::directory_for(const SnapshotOrder& order) {
 Result<StoredSnapshot> FlightRecorder::take(std::span<Recording* const> recordings, const SnapshotOrder& order) {
     // Those who have asked for one get one where they look for it, with all that there is.
     if (!order.directory.empty() || order.relay || order.is_limited) return store(recordings, order);
-    const bool was_wanted = std::exchange(is_wanted_, false);
-    is_passed_on_ = false;
+    const bool was_wanted = is_wanted_;
+    forget_wish();
     last_ = Clock::now();
     auto stored = store(recordings, order);
     is_wanted_ = was_wanted && is_failing();
@@ -70,7 +70,9 @@ Result<StoredSnapshot> FlightRecorder::take(std::span<Recording* const> recordin
 }
 
 Result<StoredSnapshot> FlightRecorder::take_last(Recording& recording, const SnapshotOrder& order) {
-    return store(std::array{&recording}, order);
+    auto stored = store(std::array{&recording}, order);
+    is_met_in_part_ |= stored.has_value();
+    return stored;
 }
 
 Result<StoredSnapshot> FlightRecorder::store(std::span<Recording* const> recordings, const SnapshotOrder& order) {

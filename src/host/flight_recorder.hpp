@@ -74,6 +74,9 @@ class FlightRecorder {
     [[nodiscard]] Clock::duration until_due() const;
     [[nodiscard]] bool is_due() const { return until_due() <= Clock::duration(0); }
     [[nodiscard]] bool is_wanted() const { return is_wanted_; }
+    // By take_last(), since somebody asked: if there is nobody else, nothing is missing.
+    [[nodiscard]] bool is_met_in_part() const { return is_met_in_part_; }
+    void forget_wish() { is_wanted_ = is_passed_on_ = is_met_in_part_ = false; }
     // Whether the relay did not take the last one. Until the next is due, it is not tried.
     [[nodiscard]] bool is_failing() const { return failures_ != 0; }
     // The host has told its daemon that one is due. It is not due again, but stays wanted until it is taken.
@@ -103,6 +106,7 @@ class FlightRecorder {
     unsigned failures_ = 0;  // of the relay, since it took one
     bool is_wanted_ = false;
     bool is_passed_on_ = false;
+    bool is_met_in_part_ = false;
     std::optional<Clock::time_point> last_{};
 };
 

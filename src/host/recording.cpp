@@ -72,23 +72,17 @@ void wait_for(const consumer::Output& output) {
     (void)::poll(fds.data(), fds.size(), static_cast<int>(std::clamp(left, 0ms, 100ms).count()));
 }
 
-// Waits for what an output is to have done, as long as that goes forward.
-template <class IsDone>
-void run_until(consumer::Output& output, Recording::Clock::duration patience, const IsDone& is_done) {
+// Waits until the output has stored all that it was given, as long as that goes forward.
+Result<void> deliver(consumer::Output& output, Recording::Clock::duration patience) {
     std::uint64_t taken = output.taken();
     auto since = Recording::Clock::now();
-    for (output.flush(); !is_done(); output.flush()) {
+    for (output.flush(); !output.is_delivered(); output.flush()) {
         wait_for(output);
         (void)output.run();
         if (std::exchange(taken, output.taken()) != output.taken()) since = Recording::Clock::now();
-        if (output.is_broken() || Recording::Clock::now() - since >= patience) return;
+        if (output.is_broken() || Recording::Clock::now() - since >= patience) return output.check_delivered();
     }
-}
-
-// Waits until the output has stored all that it was given.
-Result<void> deliver(consumer::Output& output, Recording::Clock::duration patience) {
-    run_until(output, patience, [&output] { return output.is_delivered(); });
-    return output.is_delivered() ? Result<void>() : output.check_delivered();
+    return {};
 }
 
 // The channels of a trace are drained together.
@@ -427,21 +421,25 @@ std::string Recording::storage_trouble() const {
     return output_error_ ? output_error_->message : output_->storage_trouble();
 }
 
-void Recording::finish_now() {
+// What the output has taken may be stored by now. Where it goes to two places, the other one is to have as much: that
+// takes turns.
+void Recording::give_up() {
     step_to_end();
     if (is_finished()) return;
+    if (state_ == State::kClosing) return close();
     output_error_ = trouble();
     // Counts what is left in the rings.
     if (state_ == State::kDraining)
         if (const auto finished = consumer_.finish(); !finished && !output_error_) output_error_ = finished.error();
-    // What it has taken is stored. Where that goes to two places, the other one is to have as much.
-    if (output_error_ && state_ != State::kClosing && consumer_.release_stored()) {
-        output_->begin_close();
-        run_until(*output_, patience_, [this] { return !output_->awaits_close(); });
-        return close();
-    }
-    if (!output_error_) return close();
-    finish();
+    if (!consumer_.release_stored()) return output_error_ ? finish() : close();
+    state_ = State::kClosing;
+    last_taken_at_ = Clock::now();
+    output_->begin_close();
+    step_to_end();
+}
+
+void Recording::finish_now() {
+    while (!is_finished()) give_up();
 }
 
 void Recording::warn(const std::string& warning) {

@@ -26,8 +26,8 @@ namespace leat::host {
 //
 //     running --begin_settle()--> draining --> storing --> settled --resume()--> running
 //     running --begin_finish()--> draining --> storing --> closing --> finished
-//                                    |            |           |           ^
-//                                    +------------+-----------+-----------+ finish_now()
+//                                    |            |         ^ |           ^
+//                                    +------------+-------->+ +-----------+ give_up()
 //
 //     draining   what the rings hold is cut into packets, as far as the output stores them
 //     storing    all is cut, and what was discarded is told: until the output has stored it for good
@@ -103,12 +103,14 @@ class Recording {
     [[nodiscard]] bool is_storing() const { return state_ == State::kDraining || state_ == State::kStoring; }
     // Whether that comes no further: the output has failed, or has taken nothing for as long as there is patience.
     [[nodiscard]] bool is_stuck() const {
-        return output_error_.has_value() || Clock::now() - last_taken_at_ >= patience_;
+        return (output_error_ && state_ != State::kClosing) || Clock::now() - last_taken_at_ >= patience_;
     }
     // Why it does not come further; what is not stored, if it is that.
     [[nodiscard]] std::optional<Error> trouble() const;
-    // Finishes without what has not come about by now: what only the rings have is lost. Afterwards output_error() says
-    // what that is.
+    // Of one that ends and is stuck: goes on without what has not come about by now; what only the rings have is lost,
+    // and output_error() says what that is. Then it closes, or is finished.
+    void give_up();
+    // The same, until it is finished.
     void finish_now();
     // Call it instead of begin_finish(): removes what was made for a recording that did not begin.
     void abandon() { output_->remove_if_unused(); }

@@ -170,17 +170,14 @@ void SessionThread::ask_for_snapshot() {
     inbox_.post([this] { flight_recorder_.ask(); });
 }
 
-// A process has ended: with its trace, its rings go. So what was asked for cannot wait for the others; if there are no
-// others, it is met by that. But where a relay does not take it, the trace waits for the next snapshot of all.
+// A process has ended: with its trace, its rings go. So what was asked for cannot wait for the others. But where a
+// relay does not take it, the trace waits for the next snapshot of all.
 bool SessionThread::may_end(const Recorded& recorded) {
     if (!recorded.recording->is_for_snapshots()) return true;
     flight_recorder_.notice(std::array{recorded.recording});
     if (!flight_recorder_.is_wanted()) return true;
     if (flight_recorder_.is_failing()) return false;
-    const host::SnapshotOrder order{.max_size = parameters_.max_size};
-    const auto all = recordings();
-    const auto stored =
-        all.size() == 1 ? flight_recorder_.take(all, order) : flight_recorder_.take_last(*recorded.recording, order);
+    const auto stored = flight_recorder_.take_last(*recorded.recording, {.max_size = parameters_.max_size});
     if (!stored) {
         log_error("session {}: no snapshot of a process that has ended: {}", parameters_.session,
                   stored.error().message);
@@ -221,6 +218,7 @@ void SessionThread::snapshot(host::SnapshotOrder order, Snapped done) {
         order.is_limited = order.max_size != 0;
         if (order.max_size == 0) order.max_size = parameters_.max_size;
         auto stored = take_snapshot(order);
+        if (stored && !flight_recorder_.is_wanted()) note_snapshot_trouble({});
         std::string trouble = stored ? std::string() : stored.error().message;
         parameters_.daemon->post([done, trouble = std::move(trouble),
                                   made = stored ? *stored : host::StoredSnapshot{}] { done(trouble, made); });
@@ -231,6 +229,7 @@ void SessionThread::take_wanted_snapshot(Snapped done) {
     inbox_.post([this, done = std::move(done)]() mutable {
         open_all();
         if (!flight_recorder_.is_wanted()) return;
+        if (recordings().empty() && flight_recorder_.is_met_in_part()) return flight_recorder_.forget_wish();
         auto stored = take_snapshot({.max_size = parameters_.max_size});
         std::string trouble = stored ? std::string() : stored.error().message;
         note_snapshot_trouble(trouble);
@@ -494,8 +493,9 @@ void SessionThread::end_opened() {
 std::string SessionThread::finish_those_done() {
     std::string trouble;
     std::erase_if(finishing_, [&](Recorded& recorded) {
-        if (!is_done(recorded)) return false;
-        std::string its_trouble = finish_now(recorded);
+        if (is_to_be_given_up(recorded)) recorded.recording->give_up();
+        if (!recorded.recording->is_finished()) return false;
+        std::string its_trouble = remove_finished(recorded);
         if (trouble.empty()) trouble = std::move(its_trouble);
         return true;
     });
@@ -503,15 +503,14 @@ std::string SessionThread::finish_those_done() {
 }
 
 // While the session goes on, the rings keep what is not stored.
-bool SessionThread::is_done(const Recorded& recorded) const {
+bool SessionThread::is_to_be_given_up(const Recorded& recorded) const {
     const host::Recording& recording = *recorded.recording;
     const bool may_be_given_up = is_session_finishing_ || !recording.is_storing();
-    return recording.is_finished() || (may_be_given_up && recording.is_stuck());
+    return !recording.is_finished() && may_be_given_up && recording.is_stuck();
 }
 
 // Closes its files. Returns its trouble.
-std::string SessionThread::finish_now(Recorded& recorded) {
-    recorded.recording->finish_now();
+std::string SessionThread::remove_finished(Recorded& recorded) {
     recorded.trouble = trouble_at_the_end(*recorded.recording);
     publish(recorded);
     remove(recorded);

@@ -154,8 +154,8 @@ class SessionThread {
     [[nodiscard]] Result<std::unique_ptr<host::Recording>> begin_for_snapshots(const Recorded& recorded) const;
     void end_opened();
     std::string finish_those_done();
-    [[nodiscard]] bool is_done(const Recorded& recorded) const;
-    std::string finish_now(Recorded& recorded);
+    [[nodiscard]] bool is_to_be_given_up(const Recorded& recorded) const;
+    std::string remove_finished(Recorded& recorded);
     void tell_ended(const Recorded& recorded) const;
     static std::string trouble_of(const Recorded& recorded);
     static std::string storage_trouble_of(const Recorded& recorded);
