@@ -28,8 +28,8 @@ class TraceReader {
     static Result<TraceReader> open(const std::vector<std::filesystem::path>& paths, Wanted wanted);
 
     // Whether events of this class may come, as far as that is known without a look at them.
-    [[nodiscard]] bool may_come(const viewer::EventExpression::ClassPlace& place) {
-        return !events_ || events_->may_select(place);
+    [[nodiscard]] bool may_come(const viewer::EventExpression::ClassPlace& place) const {
+        return !wanted_.expression || viewer::EventExpression(*wanted_.expression).may_take(place);
     }
 
     // Goes to the next event; false: there is none. After an error, it stands behind the last event that can be read.

@@ -383,6 +383,9 @@ TEST(CtfApi, TypeOfAColumnIsThatOfWhatMayCome) {
         const Reader reader = open(trace.path(), &options);
         const char* const name = "n";
         const Columns columns(leat_ctf_read_columns(reader.get(), &name, 1, 1));
+        // There are none, nor any more.
+        const Columns at_the_end(leat_ctf_read_columns(reader.get(), &name, 1, 1));
+        EXPECT_EQ(leat_ctf_get_column(columns.get(), 0)->type, leat_ctf_get_column(at_the_end.get(), 0)->type);
         return leat_ctf_get_column(columns.get(), 0)->type;
     };
     EXPECT_EQ(type_of(nullptr), LEAT_CTF_COLUMN_TEXT);
