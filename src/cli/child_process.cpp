@@ -40,15 +40,12 @@ class Environment {
     std::vector<std::string> entries_;
 };
 
-// We block signals in order to read them. The program starts with none blocked.
 class SpawnAttributes {
   public:
-    explicit SpawnAttributes(const sigset_t& to_default) {
-        sigset_t none;
-        sigemptyset(&none);
+    explicit SpawnAttributes(const ChildProcess::Signals& signals) {
         ::posix_spawnattr_init(&attributes_);
-        ::posix_spawnattr_setsigmask(&attributes_, &none);
-        ::posix_spawnattr_setsigdefault(&attributes_, &to_default);
+        ::posix_spawnattr_setsigmask(&attributes_, &signals.blocked);
+        ::posix_spawnattr_setsigdefault(&attributes_, &signals.not_ignored);
         ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     }
     ~SpawnAttributes() { ::posix_spawnattr_destroy(&attributes_); }
@@ -64,14 +61,14 @@ class SpawnAttributes {
 }  // namespace
 
 Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command,
-                                         const std::vector<Variable>& variables, const sigset_t& to_default) {
+                                         const std::vector<Variable>& variables, const Signals& signals) {
     std::vector<std::string> arguments = command;
     std::vector<char*> argument_pointers;
     argument_pointers.reserve(arguments.size() + 1);
     for (std::string& argument : arguments) argument_pointers.push_back(argument.data());
     argument_pointers.push_back(nullptr);
     Environment environment(variables);
-    const SpawnAttributes attributes(to_default);
+    const SpawnAttributes attributes(signals);
     pid_t pid = -1;
     const int error = ::posix_spawnp(&pid, argument_pointers[0], nullptr, attributes.get(), argument_pointers.data(),
                                      environment.pointers().data());

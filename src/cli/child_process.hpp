@@ -17,10 +17,14 @@ class ChildProcess {
   public:
     using Variable = std::pair<std::string, std::string>;
 
-    // Starts `command` (found through PATH) with these environment variables added. No signals are blocked, and those
-    // of `to_default` are not ignored.
+    struct Signals {
+        sigset_t blocked;
+        sigset_t not_ignored;  // whatever we do
+    };
+
+    // Starts `command` (found through PATH) with these environment variables added.
     static Result<ChildProcess> start(const std::vector<std::string>& command, const std::vector<Variable>& variables,
-                                      const sigset_t& to_default);
+                                      const Signals& signals);
 
     [[nodiscard]] pid_t pid() const { return pid_; }
 

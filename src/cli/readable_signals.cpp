@@ -7,13 +7,13 @@
 namespace leat::cli {
 namespace {
 
-// All that would end us if nobody took them, but for those that errors in a program raise, and SIGWINCH, which some
+// What would end us if nobody took it, but for what errors in a program and its limits raise; and SIGWINCH, which some
 // servers understand.
 sigset_t signals_to_read() {
     sigset_t signals;
     sigemptyset(&signals);
     for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF,
-                             SIGPOLL, SIGPWR, SIGWINCH})
+                             SIGPOLL, SIGPWR, SIGSTKFLT, SIGWINCH})
         sigaddset(&signals, signal);
     for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) sigaddset(&signals, signal);
     return signals;

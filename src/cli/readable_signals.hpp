@@ -23,6 +23,7 @@ class ReadableSignals {
     [[nodiscard]] int fd() const { return fd_.get(); }
     // The next signal that has arrived, if any. Never waits.
     [[nodiscard]] std::optional<signalfd_siginfo> next() const;
+    [[nodiscard]] const sigset_t& blocked_before() const { return before_; }
     // Those that we ignore, and that were not ignored before.
     [[nodiscard]] const sigset_t& ignored() const { return ignored_; }
 

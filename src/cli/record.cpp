@@ -178,15 +178,21 @@ Result<session::Session::Parameters> session_parameters(const RecordOptions& opt
     return parameters;
 }
 
-// Passes on signals that somebody sent to us alone. A terminal sends its signals to the program as well.
+bool is_of_terminal(const signalfd_siginfo& signal) {
+    const auto number = static_cast<int>(signal.ssi_signo);
+    return signal.ssi_code == SI_KERNEL &&
+           (number == SIGINT || number == SIGQUIT || number == SIGHUP || number == SIGWINCH);
+}
+
+// Passes on signals that somebody sent to us alone, and those of timers that were set before we began. A terminal sends
+// its signals to the program as well.
 // A flight recorder keeps SIGUSR2, which asks it for a snapshot: returns whether there was one.
 bool pass_on(const ReadableSignals& signals, const ChildProcess& child, bool is_flight_recorder) {
     bool is_snapshot_wanted = false;
     while (const auto signal = signals.next()) {
-        const bool is_from_terminal = signal->ssi_code == SI_KERNEL;
         if (signal->ssi_signo == SIGUSR2 && is_flight_recorder)
             is_snapshot_wanted = true;
-        else if (signal->ssi_signo != SIGCHLD && !is_from_terminal)
+        else if (signal->ssi_signo != SIGCHLD && !is_of_terminal(*signal))
             child.send(static_cast<int>(signal->ssi_signo));
     }
     return is_snapshot_wanted;
@@ -196,7 +202,8 @@ bool pass_on(const ReadableSignals& signals, const ChildProcess& child, bool is_
 Result<int> run_program(host::Recorder& recorder, const ReadableSignals& signals,
                         const std::vector<std::string>& command, const std::vector<ChildProcess::Variable>& variables,
                         const session::Limits& limits, SnapshotReport& snapshots) {
-    ChildProcess child = LEAT_TRY(ChildProcess::start(command, variables, signals.ignored()));
+    ChildProcess child = LEAT_TRY(ChildProcess::start(
+        command, variables, {.blocked = signals.blocked_before(), .not_ignored = signals.ignored()}));
     bool is_stop_told = false;
     for (;;) {
         std::array own{pollfd{signals.fd(), POLLIN, 0}};

@@ -1,6 +1,7 @@
 #include "cli/recording_report.hpp"
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -53,9 +54,9 @@ std::string RecordingReport::why_unregistered() const {
         return fmt::format("{}: {}", obstacle->reason, obstacle->remedy);
     if (!program_.is_preloaded) {
         constexpr int kOfSignals = 128;
-        const std::string end = exit_status_ > kOfSignals
-                                    ? fmt::format(" before {} ended with status {}", program_.name, exit_status_)
-                                    : "";
+        const bool was_killed = exit_status_ > kOfSignals && exit_status_ <= kOfSignals + SIGRTMAX;
+        const std::string end =
+            was_killed ? fmt::format(" before {} ended with status {}", program_.name, exit_status_) : "";
         return fmt::format(
             "no traced library was loaded{}: link the program with libleat, or trace it with --preload libc", end);
     }

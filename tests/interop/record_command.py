@@ -10,7 +10,7 @@ import signal
 import subprocess
 
 from support import (LEAT, MUSL_GCC, ON_ONE_CPU, PATIENCE, InteropTest, Trace, can_be_two_users, compiled, enter_user_namespace, has_namespaces,
-                     lacks, main, needs, plain_run, program, wait_until)
+                     lacks, main, needs, outside_gate, plain_run, program, wait_until)
 
 
 def tree(path):
@@ -157,6 +157,19 @@ class Signals(InteropTest):
                 number = int(number)
                 script = f"trap 'exit 3' {number}; kill -{number} $PPID; while :; do sleep 0.01; done"
                 self.assertEqual(self.record("sh", "-c", script, name=f"trace-{number}").status, 3)
+
+    @outside_gate("a timer does not wait for anybody")
+    def test_timer_that_was_set_before_ends_the_program(self):
+        recording = self.record("sleep", "60", preexec_fn=lambda: signal.setitimer(signal.ITIMER_REAL, 2))
+        self.assertEqual(recording.status, 128 + signal.SIGALRM)
+
+    def test_program_blocks_what_it_would_without_it(self):
+        def block_and_ignore():
+            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGUSR1, signal.SIGTERM))
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        command = ("grep", "SigBlk", "/proc/self/status")
+        plain = plain_run(*command, preexec_fn=block_and_ignore)
+        self.assertEqual(self.record(*command, preexec_fn=block_and_ignore).stdout, plain.stdout)
 
     def test_interrupt_from_the_terminal_ends_both(self):
         process = self.started(program("emit"), "1000", "1", "wait")
