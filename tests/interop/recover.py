@@ -626,16 +626,16 @@ class Hostile(RecoverTest):
             wait_until(lambda: not pathlib.Path(f"/proc/{pid}/exe").exists(), "the program does not end")
             description = json.loads((of_trace / "trace.json").read_text())
             for _ in range(10):
-                spoilt = self.new("spoilt")
+                spoilt, out = self.new("spoilt"), self.new("out")
                 subprocess.run(["cp", "-r", "--sparse=always", shm, spoilt], check=True)
                 copy, = (path.parent for path in spoilt.rglob("trace.json"))
                 (copy / "trace.json").write_text(json.dumps({**description, "boot": "another one"}))
                 self.spoil_pages(copy, older)
-                result = subprocess.run([LEAT, "recover", spoilt, "-o", spoilt / "out"], capture_output=True, text=True,
+                result = subprocess.run([LEAT, "recover", spoilt, "-o", out], capture_output=True, text=True,
                                         errors="backslashreplace", timeout=PATIENCE)
                 self.assertIn(result.returncode, (0, 1), (result.stderr, self.seed))
-                if (spoilt / "out").exists() and self.has_traces(spoilt / "out"):
-                    view = subprocess.run([LEAT, "view", spoilt / "out"], capture_output=True, text=True,
+                if out.exists() and self.has_traces(out):
+                    view = subprocess.run([LEAT, "view", out], capture_output=True, text=True,
                                           errors="backslashreplace", timeout=PATIENCE)
                     self.assertEqual(view.returncode, 0, (view.stderr, self.seed))
                     numbers = self.numbers_in(view.stdout)
@@ -645,6 +645,7 @@ class Hostile(RecoverTest):
                         self.assertEqual(of_thread, sorted(set(of_thread)), self.seed)
                     found += sum(map(len, numbers.values()))
                 shutil.rmtree(spoilt)
+                shutil.rmtree(out, ignore_errors=True)
             shutil.rmtree(shm)
         self.assertGreater(found, 0)
 
