@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "net/name_lookup.hpp"
+
 namespace leat::net {
 namespace {
 
@@ -21,7 +23,7 @@ constexpr std::size_t kInputSize = 64U << 10U;
 
 Result<WaitingSocket> WaitingSocket::connect(const std::string& host, std::uint16_t port, int stop_fd) {
     Error error{};
-    for (const HostAddress& address : LEAT_TRY(resolve(host))) {
+    for (const HostAddress& address : LEAT_TRY(resolve_within(kConnectPatience, host, stop_fd))) {
         auto socket = connect(address, port, stop_fd);
         if (socket) return socket;
         error = std::move(socket).error();

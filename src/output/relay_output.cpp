@@ -24,7 +24,7 @@ constexpr std::size_t kLargePacket = 64U << 10;
 Result<std::unique_ptr<RelayOutput>> RelayOutput::connect(const net::RelayAddress& address,
                                                           const SessionDescription& session,
                                                           Clock::duration shortest_back_off) {
-    std::vector<net::HostAddress> hosts = LEAT_TRY(net::resolve(address.host));
+    std::vector<net::HostAddress> hosts = LEAT_TRY(net::resolve_within(kPatience, address.host));
     std::unique_ptr<RelayOutput> output(new RelayOutput(address, session, std::move(hosts), shortest_back_off));
     Error error{ErrorKind::kIo, "it does not answer"};
     for (std::size_t i = 0; i < output->hosts_.size(); ++i) {
@@ -57,7 +57,6 @@ std::size_t RelayOutput::max_packet_size() const {
 
 // Parts are told apart by their second.
 Result<void> RelayOutput::open() {
-    if (hosts_.empty()) hosts_ = LEAT_TRY(net::resolve(address_.host));
     creation_time_ = std::max(static_cast<std::uint64_t>(std::time(nullptr)), creation_time_ + 1);
     const net::HostAddress& host = hosts_[next_host_];
     next_host_ = (next_host_ + 1) % hosts_.size();
@@ -157,8 +156,25 @@ void RelayOutput::flush() {
 
 void RelayOutput::reopen() {
     if (Clock::now() < retry_at_) return;
+    look_up();
+    if (hosts_.empty()) return;
     const auto opened = open();
     if (!opened) fail_connection(opened.error());
+}
+
+// Where the addresses that we know are of no use, others may be there by now: those are tried meanwhile.
+void RelayOutput::look_up() {
+    if (!lookup_ && (hosts_.empty() || is_lookup_due_)) lookup_.emplace(address_.host);
+    if (!lookup_ || !lookup_->is_done()) return;
+    auto found = lookup_->take();
+    lookup_.reset();
+    is_lookup_due_ = false;
+    if (found) {
+        hosts_ = *std::move(found);
+        next_host_ = 0;
+    } else if (hosts_.empty()) {
+        fail_connection(found.error());
+    }
 }
 
 void RelayOutput::fail_connection(const Error& error) {
@@ -168,6 +184,7 @@ void RelayOutput::fail_connection(const Error& error) {
         warnings_.push_back(fmt::format("relay {}: {}: {}", to_text(address_), error.message, meanwhile));
     disconnect();
     ++failures_;
+    is_lookup_due_ = has_tried_all_hosts();
     last_failure_ = error.message;
     back_off_ = std::clamp<Clock::duration>(back_off_ * 2, shortest_back_off_, kLongestBackOff);
     retry_at_ = Clock::now() + back_off_;
@@ -194,6 +211,7 @@ std::uint64_t RelayOutput::packets_stored() const {
 }
 
 std::vector<pollfd> RelayOutput::wanted() const {
+    if (!connection_ && awaits_name() && !is_closing_) return {pollfd{lookup_->fd(), POLLIN, 0}};
     if (!connection_) return {};
     const auto wanted = connection_->wanted();
     return {wanted.begin(), wanted.end()};
@@ -201,7 +219,7 @@ std::vector<pollfd> RelayOutput::wanted() const {
 
 RelayOutput::Clock::time_point RelayOutput::deadline() const {
     if (connection_) return connection_->deadline();
-    return is_closing_ ? Clock::time_point::max() : retry_at_;
+    return is_closing_ || awaits_name() ? Clock::time_point::max() : retry_at_;
 }
 
 void RelayOutput::poll_until(Clock::time_point time) const {
@@ -234,6 +252,7 @@ std::string RelayOutput::storage_trouble() const {
     if (!is_connected() && (has_tried_all_hosts() || (is_long && failures_ != 0)))
         return fmt::format("relay {}: {}", to_text(address_), last_failure_);
     if (!is_long) return {};
+    if (awaits_name()) return fmt::format("relay {}: the address of its host is being looked up", to_text(address_));
     return fmt::format("relay {} has stored nothing for {} s", to_text(address_), seconds.count());
 }
 

@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "consumer/output.hpp"
 #include "net/connecting.hpp"
+#include "net/name_lookup.hpp"
 #include "net/relay_address.hpp"
 #include "output/relay_connection.hpp"
 #include "output/remote_output.hpp"
@@ -98,6 +99,8 @@ class RelayOutput final : public RemoteOutput {
 
     Result<void> open();
     void reopen();
+    void look_up();
+    [[nodiscard]] bool awaits_name() const { return lookup_ && hosts_.empty(); }
     void fail_connection(const Error& error);
     void disconnect();
     void run_close();
@@ -113,7 +116,9 @@ class RelayOutput final : public RemoteOutput {
 
     net::RelayAddress address_;
     SessionDescription session_;
-    std::vector<net::HostAddress> hosts_;  // none: not looked up yet
+    std::vector<net::HostAddress> hosts_;  // none: not found yet
+    std::optional<net::NameLookup> lookup_{};
+    bool is_lookup_due_ = false;  // all addresses that we know were tried in vain
     Place place_ = Place::kAlone;
     std::size_t next_host_ = 0;
     Clock::duration shortest_back_off_;

@@ -4,14 +4,22 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 
+#include "net/name_lookup.hpp"
+
 namespace leat::output {
+namespace {
+
+constexpr std::chrono::seconds kLookupPatience{5};
+
+}  // namespace
 
 Result<std::unique_ptr<RelaySnapshot>> RelaySnapshot::connect(const net::RelayAddress& address,
                                                               const SessionDescription& session,
                                                               std::uint64_t session_start) {
-    auto hosts = net::resolve(address.host);
+    auto hosts = net::resolve_within(kLookupPatience, address.host);
     if (!hosts) return cannot_connect(address, hosts.error());
     std::unique_ptr<RelaySnapshot> snapshot(new RelaySnapshot(address, session));
     Error error{ErrorKind::kIo, "it has no address"};

@@ -3,12 +3,13 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 
 from relays import LeatRelay, LttngRelay, free_ports
 from session_daemons import RestartTest, discarded
-from support import LEAT, PATIENCE, main, program, stop_process, wait_until
+from support import LEAT, PATIENCE, can_be_two_users, main, needs, program, stop_process, wait_until
 
 
 class TwoPlacesTest(RestartTest):
@@ -58,6 +59,34 @@ class TwoPlacesTest(RestartTest):
         if warnings is None:
             self.assertEqual(answer["warnings"], [])
         return answer
+
+
+class DeafNameServer(TwoPlacesTest):
+    @needs(can_be_two_users(), "two-users")
+    def test_directory_does_not_wait_for_the_name_of_the_relay(self):
+        """A lookup takes minutes. As long as it takes, the directory gets everything."""
+        address = f"127.53.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
+        server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.addCleanup(server.close)
+        server.bind((address, 53))
+        resolver = self.directory / "resolv.conf"
+        resolver.write_text(f"nameserver {address}\noptions timeout:30 attempts:5\n")
+        daemon = self.daemon(wrapper=("unshare", "--mount", "sh", "-c",
+                                      f'mount --bind {resolver} /etc/resolv.conf && exec "$@"', "sh"))
+        self.leat("create", "web", "-o", self.trace_directory, "--live=net://relay.example")
+        self.leat("enable-channel", "c", "--ring-size=64K")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.program()
+        for count in range(1000, 10_001, 1000):
+            running.do("emit 1000")
+            wait_until(lambda: self.session("web")["channels"][0]["events"] == count, "events are not stored")
+        server.settimeout(PATIENCE)
+        self.assertIn(b"relay", server.recv(512))
+        self.assertEqual(discarded(self.session("web")), 0)
+        # It would wait for the relay.
+        self.kill(daemon)
+        self.assertEqual(self.numbers_in(self.trace_directory), list(range(10_000)))
 
 
 class TwoPlaces(TwoPlacesTest):

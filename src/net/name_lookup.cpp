@@ -1,0 +1,89 @@
+#include "net/name_lookup.hpp"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/blocked_signals.hpp"
+#include "base/unique_fd.hpp"
+
+namespace leat::net {
+namespace {
+
+bool is_number(const std::string& host) {
+    addrinfo hints{};
+    hints.ai_flags = AI_NUMERICHOST;
+    addrinfo* found = nullptr;
+    const int status = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
+    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+    return status == 0;
+}
+
+}  // namespace
+
+struct NameLookup::Answer {
+    void give(Result<std::vector<HostAddress>> found) {
+        const std::lock_guard guard(lock);
+        addresses = std::move(found);
+        ::eventfd_write(bell.get(), 1);
+    }
+
+    UniqueFd bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    mutable std::mutex lock{};
+    std::optional<Result<std::vector<HostAddress>>> addresses{};
+};
+
+NameLookup::NameLookup(const std::string& host) : answer_(std::make_shared<Answer>()) {
+    if (!answer_->bell.is_open()) {
+        answer_->give(io_error("cannot look up a host"));
+        return;
+    }
+    if (is_number(host)) {
+        answer_->give(resolve(host));
+        return;
+    }
+    const BlockedSignals blocked;
+    try {
+        std::thread([answer = answer_, host] { answer->give(resolve(host)); }).detach();
+    } catch (const std::system_error&) {
+        answer_->give(refused("cannot start a thread: see the limits of processes (ulimit -u, TasksMax)"));
+    }
+}
+
+int NameLookup::fd() const { return answer_->bell.get(); }
+
+bool NameLookup::is_done() const {
+    const std::lock_guard guard(answer_->lock);
+    return answer_->addresses.has_value();
+}
+
+Result<std::vector<HostAddress>> NameLookup::take() {
+    const std::lock_guard guard(answer_->lock);
+    return *std::exchange(answer_->addresses, std::nullopt);
+}
+
+Result<std::vector<HostAddress>> resolve_within(std::chrono::milliseconds patience, const std::string& host,
+                                                int stop_fd) {
+    using Clock = std::chrono::steady_clock;
+    NameLookup lookup(host);
+    const auto give_up_at = Clock::now() + patience;
+    while (!lookup.is_done()) {
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(give_up_at - Clock::now());
+        if (left.count() <= 0)
+            return not_found("cannot find the host {}: no answer within {} s", host,
+                             patience / std::chrono::seconds(1));
+        std::array<pollfd, 2> wanted{{{lookup.fd(), POLLIN, 0}, {stop_fd, POLLIN, 0}}};
+        ::poll(wanted.data(), wanted.size(), static_cast<int>(left.count()) + 1);
+        if (wanted[1].revents != 0) return refused("stopped");
+    }
+    return lookup.take();
+}
+
+}  // namespace leat::net
