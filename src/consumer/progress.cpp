@@ -140,7 +140,7 @@ std::vector<PlannedPacket> Progress::planned(StreamId stream) const {
     std::vector<PlannedPacket> planned;
     for (std::uint64_t number = first; number - first < count; ++number) {
         const PlannedPacket& packet = plans(stream).at(number % kMaxPlanned);
-        if (packet.before.sequence_number == number) planned.push_back(packet);
+        if (packet.before.sequence_number == number && packet.size != 0) planned.push_back(packet);
     }
     return planned;
 }

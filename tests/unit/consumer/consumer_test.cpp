@@ -184,8 +184,8 @@ TEST_F(ConsumerTest, PacketsThatComeAgainAreWithinTheLimit) {
 TEST_F(ConsumerTest, NumbersThatMayBeUsedAreNotUsedAgain) {
     auto progress = *Progress::create(std::array{rings_.set().geometry().ring_count()});
     const StreamId stream{0, rings_.set().geometry().cpu_rings};
-    progress.save(stream, {.timestamp = kStartOfTime});
-    progress.plan(stream, {.before = {.sequence_number = 70}});
+    progress.save(stream, {.sequence_number = 5, .timestamp = kStartOfTime});
+    progress.plan(stream, {.before = {.sequence_number = 70}, .size = ctf::kPacketHeaderSize});
     write(kStartOfTime + 1);
     Consumer next(sources(), output_, {.trace_uuid = {7}, .progress = &progress});
     ASSERT_TRUE(next.drain());
