@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "base/unique_fd.hpp"
 
@@ -19,6 +20,8 @@ class Listener {
 
     // The next one that waits, not blocking and closed at exec; none: not open.
     UniqueFd accept();
+    // The socket, which is not ours any more.
+    UniqueFd release() { return std::move(socket_); }
 
   private:
     UniqueFd accept_now() const;

@@ -125,7 +125,7 @@ void notify_service_manager(std::string_view state) {
     (void)::sendto(socket.get(), state.data(), state.size(), MSG_NOSIGNAL, to, size);
 }
 
-// Set for a daemon that takes the place of another one in its process.
+// Set for a daemon that takes the place of another one in its process: what that hands over.
 constexpr char kGoesOnVariable[] = "LEAT_SESSIOND_GOES_ON";
 
 // Where this program is; an upgrade puts another one there.
@@ -135,12 +135,15 @@ std::string program_path() {
     return error ? "leat-sessiond" : path.string();
 }
 
-Result<sessiond::Daemon::End> serve(const Options& options, std::optional<Background>& background) {
+// `from_before`: what the daemon before hands over, as text. `to_next`: what this one does, if there is to be a next.
+Result<sessiond::Daemon::End> serve(const Options& options, std::optional<Background>& background,
+                                    const std::optional<std::string>& from_before, sessiond::Handover& to_next) {
     const UniqueFd signals = LEAT_TRY(watch_signals());
     const sessiond::Places places = LEAT_TRY(sessiond::Places::find());
     const auto group = LEAT_TRY(find_group(options));
     auto daemon = LEAT_TRY(sessiond::Daemon::create(
-        {.places = places, .group = group, .metrics = options.metrics, .max_memory = options.max_memory}));
+        {.places = places, .group = group, .metrics = options.metrics, .max_memory = options.max_memory},
+        sessiond::Handover::find(from_before.value_or(""), places.directory)));
     // There is no stderr.
     if (options.is_background && options.log_file.empty()) LEAT_TRY(the_log().open(places.directory / "sessiond.log"));
     LEAT_TRY(daemon->begin());
@@ -158,6 +161,7 @@ Result<sessiond::Daemon::End> serve(const Options& options, std::optional<Backgr
     const auto end = daemon->run(signals.get());
     if (end == sessiond::Daemon::End::kToRestart) {
         log_info("signal: starting again, sessions go on");
+        to_next = daemon->hand_over();
         return end;
     }
     notify_service_manager("STOPPING=1");
@@ -165,14 +169,16 @@ Result<sessiond::Daemon::End> serve(const Options& options, std::optional<Backgr
     return end;
 }
 
-Result<sessiond::Daemon::End> start(const Options& options, std::optional<Background>& background) {
+Result<sessiond::Daemon::End> start(const Options& options, std::optional<Background>& background,
+                                    sessiond::Handover& to_next) {
     LEAT_TRY(open_log(options));
     // Each traced program costs us a descriptor.
     (void)raise_descriptor_limit();
-    const bool is_there = std::getenv(kGoesOnVariable) != nullptr;
+    const char* const variable = std::getenv(kGoesOnVariable);
+    const auto from_before = variable == nullptr ? std::nullopt : std::optional<std::string>(variable);
     ::unsetenv(kGoesOnVariable);
-    if (options.is_background && !is_there) background = LEAT_TRY(Background::enter("leat-sessiond", true));
-    return serve(options, background);
+    if (options.is_background && !from_before) background = LEAT_TRY(Background::enter("leat-sessiond", true));
+    return serve(options, background, from_before, to_next);
 }
 
 int run(int argc, char** argv) {
@@ -194,9 +200,10 @@ int run(int argc, char** argv) {
     options.is_group_given = app.count("--group") != 0;
     const std::string path = program_path();
     std::optional<Background> background;
-    const auto done = start(options, background);
+    sessiond::Handover to_next;
+    const auto done = start(options, background, to_next);
     if (done && *done == sessiond::Daemon::End::kToRestart) {
-        ::setenv(kGoesOnVariable, "1", 1);
+        ::setenv(kGoesOnVariable, to_next.keep_over_exec().c_str(), 1);
         ::execv(path.c_str(), argv);
         log_error("cannot start {}: {}: its sessions wait for the next daemon", path, std::strerror(errno));
         return kExitFailed;

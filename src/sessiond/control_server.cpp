@@ -24,6 +24,8 @@ constexpr std::size_t kMaxConnections = 64;
 constexpr std::size_t kMaxRequestsAtOnce = 64;
 // Arrays and objects in one another. The deepest request that makes sense has five.
 constexpr int kMaxDepth = 16;
+// Who connects asks for something at once.
+constexpr std::chrono::seconds kSpeaksWithin{1};
 
 // Nothing: it is no JSON, or lies too deep for functions that call themselves for each level.
 std::optional<json> parse_request(std::string_view line) {
@@ -49,13 +51,34 @@ Result<std::unique_ptr<ControlServer>> ControlServer::listen(const Parameters& p
     const mode_t mode = parameters.group ? 0660 : 0600;
     UniqueFd socket = LEAT_TRY(
         listen_at(parameters.path, {.type = SOCK_STREAM | SOCK_NONBLOCK, .mode = mode, .group = parameters.group}));
+    return take_over(std::move(socket), parameters, std::move(handler));
+}
+
+std::unique_ptr<ControlServer> ControlServer::take_over(UniqueFd socket, const Parameters& parameters,
+                                                        Handler handler) {
     return std::unique_ptr<ControlServer>(new ControlServer(std::move(socket), parameters, std::move(handler)));
 }
 
-ControlServer::~ControlServer() { ::unlink(path_.c_str()); }
+ControlServer::~ControlServer() {
+    if (socket_.is_open()) ::unlink(path_.c_str());
+}
+
+UniqueFd ControlServer::release() {
+    connections_.clear();
+    return socket_.release();
+}
+
+bool ControlServer::owes_answers() const {
+    const auto now = Clock::now();
+    return std::ranges::any_of(connections_, [now](const auto& connection) {
+        const bool is_about_to_ask = connection->verb.empty() && now - connection->silent_since < kSpeaksWithin;
+        return !connection->is_over &&
+               (connection->is_busy || is_about_to_ask || !connection->output.empty() || !connection->input.empty());
+    });
+}
 
 std::vector<pollfd> ControlServer::wanted() const {
-    std::vector<pollfd> wanted{{socket_.fd(), POLLIN, 0}};
+    std::vector<pollfd> wanted{{is_door_closed_ ? -1 : socket_.fd(), POLLIN, 0}};
     for (const auto& connection : connections_) {
         short events = connection->is_busy ? 0 : POLLIN;
         if (!connection->output.empty()) events = POLLOUT;
@@ -76,7 +99,7 @@ ControlServer::Clock::time_point ControlServer::deadline() const {
 }
 
 void ControlServer::run() {
-    accept_all();
+    if (!is_door_closed_) accept_all();
     const auto connections = connections_;
     for (const auto& connection : connections) {
         send(*connection);

@@ -37,6 +37,8 @@ class ControlServer {
         Clock::duration client_patience = std::chrono::seconds(30);
     };
     static Result<std::unique_ptr<ControlServer>> listen(const Parameters& parameters, Handler handler);
+    // With a socket that listens at that path, of a daemon whose place we take.
+    static std::unique_ptr<ControlServer> take_over(UniqueFd socket, const Parameters& parameters, Handler handler);
     ~ControlServer();
     ControlServer(const ControlServer&) = delete;
     ControlServer& operator=(const ControlServer&) = delete;
@@ -45,6 +47,12 @@ class ControlServer {
     [[nodiscard]] std::vector<pollfd> wanted() const;
     [[nodiscard]] Clock::time_point deadline() const;
     void run();
+    // Nobody new is accepted, until this is taken back.
+    void close_door(bool is_closed) { is_door_closed_ = is_closed; }
+    // Whether somebody has asked and has not got the whole answer yet, or has just come to ask. That may end by itself.
+    [[nodiscard]] bool owes_answers() const;
+    // For who takes our place: clients that come wait there. Those that are here have to come again.
+    UniqueFd release();
 
   private:
     struct Connection {
@@ -83,6 +91,7 @@ class ControlServer {
     Clock::duration progress_period_;
     Clock::duration client_patience_;
     Handler handler_;
+    bool is_door_closed_ = false;
     std::list<std::shared_ptr<Connection>> connections_;  // shared with answers that come later
 };
 

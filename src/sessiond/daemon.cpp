@@ -31,6 +31,9 @@ constexpr auto kSweep = 10s;
 // A program that connects speaks at once; one that does not is dropped.
 constexpr auto kCallerPatience = 5s;
 constexpr std::size_t kMaxCallers = 256;
+// Who has asked for something waits for the next program, which does not know that, if it takes longer.
+constexpr auto kRestartPatience = 10s;
+constexpr auto kRestartPeriod = 50ms;  // until then, who has not asked for anything is looked at so often
 
 fs::path app_directory_of(const fs::path& parent, uid_t uid) {
     return parent / (wire::kAppDirectoryPrefix + std::to_string(uid));
@@ -88,13 +91,13 @@ Result<Places> Places::find() {
                   .only = ::geteuid()};
 }
 
-Result<std::unique_ptr<Daemon>> Daemon::create(const Parameters& parameters) {
+Result<std::unique_ptr<Daemon>> Daemon::create(const Parameters& parameters, Handover handed_over) {
     const Places& places = parameters.places;
     if (!places.only) LEAT_TRY(make_own_directory(places));
     if (places.app_parent != fs::path(wire::kAppDirectoryParent)) LEAT_TRY(make_shared_directory(places.app_parent));
     if (places.only) LEAT_TRY(make_own_directory(places));
-    UniqueFd held = LEAT_TRY(lock(places.directory));
-    return std::unique_ptr<Daemon>(new Daemon(std::move(held), parameters));
+    if (!handed_over.lock.is_open()) handed_over = {.lock = LEAT_TRY(lock(places.directory))};
+    return std::unique_ptr<Daemon>(new Daemon(std::move(handed_over), parameters));
 }
 
 Result<void> Daemon::begin() {
@@ -112,27 +115,48 @@ Result<void> Daemon::begin() {
                                          .mailbox = &mailbox_,
                                          .keeper = keeper_ ? &*keeper_ : nullptr,
                                          .max_memory = parameters_.max_memory}));
+    // Whoever had this name is dead: we have the lock.
+    if (!handed_over_.active.is_open()) ::unlink((places.directory / wire::kActiveName).c_str());
+    tracing_->take_over_active(std::move(handed_over_.active));
     tracing_->adopt(std::move(kept));
-    // Whoever had these names is dead: we have the lock.
-    ::unlink((places.directory / wire::kActiveName).c_str());
-    const fs::path socket = places.directory / wire::kAppSocketName;
-    ::unlink(socket.c_str());
-    app_socket_ = LEAT_TRY(wire::AppSocket::listen(places.directory, places.only ? 0600 : 0666));
+    LEAT_TRY(listen());
     tracing_->stop_due();
     (void)tracing_->order_all();
-    commands_.emplace(*tracing_);
-    control_ = LEAT_TRY(
-        ControlServer::listen({.path = places.directory / wire::kControlSocketName, .group = parameters_.group},
-                              [this](const Client& client, const nlohmann::json& request, Reply reply) {
-                                  commands_->handle(client, request, std::move(reply));
-                              }));
     if (!parameters_.metrics.empty())
         metrics_ =
             LEAT_TRY(net::MetricsServer::listen(parameters_.metrics, [this] { return metrics_page(*tracing_); }));
     return {};
 }
 
+Result<void> Daemon::listen() {
+    const Places& places = parameters_.places;
+    commands_.emplace(*tracing_);
+    const ControlServer::Parameters parameters{.path = places.directory / wire::kControlSocketName,
+                                               .group = parameters_.group};
+    const auto handle = [this](const Client& client, const nlohmann::json& request, Reply reply) {
+        commands_->handle(client, request, std::move(reply));
+    };
+    if (handed_over_.programs.is_open()) {
+        app_socket_ = wire::AppSocket::take_over(std::move(handed_over_.programs));
+        control_ = ControlServer::take_over(std::move(handed_over_.clients), parameters, handle);
+        return {};
+    }
+    ::unlink((places.directory / wire::kAppSocketName).c_str());
+    app_socket_ = LEAT_TRY(wire::AppSocket::listen(places.directory, places.only ? 0600 : 0666));
+    control_ = LEAT_TRY(ControlServer::listen(parameters, handle));
+    return {};
+}
+
+Handover Daemon::hand_over() {
+    return {.lock = std::move(handed_over_.lock),
+            .active = tracing_->hand_over_active(),
+            .programs = app_socket_->release(),
+            .clients = control_->release()};
+}
+
 Daemon::~Daemon() {
+    // Handed over.
+    if (!handed_over_.lock.is_open()) return;
     for (const char* const name : {wire::kAppSocketName, wire::kActiveName})
         ::unlink((parameters_.places.directory / name).c_str());
 }
@@ -140,7 +164,7 @@ Daemon::~Daemon() {
 Daemon::End Daemon::run(int signals) {
     next_sweep_ = Clock::now() + kSweep;
     while (!is_over_) turn(signals);
-    if (is_to_restart_) return End::kToRestart;
+    if (restarts_by_) return End::kToRestart;
     if (keeper_) keeper_->end();
     return End::kStopped;
 }
@@ -149,22 +173,32 @@ Daemon::End Daemon::run(int signals) {
 void Daemon::handle_signal(int signals) {
     signalfd_siginfo signal{};
     if (::read(signals, &signal, sizeof signal) == sizeof signal && signal.ssi_signo == SIGUSR2) {
-        if (!keeper_ || !keeper_->is_there())
-            return log_error("cannot restart: sessions would be lost, as there is no keeper");
-        tracing_->count_not_attached();
-        tracing_->keep();
-        is_to_restart_ = is_over_ = true;
+        if (!restarts_by_) restarts_by_ = Clock::now() + kRestartPatience;
         return;
     }
+    restarts_by_.reset();
     is_ending_ = true;
     commands_->destroy_all([this] { is_over_ = true; });
+}
+
+void Daemon::restart_if_answered() {
+    const bool can_restart = keeper_ && keeper_->is_there();
+    control_->close_door(can_restart);
+    if (!can_restart) {
+        restarts_by_.reset();
+        return log_error("cannot restart: sessions would be lost, as there is no keeper");
+    }
+    if (Clock::now() < *restarts_by_ && (!callers_.empty() || control_->owes_answers())) return;
+    tracing_->count_not_attached();
+    tracing_->keep();
+    is_over_ = true;
 }
 
 void Daemon::turn(int signals) {
     std::vector<pollfd> wanted{{is_ending_ ? -1 : signals, POLLIN, 0},
                                {mailbox_.fd(), POLLIN, 0},
                                {tracing_->news_fd(), POLLIN, 0},
-                               {app_socket_->fd(), POLLIN, 0}};
+                               {restarts_by_ ? -1 : app_socket_->fd(), POLLIN, 0}};
     for (const Caller& caller : callers_) wanted.push_back({caller.connection.fd(), POLLIN, 0});
     const std::size_t first_of_clients = wanted.size();
     const auto of_clients = control_->wanted();
@@ -176,6 +210,7 @@ void Daemon::turn(int signals) {
         deadline = std::min(deadline, metrics_->deadline());
     }
     if (!callers_.empty()) deadline = std::min(deadline, callers_.front().since + kCallerPatience);
+    if (restarts_by_) deadline = std::min(deadline, Clock::now() + kRestartPeriod);
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     ::poll(wanted.data(), wanted.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
 
@@ -197,6 +232,7 @@ void Daemon::turn(int signals) {
     if (has_clients || Clock::now() >= control_->deadline()) control_->run();
     if (metrics_) metrics_->run();
     if (wanted[0].revents != 0) handle_signal(signals);
+    if (restarts_by_) restart_if_answered();
 }
 
 // Programs speak at once. If there are too many that do not, those that have been silent for longest make room.

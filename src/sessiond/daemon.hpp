@@ -12,6 +12,7 @@
 #include "net/metrics_server.hpp"
 #include "sessiond/commands.hpp"
 #include "sessiond/control_server.hpp"
+#include "sessiond/handover.hpp"
 #include "sessiond/keeper.hpp"
 #include "sessiond/mailbox.hpp"
 #include "sessiond/tracing.hpp"
@@ -39,8 +40,9 @@ class Daemon {
         std::string metrics{};         // where they are served, "ADDRESS:PORT"; empty: nowhere
         std::uint64_t max_memory = 0;  // bytes of all rings of CPUs; 0: no limit
     };
-    // Takes the place; fails with kRefused if another daemon lives there.
-    static Result<std::unique_ptr<Daemon>> create(const Parameters& parameters);
+    // Takes the place; fails with kRefused if another daemon lives there. `handed_over`: by the one whose place in this
+    // process we take, if there was one.
+    static Result<std::unique_ptr<Daemon>> create(const Parameters& parameters, Handover handed_over = {});
     // Goes on with what another daemon has left, and listens. Before run(), while there is one thread.
     Result<void> begin();
     ~Daemon();
@@ -54,8 +56,11 @@ class Daemon {
         kStopped,    // all sessions are ended, stored
         kToRestart,  // they are left to the next daemon
     };
-    // Runs until `signals`, a signalfd, tells of SIGTERM or SIGINT, or of SIGUSR2, which asks for a restart.
+    // Runs until `signals`, a signalfd, tells of SIGTERM or SIGINT, or of SIGUSR2, which asks for a restart. Who has
+    // asked for something by then gets the answer first, as far as that does not take long.
     End run(int signals);
+    // After kToRestart: for the next one in this process.
+    Handover hand_over();
 
   private:
     using Clock = std::chrono::steady_clock;
@@ -65,13 +70,16 @@ class Daemon {
         Clock::time_point since;
     };
 
-    Daemon(UniqueFd lock, const Parameters& parameters) : lock_(std::move(lock)), parameters_(parameters) {}
+    Daemon(Handover handed_over, const Parameters& parameters)
+        : handed_over_(std::move(handed_over)), parameters_(parameters) {}
+    Result<void> listen();
+    void restart_if_answered();
     void turn(int signals);
     void handle_signal(int signals);
     void accept_programs();
     void answer_programs();
 
-    UniqueFd lock_;
+    Handover handed_over_;  // its lock stays there
     Parameters parameters_;
     Mailbox mailbox_;
     std::optional<Keeper> keeper_;
@@ -83,7 +91,7 @@ class Daemon {
     std::list<Caller> callers_;
     Clock::time_point next_sweep_{};
     bool is_ending_ = false;
-    bool is_to_restart_ = false;
+    std::optional<Clock::time_point> restarts_by_{};  // when it is to, at the latest
     bool is_over_ = false;
 };
 

@@ -344,6 +344,10 @@ void Tracing::show_whether_active() {
         log_warning("cannot tell programs that start that a session is active: {}", path);
 }
 
+void Tracing::take_over_active(UniqueFd active) { active_ = std::move(active); }
+
+UniqueFd Tracing::hand_over_active() { return std::move(active_); }
+
 // Programs that start wait again for a daemon that was deaf for a while: it is not any more.
 void Tracing::show_answering() const {
     if (active_.is_open()) (void)::futimens(active_.get(), nullptr);

@@ -105,6 +105,10 @@ class Tracing {
     // A program that has just connected says what it wants.
     Result<void> answer(wire::AppConnection& connection);
     void show_answering() const;
+    // The file that tells programs of an active session, of a daemon whose place we take; and for who takes ours. Not
+    // open: there is none.
+    void take_over_active(UniqueFd active);
+    [[nodiscard]] UniqueFd hand_over_active();
     [[nodiscard]] Applications& applications() { return applications_; }
 
     // The name is new.

@@ -272,6 +272,35 @@ class Replacing(RestartTest):
         self.assertEqual(discarded(counts), 0)
         self.assert_each_once(directory, counts, evaluated)
 
+    def test_place_is_never_empty(self):
+        """Clients and programs that come while the program starts anew wait, and nobody else takes the place."""
+        daemon = self.daemon()
+        self.begun("order:tick")
+        for turn in range(10):
+            daemon.send_signal(signal.SIGUSR2)
+            self.leat("create", f"other{turn}", "-o", self.directory / f"other{turn}")
+            running = self.program(LEAT_REGISTER_TIMEOUT="-1")
+            running.do("emit 100")
+            self.assertEqual(running.end(), 0)
+            self.leat("destroy", f"other{turn}")
+        self.assertTrue(daemon.is_alive(), daemon.log())
+        counts = self.stopped("web")
+        self.assertEqual((counts["events"], discarded(counts)), (1000, 0))
+
+    def test_request_under_way_is_answered(self):
+        daemon = self.daemon()
+        self.begun("order:tick")
+        running = self.program()
+        for _ in range(10):
+            running.do("emit 100")
+            rotating = subprocess.Popen([LEAT, "rotate", "web"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            time.sleep(self.random.random() * 0.02)
+            self.replace(daemon)
+            _, errors = rotating.communicate(timeout=PATIENCE)
+            self.assertEqual((rotating.returncode, errors), (0, ""))
+        counts = self.stopped("web")
+        self.assertEqual((counts["events"], discarded(counts)), (1000, 0))
+
     def test_without_a_keeper(self):
         """It stays."""
         daemon = self.daemon()

@@ -153,6 +153,10 @@ Result<void> AppConnection::send_done() {
 Result<AppSocket> AppSocket::listen(const std::filesystem::path& runtime_directory, mode_t mode) {
     UniqueFd socket = LEAT_TRY(listen_at(runtime_directory / kAppSocketName,
                                          {.type = SOCK_SEQPACKET | SOCK_NONBLOCK, .backlog = kBacklog, .mode = mode}));
+    return take_over(std::move(socket));
+}
+
+AppSocket AppSocket::take_over(UniqueFd socket) {
     AppSocket listener;
     listener.socket_ = Listener(std::move(socket), "programs");
     return listener;

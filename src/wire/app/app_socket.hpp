@@ -83,6 +83,11 @@ class AppSocket {
     // `mode`: of the socket, whatever the umask is. Usually our user's programs alone may connect.
     static Result<AppSocket> listen(const std::filesystem::path& runtime_directory, mode_t mode = 0600);
 
+    // One that listens there, of a daemon whose place we take.
+    static AppSocket take_over(UniqueFd socket);
+    // For who takes ours.
+    UniqueFd release() { return socket_.release(); }
+
     [[nodiscard]] int fd() const { return socket_.fd(); }
     // Accepts the next application if one waits.
     std::optional<AppConnection> accept();
