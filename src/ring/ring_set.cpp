@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <new>
@@ -94,6 +96,25 @@ Result<RingSet> RingSet::create(const RingSetGeometry& geometry, std::uint64_t n
         set.ring(index).blocks[0].timestamp = now;
     }
     return set;
+}
+
+bool RingSet::may_be_used(int fd) {
+    RingSetHeader header{};
+    if (::pread(fd, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header)) return true;
+    if (header.magic != kRingSetMagic || header.version != kRingSetVersion || !is_valid_ring_size(header.ring_size) ||
+        header.cpu_ring_count > kMaxRings || header.thread_rings_used != 0)
+        return true;
+    for (std::uint32_t index = 0; index < header.cpu_ring_count; ++index) {
+        // Up to what the consumer writes.
+        std::array<std::byte, offsetof(RingHeader, tail)> bytes{};
+        const auto offset = static_cast<off_t>(file_offset(header.ring_size, index));
+        if (::pread(fd, bytes.data(), bytes.size(), offset) != static_cast<ssize_t>(bytes.size())) return true;
+        RingHeader ring{};
+        std::memcpy(&ring, bytes.data(), bytes.size());
+        const bool has_discarded = std::ranges::any_of(ring.discarded, [](std::uint64_t count) { return count != 0; });
+        if (ring.head != 0 || ring.next_head != 0 || has_discarded) return true;
+    }
+    return false;
 }
 
 Result<RingSet> RingSet::adopt(UniqueFd fd, const RingSetGeometry& geometry, std::uint64_t created, Memory memory) {

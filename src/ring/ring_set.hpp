@@ -48,6 +48,9 @@ class RingSet {
     // programs write there: `geometry` and `created` are as that process knew them.
     static Result<RingSet> adopt(UniqueFd fd, const RingSetGeometry& geometry, std::uint64_t created,
                                  Memory memory = Memory::kSealed);
+    // Whether anybody may have written into what create() made, as far as the open file says; true if it is no ring
+    // set.
+    static bool may_be_used(int fd);
     // The name of the file.
     static std::string file_name(const std::string& channel) { return channel + ".rings"; }
 

@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <vector>
 
 #include "base/file.hpp"
 #include "base/local_time.hpp"
@@ -46,6 +48,33 @@ bool is_file_of_ours(std::string_view name) {
     return name.ends_with(kRings) || name == kNewDescription;
 }
 
+// Left by a recorder that was killed while it made a trace: a description is there before any program has the rings,
+// and with a record or a count in them some program has.
+bool is_unused(int directory) {
+    const UniqueFd description(::openat(directory, MemoryDirectory::kDescription, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+    if (!description.is_open()) return errno == ENOENT;
+    if (::flock(description.get(), LOCK_EX | LOCK_NB) != 0) return false;
+    return std::ranges::none_of(names_in(directory), [directory](const std::string& name) {
+        if (!name.ends_with(kRings)) return false;
+        const UniqueFd rings(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+        return !rings.is_open() || ring::RingSet::may_be_used(rings.get());
+    });
+}
+
+// The description first: what is left, if we are killed, is no trace any more.
+void remove_files(int directory) {
+    ::unlinkat(directory, MemoryDirectory::kDescription, 0);
+    for (const std::string& name : names_in(directory))
+        if (is_file_of_ours(name)) ::unlinkat(directory, name.c_str(), 0);
+}
+
+void remove_if_unused(const fs::path& path) {
+    const auto directory = open_directory(AT_FDCWD, path);
+    if (!directory || !is_unused(directory->get())) return;
+    remove_files(directory->get());
+    ::rmdir(path.c_str());
+}
+
 }  // namespace
 
 Result<fs::path> MemoryDirectory::make_for_session(const fs::path& parent, const std::string& name) {
@@ -64,7 +93,16 @@ Result<fs::path> MemoryDirectory::make_for_session(const fs::path& parent, const
     return tl::unexpected(std::move(place).error());
 }
 
-void MemoryDirectory::remove_of_session(const fs::path& of_session) { (void)::rmdir(of_session.c_str()); }
+// What is deeper goes first.
+void MemoryDirectory::remove_of_session(const fs::path& of_session) {
+    std::error_code error;
+    std::vector<fs::path> below;
+    for (auto entry = fs::recursive_directory_iterator(of_session, error); !error && entry != fs::end(entry);
+         entry.increment(error))
+        if (!entry->is_symlink() && entry->is_directory()) below.push_back(entry->path());
+    for (auto path = below.rbegin(); path != below.rend(); ++path) remove_if_unused(*path);
+    (void)::rmdir(of_session.c_str());
+}
 
 Result<MemoryDirectory> MemoryDirectory::create(const fs::path& of_session, const std::string& trace_path) {
     MemoryDirectory made;
@@ -72,8 +110,9 @@ Result<MemoryDirectory> MemoryDirectory::create(const fs::path& of_session, cons
     made.trace_path_ = trace_path;
     UniqueFd directory = LEAT_TRY(open_below(LEAT_TRY(open_directory(AT_FDCWD, of_session)), trace_path, true));
     made.place_ = LEAT_TRY(MemoryPlace::of_directory(std::move(directory), of_session / trace_path));
-    if (::faccessat(made.place_.directory(), kDescription, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+    if (!is_unused(made.place_.directory()))
         return refused("{} has the rings of another trace", made.place_.path().string());
+    remove_files(made.place_.directory());
     made.is_ours_to_remove_ = true;
     return made;
 }
@@ -105,13 +144,10 @@ Result<void> MemoryDirectory::describe(std::string_view text) {
     return {};
 }
 
-// The description first: what is left, if we are killed, is no trace any more. Then the directories that are empty.
+// Then the directories that are empty.
 void MemoryDirectory::remove() {
     is_ours_to_remove_ = false;
-    const int in = place_.directory();
-    ::unlinkat(in, kDescription, 0);
-    for (const std::string& name : names_in(in))
-        if (is_file_of_ours(name)) ::unlinkat(in, name.c_str(), 0);
+    remove_files(place_.directory());
     for (fs::path path = trace_path_; !path.empty(); path = path.parent_path())
         if (::rmdir((of_session_ / path).c_str()) != 0) return;
 }

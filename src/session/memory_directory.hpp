@@ -26,10 +26,10 @@ class MemoryDirectory {
     // Makes the directory of a session below `parent`, and that, if need be. Its name is that of the session, the time,
     // and a number if that is taken.
     static Result<std::filesystem::path> make_for_session(const std::filesystem::path& parent, const std::string& name);
-    // Takes it back, if nothing is left there.
+    // Takes it back, if nothing is left there but what a recorder has left that was killed while it made a trace.
     static void remove_of_session(const std::filesystem::path& of_session);
 
-    // Of a new trace. `trace_path`: as Trace::path().
+    // Of a new trace, also in the place of one that no program has got to know. `trace_path`: as Trace::path().
     static Result<MemoryDirectory> create(const std::filesystem::path& of_session, const std::string& trace_path);
     // Of one that another process has described, and locked by this descriptor.
     static Result<MemoryDirectory> adopt(const std::filesystem::path& of_session, const std::string& trace_path,
