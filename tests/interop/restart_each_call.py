@@ -7,7 +7,9 @@ a session, and while it takes over the sessions of another daemon.
 By default the tests take every few calls only, with others each time."""
 import mmap
 import os
+import pathlib
 import struct
+import tempfile
 
 from session_daemons import DISCARDED_IN_CHUNK, RestartTest, discarded
 from support import PROGRAMS, main, wait_until, without_sanitizers
@@ -25,6 +27,7 @@ class EachCall(RestartTest):
         with open(path, "r+b") as file:
             self.memory = mmap.mmap(file.fileno(), mmap.PAGESIZE)
         self.addCleanup(self.memory.close)
+        self.place = {}
         self.environment = {**os.environ, "LD_PRELOAD": str(LIBRARY), "LEAT_TEST_COUNTDOWN": str(path)}
 
     def set_countdown(self, calls):
@@ -67,7 +70,7 @@ class EachCall(RestartTest):
         orders = self.program()
         self.wait_for_programs(load, orders)
         self.set_countdown(call)
-        self.tell("create", session="web", directory=str(directory))
+        self.tell("create", session="web", directory=str(directory), **self.place)
         for name, pattern in (("c", "load:*"), ("d", "stock:none")):
             self.tell("enable-channel", channel=name)
             self.tell("enable-event", channel=name, pattern=pattern)
@@ -111,6 +114,16 @@ class EachCall(RestartTest):
         self.assertEqual((len(order) + lost[1], order), (30, sorted(set(order))), self.context)
 
     def test_life_of_a_session(self):
+        self.check_life_of_a_session()
+
+    def test_life_of_a_session_whose_rings_are_files(self):
+        """Nothing of them is left behind."""
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as shm:
+            self.place = {"shm_path": shm}
+            self.check_life_of_a_session()
+            self.assertEqual([path for path in pathlib.Path(shm).rglob("*") if not path.is_dir()], [])
+
+    def check_life_of_a_session(self):
         self.running = self.daemon(env=self.environment)
         count = 0
         for call in self.calls():
