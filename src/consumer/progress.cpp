@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <limits>
 #include <numeric>
 
 #include "base/file.hpp"
@@ -15,6 +16,8 @@ namespace {
 
 // No stream gets that far; one that says so was written over.
 constexpr std::uint64_t kMaxNumber = std::uint64_t{1} << 62;
+// ns; nor can readers show what is later.
+constexpr std::uint64_t kMaxTime = std::numeric_limits<std::int64_t>::max();
 
 std::size_t stream_count(std::span<const std::uint32_t> rings) {
     return std::accumulate(rings.begin(), rings.end(), std::size_t{0});
@@ -96,7 +99,8 @@ std::optional<StreamProgress> Progress::find(StreamId stream) const {
     const Entry& known = entry(stream);
     if (known.latest == 0 || known.latest > known.slots.size()) return std::nullopt;
     const StreamProgress& saved = known.slots.at(known.latest - 1);
-    return saved.sequence_number <= kMaxNumber ? std::optional(saved) : std::nullopt;
+    const bool can_be = saved.sequence_number <= kMaxNumber && std::max(saved.timestamp, saved.last_record) <= kMaxTime;
+    return can_be ? std::optional(saved) : std::nullopt;
 }
 
 std::map<StreamId, StreamProgress> Progress::begun() const {

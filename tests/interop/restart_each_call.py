@@ -7,7 +7,6 @@ a session, and while it takes over the sessions of another daemon.
 By default the tests take every few calls only, with others each time."""
 import mmap
 import os
-import pathlib
 import struct
 import tempfile
 
@@ -117,11 +116,10 @@ class EachCall(RestartTest):
         self.check_life_of_a_session()
 
     def test_life_of_a_session_whose_rings_are_files(self):
-        """Nothing of them is left behind."""
+        """What a daemon leaves that is killed while it makes a trace is not in the way of the next one."""
         with tempfile.TemporaryDirectory(dir="/dev/shm") as shm:
             self.place = {"shm_path": shm}
             self.check_life_of_a_session()
-            self.assertEqual([path for path in pathlib.Path(shm).rglob("*") if not path.is_dir()], [])
 
     def check_life_of_a_session(self):
         self.running = self.daemon(env=self.environment)

@@ -178,8 +178,12 @@ TEST(Progress, NumberOfAPacketThatWasGivenUpStaysUsed) {
 
 TEST(Progress, NumberThatCannotBeIsNone) {
     auto progress = *Progress::create(kRings);
-    progress.save({0, 0}, {.sequence_number = ~std::uint64_t{0}});
-    EXPECT_FALSE(progress.find({0, 0}));
+    constexpr std::uint64_t kFar = ~std::uint64_t{0};
+    for (const StreamProgress& wrong : {StreamProgress{.sequence_number = kFar}, StreamProgress{.timestamp = kFar},
+                                        StreamProgress{.last_record = kFar}}) {
+        progress.save({0, 0}, wrong);
+        EXPECT_FALSE(progress.find({0, 0}));
+    }
     progress.plan({0, 1}, plan((std::uint64_t{1} << 63) + 1));
     EXPECT_EQ(progress.numbers_used({0, 1}), 0U);
 }
