@@ -153,10 +153,9 @@ Result<void> check_rules(const std::vector<viewer::SliceRule>& rules,
 }
 
 Result<viewer::ColumnReader> columns_of(const ExportOptions& options, const viewer::RecordedTraces& traces,
-                                        viewer::SelectedEvents& events) {
-    const auto may_come = [&events](const auto& place) { return events.may_select(place); };
-    if (!options.columns) return viewer::ColumnReader::make({}, traces, may_come);
-    return viewer::ColumnReader::make(viewer::split_titles(*options.columns), traces, may_come);
+                                        const viewer::Selection& selection) {
+    if (!options.columns) return viewer::ColumnReader::make({}, traces, selection.filter());
+    return viewer::ColumnReader::make(viewer::split_titles(*options.columns), traces, selection.filter());
 }
 
 // What lies among the files of a trace is part of it for whoever reads that.
@@ -247,7 +246,7 @@ Result<void> export_traces(ExportOptions& options) {
     LEAT_TRY(check_rules(rules, viewer::classes_of(traces)));
 
     std::optional<viewer::ColumnReader> columns;
-    if (is_table) columns = LEAT_TRY(columns_of(options, traces, events));
+    if (is_table) columns = LEAT_TRY(columns_of(options, traces, selection));
 
     OutputFile file = LEAT_TRY(output_of(options));
     viewer::TextBuffer output(file.fd());

@@ -389,10 +389,9 @@ leat_ctf_columns* leat_ctf_read_columns(leat_ctf_reader* reader, const char* con
     if (reader == nullptr) return nullptr;
     auto columns = attempt(*reader, reader->call_error, [&]() -> Result<ColumnReader> {
         const viewer::RecordedTraces& traces = reader->reader.traces();
-        const auto may_come = [reader](const auto& place) { return reader->reader.may_come(place); };
-        if (names == nullptr) return ColumnReader::make({}, traces, may_come);
+        if (names == nullptr) return ColumnReader::make({}, traces, reader->reader.filter());
         const std::vector<std::string_view> titles(names, names + name_count);
-        return ColumnReader::make(titles, traces, may_come);
+        return ColumnReader::make(titles, traces, reader->reader.filter());
     });
     return columns ? read_rows(*reader, *columns, max_rows).release() : nullptr;
 }

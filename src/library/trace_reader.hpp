@@ -27,9 +27,9 @@ class TraceReader {
     };
     static Result<TraceReader> open(const std::vector<std::filesystem::path>& paths, Wanted wanted);
 
-    // Whether events of this class may come, as far as that is known without a look at them.
-    [[nodiscard]] bool may_come(const viewer::EventExpression::ClassPlace& place) const {
-        return !wanted_.expression || viewer::EventExpression(*wanted_.expression).may_take(place);
+    // What all events satisfy.
+    [[nodiscard]] std::optional<viewer::EventExpression> filter() const {
+        return viewer::Selection{.expression = wanted_.expression}.filter();
     }
 
     // Goes to the next event; false: there is none. After an error, it stands behind the last event that can be read.

@@ -32,11 +32,6 @@ class SelectedEvents {
     // The traces must outlive this object. An error names a field that no event of theirs has.
     static Result<SelectedEvents> make(const RecordedTraces& traces, const Selection& selection);
 
-    // Whether events of this class may be selected, as far as that is known without a look at them.
-    [[nodiscard]] bool may_select(const EventExpression::ClassPlace& place) {
-        return !filter_ || filter_->may_take(place);
-    }
-
     // Goes to the next events or to the next loss; false after the last. An error ends the traces. All before it has
     // been told.
     Result<bool> next();

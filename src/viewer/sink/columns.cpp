@@ -23,10 +23,10 @@ bool is_unsigned_integer(const ctf::FieldClass& field_class) {
     return integer != nullptr && !integer->is_signed;
 }
 
-// What all fields of the column are in events that may come: unsigned integers of any size are kUint64 together; else,
-// kText if they are not all the same.
+// What all fields of the column are in events that the filter may take (null: all events): unsigned integers of any
+// size are kUint64 together; else, kText if they are not all the same.
 std::optional<Type> common_type(const EventTable::Column& column, const RecordedTraces& traces,
-                                const EventTable::MayCome& may_come) {
+                                EventExpression* filter) {
     std::optional<Type> type;
     bool are_unsigned = true;
     const auto add = [&](Type other, bool is_unsigned = false) {
@@ -36,7 +36,7 @@ std::optional<Type> common_type(const EventTable::Column& column, const Recorded
     };
     for (const auto& trace : traces) {
         const ctf::TraceClass& trace_class = trace->trace_class();
-        EventTable::any_class(column, trace_class, may_come, [&](const ctf::FieldClass& field_class) {
+        EventTable::any_class(column, trace_class, filter, [&](const ctf::FieldClass& field_class) {
             add(type_of(field_class), is_unsigned_integer(field_class));
             return false;
         });
@@ -48,11 +48,11 @@ std::optional<Type> common_type(const EventTable::Column& column, const Recorded
     return type;
 }
 
-Type type_of(const EventTable::Column& column, const RecordedTraces& traces, const EventTable::MayCome& may_come) {
+Type type_of(const EventTable::Column& column, const RecordedTraces& traces, EventExpression* filter) {
     if (column.kind == ColumnKind::kTimeNs || column.kind == ColumnKind::kLogLevel) return Type::kInt64;
     if (column.kind == ColumnKind::kTime || column.kind == ColumnKind::kName) return Type::kText;
-    if (const auto type = common_type(column, traces, may_come)) return *type;
-    return common_type(column, traces, [](const auto&) { return true; }).value_or(Type::kText);
+    if (const auto type = common_type(column, traces, filter)) return *type;
+    return common_type(column, traces, nullptr).value_or(Type::kText);
 }
 
 }  // namespace
@@ -88,12 +88,12 @@ void Column::cut(std::size_t rows) {
 }
 
 Result<ColumnReader> ColumnReader::make(std::optional<std::span<const std::string_view>> names,
-                                        const RecordedTraces& traces, const EventTable::MayCome& may_come) {
+                                        const RecordedTraces& traces, std::optional<EventExpression> filter) {
     const auto classes = classes_of(traces);
     ColumnReader reader(LEAT_TRY(EventTable::make(names, classes)));
     if (!names) reader.table_.leave_out(ColumnKind::kTime);
     for (const EventTable::Column& column : reader.table_.columns())
-        reader.columns_.emplace_back(column.title, type_of(column, traces, may_come));
+        reader.columns_.emplace_back(column.title, type_of(column, traces, filter ? &*filter : nullptr));
     return reader;
 }
 

@@ -70,9 +70,9 @@ class Column {
 class ColumnReader {
   public:
     // Names as in EventTable; none: all but "time", which is another form of "time_ns".
-    // The type of a column is that of its fields in events that may come.
+    // The type of a column is that of its fields in events that the filter may take.
     static Result<ColumnReader> make(std::optional<std::span<const std::string_view>> names,
-                                     const RecordedTraces& traces, const EventTable::MayCome& may_come);
+                                     const RecordedTraces& traces, std::optional<EventExpression> filter);
 
     // Appends the row of an event.
     Result<void> append(const PacketView& packet, const ctf::EventPlace& place);

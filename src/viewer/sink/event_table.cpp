@@ -176,14 +176,14 @@ Result<EventTable> EventTable::make(std::optional<std::span<const std::string_vi
     return table;
 }
 
-bool EventTable::any_class(const Column& column, const ctf::TraceClass& trace_class, const MayCome& may_come,
+bool EventTable::any_class(const Column& column, const ctf::TraceClass& trace_class, EventExpression* filter,
                            const ClassVisitor& accepts) {
     const bool is_payload = column.kind == Column::Kind::kPayload;
     if (column.path.empty()) return false;
     for (const ctf::StreamClass& stream : trace_class.streams) {
         bool has_events = false;
         for (const ctf::EventClass& event : stream.events) {
-            if (!may_come({trace_class, stream, event})) continue;
+            if (filter != nullptr && !filter->may_take({trace_class, stream, event})) continue;
             has_events = true;
             if (any_field(is_payload ? event.fields : event.context, column.path, accepts)) return true;
         }

@@ -51,10 +51,9 @@ class EventTable {
         std::erase_if(columns_, [kind](const Column& column) { return column.kind == kind; });
     }
 
-    // Event classes whose events may come.
-    using MayCome = std::function<bool(const EventExpression::ClassPlace&)>;
-    // Whether `accepts` takes any of the classes that the column's fields have in events of this trace that may come.
-    static bool any_class(const Column& column, const ctf::TraceClass& trace_class, const MayCome& may_come,
+    // Whether `accepts` takes any of the classes that the column's fields have in those events of this trace that the
+    // filter may take (null: in any).
+    static bool any_class(const Column& column, const ctf::TraceClass& trace_class, EventExpression* filter,
                           const ClassVisitor& accepts);
 
     // Goes to the row of this event; both stay where they are meanwhile. An error: its bytes are not those any more in
