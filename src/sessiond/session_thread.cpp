@@ -195,8 +195,14 @@ bool SessionThread::may_end(const Recorded& recorded) {
 std::string SessionThread::take_unmet_snapshot() {
     flight_recorder_.notice(recordings());
     if (!flight_recorder_.is_wanted() || recordings().empty()) return {};
+    const auto taken = take_wanted();
+    return taken ? std::string() : "a snapshot that was asked for is lost: " + taken.error().message;
+}
+
+Result<void> SessionThread::take_wanted() {
     const auto stored = take_snapshot({.max_size = parameters_.max_size});
-    if (!stored) return "a snapshot that was asked for is lost: " + stored.error().message;
+    note_snapshot_trouble(stored ? std::string() : stored.error().message);
+    if (!stored) return tl::unexpected(stored.error());
     log_info("session {}: snapshot of {} events in {}", parameters_.session, stored->totals.events,
              stored->directory.string());
     return {};
@@ -225,16 +231,13 @@ void SessionThread::snapshot(host::SnapshotOrder order, Snapped done) {
     });
 }
 
-void SessionThread::take_wanted_snapshot(Snapped done) {
-    inbox_.post([this, done = std::move(done)]() mutable {
+void SessionThread::take_wanted_snapshot() {
+    inbox_.post([this] {
         open_all();
         if (!flight_recorder_.is_wanted()) return;
         if (recordings().empty() && flight_recorder_.is_met_in_part()) return flight_recorder_.forget_wish();
-        auto stored = take_snapshot({.max_size = parameters_.max_size});
-        std::string trouble = stored ? std::string() : stored.error().message;
-        note_snapshot_trouble(trouble);
-        parameters_.daemon->post([done = std::move(done), trouble = std::move(trouble),
-                                  made = stored ? *stored : host::StoredSnapshot{}] { done(trouble, made); });
+        if (const auto taken = take_wanted(); !taken)
+            log_error("session {}: no snapshot: {}", parameters_.session, taken.error().message);
     });
 }
 

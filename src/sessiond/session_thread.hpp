@@ -90,8 +90,8 @@ class SessionThread {
     // Stores what the rings hold, of a session of snapshots.
     using Snapped = std::function<void(std::string trouble, host::StoredSnapshot stored)>;
     void snapshot(host::SnapshotOrder order, Snapped done);
-    // The one that is wanted, if it still is: `done` is not called if not.
-    void take_wanted_snapshot(Snapped done);
+    // The one that is wanted, if it still is. What comes of it is logged, and told by snapshot_trouble().
+    void take_wanted_snapshot();
     // It is wanted, as if a program had asked: when it is due, it comes back as when_snapshot_wanted().
     void ask_for_snapshot();
     [[nodiscard]] std::uint64_t snapshots_stored() const { return snapshots_stored_; }
@@ -145,6 +145,7 @@ class SessionThread {
     void tell_if_snapshot_wanted();
     bool may_end(const Recorded& recorded);
     Result<host::StoredSnapshot> take_snapshot(const host::SnapshotOrder& order);
+    Result<void> take_wanted();
     std::string take_unmet_snapshot();
     void note_snapshot_trouble(std::string trouble);
     [[nodiscard]] Result<void> become_owner() const;

@@ -146,10 +146,7 @@ void Tracing::take_snapshot_of(const std::string& name, std::uint64_t id) {
     DaemonSession* const session = find(name);
     if (session == nullptr || session->id != id || session->is_ending) return;
     if (session->session.is_active()) replay_sticky_values(*session);
-    session->thread->take_wanted_snapshot([name](const std::string& trouble, const host::StoredSnapshot& stored) {
-        if (!trouble.empty()) return log_error("session {}: no snapshot: {}", name, trouble);
-        log_info("session {}: snapshot of {} events in {}", name, stored.totals.events, stored.directory.string());
-    });
+    session->thread->take_wanted_snapshot();
 }
 
 void Tracing::take_snapshot(DaemonSession& session, host::SnapshotOrder order, SessionThread::Snapped done) {
