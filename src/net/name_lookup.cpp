@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
-#include <array>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -13,6 +12,7 @@
 
 #include "base/blocked_signals.hpp"
 #include "base/unique_fd.hpp"
+#include "net/bounded_wait.hpp"
 
 namespace leat::net {
 namespace {
@@ -71,18 +71,9 @@ Result<std::vector<HostAddress>> NameLookup::take() {
 
 Result<std::vector<HostAddress>> resolve_within(std::chrono::milliseconds patience, const std::string& host,
                                                 int stop_fd) {
-    using Clock = std::chrono::steady_clock;
     NameLookup lookup(host);
-    const auto give_up_at = Clock::now() + patience;
-    while (!lookup.is_done()) {
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(give_up_at - Clock::now());
-        if (left.count() <= 0)
-            return not_found("cannot find the host {}: no answer within {} s", host,
-                             patience / std::chrono::seconds(1));
-        std::array<pollfd, 2> wanted{{{lookup.fd(), POLLIN, 0}, {stop_fd, POLLIN, 0}}};
-        ::poll(wanted.data(), wanted.size(), static_cast<int>(left.count()) + 1);
-        if (wanted[1].revents != 0) return refused("stopped");
-    }
+    const auto answered = lookup.is_done() ? Result<void>() : wait_for(lookup.fd(), POLLIN, patience, stop_fd);
+    if (!answered) return wrap(fmt::format("cannot find the host {}", host), answered.error());
     return lookup.take();
 }
 

@@ -3,10 +3,9 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstring>
 
+#include "net/bounded_wait.hpp"
 #include "net/name_lookup.hpp"
 
 namespace leat::net {
@@ -39,18 +38,7 @@ Result<WaitingSocket> WaitingSocket::connect(const HostAddress& address, std::ui
 }
 
 Result<void> WaitingSocket::wait_for(short events, std::chrono::milliseconds patience) const {
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    while (true) {
-        const auto left =
-            std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-        std::array<pollfd, 2> wanted{{{socket_.fd(), events, 0}, {stop_fd_, POLLIN, 0}}};
-        const int count = ::poll(wanted.data(), wanted.size(), static_cast<int>(std::max(0ms, left) / 1ms));
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return io_error("cannot wait for the relay");
-        if (wanted[1].revents != 0) return refused("stopped");
-        if (wanted[0].revents != 0) return {};
-        if (left <= 0ms) return fail(ErrorKind::kIo, "no answer within {} s", patience / 1s);
-    }
+    return net::wait_for(socket_.fd(), events, patience, stop_fd_);
 }
 
 Result<void> WaitingSocket::send(UntrustedBytes bytes) {
