@@ -103,13 +103,20 @@ std::optional<StreamProgress> Progress::find(StreamId stream) const {
     return can_be ? std::optional(saved) : std::nullopt;
 }
 
+std::vector<StreamId> Progress::streams() const {
+    std::vector<StreamId> streams;
+    streams.reserve(first_.back());
+    for (std::uint32_t channel = 0; channel + 1 < first_.size(); ++channel)
+        for (std::uint32_t ring = 0; ring < first_[channel + 1] - first_[channel]; ++ring)
+            streams.push_back({channel, ring});
+    return streams;
+}
+
 std::map<StreamId, StreamProgress> Progress::begun() const {
     std::map<StreamId, StreamProgress> begun;
-    for (std::uint32_t channel = 0; channel + 1 < first_.size(); ++channel) {
-        for (std::uint32_t ring = 0; ring < first_[channel + 1] - first_[channel]; ++ring) {
-            const auto progress = find({channel, ring});
-            if (progress && progress->sequence_number != 0) begun.emplace(StreamId{channel, ring}, *progress);
-        }
+    for (const StreamId stream : streams()) {
+        const auto progress = find(stream);
+        if (progress && progress->sequence_number != 0) begun.emplace(stream, *progress);
     }
     return begun;
 }
@@ -157,11 +164,9 @@ std::uint64_t Progress::numbers_used(StreamId stream) const {
 
 std::uint64_t Progress::bytes() const {
     std::uint64_t sum = 0;
-    for (std::uint32_t channel = 0; channel + 1 < first_.size(); ++channel) {
-        for (std::uint32_t ring = 0; ring < first_[channel + 1] - first_[channel]; ++ring) {
-            if (const auto saved = find({channel, ring})) sum += saved->bytes;
-            for (const PlannedPacket& packet : planned({channel, ring})) sum += packet.size;
-        }
+    for (const StreamId stream : streams()) {
+        if (const auto saved = find(stream)) sum += saved->bytes;
+        for (const PlannedPacket& packet : planned(stream)) sum += packet.size;
     }
     return sum;
 }

@@ -110,6 +110,7 @@ class Progress {
     [[nodiscard]] static std::size_t size_of_entries(std::span<const std::uint32_t> rings);
     [[nodiscard]] static Result<void> check_size(int fd, std::span<const std::uint32_t> rings);
     static Result<Progress> map(UniqueFd fd, std::span<const std::uint32_t> rings);
+    [[nodiscard]] std::vector<StreamId> streams() const;
     [[nodiscard]] std::size_t index(StreamId stream) const { return first_[stream.channel] + stream.ring; }
     [[nodiscard]] Entry& entry(StreamId stream) const;
     [[nodiscard]] Plans& plans(StreamId stream) const;
