@@ -79,7 +79,7 @@ Consumer::Stream& Consumer::add_stream(Stream stream) {
     return streams_.emplace_back(std::move(stream));
 }
 
-// What changes between two packets, too.
+// The part of its progress that also changes between two packets.
 void Consumer::set_state(Stream& stream, const StreamProgress& state) {
     stream.timestamp = state.timestamp;
     stream.last_record = state.last_record;
@@ -226,7 +226,7 @@ Result<void> Consumer::cut() {
     return outcome;
 }
 
-// What may be stored goes out again as it was. Also beyond a limit: it is within it.
+// What may be stored already goes out again as it was, also where a limit has been reached since: it was counted then.
 Result<void> Consumer::cut_planned(Stream& stream) {
     while (!stream.planned.empty()) {
         show_life();
@@ -243,7 +243,7 @@ Result<void> Consumer::cut_planned(Stream& stream) {
     return {};
 }
 
-// Of streams that nobody has drained since, too.
+// Before what is left is counted, also of streams that no drain() has come to yet.
 Result<void> Consumer::cut_all_planned() {
     Result<void> outcome;
     for (Stream& stream : streams_) {

@@ -31,9 +31,9 @@ constexpr auto kSweep = 10s;
 // A program that connects speaks at once; one that does not is dropped.
 constexpr auto kCallerPatience = 5s;
 constexpr std::size_t kMaxCallers = 256;
-// Who has asked for something waits for the next program, which does not know that, if it takes longer.
+// An answer that takes longer holds the restart up no more: its client is hung up on.
 constexpr auto kRestartPatience = 10s;
-constexpr auto kRestartPeriod = 50ms;  // until then, who has not asked for anything is looked at so often
+constexpr auto kRestartPeriod = 50ms;  // meanwhile, the daemon looks so often whether all have their answers
 
 fs::path app_directory_of(const fs::path& parent, uid_t uid) {
     return parent / (wire::kAppDirectoryPrefix + std::to_string(uid));
@@ -155,7 +155,7 @@ Handover Daemon::hand_over() {
 }
 
 Daemon::~Daemon() {
-    // Handed over.
+    // The next one in this process has the place.
     if (!handed_over_.lock.is_open()) return;
     for (const char* const name : {wire::kAppSocketName, wire::kActiveName})
         ::unlink((parameters_.places.directory / name).c_str());
