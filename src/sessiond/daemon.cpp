@@ -102,6 +102,10 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const Parameters& parameters, Han
 
 Result<void> Daemon::begin() {
     const Places& places = parameters_.places;
+    // First, because its port may be taken.
+    if (!parameters_.metrics.empty())
+        metrics_ =
+            LEAT_TRY(net::MetricsServer::listen(parameters_.metrics, [this] { return metrics_page(*tracing_); }));
     Keeper::Kept kept;
     // There is one thread yet.
     if (auto keeper = Keeper::find_or_start(places.directory, kept))
@@ -115,17 +119,27 @@ Result<void> Daemon::begin() {
                                          .mailbox = &mailbox_,
                                          .keeper = keeper_ ? &*keeper_ : nullptr,
                                          .max_memory = parameters_.max_memory}));
-    // Whoever had this name is dead: we have the lock.
-    if (!handed_over_.active.is_open()) ::unlink((places.directory / wire::kActiveName).c_str());
-    tracing_->take_over_active(std::move(handed_over_.active));
+    take_over_active(kept);
     tracing_->adopt(std::move(kept));
     LEAT_TRY(listen());
+    tracing_->keep_active();
     tracing_->stop_due();
     (void)tracing_->order_all();
-    if (!parameters_.metrics.empty())
-        metrics_ =
-            LEAT_TRY(net::MetricsServer::listen(parameters_.metrics, [this] { return metrics_page(*tracing_); }));
     return {};
+}
+
+// Programs that have started since the daemon before was killed wait for us.
+void Daemon::take_over_active(Keeper::Kept& kept) {
+    const fs::path path = parameters_.places.directory / wire::kActiveName;
+    auto of_keeper = kept.extract(Keeper::kActive);
+    UniqueFd active = std::move(handed_over_.active);
+    if (!active.is_open() && of_keeper) active = std::move(of_keeper.mapped());
+    // Whoever made another one is dead: we have the lock of the directory.
+    if (!is_locked_file(active, path)) {
+        active.reset();
+        ::unlink(path.c_str());
+    }
+    tracing_->take_over_active(std::move(active));
 }
 
 Result<void> Daemon::listen() {
@@ -157,8 +171,7 @@ Handover Daemon::hand_over() {
 Daemon::~Daemon() {
     // The next one in this process has the place.
     if (!handed_over_.lock.is_open()) return;
-    for (const char* const name : {wire::kAppSocketName, wire::kActiveName})
-        ::unlink((parameters_.places.directory / name).c_str());
+    ::unlink((parameters_.places.directory / wire::kAppSocketName).c_str());
 }
 
 Daemon::End Daemon::run(int signals) {
@@ -253,6 +266,7 @@ void Daemon::answer_programs() {
         if (!is_readable(caller.connection.fd())) return Clock::now() - caller.since > kCallerPatience;
         const auto answered = tracing_->answer(caller.connection);
         tracing_->show_answering();
+        if (!answered) (void)caller.connection.send_done();  // it goes on without us
         if (!answered)
             the_program_log().warn(
                 caller.connection.user(),

@@ -34,15 +34,6 @@ bool read_descriptors(std::string_view text, std::span<UniqueFd* const> descript
     return text.empty();
 }
 
-// An open file, locked, that has this name.
-bool is_locked_file(const UniqueFd& file, const fs::path& path) {
-    struct stat opened {};
-    struct stat named {};
-    return file.is_open() && ::fstat(file.get(), &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
-           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino &&
-           ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
-}
-
 bool listens_at(const UniqueFd& socket, const fs::path& path) {
     int listens = 0;
     socklen_t size = sizeof listens;
@@ -54,6 +45,14 @@ bool listens_at(const UniqueFd& socket, const fs::path& path) {
 }
 
 }  // namespace
+
+bool is_locked_file(const UniqueFd& file, const fs::path& path) {
+    struct stat opened {};
+    struct stat named {};
+    return file.is_open() && ::fstat(file.get(), &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino &&
+           ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+}
 
 std::string Handover::keep_over_exec() const {
     for (const UniqueFd* const descriptor : {&lock, &active, &programs, &clients})

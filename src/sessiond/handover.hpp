@@ -8,6 +8,9 @@
 
 namespace leat::sessiond {
 
+// Whether this is the file at `path`, and whoever has this descriptor holds its lock.
+[[nodiscard]] bool is_locked_file(const UniqueFd& file, const std::filesystem::path& path);
+
 // What a process keeps of its daemon while another program is put in its place: nobody else can take the place
 // meanwhile, and programs and clients that come wait for their turn.
 struct Handover {

@@ -11,18 +11,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "base/check.hpp"
 #include "base/fd_passing.hpp"
 #include "base/local_socket.hpp"
 #include "base/log.hpp"
 #include "base/readable.hpp"
-#include "wire/app/runtime_layout.hpp"
 
 namespace leat::sessiond {
 namespace {
@@ -36,6 +40,17 @@ struct MessageHead {
 };
 constexpr std::uint32_t kKeeperVersion = 1;
 constexpr std::size_t kMaxName = 64;
+
+// For how long programs that start wait for another daemon.
+std::chrono::seconds restart_patience() {
+    constexpr std::chrono::seconds kDefault{10};
+    const char* const text = std::getenv("LEAT_RESTART_PATIENCE");  // NOLINT(concurrency-mt-unsafe): one thread
+    const std::string_view digits = text == nullptr ? "" : text;
+    int number = -1;
+    const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number);
+    const bool is_number = error == std::errc() && end == digits.end() && number >= 0;
+    return is_number ? std::chrono::seconds(number) : kDefault;
+}
 
 // A keeper that does not take a message for so long is none.
 constexpr timeval kPatience{.tv_sec = 5, .tv_usec = 0};
@@ -93,14 +108,29 @@ class KeeperProcess {
     }
 
   private:
+    using Clock = std::chrono::steady_clock;
+
     void turn() {
         // One daemon after the other: what the one before has sent comes first.
         std::array<pollfd, 3> wanted{pollfd{client_.is_open() ? -1 : listener_, POLLIN, 0},
                                      pollfd{client_.get(), POLLIN, 0}, pollfd{watch_.get(), POLLIN, 0}};
-        if (::poll(wanted.data(), wanted.size(), -1) < 0) return;
+        if (::poll(wanted.data(), wanted.size(), timeout()) < 0) return;
         if (wanted[0].revents != 0) client_ = UniqueFd(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
+        if (timeout() == 0) let_go_of_active();
         if (wanted[1].revents != 0) serve();
         if (wanted[2].revents != 0) look_at_socket();
+    }
+
+    // ms, as poll() takes them: until nobody need wait for another daemon any more.
+    [[nodiscard]] int timeout() const {
+        if (client_.is_open() || !kept_.contains(Keeper::kActive)) return -1;
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(active_until_ - Clock::now());
+        return static_cast<int>(std::max<std::int64_t>(0, left.count()));
+    }
+
+    void let_go_of_active() {
+        kept_.erase(Keeper::kActive);
+        is_over_ |= kept_.empty();
     }
 
     void look_at_socket() {
@@ -114,11 +144,14 @@ class KeeperProcess {
         auto message = receive_message(client_.get());
         if (!message) {
             client_.reset();
+            // One that has not come so far as to put it changes nothing.
+            if (std::exchange(has_put_active_, false)) active_until_ = Clock::now() + restart_patience_;
             is_over_ |= kept_.empty();
             return;
         }
         switch (static_cast<Keeper::Operation>(message->head.operation)) {
             case Keeper::Operation::kPut:
+                has_put_active_ |= message->name == Keeper::kActive;
                 if (message->fd.is_open()) kept_.insert_or_assign(message->name, std::move(message->fd));
                 // There was no descriptor left for it. What it would replace is old: the daemon finds us gone.
                 else if (message->has_lost_fd)
@@ -143,6 +176,9 @@ class KeeperProcess {
     UniqueFd watch_;
     UniqueFd client_;
     std::map<std::string, UniqueFd> kept_;
+    bool has_put_active_ = false;       // the client
+    Clock::time_point active_until_{};  // while there is none
+    const std::chrono::seconds restart_patience_ = restart_patience();
     bool is_over_ = false;
 };
 

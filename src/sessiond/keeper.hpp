@@ -8,24 +8,29 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "wire/app/runtime_layout.hpp"
 
 namespace leat::sessiond {
 
 // The daemon's end. The keeper holds descriptors by name; it reads nothing of what they lead to. It ends when it is
-// told to, when the daemon is gone and there is nothing to keep, and when somebody removes its socket, as with the
-// directory.
+// told to, when there is no daemon and nothing to keep, and when somebody removes its socket, as with the directory.
 //
 //     daemon                      keeper
-//       put "trace-4/0"  ------->   trace-4/0
-//       put "state"      ------->   trace-4/0, state
+//       put "4/0"        ------->   4/0
+//       put "state"      ------->   4/0, state
+//       put "active"     ------->   4/0, active, state
 //       (killed)                    waits for another daemon, as long as it takes
-//       all that is kept <-------   trace-4/0, state
+//                                   lets go of "active" after LEAT_RESTART_PATIENCE
+//       all that is kept <-------   4/0, state
 //
 // A message that was sent reaches the keeper, also if the daemon is killed right afterwards; messages are taken in
 // order.
 class Keeper {
   public:
     using Kept = std::map<std::string, UniqueFd>;
+    // The lock by which programs that start wait for an answer. Most daemons are started again at once; if not, the
+    // programs start without.
+    static constexpr const char* kActive = wire::kActiveName;
     // Speaks to the one that lives in this directory, and gives what it holds; or starts one there. Only while there is
     // one thread, which holds the daemon's lock: it forks.
     static Result<Keeper> find_or_start(const std::filesystem::path& directory, Kept& kept);

@@ -123,11 +123,13 @@ void Tracing::handle(AppDirectories::News news) {
         if (file == nullptr) continue;
         if (has_crashed(*file)) note_crash(*file);
         has_counted |= count_not_attached(*file);
-        counted_before_.erase(id);
+        // As long as the file is there, who comes after us must know what of it was counted.
+        counted_before_.insert_or_assign(id, KnownCount{file->application.pid, file->not_attached});
         applications_.remove(id);
     }
     if (has_counted) keep();
     directories_->remove_dead();
+    for (const FileId& id : news.gone) counted_before_.erase(id);
     start_new_traces();
     // Before the first look, processes may have ended that the daemon before us had traced.
     if (!news.gone.empty() || is_first_look) end_traces_of_dead_processes();
@@ -321,6 +323,20 @@ void Tracing::count_not_attached() {
     for (auto& [id, file] : applications_.files()) count_not_attached(file);
 }
 
+namespace {
+
+// Programs look at the write lock, which nobody else can take; those of former versions, or in a sandbox that does not
+// know such locks, at the other one.
+bool lock_active(int fd) {
+    struct flock all {};
+    all.l_type = F_WRLCK;
+    all.l_whence = SEEK_SET;
+    const bool is_locked = ::fcntl(fd, F_OFD_SETLK, &all) == 0 || errno == EINVAL;
+    return ::flock(fd, LOCK_EX | LOCK_NB) == 0 && is_locked;
+}
+
+}  // namespace
+
 // Programs that start wait for us only while the file is there and locked.
 void Tracing::show_whether_active() {
     const bool is_active =
@@ -330,18 +346,28 @@ void Tracing::show_whether_active() {
     if (!is_active) {
         ::unlink(path.c_str());
         active_.reset();
+        if (parameters_.keeper != nullptr) parameters_.keeper->drop(Keeper::kActive);
         return;
     }
     // Locked before it is seen: programs look whether it is, by trying to lock it themselves.
     const std::string hidden = path + ".new";
     ::unlink(hidden.c_str());
     active_ = UniqueFd(::open(hidden.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-    if (!active_.is_open() || ::fchmod(active_.get(), 0644) != 0 || ::flock(active_.get(), LOCK_EX | LOCK_NB) != 0 ||
+    if (!active_.is_open() || ::fchmod(active_.get(), 0644) != 0 || !lock_active(active_.get()) ||
         ::rename(hidden.c_str(), path.c_str()) != 0)
-        log_warning("cannot tell programs that start that a session is active: {}", path);
+        return log_warning("cannot tell programs that start that a session is active: {}", path);
+    keep_active();
 }
 
-void Tracing::take_over_active(UniqueFd active) { active_ = std::move(active); }
+void Tracing::take_over_active(UniqueFd active) {
+    active_ = std::move(active);
+    if (active_.is_open()) (void)lock_active(active_.get());
+    show_answering();
+}
+
+void Tracing::keep_active() const {
+    if (parameters_.keeper != nullptr && active_.is_open()) parameters_.keeper->put(Keeper::kActive, active_.get());
+}
 
 UniqueFd Tracing::hand_over_active() { return std::move(active_); }
 
@@ -367,7 +393,7 @@ Result<void> Tracing::answer(wire::AppConnection& connection) {
     }
     if (file == nullptr && are_descriptors_scarce()) {
         log_want_of_descriptors("programs are not traced");
-        return {};
+        return connection.send_done();
     }
     if (file == nullptr)
         return refused("control file {:016x} is not in the directory of user {}", registered.file, registered.uid);

@@ -108,6 +108,8 @@ class Tracing {
     // The file that tells programs of an active session, of a daemon whose place we take; and for who takes ours. Not
     // open: there is none.
     void take_over_active(UniqueFd active);
+    // The keeper holds it for a while when we are killed.
+    void keep_active() const;
     [[nodiscard]] UniqueFd hand_over_active();
     [[nodiscard]] Applications& applications() { return applications_; }
 

@@ -76,9 +76,14 @@ bool active_path(Lane lane, DaemonPath& path) {
 }
 
 // Afterwards a program waits again, to see.
-constexpr time_t kDeafSeconds = 60;
+constexpr time_t kNoteSeconds = 60;
+// Programs wait for the next daemon for so long, one after the other.
+constexpr time_t kGoneSeconds = 10;
 
-const char* deaf_name(Lane lane) { return lane == Lane::kSystem ? wire::kDeafSystemName : wire::kDeafUserName; }
+const char* note_name(Lane lane, Silence silence) {
+    if (silence == Silence::kDeaf) return lane == Lane::kSystem ? wire::kDeafSystemName : wire::kDeafUserName;
+    return lane == Lane::kSystem ? wire::kGoneSystemName : wire::kGoneUserName;
+}
 
 // Where programs of this user say that daemons are deaf; -1: nowhere.
 int open_notes(Lane lane) {
@@ -89,6 +94,17 @@ int open_notes(Lane lane) {
 
 bool is_equal(const timespec& left, const timespec& right) {
     return left.tv_sec == right.tv_sec && left.tv_nsec == right.tv_nsec;
+}
+
+// The note has the time of the last answer: any other one, and nobody goes by it. So no clock is compared with another.
+// Returns its age in s; -1: there is none, or none that counts any more.
+time_t age_of_note(int notes, const char* name, const timespec& last) {
+    struct stat noted {};
+    timespec now{};
+    const bool is_there = fstatat(notes, name, &noted, AT_SYMLINK_NOFOLLOW) == 0 && noted.st_uid == geteuid();
+    if (!is_there || !is_equal(noted.st_mtim, last) || clock_gettime(CLOCK_REALTIME, &now) != 0) return -1;
+    const time_t age = now.tv_sec - noted.st_ctim.tv_sec;
+    return age < kNoteSeconds ? age : -1;
 }
 
 }  // namespace
@@ -125,7 +141,12 @@ bool is_active(Lane lane) {
     const auto fd =
         static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (fd < 0) return false;
-    const bool is_held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    struct flock found {};
+    found.l_type = F_RDLCK;  // what we would have to wait for
+    found.l_whence = SEEK_SET;
+    const bool is_known = fcntl(fd, F_OFD_GETLK, &found) == 0;
+    // A sandbox may not know such locks.
+    const bool is_held = is_known ? found.l_type == F_WRLCK : flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     syscall(SYS_close, fd);  // with the lock, if we have got it
     return is_held;
 }
@@ -136,27 +157,24 @@ timespec last_answer(Lane lane) {
     return active_path(lane, path) && lstat(path, &status) == 0 ? status.st_mtim : timespec{};
 }
 
-// The note has the time of the last answer: any other one, and nobody goes by it. So no clock is compared with another.
-bool is_known_deaf(Lane lane, const timespec& last) {
+bool is_known(Silence silence, Lane lane, const timespec& last) {
     const int notes = open_notes(lane);
     if (notes < 0) return false;
-    struct stat noted {};
-    timespec now{};
-    const bool is_there = fstatat(notes, deaf_name(lane), &noted, AT_SYMLINK_NOFOLLOW) == 0;
+    const time_t age = age_of_note(notes, note_name(lane, silence), last);
     syscall(SYS_close, notes);
-    if (!is_there || noted.st_uid != geteuid() || !is_equal(noted.st_mtim, last)) return false;
-    return clock_gettime(CLOCK_REALTIME, &now) == 0 && noted.st_ctim.tv_sec <= now.tv_sec &&
-           now.tv_sec - noted.st_ctim.tv_sec < kDeafSeconds;
+    return age >= (silence == Silence::kDeaf ? 0 : kGoneSeconds);
 }
 
-// Its owner may set the times of a file whatever its mode is.
-void note_deaf(Lane lane, const timespec& last) {
+// The first one counts. Its owner may set the times of a file whatever its mode is.
+void note(Silence silence, Lane lane, const timespec& last) {
+    const char* const name = note_name(lane, silence);
     const int notes = is_equal(last, last_answer(lane)) ? open_notes(lane) : -1;
     if (notes < 0) return;
     const timespec times[] = {last, last};
-    if (utimensat(notes, deaf_name(lane), times, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT) {
+    if (age_of_note(notes, name, last) < 0 && utimensat(notes, name, times, AT_SYMLINK_NOFOLLOW) != 0 &&
+        errno == ENOENT) {
         const auto fd = static_cast<int>(
-            syscall(SYS_openat, notes, deaf_name(lane), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+            syscall(SYS_openat, notes, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
         if (fd >= 0) {
             (void)futimens(fd, times);
             syscall(SYS_close, fd);

@@ -19,17 +19,23 @@ void find_daemons();
 // could put a socket of theirs there. Any thread; async-signal-safe; changes errno.
 bool trusted_address(wire::Lane lane, sockaddr_un& address);
 
-// Whether that daemon lives and has a session: one that was killed has lost its lock. Any thread; async-signal-safe;
-// changes errno.
+// Whether that daemon has a session, and lives, or was killed not long ago. Nobody else can make it look so: the lock
+// takes the right to write. Any thread; async-signal-safe; changes errno.
 bool is_active(wire::Lane lane);
 
 // When an active daemon has last answered somebody, by the file system's clock; 0: there is no such daemon.
 timespec last_answer(wire::Lane lane);
-// Whether a program of this user has waited in vain, not long ago, for the answer that would come after that one. Not
-// for the recorder. No cancellation point, as all of these.
-bool is_known_deaf(wire::Lane lane, const timespec& last);
+// Why programs wait in vain.
+enum class Silence {
+    kDeaf,  // the daemon does not answer
+    kGone,  // it was killed, and there is no other one
+};
+// Whether a program of this user has waited in vain, not long ago, for the answer that would come after that one; or,
+// if the daemon is gone, whether programs have done so for a while. Not for the recorder. No cancellation point, as all
+// of these.
+bool is_known(Silence silence, wire::Lane lane, const timespec& last);
 // Says so to those that start next, if there has been no answer since.
-void note_deaf(wire::Lane lane, const timespec& last);
+void note(Silence silence, wire::Lane lane, const timespec& last);
 
 // Who may tell us what to write, and where: our own user, or root.
 bool is_trusted(uid_t uid);

@@ -22,9 +22,19 @@ constexpr uint64_t kForever = UINT64_MAX;
 // A daemon that does not answer for so long is deaf, and not only busy.
 constexpr int64_t kDeafAfterMs = 1'000;
 
-// The daemon of the lane did not answer in time. Nobody waits for it again: a program that loads many libraries starts
-// late once. Whatever process of ours that was: a forked child would fare no better.
-bool is_deaf[kLanes] = {};
+// The daemon of the lane did not answer in time, after it had last answered somebody then. Nobody waits for it again: a
+// program that loads many libraries starts late once. Whatever process of ours that was: a forked child would fare no
+// better.
+struct GivenUp {
+    bool is_so;
+    timespec last_answer;
+};
+GivenUp given_up[kLanes] = {};
+
+bool is_given_up(uint32_t lane, const timespec& last) {
+    const GivenUp& then = given_up[lane];
+    return then.is_so && then.last_answer.tv_sec == last.tv_sec && then.last_answer.tv_nsec == last.tv_nsec;
+}
 
 // When the wait for daemons ends, in ns of CLOCK_MONOTONIC.
 uint64_t deadline() {
@@ -55,9 +65,11 @@ struct Requests {
     }
 };
 
-// With one daemon:
+// With one daemon, and if that is killed meanwhile, with the next:
 //
-//     nobody  <-  connecting  ->  waiting  ->  over
+//     connecting  <->  waiting
+//          |              |
+//          +--> over <----+
 class Exchange {
   public:
     void begin(Lane lane, const Request& request) {
@@ -65,31 +77,40 @@ class Exchange {
         state_ = State::kConnecting;
         connect(request);
     }
-    // For a daemon that may read it later.
-    void say(Lane lane, const Request& request) {
-        begin(lane, request);
-        state_ = State::kOver;
-    }
     void connect(const Request& request) {
         const DaemonSocket::Connected connected = socket_.connect(lane_);
+        is_nobody_there_ = connected == DaemonSocket::Connected::kNobody;
         if (connected == DaemonSocket::Connected::kNotYet) return;
-        const bool is_said =
-            connected == DaemonSocket::Connected::kYes && socket_.send(request.message, request.size, request.fd);
-        state_ = is_said ? State::kWaiting : State::kOver;
+        if (is_nobody_there_)
+            wait_for_next();
+        else if (connected == DaemonSocket::Connected::kNo)
+            state_ = State::kOver;
+        else if (socket_.send(request.message, request.size, request.fd))
+            state_ = State::kWaiting;
+        else
+            go_to_next();
     }
     // Channels come, then "registration done", or whatever else: a daemon that says what we do not know is listened to
     // no more.
     void receive() {
         Answer answer;
-        if (answer.receive(socket_) && answer.is_channel())
+        if (!answer.receive(socket_))
+            go_to_next();
+        else if (answer.is_channel())
             attach(answer);
         else
             state_ = State::kOver;
     }
+    // What was said may be read later.
+    void end() { state_ = State::kOver; }
 
     [[nodiscard]] bool is_connecting() const { return state_ == State::kConnecting; }
+    // Before it tries to connect again, in ms.
+    [[nodiscard]] int pause_ms() const { return pause_ms_; }
     [[nodiscard]] bool is_over() const { return state_ == State::kOver; }
     [[nodiscard]] int waiting_fd() const { return state_ == State::kWaiting ? socket_.fd() : -1; }
+    // What is wrong with the daemon as long as this is not over.
+    [[nodiscard]] Silence silence() const { return is_nobody_there_ ? Silence::kGone : Silence::kDeaf; }
 
   private:
     // A thread whose event asks for a channel has the lock for some ms at most. If it takes longer, events will ask for
@@ -101,25 +122,44 @@ class Exchange {
             attach_channel(answer.channel(), answer.ring_set_fd(), answer.clock_fd(), answer.app_contexts());
     }
 
+    // Killed, with an active session: the next daemon goes on with that.
+    void wait_for_next() {
+        state_ = is_active(lane_) ? State::kConnecting : State::kOver;
+        if (pause_ms_ < kLongestPauseMs) pause_ms_ *= 2;
+    }
+    // One that lives says that the registration is done, also if it does not trace us. It hangs up on some only if too
+    // many come at once.
+    void go_to_next() {
+        socket_.close();
+        wait_for_next();
+        if (++hang_ups_ == kMostHangUps) state_ = State::kOver;
+    }
+
     enum class State { kConnecting, kWaiting, kOver };
+    static constexpr int kLongestPauseMs = 64;  // many programs may wait at once
+    static constexpr int kMostHangUps = 8;
     State state_ = State::kOver;
     Lane lane_{};
+    bool is_nobody_there_ = false;
+    int pause_ms_ = 1;
+    int hang_ups_ = 0;
     DaemonSocket socket_;
 };
 
 using Exchanges = Exchange[kLanes];
 
-// One turn: whoever has answered is listened to, and who could not connect tries again, 1 ms later. False: it is time
-// to stop.
+// One turn: whoever has answered is listened to, and who could not connect tries again, some ms later. False: it is
+// time to stop.
 bool proceed(Exchanges& exchanges, const Requests& requests, uint64_t until) {
     int sockets[kLanes];
-    bool is_connecting = false;
-    for (uint32_t lane = 0; lane < kLanes; ++lane) {
-        sockets[lane] = exchanges[lane].waiting_fd();
-        is_connecting = is_connecting || exchanges[lane].is_connecting();
-    }
     const int left = remaining_ms(until);
-    if (!wait_until_readable(sockets, kLanes, is_connecting && left != 0 ? 1 : left) && left == 0) return false;
+    int timeout = left;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+        const Exchange& exchange = exchanges[lane];
+        sockets[lane] = exchange.waiting_fd();
+        if (exchange.is_connecting() && (timeout < 0 || timeout > exchange.pause_ms())) timeout = exchange.pause_ms();
+    }
+    if (!wait_until_readable(sockets, kLanes, timeout) && left == 0) return false;
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
         if (exchanges[lane].is_connecting()) exchanges[lane].connect(requests.to(lane));
         if (sockets[lane] >= 0) exchanges[lane].receive();
@@ -140,20 +180,22 @@ void exchange(const Requests& requests, bool is_findable, bool is_for_recorder =
     for (uint32_t i = 0; i < kLanes; ++i) {
         const auto lane = static_cast<Lane>(i);
         const bool is_there = lane == Lane::kRecorder ? is_for_recorder : is_findable && is_active(lane);
-        if (!is_there || is_deaf[i]) continue;
+        if (!is_there) continue;
         last_answers[i] = last_answer(lane);
-        if (register_timeout_ms() >= 0 && is_known_deaf(lane, last_answers[i]))
-            exchanges[i].say(lane, requests.to(i));
-        else
-            exchanges[i].begin(lane, requests.to(i));
+        if (is_given_up(i, last_answers[i])) continue;
+        exchanges[i].begin(lane, requests.to(i));
+        if (register_timeout_ms() >= 0 && !exchanges[i].is_over() &&
+            is_known(exchanges[i].silence(), lane, last_answers[i]))
+            exchanges[i].end();
     }
     const uint64_t until = deadline();
     while (!is_over(exchanges) && proceed(exchanges, requests, until)) {
     }
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
         if (exchanges[lane].is_over()) continue;
-        is_deaf[lane] = true;
-        if (register_timeout_ms() >= kDeafAfterMs) note_deaf(static_cast<Lane>(lane), last_answers[lane]);
+        given_up[lane] = {true, last_answers[lane]};
+        if (register_timeout_ms() >= kDeafAfterMs)
+            note(exchanges[lane].silence(), static_cast<Lane>(lane), last_answers[lane]);
     }
 }
 

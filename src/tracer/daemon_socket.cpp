@@ -33,6 +33,7 @@ DaemonSocket::Connected DaemonSocket::connect(wire::Lane lane) {
     if (fd_ < 0) return Connected::kNo;
     if (syscall(SYS_connect, fd_, &address, sizeof address) == 0)
         return is_trusted_peer(fd_) ? Connected::kYes : Connected::kNo;
+    if (errno == ECONNREFUSED || errno == ENOENT) return Connected::kNobody;
     return errno == EAGAIN || errno == EINTR ? Connected::kNotYet : Connected::kNo;
 }
 

@@ -21,7 +21,8 @@ class DaemonSocket {
     enum class Connected {
         kYes,
         kNotYet,  // too many wait before us; there is no event to wait for: try again
-        kNo,      // nobody is there, or nobody that we trust
+        kNobody,  // the place is there, and nobody listens
+        kNo,      // there is no such place, or somebody there whom we do not trust
     };
     Connected connect(wire::Lane lane);
     // `fd` goes along, if it is one.

@@ -37,7 +37,7 @@ class Daemon:
         self.socket.settimeout(PATIENCE)
         self.active = open(directory / "active", "wb")
         if active:
-            fcntl.flock(self.active, fcntl.LOCK_EX)
+            fcntl.fcntl(self.active, fcntl.F_OFD_SETLK, struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
 
     def take(self):
         """The next program's connection, its message, and the number of the file that came with it."""

@@ -24,9 +24,11 @@ inline constexpr unsigned kControlFileDigits = 16;
 // that is new is left alone if it was `written` (its mtime, s, whatever that says) within about a second of `now`.
 constexpr bool may_be_in_the_making(long long written, long long now) { return written > now - 2 && written < now + 2; }
 
-// There too: programs have waited in vain for root's daemon, or for their user's.
+// There too: programs have waited in vain for root's daemon, or for their user's; or for the one after it.
 inline constexpr char kDeafSystemName[] = "deaf-system";
 inline constexpr char kDeafUserName[] = "deaf-user";
+inline constexpr char kGoneSystemName[] = "gone-system";
+inline constexpr char kGoneUserName[] = "gone-user";
 
 // In the directory of a daemon.
 inline constexpr char kAppSocketName[] = "app.sock";
