@@ -340,6 +340,8 @@ class RelayModel {
     void note_sent_is_due(ModelledPart& part);
     void resend_metadata(ModelledStream& stream);
     void note_deleted(ModelledRecording& recording, std::uint64_t chunk);
+    // Metadata streams of a trace whose text was cleared.
+    std::vector<const ModelledStream*> cleared_metadata(const ModelledPart& part, const std::string& path);
     void settle(ModelledPart& part);
     ModelledStream* stream_of(std::uint64_t uid);
 

@@ -290,10 +290,7 @@ inline void RelayModel::see_end(ModelledViewer& viewer, std::uint64_t id) {
     if (!stream.is_closed) return violate("viewer", "viewer {}: stream {} has not ended", viewer.id, id);
     if (stream.is_loose || stream.is_limited() || stream.packets.empty()) return;
     // A packet is not told if the metadata that it needs was cleared.
-    for (const ModelledStream* other : streams_of(*stream.part))
-        if (other->is_metadata && other->path == stream.path &&
-            other->part->recording->deleted.contains(other->generations.back().chunk))
-            return;
+    if (!cleared_metadata(*stream.part, stream.path).empty()) return;
     // From streams that were rotated away, a viewer gets only what it has read until then.
     const auto& [last, last_packet] = *stream.packets.rbegin();
     const std::uint64_t chunk = last + 1 >= stream.rotates_at ? stream.last_chunk : last_packet.chunk;
@@ -301,6 +298,16 @@ inline void RelayModel::see_end(ModelledViewer& viewer, std::uint64_t id) {
         if (packet.is_stored && packet.chunk == chunk && !told.seen.contains(number))
             return violate("visible", "viewer {}: stream {} ({} {}) has ended, and packet {} was not told", viewer.id,
                            id, told.path, told.channel, number);
+}
+
+inline std::vector<const ModelledStream*> RelayModel::cleared_metadata(const ModelledPart& part,
+                                                                       const std::string& path) {
+    std::vector<const ModelledStream*> cleared;
+    for (const ModelledStream* stream : streams_of(part))
+        if (stream->is_metadata && stream->path == path &&
+            stream->part->recording->deleted.contains(stream->generations.back().chunk))
+            cleared.push_back(stream);
+    return cleared;
 }
 
 inline void RelayModel::read_metadata(ModelledViewer& viewer, ModelledViewer::Stream& stream, std::uint64_t id) {
@@ -313,7 +320,10 @@ inline void RelayModel::read_metadata(ModelledViewer& viewer, ModelledViewer::St
         const auto status = reply->status;
         if (status == wire::MetadataStatus::kOk && reply->length == 0)
             return violate("metadata", "viewer {}: GET_METADATA: nothing, and well done", viewer.id);
-        if (status == wire::MetadataStatus::kError && !stream.part->is_over)
+        const bool may_end = stream.part->is_over ||
+                             std::ranges::any_of(cleared_metadata(*stream.part, stream.path),
+                                                 [](const ModelledStream* cleared) { return cleared->is_closed; });
+        if (status == wire::MetadataStatus::kError && !may_end)
             return violate("metadata", "viewer {}: GET_METADATA of stream {}: an error", viewer.id, id);
         if (status != wire::MetadataStatus::kOk) break;
         wire::Bytes bytes;

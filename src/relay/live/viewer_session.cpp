@@ -27,6 +27,13 @@ Result<void> go_on(MetadataScan& scan, int fd, std::uint64_t offset, std::uint64
     return {};
 }
 
+// Nothing of it can be shown to a viewer that comes now.
+bool is_gone(const SessionStream& entry) {
+    const MetadataStream* const metadata = entry.is_published ? entry.trace->metadata.get() : nullptr;
+    return (entry.view.is_finished && entry.view.packets == 0) ||
+           (metadata != nullptr && metadata->is_finished() && metadata->is_cleared());
+}
+
 }  // namespace
 
 ViewerSession::~ViewerSession() {
@@ -63,9 +70,7 @@ std::vector<wire::StreamDescriptor> ViewerSession::take_new_streams(Attachment& 
         attachment.waiting.insert(attachment.last_stream = at->first);
     for (auto at = attachment.waiting.begin(); at != attachment.waiting.end();) {
         const auto known = state.streams.find(*at);
-        const bool is_gone =
-            known == state.streams.end() || (known->second->view.is_finished && known->second->view.packets == 0);
-        if (is_gone) {
+        if (known == state.streams.end() || is_gone(*known->second)) {
             at = attachment.waiting.erase(at);
             continue;
         }
@@ -424,9 +429,10 @@ ViewerSession::ServedMetadata ViewerSession::metadata(std::uint64_t stream_id) {
     MetadataCursor& cursor = found->second;
     if (cursor.stream->end() <= cursor.sent) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
     const auto found_text = cursor.stream->text();
-    // It was cleared before it was read: what follows it comes from its beginning.
+    // It was cleared before it was read: what follows it comes from its beginning, if anything does.
     const bool is_gone = !found_text && found_text.error().kind == ErrorKind::kNotFound;
-    if (is_gone) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
+    if (is_gone && !cursor.stream->is_finished()) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
+    if (is_gone) return {{0, wire::MetadataStatus::kError}, std::nullopt};
     if (!found_text) {
         log("a viewer's metadata {}: {}", stream_id, found_text.error().message);
         return {{0, wire::MetadataStatus::kError}, std::nullopt};

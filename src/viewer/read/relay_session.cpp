@@ -239,7 +239,10 @@ bool RelaySession::take_index(Data& data, const wire::NextIndexReply& reply) {
             return false;
         case wire::IndexStatus::kHangUp:
         case wire::IndexStatus::kEof:
-            data.stream->end();
+            if (data.lacks_metadata)
+                end(data, "its packets came without metadata");
+            else
+                data.stream->end();
             return true;
         default:
             end(data, fmt::format("the relay answered GET_NEXT_INDEX with status {}", reply.status));
@@ -331,12 +334,16 @@ Result<std::optional<std::vector<std::byte>>> RelaySession::receive_packet(Data&
 }
 
 Result<void> RelaySession::feed(Data& data, std::vector<std::byte> packet, std::uint64_t offset) {
-    auto model = traces_.at(data.trace_id).model();
-    if (model && *model == nullptr) model = corrupt("a packet came before any metadata");
+    const auto model = traces_.at(data.trace_id).model();
     if (!model) {
         end(data, model.error().message);
         return {};
     }
+    if (*model == nullptr) {
+        do_without_metadata(data);
+        return {};
+    }
+    data.lacks_metadata = false;
     const auto is_new = [&](std::uint64_t stream_class_id, const ctf::PacketProperties& properties) {
         const auto missed = shown_->add(*(*model)->trace_class, stream_class_id, properties);
         if (missed) warn_of_missed(data, *missed);
@@ -348,6 +355,16 @@ Result<void> RelaySession::feed(Data& data, std::vector<std::byte> packet, std::
         warn_(fed.error().message + "; the rest of the stream is not shown");
     }
     return {};
+}
+
+// Both were cleared after the relay had told us of the packet. The metadata comes again if the trace goes on; if not,
+// our relay says so.
+void RelaySession::do_without_metadata(Data& data) {
+    const auto metadata = std::ranges::find(metadata_, data.trace_id, &Metadata::trace_id);
+    if (metadata != metadata_.end() && metadata->is_closed && connection_->can_get_news())
+        data.stream->end();
+    else
+        data.lacks_metadata = true;
 }
 
 // A killed relay may have stored packets that it had not shown to us yet. When it is started again, it does not show

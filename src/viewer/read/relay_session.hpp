@@ -64,6 +64,7 @@ class RelaySession {
         std::shared_ptr<LiveStream> stream;
         std::optional<wire::NextIndexReply> index{};      // of a packet that has not been fetched yet
         std::deque<LiveConnection::News::Entry> queue{};  // the stream is not hungry yet; packets are whole
+        bool lacks_metadata = false;                      // the last packet could not be read
     };
 
     void add_streams(const std::vector<wire::StreamDescriptor>& descriptors);
@@ -87,6 +88,7 @@ class RelaySession {
     Result<bool> fetch_packet(Data& data);
     Result<std::optional<std::vector<std::byte>>> receive_packet(Data& data, std::uint64_t size);
     Result<void> feed(Data& data, std::vector<std::byte> packet, std::uint64_t offset);
+    void do_without_metadata(Data& data);
     void warn_of_missed(const Data& data, std::uint64_t packets);
     void end(Data& data, const std::string& why);
     void want_metadata_of(std::uint64_t trace_id);

@@ -224,6 +224,23 @@ TEST_F(ViewerSessionTest, PacketWhoseMetadataWasClearedIsNewsWhenItIsSentAgain) 
     EXPECT_EQ(next_metadata(), "trace");
 }
 
+// babeltrace2 waits for the metadata of each trace that it was told of.
+TEST_F(ViewerSessionTest, TraceThatIsOverAndWasClearedIsNotWaitedFor) {
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    send_metadata("trace");
+    producer.send_packet(data, 0, "packet");
+    producer.close_stream(metadata);
+    producer.close_stream(data);
+    producer.run(wire::RelayCommand::kCreateTraceChunk, wire::CreateTraceChunk{.chunk_id = 1});
+    producer.run(wire::RelayCommand::kCloseTraceChunk,
+                 wire::CloseTraceChunk{.chunk_id = 0, .command = wire::ChunkCommand::kDelete});
+    EXPECT_EQ(next_metadata(), fmt::format("({})", MetadataStatus::kError)) << "there will be no more";
+    EXPECT_EQ(next(), fmt::format("({})", IndexStatus::kHangUp));
+    ViewerSession later(relay, [] {});
+    EXPECT_EQ(names(later.attach({.session_id = id(), .seek = Seek::kBeginning})), "");
+}
+
 TEST_F(ViewerSessionTest, MetadataIsSeenByTheMessage) {
     const std::string no_new = fmt::format("({})", MetadataStatus::kNoNew);
     producer.publish();
