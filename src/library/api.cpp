@@ -73,8 +73,9 @@ leat_ctf_options complete(const leat_ctf_options* options) {
 }
 
 Result<std::unique_ptr<leat_ctf_reader>> open(std::span<const char* const> names, const leat_ctf_options& options) {
+    if (names.empty() || names.data() == nullptr || std::ranges::find(names, nullptr) != names.end())
+        return refused("no path of a trace was given");
     const std::vector<std::filesystem::path> paths(names.begin(), names.end());
-    if (paths.empty()) return refused("no path of a trace was given");
     TraceReader::Wanted wanted{.begin_ns = options.begin_ns, .end_ns = options.end_ns};
     if (options.filter != nullptr) wanted.expression = LEAT_TRY(viewer::parse_filter(options.filter));
     auto reader = LEAT_TRY(TraceReader::open(paths, std::move(wanted)));
@@ -239,7 +240,7 @@ const char* leat_ctf_error(const leat_ctf_reader* reader) {
 
 void leat_ctf_get_losses(const leat_ctf_reader* reader, leat_ctf_losses* losses) {
     const viewer::Losses found = reader == nullptr ? viewer::Losses() : reader->reader.losses();
-    *losses = {found.events, found.packets, found.unknown};
+    if (losses != nullptr) *losses = {found.events, found.packets, found.unknown};
 }
 
 // The event.
@@ -360,6 +361,7 @@ size_t leat_ctf_labels(const leat_ctf_value* value, const char** labels, size_t 
     const auto* const enumeration = class_of<ctf::EnumClass>(number);
     const viewer::FoundLabels found(number->number, *enumeration);
     const auto numbers = found.labels().first(std::min(found.labels().size(), capacity));
+    if (labels == nullptr) return found.labels().size();
     for (const std::uint32_t range : numbers) *labels++ = enumeration->ranges[range].label.c_str();
     return found.labels().size();
 }
@@ -390,6 +392,8 @@ leat_ctf_columns* leat_ctf_read_columns(leat_ctf_reader* reader, const char* con
     auto columns = attempt(*reader, reader->call_error, [&]() -> Result<ColumnReader> {
         const viewer::RecordedTraces& traces = reader->reader.traces();
         if (names == nullptr) return ColumnReader::make({}, traces, reader->reader.filter());
+        if (std::find(names, names + name_count, nullptr) != names + name_count)
+            return refused("the name of a column is missing");
         const std::vector<std::string_view> titles(names, names + name_count);
         return ColumnReader::make(titles, traces, reader->reader.filter());
     });

@@ -33,7 +33,7 @@ TraceDirectories directories_below(const fs::path& path, std::error_code& error)
         }
         // A session that is rotated or cleared moves and removes directories meanwhile.
         if (error == std::errc::no_such_file_or_directory && parent != path) error.clear();
-        if (error != std::errc::permission_denied) continue;
+        if (!error || (error != std::errc::permission_denied && parent == path)) continue;
         below.denied.push_back(parent);
         error.clear();
     }
@@ -69,7 +69,9 @@ Result<TraceDirectories> find_trace_directories(const fs::path& path) {
 }
 
 Error denied_error(const fs::path& path) {
-    return directory_error(path, std::make_error_code(std::errc::permission_denied)).value();
+    std::error_code error;
+    const fs::directory_iterator ignored(path, error);
+    return directory_error(path, error ? error : std::make_error_code(std::errc::permission_denied)).value();
 }
 
 std::vector<fs::path> find_directories(const fs::path& path) {

@@ -10,14 +10,14 @@ namespace leat::trace {
 struct TraceDirectories {
     // Both in the order of their names.
     std::vector<std::filesystem::path> paths{};
-    std::vector<std::filesystem::path> denied{};  // may not be read, and so may hold more
+    std::vector<std::filesystem::path> denied{};  // cannot be read, and so may hold more
 };
 
 // The directories at or below `path` that hold a trace (a file `metadata`). An error if there is none, unless there may
 // be one where nobody may look.
 Result<TraceDirectories> find_trace_directories(const std::filesystem::path& path);
 
-// What people are told of one that may not be read.
+// What people are told of one that cannot be read.
 Error denied_error(const std::filesystem::path& path);
 
 // `path` and all directories below it.

@@ -94,6 +94,7 @@ Result<std::size_t> metadata_packet_size(UntrustedBytes bytes) {
 }
 
 Result<std::string> parse_metadata_stream(UntrustedBytes bytes) {
+    if (bytes.empty()) return corrupt("it is empty: perhaps its tracer has not written it yet");
     if (bytes.size() > kMaxMetadataSize)
         return refused("metadata has {} bytes; the limit is {}", bytes.size(), kMaxMetadataSize);
     for (const bool is_swapped : {false, true})

@@ -76,7 +76,6 @@ void TraceCheck::read_metadata(CheckedDirectory& directory) {
 // If it is cut short, its whole part is used.
 Result<std::unique_ptr<CheckedMetadata>> TraceCheck::parse_metadata(const fs::path& path) {
     const std::string bytes = LEAT_TRY(read_file(path, ctf::kMaxMetadataSize));
-    if (bytes.empty()) return corrupt("it is empty: perhaps its tracer has not written it yet");
     const auto read_bytes = std::as_bytes(std::span(bytes));
     auto text = ctf::parse_metadata_stream(read_bytes);
     auto parsed = text ? ctf::parse_metadata(*text) : tl::unexpected(text.error());

@@ -125,8 +125,10 @@ void PacketReader::queue_discarded_events(const ctf::PacketProperties& packet) {
         return;
     }
     const std::uint64_t count = *packet.events_discarded - *previous_->events_discarded;
+    // As babeltrace2 has it, a counter that goes back by one tells of a number that is not known.
+    const auto known = count == UINT64_MAX ? std::nullopt : std::optional(count);
     if (count != 0)
-        queue(Message::Kind::kDiscardedEvents, previous_->end_ns, {count, previous_->end_ns, end_of(packet)});
+        queue(Message::Kind::kDiscardedEvents, previous_->end_ns, {known, previous_->end_ns, end_of(packet)});
 }
 
 void PacketReader::queue_discarded_packets(const ctf::PacketProperties& packet) {

@@ -40,7 +40,7 @@ std::optional<Type> common_type(const EventTable::Column& column, const Recorded
             add(type_of(field_class), is_unsigned_integer(field_class));
             return false;
         });
-        if (column.kind != ColumnKind::kContext) continue;
+        if (column.kind != ColumnKind::kContext || !EventTable::may_lack(column, trace_class, filter)) continue;
         const FilterValue value = environment_value(trace_class, column.path);
         if (value.kind == FilterValue::Kind::kText) add(Type::kText);
         if (value.kind == FilterValue::Kind::kInteger) add(Type::kInt64);

@@ -195,6 +195,16 @@ bool EventTable::any_class(const Column& column, const ctf::TraceClass& trace_cl
     return false;
 }
 
+bool EventTable::may_lack(const Column& column, const ctf::TraceClass& trace_class, EventExpression* filter) {
+    return std::ranges::any_of(trace_class.streams, [&](const ctf::StreamClass& stream) {
+        return !has_packet_field(trace_class, stream, column.path) && !has_field(stream.event_context, column.path) &&
+               std::ranges::any_of(stream.events, [&](const ctf::EventClass& event) {
+                   return (filter == nullptr || filter->may_take({trace_class, stream, event})) &&
+                          !has_field(event.context, column.path);
+               });
+    });
+}
+
 Result<void> EventTable::go_to(const PacketView& packet, const ctf::EventPlace& place) {
     PlanRows& rows = rows_of(packet);
     ClassRow& row = rows.classes[place.event];

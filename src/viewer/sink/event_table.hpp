@@ -55,6 +55,8 @@ class EventTable {
     // filter may take (null: in any).
     static bool any_class(const Column& column, const ctf::TraceClass& trace_class, EventExpression* filter,
                           const ClassVisitor& accepts);
+    // Whether some of those events have no such context: the environment of their trace may have it.
+    static bool may_lack(const Column& column, const ctf::TraceClass& trace_class, EventExpression* filter);
 
     // Goes to the row of this event; both stay where they are meanwhile. An error: its bytes are not those any more in
     // which it was found.

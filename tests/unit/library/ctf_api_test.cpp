@@ -1,4 +1,5 @@
 // <leat/ctf.h>, as programs call it: with what there is, and with what there is not.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <leat/ctf.h>
 
@@ -393,6 +394,41 @@ TEST(CtfApi, TypeOfAColumnIsThatOfWhatMayCome) {
     EXPECT_EQ(type_of("$name == \"text\""), LEAT_CTF_COLUMN_TEXT);
     EXPECT_EQ(type_of("n > 3"), LEAT_CTF_COLUMN_TEXT);
     EXPECT_EQ(type_of("$name == \"neither\""), LEAT_CTF_COLUMN_TEXT);
+}
+
+// The environment has a say where an event has no such context.
+TEST(CtfApi, TypeOfAColumnIsThatOfTheContextThatAllEventsHave) {
+    const auto type_of = [](const char* context_of_other) {
+        const test::ScratchDirectory trace;
+        std::ofstream(trace.path() / "metadata") << fmt::format(R"(/* CTF 1.8 */
+            trace {{ major = 1; minor = 8; byte_order = le; packet.header := struct {{ integer {{ size = 32; }} magic; }}; }};
+            env {{ vpid = 11; }};
+            stream {{ event.header := struct {{ integer {{ size = 32; }} id; }}; }};
+            event {{ name = "one"; id = 0; context := struct {{ integer {{ size = 64; }} vpid; }}; }};
+            event {{ name = "other"; id = 1; context := struct {{ integer {{ size = 64; }} {}; }}; }};)",
+                                                                context_of_other);
+        const Reader reader = open(trace.path());
+        const char* const name = "vpid";
+        const Columns columns(leat_ctf_read_columns(reader.get(), &name, 1, 1));
+        return leat_ctf_get_column(columns.get(), 0)->type;
+    };
+    EXPECT_EQ(type_of("vpid"), LEAT_CTF_COLUMN_UINT64);
+    EXPECT_EQ(type_of("another"), LEAT_CTF_COLUMN_TEXT);
+}
+
+TEST(CtfApi, NamesThatAreMissingAreErrors) {
+    char error[LEAT_CTF_ERROR_SIZE];  // NOLINT(*-avoid-c-arrays)
+    const char* const nothing = nullptr;
+    EXPECT_EQ(leat_ctf_open(&nothing, 1, nullptr, error), nullptr);
+    EXPECT_STREQ(error, "no path of a trace was given");
+    EXPECT_EQ(leat_ctf_open(nullptr, 1, nullptr, error), nullptr);
+    const test::ScratchDirectory trace;
+    std::ofstream(trace.path() / "metadata")
+        << "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; }; stream { };";
+    const Reader reader = open(trace.path());
+    EXPECT_EQ(leat_ctf_read_columns(reader.get(), &nothing, 1, 1), nullptr);
+    EXPECT_STREQ(leat_ctf_error(reader.get()), "the name of a column is missing");
+    leat_ctf_get_losses(reader.get(), nullptr);
 }
 
 }  // namespace

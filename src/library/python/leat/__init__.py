@@ -102,7 +102,10 @@ def _nanoseconds(time, otherwise, rest=0):
         return otherwise
     if not isinstance(time, datetime.datetime):
         return time
-    return (time.astimezone(datetime.timezone.utc) - _EPOCH) // datetime.timedelta(microseconds=1) * 1000 + rest
+    # Extreme years have no local time; in those, no offset from UTC matters.
+    utc = time.replace(tzinfo=datetime.timezone.utc) if time.year in (1, 9999) else time.astimezone(datetime.timezone.utc)
+    ns = (utc - _EPOCH) // datetime.timedelta(microseconds=1) * 1000 + rest
+    return min(max(ns, _FIRST), _LAST)
 
 
 class Reader:
