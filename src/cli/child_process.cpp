@@ -73,8 +73,8 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command
     const int error = ::posix_spawnp(&pid, argument_pointers[0], nullptr, attributes.get(), argument_pointers.data(),
                                      environment.pointers().data());
     if (error != 0)
-        return fail(ErrorKind::kIo, "cannot start {}: {}{}", command[0], std::strerror(error),
-                    error == ENOENT ? ": check its name, or give its path" : "");
+        return fail(ErrorKind::kIo, "cannot start {}: {}{}", command[0].empty() ? "\"\"" : command[0],
+                    std::strerror(error), error == ENOENT ? ": check its name, or give its path" : "");
     return ChildProcess(pid);
 }
 

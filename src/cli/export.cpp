@@ -158,6 +158,12 @@ Result<viewer::ColumnReader> columns_of(const ExportOptions& options, const view
     return viewer::ColumnReader::make(viewer::split_titles(*options.columns), traces, selection.filter());
 }
 
+// Whether the file would make a trace of a directory that other traces are below.
+bool is_metadata_of_all(const fs::path& output, const fs::path& place, const fs::path& trace) {
+    const fs::path below = trace::real_path(trace).lexically_relative(place);
+    return output.filename() == trace::kMetadataFile && !below.empty() && *below.begin() != "..";
+}
+
 // What lies among the files of a trace is part of it for whoever reads that.
 Result<void> check_outside_of_traces(const std::string& output, const std::vector<std::string>& traces) {
     std::error_code ignored;
@@ -167,7 +173,7 @@ Result<void> check_outside_of_traces(const std::string& output, const std::vecto
         const trace::TraceDirectories found = LEAT_TRY(trace::find_trace_directories(path));
         for (const fs::path& trace : found.paths)
             for (const fs::path& directory : {trace, trace / trace::kIndexDirectory})
-                if (place == trace::real_path(directory))
+                if (place == trace::real_path(directory) || is_metadata_of_all(fs::path(output), place, trace))
                     return refused("--output {} is among the files of {}, which is read: name a file elsewhere", output,
                                    trace.string());
     }

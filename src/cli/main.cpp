@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "base/printable_text.hpp"
 #include "cli/command.hpp"
@@ -44,6 +46,14 @@ bool wants_json(const CLI::App& app, std::span<char* const> arguments) {
     return std::ranges::find(words, "--format=json") != words.end() || !std::ranges::search(words, kTwoWords).empty();
 }
 
+// The word where a command should be, if there is none of that name.
+std::optional<std::string> unknown_command(const CLI::App& app, std::span<char* const> arguments) {
+    const std::string word = arguments.size() < 2 ? "" : arguments[1];
+    const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+    const bool is_known = std::ranges::find(commands, word, &CLI::App::get_name) != commands.end();
+    return word.empty() || word.starts_with('-') || is_known ? std::nullopt : std::optional(word);
+}
+
 std::span<char* const> all_arguments;
 
 int run(int argc, char** argv) {
@@ -61,6 +71,9 @@ int run(int argc, char** argv) {
         return print_help(app, success);
     } catch (const CLI::ParseError& error) {
         const auto given = app.get_subcommands();
+        if (const auto word = unknown_command(app, all_arguments))
+            return report_usage(fmt::format("there is no command {}", quoted(*word)), "",
+                                wants_json(app, all_arguments));
         return report_usage(error.what(), given.empty() ? "" : given.front()->get_name(),
                             wants_json(app, all_arguments));
     }

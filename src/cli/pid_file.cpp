@@ -14,6 +14,9 @@ namespace leat::cli {
 
 // Writes the file under another name and renames it: readers never find half of it, and a link at `path` is replaced.
 Result<PidFile> PidFile::create(const std::string& path) {
+    struct stat there {};
+    const bool is_other = ::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode);
+    if (is_other) return refused("the pid file {} exists and is no file: choose another with --pid-file", path);
     std::string other = path + ".XXXXXX";
     const UniqueFd file(::mkostemp(other.data(), O_CLOEXEC));
     if (!file.is_open()) return io_error("cannot write the pid file " + path);

@@ -107,7 +107,7 @@ Result<std::uint32_t> blocking_timeout_us(const RecordOptions& options) {
     if (options.blocking_timeout == "inf") return wire::kBlocksForever;
     const std::uint64_t timeout_us = LEAT_TRY(parse_period(options.blocking_timeout));
     if (timeout_us == wire::kNoBlocking || timeout_us >= wire::kBlocksForever)
-        return refused("--blocking-timeout is more than 0 and less than 71 minutes, or inf");
+        return refused("--blocking-timeout is more than 0 and at most 71 minutes, or inf");
     return static_cast<std::uint32_t>(timeout_us);
 }
 
@@ -337,7 +337,7 @@ void add_storage_options(CLI::App& command, RecordOptions& options) {
     command
         .add_option("--tracefile-count", options.tracefile_count,
                     "And keep only this many files of each stream: the oldest is removed")
-        ->check(CLI::NonNegativeNumber)
+        ->check(CLI::Range(0, 1'000'000'000))
         ->type_name("N");
     add_limit_options(command, options.limits);
     command.add_flag("--flight-recorder", options.is_flight_recorder,

@@ -8,6 +8,7 @@
 
 #include "base/printable_text.hpp"
 #include "cli/program_file.hpp"
+#include "cli/shell_word.hpp"
 #include "cli/steer/limit_options.hpp"
 #include "cli/steer/quantities.hpp"
 #include "cli/tell.hpp"
@@ -80,7 +81,7 @@ std::string RecordingReport::closing_line() const {
 std::string RecordingReport::how_to_see_them() const {
     const output::RelayOutput* output = relay();
     if (output == nullptr || destination_.has_directory())
-        return fmt::format("see them with: leat view {}", printable(destination_.directory.string()));
+        return fmt::format("see them with: leat view {}", shell_word(destination_.directory.string()));
     return fmt::format("the relay has them in {}/{}-DATE below its --output directory", output->session().hostname,
                        output->session().name);
 }

@@ -6,6 +6,7 @@
 #include "base/printable_text.hpp"
 #include "cli/command.hpp"
 #include "cli/json_text.hpp"
+#include "cli/shell_word.hpp"
 #include "cli/steer/quantities.hpp"
 #include "cli/tell.hpp"
 #include "cli/unused_name.hpp"
@@ -62,7 +63,7 @@ void print_text(const LeftSession& session, const LeftSession::Recovered& recove
                count_of(sums.events, "event"), count_of(recovered.traces.size(), "trace"), size_for_people(sums.bytes),
                sums.discarded);
     if (sums.bytes == 0) return fmt::print(": all that the rings had is stored\n");
-    fmt::print("; see them with: leat view {}\n", printable(output));
+    fmt::print("; see them with: leat view {}\n", shell_word(output));
     const std::string& stored_in = recovered.traces.front().stored_in;
     if (!stored_in.empty()) fmt::print("what was stored before is in {}\n", printable(stored_in));
 }

@@ -23,7 +23,10 @@ void remove_empty(const fs::path& root, fs::path path) {
 
 Result<void> TraceDirectory::prepare(const fs::path& directory) {
     std::error_code error;
-    if (fs::exists(directory, error) && !fs::is_empty(directory, error))
+    const bool is_there = fs::exists(directory, error);
+    if (is_there && !fs::is_directory(directory, error))
+        return refused("{} is no directory: choose another with -o", directory.string());
+    if (is_there && !fs::is_empty(directory, error))
         return refused("{} exists and is not empty: choose another with -o", directory.string());
     return make_with_parents(directory);
 }

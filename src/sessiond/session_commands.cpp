@@ -470,9 +470,9 @@ std::optional<Commands::Answer> Commands::load(Call& call) {
     auto definition = read_definition(members);
     auto place = place_of(members, call.client, other_name.value_or(saved_name));
     // The request is one that can be understood: it is what somebody has saved that cannot.
+    if (!definition) return refused("{}", definition.error().message);
     if (auto wrong = members.check(); !wrong) return refused("{}", wrong.error().message);
     if (!place) return tl::unexpected(std::move(place).error());
-    if (!definition) return refused("{}", definition.error().message);
     definition->parameters.name = other_name.value_or(saved_name);
     return create_session(call, *std::move(definition), *std::move(place));
 }

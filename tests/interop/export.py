@@ -252,7 +252,9 @@ class Export(InteropTest):
     def test_files_of_a_trace_stay(self):
         trace, lines = self.emitted()
         among = next(trace.rglob("metadata")).parent
-        for name in (among / "metadata", among / "new.json", among / "index" / "new", next(among.glob("channel0_*"))):
+        self.assertNotEqual(among, trace)
+        for name in (among / "metadata", among / "new.json", among / "index" / "new", next(among.glob("channel0_*")),
+                     trace / "metadata"):
             result = plain_run(LEAT, "export", "chrome", trace, "-o", name)
             self.assertEqual((result.returncode, result.stdout), (1, ""))
             self.assert_one_line(result.stderr, str(name), "among the files of")

@@ -188,6 +188,13 @@ class Background(OptionsTest):
             self.assert_fails(1, "cannot write the pid file /nowhere/pid: No such file", option, "--ports", "0:0:0",
                               "--pid-file", "/nowhere/pid")
 
+    def test_what_is_no_file_stays(self):
+        os.mkfifo(self.pid_file)
+        self.assert_fails(1, f"the pid file {self.pid_file} exists and is no file", "-d", "--ports", "0:0:0", "--pid-file",
+                          str(self.pid_file))
+        self.assertTrue(self.pid_file.is_fifo())
+        self.pid_file.unlink()
+
     def test_paths_are_those_of_the_caller(self):
         result = subprocess.run([RELAYD, "-o", "traces", "--ports", "0:0:0", "-d", "--pid-file", "relay.pid", "--log-file",
                                  "relay.log"], cwd=self.directory, capture_output=True, text=True, timeout=PATIENCE)

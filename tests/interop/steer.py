@@ -169,6 +169,12 @@ class Verbs(SteerTest):
                      ("create", "other", "-o", "")):
             result = self.leat(*verb, status=2)
             self.assertTrue(result.stderr.startswith("leat"), result.stderr)
+        for words, message in ((("frobnicate",), 'there is no command "frobnicate"'),
+                               (("enable-channel", "c", "--blocking-timeout=72m"), "--blocking-timeout is at most 71 minutes"),
+                               (("enable-channel", "c", "--read-period=5"), "--read-period is from 1 ms"),
+                               (("enable-channel", "c", "--tracefile-count=3"), "give --tracefile-size, too"),
+                               (("enable-channel", "c", "--tracefile-count=-3"), "--tracefile-count")):
+            self.assert_one_line(self.leat(*words, status=2).stderr, message)
         session = self.session("web")
         self.assertEqual(([s["name"] for s in self.json("list")["sessions"]], session["channels"]), (["web"], []))
 
@@ -327,6 +333,8 @@ class Definitions(SteerTest):
         before = self.session("web")
         self.assert_refused("save", "web", "-o", file, parts=["exists"])
         self.leat("save", "web", "-o", file, "--force")
+        printed = self.leat("save", "web", "-o", "/dev/stdout", "--force").stdout
+        self.assertIn(file.read_text(), printed)
         self.assert_refused("load", "-i", file, parts=['"web"', "exists"])
         self.leat("destroy", "web")
         self.leat("load", "-i", file)
@@ -374,6 +382,8 @@ class Definitions(SteerTest):
             result = subprocess.run([LEAT, "load", "-i", file], capture_output=True, text=True, timeout=PATIENCE)
             self.assertEqual(result.returncode, 1, wrong[:100])
             self.assert_one_line(result.stderr, str(file))
+        file.write_text(json.dumps({**good, "tracked": 7}))
+        self.assert_refused("load", "-i", file, parts=['"tracked"'])
         self.assert_refused("load", "-i", self.directory / "nothing", parts=["nothing"])
         self.assertEqual(self.json("list")["sessions"], [])
         file.write_text(json.dumps({**good, "leat_session": 2}))

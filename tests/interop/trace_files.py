@@ -105,7 +105,7 @@ class OfSessions(RestartTest):
         self.daemon()
         self.create("web")
         for options, part in ((("--tracefile-size=100",), "at least 4096 bytes"),
-                              (("--tracefile-count=2",), "tracefile_size")):
+                              (("--tracefile-count=2",), "--tracefile-size")):
             self.assert_one_line(self.leat("enable-channel", "c", *options, status=2).stderr, part)
         self.leat("enable-channel", "c", *OPTIONS)
         # Ring 2 of channel c_3 and ring 3 of channel c would write a file c_3_2.

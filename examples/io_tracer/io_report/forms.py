@@ -12,7 +12,7 @@ def time_text(ns):
         return "-"
     for unit, size in ("s", 10**9), ("ms", 10**6), ("us", 10**3):
         if ns >= size:
-            return f"{ns / size:.3g} {unit}" if ns < 1000 * size else f"{ns / size:.0f} {unit}"
+            return f"{ns / size:.3g} {unit}" if ns < 999.5 * size else f"{ns / size:.0f} {unit}"
     return f"{ns} ns"
 
 

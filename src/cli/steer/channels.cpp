@@ -4,7 +4,9 @@
 #include "cli/steer/quantities.hpp"
 #include "cli/steer/session_text.hpp"
 #include "cli/steer/verb.hpp"
+#include "session/channel.hpp"
 #include "session/contexts.hpp"
+#include "wire/app/app_protocol.hpp"
 
 namespace leat::cli {
 namespace {
@@ -57,20 +59,38 @@ Outcome<void> set_quantity(Json& request, const char* key, const std::optional<s
     return {};
 }
 
+Outcome<void> set_period(Json& request, const char* key, const char* option, const std::optional<std::string>& text) {
+    LEAT_TRY(set_quantity(request, key, text, parse_period));
+    if (text && !session::is_valid_period(request[key].get<std::uint64_t>()))
+        return usage("{} is from 1 ms to 1 minute, or 0 for the default", option);
+    return {};
+}
+
+Outcome<void> set_blocking_timeout(Json& request, const std::optional<std::string>& text) {
+    constexpr const char* kKey = "blocking_timeout_us";
+    if (text == "inf") {
+        request[kKey] = kNoLimit;
+        return {};
+    }
+    LEAT_TRY(set_quantity(request, kKey, text, parse_period));
+    if (text && request[kKey].get<std::uint64_t>() >= wire::kBlocksForever)
+        return usage("--blocking-timeout is at most 71 minutes, or inf");
+    return {};
+}
+
 Outcome<Json> enable_channel_request(const ChannelOptions& options) {
     Json request = request_of("enable-channel", options.session);
     request["channel"] = options.channel;
     LEAT_TRY(set_quantity(request, "ring_size", options.ring_size, parse_size));
     set_member(request, "buffers", options.buffers);
     set_member(request, "mode", options.mode);
-    if (options.blocking_timeout == "inf")
-        request["blocking_timeout_us"] = kNoLimit;
-    else
-        LEAT_TRY(set_quantity(request, "blocking_timeout_us", options.blocking_timeout, parse_period));
+    LEAT_TRY(set_blocking_timeout(request, options.blocking_timeout));
     set_member(request, "header", options.header);
-    LEAT_TRY(set_quantity(request, "read_period_us", options.read_period, parse_period));
-    LEAT_TRY(set_quantity(request, "switch_period_us", options.switch_period, parse_period));
+    LEAT_TRY(set_period(request, "read_period_us", "--read-period", options.read_period));
+    LEAT_TRY(set_period(request, "switch_period_us", "--switch-period", options.switch_period));
     LEAT_TRY(set_quantity(request, "tracefile_size", options.tracefile_size, parse_size));
+    if (options.tracefile_count.value_or(0) != 0 && !options.tracefile_size)
+        return usage("--tracefile-count files of which size: give --tracefile-size, too");
     set_member(request, "tracefile_count", options.tracefile_count);
     return request;
 }
@@ -133,7 +153,7 @@ void add_output_options(CLI::App& command, ChannelOptions& options) {
     command
         .add_option("--tracefile-count", options.tracefile_count,
                     "And keep only this many files of each stream: the oldest is removed")
-        ->check(CLI::NonNegativeNumber)
+        ->check(CLI::Range(0, 1'000'000'000))
         ->type_name("N");
 }
 

@@ -48,7 +48,7 @@ Result<void> write_definition(const SaveOptions& options, const Json& definition
     if (is_there && !options.is_forced) return refused("{} exists: --force writes over it", options.file);
     // A device or a pipe keeps its place, and a link its target.
     const bool is_special = is_there && !fs::is_regular_file(options.file, error);
-    const std::string file = is_there ? fs::canonical(options.file, error).string() : options.file;
+    const std::string file = is_there && !is_special ? fs::canonical(options.file, error).string() : options.file;
     const std::string made = is_special ? file : fmt::format("{}.{}.new", file, ::getpid());
     const int flags = is_special ? 0 : O_CREAT | O_EXCL | O_NOFOLLOW;
     const UniqueFd fd(::open(made.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666));

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/printable_text.hpp"
+#include "cli/shell_word.hpp"
 #include "cli/steer/limit_options.hpp"
 #include "cli/steer/quantities.hpp"
 #include "cli/steer/steering.hpp"
@@ -130,8 +131,9 @@ std::string text_of_limits(const Json& session) {
     std::string text;
     if (limits.duration_us != 0) text += "  duration   " + period_for_people(limits.duration_us) + "\n";
     if (limits.max_size != 0)
-        text += fmt::format("  max-size   {}, has {}\n", size_for_people(limits.max_size),
-                            size_for_people(number_at(session, "bytes")));
+        text += fmt::format("  max-size   {}{}\n", size_for_people(limits.max_size),
+                            session.value("snapshot", false) ? " for each snapshot"
+                                                             : ", has " + size_for_people(number_at(session, "bytes")));
     const std::string stopped_by = session.value("stopped_by", "");
     if (!stopped_by.empty()) text += fmt::format("  stopped    by its {}\n", printable(stopped_by));
     return text;
@@ -179,7 +181,7 @@ std::string text_of_relay(const Json& place) {
 }
 
 std::string text_of_snapshot_place(const std::string& directory, const std::string& relay) {
-    if (relay.empty()) return "see it with: leat view " + directory;
+    if (relay.empty()) return "see it with: leat view " + shell_word(directory);
     return fmt::format("it is at relay {}, in {} below its output directory", relay, directory);
 }
 

@@ -60,6 +60,8 @@ Result<ConfinedDirectory> ConfinedDirectory::open_root(const std::string& path) 
             "openat2() does not work here ({}), and without it peers could reach files outside {}: use Linux 5.6 or "
             "later, and let the sandbox (seccomp) allow openat2",
             std::strerror(errno), path);
+    const bool may_write = ::faccessat(fd.get(), ".", W_OK | X_OK, 0) == 0 || (errno != EACCES && errno != EROFS);
+    if (!may_write) return io_error(fmt::format("cannot use {} for output", path));
     return ConfinedDirectory(std::move(fd));
 }
 
