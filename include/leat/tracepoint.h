@@ -36,9 +36,10 @@
  *     FIELD(hidden, kind, ...)                    any of these: it is not recorded, and takes no room in the ring. The
  *                                                 daemon knows its name and type, for filters to come
  *
- * The arguments of leat_tracepoint() are evaluated only if the tracepoint is enabled, and once; so is each field's
- * value. Any thread, also inside signal handlers; nothing allocates, locks or waits. A record holds up to a quarter
- * of its ring, and at most 256 KiB; a larger one is counted as discarded. */
+ * leat_tracepoint() takes up to 62 arguments; neither provider nor name may be a macro. The arguments are evaluated
+ * only if the tracepoint is enabled, and once; so is each field's value. Any thread, also inside signal handlers;
+ * nothing allocates, locks or waits. A record holds up to a quarter of its ring, and at most 256 KiB; a larger one is
+ * counted as discarded. */
 #ifndef LEAT_TRACEPOINT_H
 #define LEAT_TRACEPOINT_H
 
@@ -64,13 +65,34 @@
 #define LEAT_DEBUG 14
 
 /* The event happened: records it if the tracepoint is enabled; else three loads and one branch. */
-#define leat_tracepoint(provider, name, ...)                                           \
+#define leat_tracepoint(...) LEAT_TRACE_(LEAT_PICK_(__VA_ARGS__), __VA_ARGS__)
+#define LEAT_TRACE_(which, ...) LEAT_TRACE_BY_(which, __VA_ARGS__)
+#define LEAT_TRACE_BY_(which, ...) LEAT_TRACE_##which(__VA_ARGS__)
+#define LEAT_TRACE_1(provider, name)                                        \
+    do {                                                                    \
+        if (leat_enabled(provider, name)) leat_emit_##provider##__##name(); \
+    } while (0)
+#define LEAT_TRACE_2(provider, name, ...)                                              \
     do {                                                                               \
         if (leat_enabled(provider, name)) leat_emit_##provider##__##name(__VA_ARGS__); \
     } while (0)
 
 /* The same without asking whether it is enabled: inside an `if (leat_enabled(...))`. Harmless anywhere else. */
-#define leat_do_tracepoint(provider, name, ...) leat_emit_##provider##__##name(__VA_ARGS__)
+#define leat_do_tracepoint(...) LEAT_DO_(LEAT_PICK_(__VA_ARGS__), __VA_ARGS__)
+#define LEAT_DO_(which, ...) LEAT_DO_BY_(which, __VA_ARGS__)
+#define LEAT_DO_BY_(which, ...) LEAT_DO_##which(__VA_ARGS__)
+#define LEAT_DO_1(provider, name) leat_emit_##provider##__##name()
+#define LEAT_DO_2(provider, name, ...) leat_emit_##provider##__##name(__VA_ARGS__)
+
+/* 1: without arguments; 2: with up to 62. An empty ... would be a warning before C++20 and C23. */
+#define LEAT_PICK_(...)                                                                                              \
+    LEAT_NTH_(__VA_ARGS__, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, \
+              2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 0, 0)
+#define LEAT_NTH_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, \
+                  a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, a41, a42,  \
+                  a43, a44, a45, a46, a47, a48, a49, a50, a51, a52, a53, a54, a55, a56, a57, a58, a59, a60, a61, a62,  \
+                  a63, a64, nth, ...)                                                                                  \
+    nth
 
 /* True if somebody wants the event: for arguments that are costly to work out beforehand. */
 #define leat_enabled(provider, name) LEAT_IS_ENABLED_(leat_tracepoint_##provider##__##name)

@@ -23,7 +23,7 @@ WAYS = {  # how libleat gets into the program
     "static": ("-static", str(LIBRARIES / "libleat.a")),
     "static-pie": ("-static-pie", str(LIBRARIES / "libleat.a")),
 }
-WARNINGS = ("-Wall", "-Wextra", "-Werror")
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-pedantic")
 
 C_PROGRAM = {"main.c": """
 #include <leat/log.h>
@@ -38,6 +38,7 @@ int main(void) {
     const short list[] = {1, 2};
     leat_tracepoint(c, number, 1);
     leat_tracepoint(c, text, "text", list);
+    if (list[0] == 2) leat_tracepoint(c, never);
     leat_printf("%d", 3);
     return 0;
 }
