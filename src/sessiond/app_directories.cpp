@@ -68,10 +68,8 @@ std::optional<uid_t> user_of(std::string_view directory_name) {
 }
 
 // Nobody else can put files there.
-bool is_private_directory(int fd, uid_t uid) {
-    struct stat status {};
-    return ::fstat(fd, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == uid &&
-           (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+bool is_private_directory(const struct stat& status, uid_t uid) {
+    return S_ISDIR(status.st_mode) && status.st_uid == uid && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 // `name` is that of a control file.
@@ -115,17 +113,18 @@ Result<void> AppDirectories::begin(const fs::path& parent) {
     if (!only_) {
         parent_watch_ = ::inotify_add_watch(inotify_.get(), parent.c_str(), kWatchedInParent);
         if (parent_watch_ < 0) return io_error(fmt::format("cannot watch {}", parent.string()));
-        return {};
     }
-    const std::string name = wire::kAppDirectoryPrefix + std::to_string(*only_);
-    if (::mkdirat(parent_.get(), name.c_str(), 0700) != 0 && errno != EEXIST)
+    // Our own user's is there before anybody else can take the name.
+    const std::string name = wire::kAppDirectoryPrefix + std::to_string(only_.value_or(::geteuid()));
+    if (::mkdirat(parent_.get(), name.c_str(), 0700) != 0 && errno != EEXIST && only_)
         return io_error(fmt::format("cannot make {}", (parent / name).string()));
     return {};
 }
 
 AppDirectories::News AppDirectories::look() {
     News news;
-    if (directories_.empty()) add_all_directories(news);
+    // Of the directories of all users, the kernel tells after that.
+    if (only_ ? directories_.empty() : !std::exchange(has_looked_, true)) add_all_directories(news);
     alignas(inotify_event) std::array<char, 65536> buffer;  // 64 KiB: to clear it took longer than to read
     // Whoever makes more news than we can read holds up nobody: the rest is for the next time.
     for (std::size_t turn = 0; turn < kMaxReads; ++turn) {
@@ -165,13 +164,22 @@ void AppDirectories::add_all_directories(News& news) {
 
 void AppDirectories::add_directory(const std::string& name, News& news) {
     const auto uid = user_of(name);
-    if (!uid || directories_.size() >= kMaxDirectories) return;
+    if (!uid) return;
+    // Anybody may make any number of such names: most are done with here.
+    struct stat status {};
+    if (::fstatat(parent_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+    if (!is_private_directory(status, *uid)) return refuse_directory(name, *uid, status.st_uid);
     UniqueFd fd(::openat(parent_.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!fd.is_open() || !is_private_directory(fd.get(), *uid)) return;
+    if (!fd.is_open() || ::fstat(fd.get(), &status) != 0 || !is_private_directory(status, *uid)) return;
+    refused_.erase(name);
     // What was opened is watched, whatever has the name by now.
     const std::string path = fmt::format("/proc/self/fd/{}", fd.get());
     const int watch = ::inotify_add_watch(inotify_.get(), path.c_str(), kWatchedInDirectory);
     if (watch < 0) return;
+    if (!directories_.contains(watch) && !make_room()) {
+        ::inotify_rm_watch(inotify_.get(), watch);
+        return;
+    }
     const auto [entry, is_new] = directories_.try_emplace(watch, Directory{watch, std::move(fd), *uid, name});
     if (!is_new) return;
     // A user may have renamed the one of before, and could keep any number of them.
@@ -182,6 +190,37 @@ void AppDirectories::add_directory(const std::string& name, News& news) {
         return true;
     });
     scan(entry->second, news);
+}
+
+// As in a container that shares the parent with us, where the user is called otherwise; or somebody means harm. Told
+// once, at the cost of whose directory it is.
+void AppDirectories::refuse_directory(const std::string& name, uid_t uid, uid_t owner) {
+    if (refused_.contains(name)) return;
+    if (refused_.size() >= kMaxRefused) refused_.clear();
+    refused_.insert(name);
+    the_program_log().warn(owner,
+                           fmt::format("{} belongs to user {}, or others may write there: programs of user {} are not "
+                                       "traced until it is removed",
+                                       name, owner, uid));
+}
+
+// One without programs gives up its place: look_at() takes it up again.
+bool AppDirectories::make_room() {
+    if (directories_.size() < kMaxDirectories) return true;
+    const auto is_unused = [this](const auto& entry) {
+        return entry.second.files.empty() && std::ranges::count(dead_, entry.first, &Dead::first) == 0;
+    };
+    const auto unused = std::ranges::find_if(directories_, is_unused);
+    if (unused == directories_.end()) return false;
+    ::inotify_rm_watch(inotify_.get(), unused->first);
+    directories_.erase(unused);
+    return true;
+}
+
+AppDirectories::News AppDirectories::look_at(uid_t uid) {
+    News news;
+    add_directory(wire::kAppDirectoryPrefix + std::to_string(uid), news);
+    return news;
 }
 
 // Programs that are older than we are. What was left half made by one that is dead goes away.

@@ -51,6 +51,8 @@ class AppDirectories {
     };
     // What has happened since the last call.
     News look();
+    // Looks whether this user has a directory by now. There may be more than are watched.
+    News look_at(uid_t uid);
     // Looks at each file again, whatever the kernel has told: what it could not tell, this finds.
     News sweep();
 
@@ -88,6 +90,9 @@ class AppDirectories {
     void check_all(News& news);
     void add_all_directories(News& news);
     void add_directory(const std::string& name, News& news);
+    void refuse_directory(const std::string& name, uid_t uid, uid_t owner);
+    // False: all directories that there may be have programs.
+    bool make_room();
     void scan(Directory& directory, News& news);
     // Whether it may be the file of a program.
     bool add_file(Directory& directory, const std::string& name, News& news);
@@ -102,8 +107,11 @@ class AppDirectories {
     UniqueFd parent_;
     std::optional<uid_t> only_;
     int parent_watch_ = -1;
-    std::map<int, Directory> directories_;           // by watch
-    std::vector<std::pair<int, std::string>> dead_;  // watch and name of files to remove
+    bool has_looked_ = false;
+    std::set<std::string, std::less<>> refused_{};  // directories that are not their user's
+    std::map<int, Directory> directories_;          // by watch
+    using Dead = std::pair<int, std::string>;       // watch and name
+    std::vector<Dead> dead_;                        // files to remove
 };
 
 }  // namespace leat::sessiond

@@ -391,6 +391,10 @@ Result<void> Tracing::answer(wire::AppConnection& connection) {
         look();
         file = find_file(registered);
     }
+    if (file == nullptr) {
+        handle(directories_->look_at(registered.uid));
+        file = find_file(registered);
+    }
     if (file == nullptr && are_descriptors_scarce()) {
         log_want_of_descriptors("programs are not traced");
         return connection.send_done();

@@ -329,6 +329,27 @@ number = struct.unpack_from("<I", channel, 8)[0]
 
 
 class Places(SessionTest):
+    @needs(IS_TWO, "two-users")
+    def test_directory_that_another_user_has_made(self):
+        """Its user's programs are not traced, and the log says why, once. Root's is there before."""
+        apps = self.runtime / "apps"
+        apps.chmod(0o1777)
+        taken = apps / f"leat-{VICTIM}"
+        taken.mkdir(mode=0o700)
+        os.chown(taken, MALLORY, MALLORY)
+        daemon = self.daemon()
+        self.assertTrue((apps / "leat-0").is_dir())
+        victim = self.program(uid=VICTIM)
+        self.assertEqual(victim.do("emit 10"), 10)
+        for _ in range(3):
+            self.leat("list", "--programs")
+        words = f"leat-{VICTIM} belongs to user {MALLORY}"
+        wait_until(lambda: words in daemon.log(), "the log says nothing")
+        self.assertEqual(daemon.log().count(words), 1)
+        taken.rmdir()
+        other = self.program(uid=VICTIM)
+        self.wait_for_programs(other)
+
     def test_link_in_place_of_the_directory_of_all_programs(self):
         """LEAT_RUNTIME_DIR may be somebody else's, who must not make us open a directory of ours to all."""
         ours = self.directory / "ours"
