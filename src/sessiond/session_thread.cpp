@@ -72,23 +72,6 @@ Result<host::ChunkDirectories> chunks_of(const std::filesystem::path& session, c
     }
 }
 
-std::string with_events_left(const std::string& trouble, std::uint64_t left) {
-    return left == 0 ? trouble : fmt::format("{}; the rings held {} more events", trouble, left);
-}
-
-// Of a recording that is finished: what is not stored.
-std::string trouble_at_the_end(const host::Recording& recording) {
-    if (!recording.output_error()) return {};
-    return with_events_left(recording.output_error()->message, recording.consumer().totals().left_in_rings);
-}
-
-// Of a trace whose output could not be opened.
-std::string trouble_at_the_end(const session::Trace& trace, const consumer::Progress* progress,
-                               const std::string& trouble) {
-    if (trace.is_for_snapshots()) return trouble;
-    return with_events_left(trouble, host::Recording::count_unrecorded(trace, progress));
-}
-
 }  // namespace
 
 Result<std::unique_ptr<SessionThread>> SessionThread::start(Parameters parameters) {
@@ -453,6 +436,24 @@ std::string SessionThread::settle_all() {
     return first_trouble(trouble_of);
 }
 
+// In a chunk that is new, each stream begins with a packet. LTTng's relay shows wrong ones to a viewer that comes
+// before it has that ([LTTng-2.13], "Viewers of a new chunk"): it has a moment for it.
+void SessionThread::begin_streams() {
+    constexpr std::chrono::seconds kMoment{1};
+    for (const Recorded& recorded : recorded_) {
+        if (recorded.recording == nullptr) continue;
+        recorded.recording->drain();
+        recorded.recording->output().flush();
+    }
+    const bool has_viewers = parameters_.destination.is_live && !parameters_.destination.has_directory();
+    const auto is_awaited = [](const Recorded& recorded) {
+        return recorded.recording != nullptr && !recorded.recording->output().is_delivered();
+    };
+    const auto give_up_at = host::Engine::Clock::now() + kMoment;
+    while (has_viewers && std::ranges::any_of(recorded_, is_awaited) && host::Engine::Clock::now() < give_up_at)
+        engine_->turn({}, kRetry);
+}
+
 void SessionThread::resume_all() {
     for (const Recorded& recorded : recorded_)
         if (recorded.recording != nullptr) recorded.recording->resume();
@@ -492,14 +493,28 @@ void SessionThread::end_opened() {
     (void)finish_those_done();
 }
 
-// The first trouble of any.
-std::string SessionThread::finish_those_done() {
-    std::string trouble;
+std::string SessionThread::EndTrouble::text() const {
+    return events_left == 0 ? why : fmt::format("{}; the rings held {} more events", why, events_left);
+}
+
+// Of a recording that is finished, or of a trace whose output could not be opened.
+SessionThread::EndTrouble SessionThread::trouble_at_the_end(const Recorded& recorded) {
+    if (recorded.recording == nullptr) {
+        const bool may_be_left = !recorded.trace->is_for_snapshots();
+        return {recorded.trouble,
+                may_be_left ? host::Recording::count_unrecorded(*recorded.trace, recorded.progress) : 0};
+    }
+    const auto& error = recorded.recording->output_error();
+    if (!error) return {};
+    return {error->message, recorded.recording->consumer().totals().left_in_rings};
+}
+
+SessionThread::EndTrouble SessionThread::finish_those_done() {
+    EndTrouble trouble;
     std::erase_if(finishing_, [&](Recorded& recorded) {
         if (is_to_be_given_up(recorded)) recorded.recording->give_up();
         if (!recorded.recording->is_finished()) return false;
-        std::string its_trouble = remove_finished(recorded);
-        if (trouble.empty()) trouble = std::move(its_trouble);
+        trouble.add(remove_finished(recorded));
         return true;
     });
     return trouble;
@@ -513,12 +528,13 @@ bool SessionThread::is_to_be_given_up(const Recorded& recorded) const {
 }
 
 // Closes its files. Returns its trouble.
-std::string SessionThread::remove_finished(Recorded& recorded) {
-    recorded.trouble = trouble_at_the_end(*recorded.recording);
+SessionThread::EndTrouble SessionThread::remove_finished(Recorded& recorded) {
+    EndTrouble trouble = trouble_at_the_end(recorded);
+    recorded.trouble = trouble.text();
     publish(recorded);
     remove(recorded);
     tell_ended(recorded);
-    return recorded.trouble;
+    return trouble;
 }
 
 void SessionThread::tell_ended(const Recorded& recorded) const {
@@ -587,10 +603,10 @@ Result<std::string> SessionThread::rotate_at_relay() {
     Result<void> rotated;
     for (Recorded& recorded : recorded_) {
         const auto path = recorded.recording->output().begin_chunk();
-        recorded.recording->drain();
         if (!path && rotated) rotated = tl::unexpected(path.error());
         if (path) paths += (paths.empty() ? "" : ", ") + *path;
     }
+    begin_streams();
     if (!rotated) return tl::unexpected(std::move(rotated).error());
     return paths;
 }
@@ -641,12 +657,14 @@ std::string SessionThread::settle_to_clear() {
 Result<void> SessionThread::clear_now() {
     const std::string trouble = settle_to_clear();
     if (!trouble.empty()) return refused("{}", trouble);
+    Result<void> cleared;
     for (Recorded& recorded : recorded_) {
-        LEAT_TRY(recorded.recording->output().clear());
+        cleared = recorded.recording->output().clear();
+        if (!cleared) break;
         if (recorded.recording->is_for_snapshots()) recorded.recording->forget();
-        recorded.recording->drain();
     }
-    return {};
+    begin_streams();
+    return cleared;
 }
 
 // Traces of processes that have ended, also before this daemon was started.
@@ -687,24 +705,23 @@ void SessionThread::regenerate_metadata(Done done) {
     });
 }
 
-// The first trouble of any.
-std::string SessionThread::finish_all() {
+SessionThread::EndTrouble SessionThread::finish_all() {
     is_session_finishing_ = true;
-    std::string trouble;
+    EndTrouble trouble;
     for (Recorded& recorded : std::exchange(recorded_, {})) {
         if (recorded.recording != nullptr) {
             finishing_.push_back(std::move(recorded));
             continue;
         }
-        recorded.trouble = trouble_at_the_end(*recorded.trace, recorded.progress, recorded.trouble);
-        if (trouble.empty()) trouble = recorded.trouble;
+        const EndTrouble its_trouble = trouble_at_the_end(recorded);
+        recorded.trouble = its_trouble.text();
+        trouble.add(its_trouble);
         tell_ended(recorded);
     }
     for (const Recorded& recorded : finishing_) recorded.recording->begin_finish();
     for (;;) {
         publish();
-        std::string its_trouble = finish_those_done();
-        if (trouble.empty()) trouble = std::move(its_trouble);
+        trouble.add(finish_those_done());
         if (finishing_.empty()) return trouble;
         engine_->turn({}, kRetry);
     }
@@ -713,9 +730,9 @@ std::string SessionThread::finish_all() {
 void SessionThread::finish(Done done) {
     inbox_.post([this, done = std::move(done)] {
         open_all();
-        std::string trouble = take_unmet_snapshot();
-        std::string its_trouble = finish_all();
-        if (trouble.empty()) trouble = std::move(its_trouble);
+        EndTrouble all{.why = take_unmet_snapshot()};
+        all.add(finish_all());
+        std::string trouble = all.text();
         if (chunks_.was_rotated()) {
             chunks_.plan_rotation();
             const auto archived = chunks_.rotate();

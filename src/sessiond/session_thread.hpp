@@ -128,6 +128,16 @@ class SessionThread {
         std::string trouble{};
         Done when_ended{};  // set: it is to end
     };
+    // Why something is not stored, the first of several reasons, and how many events of all that is.
+    struct EndTrouble {
+        std::string why{};
+        std::uint64_t events_left = 0;  // in rings
+        void add(const EndTrouble& other) {
+            if (why.empty()) why = other.why;
+            events_left += other.events_left;
+        }
+        [[nodiscard]] std::string text() const;
+    };
 
     SessionThread(Parameters parameters, host::ChunkDirectories chunks, std::unique_ptr<host::Engine> engine)
         : parameters_(std::move(parameters)),
@@ -154,17 +164,19 @@ class SessionThread {
     Result<std::unique_ptr<host::Recording>> begin(const Recorded& recorded);
     [[nodiscard]] Result<std::unique_ptr<host::Recording>> begin_for_snapshots(const Recorded& recorded) const;
     void end_opened();
-    std::string finish_those_done();
+    EndTrouble finish_those_done();
     [[nodiscard]] bool is_to_be_given_up(const Recorded& recorded) const;
-    std::string remove_finished(Recorded& recorded);
+    EndTrouble remove_finished(Recorded& recorded);
+    static EndTrouble trouble_at_the_end(const Recorded& recorded);
     void tell_ended(const Recorded& recorded) const;
     static std::string trouble_of(const Recorded& recorded);
     static std::string storage_trouble_of(const Recorded& recorded);
     // Of all recordings, also of those that end; empty: none has one.
     std::string first_trouble(std::string (*of)(const Recorded&)) const;
     std::string settle_all();
+    void begin_streams();
     void resume_all();
-    std::string finish_all();
+    EndTrouble finish_all();
     void publish();
     void publish(Recorded& recorded);
     void remove(const Recorded& recorded);

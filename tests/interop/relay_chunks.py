@@ -5,6 +5,7 @@ import subprocess
 import threading
 import time
 
+import relay_peer
 from relays import LeatRelay, LttngRelay
 from session_daemons import RelayedTest, discarded
 from support import LEAT, PATIENCE, is_described, main, stop_process, wait_until
@@ -98,6 +99,29 @@ class Chunks(ChunksTest):
         self.assertEqual(self.numbers_in(chunk), list(range(100, 200)))
         self.assertEqual(len(self.read(chunk).events("stock:tick")), 100)
         self.destroy(300)
+
+    def test_viewer_that_comes_right_after(self):
+        """babeltrace2 shows all that comes into the chunk, and our viewer does."""
+        for verb in ("rotate", "clear"):
+            for command in (["babeltrace2", "-i", "lttng-live"], [LEAT, "view"]):
+                with self.subTest(verb=verb, command=command[0]):
+                    daemon, running = self.begun_over_relay("live")
+                    self.leat(verb)
+                    lister = relay_peer.Viewer(self.relay)
+                    viewer = subprocess.Popen([*command, self.relay.live_url("web")], stdout=subprocess.PIPE,
+                                              stderr=subprocess.PIPE, text=True)
+                    self.addCleanup(viewer.communicate)
+                    self.addCleanup(viewer.kill)
+                    wait_until(lambda: lister.clients().get("web") == 1, "the viewer does not attach")
+                    lister.close()
+                    running.do("emit 50")
+                    self.destroy(150)
+                    shown, errors = viewer.communicate(timeout=PATIENCE)
+                    self.assertEqual((viewer.returncode, errors), (0, ""))
+                    self.assertEqual([int(n) for n in re.findall(r"order:tick: .* n = (\d+) ", shown)], list(range(100, 150)))
+                    running.end()
+                    self.assertEqual(daemon.stop(), 0)
+                    wait_until(lambda: not self.is_shown(), "the relay keeps the session")
 
     def test_clear(self):
         for kind in ("output", "live"):

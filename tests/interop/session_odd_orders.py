@@ -330,14 +330,17 @@ class AfterAFailure(OddOrders):
         self.daemon()
         directory = self.directory / "web"
         self.leat("create", "web", "-o", directory)
+        self.leat("enable-channel", "c", "--buffers=pid")
         self.leat("enable-event", "order:tick")
         directory.rmdir()
         directory.write_text("in the way")
         self.leat("start")
-        running = self.program()
-        self.wait_for_programs(running)
-        self.attach("web", running)
-        emitted = running.do("emit 10")
+        programs = [self.program(), self.program()]
+        self.wait_for_programs(*programs)
+        emitted = 0
+        for running in programs:
+            self.attach("web", running)
+            emitted += running.do("emit 10")
         counted = discarded(self.session("web"))
         answer = self.json("destroy")
         warning, = answer["warnings"]
