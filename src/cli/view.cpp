@@ -107,7 +107,10 @@ Result<Viewed> view(ViewArguments& arguments) {
     LEAT_TRY(put_sessions_traces(arguments.traces));
     const viewer::TextOptions options = text_options(arguments);
     arguments.selection = arguments.selection_options.parse(arguments.text.is_gmt);
-    const bool is_live = arguments.is_followed || std::ranges::any_of(arguments.traces, net::is_relay_url);
+    const bool is_of_relay = std::ranges::any_of(arguments.traces, net::is_relay_url);
+    if (!is_of_relay && (arguments.reconnects || arguments.from == "now"))
+        misuse("--from and --reconnect are for sessions of a relay");
+    const bool is_live = arguments.is_followed || is_of_relay;
     if (is_live && (arguments.selection.range.is_bounded() || arguments.selection.is_of_all_streams))
         misuse("--begin, --end, --timerange and --stream-intersection are for traces on disk that are finished");
     const bool is_table = arguments.format == "csv";
@@ -118,7 +121,7 @@ Result<Viewed> view(ViewArguments& arguments) {
     refuse_empty_columns(arguments.columns);
     if (is_table) return view_csv(arguments, options);
     if (is_silent) return view_none(arguments, options);
-    if (std::ranges::any_of(arguments.traces, net::is_relay_url)) return view_relay(arguments, options);
+    if (is_of_relay) return view_relay(arguments, options);
     if (arguments.is_followed) return view_followed(arguments, options);
     return view_recorded(arguments, options);
 }

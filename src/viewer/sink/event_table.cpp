@@ -170,9 +170,16 @@ Result<EventTable::Column> EventTable::parse_column(std::string_view text,
 Result<EventTable> EventTable::make(std::optional<std::span<const std::string_view>> titles,
                                     std::span<const ctf::TraceClass* const> trace_classes) {
     EventTable table;
-    if (!titles) table.columns_ = all_columns(trace_classes);
-    for (const std::string_view title : titles.value_or(std::span<const std::string_view>()))
-        table.columns_.push_back(LEAT_TRY(parse_column(title, trace_classes)));
+    std::vector<Column> all = all_columns(trace_classes);
+    // First as it is: a name of CTF 2 may be any text.
+    for (const std::string_view title : titles.value_or(std::span<const std::string_view>())) {
+        const auto known = std::ranges::find(all, title, &Column::title);
+        if (known != all.end())
+            table.columns_.push_back(*known);
+        else
+            table.columns_.push_back(LEAT_TRY(parse_column(title, trace_classes)));
+    }
+    if (!titles) table.columns_ = std::move(all);
     return table;
 }
 

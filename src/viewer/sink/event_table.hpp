@@ -39,9 +39,9 @@ class EventTable {
         ValuePath path{};  // of kPayload and kContext
     };
 
-    // Columns as a filter names fields: "time", "name", "$ctx.cpu_id", "key"; "time" and "time_ns" are those of the
-    // event. None: these two, the name, and all contexts and fields that the trace classes have. An error names one
-    // that no event can have.
+    // Columns by the titles that they have if all are there, or as a filter names fields: "time", "name",
+    // "$ctx.cpu_id", "key"; "time" and "time_ns" are those of the event. None: these two, the name, and all contexts
+    // and fields that the trace classes have. An error names one that no event can have.
     static Result<EventTable> make(std::optional<std::span<const std::string_view>> titles,
                                    std::span<const ctf::TraceClass* const> trace_classes);
 

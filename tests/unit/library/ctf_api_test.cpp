@@ -416,6 +416,32 @@ TEST(CtfApi, TypeOfAColumnIsThatOfTheContextThatAllEventsHave) {
     EXPECT_EQ(type_of("another"), LEAT_CTF_COLUMN_TEXT);
 }
 
+// A name of CTF 2 may be any text. What it is called is how to ask for it.
+TEST(CtfApi, ColumnIsFoundByTheTitleThatItHas) {
+    const test::ScratchDirectory trace;
+    std::ofstream metadata(trace.path() / "metadata");
+    const std::string integer =
+        R"({"type": "fixed-length-unsigned-integer", "length": 8, "byte-order": "little-endian", "alignment": 8})";
+    for (const std::string& fragment :
+         {std::string(R"({"type": "preamble", "version": 2})"), std::string(R"({"type": "trace-class"})"),
+          std::string(R"({"type": "data-stream-class"})"),
+          fmt::format(R"({{"type": "event-record-class", "name": "e", "payload-field-class": {{"type": "structure",
+              "member-classes": [{{"name": "a.b", "field-class": {0}}}, {{"name": "größe", "field-class": {0}}},
+                                 {{"name": "", "field-class": {0}}}]}}}})",
+                      integer)})
+        metadata << '\x1e' << fragment << '\n';
+    metadata.close();
+    const Reader reader = open(trace.path());
+    const Columns all(leat_ctf_read_columns(reader.get(), nullptr, 0, 1));
+    ASSERT_GT(leat_ctf_column_count(all.get()), 3U);
+    for (std::size_t i = 0; i < leat_ctf_column_count(all.get()); ++i) {
+        const char* const name = leat_ctf_get_column(all.get(), i)->name;
+        const Columns columns(leat_ctf_read_columns(reader.get(), &name, 1, 1));
+        ASSERT_NE(columns, nullptr) << name;
+        EXPECT_STREQ(leat_ctf_get_column(columns.get(), 0)->name, name);
+    }
+}
+
 TEST(CtfApi, NamesThatAreMissingAreErrors) {
     char error[LEAT_CTF_ERROR_SIZE];  // NOLINT(*-avoid-c-arrays)
     const char* const nothing = nullptr;
