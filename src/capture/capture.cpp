@@ -103,6 +103,10 @@ Result<std::unique_ptr<Capture>> Capture::start(const Options& options) {
             "no tracepoint can be captured, as none has a file: is /dev/shm full or not writable, or "
             "LEAT_RUNTIME_DIR empty?");
     }
+    if (auto attached = tracepoints->attach(channel); !attached) {
+        output->remove_if_unused();
+        return tl::unexpected(std::move(attached).error());
+    }
     std::unique_ptr<Capture> capture(
         new Capture(options, std::move(session), trace, std::move(output), std::move(tracepoints)));
     capture->switch_on();
@@ -141,8 +145,13 @@ std::uint64_t Capture::now() const { return ring::clock_now(trace_.clock().page(
 bool Capture::is_of_this_process() const { return leat_capture_process() == process_; }
 
 void Capture::switch_on() {
-    for (std::string& warning : tracepoints_->switch_on()) warnings_.push_back(std::move(warning));
+    for (std::string& warning : tracepoints_->switch_on()) warn(std::move(warning));
     for (const session::StickyProgram& program : tracepoints_->take_sticky_values()) record_sticky_values(program);
+}
+
+// A library that comes again and again is the same each time.
+void Capture::warn(std::string warning) {
+    if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(std::move(warning));
 }
 
 // What does not fit into a ring is discarded there, and counted.
@@ -150,9 +159,9 @@ void Capture::record_sticky_values(const session::StickyProgram& program) {
     const auto replayed = session::replay_sticky_values(
         trace_, [this] { drain(true); }, program);
     if (!replayed)
-        warnings_.push_back(fmt::format("sticky values of {}: {}", program.name, replayed.error().message));
+        warn(fmt::format("sticky values of {}: {}", program.name, replayed.error().message));
     else if (replayed->not_kept != 0)
-        warnings_.push_back(fmt::format("{} has not kept {} sticky values", program.name, replayed->not_kept));
+        warn(fmt::format("{} has not kept {} sticky values", program.name, replayed->not_kept));
 }
 
 Result<void> Capture::describe_new_events() {

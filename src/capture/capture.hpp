@@ -76,6 +76,7 @@ class Capture {
     [[nodiscard]] bool is_of_this_process() const;
     Result<void> describe_new_events();
     void switch_on();
+    void warn(std::string warning);
     void record_sticky_values(const session::StickyProgram& program);
     void look(std::uint64_t time);
     void drain(bool has_rest);

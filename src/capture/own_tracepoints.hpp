@@ -30,6 +30,8 @@ class OwnTracepoints {
     [[nodiscard]] static bool has_files();
     // Whether libraries have been loaded or unloaded since. Some ns.
     [[nodiscard]] bool has_news() const;
+    // Gives the program the rings of this channel; an error: they cannot be mapped.
+    Result<void> attach(const session::TraceChannel& channel);
     // Switches on what the session wants and is not on yet. What cannot be switched on is warned of.
     std::vector<std::string> switch_on();
     // Of what was switched on since: the values that its sticky events have by now are to be recorded, too.
@@ -45,7 +47,6 @@ class OwnTracepoints {
     };
     Result<void> switch_on(const std::string& path, std::vector<std::string>& warnings);
     void note_sticky_values(const session::Application& application, const session::Orders& orders);
-    Result<void> attach(const session::TraceChannel& channel);
 
     session::Session& session_;
     std::uint32_t process_;
