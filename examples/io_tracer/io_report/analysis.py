@@ -25,6 +25,10 @@ class Flow:
         self.queue_time = Histogram()
         self.device_time = Histogram()
 
+    def place(self):
+        """Among others, by which they are sorted: those whose class is a text come first."""
+        return (self.class_number is not None, self.class_number or 0, self.name, self.direction)
+
 
 class Timeline:
     """How many requests there were at each time, in slots of equal width."""
@@ -230,7 +234,7 @@ class Analysis:
                 "queue_time": flow.queue_time.summary(), "device_time": flow.device_time.summary(),
                 "timeline": [slot[4].get(flow.number, 0) for slot in slots],
                 "queue_curve": flow.queue_time.curve(), "device_curve": flow.device_time.curve(),
-            } for flow in sorted(self.flows.values(), key=lambda flow: (flow.class_number, flow.name, flow.direction))],
+            } for flow in sorted(self.flows.values(), key=Flow.place)],
             "timeline": {
                 "width": timeline.width,
                 "waiting": [{"most": slot[0], "mean": round(slot[2] / width, 3)} for slot, width in zip(slots, widths)],

@@ -128,11 +128,12 @@ def write_lines(events, class_names, output):
             words.append(f"{request:x}")
         if kind == "Q":
             name, number, direction = flow
-            class_names.setdefault(number, name or str(number))
-            words += [direction[0], "class", str(number), str(length)]
+            if number is not None:
+                class_names.setdefault(number, name or str(number))
+            words += [direction[0], "class", printable(name) if number is None else str(number), str(length)]
         counts[ring.number] += 1
         parts[ring.number].write(f"{counts[ring.number]:08x}:{seconds(at)} {' '.join(words)}\n")
-    known = ",".join(f"{number}:{printable(name)}" for number, name in sorted(class_names.items()) if number is not None)
+    known = ",".join(f"{number}:{printable(name)}" for number, name in sorted(class_names.items()))
     skipped = dict(events.discarded)
     for ring, part in zip(events.rings, parts):
         output.write(f"00000000:{seconds(0)} {skipped_text(skipped.pop(ring.stream, 0))}\n"

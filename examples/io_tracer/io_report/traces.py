@@ -10,11 +10,12 @@ MOST_METADATA = 1 << 20
 
 def directories(paths):
     """Of traces on this machine."""
-    found = []
+    found = {}
     for path in map(pathlib.Path, paths):
         if path.is_dir():
-            found += sorted({file.parent for file in path.rglob("metadata")})
-    return found
+            for directory in sorted({file.parent for file in path.rglob("metadata")}):
+                found.setdefault(directory.resolve(), directory)
+    return list(found.values())
 
 
 def environment(directory):
