@@ -7,10 +7,11 @@ a session, and while it takes over the sessions of another daemon.
 By default the tests take every few calls only, with others each time."""
 import mmap
 import os
+import shutil
 import struct
 import tempfile
 
-from session_daemons import DISCARDED_IN_CHUNK, RestartTest, discarded
+from session_daemons import DISCARDED_IN_CHUNK, RestartTest, by_reason, discarded
 from support import PROGRAMS, main, wait_until, without_sanitizers
 
 LIBRARY = PROGRAMS / "libtest-killed-at.so"
@@ -148,18 +149,10 @@ class EachCall(RestartTest):
             self.kill(self.running)
             for running in programs:
                 running.do("emit 10")
-            self.set_countdown(call)
-            self.running = self.start_again(self.running, is_awaited=False)
-            wait_until(lambda: self.countdown() == 0 or self.running.has_begun(), "it does not start")
             # It goes on to drain rings after it is ready.
-            wait_until(lambda: self.countdown() == 0 or self.is_quiet(), "it is never quiet")
-            left = self.countdown()
-            self.set_countdown(0)
-            if left == 0:
-                wait_until(lambda: not self.running.is_alive(), "it is not killed")
-                self.running = self.start_again(self.running)
+            is_killed = self.take_over(call, self.is_quiet)
             count += 1
-            if left != 0:
+            if not is_killed:
                 break
         print(f"{count} of about {call} calls, seed {self.seed}", flush=True)
         expected = 10 + 20 * count
@@ -170,6 +163,43 @@ class EachCall(RestartTest):
             for running in programs:
                 self.assertEqual([event["n"] for event in events if event["vpid"] == running.pid], list(range(expected)),
                                  f"seed {self.seed}")
+
+    def take_over(self, call, is_done):
+        """The next daemon is killed before this call, unless all is done before. Returns whether it was. A daemon runs."""
+        self.set_countdown(call)
+        self.running = self.start_again(self.running, is_awaited=False)
+        wait_until(lambda: self.countdown() == 0 or self.running.has_begun(), "it does not start")
+        wait_until(lambda: self.countdown() == 0 or is_done(), "it is never done")
+        left = self.countdown()
+        self.set_countdown(0)
+        if left == 0:
+            wait_until(lambda: not self.running.is_alive(), "it is not killed")
+            self.running = self.start_again(self.running)
+        return left == 0
+
+    def test_what_programs_counted_that_have_ended(self):
+        """No daemon counts that again after another one was killed on the way."""
+        self.running = self.daemon(env=self.environment)
+        for call in self.calls():
+            running = self.program()
+            self.wait_for_programs(running)
+            directory = self.begun("order:tick")
+            self.kill(self.running)
+            running.do("emit 10")
+            self.assertEqual(running.end(), 0)
+            is_killed = self.take_over(call, self.has_counted)
+            wait_until(lambda: not self.control_files(), "what a program has left stays")
+            self.assertEqual(by_reason(self.stopped("web")), {"not_attached": 10}, f"call {call}, seed {self.seed}")
+            self.leat("destroy", "web")
+            shutil.rmtree(directory)
+            if not is_killed:
+                break
+        print(f"about {call} calls, seed {self.seed}", flush=True)
+        self.assertGreater(call, 50)
+
+    def has_counted(self):
+        answer = self.running.ask("list", session="web") or {}
+        return answer.get("ok") and by_reason(answer["sessions"][0]) and not self.control_files()
 
     def is_quiet(self):
         """Whether all that was emitted is stored."""
