@@ -92,10 +92,6 @@ int open_notes(Lane lane) {
     return open_own_directory(directory);
 }
 
-bool is_equal(const timespec& left, const timespec& right) {
-    return left.tv_sec == right.tv_sec && left.tv_nsec == right.tv_nsec;
-}
-
 // The note has the time of the last answer: any other one, and nobody goes by it. So no clock is compared with another.
 // Returns its age in s; -1: there is none, or none that counts any more.
 time_t age_of_note(int notes, const char* name, const timespec& last) {
@@ -120,6 +116,10 @@ void find_daemons() {
     const char* const runtime = secure_getenv(wire::kRuntimeDirectoryVariable);
     set_directory(Lane::kSystem, !has_any ? nullptr : runtime != nullptr ? runtime : wire::kSystemDirectory);
     set_directory(Lane::kUser, has_any ? users : nullptr);
+}
+
+bool is_equal(const timespec& left, const timespec& right) {
+    return left.tv_sec == right.tv_sec && left.tv_nsec == right.tv_nsec;
 }
 
 bool is_trusted(uid_t uid) { return uid == 0 || uid == geteuid(); }

@@ -25,6 +25,7 @@ bool is_active(wire::Lane lane);
 
 // When an active daemon has last answered somebody, by the file system's clock; 0: there is no such daemon.
 timespec last_answer(wire::Lane lane);
+bool is_equal(const timespec& left, const timespec& right);
 // Why programs wait in vain.
 enum class Silence {
     kDeaf,  // the daemon does not answer

@@ -32,8 +32,7 @@ struct GivenUp {
 GivenUp given_up[kLanes] = {};
 
 bool is_given_up(uint32_t lane, const timespec& last) {
-    const GivenUp& then = given_up[lane];
-    return then.is_so && then.last_answer.tv_sec == last.tv_sec && then.last_answer.tv_nsec == last.tv_nsec;
+    return given_up[lane].is_so && is_equal(given_up[lane].last_answer, last);
 }
 
 // When the wait for daemons ends, in ns of CLOCK_MONOTONIC.
