@@ -86,6 +86,7 @@ Result<std::unique_ptr<Capture>> Capture::start(const Options& options) {
     session::Trace& trace = *LEAT_TRY(session->trace_for(this_process()));
     auto tracepoints = LEAT_TRY(OwnTracepoints::create(*session));
     const session::TraceChannel& channel = *trace.channels().front();
+    LEAT_TRY(tracepoints->attach(channel));
     const std::vector<std::uint32_t> cpus = own_cpus();
     auto output = LEAT_TRY(BlockOutput::create(options.directory, channel.name(), channel.rings().geometry().cpu_rings,
                                                cpus, std::min(options.max_size, largest_file())));
@@ -102,10 +103,6 @@ Result<std::unique_ptr<Capture>> Capture::start(const Options& options) {
         return refused(
             "no tracepoint can be captured, as none has a file: is /dev/shm full or not writable, or "
             "LEAT_RUNTIME_DIR empty?");
-    }
-    if (auto attached = tracepoints->attach(channel); !attached) {
-        output->remove_if_unused();
-        return tl::unexpected(std::move(attached).error());
     }
     std::unique_ptr<Capture> capture(
         new Capture(options, std::move(session), trace, std::move(output), std::move(tracepoints)));
