@@ -15,7 +15,7 @@ inline std::string shell_word(const std::string& text) {
     if (text.starts_with('-')) return shell_word("./" + text);  // a path, no option
     if (!text.empty() && std::ranges::all_of(text, is_plain)) return text;
     std::string word = "'";
-    for (const char c : printable(text)) c == '\'' ? word += "'\\''" : word += c;
+    for (const char c : printable(text)) word += c == '\'' ? "'\\''" : std::string(1, c);
     return word + "'";
 }
 

@@ -437,9 +437,9 @@ std::string SessionThread::settle_all() {
 }
 
 // In a chunk that is new, each stream begins with a packet. LTTng's relay shows wrong ones to a viewer that comes
-// before it has that ([LTTng-2.13], "Viewers of a new chunk"): it has a moment for it.
+// before that is there ([LTTng-2.13], "Viewers of a new chunk"). So we wait for it, though not for long.
 void SessionThread::begin_streams() {
-    constexpr std::chrono::seconds kMoment{1};
+    constexpr std::chrono::seconds kPatience{1};
     for (const Recorded& recorded : recorded_) {
         if (recorded.recording == nullptr) continue;
         recorded.recording->drain();
@@ -449,7 +449,7 @@ void SessionThread::begin_streams() {
     const auto is_awaited = [](const Recorded& recorded) {
         return recorded.recording != nullptr && !recorded.recording->output().is_delivered();
     };
-    const auto give_up_at = host::Engine::Clock::now() + kMoment;
+    const auto give_up_at = host::Engine::Clock::now() + kPatience;
     while (has_viewers && std::ranges::any_of(recorded_, is_awaited) && host::Engine::Clock::now() < give_up_at)
         engine_->turn({}, kRetry);
 }

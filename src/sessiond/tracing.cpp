@@ -66,6 +66,16 @@ std::uint32_t counting_channel(const TracedFile& file) {
     return first;
 }
 
+// Programs look at the write lock, which nobody else can take; those of former versions, or in a sandbox that does not
+// know such locks, at the other one.
+bool lock_active(int fd) {
+    struct flock all {};
+    all.l_type = F_WRLCK;
+    all.l_whence = SEEK_SET;
+    const bool is_locked = ::fcntl(fd, F_OFD_SETLK, &all) == 0 || errno == EINVAL;
+    return ::flock(fd, LOCK_EX | LOCK_NB) == 0 && is_locked;
+}
+
 // Of a program that is gone: it has neither said that it ends nor become another one, which would have an executable. A
 // process whose memory is gone has none. In another container its pid names nothing here: there, one that becomes
 // another program counts, too.
@@ -323,20 +333,6 @@ void Tracing::count_not_attached() {
     for (auto& [id, file] : applications_.files()) count_not_attached(file);
 }
 
-namespace {
-
-// Programs look at the write lock, which nobody else can take; those of former versions, or in a sandbox that does not
-// know such locks, at the other one.
-bool lock_active(int fd) {
-    struct flock all {};
-    all.l_type = F_WRLCK;
-    all.l_whence = SEEK_SET;
-    const bool is_locked = ::fcntl(fd, F_OFD_SETLK, &all) == 0 || errno == EINVAL;
-    return ::flock(fd, LOCK_EX | LOCK_NB) == 0 && is_locked;
-}
-
-}  // namespace
-
 // Programs that start wait for us only while the file is there and locked.
 void Tracing::show_whether_active() {
     const bool is_active =
@@ -349,7 +345,7 @@ void Tracing::show_whether_active() {
         if (parameters_.keeper != nullptr) parameters_.keeper->drop(Keeper::kActive);
         return;
     }
-    // Locked before it is seen: programs look whether it is, by trying to lock it themselves.
+    // Locked before it is seen: programs of former versions look whether it is by trying to lock it themselves.
     const std::string hidden = path + ".new";
     ::unlink(hidden.c_str());
     active_ = UniqueFd(::open(hidden.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));

@@ -430,9 +430,9 @@ ViewerSession::ServedMetadata ViewerSession::metadata(std::uint64_t stream_id) {
     if (cursor.stream->end() <= cursor.sent) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
     const auto found_text = cursor.stream->text();
     // It was cleared before it was read: what follows it comes from its beginning, if anything does.
-    const bool is_gone = !found_text && found_text.error().kind == ErrorKind::kNotFound;
-    if (is_gone && !cursor.stream->is_finished()) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
-    if (is_gone) return {{0, wire::MetadataStatus::kError}, std::nullopt};
+    const bool is_cleared = !found_text && found_text.error().kind == ErrorKind::kNotFound;
+    if (is_cleared && !cursor.stream->is_finished()) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
+    if (is_cleared) return {{0, wire::MetadataStatus::kError}, std::nullopt};
     if (!found_text) {
         log("a viewer's metadata {}: {}", stream_id, found_text.error().message);
         return {{0, wire::MetadataStatus::kError}, std::nullopt};
