@@ -24,6 +24,19 @@ class Between(RestartTest):
         self.kill(daemon)
         return daemon, directory
 
+    def begun_and_stopped(self):
+        daemon = self.daemon()
+        directory = self.begun("order:*")
+        daemon.send_signal(signal.SIGSTOP)
+        return daemon, directory
+
+    def begun_and_deaf(self):
+        """Also known to be."""
+        daemon, directory = self.begun_and_stopped()
+        self.assertEqual(self.started(LEAT_REGISTER_TIMEOUT="1000").answer(), 10)
+        self.assertEqual(len(self.notes("deaf")), 1)
+        return daemon, directory
+
     def started(self, **variables):
         """It emits as soon as it may."""
         running = self.program(**variables)
@@ -77,11 +90,7 @@ class Between(RestartTest):
 
     def test_next_daemon_is_not_taken_for_deaf(self):
         """The one before was."""
-        daemon = self.daemon()
-        directory = self.begun("order:*")
-        daemon.send_signal(signal.SIGSTOP)
-        self.assertEqual(self.started(LEAT_REGISTER_TIMEOUT="1000").answer(), 10)
-        self.assertEqual(len(self.notes("deaf")), 1)
+        daemon, directory = self.begun_and_deaf()
         self.kill(daemon)
         daemon = self.start_again(daemon)
         daemon.send_signal(signal.SIGSTOP)
@@ -90,9 +99,7 @@ class Between(RestartTest):
         self.assert_all_recorded(directory, running)
 
     def test_killed_before_it_has_answered(self):
-        daemon = self.daemon()
-        directory = self.begun("order:*")
-        daemon.send_signal(signal.SIGSTOP)
+        daemon, directory = self.begun_and_stopped()
         programs = [self.waiting(), self.waiting()]
         daemon.send_signal(signal.SIGKILL)
         self.kill(daemon)
@@ -136,11 +143,7 @@ class Between(RestartTest):
 
     def test_deaf_and_then_killed(self):
         """Those that start meanwhile wait for the next one all the same."""
-        daemon = self.daemon()
-        directory = self.begun("order:*")
-        daemon.send_signal(signal.SIGSTOP)
-        self.assertEqual(self.started(LEAT_REGISTER_TIMEOUT="1000").answer(), 10)
-        self.assertEqual(len(self.notes("deaf")), 1)
+        daemon, directory = self.begun_and_deaf()
         daemon.send_signal(signal.SIGKILL)
         self.kill(daemon)
         running = self.waiting(patience="600000")
