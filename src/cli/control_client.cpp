@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -15,6 +16,7 @@ namespace leat::cli {
 namespace {
 
 using namespace std::chrono_literals;
+namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kProtocolVersion = 1;
@@ -73,15 +75,19 @@ Result<Json> parse_line(const std::string& line) {
 
 }  // namespace
 
-Result<ControlClient> ControlClient::connect(const std::vector<std::filesystem::path>& sockets,
-                                             std::chrono::milliseconds patience) {
+Result<ControlClient> ControlClient::connect(const std::vector<fs::path>& sockets, std::chrono::milliseconds patience) {
     const auto deadline = Clock::now() + patience;
-    for (const std::filesystem::path& path : sockets) {
+    for (const fs::path& path : sockets) {
         const bool is_last = &path == &sockets.back();
         auto socket = connect_to(path, is_last, deadline, patience);
         if (socket) return ControlClient(*std::move(socket), patience);
         if (socket.error().kind != ErrorKind::kNotFound) return tl::unexpected(std::move(socket).error());
     }
+    const auto is_closed = [](const fs::path& path) { return ::access(path.c_str(), W_OK) != 0 && errno == EACCES; };
+    const auto closed = std::ranges::find_if(sockets, is_closed);
+    if (closed != sockets.end())
+        return not_found("{} is not for you, and you run no session daemon: leat create NAME starts one",
+                         closed->string());
     return not_found("no session daemon is running: leat create NAME starts one");
 }
 

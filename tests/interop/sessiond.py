@@ -484,8 +484,8 @@ class Users(SessionTest):
     def test_user_may_not_steer_roots_daemon(self):
         self.daemon()
         self.create("all")
-        self.leat("list", uid=ALICE, status=1)
-        self.leat("destroy", "all", uid=ALICE, status=1)
+        for verb in (("list",), ("destroy", "all")):
+            self.assert_one_line(self.leat(*verb, uid=ALICE, status=1).stderr, "control.sock is not for you")
         self.assertEqual(self.session("all")["state"], "inactive")
 
     def test_each_user_has_a_daemon_of_their_own(self):
