@@ -30,6 +30,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxDirectories = 4096;
 // Of one user. Each costs a descriptor.
 constexpr std::size_t kMaxFiles = 16384;
+// Of one user, likewise: files that have lost their names.
+constexpr std::ptrdiff_t kMaxNameless = 1024;
 // Names of one user that are looked at, whatever they are of.
 constexpr std::size_t kMaxNames = 4 * kMaxFiles;
 // Names of one user that are remembered. The rest is refused silently. Where so many are found at one look, it ends:
@@ -150,6 +152,7 @@ AppDirectories::News AppDirectories::sweep() {
 
 void AppDirectories::check_all(News& news) {
     add_all_directories(news);
+    for (const auto& [watch, file] : nameless_) news.gone.push_back(file.id);
     for (auto& [watch, directory] : directories_) {
         const auto known = directory.files;
         for (const auto& [name, id] : known) check_file(directory, name, news);
@@ -300,6 +303,7 @@ void AppDirectories::forget_directory(int watch, News& news) {
 void AppDirectories::handle(int watch, std::uint32_t mask, const std::string& name, News& news) {
     if ((mask & IN_Q_OVERFLOW) != 0) return check_all(news);
     if (watch == parent_watch_) return add_directory(name, news);
+    if (const auto file = nameless_.find(watch); file != nameless_.end()) return news.gone.push_back(file->second.id);
     const auto known = directories_.find(watch);
     if (known == directories_.end()) return;
     if ((mask & IN_IGNORED) != 0) return forget_directory(watch, news);
@@ -323,11 +327,35 @@ void AppDirectories::remove_dead() {
             ::unlinkat(directory->second.fd.get(), name.c_str(), 0);
 }
 
+bool AppDirectories::follow(const FileId& id, uid_t uid, int fd) {
+    if (std::ranges::any_of(nameless_, [&id](const auto& entry) { return entry.second.id == id; })) return true;
+    const auto is_of_user = [uid](const auto& entry) { return entry.second.uid == uid; };
+    if (std::ranges::count_if(nameless_, is_of_user) >= kMaxNameless) return false;
+    const auto has_inode = [&id](const auto& file) {
+        return file.second.device == id.device && file.second.inode == id.inode;
+    };
+    for (const auto& [watch, directory] : directories_)
+        if (directory.uid == uid && std::ranges::any_of(directory.files, has_inode)) return false;
+    const std::string path = fmt::format("/proc/self/fd/{}", fd);
+    const int watch = ::inotify_add_watch(inotify_.get(), path.c_str(), IN_CLOSE_WRITE);
+    // One that is watched already has been renamed since, and lost that name, too.
+    return watch >= 0 && nameless_.try_emplace(watch, Nameless{id, uid}).second;
+}
+
+void AppDirectories::unfollow(const FileId& id) {
+    const auto file = std::ranges::find_if(nameless_, [&id](const auto& entry) { return entry.second.id == id; });
+    if (file == nameless_.end()) return;
+    ::inotify_rm_watch(inotify_.get(), file->first);
+    nameless_.erase(file);
+}
+
 std::optional<FileId> AppDirectories::find(uid_t uid, std::uint64_t number) const {
     const std::string name = fmt::format("{:016x}{}", number, wire::kControlFile);
     for (const auto& [watch, directory] : directories_)
         if (const auto file = directory.files.find(name); directory.uid == uid && file != directory.files.end())
             return file->second;
+    for (const auto& [watch, file] : nameless_)
+        if (file.uid == uid && file.id.number == number) return file.id;
     return std::nullopt;
 }
 

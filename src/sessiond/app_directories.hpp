@@ -47,7 +47,8 @@ class AppDirectories {
     };
     struct News {
         std::vector<Found> found;
-        std::vector<FileId> gone;  // their programs have ended
+        // Their names are gone, or may be. Nearly always, so are their programs: see follow().
+        std::vector<FileId> gone;
     };
     // What has happened since the last call.
     News look();
@@ -60,7 +61,12 @@ class AppDirectories {
     // killed before it has taken note of them.
     void remove_dead();
 
-    // The control file of this user that is called by this number, if it was found by now.
+    // Tells of the file again, as gone, when the last process that has it may have ended; each sweep does as well. `fd`
+    // is open. False: we watch enough of them, or it has another name here.
+    bool follow(const FileId& id, uid_t uid, int fd);
+    void unfollow(const FileId& id);
+
+    // The control file of this user that is called by this number, or was, if it was found by now.
     [[nodiscard]] std::optional<FileId> find(uid_t uid, std::uint64_t number) const;
 
     // The files that children of fork() are about to have, which they may fill from their parents'. Of a user who has
@@ -82,6 +88,10 @@ class AppDirectories {
         std::string name;
         std::map<std::string, FileId, std::less<>> files{};
         std::set<std::string, std::less<>> refused{};  // names of what is no control file, and is there
+    };
+    struct Nameless {
+        FileId id;
+        uid_t uid;
     };
 
     AppDirectories(UniqueFd inotify, UniqueFd parent, std::optional<uid_t> only)
@@ -110,6 +120,7 @@ class AppDirectories {
     bool has_looked_ = false;
     std::set<std::string, std::less<>> refused_{};  // directories that are not their user's
     std::map<int, Directory> directories_;          // by watch
+    std::map<int, Nameless> nameless_;              // by watch: files that processes have, and no directory
     using Dead = std::pair<int, std::string>;       // watch and name
     std::vector<Dead> dead_;                        // files to remove
 };

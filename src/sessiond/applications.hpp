@@ -23,6 +23,7 @@ struct TracedFile {
     std::uint64_t not_attached = 0;                 // events; as far as somebody was told
     std::uint32_t counted_for = 0;                  // the number of the channel that such events were for last
     bool is_waiting = false;                        // for a trace
+    unsigned looks_without_name = 0;                // since the file was removed, and the program went on
 };
 
 // The programs that may be traced, and what they are told to do: for each tracepoint, what all sessions together want

@@ -130,7 +130,7 @@ void Tracing::handle(AppDirectories::News news) {
     bool has_counted = false;
     for (const FileId& id : news.gone) {
         TracedFile* const file = applications_.find(id);
-        if (file == nullptr) continue;
+        if (file == nullptr || goes_on(id, *file)) continue;
         if (has_crashed(*file)) note_crash(*file);
         has_counted |= count_not_attached(*file);
         // As long as the file is there, who comes after us must know what of it was counted.
@@ -143,6 +143,23 @@ void Tracing::handle(AppDirectories::News news) {
     start_new_traces();
     // Before the first look, processes may have ended that the daemon before us had traced.
     if (!news.gone.empty() || is_first_look) end_traces_of_dead_processes();
+}
+
+// Whether the program of a file that has lost its name is there, and records. One that ends removes its file as well,
+// and says so before; one that becomes another user's has the new one in a moment.
+bool Tracing::goes_on(const FileId& id, TracedFile& file) {
+    // It may end before it is watched.
+    if (file.control.has_ended() || !directories_->follow(id, file.application.uid, file.control.fd()) ||
+        !file.control.is_in_use()) {
+        directories_->unfollow(id);
+        return false;
+    }
+    if (++file.looks_without_name == 2)
+        the_program_log().warn(
+            file.application.uid,
+            fmt::format("somebody has removed the control file of {}, which runs: only this daemon still traces it",
+                        file.application.name()));
+    return true;
 }
 
 // Before its trace ends, if it has one of its own.

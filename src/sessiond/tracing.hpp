@@ -187,6 +187,7 @@ class Tracing {
     void drop_obsolete();
     void forget(DaemonSession& session, session::Trace& trace, bool is_stored);
     void handle(AppDirectories::News news);
+    bool goes_on(const FileId& id, TracedFile& file);
     std::vector<std::string> order(const std::vector<TracedFile*>& files);
     bool count_not_attached(TracedFile& file);
     void start_new_traces();

@@ -11,7 +11,7 @@ import signal
 import subprocess
 
 from relays import LeatRelay
-from session_daemons import RestartTest, as_user, by_reason, discarded, elapsed
+from session_daemons import Commanded, RestartTest, as_user, by_reason, discarded, elapsed
 from support import (LEAT, PATIENCE, can_be_two_users, has, main, needs, outside_gate, plain_run, program, stop_process, wait_until,
                      without_sanitizers)
 
@@ -53,6 +53,13 @@ class OddOrders(RestartTest):
     def view(self, *metadata):
         """The lines of traces that still grow."""
         return plain_run(LEAT, "view", *(path.parent for path in metadata)).stdout.splitlines() if metadata else []
+
+    def assert_next_are_accounted(self, name, running):
+        """Of a program that may not have its rings yet: what is counted is what was emitted now."""
+        before = running.do("emit 0")
+        now = running.do("emit 20")
+        counts = self.json("stop", name)
+        self.assert_accounted(now - before, counts["events"], discarded(self.session(name)))
 
     def lines(self, directory):
         return [line for trace in sorted(directory.rglob("metadata")) for line in self.read(trace.parent).lines]
@@ -418,14 +425,7 @@ class NotAttached(OddOrders):
         daemon = self.daemon()
         self.begun("second")
         self.wait_for_programs(running)
-        self.attach_without_loss("second", running)
-
-    def attach_without_loss(self, name, running):
-        """What is counted is what was emitted now."""
-        before = running.do("emit 0")
-        now = running.do("emit 20")
-        counts = self.json("stop", name)
-        self.assert_accounted(now - before, counts["events"], discarded(self.session(name)))
+        self.assert_next_are_accounted("second", running)
 
     @without_sanitizers
     def test_session_after_another_has_none_of_its(self):
@@ -442,6 +442,43 @@ class NotAttached(OddOrders):
             self.assertEqual(discarded(self.session(f"second-{number}")), 0)
             self.leat("destroy", f"second-{number}")
             os.kill(switched.pid, signal.SIGCONT)
+
+
+class WithoutAName(OddOrders):
+    """Programs go on whose control files are removed: as systemd does with what a user had in /dev/shm who has logged out."""
+
+    def remove_names(self):
+        shutil.rmtree(self.runtime / "apps" / f"leat-{os.geteuid()}")
+
+    def test_program_is_traced_on_and_people_are_told(self):
+        daemon = self.daemon()
+        directory = self.begun()
+        running = self.program()
+        self.wait_for_programs(running)
+        self.remove_names()
+        running.do("emit 20")
+        self.leat("stop", "web")
+        running.do("emit 1000")
+        self.leat("start", "web")
+        running.do("emit 10")
+        self.leat("destroy", "web")
+        self.assert_numbers(self.read(directory), "order:tick", range(20), range(1020, 1030))
+        self.begun("second")
+        self.assert_next_are_accounted("second", running)
+        wait_until(lambda: "has removed the control file of test-program-co" in daemon.log(), "nobody is told")
+
+    def test_its_end_is_seen(self):
+        self.daemon()
+        directory = self.begun(channel_options=("--buffers=pid",))
+        for end in (Commanded.end, Commanded.kill):
+            running = self.program()
+            self.wait_for_programs(running)
+            self.remove_names()
+            running.do("emit 10")
+            end(running)
+            self.wait_for_program_count(0)
+        self.leat("destroy", "web")
+        self.assertEqual(len(self.lines(directory)), 20)
 
 
 class KilledInBetween(OddOrders):

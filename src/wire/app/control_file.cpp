@@ -1,5 +1,6 @@
 #include "wire/app/control_file.hpp"
 
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -170,6 +171,12 @@ bool ControlFile::has_ended() const {
     const auto read_them =
         read(fd_.get(), std::as_writable_bytes(std::span(&properties, 1)), offsetof(ControlFileHeader, properties));
     return read_them && (properties & kEnded) != 0;
+}
+
+bool ControlFile::is_in_use() const {
+    if (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) return true;
+    ::flock(fd_.get(), LOCK_UN);
+    return false;
 }
 
 Result<void> ControlFile::write(std::span<const std::byte> bytes, std::uint64_t offset) const {

@@ -51,6 +51,8 @@ class ControlFile {
     [[nodiscard]] Result<std::uint64_t> not_attached() const;
     // Whether the program has said that it ends, or unloads the library that the file is of.
     [[nodiscard]] bool has_ended() const;
+    // Whether a process has the file mapped.
+    [[nodiscard]] bool is_in_use() const;
 
   private:
     // What the file says of a tracepoint, in this lane.

@@ -54,6 +54,31 @@ TEST_F(AppDirectoriesTest, DirectoryThatWasRenamedGivesWayToItsSuccessor) {
     EXPECT_EQ(news.gone.size(), 1U);
 }
 
+TEST_F(AppDirectoriesTest, FileWithoutANameIsFollowedToItsEnd) {
+    make("leat-" + user_);
+    const auto file = std::move(directories_->sweep().found.at(0));
+    std::filesystem::remove_all(parent_.path() / ("leat-" + user_));
+    EXPECT_EQ(directories_->look().gone, std::vector{file.id});
+    ASSERT_TRUE(directories_->follow(file.id, file.uid, file.fd.get()));
+    EXPECT_EQ(directories_->find(file.uid, file.id.number), file.id);
+    EXPECT_TRUE(directories_->look().gone.empty());
+    EXPECT_EQ(directories_->sweep().gone, std::vector{file.id});
+    held_.clear();
+    EXPECT_EQ(directories_->look().gone, std::vector{file.id});
+    directories_->unfollow(file.id);
+    EXPECT_TRUE(directories_->sweep().gone.empty());
+    EXPECT_FALSE(directories_->find(file.uid, file.id.number));
+}
+
+TEST_F(AppDirectoriesTest, FileThatHasAnotherNameIsNotFollowed) {
+    make("leat-" + user_);
+    const auto file = std::move(directories_->sweep().found.at(0));
+    const auto directory = parent_.path() / ("leat-" + user_);
+    std::filesystem::rename(directory / "0123456789abcdef.app", directory / "fedcba9876543210.app");
+    EXPECT_EQ(directories_->look().gone, std::vector{file.id});
+    EXPECT_FALSE(directories_->follow(file.id, file.uid, file.fd.get()));
+}
+
 // As ext4 does: one look may tell of both.
 TEST_F(AppDirectoriesTest, FileThatGetsTheInodeOfOneThatIsGoneIsAnother) {
     make("leat-" + user_);
