@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "base/log.hpp"
 
@@ -64,7 +65,13 @@ bool is_among_the_last(const UniqueFd& opened) {
     return static_cast<std::uint64_t>(opened.get()) >= limit - limit / kReserve;
 }
 
-bool are_descriptors_scarce() { return is_among_the_last(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC))); }
+// All at once: the first of them may be a gap between others.
+bool are_descriptors_scarce(std::size_t wanted) {
+    std::vector<UniqueFd> opened;
+    while (opened.size() < wanted)
+        if (is_among_the_last(opened.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC)))) return true;
+    return false;
+}
 
 void log_want_of_descriptors(std::string_view what) {
     if (!is_to_be_told()) return;

@@ -1,6 +1,7 @@
 // The descriptors of this process: how many there are, and what to do when there are no more. Any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -15,9 +16,9 @@ std::uint64_t raise_descriptor_limit();
 
 std::uint64_t open_descriptors();
 
-// Whether only a reserve is left, an eighth. What grows with the number of programs leaves that to what does not: to
-// clients, and to files that are open for a moment.
-bool are_descriptors_scarce();
+// Whether only a reserve is left, an eighth, or would be after so many more. What grows with the number of programs
+// leaves that to what does not: to clients, and to files that are open for a moment.
+bool are_descriptors_scarce(std::size_t wanted = 1);
 // The same for who has just opened a descriptor, or could not: then errno says why.
 bool is_among_the_last(const UniqueFd& opened);
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <vector>
 
+#include "base/descriptors.hpp"
 #include "base/file.hpp"
 #include "ctf/record/packet_header.hpp"
 #include "trace/index_format.hpp"
@@ -108,7 +109,11 @@ Result<StreamFiles::File> StreamFiles::make_file(const Place& place, const std::
     return file;
 }
 
+// They stay open.
 Result<StreamFiles> StreamFiles::create(Place place) {
+    if (are_descriptors_scarce(2))
+        return fail(ErrorKind::kDiskFull, "cannot create {}: too many open files",
+                    place.limits.file_name(place.stream, 0));
     File file = LEAT_TRY(make_file(place, 0));
     return StreamFiles(std::move(place), std::move(file), 0);
 }

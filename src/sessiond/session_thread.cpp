@@ -28,6 +28,9 @@ using namespace std::chrono_literals;
 // From one try to open an output to the next.
 constexpr host::Engine::Clock::duration kRetry = 1s;
 
+// Of a trace in a directory, but for the files of its streams; and of one at a relay.
+constexpr std::size_t kDescriptorsOfOutput = 4;
+
 // A line of the journal.
 std::string line_of(const host::ChunkDirectories::State& state) {
     const nlohmann::json line{{"current", state.current.string()},
@@ -230,6 +233,7 @@ void SessionThread::open_all() {
 }
 
 Result<std::unique_ptr<host::Recording>> SessionThread::begin(const Recorded& recorded) {
+    if (are_descriptors_scarce(kDescriptorsOfOutput)) return refused("too many open files");
     host::Recording::Parameters parameters = host::recording_parameters(parameters_.destination);
     parameters.progress = recorded.progress;
     if (parameters_.max_size != 0) parameters.limit = &limit_;
@@ -254,7 +258,7 @@ void SessionThread::open(Recorded& recorded) {
         return;
     }
     // Once, as it may take long to go away.
-    if (are_descriptors_scarce())
+    if (are_descriptors_scarce(kDescriptorsOfOutput))
         log_want_of_descriptors("events stay in the rings");
     else if (recorded.trouble != recording.error().message)
         log_error("session {}: {}: events stay in the rings", parameters_.session, recording.error().message);

@@ -39,6 +39,9 @@ constexpr char kChunks[] = "chunks";
 // Of one change.
 constexpr std::size_t kMaxWarnings = 100;
 
+// What a trace has open: its memory, which the keeper has, too, and its files but for those of streams.
+constexpr std::size_t kDescriptorsOfTrace = 12;
+
 // What the tracepoints of a program with sticky events are to do now, and did not do before, by number.
 std::map<std::uint32_t, std::vector<wire::Action>> added_orders(const TracedFile& file,
                                                                 const std::vector<std::vector<wire::Action>>& before,
@@ -544,7 +547,7 @@ void Tracing::stop_by_limit(const std::vector<DaemonSession*>& sessions, session
 }
 
 Result<session::Trace::Claim> Tracing::admit(const session::RegistryKey& key, std::uint64_t bytes) {
-    if (!are_descriptors_scarce()) return ring_memory_.claim(key.uid, bytes);
+    if (!are_descriptors_scarce(kDescriptorsOfTrace)) return ring_memory_.claim(key.uid, bytes);
     log_want_of_descriptors("programs wait for rings");
     return refused("too many open files: raise the daemon's limit (RLIMIT_NOFILE: ulimit -n, LimitNOFILE of systemd)");
 }

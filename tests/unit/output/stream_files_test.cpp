@@ -1,12 +1,15 @@
 // Files of a stream that roll. For streams of one file see trace_directory_test.cpp and trace_files_test.cpp.
 #include "output/stream_files.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <fstream>
 #include <iterator>
 #include <set>
 
+#include "base/descriptors.hpp"
 #include "output/trace_files.hpp"
 #include "support/scratch_directory.hpp"
 #include "trace/index_format.hpp"
@@ -76,6 +79,24 @@ class RolledStream : public testing::Test {
     std::unique_ptr<TraceFiles> files_;
     std::uint64_t next_ = 0;
 };
+
+// The reserve is for others: docs/architecture.md, "One user's programs take nothing that others need".
+TEST_F(RolledStream, BeginsWhenThereAreDescriptors) {
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    constexpr rlim_t kLimit = 80;
+    rlimit few = before;
+    few.rlim_cur = kLimit;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    std::vector<UniqueFd> opened;
+    while (!are_descriptors_scarce()) opened.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    opened.pop_back();
+    EXPECT_TRUE(is_disk_full(write_one()));
+    EXPECT_EQ(names(), std::set<std::string>());
+    opened.pop_back();
+    EXPECT_TRUE(write_one());
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
 
 class RolledStreamWithoutCount : public RolledStream {
   protected:
