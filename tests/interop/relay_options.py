@@ -595,6 +595,7 @@ class Information(OptionsTest):
         self.assertIn("Examples:", text)
         self.assertIn("Viewers are served on this host only", re.sub(r"\s+", " ", text))
 
+    @needs(os.geteuid() in {user.pw_uid for user in pwd.getpwall()}, "known-user")
     def test_default_output_is_below_the_home_of_the_user(self):
         """By the list of users, if HOME is no absolute path."""
         for home in ({}, {"HOME": ""}, {"HOME": "rel"}):

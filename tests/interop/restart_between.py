@@ -117,8 +117,8 @@ class Between(RestartTest):
 
     def test_lock_of_another_user_makes_nobody_wait(self):
         """Whoever may read the file can lock it in another way."""
-        self.begun_and_killed(patience=1)
-        with open(self.runtime / "active", "rb") as file:
+        daemon, _ = self.begun_and_killed(patience=1)
+        with open(daemon.directory / "active", "rb") as file:
             self.assertEqual(self.waiting().answer(), 10)  # until the keeper lets go of it
             fcntl.flock(file, fcntl.LOCK_EX)
             fcntl.lockf(file, fcntl.LOCK_SH)

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <fstream>
 
 #include "cli/command.hpp"
@@ -56,6 +57,9 @@ Json failure(const char* kind, const char* text) {
 
 class Verbs : public testing::Test {
   protected:
+    // Who has another home than the list of users says is told apart: place_options.cpp.
+    void SetUp() override { ::unsetenv("HOME"); }
+
     // Answers the next runs like this.
     void answer_with(std::function<Json(const Json&)> answer) {
         daemon_.reset();
