@@ -448,7 +448,10 @@ class WithoutAName(OddOrders):
     """Programs go on whose control files are removed: as systemd does with what a user had in /dev/shm who has logged out."""
 
     def remove_names(self):
-        shutil.rmtree(self.runtime / "apps" / f"leat-{os.geteuid()}")
+        for path in self.control_files():
+            path.unlink()
+        if os.geteuid() == 0:  # the daemon of another user has its sockets there
+            (self.runtime / "apps" / "leat-0").rmdir()
 
     def test_program_is_traced_on_and_people_are_told(self):
         daemon = self.daemon()
