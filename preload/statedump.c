@@ -128,7 +128,11 @@ static void compare_with_loader(void) {
 static unsigned wanted;
 static unsigned is_busy;
 
+/* Before libleat knows our tracepoints, values would be lost. */
+static bool has_begun;
+
 void note_libraries(void) {
+    if (!__atomic_load_n(&has_begun, __ATOMIC_ACQUIRE)) return;
     const int saved_errno = errno;
     __atomic_add_fetch(&wanted, 1, __ATOMIC_SEQ_CST);
     while (__atomic_exchange_n(&is_busy, 1, __ATOMIC_SEQ_CST) == 0) {
@@ -143,8 +147,9 @@ void note_libraries(void) {
 /* The thread that was at it is not there. */
 static void settle_in_child(void) { __atomic_store_n(&is_busy, 0, __ATOMIC_SEQ_CST); }
 
-/* After libleat knows our tracepoints. */
+/* After libleat knows our tracepoints. Constructors of other libraries may have run before, and loaded more. */
 static __attribute__((constructor(102))) void begin(void) {
     pthread_atfork(NULL, NULL, settle_in_child);
+    __atomic_store_n(&has_begun, true, __ATOMIC_RELEASE);
     note_libraries();
 }

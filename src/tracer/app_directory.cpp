@@ -75,7 +75,8 @@ uint64_t random_number() {
     return ring::system_now() ^ static_cast<uint64_t>(getpid()) << 40;
 }
 
-// libc's functions of these names are cancellation points: a thread must not end in the middle of a fork().
+// libc's functions of these names, and pread(), are cancellation points: a thread must not end in the middle of a
+// fork().
 int open_at(int directory, const char* path, int flags, mode_t mode = 0) {
     return static_cast<int>(syscall(SYS_openat, directory, path, flags | O_NOFOLLOW | O_CLOEXEC, mode));
 }
@@ -102,7 +103,8 @@ bool is_ours_alone(int directory) {
 // file".
 bool has_counted(int fd) {
     wire::ControlFileHeader header;
-    if (pread(fd, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header)) return false;
+    // Where an offset takes two registers, the second 0 is of that.
+    if (syscall(SYS_pread64, fd, &header, sizeof header, 0L, 0L) != static_cast<long>(sizeof header)) return false;
     return header.not_attached[static_cast<uint32_t>(wire::Lane::kSystem)] != 0 ||
            header.not_attached[static_cast<uint32_t>(wire::Lane::kUser)] != 0;
 }

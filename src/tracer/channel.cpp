@@ -220,12 +220,21 @@ uint64_t crowded_until = 0;                // ns
 // The lowest two bits are the lane: so the channels of one daemon, which counts them up, have homes of their own.
 uint32_t home_of(uint32_t number) { return (number >> 2) % kMaxChannels; }
 
+// A capture, which gives its channels back at its end, cannot be asked for them again.
+bool is_kept(uint32_t place) {
+    return attached_at[place] != 0 && wire::lane_of(channels[place]->number) == wire::Lane::kRecorder;
+}
+
+bool goes_before(uint32_t place, uint32_t other) {
+    return is_kept(place) != is_kept(other) ? is_kept(other) : attached_at[place] < attached_at[other];
+}
+
 uint32_t place_for(uint32_t number) {
-    uint32_t oldest = 0;
+    uint32_t oldest = home_of(number);
     for (uint32_t i = 0; i < kMaxChannels; ++i) {
         const uint32_t place = (home_of(number) + i) % kMaxChannels;
         if (channels[place] == nullptr) return place;
-        if (attached_at[i] < attached_at[oldest]) oldest = i;
+        if (goes_before(place, oldest)) oldest = place;
     }
     return oldest;
 }
@@ -258,6 +267,8 @@ void publish(const Channel& channel) {
     // Who has found the old channel already may give its new ring a limit: nobody goes straight there after that.
     begin_new_generation();
     retire(*old);
+    // Who had found it before that, and looked at the generation after.
+    begin_new_generation();
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ int make_memfd(uint64_t size) {
     if (ftruncate(fd, static_cast<off_t>(size)) == 0 &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
         return fd;
-    close(fd);
+    syscall(SYS_close, fd);
     return -1;
 }
 
@@ -186,7 +186,7 @@ ControlMemory* make_control_memory(const leat_tracepoint* const* tracepoints, si
     if (fd < 0) return nullptr;
     memory = make_in(fd, layout, tracepoints);
     if (memory != nullptr) return memory;
-    close(fd);
+    syscall(SYS_close, fd);
     fd = -1;
     return nullptr;
 }

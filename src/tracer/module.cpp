@@ -1,6 +1,7 @@
 // A program or library is loaded: its tracepoints become known to the daemon and are switched on as it says.
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "leat/abi.h"
@@ -66,7 +67,7 @@ void register_tracepoints(leat_module& module, leat_tracepoint* const* tracepoin
     module.registration = memory;
     point_into(*memory, tracepoints, count);
     register_with_daemons(*memory, fd);
-    close(fd);
+    if (fd >= 0) syscall(SYS_close, fd);  // libc's is a cancellation point: a thread would end with the lock
 }
 
 void register_module(leat_module& module) {
@@ -108,7 +109,8 @@ void switch_off(const leat_module& module) {
 using namespace leat::tracer;
 
 void leat_module_load(leat_module* module) {
-    if (module->is_registered != 0) return;
+    // The other: a signal handler loads a library, and has interrupted a thread that is doing so.
+    if (module->is_registered != 0 || RegistrationLock::is_ours()) return;
     const int saved_errno = errno;
     make_process_page();
     {
@@ -126,6 +128,8 @@ void leat_module_load(leat_module* module) {
 
 void leat_module_unload(leat_module* module) {
     if (module->is_registered == 0) return;
+    // A signal handler ends the process, and has interrupted setuid() or a thread that loads a library.
+    if (RegistrationLock::is_ours()) return mark_all_ended();
     const int saved_errno = errno;
     {
         const RegistrationLock lock;

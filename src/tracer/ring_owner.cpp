@@ -144,6 +144,17 @@ GuestRing::~GuestRing() {
     if (ring_ != nullptr) __atomic_store_n(&ring_->owner, 0, __ATOMIC_RELEASE);
 }
 
+namespace {
+
+// A library that has libleat.a in it may be unloaded: threads that end later must not be led here.
+__attribute__((destructor)) void forget_ending_threads() {
+    if (!has_ending_thread_key) return;
+    has_ending_thread_key = false;
+    pthread_key_delete(ending_thread_key);
+}
+
+}  // namespace
+
 void prepare_claims() { namespace_at_start = own_pid_namespace(); }
 
 void release_rings_of_ending_threads() {

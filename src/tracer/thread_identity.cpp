@@ -1,13 +1,14 @@
 #include "tracer/thread_identity.hpp"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tracer/process_page.hpp"
 #include "tracer/thread_state.hpp"
-#include "tracer/vfork_mark.h"
+
+// vfork_x86_64.S: by this name, no other library comes in between. It may not be there.
+extern "C" __attribute__((weak, visibility("hidden"))) pid_t leat_own_vfork(void);
 
 namespace leat::tracer {
 namespace {
@@ -32,14 +33,8 @@ bool is_registered(int64_t rseq_offset, uint32_t area_size) {
 
 }  // namespace
 
-// The assembler puts the mark in front of our vfork (vfork_x86_64.S); in front of another one stands some other code.
-bool sees_vforks() {
-    constexpr char kMark[] = LEAT_VFORK_MARK;
-    constexpr size_t kSize = sizeof kMark - 1;
-    const void* entry = reinterpret_cast<const void*>(&vfork);  // NOLINT(*-reinterpret-cast)
-    __asm__("" : "+r"(entry));  // the compiler has views on what stands in front of a function
-    return memcmp(static_cast<const char*>(entry) - kSize, kMark, kSize) == 0;
-}
+// A program may have two copies of libleat, each with a thread state of its own: then it calls the vfork of one.
+bool sees_vforks() { return &leat_own_vfork != nullptr && &vfork == &leat_own_vfork; }
 
 uint32_t registered_area_size(int64_t rseq_offset) {
     const int saved_errno = errno;

@@ -10,17 +10,17 @@
  * C cannot say this: the function must not have a frame of its own. */
 #include <asm/unistd.h>
 
-#include "tracer/vfork_mark.h"
-
 #define MAX_ERRNO 4095	/* the kernel returns -MAX_ERRNO to -1 for an error */
 
 	.text
 	.balign 16
-	.quad 0
-	.ascii LEAT_VFORK_MARK
 	.globl vfork
 	.type vfork, @function
+	.globl leat_own_vfork
+	.hidden leat_own_vfork
+	.type leat_own_vfork, @function
 vfork:
+leat_own_vfork:
 	.cfi_startproc
 	sub	$8, %rsp
 	.cfi_adjust_cfa_offset 8
@@ -57,6 +57,7 @@ vfork:
 	ret
 	.cfi_endproc
 	.size vfork, . - vfork
+	.size leat_own_vfork, . - leat_own_vfork
 
 	.globl syscall
 	.type syscall, @function

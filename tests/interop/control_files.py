@@ -2,6 +2,7 @@
 """Programs that nobody has started for recording leave their control files where daemons find them."""
 import fcntl
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -37,7 +38,10 @@ class Daemon:
         self.socket.settimeout(PATIENCE)
         self.active = open(directory / "active", "wb")
         if active:
-            fcntl.fcntl(self.active, fcntl.F_OFD_SETLK, struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+            self.activate()
+
+    def activate(self):
+        fcntl.fcntl(self.active, fcntl.F_OFD_SETLK, struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
 
     def take(self):
         """The next program's connection, its message, and the number of the file that came with it."""
@@ -224,6 +228,22 @@ class Lanes(ControlFilesTest):
             connection.send(DONE)
             connection.close()
         self.assertEqual(process.communicate(timeout=PATIENCE)[0], "1\n")
+
+    def test_handler_ends_a_program_that_waits(self):
+        """By exit(), in the middle of dlopen()."""
+        daemon = self.daemon(self.runtime, active=False)
+        process = subprocess.Popen([program("commanded")], env={**without_daemon(), "LEAT_REGISTER_TIMEOUT": "-1"},
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        process.stdin.write("emit 0\n")
+        self.assertEqual(process.stdout.readline(), "0\n")
+        daemon.activate()
+        process.stdin.write(f"load {PROGRAMS / 'libtest-plugin.so'}\n")
+        connection, _, _ = daemon.take()
+        self.addCleanup(connection.close)
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(process.wait(PATIENCE), 0)
 
     def elapsed(self, **variables):
         begin = time.monotonic()  # moment: only tests outside the gate call it

@@ -67,6 +67,24 @@ class Statedump(SessionTest):
         self.assertEqual({path: event["baddr"] for path, event in infos.items()}, mapped(self.running.pid))
         self.assertNotIn(str(PLUGIN.resolve()), infos)
 
+    def test_libraries_that_a_constructor_loads_are_described(self):
+        """It runs before that of the preloaded library."""
+        sources = {"loads.c": f'#include <dlfcn.h>\n__attribute__((constructor)) static void load(void) '
+                              f'{{ dlopen("{PLUGIN}", RTLD_NOW); }}\n',
+                   "main.c": "#include <stdio.h>\nint main(void) { return puts(\"0\") < 0 || fflush(stdout) || getchar() != EOF; }\n"}
+        for name, text in sources.items():
+            (self.directory / name).write_text(text)
+        library = self.directory / "libloads.so"
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, self.directory / "loads.c"], check=True)
+        subprocess.run(["gcc", "-o", self.directory / "main", self.directory / "main.c", "-Wl,--no-as-needed", library], check=True)
+        running = self.program(self.directory / "main", LD_PRELOAD=str(PRELOAD))
+        self.assertEqual(running.answer(), 0)
+        self.wait_for_programs(running)
+        trace = self.complete_trace("web", self.create_active("web", "leat_statedump:*"))
+        infos = {event["path"]: event["baddr"] for event in trace.events("leat_statedump:bin_info")
+                 if "/" in event["path"] and event["vpid"] == running.pid}
+        self.assertEqual(infos, mapped(running.pid))
+
 
 if __name__ == "__main__":
     main()

@@ -416,6 +416,13 @@ class Plugins(InteropTest):
         metadata = next(recording.path.rglob("metadata")).read_text()
         self.assertEqual(metadata.count('"plugin:work"'), DECLARATIONS)
 
+    def test_library_with_a_libleat_of_its_own_goes_before_its_thread(self):
+        """Which has a ring, without rseq."""
+        recording = self.record("env", "GLIBC_TUNABLES=glibc.pthread.rseq=0", program("plugin-thread"),
+                                library("plugin-with-archive"))
+        self.assertEqual((recording.status, recording.stdout), (0, "done\n"), recording.stderr)
+        self.assertEqual([event["n"] for event in self.read_complete(recording).events("plugin:work")], [1])
+
 
 class SlowDisk(InteropTest):
     def test_programs_start_while_the_recorder_waits_for_its_disk(self):

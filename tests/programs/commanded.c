@@ -5,10 +5,11 @@
  *     work N       emits plugin:work N times from it
  *     fork N       emits N times from a child of fork(), which then ends
  *
- * It ends with its stdin. With LEAT_TEST_OTHER_FIELD or LEAT_TEST_OTHER_LEVEL, its order:tick is another event of the
- * same name. */
+ * It ends with its stdin, or at SIGUSR1 by exit(), wherever it is. With LEAT_TEST_OTHER_FIELD or LEAT_TEST_OTHER_LEVEL,
+ * its order:tick is another event of the same name. */
 #include <dlfcn.h>
 #include <leat/tracepoint.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,8 +69,14 @@ static int obey(char* line) {
     return printf("%llu\n", (unsigned long long)emitted);
 }
 
+static void end(int number) {
+    (void)number;
+    exit(0);
+}
+
 int main(void) {
     char line[4096];
+    signal(SIGUSR1, end);
     while (fgets(line, sizeof line, stdin) != NULL) {
         line[strcspn(line, "\n")] = '\0';
         if (obey(line) < 0 || fflush(stdout) != 0) return 1;

@@ -65,6 +65,11 @@ class SwitchedChannel {
         for (std::uint32_t i = 0; i < kGeometry.ring_count(); ++i) readers_.push_back(set_.reader(i));
     }
 
+    // In another history, it would be in the way.
+    ~SwitchedChannel() { tracer::detach_channel(number_); }
+    SwitchedChannel(const SwitchedChannel&) = delete;
+    SwitchedChannel& operator=(const SwitchedChannel&) = delete;
+
     static constexpr std::uint64_t kRingSize = ring::kMinRingSize;
 
     [[nodiscard]] bool is_attached() const { return channel_ != nullptr; }
@@ -275,13 +280,8 @@ class SwitchingModel {
         discarded_before_.push_back(0);
         if (!channels_.back()->is_attached()) fail("a channel cannot be attached");
     }
-    // One that 64 others came after has lost its place.
-    [[nodiscard]] bool is_kept(std::size_t index) const { return index + tracer::kMaxChannels >= channels_.size(); }
-    [[nodiscard]] bool is_kept_number(std::uint32_t number) const {
-        for (std::size_t i = 0; i < channels_.size(); ++i)
-            if (channels_[i]->number() == number) return is_kept(i);
-        return false;
-    }
+    // Others came that have taken its place.
+    [[nodiscard]] static bool is_kept(std::uint32_t number) { return tracer::find_channel(number) != nullptr; }
 
     // Lists.
 
@@ -298,7 +298,7 @@ class SwitchingModel {
             // A number that nobody has.
             std::uint32_t number = 0xffff'fff0U | lane;
             if (which < channels_.size()) number = channels_[which]->number();
-            if ((number & 3) != lane || (only_kept && !is_kept_number(number))) continue;
+            if ((number & 3) != lane || (only_kept && !is_kept(number))) continue;
             list[number] = any_id();
         }
         return list;
@@ -440,7 +440,7 @@ class SwitchingModel {
         for (std::uint32_t lane = 0; lane < wire::kLanes; ++lane) {
             if (event.changing_lane == lane) continue;
             for (const auto& [number, id] : lists_[event.tracepoint][lane]) {
-                if (is_kept_number(number)) continue;
+                if (is_kept(number)) continue;
                 ++not_attached_[lane];
                 ++all_not_attached_;
             }
@@ -480,7 +480,7 @@ class SwitchingModel {
         const SwitchedChannel& channel = *channels_[index];
         const std::uint32_t number = channel.number();
         std::uint64_t missing = 0;
-        for (std::size_t i = 0; i < emitted_.size() && is_kept(index); ++i) {
+        for (std::size_t i = 0; i < emitted_.size() && is_kept(number); ++i) {
             const Emitted& event = emitted_[i];
             bool is_wanted = lists_[event.tracepoint][number & 3].contains(number);
             if (event.changing_lane == (number & 3)) is_wanted = is_wanted && other_list_.contains(number);

@@ -355,6 +355,16 @@ TEST_F(ChannelFetch, MoreChannelsThanAProcessKeepsAreNotFetchedInTurn) {
     EXPECT_EQ(recorder_.records() + not_attached(), 3 * numbers.size());
 }
 
+// People may trace a program by one session after the other while it captures itself.
+TEST_F(ChannelFetch, ChannelOfACaptureIsNotDisplaced) {
+    const test::OtherChannel capture(0);
+    for (std::uint32_t i = 0; i < kMaxChannels + 5; ++i) {
+        const auto number = AttachedTracer::next_number() - static_cast<std::uint32_t>(wire::Lane::kRecorder);
+        const test::OtherChannel of_session(0, number + static_cast<std::uint32_t>(wire::Lane::kSystem));
+    }
+    EXPECT_EQ(find_channel(capture.channel().number), &capture.channel());
+}
+
 // The first event may be one that is staged in a buffer.
 TEST_F(ChannelFetch, LargeEventGetsItsChannel) {
     void* const payload = leat_stage_large(&tracer_.tracepoint(), 600);
