@@ -59,4 +59,11 @@ const EventRule* find_rule(std::span<const EventRule> rules, std::string_view ev
     return found == rules.end() ? nullptr : &*found;
 }
 
+OnConflict on_conflict(std::span<const EventRule> rules, std::string_view event_name, int event_log_level) {
+    const bool has_version = std::ranges::any_of(rules, [&](const EventRule& rule) {
+        return rule.on_conflict == OnConflict::kVersion && rule.is_enabled && rule.matches(event_name, event_log_level);
+    });
+    return has_version ? OnConflict::kVersion : OnConflict::kRefuse;
+}
+
 }  // namespace leat::session

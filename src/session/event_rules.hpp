@@ -40,5 +40,7 @@ std::vector<EventRule> make_rules(const std::vector<std::string>& patterns, cons
 
 // The first enabled rule that matches; null: the event is not recorded.
 const EventRule* find_rule(std::span<const EventRule> rules, std::string_view event_name, int event_log_level);
+// A version, if any enabled rule that matches says so.
+OnConflict on_conflict(std::span<const EventRule> rules, std::string_view event_name, int event_log_level);
 
 }  // namespace leat::session

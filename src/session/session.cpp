@@ -147,8 +147,7 @@ void Session::add_orders(const Application& application, std::size_t index, Orde
     TraceChannel* target = nullptr;
     for (std::size_t i = 0; i < application.tracepoints->size(); ++i) {
         const wire::TracepointDescription& tracepoint = (*application.tracepoints)[i];
-        const EventRule* const rule = find_rule(channel.rules, tracepoint.name, tracepoint.log_level);
-        if (rule == nullptr) continue;
+        if (find_rule(channel.rules, tracepoint.name, tracepoint.log_level) == nullptr) continue;
         if (target == nullptr) {
             const auto trace = trace_for(application);
             if (!trace) {
@@ -159,7 +158,8 @@ void Session::add_orders(const Application& application, std::size_t index, Orde
             target = (*trace)->channels()[index].get();
             orders.channels.push_back(target);
         }
-        auto enrolled = target->enroll(application, i, rule->on_conflict);
+        const OnConflict otherwise = on_conflict(channel.rules, tracepoint.name, tracepoint.log_level);
+        auto enrolled = target->enroll(application, i, otherwise);
         if (enrolled.is_over_budget) refuse_event(application.uid, enrolled.warning);
         if (!enrolled.warning.empty()) refusals.add(orders, std::move(enrolled.warning));
         if (!enrolled.conflict.empty() && conflicts_.size() < kMaxConflicts)

@@ -194,6 +194,7 @@ Result<void> Tracing::adopt_session(const json& described, Keeper::Kept& kept) t
     DaemonSession* const session =
         LEAT_TRY(add(std::move(definition), std::move(place), id, std::move(journal), before));
     session->is_made = true;
+    session->directory = described.value("made", std::string());
     if (const auto stops_at = described.at("stops_at").get<std::int64_t>(); stops_at != 0)
         session->stops_at = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(stops_at));
     session->was_started = described.at("was_started").get<bool>();

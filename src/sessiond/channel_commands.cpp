@@ -69,7 +69,8 @@ Result<Subject> subject_of(Members& members) {
         if (value == nullptr) continue;
         if (subject.kind != nullptr) return bad_usage("one of vpid, vuid and vgid at a time");
         subject.kind = kind;
-        if (*value != "all") subject.id = members.number(kind, 0, INT32_MAX);
+        const std::int64_t most = std::string_view(kind) == "vpid" ? session::kMostId<pid_t> : session::kMostId<uid_t>;
+        if (*value != "all") subject.id = members.number(kind, 0, most);
     }
     if (subject.kind == nullptr) return bad_usage("which processes: give vpid, vuid or vgid");
     LEAT_TRY(members.check());

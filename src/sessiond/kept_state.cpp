@@ -39,6 +39,7 @@ json session_json(const DaemonSession& session) {
     return {{"id", session.id},
             {"definition", definition_of(session)},
             {"place", place_json(session.place)},
+            {"made", session.directory.string()},
             {"was_started", session.was_started},
             {"is_rotated", session.is_rotated},
             {"stopped_by", session::name_of(session.stopped_by)},

@@ -248,7 +248,8 @@ std::optional<Commands::Answer> Commands::start(Call& call) {
         return refused("session \"{}\" records nothing yet: choose events with leat enable-event",
                        (*session)->session.name());
     (*session)->was_started = true;
-    (*session)->is_rotated = false;
+    ++(*session)->starts;
+    (*session)->is_rotated = (*session)->is_rotating = false;
     Tracing::activate(**session);
     return changed(std::move(answer));
 }
@@ -295,20 +296,21 @@ std::optional<Commands::Answer> Commands::rotate(Call& call) {
     const bool is_active = (*session)->session.is_active();
     if (!is_active && ((*session)->is_rotated || std::exchange((*session)->is_rotating, true)))
         return refused("session \"{}\" was rotated since it was stopped: there is nothing new", name);
-    (*session)->thread->rotate(
-        [this, name, is_active, reply = call.reply](const std::string& trouble, const std::string& path) {
-            if (DaemonSession* const rotated = tracing_.find(name); rotated != nullptr && !is_active) {
-                rotated->is_rotating = false;
-                // Not if it was started meanwhile, or it is to be tried again.
-                rotated->is_rotated = trouble.empty() && !rotated->session.is_active();
-            }
-            if (!trouble.empty()) return reply(answer_error({ErrorKind::kRefused, trouble}));
-            replay_sticky_values(name);
-            json answer = answer_ok();
-            answer["session"] = name;
-            answer["chunk"] = path;
-            reply(std::move(answer));
-        });
+    (*session)->thread->rotate([this, name, is_active, starts = (*session)->starts, reply = call.reply](
+                                   const std::string& trouble, const std::string& path) {
+        DaemonSession* const rotated = tracing_.find(name);
+        // Nothing if it was started meanwhile.
+        if (rotated != nullptr && !is_active && rotated->starts == starts) {
+            rotated->is_rotating = false;
+            rotated->is_rotated = trouble.empty();  // else it is to be tried again
+        }
+        if (!trouble.empty()) return reply(answer_error({ErrorKind::kRefused, trouble}));
+        replay_sticky_values(name);
+        json answer = answer_ok();
+        answer["session"] = name;
+        answer["chunk"] = path;
+        reply(std::move(answer));
+    });
     return std::nullopt;
 }
 

@@ -118,7 +118,9 @@ template <class Id>
 void read_ids(Members& members, const char* name, std::optional<std::set<Id>>& ids) {
     const json* const value = members.any(name);
     if (value == nullptr || *value == "all") return;
-    const auto is_id = [](const json& element) { return element.is_number_unsigned() && element <= INT32_MAX; };
+    const auto is_id = [](const json& element) {
+        return element.is_number_unsigned() && element <= session::kMostId<Id>;
+    };
     if (value->is_array() && std::ranges::all_of(*value, is_id))
         ids = value->get<std::set<Id>>();
     else

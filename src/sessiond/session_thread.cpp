@@ -682,7 +682,7 @@ Result<void> SessionThread::clear_ended(const std::vector<output::ChannelFiles>&
 void SessionThread::clear(std::vector<output::ChannelFiles> channels, Done done) {
     inbox_.post([this, channels = std::move(channels), done = std::move(done)] {
         auto cleared = clear_now();
-        if (cleared) cleared = clear_ended(channels);
+        if (cleared && parameters_.destination.has_directory()) cleared = clear_ended(channels);
         resume_all();
         answer(done, cleared ? std::string() : cleared.error().message);
     });

@@ -556,6 +556,7 @@ void Tracing::remove(const std::string& name, bool is_stored) {
     DaemonSession* const session = find(name);
     if (session == nullptr) return;
     for (const auto& [key, trace] : session->session.traces()) forget(*session, *trace, is_stored);
+    for (const auto& trace : session->ending_traces) forget(*session, *trace, is_stored);
     const std::filesystem::path memory = std::move(session->place.memory);
     obsolete_.push_back(kept_name(session->id));
     sessions_.erase(name);

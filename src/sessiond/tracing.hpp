@@ -59,8 +59,9 @@ struct DaemonSession {
     bool was_started = false;           // channels and contexts are fixed then
     bool is_made = false;               // it is known that there is a place for it
     bool is_ending = false;             // it is being destroyed
+    unsigned starts = 0;                // of this daemon
     bool is_rotated = false;            // and has not been started since
-    bool is_rotating = false;           // it is stopped, and that is under way
+    bool is_rotating = false;           // it is stopped, and that is under way; likewise
     std::filesystem::path directory{};  // where it goes, by its own name, once it is made here
     session::Limits limits{};
     session::StoppedBy stopped_by = session::StoppedBy::kNobody;  // since it was active

@@ -234,6 +234,64 @@ class AfterAFailure(OddOrders):
             return result.returncode == 0
         wait_until(rotated, "it is not rotated")
 
+    def test_what_comes_after_a_rotation_can_be_rotated(self):
+        """Another client starts and stops the session before it is done."""
+        self.daemon()
+        relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
+        self.leat("create", "web", "-o", relay.url)
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.program()
+        running.do("emit 10")
+        self.leat("stop")
+        stop_process(relay.process.pid)
+        # One of them is under way when the other is refused.
+        rotations = [subprocess.Popen([LEAT, "rotate"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(2)]
+        wait_until(lambda: any(each.poll() is not None for each in rotations), "both are rotated at once")
+        self.leat("start")
+        running.do("emit 10")
+        stopping = subprocess.Popen([LEAT, "stop"], stdout=subprocess.DEVNULL)
+        wait_until(lambda: self.session("web")["state"] == "inactive", "it is not stopped")
+        relay.process.send_signal(signal.SIGCONT)
+        self.assertEqual(sorted(each.wait(PATIENCE) for each in rotations), [0, 1])
+        self.assertEqual(stopping.wait(PATIENCE), 0)
+        self.leat("rotate")
+
+    def test_clear_at_a_relay_removes_nothing_here(self):
+        """A trace of a process may lie where the daemon was started."""
+        relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
+        metadata = self.directory / "ust" / "pid" / "other-1-1" / "metadata"
+        metadata.parent.mkdir(parents=True)
+        metadata.write_text("another session's")
+        self.daemon(cwd=self.directory)
+        self.leat("create", "web", "-o", relay.url)
+        self.leat("clear", "web")
+        self.assertTrue(metadata.exists())
+
+    def test_process_that_ends_while_its_session_is_destroyed_leaves_nothing(self):
+        self.daemon()
+        relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
+        self.leat("create", "web", "-o", relay.url)
+        self.leat("enable-channel", "c", "--buffers=pid")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.program()
+        running.do("emit 10")
+        stop_process(relay.process.pid)
+        running.do("emit 10")
+        destroying = subprocess.Popen([LEAT, "destroy", "web"], stdout=subprocess.DEVNULL)
+        wait_until(lambda: "is being destroyed" in plain_run(LEAT, "start", "web").stderr, "it is not destroyed")
+        running.end()
+        self.wait_for_program_count(0)
+        relay.process.send_signal(signal.SIGCONT)
+        self.assertEqual(destroying.wait(PATIENCE), 0)
+        keeper, = self.keepers()
+        wait_until(lambda: not [link for link in pathlib.Path(f"/proc/{keeper}/fd").iterdir() if "(deleted)" in os.readlink(link)],
+                   "the keeper still holds its memory")
+
     def test_list_says_why_a_relay_gets_nothing(self):
         daemon = self.daemon()
         relay = LeatRelay(self.directory / "relay")
@@ -354,10 +412,12 @@ class AfterAFailure(OddOrders):
         self.assertRegex(warning, f"; the rings held {emitted - counted} more events$")
 
     def test_one_place_by_two_names(self):
-        self.daemon()
+        daemon = self.daemon()
         place = self.create("web")
         other = self.directory / "link"
         other.symlink_to(place)
+        self.assert_one_line(self.leat("create", "second", "-o", other, status=1).stderr, '"web" goes to')
+        self.restart(daemon)
         self.assert_one_line(self.leat("create", "second", "-o", other, status=1).stderr, '"web" goes to')
 
 

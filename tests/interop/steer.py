@@ -417,6 +417,20 @@ class Tracking(SteerTest):
         self.assertFalse(set(range(10)) & set(numbers[:1]))
         self.assertFalse(set(range(begin + 10, begin + 20)) & set(numbers))
 
+    def test_greatest_numbers(self):
+        """The one after those of users and groups means nobody."""
+        self.daemon()
+        self.create("web")
+        self.leat("track", f"--vpid={2**31 - 1}")
+        self.leat("track", f"--vpid={2**31}", status=2)
+        for kind in ("vuid", "vgid"):
+            self.leat("track", f"--{kind}={2**32 - 2}")
+            self.leat("track", f"--{kind}={2**32 - 1}", status=2)
+        file = self.directory / "web.json"
+        self.leat("save", "web", "-o", file)
+        self.leat("load", "-i", file, "second", "-o", self.directory / "second")
+        self.assertEqual(self.session("second")["tracked"], {"vpid": [2**31 - 1], "vuid": [2**32 - 2], "vgid": [2**32 - 2]})
+
     @needs(can_be_two_users(), "two-users")
     def test_by_user_and_group(self):
         self.daemon()

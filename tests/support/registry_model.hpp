@@ -362,8 +362,14 @@ class RegistryModel {
         Trace* trace = nullptr;
         for (std::size_t i = 0; i < library.sites.size(); ++i) {
             const wire::TracepointDescription& tracepoint = (*library.tracepoints)[i];
-            const session::EventRule* const rule = session::find_rule(rules, tracepoint.name, tracepoint.log_level);
-            if (rule == nullptr) continue;
+            auto conflict = session::OnConflict::kRefuse;
+            bool is_wanted = false;
+            for (const session::EventRule& rule : rules) {
+                if (!rule.is_enabled || !rule.matches(tracepoint.name, tracepoint.log_level)) continue;
+                is_wanted = true;
+                conflict = std::max(conflict, rule.on_conflict);
+            }
+            if (!is_wanted) continue;
             if (trace == nullptr) {
                 trace = find_trace(application);
                 if (trace == nullptr) return;
@@ -371,8 +377,8 @@ class RegistryModel {
             }
             std::vector<Answer>& answers = trace->channels[index].answers[library.tracepoints.get()];
             answers.resize(library.sites.size());
-            answer(trace->channels[index], answers[i], library.sites[i], tracepoint, application.name(),
-                   rule->on_conflict, expected.warnings);
+            answer(trace->channels[index], answers[i], library.sites[i], tracepoint, application.name(), conflict,
+                   expected.warnings);
             if (answers[i].said == Said::kId)
                 expected.actions[i].push_back(
                     {.event_id = answers[i].id, .channel = trace->real->channels()[index]->number()});

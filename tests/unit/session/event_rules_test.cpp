@@ -78,7 +78,15 @@ TEST(EventRules, AllPatternsHaveTheExclusionsAndTheLogLevel) {
 
 TEST(EventRules, NoRuleTakesNothing) { EXPECT_EQ(find_rule({}, "a:b", 0), nullptr); }
 
-// It says what becomes of an event that conflicts.
+// People add a rule when they hear of a conflict.
+TEST(EventRules, AnyRuleMayAskForVersions) {
+    std::vector<EventRule> rules{{.pattern = "*"}, {.pattern = "a:*", .on_conflict = OnConflict::kVersion}};
+    EXPECT_EQ(on_conflict(rules, "a:b", 0), OnConflict::kVersion);
+    EXPECT_EQ(on_conflict(rules, "b:b", 0), OnConflict::kRefuse);
+    rules[1].is_enabled = false;
+    EXPECT_EQ(on_conflict(rules, "a:b", 0), OnConflict::kRefuse);
+}
+
 TEST(EventRules, FirstEnabledRuleThatMatchesCounts) {
     std::vector<EventRule> rules{{.pattern = "b:*"}, {.pattern = "a:*"}, {.pattern = "*"}};
     EXPECT_EQ(find_rule(rules, "a:b", 0), &rules[1]);
