@@ -119,10 +119,7 @@ void Connection::drain() {
 }
 
 void Connection::hurry(std::chrono::seconds patience) {
-    asio::post(socket_.get_executor(), [self = shared_from_this(), patience] {
-        self->patience_ = patience;
-        self->expect_within(patience);
-    });
+    asio::post(socket_.get_executor(), [self = shared_from_this(), patience] { self->expect_bytes_within(patience); });
 }
 
 // end() runs exactly once, after serve(), whatever ended it: that is where sessions and files are put in order.
@@ -242,21 +239,24 @@ asio::awaitable<void> Connection::sleep(std::chrono::microseconds duration) {
 }
 
 asio::awaitable<void> Connection::wait_for_disk() {
+    const auto begin = Clock::now();
     if (!std::exchange(is_disk_full_, true)) {
         ++traffic_->disk_stalls;
         log_warning("{}: the disk is full, or no descriptor is left: its session waits", peer_);
     }
     co_await sleep(kDiskInterval);
-    if (deadline_ != Clock::time_point::max()) deadline_ += kDiskInterval;  // the peer could do nothing meanwhile
+    if (deadline_ != Clock::time_point::max())
+        deadline_ += Clock::now() - begin;  // the peer could do nothing meanwhile
 }
 
 // Two connections wait for one another through the pairing table, so there is no event to wait for: it looks again.
 // While it waits it does not read, and would not notice that its peer has gone: it asks the socket.
 asio::awaitable<void> Connection::wait_for_other() {
+    const auto begin = Clock::now();
     co_await sleep(kOtherInterval);
     pollfd peer{.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
     const bool has_gone = ::poll(&peer, 1, 0) > 0;
-    if (!has_gone && deadline_ != Clock::time_point::max()) deadline_ += kOtherInterval;
+    if (!has_gone && deadline_ != Clock::time_point::max()) deadline_ += Clock::now() - begin;
     if (has_gone && deadline_ == Clock::time_point::max()) expect_within(kPatienceForOther);
 }
 

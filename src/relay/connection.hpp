@@ -80,6 +80,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     // A peer that is slower than this with a message is dropped.
     using Clock = std::chrono::steady_clock;
     void expect_within(Clock::duration duration) { deadline_ = Clock::now() + duration; }
+    // And so after all that come.
+    void expect_bytes_within(Clock::duration duration) {
+        patience_ = duration;
+        expect_within(duration);
+    }
     void expect_nothing() { deadline_ = Clock::time_point::max(); }
 
     [[nodiscard]] asio::ip::tcp::socket& socket() { return socket_; }

@@ -131,7 +131,7 @@ Result<void> DataConnection::find_session(std::uint64_t handle) {
     const bool is_first = session->locked([&](SessionState& state) {
         if (state.has_data_connection || state.has_data_ended) return false;
         state.has_data_connection = true;
-        if (!state.is_control_open) expect_within(kPatienceForRest);
+        if (!state.is_control_open) expect_bytes_within(kPatienceForRest);
         // The control connection's end leaves little to come: it has to come soon.
         state.hurry_data = [connection = weak_from_this()] {
             if (const auto self = connection.lock()) self->hurry(kPatienceForRest);

@@ -26,6 +26,8 @@ CommandOutcome data_pending(Producer& producer, const wire::DataPending& message
                                wire::encode(wire::CodeReply{is_stored ? RelayCode::kNotPending : RelayCode::kPending})};
     const DiskSync* const sync = producer.relay->sync();
     if (is_stored && sync != nullptr && sync->is_strict()) outcome.to_sync = stream->stream->duplicate_files();
+    // It asks again, when there may be descriptors.
+    if (!std::ranges::all_of(outcome.to_sync, &UniqueFd::is_open)) return replied(RelayCode::kPending);
     return outcome;
 }
 

@@ -166,6 +166,7 @@ Result<void> DataStream::commit(Time now) {
         const auto index = in_hand_->index;
         in_hand_.reset();
         if (index) LEAT_TRY(rotate_if_due(index->packet_seq_num + 1));
+        apply_beacon();  // before the packet behind it, which is newer
     }
     const bool knows_last = last_ && last_->packet_seq_num != ctf::IndexEntry::kUnknown;
     LEAT_TRY(rotate_if_due(knows_last ? last_->packet_seq_num + 1 : 0));

@@ -296,6 +296,18 @@ TEST_F(DataStreamTest, BeaconCountsOnceAllBeforeItIsHere) {
     EXPECT_FALSE(stream->view().beacon);
 }
 
+// babeltrace2 exits at a time that is older than what it has got of the stream.
+TEST_F(DataStreamTest, BeaconThatWasOvertakenIsNotSeen) {
+    make();
+    index(0, 5, 10, 20);
+    beacon(0, 50);
+    index(1, 5, 50, 60);
+    data(1, "again");  // and the one before is lost
+    EXPECT_EQ(offsets(), "lost 0 ");
+    EXPECT_EQ(stream->view().horizon, 60U);
+    EXPECT_FALSE(stream->view().beacon);
+}
+
 TEST_F(DataStreamTest, RotationOutOfEveryChunkInTheMiddleOfAPacket) {
     make();
     data(0, "old"), index(0, 3);
