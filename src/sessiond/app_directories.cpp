@@ -327,8 +327,12 @@ void AppDirectories::remove_dead() {
             ::unlinkat(directory->second.fd.get(), name.c_str(), 0);
 }
 
+std::map<int, AppDirectories::Nameless>::const_iterator AppDirectories::find_nameless(const FileId& id) const {
+    return std::ranges::find_if(nameless_, [&id](const auto& entry) { return entry.second.id == id; });
+}
+
 bool AppDirectories::follow(const FileId& id, uid_t uid, int fd) {
-    if (std::ranges::any_of(nameless_, [&id](const auto& entry) { return entry.second.id == id; })) return true;
+    if (find_nameless(id) != nameless_.end()) return true;
     const auto is_of_user = [uid](const auto& entry) { return entry.second.uid == uid; };
     if (std::ranges::count_if(nameless_, is_of_user) >= kMaxNameless) return false;
     const auto has_inode = [&id](const auto& file) {
@@ -343,7 +347,7 @@ bool AppDirectories::follow(const FileId& id, uid_t uid, int fd) {
 }
 
 void AppDirectories::unfollow(const FileId& id) {
-    const auto file = std::ranges::find_if(nameless_, [&id](const auto& entry) { return entry.second.id == id; });
+    const auto file = find_nameless(id);
     if (file == nameless_.end()) return;
     ::inotify_rm_watch(inotify_.get(), file->first);
     nameless_.erase(file);

@@ -112,6 +112,7 @@ class AppDirectories {
     static void forget_file(Directory& directory, const std::string& name, News& news);
     void forget_directory(int watch, News& news);
     void handle(int watch, std::uint32_t mask, const std::string& name, News& news);
+    [[nodiscard]] std::map<int, Nameless>::const_iterator find_nameless(const FileId& id) const;
 
     UniqueFd inotify_;
     UniqueFd parent_;

@@ -50,6 +50,17 @@ class OddOrders(RestartTest):
         self.leat("start", name)
         return directory
 
+    def begun_at_a_relay(self, channel_options=None):
+        """A relay that gets a session, and is killed at the end."""
+        relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
+        self.leat("create", "web", "-o", relay.url)
+        if channel_options is not None:
+            self.leat("enable-channel", "c", *channel_options)
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        return relay
+
     def view(self, *metadata):
         """The lines of traces that still grow."""
         return plain_run(LEAT, "view", *(path.parent for path in metadata)).stdout.splitlines() if metadata else []
@@ -217,11 +228,7 @@ class AfterAFailure(OddOrders):
 
     def test_rotation_while_the_relay_is_away_is_tried_again(self):
         self.daemon()
-        relay = LeatRelay(self.directory / "relay")
-        self.addCleanup(relay.kill)
-        self.leat("create", "web", "-o", relay.url)
-        self.leat("enable-event", "order:tick")
-        self.leat("start")
+        relay = self.begun_at_a_relay()
         self.program().do("emit 10")
         self.leat("stop")
         relay.stop()
@@ -237,11 +244,7 @@ class AfterAFailure(OddOrders):
     def test_what_comes_after_a_rotation_can_be_rotated(self):
         """Another client starts and stops the session before it is done."""
         self.daemon()
-        relay = LeatRelay(self.directory / "relay")
-        self.addCleanup(relay.kill)
-        self.leat("create", "web", "-o", relay.url)
-        self.leat("enable-event", "order:tick")
-        self.leat("start")
+        relay = self.begun_at_a_relay()
         running = self.program()
         running.do("emit 10")
         self.leat("stop")
@@ -272,12 +275,7 @@ class AfterAFailure(OddOrders):
 
     def test_process_that_ends_while_its_session_is_destroyed_leaves_nothing(self):
         self.daemon()
-        relay = LeatRelay(self.directory / "relay")
-        self.addCleanup(relay.kill)
-        self.leat("create", "web", "-o", relay.url)
-        self.leat("enable-channel", "c", "--buffers=pid")
-        self.leat("enable-event", "order:tick")
-        self.leat("start")
+        relay = self.begun_at_a_relay(channel_options=("--buffers=pid",))
         running = self.program()
         running.do("emit 10")
         stop_process(relay.process.pid)
@@ -294,11 +292,7 @@ class AfterAFailure(OddOrders):
 
     def test_list_says_why_a_relay_gets_nothing(self):
         daemon = self.daemon()
-        relay = LeatRelay(self.directory / "relay")
-        self.addCleanup(relay.kill)
-        self.leat("create", "web", "-o", relay.url)
-        self.leat("enable-event", "order:tick")
-        self.leat("start")
+        relay = self.begun_at_a_relay()
         running = self.program()
 
         def warned_of(what):
