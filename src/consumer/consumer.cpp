@@ -93,17 +93,25 @@ void Consumer::set_state(Stream& stream, const StreamProgress& state) {
 }
 
 // A ring of a thread begins empty and at time 0; its stream, where readers of the others are.
-void Consumer::add_used_thread_rings() {
+// What cannot be mapped is tried again with the next drain, and keeps nobody else waiting.
+Result<void> Consumer::add_used_thread_rings() {
+    Result<void> outcome;
     for (std::uint32_t index = 0; index < channels_.size(); ++index) {
         Channel& channel = channels_[index];
         const ring::RingSet& rings = *channel.source.rings;
         if (rings.geometry().overwrites) continue;
         const std::uint32_t in_use = rings.thread_rings_used();
         while (channel.thread_streams < in_use) {
-            const std::uint32_t ring = channel.cpu_rings + channel.thread_streams++;
+            const std::uint32_t ring = channel.cpu_rings + channel.thread_streams;
+            if (auto mapped = rings.map(ring); !mapped) {
+                outcome = std::move(mapped);
+                break;
+            }
+            ++channel.thread_streams;
             add_stream({.reader = rings.reader(ring), .id = {index, ring}, .timestamp = horizon_, .told = horizon_});
         }
     }
+    return outcome;
 }
 
 Result<void> Consumer::announce_cpu_rings() {
@@ -123,10 +131,10 @@ Result<void> Consumer::announce_cpu_rings() {
 // whose stores still wait in their CPU (see late_records()). The same with rings that are claimed in between.
 Result<void> Consumer::drain() {
     show_life();
-    add_used_thread_rings();
+    auto mapped = add_used_thread_rings();
     sample();
     now_ = parameters_.clock != nullptr ? ring::clock_now(*parameters_.clock) : 0;
-    add_used_thread_rings();
+    if (mapped) mapped = add_used_thread_rings();
     wants_drain_ = false;
     for (Stream& stream : streams_) {
         stream.is_quiet = stream.is_quarantined || !stream.reader.has_moved();
@@ -136,12 +144,12 @@ Result<void> Consumer::drain() {
     if (outcome) outcome = announce_new_streams();
     if (outcome) outcome = begin_part();
     if (outcome) outcome = cut();
-    if (outcome) tell_horizon();
+    if (outcome && mapped) tell_horizon();
     // While there is more to drain soon, nobody needs to ring: writers of a busy program do without.
     is_idle_ = !wants_drain_;
     for (Stream& stream : streams_)
         if (!stream.is_quarantined) arm(stream);
-    return outcome;
+    return outcome ? std::move(mapped) : outcome;
 }
 
 Result<void> Consumer::before_cut() const { return parameters_.before_cut ? parameters_.before_cut() : Result<void>(); }
@@ -568,13 +576,14 @@ bool Consumer::release_stored() {
 }
 
 Result<void> Consumer::finish() {
-    add_used_thread_rings();
+    auto mapped = add_used_thread_rings();
     auto outcome = before_cut();
     if (outcome) outcome = cut_all_planned();
     totals_.left_in_rings = 0;
     for (Stream& stream : streams_) count_left(stream);
     auto told = tell_discarded();
-    return outcome ? std::move(told) : outcome;
+    if (outcome) outcome = std::move(told);
+    return outcome ? std::move(mapped) : outcome;
 }
 
 Result<void> Consumer::tell_discarded() {

@@ -225,7 +225,7 @@ class Consumer {
     Stream& add_stream(Stream stream);
     static void set_state(Stream& stream, const StreamProgress& state);
     void add_cpu_rings(std::uint32_t channel);
-    void add_used_thread_rings();
+    Result<void> add_used_thread_rings();
     void sample();
     void sample(Stream& stream);
     void measure(const Stream& stream);

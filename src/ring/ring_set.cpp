@@ -27,7 +27,7 @@ namespace {
 // Maps part of the file over reserved address space.
 Result<void> map_over(std::byte* at, std::uint64_t size, int fd, std::uint64_t offset, int sharing) {
     void* mapped = ::mmap(at, size, PROT_READ | PROT_WRITE, sharing | MAP_FIXED, fd, static_cast<off_t>(offset));
-    if (mapped == MAP_FAILED) return io_error("cannot map a ring");
+    if (mapped == MAP_FAILED) return io_error("cannot map a ring (see vm.max_map_count)");
     return {};
 }
 
@@ -185,6 +185,14 @@ RingHeader& RingSet::ring(std::uint32_t index) const {
     return *reinterpret_cast<RingHeader*>(place_of(index));  // NOLINT(*-reinterpret-cast)
 }
 
+// A process has so many mappings at most (vm.max_map_count), and programs say how many rings they use.
+std::uint32_t RingSet::mapped_in_use() const {
+    const std::uint32_t used = geometry_.cpu_rings + thread_rings_used();
+    std::uint32_t mapped = geometry_.cpu_rings;
+    while (mapped < used && map(mapped)) ++mapped;
+    return mapped;
+}
+
 Result<void> RingSet::populate_thread_ring(std::uint32_t index) const {
     if (memory_ != Memory::kFile) return {};
     const auto offset = static_cast<off_t>(file_offset(geometry_.ring_size, geometry_.cpu_rings + index));
@@ -206,7 +214,7 @@ Result<void> RingSet::hold_still(std::uint32_t index) const {
 
 std::uint64_t RingSet::fullest() const {
     std::uint64_t most = 0;
-    const std::uint32_t used = geometry_.cpu_rings + thread_rings_used();
+    const std::uint32_t used = mapped_in_use();
     for (std::uint32_t index = 0; index < used; ++index) {
         RingHeader& header = ring(index);
         const std::uint64_t tail = std::atomic_ref(header.tail).load(std::memory_order_relaxed);

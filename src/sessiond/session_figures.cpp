@@ -56,7 +56,7 @@ ChannelFigures figures_of(const session::TraceChannel& channel, const SessionThr
         if (count != 0) sum.discarded[reason] += count;
     };
     const ring::RingSet& rings = channel.rings();
-    const std::uint32_t used = rings.geometry().cpu_rings + rings.thread_rings_used();
+    const std::uint32_t used = rings.mapped_in_use();
     for (std::uint32_t ring = 0; ring < used; ++ring) {
         const ring::RingReader reader = rings.reader(ring);
         for (const NamedReason& reason : kReasons) add(reason.name, reader.discarded(reason.reason));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -564,6 +565,28 @@ TEST_F(ConsumerTest, FirstRecordRingsIfNobodyDrainsSoon) {
     consumer_.wake_at_first_record(false);
     ASSERT_TRUE(consumer_.drain());
     EXPECT_EQ(ring.limit, kRecordSize + 100);
+}
+
+// Programs say how many rings they use, and a process has so many mappings at most.
+TEST_F(ConsumerTest, RingThatCannotBeMappedIsTriedAgainAndKeepsNobodyWaiting) {
+    const auto own = ring::RingSet::adopt(UniqueFd(::dup(rings_.set().fd())), rings_.set().geometry(), kStartOfTime);
+    ASSERT_TRUE(own);
+    const std::array<Consumer::Source, 1> sources{
+        {{.rings = &*own, .walker = &walker_, .stream_class_id = 0, .thread_stream_class_id = 1, .wake_after = 100}}};
+    Consumer consumer(sources, output_, {.trace_uuid = {7}});
+    write_to_cpu_ring(kStartOfTime + 10);
+    write(kStartOfTime + 20);
+    const UniqueFd other(::eventfd(0, EFD_CLOEXEC));
+    ASSERT_EQ(::dup2(other.get(), own->fd()), own->fd());
+    const auto drained = consumer.drain();
+    ASSERT_FALSE(drained);
+    EXPECT_TRUE(drained.error().message.starts_with("cannot map a ring")) << drained.error().message;
+    EXPECT_EQ(consumer.totals().events, 1U);
+    EXPECT_EQ(own->mapped_in_use(), own->geometry().cpu_rings);
+    ASSERT_EQ(::dup2(rings_.set().fd(), own->fd()), own->fd());
+    ASSERT_TRUE(consumer.drain());
+    EXPECT_EQ(consumer.totals().events, 2U);
+    EXPECT_EQ(own->mapped_in_use(), own->geometry().ring_count());
 }
 
 // The rings of two channels. Those of the second have large headers, and a bell of their own.
