@@ -19,7 +19,7 @@ void Snapshots::add_streams() {
     for (std::uint32_t channel = 0; channel < sources_.size(); ++channel) {
         const ring::RingSet& rings = *sources_[channel].rings;
         if (!rings.geometry().overwrites) continue;
-        const std::uint32_t in_use = rings.geometry().cpu_rings + rings.thread_rings_used();
+        const std::uint32_t in_use = rings.mapped_in_use();
         for (std::uint32_t ring = 0; ring < in_use; ++ring)
             if (const StreamId id{channel, ring}; !streams_.contains(id)) streams_.emplace(id, make_stream(id));
     }
@@ -31,7 +31,7 @@ Snapshots::Stream Snapshots::make_stream(StreamId id) const {
     if (!saved) return stream;
     stream.cuts.push_back({.note = {saved->position, saved->timestamp, saved->record_count, saved->discarded},
                            .number = saved->sequence_number});
-    stream.previous_end = stream.forgotten = saved->counted_up_to;
+    stream.previous_end = stream.forgotten = std::min(saved->counted_up_to, saved->position);
     stream.is_adopted = true;
     return stream;
 }
@@ -183,18 +183,21 @@ std::span<const Snapshots::Piece> Snapshots::copy_batch(std::span<const Piece> p
 Result<SnapshotTotals> Snapshots::take(Output& output, std::uint64_t max_size, const Hooks& hooks) {
     SnapshotTotals totals;
     add_streams();
+    const std::map<StreamId, Stream> before = streams_;
     for (auto& [id, stream] : streams_) {
         const auto looked = look(stream);
-        if (looked) {
-            save(stream);
-            continue;
-        }
+        if (looked) continue;
         give_up(stream);
         totals.quarantined.push_back(
             fmt::format("ring {}: {}: a traced program overwrote it", id.ring, looked.error().message));
     }
     std::vector<Piece> wanted = pieces();
-    LEAT_TRY(keep_newest(wanted, max_size));
+    if (auto kept = keep_newest(wanted, max_size); !kept) {
+        // No packet ends where this one would have: who goes on must not take that for known.
+        streams_ = before;
+        return tl::unexpected(std::move(kept).error());
+    }
+    for (const auto& [id, stream] : streams_) save(stream);
     // The packets of a stream in order, whose oldest are the next to go.
     std::ranges::stable_sort(wanted, {},
                              [](const Piece& piece) { return std::pair(piece.stream->id, piece.from.note.position); });

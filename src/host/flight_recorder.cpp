@@ -47,14 +47,14 @@ void wait_for(std::time_t time) {
 
 }  // namespace
 
-// Another process may have made snapshots there before us.
+// Another process may have made snapshots there before us, or was killed while it did.
 fs::path FlightRecorder::directory_for(const SnapshotOrder& order) {
     if (!order.directory.empty()) return order.directory;
     const std::string name = fmt::format("{}-{}", order.name, local_time_text(kDateFormat));
     std::error_code error;
     for (;;) {
         fs::path directory = destination_.directory / fmt::format("{}-{}", name, next_id_++);
-        if (!fs::exists(directory, error)) return directory;
+        if (!fs::exists(directory, error) && !fs::exists(hidden(directory), error)) return directory;
     }
 }
 
@@ -97,7 +97,7 @@ Result<StoredSnapshot> FlightRecorder::store_in_directory(std::span<Recording* c
     std::error_code error;
     fs::rename(place, stored.directory, error);
     if (!written && !error && fs::exists(stored.directory, error))
-        return fail(written.error().kind, "{}: what there was room for is in {}", written.error().message,
+        return fail(written.error().kind, "{}: what could be stored is in {}", written.error().message,
                     stored.directory.string());
     if (!written) return tl::unexpected(std::move(written).error());
     if (error) return fail(ErrorKind::kIo, "cannot rename {}: {}", place.string(), error.message());
@@ -115,32 +115,37 @@ Result<StoredSnapshot> FlightRecorder::store_at_relay(std::span<Recording* const
     ++next_id_;
     StoredSnapshot stored{.directory = {}, .relay = to_text(relay), .totals = {}};
     // All packets of all traces come first: then the metadata, which make traces of them.
-    const RelaySnapshots outputs = LEAT_TRY(send(recordings, order, relay, description, stored.totals));
-    for (const auto& output : outputs) {
+    const Sent sent = LEAT_TRY(send(recordings, order, relay, description, stored.totals));
+    for (const auto& output : sent.outputs) {
         auto path = output->complete();
         if (!path) return relay_failed(relay, std::move(path).error());
         stored.directory = *std::move(path);
     }
     if (relay == destination_.relay) failures_ = 0;
+    if (sent.failure) return tl::unexpected(*sent.failure);
     return stored;
 }
 
-Result<FlightRecorder::RelaySnapshots> FlightRecorder::send(std::span<Recording* const> recordings,
-                                                            const SnapshotOrder& order, const net::RelayAddress& relay,
-                                                            const output::SnapshotDescription& description,
-                                                            consumer::SnapshotTotals& totals) {
+// A trace that cannot be stored, while the relay is well, keeps the others from nothing.
+Result<FlightRecorder::Sent> FlightRecorder::send(std::span<Recording* const> recordings, const SnapshotOrder& order,
+                                                  const net::RelayAddress& relay,
+                                                  const output::SnapshotDescription& description,
+                                                  consumer::SnapshotTotals& totals) {
     const auto start = static_cast<std::uint64_t>(start_);
-    RelaySnapshots outputs;
+    Sent sent;
     for (Recording* const recording : recordings) {
         auto output = open_snapshot(recording->trace(), session_, start, relay, description);
         if (!output) return relay_failed(relay, std::move(output).error());
-        outputs.push_back(*std::move(output));
-        auto of_trace = recording->take_snapshot(*outputs.back(), part_of(order.max_size, recordings.size()));
-        if (!of_trace && !outputs.back()->check_delivered()) return relay_failed(relay, std::move(of_trace).error());
-        if (!of_trace) failures_ = 0;  // the relay is well: to try again would not help
-        add(LEAT_TRY(std::move(of_trace)), totals);
+        auto of_trace = recording->take_snapshot(**output, part_of(order.max_size, recordings.size()));
+        if (!of_trace && !(*output)->check_delivered()) return relay_failed(relay, std::move(of_trace).error());
+        if (of_trace) {
+            add(*of_trace, totals);
+            sent.outputs.push_back(*std::move(output));
+        } else if (!sent.failure) {
+            sent.failure = std::move(of_trace).error();
+        }
     }
-    return outputs;
+    return sent;
 }
 
 // And not the rings.
@@ -152,23 +157,26 @@ tl::unexpected<Error> FlightRecorder::relay_failed(const net::RelayAddress& rela
     return tl::unexpected(std::move(error));
 }
 
+// A trace that cannot be stored keeps the others from nothing.
 Result<void> FlightRecorder::write(std::span<Recording* const> recordings, const SnapshotOrder& order,
                                    const fs::path& place, consumer::SnapshotTotals& totals) const {
     Destination destination = destination_;
     destination.directory = place;
     destination.relay.reset();
     LEAT_TRY(output::TraceDirectory::prepare(place));
+    Result<void> outcome;
     for (Recording* const recording : recordings) {
         const auto output = LEAT_TRY(open_output(recording->trace(), session_, destination));
         const auto of_trace = recording->take_snapshot(*output, part_of(order.max_size, recordings.size()));
         output->close();
-        if (!of_trace) {
-            output->remove_if_unused();
-            return tl::unexpected(of_trace.error());
+        if (of_trace) {
+            add(*of_trace, totals);
+            continue;
         }
-        add(*of_trace, totals);
+        output->remove_if_unused();
+        if (outcome) outcome = tl::unexpected(of_trace.error());
     }
-    return {};
+    return outcome;
 }
 
 // If it is empty.

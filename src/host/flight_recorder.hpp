@@ -89,10 +89,13 @@ class FlightRecorder {
     Result<StoredSnapshot> store_in_directory(std::span<Recording* const> recordings, const SnapshotOrder& order);
     Result<StoredSnapshot> store_at_relay(std::span<Recording* const> recordings, const SnapshotOrder& order,
                                           const net::RelayAddress& relay);
-    using RelaySnapshots = std::vector<std::unique_ptr<output::RelaySnapshot>>;
-    Result<RelaySnapshots> send(std::span<Recording* const> recordings, const SnapshotOrder& order,
-                                const net::RelayAddress& relay, const output::SnapshotDescription& description,
-                                consumer::SnapshotTotals& totals);
+    struct Sent {
+        std::vector<std::unique_ptr<output::RelaySnapshot>> outputs{};
+        std::optional<Error> failure{};  // of a trace that is not among them
+    };
+    Result<Sent> send(std::span<Recording* const> recordings, const SnapshotOrder& order,
+                      const net::RelayAddress& relay, const output::SnapshotDescription& description,
+                      consumer::SnapshotTotals& totals);
     tl::unexpected<Error> relay_failed(const net::RelayAddress& relay, Error error);
     Result<void> write(std::span<Recording* const> recordings, const SnapshotOrder& order,
                        const std::filesystem::path& place, consumer::SnapshotTotals& totals) const;

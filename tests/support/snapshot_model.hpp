@@ -260,6 +260,13 @@ inline void SnapshotModel::take_any() {
 
 inline void SnapshotModel::take(std::uint64_t max_size) {
     look_at_writers();
+    struct Before {
+        std::vector<SnapshotRing::KnownCut> known;
+        std::uint64_t previous_end;
+        decltype(SnapshotRing::cuts) cuts;
+    };
+    std::vector<Before> before;
+    for (const SnapshotRing& ring : rings_) before.push_back({ring.known, ring.previous_end, ring.cuts});
     know_cuts();
     std::vector<Piece> all = pieces();
     const bool is_hostile = std::ranges::any_of(rings_, &SnapshotRing::is_hostile);
@@ -279,6 +286,11 @@ inline void SnapshotModel::take(std::uint64_t max_size) {
     if (taken.has_value() == (!has_room || has_failed_))
         violate("the snapshot says {}, room: {}, failed: {}", taken ? "yes" : taken.error().message, has_room,
                 has_failed_);
+    for (std::size_t i = 0; !has_room && i < before.size(); ++i) {
+        rings_[i].known = before[i].known;
+        rings_[i].previous_end = before[i].previous_end;
+        rings_[i].cuts = before[i].cuts;
+    }
     if (!taken) return;
     leave_out_unreadable();
     if (!expected_.empty())

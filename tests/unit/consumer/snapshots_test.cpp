@@ -5,6 +5,7 @@
 
 #include "support/model_histories.hpp"
 #include "support/snapshot_model.hpp"
+#include "support/test_rings.hpp"
 
 namespace leat::consumer {
 namespace {
@@ -36,6 +37,29 @@ void check_histories() {
 
 TEST(Snapshots, HoldTheNewestBlocksWholeAndTheSameInEach) { check_histories<test::SnapshotModel>(); }
 TEST(Snapshots, WithTinyHeadersToo) { check_histories<test::TinySnapshotModel>(); }
+
+class NoOutput final : public Output {
+    Result<void> write_metadata(std::string_view /*unit*/) override { return {}; }
+    Result<void> write_packet(const Packet& /*packet*/) override { return {}; }
+};
+
+// Files of a recording may hold anything.
+TEST(Snapshots, ProgressThatCannotBeHarmsNobody) {
+    const test::TestRings rings(ring::kMinRingSize, 1, true);
+    ctf::RecordWalker walker(ring::kCompactHeader, 0);
+    const std::array<Snapshots::Source, 1> sources{{{.rings = &rings.set(), .walker = &walker}}};
+    auto progress = *Progress::create(std::array{rings.set().geometry().ring_count()});
+    progress.save({0, 1}, {.position = 0, .sequence_number = 1, .counted_up_to = 1U << 20});
+    rings.own_ring().head = rings.own_ring().next_head = 10;
+    Snapshots snapshots(sources, ctf::Uuid{7}, &progress);
+    NoOutput output;
+    const auto taken = snapshots.take(
+        output, 0,
+        {.before_cut = []() -> Result<void> { return {}; }, .after_write = []() -> Result<void> { return {}; }});
+    ASSERT_TRUE(taken);
+    EXPECT_EQ(taken->events, 0U);
+    EXPECT_EQ(progress.find({0, 1})->position, 10U);
+}
 
 }  // namespace
 }  // namespace leat::consumer
