@@ -398,6 +398,7 @@ Result<bool> ViewerSession::open_file(Cursor& cursor, std::uint64_t number) {
         if (!opened && opened.error().kind == ErrorKind::kNotFound) {
             cursor.file_number = cursor.view.current_file;
             cursor.next_entry = cursor.view.entries;
+            cursor.readable_end = 0;
             return false;
         }
         cursor.file = LEAT_TRY(std::move(opened));
@@ -418,7 +419,10 @@ ViewerSession::ServedPacket ViewerSession::packet(const wire::GetPacket& request
         return refused(0);
     // [live-protocol], "Get data packet": not before the metadata that it may need.
     if (metadata_.at(cursor.metadata_id).sent < cursor.needed_metadata) return refused(wire::kNewMetadata);
-    if (cursor.file == nullptr && !open_file(cursor, *cursor.file_number).value_or(false)) return refused(0);
+    const auto is_open = [&cursor] {
+        return cursor.file != nullptr || (cursor.file_number && open_file(cursor, *cursor.file_number).value_or(false));
+    };
+    if (!is_open()) return refused(0);
     return {{wire::PacketStatus::kOk, request.length, 0},
             FileRange{cursor.file, cursor.file->data.get(), request.offset, request.length}};
 }
