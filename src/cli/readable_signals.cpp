@@ -24,6 +24,8 @@ sigset_t signals_to_read() {
 ReadableSignals::ReadableSignals() {
     const sigset_t wanted = signals_to_read();
     ::pthread_sigmask(SIG_BLOCK, &wanted, &before_);
+    // Whoever started us may ignore the ends of children: then none would be told.
+    (void)std::signal(SIGCHLD, SIG_DFL);
     sigemptyset(&ignored_);
     for (const int signal : {SIGPIPE, SIGXFSZ})
         if (std::signal(signal, SIG_IGN) != SIG_IGN) sigaddset(&ignored_, signal);
@@ -31,6 +33,20 @@ ReadableSignals::ReadableSignals() {
 }
 
 ReadableSignals::~ReadableSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+std::optional<int> ReadableSignals::take_end() const {
+    sigset_t pending;
+    sigemptyset(&pending);
+    (void)::sigpending(&pending);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+        struct sigaction action {};
+        const bool is_ignored = ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+        if (sigismember(&pending, signal) != 1 || is_ignored) continue;
+        while (next()) continue;
+        return signal;
+    }
+    return std::nullopt;
+}
 
 std::optional<signalfd_siginfo> ReadableSignals::next() const {
     signalfd_siginfo signal{};

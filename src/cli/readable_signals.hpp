@@ -23,6 +23,8 @@ class ReadableSignals {
     [[nodiscard]] int fd() const { return fd_.get(); }
     // The next signal that has arrived, if any. Never waits.
     [[nodiscard]] std::optional<signalfd_siginfo> next() const;
+    // SIGINT or the like, if one has arrived that would have ended us, and is not read yet. Then all are read.
+    [[nodiscard]] std::optional<int> take_end() const;
     [[nodiscard]] const sigset_t& blocked_before() const { return before_; }
     // Those that we ignore, and that were not ignored before.
     [[nodiscard]] const sigset_t& ignored() const { return ignored_; }

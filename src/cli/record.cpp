@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/descriptors.hpp"
 #include "base/local_time.hpp"
 #include "cli/child_process.hpp"
 #include "cli/command.hpp"
@@ -204,6 +205,8 @@ Result<int> run_program(host::Recorder& recorder, const ReadableSignals& signals
                         const session::Limits& limits, SnapshotReport& snapshots) {
     ChildProcess child = LEAT_TRY(ChildProcess::start(
         command, variables, {.blocked = signals.blocked_before(), .not_ignored = signals.ignored()}));
+    // Each stream takes two. The program keeps the limit that it would have without us.
+    (void)raise_descriptor_limit();
     bool is_stop_told = false;
     for (;;) {
         std::array own{pollfd{signals.fd(), POLLIN, 0}};
@@ -257,6 +260,11 @@ Result<int> record(const RecordOptions& options, session::Session::Parameters pa
     if (!options.preload.empty()) variables.emplace_back("LD_PRELOAD", LEAT_TRY(preload_variable(options.preload)));
     const ReadableSignals signals;
     const auto recorder = LEAT_TRY(host::Recorder::create(parameters, runtime.path(), destination, limits));
+    // Whoever wants the end by now does not want the beginning.
+    if (const auto signal = signals.take_end()) {
+        recorder->abandon();
+        return 128 + *signal;
+    }
     SnapshotReport snapshots;
     auto exit_status = run_program(*recorder, signals, options.command, variables, limits, snapshots);
     if (!exit_status) {

@@ -69,8 +69,8 @@ std::string RecordingReport::why_unregistered() const {
 }
 
 std::string RecordingReport::closing_line() const {
-    const consumer::Totals& totals = recording_.consumer().totals();
-    const std::uint64_t discarded = recording_.discarded();
+    const consumer::Totals totals = this->totals();
+    const std::uint64_t discarded = this->discarded();
     if (recording_.is_for_snapshots()) return closing_line_of_snapshots();
     if (totals.events == 0 && discarded == 0) return fmt::format("nothing was recorded: {}", why_nothing());
     return fmt::format("{} event{}, {}, {} stream{}, {} discarded; {}", totals.events, plural(totals.events),
@@ -87,7 +87,7 @@ std::string RecordingReport::how_to_see_them() const {
 }
 
 std::string RecordingReport::closing_line_of_snapshots() const {
-    const std::uint64_t discarded = recording_.discarded();
+    const std::uint64_t discarded = this->discarded();
     if (snapshots_.events() == 0 && discarded == 0) return fmt::format("nothing was recorded: {}", why_nothing());
     if (destination_.relay)
         return fmt::format("{} snapshot{} at relay {}, {} discarded", snapshots_.count(), plural(snapshots_.count()),
@@ -100,6 +100,7 @@ std::string RecordingReport::closing_line_of_snapshots() const {
 // the usual ports.
 std::string RecordingReport::where() const {
     const output::RelayOutput* output = relay();
+    if (output == nullptr && !destination_.has_directory()) return to_text(*destination_.relay);
     if (output == nullptr) return destination_.directory.string();
     const net::RelayAddress& address = output->address();
     const bool is_usual = address.control_port == net::kControlPort;
@@ -109,7 +110,7 @@ std::string RecordingReport::where() const {
 }
 
 void RecordingReport::print_output_error() const {
-    const std::uint64_t left = recording_.consumer().totals().left_in_rings;
+    const std::uint64_t left = totals().left_in_rings;
     if (relay() == nullptr)
         return tell("leat: {}: the trace lacks its last {} event{}; make room, or choose another place with -o",
                     recording_.output_error()->message, left, plural(left));
@@ -127,16 +128,16 @@ void RecordingReport::print() const {
             tell("leat: warning: {} event{} discarded: {}", count, plural(count),
                  is_for_want_of_room ? "the rings were full, as they could not be stored" : reason.remedy);
     }
-    const std::uint64_t unreadable = recording_.consumer().unreadable();
-    if (unreadable != 0)
-        tell("leat: warning: {} event{} discarded: a traced program wrote over them in its ring", unreadable,
-             plural(unreadable));
-    const std::uint64_t beyond = recording_.consumer().beyond_limit();
-    if (beyond != 0)
+    if (const std::uint64_t count = recorder_.not_attached(); count != 0)
+        tell("leat: warning: {} event{} discarded: the program could not map the rings: see its limits (ulimit -v, -n)",
+             count, plural(count));
+    if (const std::uint64_t count = unreadable(); count != 0)
+        tell("leat: warning: {} event{} discarded: a traced program wrote over them in its ring", count, plural(count));
+    if (const std::uint64_t beyond = beyond_limit(); beyond != 0)
         tell("leat: warning: {}: {} event{} that came after that {} not stored",
              text_of_stop(recorder_.stopped_by(), program_.limits), beyond, plural(beyond),
              beyond == 1 ? "was" : "were");
-    const std::uint64_t left = recording_.consumer().totals().left_in_rings;
+    const std::uint64_t left = totals().left_in_rings;
     if (recording_.output_error())
         print_output_error();
     else if (left != 0)
@@ -144,23 +145,33 @@ void RecordingReport::print() const {
     tell("leat: {}", closing_line());
 }
 
+// A flight recorder's are those of its snapshots.
+nlohmann::ordered_json RecordingReport::figures() const {
+    const consumer::Totals totals = this->totals();
+    if (recording_.is_for_snapshots())
+        return {{"events", snapshots_.events()},
+                {"bytes", snapshots_.bytes()},
+                {"packets", snapshots_.packets()},
+                {"discarded", discarded()}};
+    return {{"events", totals.events},   {"bytes", totals.bytes},    {"packets", totals.packets},
+            {"streams", totals.streams}, {"discarded", discarded()}, {"left_in_rings", totals.left_in_rings}};
+}
+
+nlohmann::ordered_json RecordingReport::discarded_by_reason() const {
+    nlohmann::ordered_json by_reason;
+    for (const Reason& reason : kReasons) by_reason[reason.key] = recording_.discarded(reason.reason);
+    by_reason["not_attached"] = recorder_.not_attached();
+    by_reason["unreadable"] = unreadable();
+    if (program_.limits.are_any()) by_reason["beyond_limit"] = beyond_limit();
+    return by_reason;
+}
+
 Result<void> RecordingReport::write_summary(const std::filesystem::path& file) const {
-    const consumer::Consumer& consumer = recording_.consumer();
     nlohmann::ordered_json summary;
     summary["trace"] = where();
-    summary["events"] = consumer.totals().events;
-    summary["bytes"] = consumer.totals().bytes;
-    summary["packets"] = consumer.totals().packets;
-    summary["streams"] = consumer.totals().streams;
-    summary["discarded"] = recording_.discarded();
-    summary["left_in_rings"] = consumer.totals().left_in_rings;
-    for (const Reason& reason : kReasons)
-        summary["discarded_by_reason"][reason.key] = recording_.discarded(reason.reason);
-    summary["discarded_by_reason"]["unreadable"] = consumer.unreadable();
-    if (program_.limits.are_any()) {
-        summary["discarded_by_reason"]["beyond_limit"] = consumer.beyond_limit();
-        summary["stopped_by"] = session::name_of(recorder_.stopped_by());
-    }
+    summary.update(figures());
+    summary["discarded_by_reason"] = discarded_by_reason();
+    if (program_.limits.are_any()) summary["stopped_by"] = session::name_of(recorder_.stopped_by());
     summary["registrations"] = recorder_.counts().registrations;
     if (const output::RelayOutput* output = relay()) {
         const output::RelayOutput::Figures figures = output->figures();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/result.hpp"
@@ -39,6 +40,20 @@ class RecordingReport {
     Result<void> write_summary(const std::filesystem::path& file) const;
 
   private:
+    // Of the channel that asks a flight recorder for snapshots, nobody wants to know.
+    [[nodiscard]] consumer::Totals totals() const {
+        return recording_.is_for_snapshots() ? consumer::Totals{} : recording_.consumer().totals();
+    }
+    [[nodiscard]] std::uint64_t unreadable() const {
+        return recording_.is_for_snapshots() ? 0 : recording_.consumer().unreadable();
+    }
+    [[nodiscard]] std::uint64_t beyond_limit() const {
+        return recording_.is_for_snapshots() ? 0 : recording_.consumer().beyond_limit();
+    }
+    // Events that are nowhere.
+    [[nodiscard]] std::uint64_t discarded() const { return recording_.discarded() + recorder_.not_attached(); }
+    [[nodiscard]] nlohmann::ordered_json figures() const;
+    [[nodiscard]] nlohmann::ordered_json discarded_by_reason() const;
     [[nodiscard]] std::string closing_line() const;
     [[nodiscard]] std::string closing_line_of_snapshots() const;
     [[nodiscard]] std::string why_nothing() const;

@@ -20,7 +20,12 @@ void SnapshotReport::add(const Result<host::StoredSnapshot>& snapshot, const cha
     const std::uint64_t span = totals.packets == 0 ? 0 : totals.end - totals.begin;
     tell("leat: snapshot ({}): {} events of the last {}, {}; {}", why, totals.events, span_for_people(span),
          size_for_people(totals.bytes), text_of_snapshot_place(snapshot->directory.string(), snapshot->relay));
+    if (totals.unreadable != 0)
+        tell("leat: warning: {} of its events are lost: a traced program wrote over them in its ring",
+             totals.unreadable);
     events_ += totals.events;
+    bytes_ += totals.bytes;
+    packets_ += totals.packets;
     stored_.push_back({{"directory", snapshot->directory.string()},
                        {"reason", why},
                        {"events", totals.events},

@@ -15,7 +15,10 @@ class SnapshotReport {
     // `why`: "asked for", "the end".
     void add(const Result<host::StoredSnapshot>& snapshot, const char* why);
 
+    // Of all of them: an event counts as often as it is stored.
     [[nodiscard]] std::uint64_t events() const { return events_; }
+    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+    [[nodiscard]] std::uint64_t packets() const { return packets_; }
     [[nodiscard]] std::size_t count() const { return stored_.size(); }
     [[nodiscard]] bool has_failed() const { return has_failed_; }
     [[nodiscard]] const nlohmann::ordered_json& json() const { return stored_; }
@@ -23,6 +26,8 @@ class SnapshotReport {
   private:
     nlohmann::ordered_json stored_ = nlohmann::ordered_json::array();
     std::uint64_t events_ = 0;
+    std::uint64_t bytes_ = 0;
+    std::uint64_t packets_ = 0;
     bool has_failed_ = false;
 };
 

@@ -139,7 +139,9 @@ void DoorbellWaiter::sleep(std::span<const std::uint32_t> seen, std::chrono::nan
         ::clock_gettime(CLOCK_MONOTONIC, &until);
         const timespec end = to_timespec(std::chrono::seconds(until.tv_sec) + std::chrono::nanoseconds(until.tv_nsec) +
                                          std::min<std::chrono::nanoseconds>(timeout, kLongestSleep));
-        if (::syscall(SYS_futex_waitv, wanted.data(), count, 0, &end, CLOCK_MONOTONIC) >= 0 || errno != ENOSYS) return;
+        const bool has_slept = ::syscall(SYS_futex_waitv, wanted.data(), count, 0, &end, CLOCK_MONOTONIC) >= 0 ||
+                               errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT;
+        if (has_slept) return;
         timeout = std::min<std::chrono::nanoseconds>(timeout, kLongestDeafness);
     }
     const timespec left = to_timespec(timeout);

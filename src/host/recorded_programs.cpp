@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -19,41 +20,54 @@ namespace leat::host {
 namespace {
 
 // Fails where there is none of our version, which is none of ours.
-Result<void> switch_off_file(int directory, const std::string& name, uid_t uid, std::uint32_t channel) {
+Result<void> switch_off_file(int directory, const std::string& name, uid_t uid,
+                             std::span<const std::uint32_t> channels) {
     UniqueFd fd(::openat(directory, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     struct stat status {};
     if (!fd.is_open() || ::fstat(fd.get(), &status) != 0 || status.st_uid != uid) return not_found("no file");
     auto control = LEAT_TRY(wire::ControlFile::open(std::move(fd), wire::Lane::kRecorder));
-    return control.switch_off(channel);
+    return control.switch_off(channels);
 }
 
-void switch_off_user(uid_t uid, std::uint32_t channel) {
+void switch_off_user(uid_t uid, std::span<const std::uint32_t> channels) {
     const auto path = wire::app_directory_parent() / (wire::kAppDirectoryPrefix + std::to_string(uid));
     const UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!directory.is_open()) return;
     for (const std::string& name : names_in(directory.get()))
-        if (name.ends_with(wire::kControlFile)) (void)switch_off_file(directory.get(), name, uid, channel);
+        if (name.ends_with(wire::kControlFile)) (void)switch_off_file(directory.get(), name, uid, channels);
 }
 
 }  // namespace
 
 void RecordedPrograms::add(const session::Application& application, wire::ControlFile control) {
     users_.insert(application.uid);
-    if (!is_removed(control.fd())) return;
-    if (nameless_.size() >= forget_at_) forget_ended();
-    // What a program writes that is not switched off is left out.
+    if (programs_.size() >= forget_at_) forget_ended();
+    // One without a name is not switched off, then. What it writes is left out.
     if (are_descriptors_scarce()) return;
-    nameless_.push_back({application.pid, std::move(control)});
+    programs_.push_back({application.pid, std::move(control)});
 }
 
 void RecordedPrograms::forget_ended() {
-    std::erase_if(nameless_, [](const Nameless& program) { return ::kill(program.pid, 0) != 0 && errno == ESRCH; });
-    forget_at_ = std::max<std::size_t>(forget_at_, 2 * nameless_.size());
+    for (auto program = programs_.begin(); program != programs_.end();) {
+        const auto next = std::next(program);
+        if (::kill(program->pid, 0) != 0 && errno == ESRCH) {
+            not_attached_ += program->control.not_attached().value_or(0);
+            programs_.erase(program);
+        }
+        program = next;
+    }
+    forget_at_ = std::max<std::size_t>(forget_at_, 2 * programs_.size());
 }
 
-void RecordedPrograms::switch_off(std::uint32_t channel) {
-    for (const uid_t uid : users_) switch_off_user(uid, channel);
-    for (Nameless& program : nameless_) (void)program.control.switch_off(channel);
+void RecordedPrograms::switch_off(std::span<const std::uint32_t> channels) {
+    for (const uid_t uid : users_) switch_off_user(uid, channels);
+    for (Program& program : programs_) (void)program.control.switch_off(channels);
+}
+
+std::uint64_t RecordedPrograms::not_attached() const {
+    std::uint64_t sum = not_attached_;
+    for (const Program& program : programs_) sum += program.control.not_attached().value_or(0);
+    return sum;
 }
 
 }  // namespace leat::host

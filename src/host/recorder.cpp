@@ -91,7 +91,7 @@ Result<void> Recorder::begin(wire::AppSocket socket, std::unique_ptr<Recording> 
     }
     engine_ = *std::move(engine);
     recording_ = &engine_->add(std::move(recording));
-    auto registrar = Registrar::start(session_, std::move(socket), limits_.are_any());
+    auto registrar = Registrar::start(session_, std::move(socket));
     if (!registrar) {
         abandon();
         return tl::unexpected(std::move(registrar).error());

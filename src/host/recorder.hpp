@@ -60,6 +60,8 @@ class Recorder {
     [[nodiscard]] Recording& recording() { return *recording_; }
     // After finish().
     [[nodiscard]] session::Session::Counts counts() const { return session_.counts(); }
+    // After finish(): events that programs could not write, because they have not got the rings.
+    [[nodiscard]] std::uint64_t not_attached() const { return registrar_->not_attached(); }
     // Programs of another version came: the recording's warnings say which.
     [[nodiscard]] bool has_refused_programs() const { return registrar_->has_refused(); }
 

@@ -125,7 +125,7 @@ std::uint64_t Recording::count_unrecorded(const session::Trace& trace, const con
     std::uint64_t count = 0;
     for (std::uint32_t number = 0; number < trace.channels().size(); ++number) {
         const ring::RingSet& rings = trace.channels()[number]->rings();
-        const std::uint32_t in_use = rings.geometry().cpu_rings + rings.thread_rings_used();
+        const std::uint32_t in_use = rings.mapped_in_use();
         const std::uint64_t most = rings.geometry().ring_size / ring::kMinRecordSize;
         for (std::uint32_t ring = 0; ring < in_use; ++ring) {
             const auto known = progress != nullptr ? progress->find({number, ring}) : std::nullopt;
@@ -280,20 +280,25 @@ Result<void> Recording::sample_clock_offset() {
     return journal == nullptr ? Result<void>() : journal->replace(metadata);
 }
 
+// An event that a trigger's small ring had no room for is one, too.
 std::uint64_t Recording::snapshots_wanted() const {
     std::uint64_t wanted = for_snapshots_->metadata->events();
+    for (std::uint32_t reason = 0; reason < ring::kDiscardReasons; ++reason)
+        wanted += consumer_.discarded(static_cast<ring::DiscardReason>(reason));
     for (const auto& channel : trace_.channels()) wanted += channel->rings().snapshots_wanted();
     return wanted;
 }
 
+// What a trigger's ring had no room for is in the others.
 std::uint64_t Recording::discarded(ring::DiscardReason reason) const {
-    return consumer_.discarded(reason) + (for_snapshots_ ? for_snapshots_->rings.discarded(reason) : 0);
+    return for_snapshots_ ? for_snapshots_->rings.discarded(reason) : consumer_.discarded(reason);
 }
 
 std::uint64_t Recording::discarded() const {
-    std::uint64_t sum = consumer_.discarded();
-    for (std::uint32_t reason = 0; for_snapshots_ && reason < ring::kDiscardReasons; ++reason)
-        sum += for_snapshots_->rings.discarded(static_cast<ring::DiscardReason>(reason));
+    if (!for_snapshots_) return consumer_.discarded();
+    std::uint64_t sum = 0;
+    for (std::uint32_t reason = 0; reason < ring::kDiscardReasons; ++reason)
+        sum += discarded(static_cast<ring::DiscardReason>(reason));
     return sum;
 }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <iterator>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -27,15 +28,18 @@ std::string not_traced(const wire::AppConnection& connection, const Error& error
 
 }  // namespace
 
-Result<std::unique_ptr<Registrar>> Registrar::start(session::Session& session, wire::AppSocket socket,
-                                                    bool may_switch_off) {
+Result<std::unique_ptr<Registrar>> Registrar::start(session::Session& session, wire::AppSocket socket) {
     UniqueFd wake_up(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_up.is_open()) return io_error("cannot create the registrar's descriptor");
-    return std::unique_ptr<Registrar>(new Registrar(session, std::move(socket), std::move(wake_up), may_switch_off));
+    try {
+        return std::unique_ptr<Registrar>(new Registrar(session, std::move(socket), std::move(wake_up)));
+    } catch (const std::system_error&) {
+        return refused("cannot start a thread: see the limits of processes (ulimit -u, TasksMax)");
+    }
 }
 
-Registrar::Registrar(session::Session& session, wire::AppSocket socket, UniqueFd wake_up, bool may_switch_off)
-    : session_(session), socket_(std::move(socket)), wake_up_(std::move(wake_up)), may_switch_off_(may_switch_off) {
+Registrar::Registrar(session::Session& session, wire::AppSocket socket, UniqueFd wake_up)
+    : session_(session), socket_(std::move(socket)), wake_up_(std::move(wake_up)) {
     const BlockedSignals blocked;
     thread_ = std::thread([this] { run(); });
 }
@@ -69,8 +73,10 @@ void Registrar::run() {
 void Registrar::switch_off_now() {
     const unsigned wanted = to_switch_off_;
     session_.set_active(false);
+    std::vector<std::uint32_t> channels;
     for (const auto& [key, trace] : session_.traces())
-        for (const auto& channel : trace->channels()) programs_.switch_off(channel->number());
+        for (const auto& channel : trace->channels()) channels.push_back(channel->number());
+    programs_.switch_off(channels);
     switched_off_ = wanted;
 }
 
@@ -125,7 +131,7 @@ Result<void> Registrar::answer(wire::AppConnection& connection, wire::Registered
     warn(std::move(orders.warnings));
     LEAT_TRY(send_channels(connection, orders.channels));
     LEAT_TRY(switch_tracepoints(registered.control, orders.actions));
-    if (may_switch_off_ && !orders.channels.empty()) programs_.add(application, std::move(registered.control));
+    if (!orders.channels.empty()) programs_.add(application, std::move(registered.control));
     return connection.send_done();
 }
 

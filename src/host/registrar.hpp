@@ -22,9 +22,7 @@ namespace leat::host {
 // start. Nobody else uses the session meanwhile, but for its traces.
 class Registrar {
   public:
-    // `may_switch_off`: only then that can be done.
-    static Result<std::unique_ptr<Registrar>> start(session::Session& session, wire::AppSocket socket,
-                                                    bool may_switch_off = false);
+    static Result<std::unique_ptr<Registrar>> start(session::Session& session, wire::AppSocket socket);
     ~Registrar() { stop(); }
     Registrar(const Registrar&) = delete;
     Registrar& operator=(const Registrar&) = delete;
@@ -38,6 +36,9 @@ class Registrar {
     // Whether that is done. Any thread.
     [[nodiscard]] bool is_switched_off() const { return switched_off_ != 0 && switched_off_ == to_switch_off_; }
 
+    // After stop(): as RecordedPrograms::not_attached().
+    [[nodiscard]] std::uint64_t not_attached() const { return programs_.not_attached(); }
+
     // Programs came that are of another version. Any thread.
     [[nodiscard]] bool has_refused() const { return has_refused_; }
     // Warnings for the user since the last call. Any thread.
@@ -50,7 +51,7 @@ class Registrar {
         Clock::time_point since;
     };
 
-    Registrar(session::Session& session, wire::AppSocket socket, UniqueFd wake_up, bool may_switch_off);
+    Registrar(session::Session& session, wire::AppSocket socket, UniqueFd wake_up);
     void run();
     void switch_off_now();
     void wait() const;
@@ -64,7 +65,6 @@ class Registrar {
     session::Session& session_;
     wire::AppSocket socket_;
     UniqueFd wake_up_;  // eventfd: the thread is to end, or to switch off
-    bool may_switch_off_;
     RecordedPrograms programs_;
     std::vector<Waiting> waiting_;
     std::atomic<bool> is_ending_{false};

@@ -103,6 +103,29 @@ class Recorder(FlightTest):
         self.assertEqual([event["n"] for event in trace.events("test:count")], list(range(1000)))
         self.assertEqual([event["n"] for event in trace.events("test:error")], [1000])
 
+    def recorder(self, command, *options):
+        return subprocess.Popen(self.record_command(command, ["--flight-recorder", *options]), stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def test_event_that_the_ring_of_triggers_has_no_room_for_asks_too(self):
+        large = ["sh", "-c", '"$0" 20000 >large && exec cat', program("fields")]
+        with self.recorder(large, "--snapshot-on", "fields:large") as recorder:
+            wait_until(lambda: list((self.directory / "trace").glob("*-0")), "no snapshot")
+            _, errors = recorder.communicate(timeout=PATIENCE)
+        self.assertIn("(asked for by the program)", errors)
+        self.assertIn("snapshots, 0 discarded", errors)
+
+    def test_event_that_asks_is_switched_off_as_all_others(self):
+        with self.recorder([program("commanded")], "-e", "order:*", "--snapshot-on", "order:tick",
+                           "--duration=300ms") as recorder:
+            recorder.stdin.write("emit 10\n")
+            recorder.stdin.flush()
+            self.assertEqual(recorder.stdout.readline(), "10\n")
+            next(line for line in recorder.stderr if "runs on" in line)
+            recorder.communicate("emit 1000\n", timeout=PATIENCE)
+        numbers = {event["n"] for event in self.read(self.directory / "trace", LOST).events("order:tick")}
+        self.assertLessEqual(numbers, set(range(10)))
+
     def test_user_asks_by_signal(self):
         command = self.record_command([program("flight"), "1000", "exit"], ["--flight-recorder"])
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -333,6 +356,19 @@ class SnapshotTest(SnapshotFixture):
         self.assertEqual(self.snapshot()["events"], 300)
         self.assertEqual(len(list(self.taken(directory)[0].rglob("metadata"))), 2)
 
+    def test_trace_that_has_no_room_keeps_the_others_from_nothing(self):
+        directory = self.directory / "of-web"
+        self.leat("create", "web", "--snapshot", "-o", directory)
+        self.leat("enable-channel", "c", "--buffers=pid")
+        self.leat("enable-event", "test:*")
+        self.leat("start", "web")
+        for count in (1000, 10):
+            self.command(self.flight(count), "c")
+        refused = self.leat("snapshot", "record", "--max-size=8K", status=1)
+        self.assert_one_line(refused.stderr, "of 4096 bytes has no room for its newest packet", "what could be stored is in")
+        self.assertEqual(len(self.read(self.taken(directory)[0]).events("test:count")), 10)
+        self.assertEqual(self.snapshot()["events"], 1010)
+
     def test_daemon_that_is_killed(self):
         """Another one goes on: its snapshots overlap with those of the first, and a crash is stored."""
         directory = self.create_flying()
@@ -487,7 +523,7 @@ class SnapshotTest(SnapshotFixture):
         running = self.flight(20_000)
         self.command(running, "c")
         failed = self.leat("snapshot", "record", status=1)
-        self.assert_one_line(failed.stderr, "No space left on device", f"what there was room for is in {disk}/web/snapshot-1-")
+        self.assert_one_line(failed.stderr, "No space left on device", f"what could be stored is in {disk}/web/snapshot-1-")
         self.assertEqual(self.json("list")["warnings"], [])
         self.command(running, "e")
         warned = wait_until(lambda: self.json("list")["warnings"], "nobody is warned")

@@ -170,10 +170,13 @@ class Memory(HostTest):
         self.assert_traced(self.record_like_plain(*self.limited(KIB_OF_200_MIB, "sort", "/etc/passwd"), options=ALL))
 
     def test_rings_that_do_not_fit(self):
-        """The program runs untraced."""
+        """The program runs untraced, and what is missing is counted."""
         command = self.limited(KIB_OF_200_MIB, HOST, "plain", "1000", "1")
         recording = self.record_like_plain(*command, options=("--ring-size", "1G"))
-        self.assertEqual(recording.summary["events"], 0)
+        summary = recording.summary
+        self.assertEqual((summary["events"], summary["discarded"], summary["discarded_by_reason"]["not_attached"]),
+                         (0, 1000, 1000))
+        self.assertIn("warning: 1000 events discarded: the program could not map the rings", recording.stderr)
 
     def test_just_enough_for_the_program(self):
         def runs(kib):

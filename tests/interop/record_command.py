@@ -1,20 +1,30 @@
 #!/usr/bin/env python3
 """`leat record` as users meet it: options, exit statuses, signals, bad input and faults."""
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
 import resource
 import shutil
 import signal
 import subprocess
+import termios
 
+from relays import LeatRelay
 from support import (LEAT, MUSL_GCC, ON_ONE_CPU, PATIENCE, InteropTest, Trace, can_be_two_users, compiled, enter_user_namespace, has_namespaces,
                      lacks, main, needs, outside_gate, plain_run, program, wait_until)
 
 
 def tree(path):
     return sorted(str(file.relative_to(path)) for file in path.rglob("*"))
+
+
+def has_signal(pid, which, number):
+    """In a mask of /proc/PID/status: SigBlk, ShdPnd."""
+    mask, = re.findall(rf"^{which}:\s*(\w+)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def end_session_of(process):
@@ -364,6 +374,30 @@ class NothingRecorded(InteropTest):
 
 
 class BadDays(InteropTest):
+    def test_whoever_starts_it_may_ignore_the_ends_of_children(self):
+        result = plain_run("env", "--ignore-signal=CHLD", *self.record_command([program("emit"), "10"]))
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_interrupted_before_the_program_is_started(self):
+        """At a terminal, whose signals the program would have got too."""
+        relay = LeatRelay(self.directory / "relay")
+        self.addCleanup(relay.kill)
+        self.addCleanup(relay.process.send_signal, signal.SIGCONT)
+        relay.process.send_signal(signal.SIGSTOP)
+        controller, terminal = pty.openpty()
+        self.addCleanup(os.close, controller)
+        command = [LEAT, "record", "-o", relay.url, "--", "touch", str(self.directory / "started")]
+        with subprocess.Popen(command, stdin=terminal, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              start_new_session=True,
+                              preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) as recorder:
+            os.close(terminal)
+            wait_until(lambda: has_signal(recorder.pid, "SigBlk", signal.SIGINT), "signals are not blocked")
+            os.write(controller, b"\x03")
+            wait_until(lambda: has_signal(recorder.pid, "ShdPnd", signal.SIGINT), "no signal")
+            relay.process.send_signal(signal.SIGCONT)
+            self.assertEqual(recorder.wait(PATIENCE), 128 + signal.SIGINT)
+        self.assertFalse((self.directory / "started").exists())
+
     @needs(has_namespaces(), "namespaces")
     def test_full_disk(self):
         mount_and_record = ('mount -t tmpfs -o size=256k none "$1/disk" && shift && "$@"; status=$?; '

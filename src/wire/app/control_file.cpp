@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -148,13 +149,27 @@ Result<void> ControlFile::switch_to(std::uint32_t tracepoint, std::span<const Ac
     return {};
 }
 
-Result<void> ControlFile::switch_off(std::uint32_t channel) {
+// None, if it is off.
+Result<std::vector<Action>> ControlFile::actions_of(std::uint32_t tracepoint, const ControlEntry& entry) const {
+    const std::uint8_t byte = lane_byte(entry.word, lane());
+    if (byte == 0) return {};
+    std::vector<Action> actions{entry.first[lane()][list_of(byte)]};
+    if ((byte & kManyActions) == 0) return actions;
+    actions.resize(1 + std::min<std::size_t>(entry.more[lane()][list_of(byte)], kMaxActions - 1));
+    const std::uint64_t list = 2ULL * lane() + list_of(byte);
+    LEAT_TRY(read(fd_.get(), std::as_writable_bytes(std::span(actions).subspan(1)),
+                  layout_.more_actions(tracepoint) + list * (kMaxActions - 1) * sizeof(Action)));
+    return actions;
+}
+
+Result<void> ControlFile::switch_off(std::span<const std::uint32_t> channels) {
     const std::vector<ControlEntry> entries = LEAT_TRY(read_entries());
     for (std::uint32_t i = 0; i < entries.size(); ++i) {
-        const std::uint8_t byte = lane_byte(entries[i].word, lane());
-        if (byte == 0 || (byte & kManyActions) != 0 || entries[i].first[lane()][list_of(byte)].channel != channel)
-            continue;
-        LEAT_TRY(switch_to(i, {}));
+        std::vector<Action> actions = LEAT_TRY(actions_of(i, entries[i]));
+        const auto goes_there = [&](const Action& action) {
+            return std::ranges::find(channels, action.channel) != channels.end();
+        };
+        if (std::erase_if(actions, goes_there) != 0) LEAT_TRY(switch_to(i, actions));
     }
     return {};
 }

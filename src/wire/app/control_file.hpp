@@ -42,8 +42,8 @@ class ControlFile {
     // event that is being written meanwhile goes by the old actions or by the new ones.
     Result<void> switch_to(std::uint32_t tracepoint, std::span<const Action> actions);
 
-    // Switches off, in our lane, what goes to this channel and to no other.
-    Result<void> switch_off(std::uint32_t channel);
+    // From now on, nothing goes to these channels, which are of our lane.
+    Result<void> switch_off(std::span<const std::uint32_t> channels);
 
     [[nodiscard]] const ControlLayout& layout() const { return layout_; }
 
@@ -64,6 +64,7 @@ class ControlFile {
 
     ControlFile(UniqueFd fd, Lane lane, const ControlFileHeader& header);
     [[nodiscard]] Result<std::vector<ControlEntry>> read_entries() const;
+    [[nodiscard]] Result<std::vector<Action>> actions_of(std::uint32_t tracepoint, const ControlEntry& entry) const;
     Result<void> read_words();
     Result<void> write(std::span<const std::byte> bytes, std::uint64_t offset) const;
     [[nodiscard]] std::uint32_t lane() const { return static_cast<std::uint32_t>(lane_); }

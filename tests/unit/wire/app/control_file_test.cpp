@@ -58,6 +58,20 @@ TEST_F(ControlFileTest, SaysWhoseItIsAndWhatItHas) {
     EXPECT_EQ(descriptions->at(1).name, "a:two");
 }
 
+TEST_F(ControlFileTest, SwitchesOffWhatGoesToSomeChannelsAlone) {
+    ControlFile file = open(Lane::kRecorder);
+    const std::vector<Action> three{
+        {.event_id = 7, .channel = 6}, {.event_id = 8, .channel = 10}, {.event_id = 9, .channel = 14}};
+    ASSERT_TRUE(file.switch_to(0, three));
+    ASSERT_TRUE(file.switch_to(1, std::span(three).first(2)));
+    ControlFile other = open(Lane::kRecorder);
+    ASSERT_TRUE(other.switch_off(std::array{6U, 10U}));
+    EXPECT_EQ(actions(0, Lane::kRecorder), std::vector{three[2]});
+    EXPECT_EQ(entry(1).word, 0U);
+    ASSERT_TRUE(open(Lane::kRecorder).switch_off(std::array{14U}));
+    EXPECT_EQ(entry(0).word, 0U);
+}
+
 TEST_F(ControlFileTest, SwitchesOneTracepoint) {
     ControlFile file = open(Lane::kUser);
     const std::vector<Action> one{{.event_id = 7, .channel = 9}};
