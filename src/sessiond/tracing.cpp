@@ -170,6 +170,8 @@ void Tracing::note_crash(const TracedFile& file) {
     for (auto& [name, session] : sessions_) {
         if (!session.session.is_for_snapshots() || session.is_ending || !records(session.session, file)) continue;
         log_info("session {}: {} has crashed: a snapshot is due", name, file.application.name());
+        // When it is taken, nobody knows the program any more.
+        if (session.session.is_active()) replay_sticky_values(session, file);
         session.thread->ask_for_snapshot();
     }
 }
@@ -328,8 +330,11 @@ void Tracing::begin_replays() {
 }
 
 void Tracing::replay_sticky_values(DaemonSession& session) {
-    for (const auto& [id, file] : applications_.files())
-        plan_replays(file, added_orders(file, {}, file.orders), &session);
+    for (const auto& [id, file] : applications_.files()) replay_sticky_values(session, file);
+}
+
+void Tracing::replay_sticky_values(DaemonSession& session, const TracedFile& file) {
+    plan_replays(file, added_orders(file, {}, file.orders), &session);
     begin_replays();
 }
 

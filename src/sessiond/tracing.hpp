@@ -196,6 +196,7 @@ class Tracing {
     using Added = std::map<std::uint32_t, std::vector<wire::Action>>;
     void plan_replays(const TracedFile& file, const Added& added, const DaemonSession* of = nullptr);
     void begin_replays();
+    void replay_sticky_values(DaemonSession& session, const TracedFile& file);
     void await_unfinished();
     [[nodiscard]] std::set<uid_t> users_awaited(const std::set<AppDirectories::Unfinished>& unfinished) const;
     void end_traces_of_dead_processes();

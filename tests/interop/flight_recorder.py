@@ -420,6 +420,16 @@ class SnapshotTest(SnapshotFixture):
             self.assertEqual([(event["id"], event["name"]) for event in trace.events("queue:named")][-1:],
                              [(7, "orders")])
 
+    def test_sticky_events_of_who_has_crashed(self):
+        directory = self.create_flying("queue:*")
+        running = self.program(program("sticky", 64))
+        os.sched_setaffinity(running.pid, {min(os.sched_getaffinity(0))})
+        running.do("set 7 orders")
+        running.do("emit 20000")
+        running.kill()
+        trace = self.read(self.wait_for_snapshots(directory, 1)[0], LOST)
+        self.assertEqual([(event["id"], event["name"]) for event in trace.events("queue:named")], [(7, "orders")])
+
     @outside_gate("needs load to show anything: two programs write all the time")
     def test_snapshots_during_the_heaviest_writing(self):
         directory = self.create_flying("load:*", channel_options=("--ring-size=256K",))
