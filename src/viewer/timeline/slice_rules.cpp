@@ -30,15 +30,15 @@ Result<SliceRule> SliceRule::parse(std::string_view text) {
 }
 
 NamedPhase phase_of_name(std::string_view name) {
+    for (const Ending& beginning : kBeginnings)
+        if (name.starts_with(beginning.text) && name.size() > beginning.text.size())
+            return {beginning.phase, name.substr(beginning.text.size())};
     for (const Ending& ending : kEndings) {
         if (!name.ends_with(ending.text) || name.size() < ending.text.size() + 2) continue;
         const char separator = name[name.size() - ending.text.size() - 1];
         if (separator == '_' || separator == ':')
             return {ending.phase, name.substr(0, name.size() - ending.text.size() - 1)};
     }
-    for (const Ending& beginning : kBeginnings)
-        if (name.starts_with(beginning.text) && name.size() > beginning.text.size())
-            return {beginning.phase, name.substr(beginning.text.size())};
     return {Phase::kInstant, name};
 }
 

@@ -71,12 +71,19 @@ Result<void> Timeline::add(const PacketView& packet, const ctf::EventPlace& plac
 // not begun, or lies too deep.
 bool Timeline::add_nested(const NamedPhase& role, const Track& thread, std::int64_t time_ns,
                           const ctf::EventRecord& event) {
-    auto& open = open_[thread.id];
+    auto& [open, deeper] = open_[thread.id];
     if (role.phase == Phase::kBegin) {
-        if (open.size() >= kMaxDepth) return false;
+        if (open.size() >= kMaxDepth) {
+            ++deeper[role.title];
+            return false;
+        }
         open.push_back(role.title);
         writer_.event(thread, Phase::kBegin, time_ns, role.title, &event);
         return true;
+    }
+    if (const auto hidden = deeper.find(role.title); hidden != deeper.end()) {
+        if (--hidden->second == 0) deeper.erase(hidden);
+        return false;
     }
     const auto begun = std::find(open.rbegin(), open.rend(), role.title);
     if (begun == open.rend()) return false;
@@ -95,20 +102,38 @@ const Timeline::Role& Timeline::role_of(const PacketView& packet, const ctf::Eve
     return role;
 }
 
-Timeline::Role Timeline::make_role(const PacketView& packet, const ctf::EventClass& event_class) const {
+// Each rule may have something open that an event ends. What begins is one slice.
+void Timeline::add_nested_roles(const PacketView& packet, const std::string& name, Role& role) {
+    for (const SliceRule& rule : nested_)
+        if (is_phase_in(rule, Phase::kEnd, name) &&
+            std::ranges::find(role.nested, rule.title, &NamedPhase::title) == role.nested.end())
+            role.nested.push_back({Phase::kEnd, rule.title});
+    const auto begun =
+        std::ranges::find_if(nested_, [&](const SliceRule& rule) { return is_phase_in(rule, Phase::kBegin, name); });
+    if (begun != nested_.end()) role.nested.push_back({Phase::kBegin, begun->title});
+    const NamedPhase named = phase_of_name(name);
+    if (!role.keyed.empty() || !role.nested.empty() || named.phase == Phase::kInstant) return;
+    if (named.phase == Phase::kEnd || is_ended(*packet.trace_class, named.title)) role.nested.push_back(named);
+}
+
+// By an event of the trace. What nothing ends is no slice: everything that follows it would lie in it.
+bool Timeline::is_ended(const ctf::TraceClass& trace_class, std::string_view title) {
+    const auto [known, is_new] = ended_.try_emplace(&trace_class);
+    if (!is_new) return known->second.contains(title);
+    for (const ctf::StreamClass& stream : trace_class.streams)
+        for (const ctf::EventClass& event_class : stream.events)
+            if (const NamedPhase named = phase_of_name(event_class.name); named.phase == Phase::kEnd)
+                known->second.insert(named.title);
+    return known->second.contains(title);
+}
+
+Timeline::Role Timeline::make_role(const PacketView& packet, const ctf::EventClass& event_class) {
     const std::string& name = event_class.name;
     Role role{.is_known = true};
-    for (const Phase wanted : {Phase::kEnd, Phase::kBegin}) {
+    for (const Phase wanted : {Phase::kEnd, Phase::kBegin})
         for (std::size_t i = 0; i < keyed_.size(); ++i)
             if (is_phase_in(keyed_[i].rule, wanted, name)) role.keyed.push_back({i, wanted});
-        const auto nested =
-            std::ranges::find_if(nested_, [&](const SliceRule& rule) { return is_phase_in(rule, wanted, name); });
-        if (nested != nested_.end()) role.nested.push_back({wanted, nested->title});
-    }
-    const NamedPhase named = phase_of_name(name);
-    const bool has_rule = !role.keyed.empty() || !role.nested.empty();
-    if (!has_rule && named.phase != Phase::kInstant) role.nested.push_back(named);
-
+    add_nested_roles(packet, name, role);
     const ctf::StreamClass& stream = *packet.plan->stream_class;
     const auto has = [&](const ValuePath& path) {
         return has_field(stream.event_context, path) || has_field(event_class.context, path);

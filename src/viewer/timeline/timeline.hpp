@@ -98,7 +98,9 @@ class Timeline {
     };
 
     const Role& role_of(const PacketView& packet, const ctf::EventPlace& place);
-    [[nodiscard]] Role make_role(const PacketView& packet, const ctf::EventClass& event_class) const;
+    [[nodiscard]] Role make_role(const PacketView& packet, const ctf::EventClass& event_class);
+    void add_nested_roles(const PacketView& packet, const std::string& name, Role& role);
+    bool is_ended(const ctf::TraceClass& trace_class, std::string_view title);
     Result<std::int64_t> cpu_of(const Role& role, const PacketView& packet, const ctf::EventRecord& event);
     Track& thread_of(const Role& role, std::int64_t cpu, const PacketView& packet, const ctf::EventRecord& event);
     Track& process_of(const ThreadKey& key, std::string_view name);
@@ -115,9 +117,15 @@ class Timeline {
     std::unordered_map<std::uint64_t, std::vector<Role>> roles_{};  // by the numbers of plan and event
     std::unordered_map<const StreamIdentity*, PacketCpu> cpus_{};
     std::map<ThreadKey, Track*> threads_{};
-    std::map<ThreadKey, Track*> processes_{};                        // with thread 0
-    std::set<std::int64_t> pids_{};                                  // that are shown
-    std::map<std::uint64_t, std::vector<std::string_view>> open_{};  // titles of slices that are open, by their track
+    std::map<ThreadKey, Track*> processes_{};  // with thread 0
+    std::set<std::int64_t> pids_{};            // that are shown
+    // Slices that are open in a track, by their titles: those that are shown, and how many more lie too deep for that.
+    struct Open {
+        std::vector<std::string_view> titles{};
+        std::map<std::string_view, std::size_t> deeper{};
+    };
+    std::map<std::uint64_t, Open> open_{};                                            // by the track
+    std::unordered_map<const ctf::TraceClass*, std::set<std::string_view>> ended_{};  // titles that names end
     std::vector<std::unique_ptr<Track>> tracks_{};
     std::uint64_t events_ = 0;
     std::uint64_t without_time_ = 0;

@@ -125,6 +125,33 @@ TEST_F(TimelineTest, AnEndEndsWhatIsOpenInside) {
               (Lines{"1: 2 ( a", "2: 2 ( other", "3: 2 ) other, without fields", "3: 2 ) a"}));
 }
 
+TEST_F(TimelineTest, WhatNothingEndsIsNoSlice) {
+    load(kThreads);
+    trace_class_.streams.front().events.at(1).name = "b_end";
+    plan_ = *ctf::make_decode_plan(trace_class_, trace_class_.streams.front());
+    const Lines lines = told({event(0, 1, 7, 7, 1), event(2, 2, 7, 7, 2)});
+    EXPECT_EQ(events_in(lines), (Lines{"1: 2 . a_begin", "2: 2 . other"}));
+}
+
+TEST_F(TimelineTest, EndsOfWhatLiesTooDeepEndNothingElse) {
+    load(kThreads);
+    constexpr int kDeep = 1'000;
+    std::vector<std::string> events(kDeep + 1, event(0, 1, 7, 7, 1));
+    events.push_back(event(1, 2, 7, 7, 1));
+    events.push_back(event(1, 3, 7, 7, 1));
+    const Lines lines = events_in(told(events));
+    EXPECT_EQ(Lines(lines.end() - 4, lines.end()), (Lines{"1: 2 ( a", "1: 2 . a_begin", "2: 2 . a_end", "3: 2 ) a"}));
+}
+
+TEST_F(TimelineTest, AnEventMayEndSlicesOfSeveralRules) {
+    load(kThreads);
+    const std::vector<std::string> slices{"a_begin,other", "a_end,other"};
+    EXPECT_EQ(events_in(told({event(1, 1, 7, 7, 1), event(2, 2, 7, 7, 2)}, slices)),
+              (Lines{"1: 2 ( a_end", "2: 2 ) a_end"}));
+    EXPECT_EQ(events_in(told({event(0, 1, 7, 7, 1), event(1, 2, 7, 7, 1), event(2, 3, 7, 7, 2)}, slices)),
+              (Lines{"1: 2 ( a_begin", "2: 2 ( a_end", "3: 2 ) a_end, without fields", "3: 2 ) a_begin"}));
+}
+
 TEST_F(TimelineTest, AnEndOfSomethingElseEndsNothing) {
     load(kThreads);
     const Lines lines = told({event(0, 1, 7, 7, 1), event(2, 2, 7, 7, 2), event(1, 3, 7, 7, 1)}, {"nosuch,other"});
@@ -192,6 +219,8 @@ TEST(SliceRules, FormsOfNames) {
     EXPECT_EQ(phase("f_exit"), "2f");
     EXPECT_EQ(phase("syscall_entry_read"), "1read");
     EXPECT_EQ(phase("syscall_exit_read"), "2read");
+    EXPECT_EQ(phase("syscall_entry_exit"), "1exit");
+    EXPECT_EQ(phase("syscall_exit_exit"), "2exit");
     for (const char* name : {"begin", "_end", "append", "weekend", "io:backend", "syscall_entry_", ""})
         EXPECT_EQ(phase(name), fmt::format("0{}", name));
 }
