@@ -23,6 +23,11 @@ constexpr uint64_t kAttachPatience = 1'000'000'000;
 
 bool captures_itself() { return __atomic_load_n(&has_captured, __ATOMIC_RELAXED); }
 
+bool is_captured_elsewhere(uint32_t lane) {
+    return lane == static_cast<uint32_t>(wire::Lane::kRecorder) && captures_itself() &&
+           __atomic_load_n(&capturing_process, __ATOMIC_RELAXED) != process_number();
+}
+
 }  // namespace leat::tracer
 
 using namespace leat;

@@ -32,4 +32,8 @@ namespace leat::tracer {
 // Whether the recorder's lane is that of a capture, or was: then it is not for our children.
 bool captures_itself();
 
+// Whether the lane is that of a capture, and not of this process's own. A child may share its parent's control file, so
+// what is switched on there is not for it. Any thread; async-signal-safe.
+bool is_captured_elsewhere(uint32_t lane);
+
 }  // namespace leat::tracer

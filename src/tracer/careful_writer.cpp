@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "leat/abi.h"
+#include "tracer/capture_link.hpp"
 #include "tracer/careful_record.hpp"
 #include "tracer/channel.hpp"
 #include "tracer/channel_fetch.hpp"
@@ -122,7 +123,9 @@ void write_lane(const Event& event, uint32_t lane) {
         // P, as in write_x86_64.S.
         const uint32_t word = __atomic_load_n(&event.entry.word, __ATOMIC_ACQUIRE);
         const uint8_t lane_byte = wire::lane_byte(word, lane);
-        if (lane_byte == 0) return;
+        // Each turn asks: the program may have forked in the one before. No event of a child goes straight to a ring
+        // before one has come here.
+        if (lane_byte == 0 || is_captured_elsewhere(lane)) return;
         const Actions actions(event.entry, lane, lane_byte);
         const uint32_t served_before = served.count();
         bool is_changed = false;
@@ -149,7 +152,7 @@ void write_with_care(const ControlEntry& entry, const void* payload, uint64_t si
 void count_discarded(const ControlEntry& entry, DiscardReason reason) {
     const uint32_t word = __atomic_load_n(&entry.word, __ATOMIC_ACQUIRE);
     for (uint32_t lane = 0; lane < wire::kLanes; ++lane) {
-        if (wire::lane_byte(word, lane) == 0) continue;
+        if (wire::lane_byte(word, lane) == 0 || is_captured_elsewhere(lane)) continue;
         const Actions actions(entry, lane, wire::lane_byte(word, lane));
         for (uint32_t i = 0; i < actions.count(); ++i) {
             const Channel* channel = find_channel(actions.at(i).channel);

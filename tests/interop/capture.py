@@ -404,6 +404,53 @@ int main(int argc, char** argv) {
     return 0;
 }
 """
+# Emits; then a child emits that nothing but the kernel has told that it is one: small, large, and too large an event.
+BARE_CHILD = r"""
+#include <leat/capture.h>
+#include <leat/tracepoint.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define TEXT_FIELDS(FIELD) FIELD(string, text, text)
+LEAT_TRACEPOINT(bare, text, LEAT_INFO, TEXT_FIELDS, const char* text);
+static char text[16 << 20];
+static void emit(const char* small) {
+    leat_tracepoint(bare, text, small);
+    memset(text, 'x', 5000);
+    leat_tracepoint(bare, text, text);
+    memset(text, 'x', sizeof text - 1);
+    leat_tracepoint(bare, text, text);
+    memset(text, 0, sizeof text);
+}
+int main(int argc, char** argv) {
+    struct leat_capture_options options = LEAT_CAPTURE_OPTIONS;
+    char error[LEAT_CAPTURE_ERROR_SIZE] = "";
+    options.directory = argv[argc - 1];
+    options.duration_ns = 3600000000000;
+    options.max_size = 1 << 20;
+    struct leat_capture* capture = leat_capture_start(&options, error);
+    if (capture == NULL) return puts(error), 1;
+    emit("parent");
+    const pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    if (child == 0) {
+        for (int i = 0; i < 10; ++i) emit("child");
+        _exit(0);
+    }
+    int status = 1;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) return 1;
+    leat_tracepoint(bare, text, "parent again");
+    leat_capture_stop(capture);
+    while (leat_capture_write(capture)) {}
+    struct leat_capture_result result;
+    leat_capture_get_result(capture, &result);
+    printf("%d %d %d\n", (int)result.events, (int)result.skipped, (int)result.lost);
+    leat_capture_free(capture);
+    return 0;
+}
+"""
 
 
 class BadDays(CaptureTest):
@@ -427,6 +474,14 @@ class BadDays(CaptureTest):
             found, trace = self.capture_and_read("requests=3000", "forks=20", *options, name=f"trace{len(options)}")
             self.assertEqual(found["emitted"], 9000)
             self.assertFalse("request = 4711" in trace.text)
+
+    def test_child_with_its_parents_control_file(self):
+        """The kernel made it, or its control file could not be made: its events are not its parent's."""
+        parent = self.compiled_with_capture("parent", BARE_CHILD)
+        self.assertEqual(plain_run(parent, str(self.directory / "trace")).stdout, "3 1 0\n")
+        trace = self.read(self.directory / "trace")
+        self.assertEqual([event["text"][:12] for event in trace.events()], ["parent", "x" * 12, "parent again"])
+        self.assertEqual(trace.discarded(), 1)
 
     def test_killed(self):
         """What was written by then reads clean, and lacks nothing up to its end."""
