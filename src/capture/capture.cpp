@@ -101,8 +101,8 @@ Result<std::unique_ptr<Capture>> Capture::start(const Options& options) {
     if (!tracepoints->has_files()) {
         output->remove_if_unused();
         return refused(
-            "no tracepoint can be captured, as none has a file: is /dev/shm full or not writable, or "
-            "LEAT_RUNTIME_DIR empty?");
+            "no tracepoint can be captured, as none has a file: is /dev/shm full or not writable, has "
+            "somebody removed it, or is LEAT_RUNTIME_DIR empty?");
     }
     std::unique_ptr<Capture> capture(
         new Capture(options, std::move(session), trace, std::move(output), std::move(tracepoints)));

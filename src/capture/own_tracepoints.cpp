@@ -32,6 +32,12 @@ Found find_control_files() {
     return found;
 }
 
+// Whether the file of that name was removed, though not by the program, whose library has gone.
+bool is_removed(const std::string& path) {
+    if (::access(path.c_str(), F_OK) == 0 || errno != ENOENT) return false;
+    return std::ranges::count(find_control_files().paths, path) != 0;
+}
+
 session::Application application_of(const wire::ControlFile& control, uid_t uid,
                                     std::vector<wire::TracepointDescription> known) {
     return {.pid = ::getpid(),
@@ -62,7 +68,7 @@ OwnTracepoints::~OwnTracepoints() {
 
 bool OwnTracepoints::has_files() {
     const Found found = find_control_files();
-    return !found.paths.empty() || found.without_file == 0;
+    return found.paths.empty() ? found.without_file == 0 : !std::ranges::all_of(found.paths, is_removed);
 }
 
 bool OwnTracepoints::has_news() const { return leat_capture_control_changes() != changes_; }
@@ -85,7 +91,10 @@ std::vector<std::string> OwnTracepoints::switch_on() {
 // The file may be gone again: its library, too.
 Result<void> OwnTracepoints::switch_on(const std::string& path, std::vector<std::string>& warnings) {
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (!fd.is_open() && errno == ENOENT) return {};
+    if (!fd.is_open() && errno == ENOENT) {
+        if (is_removed(path)) return refused("tracepoints are not captured: somebody has removed {}", path);
+        return {};
+    }
     if (!fd.is_open()) return io_error(fmt::format("cannot open {}", path));
     wire::ControlFile control = LEAT_TRY(wire::ControlFile::open(std::move(fd), kLane));
     const session::Application application = application_of(control, uid_, LEAT_TRY(control.read_descriptions()));

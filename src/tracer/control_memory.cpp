@@ -121,10 +121,13 @@ bool has_counted(ControlMemory& memory) {
 
 void give_back_one(ControlMemory& memory) {
     if (memory.process == process_number()) mark_ended(memory);
-    // Before its lock goes with the mapping, so that nobody finds a dead program. A child of a fork leaves the file to
+    // Its path goes first: whoever finds no file at a path that is there takes it for removed by others. The file goes
+    // before its lock goes with the mapping, so that nobody finds a dead program. A child of a fork leaves the file to
     // its parent.
-    if (memory.path[0] != '\0' && memory.process == process_number() && !has_counted(memory)) (void)unlink(memory.path);
+    char path[kMaxAppPath];
+    memcpy(path, memory.path, sizeof path);
     set_path(memory, nullptr);
+    if (path[0] != '\0' && memory.process == process_number() && !has_counted(memory)) (void)unlink(path);
     const StickyLock lock;
     // The words go away with the file.
     replace_by_zeros(memory);

@@ -352,7 +352,49 @@ class BadInput(CaptureTest):
     def test_no_place_for_control_files(self):
         self.assert_refused(says="is /dev/shm full", env={**os.environ, "LEAT_RUNTIME_DIR": ""})
 
+    def test_control_file_that_somebody_has_removed(self):
+        """As systemd does at a logout. Those of other libraries are captured."""
+        unnamed = self.compiled_with_capture("unnamed", UNNAMED)
+        apps = str(self.runtime / "apps/leat-*/*.app")
+        error = plain_run(unnamed, str(self.directory / "none"), apps).stdout
+        self.assertRegex(error, r"^no tracepoint can be captured, .* has somebody removed it.*\n$")
+        self.assertFalse((self.directory / "none").exists(), "it leaves nothing behind")
+        warning = plain_run(unnamed, str(self.directory / "others"), apps, library("plugin")).stdout
+        self.assertRegex(warning, r"^tracepoints are not captured: somebody has removed .*\.app\n$")
+        self.assertEqual({event.name for event in self.read(self.directory / "others").events()}, {"plugin:work"})
 
+
+# Removes its control file, loads a library, if one is named, and says what the capture finds wrong.
+UNNAMED = r"""
+#include <dlfcn.h>
+#include <glob.h>
+#include <leat/capture.h>
+#include <leat/tracepoint.h>
+#include <stdio.h>
+#include <unistd.h>
+LEAT_TRACEPOINT(unnamed, tick, LEAT_INFO, LEAT_NO_FIELDS, void);
+int main(int argc, char** argv) {
+    struct leat_capture_options options = LEAT_CAPTURE_OPTIONS;
+    char error[LEAT_CAPTURE_ERROR_SIZE] = "";
+    glob_t found;
+    if (glob(argv[2], 0, NULL, &found) != 0 || found.gl_pathc != 1 || unlink(found.gl_pathv[0]) != 0) return 1;
+    void* const library = argc > 3 ? dlopen(argv[3], RTLD_NOW) : NULL;
+    options.directory = argv[1];
+    options.duration_ns = 3600000000000;
+    options.max_size = 1 << 20;
+    struct leat_capture* capture = leat_capture_start(&options, error);
+    if (capture == NULL) return puts(error), 1;
+    leat_tracepoint(unnamed, tick);
+    if (library != NULL) ((void (*)(uint32_t))dlsym(library, "plugin_work"))(1);
+    leat_capture_stop(capture);
+    while (leat_capture_write(capture)) {}
+    struct leat_capture_result result;
+    leat_capture_get_result(capture, &result);
+    if (result.warnings != NULL) puts(result.warnings);
+    leat_capture_free(capture);
+    return 0;
+}
+"""
 # Tries each line of its environment that is named, and gives the errors.
 ENVIRONMENT = r"""
 #include <leat/capture.h>
