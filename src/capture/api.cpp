@@ -10,6 +10,7 @@
 
 #include "base/printable_text.hpp"
 #include "capture/capture.hpp"
+#include "ctf/tsdl/tsdl_lexer.hpp"
 #include "session/contexts.hpp"
 #include "session/event_rules.hpp"
 #include "session/limits.hpp"
@@ -99,6 +100,8 @@ Result<std::vector<ctf::EnvironmentEntry>> environment_of(const leat_capture_opt
         if (!is_name(name))
             return refused("\"{}\" is no name for a line of the environment: letters, digits, underscores",
                            printable(name));
+        if (ctf::is_keyword(name))
+            return refused("\"{}\" is no name for a line of the environment: it is a keyword of TSDL", name);
         if (std::ranges::count(kOwnLines, name) != 0 ||
             std::ranges::count(entries, name, &ctf::EnvironmentEntry::name) != 0)
             return refused("the environment has a line \"{}\" already: give it another name", name);

@@ -327,7 +327,7 @@ class BadInput(CaptureTest):
         self.assertIn("another capture of this program runs", self.stderr)
 
     def test_lines_of_the_environment(self):
-        """Those that every trace has, or that are given twice, are refused; any text is read as it was."""
+        """Those that every trace has, that are given twice, or that metadata cannot name are refused; any text is read as it was."""
         trying = self.compiled_with_capture("trying", ENVIRONMENT)
         directory = self.directory / "lines"
         self.assertEqual(plain_run(trying, str(directory), "shard_7").stdout, "\n")
@@ -336,7 +336,7 @@ class BadInput(CaptureTest):
         self.assertEqual(lines[-2:], ["shard_7", "other"])
         details = subprocess.run(["babeltrace2", str(directory), "-c", "sink.text.details"], capture_output=True, text=True)
         self.assertEqual((details.returncode, details.stderr), (0, ""))
-        bad = ["", "9x", "a b", "a-b", "\u00e9", "x" * 256]
+        bad = ["", "9x", "a b", "a-b", "\u00e9", "x" * 256, "struct", "typealias", "event", "_Bool"]
         errors = plain_run(trying, str(self.directory / "bad"), *lines[:-2], "other", *bad).stdout.splitlines()
         own = len(lines) - 1
         self.assertTrue(all("has a line" in error for error in errors[:own]), errors)
