@@ -119,12 +119,16 @@ template <class T>
 inline constexpr bool is_scalar =
     (std::is_arithmetic<T>::value && !std::is_same<T, long double>::value) || std::is_enum<T>::value;
 
+// An enum may not have the value -1, so that compilers refuse to make it.
+template <class T, bool = std::is_enum<T>::value>
+struct IsSigned : std::is_signed<T> {};
+template <class T>
+struct IsSigned<T, true> : std::is_signed<std::underlying_type_t<T>> {};
+
 template <class T>
 constexpr leat_field element_field(const char* name, leat_shape shape, std::uint32_t count, unsigned flags,
                                    unsigned length_size) {
     static_assert(is_scalar<T> && sizeof(T) <= 8, "leat: this type cannot be recorded; pass something simpler");
-    constexpr bool is_signed =
-        std::is_enum<T>::value ? (static_cast<T>(-1) < static_cast<T>(0)) : std::is_signed<T>::value;
     constexpr bool is_float = std::is_floating_point<T>::value;
     return {name,
             nullptr,
@@ -132,7 +136,7 @@ constexpr leat_field element_field(const char* name, leat_shape shape, std::uint
             static_cast<std::uint8_t>(shape),
             static_cast<std::uint8_t>(is_float ? LEAT_ELEMENT_FLOAT : LEAT_ELEMENT_INTEGER),
             static_cast<std::uint8_t>(sizeof(T)),
-            static_cast<std::uint8_t>((is_signed && !is_float ? unsigned{LEAT_FIELD_SIGNED} : 0U) | flags),
+            static_cast<std::uint8_t>((IsSigned<T>::value && !is_float ? unsigned{LEAT_FIELD_SIGNED} : 0U) | flags),
             static_cast<std::uint8_t>(length_size),
             0};
 }

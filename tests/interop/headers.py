@@ -63,6 +63,11 @@ class Headers(CompilerTest):
                         self.assert_compiles(compiler, standard, (examples / "io_queue.cpp").read_text(), ".cpp",
                                              optimisation)
 
+    def test_every_kind_of_field(self):
+        for compiler in CPP_COMPILERS:
+            with self.subTest(compiler=compiler):
+                self.assert_compiles(compiler, "c++17", (SOURCE / "tests/programs/fields_cpp.cpp").read_text(), ".cpp", "-O0")
+
 
 DECLARED = """#include <leat/tracepoint.h>
 #define FIELDS(FIELD) FIELD(integer, int, n, n)

@@ -12,6 +12,8 @@ namespace {
 
 enum class Color : std::uint8_t { kRed = 1, kAll = 255 };
 enum Direction : int { kBack = -1 };
+enum Plain { kNone, kSome };
+enum PlainSigned { kBelow = -2 };
 
 template <class T>
 void edges() {
@@ -32,7 +34,7 @@ void numbers() {
     const double d = -1e300;
     LEAT_EVENT("cpp:floating", f, d);
     const Color color = Color::kAll;
-    LEAT_EVENT("cpp:enums", color, LEAT_FIELD(direction, kBack));
+    LEAT_EVENT("cpp:enums", color, LEAT_FIELD(direction, kBack), LEAT_FIELD(plain, kSome), LEAT_FIELD(below, kBelow));
     const void* nothing = nullptr;
     LEAT_EVENT("cpp:hex", nothing, LEAT_FIELD(byte, leat::hex(std::uint8_t{255})), LEAT_FIELD(word, leat::hex(-1)));
     LEAT_EVENT("cpp:network", LEAT_FIELD(port, leat::network(std::uint16_t{0x5000})));
