@@ -369,11 +369,19 @@ struct FieldNames {
     static constexpr const char* after_comma(const char* at) {
         int depth = 0;
         for (; *at != '\0'; ++at) {
+            at = after_word(at);
             if (*at == '"' || *at == '\'') at = end_of_literal(at);
+            if (*at == '\0') return at;
             if (*at == '(' || *at == '[' || *at == '{') ++depth;
             if (*at == ')' || *at == ']' || *at == '}') --depth;
             if (*at == ',' && depth == 0) return at + 1;
         }
+        return at;
+    }
+    // The place after a name or a number, or `at` itself. The quote in 1'000 begins no literal.
+    static constexpr const char* after_word(const char* at) {
+        const bool is_number = *at >= '0' && *at <= '9';
+        while (is_name_char(*at) || (is_number && *at == '\'')) ++at;
         return at;
     }
     static constexpr const char* end_of_literal(const char* at) {

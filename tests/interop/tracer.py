@@ -66,6 +66,7 @@ none: { }
 
 FIELDS_IN_CPP = r"""
 integers: { i8 = -128, u8 = 255, i64 = -9223372036854775808, u64 = 18446744073709551615, letter = 65, yes = 1 }
+separated: { ms = 5000, comma = 44, hex = 65535 }
 floating: { f = 0.25, d = -1e+300 }
 enums: { color = 255, direction = -1, plain = 1, below = -2 }
 hex: { nothing = 0x0, byte = 0xFF, word = 0xFFFFFFFF }

@@ -30,6 +30,7 @@ void numbers() {
     const char letter = 'A';
     const bool yes = true;
     LEAT_EVENT("cpp:integers", i8, u8, i64, u64, letter, yes);
+    LEAT_EVENT("cpp:separated", LEAT_FIELD(ms, 5'000'000 / 1'000), LEAT_FIELD(comma, u8','), LEAT_FIELD(hex, 0xff'ff));
     const float f = 0.25F;
     const double d = -1e300;
     LEAT_EVENT("cpp:floating", f, d);
