@@ -75,6 +75,7 @@ bool OwnTracepoints::has_news() const { return leat_capture_control_changes() !=
 
 std::vector<std::string> OwnTracepoints::switch_on() {
     std::vector<std::string> warnings;
+    has_switched_ = true;
     changes_ = leat_capture_control_changes();
     const Found found = find_control_files();
     std::erase_if(modules_, [&](const Module& module) { return std::ranges::count(found.paths, module.path) == 0; });
@@ -135,7 +136,7 @@ Result<void> OwnTracepoints::attach(const session::TraceChannel& channel) {
 
 void OwnTracepoints::switch_off() {
     // Files that have come in place of ours have what was on.
-    if (has_news()) (void)switch_on();
+    if (has_switched_ && has_news()) (void)switch_on();
     for (Module& module : modules_)
         for (std::uint32_t i = 0; i < module.control.tracepoint_count(); ++i) (void)module.control.switch_to(i, {});
     modules_.clear();

@@ -50,7 +50,8 @@ class OwnTracepoints {
 
     session::Session& session_;
     std::uint32_t process_;
-    uid_t uid_;  // at the start: the trace is that user's
+    uid_t uid_;                  // at the start: the trace is that user's
+    bool has_switched_ = false;  // anything on
     std::uint32_t changes_ = 0;
     std::vector<Module> modules_;
     std::vector<session::StickyProgram> sticky_values_;

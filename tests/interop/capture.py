@@ -352,6 +352,14 @@ class BadInput(CaptureTest):
     def test_no_place_for_control_files(self):
         self.assert_refused(says="is /dev/shm full", env={**os.environ, "LEAT_RUNTIME_DIR": ""})
 
+    def test_refused_capture_switches_nothing_on(self):
+        """Not even for a moment: each change counts on in the control file."""
+        refused = self.compiled_with_capture("refused", REFUSED)
+        (self.directory / "full").mkdir()
+        (self.directory / "full/file").touch()
+        result = plain_run(refused, str(self.directory / "full"), str(self.runtime / "apps/leat-*/*.app"))
+        self.assertRegex(result.stdout, "^.* is there and not empty: give a new directory\nsame\n$")
+
     def test_control_file_that_somebody_has_removed(self):
         """As systemd does at a logout. Those of other libraries are captured."""
         unnamed = self.compiled_with_capture("unnamed", UNNAMED)
@@ -392,6 +400,39 @@ int main(int argc, char** argv) {
     leat_capture_get_result(capture, &result);
     if (result.warnings != NULL) puts(result.warnings);
     leat_capture_free(capture);
+    return 0;
+}
+"""
+# Says why the capture is refused, and whether its control file is as it was before.
+REFUSED = r"""
+#include <glob.h>
+#include <leat/capture.h>
+#include <leat/tracepoint.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+LEAT_TRACEPOINT(refused, tick, LEAT_INFO, LEAT_NO_FIELDS, void);
+static char before[1 << 16], after[1 << 16];
+static size_t read_file(const char* path, char* bytes) {
+    FILE* const file = fopen(path, "r");
+    const size_t size = file == NULL ? 0 : fread(bytes, 1, sizeof before, file);
+    if (file != NULL) fclose(file);
+    return size;
+}
+int main(int argc, char** argv) {
+    struct leat_capture_options options = LEAT_CAPTURE_OPTIONS;
+    char error[LEAT_CAPTURE_ERROR_SIZE] = "";
+    glob_t found;
+    if (argc != 3 || glob(argv[2], 0, NULL, &found) != 0 || found.gl_pathc != 1) return 1;
+    const size_t size = read_file(found.gl_pathv[0], before);
+    options.directory = argv[1];
+    options.duration_ns = 3600000000000;
+    options.max_size = 1 << 20;
+    if (size == 0 || leat_capture_start(&options, error) != NULL) return 1;
+    puts(error);
+    const bool is_same = read_file(found.gl_pathv[0], after) == size && memcmp(before, after, size) == 0;
+    puts(is_same ? "same" : "changed");
+    leat_tracepoint(refused, tick);
     return 0;
 }
 """
