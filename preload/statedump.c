@@ -40,35 +40,59 @@ LEAT_STICKY_EVENT(leat_statedump, build_id, LEAT_DEBUG_LINE, BUILD_ID_FIELDS, co
     FIELD(string, filename, loaded->elf.debug_link)
 LEAT_STICKY_EVENT(leat_statedump, debug_link, LEAT_DEBUG_LINE, DEBUG_LINK_FIELDS, const struct loaded* loaded);
 
-/* Those whose values are set. There is no room for the values of more. */
-enum { kMaxKnown = 128 };
+/* libleat keeps so many values for us. Those that say where libraries are go first: build ids and debug links have what
+ * is left, and make room for a library that comes later. */
+enum { kMaxValues = 128 };
+
+enum detail {
+    kNone, /* the file has none */
+    kLeftOut,
+    kSet,
+};
+
+/* Those whose bin_info is set. */
 static struct known {
     uintptr_t base; /* 0: unused */
     uint64_t size;
     unsigned round; /* in which it was seen last */
-} known[kMaxKnown];
+    enum detail build_id;
+    enum detail debug_link;
+} known[kMaxValues];
 static unsigned current_round;
+static unsigned values_set; /* no fewer than that; a child of fork() may count one too many */
 
-static void forget(struct known* gone) {
-    leat_forget(leat_statedump, bin_info, gone->base);
-    leat_forget(leat_statedump, build_id, gone->base);
-    leat_forget(leat_statedump, debug_link, gone->base);
-    gone->base = 0;
+static void leave_out_details(struct known* of) {
+    if (of->build_id == kSet) {
+        leat_forget(leat_statedump, build_id, of->base);
+        of->build_id = kLeftOut;
+        --values_set;
+    }
+    if (of->debug_link == kSet) {
+        leat_forget(leat_statedump, debug_link, of->base);
+        of->debug_link = kLeftOut;
+        --values_set;
+    }
 }
 
-/* Returns whether it is new. Another library may lie where one was that has gone. */
-static bool note(uintptr_t base, uint64_t size) {
-    struct known* free_place = NULL;
-    for (struct known* at = known; at != known + kMaxKnown; ++at) {
-        if (at->base == base && at->size == size) {
-            at->round = current_round;
-            return false;
-        }
-        if (at->base == base) forget(at);
-        if (at->base == 0 && free_place == NULL) free_place = at;
-    }
-    if (free_place != NULL) *free_place = (struct known){base, size, current_round};
-    return true;
+static void forget(struct known* gone) {
+    leave_out_details(gone);
+    leat_forget(leat_statedump, bin_info, gone->base);
+    gone->base = 0;
+    --values_set;
+}
+
+/* Those that came last give first. */
+static bool has_room_for_library(void) {
+    for (struct known* at = known + kMaxValues; values_set == kMaxValues && at-- != known;)
+        if (at->base != 0) leave_out_details(at);
+    return values_set != kMaxValues;
+}
+
+/* Of 0: an unused one. */
+static struct known* find(uintptr_t base) {
+    for (struct known* at = known; at != known + kMaxValues; ++at)
+        if (at->base == base) return at;
+    return NULL;
 }
 
 static void measure(const struct dl_phdr_info* info, struct loaded* loaded) {
@@ -97,27 +121,61 @@ static void find_file(const char* name, struct loaded* loaded) {
     if (strchr(loaded->path, '/') != NULL) read_elf_file(loaded->path, &loaded->elf);
 }
 
-static __attribute__((noinline)) void set_values(const char* name, struct loaded* loaded) {
-    find_file(name, loaded);
-    leat_sticky(leat_statedump, bin_info, loaded->base, loaded);
-    if (loaded->elf.has_build_id) leat_sticky(leat_statedump, build_id, loaded->base, loaded);
-    if (loaded->elf.has_debug_link) leat_sticky(leat_statedump, debug_link, loaded->base, loaded);
-}
-
-static int visit(struct dl_phdr_info* info, size_t size, void* unused) {
+/* Another library may lie where one was that has gone. */
+static int see(struct dl_phdr_info* info, size_t size, void* unused) {
     (void)size;
     (void)unused;
     struct loaded loaded;
     measure(info, &loaded);
-    if (note(loaded.base, loaded.size)) set_values(info->dlpi_name, &loaded);
+    struct known* const found = find(loaded.base);
+    if (found != NULL && found->size == loaded.size) found->round = current_round;
+    return 0;
+}
+
+static int add(struct dl_phdr_info* info, size_t size, void* unused) {
+    (void)size;
+    (void)unused;
+    struct loaded loaded;
+    measure(info, &loaded);
+    if (find(loaded.base) != NULL) return 0;
+    if (!has_room_for_library()) return 1;
+    find_file(info->dlpi_name, &loaded);
+    leat_sticky(leat_statedump, bin_info, loaded.base, &loaded);
+    ++values_set;
+    *find(0) = (struct known){loaded.base, loaded.size, current_round, loaded.elf.has_build_id ? kLeftOut : kNone,
+                              loaded.elf.has_debug_link ? kLeftOut : kNone};
+    return 0;
+}
+
+static int add_details(struct dl_phdr_info* info, size_t size, void* unused) {
+    (void)size;
+    (void)unused;
+    if (values_set == kMaxValues) return 1;
+    struct loaded loaded;
+    measure(info, &loaded);
+    struct known* const found = find(loaded.base);
+    if (found == NULL || (found->build_id != kLeftOut && found->debug_link != kLeftOut)) return 0;
+    find_file(info->dlpi_name, &loaded);
+    if (found->build_id == kLeftOut) {
+        leat_sticky(leat_statedump, build_id, loaded.base, &loaded);
+        ++values_set;
+        found->build_id = kSet;
+    }
+    if (found->debug_link == kLeftOut && values_set != kMaxValues) {
+        leat_sticky(leat_statedump, debug_link, loaded.base, &loaded);
+        ++values_set;
+        found->debug_link = kSet;
+    }
     return 0;
 }
 
 static void compare_with_loader(void) {
     ++current_round;
-    dl_iterate_phdr(visit, NULL);
-    for (struct known* at = known; at != known + kMaxKnown; ++at)
+    dl_iterate_phdr(see, NULL);
+    for (struct known* at = known; at != known + kMaxValues; ++at)
         if (at->base != 0 && at->round != current_round) forget(at);
+    dl_iterate_phdr(add, NULL);
+    dl_iterate_phdr(add_details, NULL);
 }
 
 /* Whoever comes while another thread is at it leaves it to that one: it looks again if anybody came.

@@ -2,12 +2,14 @@
 """Where the libraries of a program lie: leat_statedump:* by libleat-preload-dl, for sessions that begin later."""
 import pathlib
 import re
+import shutil
 import subprocess
 
 from session_daemons import SessionTest
-from support import BUILD, PROGRAMS, main
+from support import BUILD, PATIENCE, PROGRAMS, has, main, needs
 
 PRELOAD = BUILD / "lib" / "libleat-preload-dl.so"
+SLOTS = 128  # the values that libleat keeps for it
 PLUGIN = PROGRAMS / "libtest-plugin.so"
 
 
@@ -84,6 +86,73 @@ class Statedump(SessionTest):
         infos = {event["path"]: event["baddr"] for event in trace.events("leat_statedump:bin_info")
                  if "/" in event["path"] and event["vpid"] == running.pid}
         self.assertEqual(infos, mapped(running.pid))
+
+    def many_libraries(self, count):
+        """Makes them, and a program that opens and closes them."""
+        directory = self.directory / "many"
+        directory.mkdir()
+        (directory / "main.c").write_text(OPENS_MANY)
+        subprocess.run(["gcc", f'-DDIRECTORY="{directory}"', "-o", directory / "main", directory / "main.c"], check=True)
+        subprocess.run(["gcc", "-shared", "-nostdlib", "-Wl,--build-id", "-o", directory / "0.so", "-x", "c", "-"], input="", text=True,
+                       check=True)
+        for number in range(1, count):
+            shutil.copy(directory / "0.so", directory / f"{number}.so")
+        return directory / "main"
+
+    def values_of(self, running, session="web"):
+        """Of the program: where its libraries lie, and the number of all values."""
+        trace = self.complete_trace(session, self.create_active(session, "leat_statedump:*"))
+        events = [event for event in trace.events() if event["vpid"] == running.pid]
+        infos = {event["path"]: event["baddr"] for event in events if event.name.endswith(":bin_info") and "/" in event["path"]}
+        return infos, len(events)
+
+    def test_more_libraries_than_have_room_for_all_their_values(self):
+        running = self.program(self.many_libraries(110), LD_PRELOAD=str(PRELOAD))
+        for first in 0, 50, 100:  # those that come last find all room taken by build ids
+            running.do(f"open {first} {min(first + 50, 110)}")
+        self.wait_for_programs(running)
+        self.assertEqual(self.values_of(running), (mapped(running.pid), SLOTS))
+
+    def test_libraries_without_room_come_when_others_go(self):
+        running = self.program(self.many_libraries(140), LD_PRELOAD=str(PRELOAD))
+        running.do("open 0 140")
+        self.wait_for_programs(running)
+        infos, values = self.values_of(running)
+        self.assertEqual((values, len(infos) in (SLOTS, SLOTS - 1)), (SLOTS, True))
+        running.do("close 0 40")
+        self.assertEqual(self.values_of(running, "later"), (mapped(running.pid), SLOTS))
+
+    @needs(has("strace"), "strace")
+    def test_libraries_without_room_are_not_read_again(self):
+        log = self.directory / "calls"
+        subprocess.run(["strace", "-f", "-e", "trace=open,openat", "-E", f"LD_PRELOAD={PRELOAD}", "-o", log, self.many_libraries(140)],
+                       check=True, input="open 0 140\n", stdout=subprocess.DEVNULL, text=True, timeout=PATIENCE)
+        calls = log.read_text()
+        for number in 0, 70, 128:
+            with self.subTest(number=number):
+                self.assertIn(calls.count(f"/{number}.so"), (1, 2, 3))
+
+
+# Opens and closes libraries by their numbers, as it is told.
+OPENS_MANY = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+int main(void) {
+    static void* libraries[200];
+    char word[8], path[4096];
+    int first, end;
+    while (scanf("%7s %d %d", word, &first, &end) == 3) {
+        for (int i = first; i < end; ++i) {
+            snprintf(path, sizeof path, DIRECTORY "/%d.so", i);
+            if (word[0] == 'c') dlclose(libraries[i]);
+            else if ((libraries[i] = dlopen(path, RTLD_NOW)) == NULL) return 1;
+        }
+        puts("0");
+        fflush(stdout);
+    }
+    return 0;
+}
+"""
 
 
 if __name__ == "__main__":
