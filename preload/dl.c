@@ -83,8 +83,21 @@ static bool has_own_search_path(const struct link_map* map) {
     return false;
 }
 
+static int has_rpath(struct dl_phdr_info* info, size_t size, void* unused) {
+    (void)size;
+    (void)unused;
+    for (unsigned i = 0; i < info->dlpi_phnum; ++i) {
+        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+        const ElfW(Dyn)* entry = (const ElfW(Dyn)*)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        for (; entry->d_tag != DT_NULL; ++entry)
+            if (entry->d_tag == DT_RPATH) return 1;
+    }
+    return 0;
+}
+
 /* dlopen() learns from its return address which object calls it. It searches a bare name, and expands "$ORIGIN", on
- * behalf of that object. Where that could matter, we must not be the caller: we go on with a jump and record no event.
+ * behalf of that object: a name also by the DT_RPATH of the program and of those that have loaded the object, which
+ * only the loader knows. Where that could matter, we must not be the caller: we go on with a jump and record no event.
  */
 static bool depends_on_caller(const char* name, const void* caller) {
     if (strchr(name, '$') != NULL) return true;
@@ -92,7 +105,7 @@ static bool depends_on_caller(const char* name, const void* caller) {
     Dl_info ignored;
     struct link_map* map = NULL;
     if (dladdr1(caller, &ignored, (void**)&map, RTLD_DL_LINKMAP) == 0) return true;
-    return has_own_search_path(map) || has_own_search_path(_r_debug.r_map);
+    return has_own_search_path(map) || dl_iterate_phdr(has_rpath, NULL) != 0;
 }
 
 static struct link_map* map_of(void* handle) {

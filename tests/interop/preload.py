@@ -165,6 +165,23 @@ class Unnoticed(InteropTest):
         recording = self.record(*command, options=self.ALL)
         self.assertEqual(recording.stdout, "opened\nopened\n")
 
+    def test_library_that_the_search_path_of_another_one_finds(self):
+        """The DT_RPATH of an object is for those that it has loaded, too."""
+        private = self.directory / "private"
+        private.mkdir()
+        build = ["gcc", "-x", "c", "-", "-x", "none", "-shared", "-fPIC", "-Wl,--no-as-needed", "-o"]
+        opens = ("#include <dlfcn.h>\n#include <stdio.h>\n"
+                 "void opens(void) { puts(dlopen(\"libhidden.so\", RTLD_NOW) ? \"opened\" : dlerror()); }\n")
+        subprocess.run([*build, private / "libhidden.so"], input="", text=True, check=True)
+        subprocess.run([*build, private / "libopens.so"], input=opens, text=True, check=True)
+        between = self.directory / "libbetween.so"
+        subprocess.run([*build, between, f"-L{private}", "-lopens", f"-Wl,-rpath,{private},--disable-new-dtags"],
+                       input="void opens(void);\nvoid between(void) { opens(); }\n", text=True, check=True)
+        opener = compiled(["gcc", "-Wl,--no-as-needed", between], self.directory / "opener",
+                          "void between(void); int main(void) { between(); return 0; }\n")
+        self.assertEqual(plain_run(opener).stdout, "opened\n")
+        self.assertEqual(self.record(opener, options=self.ALL).stdout, "opened\n")
+
     def test_program_with_an_allocator_of_its_own(self):
         allocator = self.directory / "bump.c"
         allocator.write_text("#include <stddef.h>\n#include <string.h>\n"
