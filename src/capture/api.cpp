@@ -22,7 +22,6 @@ using capture::End;
 
 struct leat_capture {
     std::unique_ptr<Capture> engine;
-    mutable std::string error{};
     mutable std::string warnings{};
 };
 
@@ -151,6 +150,34 @@ void tell(char* error, std::string_view text) {
     error[size] = '\0';
 }
 
+// No exception leaves: whoever calls us may be a C program.
+template <class Answer, class Call>
+Answer answer_of(leat_capture* capture, Answer without_memory, Call call) {
+    try {
+        return call();
+    } catch (const std::exception&) {
+        capture->engine->give_up();
+        return without_memory;
+    }
+}
+
+int hand_out(Capture& engine, leat_capture_buffer* buffers, int count) {
+    engine.poll();
+    if (engine.is_over()) return -1;
+    int filled = 0;
+    for (; filled < count; ++filled) {
+        Block* const block = engine.hand_out();
+        if (block == nullptr) break;
+        leat_capture_buffer& buffer = buffers[filled];
+        buffer.number = block->number;
+        buffer.fd = engine.fd_of(*block);
+        buffer.offset = block->offset + block->written;
+        const auto parts = block->parts(buffer.part_count);
+        std::ranges::copy(parts, buffer.parts);
+    }
+    return filled;
+}
+
 }  // namespace
 
 leat_capture* leat_capture_start(const leat_capture_options* options, char* error) {
@@ -165,37 +192,36 @@ leat_capture* leat_capture_start(const leat_capture_options* options, char* erro
 }
 
 int leat_capture_poll(leat_capture* capture, leat_capture_buffer* buffers, int count) {
-    capture->engine->poll();
-    if (capture->engine->is_over()) return -1;
-    int filled = 0;
-    for (; filled < count; ++filled) {
-        Block* const block = capture->engine->hand_out();
-        if (block == nullptr) break;
-        leat_capture_buffer& buffer = buffers[filled];
-        buffer.number = block->number;
-        buffer.fd = capture->engine->fd_of(*block);
-        buffer.offset = block->offset + block->written;
-        const auto parts = block->parts(buffer.part_count);
-        std::ranges::copy(parts, buffer.parts);
-    }
-    return filled;
+    return answer_of(capture, 0, [&] { return hand_out(*capture->engine, buffers, count); });
 }
 
 void leat_capture_written(leat_capture* capture, const leat_capture_buffer* buffer, ssize_t result) {
-    capture->engine->written(buffer->number, result);
+    (void)answer_of(capture, false, [&] {
+        capture->engine->written(buffer->number, result);
+        return true;
+    });
 }
 
 int leat_capture_write(leat_capture* capture) {
-    capture->engine->write();
-    return capture->engine->is_over() ? 0 : 1;
+    return answer_of(capture, 1, [&] {
+        capture->engine->write();
+        return capture->engine->is_over() ? 0 : 1;
+    });
 }
 
 int leat_capture_submit(leat_capture* capture) {
-    const std::size_t under_way = capture->engine->submit();
-    return capture->engine->is_over() ? -1 : static_cast<int>(under_way);
+    return answer_of(capture, 0, [&] {
+        const std::size_t under_way = capture->engine->submit();
+        return capture->engine->is_over() ? -1 : static_cast<int>(under_way);
+    });
 }
 
-void leat_capture_stop(leat_capture* capture) { capture->engine->stop(); }
+void leat_capture_stop(leat_capture* capture) {
+    (void)answer_of(capture, false, [&] {
+        capture->engine->stop();
+        return true;
+    });
+}
 
 void leat_capture_get_result(const leat_capture* capture, leat_capture_result* result) {
     const Capture& engine = *capture->engine;
@@ -207,13 +233,13 @@ void leat_capture_get_result(const leat_capture* capture, leat_capture_result* r
     result->skipped = engine.skipped();
     result->lost = engine.lost();
     result->bytes = engine.bytes();
-    if (engine.error()) {
-        capture->error = engine.error()->message;
-        result->error = capture->error.c_str();
-    }
-    if (!engine.warnings().empty()) {
+    if (engine.error()) result->error = engine.error()->message.c_str();
+    if (engine.warnings().empty()) return;
+    try {
         capture->warnings = fmt::format("{}", fmt::join(engine.warnings(), "\n"));
         result->warnings = capture->warnings.c_str();
+    } catch (const std::exception&) {
+        result->warnings = "out of memory: there are warnings";
     }
 }
 

@@ -83,14 +83,16 @@ bool BlockOutput::has_room_for(std::uint64_t size, bool has_records) const {
 }
 
 void BlockOutput::add(Block block) {
-    block.number = next_number_++;
     File& file = files_[block.file];
+    block.number = next_number_;
     block.offset = file.size;
-    file.size += block.size();
-    bytes_ += block.size();
-    limit_.use(block.size());
-    events_ += block.events;
-    blocks_.push_back(std::move(block));
+    // First: there may be no memory for it.
+    const Block& added = blocks_.emplace_back(std::move(block));
+    ++next_number_;
+    file.size += added.size();
+    bytes_ += added.size();
+    limit_.use(added.size());
+    events_ += added.events;
 }
 
 Result<void> BlockOutput::write_metadata(std::string_view unit) {
@@ -193,6 +195,11 @@ void BlockOutput::forget_done() {
 
 void BlockOutput::fail(Error error) {
     if (!error_) error_ = std::move(error);
+}
+
+void BlockOutput::fail_without_memory() noexcept {
+    // (A text that short needs none.)
+    if (!error_) error_ = Error{ErrorKind::kIo, "out of memory"};
 }
 
 // Of what was taken, only that remains which is whole and has nothing in front that is missing.

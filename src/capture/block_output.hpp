@@ -68,6 +68,9 @@ class BlockOutput final : public consumer::Output {
     // Some bytes of a block are written, or -errno. False: no such block is out.
     bool written(std::uint64_t number, std::int64_t result);
 
+    // An error as one of a write, after an exception has come out of any of these.
+    void fail_without_memory() noexcept;
+
     // A packet did not fit.
     [[nodiscard]] bool is_full() const { return is_full_; }
     [[nodiscard]] const std::optional<Error>& error() const { return error_; }

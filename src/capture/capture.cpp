@@ -128,6 +128,14 @@ Capture::Capture(const Options& options, std::unique_ptr<session::Session> sessi
 
 Capture::~Capture() {
     if (!is_of_this_process()) return;
+    try {
+        write_rest();
+    } catch (const std::exception&) {
+        // There is no memory: what is stored stays as it is.
+    }
+}
+
+void Capture::write_rest() {
     stop();
     while (writer_ != nullptr && writer_->count() != 0) {
         writer_->wait();

@@ -55,10 +55,13 @@ class Capture {
     // The same without waiting for the disk, where the kernel has io_uring. Returns how many writes are under way.
     std::size_t submit();
     void stop();
+    // An exception has come out of one of these: there is no memory. The next calls end the capture, as after an error
+    // of a write.
+    void give_up() noexcept { output_->fail_without_memory(); }
 
     [[nodiscard]] bool is_over() const { return state_ == State::kOver; }
     [[nodiscard]] End end() const { return end_; }
-    [[nodiscard]] std::optional<Error> error() const { return output_->error(); }
+    [[nodiscard]] const std::optional<Error>& error() const { return output_->error(); }
     [[nodiscard]] std::uint64_t events() const { return output_->events(); }
     [[nodiscard]] std::uint64_t bytes() const { return output_->bytes(); }
     // The trace tells of them.
@@ -78,6 +81,7 @@ class Capture {
     void switch_on();
     void warn(std::string warning);
     void record_sticky_values(const session::StickyProgram& program);
+    void write_rest();
     void look(std::uint64_t time);
     void drain(bool has_rest);
     void begin_end(End end);

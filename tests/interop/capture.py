@@ -457,6 +457,61 @@ int main(int argc, char** argv) {
     return 0;
 }
 """
+# The allocation of that number fails, from the start of the capture on.
+SHORT_OF_MEMORY = r"""
+#include <leat/capture.h>
+#include <leat/tracepoint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+LEAT_TRACEPOINT(short_of, memory, LEAT_INFO, LEAT_NO_FIELDS, void);
+static int allocations_left;
+static int has_failed, emitted;
+void* __libc_malloc(size_t size);
+void* malloc(size_t size) {
+    if (allocations_left == 0 || --allocations_left != 0) return __libc_malloc(size);
+    has_failed = 1;
+    return NULL;
+}
+static int step(struct leat_capture* capture, const char* way) {
+    struct leat_capture_buffer buffers[2];
+    if (way[0] == 'w') return leat_capture_write(capture) != 0;
+    if (way[0] == 's') return leat_capture_submit(capture) >= 0;
+    const int count = leat_capture_poll(capture, buffers, 2);
+    for (int i = 0; i < count; ++i)
+        leat_capture_written(capture, &buffers[i], pwritev(buffers[i].fd, buffers[i].parts, buffers[i].part_count,
+                                                           (off_t)buffers[i].offset));
+    return count >= 0;
+}
+int main(int argc, char** argv) {
+    struct leat_capture_options options = LEAT_CAPTURE_OPTIONS;
+    char error[LEAT_CAPTURE_ERROR_SIZE] = "";
+    if (argc != 4) return 1;
+    options.directory = argv[1];
+    options.duration_ns = 3600000000000;
+    options.max_size = 1 << 20;
+    options.flush_period_ns = 1;
+    struct leat_capture* capture = leat_capture_start(&options, error);
+    if (capture == NULL) return puts(error), 1;
+    allocations_left = atoi(argv[3]);
+    for (int i = 0; i < 3; ++i) {
+        for (int event = 0; event < 2000; ++event) {
+            if (leat_enabled(short_of, memory)) ++emitted;
+            leat_tracepoint(short_of, memory);
+        }
+        step(capture, argv[2]);
+    }
+    leat_capture_stop(capture);
+    while (step(capture, argv[2])) {}
+    struct leat_capture_result result;
+    leat_capture_get_result(capture, &result);
+    allocations_left = 0;
+    printf("%d %d %d %d %d %s\n", has_failed, result.end, emitted, (int)result.events,
+           (int)(result.skipped + result.lost), result.error == NULL ? "none" : result.error);
+    leat_capture_free(capture);
+    return 0;
+}
+"""
 # Emits, becomes another user, and emits before and after it polls.
 USER = r"""
 #include <leat/capture.h>
@@ -617,6 +672,35 @@ class BadDays(CaptureTest):
                         self.read_capture(found)
                     else:
                         self.assertEqual((found["events"], found["bytes"], self.files_of()), (0, 0, []))
+
+    @without_sanitizers
+    def test_no_memory(self):
+        """Whichever allocation of the library fails, once: the capture ends, says so, and what is written reads clean."""
+        short = self.compiled_with_capture("short", SHORT_OF_MEMORY)
+        for way in "write", "poll", "submit":
+            failures = exact = 0
+            for number in range(1, 1000):
+                directory = self.directory / f"{way}{number}"
+                result = plain_run(short, str(directory), way, str(number))
+                self.assertEqual((result.returncode, result.stderr), (0, ""), (way, number))
+                *words, text = result.stdout.split(maxsplit=5)
+                has_failed, end, emitted, events, others = map(int, words)
+                if not has_failed:
+                    break
+                if end == END["error"]:
+                    failures += 1
+                    self.assertEqual(text, "out of memory\n", (way, number))
+                if (directory / "metadata").exists():
+                    trace = self.read(directory)
+                    self.assertEqual(len(trace.lines), events, (way, number))
+                else:
+                    self.assertEqual(events, 0)
+                # Events of a class that could not be described cannot be told apart.
+                self.assertLessEqual(events + others, emitted, (way, number))
+                exact += events + others == emitted
+            self.assertGreater(failures, 3)
+            self.assertGreater(exact, 3)
+            self.assertEqual((end, emitted, events, others), (END["stop"], 6000, 6000, 0))
 
     @needs(has_namespaces(), "namespaces")
     def test_full_disk(self):
