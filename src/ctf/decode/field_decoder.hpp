@@ -41,7 +41,8 @@ class FieldDecoder {
     // Steps over the scopes of an event, laid out. If that fails, the position is anywhere: decode() says what is
     // wrong.
     [[nodiscard]] bool skip(const EventLayout& layout);
-    // The same for one step. Afterwards begin_of_step() is where its fields begin.
+    // The same for one step, after seek() to what the event's header is followed by. Afterwards begin_of_step() is
+    // where the step's fields begin.
     [[nodiscard]] bool skip(const EventLayout& layout, const LayoutStep& step);
     [[nodiscard]] std::uint64_t begin_of_step() const { return begin_of_step_; }
     // The bytes from there on, which must be at a whole byte.
@@ -61,7 +62,11 @@ class FieldDecoder {
     void go_on_from(const EventCursor& cursor);
 
     [[nodiscard]] std::uint64_t position() const { return reader_.position(); }
-    void seek(std::uint64_t position) { reader_.seek(position); }
+    // Readers of single steps come to each event by this, and the plan may have grown since the packet began.
+    void seek(std::uint64_t position) {
+        follow_plan();
+        reader_.seek(position);
+    }
     [[nodiscard]] std::uint64_t remaining() const { return reader_.remaining(); }
 
     // The value of the last field with that role, if the packet had one.

@@ -1,5 +1,6 @@
 #include "viewer/sink/line_renderer.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ctf/decode/trace_plans.hpp"
 #include "ctf/tsdl/tsdl_parser.hpp"
 
 namespace leat::viewer {
@@ -79,6 +81,40 @@ TEST_F(LineRendererTest, MorePlansThanItKeeps) {
 TEST_F(LineRendererTest, MoreStreamsThanItKeeps) {
     make_packets(1, 65636);
     expect_all();
+}
+
+// In a live session, another stream's packet may bring classes of events while this one's events are being told.
+TEST(LineRenderer, PlanThatGrowsWithinAPacket) {
+    constexpr std::size_t kSequences = 1000;
+    ctf::TsdlReader reader;
+    std::string text =
+        "typealias integer { size = 8; } := u8;"
+        "trace { major = 1; minor = 8; byte_order = le; };"
+        "stream { event.header := struct { u8 id; }; };"
+        "event { name = e; id = 0; fields := struct { u8 n; }; };";
+    ASSERT_TRUE(reader.read(text));
+    auto plans = ctf::TracePlans::make(*reader.trace_class());
+    ASSERT_TRUE(plans);
+    const std::string bytes = std::string("\0\7\1", 3) + std::string(kSequences, '\1') + std::string(kSequences, '\2');
+    const UntrustedBytes packet = std::as_bytes(std::span(bytes));
+    const StreamIdentity stream;
+    const PacketView view{1, reader.trace_class(), plans->plan_for(packet).value(), &stream, packet, 8 * packet.size()};
+    LineRenderer renderer{TextOptions{}};
+    TextBuffer buffer(-1);
+    ASSERT_TRUE(renderer.append(buffer, view, {.begin = 0, .payload = 8, .event = 0}, std::nullopt));
+
+    std::string fields;
+    for (std::size_t i = 0; i < kSequences; ++i) fields += fmt::format("u8 n{};", i);
+    for (std::size_t i = 0; i < kSequences; ++i) fields += fmt::format("u8 s{0}[n{0}];", i);
+    text += "event { name = f; id = 1; fields := struct {" + fields + "}; };";
+    ASSERT_TRUE(reader.read(text));
+    ASSERT_EQ(plans->plan_for(packet).value(), view.plan);
+    ASSERT_TRUE(renderer.append(buffer, view, {.begin = 16, .payload = 24, .event = 1}, std::nullopt));
+
+    std::string expected;
+    for (std::size_t i = 0; i < kSequences; ++i) expected += fmt::format("{}n{} = 1", i == 0 ? "" : ", ", i);
+    for (std::size_t i = 0; i < kSequences; ++i) expected += fmt::format(", s{} = [ [0] = 2 ]", i);
+    EXPECT_EQ(buffer.text(), "e: { n = 7 }\nf: { " + expected + " }\n");
 }
 
 }  // namespace
