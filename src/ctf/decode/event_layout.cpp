@@ -118,7 +118,8 @@ class Layouter {
 };
 
 std::optional<PlainLayout> plain_of(const EventLayout& layout) {
-    if (layout.is_for_decoder || layout.count > UINT32_MAX) return std::nullopt;
+    // The event's context and the rest of it are one half each, and no other steps add to their fields.
+    if (layout.is_for_decoder || layout.count > kMaxValues / 2) return std::nullopt;
     PlainLayout plain{.count = static_cast<std::uint32_t>(layout.count)};
     PlainRun* run = &plain.first;
     for (const LayoutStep& step : layout.steps) {

@@ -18,6 +18,9 @@
 
 namespace leat::ctf {
 
+// Bounds the memory of one event record: how many values it may have, with the elements of arrays and sequences.
+inline constexpr std::uint64_t kMaxValues = 1U << 22U;
+
 struct LayoutStep {
     enum class Op : std::uint8_t {
         kRun,       // `size` bits, with fields at constant distances

@@ -17,8 +17,6 @@ namespace {
 // any trace needs, and stops arrays of a billion empty structs.
 constexpr std::uint64_t kFieldsPerBit = 8;
 constexpr std::uint64_t kFieldsPerPacket = 4096;
-// Bounds the memory of one event record.
-constexpr std::size_t kMaxValues = 1U << 22U;
 
 std::uint64_t sign_extended(std::uint64_t value, unsigned size) {
     const unsigned unused = 64 - size;
@@ -65,6 +63,8 @@ Result<void> FieldDecoder::decode(PlanRoot root, std::vector<FieldValue>& values
     switch (failure_) {
         case Failure::kTooManyFields:
             return corrupt("more fields than its bytes can hold");
+        case Failure::kTooManyValues:
+            return corrupt("more than {} fields", kMaxValues);
         case Failure::kNoOption:
             return corrupt("the tag of a variant chooses none of its options");
         case Failure::kOpenString:
@@ -264,7 +264,7 @@ bool FieldDecoder::append_wide_text(const PlanNode& node, std::string_view text,
 
 bool FieldDecoder::array(const PlanNode& node, std::vector<FieldValue>& values) {
     const std::uint64_t length = length_of(node);
-    if (length > kMaxValues) return fail_with(Failure::kTooManyFields);
+    if (length > kMaxValues) return fail_with(Failure::kTooManyValues);
     if (!append(node, {}, values)) return false;
     if (node.is_shown) values.back().size = static_cast<std::uint32_t>(length);
     const PlanNode& element = plan_->nodes[node.first_child];
@@ -338,7 +338,7 @@ void FieldDecoder::keep(const PlanNode& node, std::uint64_t value) {
 
 bool FieldDecoder::append(const PlanNode& node, const FieldValue& value, std::vector<FieldValue>& values) {
     if (!node.is_shown) return true;
-    if (values.size() == kMaxValues) return fail_with(Failure::kTooManyFields);
+    if (values.size() == kMaxValues) return fail_with(Failure::kTooManyValues);
     FieldValue& appended = values.emplace_back(value);
     appended.field_class = node.field_class;
     appended.name = node.name;

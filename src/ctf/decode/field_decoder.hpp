@@ -68,6 +68,8 @@ class FieldDecoder {
         reader_.seek(position);
     }
     [[nodiscard]] std::uint64_t remaining() const { return reader_.remaining(); }
+    // How many more fields and elements the packet may have.
+    [[nodiscard]] std::uint64_t fields_left() const { return fields_left_; }
 
     // The value of the last field with that role, if the packet had one.
     [[nodiscard]] std::optional<std::uint64_t> role(FieldRole role) const;
@@ -84,7 +86,7 @@ class FieldDecoder {
         if (slots_.size() < plan_->slot_count) slots_.resize(plan_->slot_count);
     }
     static double real_of(std::uint64_t bits, unsigned size);
-    enum class Failure { kNone, kNoMoreBits, kTooManyFields, kNoOption, kOpenString, kTooLarge };
+    enum class Failure { kNone, kNoMoreBits, kTooManyFields, kTooManyValues, kNoOption, kOpenString, kTooLarge };
 
     bool field(const PlanNode& node, std::vector<FieldValue>& values);
     bool integer(const PlanNode& node, std::vector<FieldValue>& values);

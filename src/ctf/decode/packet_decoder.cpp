@@ -129,7 +129,9 @@ bool PacketDecoder::locate(EventPlace& place) {
     place.cycles = clock_ ? decoder_.clock() : 0;
     place.time_ns = 0;
     if (clock_ && !clock_->convert(place.cycles, place.time_ns)) return false;
-    return decoder_.skip(plan_->context_layout) && decoder_.skip(event->layout);
+    const std::uint64_t fields_left = decoder_.fields_left();
+    if (!decoder_.skip(plan_->context_layout) || !decoder_.skip(event->layout)) return false;
+    return fields_left - decoder_.fields_left() <= kMaxValues;
 }
 
 std::size_t PacketDecoder::locate_plain(std::span<EventPlace> places) {

@@ -455,6 +455,31 @@ INSTANTIATE_TEST_SUITE_P(
                                      "stream { event.context := struct { string c; };"),
                      testing::Values("ts8 timestamp", "u8 other")));
 
+// Readers that look at places only refuse what those refuse that decode: the memory of an event has a bound.
+TEST(PacketDecoder, EventOfMoreValuesThanMemoryIsForIsNotLocated) {
+    const std::string bits = "integer { size = 1; align = 1; }";
+    const std::string length = "integer { size = 32; }";
+    const std::string three_quarters("\0\0\x30\0"s);  // 3 * 2^20 of the 2^22 that it may have
+    for (const std::string& fields : {
+             length + " n; " + bits + " a[n]; " + bits + " b[n];",
+             length + " n; " + bits + " a[n]; " + bits + " b[1048576]; u8 c[1048576];",
+             length + " n; u8 a[1048576]; u8 b[1048576]; u8 c[1048576]; u8 d[1048576];",
+         }) {
+        SCOPED_TRACE(fields);
+        const TraceClass trace_class = parse_tsdl(kTypes + "stream { event.header := struct { u8 id; }; };" +
+                                                  "event { id = 1; name = e; fields := struct { " + fields + " }; };")
+                                           .value();
+        const DecodePlan plan = make_decode_plan(trace_class, trace_class.streams.front()).value();
+        const std::string packet = "\1" + three_quarters + std::string(5U << 20U, '\0');
+        PacketDecoder decoder(plan);
+        ASSERT_TRUE(decoder.start(bytes_of(packet), 0));
+        std::vector<EventPlace> places(4);
+        const auto located = decoder.locate(places);
+        ASSERT_FALSE(located);
+        EXPECT_EQ(located.error().message, "event at offset 0: more than 4194304 fields");
+    }
+}
+
 // An event may have that id, too: it always has a long header.
 TEST(PacketDecoder, IdThatAnnouncesALongHeaderIsNoEvents) {
     const TraceClass trace_class =
