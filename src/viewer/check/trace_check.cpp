@@ -39,9 +39,13 @@ TraceCheck TraceCheck::run(const trace::TraceDirectories& directories, CheckProg
     std::set<fs::path> known;
     for (const fs::path& path : directories.paths)
         if (known.insert(trace::real_path(path)).second)
-            check.read_metadata(check.directories_.emplace_back(CheckedDirectory{.path = path}));
+            check.directories_.emplace_back(CheckedDirectory{.path = path});
+    for (CheckedDirectory& directory : check.directories_) {
+        // Open the files before the metadata is read: a writer writes metadata before the packets that need it.
+        check.open_files(directory);
+        check.read_metadata(directory);
+    }
     check.choose_metadata();
-    for (CheckedDirectory& directory : check.directories_) check.open_files(directory);
     progress.begin(check.opened_bytes());
     for (CheckedDirectory& directory : check.directories_) check.find_packets(directory, progress);
     progress.end_pass();
