@@ -421,6 +421,7 @@ Result<void> DecodePlanner::Builder::give_clock(std::uint32_t index, const Integ
     node.is_shown = false;
     // The end of a packet is later than its events, so it does not move the clock.
     node.is_timestamp = node.role != FieldRole::kTimestampEnd;
+    if (!node.is_timestamp && !integer.is_variable) plan_.end_size = node.size;
     return {};
 }
 

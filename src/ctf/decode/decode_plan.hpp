@@ -30,6 +30,7 @@ struct DecodePlan {
     std::uint64_t number = 0;  // no other plan of this program has it
     const StreamClass* stream_class = nullptr;
     const ClockClass* clock = nullptr;  // of the stream's timestamps; null: it has none
+    unsigned end_size = 64;             // bits of timestamp_end, if it is one of that clock
     std::vector<PlanNode> nodes;
     std::vector<VariantChoice> choices;
     std::vector<PlanLabelChoice> label_choices;  // for each variant, in the order of the labels

@@ -64,9 +64,16 @@ Result<PacketProperties> PacketDecoder::properties() const {
     properties.sequence_number = decoder_.role(FieldRole::kPacketSequenceNumber);
     properties.events_discarded = decoder_.role(FieldRole::kEventsDiscarded);
     if (decoder_.has_clock()) properties.begin_ns = LEAT_TRY(time_of(decoder_.clock()));
-    properties.end_cycles = decoder_.role(FieldRole::kTimestampEnd);
+    properties.end_cycles = end_cycles();
     properties.end_ns = LEAT_TRY(time_of(properties.end_cycles));
     return properties;
+}
+
+// A narrow end is the first time of those bits after the begin. 0 says that the packet has not ended.
+std::optional<std::uint64_t> PacketDecoder::end_cycles() const {
+    const auto end = decoder_.role(FieldRole::kTimestampEnd);
+    if (!end || *end == 0) return end;
+    return extend_timestamp(decoder_.clock(), *end, plan_->end_size);
 }
 
 Result<std::optional<std::int64_t>> PacketDecoder::time_of(std::optional<std::uint64_t> cycles) const {

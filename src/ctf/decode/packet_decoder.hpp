@@ -48,6 +48,10 @@ class PacketDecoder {
     Result<std::optional<std::uint64_t>> start_header(UntrustedBytes bytes, std::uint64_t offset);
     Result<PacketProperties> start_context();
 
+    // What narrow timestamps go on from: the time that was read last. To be set before a packet is started.
+    [[nodiscard]] std::uint64_t clock() const { return decoder_.clock(); }
+    void set_clock(std::uint64_t cycles) { decoder_.set_clock(cycles); }
+
     // Of the packet: what people see of it.
     [[nodiscard]] std::span<const FieldValue> packet_context() const { return packet_context_; }
 
@@ -67,6 +71,7 @@ class PacketDecoder {
     Result<void> header();
     Result<PacketProperties> properties() const;
     tl::unexpected<Error> packet_error(Error error) const;
+    [[nodiscard]] std::optional<std::uint64_t> end_cycles() const;
     Result<std::optional<std::int64_t>> time_of(std::optional<std::uint64_t> cycles) const;
     Result<void> event();
     Result<const EventPlan*> event_plan() const;

@@ -51,7 +51,7 @@ void PacketSearch::find_all() {
     while (offset < size) {
         progress_->add(offset - std::exchange(counted, offset));
         if (work_ > kMaxReads * size) return note_damage(offset, "too much is damaged to search what follows");
-        auto candidate = whole_packet(offset);
+        auto candidate = whole_packet(offset, found_.empty() ? 0 : found_.back().begin);
         // Then what was read may be zeros, and all that follows is.
         if (file_->mapping.was_shortened()) return note_damage(offset, "it has become shorter while it was read");
         if (!candidate) {
@@ -72,14 +72,16 @@ void PacketSearch::find_all() {
     }
 }
 
-Result<PacketSearch::Candidate> PacketSearch::whole_packet(std::uint64_t offset,
+Result<PacketSearch::Candidate> PacketSearch::whole_packet(std::uint64_t offset, std::uint64_t clock,
                                                            std::optional<std::int64_t> not_before) {
     const UntrustedBytes rest = bytes().subspan(offset);
     work_ += kWorkOfHeader;
     claimed_until_ = 0;
     const ctf::DecodePlan* const plan = LEAT_TRY(plans_->plan_for(rest));
     ctf::PacketDecoder decoder(*plan);
+    decoder.set_clock(clock);
     const ctf::PacketProperties properties = LEAT_TRY(decoder.start(rest, offset));
+    const std::uint64_t begin = decoder.clock();
     claimed_until_ = offset + std::min<std::uint64_t>(properties.packet_size, rest.size());
     if (properties.packet_size > rest.size())
         return corrupt("the packet is cut short: {} bytes of {}", rest.size(), properties.packet_size);
@@ -94,7 +96,7 @@ Result<PacketSearch::Candidate> PacketSearch::whole_packet(std::uint64_t offset,
         }
         found = *located;
     }
-    return Candidate{{file_, offset, properties}, plan};
+    return Candidate{{file_, offset, properties}, plan, begin};
 }
 
 // A size that is damaged swallows the packets behind it. Nothing else is like a packet, and is later, in the padding:
@@ -107,7 +109,7 @@ std::optional<std::uint64_t> PacketSearch::packet_inside(const Candidate& outer)
     std::uint64_t at = outer.packet.offset + std::max<std::uint64_t>(1, (properties.content_bits + 7) / 8);
     for (at = next_begin(at, end); at < end; at = next_begin(at + 1, end)) {
         if (work_ > kMaxReads * bytes().size()) return std::nullopt;
-        if (whole_packet(at, properties.end_ns)) return at;
+        if (whole_packet(at, outer.begin, properties.end_ns)) return at;
     }
     return std::nullopt;
 }

@@ -42,11 +42,14 @@ class PacketSearch {
     struct Candidate {
         RecordedPacket packet;
         const ctf::DecodePlan* plan;
+        std::uint64_t begin;  // cycles
     };
 
     void find_all();
+    // `clock`: cycles; narrow times go on from there, as they do for viewers from the begin of the packet before.
     // `not_before`: ns. Earlier ones are refused.
-    Result<Candidate> whole_packet(std::uint64_t offset, std::optional<std::int64_t> not_before = {});
+    Result<Candidate> whole_packet(std::uint64_t offset, std::uint64_t clock,
+                                   std::optional<std::int64_t> not_before = {});
     std::optional<std::uint64_t> packet_inside(const Candidate& outer);
     [[nodiscard]] std::uint64_t next_begin(std::uint64_t from, std::uint64_t end) const;
     [[nodiscard]] UntrustedBytes bytes() const { return file_->mapping.bytes(); }

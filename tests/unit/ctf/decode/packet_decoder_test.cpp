@@ -175,6 +175,16 @@ TEST(PacketDecoder, NarrowTimestampsContinueTheBeginOfThePacket) {
     EXPECT_EQ(decoded.next()->time_ns, 0x202);
 }
 
+TEST(PacketDecoder, NarrowEndOfAPacketFollowsItsBegin) {
+    const std::string stream =
+        "stream { packet.context := struct { ts64 timestamp_begin; ts8 timestamp_end; };"
+        "event.header := struct { ts8 timestamp; }; }; event { name = a; };";
+    EXPECT_EQ(Decoded(stream, "\xf0\1\0\0\0\0\0\0\7"s).properties.end_ns, 0x207);
+    EXPECT_EQ(Decoded(stream, "\xf0\1\0\0\0\0\0\0\xf0"s).properties.end_ns, 0x1F0);
+    // It has not ended.
+    EXPECT_EQ(Decoded(stream, "\xf0\1\0\0\0\0\0\0\0"s).properties.end_cycles, 0U);
+}
+
 TEST(PacketDecoder, FieldsWithAMeaningAreNotShown) {
     Decoded decoded(
         "stream { packet.context := struct { u8 packet_seq_num; u8 cpu_id; }; };" + event_of("ts8 t; u8 a;"),

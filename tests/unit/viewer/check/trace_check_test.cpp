@@ -1,5 +1,6 @@
 #include "viewer/check/trace_check.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -85,6 +86,42 @@ TEST_F(TraceCheckTest, MetadataAreReadAfterTheFilesAreOpened) {
     EXPECT_EQ(std::ranges::count(names, "b"), 1);
     ASSERT_FALSE(names.empty());
     EXPECT_EQ(names.back(), "metadata");
+}
+
+// Times of 8 bits go on from the packet before, as for viewers: 250 to 260, 270 to 271, 480 to 511, 520 to 521.
+TEST_F(TraceCheckTest, NarrowTimesThatWrapWithinAFile) {
+    write("metadata", test::kByteMetadata);
+    const auto packet_of = [](char begin, char end) { return "\1\x50"s + begin + end + std::string(6, begin); };
+    write("a",
+          packet_of('\xfa', '\4') + packet_of('\x0e', '\x0f') + packet_of('\xe0', '\xff') + packet_of('\x08', '\x09'));
+    const TraceCheck done = check();
+    EXPECT_EQ(done.findings().count(), 0U);
+    EXPECT_EQ(done.packets(), 4U);
+    std::string begins;
+    for (const RecordedPacket& packet : done.directories().front().files.front().packets)
+        begins += fmt::format("{} ", *packet.properties.begin_ns / 1'000'000'000);
+    EXPECT_EQ(begins, "250 270 480 520 ");
+}
+
+// What is damaged moves no clock.
+TEST_F(TraceCheckTest, NarrowTimesBehindDamage) {
+    std::string metadata = test::kByteMetadata;
+    const std::string header = "struct { integer { size = 8; } stream_instance_id; };";
+    metadata.replace(metadata.find(header), header.size(),
+                     "struct { integer { size = 32; } magic; integer { size = 8; } uuid[16];"
+                     "  integer { size = 8; } stream_instance_id; };");
+    write("metadata", metadata);
+    const std::string begin = "\xc1\x1f\xfc\xc1\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff\1"s;
+    const auto packet = [&](const std::string& rest) {
+        return begin + static_cast<char>(8 * (begin.size() + 1 + rest.size())) + rest;
+    };
+    std::string damaged = packet("\xf0\xf1\xf1");
+    damaged[begin.size()] = static_cast<char>(0xff);  // its size: no whole bytes
+    write("a", packet("\1\2\2") + damaged + packet("\5\6\6"));
+    const TraceCheck done = check();
+    EXPECT_EQ(done.findings().count(), 1U);
+    ASSERT_EQ(done.packets(), 2U);
+    EXPECT_EQ(done.directories().front().files.front().packets.back().properties.begin_ns, 5'000'000'000);
 }
 
 }  // namespace
