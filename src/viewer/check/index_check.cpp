@@ -5,13 +5,17 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/file.hpp"
+#include "ctf/model/clock.hpp"
 #include "trace/index_format.hpp"
 #include "trace/stream_paths.hpp"
+#include "viewer/read/stream_reader.hpp"
 
 namespace leat::viewer {
 namespace {
@@ -21,9 +25,10 @@ namespace fs = std::filesystem;
 // The packets that can be read, by their places. Of damaged ones it was told elsewhere.
 class Places {
   public:
-    Places(std::span<const RecordedPacket> packets, std::uint64_t stream_size) : stream_size_(stream_size) {
+    Places(std::span<const RecordedPacket> packets, const ctf::DecodePlan* plan, std::uint64_t stream_size)
+        : plan_(plan), stream_size_(stream_size) {
         for (const RecordedPacket& packet : packets)
-            places_.emplace(packet.offset, Place{packet.properties.packet_size});
+            places_.emplace(packet.offset, Place{packet.properties.packet_size, &packet.properties});
     }
 
     // What is wrong with such an entry; empty: nothing. Then its packet has an entry.
@@ -32,9 +37,10 @@ class Places {
         const auto at = behind == places_.begin() ? places_.end() : std::prev(behind);
         const bool is_inside = at != places_.end() && entry.offset < at->first + at->second.size;
         if (is_inside && entry.offset == at->first) {
-            at->second.has_entry = true;
+            if (std::exchange(at->second.has_entry, true))
+                return fmt::format("another entry is of the packet at offset {}, too", at->first);
             end_ = std::max(end_, at->first + at->second.size);
-            if (8 * at->second.size == entry.packet_size) return {};
+            if (8 * at->second.size == entry.packet_size) return compare(entry, *at->second.properties);
             return fmt::format("the packet at offset {} has {} bytes, not {}", at->first, at->second.size,
                                entry.packet_size / 8);
         }
@@ -52,9 +58,41 @@ class Places {
   private:
     struct Place {
         std::uint64_t size;
+        const ctf::PacketProperties* properties;
         bool has_entry = false;
     };
+
+    // Of one packet, what both know.
+    [[nodiscard]] std::string compare(const ctf::IndexEntry& entry, const ctf::PacketProperties& packet) const {
+        const auto differ = [&](std::string_view what, std::uint64_t of_packet, std::uint64_t of_entry) {
+            return fmt::format("the packet at offset {} has {} {}, not {}", entry.offset, what, of_packet, of_entry);
+        };
+        if (packet.content_bits != entry.content_size)
+            return differ("content_size", packet.content_bits, entry.content_size);
+        if (!is_time(entry.timestamp_begin, packet.begin_ns) || !is_time(entry.timestamp_end, packet.end_ns))
+            return fmt::format("the packet at offset {} has other times", entry.offset);
+        if (packet.events_discarded.value_or(entry.events_discarded) != entry.events_discarded)
+            return differ("events_discarded", *packet.events_discarded, entry.events_discarded);
+        if (plan_->stream_class->id != entry.stream_class_id)
+            return differ("stream class", plan_->stream_class->id, entry.stream_class_id);
+        const auto knows_other = [](std::uint64_t of_entry, const std::optional<std::uint64_t>& of_packet) {
+            return of_entry != ctf::IndexEntry::kUnknown && of_packet && *of_packet != of_entry;
+        };
+        if (knows_other(entry.stream_instance_id, packet.stream_instance_id))
+            return differ("stream_instance_id", *packet.stream_instance_id, entry.stream_instance_id);
+        if (knows_other(entry.packet_seq_num, packet.sequence_number))
+            return differ("packet_seq_num", *packet.sequence_number, entry.packet_seq_num);
+        return {};
+    }
+
+    // Of narrow times, the index may know more than the packets do.
+    [[nodiscard]] bool is_time(std::uint64_t cycles, const std::optional<std::int64_t>& of_packet_ns) const {
+        if (!of_packet_ns || plan_->end_size < 64 || has_narrow_time(*plan_)) return true;
+        return ctf::Clock(*plan_->clock).nanoseconds(cycles) == of_packet_ns;
+    }
+
     std::map<std::uint64_t, Place> places_{};
+    const ctf::DecodePlan* plan_;
     std::uint64_t stream_size_;
     std::uint64_t end_ = 0;  // of the last packet that has an entry
 };
@@ -74,8 +112,8 @@ Result<IndexCheck::Opened> IndexCheck::open(const fs::path& path) {
     return Opened{std::move(mapping), status.st_dev, status.st_ino};
 }
 
-void IndexCheck::run(std::span<const RecordedPacket> packets, std::uint64_t stream_size, Findings& findings,
-                     Findings& unfinished) const {
+void IndexCheck::run(std::span<const RecordedPacket> packets, const ctf::DecodePlan* plan, std::uint64_t stream_size,
+                     Findings& findings, Findings& unfinished) const {
     if (!opened_) return;
     if (!*opened_) return findings.add(path_, {}, opened_->error().message);
     const MappedFile& mapping = (*opened_)->mapping;
@@ -84,7 +122,7 @@ void IndexCheck::run(std::span<const RecordedPacket> packets, std::uint64_t stre
     const auto entry_size = trace::parse_index_header(rest.first(trace::kIndexHeaderSize));
     if (!entry_size) return findings.add(path_, 0, entry_size.error().message);
     Findings found;
-    Places places(packets, stream_size);
+    Places places(packets, plan, stream_size);
     std::uint64_t offset = trace::kIndexHeaderSize;
     for (rest = rest.subspan(offset); rest.size() >= *entry_size; rest = rest.subspan(*entry_size)) {
         const auto entry = trace::parse_index_entry(rest.first(*entry_size));

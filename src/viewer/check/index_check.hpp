@@ -22,10 +22,11 @@ class IndexCheck {
     // names.
     explicit IndexCheck(const std::filesystem::path& stream_file);
 
-    // Compares it with the packets that can be read of a file of `stream_size` bytes. What is `unfinished` is wrong
-    // only if nobody writes to the index any more: first data are written, then their index, and neither at once.
-    void run(std::span<const RecordedPacket> packets, std::uint64_t stream_size, Findings& findings,
-             Findings& unfinished) const;
+    // Compares it with the packets that can be read of a file of `stream_size` bytes. `plan`: theirs, if there are any.
+    // What is `unfinished` is wrong only if nobody writes to the index any more: first data are written, then their
+    // index, and neither at once.
+    void run(std::span<const RecordedPacket> packets, const ctf::DecodePlan* plan, std::uint64_t stream_size,
+             Findings& findings, Findings& unfinished) const;
 
     // Since the object was made: it has grown, or there is another one.
     [[nodiscard]] bool has_changed() const;

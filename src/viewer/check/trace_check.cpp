@@ -192,7 +192,8 @@ void TraceCheck::check_indexes() {
         for (const CheckedFile& checked : directory.files) {
             if (is_replaced(*checked.file) || checked.index.is_replaced()) continue;
             Findings unfinished;
-            checked.index.run(checked.packets, checked.file->mapping.bytes().size(), findings_, unfinished);
+            checked.index.run(checked.packets, checked.plan, checked.file->mapping.bytes().size(), findings_,
+                              unfinished);
             if (unfinished.count() != 0 && !is_being_written) all.push_back({&checked.index, std::move(unfinished)});
         }
     }

@@ -15,12 +15,12 @@ bool has_narrow_time(const ctf::DecodePlan& plan, std::uint32_t index) {
     return false;
 }
 
+}  // namespace
+
 bool has_narrow_time(const ctf::DecodePlan& plan) {
     return (plan.packet_header && has_narrow_time(plan, *plan.packet_header)) ||
            (plan.packet_context && has_narrow_time(plan, *plan.packet_context));
 }
-
-}  // namespace
 
 // Only a packet whose end the next one confirms: some have events behind what they call their end, or no end yet. An
 // event at the begin of the next one may be of either.

@@ -11,6 +11,9 @@
 
 namespace leat::viewer {
 
+// Whether packets of this plan have times that go on from the one before, which must have been read.
+bool has_narrow_time(const ctf::DecodePlan& plan);
+
 // Reads one recorded stream from its first packet to its last.
 class StreamReader {
   public:

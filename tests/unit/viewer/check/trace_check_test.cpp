@@ -16,6 +16,7 @@
 #include "base/unique_fd.hpp"
 #include "support/byte_metadata.hpp"
 #include "support/scratch_directory.hpp"
+#include "trace/index_format.hpp"
 
 namespace leat::viewer {
 namespace {
@@ -122,6 +123,83 @@ TEST_F(TraceCheckTest, NarrowTimesBehindDamage) {
     EXPECT_EQ(done.findings().count(), 1U);
     ASSERT_EQ(done.packets(), 2U);
     EXPECT_EQ(done.directories().front().files.front().packets.back().properties.begin_ns, 5'000'000'000);
+}
+
+// All that an index entry says of a packet.
+class IndexCheckTest : public TraceCheckTest {
+  protected:
+    IndexCheckTest() {
+        write("metadata",
+              "/* CTF 1.8 */ typealias integer { size = 8; } := u8;"
+              "trace { major = 1; minor = 8; byte_order = le;"
+              "  packet.header := struct { u8 stream_id; u8 stream_instance_id; }; };"
+              "clock { name = m; freq = 1; }; typealias integer { size = 64; map = clock.m.value; } := ts;"
+              "stream { id = 3; packet.context := struct { u8 packet_size; u8 content_size; ts timestamp_begin;"
+              "  ts timestamp_end; u8 events_discarded; u8 packet_seq_num; }; event.header := struct { ts timestamp; };"
+              "}; event { stream_id = 3; name = e; };");
+        const std::string before = "\3\2\xf8\xf0"s;
+        write("a", before + time(5) + time(9) + "\4\6" + time(7) + "\0"s);
+    }
+
+    static std::string time(char seconds) { return seconds + "\0\0\0\0\0\0\0"s; }
+
+    void write_index(const std::vector<ctf::IndexEntry>& entries) const {
+        std::string bytes;
+        const auto append = [&](const auto& encoded) {
+            for (const std::byte byte : encoded) bytes += static_cast<char>(byte);
+        };
+        append(trace::encode_index_header());
+        for (const ctf::IndexEntry& entry : entries) append(trace::encode_index_entry(entry));
+        write("index/a.idx", bytes);
+    }
+
+    static constexpr ctf::IndexEntry kEntry{.offset = 0,
+                                            .packet_size = 248,
+                                            .content_size = 240,
+                                            .timestamp_begin = 5,
+                                            .timestamp_end = 9,
+                                            .events_discarded = 4,
+                                            .stream_class_id = 3,
+                                            .stream_instance_id = 2,
+                                            .packet_seq_num = 6};
+};
+
+TEST_F(IndexCheckTest, EntryThatIsRight) {
+    write_index({kEntry});
+    EXPECT_EQ(findings(), "");
+}
+
+TEST_F(IndexCheckTest, EntryThatSaysSomethingElse) {
+    std::string all;
+    for (const auto field : ctf::kIndexEntryFields) {
+        if (field == &ctf::IndexEntry::offset) continue;
+        ctf::IndexEntry entry = kEntry;
+        entry.*field = 8;
+        write_index({entry});
+        all += findings();
+    }
+    EXPECT_EQ(all,
+              "the packet at offset 0 has 31 bytes, not 1\n"
+              "the packet at offset 0 has content_size 240, not 8\n"
+              "the packet at offset 0 has other times\n"
+              "the packet at offset 0 has other times\n"
+              "the packet at offset 0 has events_discarded 4, not 8\n"
+              "the packet at offset 0 has stream class 3, not 8\n"
+              "the packet at offset 0 has stream_instance_id 2, not 8\n"
+              "the packet at offset 0 has packet_seq_num 6, not 8\n");
+}
+
+TEST_F(IndexCheckTest, EntryThatDoesNotKnowTheRing) {
+    ctf::IndexEntry entry = kEntry;
+    entry.stream_instance_id = ctf::IndexEntry::kUnknown;
+    entry.packet_seq_num = ctf::IndexEntry::kUnknown;
+    write_index({entry});
+    EXPECT_EQ(findings(), "");
+}
+
+TEST_F(IndexCheckTest, TwoEntriesForOnePacket) {
+    write_index({kEntry, kEntry});
+    EXPECT_EQ(findings(), "another entry is of the packet at offset 0, too\n");
 }
 
 }  // namespace
