@@ -14,6 +14,7 @@
 #include "ctf/metadata/growing_metadata.hpp"
 #include "ctf/metadata/metadata_reader.hpp"
 #include "ctf/metadata/metadata_stream.hpp"
+#include "ctf/record/index_entry.hpp"
 #include "trace/moving_lock.hpp"
 #include "trace/stream_paths.hpp"
 #include "trace/sync_file.hpp"
@@ -244,7 +245,12 @@ void RecordedTrace::put_in_order() {
         sort_packets(stream.packets);
         const auto repeated = std::ranges::unique(stream.packets, are_twins);
         stream.packets.erase(repeated.begin(), repeated.end());
+        // A file that is in two snapshots has its index in both.
         std::ranges::sort(stream.lost_packets);
+        const auto again = std::ranges::unique(stream.lost_packets, [](std::uint64_t left, std::uint64_t right) {
+            return left == right && left != ctf::IndexEntry::kUnknown;
+        });
+        stream.lost_packets.erase(again.begin(), again.end());
         stream.name = (current / stream.packets.front().file->path).lexically_normal().string();
     }
     number_streams();

@@ -54,6 +54,21 @@ class RecordedTraceTest : public testing::Test {
         return text;
     }
 
+    [[nodiscard]] std::string losses() const {
+        const auto traces = open_traces({root_});
+        if (!traces) return traces.error().message;
+        auto merge = Merge::make(*traces);
+        std::string losses;
+        while (merge->next().value_or(false)) {
+            if (!merge->events().empty()) continue;
+            const Message& message = merge->message();
+            if (message.kind == Message::Kind::kDiscardedPackets)
+                losses += fmt::format("tracer {} ", *message.loss.count);
+            if (message.kind == Message::Kind::kLostPackets) losses += fmt::format("network {} ", *message.loss.count);
+        }
+        return losses;
+    }
+
     [[nodiscard]] std::string path(const std::string& name) const { return (root_ / name).string(); }
 
     fs::path root_;
@@ -187,6 +202,8 @@ TEST_F(RecordedTraceTest, EmptyTraceHasNoEvents) {
     EXPECT_EQ(read(), "");
 }
 
+constexpr char kUnknown = '\xff';
+
 // Index entries of packets with these numbers. The packets in `lost` are not in the file.
 std::string index_of(const std::string& numbers, const std::string& lost) {
     const auto append = [](std::string& text, const auto& bytes) {
@@ -195,7 +212,8 @@ std::string index_of(const std::string& numbers, const std::string& lost) {
     std::string index;
     append(index, trace::encode_index_header());
     for (const char number : numbers) {
-        ctf::IndexEntry entry{.packet_seq_num = static_cast<std::uint64_t>(number)};
+        ctf::IndexEntry entry{.packet_seq_num =
+                                  number == kUnknown ? ctf::IndexEntry::kUnknown : static_cast<std::uint64_t>(number)};
         if (lost.find(number) != std::string::npos) entry.offset = ctf::IndexEntry::kLostOffset;
         append(index, trace::encode_index_entry(entry));
     }
@@ -210,17 +228,29 @@ TEST_F(RecordedTraceTest, NetworkLossIsToldOnceAndIsNoneOfTheTracers) {
     write("metadata", metadata);
     write("c_0", packet(1, 1) + packet(5, 5) + packet(7, 7));
     write("index/c_0.idx", index_of("\1\2\3\5\6\7\10", "\2\3\6\10"));  // 4 is in neither list
-    const auto traces = open_traces({root_});
-    ASSERT_TRUE(traces);
-    auto merge = Merge::make(*traces);
-    std::string losses;
-    while (merge->next().value_or(false)) {
-        if (!merge->events().empty()) continue;
-        const Message& message = merge->message();
-        if (message.kind == Message::Kind::kDiscardedPackets) losses += fmt::format("tracer {} ", *message.loss.count);
-        if (message.kind == Message::Kind::kLostPackets) losses += fmt::format("network {} ", *message.loss.count);
+    EXPECT_EQ(losses(), "tracer 1 network 4 ");
+}
+
+// As two snapshots have it: a packet that is in both, and what the network lost before it.
+TEST_F(RecordedTraceTest, NetworkLossInTwoSnapshotsIsOne) {
+    for (const std::string snapshot : {"first/", "second/"}) {
+        write(snapshot + "metadata", test::numbered_byte_metadata());
+        for (const char number : {1, 4}) {
+            const std::string name = fmt::format("c_{}", static_cast<int>(number));
+            write(snapshot + name, "\1"s + "\60"s + number + number + number + number);
+            write(snapshot + "index/" + name + ".idx",
+                  number == 1 ? index_of("\1\2\3", "\2\3") : index_of("\4\5", "\5"));
+        }
     }
-    EXPECT_EQ(losses, "tracer 1 network 4 ");
+    EXPECT_EQ(losses(), "network 3 ");
+}
+
+// What has no number is as often there as it is told.
+TEST_F(RecordedTraceTest, NetworkLossWithoutNumbersIsCounted) {
+    write("metadata", test::kByteMetadata);
+    write("c_0", packet(1, 1, 9, "\2"));
+    write("index/c_0.idx", index_of("\xff\xff", "\xff"));
+    EXPECT_EQ(losses(), "network 2 ");
 }
 
 TEST_F(RecordedTraceTest, IndexThatIsNoneDisturbsNobody) {
