@@ -28,8 +28,8 @@ using viewer::Progress;
 // The traces below some directories that are being written, also those that appear there meanwhile.
 class GrowingTraces {
   public:
-    GrowingTraces(const ViewArguments& arguments, LivePrinter& printer)
-        : roots_(arguments.traces.begin(), arguments.traces.end()), printer_(&printer) {}
+    GrowingTraces(const ViewArguments& arguments, LivePrinter& printer, const StopSignals& stop)
+        : roots_(arguments.traces.begin(), arguments.traces.end()), printer_(&printer), stop_(&stop) {}
 
     // Opens the traces that are new: at first those that are being written, later also those that have begun and ended
     // while we were busy. Returns whether anything may come. The next chunk was there before the one before it ended,
@@ -37,10 +37,13 @@ class GrowingTraces {
     Result<bool> look() {
         constexpr int kMostLooks = 16;  // writers may move directories for ever
         bool is_expected = false;
+        has_seen_all_ = true;
         for (const fs::path& root : roots_) {
             Found found;
-            for (int looks = 0; looks < kMostLooks && !found.is_all; ++looks) found = LEAT_TRY(look(root));
+            for (int looks = 0; looks < kMostLooks && !found.is_all && !stop_->has_come(); ++looks)
+                found = LEAT_TRY(look(root));
             is_expected |= found.is_expected || !found.is_all;
+            has_seen_all_ &= found.is_all;
         }
         has_looked_ = true;
         return is_expected || !traces_.empty();
@@ -61,11 +64,12 @@ class GrowingTraces {
     }
 
     // We can sleep on one lock at a time, and it says nothing about other traces.
-    Result<void> wait(const StopSignals& stop) {
-        const bool is_alone = roots_.size() == 1 && known_.size() == 1 && known_.contains(roots_.front());
+    Result<void> wait() {
+        const bool is_alone =
+            has_seen_all_ && roots_.size() == 1 && known_.size() == 1 && known_.contains(roots_.front());
         if (is_alone && !traces_.empty()) return traces_.front()->wait();
         // Where there is none, the caller looks.
-        if (watch_.wait(stop.fd()) && !traces_.empty()) LEAT_TRY(look());
+        if (watch_.wait(stop_->fd()) && !traces_.empty()) LEAT_TRY(look());
         return {};
     }
 
@@ -77,15 +81,22 @@ class GrowingTraces {
     [[nodiscard]] std::uint64_t cut_short() const { return cut_short_; }
 
   private:
-    // Afterwards we hear of everything that is created at or below `root`. Returns the directories that are there.
-    std::vector<fs::path> watch(const fs::path& root) {
-        std::vector<fs::path> seen;
-        for (std::vector<fs::path> now = trace::find_directories(root); now != seen;
-             now = trace::find_directories(root)) {
+    struct Watched {
+        std::vector<fs::path> directories{};
+        bool is_all = false;  // we hear of everything that is created at or below the root
+    };
+    // Directories that come after a listing, and before they are watched, are in the next listing. Somebody may make
+    // and remove directories for ever.
+    Watched watch(const fs::path& root) {
+        constexpr int kMostListings = 16;
+        Watched watched;
+        for (int i = 0; i < kMostListings && !watched.is_all && !stop_->has_come(); ++i) {
+            std::vector<fs::path> now = trace::find_directories(root);
+            watched.is_all = now == watched.directories;
             for (const fs::path& directory : now) watch_.add_directory(directory);
-            seen = std::move(now);
+            watched.directories = std::move(now);
         }
-        return seen;
+        return watched;
     }
 
     // A relay has begun to write a trace, and waits for its metadata: docs/formats/sync-file.md.
@@ -105,7 +116,7 @@ class GrowingTraces {
         bool is_expected = false;  // a trace that is on its way
     };
     Result<Found> look(const fs::path& root) {
-        const std::vector<fs::path> directories = watch(root);
+        const auto [directories, is_watched] = watch(root);
         // While others are open, nobody asks.
         const bool is_expected = traces_.empty() && std::ranges::any_of(directories, is_on_its_way);
         const auto found = trace::find_trace_directories(root);
@@ -123,7 +134,7 @@ class GrowingTraces {
             is_any_new = true;
         }
         const bool is_all = (!is_any_new && !traces_.empty()) || trace::find_directories(root) == directories;
-        return Found{.is_all = is_all, .is_expected = is_expected};
+        return Found{.is_all = is_watched && is_all, .is_expected = is_expected};
     }
 
     void note_denied(std::span<const fs::path> directories) {
@@ -157,12 +168,14 @@ class GrowingTraces {
 
     std::vector<fs::path> roots_;
     LivePrinter* printer_;
+    const StopSignals* stop_;
     viewer::DirectoryWatch watch_;
     std::map<fs::path, viewer::FileIdentity> known_;  // where they are or were, the latest of each place
     std::set<fs::path> denied_;                       // that may not be read
     std::vector<fs::path> untold_denied_;             // of these
     std::set<viewer::FileIdentity> seen_;             // that are or were followed, or were finished before we came
     bool has_looked_ = false;
+    bool has_seen_all_ = false;  // when it looked last
     std::vector<std::unique_ptr<FollowedTrace>> traces_;
     std::size_t finished_ = 0;
     std::uint64_t cut_short_ = 0;
@@ -174,7 +187,7 @@ Result<Viewed> view_followed(const ViewArguments& arguments, const viewer::TextO
     if (arguments.traces.empty()) return refused("--follow needs the directory of a trace that is being written");
     const StopSignals stop;
     LivePrinter printer(options, arguments.selection.filter());
-    GrowingTraces traces(arguments, printer);
+    GrowingTraces traces(arguments, printer, stop);
     bool may_go_on = LEAT_TRY(traces.look());
     if (!may_go_on) return view_recorded(arguments, options);
     if (traces.finished() > 0)
@@ -185,7 +198,7 @@ Result<Viewed> view_followed(const ViewArguments& arguments, const viewer::TextO
         LEAT_TRY(printer.print());
         LEAT_TRY(printer.flush());
         may_go_on = !traces.empty() || LEAT_TRY(traces.look());
-        if (!is_new && may_go_on && !stop.has_come()) LEAT_TRY(traces.wait(stop));
+        if (!is_new && may_go_on && !stop.has_come()) LEAT_TRY(traces.wait());
     }
     if (printer.is_closed()) return Viewed::kUntilNobodyRead;
     LEAT_TRY(printer.outcome(traces.cut_short()));

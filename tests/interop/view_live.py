@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 """Traces that are viewed while they are recorded: through a relay, and on disk."""
+import contextlib
+import itertools
 import json
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
+import threading
 
 import support
 from relays import LeatRelay, free_ports
@@ -141,6 +146,42 @@ class LiveView(support.InteropTest):
             of_one = support.lines_of(self.read(self.directory / "all" / name).text)
             self.assert_steps(self.read(self.directory / "all" / name).text)
             self.assertEqual([line for line in printed if line in set(of_one)], of_one)
+
+    def watches(self, process):
+        """Whether it has been told of a directory by then."""
+        for descriptor in pathlib.Path(f"/proc/{process.pid}/fdinfo").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if "inotify wd:" in descriptor.read_text():
+                    return True
+        return False
+
+    def test_follower_of_directories_that_come_and_go_ends(self):
+        """A signal ends it also while no listing of them is like the one before."""
+        root = self.directory / "all"
+        shutil.copytree(support.SOURCE / "tests" / "data" / "captures" / "local-disk", root / "trace")
+        for i in range(3000):  # a listing takes long
+            (root / f"empty-{i}").mkdir()
+        is_over = threading.Event()
+
+        def come_and_go():
+            for i in itertools.count():
+                if is_over.is_set():
+                    break
+                (root / f"{i}").mkdir()
+                if i > 0:
+                    (root / f"{i - 1}").rmdir()
+
+        others = threading.Thread(target=come_and_go)
+        others.start()
+        try:
+            follower = self.start_viewer("--follow", root)
+            support.wait_until(lambda: self.watches(follower), "it watches nothing")
+            follower.send_signal(signal.SIGINT)
+            _, errors = follower.communicate(timeout=support.PATIENCE)
+        finally:
+            is_over.set()
+            others.join()
+        self.assertEqual(follower.returncode, 0, errors)
 
     @support.outside_gate("it counts on chance: the writer may be anywhere when it is killed")
     def test_follower_of_a_killed_writer_ends(self):
