@@ -62,7 +62,8 @@ std::string name_of(const TraceStatistics::Process& process) {
 Json json_of(const std::string& name) { return {{"name", name}}; }
 Json json_of(std::int64_t cpu) { return {{"cpu_id", cpu}}; }
 Json json_of(const TraceStatistics::Process& process) {
-    return {{"vpid", process.vpid ? Json(*process.vpid) : Json()}, {"procname", process.name.empty() ? Json() : Json(process.name)}};
+    return {{"vpid", process.vpid ? Json(*process.vpid) : Json()},
+            {"procname", process.name.empty() ? Json() : Json(process.name)}};
 }
 
 // A row of a table: what has been counted, and how much.
