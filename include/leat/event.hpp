@@ -55,7 +55,7 @@
         LEAT_SITE_(LEAT_DEBUG_LINE, nullptr, LEAT_TRACEPOINT_STICKY, name, #__VA_ARGS__, __VA_ARGS__); \
         leat_event::stick(static_cast<std::uint64_t>(key), __VA_ARGS__);                               \
     } while (false)
-#define LEAT_FORGET(key, name) leat_unstick(&leat_module_, name, static_cast<std::uint64_t>(key))
+#define LEAT_FORGET(key, name) ::leat::detail::forget(name, static_cast<std::uint64_t>(key))
 
 // The text is made by who gets the fields as they are written: here, macros in them would be expanded.
 #define LEAT_SITE_(level_, uri_, flags_, name_, text_, ...)                \
@@ -484,6 +484,25 @@ constexpr auto probe_value(const Hidden<T>& hidden) {
 
 #endif
 
+#if !defined(__x86_64__)
+// A one-line sticky event, which is a module of its own (Event::OwnModule). Those of this program or library are
+// linked: they stay until its memory goes.
+struct StickyModule {
+    const leat_module* module;
+    StickyModule* next;
+};
+__attribute__((visibility("hidden"))) inline StickyModule* first_sticky_module = nullptr;
+#endif
+
+// All that is known is the name: any module may have its values.
+__attribute__((visibility("hidden"))) inline void forget(const char* name, std::uint64_t key) {
+    leat_unstick(&leat_module_, name, key);
+#if !defined(__x86_64__)
+    const StickyModule* at = __atomic_load_n(&first_sticky_module, __ATOMIC_ACQUIRE);
+    for (; at != nullptr; at = at->next) leat_unstick(at->module, name, key);
+#endif
+}
+
 template <class Site, class Fields>
 struct Event;
 
@@ -615,8 +634,15 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
     struct OwnModule {
         leat_tracepoint* list = &tracepoint;
         leat_module module{LEAT_ABI_VERSION, 0, &list, &list + 1, nullptr, {}};
+        StickyModule sticky{&module, nullptr};
 
-        OwnModule() { leat_module_load(&module); }
+        OwnModule() {
+            leat_module_load(&module);
+            if ((Site::flags() & LEAT_TRACEPOINT_STICKY) == 0) return;
+            // Constructors of one program or library run one at a time.
+            sticky.next = first_sticky_module;
+            __atomic_store_n(&first_sticky_module, &sticky, __ATOMIC_RELEASE);
+        }
         ~OwnModule() { leat_module_unload(&module); }
         OwnModule(const OwnModule&) = delete;
         OwnModule& operator=(const OwnModule&) = delete;

@@ -41,6 +41,20 @@ class Both(SessionTest):
         self.assertEqual([event["n"] for event in events if event.name == "width:fixed"], list(range(count)))
         self.assertEqual(len(events), 2 * count)
 
+    def test_sticky_value_that_is_forgotten_does_not_come_again(self):
+        self.daemon()
+        for bits in WIDTHS:
+            running = self.program(program("sticky", bits))
+            for line in "line 1 one", "line 2 two", "set 1 one", "set 2 two", "forget 1":
+                running.do(line)
+            self.wait_for_programs(running)
+        directory = self.create_active("web", "queue:*")
+        self.stopped("web")
+        events = self.traces_of(directory)
+        for bits in WIDTHS:
+            found = sorted((event.name, event["id"]) for event in events[bits])
+            self.assertEqual(found, [("queue:line", 2), ("queue:named", 2)])
+
     def test_one_session_has_a_trace_of_each_width(self):
         self.daemon()
         directory = self.create_active("web", "width:*")
