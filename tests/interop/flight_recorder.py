@@ -428,7 +428,8 @@ class SnapshotTest(SnapshotFixture):
         running.do("emit 20000")
         running.kill()
         trace = self.read(self.wait_for_snapshots(directory, 1)[0], LOST)
-        self.assertEqual([(event["id"], event["name"]) for event in trace.events("queue:named")], [(7, "orders")])
+        # The daemon may have replayed it for the session as well, into the ring of another CPU.
+        self.assertEqual({(event["id"], event["name"]) for event in trace.events("queue:named")}, {(7, "orders")})
 
     @outside_gate("needs load to show anything: two programs write all the time")
     def test_snapshots_during_the_heaviest_writing(self):
