@@ -172,6 +172,10 @@ class reader {
         return state != 0;
     }
     [[nodiscard]] event current() const { return event(reader_.get()); }
+    // As leat_ctf_set_interrupt().
+    void set_interrupt(int (*is_wanted)(void* data), void* data) {
+        leat_ctf_set_interrupt(reader_.get(), is_wanted, data);
+    }
     void seek(std::int64_t time_ns) {
         if (leat_ctf_seek(reader_.get(), time_ns) != 0) fail();
     }

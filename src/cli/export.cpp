@@ -199,10 +199,10 @@ Result<void> write_events(viewer::SelectedEvents& events, const viewer::TextBuff
     const StopSignals stop;
     ProgressBar progress(false);
     progress.follow(events);
+    events.check([&stop] { return stop.has_come() ? refused("interrupted: there is no file") : Result<void>(); });
     return events.for_each(
         [&](std::span<const viewer::FoundEvent> found) -> Result<bool> {
             for (const auto& [packet, place] : found) LEAT_TRY(add(*packet, *place));
-            if (stop.has_come()) return refused("interrupted: there is no file");
             return !output.is_closed();
         },
         [](const viewer::Message&) { return Result<void>(); });

@@ -234,6 +234,12 @@ int leat_ctf_seek(leat_ctf_reader* reader, int64_t time_ns) {
     return 0;
 }
 
+void leat_ctf_set_interrupt(leat_ctf_reader* reader, int (*is_wanted)(void* data), void* data) {
+    if (reader == nullptr) return;
+    if (is_wanted == nullptr) return reader->reader.check({});
+    reader->reader.check([is_wanted, data] { return is_wanted(data) != 0 ? refused("interrupted") : Result<void>(); });
+}
+
 const char* leat_ctf_error(const leat_ctf_reader* reader) {
     return reader != nullptr && reader->error != nullptr ? reader->error->c_str() : nullptr;
 }

@@ -22,9 +22,15 @@ Result<void> TraceReader::seek(std::int64_t time_ns) {
     following_ = {};
     losses_ = {};
     events_.reset();
+    events.check(check_);
     // Behind the end there is nothing.
     if (time_ns <= wanted_.end_ns) events_.emplace(std::move(events));
     return {};
+}
+
+void TraceReader::check(std::function<Result<void>()> check) {
+    check_ = std::move(check);
+    if (events_) events_->check(check_);
 }
 
 Result<bool> TraceReader::next() {

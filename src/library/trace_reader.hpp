@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -32,6 +33,9 @@ class TraceReader {
         return viewer::Selection{.expression = wanted_.expression}.filter();
     }
 
+    // Called now and then while events are looked at. An error ends the traces.
+    void check(std::function<Result<void>()> check);
+
     // Goes to the next event; false: there is none. After an error, it stands behind the last event that can be read.
     Result<bool> next();
     // The next event is the first at this time or later. After an error, all is as before.
@@ -54,6 +58,7 @@ class TraceReader {
 
     viewer::RecordedTraces traces_;
     Wanted wanted_;
+    std::function<Result<void>()> check_{};
     std::optional<viewer::SelectedEvents> events_{};
     std::span<const viewer::FoundEvent> following_{};  // not gone to yet
     const viewer::FoundEvent* event_ = nullptr;

@@ -9,6 +9,7 @@ import math
 import os
 import pickle
 import shutil
+import signal
 import struct
 import sys
 import threading
@@ -18,7 +19,7 @@ if importlib.util.find_spec("numpy") is None and sys.executable != "/usr/bin/pyt
     os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
 
 import ctf_random  # noqa: E402
-from support import BUILD, LEAT, SOURCE, InteropTest, main, plain_run, program  # noqa: E402
+from support import BUILD, LEAT, SOURCE, InteropTest, main, plain_run, program, wait_until  # noqa: E402
 
 sys.path.insert(0, str(BUILD / "python"))
 import leat  # noqa: E402
@@ -335,6 +336,36 @@ class Library(InteropTest):
             thread.join()
         self.assertEqual(len(counts) + len(errors), 4)
         self.assertEqual(max(counts), sum(counts))
+
+    def test_signals_are_noticed_while_it_reads(self):
+        class Stop(Exception):
+            pass
+
+        def handle(*_):
+            try:
+                reader.losses()
+            except RuntimeError:  # a call of ours is in it
+                raise Stop from None
+
+        def is_stopped():
+            reader.seek(0)
+            try:
+                read()
+            except Stop:
+                return True
+            except StopIteration:
+                pass
+            return False
+
+        reader = leat.open(self.recorded(500_000), filter="n == 1000000000")
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, handle))
+        for read in (lambda: next(reader), reader.columns):
+            signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+            try:
+                wait_until(is_stopped, "nobody notices the signals")
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            self.assertRaisesRegex(leat.Error, "interrupted", read)
 
     def test_files_that_go_are_read_to_their_end(self):
         trace = self.recorded()

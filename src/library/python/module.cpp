@@ -32,6 +32,7 @@ struct Reader {
         leat_ctf_reader* reader;
     bool is_busy;       // a thread is in it that lets others run
     bool is_selective;  // to the next event it may be far
+    unsigned looks;     // whether a signal has come
 };
 
 // One thread at a time. Others run meanwhile, but for this reader.
@@ -73,7 +74,10 @@ PyObject* raise_error(const char* text) {
     if (const Object message = text_of(text)) PyErr_SetObject(error_class, message.get());
     return nullptr;
 }
-PyObject* raise_error(const leat_ctf_reader* reader) { return raise_error(leat_ctf_error(reader)); }
+// If a signal has interrupted it, its handler's exception is there.
+PyObject* raise_error(const leat_ctf_reader* reader) {
+    return PyErr_Occurred() != nullptr ? nullptr : raise_error(leat_ctf_error(reader));
+}
 
 // Of a bytes object that stands for a path or a name. Null: there is an exception, also for a NUL in it.
 const char* characters_of(const Object& bytes) {
@@ -182,6 +186,16 @@ Object event_of(leat_ctf_reader* reader) {
 // Methods.
 
 Reader* self_of(PyObject* self) { return reinterpret_cast<Reader*>(self); }  // NOLINT(*-reinterpret-cast)
+
+// Handlers of signals are Python, and run when somebody asks. Other threads may wait for a while until they let us.
+int is_interrupted(void* self) {
+    constexpr unsigned kBetweenLooks = 64;
+    if (++static_cast<Reader*>(self)->looks % kBetweenLooks != 0) return 0;
+    const PyGILState_STATE state = PyGILState_Ensure();
+    const bool has_raised = PyErr_CheckSignals() != 0;
+    PyGILState_Release(state);
+    return has_raised ? 1 : 0;
+}
 
 PyObject* next(PyObject* self) {
     const Use use(self_of(self));
@@ -297,8 +311,9 @@ PyObject* read_columns(PyObject* self, PyObject* arguments) {
     Py_BEGIN_ALLOW_THREADS;  // NOLINT
     read = leat_ctf_read_columns(reader, names == Py_None ? nullptr : titles.data(), titles.size() - 1, rows);
     Py_END_ALLOW_THREADS;  // NOLINT
-    if (read == nullptr) return raise_error(reader);
     const std::unique_ptr<leat_ctf_columns, void (*)(leat_ctf_columns*)> owner(read, leat_ctf_free_columns);
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    if (read == nullptr) return raise_error(reader);
     Object result(PyList_New(0));
     for (std::size_t i = 0; result && i < leat_ctf_column_count(read); ++i) {
         const Object column = column_of(*leat_ctf_get_column(read, i), leat_ctf_row_count(read));
@@ -371,6 +386,7 @@ PyObject* open(PyObject* /*module*/, PyObject* arguments) {
         return nullptr;
     }
     self_of(self)->reader = reader;
+    leat_ctf_set_interrupt(reader, is_interrupted, self);
     self_of(self)->is_selective = options.filter != nullptr || begin_ns != INT64_MIN || end_ns != INT64_MAX;
     return self;
 }

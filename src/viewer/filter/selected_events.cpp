@@ -20,6 +20,7 @@ Result<SelectedEvents> SelectedEvents::make(const RecordedTraces& traces, const 
 Result<bool> SelectedEvents::next() {
     while (true) {
         if (look_) look_();
+        if (check_) LEAT_TRY(check_());
         if (LEAT_TRY(select())) return true;
         if (is_over_ || !LEAT_TRY(merge_.next())) return false;
         found_ = merge_.events();

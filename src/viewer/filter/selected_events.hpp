@@ -41,6 +41,8 @@ class SelectedEvents {
 
     // Calls it now and then while events are looked at, also if none is selected.
     void watch(std::function<void()> look) { look_ = std::move(look); }
+    // Likewise. An error ends the traces.
+    void check(std::function<Result<void>()> check) { check_ = std::move(check); }
     [[nodiscard]] std::uint64_t bytes_begun() const { return merge_.bytes_begun(); }
     [[nodiscard]] std::uint64_t bytes_in_all() const { return merge_.bytes_in_all(); }
 
@@ -72,6 +74,7 @@ class SelectedEvents {
 
     Merge merge_;
     std::function<void()> look_{};
+    std::function<Result<void>()> check_{};
     std::optional<EventExpression> filter_;
     TimeRange range_;
     std::optional<StreamIntersection> intersection_;

@@ -254,7 +254,32 @@ TEST(CtfApi, DamagedTracesDoNoHarm) {
     EXPECT_GT(failed, 10U);
 }
 
+TEST(CtfApi, WhoeverReadsMayBeInterrupted) {
+    const Reader reader = open(kTwoApps);
+    ASSERT_NE(reader, nullptr);
+    int calls = 0;
+    leat_ctf_set_interrupt(
+        reader.get(), [](void* count) { return ++*static_cast<int*>(count) == 1 ? 0 : 1; }, &calls);
+    int events = 0;
+    int state = 0;
+    while ((state = leat_ctf_next(reader.get())) > 0) ++events;
+    EXPECT_EQ(state, -1);
+    EXPECT_STREQ(leat_ctf_error(reader.get()), "interrupted");
+    EXPECT_EQ(calls, 2);
+    EXPECT_EQ(leat_ctf_next(reader.get()), -1);
+    // It stays so over a seek, until it is taken back.
+    ASSERT_EQ(leat_ctf_seek(reader.get(), 0), 0);
+    EXPECT_EQ(leat_ctf_read_columns(reader.get(), nullptr, 0, 1000), nullptr);
+    leat_ctf_set_interrupt(reader.get(), nullptr, nullptr);
+    ASSERT_EQ(leat_ctf_seek(reader.get(), 0), 0);
+    const Seen seen = read_all(reader.get());
+    EXPECT_FALSE(seen.has_failed);
+    EXPECT_GT(seen.events, 0U);
+    EXPECT_EQ(calls, 3);
+}
+
 TEST(CtfApi, NothingIsNothing) {
+    leat_ctf_set_interrupt(nullptr, nullptr, nullptr);
     EXPECT_EQ(leat_ctf_next(nullptr), 0);
     EXPECT_EQ(leat_ctf_seek(nullptr, 0), -1);
     EXPECT_EQ(leat_ctf_error(nullptr), nullptr);
