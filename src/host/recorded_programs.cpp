@@ -19,6 +19,9 @@
 namespace leat::host {
 namespace {
 
+// Descriptors that programs leave to streams and what else there is, beside the reserve.
+constexpr std::size_t kLeft = 256;
+
 // Fails where there is none of our version, which is none of ours.
 Result<void> switch_off_file(int directory, const std::string& name, uid_t uid,
                              std::span<const std::uint32_t> channels) {
@@ -37,31 +40,45 @@ void switch_off_user(uid_t uid, std::span<const std::uint32_t> channels) {
         if (name.ends_with(wire::kControlFile)) (void)switch_off_file(directory.get(), name, uid, channels);
 }
 
+// Without the lock.
+Result<wire::ControlFile> opened_anew(const wire::ControlFile& control, bool is_nameless) {
+    const std::string path = fmt::format("/proc/self/fd/{}", control.fd());
+    UniqueFd fd(::open(path.c_str(), (is_nameless ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+    if (!fd.is_open()) return io_error("cannot open control memory anew");
+    return wire::ControlFile::open(std::move(fd), wire::Lane::kRecorder);
+}
+
 }  // namespace
 
-void RecordedPrograms::add(const session::Application& application, wire::ControlFile control) {
+void RecordedPrograms::add(const session::Application& application, const wire::ControlFile& control) {
     users_.insert(application.uid);
-    if (programs_.size() >= forget_at_) forget_ended();
+    if (programs_.size() >= forget_at_ || are_descriptors_scarce(kLeft)) forget_ended();
     // One without a name is not switched off, then. What it writes is left out.
-    if (are_descriptors_scarce()) return;
-    programs_.push_back({application.pid, std::move(control)});
+    if (are_descriptors_scarce(kLeft)) return;
+    const bool is_nameless = is_removed(control.fd());
+    if (auto opened = opened_anew(control, is_nameless))
+        programs_.push_back({application.pid, is_nameless, *std::move(opened)});
 }
 
 void RecordedPrograms::forget_ended() {
     for (auto program = programs_.begin(); program != programs_.end();) {
         const auto next = std::next(program);
-        if (::kill(program->pid, 0) != 0 && errno == ESRCH) {
+        // Of another PID namespace, the number is 0.
+        const bool has_ended =
+            program->pid > 0 ? ::kill(program->pid, 0) != 0 && errno == ESRCH : !program->control.is_in_use();
+        if (has_ended) {
             not_attached_ += program->control.not_attached().value_or(0);
             programs_.erase(program);
         }
         program = next;
     }
-    forget_at_ = std::max<std::size_t>(forget_at_, 2 * programs_.size());
+    forget_at_ = std::max(kForgetAtLeastAt, 2 * programs_.size());
 }
 
 void RecordedPrograms::switch_off(std::span<const std::uint32_t> channels) {
     for (const uid_t uid : users_) switch_off_user(uid, channels);
-    for (Program& program : programs_) (void)program.control.switch_off(channels);
+    for (Program& program : programs_)
+        if (program.is_nameless) (void)program.control.switch_off(channels);
 }
 
 std::uint64_t RecordedPrograms::not_attached() const {

@@ -150,6 +150,7 @@ void Recorder::finish() {
     registrar_->stop();
     engine_->finish(*recording_);
     recording_->warn_all(registrar_->take_warnings());
+    not_attached_ = registrar_->not_attached();
 }
 
 }  // namespace leat::host

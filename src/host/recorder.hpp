@@ -61,7 +61,7 @@ class Recorder {
     // After finish().
     [[nodiscard]] session::Session::Counts counts() const { return session_.counts(); }
     // After finish(): events that programs could not write, because they have not got the rings.
-    [[nodiscard]] std::uint64_t not_attached() const { return registrar_->not_attached(); }
+    [[nodiscard]] std::uint64_t not_attached() const { return not_attached_; }
     // Programs of another version came: the recording's warnings say which.
     [[nodiscard]] bool has_refused_programs() const { return registrar_->has_refused(); }
 
@@ -86,6 +86,7 @@ class Recorder {
     std::unique_ptr<Engine> engine_;
     Recording* recording_ = nullptr;
     std::unique_ptr<Registrar> registrar_;
+    std::uint64_t not_attached_ = 0;
     FlightRecorder flight_recorder_;
     std::vector<Result<StoredSnapshot>> made_;
 };

@@ -131,7 +131,7 @@ Result<void> Registrar::answer(wire::AppConnection& connection, wire::Registered
     warn(std::move(orders.warnings));
     LEAT_TRY(send_channels(connection, orders.channels));
     LEAT_TRY(switch_tracepoints(registered.control, orders.actions));
-    if (!orders.channels.empty()) programs_.add(application, std::move(registered.control));
+    if (!orders.channels.empty()) programs_.add(application, registered.control);
     return connection.send_done();
 }
 

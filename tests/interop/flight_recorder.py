@@ -301,6 +301,17 @@ class SnapshotTest(SnapshotFixture):
                 self.assertEqual(self.last_numbers(found[0])[-1], 4999)
                 self.leat("destroy", end)
 
+    def test_crash_of_a_program_that_somebody_records_as_well(self):
+        directory = self.create_flying()
+        command = self.record_command(["sh", "-c", '"$0" 100 segv; exec cat', program("flight")])
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              text=True) as recorder:
+            recorder.stdin.write("q")
+            recorder.stdin.flush()
+            found = self.wait_for_snapshots(directory, 1)
+            recorder.communicate(timeout=PATIENCE)
+        self.assertEqual(self.last_numbers(found[0])[-1], 99)
+
     def test_end_that_is_meant_is_no_crash(self):
         directory = self.create_flying()
         for end in ("exit", "_exit"):
