@@ -93,9 +93,9 @@ void Consumer::set_state(Stream& stream, const StreamProgress& state) {
 }
 
 // A ring of a thread begins empty and at time 0; its stream, where readers of the others are.
-// What cannot be mapped is tried again with the next drain, and keeps nobody else waiting.
-Result<void> Consumer::add_used_thread_rings() {
-    Result<void> outcome;
+// What cannot be mapped is tried again with the next drain. Other rings are drained.
+void Consumer::add_used_thread_rings() {
+    unmapped_.reset();
     for (std::uint32_t index = 0; index < channels_.size(); ++index) {
         Channel& channel = channels_[index];
         const ring::RingSet& rings = *channel.source.rings;
@@ -103,15 +103,14 @@ Result<void> Consumer::add_used_thread_rings() {
         const std::uint32_t in_use = rings.thread_rings_used();
         while (channel.thread_streams < in_use) {
             const std::uint32_t ring = channel.cpu_rings + channel.thread_streams;
-            if (auto mapped = rings.map(ring); !mapped) {
-                outcome = std::move(mapped);
+            if (const auto mapped = rings.map(ring); !mapped) {
+                unmapped_ = mapped.error();
                 break;
             }
             ++channel.thread_streams;
             add_stream({.reader = rings.reader(ring), .id = {index, ring}, .timestamp = horizon_, .told = horizon_});
         }
     }
-    return outcome;
 }
 
 Result<void> Consumer::announce_cpu_rings() {
@@ -131,10 +130,10 @@ Result<void> Consumer::announce_cpu_rings() {
 // whose stores still wait in their CPU (see late_records()). The same with rings that are claimed in between.
 Result<void> Consumer::drain() {
     show_life();
-    auto mapped = add_used_thread_rings();
+    add_used_thread_rings();
     sample();
     now_ = parameters_.clock != nullptr ? ring::clock_now(*parameters_.clock) : 0;
-    if (mapped) mapped = add_used_thread_rings();
+    add_used_thread_rings();
     wants_drain_ = false;
     for (Stream& stream : streams_) {
         stream.is_quiet = stream.is_quarantined || !stream.reader.has_moved();
@@ -144,12 +143,13 @@ Result<void> Consumer::drain() {
     if (outcome) outcome = announce_new_streams();
     if (outcome) outcome = begin_part();
     if (outcome) outcome = cut();
-    if (outcome && mapped) tell_horizon();
+    // In a ring that nobody looks at there may be anything.
+    if (outcome && !unmapped_) tell_horizon();
     // While there is more to drain soon, nobody needs to ring: writers of a busy program do without.
     is_idle_ = !wants_drain_;
     for (Stream& stream : streams_)
         if (!stream.is_quarantined) arm(stream);
-    return outcome ? std::move(mapped) : outcome;
+    return outcome;
 }
 
 Result<void> Consumer::before_cut() const { return parameters_.before_cut ? parameters_.before_cut() : Result<void>(); }
@@ -576,14 +576,22 @@ bool Consumer::release_stored() {
 }
 
 Result<void> Consumer::finish() {
-    auto mapped = add_used_thread_rings();
+    add_used_thread_rings();
     auto outcome = before_cut();
     if (outcome) outcome = cut_all_planned();
     totals_.left_in_rings = 0;
     for (Stream& stream : streams_) count_left(stream);
+    for (const Channel& channel : channels_) count_unmapped(channel);
     auto told = tell_discarded();
-    if (outcome) outcome = std::move(told);
-    return outcome ? std::move(mapped) : outcome;
+    return outcome ? std::move(told) : outcome;
+}
+
+void Consumer::count_unmapped(const Channel& channel) {
+    const ring::RingSet& rings = *channel.source.rings;
+    if (rings.geometry().overwrites) return;
+    const std::uint64_t most = rings.geometry().ring_size / ring::kMinRecordSize;
+    for (std::uint32_t thread = channel.thread_streams; thread < rings.thread_rings_used(); ++thread)
+        totals_.left_in_rings += std::min(rings.records_in_file(channel.cpu_rings + thread), most);
 }
 
 Result<void> Consumer::tell_discarded() {

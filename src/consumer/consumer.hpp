@@ -165,6 +165,9 @@ class Consumer {
     [[nodiscard]] std::uint64_t beyond_limit(std::size_t channel) const;
     // Rings whose headers broke the format, in words; nothing more is read from them.
     [[nodiscard]] const std::vector<std::string>& quarantined() const { return quarantined_; }
+    // Why a ring of a thread was not drained: it could not be mapped. What it has stays there, and is counted at the
+    // end.
+    [[nodiscard]] const std::optional<Error>& unmapped() const { return unmapped_; }
 
   private:
     struct Channel {
@@ -225,7 +228,7 @@ class Consumer {
     Stream& add_stream(Stream stream);
     static void set_state(Stream& stream, const StreamProgress& state);
     void add_cpu_rings(std::uint32_t channel);
-    Result<void> add_used_thread_rings();
+    void add_used_thread_rings();
     void sample();
     void sample(Stream& stream);
     void measure(const Stream& stream);
@@ -265,6 +268,7 @@ class Consumer {
     void save_plan(Stream& stream, std::uint64_t size, std::uint64_t last_timestamp) const;
     void forget_stored(Stream& stream) const;
     void count_left(Stream& stream);
+    void count_unmapped(const Channel& channel);
     Result<void> tell_discarded(Stream& stream);
     Result<void> write_empty(Stream& stream);
     Result<void> write_count(Stream& stream);
@@ -282,6 +286,7 @@ class Consumer {
     bool is_going_on_ = false;  // with what another consumer has left
     bool is_followed_ = false;  // by readers while it runs
     std::uint64_t part_ = 0;
+    std::optional<Error> unmapped_{};
     std::uint64_t horizon_ = 0;  // ns: streams may have been told of this time
     std::uint64_t now_ = 0;      // ns: between the two looks of this cycle
     std::uint64_t newest_ = 0;   // ns: the latest end of any packet

@@ -356,6 +356,7 @@ void Recording::drain() {
     warn_all(output_->take_warnings());
     output_error_ = drained ? std::nullopt : std::optional(drained.error());
     if (output_error_) next_drain_ = std::min(next_drain_, last_drain_ + drain_period());
+    if (const auto& unmapped = consumer_.unmapped()) warn(while_running(*unmapped));
     for (const std::string& quarantined : consumer_.quarantined())
         warn(fmt::format("{}; the rest of it is lost", quarantined));
     if (is_to_leave_out_ && drained && !consumer_.is_blocked()) consumer_.leave_out_rest();

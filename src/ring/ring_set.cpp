@@ -16,6 +16,7 @@
 #include <new>
 #include <string>
 #include <vector>
+#include <optional>
 
 #include "base/check.hpp"
 #include "base/sealed_memory.hpp"
@@ -44,6 +45,16 @@ std::vector<MemoryPlace::Part> parts_of(const RingSetGeometry& geometry) {
     for (std::uint32_t ring = geometry.cpu_rings; ring < geometry.ring_count(); ++ring)
         parts.push_back({file_offset(geometry.ring_size, ring), kPageSize});
     return parts;
+}
+
+// Up to what the consumer writes.
+std::optional<RingHeader> header_in_file(int fd, std::uint64_t offset) {
+    std::array<std::byte, offsetof(RingHeader, tail)> bytes{};
+    if (::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset)) != static_cast<ssize_t>(bytes.size()))
+        return std::nullopt;
+    RingHeader header{};
+    std::memcpy(&header, bytes.data(), bytes.size());
+    return header;
 }
 
 bool is_file(int fd, std::uint64_t size) {
@@ -105,14 +116,10 @@ bool RingSet::may_be_used(int fd) {
         header.cpu_ring_count > kMaxRings || header.thread_rings_used != 0)
         return true;
     for (std::uint32_t index = 0; index < header.cpu_ring_count; ++index) {
-        // Up to what the consumer writes.
-        std::array<std::byte, offsetof(RingHeader, tail)> bytes{};
-        const auto offset = static_cast<off_t>(file_offset(header.ring_size, index));
-        if (::pread(fd, bytes.data(), bytes.size(), offset) != static_cast<ssize_t>(bytes.size())) return true;
-        RingHeader ring{};
-        std::memcpy(&ring, bytes.data(), bytes.size());
-        const bool has_discarded = std::ranges::any_of(ring.discarded, [](std::uint64_t count) { return count != 0; });
-        if (ring.head != 0 || ring.next_head != 0 || has_discarded) return true;
+        const auto ring = header_in_file(fd, file_offset(header.ring_size, index));
+        if (!ring) return true;
+        const bool has_discarded = std::ranges::any_of(ring->discarded, [](std::uint64_t count) { return count != 0; });
+        if (ring->head != 0 || ring->next_head != 0 || has_discarded) return true;
     }
     return false;
 }
@@ -191,6 +198,11 @@ std::uint32_t RingSet::mapped_in_use() const {
     std::uint32_t mapped = geometry_.cpu_rings;
     while (mapped < used && map(mapped)) ++mapped;
     return mapped;
+}
+
+std::uint64_t RingSet::records_in_file(std::uint32_t index) const {
+    const auto header = header_in_file(fd(), file_offset(geometry_.ring_size, index));
+    return header ? committed_records(header->head, header->next_head, header->next_records) : 0;
 }
 
 Result<void> RingSet::populate_thread_ring(std::uint32_t index) const {

@@ -71,6 +71,8 @@ class RingSet {
     Result<void> map(std::uint32_t index) const;
     // How many rings are in use: those of CPUs, and all of threads behind them that are, or could be, mapped by now.
     [[nodiscard]] std::uint32_t mapped_in_use() const;
+    // What the ring has by now, mapped or not: committed records, since the start. As untrusted as they are.
+    [[nodiscard]] std::uint64_t records_in_file(std::uint32_t index) const;
     // For who is about to write into a ring of a thread in this process: sees to it that there is room for it.
     Result<void> populate_thread_ring(std::uint32_t index) const;
     // Of a copy: its header is from now on what it is now, wherever its writers are.
