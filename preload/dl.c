@@ -89,8 +89,13 @@ static int has_rpath(struct dl_phdr_info* info, size_t size, void* unused) {
     for (unsigned i = 0; i < info->dlpi_phnum; ++i) {
         if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
         const ElfW(Dyn)* entry = (const ElfW(Dyn)*)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-        for (; entry->d_tag != DT_NULL; ++entry)
-            if (entry->d_tag == DT_RPATH) return 1;
+        bool has_one = false;
+        bool is_ignored = false; /* by the loader: there is a DT_RUNPATH, too */
+        for (; entry->d_tag != DT_NULL; ++entry) {
+            has_one |= entry->d_tag == DT_RPATH;
+            is_ignored |= entry->d_tag == DT_RUNPATH;
+        }
+        if (has_one && !is_ignored) return 1;
     }
     return 0;
 }

@@ -55,6 +55,7 @@ static struct known {
     uintptr_t base; /* 0: unused */
     uint64_t size;
     unsigned round; /* in which it was seen last */
+    unsigned came;  /* in this round: later, its path may be another file's */
     enum detail build_id;
     enum detail debug_link;
 } known[kMaxValues];
@@ -142,7 +143,11 @@ static int add(struct dl_phdr_info* info, size_t size, void* unused) {
     find_file(info->dlpi_name, &loaded);
     leat_sticky(leat_statedump, bin_info, loaded.base, &loaded);
     ++values_set;
-    *find(0) = (struct known){loaded.base, loaded.size, current_round, loaded.elf.has_build_id ? kLeftOut : kNone,
+    *find(0) = (struct known){loaded.base,
+                              loaded.size,
+                              current_round,
+                              current_round,
+                              loaded.elf.has_build_id ? kLeftOut : kNone,
                               loaded.elf.has_debug_link ? kLeftOut : kNone};
     return 0;
 }
@@ -154,14 +159,15 @@ static int add_details(struct dl_phdr_info* info, size_t size, void* unused) {
     struct loaded loaded;
     measure(info, &loaded);
     struct known* const found = find(loaded.base);
-    if (found == NULL || (found->build_id != kLeftOut && found->debug_link != kLeftOut)) return 0;
+    if (found == NULL || found->came != current_round) return 0;
+    if (found->build_id != kLeftOut && found->debug_link != kLeftOut) return 0;
     find_file(info->dlpi_name, &loaded);
-    if (found->build_id == kLeftOut) {
+    if (found->build_id == kLeftOut && loaded.elf.has_build_id) {
         leat_sticky(leat_statedump, build_id, loaded.base, &loaded);
         ++values_set;
         found->build_id = kSet;
     }
-    if (found->debug_link == kLeftOut && values_set != kMaxValues) {
+    if (found->debug_link == kLeftOut && loaded.elf.has_debug_link && values_set != kMaxValues) {
         leat_sticky(leat_statedump, debug_link, loaded.base, &loaded);
         ++values_set;
         found->debug_link = kSet;
