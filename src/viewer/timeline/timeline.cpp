@@ -91,6 +91,7 @@ bool Timeline::add_nested(const NamedPhase& role, const Track& thread, std::int6
         writer_.event(thread, Phase::kEnd, time_ns, open.back(), inside == 0 ? &event : nullptr);
         open.pop_back();
     }
+    deeper.clear();  // all that lay in them
     return true;
 }
 

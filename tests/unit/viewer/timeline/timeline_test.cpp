@@ -143,6 +143,17 @@ TEST_F(TimelineTest, EndsOfWhatLiesTooDeepEndNothingElse) {
     EXPECT_EQ(Lines(lines.end() - 4, lines.end()), (Lines{"1: 2 ( a", "1: 2 . a_begin", "2: 2 . a_end", "3: 2 ) a"}));
 }
 
+TEST_F(TimelineTest, WhatLayTooDeepEndsWithWhatItLayIn) {
+    load(kThreads);
+    std::vector<std::string> events(1'000, event(0, 1, 7, 7, 1));
+    events.insert(events.begin(), event(2, 1, 7, 7, 1));
+    events.push_back(event(2, 2, 7, 7, 1));
+    events.push_back(event(0, 3, 7, 7, 1));
+    events.push_back(event(1, 4, 7, 7, 1));
+    const Lines lines = events_in(told(events, {"other,other"}));
+    EXPECT_EQ(Lines(lines.end() - 2, lines.end()), (Lines{"3: 2 ( a", "4: 2 ) a"}));
+}
+
 TEST_F(TimelineTest, AnEventMayEndSlicesOfSeveralRules) {
     load(kThreads);
     const std::vector<std::string> slices{"a_begin,other", "a_end,other"};
