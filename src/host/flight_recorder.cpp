@@ -122,6 +122,9 @@ Result<StoredSnapshot> FlightRecorder::store_at_relay(std::span<Recording* const
         stored.directory = *std::move(path);
     }
     if (relay == destination_.relay) failures_ = 0;
+    if (sent.failure && !sent.outputs.empty())
+        return fail(sent.failure->kind, "{}: what could be stored is in {} at {}", sent.failure->message,
+                    stored.directory.string(), stored.relay);
     if (sent.failure) return tl::unexpected(*sent.failure);
     return stored;
 }
