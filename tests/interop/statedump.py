@@ -120,7 +120,10 @@ class Statedump(SessionTest):
         infos, values = self.values_of(running)
         self.assertEqual((values, len(infos) in (SLOTS, SLOTS - 1)), (SLOTS, True))
         running.do("close 0 40")
-        self.assertEqual(self.values_of(running, "later"), (mapped(running.pid), SLOTS))
+        infos, values = self.values_of(running, "later")
+        self.assertEqual(infos, mapped(running.pid))
+        # Their files may be others by now: build ids of those that were there before do not come.
+        self.assertLessEqual(values, SLOTS)
 
     @needs(has("strace"), "strace")
     def test_libraries_without_room_are_not_read_again(self):
