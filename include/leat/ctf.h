@@ -58,9 +58,9 @@ LEAT_EXPORT int leat_ctf_next(struct leat_ctf_reader* reader);
 /* The next event will be the first at this time or later, of those that were asked for. It may lie before the current
  * one. Packets before it are not read. 0, or -1: there are events without a time, and all is as before. */
 LEAT_EXPORT int leat_ctf_seek(struct leat_ctf_reader* reader, int64_t time_ns);
-/* Afterwards `is_wanted(data)` is called now and then while events are looked at, by the thread that reads. Anything but
- * 0 ends the reading with the error "interrupted", as one that cannot be read: the next filter may take hours to find
- * something. NULL: never, as at first. It may not use the reader. */
+/* Afterwards `is_wanted(data)` is called now and then while events are looked at, by the thread that reads. Anything
+ * but 0 ends the reading with the error "interrupted", as one that cannot be read: the next filter may take hours to
+ * find something. NULL: never, as at first. It may not use the reader. */
 LEAT_EXPORT void leat_ctf_set_interrupt(struct leat_ctf_reader* reader, int (*is_wanted)(void* data), void* data);
 /* A line that says what went wrong in the last call that could tell; NULL: nothing. Valid until the next call. */
 LEAT_EXPORT const char* leat_ctf_error(const struct leat_ctf_reader* reader);
