@@ -14,9 +14,9 @@
 #include <fstream>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
-#include <optional>
 
 #include "base/check.hpp"
 #include "base/sealed_memory.hpp"
