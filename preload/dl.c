@@ -75,27 +75,23 @@ static bool wants_opened(void) {
            leat_enabled(lttng_ust_dl, build_id) || leat_enabled(lttng_ust_dl, debug_link);
 }
 
-static bool has_own_search_path(const struct link_map* map) {
-    if (map == NULL || map->l_ld == NULL) return false;
-    for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
-        if (entry->d_tag == DT_RPATH || entry->d_tag == DT_RUNPATH) return true;
-    }
-    return false;
+static bool has_tag(const ElfW(Dyn) * entry, long tag) {
+    while (entry->d_tag != DT_NULL && entry->d_tag != tag) ++entry;
+    return entry->d_tag == tag;
 }
 
+static bool has_own_search_path(const struct link_map* map) {
+    return map != NULL && map->l_ld != NULL && (has_tag(map->l_ld, DT_RPATH) || has_tag(map->l_ld, DT_RUNPATH));
+}
+
+/* The loader looks at no DT_RPATH beside a DT_RUNPATH. */
 static int has_rpath(struct dl_phdr_info* info, size_t size, void* unused) {
     (void)size;
     (void)unused;
     for (unsigned i = 0; i < info->dlpi_phnum; ++i) {
         if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-        const ElfW(Dyn)* entry = (const ElfW(Dyn)*)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-        bool has_one = false;
-        bool is_ignored = false; /* by the loader: there is a DT_RUNPATH, too */
-        for (; entry->d_tag != DT_NULL; ++entry) {
-            has_one |= entry->d_tag == DT_RPATH;
-            is_ignored |= entry->d_tag == DT_RUNPATH;
-        }
-        if (has_one && !is_ignored) return 1;
+        const ElfW(Dyn)* const entries = (const ElfW(Dyn)*)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        if (has_tag(entries, DT_RPATH) && !has_tag(entries, DT_RUNPATH)) return 1;
     }
     return 0;
 }

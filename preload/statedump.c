@@ -122,10 +122,24 @@ static void find_file(const char* name, struct loaded* loaded) {
     if (strchr(loaded->path, '/') != NULL) read_elf_file(loaded->path, &loaded->elf);
 }
 
+/* As far as there is room for them. */
+static void set_details(struct known* of, const struct loaded* loaded) {
+    if (of->build_id == kLeftOut && loaded->elf.has_build_id && values_set != kMaxValues) {
+        leat_sticky(leat_statedump, build_id, of->base, loaded);
+        ++values_set;
+        of->build_id = kSet;
+    }
+    if (of->debug_link == kLeftOut && loaded->elf.has_debug_link && values_set != kMaxValues) {
+        leat_sticky(leat_statedump, debug_link, of->base, loaded);
+        ++values_set;
+        of->debug_link = kSet;
+    }
+}
+
 /* Another library may lie where one was that has gone. */
-static int see(struct dl_phdr_info* info, size_t size, void* unused) {
+static int see(struct dl_phdr_info* info, size_t size, void* count) {
     (void)size;
-    (void)unused;
+    ++*(unsigned*)count;
     struct loaded loaded;
     measure(info, &loaded);
     struct known* const found = find(loaded.base);
@@ -133,9 +147,9 @@ static int see(struct dl_phdr_info* info, size_t size, void* unused) {
     return 0;
 }
 
-static int add(struct dl_phdr_info* info, size_t size, void* unused) {
+/* With its details, if all libraries have room for theirs: so each file is read once. */
+static int add(struct dl_phdr_info* info, size_t size, void* has_room_for_all) {
     (void)size;
-    (void)unused;
     struct loaded loaded;
     measure(info, &loaded);
     if (find(loaded.base) != NULL) return 0;
@@ -143,12 +157,14 @@ static int add(struct dl_phdr_info* info, size_t size, void* unused) {
     find_file(info->dlpi_name, &loaded);
     leat_sticky(leat_statedump, bin_info, loaded.base, &loaded);
     ++values_set;
-    *find(0) = (struct known){loaded.base,
-                              loaded.size,
-                              current_round,
-                              current_round,
-                              loaded.elf.has_build_id ? kLeftOut : kNone,
-                              loaded.elf.has_debug_link ? kLeftOut : kNone};
+    struct known* const added = find(0);
+    *added = (struct known){loaded.base,
+                            loaded.size,
+                            current_round,
+                            current_round,
+                            loaded.elf.has_build_id ? kLeftOut : kNone,
+                            loaded.elf.has_debug_link ? kLeftOut : kNone};
+    if (*(const bool*)has_room_for_all) set_details(added, &loaded);
     return 0;
 }
 
@@ -162,25 +178,18 @@ static int add_details(struct dl_phdr_info* info, size_t size, void* unused) {
     if (found == NULL || found->came != current_round) return 0;
     if (found->build_id != kLeftOut && found->debug_link != kLeftOut) return 0;
     find_file(info->dlpi_name, &loaded);
-    if (found->build_id == kLeftOut && loaded.elf.has_build_id) {
-        leat_sticky(leat_statedump, build_id, loaded.base, &loaded);
-        ++values_set;
-        found->build_id = kSet;
-    }
-    if (found->debug_link == kLeftOut && loaded.elf.has_debug_link && values_set != kMaxValues) {
-        leat_sticky(leat_statedump, debug_link, loaded.base, &loaded);
-        ++values_set;
-        found->debug_link = kSet;
-    }
+    set_details(found, &loaded);
     return 0;
 }
 
 static void compare_with_loader(void) {
     ++current_round;
-    dl_iterate_phdr(see, NULL);
+    unsigned count = 0;
+    dl_iterate_phdr(see, &count);
     for (struct known* at = known; at != known + kMaxValues; ++at)
         if (at->base != 0 && at->round != current_round) forget(at);
-    dl_iterate_phdr(add, NULL);
+    bool has_room_for_all = 3 * count <= kMaxValues;
+    dl_iterate_phdr(add, &has_room_for_all);
     dl_iterate_phdr(add_details, NULL);
 }
 
