@@ -121,13 +121,10 @@ bool has_counted(ControlMemory& memory) {
 
 void give_back_one(ControlMemory& memory) {
     if (memory.process == process_number()) mark_ended(memory);
-    // Its path goes first: whoever finds no file at a path that is there takes it for removed by others. The file goes
-    // before its lock goes with the mapping, so that nobody finds a dead program. A child of a fork leaves the file to
-    // its parent.
-    char path[kMaxAppPath];
-    memcpy(path, memory.path, sizeof path);
-    set_path(memory, nullptr);
-    if (path[0] != '\0' && memory.process == process_number() && !has_counted(memory)) (void)unlink(path);
+    if (has_counted(memory))
+        set_path(memory, nullptr);
+    else
+        remove_file(memory);
     const StickyLock lock;
     // The words go away with the file.
     replace_by_zeros(memory);
@@ -223,6 +220,13 @@ void set_path(ControlMemory& memory, const char* path) {
         __atomic_store_n(memory.path, path[0], __ATOMIC_RELEASE);
     }
     __atomic_fetch_add(&path_changes, 1, __ATOMIC_RELEASE);
+}
+
+void remove_file(ControlMemory& memory) {
+    char path[kMaxAppPath];
+    memcpy(path, memory.path, sizeof path);
+    set_path(memory, nullptr);
+    if (path[0] != '\0' && memory.process == process_number()) (void)unlink(path);
 }
 
 void note_unreachable() { __atomic_fetch_add(&unreachable, 1, __ATOMIC_RELAXED); }

@@ -82,6 +82,10 @@ void replace_by_zeros(const ControlMemory& memory);
 
 // Daemons find the file there from now on; nullptr: they do not.
 void set_path(ControlMemory& memory, const char* path);
+// It has no path any more, and its file goes if that is ours. The path goes first: whoever finds no file at a path that
+// is there takes it for removed by others. To be called before the file's lock goes with the mapping, so that nobody
+// finds a dead program. A child of a fork leaves the file to its parent.
+void remove_file(ControlMemory& memory);
 
 // Counts up when a path is set.
 uint32_t control_changes();

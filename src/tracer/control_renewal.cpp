@@ -153,13 +153,8 @@ bool is_of_effective_user(const ControlMemory& memory) {
 // The file is filled. Whoever looks at the words meanwhile finds those of before or the new ones, which are the same,
 // or off.
 void take_over(ControlMemory& memory, int fd) {
-    // The path first, and the file before its lock goes with the mapping: as in give_back_one(). A child leaves the
-    // file to its parent. In another user's directory we may be no longer allowed to: whoever clears away there does
-    // it.
-    char path[kMaxAppPath];
-    memcpy(path, memory.path, sizeof path);
-    set_path(memory, nullptr);
-    if (path[0] != '\0' && memory.process == process_number()) (void)unlink(path);
+    // In another user's directory we may be no longer allowed to: whoever clears away there does it.
+    remove_file(memory);
     memory.process = process_number();
     if (!replace_file(memory, fd)) replace_by_zeros(memory);
 }
