@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "base/blocked_signals.hpp"
+#include "base/threads.hpp"
 
 namespace leat::host {
 namespace {
@@ -49,7 +50,7 @@ Result<std::unique_ptr<DoorbellWaiter>> DoorbellWaiter::start() {
     try {
         return std::unique_ptr<DoorbellWaiter>(new DoorbellWaiter(std::move(watched), std::move(end)));
     } catch (const std::system_error&) {
-        return refused("cannot start a thread: see the limits of processes (ulimit -u, TasksMax)");
+        return cannot_start_thread();
     }
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/blocked_signals.hpp"
 #include "base/readable.hpp"
+#include "base/threads.hpp"
 #include "host/answering.hpp"
 
 namespace leat::host {
@@ -34,7 +35,7 @@ Result<std::unique_ptr<Registrar>> Registrar::start(session::Session& session, w
     try {
         return std::unique_ptr<Registrar>(new Registrar(session, std::move(socket), std::move(wake_up)));
     } catch (const std::system_error&) {
-        return refused("cannot start a thread: see the limits of processes (ulimit -u, TasksMax)");
+        return cannot_start_thread();
     }
 }
 

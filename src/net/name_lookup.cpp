@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/blocked_signals.hpp"
+#include "base/threads.hpp"
 #include "base/unique_fd.hpp"
 #include "net/bounded_wait.hpp"
 
@@ -53,7 +54,7 @@ NameLookup::NameLookup(const std::string& host) : answer_(std::make_shared<Answe
     try {
         std::thread([answer = answer_, host] { answer->give(resolve(host)); }).detach();
     } catch (const std::system_error&) {
-        answer_->give(refused("cannot start a thread: see the limits of processes (ulimit -u, TasksMax)"));
+        answer_->give(cannot_start_thread());
     }
 }
 

@@ -17,6 +17,7 @@
 #include "base/blocked_signals.hpp"
 #include "base/descriptors.hpp"
 #include "base/log.hpp"
+#include "base/threads.hpp"
 #include "output/trace_directory.hpp"
 #include "sessiond/program_log.hpp"
 
@@ -87,7 +88,7 @@ Result<std::unique_ptr<SessionThread>> SessionThread::start(Parameters parameter
     try {
         session->thread_ = std::thread([running = session.get()] { running->run(); });
     } catch (const std::system_error&) {
-        return refused("cannot start a thread: see the limits of processes (ulimit -u, TasksMax)");
+        return cannot_start_thread();
     }
     return session;
 }
