@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <string>
 #include <utility>
 
@@ -52,26 +51,25 @@ Result<wire::ControlFile> opened_anew(const wire::ControlFile& control, bool is_
 
 void RecordedPrograms::add(const session::Application& application, const wire::ControlFile& control) {
     users_.insert(application.uid);
-    if (programs_.size() >= forget_at_ || are_descriptors_scarce(kLeft)) forget_ended();
-    // One without a name is not switched off, then. What it writes is left out.
-    if (are_descriptors_scarce(kLeft)) return;
+    if (programs_.size() >= forget_at_) forget_ended();
+    if (are_descriptors_scarce(kLeft)) {
+        forget_ended();
+        // One without a name is not switched off, then. What it writes is left out.
+        if (are_descriptors_scarce(kLeft)) return;
+    }
     const bool is_nameless = is_removed(control.fd());
     if (auto opened = opened_anew(control, is_nameless))
         programs_.push_back({application.pid, is_nameless, *std::move(opened)});
 }
 
 void RecordedPrograms::forget_ended() {
-    for (auto program = programs_.begin(); program != programs_.end();) {
-        const auto next = std::next(program);
+    std::erase_if(programs_, [this](const Program& program) {
         // Of another PID namespace, the number is 0.
         const bool has_ended =
-            program->pid > 0 ? ::kill(program->pid, 0) != 0 && errno == ESRCH : !program->control.is_in_use();
-        if (has_ended) {
-            not_attached_ += program->control.not_attached().value_or(0);
-            programs_.erase(program);
-        }
-        program = next;
-    }
+            program.pid > 0 ? ::kill(program.pid, 0) != 0 && errno == ESRCH : !program.control.is_in_use();
+        if (has_ended) not_attached_ += program.control.not_attached().value_or(0);
+        return has_ended;
+    });
     forget_at_ = std::max(kForgetAtLeastAt, 2 * programs_.size());
 }
 

@@ -31,6 +31,15 @@ std::string missing(std::uint64_t events) {
     return fmt::format("{} events are missing: their files were removed while they were recorded", events);
 }
 
+// Of what programs did not write themselves.
+template <class DiscardedFor>
+std::uint64_t sum_of_reasons(DiscardedFor discarded_for) {
+    std::uint64_t sum = 0;
+    for (std::uint32_t reason = 0; reason < ring::kDiscardReasons; ++reason)
+        sum += discarded_for(static_cast<ring::DiscardReason>(reason));
+    return sum;
+}
+
 // A relay's answers may lie unread for so long, as long as no ring is fuller than that.
 constexpr auto kAnswersMayLie = 20ms;
 constexpr double kHalfFull = 0.5;
@@ -125,11 +134,11 @@ std::uint64_t Recording::count_unrecorded(const session::Trace& trace, const con
     std::uint64_t count = 0;
     for (std::uint32_t number = 0; number < trace.channels().size(); ++number) {
         const ring::RingSet& rings = trace.channels()[number]->rings();
-        const std::uint32_t in_use = rings.mapped_in_use();
+        const std::uint32_t in_use = rings.geometry().cpu_rings + rings.thread_rings_used();
         const std::uint64_t most = rings.geometry().ring_size / ring::kMinRecordSize;
         for (std::uint32_t ring = 0; ring < in_use; ++ring) {
             const auto known = progress != nullptr ? progress->find({number, ring}) : std::nullopt;
-            count += std::min(rings.reader(ring).record_count() - (known ? known->record_count : 0), most);
+            count += std::min(rings.records_in_file(ring) - (known ? known->record_count : 0), most);
         }
     }
     return count;
@@ -283,8 +292,7 @@ Result<void> Recording::sample_clock_offset() {
 // An event that a trigger's small ring had no room for is one, too.
 std::uint64_t Recording::snapshots_wanted() const {
     std::uint64_t wanted = for_snapshots_->metadata->events();
-    for (std::uint32_t reason = 0; reason < ring::kDiscardReasons; ++reason)
-        wanted += consumer_.discarded(static_cast<ring::DiscardReason>(reason));
+    wanted += sum_of_reasons([this](ring::DiscardReason reason) { return consumer_.discarded(reason); });
     for (const auto& channel : trace_.channels()) wanted += channel->rings().snapshots_wanted();
     return wanted;
 }
@@ -296,10 +304,7 @@ std::uint64_t Recording::discarded(ring::DiscardReason reason) const {
 
 std::uint64_t Recording::discarded() const {
     if (!for_snapshots_) return consumer_.discarded();
-    std::uint64_t sum = 0;
-    for (std::uint32_t reason = 0; reason < ring::kDiscardReasons; ++reason)
-        sum += discarded(static_cast<ring::DiscardReason>(reason));
-    return sum;
+    return sum_of_reasons([this](ring::DiscardReason reason) { return discarded(reason); });
 }
 
 bool Recording::notice_snapshot_wanted() {

@@ -27,21 +27,20 @@ class Places {
   public:
     Places(std::span<const RecordedPacket> packets, const ctf::DecodePlan* plan, std::uint64_t stream_size)
         : plan_(plan), stream_size_(stream_size) {
-        for (const RecordedPacket& packet : packets)
-            places_.emplace(packet.offset, Place{packet.properties.packet_size, &packet.properties});
+        for (const RecordedPacket& packet : packets) places_.emplace(packet.offset, Place{&packet.properties});
     }
 
     // What is wrong with such an entry; empty: nothing. Then its packet has an entry.
     std::string compare(const ctf::IndexEntry& entry) {
         const auto behind = places_.upper_bound(entry.offset);
         const auto at = behind == places_.begin() ? places_.end() : std::prev(behind);
-        const bool is_inside = at != places_.end() && entry.offset < at->first + at->second.size;
+        const bool is_inside = at != places_.end() && entry.offset < at->first + at->second.size();
         if (is_inside && entry.offset == at->first) {
             if (std::exchange(at->second.has_entry, true))
                 return fmt::format("another entry is of the packet at offset {}, too", at->first);
-            end_ = std::max(end_, at->first + at->second.size);
-            if (8 * at->second.size == entry.packet_size) return compare(entry, *at->second.properties);
-            return fmt::format("the packet at offset {} has {} bytes, not {}", at->first, at->second.size,
+            end_ = std::max(end_, at->first + at->second.size());
+            if (8 * at->second.size() == entry.packet_size) return compare(entry, *at->second.properties);
+            return fmt::format("the packet at offset {} has {} bytes, not {}", at->first, at->second.size(),
                                entry.packet_size / 8);
         }
         if (!is_inside && entry.offset < stream_size_) return {};
@@ -57,9 +56,10 @@ class Places {
 
   private:
     struct Place {
-        std::uint64_t size;
         const ctf::PacketProperties* properties;
         bool has_entry = false;
+
+        [[nodiscard]] std::uint64_t size() const { return properties->packet_size; }
     };
 
     // Of one packet, what both know.

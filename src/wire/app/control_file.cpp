@@ -131,13 +131,11 @@ Result<void> ControlFile::switch_to(std::uint32_t tracepoint, std::span<const Ac
         return {};
     }
     const std::uint8_t next = next_byte(written.byte, actions.size() > 1);
-    const std::uint64_t list = 2ULL * lane() + list_of(next);
+    const std::uint64_t list = list_number(next);
     LEAT_TRY(write(std::as_bytes(actions.first(1)), entry + offsetof(ControlEntry, first) + list * sizeof(Action)));
     // Before their number: a program that is late with the list of before the last change must not read where no block
     // is yet, as that takes one, and there may be none.
-    if (actions.size() > 1)
-        LEAT_TRY(write(std::as_bytes(actions.subspan(1)),
-                       layout_.more_actions(tracepoint) + list * (kMaxActions - 1) * sizeof(Action)));
+    if (actions.size() > 1) LEAT_TRY(write(std::as_bytes(actions.subspan(1)), more_actions(tracepoint, next)));
     if (const auto more = static_cast<std::uint8_t>(actions.size() - 1); written.more[list_of(next)] != more) {
         LEAT_TRY(write(std::array{std::byte{more}}, entry + offsetof(ControlEntry, more) + list));
         written.more[list_of(next)] = more;
@@ -156,9 +154,7 @@ Result<std::vector<Action>> ControlFile::actions_of(std::uint32_t tracepoint, co
     std::vector<Action> actions{entry.first[lane()][list_of(byte)]};
     if ((byte & kManyActions) == 0) return actions;
     actions.resize(1 + std::min<std::size_t>(entry.more[lane()][list_of(byte)], kMaxActions - 1));
-    const std::uint64_t list = 2ULL * lane() + list_of(byte);
-    LEAT_TRY(read(fd_.get(), std::as_writable_bytes(std::span(actions).subspan(1)),
-                  layout_.more_actions(tracepoint) + list * (kMaxActions - 1) * sizeof(Action)));
+    LEAT_TRY(read(fd_.get(), std::as_writable_bytes(std::span(actions).subspan(1)), more_actions(tracepoint, byte)));
     return actions;
 }
 

@@ -65,6 +65,11 @@ class ControlFile {
     ControlFile(UniqueFd fd, Lane lane, const ControlFileHeader& header);
     [[nodiscard]] Result<std::vector<ControlEntry>> read_entries() const;
     [[nodiscard]] Result<std::vector<Action>> actions_of(std::uint32_t tracepoint, const ControlEntry& entry) const;
+    // Where the actions beyond the first lie, of the list that a byte of a word names.
+    [[nodiscard]] std::uint64_t more_actions(std::uint32_t tracepoint, std::uint8_t byte) const {
+        return layout_.more_actions(tracepoint) + list_number(byte) * (kMaxActions - 1) * sizeof(Action);
+    }
+    [[nodiscard]] std::uint64_t list_number(std::uint8_t byte) const { return 2ULL * lane() + list_of(byte); }
     Result<void> read_words();
     Result<void> write(std::span<const std::byte> bytes, std::uint64_t offset) const;
     [[nodiscard]] std::uint32_t lane() const { return static_cast<std::uint32_t>(lane_); }
