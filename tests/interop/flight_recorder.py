@@ -41,6 +41,10 @@ class Recorder(FlightTest):
         self.assertEqual(recording.status, status, recording.stderr)
         return recording
 
+    def recorder(self, command, *options):
+        return subprocess.Popen(self.record_command(command, ["--flight-recorder", *options]), stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
     def snapshots(self, recording):
         """What the summary says, which is what is there."""
         found = recording.summary["snapshots"]
@@ -89,10 +93,7 @@ class Recorder(FlightTest):
                 self.assertEqual(self.last_numbers(recording.path)[-1], 29_999)
 
     def test_event_asks_with_what_came_before(self):
-        options = ["--snapshot-on", "test:err*"]
-        command = self.record_command([program("flight"), "1000", "exit"], ["--flight-recorder", *options])
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True) as recorder:
+        with self.recorder([program("flight"), "1000", "exit"], "--snapshot-on", "test:err*") as recorder:
             recorder.stdin.write("e")
             recorder.stdin.flush()
             wait_until(lambda: list((self.directory / "trace").glob("*-0")), "no snapshot")
@@ -102,10 +103,6 @@ class Recorder(FlightTest):
         trace = self.read(next((self.directory / "trace").glob("*-0")))
         self.assertEqual([event["n"] for event in trace.events("test:count")], list(range(1000)))
         self.assertEqual([event["n"] for event in trace.events("test:error")], [1000])
-
-    def recorder(self, command, *options):
-        return subprocess.Popen(self.record_command(command, ["--flight-recorder", *options]), stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def test_event_that_the_ring_of_triggers_has_no_room_for_asks_too(self):
         large = ["sh", "-c", '"$0" 20000 >/dev/null && exec cat', program("fields")]
@@ -127,9 +124,7 @@ class Recorder(FlightTest):
         self.assertLessEqual(numbers, set(range(10)))
 
     def test_user_asks_by_signal(self):
-        command = self.record_command([program("flight"), "1000", "exit"], ["--flight-recorder"])
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True) as recorder:
+        with self.recorder([program("flight"), "1000", "exit"]) as recorder:
             recorder.stdin.write("c")
             recorder.stdin.flush()
             self.assertEqual(recorder.stdout.readline(), "1000\n")
