@@ -171,7 +171,7 @@ void RelayOutput::look_up() {
     is_lookup_due_ = false;
     if (found) {
         hosts_ = *std::move(found);
-        next_host_ = 0;
+        next_host_ %= hosts_.size();  // each gets its turn, however often we look
     } else if (hosts_.empty()) {
         fail_connection(found.error());
     }

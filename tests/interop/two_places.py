@@ -89,6 +89,42 @@ class DeafNameServer(TwoPlacesTest):
         self.assertEqual(self.numbers_in(self.trace_directory), list(range(10_000)))
 
 
+class NameOfSeveralHosts(TwoPlacesTest):
+    """Only the last of them is a relay, and that comes late."""
+
+    @staticmethod
+    def make_relay(output):
+        return LeatRelay(output, address="127.0.0.3")
+
+    @needs(can_be_two_users(), "two-users")
+    def test_each_address_gets_its_turn(self):
+        self.relay.kill()
+        others = [socket.create_server((f"127.0.0.{number}", self.relay.control)) for number in (1, 2)]
+        for other in others:
+            self.addCleanup(other.close)
+            other.settimeout(PATIENCE)
+        hosts = self.directory / "hosts"
+        hosts.write_text("".join(f"127.0.0.{number} relay.example\n" for number in (1, 2, 3)))
+        self.daemon(wrapper=("unshare", "--mount", "sh", "-c",
+                             f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh"))
+        self.leat("create", "web", "-o", self.trace_directory,
+                  f"--output={self.relay.url.replace(self.relay.address, 'relay.example')}")
+        self.leat("enable-event", "order:tick")
+        self.leat("start")
+        running = self.program()
+        for other in (*others, others[0]):
+            other.accept()[0].close()
+        self.relay.start()
+        for other in others:
+            other.close()
+        running.do("emit 100")
+        wait_until(lambda: self.relay.parts("web"), "the relay is not found")
+        self.destroy(warnings="of tries")
+        part, = self.relay.parts("web")
+        self.assertEqual(self.numbers_in(part), self.numbers_in(self.trace_directory))
+        self.assertEqual(len(self.numbers_in(part)), 100)
+
+
 class TwoPlaces(TwoPlacesTest):
     def both(self, kind):
         _, running = self.begun(kind)
