@@ -80,6 +80,8 @@ Result<GrowingFile> OwnedFiles::create(int directory, const std::string& name) c
     (void)::unlinkat(directory, name.c_str(), 0);
     GrowingFile file{
         UniqueFd(::openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0660))};
+    if (!file.fd.is_open() && errno == EEXIST)
+        return refused("cannot create {}: what is there cannot be removed", (trace_ / name).string());
     if (!file.fd.is_open()) return io_error(fmt::format("cannot create {}", (trace_ / name).string()));
     LEAT_TRY(give(file.fd.get(), kOwnersFile));
     return file;

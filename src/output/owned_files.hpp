@@ -39,7 +39,8 @@ class OwnedFiles {
     // `trace`: for messages. `owner`: none: the files stay our own.
     OwnedFiles(std::filesystem::path trace, std::optional<uid_t> owner) : trace_(std::move(trace)), owner_(owner) {}
 
-    // Whatever has the name goes away: it is left from a try that failed, or its owner has put it there.
+    // Whatever has the name goes away: it is left from a try that failed, or its owner has put it there. kRefused: it
+    // is a directory.
     [[nodiscard]] Result<GrowingFile> create(int directory, const std::string& name) const;
     // None: it is not there, or it is not ours.
     [[nodiscard]] std::optional<GrowingFile> open(int directory, const std::string& name) const;

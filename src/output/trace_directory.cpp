@@ -52,12 +52,19 @@ Result<void> TraceDirectory::remove_ended(const fs::path& directory, const std::
                                           const std::vector<ChannelFiles>& channels) {
     std::error_code error;
     std::vector<fs::path> ended;
+    // Its owner may have put something else there.
+    const auto is_directory = [](const fs::directory_entry& entry) {
+        std::error_code unknown;
+        return fs::is_directory(entry.symlink_status(unknown));
+    };
     for (const fs::directory_entry& entry : fs::directory_iterator(directory, error))
-        if (!going_on.contains(entry.path())) ended.push_back(entry.path());
+        if (is_directory(entry) && !going_on.contains(entry.path())) ended.push_back(entry.path());
     if (error && error != std::errc::no_such_file_or_directory)
         return fail(ErrorKind::kIo, "cannot read {}: {}", directory.string(), error.message());
-    for (const fs::path& trace : ended) LEAT_TRY(TraceFiles::remove_ended(trace, channels));
-    return {};
+    Result<void> all_removed;
+    for (const fs::path& trace : ended)
+        if (auto removed = TraceFiles::remove_ended(trace, channels); !removed && all_removed) all_removed = removed;
+    return all_removed;
 }
 
 Result<void> TraceDirectory::restore_metadata(std::string_view text) {

@@ -32,6 +32,13 @@ Result<UniqueFd> make_directory(int in, const fs::path& path) {
     return opened;
 }
 
+// Its owner may have put a directory in their place, which makes no trace.
+bool has_metadata(int trace_directory) {
+    struct stat status {};
+    return ::fstatat(trace_directory, trace::kMetadataFile, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           !S_ISDIR(status.st_mode);
+}
+
 }  // namespace
 
 Result<void> make_with_parents(const fs::path& path) {
@@ -107,8 +114,7 @@ Result<void> TraceFiles::remove_ended(const fs::path& directory, std::vector<Cha
     if (auto indexes = open_directory(ended.trace_fd_.get(), trace::kIndexDirectory))
         ended.index_fd_ = *std::move(indexes);
     ended.remove_trace();
-    if (::faccessat(ended.trace_fd_.get(), trace::kMetadataFile, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        return refused("cannot remove {}", directory.string());
+    if (has_metadata(ended.trace_fd_.get())) return refused("cannot remove {}", directory.string());
     return {};
 }
 
@@ -157,11 +163,13 @@ StreamFiles::Place TraceFiles::place_of(consumer::StreamId id) const {
             .limits = channel.limits};
 }
 
-// What cannot be written because somebody has removed its directory, or that of the indexes, is not tried again.
+// What cannot be written because somebody has removed its directory, or that of the indexes, or has put one where the
+// file is to be, is not tried again: who traces others waits for none of them.
 Result<void> TraceFiles::write_packet(const consumer::Packet& packet) {
     auto written = write_to_stream(packet);
     if (!are_names_counted_) return written;
-    if (written ? streams_.find(packet.stream)->second.is_removed() : is_directory_removed()) {
+    const bool is_in_the_way = !written && written.error().kind == ErrorKind::kRefused;
+    if (written ? streams_.find(packet.stream)->second.is_removed() : is_in_the_way || is_directory_removed()) {
         lost_.in_removed_files += packet.events;
         return {};
     }
@@ -179,10 +187,7 @@ Result<void> TraceFiles::write_to_stream(const consumer::Packet& packet) {
 bool TraceFiles::is_directory_removed() const { return is_removed(trace_fd_.get()) || is_removed(index_fd_.get()); }
 
 // Somebody may have put other metadata in place of ours, which readers find.
-bool TraceFiles::has_no_metadata() const {
-    return is_removed(metadata_.fd.get()) &&
-           ::faccessat(trace_fd_.get(), trace::kMetadataFile, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
-}
+bool TraceFiles::has_no_metadata() const { return is_removed(metadata_.fd.get()) && !has_metadata(trace_fd_.get()); }
 
 void TraceFiles::remove_streams() {
     streams_.clear();

@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include <fstream>
 #include <iterator>
 
+#include "support/file_size_limit.hpp"
 #include "support/scratch_directory.hpp"
 #include "trace/index_format.hpp"
 
@@ -15,6 +14,7 @@ namespace leat::output {
 namespace {
 
 namespace fs = std::filesystem;
+using test::FileSizeLimit;
 
 std::string contents(const fs::path& path) {
     std::ifstream file(path, std::ios::binary);
@@ -24,26 +24,6 @@ std::string contents(const fs::path& path) {
 std::string text(UntrustedBytes bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};  // NOLINT(*-reinterpret-cast)
 }
-
-// Limits the size of all files, as a full disk does.
-class FileSizeLimit {
-  public:
-    explicit FileSizeLimit(rlim_t bytes) {
-        ::signal(SIGXFSZ, SIG_IGN);
-        ::getrlimit(RLIMIT_FSIZE, &before_);
-        const rlimit limit{bytes, before_.rlim_max};
-        ::setrlimit(RLIMIT_FSIZE, &limit);
-    }
-    ~FileSizeLimit() {
-        ::setrlimit(RLIMIT_FSIZE, &before_);
-        ::signal(SIGXFSZ, SIG_DFL);
-    }
-    FileSizeLimit(const FileSizeLimit&) = delete;
-    FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-
-  private:
-    rlimit before_{};
-};
 
 class TraceDirectoryTest : public testing::Test {
   protected:
@@ -222,10 +202,10 @@ TEST_F(TraceDirectoryTest, EndedTracesAreRemovedAndOthersGoOn) {
     fs::create_directory(scratch_.path() / "elsewhere");
     std::ofstream(scratch_.path() / "elsewhere/metadata") << "x";
     fs::create_symlink(scratch_.path() / "elsewhere", processes / "link");
-    EXPECT_FALSE(TraceDirectory::remove_ended(processes, {processes / "going-on"}, {{"channel0"}}));
-    fs::remove(processes / "link");
+    std::ofstream(processes / "file") << "x";
     ASSERT_TRUE(TraceDirectory::remove_ended(processes, {processes / "going-on"}, {{"channel0"}}));
     EXPECT_FALSE(fs::exists(processes / "ended"));
+    EXPECT_TRUE(fs::exists(processes / "file"));
     EXPECT_TRUE(fs::exists(processes / "going-on/channel0_0"));
     EXPECT_TRUE(fs::exists(scratch_.path() / "elsewhere/metadata"));
     std::ofstream(processes / "going-on/mine") << "x";
@@ -236,6 +216,17 @@ TEST_F(TraceDirectoryTest, EndedTracesAreRemovedAndOthersGoOn) {
     EXPECT_TRUE(fs::exists(processes / "going-on/mine"));
     EXPECT_TRUE(fs::exists(processes / "going-on/index/mine.idx"));
     EXPECT_TRUE(TraceDirectory::remove_ended(scratch_.path() / "none", {}, {}));
+}
+
+// The metadata were theirs to replace.
+TEST_F(TraceDirectoryTest, DirectoryInPlaceOfMetadataKeepsNoTrace) {
+    const fs::path processes = scratch_.path() / "trace/ust/pid";
+    auto of_process = *TraceDirectory::create(root_, "ust/pid/ended", {{"channel0"}});
+    fs::remove(processes / "ended/metadata");
+    fs::create_directories(processes / "ended/metadata/full");
+    of_process.reset();
+    EXPECT_TRUE(TraceDirectory::remove_ended(processes, {}, {{"channel0"}}));
+    EXPECT_FALSE(fs::exists(processes / "ended/index"));
 }
 
 // A session has several traces.
@@ -380,6 +371,24 @@ TEST_F(RemovedTraceTest, WithoutDirectoryOfIndexesNewStreamsAreLost) {
     EXPECT_EQ(output_->events_lost(), 0U);
     write_events(5, 4);
     EXPECT_EQ(output_->events_lost(), 4U);
+}
+
+// Who shares a session with the owner of this directory can rotate it all the same.
+TEST_F(RemovedTraceTest, FileWhosePlaceIsTakenByADirectoryIsLost) {
+    fs::create_directories(trace_ / "channel0_5/full");
+    fs::create_directories(trace_ / "index/channel0_6.idx/full");
+    write_events(5, 4);
+    write_events(6, 4);
+    write_events(0, 4);
+    EXPECT_EQ(output_->events_lost(), 8U);
+    expect_told();
+    fs::remove_all(trace_ / "channel0_5");
+    write_events(5, 4);
+    EXPECT_EQ(output_->events_lost(), 8U);
+    fs::remove(trace_ / "metadata");
+    fs::create_directory(trace_ / "metadata");
+    write_events(0, 4);
+    EXPECT_EQ(output_->events_lost(), 12U);
 }
 
 TEST_F(RemovedTraceTest, AllThatIsInItIsLostToo) {
