@@ -73,6 +73,7 @@ class RelayOutput final : public RemoteOutput {
 
     [[nodiscard]] bool is_connected() const override { return connection_ && connection_->is_ready(); }
     [[nodiscard]] bool is_connecting() const override;
+    [[nodiscard]] std::uint64_t connections() const override { return part_; }
     [[nodiscard]] bool is_settled() const override {
         return connection_ && connection_->is_answered() && is_delivered();
     }

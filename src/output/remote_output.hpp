@@ -13,6 +13,8 @@ class RemoteOutput : public consumer::Output {
     [[nodiscard]] virtual bool is_connected() const = 0;
     // The first connection is under way: it is not there yet, and has not failed.
     [[nodiscard]] virtual bool is_connecting() const = 0;
+    // Connections that it has had: what was stored over each of them is a part of the session for itself.
+    [[nodiscard]] virtual std::uint64_t connections() const = 0;
     // All packets are stored, and nothing else is under way.
     [[nodiscard]] virtual bool is_settled() const = 0;
     // Forgets all packets that are not stored, and ends the connection. The session goes on as a new part, without

@@ -33,14 +33,14 @@ Result<void> Tee::announce(std::span<const consumer::StreamId> streams) {
 Result<void> Tee::write_packet(const consumer::Packet& packet) {
     hand_over();
     LEAT_TRY(first_->write_packet(packet));
-    if (!is_left_behind_ && behind_ + packet.records.size() > max_behind_) leave_behind();
+    if (!is_left_behind_ && behind_ + size_of(packet) > max_behind_) leave_behind();
     if (is_left_behind_) {
         miss(packet);
         return {};
     }
     Copy copy{.packet = packet, .records = {packet.records.begin(), packet.records.end()}};
     copy.packet.records = copy.records;
-    behind_ += copy.records.size();
+    behind_ += size_of(packet);
     steps_.emplace_back(std::move(copy));
     return {};
 }
@@ -102,24 +102,25 @@ Result<void> Tee::prepare_chunk(const std::filesystem::path& directory) { return
 
 Result<std::string> Tee::begin_chunk() {
     hand_over();
-    if (!is_left_behind_) steps_.emplace_back(ChunkStep::kBegin);
+    if (!is_left_behind_) steps_.emplace_back(BeginChunk{});
     return first_->begin_chunk();
 }
 
 Result<void> Tee::clear() {
     LEAT_TRY(first_->clear());
     hand_over();
+    const Clear clear{.connections = second_->connections()};
     if (is_left_behind_)
-        warnings_.push_back(fmt::format("{} is not there: what it has stored was not cleared", name_));
+        miss_clear(clear);
     else
-        steps_.emplace_back(ChunkStep::kClear);
+        steps_.emplace_back(clear);
     return {};
 }
 
 // Data must not overtake the command that begins its chunk: they take two connections.
 void Tee::hand_over() {
     if (is_turning_ && !second_->is_settled()) return;
-    is_turning_ = false;
+    end_turn();
     while (!is_turning_ && !steps_.empty() && hand_over(steps_.front())) steps_.pop_front();
 }
 
@@ -130,24 +131,44 @@ bool Tee::hand_over(Step& step) {
         return true;
     }
     if (!second_->is_settled()) return false;
-    if (std::get<ChunkStep>(step) == ChunkStep::kBegin) {
+    if (const auto* const clear = std::get_if<Clear>(&step)) {
+        if (const auto asked = second_->ask_for_clear(); !asked) {
+            warnings_.push_back(asked.error().message);
+            return true;
+        }
+        clearing_ = *clear;
+    } else {
         second_->ask_for_chunk();
-    } else if (const auto asked = second_->ask_for_clear(); !asked) {
-        warnings_.push_back(asked.error().message);
-        return true;
     }
     is_turning_ = true;
     return true;
+}
+
+// A connection that came since a clear was asked for has cleared its own part alone.
+void Tee::end_turn() {
+    is_turning_ = false;
+    const auto clear = std::exchange(clearing_, std::nullopt);
+    if (clear && clear->connections != second_->connections()) miss_clear(*clear);
+}
+
+void Tee::miss_clear(const Clear& clear) {
+    if (clear.connections == 0) return;
+    warnings_.push_back(fmt::format("{} was not there all the time: what it had stored was not cleared", name_));
 }
 
 void Tee::free_stored() {
     for (auto& [stream, copies] : handed_) {
         const std::uint64_t stored = second_->stored(stream);
         while (!copies.empty() && copies.front().packet.header.packet_seq_num < stored) {
-            behind_ -= copies.front().records.size();
+            behind_ -= size_of(copies.front().packet);
             copies.pop_front();
         }
     }
+}
+
+// A copy of few records takes more than these.
+std::size_t Tee::size_of(const consumer::Packet& packet) {
+    return sizeof(Copy) + packet.records.size() + packet.late_records.size();
 }
 
 void Tee::miss(const consumer::Packet& packet) {
@@ -161,8 +182,11 @@ void Tee::miss_unstored() {
     second_->forget_packets();
     for (const auto& [stream, copies] : handed_)
         for (const Copy& copy : copies) miss(copy.packet);
-    for (const Step& step : steps_)
+    if (const auto clear = std::exchange(clearing_, std::nullopt)) miss_clear(*clear);
+    for (const Step& step : steps_) {
         if (const auto* const copy = std::get_if<Copy>(&step)) miss(copy->packet);
+        if (const auto* const clear = std::get_if<Clear>(&step)) miss_clear(*clear);
+    }
     handed_.clear();
     steps_.clear();
     behind_ = 0;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,7 +35,7 @@ namespace leat::output {
 //                  goes on with a new part
 class Tee final : public consumer::Output {
   public:
-    // Bytes of records that the relay has not stored yet.
+    // Bytes of the copies that the relay has not stored yet.
     static constexpr std::size_t kMaxBehind = 16U << 20;
 
     // `name`: of the second, in warnings.
@@ -86,8 +87,11 @@ class Tee final : public consumer::Output {
         consumer::Packet packet;
         std::vector<std::byte> records;
     };
-    enum class ChunkStep { kBegin, kClear };
-    using Step = std::variant<Copy, ChunkStep>;
+    struct BeginChunk {};
+    struct Clear {
+        std::uint64_t connections = 0;  // when it was asked for; 0: none, so nothing is to be cleared
+    };
+    using Step = std::variant<Copy, BeginChunk, Clear>;
     struct Missed {
         std::uint64_t packets = 0;
         std::uint64_t events = 0;
@@ -96,7 +100,10 @@ class Tee final : public consumer::Output {
     void close_second();
     void hand_over();
     [[nodiscard]] bool hand_over(Step& step);
+    void end_turn();
+    void miss_clear(const Clear& clear);
     void free_stored();
+    [[nodiscard]] static std::size_t size_of(const consumer::Packet& packet);
     void miss(const consumer::Packet& packet);
     void miss_unstored();
     [[nodiscard]] std::string what_it_misses() const;
@@ -112,6 +119,7 @@ class Tee final : public consumer::Output {
     std::map<consumer::StreamId, std::deque<Copy>> handed_{};  // that the second has not stored
     std::size_t behind_ = 0;                                   // bytes of both
     bool is_turning_ = false;                                  // to a chunk that the second was asked for
+    std::optional<Clear> clearing_{};                          // by that chunk
     bool is_left_behind_ = false;
     bool is_closing_ = false;
     bool was_connected_ = false;

@@ -1,7 +1,10 @@
 #include "output/tee.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,7 +13,7 @@ namespace leat::output {
 namespace {
 
 constexpr consumer::StreamId kStream{.channel = 0, .ring = 3};
-constexpr std::size_t kMaxBehind = 1'000;
+constexpr std::size_t kMaxBehind = 1'500;  // two packets of 400 bytes, and what else a copy takes
 
 // Does what it is told to, and says what it was given.
 class FakeDirectory final : public consumer::Output {
@@ -81,6 +84,7 @@ class FakeRelay final : public RemoteOutput {
     }
     [[nodiscard]] bool is_connected() const override { return is_there; }
     [[nodiscard]] bool is_connecting() const override { return is_on_its_way; }
+    [[nodiscard]] std::uint64_t connections() const override { return parts; }
     [[nodiscard]] bool is_delivered() const override {
         return packets.empty() || stored_below > packets.back().header.packet_seq_num;
     }
@@ -224,6 +228,86 @@ TEST_F(TeeTest, AChunkWaitsForWhatIsBeforeItAndHoldsBackWhatIsAfterIt) {
     relay_->is_answered = true;
     tee_->run();
     EXPECT_EQ(relay_->calls, (Calls{"packet 0", "chunk", "packet 1"}));
+}
+
+// Packets of a few bytes, too.
+TEST_F(TeeTest, CopiesTakeMoreThanTheirRecords) {
+    for (std::uint64_t number = 0; number < kMaxBehind / 8; ++number) {
+        const std::vector<std::byte> records(8);
+        ASSERT_TRUE(tee_->write_packet(
+            {.stream = kStream, .header = {.packet_seq_num = number}, .records = records, .events = 1}));
+    }
+    EXPECT_GT(tee_->packets_missed(), 0U);
+}
+
+// A relay may be asked to clear what it has, and later come back with a new part: then the one before stays.
+class ClearedTeeTest : public TeeTest {
+  protected:
+    void come_back() {
+        ++relay_->parts;
+        relay_->is_there = true;
+        relay_->is_answered = true;
+        tee_->run();
+    }
+    void expect_warnings(std::ptrdiff_t count) {
+        const auto warnings = tee_->take_warnings();
+        const auto is_of_clear = [](const std::string& text) { return text.find("was not cleared") != text.npos; };
+        EXPECT_EQ(std::ranges::count_if(warnings, is_of_clear), count) << fmt::format("{}", fmt::join(warnings, "\n"));
+    }
+};
+
+TEST_F(ClearedTeeTest, RelayThatIsThereClearsAll) {
+    write_and_flush(0);
+    ASSERT_TRUE(tee_->clear());
+    store_all_and_close();
+    EXPECT_EQ(relay_->calls, (Calls{"packet 0", "clear", "begin close", "close"}));
+    expect_warnings(0);
+}
+
+TEST_F(ClearedTeeTest, RelayThatComesForTheFirstTimeHasNothingToClear) {
+    relay_->parts = 0;
+    relay_->is_there = false;
+    relay_->is_answered = false;
+    ASSERT_TRUE(tee_->clear());
+    come_back();
+    relay_->is_answered = true;
+    tee_->run();
+    EXPECT_EQ(relay_->calls, (Calls{"clear"}));
+    expect_warnings(0);
+}
+
+TEST_F(ClearedTeeTest, RelayThatWasAwayKeepsItsPartBefore) {
+    relay_->is_answered = false;
+    ASSERT_TRUE(tee_->clear());
+    come_back();
+    EXPECT_EQ(relay_->calls, (Calls{"clear"}));
+    relay_->is_answered = true;
+    tee_->run();
+    expect_warnings(1);
+    tee_->run();
+    expect_warnings(0);
+}
+
+TEST_F(ClearedTeeTest, RelayThatBreaksOffMeanwhileMayKeepWhatItHas) {
+    ASSERT_TRUE(tee_->clear());
+    tee_->run();
+    EXPECT_EQ(relay_->calls, (Calls{"clear"}));
+    come_back();
+    expect_warnings(1);
+}
+
+TEST_F(ClearedTeeTest, RelayThatIsLeftBehindOrGivenUpWasNotCleared) {
+    write_and_flush(0);
+    ASSERT_TRUE(tee_->clear());
+    for (std::uint64_t number = 1; tee_->packets_missed() == 0; ++number) write_and_flush(number);
+    expect_warnings(1);
+    ASSERT_TRUE(tee_->clear());
+    expect_warnings(1);
+    come_back();
+    relay_->is_answered = false;
+    ASSERT_TRUE(tee_->clear());
+    tee_->close();
+    expect_warnings(1);
 }
 
 TEST_F(TeeTest, TheEndWaitsForTheRelay) {
