@@ -10,6 +10,7 @@
 #include <climits>
 #include <ctime>
 
+#include "base/printable_text.hpp"
 #include "base/utf8.hpp"
 
 namespace leat {
@@ -33,12 +34,7 @@ std::string time_text() {
 }
 
 // Bytes of the UTF-8 character that the text begins with; 0: it begins with none, or with a control character.
-std::size_t printable_size(std::string_view text) {
-    const auto at = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const std::size_t size = utf8_size(text);
-    const bool is_control = size == 1 ? at(0) < 0x20 || at(0) == 0x7F : size == 2 && at(0) == 0xC2 && at(1) < 0xA0;
-    return is_control ? 0 : size;
-}
+std::size_t printable_size(std::string_view text) { return control_size(text) == 0 ? utf8_size(text) : 0; }
 
 std::string json_text(std::string_view text) {
     std::string quoted = "\"";
@@ -76,6 +72,7 @@ Result<void> Log::open(const std::string& path) {
     const std::lock_guard lock(mutex_);
     file_ = std::move(file);
     path_ = path;
+    is_torn_ = false;
     return {};
 }
 
@@ -111,7 +108,11 @@ bool Log::write_line(const std::string& line) {
     const int fd = file_.is_open() ? file_.get() : console_;
     pollfd writable{fd, POLLOUT, 0};
     if (::poll(&writable, 1, 0) != 1 || (writable.revents & POLLOUT) == 0) return false;
-    return ::write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+    const std::string text = (is_torn_ ? "\n" : "") + line;
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written <= 0) return false;
+    is_torn_ = static_cast<std::size_t>(written) != text.size();
+    return !is_torn_;
 }
 
 }  // namespace leat

@@ -54,6 +54,7 @@ class Log {
     std::string path_{};
     UniqueFd file_{};
     std::uint64_t dropped_ = 0;
+    bool is_torn_ = false;  // the disk had no room for the end of the last line
 };
 
 // Of this program.

@@ -10,6 +10,7 @@
 #include <regex>
 #include <sstream>
 
+#include "support/file_size_limit.hpp"
 #include "support/scratch_directory.hpp"
 
 namespace leat {
@@ -116,6 +117,22 @@ TEST(Log, ReopenedFileIsANewOneAfterTheOldWasMovedAway) {
     log.write(Log::Level::kWarning, "three");
     EXPECT_TRUE(std::regex_search(text_of(path + ".1"), std::regex("one\n.*two\n")));
     EXPECT_TRUE(std::regex_search(text_of(path), std::regex("^[^\n]*three\n$")));
+}
+
+TEST(Log, LineThatADiskHasHalfTakenEndsBeforeTheNext) {
+    const test::ScratchDirectory scratch;
+    const std::string path = scratch.path() / "log";
+    Log log;
+    ASSERT_TRUE(log.open(path));
+    {
+        const test::FileSizeLimit limit(10);
+        log.write(Log::Level::kWarning, "one");
+        log.write(Log::Level::kWarning, "two");
+    }
+    log.write(Log::Level::kWarning, "three");
+    EXPECT_TRUE(std::regex_search(
+        text_of(path), std::regex("^[^\n]{10}\n[^\n]*warning: 2 lines of this log were lost\n[^\n]*: three\n$")))
+        << text_of(path);
 }
 
 TEST(Log, FullDeviceStopsNobody) {
