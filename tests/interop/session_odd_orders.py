@@ -365,6 +365,17 @@ class AfterAFailure(OddOrders):
         self.assertNotEqual(saved.read_bytes(), before)
         self.assert_one_line(self.leat("save", "web", "-o", saved, status=1).stderr, "exists")
 
+    def test_definition_that_is_written_over_is_for_the_same_readers(self):
+        self.daemon()
+        self.create("web")
+        saved = self.directory / "saved.json"
+        saved.touch()
+        for mode in (0o600, 0o664):
+            saved.chmod(mode)
+            self.leat("save", "web", "--force", "-o", saved)
+            self.assertEqual(saved.stat().st_mode & 0o777, mode)
+            self.assertNotEqual(saved.read_bytes(), b"")
+
     def test_definition_that_one_request_cannot_carry_is_not_saved(self):
         daemon = self.daemon()
         self.create("big")

@@ -1,8 +1,10 @@
 // Verbs for sessions in files: save, load.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <utility>
 
@@ -27,12 +29,17 @@ struct SaveOptions : VerbOptions {
     bool is_forced = false;
 };
 
+// Some file systems know no links, and others no flags of this call.
+bool rename_to_new(const std::string& made, const std::string& file) {
+    if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, file.c_str(), RENAME_NOREPLACE) == 0) return true;
+    if (errno != EINVAL || ::link(made.c_str(), file.c_str()) != 0) return false;
+    ::unlink(made.c_str());
+    return true;
+}
+
 // Gives the file its name. Without --force, only if nothing has that.
 Result<void> put_in_place(const std::string& made, const std::string& file, bool is_forced) {
-    if (is_forced ? ::rename(made.c_str(), file.c_str()) == 0 : ::link(made.c_str(), file.c_str()) == 0) {
-        if (!is_forced) ::unlink(made.c_str());
-        return {};
-    }
+    if (is_forced ? ::rename(made.c_str(), file.c_str()) == 0 : rename_to_new(made, file)) return {};
     if (errno == EEXIST) return refused("{} exists: --force writes over it", file);
     return io_error("cannot write " + file);
 }
@@ -53,6 +60,9 @@ Result<void> write_definition(const SaveOptions& options, const Json& definition
     const int flags = is_special ? 0 : O_CREAT | O_EXCL | O_NOFOLLOW;
     const UniqueFd fd(::open(made.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666));
     if (!fd.is_open()) return io_error("cannot write " + options.file);
+    // Who may read what is written over may read what comes after, and nobody else.
+    struct stat before {};
+    if (is_there && !is_special && ::stat(file.c_str(), &before) == 0) (void)::fchmod(fd.get(), before.st_mode & 0777);
     auto written = write_all(fd.get(), std::as_bytes(std::span(text)));
     if (is_special) return written ? Result<void>() : wrap(options.file, std::move(written).error());
     auto placed =
