@@ -16,6 +16,7 @@
 #include "cli/named_traces.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/steer/quantities.hpp"
+#include "cli/stop_signals.hpp"
 #include "cli/tell.hpp"
 #include "net/relay_url.hpp"
 #include "trace/trace_directories.hpp"
@@ -140,7 +141,12 @@ Result<bool> repair(CheckOptions& options) {
     bar.clear();
     for (const std::string& line : lines_of(check.findings())) tell("{}", line);
     const bool is_saved = check.events() != 0 || check.findings().count() == 0;
-    if (is_saved) LEAT_TRY(viewer::write_repaired_trace(check, output, progress));
+    if (is_saved) {
+        const StopSignals stop;
+        progress.ask(
+            [&] { return stop.has_come() ? refused("interrupted: there is no {}", options.output) : Result<void>(); });
+        LEAT_TRY(viewer::write_repaired_trace(check, output, progress));
+    }
     bar.clear();
     if (options.format == "json")
         fmt::print("{}\n", readable_json(json_of(check)));

@@ -5,6 +5,8 @@
 #include <functional>
 #include <utility>
 
+#include "base/result.hpp"
+
 namespace leat::viewer {
 
 // How far a check, or a repair, has come: it goes through all files in several passes.
@@ -15,6 +17,8 @@ class CheckProgress {
 
     // `look` is called often, from within the check.
     void watch(std::function<void()> look) { look_ = std::move(look); }
+    // `may_go_on` is asked before each piece that is written. An error ends the repair.
+    void ask(std::function<Result<void>()> may_go_on) { may_go_on_ = std::move(may_go_on); }
     // Of each pass, a part of the bytes of the files.
     [[nodiscard]] std::uint64_t bytes_begun() const { return (passes_done_ * bytes_ + done_) / passes_; }
     [[nodiscard]] std::uint64_t bytes_in_all() const { return bytes_; }
@@ -26,6 +30,7 @@ class CheckProgress {
         done_ = std::min(done_ + bytes, bytes_);
         if (look_) look_();
     }
+    [[nodiscard]] Result<void> check() const { return may_go_on_ ? may_go_on_() : Result<void>(); }
     void end_pass() {
         ++passes_done_;
         done_ = 0;
@@ -34,6 +39,7 @@ class CheckProgress {
   private:
     unsigned passes_;
     std::function<void()> look_{};
+    std::function<Result<void>()> may_go_on_{};
     std::uint64_t bytes_ = 0;
     std::uint64_t passes_done_ = 0;
     std::uint64_t done_ = 0;  // of the present pass

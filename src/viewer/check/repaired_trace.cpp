@@ -80,6 +80,7 @@ Result<void> write_file(const fs::path& path, std::span<const std::span<const st
     const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (!file.is_open()) return io_error("cannot make " + path.string());
     for (const auto piece : pieces) {
+        LEAT_TRY(progress.check());
         auto written = write_all(file.get(), piece);
         if (!written) return wrap(path.string(), std::move(written).error());
         progress.add(piece.size());

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "support/byte_metadata.hpp"
 #include "support/scratch_directory.hpp"
 #include "trace/index_format.hpp"
+#include "viewer/check/repaired_trace.hpp"
 
 namespace leat::viewer {
 namespace {
@@ -87,6 +89,24 @@ TEST_F(TraceCheckTest, MetadataAreReadAfterTheFilesAreOpened) {
     EXPECT_EQ(std::ranges::count(names, "b"), 1);
     ASSERT_FALSE(names.empty());
     EXPECT_EQ(names.back(), "metadata");
+}
+
+// Somebody presses Ctrl-C: what was written until then goes.
+TEST_F(TraceCheckTest, RepairThatIsInterruptedLeavesNothing) {
+    write("trace/metadata", test::kByteMetadata);
+    write("trace/a", "\1\x28\1\5\2"s);
+    write("trace/b", "\2\x28\1\5\2"s);
+    const TraceCheck done = check();
+    for (int asked = 0; asked < 3; ++asked) {
+        CheckProgress progress(TraceCheck::kPasses + 1);
+        progress.ask([left = asked]() mutable { return left-- == 0 ? refused("stop") : Result<void>(); });
+        const auto written = write_repaired_trace(done, directory() / "repaired", progress);
+        ASSERT_FALSE(written);
+        EXPECT_EQ(written.error().message, "stop");
+        EXPECT_EQ(std::distance(fs::directory_iterator(directory()), fs::directory_iterator()), 1);
+    }
+    CheckProgress progress(TraceCheck::kPasses + 1);
+    EXPECT_TRUE(write_repaired_trace(done, directory() / "repaired", progress));
 }
 
 // Times of 8 bits go on from the packet before, as for viewers: 250 to 260, 270 to 271, 480 to 511, 520 to 521.
