@@ -53,7 +53,8 @@ LEAT_EXPORT struct leat_ctf_reader* leat_ctf_open(const char* const* paths, size
 LEAT_EXPORT void leat_ctf_close(struct leat_ctf_reader* reader);
 
 /* Goes to the next event. 1: there is one; 0: the traces have ended; -1: leat_ctf_error() says what cannot be read, and
- * so says every further call until leat_ctf_seek(). A packet that is cut short is told of at the end. */
+ * so says every further call until leat_ctf_seek(). A packet that is cut short is told of at the end, and so is a
+ * directory that may not be read. */
 LEAT_EXPORT int leat_ctf_next(struct leat_ctf_reader* reader);
 /* The next event will be the first at this time or later, of those that were asked for. It may lie before the current
  * one. Packets before it are not read. 0, or -1: there are events without a time, and all is as before. */

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "trace/trace_directories.hpp"
+
 namespace leat::library {
 
 Result<TraceReader> TraceReader::open(const std::vector<std::filesystem::path>& paths, Wanted wanted) {
     if (wanted.begin_ns > wanted.end_ns) return refused("the end of the range of times lies before its begin");
-    TraceReader reader(LEAT_TRY(viewer::open_traces(paths)), std::move(wanted));
+    std::vector<std::filesystem::path> denied;
+    TraceReader reader(LEAT_TRY(viewer::open_traces(paths, &denied)), std::move(wanted));
+    reader.denied_ = std::move(denied);
     LEAT_TRY(reader.seek(reader.wanted_.begin_ns));
     return reader;
 }
@@ -43,6 +47,7 @@ Result<bool> TraceReader::next() {
             events_.reset();
             LEAT_TRY(std::move(is_there));
             LEAT_TRY(viewer::first_damage(traces_));
+            if (!denied_.empty()) return tl::unexpected(trace::denied_error(denied_.front()));
             return false;
         }
         following_ = events_->events();

@@ -57,6 +57,7 @@ class TraceReader {
         : traces_(std::move(traces)), wanted_(std::move(wanted)) {}
 
     viewer::RecordedTraces traces_;
+    std::vector<std::filesystem::path> denied_{};  // of whose events none are among these
     Wanted wanted_;
     std::function<Result<void>()> check_{};
     std::optional<viewer::SelectedEvents> events_{};

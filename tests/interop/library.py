@@ -19,13 +19,15 @@ if importlib.util.find_spec("numpy") is None and sys.executable != "/usr/bin/pyt
     os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
 
 import ctf_random  # noqa: E402
-from support import BUILD, LEAT, SOURCE, InteropTest, main, plain_run, program, wait_until  # noqa: E402
+from support import (BUILD, LEAT, SOURCE, InteropTest, can_be_two_users, main, needs, plain_run, program,  # noqa: E402
+                     wait_until)
 
 sys.path.insert(0, str(BUILD / "python"))
 import leat  # noqa: E402
 import numpy  # noqa: E402
 
 CAPTURES = SOURCE / "tests" / "data" / "captures"
+OTHER = 1000  # who is not root
 CONTEXTS = ("packet_context", "common_context", "specific_context")
 
 
@@ -317,6 +319,20 @@ class Library(InteropTest):
             os.truncate(stream, stream.stat().st_size - 10)
             events += self.check(trace)
         self.assertGreater(events, 500)
+
+    @needs(can_be_two_users(), "two-users")
+    def test_directories_that_may_not_be_read(self):
+        """They are an error at the end: nobody takes the rest for all."""
+        trace = self.recorded()
+        shutil.copytree(trace, self.directory / "hidden" / "trace")
+        for path in (self.directory, *self.directory.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        (self.directory / "hidden").chmod(0)
+        os.seteuid(OTHER)
+        self.addCleanup(os.seteuid, 0)
+        events, error = read_all(leat.open(self.directory))
+        self.assertEqual((len(events), error),
+                         (1000, f"cannot read directory {self.directory / 'hidden'}: Permission denied"))
 
     def test_one_thread_at_a_time(self):
         """Whoever comes while another thread reads gets an exception, or waits for it; both go on."""
