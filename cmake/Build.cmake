@@ -17,7 +17,12 @@ if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
-add_compile_options(-Wall -Wextra -Werror -Wshadow -Wvla -Wundef -fno-common
+# Off for packages: the next compiler may warn of more.
+option(LEAT_WERROR "Warnings are errors" ON)
+if(LEAT_WERROR)
+  add_compile_options(-Werror)
+endif()
+add_compile_options(-Wall -Wextra -Wshadow -Wvla -Wundef -fno-common
                     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
                     $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>
                     $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>)

@@ -246,6 +246,23 @@ class Packages(unittest.TestCase):
         own = f"/dev/shm/leat-{checked('id', '--user', 'other').strip()}/control.sock"
         self.assertEqual(checked("stat", "--format=%A %U", own), "srw------- other\n")
 
+        # A daemon that is killed loses nothing.
+        def main_pid():
+            return checked("systemctl", "show", "--property=MainPID", "--value", "leat-sessiond").strip()
+        as_user("root", "leat create killed -o /tmp/killed && leat enable-event --all && leat start")
+        as_user("somebody", "traced Ada")
+        killed = main_pid()
+        checked("kill", "-KILL", killed)
+        wait_until(lambda: main_pid() not in ("0", killed) and run("leat", "list").returncode == 0, "a killed daemon is back")
+        as_user("somebody", "traced Ada")
+        self.assertIn(": 8 events, 0 discarded", as_user("root", "leat destroy"))
+        # Nor does one that is reloaded.
+        as_user("root", "leat create reloaded -o /tmp/reloaded && leat enable-event --all && leat start")
+        checked("systemctl", "reload", "leat-sessiond")
+        wait_until(lambda: "starting again" in checked("journalctl", "--unit=leat-sessiond", "--output=cat"), "it is not reloaded")
+        as_user("somebody", "traced Ada")
+        self.assertIn(": 4 events, 0 discarded", as_user("root", "leat destroy"))
+
         # At SIGTERM it stores what there is.
         as_user("root", "leat create last -o /tmp/last && leat enable-event --all && leat start")
         as_user("somebody", "traced Ada")
@@ -253,6 +270,12 @@ class Packages(unittest.TestCase):
         self.assertEqual(checked("systemctl", "show", "--property=Result", "--value", "leat-sessiond"), "success\n")
         self.assertEqual(len(as_user("root", "leat view /tmp/last").splitlines()), 4)
         self.assertNotRegex(checked("journalctl", "--unit=leat-sessiond", "--output=cat"), r"(warning|error): ")
+
+        # Where a daemon runs already, the service cannot start, and does that one no harm.
+        as_user("root", "leat create by-hand -o /tmp/by-hand")
+        self.assertNotEqual(run("systemctl", "start", "leat-sessiond").returncode, 0)
+        run("systemctl", "stop", "leat-sessiond")
+        self.assertIn('"by-hand"', as_user("root", "leat list"))
 
     def test_8_completion(self):
         programs = "leat leat-relayd leat-sessiond"
