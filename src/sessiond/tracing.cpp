@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <fstream>
 #include <set>
 #include <thread>
 #include <utility>
@@ -79,16 +79,17 @@ bool lock_active(int fd) {
     return ::flock(fd, LOCK_EX | LOCK_NB) == 0 && is_locked;
 }
 
-// Of a program that is gone: it has neither said that it ends nor become another one, which would have an executable. A
-// process whose memory is gone has none. In another container its pid names nothing here: there, one that becomes
-// another program counts, too.
+// Of a program that is gone: it has neither said that it ends nor become another one, which would have memory. Anybody
+// may see how much that is; what it runs, only who may trace it. In another container its pid names nothing here:
+// there, one that becomes another program counts, too.
 bool has_crashed(const TracedFile& file) {
     if (file.control.has_ended()) return false;
     const std::uint32_t its_namespace = file.application.pid_namespace;
     if (its_namespace != 0 && its_namespace != own_pid_namespace()) return true;
-    std::array<char, 1> target{};
-    const std::string executable = fmt::format("/proc/{}/exe", file.application.pid);
-    return ::readlink(executable.c_str(), target.data(), target.size()) < 0 && errno == ENOENT;
+    const std::string name = fmt::format("/proc/{}/statm", file.application.pid);
+    std::uint64_t pages = 0;
+    if (std::ifstream(name) >> pages) return pages == 0;
+    return ::access(name.c_str(), F_OK) != 0;
 }
 
 // Whether the file's program has events that go to a channel of the session.

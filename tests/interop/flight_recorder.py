@@ -11,13 +11,14 @@ import threading
 import time
 
 from session_daemons import Commanded, RestartTest, Switched
-from support import (BUILD, LEAT, ON_ONE_CPU, PATIENCE, InteropTest, can_be_two_users, enter_user_namespace,
+from support import (BUILD, LEAT, ON_ONE_CPU, PATIENCE, SOURCE, InteropTest, can_be_two_users, enter_user_namespace,
                      exit_status_of, has_namespaces, main, needs, outside_gate, plain_run, program, wait_until)
 
 # Where something is gone, and between the last packet of one snapshot and the first of the next.
 LOST = re.compile(r"^WARNING: Tracer (?:lost|may have lost|discarded|may have discarded) ")
 PACKET_HEADER = 84
 RING = 64 << 10
+OTHER = 1000  # who is not root
 WHOLE_RING = 1000  # events, at least: more than 7/8 of RING, with the contexts of `leat record`
 
 
@@ -295,6 +296,22 @@ class SnapshotTest(SnapshotFixture):
                 wait_until(lambda: "has crashed: a snapshot is due" in self.first.log(), "nothing in the log")
                 self.assertEqual(self.last_numbers(found[0])[-1], 4999)
                 self.leat("destroy", end)
+
+    @needs(can_be_two_users(), "two-users")
+    def test_crash_of_a_program_of_another_user_is_seen_without_the_right_to_trace_it(self):
+        """As the service runs. Its parent may let it lie for long."""
+        unit = (SOURCE / "packaging/leat-sessiond.service.in").read_text()
+        rights = re.search("^CapabilityBoundingSet=(.*)$", unit, re.MULTILINE)[1].lower().split()
+        bounding = ",".join(["-all", *(right.replace("cap_", "+", 1) for right in rights)])
+        self.kill(self.first)
+        daemon = self.daemon(wrapper=("setpriv", f"--bounding-set={bounding}"))
+        directory = self.create_flying()
+        self.directory.chmod(0o755)
+        running = self.flight(2000, uid=OTHER)
+        self.command(running, "c")
+        os.kill(running.process.pid, signal.SIGKILL)
+        wait_until(lambda: "has crashed: a snapshot is due" in daemon.log(), "nothing in the log")
+        self.wait_for_snapshots(directory, 1)
 
     def test_crash_of_a_program_that_somebody_records_as_well(self):
         directory = self.create_flying()
