@@ -63,8 +63,10 @@ void add_options(CLI::App& app, Options& options) {
         ->transform(as_size())
         ->type_name("SIZE");
     app.add_option("--pid-file", options.pid_file, "write our process id there")->type_name("PATH");
-    app.add_option("--log-file", options.log_file,
-                   "append the log there (default: stderr; with --background, sessiond.log in the runtime directory)")
+    app.add_option(
+           "--log-file", options.log_file,
+           "append the log there; SIGHUP opens it anew (default: stderr; with --background, sessiond.log in the "
+           "runtime directory)")
         ->type_name("PATH");
     app.add_option("--log-format", options.log_format, "text or json")
         ->check(CLI::IsMember({"text", "json"}))
@@ -99,11 +101,11 @@ Result<std::optional<gid_t>> find_group(const Options& options) {
     return std::nullopt;
 }
 
-// SIGTERM, SIGINT and SIGUSR2 as a descriptor; blocked in all threads that are started from here on.
+// SIGTERM, SIGINT, SIGHUP and SIGUSR2 as a descriptor; blocked in all threads that are started from here on.
 Result<UniqueFd> watch_signals() {
     sigset_t signals;
     ::sigemptyset(&signals);
-    for (const int signal : {SIGTERM, SIGINT, SIGUSR2}) ::sigaddset(&signals, signal);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR2}) ::sigaddset(&signals, signal);
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     UniqueFd fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!fd.is_open()) return io_error("cannot watch signals");
@@ -133,6 +135,13 @@ std::string program_path() {
     std::error_code error;
     const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
     return error ? "leat-sessiond" : path.string();
+}
+
+// In the background it keeps no file system busy; unless the next daemon in its process has to find files from where
+// this one was started.
+void leave_directory(const Options& options) {
+    const auto is_relative = [](const std::string& path) { return !path.empty() && !path.starts_with('/'); };
+    if (options.is_background && !is_relative(options.pid_file) && !is_relative(options.log_file)) (void)!::chdir("/");
 }
 
 // `from_before`: what the daemon before hands over, as text. `to_next`: what this one does, if there is to be a next.
@@ -178,6 +187,7 @@ Result<sessiond::Daemon::End> start(const Options& options, std::optional<Backgr
     const auto from_before = variable == nullptr ? std::nullopt : std::optional<std::string>(variable);
     ::unsetenv(kGoesOnVariable);
     if (options.is_background && !from_before) background = LEAT_TRY(Background::enter("leat-sessiond", true));
+    leave_directory(options);
     return serve(options, background, from_before, to_next);
 }
 

@@ -182,10 +182,17 @@ Daemon::End Daemon::run(int signals) {
     return End::kStopped;
 }
 
-// Who has begun to end all sessions does so.
+// Who has begun to end all sessions does so. SIGHUP opens the log file anew; without one, it means that the terminal
+// has gone.
 void Daemon::handle_signal(int signals) {
     signalfd_siginfo signal{};
-    if (::read(signals, &signal, sizeof signal) == sizeof signal && signal.ssi_signo == SIGUSR2) {
+    if (::read(signals, &signal, sizeof signal) != sizeof signal) return;
+    if (signal.ssi_signo == SIGHUP && the_log().is_file()) {
+        if (const auto reopened = the_log().reopen(); !reopened)
+            log_error("{}: the old file is kept", reopened.error().message);
+        return;
+    }
+    if (signal.ssi_signo == SIGUSR2) {
         if (!restarts_by_) restarts_by_ = Clock::now() + kRestartPatience;
         return;
     }

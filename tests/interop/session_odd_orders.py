@@ -348,6 +348,25 @@ class AfterAFailure(OddOrders):
         wait_until(lambda: self.keepers() == [], "the keeper does not end")
         wait_until(lambda: self.leat("set-session", "web") and "the keeper is gone" in daemon.log(), "nobody is told")
 
+    def test_log_file_is_opened_anew_at_sighup(self):
+        log, moved = self.directory / "daemon.log", self.directory / "daemon.log.1"
+        daemon = self.daemon("--log-file", log, is_awaited=False)
+        wait_until(lambda: log.exists() and " ready in " in log.read_text(), "the daemon does not start")
+        self.create_active("web", "a:*")
+        log.rename(moved)
+        daemon.process.send_signal(signal.SIGHUP)
+        wait_until(log.exists, "no new file")
+        self.leat("stop", "web")
+        self.assertIn("stop", log.read_text())
+        self.assertIn(" ready in ", moved.read_text())
+
+    def test_sighup_without_a_log_file_is_an_end_as_others(self):
+        daemon = self.daemon()
+        directory = self.create_active("web", "order:tick")
+        self.program().do("emit 10")
+        self.assertEqual(daemon.stop(signal.SIGHUP), 0)
+        self.assertEqual(len(self.read(directory).events("order:tick")), 10)
+
     def test_definition_that_is_saved_again_on_a_full_disk_stays(self):
         self.daemon()
         self.create("web")
