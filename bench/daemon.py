@@ -17,7 +17,7 @@ time is from the start of that command until the last program finds its last eve
 Then the daemons' memory is read. With 100 programs, the daemons' CPU time is measured afterwards, while nothing
 happens.
 
-LTTng runs with --no-kernel, and its consumer daemon counts as one of its daemons. Both have per-user buffers with their
+LTTng runs with --no-kernel. Daemons are all processes of either side: leat-keeper, lttng-consumerd and lttng-runas, too. Both have per-user buffers with their
 default sizes. Daemons and programs share all CPUs.
 """
 
@@ -60,8 +60,14 @@ ROWS = {"daemon/start-plain": "ms",
 
 
 def resident_mib(pids):
-    status = [pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii") for pid in pids]
-    return sum(int(re.search(r"VmRSS:\s+(\d+)", text)[1]) for text in status) / 1024
+    """What two of them share counts once."""
+    maps = [pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii") for pid in pids]
+    return sum(int(re.search(r"\nPss:\s+(\d+)", text)[1]) for text in maps) / 1024
+
+
+def pids_of(name):
+    found = subprocess.run(["pgrep", "-x", name], capture_output=True, text=True, check=False)
+    return list(map(int, found.stdout.split()))
 
 
 class SessionDaemon:
@@ -88,7 +94,7 @@ class SessionDaemon:
                               check=False).returncode == 0
 
     def pids(self):
-        return [self.process.pid]
+        return [self.process.pid, *pids_of("leat-keeper")]
 
     @contextlib.contextmanager
     def stopped(self):
@@ -174,8 +180,7 @@ class LttngDaemon(SessionDaemon):
         self.lttng("destroy", "bench")
 
     def pids(self):
-        consumers = subprocess.run(["pgrep", "-x", "lttng-consumerd"], capture_output=True, text=True, check=False)
-        return [self.process.pid, *map(int, consumers.stdout.split())]
+        return [self.process.pid, *pids_of("lttng-consumerd"), *pids_of("lttng-runas")]
 
 
 class Meeting:

@@ -289,15 +289,18 @@ def bench(description, needs, rounds, measure, peer):
         raise Failed(f"no {needs} in {programs}: build first (./dev build)")
     if "LEAT_BENCH_INSIDE" not in os.environ:
         enter_namespaces()
+    # Afterwards, the places of others are hidden.
+    json_file = options.json.open("w", encoding="utf-8") if options.json else None
     hide_the_machine()
     with tempfile.TemporaryDirectory(dir=options.output) as work:
         file_system = file_system_of(pathlib.Path(work))
         rows = measure(programs, options.rounds, pathlib.Path(work))
     print(describe(file_system, options.rounds))
     print_table(rows, peer)
-    if options.json:
+    if json_file:
         about = {"file_system": file_system, "rounds": options.rounds, "quick": options.quick}
-        options.json.write_text(json.dumps([row | about for row in rows], indent=2) + "\n")
+        with json_file:
+            json_file.write(json.dumps([row | about for row in rows], indent=2) + "\n")
 
 
 def main(description, needs, rounds, measure, peer):
