@@ -30,9 +30,9 @@ constexpr char kRecoverFooter[] =
     "new\n"
     "trace: read both together.\n"
     "Examples:\n"
-    "  leat create web --shm-path /var/lib/leat && leat enable-event '*' && leat start\n"
-    "  leat recover /var/lib/leat                if one session was left there\n"
-    "  leat recover /var/lib/leat/web-20261122-141500 -o web-rest\n"
+    "  leat create web --shm-path /var/lib/leat-rings && leat enable-event '*' && leat start\n"
+    "  leat recover /var/lib/leat-rings          if one session was left there\n"
+    "  leat recover /var/lib/leat-rings/web-20261122-141500 -o web-rest\n"
     "  leat view ~/leat-traces/web-20261122-141500 web-rest";
 
 std::string count_of(std::uint64_t count, const char* what) {

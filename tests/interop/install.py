@@ -2,7 +2,9 @@
 """What `cmake --install` brings into a directory of one's own works there, and wherever it is moved to."""
 import os
 import pathlib
+import pty
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -17,6 +19,7 @@ COMMANDS = ("leat record", "leat recover", "leat view", "leat stats", "leat expo
 COMPLETE = """
 source "$1"
 shift
+compopt() { [[ $2 != *dir* ]] || COMPREPLY+=("<$2>"); }
 COMP_WORDS=("$@")
 COMP_CWORD=$(($# - 1))
 "_$(echo "$1" | tr - _)"
@@ -199,6 +202,7 @@ class InstalledTree(InteropTest):
         self.assertEqual(pages, {"man1/leat.1", "man1/leat-record.1", "man1/leat-recover.1", "man1/leat-view.1", "man1/leat-stats.1", "man1/leat-export.1", "man1/leat-check.1", "man1/leat-session.1",
                                  "man1/leat-relayd.1", "man8/leat-sessiond.8"})
         for unit, line in (("system/leat-relayd", "User=leat-relayd"), ("system/leat-sessiond", "RuntimeDirectory=leat"),
+                           ("system/leat-sessiond", "RuntimeDirectoryPreserve=yes"),
                            ("user/leat-sessiond", "WantedBy=default.target")):
             text = (self.prefix / f"lib/systemd/{unit}.service").read_text()
             self.assertIn(f"\n{line}\n", text)
@@ -221,6 +225,7 @@ class InstalledTree(InteropTest):
         self.assertIn("created", run(leat, "create", "web", "-o", self.directory / "trace"))
         [daemon] = wait_until(lambda: len(found := self.daemons()) == 1 and found, "one daemon")
         self.addCleanup(os.kill, daemon, signal.SIGTERM)
+        self.assertEqual(os.readlink(f"/proc/{daemon}/cwd"), "/", "it keeps no file system busy")
         self.assertIn('"web" (inactive, current)', run(leat, "list"))
 
 
@@ -229,8 +234,7 @@ class CompletionTest(InteropTest):
         """What bash would offer for the last word."""
         file = SOURCE / "packaging/completion" / words[0]
         here = self.directory / "here"
-        (here / "traces").mkdir(parents=True, exist_ok=True)
-        (here / "file").touch()
+        here.mkdir(exist_ok=True)
         # The completion gives up after a second, so that nobody waits for it. Here it waits.
         patient = self.directory / "patient"
         patient.mkdir(exist_ok=True)
@@ -265,13 +269,13 @@ class Completion(CompletionTest):
         offered = re.findall(r"^  ([a-z][a-z-]+)  ", self.help_of("leat"), re.MULTILINE)
         self.assertEqual({"record", "recover", "view", "stats", "export", "check", "repair", *VERBS}, set(offered))
         self.assertEqual(self.complete("leat", "v"), ["view"])
-        self.assertEqual(self.complete("leat", "view", "t"), ["traces"])
-        self.assertEqual(self.complete("leat", "recover", "t"), ["traces"])
+        self.assertEqual(self.complete("leat", "view", "t"), ["<dirnames>"])
+        self.assertEqual(self.complete("leat", "recover", "t"), ["<dirnames>"])
         self.assertEqual(self.complete("leat", "recover", "--format", ""), ["text", "json"])
-        self.assertEqual(self.complete("leat", "create", "web", "--shm-path", "t"), ["traces"])
+        self.assertEqual(self.complete("leat", "create", "web", "--shm-path", "t"), ["<dirnames>"])
         self.assertEqual(self.complete("leat", "view", "--format", ""), ["text", "json", "csv", "none"])
         self.assertEqual(self.complete("leat", "view", "--format", "=", "j"), ["json"])
-        self.assertEqual(self.complete("leat", "record", "-o", "tr"), ["traces"])
+        self.assertEqual(self.complete("leat", "record", "-o", "tr"), ["<dirnames>"])
         self.assertEqual(self.complete("leat", "record", "--preload", "libc,p"), ["libc,pthread"])
         self.assertEqual(self.complete("leat", "record", "--header", "="), ["compact", "large", "tiny"])
         known = run(BUILD / "bin/leat", "record", "--help").split("some of")[1].split("  --")[0].replace(",", "").split()
@@ -279,7 +283,30 @@ class Completion(CompletionTest):
         self.assertEqual(self.complete("leat", "record", "--context", "vpid,ut"), ["vpid,uts_ns"])
         self.assertEqual(self.complete("leat", "add-context", ""), known)
         self.assertEqual(self.complete("leat-relayd", "--log-format", ""), ["text", "json"])
-        self.assertEqual(self.complete("leat-relayd", "-o", ""), ["traces"])
+        self.assertEqual(self.complete("leat-relayd", "-o", ""), ["<dirnames>"])
+
+    def test_directories_in_bash_itself(self):
+        """It quotes what must be, and goes on below."""
+        (self.directory / "my traces" / "first").mkdir(parents=True)
+        shell, terminal = pty.fork()
+        if shell == 0:
+            os.chdir(self.directory)
+            os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"],
+                       {**os.environ, "INPUTRC": "/dev/null", "HISTFILE": "", "PS1": "$ ", "TERM": "dumb"})
+        self.addCleanup(os.close, terminal)
+        self.addCleanup(os.waitpid, shell, 0)
+        self.addCleanup(os.kill, shell, signal.SIGKILL)
+        shown = b""
+
+        def shows(text):
+            nonlocal shown
+            if select.select([terminal], [], [], 0)[0]:
+                shown += os.read(terminal, 4096)
+            return text in shown
+        os.write(terminal, f"source {SOURCE / 'packaging/completion/leat'}\n".encode())
+        for typed, expected in ((b"leat record -o my\t", rb"my\ traces/"), (b"f\t", rb"my\ traces/first/")):
+            os.write(terminal, typed)
+            wait_until(lambda: shows(expected), f"{expected} is offered")
 
     def test_value_of_an_option_is_not_the_program(self):
         options = set(re.findall(r"^ .*?(--[a-z-]+) [A-Z]+", self.help_of("leat record"), re.MULTILINE))
@@ -324,7 +351,7 @@ class CompletionOfSessions(CompletionTest):
         self.assertEqual(self.complete("leat", "regenerate", "metadata", ""), ["shop", "web"])
         self.assertEqual(self.complete("leat", "enable-event", "-s", "w"), ["web"])
         self.assertEqual(self.complete("leat", "status", "--session", "=", "s"), ["shop"])
-        self.assertEqual(self.complete("leat", "view", ""), ["traces", "shop", "web"])
+        self.assertEqual(self.complete("leat", "view", ""), ["shop", "web", "<plusdirs>"])
         self.assertEqual(self.complete("leat", "create", ""), [])
 
     def test_channels_and_rules_of_the_session(self):
