@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::uint32_t kMinorOfNamedSessions = 4;
 constexpr std::uint32_t kMinorOfDirectories = 11;
+// Bytes. It is in replies, with the name of a chunk in the archives behind it.
+constexpr std::size_t kMaxSessionPath = wire::kMaxBasePath - 512;
 constexpr const char* kDateFormat = "%Y%m%d-%H%M%S";
 
 Result<std::string> parse_session_name(const std::string& what, const std::string& text) {
@@ -70,6 +72,8 @@ Result<std::shared_ptr<SessionDirectory>> Relay::known_or_made(const std::string
     if (const auto found = directories_.find(key); found != directories_.end())
         if (auto directory = found->second.lock()) return directory;
     const std::string free = beside_others(path);
+    if (free.size() > kMaxSessionPath)
+        return refused("the path of the session has {} bytes of at most {}", free.size(), kMaxSessionPath);
     std::shared_ptr<SessionDirectory> directory;
     if (may_be_found && output_.exists(free) && !is_in_use(free)) {
         directory = std::make_shared<SessionDirectory>(LEAT_TRY(output_.open(free)), free,

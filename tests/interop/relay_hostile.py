@@ -302,6 +302,13 @@ class Names(RelayTest):
         self.attempt(base_path="/a/b")
         self.check_outside()
 
+    def test_base_path_that_no_reply_has_room_for(self):
+        for size in (4031, 3400, 3300):
+            steps = "/".join(["d" * 63] * 63)[:size]
+            is_taken = self.attempt(host="h" * 255, base_path=steps) is not None
+            self.assertEqual(is_taken, size == 3300, "no room for its chunks in the archives")
+        self.assertIsNotNone(self.attempt())
+
     def test_streams(self):
         good_paths = ["a/b", "/x"]  # no channel's name is a path
         for bad in ["..", "../x", "a/../../x", *good_paths, "", "index", "x" * 4095, b"a\0b\0", b"no-end"]:
