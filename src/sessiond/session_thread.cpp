@@ -251,7 +251,10 @@ Result<std::unique_ptr<host::Recording>> SessionThread::begin_for_snapshots(cons
 }
 
 void SessionThread::open(Recorded& recorded) {
-    if (!trouble_) return;
+    if (!trouble_) {
+        recorded.trouble = trouble_.error().message;
+        return;
+    }
     auto recording = recorded.trace->is_for_snapshots() ? begin_for_snapshots(recorded) : begin(recorded);
     if (recording) {
         recorded.recording = &engine_->add(*std::move(recording));
@@ -259,7 +262,9 @@ void SessionThread::open(Recorded& recorded) {
         return;
     }
     // Once, as it may take long to go away.
-    if (are_descriptors_scarce(kDescriptorsOfOutput))
+    const bool is_scarce = are_descriptors_scarce(kDescriptorsOfOutput);
+    recorded.is_obstructed = !is_scarce && recording.error().kind == ErrorKind::kRefused;
+    if (is_scarce)
         log_want_of_descriptors("events stay in the rings");
     else if (recorded.trouble != recording.error().message)
         log_error("session {}: {}: events stay in the rings", parameters_.session, recording.error().message);
@@ -417,6 +422,11 @@ std::string SessionThread::trouble_of(const Recorded& recorded) {
     return error ? error->message : std::string();
 }
 
+// Its owner may have put something where its files are to be: that is no reason to refuse others a rotation.
+std::string SessionThread::trouble_for_others_of(const Recorded& recorded) {
+    return recorded.recording == nullptr && recorded.is_obstructed ? std::string() : trouble_of(recorded);
+}
+
 std::string SessionThread::first_trouble(std::string (*of)(const Recorded&)) const {
     for (const std::vector<Recorded>* const all : {&recorded_, &finishing_})
         for (const Recorded& recorded : *all)
@@ -426,7 +436,7 @@ std::string SessionThread::first_trouble(std::string (*of)(const Recorded&)) con
 
 // All of them together, so a relay that stands still costs the patience once. Returns the first trouble of any. Until
 // resume_all(), those that go on are not drained.
-std::string SessionThread::settle_all() {
+std::string SessionThread::settle_all(std::string (*trouble_of_each)(const Recorded&)) {
     open_all();
     for (const Recorded& recorded : recorded_)
         if (recorded.recording != nullptr) recorded.recording->begin_settle();
@@ -438,7 +448,7 @@ std::string SessionThread::settle_all() {
         engine_->turn({}, kRetry);
         publish();
     }
-    return first_trouble(trouble_of);
+    return first_trouble(trouble_of_each);
 }
 
 // In a chunk that is new, each stream begins with a packet. LTTng's relay shows wrong ones to a viewer that comes
@@ -466,7 +476,7 @@ void SessionThread::resume_all() {
 
 void SessionThread::settle(Done done) {
     inbox_.post([this, done = std::move(done)] {
-        std::string trouble = settle_all();
+        std::string trouble = settle_all(trouble_of);
         resume_all();
         answer(done, std::move(trouble));
     });
@@ -566,25 +576,25 @@ void SessionThread::finish_rotation() {
     (void)keep_chunks();
 }
 
-// All traces go on in the new chunk, or none does. What is about to happen is kept before, so that a daemon that goes
-// on after us does the rest.
+// All traces that are stored go on in the new chunk, or none does. What is about to happen is kept before, so that a
+// daemon that goes on after us does the rest.
 Result<std::filesystem::path> SessionThread::rotate_now() {
-    const std::string trouble = settle_all();
+    const std::string trouble = settle_all(trouble_for_others_of);
     if (!trouble.empty()) return refused("{}", trouble);
     LEAT_TRY(chunks_.make_archives());
     chunks_.plan_rotation();
     LEAT_TRY(keep_chunks());
     const std::filesystem::path next = chunks_.state().next;
     Result<void> prepared;
-    for (Recorded& recorded : recorded_)
-        if (prepared) prepared = recorded.recording->output().prepare_chunk(next);
-    for (Recorded& recorded : recorded_) {
+    for (host::Recording* const recording : recordings())
+        if (prepared) prepared = recording->output().prepare_chunk(next);
+    for (host::Recording* const recording : recordings()) {
         if (!prepared) {
-            recorded.recording->output().drop_chunk();
+            recording->output().drop_chunk();
             continue;
         }
-        (void)recorded.recording->output().begin_chunk();
-        recorded.recording->drain();
+        (void)recording->output().begin_chunk();
+        recording->drain();
     }
     if (!prepared) {
         chunks_.drop_plan();
@@ -600,14 +610,15 @@ Result<std::filesystem::path> SessionThread::rotate_now() {
 // A relay keeps each trace as a session of its own, and names its chunks itself. A daemon that goes on after us begins
 // a new part there, wherever we are killed.
 Result<std::string> SessionThread::rotate_at_relay() {
-    const std::string trouble = settle_all();
+    const std::string trouble = settle_all(trouble_for_others_of);
     if (!trouble.empty()) return refused("{}", trouble);
-    if (recorded_.empty()) return refused("the relay has nothing of this session yet: there is nothing to rotate");
-    for (Recorded& recorded : recorded_) LEAT_TRY(recorded.recording->output().prepare_chunk({}));
+    const std::vector<host::Recording*> all = recordings();
+    if (all.empty()) return refused("the relay has nothing of this session yet: there is nothing to rotate");
+    for (host::Recording* const recording : all) LEAT_TRY(recording->output().prepare_chunk({}));
     std::string paths;
     Result<void> rotated;
-    for (Recorded& recorded : recorded_) {
-        const auto path = recorded.recording->output().begin_chunk();
+    for (host::Recording* const recording : all) {
+        const auto path = recording->output().begin_chunk();
         if (!path && rotated) rotated = tl::unexpected(path.error());
         if (path) paths += (paths.empty() ? "" : ", ") + *path;
     }
@@ -633,7 +644,7 @@ void SessionThread::rotate(Rotated done) {
 // something more of that can be stored then, but not for ever, because programs may go on.
 std::string SessionThread::settle_to_clear() {
     constexpr int kMostTimes = 100;
-    std::string trouble = settle_all();
+    std::string trouble = settle_all(trouble_for_others_of);
     if (!parameters_.destination.has_directory()) return trouble;
     std::uint64_t before = 0;
     for (int times = 0; times < kMostTimes; ++times) {
@@ -654,7 +665,7 @@ std::string SessionThread::settle_to_clear() {
             if (!recording->output().clear()) return trouble;
         resume_all();
         for (const Recorded& recorded : finishing_) recorded.recording->begin_finish();  // tries again
-        trouble = settle_all();
+        trouble = settle_all(trouble_for_others_of);
     }
     return trouble;
 }
@@ -663,10 +674,10 @@ Result<void> SessionThread::clear_now() {
     const std::string trouble = settle_to_clear();
     if (!trouble.empty()) return refused("{}", trouble);
     Result<void> cleared;
-    for (Recorded& recorded : recorded_) {
-        cleared = recorded.recording->output().clear();
+    for (host::Recording* const recording : recordings()) {
+        cleared = recording->output().clear();
         if (!cleared) break;
-        if (recorded.recording->is_for_snapshots()) recorded.recording->forget();
+        if (recording->is_for_snapshots()) recording->forget();
     }
     begin_streams();
     return cleared;

@@ -126,7 +126,8 @@ class SessionThread {
         host::Recording* recording = nullptr;  // of the engine; null: not opened yet
         std::size_t warnings_told = 0;
         std::string trouble{};
-        Done when_ended{};  // set: it is to end
+        bool is_obstructed = false;  // something is where its files are to be
+        Done when_ended{};           // set: it is to end
     };
     // Why something is not stored, the first of several reasons, and how many events of all that is.
     struct EndTrouble {
@@ -170,10 +171,11 @@ class SessionThread {
     static EndTrouble trouble_at_the_end(const Recorded& recorded);
     void tell_ended(const Recorded& recorded) const;
     static std::string trouble_of(const Recorded& recorded);
+    static std::string trouble_for_others_of(const Recorded& recorded);
     static std::string storage_trouble_of(const Recorded& recorded);
     // Of all recordings, also of those that end; empty: none has one.
     std::string first_trouble(std::string (*of)(const Recorded&)) const;
-    std::string settle_all();
+    std::string settle_all(std::string (*trouble_of_each)(const Recorded&));
     void begin_streams();
     void resume_all();
     EndTrouble finish_all();
