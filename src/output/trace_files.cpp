@@ -163,12 +163,12 @@ StreamFiles::Place TraceFiles::place_of(consumer::StreamId id) const {
             .limits = channel.limits};
 }
 
-// What cannot be written because somebody has removed its directory, or that of the indexes, or has put one where the
-// file is to be, is not tried again: who traces others waits for none of them.
+// What cannot be written because somebody has removed its directory, or that of the indexes, is not tried again. Nor is
+// what has no place because the user that the files were given to has put a directory there: others do not wait for it.
 Result<void> TraceFiles::write_packet(const consumer::Packet& packet) {
     auto written = write_to_stream(packet);
     if (!are_names_counted_) return written;
-    const bool is_in_the_way = !written && written.error().kind == ErrorKind::kRefused;
+    const bool is_in_the_way = owner_ && !written && written.error().kind == ErrorKind::kRefused;
     if (written ? streams_.find(packet.stream)->second.is_removed() : is_in_the_way || is_directory_removed()) {
         lost_.in_removed_files += packet.events;
         return {};

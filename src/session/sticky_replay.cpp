@@ -52,6 +52,7 @@ class BorrowedRing {
   private:
     // L and I, as in ring_owner.cpp.
     bool claim(const ring::RingSet& set, std::uint32_t index, std::uint64_t self) {
+        if (!set.map(set.geometry().cpu_rings + index)) return false;
         RingHeader& ring = set.thread_ring(index);
         std::uint64_t nobody = 0;
         if (!std::atomic_ref(ring.owner).compare_exchange_strong(nobody, self, std::memory_order_acquire)) return false;
@@ -210,8 +211,11 @@ class ChannelReplay {
     }
 
     void count_discarded() {
+        const ring::RingSet& set = channel_.rings();
         RingHeader* const own = ring();
-        RingHeader& counting = own != nullptr ? *own : channel_.rings().thread_ring(0);
+        // A process has so many mappings at most: then there may be rings of CPUs alone.
+        const std::uint32_t first = set.map(set.geometry().cpu_rings) ? set.geometry().cpu_rings : 0;
+        RingHeader& counting = own != nullptr ? *own : set.ring(first);
         const DiscardReason reason = own != nullptr ? DiscardReason::kRingFull : DiscardReason::kNoRing;
         ++std::atomic_ref(counting.discarded[static_cast<std::uint32_t>(reason)]);
     }

@@ -6,6 +6,7 @@
 
 #include "base/local_time.hpp"
 #include "base/random_value.hpp"
+#include "base/utf8.hpp"
 #include "ctf/tsdl/tsdl_parser.hpp"
 #include "ctf/tsdl/tsdl_writer.hpp"
 #include "ring/clock.hpp"
@@ -60,7 +61,7 @@ std::uint32_t next_channel_number(wire::Lane lane) {
 // A program may call itself what no file may be called.
 std::string Trace::usual_path(const Parameters& parameters) {
     if (parameters.key.pid == 0) return fmt::format("ust/uid/{}/{}-bit", parameters.key.uid, parameters.key.bitness);
-    std::string name = parameters.program;
+    std::string name = to_utf8(parameters.program);  // as what is kept of the trace says
     std::replace(name.begin(), name.end(), '/', '_');
     return fmt::format("{}/{}-{}-{}", kDirectoryOfProcesses, name, parameters.key.pid,
                        local_time_text("%Y%m%d-%H%M%S"));

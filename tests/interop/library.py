@@ -332,7 +332,7 @@ class Library(InteropTest):
         self.addCleanup(os.seteuid, 0)
         events, error = read_all(leat.open(self.directory))
         self.assertEqual((len(events), error),
-                         (1000, f"cannot read directory {self.directory / 'hidden'}: Permission denied"))
+                         (1001, f"cannot read directory {self.directory / 'hidden'}: Permission denied"))
 
     def test_one_thread_at_a_time(self):
         """Whoever comes while another thread reads gets an exception, or waits for it; both go on."""

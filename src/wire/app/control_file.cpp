@@ -34,6 +34,8 @@ Result<void> check_header(const ControlFileHeader& header) {
         return unsupported("control memory of version {}; this is version {}", header.version, kAppVersion);
     if (header.bitness != 32 && header.bitness != 64)
         return corrupt("control memory of a program of {} bits", header.bitness);
+    // 0 would stand for all programs of a user.
+    if (header.pid == 0 || header.pid > INT32_MAX) return corrupt("control memory of process {}", header.pid);
     if (header.descriptions_size < kDescriptionHeaderSize || header.descriptions_size > kMaxDescriptionSize)
         return refused("description table of {} bytes; the limit is {}", header.descriptions_size, kMaxDescriptionSize);
     if (header.tracepoint_count > (header.descriptions_size - kDescriptionHeaderSize) / kMinDescriptionSize)

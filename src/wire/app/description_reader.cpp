@@ -92,6 +92,9 @@ Result<TracepointDescription> parse_tracepoint(ByteCursor& in) {
     return tracepoint;
 }
 
+// Elements. More than fit into any ring, and as many as ctf::RecordWalker takes.
+constexpr std::uint32_t kMaxArray = 1U << 30;
+
 bool is_forward(const ValueDescription& value, bool is_signed) {
     return is_signed ? value.low <= value.high
                      : static_cast<std::uint64_t>(value.low) <= static_cast<std::uint64_t>(value.high);
@@ -119,6 +122,8 @@ Result<void> check_field(const FieldDescription& field) {
     const bool is_float = field.element == FieldElement::kFloat;
     if (!is_integer_size(field.element_size) || (is_float && field.element_size < 4))
         return refused("field \"{}\" has elements of {} bytes", field.name, field.element_size);
+    const bool is_array = field.shape == FieldShape::kArray || field.shape == FieldShape::kTextArray;
+    if (is_array && field.count > kMaxArray) return refused("field \"{}\" has {} elements", field.name, field.count);
     const bool has_length = field.shape == FieldShape::kSequence || field.shape == FieldShape::kTextSequence;
     if (has_length && !is_integer_size(field.length_size))
         return refused("field \"{}\" has a length of {} bytes", field.name, field.length_size);

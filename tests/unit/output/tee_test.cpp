@@ -257,8 +257,10 @@ class ClearedTeeTest : public TeeTest {
 };
 
 TEST_F(ClearedTeeTest, RelayThatIsThereClearsAll) {
+    tee_->run();
     write_and_flush(0);
     ASSERT_TRUE(tee_->clear());
+    tee_->begin_close();
     store_all_and_close();
     EXPECT_EQ(relay_->calls, (Calls{"packet 0", "clear", "begin close", "close"}));
     expect_warnings(0);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -374,7 +375,10 @@ TEST_F(RemovedTraceTest, WithoutDirectoryOfIndexesNewStreamsAreLost) {
 }
 
 // Who shares a session with the owner of this directory can rotate it all the same.
-TEST_F(RemovedTraceTest, FileWhosePlaceIsTakenByADirectoryIsLost) {
+TEST_F(RemovedTraceTest, FileWhosePlaceIsTakenByADirectoryOfItsOwnerIsLost) {
+    output_ = *TraceDirectory::create(scratch_.path() / "given", "t", {{"channel0"}}, ::geteuid());
+    trace_ = scratch_.path() / "given/t";
+    ASSERT_TRUE(output_->write_metadata("text"));
     fs::create_directories(trace_ / "channel0_5/full");
     fs::create_directories(trace_ / "index/channel0_6.idx/full");
     write_events(5, 4);

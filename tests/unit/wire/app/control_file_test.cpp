@@ -204,6 +204,8 @@ TEST(BadControlFile, HeaderIsChecked) {
     expect_refused(with([](ControlFileHeader& header) { header.magic = 0xabcd; }), "begins with 0xabcd");
     expect_refused(with([](ControlFileHeader& header) { header.version = 2; }), "of version 2; this is version 5");
     expect_refused(with([](ControlFileHeader& header) { header.bitness = 16; }), "of a program of 16 bits");
+    expect_refused(with([](ControlFileHeader& header) { header.pid = 0; }), "of process 0");
+    expect_refused(with([](ControlFileHeader& header) { header.pid = 1U << 31; }), "of process 2147483648");
     expect_refused(with([](ControlFileHeader& header) { header.descriptions_size = 17U << 20; }),
                    "the limit is 16777216");
     expect_refused(with([](ControlFileHeader& header) { header.descriptions_size = 4; }), "table of 4 bytes");

@@ -176,6 +176,10 @@ TEST(DescriptionReader, SizesThatNoElementHas) {
     for (const std::uint8_t size : {0, 3, 9})
         expect_refused(TestField{.shape = 2, .length_size = size}, "has a length of");
     expect_taken(TestField{.length_size = 9});  // a scalar has no length
+    for (const std::uint8_t shape : {1, 4}) {
+        expect_taken(TestField{.shape = shape, .count = 1U << 30});
+        expect_refused(TestField{.shape = shape, .count = (1U << 30) + 1}, "has 1073741825 elements");
+    }
 }
 
 TEST(DescriptionReader, UnknownKindsAreRefused) {
