@@ -262,7 +262,7 @@ TEST_F(ClearedTeeTest, RelayThatIsThereClearsAll) {
     ASSERT_TRUE(tee_->clear());
     tee_->begin_close();
     store_all_and_close();
-    EXPECT_EQ(relay_->calls, (Calls{"packet 0", "clear", "begin close", "close"}));
+    EXPECT_EQ(relay_->calls, (Calls{"packet 0", "clear", "begin close", "forget", "close"}));
     expect_warnings(0);
 }
 
