@@ -146,6 +146,31 @@ class HostileTest(SessionTest):
 
 
 class ControlFiles(HostileTest):
+    def obstructed(self):
+        """A program whose user has put something where its trace is to be. Its events stay in the rings."""
+        (self.trace / "ust" / "uid" / str(MALLORY) / "64-bit" / "full").mkdir(parents=True)
+        program = self.program(uid=MALLORY)
+        self.assert_logged("64-bit exists already: events stay in the rings")
+        program.do("emit 10")
+        return program
+
+    @needs(IS_TWO, "two-users")
+    def test_directory_in_the_way_of_a_trace_keeps_nobody_from_a_rotation(self):
+        self.obstructed()
+        self.leat("rotate", "web")
+        self.emitted = self.healthy.do("emit 10")
+        self.later += 10  # of the next chunk
+        self.assert_complete()
+
+    @needs(IS_TWO, "two-users")
+    def test_directory_in_the_way_of_a_trace_keeps_nobody_from_a_clear(self):
+        self.obstructed()
+        self.leat("clear", "web")
+        before, self.emitted = self.emitted, self.healthy.do("emit 10")
+        self.assertIn("64-bit exists already", self.leat("stop", "web").stderr)
+        ticks = self.read(self.trace).events("order:tick")
+        self.assertEqual([event["n"] for event in ticks], list(range(before, self.emitted)))
+
     def test_what_is_no_regular_file(self):
         self.put(os.mkfifo)
         self.assert_logged(r"0{15}1\.app.*no regular file")
@@ -289,31 +314,6 @@ for turn in itertools.count():
         self.assert_others_lose_nothing()
         wait_until(lambda: self.running.descriptors() < before + 250, "files of nobody keep descriptors")
         self.assert_complete()
-
-    def obstructed(self):
-        """A program whose user has put something where its trace is to be. Its events stay in the rings."""
-        (self.trace / "ust" / "uid" / str(MALLORY) / "64-bit" / "full").mkdir(parents=True)
-        program = self.program(uid=MALLORY)
-        self.assert_logged("64-bit exists already: events stay in the rings")
-        program.do("emit 10")
-        return program
-
-    @needs(IS_TWO, "two-users")
-    def test_directory_in_the_way_of_a_trace_keeps_nobody_from_a_rotation(self):
-        self.obstructed()
-        self.leat("rotate", "web")
-        self.emitted = self.healthy.do("emit 10")
-        self.later += 10  # of the next chunk
-        self.assert_complete()
-
-    @needs(IS_TWO, "two-users")
-    def test_directory_in_the_way_of_a_trace_keeps_nobody_from_a_clear(self):
-        self.obstructed()
-        self.leat("clear", "web")
-        before, self.emitted = self.emitted, self.healthy.do("emit 10")
-        self.assertIn("64-bit exists already", self.leat("stop", "web", status=1).stderr)
-        ticks = self.read(self.trace).events("order:tick")
-        self.assertEqual([event["n"] for event in ticks], list(range(before, self.emitted)))
 
     @needs(IS_TWO, "two-users")
     def test_another_users_file(self):
