@@ -2,6 +2,7 @@
 """Sessions that go to a directory and to a relay at once. The directory has everything, whatever becomes of the relay."""
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -90,21 +91,17 @@ class DeafNameServer(TwoPlacesTest):
 
 
 class NameOfSeveralHosts(TwoPlacesTest):
-    """Only the last of them is a relay, and that comes late."""
-
-    @staticmethod
-    def make_relay(output):
-        return LeatRelay(output, address="127.0.0.3")
-
     @needs(can_be_two_users(), "two-users")
     def test_each_address_gets_its_turn(self):
+        """Only the last of them is a relay, and that comes late."""
         self.relay.kill()
-        others = [socket.create_server((f"127.0.0.{number}", self.relay.control)) for number in (1, 2)]
+        ports = self.relay.control, self.relay.data, self.relay.live
+        others = {socket.create_server((f"127.0.0.{number}", self.relay.control)): f"127.0.0.{number}"
+                  for number in (1, 2, 3)}
         for other in others:
             self.addCleanup(other.close)
-            other.settimeout(PATIENCE)
         hosts = self.directory / "hosts"
-        hosts.write_text("".join(f"127.0.0.{number} relay.example\n" for number in (1, 2, 3)))
+        hosts.write_text("".join(f"{address} relay.example\n" for address in others.values()))
         self.daemon(wrapper=("unshare", "--mount", "sh", "-c",
                              f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh"))
         self.leat("create", "web", "-o", self.trace_directory,
@@ -112,11 +109,15 @@ class NameOfSeveralHosts(TwoPlacesTest):
         self.leat("enable-event", "order:tick")
         self.leat("start")
         running = self.program()
-        for other in (*others, others[0]):
-            other.accept()[0].close()
-        self.relay.start()
+        tried = []
+        while len(order := list(dict.fromkeys(tried))) < 3 or tried[-1] != order[0]:
+            for other in select.select(others, [], [], PATIENCE)[0]:
+                other.accept()[0].close()
+                tried.append(others[other])
         for other in others:
             other.close()
+        self.relay = LeatRelay(self.directory / "late", address=order[2], ports=ports)
+        self.addCleanup(self.relay.kill)
         running.do("emit 100")
         wait_until(lambda: self.relay.parts("web"), "the relay is not found")
         self.destroy(warnings="of tries")
