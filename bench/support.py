@@ -290,7 +290,7 @@ def bench(description, needs, rounds, measure, peer):
     if "LEAT_BENCH_INSIDE" not in os.environ:
         enter_namespaces()
     # Afterwards, the places of others are hidden.
-    json_file = options.json.open("w", encoding="utf-8") if options.json else None
+    json_file = options.json.open("a", encoding="utf-8") if options.json else None
     hide_the_machine()
     with tempfile.TemporaryDirectory(dir=options.output) as work:
         file_system = file_system_of(pathlib.Path(work))
@@ -300,6 +300,7 @@ def bench(description, needs, rounds, measure, peer):
     if json_file:
         about = {"file_system": file_system, "rounds": options.rounds, "quick": options.quick}
         with json_file:
+            json_file.truncate(0)
             json_file.write(json.dumps([row | about for row in rows], indent=2) + "\n")
 
 

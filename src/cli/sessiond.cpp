@@ -101,11 +101,19 @@ Result<std::optional<gid_t>> find_group(const Options& options) {
     return std::nullopt;
 }
 
+// nohup(1) starts programs so: that the terminal has gone is nothing to them.
+bool is_ignored(int signal) {
+    struct sigaction action {};
+    return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 // SIGTERM, SIGINT, SIGHUP and SIGUSR2 as a descriptor; blocked in all threads that are started from here on.
-Result<UniqueFd> watch_signals() {
+Result<UniqueFd> watch_signals(const Options& options) {
     sigset_t signals;
     ::sigemptyset(&signals);
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR2}) ::sigaddset(&signals, signal);
+    for (const int signal : {SIGTERM, SIGINT, SIGUSR2}) ::sigaddset(&signals, signal);
+    const bool has_log_file = options.is_background || !options.log_file.empty();
+    if (has_log_file || !is_ignored(SIGHUP)) ::sigaddset(&signals, SIGHUP);
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     UniqueFd fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!fd.is_open()) return io_error("cannot watch signals");
@@ -147,7 +155,7 @@ void leave_directory(const Options& options) {
 // `from_before`: what the daemon before hands over, as text. `to_next`: what this one does, if there is to be a next.
 Result<sessiond::Daemon::End> serve(const Options& options, std::optional<Background>& background,
                                     const std::optional<std::string>& from_before, sessiond::Handover& to_next) {
-    const UniqueFd signals = LEAT_TRY(watch_signals());
+    const UniqueFd signals = LEAT_TRY(watch_signals(options));
     const sessiond::Places places = LEAT_TRY(sessiond::Places::find());
     const auto group = LEAT_TRY(find_group(options));
     auto daemon = LEAT_TRY(sessiond::Daemon::create(

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "trace/trace_directories.hpp"
-
 namespace leat::library {
 
 Result<TraceReader> TraceReader::open(const std::vector<std::filesystem::path>& paths, Wanted wanted) {
@@ -47,7 +45,7 @@ Result<bool> TraceReader::next() {
             events_.reset();
             LEAT_TRY(std::move(is_there));
             LEAT_TRY(viewer::first_damage(traces_));
-            if (!denied_.empty()) return tl::unexpected(trace::denied_error(denied_.front()));
+            LEAT_TRY(viewer::first_denied(denied_));
             return false;
         }
         following_ = events_->events();

@@ -14,6 +14,7 @@ Result<void> Tee::write_metadata(std::string_view unit) {
 }
 
 Result<void> Tee::restore_metadata(std::string_view text) {
+    has_gone_on_ = true;
     LEAT_TRY(first_->restore_metadata(text));
     return second_->restore_metadata(text);
 }
@@ -109,11 +110,10 @@ Result<std::string> Tee::begin_chunk() {
 Result<void> Tee::clear() {
     LEAT_TRY(first_->clear());
     hand_over();
-    const Clear clear{.connections = second_->connections()};
     if (is_left_behind_)
-        miss_clear(clear);
+        miss_clear();
     else
-        steps_.emplace_back(clear);
+        steps_.emplace_back(Clear{});
     return {};
 }
 
@@ -131,12 +131,12 @@ bool Tee::hand_over(Step& step) {
         return true;
     }
     if (!second_->is_settled()) return false;
-    if (const auto* const clear = std::get_if<Clear>(&step)) {
+    if (std::holds_alternative<Clear>(step)) {
         if (const auto asked = second_->ask_for_clear(); !asked) {
             warnings_.push_back(asked.error().message);
             return true;
         }
-        clearing_ = *clear;
+        is_clearing_ = true;
     } else {
         second_->ask_for_chunk();
     }
@@ -144,15 +144,17 @@ bool Tee::hand_over(Step& step) {
     return true;
 }
 
-// A connection that came since a clear was asked for has cleared its own part alone.
+// What is cleared is the part of the last connection.
 void Tee::end_turn() {
     is_turning_ = false;
-    const auto clear = std::exchange(clearing_, std::nullopt);
-    if (clear && clear->connections != second_->connections()) miss_clear(*clear);
+    if (!std::exchange(is_clearing_, false)) return;
+    const std::uint64_t connections = second_->connections();
+    const bool has_parts_before = std::exchange(has_gone_on_, false) || connections > 1;
+    if (std::exchange(connections_cleared_, connections) != connections && has_parts_before) miss_clear();
 }
 
-void Tee::miss_clear(const Clear& clear) {
-    if (clear.connections == 0) return;
+void Tee::miss_clear() {
+    if (!may_have_stored()) return;
     warnings_.push_back(fmt::format("{} was not there all the time: what it had stored was not cleared", name_));
 }
 
@@ -182,10 +184,10 @@ void Tee::miss_unstored() {
     second_->forget_packets();
     for (const auto& [stream, copies] : handed_)
         for (const Copy& copy : copies) miss(copy.packet);
-    if (const auto clear = std::exchange(clearing_, std::nullopt)) miss_clear(*clear);
+    if (std::exchange(is_clearing_, false)) miss_clear();
     for (const Step& step : steps_) {
         if (const auto* const copy = std::get_if<Copy>(&step)) miss(copy->packet);
-        if (const auto* const clear = std::get_if<Clear>(&step)) miss_clear(*clear);
+        if (std::holds_alternative<Clear>(step)) miss_clear();
     }
     handed_.clear();
     steps_.clear();

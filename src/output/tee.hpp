@@ -5,7 +5,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -88,9 +87,7 @@ class Tee final : public consumer::Output {
         std::vector<std::byte> records;
     };
     struct BeginChunk {};
-    struct Clear {
-        std::uint64_t connections = 0;  // when it was asked for; 0: none, so nothing is to be cleared
-    };
+    struct Clear {};
     using Step = std::variant<Copy, BeginChunk, Clear>;
     struct Missed {
         std::uint64_t packets = 0;
@@ -101,7 +98,8 @@ class Tee final : public consumer::Output {
     void hand_over();
     [[nodiscard]] bool hand_over(Step& step);
     void end_turn();
-    void miss_clear(const Clear& clear);
+    [[nodiscard]] bool may_have_stored() const { return has_gone_on_ || second_->connections() != 0; }
+    void miss_clear();
     void free_stored();
     [[nodiscard]] static std::size_t size_of(const consumer::Packet& packet);
     void miss(const consumer::Packet& packet);
@@ -119,7 +117,10 @@ class Tee final : public consumer::Output {
     std::map<consumer::StreamId, std::deque<Copy>> handed_{};  // that the second has not stored
     std::size_t behind_ = 0;                                   // bytes of both
     bool is_turning_ = false;                                  // to a chunk that the second was asked for
-    std::optional<Clear> clearing_{};                          // by that chunk
+    bool is_clearing_ = false;                                 // by that chunk
+    // The second has parts of the session from before: of another process, or of a connection that broke.
+    bool has_gone_on_ = false;
+    std::uint64_t connections_cleared_ = 0;  // parts that the user does not take for cleared, or that are
     bool is_left_behind_ = false;
     bool is_closing_ = false;
     bool was_connected_ = false;

@@ -263,7 +263,8 @@ void SessionThread::open(Recorded& recorded) {
     }
     // Once, as it may take long to go away.
     const bool is_scarce = are_descriptors_scarce(kDescriptorsOfOutput);
-    recorded.is_obstructed = !is_scarce && recording.error().kind == ErrorKind::kRefused;
+    recorded.is_obstructed =
+        parameters_.destination.belongs_to_users && !is_scarce && recording.error().kind == ErrorKind::kRefused;
     if (is_scarce)
         log_want_of_descriptors("events stay in the rings");
     else if (recorded.trouble != recording.error().message)

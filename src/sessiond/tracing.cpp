@@ -89,7 +89,7 @@ bool has_crashed(const TracedFile& file) {
     const std::string name = fmt::format("/proc/{}/statm", file.application.pid);
     std::uint64_t pages = 0;
     if (std::ifstream(name) >> pages) return pages == 0;
-    return ::access(name.c_str(), F_OK) != 0;
+    return ::access(name.c_str(), F_OK) != 0 && errno == ENOENT;
 }
 
 // Whether the file's program has events that go to a channel of the session.

@@ -367,6 +367,14 @@ class AfterAFailure(OddOrders):
         self.assertEqual(daemon.stop(signal.SIGHUP), 0)
         self.assertEqual(len(self.read(directory).events("order:tick")), 10)
 
+    def test_sighup_that_is_ignored_at_the_start_stays_so(self):
+        daemon = self.daemon(wrapper=("nohup",))
+        directory = self.create_active("web", "order:tick")
+        daemon.process.send_signal(signal.SIGHUP)
+        self.program().do("emit 10")
+        self.leat("destroy", "web")
+        self.assertEqual(len(self.read(directory).events("order:tick")), 10)
+
     def test_definition_that_is_saved_again_on_a_full_disk_stays(self):
         self.daemon()
         self.create("web")

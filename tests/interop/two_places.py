@@ -111,7 +111,9 @@ class NameOfSeveralHosts(TwoPlacesTest):
         running = self.program()
         tried = []
         while len(order := list(dict.fromkeys(tried))) < 3 or tried[-1] != order[0]:
-            for other in select.select(others, [], [], PATIENCE)[0]:
+            ready = select.select(others, [], [], PATIENCE)[0]
+            self.assertTrue(ready and len(tried) < 30, tried)
+            for other in ready:
                 other.accept()[0].close()
                 tried.append(others[other])
         for other in others:

@@ -62,7 +62,10 @@ Result<void> write_definition(const SaveOptions& options, const Json& definition
     if (!fd.is_open()) return io_error("cannot write " + options.file);
     // Who may read what is written over may read what comes after, and nobody else.
     struct stat before {};
-    if (is_there && !is_special && ::stat(file.c_str(), &before) == 0) (void)::fchmod(fd.get(), before.st_mode & 0777);
+    if (is_there && !is_special && ::stat(file.c_str(), &before) == 0) {
+        const bool has_group = ::fchown(fd.get(), static_cast<uid_t>(-1), before.st_gid) == 0;
+        (void)::fchmod(fd.get(), before.st_mode & (has_group ? 0777 : 0707));
+    }
     auto written = write_all(fd.get(), std::as_bytes(std::span(text)));
     if (is_special) return written ? Result<void>() : wrap(options.file, std::move(written).error());
     auto placed =

@@ -294,6 +294,10 @@ std::vector<const ctf::TraceClass*> classes_of(const RecordedTraces& traces) {
     return classes;
 }
 
+Result<void> first_denied(std::span<const fs::path> denied) {
+    return denied.empty() ? Result<void>() : tl::unexpected(trace::denied_error(denied.front()));
+}
+
 Result<void> first_damage(const RecordedTraces& traces) {
     for (const auto& trace : traces)
         if (auto damage = trace->damage()) return tl::unexpected(*std::move(damage));

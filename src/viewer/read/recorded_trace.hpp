@@ -118,6 +118,9 @@ Result<RecordedTraces> open_traces(const std::vector<std::filesystem::path>& pat
 // Of each trace.
 [[nodiscard]] std::vector<const ctf::TraceClass*> classes_of(const RecordedTraces& traces);
 
+// An error: why the first of these directories cannot be read.
+Result<void> first_denied(std::span<const std::filesystem::path> denied);
+
 // An error: the first of them that is damaged. To be asked when all was read.
 Result<void> first_damage(const RecordedTraces& traces);
 

@@ -32,7 +32,11 @@ Result<std::uint32_t> parse_count(ByteCursor& in, std::size_t min_entry_size, st
     return count;
 }
 
-bool is_all_printable(std::string_view text) { return std::all_of(text.begin(), text.end(), is_printable); }
+bool is_all_printable(std::string_view text) {
+    for (; !text.empty(); text.remove_prefix(1))
+        if (control_size(text) != 0) return false;
+    return true;
+}
 
 // Cuts a name that is too long for a message.
 std::string shortened(std::string name) {

@@ -290,6 +290,27 @@ TEST_F(ClearedTeeTest, RelayThatWasAwayKeepsItsPartBefore) {
     expect_warnings(0);
 }
 
+TEST_F(ClearedTeeTest, RelayThatWasAwayBeforeKeepsThatPartAndIsToldOfOnce) {
+    tee_->run();
+    come_back();
+    for (const std::ptrdiff_t told : {1, 0}) {
+        ASSERT_TRUE(tee_->clear());
+        tee_->run();
+        relay_->is_answered = true;
+        tee_->run();
+        expect_warnings(told);
+    }
+}
+
+TEST_F(ClearedTeeTest, RelayKeepsWhatADaemonBeforeHasSentIt) {
+    relay_->parts = 0;
+    ASSERT_TRUE(tee_->restore_metadata("m"));
+    ASSERT_TRUE(tee_->clear());
+    tee_->run();
+    come_back();
+    expect_warnings(1);
+}
+
 TEST_F(ClearedTeeTest, RelayThatBreaksOffMeanwhileMayKeepWhatItHas) {
     ASSERT_TRUE(tee_->clear());
     tee_->run();
