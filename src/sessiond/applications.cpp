@@ -9,34 +9,43 @@ namespace {
 constexpr std::size_t kManyTables = 1024;
 constexpr std::size_t kManyBytes = 64U << 20;
 
+// What a file costs us for each of its tracepoints, beside the table.
+constexpr std::size_t kStateSize = sizeof(std::vector<wire::Action>) + wire::ControlFile::kStateSize;
+
 // The table of programs that were started from one file.
 struct Interned {
     session::Tracepoints tracepoints;
-    session::DescriptionBudget& budget;
-    std::int64_t size;
-
-    Interned(session::Tracepoints all, session::DescriptionBudget& of, std::int64_t bytes)
-        : tracepoints(std::move(all)), budget(of), size(bytes) {
-        budget.take(size);
-    }
-    ~Interned() { budget.give_back(size); }
-    Interned(const Interned&) = delete;
-    Interned& operator=(const Interned&) = delete;
+    session::DescriptionClaim claim;
 };
 
 }  // namespace
 
+Result<void> Applications::check_budget(const AppDirectories::Found& found, std::size_t bytes) {
+    const auto size = static_cast<std::int64_t>(bytes);
+    if ((*budgets_)[found.uid].has(size)) return {};
+    over_budget_.insert_or_assign(found.id, OverBudget{found.uid, size});
+    return refused("the user's programs describe too many events: no memory for {} bytes more", bytes);
+}
+
 Result<TracedFile*> Applications::add(AppDirectories::Found found) {
-    wire::ControlFile control = LEAT_TRY(wire::ControlFile::open(std::move(found.fd), lane_));
-    std::string table = LEAT_TRY(control.read_table());
+    over_budget_.erase(found.id);
+    session::DescriptionClaim claim;
+    const auto admit = [&](std::uint32_t tracepoint_count) -> Result<void> {
+        const std::size_t bytes = tracepoint_count * kStateSize;
+        LEAT_TRY(check_budget(found, bytes));
+        claim = session::DescriptionClaim((*budgets_)[found.uid], static_cast<std::int64_t>(bytes));
+        return {};
+    };
+    wire::ControlFile control = LEAT_TRY(wire::ControlFile::open(std::move(found.fd), lane_, admit));
+    Table table{found.uid, LEAT_TRY(control.read_table())};
     const auto known = interned_.find(table);
     std::shared_ptr<const session::Tracepoints> tracepoints = known == interned_.end() ? nullptr : known->second.lock();
     if (tracepoints == nullptr) {
-        session::DescriptionBudget& budget = (*budgets_)[found.uid];
-        if (!budget.has(static_cast<std::int64_t>(table.size())))
-            return refused("the user's programs describe too many events: no memory for {} bytes more", table.size());
-        auto parsed = LEAT_TRY(control.parse_table(table));
-        tracepoints = intern(std::move(parsed), std::move(table), budget);
+        LEAT_TRY(check_budget(found, table.second.size()));
+        auto parsed = LEAT_TRY(control.parse_table(table.second));
+        tracepoints = intern(std::move(parsed), std::move(table));
+    } else if (tracepoints->size() != control.tracepoint_count()) {
+        return corrupt("{} tracepoints are described, not {}", tracepoints->size(), control.tracepoint_count());
     }
     session::Application application{.pid = static_cast<pid_t>(control.pid()),
                                      .vpid = static_cast<pid_t>(control.pid()),
@@ -48,18 +57,18 @@ Result<TracedFile*> Applications::add(AppDirectories::Found found) {
                                      .tracepoints = tracepoints};
     TracedFile file{.application = std::move(application),
                     .control = std::move(control),
-                    .orders = std::vector<std::vector<wire::Action>>(tracepoints->size())};
+                    .orders = std::vector<std::vector<wire::Action>>(tracepoints->size()),
+                    .claim = std::move(claim)};
     return &files_.insert_or_assign(found.id, std::move(file)).first->second;
 }
 
 std::shared_ptr<const session::Tracepoints> Applications::intern(std::vector<wire::TracepointDescription> tracepoints,
-                                                                 std::string table,
-                                                                 session::DescriptionBudget& budget) {
+                                                                 Table table) {
     forget_unused_tables();
-    const auto kept =
-        std::make_shared<const Interned>(std::move(tracepoints), budget, static_cast<std::int64_t>(table.size()));
+    const std::size_t size = table.second.size();
+    session::DescriptionClaim claim((*budgets_)[table.first], static_cast<std::int64_t>(size));
+    const auto kept = std::make_shared<const Interned>(Interned{std::move(tracepoints), std::move(claim)});
     std::shared_ptr<const session::Tracepoints> shared(kept, &kept->tracepoints);
-    const std::size_t size = table.size();
     if (interned_.insert_or_assign(std::move(table), shared).second) interned_bytes_ += size;
     return shared;
 }
@@ -68,7 +77,7 @@ void Applications::forget_unused_tables() {
     if (interned_.size() < kManyTables && interned_bytes_ < kManyBytes) return;
     std::erase_if(interned_, [this](const auto& entry) {
         if (!entry.second.expired()) return false;
-        interned_bytes_ -= entry.first.size();
+        interned_bytes_ -= entry.first.second.size();
         return true;
     });
 }

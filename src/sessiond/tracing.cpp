@@ -116,6 +116,8 @@ void Tracing::handle(AppDirectories::News news) {
         const FileId id = found.id;
         const auto file = applications_.add(std::move(found));
         if (!file) {
+            // Of many that the user's budget has no room for, the first is enough.
+            if (applications_.is_over_budget(id) && !applications_.take_untold(uid)) continue;
             the_program_log().warn(uid,
                                    fmt::format("a program of user {} is not traced: {}", uid, file.error().message));
             continue;
@@ -134,6 +136,7 @@ void Tracing::handle(AppDirectories::News news) {
     bool has_counted = false;
     for (const FileId& id : news.gone) {
         TracedFile* const file = applications_.find(id);
+        if (file == nullptr) applications_.remove(id);
         if (file == nullptr || goes_on(id, *file)) continue;
         if (has_crashed(*file)) note_crash(*file);
         has_counted |= count_not_attached(*file);

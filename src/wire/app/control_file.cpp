@@ -56,7 +56,7 @@ std::uint8_t next_byte(std::uint8_t last, bool has_many) {
 
 }  // namespace
 
-Result<ControlFile> ControlFile::open(UniqueFd fd, Lane lane) {
+Result<ControlFile> ControlFile::open(UniqueFd fd, Lane lane, const Admit& admit) {
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) return io_error("cannot stat the control memory");
     if (!S_ISREG(status.st_mode)) return refused("the control memory is no regular file");
@@ -66,6 +66,7 @@ Result<ControlFile> ControlFile::open(UniqueFd fd, Lane lane) {
     const ControlLayout layout{header.tracepoint_count, header.descriptions_size, header.sticky_slots};
     if (static_cast<std::uint64_t>(status.st_size) != layout.size())
         return corrupt("control memory of {} bytes, not {}", status.st_size, layout.size());
+    if (admit) LEAT_TRY(admit(static_cast<std::uint32_t>(header.tracepoint_count)));
     ControlFile file(std::move(fd), lane, header);
     LEAT_TRY(file.read_words());
     return file;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,8 +19,13 @@ namespace leat::wire {
 // mapped, and what was read is checked once and kept. One for each lane; one thread.
 class ControlFile {
   public:
+    // Called with the number of tracepoints before anything is kept or read of each; if it fails, so does open().
+    using Admit = std::function<Result<void>(std::uint32_t tracepoints)>;
+    // What is kept of each tracepoint, bytes.
+    static constexpr std::size_t kStateSize = 4;
+
     // Takes over a descriptor that is open for reading and writing. Fails if it is not control memory of our version.
-    static Result<ControlFile> open(UniqueFd fd, Lane lane);
+    static Result<ControlFile> open(UniqueFd fd, Lane lane, const Admit& admit = {});
 
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] std::uint32_t tracepoint_count() const {
@@ -61,6 +67,7 @@ class ControlFile {
         bool is_on = false;
         std::array<std::uint8_t, 2> more{};  // of each list
     };
+    static_assert(sizeof(Written) == kStateSize);
 
     ControlFile(UniqueFd fd, Lane lane, const ControlFileHeader& header);
     [[nodiscard]] Result<std::vector<ControlEntry>> read_entries() const;

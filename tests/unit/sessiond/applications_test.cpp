@@ -13,11 +13,11 @@ using test::TestTracepoint;
 constexpr uid_t kMallory = 1001;
 constexpr uid_t kAda = 1002;
 
-// Each user's programs may describe one small event at a time.
+// Each user may have two programs that describe the same small event.
 class ApplicationsOfSmallBudgets : public testing::Test {
   protected:
     ApplicationsOfSmallBudgets() {
-        for (const uid_t uid : {kMallory, kAda}) budgets_.emplace(uid, session::DescriptionBudget(50));
+        for (const uid_t uid : {kMallory, kAda}) budgets_.emplace(uid, session::DescriptionBudget(100));
     }
 
     Result<TracedFile*> add(ino_t inode, const std::string& event, uid_t uid) {
@@ -47,6 +47,36 @@ TEST_F(ApplicationsOfSmallBudgets, ProgramThatEndsGivesBack) {
     ASSERT_TRUE(add(1, "a:a", kMallory));
     applications_.remove({.inode = 1});
     EXPECT_TRUE(add(2, "a:b", kMallory));
+}
+
+TEST_F(ApplicationsOfSmallBudgets, EachFileTakesWhatIsKeptOfItsTracepoints) {
+    ASSERT_TRUE(add(1, "a:a", kMallory));
+    ASSERT_TRUE(add(2, "a:a", kMallory));
+    const auto refused = add(3, "a:a", kMallory);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, ErrorKind::kRefused);
+    EXPECT_TRUE(applications_.is_over_budget({.inode = 3}));
+    EXPECT_TRUE(applications_.take_untold(kMallory));
+    EXPECT_FALSE(applications_.take_untold(kMallory));
+    EXPECT_TRUE(add(4, "a:a", kAda)) << "another user's, though the table is known";
+    applications_.remove({.inode = 1});
+    EXPECT_TRUE(add(3, "a:a", kMallory));
+    EXPECT_FALSE(applications_.is_over_budget({.inode = 3}));
+}
+
+TEST_F(ApplicationsOfSmallBudgets, UserPaysForATableThatAnotherUserHas) {
+    ASSERT_TRUE(add(1, "a:a", kMallory));
+    ASSERT_TRUE(add(2, "a:a", kAda));
+    EXPECT_FALSE(add(3, "a:b", kAda));
+}
+
+TEST_F(ApplicationsOfSmallBudgets, KnownTableWithAnotherNumberOfTracepointsIsRefused) {
+    ASSERT_TRUE(add(1, "a:a", kMallory));
+    TestControl control(std::vector<TestTracepoint>{{.name = "a:a"}});
+    control.header.tracepoint_count = 0;
+    const auto refused = applications_.add({.id = {.inode = 2}, .fd = control.memfd(), .uid = kMallory, .gid = 0});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, ErrorKind::kCorrupt);
 }
 
 }  // namespace
