@@ -98,21 +98,22 @@ wire::ChannelMessage TraceChannel::message() const {
     return message;
 }
 
-// Forgets all if there are too many: they are asked for again.
+// Forgets those of programs that are gone; and all if there are too many: they are asked for again.
 TraceChannel::Known& TraceChannel::known(const Application& application) {
     constexpr std::size_t kMaxKnown = 1024;
-    if (known_.size() >= kMaxKnown && !known_.contains(application.tracepoints.get())) known_.clear();
-    const auto [entry, is_new] = known_.try_emplace(application.tracepoints.get());
-    if (is_new)
-        entry->second = {application.tracepoints,
-                         std::vector<std::uint32_t>(application.tracepoints->size(), Known::kUnknown)};
-    return entry->second;
+    const auto found = known_.find(application.tracepoints.get());
+    if (found != known_.end() && !found->second.tracepoints.expired()) return found->second;
+    std::erase_if(known_, [](const auto& entry) { return entry.second.tracepoints.expired(); });
+    if (known_.size() >= kMaxKnown) known_.clear();
+    Known known{application.tracepoints, std::vector<std::uint32_t>(application.tracepoints->size(), Known::kUnknown)};
+    return known_.emplace(application.tracepoints.get(), std::move(known)).first->second;
 }
 
 TraceChannel::Enrolled TraceChannel::enroll(const Application& application, std::size_t index, OnConflict on_conflict) {
     std::uint32_t& id = known(application).ids[index];
     if (id == Known::kConflicting && on_conflict == OnConflict::kRefuse) return {};
-    if (id != Known::kUnknown && id != Known::kConflicting) return {.id = id};
+    if (id < Known::kOverBudget || id == wire::kNotEnabled) return {.id = id};
+    const bool was_over_budget = id == Known::kOverBudget;
     id = wire::kNotEnabled;
     const wire::TracepointDescription& tracepoint = (*application.tracepoints)[index];
     const EventOrigin origin = origin_of(application, tracepoint);
@@ -124,7 +125,10 @@ TraceChannel::Enrolled TraceChannel::enroll(const Application& application, std:
     auto enrolled = registry_.enroll(*std::move(described), origin, on_conflict);
     if (!enrolled) {
         Registry::Refusal refusal = std::move(enrolled).error();
-        if (!refusal.conflict.empty()) id = Known::kConflicting;
+        // With versions, it is one too many, and stays so.
+        if (!refusal.conflict.empty() && on_conflict == OnConflict::kRefuse) id = Known::kConflicting;
+        if (refusal.is_over_budget) id = Known::kOverBudget;
+        if (refusal.is_over_budget && was_over_budget) return {};
         return {.conflict = std::move(refusal.conflict),
                 .warning = std::move(refusal.error.message),
                 .is_over_budget = refusal.is_over_budget};

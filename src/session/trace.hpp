@@ -69,7 +69,8 @@ class TraceChannel {
         std::string warning{};             // for the user; empty: all is well
         bool is_over_budget = false;
     };
-    // Gives the id of an application's tracepoint; `index` is its number there. Asked again, it does not warn again.
+    // Gives the id of an application's tracepoint; `index` is its number there. Asked again, it does not warn again,
+    // but looks whether there is memory by now for what there was none for.
     Enrolled enroll(const Application& application, std::size_t index, OnConflict on_conflict);
     [[nodiscard]] std::size_t event_class_count() const { return registry_.size(); }
 
@@ -89,7 +90,8 @@ class TraceChannel {
     struct Known {
         static constexpr std::uint32_t kUnknown = 0xffff'fffe;      // not asked yet
         static constexpr std::uint32_t kConflicting = 0xffff'fffd;  // has no id, unless a rule allows versions
-        std::shared_ptr<const Tracepoints> tracepoints;             // keeps the key alive
+        static constexpr std::uint32_t kOverBudget = 0xffff'fffc;   // may have room by now
+        std::weak_ptr<const Tracepoints> tracepoints;               // if they are gone, the key means nothing
         std::vector<std::uint32_t> ids;
     };
     Known& known(const Application& application);

@@ -266,6 +266,23 @@ bool AppDirectories::add_file(Directory& directory, const std::string& name, New
     return true;
 }
 
+std::optional<AppDirectories::Found> AppDirectories::open_again(const FileId& id, uid_t uid) const {
+    for (const auto& [watch, directory] : directories_) {
+        if (directory.uid != uid) continue;
+        const auto named = std::ranges::find_if(directory.files, [&id](const auto& file) { return file.second == id; });
+        if (named == directory.files.end()) continue;
+        const std::string& name = named->first;
+        UniqueFd fd(
+            ::openat(directory.fd.get(), name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+        struct stat status {};
+        if (is_among_the_last(fd) || !fd.is_open() || ::fstat(fd.get(), &status) != 0) return std::nullopt;
+        if (!S_ISREG(status.st_mode) || status.st_uid != uid || status.st_nlink != 1 || id_of(status, name) != id)
+            return std::nullopt;
+        return Found{id, std::move(fd), uid, status.st_gid};
+    }
+    return std::nullopt;
+}
+
 // Told once, as sweeps find it again.
 bool AppDirectories::refuse(Directory& directory, const std::string& name, std::string_view reason) {
     if (directory.refused.size() < kMaxRefused && directory.refused.insert(name).second)

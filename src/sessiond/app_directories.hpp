@@ -57,6 +57,9 @@ class AppDirectories {
     // Looks at each file again, whatever the kernel has told: what it could not tell, this finds.
     News sweep();
 
+    // A file of this user that was found before, if it has its name still.
+    [[nodiscard]] std::optional<Found> open_again(const FileId& id, uid_t uid) const;
+
     // Removes the files of `gone` of all news so far. Until then they are there for the next daemon, if this one is
     // killed before it has taken note of them.
     void remove_dead();

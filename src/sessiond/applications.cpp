@@ -82,6 +82,13 @@ void Applications::forget_unused_tables() {
     });
 }
 
+std::vector<std::pair<FileId, uid_t>> Applications::with_room_again() const {
+    std::vector<std::pair<FileId, uid_t>> files;
+    for (const auto& [id, refused] : over_budget_)
+        if ((*budgets_)[refused.uid].has(refused.bytes)) files.emplace_back(id, refused.uid);
+    return files;
+}
+
 TracedFile* Applications::find(const FileId& id) {
     const auto found = files_.find(id);
     return found == files_.end() ? nullptr : &found->second;

@@ -46,6 +46,8 @@ class Applications {
     }
     // Whether the file was refused because its user's budget had no more.
     [[nodiscard]] bool is_over_budget(const FileId& id) const { return over_budget_.contains(id); }
+    // Those files, and their users, that the budgets would have room for by now.
+    [[nodiscard]] std::vector<std::pair<FileId, uid_t>> with_room_again() const;
     // Of each user, whether nobody was told yet that programs are refused as the budget has no more.
     bool take_untold(uid_t uid) { return told_.insert(uid).second; }
     [[nodiscard]] TracedFile* find(const FileId& id);

@@ -108,6 +108,13 @@ Result<std::unique_ptr<Tracing>> Tracing::create(Parameters parameters) {
     return std::unique_ptr<Tracing>(new Tracing(std::move(parameters), std::move(directories)));
 }
 
+void Tracing::sweep() {
+    AppDirectories::News news = directories_->sweep();
+    for (const auto& [id, uid] : applications_.with_room_again())
+        if (auto found = directories_->open_again(id, uid)) news.found.push_back(*std::move(found));
+    handle(std::move(news));
+}
+
 void Tracing::handle(AppDirectories::News news) {
     const bool is_first_look = !std::exchange(has_looked_, true);
     std::vector<TracedFile*> files;

@@ -102,7 +102,8 @@ class Tracing {
     [[nodiscard]] int news_fd() const { return directories_->fd(); }
     void look() { handle(directories_->look()); }
     // Does without what the kernel should have told.
-    void sweep() { handle(directories_->sweep()); }
+    // Asks again for programs that their users' budgets had no room for.
+    void sweep();
     // A program that has just connected says what it wants.
     Result<void> answer(wire::AppConnection& connection);
     void show_answering() const;

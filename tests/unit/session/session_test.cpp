@@ -360,11 +360,29 @@ TEST(Session, EventsBeyondTheUsersBudgetAreCountedAndToldOnce) {
     Session session(
         {.name = "test", .buffers = Session::Buffers::kUser, .channels = {small_channel()}, .budgets = &budgets});
     session.set_active(true);
-    const Told told = ask(session, application({{.name = "a:a"}, {.name = "a:b"}, {.name = "a:c"}}));
+    const Application program = application({{.name = "a:a"}, {.name = "a:b"}, {.name = "a:c"}});
+    const Told told = ask(session, program);
     EXPECT_EQ(told.ids(), (Ids{0, kOff, kOff}));
     EXPECT_EQ(told.warnings().size(), 1U);
     EXPECT_EQ(session.refused().events, 2U);
     EXPECT_TRUE(contains(session.refused().reason, "a:c"));
+    const Told again = ask(session, program);
+    EXPECT_EQ(again.ids(), (Ids{0, kOff, kOff}));
+    EXPECT_EQ(again.warnings().size(), 0U);
+    EXPECT_EQ(session.refused().events, 2U);
+    budgets.at(1000).give_back(1000);
+    EXPECT_EQ(ask(session, program).ids(), (Ids{0, 1, 2}));
+}
+
+// They take from the budget of their user.
+TEST(Session, DescriptionsOfProgramsThatAreGoneAreNotKept) {
+    Session session = session_with();
+    Application program = application({{.name = "a:a"}});
+    const std::weak_ptr<const Tracepoints> tracepoints = program.tracepoints;
+    ASSERT_EQ(ask(session, program).ids(), (Ids{0}));
+    program.tracepoints.reset();
+    EXPECT_TRUE(tracepoints.expired());
+    EXPECT_EQ(ask(session, application({{.name = "b:b"}})).ids(), (Ids{1})) << "perhaps at the same address";
 }
 
 }  // namespace

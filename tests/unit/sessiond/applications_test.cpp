@@ -59,7 +59,10 @@ TEST_F(ApplicationsOfSmallBudgets, EachFileTakesWhatIsKeptOfItsTracepoints) {
     EXPECT_TRUE(applications_.take_untold(kMallory));
     EXPECT_FALSE(applications_.take_untold(kMallory));
     EXPECT_TRUE(add(4, "a:a", kAda)) << "another user's, though the table is known";
+    EXPECT_TRUE(applications_.with_room_again().empty());
     applications_.remove({.inode = 1});
+    ASSERT_EQ(applications_.with_room_again().size(), 1U);
+    EXPECT_EQ(applications_.with_room_again().front(), std::pair(FileId{.inode = 3}, kMallory));
     EXPECT_TRUE(add(3, "a:a", kMallory));
     EXPECT_FALSE(applications_.is_over_budget({.inode = 3}));
 }
