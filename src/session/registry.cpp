@@ -46,7 +46,7 @@ tl::expected<Registry::Enrolled, Registry::Refusal> Registry::enroll(ctf::EventC
         if (!classes_[id].origin.is_known()) classes_[id].origin = origin;
         return Enrolled{id, false};
     }
-    if (!versions.empty() && on_conflict == OnConflict::kRefuse) {
+    if (!versions.empty() && (on_conflict == OnConflict::kRefuse || versions.size() >= kMaxVersions)) {
         const Entry& known = classes_[versions.front()];
         Conflict conflict{.event = event_class.name,
                           .known = known.origin,

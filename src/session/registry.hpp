@@ -19,6 +19,9 @@ namespace leat::session {
 // More than any program has; a bound on what a hostile one costs.
 inline constexpr std::size_t kMaxEventClasses = 1U << 20;
 
+// Of one name: each new one is compared with all of them.
+inline constexpr std::size_t kMaxVersions = 256;
+
 // Where an event class comes from; for people.
 struct EventOrigin {
     std::string program;  // "nginx"
@@ -66,7 +69,7 @@ class Registry {
 
     // Gives the id of an event class: its old one if the same class was enrolled before, else the next one.
     // `event_class.id` is ignored. Refuses it if there are too many classes, or there is no memory for more; or if the
-    // name is known with another description, unless a rule allows that.
+    // name is known with another description, unless a rule allows that and it has fewer than kMaxVersions.
     tl::expected<Enrolled, Refusal> enroll(ctf::EventClass event_class, const EventOrigin& origin,
                                            OnConflict on_conflict = OnConflict::kRefuse);
 

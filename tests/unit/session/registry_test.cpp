@@ -98,6 +98,18 @@ TEST(Registry, ConflictNamesTheFirstOfSeveralVersions) {
     EXPECT_EQ(refusal_of(registry, event("a:a", 16)).conflict.at(0).known.program, "one (12)");
 }
 
+TEST(Registry, OneVersionTooManyIsAConflict) {
+    Registry registry;
+    for (std::uint32_t i = 0; i < kMaxVersions; ++i)
+        ASSERT_TRUE(registry.enroll(event("a:a", i + 1), kFirst, OnConflict::kVersion));
+    const auto refused = registry.enroll(event("a:a", kMaxVersions + 1), kSecond, OnConflict::kVersion);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().conflict.size(), 1U);
+    EXPECT_EQ(registry.size(), kMaxVersions);
+    EXPECT_EQ(registry.enroll(event("a:a", kMaxVersions), kSecond, OnConflict::kVersion)->id, kMaxVersions - 1);
+    EXPECT_TRUE(registry.enroll(event("a:b"), kSecond, OnConflict::kVersion));
+}
+
 TEST(Registry, ClassesStayWhereTheyAreAsItGrows) {
     Registry registry;
     ASSERT_TRUE(registry.enroll(event("a:0"), kFirst));
