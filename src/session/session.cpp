@@ -153,10 +153,11 @@ void Session::add_orders(const Application& application, std::size_t index, Orde
             if (!trace) {
                 if (refuse_trace(key_of(application), trace.error().message))
                     refusals.add(orders, fmt::format("{}: {}", application.name(), trace.error().message));
-                return add_waiting_orders(application, index, orders);
+                return add_waiting_orders(application, index, orders, refusals);
             }
             target = (*trace)->channels()[index].get();
             orders.channels.push_back(target);
+            orders.names[target->number()] = fmt::format("channel \"{}\" of session \"{}\"", channel.name, name());
         }
         const OnConflict otherwise = on_conflict(channel.rules, tracepoint.name, tracepoint.log_level);
         auto enrolled = target->enroll(application, i, otherwise);
@@ -166,12 +167,26 @@ void Session::add_orders(const Application& application, std::size_t index, Orde
             conflicts_.push_back({channel.name, std::move(enrolled.conflict.front())});
         if (enrolled.id == wire::kNotEnabled) continue;
         complete_conflicts(channel.name, application, tracepoint);
-        if (orders.actions[i].size() < wire::kMaxActions)
-            orders.actions[i].push_back({.event_id = enrolled.id, .channel = target->number()});
-        else
-            refusals.add(orders, fmt::format("{}: \"{}\" is wanted by more than {} channels", application.name(),
-                                             tracepoint.name, wire::kMaxActions));
+        add_action(application, i, {.event_id = enrolled.id, .channel = target->number()}, orders, refusals);
     }
+}
+
+// Where there are too many, those that are there stay: nobody takes events from a session that records them.
+void Session::add_action(const Application& application, std::size_t tracepoint, wire::Action action, Orders& orders,
+                         Refusals& refusals) {
+    auto& actions = orders.actions[tracepoint];
+    if (actions.size() < wire::kMaxActions) return actions.push_back(action);
+    const auto is_new = [&](const wire::Action& other) {
+        return orders.before == nullptr ||
+               std::ranges::find((*orders.before)[tracepoint], other) == (*orders.before)[tracepoint].end();
+    };
+    if (!is_new(action)) {
+        const auto last_new = std::find_if(actions.rbegin(), actions.rend(), is_new);
+        if (last_new != actions.rend()) std::swap(*last_new, action);
+    }
+    refusals.add(orders, fmt::format("{}: \"{}\" is wanted by more than {} channels: not recorded in {}",
+                                     application.name(), (*application.tracepoints)[tracepoint].name, wire::kMaxActions,
+                                     orders.names[action.channel]));
 }
 
 // Of each user, the first event is warned of.
@@ -181,16 +196,17 @@ void Session::refuse_event(uid_t uid, std::string& warning) {
     if (!(*parameters_.budgets)[uid].take_untold()) warning.clear();
 }
 
-void Session::add_waiting_orders(const Application& application, std::size_t index, Orders& orders) {
+void Session::add_waiting_orders(const Application& application, std::size_t index, Orders& orders,
+                                 Refusals& refusals) {
     const Channel& channel = parameters_.channels[index];
     orders.is_waiting = true;
     const auto [number, is_new] = waiting_.try_emplace(index);
     if (is_new) number->second = next_channel_number(parameters_.lane);
+    orders.names[number->second] = fmt::format("channel \"{}\" of session \"{}\"", channel.name, name());
     for (std::size_t i = 0; i < application.tracepoints->size(); ++i) {
         const wire::TracepointDescription& tracepoint = (*application.tracepoints)[i];
-        if (tracepoint.refusal.empty() && find_rule(channel.rules, tracepoint.name, tracepoint.log_level) != nullptr &&
-            orders.actions[i].size() < wire::kMaxActions)
-            orders.actions[i].push_back({.event_id = wire::kNotEnabled, .channel = number->second});
+        if (tracepoint.refusal.empty() && find_rule(channel.rules, tracepoint.name, tracepoint.log_level) != nullptr)
+            add_action(application, i, {.event_id = wire::kNotEnabled, .channel = number->second}, orders, refusals);
     }
 }
 

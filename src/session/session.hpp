@@ -20,12 +20,17 @@ namespace leat::session {
 
 // What an application is to do, by all sessions that want something of it.
 struct Orders {
+    using Actions = std::vector<std::vector<wire::Action>>;
     explicit Orders(std::size_t tracepoints) : actions(tracepoints) {}
+    // `what_was`: the actions of now, which give way to no new ones. It outlives this.
+    explicit Orders(const Actions& what_was) : actions(what_was.size()), before(&what_was) {}
 
-    std::vector<std::vector<wire::Action>> actions;  // of each tracepoint; none: it is off
-    std::vector<const TraceChannel*> channels{};     // that the actions name
-    bool is_waiting = false;                         // for a trace, which there is no room for
-    std::vector<std::string> warnings{};             // for the user: what is not recorded, and why
+    Actions actions;                               // of each tracepoint; none: it is off
+    const Actions* before = nullptr;               // null: they are all off
+    std::vector<const TraceChannel*> channels{};   // that the actions name
+    std::map<std::uint32_t, std::string> names{};  // of channels by number, for warnings
+    bool is_waiting = false;                       // for a trace, which there is no room for
+    std::vector<std::string> warnings{};           // for the user: what is not recorded, and why
 };
 
 // A session: which events people want, and the traces that they are recorded in, one for each user and ABI (or process)
@@ -130,7 +135,9 @@ class Session {
     Result<Trace*> make_trace(const Application& application, const RegistryKey& key);
     void refuse_event(uid_t uid, std::string& warning);
     bool refuse_trace(const RegistryKey& key, const std::string& reason);
-    void add_waiting_orders(const Application& application, std::size_t index, Orders& orders);
+    void add_waiting_orders(const Application& application, std::size_t index, Orders& orders, Refusals& refusals);
+    static void add_action(const Application& application, std::size_t tracepoint, wire::Action action, Orders& orders,
+                           Refusals& refusals);
     std::string unused_path(const Trace::Parameters& parameters);
 
     Parameters parameters_;

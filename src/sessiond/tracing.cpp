@@ -232,10 +232,14 @@ std::vector<std::string> Tracing::order(const std::vector<TracedFile*>& files) {
         the_program_log().warn(file.application.uid, warning);
         if (warnings.size() < kMaxWarnings) warnings.push_back(std::move(warning));
     };
+    // A tracepoint has room for some actions only: who came first has them, also in a program that begins later.
+    std::vector<DaemonSession*> by_age;
+    for (auto& [name, session] : sessions_) by_age.push_back(&session);
+    std::ranges::sort(by_age, {}, &DaemonSession::id);
     std::vector<session::Orders> all;
     for (const TracedFile* const file : files) {
-        session::Orders& orders = all.emplace_back(file->orders.size());
-        for (auto& [name, session] : sessions_) session.session.add_orders(file->application, orders);
+        session::Orders& orders = all.emplace_back(file->orders);
+        for (DaemonSession* const session : by_age) session->session.add_orders(file->application, orders);
         for (std::string& warning : orders.warnings) warn(*file, std::move(warning));
     }
     keep_new_traces();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "support/test_application.hpp"
@@ -218,7 +219,40 @@ TEST(Session, EventThatTooManyChannelsWantGoesToTheFirstOnes) {
     Session session = active_session(std::vector<Channel>(wire::kMaxActions + 1, small_channel()));
     const Told told = enter(session, application({{.name = "a:a"}}));
     EXPECT_EQ(told.orders.actions[0].size(), wire::kMaxActions);
-    EXPECT_EQ(told.warnings(), (std::vector<std::string>{"program (12): \"a:a\" is wanted by more than 16 channels"}));
+    EXPECT_EQ(told.warnings(),
+              (std::vector<std::string>{"program (12): \"a:a\" is wanted by more than 16 channels: not recorded "
+                                        "in channel \"channel0\" of session \"test\""}));
+}
+
+TEST(Session, EventsThatASessionRecordsAreTakenFromItByNoOther) {
+    Session web({.name = "web", .channels = {small_channel()}});
+    Session aaa({.name = "aaa", .channels = std::vector<Channel>(wire::kMaxActions, small_channel())});
+    web.set_active(true);
+    const Application program = application({{.name = "a:a"}});
+    const Orders::Actions before = ask(web, program).orders.actions;
+    aaa.set_active(true);
+    Orders orders(before);
+    aaa.add_orders(program, orders);
+    web.add_orders(program, orders);
+    ASSERT_EQ(orders.actions[0].size(), wire::kMaxActions);
+    EXPECT_EQ(std::ranges::count(orders.actions[0], before[0][0]), 1);
+    EXPECT_EQ(orders.warnings,
+              (std::vector<std::string>{"program (12): \"a:a\" is wanted by more than 16 channels: not recorded in "
+                                        "channel \"channel0\" of session \"aaa\""}));
+}
+
+TEST(Session, ChannelThatWaitsForRingsAndFindsNoRoomIsWarnedOf) {
+    Session web({.name = "web",
+                 .channels = {small_channel()},
+                 .admit = [](const RegistryKey&, std::uint64_t) -> Result<Trace::Claim> { return refused("full"); }});
+    web.set_active(true);
+    Session first = active_session(std::vector<Channel>(wire::kMaxActions, small_channel()));
+    const Application program = application({{.name = "a:a"}});
+    Orders orders(1);
+    first.add_orders(program, orders);
+    web.add_orders(program, orders);
+    ASSERT_EQ(orders.warnings.size(), 2U);
+    EXPECT_TRUE(contains(orders.warnings[1], "not recorded in channel \"channel0\" of session \"web\""));
 }
 
 TEST(Session, WhatIsSwitchedOffWantsNothing) {
