@@ -234,6 +234,7 @@ std::vector<std::string> Tracing::order(const std::vector<TracedFile*>& files) {
     };
     // A tracepoint has room for some actions only: who came first has them, also in a program that begins later.
     std::vector<DaemonSession*> by_age;
+    by_age.reserve(sessions_.size());
     for (auto& [name, session] : sessions_) by_age.push_back(&session);
     std::ranges::sort(by_age, {}, &DaemonSession::id);
     std::vector<session::Orders> all;
