@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
@@ -502,6 +503,14 @@ class SessionModel {
                 session.was_started, std::move(channels)};
     }
 
+    // The first one has its actions first.
+    [[nodiscard]] std::vector<std::pair<std::string, const Session*>> sessions_by_age() const {
+        std::vector<std::pair<std::string, const Session*>> sessions;
+        for (const auto& [name, session] : sessions_) sessions.emplace_back(name, &session);
+        std::ranges::sort(sessions, {}, [](const auto& entry) { return entry.second->serial; });
+        return sessions;
+    }
+
     void check(const Program& program) {
         wire::ControlFileHeader header{};
         LEAT_CHECK(::pread(program.file.get(), &header, sizeof header, 0) == sizeof header);
@@ -509,9 +518,9 @@ class SessionModel {
         for (std::size_t i = 0; i < program.events.size(); ++i) {
             const std::vector<wire::Action> actions = actions_of(program, layout, static_cast<std::uint32_t>(i));
             std::size_t at = 0;
-            for (const auto& [name, session] : sessions_) {
-                if (!session.is_active || (session.vuids && !session.vuids->contains(program.uid))) continue;
-                for (const Channel& channel : session.channels) {
+            for (const auto& [name, session] : sessions_by_age()) {
+                if (!session->is_active || (session->vuids && !session->vuids->contains(program.uid))) continue;
+                for (const Channel& channel : session->channels) {
                     bool is_on = false;
                     for (const Rule& rule : channel.rules) is_on |= matches(rule, program.events[i]);
                     if (!is_on || !channel.is_enabled) continue;
@@ -519,7 +528,7 @@ class SessionModel {
                         return violate("{} of user {} is off in {} of {}", kEvents[program.events[i]], program.uid,
                                        channel.name, name);
                     check(actions[at++],
-                          fmt::format("{} {} {} {}", session.serial, channel.name, program.uid, program.bitness),
+                          fmt::format("{} {} {} {}", session->serial, channel.name, program.uid, program.bitness),
                           program.events[i]);
                 }
             }
