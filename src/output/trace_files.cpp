@@ -80,6 +80,7 @@ Result<void> TraceFiles::make(Existing existing) {
     if (existing == Existing::kTaken) ::unlinkat(trace_fd_.get(), kNewMetadataFile, 0);
     auto known = existing == Existing::kTaken ? files_.open(trace_fd_.get(), trace::kMetadataFile) : std::nullopt;
     metadata_ = known ? *std::move(known) : LEAT_TRY(files_.create(trace_fd_.get(), trace::kMetadataFile));
+    LEAT_TRY(give_directories());
     are_names_counted_ = !is_directory_removed() && !is_removed(metadata_.fd.get());
     return {};
 }
@@ -103,9 +104,16 @@ Result<void> TraceFiles::make_directories(Existing existing) {
     };
     trace_fd_ = LEAT_TRY(take_or_make(user_fd.get(), trace_.filename()));
     index_fd_ = LEAT_TRY(take_or_make(trace_fd_.get(), trace::kIndexDirectory));
+    return {};
+}
+
+// When all is made: in a directory of its own, the owner may put something else in the place of what comes next.
+Result<void> TraceFiles::give_directories() const {
     for (const int fd : {index_fd_.get(), trace_fd_.get()}) LEAT_TRY(files_.give(fd, kOwnersDirectory));
-    const bool is_of_owner = owner_ && of_user.filename() == std::to_string(*owner_);
-    return is_of_owner ? files_.give(user_fd.get(), kOwnersDirectory) : Result<void>();
+    const fs::path of_user = trace_.parent_path();
+    if (!owner_ || of_user.filename() != std::to_string(*owner_)) return {};
+    const UniqueFd user_fd = LEAT_TRY(open_directory(AT_FDCWD, of_user));
+    return files_.give(user_fd.get(), kOwnersDirectory);
 }
 
 Result<void> TraceFiles::remove_ended(const fs::path& directory, std::vector<ChannelFiles> channels) {

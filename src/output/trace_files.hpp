@@ -68,6 +68,7 @@ class TraceFiles {
     enum class Existing { kRefused, kTaken };
     Result<void> make(Existing existing);
     Result<void> make_directories(Existing existing);
+    [[nodiscard]] Result<void> give_directories() const;
     [[nodiscard]] StreamFiles::Place place_of(consumer::StreamId id) const;
     Result<void> write_to_stream(const consumer::Packet& packet);
     [[nodiscard]] bool is_directory_removed() const;

@@ -60,6 +60,24 @@ def shown_commands(text):
                 yield match[1], match[2].split(" -- ")[0].split()
 
 
+def manual_examples():
+    for page in sorted((SOURCE / "docs" / "man").iterdir()):
+        text = re.sub(r"\\f[BIR]", "", page.read_text()).replace("\\-", "-").replace("\\(aq", "'").replace("\\e", "\\")
+        for match in re.finditer(r"^\.(?:nf|EX)\n(.*?)^\.(?:fi|EE)$", text, re.MULTILINE | re.DOTALL):
+            yield page.name, match[1]
+
+
+def help_of(command):
+    program, *words = command.split()
+    return subprocess.run([BUILD / "bin" / program, *words, "--help"], capture_output=True, text=True, check=True).stdout
+
+
+def help_examples():
+    verbs = re.findall(r"^  ([a-z][a-z-]+)  ", help_of("leat"), re.MULTILINE)
+    for command in ("leat", *(f"leat {verb}" for verb in verbs), "leat-relayd", "leat-sessiond"):
+        yield f"{command} --help", help_of(command).partition("Examples:")[2].replace("\n  ", "\n")
+
+
 class Documents(unittest.TestCase):
     def run_in(self, directory, command):
         # The commands get a network and process IDs of their own, so the default ports are free, and background
@@ -101,14 +119,16 @@ class Documents(unittest.TestCase):
 
     def test_options_of_commands_exist(self):
         """Also of those that do not run here."""
-        found = 0
-        for document, text in blocks("sh"):
-            for name, words in shown_commands(text):
-                command = name if name != "leat" else f"leat {words[0]}"
-                options = {match[0] for word in words if (match := re.match(r"--[a-z][a-z-]+", word))}
-                self.assertEqual(options - self.options_of(command), set(), f"{document}: {command}")
-                found += len(options)
-        self.assertGreater(found, 10)
+        consoles = [(document, text.replace("$ ", "")) for document, text in blocks("console")]
+        for source, least in ((blocks("sh"), 10), (consoles, 0), (manual_examples(), 10), (help_examples(), 10)):
+            found = 0
+            for place, text in source:
+                for name, words in shown_commands(text):
+                    command = name if name != "leat" or words[0].startswith("-") else f"leat {words[0]}"
+                    options = {match[0] for word in words if (match := re.match(r"--[a-z][a-z-]+", word))}
+                    self.assertEqual(options - self.options_of(command) - {"--help", "--version"}, set(), f"{place}: {command}")
+                    found += len(options)
+            self.assertGreaterEqual(found, least)
 
     def test_words_of_dev_exist(self):
         """Every `./dev WORD` that a document mentions exists, in code blocks and in running text."""
@@ -151,9 +171,7 @@ class Documents(unittest.TestCase):
 
     def options_of(self, command):
         """What its help offers."""
-        program, *words = command.split()
-        help_text = subprocess.run([BUILD / "bin" / program, *words, "--help"], capture_output=True, text=True, check=True).stdout
-        return set(re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]+)\b", help_text.split("Examples:")[0], re.MULTILINE)) - {"--help"}
+        return set(re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]+)\b", help_of(command).split("Examples:")[0], re.MULTILINE)) - {"--help"}
 
     def page(self, name):
         return (SOURCE / "docs" / "man" / name).read_text().replace("\\-", "-")
