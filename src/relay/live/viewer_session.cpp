@@ -423,6 +423,7 @@ ViewerSession::ServedPacket ViewerSession::packet(const wire::GetPacket& request
         return cursor.file != nullptr || (cursor.file_number && open_file(cursor, *cursor.file_number).value_or(false));
     };
     if (!is_open()) return refused(0);
+    keep_open(request.stream_id, cursor);
     return {{wire::PacketStatus::kOk, request.length, 0},
             FileRange{cursor.file, cursor.file->data.get(), request.offset, request.length}};
 }

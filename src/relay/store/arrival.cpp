@@ -8,7 +8,9 @@ Result<void> Arrival::begin(const wire::DataHeader& header, FileSequence& files)
     StreamFile* const file = LEAT_TRY(files.for_packet(header.data_size));
     const std::uint64_t size = std::uint64_t{header.data_size} + header.padding_size;
     packet_ = ArrivingPacket{
-        .number = header.net_seq_num, .place = {file->number(), file->size(), size}, .data_size = header.data_size};
+        .number = header.net_seq_num,
+        .place = {.file_number = file->number(), .offset = file->size(), .size = size, .came = header.data_size},
+        .data_size = header.data_size};
     return {};
 }
 

@@ -10,6 +10,7 @@
 namespace leat::relay {
 namespace {
 
+// A hole stays one.
 Result<StoredData> copy_one(FileSequence* source, FileSequence& target, const StoredData& data, std::uint64_t count) {
     // A packet may be larger than what we want to hold in memory.
     constexpr std::uint64_t kPiece = 256U << 10;
@@ -17,15 +18,17 @@ Result<StoredData> copy_one(FileSequence* source, FileSequence& target, const St
     if (from == nullptr) return not_found("its file is gone");
     StreamFile& to = *LEAT_TRY(target.for_packet(data.size));
     const std::uint64_t begin = to.size();
-    std::vector<std::byte> bytes(std::min(count, kPiece));
-    for (std::uint64_t done = 0; done < count;) {
-        const auto piece = std::span(bytes).first(std::min<std::uint64_t>(bytes.size(), count - done));
+    const std::uint64_t came = std::min(count, data.came);
+    std::vector<std::byte> bytes(std::min(came, kPiece));
+    for (std::uint64_t done = 0; done < came;) {
+        const auto piece = std::span(bytes).first(std::min<std::uint64_t>(bytes.size(), came - done));
         LEAT_TRY(from->read(data.offset + done, piece));
         if (LEAT_TRY(to.write(begin + done, piece)) != piece.size())
             return fail(ErrorKind::kDiskFull, "the disk is full");
         done += piece.size();
     }
-    return StoredData{to.number(), begin, data.size};
+    if (came < count) LEAT_TRY(to.extend(begin + count));
+    return StoredData{.file_number = to.number(), .offset = begin, .size = data.size, .came = data.came};
 }
 
 }  // namespace

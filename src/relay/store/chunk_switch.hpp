@@ -44,7 +44,7 @@ class ChunkSwitch {
         StoredData to;
     };
     static Move move_of(StoredData& data, std::uint64_t count) {
-        return {&data, count, StoredData{StoredData::kNoFile, 0, data.size}};
+        return {&data, count, StoredData{.file_number = StoredData::kNoFile, .offset = 0, .size = data.size}};
     }
     // kDiskFull: nothing is left in the new files. What cannot be copied for another reason is lost; `stream_id` is for
     // the log. `from` is null for a stream that was out of every chunk.

@@ -96,6 +96,7 @@ void DataStream::note_stored_without_index(const Arrival::Complete& packet) {
     StreamFile& file = *files_->find(packet.data.file_number);
     file.note_safe(packet.data.offset + packet.data.size);
     note_if_removed(file);
+    files_->close_rolled();
     is_unflushed_ = true;
 }
 

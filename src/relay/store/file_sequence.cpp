@@ -73,7 +73,8 @@ Result<void> FileSequence::open_first(const SessionDirectory::TracePlace& trace)
 }
 
 Result<StreamFile*> FileSequence::for_packet(std::uint64_t size) {
-    const bool is_full = !files_.empty() && naming_.limits().is_full(files_.back().size(), size);
+    const bool is_full =
+        !files_.empty() && files_.size() < kMostOpen && naming_.limits().is_full(files_.back().size(), size);
     if (files_.empty() || is_full) {
         const auto opened = open_next();
         // A stream of another name has files of that name (of c_1, and the second of c): this one goes on in its last.
@@ -115,6 +116,10 @@ void FileSequence::close_unused(std::span<const StoredData> waiting) {
         files_.front().end();
         files_.pop_front();
     }
+}
+
+void FileSequence::close_rolled() {
+    for (; files_.size() > 1; files_.pop_front()) files_.front().end();
 }
 
 // Data beyond the last entry has no index, and none will come: readers that go by packet headers alone must not meet

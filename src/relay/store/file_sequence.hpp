@@ -79,6 +79,9 @@ class FileSequence {
     // None before the first file.
     [[nodiscard]] const std::shared_ptr<const FilePlace>& place() const { return readable_place_; }
 
+    // As many may wait for entries: then packets go on in the last one, however large it is.
+    static constexpr std::size_t kMostOpen = 16;
+
     // Where a packet of so many bytes goes: behind the last one, or into a new file, and then the oldest may have to
     // go.
     Result<StreamFile*> for_packet(std::uint64_t size);
@@ -95,6 +98,8 @@ class FileSequence {
     Result<void> flush();
     // Files before the current one that hold none of this data: nothing waits for them any more.
     void close_unused(std::span<const StoredData> waiting);
+    // The same where there are no entries: but for the newest.
+    void close_rolled();
     // Nothing more comes. What is not safe to read is cut off.
     void finish();
     // As if it had never been.

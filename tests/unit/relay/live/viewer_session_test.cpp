@@ -9,6 +9,7 @@
 
 #include "ctf/metadata/metadata_packets.hpp"
 #include "support/local_producer.hpp"
+#include "support/open_descriptors.hpp"
 #include "trace/sync_file.hpp"
 
 namespace leat::relay {
@@ -134,6 +135,23 @@ TEST_F(ViewerSessionTest, StreamsAreToldWhenTheyArePublished) {
     EXPECT_EQ(new_streams(), "");
     producer.publish();
     EXPECT_EQ(new_streams(), "channel_1 ");
+}
+
+// Also where it asks for all indexes first, and for the packets afterwards.
+TEST_F(ViewerSessionTest, ViewerOfManyStreamsKeepsFewFilesOpen) {
+    constexpr int kStreams = 200;
+    std::vector<std::string> channels;
+    for (int i = 0; i < kStreams; ++i) {
+        const std::uint64_t handle = producer.add_stream(channels.emplace_back(fmt::format("many_{}", i)));
+        producer.send_packet(handle, 0, "packet");
+        producer.close_stream(handle);
+    }
+    producer.publish();
+    attach();
+    const std::size_t before = test::open_descriptors();
+    for (const std::string& channel : channels) EXPECT_EQ(viewer.next_index(ids.at(channel)).status, IndexStatus::kOk);
+    for (const std::string& channel : channels) EXPECT_EQ(packet({ids.at(channel), 0, 6}), "packet");
+    EXPECT_LE(test::open_descriptors(), before + 2 * 64);
 }
 
 // babeltrace2 has given the trace up by then.

@@ -24,7 +24,7 @@ class ChunkSwitchTest : public testing::Test {
         StreamFile& file = **from->for_packet(text.size());
         const std::uint64_t offset = file.size();
         EXPECT_EQ(file.write(offset, std::as_bytes(std::span(text))).value(), text.size());
-        return {file.number(), offset, text.size()};
+        return {.file_number = file.number(), .offset = offset, .size = text.size(), .came = text.size()};
     }
     std::string text_at(const StoredData& data, std::uint64_t size) {
         std::string text(size, '\0');
@@ -64,7 +64,7 @@ TEST_F(ChunkSwitchTest, DataGoesAlongAsFarAsItIsThere) {
 }
 
 TEST_F(ChunkSwitchTest, DataOfAClosedFileIsNowhere) {
-    StoredData gone{7, 0, 5};
+    StoredData gone{.file_number = 7, .offset = 0, .size = 5, .came = 5};
     StoredData here = store("here");
     std::vector moves{ChunkSwitch::move_of(gone, 5), ChunkSwitch::move_of(here, 4)};
     ASSERT_TRUE(ChunkSwitch::copy(moves, &*from, *to, 1));

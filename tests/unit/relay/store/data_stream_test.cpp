@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "support/open_descriptors.hpp"
 #include "support/scratch_directory.hpp"
 
 namespace leat::relay {
@@ -225,6 +227,27 @@ TEST_F(DataStreamTest, IndexFindsItsDataInAFileThatHasBeenRolledAway) {
     EXPECT_EQ(offsets("ust/index/ch_0_1.idx"), "0 ");
 }
 
+TEST_F(DataStreamTest, FilesThatWaitForTheirIndexesAreFew) {
+    make({.size_limit = 1});
+    const std::size_t before = test::open_descriptors();
+    for (std::uint64_t number = 0; number < 100; ++number) data(number, "packet");
+    EXPECT_LE(test::open_descriptors(), before + 2 * FileSequence::kMostOpen);
+    for (std::uint64_t number = 0; number < 100; ++number) index(number, 6);
+    EXPECT_EQ(stream->view().packets, 100U);
+    EXPECT_EQ(stream->lost_packets(), 0U);
+    EXPECT_EQ(text("ust/ch_0_0"), "packet");
+}
+
+TEST_F(DataStreamTest, FilesOfASnapshotAreClosedWhenTheyAreFull) {
+    make({.size_limit = 1, .index_minor = std::nullopt});
+    const std::size_t before = test::open_descriptors();
+    for (std::uint64_t number = 0; number < 100; ++number) data(number, "packet");
+    EXPECT_LE(test::open_descriptors(), before + 2);
+    ASSERT_TRUE(stream->finish());
+    EXPECT_EQ(text("ust/ch_0_0"), "packet");
+    EXPECT_EQ(text("ust/ch_0_99"), "packet");
+}
+
 TEST_F(DataStreamTest, RotationWaitsForThePacketsBeforeIt) {
     make();
     data(0, "old"), index(0, 3);
@@ -244,6 +267,21 @@ TEST_F(DataStreamTest, RotationMovesDataThatIsAheadOfItsIndex) {
     index(1, 3);
     EXPECT_EQ(text(), "old");
     EXPECT_EQ(text(name_of_second() + "ust/ch_0"), "new");
+}
+
+// Whoever sends little makes little work.
+TEST_F(DataStreamTest, RotationLeavesPaddingAHole) {
+    constexpr std::uint32_t kPadding = 16U << 20;
+    make();
+    for (std::uint64_t number = 0; number < 4; ++number) data(number, "new", kPadding);
+    ASSERT_TRUE(stream->rotate(next_chunk(), 0, kNow));
+    struct stat status {};
+    ASSERT_EQ(::stat((scratch.path() / name_of_second() / "ust/ch_0").c_str(), &status), 0);
+    EXPECT_EQ(status.st_size, 4 * (3 + kPadding));
+    EXPECT_LT(status.st_blocks * 512, 1 << 20);
+    for (std::uint64_t number = 0; number < 4; ++number) index(number, 3 + kPadding);
+    EXPECT_EQ(stream->view().packets, 4U);
+    EXPECT_EQ(stream->lost_packets(), 0U);
 }
 
 TEST_F(DataStreamTest, RotationMovesThePacketThatIsComing) {
