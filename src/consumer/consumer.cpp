@@ -137,7 +137,7 @@ Result<void> Consumer::drain() {
     wants_drain_ = false;
     for (Stream& stream : streams_) {
         stream.is_quiet = stream.is_quarantined || !stream.reader.has_moved();
-        wants_drain_ |= !stream.is_quiet && !stream.is_full();
+        wants_drain_ |= !stream.was_sampled || (!stream.is_quiet && !stream.is_full());
     }
     auto outcome = before_cut();
     if (outcome) outcome = announce_new_streams();
@@ -166,6 +166,7 @@ void Consumer::sample() {
 
 void Consumer::sample(Stream& stream) {
     stream.sample = {};
+    stream.was_sampled = true;
     if (stream.is_quarantined) return;
     forget_stored(stream);
     note_discards(stream);

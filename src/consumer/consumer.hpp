@@ -211,6 +211,7 @@ class Consumer {
         std::deque<PlannedPacket> planned{};      // by who was here before us: to be cut again, before any other
         PacketLedger<StreamProgress> unstored{};  // with where the stream is when the packet is stored
         StreamProgress saved{};
+        bool was_sampled = false;  // one that has just come has nothing to cut, whatever is known of it from before
 
         [[nodiscard]] bool is_full() const { return unstored.packets().size() >= kMaxUnstored; }
         // For packets.
@@ -218,7 +219,7 @@ class Consumer {
             return !is_quarantined && (!sample.records.empty() || !planned.empty());
         }
         // All that was looked at is in packets, and counted. A consumer that was killed may have cut, and not counted.
-        [[nodiscard]] bool is_settled() const { return is_quarantined || counted_up_to == sample.head; }
+        [[nodiscard]] bool is_settled() const { return is_quarantined || !was_sampled || counted_up_to == sample.head; }
     };
 
     [[nodiscard]] const ring::RecordHeaderLayout& clock() const { return channels_.front().source.walker->header(); }

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -45,10 +46,14 @@ class KeepingOutput final : public Output {
         return {};
     }
 
-    [[nodiscard]] std::uint64_t stored(StreamId /*stream*/) const override { return stored_packets; }
+    [[nodiscard]] std::uint64_t stored(StreamId /*stream*/) const override {
+        when_asked();
+        return stored_packets;
+    }
 
     std::vector<Kept> packets{};
     std::uint64_t stored_packets = ~0ULL;  // of each stream
+    std::function<void()> when_asked = [] {};
     int failures_left = 0;
     std::size_t room = ~std::size_t{0};  // packets
 };
@@ -192,6 +197,27 @@ TEST_F(ConsumerTest, NumbersThatMayBeUsedAreNotUsedAgain) {
     ASSERT_TRUE(next.drain());
     ASSERT_FALSE(output_.packets.empty());
     EXPECT_EQ(output_.packets.front().header.packet_seq_num, 71U);
+}
+
+// Programs say how many rings they use, and may do so between the two looks at that.
+TEST_F(ConsumerTest, RingThatIsKnownAndComesBetweenTwoLooksHasNothingToLeaveOutYet) {
+    auto progress = *Progress::create(std::array{rings_.set().geometry().ring_count()});
+    Consumer killed(sources(), output_, {.trace_uuid = {7}, .progress = &progress});
+    write(kStartOfTime + 1);
+    ASSERT_TRUE(killed.drain());
+    auto& used = rings_.set().header().thread_rings_used;
+    const auto before = std::exchange(used, 0);
+    Consumer next(sources(), output_, {.trace_uuid = {7}, .progress = &progress});
+    output_.stored_packets = 0;  // so it is asked at the next look
+    write_to_cpu_ring(kStartOfTime + 2);
+    ASSERT_TRUE(next.drain());
+    output_.when_asked = [&] { used = before; };
+    next.leave_out_rest();
+    ASSERT_TRUE(next.drain());
+    EXPECT_EQ(used, before);
+    write(kStartOfTime + 3);
+    ASSERT_TRUE(next.drain());
+    EXPECT_EQ(next.beyond_limit(), 1U);
 }
 
 TEST_F(ConsumerTest, WhatIsLeftOutIsCountedAndTold) {
