@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "ctf/metadata/metadata_stream.hpp"
 #include "trace/moving_lock.hpp"
 #include "trace/stream_paths.hpp"
 #include "trace/trace_directories.hpp"
@@ -256,6 +257,8 @@ Result<void> FollowedTrace::read_metadata() {
     take_new_metadata_file();
     const std::uint64_t size = size_of_file(metadata_.get());
     if (size <= trace_.metadata_size()) return {};
+    if (size > ctf::kMaxMetadataSize)
+        return refused("metadata has {} bytes; the limit is {}", size, ctf::kMaxMetadataSize);
     const auto bytes = LEAT_TRY(read_at(metadata_.get(), trace_.metadata_size(), size - trace_.metadata_size()));
     return trace_.append_metadata(bytes);
 }

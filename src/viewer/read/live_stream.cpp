@@ -7,6 +7,8 @@ namespace leat::viewer {
 
 Result<void> LiveStream::feed(std::shared_ptr<TraceModel> model, std::vector<std::byte> packet, std::uint64_t offset,
                               const IsWanted& is_wanted) {
+    // An event that is offered lies in the packet.
+    if (!is_hungry()) return corrupt("{}: a packet comes before the one before it is read", stream_.name);
     // The reader compares addresses to see whether class and plan are still the same. So the old model must live until
     // the new one is in its place.
     const std::shared_ptr<TraceModel> before = std::exchange(model_, std::move(model));

@@ -177,9 +177,15 @@ Result<void> RelaySession::take_queued(Data& data) {
         else if (entry.packet.empty())
             end(data, fmt::format("a packet of {} bytes cannot be fetched", entry.index.entry.packet_size / 8));
         else
-            LEAT_TRY(feed(data, std::move(entry.packet), entry.index.entry.offset));
+            LEAT_TRY(feed_news(data, std::move(entry)));
     }
     return {};
+}
+
+// An index that was asked for before is of a packet that has come, too.
+Result<void> RelaySession::feed_news(Data& data, LiveConnection::News::Entry entry) {
+    data.index.reset();
+    return feed(data, std::move(entry.packet), entry.index.entry.offset);
 }
 
 Result<void> RelaySession::ask_for_streams() {
@@ -289,7 +295,7 @@ Result<void> RelaySession::fetch_metadata(Metadata& metadata) {
 Result<bool> RelaySession::fetch_packets() {
     bool is_new = false;
     for (auto& [id, data] : data_)
-        if (data.index && LEAT_TRY(fetch_packet(data))) is_new = true;
+        if (data.index && data.stream->is_hungry() && LEAT_TRY(fetch_packet(data))) is_new = true;
     return is_new;
 }
 
