@@ -57,8 +57,10 @@ Result<void> TraceDirectory::remove_ended(const fs::path& directory, const std::
         std::error_code unknown;
         return fs::is_directory(entry.symlink_status(unknown));
     };
-    for (const fs::directory_entry& entry : fs::directory_iterator(directory, error))
-        if (is_directory(entry) && !going_on.contains(entry.path())) ended.push_back(entry.path());
+    // Where the disk fails in the middle, a loop over a range throws.
+    for (auto entry = fs::directory_iterator(directory, error); !error && entry != fs::end(entry);
+         entry.increment(error))
+        if (is_directory(*entry) && !going_on.contains(entry->path())) ended.push_back(entry->path());
     if (error && error != std::errc::no_such_file_or_directory)
         return fail(ErrorKind::kIo, "cannot read {}: {}", directory.string(), error.message());
     Result<void> all_removed;

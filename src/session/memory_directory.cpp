@@ -99,7 +99,7 @@ void MemoryDirectory::remove_of_session(const fs::path& of_session) {
     std::vector<fs::path> below;
     for (auto entry = fs::recursive_directory_iterator(of_session, error); !error && entry != fs::end(entry);
          entry.increment(error))
-        if (!entry->is_symlink() && entry->is_directory()) below.push_back(entry->path());
+        if (std::error_code unknown; fs::is_directory(entry->symlink_status(unknown))) below.push_back(entry->path());
     for (auto path = below.rbegin(); path != below.rend(); ++path) remove_if_unused(*path);
     (void)::rmdir(of_session.c_str());
 }
