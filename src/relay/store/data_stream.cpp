@@ -181,6 +181,7 @@ Result<void> DataStream::commit(const PairingTable::Outcome& outcome) {
     if (entry.is_lost()) {
         ++lost_packets_;
         ++parameters_.traffic->lost_packets;
+        if (is_missing(outcome)) ++missing_packets_;
     }
     if (file == nullptr) return {};  // lost, and there is no place where that could be told
     file->append_entry(entry, entry.is_lost() ? 0 : outcome.data->offset + outcome.data->size);
@@ -188,6 +189,14 @@ Result<void> DataStream::commit(const PairingTable::Outcome& outcome) {
     note_committed(entry);
     note_if_removed(*file);
     return {};
+}
+
+// Datagrams are lost on their way, and nobody sends them again.
+bool DataStream::is_missing(const PairingTable::Outcome& outcome) const {
+    const bool is_here = outcome.data && outcome.data->file_number != StoredData::kNoFile;
+    const bool may_come_again =
+        parameters_.transport == PairingTable::Transport::kStream && !pairs_.have_indexes_ended();
+    return outcome.index && !is_here && may_come_again;
 }
 
 // Of a packet without data, what its index says of it; of one without an index, what can be inferred from the last.
@@ -431,6 +440,11 @@ Result<void> DataStream::finish() {
 bool DataStream::is_finished() const {
     const std::lock_guard lock(mutex_);
     return is_finished_;
+}
+
+std::uint64_t DataStream::missing_packets() const {
+    const std::lock_guard lock(mutex_);
+    return missing_packets_;
 }
 
 std::uint64_t DataStream::lost_packets() const {

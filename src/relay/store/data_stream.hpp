@@ -139,6 +139,9 @@ class DataStream {
     // The producer has closed it, and its last packet is here.
     [[nodiscard]] bool should_finish() const;
     [[nodiscard]] std::uint64_t lost_packets() const;
+    // Of these, packets whose data did not come here, or got lost here, while their producer was there to send them
+    // again: it must not hear that they are stored.
+    [[nodiscard]] std::uint64_t missing_packets() const;
     [[nodiscard]] std::vector<UniqueFd> duplicate_files() const;
 
   private:
@@ -150,6 +153,7 @@ class DataStream {
     Result<bool> take_in_hand(Time now);
     Result<void> commit(Time now);
     Result<void> commit(const PairingTable::Outcome& outcome);
+    [[nodiscard]] bool is_missing(const PairingTable::Outcome& outcome) const;
     [[nodiscard]] ctf::IndexEntry entry_of(const PairingTable::Outcome& outcome);
     void note_committed(const ctf::IndexEntry& entry);
     void note_if_removed(const StreamFile& file);
@@ -178,6 +182,7 @@ class DataStream {
     std::optional<wire::SendIndex> pending_beacon_{};
     std::optional<ctf::IndexEntry> last_{};  // of the last packet
     std::uint64_t lost_packets_ = 0;
+    std::uint64_t missing_packets_ = 0;
     std::uint64_t refused_packets_ = 0;
     std::uint64_t removed_packets_ = 0;  // whose file somebody had removed when they were committed
     bool has_wrong_sizes_ = false;       // and the log has said so

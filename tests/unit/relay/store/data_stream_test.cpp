@@ -141,6 +141,23 @@ TEST_F(DataStreamTest, LostPacketHasAnIndexWithoutOffset) {
     EXPECT_EQ(stream->lost_packets(), 1U);
 }
 
+// Its producer may send it again, unless it has gone.
+TEST_F(DataStreamTest, PacketWhoseDataDoesNotComeIsMissing) {
+    make();
+    data(0, "packet"), index(0, 6);
+    index(1, 6);
+    EXPECT_EQ(stream->missing_packets(), 0U);
+    stream->end_data();
+    ASSERT_TRUE(stream->flush(kNow));
+    EXPECT_EQ(stream->lost_packets(), 1U);
+    EXPECT_EQ(stream->missing_packets(), 1U);
+    index(2, 6);
+    stream->end_indexes();
+    index(3, 6);
+    EXPECT_EQ(stream->lost_packets(), 3U);
+    EXPECT_EQ(stream->missing_packets(), 2U);
+}
+
 TEST_F(DataStreamTest, ManyLostPacketsDoNotFillTheMemory) {
     make();
     data(0, "first"), index(0, 5);
