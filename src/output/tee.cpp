@@ -103,7 +103,7 @@ Result<void> Tee::prepare_chunk(const std::filesystem::path& directory) { return
 
 Result<std::string> Tee::begin_chunk() {
     hand_over();
-    if (!is_left_behind_) steps_.emplace_back(BeginChunk{});
+    if (!is_left_behind_) steps_.emplace_back(ChunkStep::kBegin);
     return first_->begin_chunk();
 }
 
@@ -113,7 +113,7 @@ Result<void> Tee::clear() {
     if (is_left_behind_)
         miss_clear();
     else
-        steps_.emplace_back(Clear{});
+        steps_.emplace_back(ChunkStep::kClear);
     return {};
 }
 
@@ -131,14 +131,13 @@ bool Tee::hand_over(Step& step) {
         return true;
     }
     if (!second_->is_settled()) return false;
-    if (std::holds_alternative<Clear>(step)) {
-        if (const auto asked = second_->ask_for_clear(); !asked) {
-            warnings_.push_back(asked.error().message);
-            return true;
-        }
-        is_clearing_ = true;
-    } else {
+    if (std::get<ChunkStep>(step) == ChunkStep::kBegin) {
         second_->ask_for_chunk();
+    } else if (const auto asked = second_->ask_for_clear(); !asked) {
+        warnings_.push_back(asked.error().message);
+        return true;
+    } else {
+        is_clearing_ = true;
     }
     is_turning_ = true;
     return true;
@@ -186,8 +185,10 @@ void Tee::miss_unstored() {
         for (const Copy& copy : copies) miss(copy.packet);
     if (std::exchange(is_clearing_, false)) miss_clear();
     for (const Step& step : steps_) {
-        if (const auto* const copy = std::get_if<Copy>(&step)) miss(copy->packet);
-        if (std::holds_alternative<Clear>(step)) miss_clear();
+        if (const auto* const copy = std::get_if<Copy>(&step))
+            miss(copy->packet);
+        else if (std::get<ChunkStep>(step) == ChunkStep::kClear)
+            miss_clear();
     }
     handed_.clear();
     steps_.clear();

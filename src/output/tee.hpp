@@ -86,9 +86,8 @@ class Tee final : public consumer::Output {
         consumer::Packet packet;
         std::vector<std::byte> records;
     };
-    struct BeginChunk {};
-    struct Clear {};
-    using Step = std::variant<Copy, BeginChunk, Clear>;
+    enum class ChunkStep { kBegin, kClear };
+    using Step = std::variant<Copy, ChunkStep>;
     struct Missed {
         std::uint64_t packets = 0;
         std::uint64_t events = 0;
@@ -118,9 +117,8 @@ class Tee final : public consumer::Output {
     std::size_t behind_ = 0;                                   // bytes of both
     bool is_turning_ = false;                                  // to a chunk that the second was asked for
     bool is_clearing_ = false;                                 // by that chunk
-    // The second has parts of the session from before: of another process, or of a connection that broke.
-    bool has_gone_on_ = false;
-    std::uint64_t connections_cleared_ = 0;  // parts that the user does not take for cleared, or that are
+    bool has_gone_on_ = false;                                 // with a session of another process, not cleared since
+    std::uint64_t connections_cleared_ = 0;                    // how many there had been at the last clear
     bool is_left_behind_ = false;
     bool is_closing_ = false;
     bool was_connected_ = false;

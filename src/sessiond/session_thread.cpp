@@ -586,10 +586,11 @@ Result<std::filesystem::path> SessionThread::rotate_now() {
     chunks_.plan_rotation();
     LEAT_TRY(keep_chunks());
     const std::filesystem::path next = chunks_.state().next;
+    const std::vector<host::Recording*> all = recordings();
     Result<void> prepared;
-    for (host::Recording* const recording : recordings())
+    for (host::Recording* const recording : all)
         if (prepared) prepared = recording->output().prepare_chunk(next);
-    for (host::Recording* const recording : recordings()) {
+    for (host::Recording* const recording : all) {
         if (!prepared) {
             recording->output().drop_chunk();
             continue;

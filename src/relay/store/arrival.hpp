@@ -61,8 +61,7 @@ class Arrival {
   private:
     struct ArrivingPacket {
         std::uint64_t number;
-        StoredData place;         // its size includes the padding that we add
-        std::uint64_t data_size;  // bytes that come
+        StoredData place;  // its size includes the padding that we add
         std::uint64_t received = 0;
         bool is_being_written = false;
     };

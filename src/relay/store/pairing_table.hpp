@@ -23,7 +23,7 @@ struct StoredData {
     std::uint64_t file_number;  // kNoFile: it was here, and is nowhere any more
     std::uint64_t offset;       // bytes
     std::uint64_t size;         // bytes, padding included
-    std::uint64_t came = 0;     // bytes, without the padding, which is a hole in the file
+    std::uint64_t came = 0;     // bytes that its producer sends: the padding behind them is a hole in the file
 };
 
 // Index and data of a packet come on two connections, in either order, and wait here for one another, by sequence
