@@ -215,6 +215,26 @@ class Silence(SequenceTest):
         self.assertEqual(self.relay.log.count("no data comes"), 1, self.relay.log)
 
 
+    def test_data_connection_that_ends_alone(self):
+        """Nobody hears that a packet is stored whose data went with it. What was stored before it, is."""
+        pending = 1
+        self.start()
+        producer = self.producer()
+        stream, = producer.streams
+        self.assertEqual(producer.push([(10, 1)]), OK)
+        producer.wait_until_stored()
+        producer.data_link.close()
+        producer.send(index_message(stream, 1, [(20, 2)]))
+        self.assert_codes(producer, 1)
+        code = pending
+        while code == pending:
+            code = producer.code(peer.DATA_PENDING, struct.pack(">QQ", stream, 1))
+        self.assertEqual(code, REFUSED)
+        self.assertTrue(producer.is_closed())
+        self.stop()
+        self.assertEqual(self.events(), [1])
+
+
 class Padding(SequenceTest):
     """A few bytes that ask for many zeros."""
 

@@ -21,7 +21,7 @@ CommandOutcome data_pending(Producer& producer, const wire::DataPending& message
     producer.changes.add(stream);
     const auto flushed = stream->stream->flush(now());
     if (!flushed && !is_disk_full(flushed)) return failed(RelayCode::kUnknownError, flushed.error());
-    // Its data connection may have ended without this one. The producer goes on with a new part, and sends them again.
+    // The producer goes on with a new part, and sends them again.
     if (const std::uint64_t missing = stream->stream->missing_packets(); missing != 0)
         return failed(RelayCode::kUnknownError,
                       {ErrorKind::kIo, fmt::format("DATA_PENDING: the data of {} packets of stream {} has not come",

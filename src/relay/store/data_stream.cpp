@@ -191,12 +191,10 @@ Result<void> DataStream::commit(const PairingTable::Outcome& outcome) {
     return {};
 }
 
-// Datagrams are lost on their way, and nobody sends them again.
+// Of a producer that is there, and does not know that its data connection is not. Whoever sends an index without data
+// on connections that live wants it so, and a network loses datagrams: that costs nobody the stream.
 bool DataStream::is_missing(const PairingTable::Outcome& outcome) const {
-    const bool is_here = outcome.data && outcome.data->file_number != StoredData::kNoFile;
-    const bool may_come_again =
-        parameters_.transport == PairingTable::Transport::kStream && !pairs_.have_indexes_ended();
-    return outcome.index && !is_here && may_come_again;
+    return outcome.index && !outcome.data && pairs_.has_data_ended() && !pairs_.have_indexes_ended();
 }
 
 // Of a packet without data, what its index says of it; of one without an index, what can be inferred from the last.

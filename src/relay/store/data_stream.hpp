@@ -139,7 +139,7 @@ class DataStream {
     // The producer has closed it, and its last packet is here.
     [[nodiscard]] bool should_finish() const;
     [[nodiscard]] std::uint64_t lost_packets() const;
-    // Of these, packets whose data did not come here, or got lost here, while their producer was there to send them
+    // Of these, packets whose data connection ended before their data came, while their producer is there to send them
     // again: it must not hear that they are stored.
     [[nodiscard]] std::uint64_t missing_packets() const;
     [[nodiscard]] std::vector<UniqueFd> duplicate_files() const;

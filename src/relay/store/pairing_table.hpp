@@ -69,6 +69,7 @@ class PairingTable {
     // No data, or no index, will come any more.
     void end_data() { has_data_ended_ = true; }
     void end_indexes() { have_indexes_ended_ = true; }
+    [[nodiscard]] bool has_data_ended() const { return has_data_ended_; }
     [[nodiscard]] bool have_indexes_ended() const { return have_indexes_ended_; }
     // No data will come for indexes that were here before that time. True if there are any.
     bool give_up_data(Time before);
