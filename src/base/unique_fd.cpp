@@ -1,5 +1,6 @@
 #include "base/unique_fd.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace leat {
@@ -8,5 +9,7 @@ void UniqueFd::reset() {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
 }
+
+UniqueFd duplicate(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
 }  // namespace leat

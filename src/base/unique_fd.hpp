@@ -26,4 +26,7 @@ class UniqueFd {
     int fd_ = -1;
 };
 
+// Another descriptor of the same open file. It is closed, and errno set, where there are no more.
+UniqueFd duplicate(int fd);
+
 }  // namespace leat

@@ -113,7 +113,7 @@ Result<void> OwnTracepoints::switch_on(const std::string& path, std::vector<std:
 void OwnTracepoints::note_sticky_values(const session::Application& application, const session::Orders& orders) {
     const wire::ControlFile& control = modules_.back().control;
     if (control.layout().sticky_slots == 0) return;
-    session::StickyProgram program{.control = UniqueFd(::fcntl(control.fd(), F_DUPFD_CLOEXEC, 0)),
+    session::StickyProgram program{.control = duplicate(control.fd()),
                                    .layout = control.layout(),
                                    .name = application.name(),
                                    .vpid = application.vpid,

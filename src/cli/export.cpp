@@ -88,8 +88,8 @@ class OutputFile {
         if (exists && S_ISDIR(status.st_mode)) return refused("{} is a directory: name a file", path);
         Target target = target_of(path);
         if (target.descriptor || (exists && !S_ISREG(status.st_mode))) {
-            file.fd_ = UniqueFd(target.descriptor ? ::fcntl(*target.descriptor, F_DUPFD_CLOEXEC, 0)
-                                                  : ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+            file.fd_ = target.descriptor ? duplicate(*target.descriptor)
+                                         : UniqueFd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
             if (!file.fd_.is_open()) return io_error("cannot write " + path);
             return file;
         }

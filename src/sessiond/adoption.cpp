@@ -54,7 +54,7 @@ std::uint64_t stored_bytes(const json& described, const Keeper::Kept& kept) {
         rings.reserve(known.shape.channels.size());
         for (const auto& channel : known.shape.channels) rings.push_back(channel.geometry.ring_count());
         // One that cannot be read is lost, as is said later.
-        const auto progress = consumer::Progress::adopt(UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)), rings);
+        const auto progress = consumer::Progress::adopt(duplicate(fd), rings);
         if (progress) sum += progress->bytes();
     }
     return sum;

@@ -331,7 +331,7 @@ void Tracing::plan_replays(const TracedFile& file, const Added& added, const Dae
         if (orders.empty() || trace == session.session.traces().end()) continue;
         replays_.push_back({.session = &session,
                             .trace = trace->second.get(),
-                            .program = {.control = UniqueFd(::fcntl(file.control.fd(), F_DUPFD_CLOEXEC, 0)),
+                            .program = {.control = duplicate(file.control.fd()),
                                         .layout = file.control.layout(),
                                         .name = file.application.name(),
                                         .vpid = file.application.vpid,

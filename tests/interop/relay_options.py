@@ -453,15 +453,31 @@ class Output(OptionsTest):
                 log.touch()
                 self.start(*option, wrapper=["env", f"LEAT_SYNC_LOG={log}",
                                              f"LD_PRELOAD={PROGRAMS / 'libtest-sync-log.so'}"])
-                producer = self.producer()
-                self.assertEqual(producer.push(TICKS), peer.OK)
-                producer.wait_until_stored()
-                synced = {os.path.basename(name) for name in log.read_text().splitlines()}
-                self.assertEqual(synced, {"channel_0", "channel_0.idx"} if option else set())
+                producer = self.producer(file_size=8192)
+
+                def synced():
+                    return {os.path.basename(name) for name in log.read_text().splitlines()}
+
+                def push(count, expected):
+                    log.write_text("")
+                    for _ in range(count):
+                        self.assertEqual(producer.push(TICKS), peer.OK)
+                    producer.wait_until_stored()
+                    self.assertEqual(synced(), expected if option else set())
+
+                files = {"channel_0_0", "channel_0_0.idx"}
+                everything = {"*"}  # names have come, or gone
+                push(1, everything)
+                push(1, files)
+                producer.send_metadata(b"/* more */")
+                push(0, {*files, "metadata"})
+                push(2, everything)  # into the next file
+                producer.rotate(1)
+                producer.send_metadata(peer.METADATA)
+                push(0, everything)
                 producer.finish()
                 self.stop()
-                synced = {os.path.basename(name) for name in log.read_text().splitlines()}
-                self.assertLessEqual({"channel_0", "channel_0.idx", "metadata"}, synced, "at the end in any case")
+                self.assertLessEqual({"channel_0_0", "channel_0_0.idx", "metadata"}, synced(), "at the end in any case")
 
     def test_output_and_working_directory(self):
         for option in ("-w", "--working-directory"):

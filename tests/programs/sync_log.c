@@ -1,4 +1,4 @@
-/* Preloaded: before a file is synced, its name is written to the file LEAT_SYNC_LOG. */
+/* Preloaded: before a file is synced, its name is written to the file LEAT_SYNC_LOG; before a file system is, "*". */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -6,19 +6,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void tell(int fd) {
-    char link[64];
-    char name[4096];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    const ssize_t length = readlink(link, name, sizeof name - 1);
+static void tell(char *name, size_t length) {
     const int log = open(getenv("LEAT_SYNC_LOG"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (length < 0 || log < 0) abort();
     name[length] = '\n';
-    if (write(log, name, (size_t)length + 1) != length + 1) abort();
+    if (log < 0 || write(log, name, length + 1) != (ssize_t)length + 1) abort();
     close(log);
 }
 
 int fsync(int fd) {
-    tell(fd);
+    char link[64];
+    char name[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    const ssize_t length = readlink(link, name, sizeof name - 1);
+    if (length < 0) abort();
+    tell(name, (size_t)length);
     return (int)syscall(SYS_fsync, fd);
+}
+
+int syncfs(int fd) {
+    char all[] = "* ";
+    tell(all, 1);
+    return (int)syscall(SYS_syncfs, fd);
 }

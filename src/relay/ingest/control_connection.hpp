@@ -35,7 +35,7 @@ class ControlConnection final : public Connection {
     std::size_t wanted_ = 0;  // bytes of the message that has begun
     std::optional<Metadata> metadata_{};
     wire::Bytes replies_{};
-    std::vector<UniqueFd> to_sync_{};
+    std::vector<Unsynced> to_sync_{};
     std::uint64_t errors_ = 0;
     unsigned bulk_indexes_ = 0;  // of large packets, since the last pause
     bool has_ended_ = false;     // we close, behind the replies

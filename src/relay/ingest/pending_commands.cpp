@@ -1,10 +1,28 @@
 #include "relay/ingest/pending_commands.hpp"
 
-#include <fcntl.h>
+#include <algorithm>
+#include <iterator>
 
 namespace leat::relay {
 
 using wire::RelayCode;
+
+namespace {
+
+bool is_sync_strict(const Producer& producer) {
+    const DiskSync* const sync = producer.relay->sync();
+    return sync != nullptr && sync->is_strict();
+}
+
+// Packets are nothing without their metadata.
+std::vector<Unsynced> take_unsynced(Producer& producer, const SessionStream& stream) {
+    std::vector<Unsynced> unsynced = stream.stream->take_unsynced();
+    const auto metadata = producer.session->locked([&](const SessionState&) { return stream.trace->metadata; });
+    if (metadata != nullptr) std::ranges::move(metadata->take_unsynced(), std::back_inserter(unsynced));
+    return unsynced;
+}
+
+}  // namespace
 
 CommandOutcome begin_data_pending(Producer& producer, const wire::IdRequest& /*message*/) {
     producer.session->locked([](SessionState& state) {
@@ -27,12 +45,13 @@ CommandOutcome data_pending(Producer& producer, const wire::DataPending& message
                       {ErrorKind::kIo, fmt::format("DATA_PENDING: the data of {} packets of stream {} has not come",
                                                    missing, stream->id)});
     const bool is_stored = stream->stream->has_stored(message.last_net_seq_num);
-    CommandOutcome outcome{.reply =
-                               wire::encode(wire::CodeReply{is_stored ? RelayCode::kNotPending : RelayCode::kPending})};
-    const DiskSync* const sync = producer.relay->sync();
-    if (is_stored && sync != nullptr && sync->is_strict()) outcome.to_sync = stream->stream->duplicate_files();
+    if (!is_stored || !is_sync_strict(producer))
+        return replied(is_stored ? RelayCode::kNotPending : RelayCode::kPending);
+    std::vector<Unsynced> unsynced = take_unsynced(producer, *stream);
     // It asks again, when there may be descriptors.
-    if (!std::ranges::all_of(outcome.to_sync, &UniqueFd::is_open)) return replied(RelayCode::kPending);
+    const bool are_all = std::erase_if(unsynced, [](const Unsynced& one) { return !one.file.is_open(); }) == 0;
+    CommandOutcome outcome = replied(are_all ? RelayCode::kNotPending : RelayCode::kPending);
+    outcome.to_sync = std::move(unsynced);
     return outcome;
 }
 
@@ -40,10 +59,7 @@ CommandOutcome quiescent_control(Producer& producer, const wire::IdRequest& mess
     // Metadata is stored by the time that this command is read.
     CommandOutcome outcome = replied(RelayCode::kOk);
     const auto trace = find_metadata(producer, message.id);
-    const DiskSync* const sync = producer.relay->sync();
-    if (trace == nullptr || sync == nullptr || !sync->is_strict()) return outcome;
-    if (const auto text = trace->metadata->text())
-        outcome.to_sync.emplace_back(::fcntl(text->file->get(), F_DUPFD_CLOEXEC, 0));
+    if (trace != nullptr && is_sync_strict(producer)) outcome.to_sync = trace->metadata->take_unsynced();
     return outcome;
 }
 

@@ -38,7 +38,7 @@ struct CommandOutcome {
     wire::Bytes reply{};
     std::optional<Error> error{};     // what was wrong, for the log
     bool ends_connection = false;     // after the reply
-    std::vector<UniqueFd> to_sync{};  // files that must be on disk before the reply goes
+    std::vector<Unsynced> to_sync{};  // must be on disk before the reply goes
     bool must_wait = false;           // nothing was done: the data connection is too far behind; try again later
     std::uint64_t packet_size = 0;    // bytes, of SEND_INDEX
 

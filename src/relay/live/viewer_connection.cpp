@@ -246,7 +246,12 @@ ViewerConnection::Done ViewerConnection::get_new_streams(wire::LiveIdRequest ses
 }
 
 ViewerConnection::Done ViewerConnection::get_next_index(wire::LiveIdRequest stream) {
-    wire::append(replies_, viewer_->next_index(stream.id));
+    wire::NextIndexReply index = viewer_->next_index(stream.id);
+    while (viewer_->must_go_on()) {
+        co_await yield();
+        index = viewer_->next_index(stream.id);
+    }
+    wire::append(replies_, index);
     co_return Result<void>();
 }
 
@@ -339,7 +344,10 @@ ViewerConnection::Done ViewerConnection::get_news(wire::GetNews request) {
         waker_->is_armed = true;
         news = viewer_->news(std::clamp<std::uint64_t>(request.limit, 1, kMaxNews));
         if (!news.is_empty() || Clock::now() >= deadline || !socket().is_open()) break;
-        co_await sleep_until_woken(deadline);
+        if (viewer_->must_go_on())
+            co_await yield();
+        else
+            co_await sleep_until_woken(deadline);
     }
     waker_->is_armed = false;
     const auto count = static_cast<std::uint32_t>(news.entries.size());

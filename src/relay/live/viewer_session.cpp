@@ -201,6 +201,7 @@ std::uint32_t ViewerSession::flags_of(const Cursor& cursor, std::uint64_t public
 
 // Decides in the order of docs/formats/live.md, "GET_NEXT_INDEX".
 wire::NextIndexReply ViewerSession::next_index(std::uint64_t stream_id) {
+    must_go_on_ = false;
     const auto found = cursors_.find(stream_id);
     if (found == cursors_.end())
         return {.status = metadata_.contains(stream_id) ? wire::IndexStatus::kHangUp : wire::IndexStatus::kError};
@@ -232,6 +233,8 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
         reply.status = wire::IndexStatus::kOk;
         cursor.readable_end = std::max(cursor.readable_end, reply.entry.offset + reply.entry.packet_size / 8);
         cursor.needed_metadata = metadata_.at(cursor.metadata_id).stream->end();
+    } else if (must_go_on_) {
+        reply.status = wire::IndexStatus::kRetry;
     } else if (cursor.view.is_finished) {
         reply.status = wire::IndexStatus::kHangUp;
     } else if (cursor.view.beacon) {
@@ -289,10 +292,12 @@ void ViewerSession::wait_for_turn(std::uint64_t id, Cursor& cursor) {
 // A packet of each stream in turn.
 ViewerSession::News ViewerSession::news(std::uint64_t limit) {
     News news;
+    must_go_on_ = false;
     for (Attachment& attachment : attachments_) look(attachment);
     for (const std::uint64_t id : std::exchange(held_, {}))
         if (const auto cursor = cursors_.find(id); cursor != cursors_.end()) wait_for_turn(id, cursor->second);
-    while (!turn_.empty() && news.bytes < limit && news.entries.size() < wire::kMaxNewsEntries) {
+    const auto is_full = [&] { return news.bytes >= limit || news.entries.size() >= wire::kMaxNewsEntries; };
+    while (!turn_.empty() && !must_go_on_ && !is_full()) {
         const auto cursor = cursors_.find(turn_.front());
         turn_.pop_front();
         if (cursor == cursors_.end()) continue;
@@ -333,7 +338,7 @@ bool ViewerSession::add_news(News& news, Cursors::iterator at) {
             news.entries.push_back(std::move(entry));
             return false;
         case wire::IndexStatus::kRetry:
-            if (!can_decode(cursor)) held_.push_back(at->first);
+            if (must_go_on_ || !can_decode(cursor)) held_.push_back(at->first);
             return false;
         default:
             // The viewer is told once.
@@ -344,7 +349,8 @@ bool ViewerSession::add_news(News& news, Cursors::iterator at) {
 }
 
 Result<std::optional<ctf::IndexEntry>> ViewerSession::next_entry(Cursor& cursor) {
-    for (;;) {
+    constexpr int kMostPassed = 1024;  // entries, or files without any
+    for (int passed = 0; passed < kMostPassed; ++passed) {
         const auto entry = LEAT_TRY(read_entry(cursor));
         if (!entry) {
             if (LEAT_TRY(go_to_next_file(cursor))) continue;
@@ -354,6 +360,8 @@ Result<std::optional<ctf::IndexEntry>> ViewerSession::next_entry(Cursor& cursor)
         // What was lost on its way is not there to be read; the numbers of the packets tell.
         if (!entry->is_lost()) return entry;
     }
+    must_go_on_ = true;
+    return std::optional<ctf::IndexEntry>();
 }
 
 // Of the current file, only entries that the view names are on disk for certain. An older file ends where it ends.

@@ -46,6 +46,9 @@ class ViewerSession {
     wire::DetachStatus detach(std::uint64_t session_id);
 
     wire::NextIndexReply next_index(std::uint64_t stream_id);
+    // The last next_index() or news() was among lost packets, and has not come to their end: it is to be called again,
+    // when others have had a turn.
+    [[nodiscard]] bool must_go_on() const { return must_go_on_; }
     struct ServedPacket {
         wire::PacketReply reply;
         std::optional<FileRange> data;
@@ -146,8 +149,8 @@ class ViewerSession {
     // Whether the viewer has the metadata of its trace, or can get what it lacks.
     [[nodiscard]] bool can_decode(const Cursor& cursor) const;
     [[nodiscard]] std::uint32_t flags_of(const Cursor& cursor, std::uint64_t publications) const;
-    // The next entry of the stream, which it goes over; nothing if all has been read.
-    static Result<std::optional<ctf::IndexEntry>> next_entry(Cursor& cursor);
+    // The next entry of the stream, which it goes over; nothing if all has been read, or it must go on.
+    Result<std::optional<ctf::IndexEntry>> next_entry(Cursor& cursor);
     static Result<std::optional<ctf::IndexEntry>> read_entry(Cursor& cursor);
     static Result<bool> go_to_next_file(Cursor& cursor);
     static Result<bool> open_file(Cursor& cursor, std::uint64_t number);
@@ -163,6 +166,7 @@ class ViewerSession {
     std::vector<std::uint64_t> held_;  // of those whose last packet has to be fetched first, or that cannot be decoded
     std::map<std::uint64_t, MetadataCursor> metadata_;  // by id
     std::deque<std::uint64_t> ended_metadata_;          // whose streams have all hung up
+    bool must_go_on_ = false;
 };
 
 }  // namespace leat::relay

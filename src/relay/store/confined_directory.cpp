@@ -67,7 +67,7 @@ Result<ConfinedDirectory> ConfinedDirectory::open_root(const std::string& path) 
 
 // Step by step, each from the one before: openat2() makes no directories, and mkdirat() alone would follow links.
 Result<ConfinedDirectory> ConfinedDirectory::make(std::string_view path) const {
-    UniqueFd here(::fcntl(fd(), F_DUPFD_CLOEXEC, 0));
+    UniqueFd here = duplicate(fd());
     if (!here.is_open()) return io_error("cannot open the output directory again");
     while (!path.empty()) {
         const std::string step = take_step(path);

@@ -450,9 +450,15 @@ std::uint64_t DataStream::lost_packets() const {
     return lost_packets_;
 }
 
-std::vector<UniqueFd> DataStream::duplicate_files() const {
+// Numbers of files never come again: if these are the same, none has been opened or closed meanwhile.
+std::vector<Unsynced> DataStream::take_unsynced() {
     const std::lock_guard lock(mutex_);
-    return files_ ? files_->duplicates() : std::vector<UniqueFd>();
+    auto numbers = files_ ? files_->numbers() : std::vector<std::uint64_t>();
+    if (numbers == named_files_) return files_ ? files_->duplicates() : std::vector<Unsynced>();
+    std::vector<Unsynced> all;
+    all.push_back(directory_->unsynced());
+    if (all.front().file.is_open()) named_files_ = std::move(numbers);
+    return all;
 }
 
 }  // namespace leat::relay

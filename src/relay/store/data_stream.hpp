@@ -142,7 +142,9 @@ class DataStream {
     // Of these, packets whose data connection ended before their data came, while their producer is there to send them
     // again: it must not hear that they are stored.
     [[nodiscard]] std::uint64_t missing_packets() const;
-    [[nodiscard]] std::vector<UniqueFd> duplicate_files() const;
+    // What has to be on disk so that what is stored is there, but for what an earlier call has named: whoever calls it
+    // brings that to disk, or ends. A descriptor that there was none for is closed, and named again by the next call.
+    std::vector<Unsynced> take_unsynced();
 
   private:
     // All of these under the lock. commit() may be called at any time: it does what can be done, and stops where it has
@@ -183,6 +185,7 @@ class DataStream {
     std::optional<ctf::IndexEntry> last_{};  // of the last packet
     std::uint64_t lost_packets_ = 0;
     std::uint64_t missing_packets_ = 0;
+    std::vector<std::uint64_t> named_files_{};  // by take_unsynced()
     std::uint64_t refused_packets_ = 0;
     std::uint64_t removed_packets_ = 0;  // whose file somebody had removed when they were committed
     bool has_wrong_sizes_ = false;       // and the log has said so

@@ -8,6 +8,7 @@
 #include <asio/use_awaitable.hpp>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/log.hpp"
 
@@ -18,11 +19,15 @@ namespace {
 constexpr std::size_t kMaxFiles = 256;
 
 // Some cannot be synced (on a tmpfs, say): that is no error.
-bool sync_file(int fd) {
-    if (::fsync(fd) == 0 || errno == EINVAL || errno == EROFS) return true;
+bool is_synced(int result) {
+    if (result == 0 || errno == EINVAL || errno == EROFS) return true;
     log_warning("cannot bring the trace to disk: {}", std::strerror(errno));
     return false;
 }
+
+bool sync_file(int fd) { return is_synced(::fsync(fd)); }
+
+bool sync_file_system(int fd) { return is_synced(::syncfs(fd)); }
 
 // False: there are more than `left` files.
 bool sync_all_in(const ConfinedDirectory& directory, std::size_t& left) {
@@ -44,21 +49,42 @@ bool sync_all_in(const ConfinedDirectory& directory, std::size_t& left) {
 void DiskSync::later(const ConfinedDirectory& directory) {
     auto again = directory.open("");
     if (!again) return log_warning("cannot bring the trace to disk: {}", again.error().message);
-    asio::post(thread_, [directory = *std::move(again)] {
+    if (!may_wait()) return;
+    asio::post(ended_, [this, directory = *std::move(again)] {
         std::size_t left = kMaxFiles;
-        if (!sync_all_in(directory, left) && ::syncfs(directory.fd()) != 0)
-            log_warning("cannot bring the trace to disk: {}", std::strerror(errno));
+        if (takes_others() || !sync_all_in(directory, left)) sync_file_system(directory.fd());
+        const std::lock_guard lock(mutex_);
+        --waiting_;
     });
 }
 
+// If not, one of those that wait brings it there.
+bool DiskSync::may_wait() {
+    const std::lock_guard lock(mutex_);
+    if (waiting_ >= kMaxWaiting) {
+        are_left_out_ = true;
+        return false;
+    }
+    ++waiting_;
+    return true;
+}
+
+bool DiskSync::takes_others() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(are_left_out_, false);
+}
+
 // On the thread for syncing, because fsync() may take seconds; the caller's coroutine goes on where it was.
-asio::awaitable<bool> DiskSync::now(std::vector<UniqueFd> files) {
-    const auto sync = [&files]() -> asio::awaitable<bool> {
+asio::awaitable<bool> DiskSync::now(std::vector<Unsynced> unsynced) {
+    const auto sync = [&unsynced]() -> asio::awaitable<bool> {
         bool are_all = true;
-        for (const UniqueFd& file : files) are_all = sync_file(file.get()) && are_all;
+        for (const Unsynced& one : unsynced) {
+            const bool is_file = one.extent == Unsynced::Extent::kFile;
+            are_all = (is_file ? sync_file : sync_file_system)(one.file.get()) && are_all;
+        }
         co_return are_all;
     };
-    co_return co_await asio::co_spawn(thread_, sync, asio::use_awaitable);
+    co_return co_await asio::co_spawn(asked_, sync, asio::use_awaitable);
 }
 
 }  // namespace leat::relay

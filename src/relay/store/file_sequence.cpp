@@ -1,17 +1,8 @@
 #include "relay/store/file_sequence.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 
 namespace leat::relay {
-namespace {
-
-void add_duplicate(std::vector<UniqueFd>& files, const UniqueFd& file) {
-    if (file.is_open()) files.emplace_back(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
-}
-
-}  // namespace
 
 std::string FilePlace::file_name(std::uint64_t number) const {
     return naming_.limits().file_name(naming_.channel_name, number - first_);
@@ -140,11 +131,17 @@ void FileSequence::discard() {
     next_ = first_;
 }
 
-std::vector<UniqueFd> FileSequence::duplicates() const {
-    std::vector<UniqueFd> files;
+std::vector<std::uint64_t> FileSequence::numbers() const {
+    std::vector<std::uint64_t> numbers;
+    std::ranges::transform(files_, std::back_inserter(numbers), &StreamFile::number);
+    return numbers;
+}
+
+std::vector<Unsynced> FileSequence::duplicates() const {
+    std::vector<Unsynced> files;
     for (const StreamFile& file : files_) {
-        add_duplicate(files, file.open()->data);
-        add_duplicate(files, file.open()->index);
+        files.push_back({duplicate(file.open()->data.get())});
+        if (file.open()->index.is_open()) files.push_back({duplicate(file.open()->index.get())});
     }
     return files;
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "relay/store/disk_sync.hpp"
 #include "relay/store/pairing_table.hpp"
 #include "relay/store/session_directory.hpp"
 #include "relay/store/stream_file.hpp"
@@ -105,8 +106,10 @@ class FileSequence {
     // As if it had never been.
     void discard();
 
-    // Descriptors of what is open, for those who bring it to disk.
-    [[nodiscard]] std::vector<UniqueFd> duplicates() const;
+    // The numbers of what is open, and its descriptors, for those who bring it to disk. The latter is closed where
+    // there are no more.
+    [[nodiscard]] std::vector<std::uint64_t> numbers() const;
+    [[nodiscard]] std::vector<Unsynced> duplicates() const;
 
   private:
     Result<void> open_next();

@@ -165,6 +165,18 @@ Result<MetadataStream::Text> MetadataStream::text() const {
     return Text{std::make_shared<const UniqueFd>(std::move(file)), begin_, size_, version_};
 }
 
+std::vector<Unsynced> MetadataStream::take_unsynced() {
+    const std::lock_guard lock(mutex_);
+    const Named now{.version = version_, .is_hidden = is_hidden_, .is_closed = file_ == nullptr};
+    std::vector<Unsynced> unsynced;
+    if (now == named_ && size_ == named_size_) return unsynced;
+    unsynced.push_back(now == named_ ? Unsynced{duplicate(file_->get())} : directory_->unsynced());
+    if (!unsynced.front().file.is_open()) return unsynced;
+    named_ = now;
+    named_size_ = size_;
+    return unsynced;
+}
+
 bool MetadataStream::is_cleared() const {
     const auto found = text();
     return found ? is_finished_ && found->size == 0 : found.error().kind == ErrorKind::kNotFound;

@@ -75,6 +75,8 @@ class MetadataStream {
         std::uint64_t version;  // of the file: each has another, from 1 on
     };
     [[nodiscard]] Result<Text> text() const;
+    // As DataStream's.
+    std::vector<Unsynced> take_unsynced();
     // Nobody can have the text: it was cleared, or it ended before it began.
     [[nodiscard]] bool is_cleared() const;
 
@@ -112,6 +114,16 @@ class MetadataStream {
     std::optional<Followed> followed_{};
     bool is_hidden_ = false;  // the file does not have its name yet
     std::uint64_t version_ = 0;
+    // Of which file take_unsynced() has named what: bytes of it, or whether it has its name, and is closed.
+    struct Named {
+        std::uint64_t version = 0;
+        bool is_hidden = false;
+        bool is_closed = true;
+
+        bool operator==(const Named&) const = default;
+    };
+    Named named_{};
+    std::uint64_t named_size_ = 0;
     std::uint64_t written_ = 0;
     MetadataScan scan_{};  // of what is written
     std::uint64_t size_ = 0;

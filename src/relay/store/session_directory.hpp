@@ -62,6 +62,8 @@ class SessionDirectory {
     // Relative to the relay's output.
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] bool is_found() const { return origin_ == Origin::kFound; }
+    // All of it, and of its file system.
+    [[nodiscard]] Unsynced unsynced() const { return {duplicate(directory_.fd()), Unsynced::Extent::kFileSystem}; }
     [[nodiscard]] FileGuard* guard() const { return keepers_.guard.get(); }
 
     // Fails with kUnsupported if two chunks are open already.

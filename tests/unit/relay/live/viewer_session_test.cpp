@@ -347,6 +347,27 @@ TEST_F(ViewerSessionTest, LostPacketsAreNotTold) {
     EXPECT_EQ(next(), fmt::format("({})", IndexStatus::kRetry));
 }
 
+TEST_F(ViewerSessionTest, ManyLostPacketsArePassedByTurns) {
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    ViewerSession other{relay, [] {}};
+    other.attach({.session_id = id(), .seek = Seek::kBeginning});
+    producer.send_packet(data, 0, "first");
+    producer.send_packet(data, 4000, "last");
+    ASSERT_EQ(producer.stream(data).lost_packets(), 3999U);
+    EXPECT_EQ(next(), "first");
+    for (int turn = 0; turn < 3; ++turn) {
+        EXPECT_EQ(viewer.next_index(ids.at("channel_0")).status, IndexStatus::kRetry);
+        EXPECT_TRUE(viewer.must_go_on());
+    }
+    EXPECT_EQ(next(), "last");
+    EXPECT_FALSE(viewer.must_go_on());
+    EXPECT_EQ(other.news(1000).entries.size(), 1U);
+    for (int turn = 0; turn < 2; ++turn) EXPECT_TRUE(other.news(1000).is_empty() && other.must_go_on());
+    EXPECT_EQ(other.news(1000).entries.size(), 1U);
+    EXPECT_FALSE(other.must_go_on());
+}
+
 TEST_F(ViewerSessionTest, FromNowOnLeavesOutWhatIsThere) {
     producer.publish();
     producer.send_packet(data, 0, "before");
