@@ -30,6 +30,7 @@ Result<Journal> Journal::adopt(UniqueFd fd) {
     const auto there = static_cast<std::uint64_t>(status.st_size) - kHeaderSize;
     if (extent.begin > there || extent.size > there - extent.begin)
         return corrupt("a journal claims {} bytes from {} on, and has {}", extent.size, extent.begin, there);
+    if (extent.size > kMaxSize) return refused("a journal has {} bytes; the limit is {}", extent.size, kMaxSize);
     return Journal(std::move(fd), "a journal", extent);
 }
 
@@ -45,12 +46,15 @@ Result<void> Journal::write_at(std::span<const std::byte> bytes, std::uint64_t o
 }
 
 Result<void> Journal::append(std::string_view text) {
+    if (text.size() > kMaxSize - extent_.size)
+        return refused("{} would have more than {} bytes, which is the limit", name_, kMaxSize);
     LEAT_TRY(write_at(std::as_bytes(std::span(text)), kHeaderSize + extent_.begin + extent_.size));
     return set_extent({.begin = extent_.begin, .size = extent_.size + text.size()});
 }
 
 // In front of the text of before, if there is room: so what is replaced again and again does not grow.
 Result<void> Journal::replace(std::string_view text) {
+    if (text.size() > kMaxSize) return refused("{} would have {} bytes; the limit is {}", name_, text.size(), kMaxSize);
     const std::uint64_t begin = text.size() <= extent_.begin ? 0 : extent_.begin + extent_.size;
     LEAT_TRY(write_at(std::as_bytes(std::span(text)), kHeaderSize + begin));
     return set_extent({.begin = begin, .size = text.size()});

@@ -25,6 +25,9 @@ class Journal {
   public:
     // An empty one.
     static Result<Journal> create(const std::string& name, const MemoryPlace& place = {});
+    // Bytes. Larger ones are not read, and so not written.
+    static constexpr std::uint64_t kMaxSize = 512U << 20U;
+
     // Goes on with one that create() made, in this process or in another.
     static Result<Journal> adopt(UniqueFd fd);
 

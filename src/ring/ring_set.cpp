@@ -81,7 +81,7 @@ std::uint32_t possible_cpus() {
 
 Result<RingSet> RingSet::create(const RingSetGeometry& geometry, std::uint64_t now, const MemoryPlace& place,
                                 const std::string& channel) {
-    LEAT_CHECK(is_valid_ring_size(geometry.ring_size) && geometry.ring_count() <= kMaxRings);
+    LEAT_CHECK(geometry.is_valid());
     RingSet set;
     set.geometry_ = geometry;
     set.created_ = now;
@@ -125,7 +125,9 @@ bool RingSet::may_be_used(int fd) {
 }
 
 Result<RingSet> RingSet::adopt(UniqueFd fd, const RingSetGeometry& geometry, std::uint64_t created, Memory memory) {
-    LEAT_CHECK(is_valid_ring_size(geometry.ring_size) && geometry.ring_count() <= kMaxRings);
+    if (!geometry.is_valid())
+        return corrupt("{} and {} rings of {} bytes cannot be", geometry.cpu_rings, geometry.thread_rings,
+                       geometry.ring_size);
     const std::uint64_t size = file_size(geometry.ring_size, geometry.ring_count());
     const bool is_right = memory == Memory::kSealed ? is_sealed(fd.get(), size) : is_file(fd.get(), size);
     if (!is_right)

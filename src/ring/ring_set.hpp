@@ -24,6 +24,9 @@ struct RingSetGeometry {
     bool overwrites = false;  // nobody drains them: writers go on over the oldest records
 
     [[nodiscard]] std::uint32_t ring_count() const { return cpu_rings + thread_rings; }
+    [[nodiscard]] bool is_valid() const {
+        return is_valid_ring_size(ring_size) && cpu_rings <= kMaxRings && thread_rings <= kMaxRings - cpu_rings;
+    }
 };
 
 // The number of CPUs that this machine can ever have.

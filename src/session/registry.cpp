@@ -70,6 +70,19 @@ tl::expected<Registry::Enrolled, Registry::Refusal> Registry::enroll(ctf::EventC
     return Enrolled{add(std::move(event_class), origin), true};
 }
 
+void Registry::take_back_last() {
+    const ctf::EventClass& last = classes_.back().event_class;
+    const auto named = by_name_.find(last.name);
+    named->second.pop_back();
+    if (named->second.empty()) by_name_.erase(named);
+    if (budget_ != nullptr) {
+        const std::int64_t size = size_of(last);
+        budget_->give_back(size);
+        taken_ -= size;
+    }
+    classes_.pop_back();
+}
+
 void Registry::restore(ctf::EventClass event_class) { add(std::move(event_class), {}); }
 
 std::uint32_t Registry::add(ctf::EventClass event_class, EventOrigin origin) {

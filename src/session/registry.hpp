@@ -73,6 +73,9 @@ class Registry {
     tl::expected<Enrolled, Refusal> enroll(ctf::EventClass event_class, const EventOrigin& origin,
                                            OnConflict on_conflict = OnConflict::kRefuse);
 
+    // As if the class that was enrolled last had not been: its id is not used yet.
+    void take_back_last();
+
     // Takes up what another registry had, in the order of ids.
     void restore(ctf::EventClass event_class);
 

@@ -68,7 +68,7 @@ std::string Trace::usual_path(const Parameters& parameters) {
 }
 
 TraceChannel::TraceChannel(const Channel& channel, std::size_t index, std::uint32_t number, ring::RingSet rings,
-                           const ring::SharedClock& clock, Journal* journal, DescriptionBudget* budget)
+                           const ring::SharedClock& clock, EventJournal& journal, DescriptionBudget* budget)
     : name_(channel.name),
       index_(index),
       header_(channel.header),
@@ -80,7 +80,7 @@ TraceChannel::TraceChannel(const Channel& channel, std::size_t index, std::uint3
       number_(number),
       rings_(std::move(rings)),
       clock_(&clock),
-      journal_(journal),
+      journal_(&journal),
       registry_(budget),
       walker_(ring::header_layout(channel.header), wire::context_size(channel.contexts.bits),
               channel.contexts.of_application.size()) {}
@@ -117,7 +117,6 @@ TraceChannel::Enrolled TraceChannel::enroll(const Application& application, std:
     id = wire::kNotEnabled;
     const wire::TracepointDescription& tracepoint = (*application.tracepoints)[index];
     const EventOrigin origin = origin_of(application, tracepoint);
-    if (is_closed_) return {};
     auto described = event_class_of(tracepoint);
     if (!described)
         return {.warning = fmt::format("{}: tracepoint \"{}\" of {} is not recorded: {}", application.name(),
@@ -135,12 +134,15 @@ TraceChannel::Enrolled TraceChannel::enroll(const Application& application, std:
     }
     if (enrolled->is_new) {
         const ctf::EventClass& event_class = registry_.event_class(enrolled->id);
-        const auto kept =
-            journal_ == nullptr ? Result<void>() : journal_->append(ctf::event_block(event_class, stream_class_id()));
-        // The next process must know all ids. Without memory for that, none is given from now on.
+        const auto kept = journal_->append(ctf::event_block(event_class, stream_class_id()));
+        // The next process must know all ids: without memory for that, it is not given. There may be some later.
         if (!kept) {
-            is_closed_ = true;
-            return {.warning = fmt::format("no more events of {}: {}", application.name(), kept.error().message)};
+            registry_.take_back_last();
+            id = Known::kOverBudget;
+            if (was_over_budget) return {};
+            return {.warning = fmt::format("event \"{}\" of {} is not recorded: {}", tracepoint.name, origin.text(),
+                                           kept.error().message),
+                    .is_over_budget = true};
         }
         const std::lock_guard guard(lock_);
         handed_over_.push_back(event_class);
@@ -205,6 +207,7 @@ Result<std::unique_ptr<Trace>> Trace::create(const Parameters& parameters, std::
         trace->registry_ = LEAT_TRY(Journal::create("registry", trace->place()));
         trace->metadata_ = LEAT_TRY(Journal::create("metadata", trace->place()));
         LEAT_TRY(trace->registry_->append(trace->initial_metadata()));
+        trace->events_ = EventJournal(&*trace->registry_);
     }
     for (const Channel& channel : channels) {
         const ring::RingSetGeometry geometry{.ring_size = channel.ring_size,
@@ -220,7 +223,7 @@ Result<std::unique_ptr<Trace>> Trace::create(const Parameters& parameters, std::
 
 void Trace::add_channel(const Channel& channel, std::uint32_t number, ring::RingSet rings) {
     channels_.push_back(std::make_unique<TraceChannel>(channel, channels_.size(), number, std::move(rings), clock_,
-                                                       registry_ ? &*registry_ : nullptr, parameters_.budget));
+                                                       events_, parameters_.budget));
 }
 
 Trace::Shape Trace::shape() const {
@@ -288,6 +291,7 @@ Result<std::unique_ptr<Trace>> Trace::adopt(const Parameters& parameters, std::s
     for (const ctf::StreamClass& stream : enrolled.streams) LEAT_TRY(check_classes(stream));
     std::unique_ptr<Trace> trace(new Trace(parameters, shape.path, std::move(memory.clock), std::move(without_events)));
     trace->registry_ = std::move(memory.registry);
+    trace->events_ = EventJournal(&*trace->registry_);
     trace->metadata_ = std::move(memory.metadata);
     trace->is_adopted_ = true;
     for (std::size_t i = 0; i < channels.size(); ++i)

@@ -19,6 +19,7 @@
 #include "ring/ring_set.hpp"
 #include "ring/shared_clock.hpp"
 #include "session/channel.hpp"
+#include "session/event_journal.hpp"
 #include "session/memory_directory.hpp"
 #include "session/registry.hpp"
 #include "wire/app/app_protocol.hpp"
@@ -39,7 +40,7 @@ class TraceChannel {
     // `number`: as programs know it. Clock, journal and budget outlive it; new event classes go to the journal and take
     // from the budget, if there are such.
     TraceChannel(const Channel& channel, std::size_t index, std::uint32_t number, ring::RingSet rings,
-                 const ring::SharedClock& clock, Journal* journal, DescriptionBudget* budget);
+                 const ring::SharedClock& clock, EventJournal& journal, DescriptionBudget* budget);
 
     // Of the channel: for all threads, constant.
     [[nodiscard]] const std::string& name() const { return name_; }
@@ -107,10 +108,9 @@ class TraceChannel {
     std::uint32_t number_;
     ring::RingSet rings_;
     const ring::SharedClock* clock_;
-    Journal* journal_;
+    EventJournal* journal_;
 
     Registry registry_;
-    bool is_closed_ = false;  // to new classes
     std::unordered_map<const Tracepoints*, Known> known_;
 
     std::mutex lock_;  // of the next
@@ -228,6 +228,7 @@ class Trace {
     ring::SharedClock clock_;
     ctf::TraceClass trace_class_;        // without events
     std::optional<Journal> registry_{};  // TSDL: all classes, in the streams of CPUs
+    EventJournal events_{};              // that ends it
     std::optional<Journal> metadata_{};  // TSDL: what was described
     bool is_adopted_ = false;
     std::vector<std::unique_ptr<TraceChannel>> channels_;

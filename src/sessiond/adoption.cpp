@@ -33,8 +33,9 @@ Result<json> read_state(int fd) {
     const std::string text = LEAT_TRY(read_file(fmt::format("/proc/self/fd/{}", fd), kLargestState));
     json state = json::parse(text, nullptr, false);
     if (!state.is_object()) return corrupt("it cannot be read");
-    if (state.value("leat_state", 0) != kStateVersion)
-        return unsupported("it is of version {}, this daemon of {}", state.value("leat_state", 0), kStateVersion);
+    const json version = state.value("leat_state", json());
+    if (version != kStateVersion)
+        return unsupported("it is of version {}, this daemon of {}", version.dump(), kStateVersion);
     return state;
 }
 

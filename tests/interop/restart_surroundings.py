@@ -165,6 +165,9 @@ class OtherVersion(RestartTest):
     def test_state_of_another_version(self):
         self.check(b'{"leat_state": 1000, "sessions": []}', r"it is of version 1000, this daemon of \d+\n")
 
+    def test_state_whose_version_is_none(self):
+        self.check(b'{"leat_state": "one", "sessions": []}', r'it is of version "one", this daemon of \d+\n')
+
     def test_state_of_this_version_that_makes_no_sense(self):
         # As the daemon before wrote it.
         version = re.search(r"kStateVersion = (\d+)", (SOURCE / "src/sessiond/kept_state.hpp").read_text())[1]

@@ -186,8 +186,8 @@ void SessionDirectory::finish(const TraceChunk& chunk) {
 }
 
 void SessionDirectory::settle() {
-    const std::lock_guard lock(mutex_);
-    settle_chunks();
+    // Somebody may be removing a large chunk just now. This one has other sessions to look after.
+    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) settle_chunks();
 }
 
 // What fails because the disk is full is tried again later. Any other failure is told once, and the files stay where

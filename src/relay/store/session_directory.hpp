@@ -88,7 +88,8 @@ class SessionDirectory {
     Result<TracePlace> make_trace(TraceChunk& chunk, std::uint64_t trace_id, const std::string& path);
     // Where it is now: chunks move.
     [[nodiscard]] Result<ConfinedDirectory> open_trace(const TraceChunk& chunk, const std::string& path) const;
-    // Chunks that could not be moved or deleted when they were complete, because the disk was full, are so now.
+    // Chunks that could not be moved or deleted when they were complete, because the disk was full, are so now; or at the
+    // next call.
     void settle();
     // The trace will make nothing more.
     void forget_trace(std::uint64_t trace_id);

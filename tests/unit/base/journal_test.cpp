@@ -116,6 +116,17 @@ TEST(Journal, TextBeyondItsMemoryIsRefused) {
     }
 }
 
+// Memory that takes no room is read all the same.
+TEST(Journal, TextThatIsTooLargeIsRefused) {
+    auto journal = Journal::create("test");
+    const std::array<std::uint64_t, 2> extent{0, Journal::kMaxSize + 1};
+    ASSERT_EQ(::pwrite(journal->fd(), extent.data(), sizeof extent, 0), static_cast<ssize_t>(sizeof extent));
+    ASSERT_EQ(::ftruncate(journal->fd(), sizeof extent + Journal::kMaxSize + 1), 0);
+    const auto adopted = Journal::adopt(other_fd(*journal));
+    ASSERT_FALSE(adopted);
+    EXPECT_EQ(adopted.error().message, "a journal has 536870913 bytes; the limit is 536870912");
+}
+
 TEST(Journal, MemoryThatEndsAfterItsTextIsOne) {
     const std::array<std::uint64_t, 2> extent{1, 3};
     const std::string header(reinterpret_cast<const char*>(&extent), sizeof extent);  // NOLINT(*-reinterpret-cast)

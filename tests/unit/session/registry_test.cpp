@@ -32,6 +32,25 @@ TEST(Registry, NewEventGetsTheNextId) {
     EXPECT_EQ(registry.event_class(1).id, 1U);
 }
 
+TEST(Registry, WhatIsTakenBackWasNeverThere) {
+    DescriptionBudget budget(1000);
+    const auto left = [&budget] {
+        std::int64_t bytes = 0;
+        while (budget.has(bytes + 1)) ++bytes;
+        return bytes;
+    };
+    Registry registry(&budget);
+    ASSERT_TRUE(registry.enroll(event("a:a"), kFirst));
+    const std::int64_t left_before = left();
+    ASSERT_TRUE(registry.enroll(event("a:b"), kFirst));
+    registry.take_back_last();
+    EXPECT_EQ(left(), left_before);
+    EXPECT_EQ(registry.size(), 1U);
+    const auto again = registry.enroll(event("a:b", 64), kFirst);
+    EXPECT_EQ(again->id, 1U);
+    EXPECT_TRUE(again->is_new);
+}
+
 TEST(Registry, SameDescriptionKeepsItsId) {
     Registry registry;
     ASSERT_TRUE(registry.enroll(event("a:a"), kFirst));

@@ -6,6 +6,7 @@
 
 #include "ctf/tsdl/tsdl_parser.hpp"
 #include "session/trace.hpp"
+#include "support/file_size_limit.hpp"
 #include "support/test_application.hpp"
 
 namespace leat::session {
@@ -207,6 +208,36 @@ TEST(AdoptedTrace, ConflictNamesAnEarlierProgram) {
     EXPECT_NE(again.warning.find("program (12)"), std::string::npos) << again.warning;
 }
 
+// Each as the next one needs it: an id that it would not know is not given.
+TEST(KeptTrace, EventIsNotRecordedWhileItCannotBeKept) {
+    const auto trace = kept_trace(kOne);
+    TraceChannel& channel = *trace->channels()[0];
+    const Application program = application({{.name = "a:a"}, {.name = "a:b"}});
+    const auto give = [&](std::size_t index) { return channel.enroll(program, index, OnConflict::kRefuse); };
+    {
+        const test::FileSizeLimit limit(16);
+        const auto refused = give(0);
+        EXPECT_EQ(refused.id, wire::kNotEnabled);
+        EXPECT_TRUE(refused.is_over_budget);
+        EXPECT_NE(refused.warning.find("event \"a:a\" of program"), std::string::npos) << refused.warning;
+        EXPECT_EQ(give(0).warning, "");
+    }
+    EXPECT_EQ(give(1).id, 0U);
+    EXPECT_EQ(give(0).id, 1U);
+    EXPECT_EQ(adopted(*trace, kOne)->channels()[0]->event_class_count(), 2U);
+}
+
+TEST(KeptTrace, HasNoMoreEventsThanReadersTake) {
+    std::vector<TestField> fields(500);
+    for (std::size_t i = 0; i < fields.size(); ++i) fields[i].name = fmt::format("{}_{}", std::string(200, 'f'), i);
+    const auto trace = kept_trace(kOne);
+    std::uint32_t known = 0;
+    while (enroll(*trace, 0, {.name = fmt::format("a:{}", known), .fields = fields}) != wire::kNotEnabled)
+        ASSERT_LT(++known, 1000U);
+    EXPECT_GT(known, 100U);
+    EXPECT_LE(begin(*trace).size() + describe(*trace, true).size(), ctf::kMaxMetadataSize);
+}
+
 // Nothing that was kept is believed to be whole.
 class HostileTrace : public testing::Test {
   protected:
@@ -246,6 +277,15 @@ TEST_F(HostileTrace, MemoryInAnotherOrderIsRefused) {
 TEST_F(HostileTrace, RingsOfAnotherSizeAreRefused) {
     shape_.channels[0].geometry.ring_size *= 2;
     expect_refused("no ring memory");
+}
+
+TEST_F(HostileTrace, RingsThatCannotBeAreRefused) {
+    shape_.channels[0].geometry.ring_size = 5;
+    expect_refused("rings of 5 bytes cannot be");
+    memory_ = memory_of(*before_);
+    shape_ = before_->shape();
+    shape_.channels[0].geometry.thread_rings = ~shape_.channels[0].geometry.cpu_rings + 3;  // two in all
+    expect_refused("cannot be");
 }
 
 TEST_F(HostileTrace, RegistryIsParsedAsAnyMetadata) {
