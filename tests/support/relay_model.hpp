@@ -41,6 +41,8 @@ namespace leat::test {
 using Draw = Choose;
 
 inline constexpr std::uint64_t kNoChunk = ~std::uint64_t{0};
+// So many that a stream has left can still be read by viewers that were there.
+inline constexpr std::uint64_t kFormerChunks = 8;
 
 // What one session daemon considers one session. Its parts share a directory.
 struct ModelledRecording {
@@ -163,6 +165,7 @@ struct ModelledViewer {
         std::uint64_t trace = 0;
         bool is_metadata = false;
         bool is_from_start = false;
+        std::uint64_t first_chunk = 0;  // the stream may have been in it, or come to it, when the viewer heard of it
         bool has_ended = false;
         std::string path{};
         std::string channel{};

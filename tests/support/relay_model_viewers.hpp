@@ -125,6 +125,7 @@ inline void RelayModel::note_streams(ModelledViewer& viewer, ModelledPart& part,
                                     .trace = told->trace_id,
                                     .is_metadata = is_metadata,
                                     .is_from_start = is_from_start,
+                                    .first_chunk = part.recording->next_chunk == 0 ? 0 : part.recording->next_chunk - 1,
                                     .path = told->path,
                                     .channel = told->channel_name};
     }
@@ -291,11 +292,14 @@ inline void RelayModel::see_end(ModelledViewer& viewer, std::uint64_t id) {
     if (stream.is_loose || stream.is_limited() || stream.packets.empty()) return;
     // A packet is not told if the metadata that it needs was cleared.
     if (!cleared_metadata(*stream.part, stream.path).empty()) return;
-    // From streams that were rotated away, a viewer gets only what it has read until then.
-    const auto& [last, last_packet] = *stream.packets.rbegin();
-    const std::uint64_t chunk = last + 1 >= stream.rotates_at ? stream.last_chunk : last_packet.chunk;
+    // From chunks that were left before it came, or long ago, a viewer gets only what it has read until then.
+    const auto is_due = [&](const ModelledPacket& packet) {
+        return packet.is_stored && packet.chunk != kNoChunk && packet.chunk >= told.first_chunk &&
+               packet.chunk + kFormerChunks >= stream.last_chunk &&
+               !stream.part->recording->deleted.contains(packet.chunk);
+    };
     for (const auto& [number, packet] : stream.packets)
-        if (packet.is_stored && packet.chunk == chunk && !told.seen.contains(number))
+        if (is_due(packet) && !told.seen.contains(number))
             return violate("visible", "viewer {}: stream {} ({} {}) has ended, and packet {} was not told", viewer.id,
                            id, told.path, told.channel, number);
 }

@@ -112,7 +112,8 @@ void ViewerSession::add_cursor(Attachment& attachment, const std::shared_ptr<Ses
                                                              .metadata_id = metadata_id,
                                                              .view = entry->view,
                                                              .entry_size = is_short ? trace::kIndexEntrySize10
-                                                                                    : trace::kIndexEntrySize})
+                                                                                    : trace::kIndexEntrySize,
+                                                             .first_file = entry->view.first_file})
                          .first->second;
     ++attachment.cursors;
     ++metadata_.at(cursor.metadata_id).cursors;
@@ -247,8 +248,12 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
     return reply;
 }
 
+// After a rotation, what packets of the chunk before need may not have come again yet: it does before the first packet
+// of the new one.
 bool ViewerSession::can_decode(const Cursor& cursor) const {
     const MetadataCursor& metadata = metadata_.at(cursor.metadata_id);
+    const bool is_former = cursor.file_number < cursor.view.first_file;
+    if (is_former && !cursor.view.current_file && !metadata.stream->is_all_again(metadata.sent)) return false;
     return metadata.stream->end() <= metadata.sent || !metadata.stream->is_cleared();
 }
 
@@ -367,7 +372,7 @@ Result<std::optional<ctf::IndexEntry>> ViewerSession::next_entry(Cursor& cursor)
 // Of the current file, only entries that the view names are on disk for certain. An older file ends where it ends.
 Result<std::optional<ctf::IndexEntry>> ViewerSession::read_entry(Cursor& cursor) {
     // What was cleared is gone, read or not.
-    if (!cursor.file_number || *cursor.file_number < cursor.view.first_file) return std::optional<ctf::IndexEntry>();
+    if (!cursor.file_number || !place_of(cursor.view, *cursor.file_number)) return std::optional<ctf::IndexEntry>();
     const bool is_current = cursor.file_number == cursor.view.current_file;
     if (is_current && cursor.next_entry >= cursor.view.entries) return std::optional<ctf::IndexEntry>();
     if (cursor.file == nullptr && !LEAT_TRY(open_file(cursor, *cursor.file_number)))
@@ -382,17 +387,26 @@ Result<std::optional<ctf::IndexEntry>> ViewerSession::read_entry(Cursor& cursor)
 
 // False if there is none, or if it is in the newest one already.
 Result<bool> ViewerSession::go_to_next_file(Cursor& cursor) {
-    const StreamView& view = cursor.view;
-    if (!view.current_file) return false;
-    for (;;) {
-        const std::uint64_t oldest = std::max(view.place->oldest(), view.first_file);
-        const std::uint64_t next = cursor.file_number ? std::max(*cursor.file_number + 1, oldest) : oldest;
-        if (next > *view.current_file) return false;
-        if (LEAT_TRY(open_file(cursor, next))) break;
+    while (const auto next = next_file(cursor)) {
+        if (!LEAT_TRY(open_file(cursor, *next))) continue;
+        cursor.next_entry = 0;
+        cursor.readable_end = 0;
+        return true;
     }
-    cursor.next_entry = 0;
-    cursor.readable_end = 0;
-    return true;
+    return false;
+}
+
+std::optional<std::uint64_t> ViewerSession::next_file(const Cursor& cursor) {
+    const StreamView& view = cursor.view;
+    std::uint64_t next = cursor.file_number ? *cursor.file_number + 1 : cursor.first_file;
+    for (const auto& [place, end] : *view.former) {
+        const std::uint64_t oldest = std::max(next, place->oldest());
+        if (oldest < end && !place->are_gone()) return oldest;
+        next = std::max(next, end);
+    }
+    if (!view.current_file) return std::nullopt;
+    next = std::max({next, view.first_file, view.place->oldest()});
+    return next <= *view.current_file ? std::optional(next) : std::nullopt;
 }
 
 // False: it has been rolled away, or its chunk has been cleared: then all that was in it has been skipped.
@@ -401,18 +415,36 @@ Result<bool> ViewerSession::open_file(Cursor& cursor, std::uint64_t number) {
     if (is_current) {
         cursor.file = cursor.view.current;
     } else {
-        auto opened = cursor.view.place->open(number);
-        if (!opened && number < cursor.view.place->oldest()) return false;
+        const FilePlace* const place = place_of(cursor.view, number);
+        auto opened = place == nullptr ? Result<std::shared_ptr<const StreamFile::Open>>(not_found("it is gone"))
+                                       : place->open(number);
+        if (!opened && place != nullptr && number < place->oldest()) return false;
         if (!opened && opened.error().kind == ErrorKind::kNotFound) {
-            cursor.file_number = cursor.view.current_file;
-            cursor.next_entry = cursor.view.entries;
-            cursor.readable_end = 0;
+            skip(cursor, number);
             return false;
         }
         cursor.file = LEAT_TRY(std::move(opened));
     }
     cursor.file_number = number;
     return true;
+}
+
+// The rest of its chunk has gone with it; but of those that the stream has left, each file is looked for.
+void ViewerSession::skip(Cursor& cursor, std::uint64_t number) {
+    const bool is_former = number < cursor.view.first_file;
+    cursor.file_number = is_former ? number : cursor.view.current_file;
+    cursor.next_entry = is_former ? 0 : cursor.view.entries;
+    cursor.readable_end = 0;
+    cursor.file.reset();
+}
+
+// Null: it has been cleared, or it was long ago that the stream was there.
+const FilePlace* ViewerSession::place_of(const StreamView& view, std::uint64_t number) {
+    if (number >= view.first_file) return view.place.get();
+    const auto former = std::ranges::upper_bound(*view.former, number, {}, &StreamView::FormerPlace::end);
+    const bool is_there =
+        former != view.former->end() && number >= former->place->oldest() && !former->place->are_gone();
+    return is_there ? former->place.get() : nullptr;
 }
 
 ViewerSession::ServedPacket ViewerSession::packet(const wire::GetPacket& request) {

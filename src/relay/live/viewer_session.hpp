@@ -98,17 +98,19 @@ class ViewerSession {
     // How far a data stream has been read:
     //
     //     files      | rolled away | older: read to its end | file_number | ... | view.current_file |
+    //                       of chunks before: view.former    view.first_file
     //
     //     entries    | given to the viewer | next_entry | ... | view.entries, or the end of an older file |
     //
     // The viewer may fetch what the entries given speak of, up to readable_end. Files that are rolled away, or cleared
-    // with their chunk, are skipped, read or not.
+    // with their chunk, are skipped, read or not; those of a chunk that was rotated are not.
     struct Cursor {
         std::shared_ptr<SessionStream> entry;
         Attachment* attachment;
         std::uint64_t metadata_id;
-        StreamView view;         // when it was looked at last
-        std::size_t entry_size;  // bytes, in its indexes
+        StreamView view;           // when it was looked at last
+        std::size_t entry_size;    // bytes, in its indexes
+        std::uint64_t first_file;  // that it may read
         std::optional<std::uint64_t> file_number{};
         std::shared_ptr<const StreamFile::Open> file{};
         std::uint64_t next_entry = 0;
@@ -153,7 +155,10 @@ class ViewerSession {
     Result<std::optional<ctf::IndexEntry>> next_entry(Cursor& cursor);
     static Result<std::optional<ctf::IndexEntry>> read_entry(Cursor& cursor);
     static Result<bool> go_to_next_file(Cursor& cursor);
+    static std::optional<std::uint64_t> next_file(const Cursor& cursor);
     static Result<bool> open_file(Cursor& cursor, std::uint64_t number);
+    static void skip(Cursor& cursor, std::uint64_t number);
+    static const FilePlace* place_of(const StreamView& view, std::uint64_t number);
     static void go_to_end(Cursor& cursor);
     void forget(Attachment& attachment);
 

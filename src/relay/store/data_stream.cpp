@@ -334,6 +334,7 @@ Result<void> DataStream::switch_chunk() {
     if (arrival_.is_under_way() && arrival_.place().file_number == StoredData::kNoFile) arrival_.forget();
     next_view_.current.reset();
     if (next) {
+        note_former_place();
         next_view_.first_file = next_file_;
         next_view_.current_file.reset();
         next_file_ = next->next_number();
@@ -347,6 +348,17 @@ Result<void> DataStream::switch_chunk() {
     ++next_view_.version;
     is_unflushed_ = true;
     return {};
+}
+
+// Before it goes on in the next one.
+void DataStream::note_former_place() {
+    constexpr std::size_t kMost = 8;
+    if (!next_view_.current_file) return;  // nobody has anything to read there
+    auto former = *next_view_.former;
+    std::erase_if(former, [](const auto& left) { return left.place->are_gone(); });
+    if (former.size() == kMost) former.erase(former.begin());
+    former.push_back({next_view_.place, next_file_});
+    next_view_.former = std::make_shared<const std::vector<StreamView::FormerPlace>>(std::move(former));
 }
 
 // What DATA_PENDING asks. "Stored" must survive our own death, so an entry in memory does not count. Without indexes

@@ -30,6 +30,13 @@ struct StreamParameters {
 struct StreamView {
     std::uint64_t version = 0;  // counts changes
     std::uint64_t packets = 0;
+    // In chunks that it has left, oldest first: all that lies before `end`, for those who have not come so far. Of more
+    // chunks, only the last ones.
+    struct FormerPlace {
+        std::shared_ptr<const FilePlace> place;
+        std::uint64_t end;  // number of a file
+    };
+    std::shared_ptr<const std::vector<FormerPlace>> former = std::make_shared<const std::vector<FormerPlace>>();
     // Files from `first_file` to `current_file` may be read: those before the current one to their end, the current
     // one as far as its first `entries` index entries go.
     std::shared_ptr<const FilePlace> place{};
@@ -159,6 +166,7 @@ class DataStream {
     [[nodiscard]] ctf::IndexEntry entry_of(const PairingTable::Outcome& outcome);
     void note_committed(const ctf::IndexEntry& entry);
     void note_if_removed(const StreamFile& file);
+    void note_former_place();
     void apply_beacon();
     [[nodiscard]] bool is_rotation_due(std::uint64_t next_packet_seq_num) const;
     Result<void> rotate_if_due(std::uint64_t next_packet_seq_num);

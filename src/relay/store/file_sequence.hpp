@@ -46,6 +46,8 @@ class FilePlace {
     [[nodiscard]] std::string file_name(std::uint64_t number) const;
     // kNotFound: it has gone meanwhile.
     [[nodiscard]] Result<std::shared_ptr<const StreamFile::Open>> open(std::uint64_t number) const;
+    // All of them: they were cleared.
+    [[nodiscard]] bool are_gone() const { return directory_->is_deleted(*chunk_); }
 
     // The writer's: before the file itself goes.
     void set_oldest(std::uint64_t oldest) { oldest_ = oldest; }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -63,6 +64,10 @@ class MetadataStream {
 
     // The position after the last whole message.
     [[nodiscard]] std::uint64_t end() const { return end_; }
+    // Whether who has read up to this position has all that there was, or can get it: after a rotation it comes again.
+    [[nodiscard]] bool is_all_again(std::uint64_t position) const {
+        return std::max<std::uint64_t>(end_, position) >= furthest_end_;
+    }
     // Tells followers of the directory: the text so far, and events up to `horizon` (cycles of the trace's clock) are
     // there. (docs/formats/sync-file.md)
     void publish(std::uint64_t horizon);
@@ -128,8 +133,8 @@ class MetadataStream {
     MetadataScan scan_{};  // of what is written
     std::uint64_t size_ = 0;
     std::uint64_t begin_ = 0;
-    std::uint64_t furthest_end_ = 0;  // no viewer has read beyond this position
     std::atomic<std::uint64_t> end_{0};
+    std::atomic<std::uint64_t> furthest_end_{0};  // no viewer has read beyond this position
     std::atomic<bool> is_finished_{false};
 };
 

@@ -158,8 +158,13 @@ Result<std::string> SessionDirectory::make_parent(TraceChunk& chunk, const std::
 
 Result<ConfinedDirectory> SessionDirectory::open_trace(const TraceChunk& chunk, const std::string& path) const {
     const std::lock_guard lock(mutex_);
-    if (chunk.is_deleted || !chunk.directory) return not_found("trace chunk {} is gone", chunk.id);
-    return chunk.directory->open(path);
+    if (chunk.is_deleted) return not_found("trace chunk {} is gone", chunk.id);
+    return chunk.directory ? chunk.directory->open(path) : directory_.open(chunk.path + "/" + path);
+}
+
+bool SessionDirectory::is_deleted(const TraceChunk& chunk) const {
+    const std::lock_guard lock(mutex_);
+    return chunk.is_deleted;
 }
 
 void SessionDirectory::forget_trace(std::uint64_t trace_id) {
@@ -211,7 +216,7 @@ Result<void> SessionDirectory::archive(TraceChunk& chunk) {
     LEAT_TRY(rename_all(chunk, target));
     const std::string from = std::exchange(chunk.path, chunk.closed_path);
     sync(target);
-    chunk.directory = std::move(target);
+    chunk.directory.reset();  // whoever reads it later opens it again
     return from.empty() ? Result<void>() : directory_.remove(from);
 }
 

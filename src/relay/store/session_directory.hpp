@@ -22,9 +22,9 @@ namespace leat::relay {
 // Made and kept by SessionDirectory.
 struct TraceChunk {
     std::uint64_t id = 0;
-    std::uint64_t creation_time = 0;  // s since the epoch
-    std::string path{};               // below the session's directory; empty: that itself
-    std::optional<ConfinedDirectory> directory{};
+    std::uint64_t creation_time = 0;                // s since the epoch
+    std::string path{};                             // below the session's directory; empty: that itself
+    std::optional<ConfinedDirectory> directory{};   // as long as it is written to
     std::set<std::string> top_level{};              // what its traces have made in it
     std::map<std::string, std::string> parents{};   // of these, those that traces share: as they ask for it, as it is
     std::map<std::uint64_t, std::string> traces{};  // where each lies in it, by the trace's id
@@ -88,8 +88,9 @@ class SessionDirectory {
     Result<TracePlace> make_trace(TraceChunk& chunk, std::uint64_t trace_id, const std::string& path);
     // Where it is now: chunks move.
     [[nodiscard]] Result<ConfinedDirectory> open_trace(const TraceChunk& chunk, const std::string& path) const;
-    // Chunks that could not be moved or deleted when they were complete, because the disk was full, are so now; or at the
-    // next call.
+    [[nodiscard]] bool is_deleted(const TraceChunk& chunk) const;
+    // Chunks that could not be moved or deleted when they were complete, because the disk was full, are so now; or at
+    // the next call.
     void settle();
     // The trace will make nothing more.
     void forget_trace(std::uint64_t trace_id);

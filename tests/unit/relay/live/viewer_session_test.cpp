@@ -242,6 +242,113 @@ TEST_F(ViewerSessionTest, PacketWhoseMetadataWasClearedIsNewsWhenItIsSentAgain) 
     EXPECT_EQ(next_metadata(), "trace");
 }
 
+class ViewerBehindTest : public ViewerSessionTest {
+  protected:
+    // Attached, with two packets before it that it has not read.
+    ViewerBehindTest() {
+        producer.publish();
+        attach();
+        send_metadata("trace");
+        producer.send_packet(data, 0, "one");
+        producer.send_packet(data, 1, "two");
+    }
+    // Into the chunk of this number, which begins with the packet of that number; the one before goes to the archives,
+    // or wherever.
+    void rotate(std::uint64_t chunk, std::uint64_t packet,
+                wire::ChunkCommand command = wire::ChunkCommand::kMoveToArchives) {
+        producer.run(wire::RelayCommand::kCreateTraceChunk,
+                     wire::CreateTraceChunk{.chunk_id = chunk, .creation_time = chunk});
+        wire::RotateStreams message{.new_chunk_id = chunk};
+        message.positions = {{metadata, 0}, {data, packet}};
+        producer.run(wire::RelayCommand::kRotateStreams, message);
+        producer.run(wire::RelayCommand::kCloseTraceChunk,
+                     wire::CloseTraceChunk{.chunk_id = chunk - 1, .command = command});
+        producer.show();
+    }
+    const std::string retry = fmt::format("({})", IndexStatus::kRetry);
+};
+
+TEST_F(ViewerBehindTest, ReadsTheChunkThatWasRotated) {
+    EXPECT_EQ(next_metadata(), "trace");
+    EXPECT_EQ(next(), "one");
+    rotate(1, 2);
+    EXPECT_EQ(next(), "two");
+    EXPECT_EQ(next(), retry);
+    send_metadata("trace");
+    producer.send_packet(data, 2, "three");
+    EXPECT_EQ(next(), "three");
+    EXPECT_EQ(next(), retry);
+}
+
+TEST_F(ViewerBehindTest, ReadsAllOfSeveralChunks) {
+    EXPECT_EQ(next_metadata(), "trace");
+    for (std::uint64_t chunk = 1; chunk < 5; ++chunk) {
+        rotate(chunk, chunk + 1);
+        send_metadata("trace");
+        if (chunk != 3) producer.send_packet(data, chunk + 1, fmt::format("in {}", chunk));
+    }
+    std::string all;
+    for (std::string text; (text = next()) != retry;) all += text + " ";
+    EXPECT_EQ(all, "one two in 1 in 2 in 4 ");
+}
+
+TEST_F(ViewerBehindTest, WhoWasThereBeforeTheFirstPacketReadsIt) {
+    const auto other = producer.add_stream("channel_1");
+    producer.publish();
+    EXPECT_EQ(new_streams(), "channel_1 ");
+    EXPECT_EQ(next_metadata(), "trace");
+    producer.send_packet(other, 0, "first");
+    producer.run(wire::RelayCommand::kCreateTraceChunk, wire::CreateTraceChunk{.chunk_id = 1});
+    wire::RotateStreams message{.new_chunk_id = 1};
+    message.positions = {{other, 1}};
+    producer.run(wire::RelayCommand::kRotateStreams, message);
+    producer.show();
+    EXPECT_EQ(next("channel_1"), "first");
+    ViewerSession later(relay, [] {});
+    names(later.attach({.session_id = id(), .seek = Seek::kBeginning}));
+    EXPECT_EQ(later.next_index(ids.at("channel_1")).status, IndexStatus::kRetry) << "it came after that";
+}
+
+TEST_F(ViewerBehindTest, WaitsForTheMetadataThatItHasNotRead) {
+    rotate(1, 2);
+    EXPECT_EQ(next(), retry);
+    send_metadata("tra");
+    EXPECT_EQ(next_metadata(), "tra");
+    EXPECT_EQ(next(), retry);
+    send_metadata("ce");
+    EXPECT_EQ(viewer.next_index(ids.at("channel_0")).flags, wire::kNewMetadata);
+    EXPECT_EQ(next_metadata(), "ce");
+    EXPECT_EQ(next(), "two");
+}
+
+TEST_F(ViewerBehindTest, MetadataThatDoesNotComeAgainIsNotWaitedForBehindTheNextPacket) {
+    rotate(1, 2);
+    send_metadata("tra");
+    EXPECT_EQ(next_metadata(), "tra");
+    producer.send_packet(data, 2, "three");
+    EXPECT_EQ(next(), "one");
+}
+
+TEST_F(ViewerBehindTest, DoesNotReadWhatWasCleared) {
+    EXPECT_EQ(next_metadata(), "trace");
+    EXPECT_EQ(next(), "one");
+    rotate(1, 2, wire::ChunkCommand::kDelete);
+    EXPECT_EQ(next(), retry);
+    send_metadata("trace");
+    producer.send_packet(data, 2, "three");
+    EXPECT_EQ(next(), "three");
+}
+
+TEST_F(ViewerBehindTest, DoesNotLookForFilesThatSomebodyHasRemoved) {
+    EXPECT_EQ(next_metadata(), "trace");
+    rotate(1, 2);
+    std::filesystem::remove_all(scratch.path() / producer.session().directory()->path() / "archives");
+    EXPECT_EQ(next(), retry);
+    send_metadata("trace");
+    producer.send_packet(data, 2, "three");
+    EXPECT_EQ(next(), "three");
+}
+
 // babeltrace2 waits for the metadata of each trace that it was told of.
 TEST_F(ViewerSessionTest, TraceThatIsOverAndWasClearedIsNotWaitedFor) {
     producer.publish();
