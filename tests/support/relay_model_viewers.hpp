@@ -306,10 +306,16 @@ inline void RelayModel::see_end(ModelledViewer& viewer, std::uint64_t id) {
 
 inline std::vector<const ModelledStream*> RelayModel::cleared_metadata(const ModelledPart& part,
                                                                        const std::string& path) {
+    // Out of every chunk, the text lies where it was.
+    const auto last_chunk = [](const ModelledStream& stream) {
+        const auto last = std::find_if(stream.generations.rbegin(), stream.generations.rend(),
+                                       [](const auto& generation) { return generation.chunk != kNoChunk; });
+        return last == stream.generations.rend() ? kNoChunk : last->chunk;
+    };
     std::vector<const ModelledStream*> cleared;
     for (const ModelledStream* stream : streams_of(part))
         if (stream->is_metadata && stream->path == path &&
-            stream->part->recording->deleted.contains(stream->generations.back().chunk))
+            stream->part->recording->deleted.contains(last_chunk(*stream)))
             cleared.push_back(stream);
     return cleared;
 }

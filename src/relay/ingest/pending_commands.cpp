@@ -1,6 +1,7 @@
 #include "relay/ingest/pending_commands.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 namespace leat::relay {
@@ -13,6 +14,8 @@ bool is_sync_strict(const Producer& producer) {
     const DiskSync* const sync = producer.relay->sync();
     return sync != nullptr && sync->is_strict();
 }
+
+bool is_open(const Unsynced& one) { return one.file.is_open(); }
 
 // Packets are nothing without their metadata.
 std::vector<Unsynced> take_unsynced(Producer& producer, const SessionStream& stream) {
@@ -49,7 +52,7 @@ CommandOutcome data_pending(Producer& producer, const wire::DataPending& message
         return replied(is_stored ? RelayCode::kNotPending : RelayCode::kPending);
     std::vector<Unsynced> unsynced = take_unsynced(producer, *stream);
     // It asks again, when there may be descriptors.
-    const bool are_all = std::erase_if(unsynced, [](const Unsynced& one) { return !one.file.is_open(); }) == 0;
+    const bool are_all = std::erase_if(unsynced, std::not_fn(is_open)) == 0;
     CommandOutcome outcome = replied(are_all ? RelayCode::kNotPending : RelayCode::kPending);
     outcome.to_sync = std::move(unsynced);
     return outcome;
@@ -60,6 +63,8 @@ CommandOutcome quiescent_control(Producer& producer, const wire::IdRequest& mess
     CommandOutcome outcome = replied(RelayCode::kOk);
     const auto trace = find_metadata(producer, message.id);
     if (trace != nullptr && is_sync_strict(producer)) outcome.to_sync = trace->metadata->take_unsynced();
+    if (!std::ranges::all_of(outcome.to_sync, is_open))
+        return {.error = Error{ErrorKind::kDiskFull, "there is no descriptor to bring metadata to disk with"}};
     return outcome;
 }
 

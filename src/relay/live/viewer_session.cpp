@@ -192,10 +192,10 @@ std::uint64_t ViewerSession::change() const {
 
 // `publications` was read together with the view, under one lock: whatever was published before a packet could be seen
 // is told with that packet.
-std::uint32_t ViewerSession::flags_of(const Cursor& cursor, std::uint64_t publications) const {
+std::uint32_t ViewerSession::flags_of(const Cursor& cursor, const MetadataStream::State& state,
+                                      std::uint64_t publications) const {
     std::uint32_t flags = 0;
-    const MetadataCursor& metadata = metadata_.at(cursor.metadata_id);
-    if (metadata.stream->end() > metadata.sent) flags |= wire::kNewMetadata;
+    if (state.end > metadata_.at(cursor.metadata_id).sent) flags |= wire::kNewMetadata;
     if (publications != cursor.attachment->publications) flags |= wire::kNewStreams;
     return flags;
 }
@@ -220,20 +220,27 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
     });
     const auto entry = next_entry(cursor);
     keep_open(id, cursor);
-    reply.flags = flags_of(cursor, publications);
-    if (!entry) {
+    const MetadataStream::State metadata = metadata_.at(cursor.metadata_id).stream->state();
+    reply.flags = flags_of(cursor, metadata, publications);
+    const Decodable when = entry && *entry ? decodable(cursor, metadata) : Decodable::kNow;
+    cursor.is_held = is_disk_full(entry) || when == Decodable::kLater;
+    if (is_disk_full(entry)) {
+        reply.status = wire::IndexStatus::kRetry;  // there is no descriptor for its file now
+    } else if (!entry) {
         log("a viewer's stream {}: {}", id, entry.error().message);
         reply.status = wire::IndexStatus::kError;
-    } else if (*entry && !can_decode(cursor)) {
-        // The packet waits for its metadata, which is sent again after a clear; or never.
+    } else if (when == Decodable::kNever) {
+        must_go_on_ = true;  // over this packet
+        reply.status = wire::IndexStatus::kRetry;
+    } else if (when == Decodable::kLater) {
         --cursor.next_entry;
-        const bool is_over = cursor.view.is_finished && metadata_.at(cursor.metadata_id).stream->is_finished();
+        const bool is_over = cursor.view.is_finished && metadata.is_finished;
         reply.status = is_over ? wire::IndexStatus::kHangUp : wire::IndexStatus::kRetry;
     } else if (*entry) {
         reply.entry = **entry;
         reply.status = wire::IndexStatus::kOk;
         cursor.readable_end = std::max(cursor.readable_end, reply.entry.offset + reply.entry.packet_size / 8);
-        cursor.needed_metadata = metadata_.at(cursor.metadata_id).stream->end();
+        cursor.needed_metadata = metadata.end;
     } else if (must_go_on_) {
         reply.status = wire::IndexStatus::kRetry;
     } else if (cursor.view.is_finished) {
@@ -250,11 +257,15 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
 
 // After a rotation, what packets of the chunk before need may not have come again yet: it does before the first packet
 // of the new one.
-bool ViewerSession::can_decode(const Cursor& cursor) const {
+ViewerSession::Decodable ViewerSession::decodable(const Cursor& cursor, const MetadataStream::State& state) const {
     const MetadataCursor& metadata = metadata_.at(cursor.metadata_id);
-    const bool is_former = cursor.file_number < cursor.view.first_file;
-    if (is_former && !cursor.view.current_file && !metadata.stream->is_all_again(metadata.sent)) return false;
-    return metadata.stream->end() <= metadata.sent || !metadata.stream->is_cleared();
+    const StreamView& view = cursor.view;
+    const FilePlace* const place = place_of(view, *cursor.file_number);
+    const bool has_all = std::max(state.end, metadata.sent) >= state.furthest_end;
+    const bool is_elsewhere = place != nullptr && !place->is_in(state.chunk);
+    const bool has_begun_there = view.current_file && view.place->is_in(state.chunk);
+    if (is_elsewhere && !has_all && !has_begun_there) return state.is_finished ? Decodable::kNever : Decodable::kLater;
+    return state.end <= metadata.sent || !metadata.stream->is_cleared() ? Decodable::kNow : Decodable::kLater;
 }
 
 // Thousands of streams are read by turns: only the files of the last ones stay open for this viewer.
@@ -343,7 +354,7 @@ bool ViewerSession::add_news(News& news, Cursors::iterator at) {
             news.entries.push_back(std::move(entry));
             return false;
         case wire::IndexStatus::kRetry:
-            if (must_go_on_ || !can_decode(cursor)) held_.push_back(at->first);
+            if (must_go_on_ || cursor.is_held) held_.push_back(at->first);
             return false;
         default:
             // The viewer is told once.
@@ -419,7 +430,9 @@ Result<bool> ViewerSession::open_file(Cursor& cursor, std::uint64_t number) {
         auto opened = place == nullptr ? Result<std::shared_ptr<const StreamFile::Open>>(not_found("it is gone"))
                                        : place->open(number);
         if (!opened && place != nullptr && number < place->oldest()) return false;
-        if (!opened && opened.error().kind == ErrorKind::kNotFound) {
+        // A chunk that was left may have been taken away by anybody.
+        const bool is_left = number < cursor.view.first_file && !is_disk_full(opened);
+        if (!opened && (is_left || opened.error().kind == ErrorKind::kNotFound)) {
             skip(cursor, number);
             return false;
         }

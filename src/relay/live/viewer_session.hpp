@@ -118,6 +118,7 @@ class ViewerSession {
         std::uint64_t needed_metadata = 0;  // up to this position, to decode the packet whose index was given last
         std::uint64_t told_beacon = 0;      // by news()
         bool is_waiting = false;            // for its turn in news()
+        bool is_held = false;               // by something else than its packets: it is to be looked at again
     };
     struct MetadataCursor {
         std::shared_ptr<MetadataStream> stream;
@@ -148,9 +149,11 @@ class ViewerSession {
     wire::NextIndexReply next_index(std::uint64_t id, Cursor& cursor);
     void keep_open(std::uint64_t id, Cursor& cursor);
     static Result<ServedMetadata> next_text(MetadataCursor& cursor, const MetadataStream::Text& text);
-    // Whether the viewer has the metadata of its trace, or can get what it lacks.
-    [[nodiscard]] bool can_decode(const Cursor& cursor) const;
-    [[nodiscard]] std::uint32_t flags_of(const Cursor& cursor, std::uint64_t publications) const;
+    // When the viewer can have the metadata of the packet that comes next. It may have been cleared, or be sent again.
+    enum class Decodable : std::uint8_t { kNow, kLater, kNever };
+    [[nodiscard]] Decodable decodable(const Cursor& cursor, const MetadataStream::State& state) const;
+    [[nodiscard]] std::uint32_t flags_of(const Cursor& cursor, const MetadataStream::State& state,
+                                         std::uint64_t publications) const;
     // The next entry of the stream, which it goes over; nothing if all has been read, or it must go on.
     Result<std::optional<ctf::IndexEntry>> next_entry(Cursor& cursor);
     static Result<std::optional<ctf::IndexEntry>> read_entry(Cursor& cursor);

@@ -353,11 +353,11 @@ Result<void> DataStream::switch_chunk() {
 // Before it goes on in the next one.
 void DataStream::note_former_place() {
     constexpr std::size_t kMost = 8;
-    if (!next_view_.current_file) return;  // nobody has anything to read there
     auto former = *next_view_.former;
     std::erase_if(former, [](const auto& left) { return left.place->are_gone(); });
-    if (former.size() == kMost) former.erase(former.begin());
-    former.push_back({next_view_.place, next_file_});
+    // Else nobody has anything to read there.
+    if (next_view_.current_file) former.push_back({next_view_.place, next_file_});
+    if (former.size() > kMost) former.erase(former.begin());
     next_view_.former = std::make_shared<const std::vector<StreamView::FormerPlace>>(std::move(former));
 }
 
@@ -426,6 +426,7 @@ Result<void> DataStream::finish() {
         show();
         files_->finish();
         directory_->leave(files_->chunk());
+        next_file_ = files_->next_number();
         files_.reset();
     }
     if (rotation_ && rotation_->chunk() != nullptr) directory_->leave(*rotation_->chunk());
@@ -462,14 +463,15 @@ std::uint64_t DataStream::lost_packets() const {
     return lost_packets_;
 }
 
-// Numbers of files never come again: if these are the same, none has been opened or closed meanwhile.
+// Numbers of files never come again: if all these are the same, none has been opened or closed meanwhile.
 std::vector<Unsynced> DataStream::take_unsynced() {
     const std::lock_guard lock(mutex_);
-    auto numbers = files_ ? files_->numbers() : std::vector<std::uint64_t>();
-    if (numbers == named_files_) return files_ ? files_->duplicates() : std::vector<Unsynced>();
+    Named now{.next_file = next_file_};
+    if (files_) now = {.next_file = files_->next_number(), .open = files_->numbers()};
+    if (now == named_) return files_ ? files_->duplicates() : std::vector<Unsynced>();
     std::vector<Unsynced> all;
     all.push_back(directory_->unsynced());
-    if (all.front().file.is_open()) named_files_ = std::move(numbers);
+    if (all.front().file.is_open()) named_ = std::move(now);
     return all;
 }
 

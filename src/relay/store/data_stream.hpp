@@ -193,7 +193,13 @@ class DataStream {
     std::optional<ctf::IndexEntry> last_{};  // of the last packet
     std::uint64_t lost_packets_ = 0;
     std::uint64_t missing_packets_ = 0;
-    std::vector<std::uint64_t> named_files_{};  // by take_unsynced()
+    struct Named {
+        std::uint64_t next_file = 0;
+        std::vector<std::uint64_t> open{};
+
+        bool operator==(const Named&) const = default;
+    };
+    Named named_{};  // by take_unsynced()
     std::uint64_t refused_packets_ = 0;
     std::uint64_t removed_packets_ = 0;  // whose file somebody had removed when they were committed
     bool has_wrong_sizes_ = false;       // and the log has said so

@@ -1,13 +1,16 @@
 #include "relay/store/disk_sync.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "base/log.hpp"
@@ -17,6 +20,13 @@ namespace {
 
 // Of more files than this, all of the file system is synced at once.
 constexpr std::size_t kMaxFiles = 256;
+
+using Extent = Unsynced::Extent;
+
+dev_t device_of(int fd) {
+    struct stat status {};
+    return ::fstat(fd, &status) == 0 ? status.st_dev : 0;
+}
 
 // Some cannot be synced (on a tmpfs, say): that is no error.
 bool is_synced(int result) {
@@ -28,6 +38,21 @@ bool is_synced(int result) {
 bool sync_file(int fd) { return is_synced(::fsync(fd)); }
 
 bool sync_file_system(int fd) { return is_synced(::syncfs(fd)); }
+
+// What lies in a file system that has been synced is done with.
+bool sync_all(std::vector<Unsynced>& unsynced) {
+    bool are_all = true;
+    std::set<dev_t> done;
+    std::ranges::stable_partition(unsynced, [](const Unsynced& one) { return one.extent == Extent::kFileSystem; });
+    for (const Unsynced& one : unsynced) {
+        const dev_t device = device_of(one.file.get());
+        if (done.contains(device)) continue;
+        if (one.extent == Extent::kFileSystem) done.insert(device);
+        const auto sync = one.extent == Extent::kFile ? sync_file : sync_file_system;
+        are_all = sync(one.file.get()) && are_all;
+    }
+    return are_all;
+}
 
 // False: there are more than `left` files.
 bool sync_all_in(const ConfinedDirectory& directory, std::size_t& left) {
@@ -76,14 +101,7 @@ bool DiskSync::takes_others() {
 
 // On the thread for syncing, because fsync() may take seconds; the caller's coroutine goes on where it was.
 asio::awaitable<bool> DiskSync::now(std::vector<Unsynced> unsynced) {
-    const auto sync = [&unsynced]() -> asio::awaitable<bool> {
-        bool are_all = true;
-        for (const Unsynced& one : unsynced) {
-            const bool is_file = one.extent == Unsynced::Extent::kFile;
-            are_all = (is_file ? sync_file : sync_file_system)(one.file.get()) && are_all;
-        }
-        co_return are_all;
-    };
+    const auto sync = [&unsynced]() -> asio::awaitable<bool> { co_return sync_all(unsynced); };
     co_return co_await asio::co_spawn(asked_, sync, asio::use_awaitable);
 }
 

@@ -47,7 +47,8 @@ class FilePlace {
     // kNotFound: it has gone meanwhile.
     [[nodiscard]] Result<std::shared_ptr<const StreamFile::Open>> open(std::uint64_t number) const;
     // All of them: they were cleared.
-    [[nodiscard]] bool are_gone() const { return directory_->is_deleted(*chunk_); }
+    [[nodiscard]] bool are_gone() const { return chunk_->is_deleted; }
+    [[nodiscard]] bool is_in(const TraceChunk* chunk) const { return chunk_.get() == chunk; }
 
     // The writer's: before the file itself goes.
     void set_oldest(std::uint64_t oldest) { oldest_ = oldest; }

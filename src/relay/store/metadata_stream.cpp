@@ -165,6 +165,11 @@ Result<MetadataStream::Text> MetadataStream::text() const {
     return Text{std::make_shared<const UniqueFd>(std::move(file)), begin_, size_, version_};
 }
 
+MetadataStream::State MetadataStream::state() const {
+    const std::lock_guard lock(mutex_);
+    return {.chunk = place_->chunk.get(), .end = end_, .furthest_end = furthest_end_, .is_finished = is_finished_};
+}
+
 std::vector<Unsynced> MetadataStream::take_unsynced() {
     const std::lock_guard lock(mutex_);
     const Named now{.version = version_, .is_hidden = is_hidden_, .is_closed = file_ == nullptr};

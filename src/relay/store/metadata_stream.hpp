@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -64,10 +63,14 @@ class MetadataStream {
 
     // The position after the last whole message.
     [[nodiscard]] std::uint64_t end() const { return end_; }
-    // Whether who has read up to this position has all that there was, or can get it: after a rotation it comes again.
-    [[nodiscard]] bool is_all_again(std::uint64_t position) const {
-        return std::max<std::uint64_t>(end_, position) >= furthest_end_;
-    }
+    // What is there, at one time.
+    struct State {
+        const TraceChunk* chunk;  // that the text is in, as long as that is so
+        std::uint64_t end;
+        std::uint64_t furthest_end;  // of all that was there: after a rotation it comes again, until `end` is here
+        bool is_finished;
+    };
+    [[nodiscard]] State state() const;
     // Tells followers of the directory: the text so far, and events up to `horizon` (cycles of the trace's clock) are
     // there. (docs/formats/sync-file.md)
     void publish(std::uint64_t horizon);
@@ -133,8 +136,8 @@ class MetadataStream {
     MetadataScan scan_{};  // of what is written
     std::uint64_t size_ = 0;
     std::uint64_t begin_ = 0;
+    std::uint64_t furthest_end_ = 0;  // no viewer has read beyond this position
     std::atomic<std::uint64_t> end_{0};
-    std::atomic<std::uint64_t> furthest_end_{0};  // no viewer has read beyond this position
     std::atomic<bool> is_finished_{false};
 };
 

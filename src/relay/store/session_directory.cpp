@@ -129,7 +129,9 @@ void SessionDirectory::leave(TraceChunk& chunk) {
 Result<SessionDirectory::TracePlace> SessionDirectory::make_trace(TraceChunk& chunk, std::uint64_t trace_id,
                                                                   const std::string& path) {
     const std::lock_guard lock(mutex_);
-    if (chunk.is_deleted || !chunk.directory) return refused("trace chunk {} is gone", chunk.id);
+    if (chunk.is_deleted) return refused("trace chunk {} is gone", chunk.id);
+    // A stream may find a chunk while its last writer leaves.
+    if (!chunk.directory) chunk.directory = LEAT_TRY(directory_.open(chunk.path));
     if (const auto known = chunk.traces.find(trace_id); known != chunk.traces.end())
         return TracePlace{LEAT_TRY(chunk.directory->open(known->second)), known->second};
     const std::size_t slash = path.find('/');
@@ -159,12 +161,8 @@ Result<std::string> SessionDirectory::make_parent(TraceChunk& chunk, const std::
 Result<ConfinedDirectory> SessionDirectory::open_trace(const TraceChunk& chunk, const std::string& path) const {
     const std::lock_guard lock(mutex_);
     if (chunk.is_deleted) return not_found("trace chunk {} is gone", chunk.id);
-    return chunk.directory ? chunk.directory->open(path) : directory_.open(chunk.path + "/" + path);
-}
-
-bool SessionDirectory::is_deleted(const TraceChunk& chunk) const {
-    const std::lock_guard lock(mutex_);
-    return chunk.is_deleted;
+    if (chunk.directory) return chunk.directory->open(path);
+    return directory_.open(chunk.path.empty() ? path : chunk.path + "/" + path);
 }
 
 void SessionDirectory::forget_trace(std::uint64_t trace_id) {
@@ -209,7 +207,8 @@ void SessionDirectory::settle_chunks() {
 // Descriptors that writers and viewers have open go on to work: only names change.
 Result<void> SessionDirectory::archive(TraceChunk& chunk) {
     if (chunk.closed_path == chunk.path) {
-        sync(*chunk.directory);
+        if (chunk.directory) sync(*chunk.directory);
+        chunk.directory.reset();
         return {};
     }
     ConfinedDirectory target = LEAT_TRY(directory_.open(chunk.closed_path));
@@ -241,6 +240,7 @@ Result<void> SessionDirectory::erase(TraceChunk& chunk) {
         LEAT_TRY(chunk.directory->remove(*chunk.top_level.begin()));
         chunk.top_level.erase(chunk.top_level.begin());
     }
+    chunk.directory.reset();
     if (!chunk.path.empty()) return directory_.remove(chunk.path);
     is_root_taken_ = false;
     if (!is_root_free() || chunks_.empty()) return {};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -24,15 +25,15 @@ struct TraceChunk {
     std::uint64_t id = 0;
     std::uint64_t creation_time = 0;                // s since the epoch
     std::string path{};                             // below the session's directory; empty: that itself
-    std::optional<ConfinedDirectory> directory{};   // as long as it is written to
+    std::optional<ConfinedDirectory> directory{};   // until it is settled
     std::set<std::string> top_level{};              // what its traces have made in it
     std::map<std::string, std::string> parents{};   // of these, those that traces share: as they ask for it, as it is
     std::map<std::uint64_t, std::string> traces{};  // where each lies in it, by the trace's id
     std::set<std::string> places{};                 // the same, of all
     std::uint64_t writers = 0;                      // streams that write into it, or will
     std::optional<wire::CloseTraceChunk> close{};
-    std::string closed_path{};  // where it goes then
-    bool is_deleted = false;
+    std::string closed_path{};            // where it goes then
+    std::atomic<bool> is_deleted{false};  // any thread
 };
 
 // Who looks after the files of all sessions. Any of them may be null.
@@ -88,7 +89,6 @@ class SessionDirectory {
     Result<TracePlace> make_trace(TraceChunk& chunk, std::uint64_t trace_id, const std::string& path);
     // Where it is now: chunks move.
     [[nodiscard]] Result<ConfinedDirectory> open_trace(const TraceChunk& chunk, const std::string& path) const;
-    [[nodiscard]] bool is_deleted(const TraceChunk& chunk) const;
     // Chunks that could not be moved or deleted when they were complete, because the disk was full, are so now; or at
     // the next call.
     void settle();

@@ -329,6 +329,26 @@ TEST_F(ViewerBehindTest, MetadataThatDoesNotComeAgainIsNotWaitedForBehindTheNext
     EXPECT_EQ(next(), "one");
 }
 
+// The data of the packets before may still be on its way.
+TEST_F(ViewerBehindTest, WaitsForTheMetadataWhileOnlyThatIsInTheNextChunk) {
+    rotate_metadata(1);
+    EXPECT_EQ(next(), retry);
+    EXPECT_TRUE(viewer.news(1).is_empty());
+    send_metadata("trace");
+    EXPECT_EQ(viewer.news(1).entries.size(), 1U);
+}
+
+TEST_F(ViewerBehindTest, GoesOverPacketsWhoseMetadataWillNotComeAgain) {
+    rotate(1, 2);
+    producer.close_stream(metadata);
+    EXPECT_EQ(next(), retry);
+    EXPECT_TRUE(viewer.must_go_on());
+    EXPECT_EQ(next(), retry);
+    EXPECT_TRUE(viewer.must_go_on());
+    EXPECT_EQ(next(), retry);
+    EXPECT_FALSE(viewer.must_go_on());
+}
+
 TEST_F(ViewerBehindTest, DoesNotReadWhatWasCleared) {
     EXPECT_EQ(next_metadata(), "trace");
     EXPECT_EQ(next(), "one");

@@ -158,6 +158,34 @@ TEST_F(DataStreamTest, PacketWhoseDataDoesNotComeIsMissing) {
     EXPECT_EQ(stream->missing_packets(), 2U);
 }
 
+// Who brings to disk what each of the answers names has all that came before it there, and the names of its files.
+TEST_F(DataStreamTest, WhatIsToBeBroughtToDiskIsNamedOnce) {
+    make({.size_limit = 10});
+    const auto named = [this] {
+        std::string text;
+        for (const Unsynced& one : stream->take_unsynced())
+            text += one.extent == Unsynced::Extent::kFileSystem ? "all " : "file ";
+        return text;
+    };
+    const std::string all = "all ";
+    const std::string data_and_index = "file file ";
+    EXPECT_EQ(named(), "") << "there is nothing";
+    data(0, "first"), index(0, 5);
+    EXPECT_EQ(named(), all) << "a file has come";
+    data(1, "more"), index(1, 4);
+    EXPECT_EQ(named(), data_and_index);
+    data(2, "in another"), index(2, 10);
+    EXPECT_EQ(named(), all) << "one was closed";
+    EXPECT_EQ(named(), data_and_index);
+    ASSERT_TRUE(stream->rotate(next_chunk(), 103, kNow));
+    EXPECT_EQ(named(), all) << "one was left";
+    EXPECT_EQ(named(), "");
+    data(3, "in the next"), index(3, 11);
+    ASSERT_TRUE(stream->finish());
+    EXPECT_EQ(named(), all) << "one came and was closed";
+    EXPECT_EQ(named(), "");
+}
+
 TEST_F(DataStreamTest, ManyLostPacketsDoNotFillTheMemory) {
     make();
     data(0, "first"), index(0, 5);
