@@ -63,6 +63,7 @@ Result<void> RelayOutput::open() {
     was_ready_ = false;
     for (auto& [id, packets] : unstored_) packets.rewind();
     connection_ = LEAT_TRY(RelayConnection::open(host, address_, session_, creation_time_, unstored_));
+    stored_before_ = packets_stored();
     hand_over();
     return {};
 }
@@ -192,7 +193,10 @@ void RelayOutput::fail_connection(const Error& error) {
 
 void RelayOutput::disconnect() {
     if (connection_) sent_before_ += connection_->packets_sent();
-    taken_before_ = taken();
+    const std::uint64_t taken_now = taken();
+    const bool has_stored = packets_stored() != stored_before_;
+    taken_in_vain_ = has_stored ? 0 : taken_now - taken_before_;
+    if (has_stored) taken_before_ = taken_now;
     connection_.reset();
     was_ready_ = false;
 }
@@ -236,7 +240,7 @@ bool RelayOutput::is_delivered() const {
 }
 
 std::uint64_t RelayOutput::taken() const {
-    return taken_before_ + (connection_ && was_ready_ ? connection_->taken() : 0);
+    return taken_before_ + std::max(taken_in_vain_, connection_ && was_ready_ ? connection_->taken() : 0);
 }
 
 Result<void> RelayOutput::check_delivered() const {

@@ -56,7 +56,8 @@ class RelayOutput final : public RemoteOutput {
     bool run() override;
     void flush() override;
     [[nodiscard]] bool is_delivered() const override;
-    // Over all connections that became ready: one that is refused again and again comes no further.
+    // Over all connections that became ready; of those that have stored nothing, only what is more than others took:
+    // one that is refused again and again comes no further.
     [[nodiscard]] std::uint64_t taken() const override;
     // Packets wait, and it is away, or has stored none of them for kStandsStill.
     [[nodiscard]] std::string storage_trouble() const override;
@@ -137,6 +138,8 @@ class RelayOutput final : public RemoteOutput {
     Clock::time_point retry_at_{};
     std::uint64_t sent_before_ = 0;  // packets, over former connections
     std::uint64_t taken_before_ = 0;
+    std::uint64_t taken_in_vain_ = 0;  // beyond that, by connections that have stored nothing
+    std::uint64_t stored_before_ = 0;  // packets, when the connection was opened
     // While packets wait: since the first came, or since the last of them was stored.
     std::optional<Clock::time_point> stands_still_since_;
     Clock::time_point last_run_{};

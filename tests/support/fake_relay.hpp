@@ -51,6 +51,7 @@ class FakeRelay {
         bool holds_pending = false;  // the same from the first DATA_PENDING on
         std::size_t pending = 0;     // so many DATA_PENDING are answered "something has not come"
         bool allows_clear = true;
+        bool refuses_always = false;  // what it refuses, and not only once
     };
 
     FakeRelay() : FakeRelay(Script{}) {}
@@ -216,7 +217,7 @@ class FakeRelay {
         using wire::RelayCommand;
         RelayCode ok = RelayCode::kOk;
         if (script_.refuse == request.command) {
-            script_.refuse.reset();
+            if (!script_.refuses_always) script_.refuse.reset();
             ok = RelayCode::kUnknownError;
         }
         switch (request.command) {

@@ -355,6 +355,23 @@ TEST(RelayOutput, WhatIsTakenCountsOverAllConnections) {
     EXPECT_EQ(output->figures().parts, 2U);
 }
 
+// Who waits as long as something is taken would wait for ever.
+TEST(RelayOutput, RelayThatRefusesAllStreamsComesNoFurther) {
+    FakeRelay relay({.refuse = RelayCommand::kStreamsSent, .refuses_always = true});
+    const auto output = connect_to(relay);
+    send_all(*output);
+    const auto connect_times = [&](std::size_t count) {
+        return run_until(*output, [&] {
+            const auto said = commands(relay);
+            return static_cast<std::size_t>(std::ranges::count(said, RelayCommand::kCreateSession)) >= count;
+        });
+    };
+    ASSERT_TRUE(connect_times(4));
+    const std::uint64_t taken = output->taken();
+    ASSERT_TRUE(connect_times(8));
+    EXPECT_EQ(output->taken(), taken);
+}
+
 TEST(RelayOutput, EndBeforeTheRelayHasAStreamForTheMetadataComesAfterIt) {
     FakeRelay relay({.hold_part = 1});
     const auto output = connect_to(relay);
