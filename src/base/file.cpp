@@ -46,14 +46,15 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t siz
 }
 
 // Through a descriptor of its own: reading moves the position of a directory.
-std::vector<std::string> names_in(int directory, std::size_t most) {
-    std::vector<std::string> names;
+Result<std::vector<std::string>> names_in(int directory, std::size_t most) {
     const int fd = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return names;
+    if (fd < 0) return io_error("cannot list a directory");
     const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(fd), ::closedir);
-    if (entries == nullptr) return names;
-    while (names.size() < most) {
+    if (entries == nullptr) return io_error("cannot list a directory");
+    std::vector<std::string> names;
+    for (errno = 0; names.size() < most;) {
         const dirent* const entry = ::readdir(entries.get());
+        if (entry == nullptr && errno != 0) return io_error("cannot list a directory");
         if (entry == nullptr) break;
         names.emplace_back(entry->d_name);
     }

@@ -19,8 +19,8 @@ Result<UniqueFd> open_for_reading(const std::filesystem::path& path);
 // Returns the whole file. A file of more than `size_limit` bytes is an error.
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t size_limit);
 
-// The names in an open directory, "." and ".." among them, but not more than `most`. None if it cannot be read.
-std::vector<std::string> names_in(int directory, std::size_t most = SIZE_MAX);
+// The names in an open directory, "." and ".." among them, but not more than `most`.
+Result<std::vector<std::string>> names_in(int directory, std::size_t most = SIZE_MAX);
 
 // Whether somebody has removed the file or directory. Some file systems never tell, and some tell it of all.
 bool is_removed(int fd);

@@ -75,7 +75,8 @@ Result<std::unique_ptr<consumer::Output>> open_output(const session::Trace& trac
     const output::SessionDescription session = relay_session(trace, session_name, destination.is_live);
     using Place = output::RelayOutput::Place;
     if (!destination.has_directory()) return output::RelayOutput::begin(*destination.relay, session, Place::kAlone);
-    return std::make_unique<output::Tee>(LEAT_TRY(open_directory(trace, destination, progress)),
+    auto directory = LEAT_TRY(open_directory(trace, destination, progress));
+    return std::make_unique<output::Tee>(std::move(directory),
                                          output::RelayOutput::begin(*destination.relay, session, Place::kBesideAnother),
                                          "relay " + to_text(*destination.relay));
 }

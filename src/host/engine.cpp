@@ -7,7 +7,8 @@
 namespace leat::host {
 
 Result<std::unique_ptr<Engine>> Engine::create() {
-    return std::unique_ptr<Engine>(new Engine(LEAT_TRY(DoorbellWaiter::start())));
+    auto doorbells = LEAT_TRY(DoorbellWaiter::start());
+    return std::unique_ptr<Engine>(new Engine(std::move(doorbells)));
 }
 
 Recording& Engine::add(std::unique_ptr<Recording> recording) {

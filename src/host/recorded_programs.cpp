@@ -35,7 +35,7 @@ void switch_off_user(uid_t uid, std::span<const std::uint32_t> channels) {
     const auto path = wire::app_directory_parent() / (wire::kAppDirectoryPrefix + std::to_string(uid));
     const UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!directory.is_open()) return;
-    for (const std::string& name : names_in(directory.get()))
+    for (const std::string& name : names_in(directory.get()).value_or(std::vector<std::string>()))
         if (name.ends_with(wire::kControlFile)) (void)switch_off_file(directory.get(), name, uid, channels);
 }
 

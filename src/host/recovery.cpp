@@ -198,9 +198,12 @@ class Recovery {
     }
 
     Result<void> go_on() {
-        session::Trace::Memory memory{.clock = LEAT_TRY(ring::SharedClock::stopped(0)),
-                                      .registry = LEAT_TRY(journal_of("registry", registry_)),
-                                      .metadata = LEAT_TRY(journal_of("metadata", metadata_)),
+        auto clock = LEAT_TRY(ring::SharedClock::stopped(0));
+        auto registry = LEAT_TRY(journal_of("registry", registry_));
+        auto metadata = LEAT_TRY(journal_of("metadata", metadata_));
+        session::Trace::Memory memory{.clock = std::move(clock),
+                                      .registry = std::move(registry),
+                                      .metadata = std::move(metadata),
                                       .rings = std::move(rings_)};
         trace_ = LEAT_TRY(session::Trace::adopt(known_.parameters, known_.channels, known_.shape, std::move(memory)));
         return {};

@@ -87,12 +87,17 @@ Result<GrowingFile> OwnedFiles::create(int directory, const std::string& name) c
     return file;
 }
 
-std::optional<GrowingFile> OwnedFiles::open(int directory, const std::string& name) const {
+Result<GrowingFile> OwnedFiles::open(int directory, const std::string& name) const {
     GrowingFile file{UniqueFd(::openat(directory, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC))};
+    const bool is_another = errno == ENOENT || errno == ELOOP || errno == EISDIR || errno == ENXIO;
+    if (!file.fd.is_open() && is_another) return not_found("no file {} of ours", name);
     struct stat status {};
-    const bool is_ours = file.fd.is_open() && ::fstat(file.fd.get(), &status) == 0 && S_ISREG(status.st_mode) &&
-                         status.st_nlink == 1 && (!owner_ || status.st_uid == *owner_);
-    if (!is_ours) return std::nullopt;
+    if (!file.fd.is_open() || ::fstat(file.fd.get(), &status) != 0)
+        return io_error(fmt::format("cannot go on with {}", (trace_ / name).string()));
+    if (!S_ISREG(status.st_mode) || (owner_ && status.st_uid != *owner_)) return not_found("no file {} of ours", name);
+    // One of them may be in a place where we must not write.
+    if (status.st_nlink > 1)
+        return refused("cannot go on with {}: it has other names (hard links): remove these", (trace_ / name).string());
     file.size = static_cast<std::uint64_t>(status.st_size);
     return file;
 }

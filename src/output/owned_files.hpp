@@ -42,8 +42,8 @@ class OwnedFiles {
     // Whatever has the name goes away: it is left from a try that failed, or its owner has put it there. kRefused: it
     // is a directory.
     [[nodiscard]] Result<GrowingFile> create(int directory, const std::string& name) const;
-    // None: it is not there, or it is not ours.
-    [[nodiscard]] std::optional<GrowingFile> open(int directory, const std::string& name) const;
+    // kNotFound: it is not there, or it is not ours. Any other error: it may well be.
+    [[nodiscard]] Result<GrowingFile> open(int directory, const std::string& name) const;
     // Gives it to the owner, if there is one.
     [[nodiscard]] Result<void> give(int fd, mode_t mode) const;
 

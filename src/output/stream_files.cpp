@@ -121,33 +121,35 @@ Result<StreamFiles> StreamFiles::create(Place place) {
 // What is not there, or is not ours, is made anew when the next packet comes. There may be none: so what a process left
 // that was killed while it made the files goes away now, and so does a file that has only packets that will be written
 // again.
-std::optional<StreamFiles::Found> StreamFiles::reopen_file(const Place& place, std::uint64_t number,
-                                                           std::uint64_t next) {
+Result<std::optional<StreamFiles::Found>> StreamFiles::reopen_file(const Place& place, std::uint64_t number,
+                                                                   std::uint64_t next) {
     const std::string name = place.limits.file_name(place.stream, number);
     auto index = place.files->open(place.index_directory, trace::index_name(name));
     auto data = place.files->open(place.trace_directory, name);
+    for (const auto* const file : {&index, &data})
+        if (!*file && file->error().kind != ErrorKind::kNotFound) return tl::unexpected(file->error());
     const auto part = index && data ? indexed_part(index->fd.get(), data->size, next) : std::nullopt;
     if (!part || !part->newest) {
         remove_stream_file(place.trace_directory, place.index_directory, name);
-        return std::nullopt;
+        return std::optional<Found>();
     }
     index->cut(part->index_size);
     data->cut(part->data_size);
-    Found found{
-        .file = {.data = *std::move(data), .index = *std::move(index)}, .number = number, .newest = *part->newest};
-    return found;
+    return std::optional(Found{
+        .file = {.data = *std::move(data), .index = *std::move(index)}, .number = number, .newest = *part->newest});
 }
 
-std::optional<StreamFiles> StreamFiles::reopen(Place place, std::uint64_t next, std::span<const std::string> indexes) {
+Result<std::optional<StreamFiles>> StreamFiles::reopen(Place place, std::uint64_t next,
+                                                       std::span<const std::string> indexes) {
     const auto numbers = place.limits.size == 0 ? std::vector<std::uint64_t>{0} : numbers_of(place.stream, indexes);
     std::optional<Found> newest;
     for (const std::uint64_t number : numbers) {
-        auto found = reopen_file(place, number, next);
+        auto found = LEAT_TRY(reopen_file(place, number, next));
         if (found && (!newest || found->newest > newest->newest)) newest = std::move(found);
     }
-    if (!newest) return std::nullopt;
+    if (!newest) return std::optional<StreamFiles>();
     newest->file.unsafe = trace::MovingLock(newest->file.data.fd.get(), newest->file.data.size);
-    return StreamFiles(std::move(place), std::move(newest->file), newest->number);
+    return std::optional(StreamFiles(std::move(place), std::move(newest->file), newest->number));
 }
 
 Result<void> StreamFiles::write(const consumer::Packet& packet) {

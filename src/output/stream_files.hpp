@@ -45,8 +45,10 @@ class StreamFiles {
 
     static Result<StreamFiles> create(Place place);
     // Goes on where another process has ended, before packet `next`: what is there of that one and later ones is
-    // removed. `indexes` are the names in the directory of indexes. None: there is nothing to go on with.
-    static std::optional<StreamFiles> reopen(Place place, std::uint64_t next, std::span<const std::string> indexes);
+    // removed. `indexes` are the names in the directory of indexes. None: there is nothing to go on with. An error:
+    // what is there cannot be opened, and stays.
+    static Result<std::optional<StreamFiles>> reopen(Place place, std::uint64_t next,
+                                                     std::span<const std::string> indexes);
 
     // All of it, or nothing that a reader would take for whole. It may go into a new file, and then the oldest may have
     // to go.
@@ -70,7 +72,7 @@ class StreamFiles {
         : place_(std::move(place)), file_(std::move(file)), number_(number) {}
     static Result<File> make_file(const Place& place, std::uint64_t number);
     static Result<File> make_file(const Place& place, const std::string& name);
-    static std::optional<Found> reopen_file(const Place& place, std::uint64_t number, std::uint64_t next);
+    static Result<std::optional<Found>> reopen_file(const Place& place, std::uint64_t number, std::uint64_t next);
 
     Place place_;
     File file_;

@@ -61,9 +61,9 @@ Result<std::unique_ptr<TraceFiles>> TraceFiles::resume(const fs::path& directory
                                                        std::optional<uid_t> owner, const Stored& stored) {
     std::unique_ptr<TraceFiles> output(new TraceFiles(directory, std::move(channels), owner));
     LEAT_TRY(output->make(Existing::kTaken));
-    const std::vector<std::string> indexes = names_in(output->index_fd_.get());
+    const std::vector<std::string> indexes = LEAT_TRY(names_in(output->index_fd_.get()));
     for (const auto& [stream, next] : stored) {
-        auto files = StreamFiles::reopen(output->place_of(stream), next, indexes);
+        auto files = LEAT_TRY(StreamFiles::reopen(output->place_of(stream), next, indexes));
         if (files) output->streams_.emplace(stream, *std::move(files));
     }
     return output;
@@ -78,7 +78,9 @@ Result<void> TraceFiles::make(Existing existing) {
         sync_ = *std::move(sync);
     }
     if (existing == Existing::kTaken) ::unlinkat(trace_fd_.get(), kNewMetadataFile, 0);
-    auto known = existing == Existing::kTaken ? files_.open(trace_fd_.get(), trace::kMetadataFile) : std::nullopt;
+    auto known = existing == Existing::kTaken ? files_.open(trace_fd_.get(), trace::kMetadataFile)
+                                              : Result<GrowingFile>(not_found("not looked for"));
+    if (!known && known.error().kind != ErrorKind::kNotFound) return tl::unexpected(std::move(known).error());
     metadata_ = known ? *std::move(known) : LEAT_TRY(files_.create(trace_fd_.get(), trace::kMetadataFile));
     LEAT_TRY(give_directories());
     are_names_counted_ = !is_directory_removed() && !is_removed(metadata_.fd.get());
@@ -200,7 +202,7 @@ bool TraceFiles::has_no_metadata() const { return is_removed(metadata_.fd.get())
 void TraceFiles::remove_streams() {
     streams_.clear();
     // The oldest of each stream first: if we are killed meanwhile, nothing is missing between those that are left.
-    auto indexes = names_in(index_fd_.get());
+    auto indexes = names_in(index_fd_.get()).value_or(std::vector<std::string>());
     std::ranges::sort(indexes, {},
                       [](const std::string& name) { return std::pair(name.size(), std::string_view(name)); });
     for (const std::string& index : indexes) {

@@ -76,8 +76,9 @@ Result<std::shared_ptr<SessionDirectory>> Relay::known_or_made(const std::string
         return refused("the path of the session has {} bytes of at most {}", free.size(), kMaxSessionPath);
     std::shared_ptr<SessionDirectory> directory;
     if (may_be_found && output_.exists(free) && !is_in_use(free)) {
-        directory = std::make_shared<SessionDirectory>(LEAT_TRY(output_.open(free)), free,
-                                                       SessionDirectory::Origin::kFound, keepers_);
+        ConfinedDirectory found = LEAT_TRY(output_.open(free));
+        directory =
+            std::make_shared<SessionDirectory>(std::move(found), free, SessionDirectory::Origin::kFound, keepers_);
     } else {
         ConfinedDirectory::Made made = LEAT_TRY(output_.make_fresh(free));
         directory = std::make_shared<SessionDirectory>(std::move(made.directory), made.path,

@@ -54,17 +54,18 @@ bool is_unused(int directory) {
     const UniqueFd description(::openat(directory, MemoryDirectory::kDescription, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
     if (!description.is_open()) return errno == ENOENT;
     if (::flock(description.get(), LOCK_EX | LOCK_NB) != 0) return false;
-    return std::ranges::none_of(names_in(directory), [directory](const std::string& name) {
-        if (!name.ends_with(kRings)) return false;
-        const UniqueFd rings(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-        return !rings.is_open() || ring::RingSet::may_be_used(rings.get());
-    });
+    const auto names = names_in(directory);
+    return names && std::ranges::none_of(*names, [directory](const std::string& name) {
+               if (!name.ends_with(kRings)) return false;
+               const UniqueFd rings(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+               return !rings.is_open() || ring::RingSet::may_be_used(rings.get());
+           });
 }
 
 // The description first: what is left, if we are killed, is no trace any more.
 void remove_files(int directory) {
     ::unlinkat(directory, MemoryDirectory::kDescription, 0);
-    for (const std::string& name : names_in(directory))
+    for (const std::string& name : names_in(directory).value_or(std::vector<std::string>()))
         if (is_file_of_ours(name)) ::unlinkat(directory, name.c_str(), 0);
 }
 

@@ -196,11 +196,11 @@ std::uint64_t Trace::ring_memory(std::span<const Channel> channels) {
 }
 
 Result<std::unique_ptr<Trace>> Trace::create(const Parameters& parameters, std::span<const Channel> channels) {
-    std::unique_ptr<Trace> trace(
-        new Trace(parameters, parameters.path.empty() ? usual_path(parameters) : parameters.path,
-                  LEAT_TRY(ring::SharedClock::create(parameters.time_source ? parameters.time_source()
-                                                                            : ring::TimeSource::of_system())),
-                  describe_trace(parameters, channels)));
+    auto clock = LEAT_TRY(
+        ring::SharedClock::create(parameters.time_source ? parameters.time_source() : ring::TimeSource::of_system()));
+    std::unique_ptr<Trace> trace(new Trace(parameters,
+                                           parameters.path.empty() ? usual_path(parameters) : parameters.path,
+                                           std::move(clock), describe_trace(parameters, channels)));
     if (!parameters.memory_directory.empty())
         trace->files_.emplace(LEAT_TRY(MemoryDirectory::create(parameters.memory_directory, trace->path_)));
     if (parameters.is_kept) {
@@ -259,9 +259,10 @@ Result<std::unique_ptr<Trace>> Trace::adopt(const Parameters& parameters, std::s
         memory.size() != kMemoryBesideRings + channels.size() + (is_in_files ? 1 : 0))
         return corrupt("a trace of {} channels has {} descriptors for {}", channels.size(), memory.size(),
                        shape.channels.size());
-    Memory opened{.clock = LEAT_TRY(ring::SharedClock::adopt(std::move(memory[0]))),
-                  .registry = LEAT_TRY(Journal::adopt(std::move(memory[1]))),
-                  .metadata = LEAT_TRY(Journal::adopt(std::move(memory[2])))};
+    auto clock = LEAT_TRY(ring::SharedClock::adopt(std::move(memory[0])));
+    auto registry = LEAT_TRY(Journal::adopt(std::move(memory[1])));
+    auto metadata = LEAT_TRY(Journal::adopt(std::move(memory[2])));
+    Memory opened{.clock = std::move(clock), .registry = std::move(registry), .metadata = std::move(metadata)};
     for (std::size_t i = 0; i < channels.size(); ++i) {
         const Shape::OfChannel& known = shape.channels[i];
         ring::RingSetGeometry geometry = known.geometry;

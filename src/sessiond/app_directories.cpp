@@ -26,6 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using Names = std::vector<std::string>;
+
 // Of all users together: what a hostile one costs the daemon.
 constexpr std::size_t kMaxDirectories = 4096;
 // Of one user. Each costs a descriptor.
@@ -162,7 +164,7 @@ void AppDirectories::check_all(News& news) {
 
 void AppDirectories::add_all_directories(News& news) {
     if (only_) return add_directory(wire::kAppDirectoryPrefix + std::to_string(*only_), news);
-    for (const std::string& name : names_in(parent_.get())) add_directory(name, news);
+    for (const std::string& name : names_in(parent_.get()).value_or(Names())) add_directory(name, news);
 }
 
 void AppDirectories::add_directory(const std::string& name, News& news) {
@@ -230,7 +232,7 @@ AppDirectories::News AppDirectories::look_at(uid_t uid) {
 void AppDirectories::scan(Directory& directory, News& news) {
     std::size_t refused = 0;
     std::size_t new_names = 0;
-    for (const std::string& name : names_in(directory.fd.get(), kMaxNames)) {
+    for (const std::string& name : names_in(directory.fd.get(), kMaxNames).value_or(Names())) {
         if (is_control_file_name(name, wire::kControlFile) && !add_file(directory, name, news) &&
             ++refused > kMaxRefused)
             return;
@@ -385,7 +387,7 @@ std::set<AppDirectories::Unfinished> AppDirectories::unfinished() const {
     for (const auto& [watch, directory] : directories_) {
         std::size_t new_names = 0;
         std::size_t count = 0;
-        for (const std::string& name : names_in(directory.fd.get(), kMaxNames)) {
+        for (const std::string& name : names_in(directory.fd.get(), kMaxNames).value_or(Names())) {
             if (!is_control_file_name(name, wire::kNewControlFile)) continue;
             if (++new_names > kMaxNewNames || count >= kMaxUnfinished) break;
             const auto file = find_unfinished(directory.fd.get(), name, directory.uid);

@@ -2,6 +2,7 @@
 #include "output/trace_files.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/unique_fd.hpp"
 #include "support/scratch_directory.hpp"
 #include "trace/index_format.hpp"
 #include "trace/sync_file.hpp"
@@ -184,12 +186,11 @@ TEST_F(KilledTrace, LinksAndPipesAreNotOurs) {
         std::ofstream(path) << text;
     };
     for (const auto& [file, text] : before)
-        for (const std::string kind : {"symbolic link", "hard link", "pipe"}) {
+        for (const std::string kind : {"symbolic link", "pipe"}) {
             for (const auto& [path, content] : before) put(path, content);
             put(elsewhere_, text);
             fs::remove(file);
             if (kind == "symbolic link") fs::create_symlink(elsewhere_, file);
-            if (kind == "hard link") fs::create_hard_link(elsewhere_, file);
             if (kind == "pipe") (void)::mkfifo(file.c_str(), 0600);
             ASSERT_TRUE(fs::exists(fs::symlink_status(file)));
             SCOPED_TRACE(kind + " in place of " + file.filename().string());
@@ -197,8 +198,39 @@ TEST_F(KilledTrace, LinksAndPipesAreNotOurs) {
             expect_begun_anew();
             EXPECT_EQ(contents(elsewhere_), text);
             EXPECT_FALSE(fs::is_symlink(file));
-            EXPECT_EQ(fs::hard_link_count(file), 1U);
         }
+}
+
+// A backup, or a place that somebody has chosen for us to write to: nobody knows. What is stored stays.
+TEST_F(KilledTrace, FileOfTwoNamesIsRefusedAndStays) {
+    for (const fs::path& file : {data_, index_}) {
+        fs::create_hard_link(file, elsewhere_);
+        const auto resumed = TraceFiles::resume(trace_, {{"channel0"}, {"other"}}, std::nullopt, {{kStream, 3}});
+        ASSERT_FALSE(resumed);
+        EXPECT_NE(resumed.error().message.find(file.filename().string() + ": it has other names"), std::string::npos)
+            << resumed.error().message;
+        fs::remove(elsewhere_);
+    }
+    resume_at(3);
+    expect_all_and_one_more();
+}
+
+TEST_F(KilledTrace, WhatCannotBeOpenedNowStays) {
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const auto first_free = static_cast<rlim_t>(duplicate(STDERR_FILENO).get());
+    bool has_resumed = false;
+    for (rlim_t more = 0; !has_resumed && more < 20; ++more) {
+        const rlimit few{.rlim_cur = first_free + more, .rlim_max = before.rlim_max};
+        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+        auto resumed = TraceFiles::resume(trace_, {{"channel0"}, {"other"}}, std::nullopt, {{kStream, 3}});
+        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+        EXPECT_EQ(contents(data_), data_before_) << more;
+        EXPECT_EQ(contents(index_), index_before_) << more;
+        has_resumed = resumed && (*resumed)->has_streams();
+        EXPECT_TRUE(has_resumed || !resumed) << more << ": it has begun anew";
+    }
+    EXPECT_TRUE(has_resumed);
 }
 
 TEST_F(KilledTrace, MetadataThatIsAllThereStays) {
