@@ -23,6 +23,10 @@ std::size_t stream_count(std::span<const std::uint32_t> rings) {
     return std::accumulate(rings.begin(), rings.end(), std::size_t{0});
 }
 
+bool can_be(const StreamProgress& progress) {
+    return progress.sequence_number <= kMaxNumber && std::max(progress.timestamp, progress.last_record) <= kMaxTime;
+}
+
 std::size_t page_end(std::size_t size) {
     constexpr std::size_t kPageSize = 4096;
     return (size + kPageSize - 1) / kPageSize * kPageSize;
@@ -99,8 +103,7 @@ std::optional<StreamProgress> Progress::find(StreamId stream) const {
     const Entry& known = entry(stream);
     if (known.latest == 0 || known.latest > known.slots.size()) return std::nullopt;
     const StreamProgress& saved = known.slots.at(known.latest - 1);
-    const bool can_be = saved.sequence_number <= kMaxNumber && std::max(saved.timestamp, saved.last_record) <= kMaxTime;
-    return can_be ? std::optional(saved) : std::nullopt;
+    return can_be(saved) ? std::optional(saved) : std::nullopt;
 }
 
 std::vector<StreamId> Progress::streams() const {
@@ -160,6 +163,28 @@ std::uint64_t Progress::numbers_used(StreamId stream) const {
     const auto saved = find(stream);
     const std::uint64_t used = entry(stream).numbers_used;
     return std::max(saved ? saved->sequence_number : 0, used <= kMaxNumber ? used : 0);
+}
+
+// The size of what would be planned is the ordinal here. It is written last: 0 is none.
+void Progress::add_end(StreamId stream, const End& end) {
+    PlannedPacket& slot = plans(stream).at(end.ordinal % kMaxPlanned);
+    std::atomic_ref(slot.size).store(0, std::memory_order_release);
+    std::atomic_thread_fence(std::memory_order_release);
+    slot.before = end.at;
+    std::atomic_ref(slot.size).store(end.ordinal, std::memory_order_release);
+}
+
+std::vector<Progress::End> Progress::ends(StreamId stream) const {
+    std::vector<End> ends;
+    for (const PlannedPacket& slot : plans(stream))
+        if (slot.size != 0 && can_be(slot.before)) ends.push_back({.ordinal = slot.size, .at = slot.before});
+    std::ranges::sort(ends, {}, &End::ordinal);
+    return ends;
+}
+
+void Progress::drop_ends(StreamId stream, std::uint64_t from_ordinal) {
+    for (PlannedPacket& slot : plans(stream))
+        if (slot.size >= from_ordinal) slot.size = 0;
 }
 
 std::uint64_t Progress::bytes() const {

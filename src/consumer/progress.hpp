@@ -93,6 +93,19 @@ class Progress {
     // Of all packets that are stored, or may be.
     [[nodiscard]] std::uint64_t bytes() const;
 
+    // Of a ring that overwrites, nothing is planned. In that place is where its snapshots have ended: of the last
+    // kMaxPlanned.
+    struct End {
+        std::uint64_t ordinal;  // of the snapshot, counted from 1
+        StreamProgress at;
+    };
+    // The snapshot before has the ordinal before. All or nothing, wherever the process is killed.
+    void add_end(StreamId stream, const End& end);
+    // In the order of their ordinals.
+    [[nodiscard]] std::vector<End> ends(StreamId stream) const;
+    // Of no snapshot before, or of none from this ordinal on.
+    void drop_ends(StreamId stream, std::uint64_t from_ordinal = 1);
+
   private:
     // `latest` names the slot that counts: 0 is none, 1 the first, 2 the second. The other one may be half written.
     // Aligned as these are.

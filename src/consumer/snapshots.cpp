@@ -29,40 +29,74 @@ Snapshots::Stream Snapshots::make_stream(StreamId id) const {
     Stream stream{.id = id};
     const auto saved = progress_ != nullptr ? progress_->find(id) : std::nullopt;
     if (!saved) return stream;
-    stream.cuts.push_back({.note = {saved->position, saved->timestamp, saved->record_count, saved->discarded},
-                           .number = saved->sequence_number});
-    stream.previous_end = stream.forgotten = std::min(saved->counted_up_to, saved->position);
+    stream.forgotten = std::min(saved->counted_up_to, saved->position);
+    for (const auto& [ordinal, end] : progress_->ends(id)) {
+        // Of one that was not begun: it was killed before that.
+        if (end.position > saved->position) break;
+        stream.ordinal = ordinal;
+        const bool is_next = stream.ends.empty() || stream.ends.back() < end.position;
+        if (!is_next || end.position < stream.forgotten) continue;
+        stream.ends.push_back(end.position);
+        if (end.position != saved->position) stream.cuts.push_back(cut_at(end));
+    }
+    progress_->drop_ends(id, stream.ordinal + 1);
+    stream.cuts.push_back(cut_at(*saved));
     stream.is_adopted = true;
     return stream;
 }
 
-// Before packets are written that end there.
-void Snapshots::save(const Stream& stream) const {
-    if (progress_ == nullptr || stream.cuts.empty()) return;
-    const auto& [note, number] = stream.cuts.back();
-    progress_->save(stream.id, {.position = note.position,
-                                .sequence_number = number,
-                                .timestamp = note.timestamp,
-                                .record_count = note.records,
-                                .counted_up_to = stream.previous_end,
-                                .discarded = note.discarded});
+Snapshots::Cut Snapshots::cut_at(const StreamProgress& end) {
+    return {.note = {end.position, end.timestamp, end.record_count, end.discarded}, .number = end.sequence_number};
 }
 
-// From where the snapshot before the last one ended, packets begin at blocks alone, and each has a number.
+// Before packets are written that end there.
+void Snapshots::save(Stream& stream) const {
+    if (progress_ == nullptr || stream.cuts.empty()) return;
+    const auto& [note, number] = stream.cuts.back();
+    const bool is_new = stream.ends.empty() || stream.ends.back() != note.position;
+    if (is_new) add_end(stream);
+    const StreamProgress end{.position = note.position,
+                             .sequence_number = number,
+                             .timestamp = note.timestamp,
+                             .record_count = note.records,
+                             .counted_up_to = stream.forgotten,
+                             .discarded = note.discarded};
+    if (is_new) progress_->add_end(stream.id, {.ordinal = stream.ordinal, .at = end});
+    progress_->save(stream.id, end);
+}
+
+// Whoever goes on does not know of more: below the last that goes, packets may end anywhere. It has gone from memory
+// only at the next end, when that is saved.
+void Snapshots::add_end(Stream& stream) {
+    if (stream.ends.size() == Progress::kMaxPlanned - 1) {
+        stream.forgotten = std::max(stream.forgotten, stream.ends.front());
+        stream.ends.pop_front();
+    }
+    stream.ends.push_back(stream.cuts.back().note.position);
+    ++stream.ordinal;
+}
+
+// Between the ends of two snapshots packets begin at blocks alone, and each has a number.
 //
-//     forgotten                        the last snapshot's end
-//      |   | n - 2    | n - 1    | n    |
-//      |   note       note       note
+//     forgotten                        an end                                     another
+//      |   | n - 2    | n - 1    | n    | n + 1      | n + 2    | n + 3    | n + 4   |
+//      |   note       note       note                note       note       note
 void Snapshots::recover_numbers(Stream& stream, const std::vector<ring::BlockNote>& notes) {
     stream.is_adopted = false;
-    const Cut end = stream.cuts.front();
-    std::vector<Cut> cuts;
-    for (const ring::BlockNote& note : notes)
-        if (note.position >= stream.forgotten && note.position < end.note.position) cuts.push_back({note, end.number});
-    if (cuts.empty() || cuts.size() > end.number || cuts.back().note.records > end.note.records) return;
-    for (std::size_t i = 0; i < cuts.size(); ++i) cuts[i].number -= cuts.size() - i;
-    cuts.push_back(end);
-    stream.cuts = std::move(cuts);
+    std::uint64_t begin = stream.forgotten;
+    for (const Cut& end : std::exchange(stream.cuts, {})) {
+        std::vector<Cut> cuts;
+        for (const ring::BlockNote& note : notes)
+            if (note.position >= begin && note.position < end.note.position) cuts.push_back({note, end.number});
+        // Whatever else is in the notes of a program that wrote over them.
+        if (cuts.size() > end.number || (!cuts.empty() && cuts.back().note.records > end.note.records)) cuts.clear();
+        for (std::size_t i = 0; i < cuts.size(); ++i) cuts[i].number -= cuts.size() - i;
+        cuts.push_back(end);
+        // Something between is gone: then so is all before it.
+        if (!stream.cuts.empty() && stream.cuts.back().number + 1 != cuts.front().number) stream.cuts.clear();
+        stream.cuts.insert(stream.cuts.end(), cuts.begin(), cuts.end());
+        begin = end.note.position + 1;
+    }
 }
 
 void Snapshots::touch_used() {
@@ -94,11 +128,13 @@ Result<void> Snapshots::check_order(const std::vector<Cut>& known, const std::ve
 }
 
 // What is found in the ring from now on has nothing to do with what was there before.
-void Snapshots::give_up(Stream& stream) {
+void Snapshots::give_up(Stream& stream) const {
     if (stream.cuts.empty()) return;
     stream.is_adopted = false;
     stream.first_number = stream.cuts.back().number + 2;
     stream.cuts.clear();
+    stream.ends.clear();
+    if (progress_ != nullptr) progress_->drop_ends(stream.id);
 }
 
 // Where the packets of the last snapshot began, as far as they are still there, and where blocks begin since. A number
@@ -111,7 +147,6 @@ Result<void> Snapshots::look(Stream& stream) const {
     LEAT_TRY(check_order(stream.cuts, notes));
     if (stream.is_adopted) recover_numbers(stream, notes);
     std::vector<Cut> known = std::exchange(stream.cuts, {});
-    const auto before = known.empty() ? std::nullopt : std::optional(known.back().note.position);
     if (notes.empty()) return {};
     const std::uint64_t oldest = notes.front().position;
     std::uint64_t number =
@@ -120,7 +155,6 @@ Result<void> Snapshots::look(Stream& stream) const {
     std::erase_if(notes, [&](const ring::BlockNote& note) { return note.position < stream.forgotten; });
     for (const ring::BlockNote& note : notes)
         if (known.empty() || note.position > known.back().note.position) known.push_back({note, number++});
-    if (before && known.back().note.position > *before) stream.previous_end = *before;
     stream.cuts = std::move(known);
     return {};
 }
@@ -132,7 +166,7 @@ void Snapshots::forget() {
         (void)look(stream);
         if (stream.cuts.empty()) continue;
         stream.cuts.erase(stream.cuts.begin(), stream.cuts.end() - 1);
-        stream.previous_end = stream.forgotten = stream.cuts.back().note.position;
+        stream.forgotten = stream.cuts.back().note.position;
         save(stream);
     }
 }
@@ -197,7 +231,7 @@ Result<SnapshotTotals> Snapshots::take(Output& output, std::uint64_t max_size, c
         streams_ = before;
         return tl::unexpected(std::move(kept).error());
     }
-    for (const auto& [id, stream] : streams_) save(stream);
+    for (auto& [id, stream] : streams_) save(stream);
     // The packets of a stream in order, whose oldest are the next to go.
     std::ranges::stable_sort(wanted, {},
                              [](const Piece& piece) { return std::pair(piece.stream->id, piece.from.note.position); });

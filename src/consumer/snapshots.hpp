@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -77,11 +78,12 @@ class Snapshots {
     };
     struct Stream {
         StreamId id;
-        std::vector<Cut> cuts{};         // of the last snapshot; the last one is its end
-        std::uint64_t previous_end = 0;  // of the snapshot before the last one: position
-        bool is_adopted = false;         // only the end of the last snapshot is known
-        std::uint64_t first_number = 0;  // of a packet in front of which nothing is known
-        std::uint64_t forgotten = 0;     // all below this position
+        std::vector<Cut> cuts{};           // of the last snapshot; the last one is its end
+        bool is_adopted = false;           // only the ends of snapshots are known
+        std::uint64_t first_number = 0;    // of a packet in front of which nothing is known
+        std::uint64_t forgotten = 0;       // all below this position
+        std::deque<std::uint64_t> ends{};  // positions where snapshots have ended: those that are saved
+        std::uint64_t ordinal = 0;         // of the last of them
         bool is_touched = false;
     };
     struct Piece {
@@ -97,10 +99,12 @@ class Snapshots {
 
     void add_streams();
     [[nodiscard]] Stream make_stream(StreamId id) const;
-    void save(const Stream& stream) const;
+    void save(Stream& stream) const;
+    static void add_end(Stream& stream);
     [[nodiscard]] ring::BlockReader reader(const Stream& stream) const;
     static Result<void> check_order(const std::vector<Cut>& known, const std::vector<ring::BlockNote>& notes);
-    static void give_up(Stream& stream);
+    void give_up(Stream& stream) const;
+    [[nodiscard]] static Cut cut_at(const StreamProgress& end);
     static void recover_numbers(Stream& stream, const std::vector<ring::BlockNote>& notes);
     Result<void> look(Stream& stream) const;
     [[nodiscard]] std::vector<Piece> pieces();

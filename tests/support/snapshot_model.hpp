@@ -43,7 +43,7 @@ struct SnapshotRing : WrittenRing {
     bool is_hostile = false;                    // its header was written over: nothing is known of it
     // The snapshots.
     std::vector<KnownCut> known{};
-    std::uint64_t previous_end = 0;            // of the snapshot before the last one: position
+    std::vector<std::uint64_t> ends{};         // of snapshots: positions
     std::uint64_t forgotten = 0;               // all below this position
     std::map<std::uint64_t, Stored> stored{};  // packets, by the position where they begin
 };
@@ -262,11 +262,11 @@ inline void SnapshotModel::take(std::uint64_t max_size) {
     look_at_writers();
     struct Before {
         std::vector<SnapshotRing::KnownCut> known;
-        std::uint64_t previous_end;
+        std::vector<std::uint64_t> ends;
         decltype(SnapshotRing::cuts) cuts;
     };
     std::vector<Before> before;
-    for (const SnapshotRing& ring : rings_) before.push_back({ring.known, ring.previous_end, ring.cuts});
+    for (const SnapshotRing& ring : rings_) before.push_back({ring.known, ring.ends, ring.cuts});
     know_cuts();
     std::vector<Piece> all = pieces();
     const bool is_hostile = std::ranges::any_of(rings_, &SnapshotRing::is_hostile);
@@ -288,7 +288,7 @@ inline void SnapshotModel::take(std::uint64_t max_size) {
                 has_failed_);
     for (std::size_t i = 0; !has_room && i < before.size(); ++i) {
         rings_[i].known = before[i].known;
-        rings_[i].previous_end = before[i].previous_end;
+        rings_[i].ends = before[i].ends;
         rings_[i].cuts = before[i].cuts;
     }
     if (!taken) return;
@@ -311,24 +311,24 @@ inline void SnapshotModel::forget() {
     snapshots_.forget();
     for (SnapshotRing& ring : rings_) {
         if (ring.known.empty()) continue;
-        ring.forgotten = ring.previous_end = ring.known.back().position;
+        ring.forgotten = ring.known.back().position;
         ring.known.erase(ring.known.begin(), ring.known.end() - 1);
     }
 }
 
-// The host is killed, and another one goes on. It knows where the last snapshot ended, and looks at nothing that is
-// older than the one before.
+// The host is killed, and another one goes on. It knows where the last snapshots ended, and looks at nothing that is
+// older than those.
 inline void SnapshotModel::begin_again() {
     if (std::ranges::any_of(rings_, &SnapshotRing::is_hostile)) return;
     snapshots_ = consumer::Snapshots(sources(), ctf::Uuid{7}, &progress_);
     for (SnapshotRing& ring : rings_) {
         if (ring.known.empty()) continue;
-        ring.forgotten = ring.previous_end;
+        constexpr std::size_t kEnds = consumer::Progress::kMaxPlanned - 1;
+        if (ring.ends.size() > kEnds)
+            ring.forgotten = std::max(ring.forgotten, ring.ends[ring.ends.size() - kEnds - 1]);
         const std::uint64_t end = ring.known.back().position;
         std::erase_if(ring.known, [&](const SnapshotRing::KnownCut& cut) {
-            const bool is_end = cut.position == end;
-            return !is_end && (cut.position < ring.forgotten ||
-                               std::ranges::find(ring.block_begins, cut.position) == ring.block_begins.end());
+            return cut.position != end && cut.position < ring.forgotten;
         });
     }
 }
@@ -353,7 +353,7 @@ inline void SnapshotModel::know_cuts(SnapshotRing& ring) {
         violate("{}: only {} bytes are left of {}", name_of(ring), kept, head);
     const bool has_gap = !ring.known.empty() && ring.known.back().position < oldest;
     std::uint64_t next = ring.known.empty() ? 0 : ring.known.back().number + (has_gap ? 2 : 1);
-    if (!ring.known.empty() && head > ring.known.back().position) ring.previous_end = ring.known.back().position;
+    if (ring.ends.empty() || ring.ends.back() != head) ring.ends.push_back(head);
     std::erase_if(ring.known, [oldest](const SnapshotRing::KnownCut& cut) { return cut.position < oldest; });
     const auto add = [&](std::uint64_t position) {
         if (position >= ring.forgotten && (ring.known.empty() || position > ring.known.back().position))

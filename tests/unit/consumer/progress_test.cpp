@@ -176,6 +176,23 @@ TEST(Progress, NumberOfAPacketThatWasGivenUpStaysUsed) {
     EXPECT_EQ(progress.numbers_used({0, 1}), 3U);
 }
 
+TEST(Progress, EndsOfSnapshotsAreThoseOfTheLastOnes) {
+    const StreamId stream{0, 1};
+    auto progress = *Progress::create(kRings);
+    EXPECT_TRUE(progress.ends(stream).empty());
+    for (std::uint64_t ordinal = 1; ordinal <= 100; ++ordinal)
+        progress.add_end(stream, {.ordinal = ordinal, .at = {.position = 10 * ordinal}});
+    auto ends = adopt(progress)->ends(stream);
+    ASSERT_EQ(ends.size(), Progress::kMaxPlanned);
+    EXPECT_EQ(ends.front().ordinal, 101 - Progress::kMaxPlanned);
+    EXPECT_EQ(ends.back().at.position, 1000U);
+    EXPECT_TRUE(progress.ends({0, 2}).empty());
+    progress.drop_ends(stream, 99);
+    EXPECT_EQ(progress.ends(stream).back().ordinal, 98U);
+    progress.drop_ends(stream);
+    EXPECT_TRUE(progress.ends(stream).empty());
+}
+
 TEST(Progress, NumberThatCannotBeIsNone) {
     auto progress = *Progress::create(kRings);
     constexpr std::uint64_t kFar = ~std::uint64_t{0};

@@ -50,6 +50,8 @@ TEST(Snapshots, ProgressThatCannotBeHarmsNobody) {
     const std::array<Snapshots::Source, 1> sources{{{.rings = &rings.set(), .walker = &walker}}};
     auto progress = *Progress::create(std::array{rings.set().geometry().ring_count()});
     progress.save({0, 1}, {.position = 0, .sequence_number = 1, .counted_up_to = 1U << 20});
+    for (const std::uint64_t ordinal : {std::uint64_t{3}, std::uint64_t{1}, ~std::uint64_t{0}})
+        progress.add_end({0, 1}, {.ordinal = ordinal, .at = {.position = ordinal, .sequence_number = 5}});
     rings.own_ring().head = rings.own_ring().next_head = 10;
     Snapshots snapshots(sources, ctf::Uuid{7}, &progress);
     NoOutput output;
