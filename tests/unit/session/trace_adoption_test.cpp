@@ -284,7 +284,7 @@ TEST_F(HostileTrace, RingsThatCannotBeAreRefused) {
     expect_refused("rings of 5 bytes cannot be");
     memory_ = memory_of(*before_);
     shape_ = before_->shape();
-    shape_.channels[0].geometry.thread_rings = ~shape_.channels[0].geometry.cpu_rings + 3;  // two in all
+    shape_.channels[0].geometry.thread_rings = ~std::uint32_t{0};
     expect_refused("cannot be");
 }
 
