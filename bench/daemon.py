@@ -59,10 +59,17 @@ ROWS = {"daemon/start-plain": "ms",
         "daemon/idle-cpu-percent": "%"}
 
 
+def resident_kib(pid):
+    try:
+        text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0  # it has ended, and perhaps nobody has waited for it yet
+    return int(re.search(r"\nPss:\s+(\d+)", text)[1])
+
+
 def resident_mib(pids):
     """What two of them share counts once."""
-    maps = [pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii") for pid in pids]
-    return sum(int(re.search(r"\nPss:\s+(\d+)", text)[1]) for text in maps) / 1024
+    return sum(map(resident_kib, pids)) / 1024
 
 
 def pids_of(name):
