@@ -187,6 +187,8 @@ void FollowedTrace::warn_of_streams_without_beginning() {
 }
 
 void FollowedTrace::keep_quiet(LiveStream& stream) {
+    // Nothing more of this trace is shown. The stream is told of when it gets a packet.
+    if (!trace_.model()) return stream.quiet_until(INT64_MAX);
     const auto horizon_ns = trace_.nanoseconds(state_.horizon);
     if (horizon_ns && state_.generation > 0) stream.quiet_until(*horizon_ns);
 }
@@ -215,6 +217,8 @@ Result<bool> FollowedTrace::advance(FollowedStream& stream) {
         end(stream);
         return true;
     }
+    // It would hold back the streams of other traces, if nobody can tell its times.
+    LEAT_TRY(trace_.model());
     keep_quiet(*stream.stream);
     return false;
 }

@@ -25,6 +25,8 @@ class LiveStream {
     // Whether it must be fed before it can tell more.
     [[nodiscard]] bool is_hungry() const { return !has_message_ && !is_ended_; }
     [[nodiscard]] bool is_finished() const { return !has_message_ && is_ended_; }
+    // Whether it takes no more packets; it may still tell the one that it holds.
+    [[nodiscard]] bool is_ended() const { return is_ended_; }
     [[nodiscard]] bool has_message() const { return has_message_; }
     [[nodiscard]] const Message& message() const { return reader_.message(); }
     // Valid while there is no message: nothing older will come.

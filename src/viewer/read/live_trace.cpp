@@ -6,27 +6,40 @@
 
 namespace leat::viewer {
 
+Result<void> LiveTrace::append_metadata(UntrustedBytes bytes) {
+    auto appended = metadata_.append(bytes);
+    if (!appended) append_failure_ = appended.error();
+    return appended;
+}
+
 Result<std::shared_ptr<TraceModel>> LiveTrace::model() {
     const std::string_view text = metadata_.text();
-    if (text.size() == parsed_size_) return model_;
-    parsed_size_ = text.size();
-    auto read = reader_->read(text);
-    if (!read) return wrap("metadata", std::move(read).error());
-    const ctf::TraceClass* const trace_class = reader_->trace_class();
-    if (model_ != nullptr || trace_class == nullptr) return model_;
-    auto plans = ctf::TracePlans::make(*trace_class);
-    if (!plans) return wrap("metadata", std::move(plans).error());
-    // The pointer to the class keeps the reader alive, which owns the class.
-    const std::shared_ptr<const ctf::TraceClass> shared_class(reader_, trace_class);
-    model_ = std::make_shared<TraceModel>(shared_class, *std::move(plans));
+    if (text.size() != parsed_size_) {
+        parsed_size_ = text.size();
+        parsed_ = parse(text);
+    }
+    if (!parsed_) return wrap("metadata", parsed_.error());
+    // What was declared before still serves the packets that need no more.
+    if (model_ == nullptr && append_failure_) return tl::unexpected(*append_failure_);
     return model_;
 }
 
+Result<void> LiveTrace::parse(std::string_view text) {
+    LEAT_TRY(reader_->read(text));
+    const ctf::TraceClass* const trace_class = reader_->trace_class();
+    if (model_ != nullptr || trace_class == nullptr) return {};
+    ctf::TracePlans plans = LEAT_TRY(ctf::TracePlans::make(*trace_class));
+    // The pointer to the class keeps the reader alive, which owns the class.
+    const std::shared_ptr<const ctf::TraceClass> shared_class(reader_, trace_class);
+    model_ = std::make_shared<TraceModel>(shared_class, std::move(plans));
+    return {};
+}
+
 std::optional<std::int64_t> LiveTrace::nanoseconds(std::uint64_t cycles) {
-    const auto current = model();
-    // LTTng's traces and ours have one clock.
-    if (!current || *current == nullptr || (*current)->trace_class->clocks.empty()) return std::nullopt;
-    return ctf::Clock((*current)->trace_class->clocks.front()).nanoseconds(cycles);
+    (void)model();
+    // Traces of LTTng and of Leat have one clock. It stays known if a later declaration cannot be read.
+    if (model_ == nullptr || model_->trace_class->clocks.empty()) return std::nullopt;
+    return ctf::Clock(model_->trace_class->clocks.front()).nanoseconds(cycles);
 }
 
 }  // namespace leat::viewer

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/byte_cursor.hpp"
@@ -29,12 +30,12 @@ class LiveTrace {
   public:
     explicit LiveTrace(std::uint64_t number) : number_(number) {}
 
-    Result<void> append_metadata(UntrustedBytes bytes) { return metadata_.append(bytes); }
+    Result<void> append_metadata(UntrustedBytes bytes);
     [[nodiscard]] std::size_t metadata_size() const { return metadata_.size(); }
 
     // The model for the metadata so far. Metadata is parsed here and not on arrival, so each declaration is parsed
     // once, and all that arrived since the last call is parsed together. Null until it is known what a packet begins
-    // with.
+    // with. An error comes again at each call: whoever asks for another stream must hear of it, too.
     Result<std::shared_ptr<TraceModel>> model();
     // Converts a value of the trace's clock; nothing if the clock is not known yet.
     std::optional<std::int64_t> nanoseconds(std::uint64_t cycles);
@@ -44,11 +45,15 @@ class LiveTrace {
     [[nodiscard]] std::uint64_t parts_read() const { return reader_->parts_read(); }
 
   private:
+    Result<void> parse(std::string_view text);
+
     std::uint64_t number_;
     ctf::GrowingMetadata metadata_;
     std::shared_ptr<ctf::MetadataReader> reader_ = std::make_shared<ctf::MetadataReader>();
     std::size_t parsed_size_ = 0;  // how much of the text has been parsed
     std::shared_ptr<TraceModel> model_;
+    Result<void> parsed_;                  // what came of parsing that much
+    std::optional<Error> append_failure_;  // nothing can be appended after it
 };
 
 }  // namespace leat::viewer

@@ -228,7 +228,8 @@ Result<bool> RelaySession::ask_for_indexes() {
     for (std::size_t i = 0; i < replies.size(); ++i) {
         if ((replies[i].flags & wire::kNewStreams) != 0) wants_streams_ = true;
         if ((replies[i].flags & wire::kNewMetadata) != 0) want_metadata_of(asked[i]->trace_id);
-        is_new |= take_index(*asked[i], replies[i]);
+        // Its trace may have ended by an earlier reply.
+        if (asked[i]->stream->is_hungry()) is_new |= take_index(*asked[i], replies[i]);
     }
     return is_new;
 }
@@ -241,8 +242,7 @@ bool RelaySession::take_index(Data& data, const wire::NextIndexReply& reply) {
         case wire::IndexStatus::kRetry:
             return false;
         case wire::IndexStatus::kInactive:
-            be_quiet(data, reply);
-            return false;
+            return be_quiet(data, reply);
         case wire::IndexStatus::kHangUp:
         case wire::IndexStatus::kEof:
             if (data.lacks_metadata)
@@ -256,9 +256,16 @@ bool RelaySession::take_index(Data& data, const wire::NextIndexReply& reply) {
     }
 }
 
-void RelaySession::be_quiet(Data& data, const wire::NextIndexReply& reply) {
-    const auto time_ns = traces_.at(data.trace_id).nanoseconds(reply.entry.timestamp_end);
+// Returns whether the stream has ended, because its trace cannot be read.
+bool RelaySession::be_quiet(Data& data, const wire::NextIndexReply& reply) {
+    LiveTrace& trace = traces_.at(data.trace_id);
+    if (const auto model = trace.model(); !model) {
+        end_trace(data.trace_id, model.error().message);
+        return true;
+    }
+    const auto time_ns = trace.nanoseconds(reply.entry.timestamp_end);
     if (time_ns) data.stream->quiet_until(*time_ns);
+    return false;
 }
 
 void RelaySession::want_metadata_of(std::uint64_t trace_id) {
@@ -342,7 +349,7 @@ Result<std::optional<std::vector<std::byte>>> RelaySession::receive_packet(Data&
 Result<void> RelaySession::feed(Data& data, std::vector<std::byte> packet, std::uint64_t offset) {
     const auto model = traces_.at(data.trace_id).model();
     if (!model) {
-        end(data, model.error().message);
+        end_trace(data.trace_id, model.error().message);
         return {};
     }
     if (*model == nullptr) {
@@ -387,6 +394,22 @@ void RelaySession::end(Data& data, const std::string& why) {
     data.stream->end();
     ++cut_short_;
     warn_(fmt::format("{}: {}; the rest of the stream is not shown", data.stream->identity().name, why));
+}
+
+// The streams end together: one that never gets a packet would hold back the streams of other traces for ever.
+void RelaySession::end_trace(std::uint64_t trace_id, const std::string& why) {
+    std::string first;
+    std::uint64_t ended = 0;
+    for (auto& [id, data] : data_) {
+        if (data.trace_id != trace_id || data.stream->is_ended()) continue;
+        data.stream->end();
+        if (ended++ == 0) first = data.stream->identity().name;
+    }
+    if (ended == 0) return;
+    cut_short_ += ended;
+    const std::string others =
+        ended == 1 ? "" : fmt::format(" and {} other stream{} of its trace", ended - 1, ended == 2 ? "" : "s");
+    warn_(fmt::format("{}{}: {}; the rest of {} is not shown", first, others, why, ended == 1 ? "the stream" : "them"));
 }
 
 void RelaySession::forget_finished() {

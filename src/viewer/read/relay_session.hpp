@@ -82,7 +82,7 @@ class RelaySession {
     Result<void> ask_for_streams();
     Result<bool> ask_for_indexes();
     bool take_index(Data& data, const wire::NextIndexReply& reply);
-    void be_quiet(Data& data, const wire::NextIndexReply& reply);
+    bool be_quiet(Data& data, const wire::NextIndexReply& reply);
     Result<void> fetch_metadata();
     Result<void> fetch_metadata(Metadata& metadata);
     Result<bool> fetch_packets();
@@ -92,6 +92,7 @@ class RelaySession {
     void do_without_metadata(Data& data);
     void warn_of_missed(const Data& data, std::uint64_t packets);
     void end(Data& data, const std::string& why);
+    void end_trace(std::uint64_t trace_id, const std::string& why);
     void want_metadata_of(std::uint64_t trace_id);
     void forget_finished();
 

@@ -68,6 +68,7 @@ class RollingWriter {
 
     // The declaration of the event is still to come.
     void cut_metadata() const { fs::resize_file(directory_ / "metadata", metadata().find("event { name")); }
+    void spoil_metadata() const { append("metadata", "nonsense;"); }
     // As a whole, in a new file, and with another clock.
     void write_metadata_again() const {
         append(".metadata.new", metadata().replace(metadata().find("freq = 1"), 8, "freq = 2"));
@@ -174,6 +175,33 @@ TEST_F(FollowedTraceTest, MetadataThatIsWrittenAgainGoesOnInTheNewFile) {
     EXPECT_EQ(read(), "2 ");
     writer_.end();
     EXPECT_EQ(read(), "end");
+}
+
+TEST_F(FollowedTraceTest, MetadataThatCannotBeReadEndsEachStreamWithTheReason) {
+    writer_.spoil_metadata();
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    writer_.roll("d_0_0");
+    writer_.packet(1, 9);
+    writer_.publish();
+    const std::string told = read();
+    EXPECT_NE(told.find((root_ / "c_0_0").string() + ": metadata: line 1: "), std::string::npos) << told;
+    EXPECT_NE(told.find((root_ / "d_0_0").string() + ": metadata: line 1: "), std::string::npos) << told;
+}
+
+// Nobody can tell its times, so that it would hold back the streams of other traces for ever.
+TEST_F(FollowedTraceTest, StreamWithoutNewsEndsWhereMetadataCannotBeRead) {
+    writer_.roll("d_0_0");
+    writer_.packet(1, 9);
+    writer_.roll("c_0_0");
+    writer_.packet(1);
+    writer_.publish();
+    EXPECT_EQ(read().find("metadata"), std::string::npos);
+    writer_.spoil_metadata();
+    writer_.packet(2);
+    writer_.publish();
+    const std::string told = read();
+    EXPECT_NE(told.find((root_ / "d_0_0").string() + ": metadata: line 1: "), std::string::npos) << told;
 }
 
 TEST_F(FollowedTraceTest, DirectoryThatIsMovedIsReadToItsEnd) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/byte_metadata.hpp"
 #include "viewer/read/live_stream.hpp"
 
 namespace leat::viewer {
@@ -76,6 +77,46 @@ TEST(LiveTrace, UnitThatIsCutWaitsForItsRest) {
         ASSERT_NE(*model, nullptr);
         EXPECT_EQ((*model)->trace_class->streams.front().events.size(), 2U) << cut;
     }
+}
+
+// Each stream of the trace asks.
+TEST(LiveTrace, ErrorIsToldWhoeverAsks) {
+    const std::string head = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; ";
+    for (const std::string& text : {
+             head + "}; nonsense;",
+             head + "packet.header := struct { variant { integer { size = 8; } a; } v; }; };",  // no plan
+         }) {
+        LiveTrace trace(0);
+        ASSERT_TRUE(trace.append_metadata(bytes_of(text)));
+        const auto first = trace.model();
+        ASSERT_FALSE(first) << text;
+        for (int i = 0; i < 2; ++i) {
+            const auto again = trace.model();
+            ASSERT_FALSE(again) << text;
+            EXPECT_EQ(again.error().message, first.error().message);
+        }
+    }
+}
+
+TEST(LiveTrace, ErrorIsToldOfMetadataThatCannotBeAppended) {
+    LiveTrace trace(0);
+    const auto appended = trace.append_metadata(bytes_of("nonsense"));
+    ASSERT_FALSE(appended);
+    for (int i = 0; i < 2; ++i) {
+        const auto model = trace.model();
+        ASSERT_FALSE(model);
+        EXPECT_EQ(model.error().message, appended.error().message);
+    }
+}
+
+TEST(LiveTrace, TimesAreKnownAlsoAfterAnError) {
+    LiveTrace trace(0);
+    ASSERT_TRUE(trace.append_metadata(bytes_of(test::kByteMetadata)));
+    ASSERT_TRUE(trace.model());
+    ASSERT_TRUE(trace.append_metadata(bytes_of("nonsense;")));
+    EXPECT_EQ(trace.nanoseconds(3), 3'000'000'000);
+    EXPECT_FALSE(trace.model());
+    EXPECT_EQ(trace.nanoseconds(4), 4'000'000'000);
 }
 
 // Of an event.

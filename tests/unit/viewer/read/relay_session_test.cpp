@@ -82,6 +82,7 @@ class RelaySessionTest : public testing::Test {
                 const auto progress = session.advance();
                 tell(merge, text);
                 if (!progress) error_ = progress.error().message;
+                told_live_ = text;
                 if (!progress || *progress == Progress::kEnded) break;
                 if (*progress == Progress::kNews) continue;
                 const auto waited = session.wait();
@@ -103,6 +104,7 @@ class RelaySessionTest : public testing::Test {
     ShownPackets shown_;
     std::string warnings_;
     std::string error_;
+    std::string told_live_;  // before the end of the connection released what had to wait
 };
 
 TEST_F(RelaySessionTest, NewsOfTwoStreamsAreToldInOrder) {
@@ -125,6 +127,37 @@ TEST_F(RelaySessionTest, BeaconLetsTheOthersGoOn) {
     script.add(news_of(3, IndexStatus::kInactive, 0, 1), news_of(3, IndexStatus::kInactive, 0, 3)).metadata();
     EXPECT_EQ(told_by(script), "2 6 ");  // the rest is told when the relay has gone
     EXPECT_EQ(error_, "GET_NEWS: the relay closed the connection");
+}
+
+// Stream 2 gets the error. Stream 3 has no packet and no beacon, and must not hold back stream 4, of another trace.
+TEST_F(RelaySessionTest, TraceThatCannotBeReadEndsAndTheOthersGoOn) {
+    constexpr std::uint64_t kOtherTrace = kTrace + 1;
+    const std::string bytes = packet(1, 9, "\2\6");
+    const std::string nonsense = test::kByteMetadata + "nonsense;";
+    RelayScript script(kCanGetNews);
+    script.add(AttachReply{kOk, 5}, StreamDescriptor{.id = kMetadataStream, .trace_id = kTrace, .is_metadata = 1});
+    for (const std::uint64_t id : {2, 3})
+        script.add(StreamDescriptor{.id = id, .trace_id = kTrace, .path = "p", .channel_name = "c"});
+    script.add(StreamDescriptor{.id = 9, .trace_id = kOtherTrace, .is_metadata = 1},
+               StreamDescriptor{.id = 4, .trace_id = kOtherTrace, .path = "p", .channel_name = "d"});
+    script.add(NewsReply{kOk, 0, 2}, news_of(2, IndexStatus::kOk, bytes.size())).text(bytes);
+    script.add(news_of(4, IndexStatus::kOk, bytes.size())).text(bytes);
+    script.add(MetadataReply{nonsense.size(), kOk}).text(nonsense).add(MetadataReply{0, MetadataStatus::kNoNew});
+    script.metadata();
+    EXPECT_EQ(told_by(script), "2 6 ");
+    EXPECT_EQ(told_live_, "2 6 ");
+    EXPECT_TRUE(warnings_.starts_with("p/c and 1 other stream of its trace: metadata: line 1: ")) << warnings_;
+    EXPECT_TRUE(warnings_.ends_with("; the rest of them is not shown")) << warnings_;
+}
+
+TEST_F(RelaySessionTest, BeaconOfATraceThatCannotBeReadEndsIt) {
+    const std::string nonsense = test::kByteMetadata + "nonsense;";
+    RelayScript script(kCanGetNews);
+    script.attached({2}).add(NewsReply{kOk, 0, 1}, news_of(2, IndexStatus::kInactive, 0, 3));
+    script.add(MetadataReply{nonsense.size(), kOk}).text(nonsense).add(MetadataReply{0, MetadataStatus::kNoNew});
+    EXPECT_EQ(told_by(script), "");
+    EXPECT_TRUE(warnings_.starts_with("p/c: metadata: line 1: ")) << warnings_;
+    EXPECT_TRUE(warnings_.ends_with("; the rest of the stream is not shown")) << warnings_;
 }
 
 TEST_F(RelaySessionTest, LargePacketIsFetchedWhileTheRelayHasItsFileOpen) {
