@@ -8,8 +8,6 @@
 
 namespace leat::cli {
 
-void print_warning(const std::string& text) { tell("leat: warning: {}", text); }
-
 LivePrinter::LivePrinter(const viewer::TextOptions& options, std::optional<viewer::EventExpression> filter)
     : sink_(options, std::move(filter), STDOUT_FILENO, STDERR_FILENO) {}
 

@@ -10,9 +10,6 @@
 
 namespace leat::cli {
 
-// Prints a warning on stderr, as one line.
-void print_warning(const std::string& text);
-
 // Merges growing streams and prints their events as soon as their order is certain.
 class LivePrinter {
   public:

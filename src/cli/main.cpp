@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 
-#include "base/printable_text.hpp"
 #include "cli/command.hpp"
 #include "cli/empty_values.hpp"
 #include "cli/help.hpp"
@@ -84,12 +83,7 @@ int run(int argc, char** argv) {
 
 std::span<char* const> arguments() { return all_arguments; }
 
-// What it quotes of its input may be of any size.
-void print_error(const Error& error) {
-    constexpr std::size_t kMaxSize = 2000;
-    const bool is_long = error.message.size() > kMaxSize;
-    tell("leat: {}{}", printable(error.message.substr(0, kMaxSize)), is_long ? "..." : "");
-}
+void print_error(const Error& error) { tell("leat: {}", readable_message(error.message)); }
 
 int report_failure(const Error& error, std::string_view format) {
     if (format == "json") fmt::print("{}\n", readable_json(failure_object(kind_name(error.kind), error.message)));

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/printable_text.hpp"
 #include "cli/session_trace.hpp"
 #include "cli/tell.hpp"
 #include "net/relay_url.hpp"
@@ -90,7 +89,7 @@ void warn_of_denied(std::span<const fs::path> directories) {
     constexpr std::size_t kMostTold = 10;
     const std::size_t told = std::min(directories.size(), kMostTold);
     for (const fs::path& directory : directories.first(told))
-        tell("leat: warning: {}", printable(trace::denied_error(directory).message));
+        print_warning(trace::denied_error(directory).message);
     if (told != directories.size())
         tell("leat: warning: {} more directories cannot be read", directories.size() - told);
 }

@@ -55,7 +55,7 @@ struct Sums {
 
 void print_text(const LeftSession& session, const LeftSession::Recovered& recovered, const std::string& output) {
     for (const LeftSession::RecoveredTrace& trace : recovered.traces)
-        for (const std::string& warning : trace.warnings) tell("leat: warning: {}: {}", trace.path, printable(warning));
+        for (const std::string& warning : trace.warnings) print_warning(fmt::format("{}: {}", trace.path, warning));
     for (const std::string& error : recovered.errors) tell("leat: {}", printable(error));
     if (recovered.traces.empty()) return;
     const Sums sums(recovered);

@@ -11,6 +11,7 @@
 #include "cli/live_printer.hpp"
 #include "cli/named_traces.hpp"
 #include "cli/stop_signals.hpp"
+#include "cli/tell.hpp"
 #include "cli/view_arguments.hpp"
 #include "trace/stream_paths.hpp"
 #include "trace/sync_file.hpp"

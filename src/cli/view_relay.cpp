@@ -8,6 +8,7 @@
 #include "cli/live_printer.hpp"
 #include "cli/misuse.hpp"
 #include "cli/stop_signals.hpp"
+#include "cli/tell.hpp"
 #include "cli/view_arguments.hpp"
 #include "net/relay_url.hpp"
 #include "viewer/read/relay_session.hpp"

@@ -56,7 +56,7 @@ Outcome<Json> Steering::ask(const Json& request) {
 void Steering::warn(const std::string& text) {
     if (std::ranges::find(warnings_, text) != warnings_.end()) return;
     warnings_.push_back(text);
-    tell("leat: warning: {}", printable(text));
+    print_warning(text);
 }
 
 void Steering::say(std::string_view line) { text_.append(line).append("\n"); }
