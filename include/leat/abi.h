@@ -13,7 +13,7 @@ extern "C" {
 
 #define LEAT_ABI_VERSION 3
 
-#define LEAT_EXPORT __attribute__((visibility("default")))
+#define LEAT_EXPORT __attribute__((__visibility__("default")))
 
 /* What a field holds, and how often. */
 enum leat_shape {
@@ -108,8 +108,8 @@ LEAT_EXPORT void leat_module_unload(struct leat_module* module);
 
 /* Calls the functions below without lazy binding: faster, and nothing is resolved inside a signal handler. */
 #if defined(__has_attribute)
-#if __has_attribute(noplt)
-#define LEAT_NO_PLT __attribute__((noplt))
+#if __has_attribute(__noplt__)
+#define LEAT_NO_PLT __attribute__((__noplt__))
 #endif
 #endif
 #ifndef LEAT_NO_PLT
@@ -134,7 +134,7 @@ LEAT_EXPORT LEAT_NO_PLT void leat_write(const struct leat_tracepoint* tracepoint
  * were none. */
 #if defined(__x86_64__) && defined(__SSE2__) && !defined(LEAT_NO_WORDS)
 #define LEAT_HAS_WORDS
-typedef uint64_t leat_words __attribute__((vector_size(16)));
+typedef uint64_t leat_words __attribute__((__vector_size__(16)));
 LEAT_EXPORT LEAT_NO_PLT void leat_write_words(const struct leat_tracepoint* tracepoint, const void* ip,
                                               leat_words payload, size_t size);
 #endif

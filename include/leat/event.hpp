@@ -44,10 +44,10 @@
 #define LEAT_FIELD_PLAIN_(variable) (variable)
 #define LEAT_FIELD_NAMED_(name, expression) (expression)
 
-#define LEAT_EVENT_(level, uri, name, text, ...)                                     \
-    do {                                                                             \
-        LEAT_SITE_(level, uri, 0, name, text, __VA_ARGS__);                          \
-        if (LEAT_IS_ENABLED_(leat_event::tracepoint)) leat_event::emit(__VA_ARGS__); \
+#define LEAT_EVENT_(level, uri, name, text, ...)                                      \
+    do {                                                                              \
+        LEAT_SITE_(level, uri, 0, name, text, __VA_ARGS__);                           \
+        if (LEAT_IS_ENABLED_(leat_event::tracepoint)) leat_event::emit_(__VA_ARGS__); \
     } while (false)
 
 #define LEAT_STICKY(key, name, ...)                                                                    \
@@ -215,10 +215,10 @@ struct Field<T*, std::enable_if_t<std::is_same<std::remove_cv_t<T>, char>::value
     }
 };
 
-template <std::size_t N>
-struct Field<char[N]> : TextField {
-    static std::size_t measure(const char (&chars)[N]) { return bounded_length(chars, N) + 1; }
-    static void store(leat_packer& to, const char (&chars)[N], std::size_t size) { store_bounded(to, chars, size); }
+template <std::size_t Count>
+struct Field<char[Count]> : TextField {
+    static std::size_t measure(const char (&chars)[Count]) { return bounded_length(chars, Count) + 1; }
+    static void store(leat_packer& to, const char (&chars)[Count], std::size_t size) { store_bounded(to, chars, size); }
 };
 
 template <class T>
@@ -232,14 +232,14 @@ struct Field<T*, std::enable_if_t<!std::is_same<std::remove_cv_t<T>, char>::valu
     }
 };
 
-template <class T, std::size_t N>
-struct Field<T[N], std::enable_if_t<!std::is_same<T, char>::value>> {
+template <class T, std::size_t Count>
+struct Field<T[Count], std::enable_if_t<!std::is_same<T, char>::value>> {
     static constexpr leat_field describe(const char* name) {
-        return element_field<std::remove_cv_t<T>>(name, LEAT_SHAPE_ARRAY, N, 0, 0);
+        return element_field<std::remove_cv_t<T>>(name, LEAT_SHAPE_ARRAY, Count, 0, 0);
     }
-    static std::size_t measure(const T (&)[N]) { return sizeof(T) * N; }
-    static void store(leat_packer& to, const T (&array)[N], std::size_t) {
-        leat_store_bytes(&to, array, sizeof(T) * N);
+    static std::size_t measure(const T (&)[Count]) { return sizeof(T) * Count; }
+    static void store(leat_packer& to, const T (&array)[Count], std::size_t) {
+        leat_store_bytes(&to, array, sizeof(T) * Count);
     }
 };
 
@@ -331,15 +331,15 @@ constexpr bool is_name_char(char c) {
 }
 
 // The field names in the text of a LEAT_EVENT's arguments, each with its NUL.
-template <std::size_t N, std::size_t TextSize>
+template <std::size_t Count, std::size_t TextSize>
 struct FieldNames {
     char text[TextSize + 1]{};
-    std::size_t begin[N + 1]{};
+    std::size_t begin[Count + 1]{};
     bool is_good = true;
 
     constexpr explicit FieldNames(const char* source) {
         std::size_t filled = 0;
-        for (std::size_t field = 0; field < N; ++field) {
+        for (std::size_t field = 0; field < Count; ++field) {
             source = skip_spaces(source);
             const char* name = skip_spaces(after_macro(source));
             begin[field] = filled;
@@ -491,11 +491,11 @@ struct StickyModule {
     const leat_module* module;
     StickyModule* next;
 };
-__attribute__((visibility("hidden"))) inline StickyModule* first_sticky_module = nullptr;
+__attribute__((__visibility__("hidden"))) inline StickyModule* first_sticky_module = nullptr;
 #endif
 
 // All that is known is the name: any module may have its values.
-__attribute__((visibility("hidden"))) inline void forget(const char* name, std::uint64_t key) {
+__attribute__((__visibility__("hidden"))) inline void forget(const char* name, std::uint64_t key) {
     leat_unstick(&leat_module_, name, key);
 #if !defined(__x86_64__)
     const StickyModule* at = __atomic_load_n(&first_sticky_module, __ATOMIC_ACQUIRE);
@@ -508,7 +508,7 @@ struct Event;
 
 // Hidden: each module has its own, and the linker needs no run-time symbol for it.
 template <class Site, class... T>
-struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
+struct __attribute__((__visibility__("hidden"))) Event<Site, Types<T...>> {
     static constexpr std::size_t kFields = sizeof...(T);
     static constexpr FieldNames<kFields, Site::text_size() + kFields> names{Site::text()};
     static_assert(names.is_good, "leat: a field is a variable or LEAT_FIELD(name, expression)");
@@ -518,15 +518,15 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
     struct Fields {
         leat_field all[kFields + 1];
     };
-    template <std::size_t... I>
-    static constexpr Fields describe(std::index_sequence<I...>) {
-        return {{Field<T>::describe(names.text + names.begin[I])..., leat_field{}}};
+    template <std::size_t... Index>
+    static constexpr Fields describe(std::index_sequence<Index...>) {
+        return {{Field<T>::describe(names.text + names.begin[Index])..., leat_field{}}};
     }
     static constexpr Fields fields = describe(std::index_sequence_for<T...>{});
 
     static leat_tracepoint tracepoint;
 
-    __attribute__((noinline, hot)) static void emit(Handed<T>... values) {
+    __attribute__((__noinline__, __hot__)) static void emit_(Handed<T>... values) {
         announce();
         probe(values...);
         if constexpr (has_one_text<T...>)
@@ -534,7 +534,7 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
         else
             write(LEAT_SITE_ADDRESS_, nullptr, values...);
     }
-    __attribute__((noinline)) static void stick(std::uint64_t key, Handed<T>... values) {
+    __attribute__((__noinline__)) static void stick(std::uint64_t key, Handed<T>... values) {
         announce();
         probe(values...);
         write(LEAT_SITE_ADDRESS_, &key, values...);
@@ -542,8 +542,8 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
 
   private:
     // `sticky`: the key that the value is kept for; null: it is not.
-    __attribute__((always_inline)) static void write(const void* site, const std::uint64_t* sticky,
-                                                     Handed<T>... values) {
+    __attribute__((__always_inline__)) static void write(const void* site, const std::uint64_t* sticky,
+                                                         Handed<T>... values) {
         [[maybe_unused]] std::size_t sizes[kFields + 1]{};
         std::size_t size = 0;
         std::size_t hidden = 0;
@@ -565,7 +565,7 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
         leat_stage_end_hidden(&tracepoint, payload, size, hidden, site);
     }
 
-    __attribute__((always_inline)) static void write_split(const void* site, Handed<T>... values) {
+    __attribute__((__always_inline__)) static void write_split(const void* site, Handed<T>... values) {
         leat_stage stage;
         leat_text_payload payload;
         leat_packer to{stage.memory, 0, 0};
@@ -597,17 +597,19 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
 
 #if defined(LEAT_HAS_SDT_)
     static constexpr ProbeNames probe_names{Site::name()};
-    template <std::size_t I>
-    static constexpr std::uint64_t probe_word = probe_names.words[I];
+    template <std::size_t Index>
+    static constexpr std::uint64_t probe_word = probe_names.words[Index];
 
-    __attribute__((always_inline)) static void probe(Handed<T>... values) {
+    __attribute__((__always_inline__)) static void probe(Handed<T>... values) {
         if constexpr (probe_names.fit()) probe_first(probe_value(values)..., LEAT_SDT_NONE_12_);
     }
     // Of more than 12 values, the first ones.
-    template <class A, class B, class C, class D, class E, class F, class G, class H, class I, class J, class K,
-              class L, class... Rest>
-    __attribute__((always_inline)) static void probe_first(A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l,
-                                                           Rest...) {
+    template <class Type1, class Type2, class Type3, class Type4, class Type5, class Type6, class Type7, class Type8,
+              class Type9, class Type10, class Type11, class Type12, class... Rest>
+    __attribute__((__always_inline__)) static void probe_first(Type1 value1, Type2 value2, Type3 value3, Type4 value4,
+                                                               Type5 value5, Type6 value6, Type7 value7, Type8 value8,
+                                                               Type9 value9, Type10 value10, Type11 value11,
+                                                               Type12 value12, Rest...) {
         LEAT_SDT_PROBE_(
             tracepoint, LEAT_SDT_WORDS_,
             (, [leat_word0] "i"(probe_word<0>), [leat_word1] "i"(probe_word<1>), [leat_word2] "i"(probe_word<2>),
@@ -615,7 +617,8 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
              [leat_word6] "i"(probe_word<6>), [leat_word7] "i"(probe_word<7>), [leat_word8] "i"(probe_word<8>),
              [leat_word9] "i"(probe_word<9>), [leat_word10] "i"(probe_word<10>), [leat_word11] "i"(probe_word<11>),
              [leat_word12] "i"(probe_word<12>), [leat_word13] "i"(probe_word<13>), [leat_word14] "i"(probe_word<14>)),
-            probe_names.size, a, b, c, d, e, f, g, h, i, j, k, l);
+            probe_names.size, value1, value2, value3, value4, value5, value6, value7, value8, value9, value10, value11,
+            value12);
     }
 #else
     static void probe(const T&...) {}
@@ -624,7 +627,7 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
 #if defined(__x86_64__)
     // Puts a pointer to the tracepoint where <leat/module.h> finds it: an attribute would not do it inside templates
     // and inline functions. '?': it goes with this function if the linker drops that as a duplicate.
-    __attribute__((always_inline)) static void announce() {
+    __attribute__((__always_inline__)) static void announce() {
         __asm__ volatile(".pushsection leat_tracepoints,\"" LEAT_SECTION_FLAGS_
                          "?\",@progbits\n\t.balign 8\n\t.quad %c0\n\t.popsection" ::"i"(&tracepoint));
     }
@@ -650,7 +653,7 @@ struct __attribute__((visibility("hidden"))) Event<Site, Types<T...>> {
     static OwnModule own_module;
 
     // Nothing is called for it: to be named is what brings the object into the program.
-    __attribute__((always_inline)) static void announce() { __asm__ volatile("" ::"g"(&own_module)); }
+    __attribute__((__always_inline__)) static void announce() { __asm__ volatile("" ::"g"(&own_module)); }
 #endif
 };
 

@@ -20,9 +20,9 @@
 LEAT_EVENT_CLASS(leat_log, line, LEAT_LOG_FIELDS_, int line, const char* file, const char* function, const char* text);
 
 /* Weak: these are the same in all files, so a module has one of each. */
-#define LEAT_LOG_EVENT_(name, level)                                                                     \
-    LEAT_EVENT_INSTANCE_(__attribute__((weak, visibility("hidden"))), leat_log, line, name, level, NULL, \
-                         (int line, const char* file, const char* function, const char* text),           \
+#define LEAT_LOG_EVENT_(name, level)                                                                             \
+    LEAT_EVENT_INSTANCE_(__attribute__((__weak__, __visibility__("hidden"))), leat_log, line, name, level, NULL, \
+                         (int line, const char* file, const char* function, const char* text),                   \
                          (line, file, function, text))
 LEAT_LOG_EVENT_(emerg, LEAT_EMERG);
 LEAT_LOG_EVENT_(alert, LEAT_ALERT);
@@ -57,8 +57,8 @@ LEAT_LOG_EVENT_(debug, LEAT_DEBUG);
 #define LEAT_LOG_NAME_LEAT_DEBUG debug
 
 /* Cut at 511 bytes; empty if it cannot be formatted. */
-static __attribute__((noinline, unused, format(printf, 2, 3))) const char* leat_log_text_(char* text,
-                                                                                          const char* format, ...) {
+static __attribute__((__noinline__, __unused__, __format__(__printf__, 2, 3))) const char* leat_log_text_(
+    char* text, const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
     if (vsnprintf(text, 512, format, arguments) < 0) text[0] = '\0';

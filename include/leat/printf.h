@@ -14,7 +14,8 @@
 #define LEAT_PRINTF_FIELDS_(FIELD) FIELD(string, msg, text)
 LEAT_TRACEPOINT(leat, printf, LEAT_DEBUG, LEAT_PRINTF_FIELDS_, const char* text);
 
-static __attribute__((noinline, unused, format(printf, 1, 2))) void leat_printf_(const char* format, ...) {
+static __attribute__((__noinline__, __unused__, __format__(__printf__, 1, 2))) void leat_printf_(const char* format,
+                                                                                                 ...) {
     char text[512];
     va_list arguments;
     va_start(arguments, format);

@@ -26,7 +26,7 @@
 
 /* True if Leat or a tool that uses probes wants the event. One instruction adds the counter and sets the flags. */
 #define LEAT_IS_WANTED_(tracepoint) leat_is_wanted(&(tracepoint))
-static inline __attribute__((always_inline)) int leat_is_wanted(const struct leat_tracepoint* tracepoint) {
+static inline __attribute__((__always_inline__)) int leat_is_wanted(const struct leat_tracepoint* tracepoint) {
     uint32_t on = __atomic_load_n(__atomic_load_n(&tracepoint->word, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
     int is_wanted;
     __asm__ volatile("or{l %[probes], %[on]| %[on], %[probes]}"
@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) int leat_is_wanted(const struct lea
 
 /* Stands for an argument that there is not. */
 struct leat_sdt_none {
-    char unused;
+    char nothing;
 };
 
 /* What a debugger is told of an argument: the logarithm of its size, 4 if it is signed; 15: there is none. */
@@ -116,7 +116,7 @@ LEAT_SDT_INTEGER_(unsigned long long, 3)
 #endif
 
 /* The bits of a float or double. */
-static inline __attribute__((always_inline)) uint64_t leat_sdt_bits(const void* value, size_t size) {
+static inline __attribute__((__always_inline__)) uint64_t leat_sdt_bits(const void* value, size_t size) {
     uint64_t bits = 0;
     __builtin_memcpy(&bits, value, size);
     return bits;

@@ -12,31 +12,31 @@ extern "C" {
 #endif
 
 struct leat_stage {
-    char memory[LEAT_STAGE_SMALL + LEAT_STAGE_SLACK] __attribute__((aligned(16)));
+    char memory[LEAT_STAGE_SMALL + LEAT_STAGE_SLACK] __attribute__((__aligned__(16)));
 };
 
 /* Sizes saturate: an impossible size stays SIZE_MAX, whatever is added to it, and the event is counted as too large. If
  * the sum wrapped, many bytes would be copied to a small stage. The compiler still folds constants. */
-static inline __attribute__((always_inline)) size_t leat_add_size(size_t size, size_t more) {
+static inline __attribute__((__always_inline__)) size_t leat_add_size(size_t size, size_t more) {
     size_t sum;
     return __builtin_add_overflow(size, more, &sum) ? SIZE_MAX : sum;
 }
 
-static inline __attribute__((always_inline)) void leat_swap_sizes(size_t* one, size_t* other) {
+static inline __attribute__((__always_inline__)) void leat_swap_sizes(size_t* one, size_t* other) {
     const size_t size = *one;
     *one = *other;
     *other = size;
 }
 
 /* Returns where a payload of `size` bytes goes; NULL (and counts the event as discarded) if there is no room. */
-static inline __attribute__((always_inline)) char* leat_stage_begin(struct leat_stage* stage,
-                                                                    const struct leat_tracepoint* tracepoint,
-                                                                    size_t size) {
+static inline __attribute__((__always_inline__)) char* leat_stage_begin(struct leat_stage* stage,
+                                                                        const struct leat_tracepoint* tracepoint,
+                                                                        size_t size) {
     if (size <= LEAT_STAGE_SMALL) return stage->memory;
     return (char*)leat_stage_large(tracepoint, size);
 }
 
-static inline __attribute__((always_inline)) uint64_t leat_load_word(const char* from) {
+static inline __attribute__((__always_inline__)) uint64_t leat_load_word(const char* from) {
     uint64_t word;
     memcpy(&word, from, sizeof word);
     return word;
@@ -46,7 +46,7 @@ static inline __attribute__((always_inline)) uint64_t leat_load_word(const char*
 #define LEAT_FIT_WORDS_(size) (__builtin_constant_p(size) && (size) <= sizeof(leat_words))
 
 /* Numbers were packed by whole words, which the compiler still has in registers: then the stage is not needed. */
-static inline __attribute__((always_inline)) leat_words leat_to_words(const char* staged, size_t size) {
+static inline __attribute__((__always_inline__)) leat_words leat_to_words(const char* staged, size_t size) {
     leat_words words = {size > 0 ? leat_load_word(staged) : 0,
                         size > sizeof(uint64_t) ? leat_load_word(staged + sizeof(uint64_t)) : 0};
     /* Of an array, some bytes may never have been set: for the compiler, from here on they are like all others. */
@@ -55,8 +55,8 @@ static inline __attribute__((always_inline)) leat_words leat_to_words(const char
 }
 #endif
 
-static inline __attribute__((always_inline)) void leat_stage_end(const struct leat_tracepoint* tracepoint,
-                                                                 char* payload, size_t size, const void* ip) {
+static inline __attribute__((__always_inline__)) void leat_stage_end(const struct leat_tracepoint* tracepoint,
+                                                                     char* payload, size_t size, const void* ip) {
 #if defined(LEAT_HAS_WORDS)
     if (LEAT_FIT_WORDS_(size)) {
         leat_write_words(tracepoint, ip, leat_to_words(payload, size), size);
@@ -70,9 +70,9 @@ static inline __attribute__((always_inline)) void leat_stage_end(const struct le
 }
 
 /* The same for a payload of `size` bytes that are written, and `hidden` bytes after them that are not. */
-static inline __attribute__((always_inline)) void leat_stage_end_hidden(const struct leat_tracepoint* tracepoint,
-                                                                        char* payload, size_t size, size_t hidden,
-                                                                        const void* ip) {
+static inline __attribute__((__always_inline__)) void leat_stage_end_hidden(const struct leat_tracepoint* tracepoint,
+                                                                            char* payload, size_t size, size_t hidden,
+                                                                            const void* ip) {
     if (hidden == 0)
         leat_stage_end(tracepoint, payload, size, ip);
     else if (leat_add_size(size, hidden) <= LEAT_STAGE_SMALL)
@@ -90,13 +90,13 @@ struct leat_packer {
     size_t filled; /* 0 to 7 of them */
 };
 
-static inline __attribute__((always_inline)) void leat_pack_word(struct leat_packer* packer, uint64_t word) {
+static inline __attribute__((__always_inline__)) void leat_pack_word(struct leat_packer* packer, uint64_t word) {
     memcpy(packer->at, &word, sizeof word);
 }
 
 /* `size` is 1, 2, 4 or 8. */
-static inline __attribute__((always_inline)) void leat_store_scalar(struct leat_packer* packer, const void* from,
-                                                                    size_t size) {
+static inline __attribute__((__always_inline__)) void leat_store_scalar(struct leat_packer* packer, const void* from,
+                                                                        size_t size) {
     uint64_t bits = 0;
     memcpy(&bits, from, size);
     const size_t room = sizeof packer->word - packer->filled;
@@ -110,7 +110,7 @@ static inline __attribute__((always_inline)) void leat_store_scalar(struct leat_
 }
 
 /* Stores the word that is not full yet, and returns where the next byte goes. */
-static inline __attribute__((always_inline)) char* leat_pack_rest(struct leat_packer* packer) {
+static inline __attribute__((__always_inline__)) char* leat_pack_rest(struct leat_packer* packer) {
     if (packer->filled != 0) leat_pack_word(packer, packer->word);
     packer->at += packer->filled;
     packer->word = 0;
@@ -118,8 +118,8 @@ static inline __attribute__((always_inline)) char* leat_pack_rest(struct leat_pa
     return packer->at;
 }
 
-static inline __attribute__((always_inline)) void leat_store_bytes(struct leat_packer* packer, const void* from,
-                                                                   size_t size) {
+static inline __attribute__((__always_inline__)) void leat_store_bytes(struct leat_packer* packer, const void* from,
+                                                                       size_t size) {
     char* at = leat_pack_rest(packer);
     if (from == NULL)
         memset(at, 0, size); /* the array is NULL */
@@ -128,7 +128,7 @@ static inline __attribute__((always_inline)) void leat_store_bytes(struct leat_p
     packer->at = at + size;
 }
 
-static inline __attribute__((always_inline)) const char* leat_no_null(const char* chars) {
+static inline __attribute__((__always_inline__)) const char* leat_no_null(const char* chars) {
     return chars == NULL ? "(null)" : chars;
 }
 
@@ -143,11 +143,11 @@ static inline uint64_t leat_last_word(const char* chars, size_t length) {
 
 /* If one of its bytes is 0, the result and LEAT_ZERO_SEEN_ have a bit in common. */
 #define LEAT_ZERO_SEEN_ 0x8080808080808080u
-static inline __attribute__((always_inline)) uint64_t leat_look_for_zero(uint64_t word) {
+static inline __attribute__((__always_inline__)) uint64_t leat_look_for_zero(uint64_t word) {
     return (word - 0x0101010101010101u) & ~word;
 }
 
-static __attribute__((noinline, cold, unused)) void leat_fill_shortened(char* text, size_t length) {
+static __attribute__((__noinline__, __cold__, __unused__)) void leat_fill_shortened(char* text, size_t length) {
     char* end = (char*)memchr(text, 0, length);
     if (end != NULL) memset(end, '#', (size_t)(text + length - end));
 }
@@ -177,9 +177,9 @@ static inline void leat_store_string(struct leat_packer* packer, const char* cha
  *                0                LEAT_STAGE_SMALL / 2
  *
  * Ends the head, and begins the tail. */
-static inline __attribute__((always_inline)) void leat_split_at_text(struct leat_packer* packer,
-                                                                     struct leat_text_payload* payload,
-                                                                     struct leat_stage* stage, const char* text) {
+static inline __attribute__((__always_inline__)) void leat_split_at_text(struct leat_packer* packer,
+                                                                         struct leat_text_payload* payload,
+                                                                         struct leat_stage* stage, const char* text) {
     (void)leat_pack_rest(packer);
     payload->text = text;
     payload->head = stage->memory;
@@ -188,10 +188,11 @@ static inline __attribute__((always_inline)) void leat_split_at_text(struct leat
 
 /* Writes the event, whose tail ends here. The caller has the sizes as constants, which compilers do not always make
  * of the packer's addresses. */
-static inline __attribute__((always_inline)) void leat_write_split(const struct leat_tracepoint* tracepoint,
-                                                                   struct leat_packer* packer,
-                                                                   struct leat_text_payload* payload, size_t head_size,
-                                                                   size_t tail_size, const void* ip) {
+static inline __attribute__((__always_inline__)) void leat_write_split(const struct leat_tracepoint* tracepoint,
+                                                                       struct leat_packer* packer,
+                                                                       struct leat_text_payload* payload,
+                                                                       size_t head_size, size_t tail_size,
+                                                                       const void* ip) {
     (void)leat_pack_rest(packer);
 #if defined(LEAT_HAS_WORDS)
     if (LEAT_FIT_WORDS_(head_size) && LEAT_FIT_WORDS_(tail_size)) {
@@ -207,8 +208,8 @@ static inline __attribute__((always_inline)) void leat_write_split(const struct 
 }
 
 /* Adds to `size` a length of `length_size` bytes and `length` elements. */
-static inline __attribute__((always_inline)) size_t leat_add_sequence(size_t size, size_t length_size, uint64_t length,
-                                                                      size_t element_size) {
+static inline __attribute__((__always_inline__)) size_t leat_add_sequence(size_t size, size_t length_size,
+                                                                          uint64_t length, size_t element_size) {
     size_t bytes;
     if (__builtin_mul_overflow(length, element_size, &bytes)) return SIZE_MAX;
     return leat_add_size(size, leat_add_size(length_size, bytes));

@@ -24,17 +24,18 @@
 #include <leat/tracepoint.h>
 
 /* As LEAT_TRACEPOINT; it has at least one parameter. */
-#define LEAT_STICKY_EVENT(provider, event, level, FIELDS, ...)                                                        \
-    LEAT_FIELD_TABLE_(provider##__##event, FIELDS)                                                                    \
-    LEAT_DEFINE_(static, provider##__##event, #provider ":" #event, level, NULL, LEAT_TRACEPOINT_STICKY,              \
-                 provider##__##event)                                                                                 \
-    static __attribute__((noinline, unused)) void leat_stick_##provider##__##event(uint64_t leat_key_, __VA_ARGS__) { \
-        LEAT_STAGE_(&leat_tracepoint_##provider##__##event, FIELDS, 0,                                                \
-                    LEAT_SDT_NAMED_(provider, event, FIELDS(LEAT_SDT_FIELD_)),                                        \
-                    leat_stick(&leat_tracepoint_##provider##__##event, leat_key_, NULL, leat_size_))                  \
-        leat_stick(&leat_tracepoint_##provider##__##event, leat_key_, leat_payload_, leat_size_);                     \
-        LEAT_WRITE_(&leat_tracepoint_##provider##__##event)                                                           \
-    }                                                                                                                 \
+#define LEAT_STICKY_EVENT(provider, event, level, FIELDS, ...)                                                 \
+    LEAT_FIELD_TABLE_(provider##__##event, FIELDS)                                                             \
+    LEAT_DEFINE_(static, provider##__##event, #provider ":" #event, level, NULL, LEAT_TRACEPOINT_STICKY,       \
+                 provider##__##event)                                                                          \
+    static __attribute__((__noinline__, __unused__)) void leat_stick_##provider##__##event(uint64_t leat_key_, \
+                                                                                           __VA_ARGS__) {      \
+        LEAT_STAGE_(&leat_tracepoint_##provider##__##event, FIELDS, 0,                                         \
+                    LEAT_SDT_NAMED_(provider, event, FIELDS(LEAT_SDT_FIELD_)),                                 \
+                    leat_stick(&leat_tracepoint_##provider##__##event, leat_key_, NULL, leat_size_))           \
+        leat_stick(&leat_tracepoint_##provider##__##event, leat_key_, leat_payload_, leat_size_);              \
+        LEAT_WRITE_(&leat_tracepoint_##provider##__##event)                                                    \
+    }                                                                                                          \
     LEAT_REQUIRE_SEMICOLON_
 
 /* The event happened: records it if it is enabled, and keeps it as the last value for `key`. */

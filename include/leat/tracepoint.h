@@ -104,9 +104,9 @@
  *     LEAT_ENUM(io_direction, LEAT_VALUE("read", 0), LEAT_VALUE("write", 1), LEAT_RANGE("other", 2, 9))
  *
  * A label may hold any text without control characters. LEAT_AUTO("next") is one more than the value before. */
-#define LEAT_ENUM(name, ...)                                                                 \
-    static const struct leat_value leat_values_##name[] = {__VA_ARGS__};                     \
-    static const struct leat_enumeration leat_enumeration_##name __attribute__((unused)) = { \
+#define LEAT_ENUM(name, ...)                                                                     \
+    static const struct leat_value leat_values_##name[] = {__VA_ARGS__};                         \
+    static const struct leat_enumeration leat_enumeration_##name __attribute__((__unused__)) = { \
         #name, leat_values_##name, (uint32_t)(sizeof(leat_values_##name) / sizeof(leat_values_##name[0]))};
 #define LEAT_VALUE(label, value) LEAT_RANGE(label, value, value)
 #define LEAT_RANGE(label, low, high) \
@@ -127,7 +127,7 @@
  */
 #define LEAT_FIELD_TABLE_(id, FIELDS)                 \
     static const struct leat_field leat_fields_##id[] \
-        __attribute__((unused)) = {FIELDS(LEAT_DESCRIBE_){NULL, NULL, 0, 0, 0, 0, 0, 0, 0}};
+        __attribute__((__unused__)) = {FIELDS(LEAT_DESCRIBE_){NULL, NULL, 0, 0, 0, 0, 0, 0, 0}};
 
 #define LEAT_DEFINE_(storage, id, full_name, level, uri, flags, fields_id)                                    \
     storage struct leat_tracepoint leat_tracepoint_##id = {                                                   \
@@ -176,11 +176,11 @@
 #define LEAT_STAGE_(tracepoint, FIELDS, has_one_text, probe, if_none)                                          \
     size_t leat_size_ = 0;                                                                                     \
     size_t leat_hidden_ = 0;                                                                                   \
-    size_t leat_head_ __attribute__((unused)) = 0;                                                             \
-    const int leat_is_split_ __attribute__((unused)) = (has_one_text);                                         \
+    size_t leat_head_ __attribute__((__unused__)) = 0;                                                         \
+    const int leat_is_split_ __attribute__((__unused__)) = (has_one_text);                                     \
     FIELDS(LEAT_MEASURE_)                                                                                      \
     probe struct leat_stage leat_stage_;                                                                       \
-    struct leat_text_payload leat_split_ __attribute__((unused));                                              \
+    struct leat_text_payload leat_split_ __attribute__((__unused__));                                          \
     char* leat_payload_ = leat_stage_begin(&leat_stage_, tracepoint, leat_add_size(leat_size_, leat_hidden_)); \
     if (leat_payload_ == NULL) {                                                                               \
         if_none;                                                                                               \
@@ -205,11 +205,11 @@
     LEAT_TRACEPOINT_URI(provider, event, level, NULL, FIELDS, __VA_ARGS__)
 
 /* The same for an event of a model (CTF: model.emf.uri), which tools may look up. */
-#define LEAT_TRACEPOINT_URI(provider, event, level, uri, FIELDS, ...)                                   \
-    LEAT_FIELD_TABLE_(provider##__##event, FIELDS)                                                      \
-    LEAT_DEFINE_(static, provider##__##event, #provider ":" #event, level, uri, 0, provider##__##event) \
-    static __attribute__((noinline, hot, unused)) void leat_emit_##provider##__##event(__VA_ARGS__){    \
-        LEAT_EMIT_(&leat_tracepoint_##provider##__##event, FIELDS,                                      \
+#define LEAT_TRACEPOINT_URI(provider, event, level, uri, FIELDS, ...)                                            \
+    LEAT_FIELD_TABLE_(provider##__##event, FIELDS)                                                               \
+    LEAT_DEFINE_(static, provider##__##event, #provider ":" #event, level, uri, 0, provider##__##event)          \
+    static __attribute__((__noinline__, __hot__, __unused__)) void leat_emit_##provider##__##event(__VA_ARGS__){ \
+        LEAT_EMIT_(&leat_tracepoint_##provider##__##event, FIELDS,                                               \
                    LEAT_SDT_NAMED_(provider, event, FIELDS(LEAT_SDT_FIELD_)))} LEAT_REQUIRE_SEMICOLON_
 
 /* Events that have their fields in common, and the code that packs them:
@@ -221,10 +221,10 @@
  *     leat_tracepoint(io, retried, 7, "compaction");
  *
  * A class has at least one parameter. */
-#define LEAT_EVENT_CLASS(provider, class_, FIELDS, ...)                                        \
-    LEAT_FIELD_TABLE_(provider##__##class_, FIELDS)                                            \
-    static __attribute__((noinline, hot, unused)) void leat_emit_class_##provider##__##class_( \
-        const struct leat_tracepoint* leat_tracepoint_,                                        \
+#define LEAT_EVENT_CLASS(provider, class_, FIELDS, ...)                                                    \
+    LEAT_FIELD_TABLE_(provider##__##class_, FIELDS)                                                        \
+    static __attribute__((__noinline__, __hot__, __unused__)) void leat_emit_class_##provider##__##class_( \
+        const struct leat_tracepoint* leat_tracepoint_,                                                    \
         __VA_ARGS__){LEAT_EMIT_(leat_tracepoint_, FIELDS, )} LEAT_REQUIRE_SEMICOLON_
 
 #define LEAT_EVENT_INSTANCE(provider, class_, event, level, parameters, arguments) \
@@ -233,7 +233,7 @@
     LEAT_EVENT_INSTANCE_(static, provider, class_, event, level, uri, parameters, arguments)
 #define LEAT_EVENT_INSTANCE_(storage, provider, class_, event, level, uri, parameters, arguments)               \
     LEAT_DEFINE_(storage, provider##__##event, #provider ":" #event, level, uri, 0, provider##__##class_)       \
-    static inline __attribute__((always_inline)) void leat_emit_##provider##__##event parameters {              \
+    static inline __attribute__((__always_inline__)) void leat_emit_##provider##__##event parameters {          \
         LEAT_SDT_NAMED_(provider, event, LEAT_UNWRAP_ arguments, )                                              \
         leat_emit_class_##provider##__##class_(&leat_tracepoint_##provider##__##event, LEAT_UNWRAP_ arguments); \
     }                                                                                                           \

@@ -101,6 +101,22 @@ cpp:local_in_other: { text = "other", n = 2 }
 """
 LANGUAGES = {"c": (0, "-std=c11", C_PROGRAM, C_EVENTS), "cpp": (1, "-std=c++17", CPP_PROGRAM, CPP_EVENTS)}
 LINE = re.compile(r"^\[[^]]*\] \([^)]*\) \S+ (\S+: )\{ cpu_id = \d+ \}, (.*)$")
+# What programs define before they include anything: names of attributes, of Qt, of <complex.h>, and constants of their
+# own. In C++, the standard library needs `noreturn` as it is.
+HOSTS_MACROS = ("always_inline aligned cold constructor destructor emit hot noinline noplt packed retain section unused used "
+                "vector_size visibility weak I N")
+HEADERS = {  # standards, the program's macros, and what it includes
+    "c": [("-std=c11",), HOSTS_MACROS + " noreturn", "capture.h context.h ctf.h log.h printf.h snapshot.h sticky.h tracepoint.h"],
+    "cpp": [("-std=c++17", "-std=c++20"), HOSTS_MACROS,
+            "capture.hpp context.h ctf.hpp event.hpp log.h printf.h snapshot.h sticky.h tracepoint.h"],
+}
+IN_HOST = {"c": C_PROGRAM["main.c"], "cpp": CPP_PROGRAM["shared.hpp"] + """
+#include <string>
+void one_of_each(const char (&text)[4], const int (&list)[3], const std::string& name) {
+    LEAT_EVENT("cpp:many", LEAT_FIELD(a, 1), text, list, name);
+    LEAT_STICKY(1, "cpp:sticky", LEAT_FIELD(a, 1));
+}
+"""}
 EMPTY_PROGRAM = {"c": "int main(void) { return 0; }\n", "cpp": "int main() { return 0; }\n"}
 
 
@@ -183,6 +199,19 @@ class Toolchains(InteropTest):
         if recording.status == 0 and found == toolchain.events.strip().splitlines():
             return None
         return f"{toolchain.name}: status {recording.status}, {found}: {recording.stderr}{view.stderr}"
+
+    def test_macros_of_the_program_do_no_harm(self):
+        """Whatever a program has defined, our headers compile, and so do its events."""
+        for language, (standards, names, headers) in HEADERS.items():
+            source = self.directory / f"host.{language}"
+            macros = "".join(f"#define {name} the program has defined {name}\n" for name in names.split())
+            includes = "".join(f"#include <leat/{header}>\n" for header in headers.split())
+            source.write_text(macros + includes + IN_HOST[language])
+            for compiler in (commands[LANGUAGES[language][0]] for commands in COMPILERS.values() if has(*commands)):
+                for standard in standards:
+                    with self.subTest(compiler=compiler, standard=standard):
+                        result = run(compiler, standard, *WARNINGS, f"-I{SOURCE / 'include'}", "-fsyntax-only", source)
+                        self.assertEqual((result.returncode, result.stderr), (0, ""))
 
     def test_each_event_arrives_once(self):
         compilers = [name for name, commands in COMPILERS.items() if has(*commands)]
