@@ -17,7 +17,10 @@ REPORT = str(SOURCE / "examples" / "io_tracer" / "report")
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(SOURCE / "examples" / "io_tracer"))
+from io_report import readable_message  # noqa: E402
 from io_report.analysis import SLOTS, Timeline  # noqa: E402
+from io_report.events import Events  # noqa: E402
+from io_report.forms import losses  # noqa: E402
 from io_report.histogram import Histogram  # noqa: E402
 
 UINT = "integer {{ size = {}; align = 8; signed = false; }}".format
@@ -199,7 +202,10 @@ class GoldenTrace(ReportTest):
         self.report("--format=html", "-o", page, self.trace)
         text = page.read_text()
         data = re.search(r"(?m)^const report = (.*);$", text)[1]
-        self.assertEqual(json.loads(data), self.json_of(self.trace))
+        report = self.json_of(self.trace)
+        for row in report["slowest"] + report["in_flight"]:
+            row["request"] = f"{row['request']:x}"
+        self.assertEqual(json.loads(data), report)
         # It is all there is: no other file, no network.
         self.assertEqual(re.findall(r'(?:src|href)=|@import|url\(|https?://(?!www\.w3\.org/2000/svg")', text), [])
 
@@ -237,6 +243,94 @@ class OtherTraces(ReportTest):
         self.assertEqual((row["class"], row["direction"], row["bytes"]), ("lr", "write", 700))
         self.assertEqual((report["other_events"], report["bytes_a_request"]), (1, None))
         self.assertEqual(report["slowest"][0]["request"], 1 << 60)
+
+    def test_numbers_in_all_bases(self):
+        """As the metadata wants them shown: 0b11, 017, 15, 0xF."""
+        for base in 2, 8, 10, 16:
+            with self.subTest(base=base):
+                trace = MadeTrace(self.directory / str(base))
+                trace.declare("io:queued", ("request", 64), ("class", 8), ("length", 32), ("direction", 8, {"write": 8}))
+                trace.declare("io:dispatched", ("request", 64)).declare("io:completed", ("request", 64))
+                trace.declarations = trace.declarations.replace("signed = false; }", f"signed = false; base = {base}; }}")
+                trace.declarations = trace.declarations.replace(f"base = {base}; }} cpu_id", "} cpu_id")
+                for number, request in enumerate((0, 8, 0x7F10, (1 << 64) - 1)):
+                    trace.add("io:queued", 10 * number, request, 10, 0x7F10, 8).add("io:dispatched", 10 * number + 1, request)
+                    trace.add("io:completed", 10 * number + 2 + number, request)
+                report = self.json_of(trace.write().path)
+                self.assertEqual([row["request"] for row in report["slowest"]], [(1 << 64) - 1, 0x7F10, 8, 0])
+                [row] = report["classes"]
+                self.assertEqual((row["number"], row["direction"], row["bytes"]), (10, "write", 4 * 0x7F10))
+                self.assertEqual(report["requests"]["without_queued"], 0)
+
+    def test_ids_of_64_bits_on_the_page(self):
+        """A browser would round numbers above 2^53."""
+        trace = MadeTrace(self.directory / "large").declare("io:queued", ("request", 64)).declare("io:completed", ("request", 64))
+        trace.add("io:queued", 0, (1 << 60) + 1).add("io:queued", 1, (1 << 60) + 2).add("io:completed", 2, (1 << 60) + 2).write()
+        data = re.search(r"(?m)^const report = (.*);$", self.report("--format=html", trace.path).stdout)[1]
+        report = json.loads(data)
+        self.assertEqual((report["in_flight"][0]["request"], report["slowest"][0]["request"]), ("1000000000000001", "1000000000000002"))
+
+    def test_losses_of_each_kind_are_told(self):
+        """As leat view warns of them; stderr has other lines, too."""
+        at = 'between [1.000000000] and [2.000000000] in trace "t" (no UUID) within stream "channel0_3" (stream class ID: 0, stream ID: 3)'
+        found = Events("leat", [], "io")
+        found.take_messages([
+            "leat: warning: WARNING: Tracer discarded 1000 events in stream (stream class ID: 0, stream ID: 3)\n",
+            f"WARNING: Tracer discarded 5 events {at}.\n", f"WARNING: Tracer discarded 1 event {at}.\n",
+            f"WARNING: Tracer discarded 2 packets {at}.\n", f"WARNING: Network lost 1 packet {at.partition(' in ')[2]}.\n",
+            f"WARNING: Missed 4 packets {at}: their files were replaced before they were read.\n",
+            f"WARNING: Tracer may have discarded events {at}.\n"], 0)
+        self.assertEqual((found.discarded, found.lost_packets, found.unknown_losses), ({3: 6}, 7, 1))
+        self.assertEqual(losses({"lost_packets": 7, "unknown_losses": 1}),
+                         ["7 packets lost, and what was in them; 1 time events may have been skipped, and nobody counted them"])
+        self.assertEqual(losses({"lost_packets": 0, "unknown_losses": 0}), [])
+
+    def test_packets_that_the_tracer_discarded(self):
+        trace = of_io_tracer(self.directory / "packets")
+        trace.declarations = trace.declarations.replace("events_discarded;", f"events_discarded; {UINT(64)} packet_seq_num;")
+        trace.add("io:read_queued", 0, 1, 0, 1).write()
+        stream = trace.path / "channel0_0"
+        data = stream.read_bytes()
+        packets = []
+        for number, discarded in (0, 0), (3, 7):
+            size = struct.pack("<QQ", 8 * (len(data) + 8), 8 * (len(data) + 8))
+            packets.append(data[:12] + struct.pack("<QQ", discarded, number) + size + data[36:])
+        stream.write_bytes(b"".join(packets))
+        report = self.json_of(trace.path)
+        self.assertEqual((report["skipped"], report["lost_packets"], report["unknown_losses"]), (7, 2, 0))
+        self.assertIn("; 7 skipped\n2 packets lost, and what was in them\n", self.report(trace.path).stdout)
+        page = self.report("--format=html", trace.path).stdout
+        self.assertIn('"lost_packets": 2, "unknown_losses": 0', page)
+        self.assertIn("tile(count(report.lost_packets)", page)
+
+    def test_rings_of_threads_are_not_cpus(self):
+        """A request of the same id on CPU 0, and on the first ring of threads."""
+        trace = of_io_tracer(self.directory / "threads")
+        declared = trace.declarations
+        stream = declared[declared.index("stream { id = 0"):declared.index("event {")]
+        trace.declarations = (declared + stream.replace("id = 0", "id = 1").replace("cpu_id", "thread_ring")
+                              + declared[declared.index("event {"):].replace("stream_id = 0", "stream_id = 1"))
+        trace.add("io:read_queued", 0, 1, 0, 1).add("io:dispatched", 5, 1).write()
+        data = (trace.path / "channel0_0").read_bytes()
+        (trace.path / "channel0_1").write_bytes(data[:4] + struct.pack("<I", 1) + data[8:])
+        report = self.json_of(trace.path)
+        self.assertEqual((report["requests"]["without_completed"], report["requests"]["in_device_at_end"]), (0, 2))
+        self.assertEqual({row["cpu"] for row in report["in_flight"]}, {0, "thread-0"})
+
+    def test_other_events_may_be_any(self):
+        """Names with spaces or without a colon, and streams without CPUs: they are counted."""
+        trace = of_io_tracer(self.directory / "any").declare("sold").declare("shop:sold out").declare("a b", ("request", 32))
+        declared = trace.declarations
+        stream = declared[declared.index("stream { id = 0"):declared.index("event {")]
+        trace.declarations += (stream.replace("id = 0", "id = 1").replace(f"{UINT(32)} cpu_id; ", "")
+                               + f'event {{ id = 0; stream_id = 1; name = "io:other"; fields := struct {{ {UINT(32)} n; }}; }};')
+        trace.add("io:read_queued", 0, 1, 0, 1).add("sold", 1).add("shop:sold out", 2).add("a b", 3, 7).add("io:dispatched", 5, 1)
+        trace.write()
+        record = struct.pack("<IQI", 0, 4, 9)
+        size = 8 * (2 * 4 + 5 * 8 + len(record))
+        (trace.path / "bare_0").write_bytes(struct.pack("<IIQQQQQ", 0xc1fc1fc1, 1, 0, size, size, 4, 4) + record)
+        report = self.json_of(trace.path)
+        self.assertEqual((report["events"], report["other_events"]), (2, 4))
 
     def test_numbers_without_names(self):
         trace = MadeTrace(self.directory / "numbers", environment="")
@@ -305,6 +399,19 @@ class BadTraces(ReportTest):
         trace = MadeTrace(self.directory / "others").declare("shop:sold", ("id", 32)).add("shop:sold", 1, 2).write()
         for form in "text", "json", "html", "lines":
             self.assert_refused(f"--format={form}", trace.path, because="there are shop:sold; see --provider")
+
+    def test_messages_are_one_line_of_text(self):
+        trace = MadeTrace(self.directory / "escape").declare("shop:\x1b[31m" + "x" * 5000).add("shop:\x1b[31m" + "x" * 5000, 1).write()
+        result = self.report(trace.path, status=1)
+        self.assertRegex(result.stderr, r"there are shop:\S?\?\[31mx+\.\.\.; see --provider\n$")
+        self.assertLess(len(result.stderr), 300)
+        self.assertEqual(readable_message("a\nb\x9bc"), "a?b?c")
+        self.assertEqual(readable_message("x" * 3000), "x" * 2000 + "...")
+
+    def test_classes_of_nonsense(self):
+        trace = MadeTrace(self.directory / "digits", environment=f'classes = "{"1" * 5000}:x,2:lr";')
+        trace.declare("io:queued", ("request", 32), ("class", 8)).add("io:queued", 0, 1, 2).write()
+        self.assertEqual([row["class"] for row in self.json_of(trace.path)["classes"]], ["lr"])
 
     def test_event_without_id(self):
         trace = MadeTrace(self.directory / "fields").declare("io:queued", ("x", 32)).add("io:queued", 1, 2).write()

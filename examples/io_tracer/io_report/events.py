@@ -5,13 +5,16 @@ import tempfile
 
 from . import Failed
 
-LINE = re.compile(r"^\[\d+\.\d{9}\] (?P<host>.*?) ?(?P<name>[^ :]+:[^ ]+): \{ (?P<ring>(?:cpu_id|thread_ring) = \d+) \}, "
-                  r"(?:.*\}, )?\{ .*\}$")
-DISCARDED = re.compile(r"Tracer discarded (\d+) events? .*stream ID: (\d+)\)")
+# "[seconds] host name: { cpu_id = 0 }, payload", or more between the last two.
+RING = re.compile(r"\{ (cpu_id|thread_ring) = (\d+) \}, \{ ")
+LOSS = re.compile(r"WARNING: (?:(?:Tracer discarded|Network lost|Missed) (?P<count>\d+) (?P<what>event|packet)s?|Tracer may have discarded events)"
+                  r"\b.* \(stream class ID: \d+, stream ID: (?P<stream>\d+)\)")
 EVENT = re.compile(r"^(?:(read|write)_)?(queued|dispatched|completed|cancelled|wait)$")
 KINDS = {"queued": "Q", "dispatched": "D", "completed": "C", "cancelled": "X", "wait": "W"}
-VALUE = r'(\d+|\( .*? : container = \d+ \)|"(?:[^"\\]|\\.)*")'
-LABEL = re.compile(r'\( "((?:[^"\\]|\\.)*)" : container = (\d+) \)|\( .* : container = (?P<bare>\d+) \)')
+NUMBER = r"-?(?:0x[0-9A-F]+|0b[01]+|\d+)"  # an octal one begins with 0
+END = r"(?=, | [{}])"  # of a value; a set of bits is followed by its labels
+VALUE = rf'({NUMBER}|\( .*? : container = {NUMBER} \)|"(?:[^"\\]|\\.)*"){END}'
+LABEL = re.compile(rf'\( "((?:[^"\\]|\\.)*)" : container = ({NUMBER}) \)|\( .* : container = (?P<bare>{NUMBER}) \)')
 
 # What programs call the fields.
 REQUEST = ("request", "id", "request_id")
@@ -29,12 +32,20 @@ def payload_of(line, end):
     return line[line.rfind(" }, { ", end) + 6:]
 
 
+def number_of(text):
+    """Of a NUMBER."""
+    digits = text.removeprefix("-")
+    if digits[:1] != "0":
+        return int(text)
+    return int(text, {"x": 16, "b": 2}.get(digits[1:2], 8))
+
+
 def label_of(text):
     """A number or an enumeration's value, as its label (None: there is none) and number."""
     match = LABEL.match(text)
     if match is None:
-        return (text.strip('"'), None) if text.startswith('"') else (None, int(text))
-    return match[1], int(match["bare"] or match[2])
+        return (text.strip('"'), None) if text.startswith('"') else (None, number_of(text))
+    return match[1], number_of(match["bare"] or match[2])
 
 
 class Fields:
@@ -67,19 +78,21 @@ class Fields:
     def number(self, what, payload):
         text = self.get(what, payload)
         try:
-            return None if text is None else int(text)
+            return None if text is None else number_of(text)
         except ValueError:
             raise Failed(f"{self.event}: its {what} is no number") from None
 
 
 class Ring:
-    """Where events come from: a CPU of a trace."""
+    """Where events come from: a CPU of a trace, or a thread that had a ring of its own."""
 
-    def __init__(self, number, trace, name):
+    def __init__(self, number, trace, kind, of_kind):
         self.number = number
         self.trace = trace  # the number of the trace, or of the process
-        self.cpu = int(name.split()[-1])
-        self.stream = self.cpu if name.startswith("cpu_id") else None  # as warnings call it
+        is_of_cpu = kind == "cpu_id"
+        self.cpu = of_kind if is_of_cpu else f"thread-{of_kind}"
+        # As warnings call it. Streams of threads have numbers above those of all CPUs; which ones, no line tells.
+        self.stream = of_kind if is_of_cpu else None
 
 
 class Queued:
@@ -118,8 +131,11 @@ class Events:
         self.rings = []
         self.others = 0  # events of other kinds
         self.other_names = set()
-        self.discarded = {}  # by stream
+        self.discarded = {}  # events, by stream
+        self.lost_packets = 0
+        self.unknown_losses = 0  # of events, which may be none
         self.traces = {}
+        self.by_ring = {}
         self.places = {}
         self.layouts = {}
 
@@ -142,24 +158,29 @@ class Events:
     def take_messages(self, lines, status):
         last = f"leat view ends with status {status}"
         for line in lines:
-            match = DISCARDED.search(line)
+            match = LOSS.match(line)
             if match:
-                self.discarded[int(match[2])] = self.discarded.get(int(match[2]), 0) + int(match[1])
+                self.add_loss(match)
             last = line.rstrip()
         if status != 0:
             raise Failed(last.removeprefix("leat: "))
 
+    def add_loss(self, match):
+        if match["what"] == "packet":
+            self.lost_packets += int(match["count"])
+        elif match["what"] == "event":
+            stream = int(match["stream"])
+            self.discarded[stream] = self.discarded.get(stream, 0) + int(match["count"])
+        else:
+            self.unknown_losses += 1
+
     def parse(self, lines):
         places = self.places
         for line in lines:
-            # "[seconds] host name: { cpu_id = 0 }, payload": all between time and payload is one of a few.
+            # All between time and payload is one of a few.
             begin = line.find("] ")
             end = line.find(" }, ", begin)
-            key = line[begin:end]
-            place = places.get(key)
-            if place is None:
-                place = places[key] = self.place_of(line, end)
-            kind, ring, layout = place
+            kind, ring, layout = places.get(line[begin:end]) or self.place_of(line, begin, end)
             if kind is None:
                 self.others += 1
                 continue
@@ -172,25 +193,36 @@ class Events:
                 match = layout(payload_of(line, end))
                 if match is None:
                     raise Failed(f"a record makes no sense: {line[:120]!r}")
-                yield kind, time, ring, int(match[1]), None, 0
+                yield kind, time, ring, number_of(match[1]), None, 0
 
-    def place_of(self, line, end):
-        match = LINE.match(line.rstrip("\n"))
-        if match is None:
-            raise Failed(f"not an event of a CPU: {line[:80]!r}")
+    def place_of(self, line, begin, end):
+        head_end = line.find(": { ", begin)
+        head = line[begin + 2:head_end]
+        host, _, name = head.rpartition(" ")
+        provider, _, event = name.partition(":")
+        known = EVENT.match(event) if provider == self.provider else None
+        ring = RING.match(line, head_end + 2)
+        if ring is None:
+            if known:
+                raise Failed(f"not an event of a CPU: {line[:80]!r}")
+            # Not kept as a place: without a CPU, each may look different.
+            return self.other(head)
         if len(self.places) == MOST_PLACES:
             raise Failed(f"more than {MOST_PLACES:,} kinds of events: report one trace at a time")
-        provider, _, event = match["name"].partition(":")
-        known = EVENT.match(event)
-        if known is None or provider != self.provider:
-            if len(self.other_names) < 5:
-                self.other_names.add(match["name"])
-            return None, None, None
-        ring = self.ring_of(match["host"], match["ring"])
+        place = self.known_place(line, end, host, name, known, ring) if known else self.other(name)
+        self.places[line[begin:end]] = place
+        return place
+
+    def other(self, name):
+        if len(self.other_names) < 5:
+            self.other_names.add(name)
+        return None, None, None
+
+    def known_place(self, line, end, host, name, known, ring):
         kind = KINDS[known[2]]
-        if match["name"] not in self.layouts:
-            self.layouts[match["name"]] = self.layout_of(match["name"], kind, known[1], payload_of(line, end))
-        return kind, ring, self.layouts[match["name"]]
+        if name not in self.layouts:
+            self.layouts[name] = self.layout_of(name, kind, known[1], payload_of(line, end))
+        return kind, self.ring_of(host, ring[1], int(ring[2])), self.layouts[name]
 
     @staticmethod
     def layout_of(event, kind, direction, payload):
@@ -201,14 +233,14 @@ class Events:
         name = next((name for name in REQUEST if Fields.search(name)(payload)), None)
         if name is None:
             raise Failed(f"{event} has no field that is called {' or '.join(REQUEST)}")
-        return re.compile(rf"(?:^|, ){name} = (\d+)").search
+        return re.compile(rf"(?:^|, ){name} = ({NUMBER}){END}").search
 
-    def ring_of(self, host, name):
+    def ring_of(self, host, kind, of_kind):
         trace = self.traces.setdefault(host, len(self.traces))
-        for ring in self.rings:
-            if (ring.trace, ring.cpu) == (trace, int(name.split()[-1])):
-                return ring
-        if len(self.rings) == MOST_RINGS:
-            raise Failed(f"more than {MOST_RINGS} CPUs: report one trace at a time")
-        self.rings.append(Ring(len(self.rings), trace, name))
-        return self.rings[-1]
+        ring = self.by_ring.get((trace, kind, of_kind))
+        if ring is None:
+            if len(self.rings) == MOST_RINGS:
+                raise Failed(f"more than {MOST_RINGS} CPUs: report one trace at a time")
+            ring = self.by_ring[trace, kind, of_kind] = Ring(len(self.rings), trace, kind, of_kind)
+            self.rings.append(ring)
+        return ring

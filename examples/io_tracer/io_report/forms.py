@@ -1,6 +1,8 @@
 """A report as text, and events as lines."""
 import tempfile
 
+from . import printable
+
 BARS = " ▁▂▃▄▅▆▇█"
 COLUMNS = 64
 MOST_SHOWN = 16
@@ -34,10 +36,6 @@ def table(rows):
                       for column, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in rows]
 
 
-def printable(text):
-    return "".join(character if character.isprintable() else "?" for character in text)
-
-
 def balance(requests):
     """Where all requests are. What is missing in the first line is not in the trace."""
     completed = requests["completed"] - requests["completed_without_queued"]
@@ -63,20 +61,32 @@ def times_of(report, what):
     rows = [["class", "", "requests", "bytes", "bytes/s", "mean", *QUANTILES]]
     for row in report["classes"]:
         times = row[what]
-        rows.append([printable(row["class"]), row["direction"], f"{row['completed']:,}", size_text(row["bytes"]),
+        rows.append([printable(row["class"]), printable(row["direction"]), f"{row['completed']:,}", size_text(row["bytes"]),
                      size_text(row["bytes_a_second"]), time_text(times["mean"]), *(time_text(times[name]) for name in QUANTILES)])
     return table(rows)
 
 
+def id_text(request):
+    return f"{request:x}"
+
+
 def request_text(row):
-    return f"{row['request']:x} ({printable(row['class'])} {row['direction']} {row['bytes']})"
+    return f"{id_text(row['request'])} ({printable(row['class'])} {printable(row['direction'])} {row['bytes']})"
+
+
+def losses(report):
+    """Beside the events that were skipped and counted."""
+    parts = [f"{count_text(report['lost_packets'], 'packet')} lost, and what was in them"] if report["lost_packets"] else []
+    if report["unknown_losses"]:
+        parts.append(f"{count_text(report['unknown_losses'], 'time')} events may have been skipped, and nobody counted them")
+    return ["; ".join(parts)] if parts else []
 
 
 def text(report):
     lines = [f"{count_text(report['events'], 'event')} in {time_text(report['duration'])}"
              + (f"; {report['bytes_on_disk']:,} bytes on disk" if report["bytes_on_disk"] is not None else "")
              + (f", {report['bytes_a_request']:.2f} a request" if report["bytes_a_request"] is not None else "")
-             + f"; {report['skipped']:,} skipped", *balance(report["requests"])]
+             + f"; {report['skipped']:,} skipped", *losses(report), *balance(report["requests"])]
     for what, title in ("queue_time", "queue time, from queued to dispatched"), ("device_time",
                                                                               "device time, from dispatched to completed"):
         lines += ["", title, *times_of(report, what)]
@@ -91,7 +101,7 @@ def text(report):
               + (f": p50 {time_text(waits['time']['p50'])}, p99 {time_text(waits['time']['p99'])}, "
                  f"longest {time_text(waits['time']['max'])}" if waits["time"]["count"] else "")]
     slowest = [["slowest request", "class", "at", "cpu", "bytes", "queue", "device", "total"]]
-    slowest += [[f"{row['request']:x}", f"{printable(row['class'])} {row['direction']}", f"{row['at'] / 1e9:.6f}", str(row["cpu"]),
+    slowest += [[id_text(row["request"]), f"{printable(row['class'])} {printable(row['direction'])}", f"{row['at'] / 1e9:.6f}", str(row["cpu"]),
                  str(row["bytes"]), time_text(row["queue"]), time_text(row["device"]), time_text(row["total"])]
                 for row in report["slowest"][:10]]
     lines += ["", *table(slowest)]
@@ -125,12 +135,12 @@ def write_lines(events, class_names, output):
         at = (time - begin) // 1000
         words = ["IO", kind]
         if request is not None:
-            words.append(f"{request:x}")
+            words.append(id_text(request))
         if kind == "Q":
             name, number, direction = flow
             if number is not None:
                 class_names.setdefault(number, name or str(number))
-            words += [direction[0], "class", printable(name) if number is None else str(number), str(length)]
+            words += [printable(direction[0]), "class", printable(name) if number is None else str(number), str(length)]
         counts[ring.number] += 1
         parts[ring.number].write(f"{counts[ring.number]:08x}:{seconds(at)} {' '.join(words)}\n")
     known = ",".join(f"{number}:{printable(name)}" for number, name in sorted(class_names.items()))

@@ -4,7 +4,7 @@ import re
 
 BLOCK = re.compile(rb"\benv\s*\{")
 ENTRY = re.compile(rb'\s*([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|(-?\d{1,19}))\s*;')
-CLASS = re.compile(r"(\d+):([^,]+)")
+CLASS = re.compile(r"(?<!\d)(\d{1,19}):([^,]+)")
 MOST_METADATA = 1 << 20
 
 
