@@ -40,11 +40,14 @@ static struct leat_capture* start(const char* directory, double seconds) {
     return capture;
 }
 
-static void print_result(const struct leat_capture* capture) {
+/* Fails where the capture failed: what is stored ends there. */
+static int print_result(const struct leat_capture* capture) {
     struct leat_capture_result result;
     leat_capture_get_result(capture, &result);
     printf("%" PRIu64 " events, %" PRIu64 " skipped, %" PRIu64 " bytes\n", result.events, result.skipped, result.bytes);
+    if (result.warnings != NULL) fprintf(stderr, "%s\n", result.warnings);
     if (result.error != NULL) fprintf(stderr, "%s\n", result.error);
+    return result.end == LEAT_CAPTURE_ENDED_BY_ERROR ? 1 : 0;
 }
 
 int main(int argc, char** argv) {
@@ -55,7 +58,7 @@ int main(int argc, char** argv) {
     struct leat_capture* const capture = start(argv[1], strtod(argv[2], NULL));
     if (capture == NULL) return 1;
     for (uint32_t request = 0; leat_capture_write(capture) != 0; ++request) serve(request);
-    print_result(capture);
+    const int status = print_result(capture);
     leat_capture_free(capture);
-    return 0;
+    return status;
 }

@@ -87,6 +87,7 @@ bool print_capture(const leat::capture::result& result) {
     std::printf("capture: ended by %s: %llu events in %llu bytes, %llu skipped, %llu lost\n", reason(result.end),
                 static_cast<unsigned long long>(result.events), static_cast<unsigned long long>(result.bytes),
                 static_cast<unsigned long long>(result.skipped), static_cast<unsigned long long>(result.lost));
+    if (result.warnings != nullptr) std::fprintf(stderr, "io_tracer: %s\n", result.warnings);
     if (result.error != nullptr) std::fprintf(stderr, "io_tracer: %s\n", result.error);
     return result.end != LEAT_CAPTURE_ENDED_BY_ERROR;
 }

@@ -372,6 +372,39 @@ class BadInput(CaptureTest):
         self.assertEqual({event.name for event in self.read(self.directory / "others").events()}, {"plugin:work"})
 
 
+# Before main(), a value that is too large to be kept.
+TOO_LARGE = r"""
+#include <leat/sticky.h>
+#define LARGE_FIELDS(FIELD) FIELD(text, bytes, bytes, 1024)
+LEAT_STICKY_EVENT(io, large, LEAT_INFO, LARGE_FIELDS, const char* bytes);
+static char bytes[1024];
+static __attribute__((constructor)) void set(void) { leat_sticky(io, large, 1, bytes); }
+"""
+
+
+class Example(CaptureTest):
+    """examples/capture.c"""
+
+    def setUp(self):
+        super().setUp()
+        self.source = (SOURCE / "examples/capture.c").read_text()
+
+    def test_warnings_are_told(self):
+        result = plain_run(self.compiled_with_capture("warned", self.source + TOO_LARGE), str(self.directory / "trace"), "0.01")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, r"^.* has not kept 1 sticky values\n$")
+
+    @needs(has_namespaces(), "namespaces")
+    def test_fails_where_the_capture_fails(self):
+        """On a disk of 32 KiB, which the first block fills."""
+        example = self.compiled_with_capture("example", self.source)
+        script = ('mkdir "$1/disk" && mount -t tmpfs -o size=32k none "$1/disk" && "$2" "$1/disk/trace" 3600; status=$?; '
+                  'umount "$1/disk"; exit $status')
+        result = plain_run("unshare", "--mount", "sh", "-c", script, "sh", str(self.directory), example)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("No space left on device", result.stderr)
+
+
 # Removes its control file, loads a library, if one is named, and says what the capture finds wrong.
 UNNAMED = r"""
 #include <dlfcn.h>
