@@ -66,6 +66,8 @@ struct ExtentOf {
 
 }  // namespace
 
+unsigned field_depth(const FieldClass& field_class) { return std::visit(ExtentOf{}, field_class.form()).depth; }
+
 Result<void> TypeScopes::declare(std::string name, const FieldClass& field_class) {
     const Extent extent = std::visit(ExtentOf{}, field_class.form());
     LEAT_TRY(charge(extent.bytes + name.size()));

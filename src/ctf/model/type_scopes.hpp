@@ -14,6 +14,9 @@ namespace leat::ctf {
 // Deeper field classes are refused, because all code that walks field classes is recursive.
 inline constexpr unsigned kMaxFieldDepth = 64;
 
+// Of a number or a text: 1.
+unsigned field_depth(const FieldClass& field_class);
+
 // The named types of a metadata text in nested scopes: `typealias ... := name`, `struct name`, `enum name` in TSDL.
 //
 // Each use of a name copies its type. A short text can ask for 2^60 copies (a struct of two structs of two...), so the

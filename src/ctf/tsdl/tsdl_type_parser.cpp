@@ -208,14 +208,16 @@ Result<std::vector<StructMember>> TsdlTypeParser::member_declaration() {
 Result<StructMember> TsdlTypeParser::declarator(FieldClass base) {
     if (is_keyword(tokens_.peek().text)) return tokens_.expected("the name of a field");
     const TsdlToken name = LEAT_TRY(tokens_.expect_word("the name of a field"));
-    FieldClass field_class = LEAT_TRY(dimensions(std::move(base), depth_));
+    // The brackets come around the levels of the type before them, which may have brackets itself.
+    const unsigned levels_below = tokens_.at("[") ? field_depth(base) - 1 : 0;
+    FieldClass field_class = LEAT_TRY(dimensions(std::move(base), depth_ + levels_below));
     return StructMember{std::string(name.text), std::move(field_class)};
 }
 
 // Parses `[2][n]`, an array of 2 sequences: the last bracket is the innermost.
 Result<FieldClass> TsdlTypeParser::dimensions(FieldClass element, unsigned depth) {
     if (!LEAT_TRY(tokens_.accept("["))) return element;
-    if (depth == kMaxFieldDepth) return tokens_.expected("fewer dimensions");
+    if (depth >= kMaxFieldDepth) return tokens_.expected("fewer dimensions");
     if (tokens_.at(TsdlToken::Kind::kNumber)) {
         const std::uint64_t length = LEAT_TRY(tokens_.take()).number;
         LEAT_TRY(tokens_.expect("]"));

@@ -206,6 +206,27 @@ TEST(TsdlParser, DeepNestingEndsInAnError) {
     EXPECT_NE(error_of_field("uint8_t x" + brackets + ";"), "accepted");
 }
 
+// Each bracket is a level, at whatever level of structs it is.
+TEST(TsdlParser, DepthByBracketsAroundStructsEndsInAnError) {
+    const auto nested = [](unsigned structs, unsigned dimensions) {
+        std::string text = "uint8_t x;";
+        for (unsigned i = 0; i < structs; ++i) {
+            text = "struct { " + text + "} a";
+            for (unsigned j = 0; j < dimensions; ++j) text += "[1]";
+            text += ";";
+        }
+        return text;
+    };
+    EXPECT_EQ(error_of_field(nested(3, 15)), "accepted");
+    EXPECT_NE(error_of_field(nested(3, 30)).find("fewer dimensions"), std::string::npos);
+    EXPECT_NE(error_of_field(nested(50, 10)).find("fewer dimensions"), std::string::npos);
+    std::string named = "typedef uint8_t t0;";
+    for (int i = 1; i < 4; ++i)
+        named += fmt::format("typedef t{} t{}[1][1][1][1][1][1][1][1][1][1][1][1][1][1][1][1][1][1][1][1];", i - 1, i);
+    EXPECT_EQ(error_of(named), "accepted");
+    EXPECT_NE(error_of(named + "typedef t3 t4[1][1][1][1][1];").find("fewer dimensions"), std::string::npos);
+}
+
 TEST(TsdlParser, DepthByNameEndsInAnError) {
     std::string text = "struct s0 { uint8_t a; };";
     for (unsigned i = 1; i < 2 * kMaxFieldDepth; ++i) text += fmt::format("struct s{} {{ struct s{} a; }};", i, i - 1);
