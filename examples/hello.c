@@ -12,7 +12,7 @@
 
 /* An enumeration's labels appear in the trace instead of its numbers. */
 enum mood { MOOD_CALM, MOOD_GLAD };
-LEAT_ENUM(mood, LEAT_VALUE("calm", MOOD_CALM), LEAT_VALUE("glad", MOOD_GLAD));
+LEAT_ENUM(mood, LEAT_VALUE("calm", MOOD_CALM), LEAT_VALUE("glad", MOOD_GLAD))
 
 /* The fields of hello:greeted. The last column is any expression over the parameters below; it is evaluated only while
  * somebody records the event. */

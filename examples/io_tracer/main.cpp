@@ -8,12 +8,14 @@
 // events.hpp, where they happen is in io_queue.cpp, what the loop does for the capture in capture_writer.hpp.
 #include <sched.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <thread>
@@ -33,9 +35,15 @@ std::vector<unsigned> own_cpus() {
     std::vector<unsigned> cpus;
     cpu_set_t allowed;
     CPU_ZERO(&allowed);
-    ::sched_getaffinity(0, sizeof allowed, &allowed);
-    for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-        if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
+    if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
+        for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+            if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
+    }
+    // It fails where there are more CPUs than the set has room for. A shard that may not stay on its CPU runs anywhere.
+    if (cpus.empty()) {
+        cpus.resize(std::max(1U, std::thread::hardware_concurrency()));
+        std::iota(cpus.begin(), cpus.end(), 0U);
+    }
     return cpus;
 }
 

@@ -103,7 +103,8 @@
  *
  *     LEAT_ENUM(io_direction, LEAT_VALUE("read", 0), LEAT_VALUE("write", 1), LEAT_RANGE("other", 2, 9))
  *
- * A label may hold any text without control characters. LEAT_AUTO("next") is one more than the value before. */
+ * A label may hold any text without control characters. LEAT_AUTO("next") is one more than the value before. It stands
+ * at file scope, without a semicolon. */
 #define LEAT_ENUM(name, ...)                                                                     \
     static const struct leat_value leat_values_##name[] = {__VA_ARGS__};                         \
     static const struct leat_enumeration leat_enumeration_##name __attribute__((__unused__)) = { \

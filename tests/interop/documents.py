@@ -38,7 +38,7 @@ def blocks(language):
 def split_snippet(snippet):
     """A statement at the end goes into a function; includes, macros and declarations stay in front of it."""
     lines = snippet.splitlines()
-    statement = r"(leat_tracepoint|leat_printf|leat_log|leat_sticky|leat_context_provide|leat_capture_free|LEAT_EVENT|LEAT_EVENT_URI)\b"
+    statement = r"(leat_tracepoint|leat_printf|leat_log|leat_sticky|leat_context_provide|LEAT_EVENT|LEAT_EVENT_URI)\b"
     last = max((i for i, line in enumerate(lines) if re.match(statement, line)), default=None)
     return (snippet, "") if last is None else ("\n".join(lines[:last]), lines[last])
 

@@ -12,10 +12,10 @@ CPP_COMPILERS = ["g++", "clang++-16"]
 
 
 class CompilerTest(InteropTest):
-    def compile(self, compiler, standard, text, suffix, optimisation="-O2"):
+    def compile(self, compiler, standard, text, suffix, *options):
         source = self.directory / f"source{suffix}"
         source.write_text(text)
-        return subprocess.run([compiler, f"-std={standard}", "-Wall", "-Wextra", "-Werror", optimisation, f"-I{INCLUDE}",
+        return subprocess.run([compiler, f"-std={standard}", "-Wall", "-Wextra", "-Werror", *(options or ["-O2"]), f"-I{INCLUDE}",
                                "-c", "-o", str(self.directory / "object"), str(source)], capture_output=True, text=True)
 
     def assert_compiles(self, *arguments):
@@ -62,6 +62,13 @@ class Headers(CompilerTest):
                     with self.subTest(compiler=compiler, standard=standard, optimisation=optimisation):
                         self.assert_compiles(compiler, standard, (examples / "io_queue.cpp").read_text(), ".cpp",
                                              optimisation)
+
+    def test_examples_are_pedantic(self):
+        for name, compilers, standard in ("hello.c", C_COMPILERS, "c11"), ("io_queue.cpp", CPP_COMPILERS, "c++17"):
+            for compiler in compilers:
+                with self.subTest(compiler=compiler, name=name):
+                    text = (SOURCE / "examples" / name).read_text()
+                    self.assert_compiles(compiler, standard, text, name[name.index("."):], "-O2", "-pedantic")
 
     def test_every_kind_of_field(self):
         for compiler in CPP_COMPILERS:

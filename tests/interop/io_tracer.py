@@ -10,7 +10,8 @@ import struct
 import subprocess
 import sys
 
-from support import BUILD, LEAT, PATIENCE, SOURCE, InteropTest, has, main, needs, outside_gate, wait_until
+from support import (BUILD, LEAT, PATIENCE, SOURCE, InteropTest, compiled, has, main, needs, outside_gate, wait_until,
+                     without_sanitizers)
 
 TRACER = str(BUILD / "bin" / "example-io-tracer")
 REPORT = str(SOURCE / "examples" / "io_tracer" / "report")
@@ -599,6 +600,17 @@ class RealRequests(ReportTest):
                                 text=True, timeout=PATIENCE)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertNotIn("capture", result.stdout)
+
+    @without_sanitizers
+    def test_cpus_that_cannot_be_told(self):
+        """As where there are more than the C library's set of CPUs has room for."""
+        compiled(["gcc", "-shared", "-fPIC"], self.directory / "no-cpus.so",
+                 "#include <errno.h>\nint sched_getaffinity(int pid, unsigned long size, void* set) { (void)pid, (void)size, (void)set; "
+                 "errno = EINVAL; return -1; }")
+        result = subprocess.run([TRACER, "--run=10ms", "--shards=2", "--directory", self.directory, "--file-size=1M"], capture_output=True,
+                                text=True, timeout=PATIENCE, env={**os.environ, "LD_PRELOAD": str(self.directory / "no-cpus.so")})
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("load: 2 shards", result.stdout)
 
     def test_bad_words(self):
         for words in (["--duration=0s"], ["--duration=5"], ["--max-size=-1"], ["--max-size=99999999999G"], ["--shards=0"],

@@ -48,7 +48,7 @@ LEAT_TRACEPOINT(fields, network, LEAT_INFO, NETWORK_FIELDS, void);
 LEAT_TRACEPOINT(fields, floating, LEAT_INFO, FLOATING_FIELDS, float f, double d);
 
 LEAT_ENUM(kind, LEAT_VALUE("minus one", -1), LEAT_RANGE("few", 1, 3), LEAT_AUTO("four"), LEAT_AUTO("five"),
-          LEAT_RANGE("big", INT32_MAX - 1, INT32_MAX));
+          LEAT_RANGE("big", INT32_MAX - 1, INT32_MAX))
 #define ENUM_FIELDS(FIELD)                         \
     FIELD(enumeration, kind, int32_t, wide, value) \
     FIELD(enumeration, kind, int8_t, narrow, value)
