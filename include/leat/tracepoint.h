@@ -103,8 +103,8 @@
  *
  *     LEAT_ENUM(io_direction, LEAT_VALUE("read", 0), LEAT_VALUE("write", 1), LEAT_RANGE("other", 2, 9))
  *
- * A label may hold any text without control characters. LEAT_AUTO("next") is one more than the value before. It stands
- * at file scope, without a semicolon. */
+ * A label may hold any text without control characters. LEAT_AUTO("next") is one more than the value before. An
+ * enumeration stands at file scope, without a semicolon. */
 #define LEAT_ENUM(name, ...)                                                                     \
     static const struct leat_value leat_values_##name[] = {__VA_ARGS__};                         \
     static const struct leat_enumeration leat_enumeration_##name __attribute__((__unused__)) = { \
@@ -221,7 +221,9 @@
  *
  *     leat_tracepoint(io, retried, 7, "compaction");
  *
- * A class has at least one parameter. */
+ * A class has at least one parameter. The last argument of LEAT_EVENT_INSTANCE says what the class gets. It is
+ * evaluated twice where the instance has a probe (<leat/sdt.h>), so nothing in it may have an effect, such as
+ * `next_id++`. */
 #define LEAT_EVENT_CLASS(provider, class_, FIELDS, ...)                                                    \
     LEAT_FIELD_TABLE_(provider##__##class_, FIELDS)                                                        \
     static __attribute__((__noinline__, __hot__, __unused__)) void leat_emit_class_##provider##__##class_( \
