@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "base/result.hpp"
 #include "viewer/merge/live_merge.hpp"

@@ -88,8 +88,7 @@ Result<void> check_none_denied(std::size_t directories) {
 void warn_of_denied(std::span<const fs::path> directories) {
     constexpr std::size_t kMostTold = 10;
     const std::size_t told = std::min(directories.size(), kMostTold);
-    for (const fs::path& directory : directories.first(told))
-        print_warning(trace::denied_error(directory).message);
+    for (const fs::path& directory : directories.first(told)) print_warning(trace::denied_error(directory).message);
     if (told != directories.size())
         tell("leat: warning: {} more directories cannot be read", directories.size() - told);
 }
