@@ -107,11 +107,8 @@ Result<void> Daemon::begin() {
         metrics_ =
             LEAT_TRY(net::MetricsServer::listen(parameters_.metrics, [this] { return metrics_page(*tracing_); }));
     Keeper::Kept kept;
-    // There is one thread yet.
-    if (auto keeper = Keeper::find_or_start(places.directory, kept))
-        keeper_ = *std::move(keeper);
-    else
-        log_error("{}: sessions will not survive this daemon, if it is killed", keeper.error().message);
+    keeper_ = LEAT_TRY(Keeper::find(places.directory, kept));
+    if (!keeper_) start_keeper();
     tracing_ = LEAT_TRY(Tracing::create({.lane = places.lane,
                                          .app_parent = places.app_parent,
                                          .only = places.only,
@@ -126,6 +123,15 @@ Result<void> Daemon::begin() {
     tracing_->stop_due();
     (void)tracing_->order_all();
     return {};
+}
+
+// There is one thread yet.
+void Daemon::start_keeper() {
+    auto keeper = Keeper::start(parameters_.places.directory);
+    if (keeper)
+        keeper_ = *std::move(keeper);
+    else
+        log_error("{}: sessions will not survive this daemon, if it is killed", keeper.error().message);
 }
 
 // Programs that have started since the daemon before was killed wait for us.

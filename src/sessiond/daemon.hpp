@@ -72,6 +72,7 @@ class Daemon {
 
     Daemon(Handover handed_over, const Parameters& parameters)
         : handed_over_(std::move(handed_over)), parameters_(parameters) {}
+    void start_keeper();
     void take_over_active(Keeper::Kept& kept);
     Result<void> listen();
     void restart_if_answered();

@@ -23,6 +23,7 @@
 #include <string_view>
 
 #include "base/check.hpp"
+#include "base/descriptors.hpp"
 #include "base/fd_passing.hpp"
 #include "base/local_socket.hpp"
 #include "base/log.hpp"
@@ -72,22 +73,31 @@ bool send_message(int socket, std::uint32_t operation, const std::string& name, 
     return send_with_fds(socket, std::span(bytes).first(sizeof head + name.size()), fds) > 0;
 }
 
-// Nothing: the other side is gone, or talks nonsense.
-std::optional<Received> receive_message(int socket) {
+// Why there is no message.
+enum class Silence { kHungUp, kTimedOut, kNonsense };
+
+// A keeper that ends with a message unread resets the connection.
+Silence silence_of(const MessageWithFds& message) {
+    if (message.size == 0 || (message.size < 0 && errno == ECONNRESET)) return Silence::kHungUp;
+    return message.size < 0 && errno == EAGAIN ? Silence::kTimedOut : Silence::kNonsense;
+}
+
+tl::expected<Received, Silence> receive_message(int socket) {
     std::array<std::byte, sizeof(MessageHead) + kMaxName> bytes{};
     const MessageWithFds message = receive_with_fds(socket, bytes, 0);
+    const Silence silence = silence_of(message);
     Received received;
     for (std::size_t i = 0; i < message.fd_count; ++i) {
         UniqueFd fd(message.fds.at(i));
         if (i == 0) received.fd = std::move(fd);
     }
     received.has_lost_fd = message.has_lost_fds;
-    if (message.size < static_cast<ssize_t>(sizeof(MessageHead)) || message.is_cut) return std::nullopt;
+    if (message.size < static_cast<ssize_t>(sizeof(MessageHead)) || message.is_cut) return tl::unexpected(silence);
     std::memcpy(&received.head, bytes.data(), sizeof(MessageHead));
     const auto size = static_cast<std::size_t>(message.size);
     // NOLINTNEXTLINE(*-reinterpret-cast)
     received.name.assign(reinterpret_cast<const char*>(bytes.data()) + sizeof(MessageHead), size - sizeof(MessageHead));
-    if (received.head.version != kKeeperVersion) return std::nullopt;
+    if (received.head.version != kKeeperVersion) return tl::unexpected(Silence::kNonsense);
     return received;
 }
 
@@ -203,7 +213,7 @@ namespace {
 }
 
 // Two forks: it is nobody's child, so nobody has to wait for it.
-Result<void> start(int listener, const fs::path& socket) {
+Result<void> start_process(int listener, const fs::path& socket) {
     struct stat status {};
     if (::lstat(socket.c_str(), &status) != 0) return io_error(fmt::format("cannot look at {}", socket.string()));
     const pid_t child = ::fork();
@@ -219,49 +229,85 @@ Result<void> start(int listener, const fs::path& socket) {
     return exit_status == 0 ? Result<void>() : refused("cannot start the keeper");
 }
 
-Result<UniqueFd> connect(const fs::path& socket) {
-    UniqueFd client = LEAT_TRY(connect_at(socket, SOCK_SEQPACKET));
-    ucred peer{};
-    socklen_t size = sizeof peer;
-    if (::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-        return io_error("cannot find out whose keeper it is");
-    if (peer.uid != ::geteuid()) return refused("the keeper is of user {}", peer.uid);
+// Of a keeper that lives, and has what this daemon cannot have.
+tl::unexpected<Error> cannot_take_over(const fs::path& socket, std::string_view why) {
+    return refused(
+        "cannot take over the sessions of the daemon before from their keeper: {}, or remove {} to lose them", why,
+        socket.string());
+}
+
+tl::unexpected<Error> has_few_descriptors(const fs::path& socket) {
+    return cannot_take_over(
+        socket, fmt::format("it has more open files than the limit of {} allows: raise it (RLIMIT_NOFILE: ulimit -n, "
+                            "LimitNOFILE= of systemd)",
+                            descriptor_limit()));
+}
+
+tl::unexpected<Error> stands_still(const fs::path& socket) {
+    return cannot_take_over(
+        socket, fmt::format("leat-keeper has not answered for {} s: let it go on (SIGCONT)", kPatience.tv_sec));
+}
+
+// Nothing: nobody listens there, or somebody else. The patience comes first: where several daemons have given up,
+// connect() waits, too.
+Result<std::optional<UniqueFd>> connect(const fs::path& socket) {
+    const LocalAddress address = LEAT_TRY(LocalAddress::of(socket));
+    UniqueFd client(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (!client.is_open()) return io_error("cannot make a socket for the keeper");
     for (const int direction : {SO_SNDTIMEO, SO_RCVTIMEO})
         ::setsockopt(client.get(), SOL_SOCKET, direction, &kPatience, sizeof kPatience);
+    int connected = 0;
+    do connected = address.connect(client.get());
+    while (connected != 0 && errno == EINTR);
+    if (connected != 0 && errno == EAGAIN) return stands_still(socket);
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (connected != 0 || ::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+        peer.uid != ::geteuid())
+        return std::nullopt;
     return client;
 }
 
 }  // namespace
 
-Result<Keeper> Keeper::find_or_start(const fs::path& directory, Kept& kept) {
+// After a sudden end, what is left of it is of no use: the next one begins with nothing.
+Result<std::optional<Keeper>> Keeper::find(const fs::path& directory, Kept& kept) {
     const fs::path socket = directory / wire::kKeeperSocketName;
-    if (auto known = connect(socket)) {
-        Keeper keeper(*std::move(known), socket);
-        auto all = keeper.take_all();
-        if (all) {
-            kept = *std::move(all);
-            return keeper;
-        }
-        // It may be about to end, as it held nothing.
-        log_debug("the keeper that was there: {}", all.error().message);
-    }
-    ::unlink(socket.c_str());
-    const UniqueFd listener = LEAT_TRY(listen_at(socket, {.type = SOCK_SEQPACKET, .backlog = 4}));
-    LEAT_TRY(start(listener.get(), socket));
-    Keeper keeper(LEAT_TRY(connect(socket)), socket);
-    // It answers: so it has taken its place.
-    kept = LEAT_TRY(keeper.take_all());
+    auto client = LEAT_TRY(connect(socket));
+    if (!client) return std::nullopt;
+    Keeper keeper(*std::move(client), socket);
+    auto all = LEAT_TRY(keeper.take_all());
+    if (!all) return std::nullopt;
+    // Each session needs some more. Without, it would be lost, and the keeper told to drop it.
+    if (are_descriptors_scarce()) return has_few_descriptors(socket);
+    kept = *std::move(all);
     return keeper;
 }
 
-Result<Keeper::Kept> Keeper::take_all() {
+Result<Keeper> Keeper::start(const fs::path& directory) {
+    const fs::path socket = directory / wire::kKeeperSocketName;
+    ::unlink(socket.c_str());
+    const UniqueFd listener = LEAT_TRY(listen_at(socket, {.type = SOCK_SEQPACKET, .backlog = 4}));
+    LEAT_TRY(start_process(listener.get(), socket));
+    auto client = LEAT_TRY(connect(socket));
+    if (!client) return refused("cannot reach the keeper");
+    Keeper keeper(*std::move(client), socket);
+    // It answers: so it has taken its place.
+    if (!LEAT_TRY(keeper.take_all())) return refused("the keeper has ended");
+    return keeper;
+}
+
+Result<std::optional<Keeper::Kept>> Keeper::take_all() {
+    if (!send_message(socket_.get(), static_cast<std::uint32_t>(Operation::kTakeAll), "", -1)) return std::nullopt;
     Kept all;
-    if (!send(Operation::kTakeAll, "")) return refused("the keeper does not answer");
     for (;;) {
         auto message = receive_message(socket_.get());
-        if (!message) return refused("the keeper does not answer");
+        if (!message && message.error() == Silence::kHungUp) return std::nullopt;
+        if (!message && message.error() == Silence::kTimedOut) return stands_still(path_);
+        if (!message)
+            return cannot_take_over(path_, "it does not speak as this version does: start the version of before");
         if (message->name.empty()) return all;
-        if (!message->fd.is_open()) return refused("too many files are open to take over {}", message->name);
+        if (!message->fd.is_open()) return has_few_descriptors(path_);
         all.insert_or_assign(message->name, std::move(message->fd));
     }
 }

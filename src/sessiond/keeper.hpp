@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/result.hpp"
@@ -31,9 +32,12 @@ class Keeper {
     // The lock by which programs that start wait for an answer. Most daemons are started again at once; if not, the
     // programs start without.
     static constexpr const char* kActive = wire::kActiveName;
-    // Speaks to the one that lives in this directory, and gives what it holds; or starts one there. Only while there is
-    // one thread, which holds the daemon's lock: it forks.
-    static Result<Keeper> find_or_start(const std::filesystem::path& directory, Kept& kept);
+    // The one that lives in this directory, and what it holds. Nothing: there is none, or it has just ended. An error:
+    // it lives and cannot be taken over; it keeps what it has for another daemon. Both functions are for who holds the
+    // daemon's lock.
+    static Result<std::optional<Keeper>> find(const std::filesystem::path& directory, Kept& kept);
+    // Starts one there, where find() has found none. Only while there is one thread: it forks.
+    static Result<Keeper> start(const std::filesystem::path& directory);
 
     // The keeper gets the descriptor, too, in place of that of the same name. After a failure, nothing more is kept: it
     // is told once, in the log.
@@ -50,7 +54,8 @@ class Keeper {
     friend class KeeperProcess;
 
     Keeper(UniqueFd socket, std::filesystem::path path) : socket_(std::move(socket)), path_(std::move(path)) {}
-    Result<Kept> take_all();
+    // Nothing: it hung up, so it has ended.
+    Result<std::optional<Kept>> take_all();
     bool send(Operation operation, const std::string& name, int fd = -1);
 
     UniqueFd socket_;             // closed: lost

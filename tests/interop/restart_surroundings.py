@@ -14,7 +14,7 @@ import time
 
 from relays import LeatRelay
 from session_daemons import KEEPER_PATIENCE, SESSIOND, TICKS, RelayedTest, RestartTest, SmallDiskTest, as_user, discarded
-from support import (LEAT, PATIENCE, SOURCE, Event, can_be_two_users, cpu_seconds_of, has_namespaces, main, needs, plain_run,
+from support import (LEAT, PATIENCE, SANITIZERS, SOURCE, Event, can_be_two_users, cpu_seconds_of, has_namespaces, main, needs, plain_run,
                      program, state_of, stop_process, wait_until)
 
 ALICE, BOB = 1000, 1001  # need not be in /etc/passwd
@@ -245,6 +245,78 @@ class StoppedKeeper(RestartTest):
         os.kill(keeper, signal.SIGCONT)
         self.assert_no_keeper()
         self.restart(daemon)
+        self.assertEqual(self.json("list")["sessions"], [])
+
+    def test_daemons_that_start_meanwhile_are_refused(self):
+        """Nothing is lost: the next one goes on. Several that gave up wait in the keeper's socket."""
+        daemon = self.daemon()
+        directory = self.begun("order:tick")
+        running = self.program()
+        running.do("emit 10")
+        keeper = self.stopped_keeper()
+        self.kill(daemon)
+        starting = [subprocess.Popen([SESSIOND], stderr=subprocess.PIPE, text=True)]
+        starting[0].wait(PATIENCE)
+        # The keeper's backlog has room for less than that.
+        callers = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(8)]
+        for caller in callers:
+            self.addCleanup(caller.close)
+            caller.setblocking(False)
+            caller.connect_ex(str(daemon.directory / "keeper.sock"))
+        starting.append(subprocess.Popen([SESSIOND], stderr=subprocess.PIPE, text=True))
+        for each in starting:
+            _, told = each.communicate(timeout=PATIENCE)
+            self.assertEqual((each.returncode, len(told.splitlines())), (1, 1), told)
+            for part in ("leat-keeper has not answered", "let it go on", str(daemon.directory / "keeper.sock")):
+                self.assertIn(part, told)
+        for caller in callers:
+            caller.close()
+        running.do("emit 10")
+        os.kill(keeper, signal.SIGCONT)
+        self.start_again(daemon)
+        self.assertEqual(self.keepers(), [keeper])
+        running.do("emit 10")
+        self.assert_numbers(self.complete_trace("web", directory), "order:tick", range(30))
+
+
+@needs("undefined" not in SANITIZERS, "sanitizers")  # without descriptors UBSan reports every type as wrong
+class FewDescriptors(RestartTest):
+    def test_daemon_with_a_lower_limit_is_refused(self):
+        """It cannot have all that is kept. The one after it, whose limit is as before, goes on."""
+        daemon = self.daemon()
+        directories = {f"web-{number}": self.begun("order:tick", name=f"web-{number}") for number in range(8)}
+        running = self.program()
+        running.do("emit 10")
+        keeper, = self.keepers()
+        held = len(os.listdir(f"/proc/{keeper}/fd"))
+        self.kill(daemon)
+        # Too few for all that is kept; for that, and for nothing else.
+        for limit in (held - 12, held):
+            refused = plain_run("prlimit", f"--nofile={limit}:{limit}", SESSIOND)
+            self.assertEqual((refused.returncode, len(refused.stderr.splitlines())), (1, 1), refused.stderr)
+            for part in (f"the limit of {limit}", "LimitNOFILE", str(daemon.directory / "keeper.sock")):
+                self.assertIn(part, refused.stderr)
+        running.do("emit 10")
+        self.start_again(daemon)
+        self.assertEqual(self.keepers(), [keeper])
+        running.do("emit 10")
+        for name, directory in directories.items():
+            self.assert_numbers(self.complete_trace(name, directory), "order:tick", range(30))
+
+    def test_sessions_are_given_up_as_it_says(self):
+        daemon = self.daemon()
+        self.begun("order:tick")
+        self.program().do("emit 1")
+        keeper, = self.keepers()
+        self.kill(daemon)
+        refused = plain_run("prlimit", "--nofile=10:10", SESSIOND)
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertIn("keeper.sock", refused.stderr)
+        (daemon.directory / "keeper.sock").unlink()
+        self.assert_no_keeper()
+        daemon = self.start_again(daemon)
+        self.assertNotEqual(self.keepers(), [keeper])
+        self.assertIn("are lost, because its keeper has ended", daemon.log())
         self.assertEqual(self.json("list")["sessions"], [])
 
 

@@ -95,9 +95,14 @@ class ScratchDaemon {
     void begin() {
         sessiond::Keeper::Kept kept;
         if (is_kept_) {
-            auto keeper = sessiond::Keeper::find_or_start(scratch_.path(), kept);
-            LEAT_CHECK(keeper);
-            keeper_ = *std::move(keeper);
+            auto found = sessiond::Keeper::find(scratch_.path(), kept);
+            LEAT_CHECK(found);
+            keeper_ = *std::move(found);
+            if (!keeper_) {
+                auto started = sessiond::Keeper::start(scratch_.path());
+                LEAT_CHECK(started);
+                keeper_ = *std::move(started);
+            }
         }
         mailbox_.emplace();
         auto tracing = sessiond::Tracing::create({.lane = wire::Lane::kSystem,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/descriptors.hpp"
 #include "base/fd_passing.hpp"
 #include "base/local_socket.hpp"
 #include "support/patience.hpp"
@@ -47,12 +49,31 @@ bool is_hung_up(int fd) {
     return ::poll(&wanted, 1, kPatienceMs) == 1 && (wanted.revents & POLLHUP) != 0;
 }
 
+// The soft limit, for a while.
+class LowerDescriptorLimit {
+  public:
+    explicit LowerDescriptorLimit(std::uint64_t limit) {
+        EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+        const rlimit lower{.rlim_cur = limit, .rlim_max = before_.rlim_max};
+        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &lower), 0);
+    }
+    ~LowerDescriptorLimit() { (void)::setrlimit(RLIMIT_NOFILE, &before_); }
+    LowerDescriptorLimit(const LowerDescriptorLimit&) = delete;
+    LowerDescriptorLimit& operator=(const LowerDescriptorLimit&) = delete;
+
+  private:
+    rlimit before_{};
+};
+
 // The keeper ends with its directory.
 class KeeperTest : public testing::Test {
   protected:
     Keeper find_or_start() {
         kept_.clear();
-        auto keeper = Keeper::find_or_start(scratch_.path(), kept_);
+        auto found = Keeper::find(scratch_.path(), kept_);
+        EXPECT_TRUE(found) << found.error().message;
+        if (*found) return **std::move(found);
+        auto keeper = Keeper::start(scratch_.path());
         EXPECT_TRUE(keeper) << keeper.error().message;
         return *std::move(keeper);
     }
@@ -132,6 +153,38 @@ TEST_F(KeeperTest, KeepsManyDescriptors) {
     }
     const Keeper keeper = find_or_start();
     EXPECT_EQ(texts(kept_), all);
+}
+
+// As a daemon whose hard limit is lower than that of the one before: it must not start, and nothing may be lost.
+TEST_F(KeeperTest, DaemonWithTooFewDescriptorsIsRefusedAndNothingIsLost) {
+    Texts all;
+    {
+        Keeper keeper = find_or_start();
+        for (int i = 0; i < 100; ++i) {
+            all[std::to_string(i)] = std::to_string(i);
+            put(keeper, std::to_string(i), std::to_string(i));
+        }
+    }
+    const std::uint64_t open = open_descriptors();
+    // Too few for all of them; then for all of them, and for little else.
+    for (const std::uint64_t limit : {open + 50, open + 105}) {
+        const LowerDescriptorLimit low(limit);
+        Keeper::Kept kept;
+        const auto refused = Keeper::find(scratch_.path(), kept);
+        ASSERT_FALSE(refused);
+        EXPECT_TRUE(kept.empty());
+        EXPECT_NE(refused.error().message.find("raise it"), std::string::npos) << refused.error().message;
+        EXPECT_NE(refused.error().message.find(socket_.string()), std::string::npos) << refused.error().message;
+    }
+    const Keeper keeper = find_or_start();
+    EXPECT_EQ(texts(kept_), all);
+}
+
+TEST_F(KeeperTest, OneThatWasKilledIsNone) {
+    ASSERT_TRUE(listen_at(socket_, {.type = SOCK_SEQPACKET}));
+    const auto found = Keeper::find(scratch_.path(), kept_);
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_FALSE(*found);
 }
 
 TEST_F(KeeperTest, EndsWithTheLastDaemonIfItKeepsNothing) {
@@ -219,9 +272,9 @@ TEST_F(KeeperTest, GarbageDoesNoHarm) {
 }
 
 TEST_F(KeeperTest, PathThatIsTooLongIsRefused) {
-    const auto keeper = Keeper::find_or_start(scratch_.path() / std::string(100, 'x'), kept_);
-    ASSERT_FALSE(keeper);
-    EXPECT_NE(keeper.error().message.find("too long"), std::string::npos);
+    const auto found = Keeper::find(scratch_.path() / std::string(100, 'x'), kept_);
+    ASSERT_FALSE(found);
+    EXPECT_NE(found.error().message.find("too long"), std::string::npos);
 }
 
 // Somebody has left a file there.
