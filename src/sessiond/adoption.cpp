@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -60,6 +62,9 @@ std::uint64_t stored_bytes(const json& described, const Keeper::Kept& kept) {
     }
     return sum;
 }
+
+// Of the session or trace that a name belongs to: see kept_name(). 0: of none.
+std::uint64_t number_of(const std::string& name) { return std::strtoull(name.c_str(), nullptr, 10); }
 
 // Of a trace: numbered from 0.
 std::vector<UniqueFd> take_memory(Keeper::Kept& kept, std::uint64_t id) {
@@ -151,13 +156,22 @@ void Tracing::adopt(Keeper::Kept kept) {
     const auto state = found == kept.end() ? json::object() : read_state(found->second.get());
     if (!state) log_error("the sessions of the daemon before are lost: its state: {}", state.error().message);
     for (const auto& [name, fd] : kept) {
-        const std::uint64_t id = std::strtoull(name.c_str(), nullptr, 10);
-        next_id_ = std::max(next_id_, id + 1);
+        next_id_ = std::max(next_id_, number_of(name) + 1);
     }
     if (state && !state->empty()) adopt_state(*state, kept);
-    // What is left was about to be dropped, or is of a session that was not made yet.
+    drop_unadopted(kept);
+}
+
+// What nobody has taken was about to be dropped, or is of a session that was not made yet. What was taken for a session
+// or a trace that is lost goes, too: as long as the keeper has files of a trace, nobody can recover them.
+void Tracing::drop_unadopted(const Keeper::Kept& kept) {
+    std::set<std::uint64_t> going_on;
+    for (const auto& [name, session] : sessions_) {
+        going_on.insert(session.id);
+        for (const auto& [trace, part] : session.parts) going_on.insert(part.id);
+    }
     for (const auto& [name, fd] : kept)
-        if (fd.is_open() && name != kStateName) parameters_.keeper->drop(name);
+        if (name != kStateName && (fd.is_open() || !going_on.contains(number_of(name)))) parameters_.keeper->drop(name);
 }
 
 // What a daemon of this version has written; if not, what can be read of it.

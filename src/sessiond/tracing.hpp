@@ -182,6 +182,7 @@ class Tracing {
     Result<session::Trace::Claim> admit(const session::RegistryKey& key, std::uint64_t bytes);
     void adopt_state(const nlohmann::json& state, Keeper::Kept& kept);
     Result<void> adopt_session(const nlohmann::json& described, Keeper::Kept& kept);
+    void drop_unadopted(const Keeper::Kept& kept);
     Result<void> adopt_trace(DaemonSession& session, const nlohmann::json& described, Keeper::Kept& kept);
     Result<void> complete(session::Trace& trace, const host::Destination& destination);
     void keep_new_traces();

@@ -437,6 +437,57 @@ class Daemon(OfDaemon):
         self.assert_numbers(self.read(trace), "order:tick", range(700))
         self.assertEqual(list(self.shm.iterdir()), [])
 
+    def test_trace_that_the_next_daemon_cannot_go_on_with_is_recovered(self):
+        """Its keeper lets go of the files."""
+        daemon = self.daemon()
+        trace = self.begun_in_files("web", "order:tick", channel_options=["--read-period=1m"])
+        running = self.program()
+        running.do("emit 100")
+        self.kill(daemon)
+        metadata, = self.shm.rglob("metadata")
+        os.truncate(metadata, 0)
+        daemon = self.start_again(daemon)
+        self.assertIn("session web: a trace is lost: ", daemon.log())
+        recovered = self.new("recovered")
+        self.recover_when_free(recovered, 0)
+        numbers = {event["n"] for path in (trace, recovered) if self.has_traces(path)
+                   for event in self.read(path).events("order:tick")}
+        self.assertEqual(numbers, set(range(100)))
+        self.leat("destroy", "web")
+        # Nobody removes what is not stored.
+        self.assertEqual(len(list(self.shm.rglob("c.rings"))), 1)
+
+    def test_recover_says_what_is_wrong_with_a_trace_that_a_daemon_has_lost(self):
+        daemon = self.daemon()
+        self.begun_in_files("web", "order:tick", channel_options=["--buffers=pid"])
+        programs = [self.program() for _ in range(2)]
+        for running in programs:
+            running.do("emit 100")
+        self.kill(daemon)
+        spoilt, other = sorted(self.shm.rglob("c.rings"))
+        os.truncate(spoilt, PAGE)
+        daemon = self.start_again(daemon)
+        self.assertEqual(daemon.log().count("session web: a trace is lost: "), 1, daemon.log())
+        self.leat("destroy", "web")
+        self.assertFalse(other.exists())
+        told = self.recover_when_free(self.new("recovered"), 1)
+        self.assertEqual(told["traces"], [])
+        error, = told["errors"]
+        self.assertIn(str(spoilt.parent), error)
+        self.assertIn("cut off", error)
+
+    def recover_when_free(self, recovered, status):
+        """The keeper is told, and does not answer. One that is refused leaves nothing."""
+        results = []
+
+        def is_free():
+            results.append(subprocess.run([LEAT, "recover", self.shm, "--format=json", "-o", recovered], capture_output=True,
+                                          text=True, timeout=PATIENCE))
+            return "is in use" not in results[-1].stdout + results[-1].stderr
+        wait_until(is_free, "the keeper still has the files")
+        self.assertEqual(results[-1].returncode, status, (results[-1].stdout, results[-1].stderr))
+        return json.loads(results[-1].stdout)
+
     def test_daemon_that_is_told_to_end_leaves_no_files(self):
         daemon = self.daemon()
         trace = self.begun_in_files("web", "order:tick", channel_options=["--buffers=pid"])
