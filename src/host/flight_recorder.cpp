@@ -37,6 +37,25 @@ fs::path hidden(const fs::path& directory) {
     return directory.parent_path() / fmt::format(".{}.part", directory.filename().string());
 }
 
+// Whether it may succeed if it is tried again. A snapshot that is too small for a packet stays so.
+bool may_pass(const Error& error) { return error.kind == ErrorKind::kDiskFull || error.kind == ErrorKind::kIo; }
+
+// What was stored until the disk was full, or so, can be read. Of one that is tried again, the first such part is
+// nearest to what was wanted, and a disk that is full should not get one more with each try.
+tl::unexpected<Error> leave_part(const fs::path& place, const fs::path& directory, Error error, fs::path* part) {
+    std::error_code failed;
+    fs::path there = directory;
+    if (part != nullptr && !part->empty() && fs::exists(*part, failed)) {
+        fs::remove_all(place, failed);
+        there = *part;
+    } else {
+        fs::rename(place, directory, failed);
+        if (failed || !fs::exists(directory, failed)) return tl::unexpected(std::move(error));
+        if (part != nullptr) *part = directory;
+    }
+    return fail(error.kind, "{}: what could be stored is in {}", error.message, there.string());
+}
+
 // A second at most, also if somebody sets the clock back.
 void wait_for(std::time_t time) {
     constexpr std::chrono::milliseconds kStep{10};
@@ -64,8 +83,11 @@ Result<StoredSnapshot> FlightRecorder::take(std::span<Recording* const> recordin
     const bool was_wanted = is_wanted_;
     forget_wish();
     last_ = Clock::now();
-    auto stored = store(recordings, order);
-    is_wanted_ = was_wanted && is_failing();
+    // Rings may be there that could not be opened yet.
+    if (was_wanted && recordings.empty()) note_failure();
+    auto stored = store(recordings, order, was_wanted ? &part_ : nullptr);
+    is_wanted_ = was_wanted && !stored && is_failing();
+    if (!is_wanted_) part_.clear();
     return stored;
 }
 
@@ -75,11 +97,12 @@ Result<StoredSnapshot> FlightRecorder::take_last(Recording& recording, const Sna
     return stored;
 }
 
-Result<StoredSnapshot> FlightRecorder::store(std::span<Recording* const> recordings, const SnapshotOrder& order) {
+Result<StoredSnapshot> FlightRecorder::store(std::span<Recording* const> recordings, const SnapshotOrder& order,
+                                             fs::path* part) {
     if (recordings.empty())
         return refused("no program has had an event of this session yet: there is nothing to store");
     const auto& relay = order.relay || !order.directory.empty() ? order.relay : destination_.relay;
-    if (!relay) return store_in_directory(recordings, order);
+    if (!relay) return store_in_directory(recordings, order, part);
     auto stored = store_at_relay(recordings, order, *relay);
     // A relay may remember what it has of one that failed: the next one has nothing to do with that.
     if (!stored) sender_ = output::random_sender();
@@ -87,20 +110,21 @@ Result<StoredSnapshot> FlightRecorder::store(std::span<Recording* const> recordi
 }
 
 Result<StoredSnapshot> FlightRecorder::store_in_directory(std::span<Recording* const> recordings,
-                                                          const SnapshotOrder& order) {
+                                                          const SnapshotOrder& order, fs::path* part) {
     StoredSnapshot stored{.directory = directory_for(order), .totals = {}};
     const bool has_own_name = order.directory.empty();
     const fs::path place = has_own_name ? hidden(stored.directory) : stored.directory;
     auto written = write(recordings, order, place, stored.totals);
     if (!has_own_name) return written.map([&stored] { return stored; });
-    // What was stored until the disk was full, or so, can be read.
-    std::error_code error;
-    fs::rename(place, stored.directory, error);
-    if (!written && !error && fs::exists(stored.directory, error))
-        return fail(written.error().kind, "{}: what could be stored is in {}", written.error().message,
-                    stored.directory.string());
-    if (!written) return tl::unexpected(std::move(written).error());
-    if (error) return fail(ErrorKind::kIo, "cannot rename {}: {}", place.string(), error.message());
+    if (std::error_code error; written) {
+        fs::rename(place, stored.directory, error);
+        if (error) written = fail(ErrorKind::kIo, "cannot rename {}: {}", place.string(), error.message());
+    }
+    if (written || !may_pass(written.error()))
+        failures_ = 0;
+    else
+        note_failure();
+    if (!written) return leave_part(place, stored.directory, std::move(written).error(), part);
     return stored;
 }
 
@@ -151,12 +175,15 @@ Result<FlightRecorder::Sent> FlightRecorder::send(std::span<Recording* const> re
     return sent;
 }
 
+// The pause begins with the end of the try, which may have taken long.
+void FlightRecorder::note_failure() {
+    ++failures_;
+    last_ = Clock::now();
+}
+
 // And not the rings.
 tl::unexpected<Error> FlightRecorder::relay_failed(const net::RelayAddress& relay, Error error) {
-    if (relay == destination_.relay) {
-        ++failures_;
-        last_ = Clock::now();
-    }
+    if (relay == destination_.relay) note_failure();
     return tl::unexpected(std::move(error));
 }
 

@@ -38,15 +38,15 @@ struct StoredSnapshot {
 // NAME-YYYYMMDD-HHMMSS-ID. Each is a trace directory that can be read by itself, or with the others; it gets that name
 // when it is whole, or at a relay, its metadata.
 //
-// Where a relay does not take a snapshot that was asked for by a program, an event or a crash, it stays wanted, and is
-// due again after a pause that doubles each time. One thread.
+// Where a relay does not take a snapshot that was asked for by a program, an event or a crash, or a disk has no room
+// for it, it stays wanted, and is due again after a pause that doubles each time. One thread.
 class FlightRecorder {
   public:
     using Clock = Recording::Clock;
 
     // Programs, events and crashes may ask for many snapshots. The next one is due so long after the last began.
     static constexpr std::chrono::seconds kPause{1};
-    static constexpr std::chrono::seconds kLongestPause{60};  // where a relay takes none
+    static constexpr std::chrono::seconds kLongestPause{60};  // where none can be stored
 
     FlightRecorder(Destination destination, std::string session)
         : destination_(std::move(destination)), session_(std::move(session)) {}
@@ -57,8 +57,8 @@ class FlightRecorder {
     void go_on_after_another() { earliest_ = std::time(nullptr) + 1; }
 
     // Of all these traces. A maximum is divided evenly among them. Waits until it is stored. If it fails, what was
-    // stored by then in a directory can be read, if that is anything. One that goes somewhere else, or is limited,
-    // leaves those that are wanted due.
+    // stored by then in a directory can be read, if that is anything; of one that is wanted and tried again, only what
+    // the first try has stored stays. One that goes somewhere else, or is limited, leaves those that are wanted due.
     Result<StoredSnapshot> take(std::span<Recording* const> recordings, const SnapshotOrder& order);
     // The same of one trace that is about to end, whatever is due: the one of all stays wanted.
     Result<StoredSnapshot> take_last(Recording& recording, const SnapshotOrder& order);
@@ -77,7 +77,8 @@ class FlightRecorder {
     // By take_last(), since somebody asked: if there is nobody else, nothing is missing.
     [[nodiscard]] bool is_met_in_part() const { return is_met_in_part_; }
     void forget_wish() { is_wanted_ = is_passed_on_ = is_met_in_part_ = false; }
-    // Whether the relay did not take the last one. Until the next is due, it is not tried.
+    // Whether the last one could not be stored where they all go, as a relay or a disk was not well. Until the next is
+    // due, it is not tried.
     [[nodiscard]] bool is_failing() const { return failures_ != 0; }
     // The host has told its daemon that one is due. It is not due again, but stays wanted until it is taken.
     void pass_on() { is_passed_on_ = true; }
@@ -85,8 +86,12 @@ class FlightRecorder {
   private:
     [[nodiscard]] std::filesystem::path directory_for(const SnapshotOrder& order);
     [[nodiscard]] Clock::duration pause() const;
-    Result<StoredSnapshot> store(std::span<Recording* const> recordings, const SnapshotOrder& order);
-    Result<StoredSnapshot> store_in_directory(std::span<Recording* const> recordings, const SnapshotOrder& order);
+    // `part`: what was stored of the same wish by a try that failed, and stays; it is set if there is any. Null: this
+    // is nobody's wish.
+    Result<StoredSnapshot> store(std::span<Recording* const> recordings, const SnapshotOrder& order,
+                                 std::filesystem::path* part = nullptr);
+    Result<StoredSnapshot> store_in_directory(std::span<Recording* const> recordings, const SnapshotOrder& order,
+                                              std::filesystem::path* part);
     Result<StoredSnapshot> store_at_relay(std::span<Recording* const> recordings, const SnapshotOrder& order,
                                           const net::RelayAddress& relay);
     struct Sent {
@@ -96,6 +101,7 @@ class FlightRecorder {
     Result<Sent> send(std::span<Recording* const> recordings, const SnapshotOrder& order,
                       const net::RelayAddress& relay, const output::SnapshotDescription& description,
                       consumer::SnapshotTotals& totals);
+    void note_failure();
     tl::unexpected<Error> relay_failed(const net::RelayAddress& relay, Error error);
     Result<void> write(std::span<Recording* const> recordings, const SnapshotOrder& order,
                        const std::filesystem::path& place, consumer::SnapshotTotals& totals) const;
@@ -106,7 +112,8 @@ class FlightRecorder {
     std::time_t earliest_ = 0;
     std::array<std::uint8_t, 16> sender_ = output::random_sender();
     unsigned next_id_ = 0;
-    unsigned failures_ = 0;  // of the relay, since it took one
+    unsigned failures_ = 0;         // of the relay or disk, since it took one
+    std::filesystem::path part_{};  // of the snapshot that is wanted: what could be stored
     bool is_wanted_ = false;
     bool is_passed_on_ = false;
     bool is_met_in_part_ = false;

@@ -158,7 +158,7 @@ void SessionThread::ask_for_snapshot() {
 }
 
 // A process has ended: with its trace, its rings go. So what was asked for cannot wait for the others. But where a
-// relay does not take it, the trace waits for the next snapshot of all.
+// relay does not take it, or the disk is full, the trace waits for the next snapshot of all.
 bool SessionThread::may_end(const Recorded& recorded) {
     if (!recorded.recording->is_for_snapshots()) return true;
     flight_recorder_.notice(std::array{recorded.recording});
@@ -169,9 +169,10 @@ bool SessionThread::may_end(const Recorded& recorded) {
         log_error("session {}: no snapshot of a process that has ended: {}", parameters_.session,
                   stored.error().message);
         note_snapshot_trouble(stored.error().message);
+        is_part_lost_ |= !flight_recorder_.is_failing();
         return !flight_recorder_.is_failing();
     }
-    note_snapshot_trouble({});
+    // Others may still be missing: what is known of them stays.
     ++snapshots_stored_;
     log_info("session {}: snapshot of a process that has ended, of {} events in {}", parameters_.session,
              stored->totals.events, stored->directory.string());
@@ -188,8 +189,11 @@ std::string SessionThread::take_unmet_snapshot() {
 
 Result<void> SessionThread::take_wanted() {
     const auto stored = take_snapshot({.max_size = parameters_.max_size});
-    note_snapshot_trouble(stored ? std::string() : stored.error().message);
-    if (!stored) return tl::unexpected(stored.error());
+    if (!stored) {
+        note_snapshot_trouble(stored.error().message);
+        return tl::unexpected(stored.error());
+    }
+    note_snapshot_met();
     log_info("session {}: snapshot of {} events in {}", parameters_.session, stored->totals.events,
              stored->directory.string());
     return {};
@@ -210,8 +214,12 @@ void SessionThread::snapshot(host::SnapshotOrder order, Snapped done) {
         open_all();
         order.is_limited = order.max_size != 0;
         if (order.max_size == 0) order.max_size = parameters_.max_size;
+        // It is the one that is wanted as well, if there is one.
+        const bool was_wanted =
+            flight_recorder_.is_wanted() && order.directory.empty() && !order.relay && !order.is_limited;
         auto stored = take_snapshot(order);
-        if (stored && !flight_recorder_.is_wanted()) note_snapshot_trouble({});
+        if (stored && !flight_recorder_.is_wanted()) note_snapshot_met();
+        if (!stored && was_wanted) note_snapshot_trouble(stored.error().message);
         std::string trouble = stored ? std::string() : stored.error().message;
         parameters_.daemon->post([done, trouble = std::move(trouble),
                                   made = stored ? *stored : host::StoredSnapshot{}] { done(trouble, made); });
@@ -222,9 +230,14 @@ void SessionThread::take_wanted_snapshot() {
     inbox_.post([this] {
         open_all();
         if (!flight_recorder_.is_wanted()) return;
-        if (recordings().empty() && flight_recorder_.is_met_in_part()) return flight_recorder_.forget_wish();
+        if (recorded_.empty() && flight_recorder_.is_met_in_part()) {
+            flight_recorder_.forget_wish();
+            return note_snapshot_met();
+        }
         if (const auto taken = take_wanted(); !taken)
             log_error("session {}: no snapshot: {}", parameters_.session, taken.error().message);
+        // There is nothing that could be stored later.
+        if (recorded_.empty()) flight_recorder_.forget_wish();
     });
 }
 
@@ -344,6 +357,11 @@ std::string SessionThread::storage_trouble() const {
 void SessionThread::note_snapshot_trouble(std::string trouble) {
     const std::lock_guard guard(lock_);
     snapshot_trouble_ = std::move(trouble);
+}
+
+// But for processes whose rings are gone.
+void SessionThread::note_snapshot_met() {
+    if (!std::exchange(is_part_lost_, false)) note_snapshot_trouble({});
 }
 
 std::string SessionThread::snapshot_trouble() const {

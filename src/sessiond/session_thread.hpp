@@ -159,6 +159,7 @@ class SessionThread {
     Result<void> take_wanted();
     std::string take_unmet_snapshot();
     void note_snapshot_trouble(std::string trouble);
+    void note_snapshot_met();
     [[nodiscard]] Result<void> become_owner() const;
     void open_all();
     void open(Recorded& recorded);
@@ -216,6 +217,7 @@ class SessionThread {
     std::uint64_t bytes_;
 
     host::FlightRecorder flight_recorder_;
+    bool is_part_lost_ = false;  // of the snapshot that is wanted: that of a process that has ended
     std::atomic<std::uint64_t> snapshots_stored_ = 0;
 
     std::thread thread_;

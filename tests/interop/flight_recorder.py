@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 
-from session_daemons import Commanded, RestartTest, Switched
+from session_daemons import Commanded, RestartTest, SmallDiskTest, Switched
 from support import (BUILD, LEAT, ON_ONE_CPU, PATIENCE, SOURCE, InteropTest, can_be_two_users, enter_user_namespace,
                      exit_status_of, has_namespaces, main, needs, outside_gate, plain_run, program, wait_until)
 
@@ -568,6 +568,88 @@ class SnapshotTest(SnapshotFixture):
         plain_run(*inside, "sh", "-c", f"rm -rf {disk}/web/*")
         small = self.json("snapshot", "record", "--max-size=64K", "-o", self.directory / "small")
         self.assertEqual(self.last_numbers(small["snapshot"])[-1], 39_999)
+
+
+@needs(has_namespaces(), "namespaces")
+class OnAFullDisk(SmallDiskTest, SnapshotFixture):
+    """What was asked for stays wanted until there is room."""
+
+    def setUp(self):
+        super().setUp()
+        self.first.stop()
+        self.first = self.daemon(wrapper=self.inside)
+
+    def create_flying_on_disk(self, *channel_options):
+        self.leat("create", "web", "--snapshot", "--snapshot-on=test:err*", "-o", self.disk / "web")
+        self.leat("enable-channel", "c", "--ring-size=64K", *channel_options)
+        self.leat("enable-event", "test:count")
+        self.leat("start")
+
+    def fill_disk(self):
+        self.on_disk('cat /dev/zero >"$DISK/filler" 2>/dev/null || true')
+
+    def empty_disk(self):
+        self.on_disk('rm "$DISK/filler"')
+
+    def wait_for_log(self, text):
+        wait_until(lambda: text in self.first.log(), f"not in the log: {text}")
+
+    def test_wish_outlives_those_who_ask_in_vain(self):
+        self.create_flying_on_disk()
+        running = self.flight(100)
+        self.fill_disk()
+        self.command(running, "e")
+        wait_until(self.warns_of_full_disk, "nobody is warned")
+        self.leat("snapshot", "record", status=1)
+        self.assertTrue(self.warns_of_full_disk())
+        self.empty_disk()
+        self.wait_for_log("session web: snapshot of 100 events")
+        wait_until(lambda: not self.json("list")["warnings"], "the warning stays")
+        # Tries leave nothing half made.
+        names = plain_run(*self.inside, "ls", "-A", str(self.disk / "web")).stdout.splitlines()
+        self.assertEqual([name for name in names if name.startswith(".")], [])
+        self.leat("destroy", "web")
+
+    def test_tries_leave_one_part(self):
+        """Of what there was room for. Each more would take what others make free."""
+        self.create_flying_on_disk()
+        running = self.flight(20_000)
+        self.command(running, "c")
+        # Room for the metadata, and not for the ring.
+        self.fill_disk()
+        self.on_disk('truncate -s -24K "$DISK/filler"')
+        self.command(running, "e")
+        wait_until(lambda: self.first.log().count("session web: no snapshot: ") >= 3, "it is not tried again")
+        parts = plain_run(*self.inside, "sh", "-c", f"ls -d {self.disk}/web/snapshot-*").stdout.splitlines()
+        self.assertEqual(len(parts), 1, parts)
+        log = self.first.log()
+        self.assertEqual(log.count(f"what could be stored is in {parts[0]}\n"), log.count("session web: no snapshot: "))
+
+    def test_process_ends_after_its_snapshot_has_failed(self):
+        self.create_flying_on_disk("--buffers=pid")
+        running = self.flight(20)
+        self.command(running, "c")
+        self.fill_disk()
+        self.command(running, "s")
+        self.wait_for_log("session web: no snapshot")
+        self.command(running, "q")
+        self.assertEqual(running.end(), 0)
+        self.wait_for_program_count(0)
+        self.empty_disk()
+        self.wait_for_log("session web: snapshot of 60 events")
+
+    def test_process_ends_as_it_asks(self):
+        """Its trace waits for the next snapshot of all."""
+        self.create_flying_on_disk("--buffers=pid")
+        running = self.flight(20)
+        self.command(running, "c")
+        self.fill_disk()
+        self.command(running, "sq")
+        running.process.wait(PATIENCE)
+        self.wait_for_log("session web: no snapshot")
+        self.wait_for_program_count(0)
+        self.empty_disk()
+        self.wait_for_log("session web: snapshot of 60 events")
 
 
 if __name__ == "__main__":

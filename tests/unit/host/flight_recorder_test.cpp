@@ -1,0 +1,130 @@
+#include "host/flight_recorder.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "support/scratch_directory.hpp"
+
+namespace leat::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Files take no byte, as on a full disk. Nothing is printed meanwhile.
+class FullDisk {
+  public:
+    FullDisk() {
+        before_ = ::signal(SIGXFSZ, SIG_IGN);
+        EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &limit_), 0);
+        const rlimit none{.rlim_cur = 0, .rlim_max = limit_.rlim_max};
+        EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+    }
+    ~FullDisk() {
+        (void)::setrlimit(RLIMIT_FSIZE, &limit_);
+        (void)::signal(SIGXFSZ, before_);
+    }
+    FullDisk(const FullDisk&) = delete;
+    FullDisk& operator=(const FullDisk&) = delete;
+
+  private:
+    rlimit limit_{};
+    sighandler_t before_;
+};
+
+class FlightRecorderTest : public testing::Test {
+  protected:
+    Result<StoredSnapshot> take() { return flight_recorder_.take(std::array{recording_.get()}, {}); }
+    Result<StoredSnapshot> take_on_a_full_disk() {
+        const FullDisk full;
+        return take();
+    }
+    Result<StoredSnapshot> take_last_on_a_full_disk() {
+        const FullDisk full;
+        return flight_recorder_.take_last(*recording_, {});
+    }
+    // Whatever their names begin with.
+    [[nodiscard]] std::ptrdiff_t directories() const {
+        return std::distance(fs::directory_iterator(directory_), fs::directory_iterator());
+    }
+
+    static std::unique_ptr<session::Trace> make_trace() {
+        const session::Channel channel{.name = "channel", .ring_size = ring::kMinRingSize, .overwrites = true};
+        return *session::Trace::create({.session_name = "test", .key = {}}, std::vector{channel});
+    }
+    test::ScratchDirectory scratch_;
+    fs::path directory_ = scratch_.path() / "snapshots";
+    std::unique_ptr<session::Trace> trace_ = make_trace();
+    std::unique_ptr<Recording> recording_ = *Recording::create_for_snapshots(*trace_, {});
+    FlightRecorder flight_recorder_{{.directory = directory_}, "test"};
+};
+
+TEST_F(FlightRecorderTest, WishIsMetByASnapshot) {
+    flight_recorder_.ask();
+    EXPECT_TRUE(flight_recorder_.is_due());
+    ASSERT_TRUE(take());
+    EXPECT_FALSE(flight_recorder_.is_wanted());
+    EXPECT_FALSE(flight_recorder_.is_failing());
+}
+
+TEST_F(FlightRecorderTest, WishOutlivesASnapshotThatFails) {
+    flight_recorder_.ask();
+    EXPECT_FALSE(take_on_a_full_disk());
+    EXPECT_TRUE(flight_recorder_.is_wanted());
+    EXPECT_TRUE(flight_recorder_.is_failing());
+    EXPECT_FALSE(flight_recorder_.is_due());  // after a pause
+    ASSERT_TRUE(take());
+    EXPECT_FALSE(flight_recorder_.is_wanted());
+    EXPECT_FALSE(flight_recorder_.is_failing());
+}
+
+TEST_F(FlightRecorderTest, WishOutlivesADirectoryThatCannotBeMade) {
+    std::ofstream(directory_).close();
+    flight_recorder_.ask();
+    EXPECT_FALSE(take());
+    EXPECT_TRUE(flight_recorder_.is_wanted());
+    fs::remove(directory_);
+    EXPECT_TRUE(take());
+    EXPECT_FALSE(flight_recorder_.is_wanted());
+}
+
+TEST_F(FlightRecorderTest, SnapshotThatNobodyWantedAndThatFailsIsNotTriedAgain) {
+    EXPECT_FALSE(take_on_a_full_disk());
+    EXPECT_FALSE(flight_recorder_.is_wanted());
+}
+
+TEST_F(FlightRecorderTest, TriesThatStoreNothingLeaveNothing) {
+    flight_recorder_.ask();
+    for (int turn = 0; turn < 3; ++turn) EXPECT_FALSE(take_on_a_full_disk());
+    EXPECT_EQ(directories(), 0);
+    ASSERT_TRUE(take());
+    EXPECT_EQ(directories(), 1);
+}
+
+TEST_F(FlightRecorderTest, ProcessThatEndsOnAFullDiskLeavesTheWishToTheOneOfAll) {
+    flight_recorder_.ask();
+    EXPECT_FALSE(take_last_on_a_full_disk());
+    EXPECT_TRUE(flight_recorder_.is_failing());
+    EXPECT_TRUE(flight_recorder_.is_wanted());
+    EXPECT_FALSE(flight_recorder_.is_met_in_part());
+    ASSERT_TRUE(take());
+    EXPECT_FALSE(flight_recorder_.is_wanted());
+}
+
+// They may come later: nothing could be opened yet.
+TEST_F(FlightRecorderTest, WishWithoutTracesStays) {
+    flight_recorder_.ask();
+    EXPECT_FALSE(flight_recorder_.take({}, {}));
+    EXPECT_TRUE(flight_recorder_.is_wanted());
+    EXPECT_FALSE(flight_recorder_.is_due());
+    EXPECT_TRUE(take());
+    EXPECT_FALSE(flight_recorder_.is_wanted());
+}
+
+}  // namespace
+}  // namespace leat::host
