@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <thread>
 
 #include "base/local_time.hpp"
@@ -37,6 +38,22 @@ fs::path hidden(const fs::path& directory) {
     return directory.parent_path() / fmt::format(".{}.part", directory.filename().string());
 }
 
+// What hidden() makes of the name of a snapshot that directory_for() has chosen.
+bool is_hidden_snapshot(std::string_view name) {
+    constexpr std::string_view kEnd = ".part";
+    if (!name.starts_with('.') || !name.ends_with(kEnd)) return false;
+    name = name.substr(1, name.size() - 1 - kEnd.size());
+    const auto take_number = [&name](std::size_t digits) {
+        const std::size_t dash = name.rfind('-');
+        if (dash == std::string_view::npos) return false;
+        const std::string_view number = name.substr(dash + 1);
+        const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+        name = name.substr(0, dash);
+        return std::ranges::all_of(number, is_digit) && (digits == 0 ? !number.empty() : number.size() == digits);
+    };
+    return take_number(0) && take_number(6) && take_number(8) && !name.empty();
+}
+
 // Whether it may succeed if it is tried again. A snapshot that is too small for a packet stays so.
 bool may_pass(const Error& error) { return error.kind == ErrorKind::kDiskFull || error.kind == ErrorKind::kIo; }
 
@@ -65,6 +82,18 @@ void wait_for(std::time_t time) {
 }
 
 }  // namespace
+
+// Nobody else writes there: the directory was new when the session was created.
+void FlightRecorder::go_on_after_another() {
+    earliest_ = std::time(nullptr) + 1;
+    if (!destination_.has_directory()) return;
+    std::vector<fs::path> unfinished;
+    std::error_code error;
+    for (auto entry = fs::directory_iterator(destination_.directory, error);
+         !error && entry != fs::directory_iterator(); entry.increment(error))
+        if (is_hidden_snapshot(entry->path().filename().string())) unfinished.push_back(entry->path());
+    for (const fs::path& path : unfinished) fs::remove_all(path, error);
+}
 
 // Another process may have made snapshots there before us, or was killed while it did.
 fs::path FlightRecorder::directory_for(const SnapshotOrder& order) {

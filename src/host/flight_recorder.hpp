@@ -54,7 +54,8 @@ class FlightRecorder {
     // When the session was started first, in s since the epoch, if that was not when this was made.
     void note_start(std::time_t start) { start_ = start; }
     // Another daemon was killed, which may have made snapshots until now: ours have other names, which have their time.
-    void go_on_after_another() { earliest_ = std::time(nullptr) + 1; }
+    // What it had not finished is removed.
+    void go_on_after_another();
 
     // Of all these traces. A maximum is divided evenly among them. Waits until it is stored. If it fails, what was
     // stored by then in a directory can be read, if that is anything; of one that is wanted and tried again, only what

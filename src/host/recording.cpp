@@ -120,7 +120,7 @@ Result<std::unique_ptr<Recording>> Recording::create(session::Trace& trace, std:
 
 Result<std::unique_ptr<Recording>> Recording::create_for_snapshots(session::Trace& trace,
                                                                    const Parameters& parameters) {
-    auto output = std::make_unique<output::KeptMetadata>();
+    auto output = std::make_unique<output::KeptMetadata>(parameters.before_wish);
     const output::KeptMetadata* const metadata = output.get();
     std::unique_ptr<Recording> recording(new Recording(trace, std::move(output), parameters));
     recording->for_snapshots_ = {

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -53,6 +54,8 @@ class Recording {
         consumer::Progress* progress = nullptr;
         // Of the session; null: there is none. Outlives the recording.
         consumer::SizeLimit* limit = nullptr;
+        // For snapshots: called before an event that asks for one is taken out of its ring.
+        std::function<void()> before_wish{};
         // An output that takes nothing for so long is stuck.
         Clock::duration patience = consumer::Output::kPatience;
     };

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "consumer/output.hpp"
 
@@ -11,11 +13,15 @@ namespace leat::output {
 // one is to be made; they are counted.
 class KeptMetadata final : public consumer::Output {
   public:
+    // `before_events`: called before a packet with events counts, and before its room in the ring is given back.
+    explicit KeptMetadata(std::function<void()> before_events = {}) : before_events_(std::move(before_events)) {}
+
     Result<void> write_metadata(std::string_view unit) override {
         text_ += unit;
         return {};
     }
     Result<void> write_packet(const consumer::Packet& packet) override {
+        if (packet.events != 0 && before_events_) before_events_();
         events_ += packet.events;
         return {};
     }
@@ -26,6 +32,7 @@ class KeptMetadata final : public consumer::Output {
     [[nodiscard]] std::uint64_t events() const { return events_; }
 
   private:
+    std::function<void()> before_events_;
     std::string text_{};
     std::uint64_t events_ = 0;
 };

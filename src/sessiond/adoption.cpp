@@ -216,6 +216,8 @@ Result<void> Tracing::adopt_session(const json& described, Keeper::Kept& kept) t
     session->is_rotated = described.at("is_rotated").get<bool>();
     session->ended = figures_from(described.at("ended"));
     session->not_attached = described.at("not_attached").get<std::map<std::string, std::uint64_t>>();
+    // Before traces of processes that are gone end.
+    if (described.value("snapshot_wanted", false)) ask_for_snapshot(*session);
     for (const json& trace : described.at("traces")) {
         const auto adopted = adopt_trace(*session, trace, kept);
         if (!adopted) log_error("session {}: a trace is lost: {}", session->session.name(), adopted.error().message);

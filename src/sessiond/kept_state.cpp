@@ -42,6 +42,7 @@ json session_json(const DaemonSession& session) {
             {"made", session.directory.string()},
             {"was_started", session.was_started},
             {"is_rotated", session.is_rotated},
+            {"snapshot_wanted", session.snapshots_asked != 0},
             {"stopped_by", session::name_of(session.stopped_by)},
             // Of a clock that begins anew when the system does, as the memory of the keeper does.
             {"stops_at", session.stops_at ? std::chrono::nanoseconds(session.stops_at->time_since_epoch()).count() : 0},

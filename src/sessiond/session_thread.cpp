@@ -33,12 +33,13 @@ constexpr host::Engine::Clock::duration kRetry = 1s;
 constexpr std::size_t kDescriptorsOfOutput = 4;
 
 // A line of the journal.
-std::string line_of(const host::ChunkDirectories::State& state) {
+std::string line_of(const host::ChunkDirectories::State& state, bool is_snapshot_wanted) {
     const nlohmann::json line{{"current", state.current.string()},
                               {"start", state.start},
                               {"id", state.id},
                               {"next", state.next.string()},
-                              {"archived", state.archived.string()}};
+                              {"archived", state.archived.string()},
+                              {"snapshot_wanted", is_snapshot_wanted}};
     return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -58,31 +59,34 @@ SessionThread::Figures figures_of(const consumer::Progress& progress, std::size_
     return figures;
 }
 
-// As the last line of the journal says.
-Result<host::ChunkDirectories> chunks_of(const std::filesystem::path& session, const Journal& journal) {
-    if (journal.empty()) return host::ChunkDirectories(session);
+}  // namespace
+
+// Its last line counts. Daemons of before have appended, and knew nothing of wishes.
+Result<SessionThread::KeptState> SessionThread::read_kept(const std::filesystem::path& session,
+                                                          const Journal& journal) {
+    if (journal.empty()) return KeptState{.chunks = host::ChunkDirectories(session)};
     std::string text = LEAT_TRY(journal.read());
     text.pop_back();
     const auto line = nlohmann::json::parse(text.substr(text.rfind('\n') + 1), nullptr, false);
     if (!line.is_object()) return corrupt("the journal of chunks has no line that can be read");
     try {
-        return host::ChunkDirectories(session, {.current = line.at("current").get<std::string>(),
-                                                .start = line.at("start").get<std::time_t>(),
-                                                .id = line.at("id").get<unsigned>(),
-                                                .next = line.at("next").get<std::string>(),
-                                                .archived = line.at("archived").get<std::string>()});
+        return KeptState{
+            .chunks = host::ChunkDirectories(session, {.current = line.at("current").get<std::string>(),
+                                                       .start = line.at("start").get<std::time_t>(),
+                                                       .id = line.at("id").get<unsigned>(),
+                                                       .next = line.at("next").get<std::string>(),
+                                                       .archived = line.at("archived").get<std::string>()}),
+            .is_snapshot_wanted = line.value("snapshot_wanted", false)};
     } catch (const nlohmann::json::exception& error) {
         return corrupt("the journal of chunks: {}", error.what());
     }
 }
 
-}  // namespace
-
 Result<std::unique_ptr<SessionThread>> SessionThread::start(Parameters parameters) {
-    host::ChunkDirectories chunks = LEAT_TRY(chunks_of(parameters.destination.directory, parameters.chunks));
+    KeptState kept = LEAT_TRY(read_kept(parameters.destination.directory, parameters.chunks));
     auto engine = LEAT_TRY(host::Engine::create());
     std::unique_ptr<SessionThread> session(
-        new SessionThread(std::move(parameters), std::move(chunks), std::move(engine)));
+        new SessionThread(std::move(parameters), std::move(kept), std::move(engine)));
     if (!session->inbox_.is_open()) return io_error("cannot create a thread's descriptor");
     const BlockedSignals blocked;
     try {
@@ -148,13 +152,26 @@ std::vector<host::Recording*> SessionThread::recordings() const {
 // The daemon sees to it: values of sticky events come first.
 void SessionThread::tell_if_snapshot_wanted() {
     flight_recorder_.notice(recordings());
+    keep_wish(flight_recorder_.is_wanted());
     if (!flight_recorder_.is_due()) return;
     flight_recorder_.pass_on();
     parameters_.daemon->post(parameters_.when_snapshot_wanted);
 }
 
-void SessionThread::ask_for_snapshot() {
-    inbox_.post([this] { flight_recorder_.ask(); });
+// So that it is not forgotten if we are killed before there is a snapshot. Killed in between, the next daemon takes one
+// too many.
+void SessionThread::keep_wish(bool is_wanted) {
+    if (std::exchange(is_wish_kept_, is_wanted) == is_wanted) return;
+    if (const auto kept = keep_state(); !kept)
+        log_error("session {}: that a snapshot is wanted is not kept: {}", parameters_.session, kept.error().message);
+}
+
+void SessionThread::ask_for_snapshot(std::function<void()> when_kept) {
+    inbox_.post([this, when_kept = std::move(when_kept)] {
+        flight_recorder_.ask();
+        keep_wish(true);
+        parameters_.daemon->post(when_kept);
+    });
 }
 
 // A process has ended: with its trace, its rings go. So what was asked for cannot wait for the others. But where a
@@ -257,9 +274,10 @@ Result<std::unique_ptr<host::Recording>> SessionThread::begin(const Recorded& re
 }
 
 // The maximum size of the session is that of each snapshot.
-Result<std::unique_ptr<host::Recording>> SessionThread::begin_for_snapshots(const Recorded& recorded) const {
+Result<std::unique_ptr<host::Recording>> SessionThread::begin_for_snapshots(const Recorded& recorded) {
     host::Recording::Parameters parameters = host::recording_parameters(parameters_.destination);
     parameters.progress = recorded.progress;
+    parameters.before_wish = [this] { keep_wish(true); };
     return host::Recording::create_for_snapshots(*recorded.trace, parameters);
 }
 
@@ -403,7 +421,7 @@ void SessionThread::add(session::Trace& trace, consumer::Progress* progress) {
     inbox_.post([this, &trace, progress] {
         if (chunks_.state().start == 0) {
             chunks_.begin();
-            (void)keep_chunks();
+            (void)keep_state();
         }
         flight_recorder_.note_start(chunks_.state().start);
         recorded_.push_back({.trace = &trace, .progress = progress});
@@ -583,7 +601,7 @@ SessionThread::Figures SessionThread::take_figures(const session::Trace& trace) 
     return figures;
 }
 
-Result<void> SessionThread::keep_chunks() { return parameters_.chunks.append(line_of(chunks_.state())); }
+Result<void> SessionThread::keep_state() { return parameters_.chunks.replace(line_of(chunks_.state(), is_wish_kept_)); }
 
 // The daemon before us was killed in the middle. All that was to be stored in the chunk before is there; some traces
 // may have begun in the next one, the others do so now.
@@ -592,7 +610,7 @@ void SessionThread::finish_rotation() {
     parameters_.destination.directory = chunks_.state().next;
     const auto archived = chunks_.rotate();
     if (!archived) log_error("session {}: {}", parameters_.session, archived.error().message);
-    (void)keep_chunks();
+    (void)keep_state();
 }
 
 // All traces that are stored go on in the new chunk, or none does. What is about to happen is kept before, so that a
@@ -602,7 +620,7 @@ Result<std::filesystem::path> SessionThread::rotate_now() {
     if (!trouble.empty()) return refused("{}", trouble);
     LEAT_TRY(chunks_.make_archives());
     chunks_.plan_rotation();
-    LEAT_TRY(keep_chunks());
+    LEAT_TRY(keep_state());
     const std::filesystem::path next = chunks_.state().next;
     const std::vector<host::Recording*> all = recordings();
     Result<void> prepared;
@@ -618,12 +636,12 @@ Result<std::filesystem::path> SessionThread::rotate_now() {
     }
     if (!prepared) {
         chunks_.drop_plan();
-        LEAT_TRY(keep_chunks());
+        LEAT_TRY(keep_state());
         return tl::unexpected(std::move(prepared).error());
     }
     parameters_.destination.directory = next;
     auto archived = chunks_.rotate();
-    LEAT_TRY(keep_chunks());
+    LEAT_TRY(keep_state());
     return archived;
 }
 

@@ -39,8 +39,9 @@ class SessionThread {
     struct Parameters {
         std::string session;
         host::Destination destination;
-        std::optional<Owner> owner{};       // none: the daemon's own user
-        Journal chunks;                     // where its chunks are: what it says, the session goes on with
+        std::optional<Owner> owner{};  // none: the daemon's own user
+        // Where its chunks are, and whether a snapshot is wanted: what it says, the session goes on with.
+        Journal chunks;
         std::uint64_t max_size = 0;         // bytes of packets; 0: no limit
         std::uint64_t bytes = 0;            // that there are already
         bool is_full = false;               // from the start
@@ -92,8 +93,9 @@ class SessionThread {
     void snapshot(host::SnapshotOrder order, Snapped done);
     // The one that is wanted, if it still is. What comes of it is logged, and told by snapshot_trouble().
     void take_wanted_snapshot();
-    // It is wanted, as if a program had asked: when it is due, it comes back as when_snapshot_wanted().
-    void ask_for_snapshot();
+    // It is wanted, as if a program had asked: when it is due, it comes back as when_snapshot_wanted(). `when_kept`,
+    // called by the daemon's thread: a daemon that goes on after us will ask again.
+    void ask_for_snapshot(std::function<void()> when_kept);
     [[nodiscard]] std::uint64_t snapshots_stored() const { return snapshots_stored_; }
     // Ends all recordings; nothing may be added any more. What comes no further is given up: the trouble says what is
     // not stored.
@@ -140,20 +142,30 @@ class SessionThread {
         [[nodiscard]] std::string text() const;
     };
 
-    SessionThread(Parameters parameters, host::ChunkDirectories chunks, std::unique_ptr<host::Engine> engine)
+    // What the journal says.
+    struct KeptState {
+        host::ChunkDirectories chunks;
+        bool is_snapshot_wanted = false;
+    };
+    static Result<KeptState> read_kept(const std::filesystem::path& session, const Journal& journal);
+
+    SessionThread(Parameters parameters, KeptState kept, std::unique_ptr<host::Engine> engine)
         : parameters_(std::move(parameters)),
-          chunks_(std::move(chunks)),
+          chunks_(std::move(kept.chunks)),
           limit_(parameters_.max_size != 0 ? parameters_.max_size : consumer::SizeLimit::kNone, parameters_.bytes),
           is_full_told_(parameters_.is_full),
           engine_(std::move(engine)),
           bytes_(parameters_.bytes),
-          flight_recorder_(parameters_.destination, parameters_.session) {
+          flight_recorder_(parameters_.destination, parameters_.session),
+          is_wish_kept_(kept.is_snapshot_wanted) {
         if (parameters_.is_full) limit_.reach();
+        if (is_wish_kept_) flight_recorder_.ask();
     }
     void run();
     void tell_if_full();
     [[nodiscard]] std::vector<host::Recording*> recordings() const;
     void tell_if_snapshot_wanted();
+    void keep_wish(bool is_wanted);
     bool may_end(const Recorded& recorded);
     Result<host::StoredSnapshot> take_snapshot(const host::SnapshotOrder& order);
     Result<void> take_wanted();
@@ -164,7 +176,7 @@ class SessionThread {
     void open_all();
     void open(Recorded& recorded);
     Result<std::unique_ptr<host::Recording>> begin(const Recorded& recorded);
-    [[nodiscard]] Result<std::unique_ptr<host::Recording>> begin_for_snapshots(const Recorded& recorded) const;
+    Result<std::unique_ptr<host::Recording>> begin_for_snapshots(const Recorded& recorded);
     void end_opened();
     EndTrouble finish_those_done();
     [[nodiscard]] bool is_to_be_given_up(const Recorded& recorded) const;
@@ -185,7 +197,7 @@ class SessionThread {
     void remove(const Recorded& recorded);
     void tell_warnings(Recorded& recorded) const;
     void replay_now(const session::Trace& trace, const session::StickyProgram& program);
-    Result<void> keep_chunks();
+    Result<void> keep_state();
     Result<std::filesystem::path> rotate_now();
     Result<std::string> rotate_at_relay();
     void finish_rotation();
@@ -217,6 +229,7 @@ class SessionThread {
     std::uint64_t bytes_;
 
     host::FlightRecorder flight_recorder_;
+    bool is_wish_kept_;          // by the journal
     bool is_part_lost_ = false;  // of the snapshot that is wanted: that of a process that has ended
     std::atomic<std::uint64_t> snapshots_stored_ = 0;
 

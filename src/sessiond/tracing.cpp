@@ -140,18 +140,18 @@ void Tracing::handle(AppDirectories::News news) {
         files.push_back(*file);
     }
     (void)order(files);
-    bool has_counted = false;
+    bool has_noted = false;
     for (const FileId& id : news.gone) {
         TracedFile* const file = applications_.find(id);
         if (file == nullptr) applications_.remove(id);
         if (file == nullptr || goes_on(id, *file)) continue;
-        if (has_crashed(*file)) note_crash(*file);
-        has_counted |= count_not_attached(*file);
+        if (has_crashed(*file)) has_noted |= note_crash(*file);
+        has_noted |= count_not_attached(*file);
         // As long as the file is there, who comes after us must know what of it was counted.
         counted_before_.insert_or_assign(id, KnownCount{file->application.pid, file->not_attached});
         applications_.remove(id);
     }
-    if (has_counted) keep();
+    if (has_noted) keep();
     directories_->remove_dead();
     for (const FileId& id : news.gone) counted_before_.erase(id);
     start_new_traces();
@@ -176,15 +176,29 @@ bool Tracing::goes_on(const FileId& id, TracedFile& file) {
     return true;
 }
 
-// Before its trace ends, if it has one of its own.
-void Tracing::note_crash(const TracedFile& file) {
+// Before its trace ends, if it has one of its own. Returns whether anybody wants to know.
+bool Tracing::note_crash(const TracedFile& file) {
+    bool is_wanted = false;
     for (auto& [name, session] : sessions_) {
         if (!session.session.is_for_snapshots() || session.is_ending || !records(session.session, file)) continue;
         log_info("session {}: {} has crashed: a snapshot is due", name, file.application.name());
         // When it is taken, nobody knows the program any more.
         if (session.session.is_active()) replay_sticky_values(session, file);
-        session.thread->ask_for_snapshot();
+        ask_for_snapshot(session);
+        is_wanted = true;
     }
+    return is_wanted;
+}
+
+// The state tells the next daemon of it until the session's own journal does.
+void Tracing::ask_for_snapshot(DaemonSession& session) {
+    ++session.snapshots_asked;
+    session.thread->ask_for_snapshot([this, name = session.session.name(), id = session.id] {
+        DaemonSession* const of = find(name);
+        if (of == nullptr || of->id != id) return;
+        --of->snapshots_asked;
+        keep();
+    });
 }
 
 void Tracing::take_snapshot_of(const std::string& name, std::uint64_t id) {

@@ -62,6 +62,7 @@ struct DaemonSession {
     unsigned starts = 0;                // of this daemon
     bool is_rotated = false;            // and has not been started since
     bool is_rotating = false;           // it is stopped, and that is under way; likewise
+    unsigned snapshots_asked = 0;       // of its thread, which has not kept that yet
     std::filesystem::path directory{};  // where it goes, by its own name, once it is made here
     session::Limits limits{};
     session::StoppedBy stopped_by = session::StoppedBy::kNobody;  // since it was active
@@ -178,7 +179,8 @@ class Tracing {
     void stop_by_limit(const std::vector<DaemonSession*>& sessions, session::StoppedBy by);
     void stop_full(const std::string& name, std::uint64_t id);
     void take_snapshot_of(const std::string& name, std::uint64_t id);
-    void note_crash(const TracedFile& file);
+    bool note_crash(const TracedFile& file);
+    void ask_for_snapshot(DaemonSession& session);
     Result<session::Trace::Claim> admit(const session::RegistryKey& key, std::uint64_t bytes);
     void adopt_state(const nlohmann::json& state, Keeper::Kept& kept);
     Result<void> adopt_session(const nlohmann::json& described, Keeper::Kept& kept);

@@ -411,6 +411,20 @@ class SnapshotTest(SnapshotFixture):
         self.assertIn(2099, {self.last_numbers(path)[-1] for path in found})
         self.assertEqual(self.last_numbers(directory), list(range(2100)))
 
+    def test_daemon_is_killed_when_it_has_noticed_a_crash(self):
+        """Before it has stored anything, or after that."""
+        directory = self.create_flying()
+        daemon = self.first
+        for turn in range(1, 6):
+            running = self.flight(100, "segv")
+            last = self.command(running, "c")
+            noticed = daemon.log().count("has crashed: a snapshot is due")
+            self.command(running, "q")
+            wait_until(lambda: daemon.log().count("has crashed: a snapshot is due") > noticed, "nothing in the log")
+            daemon = self.restart(daemon)
+            wait_until(lambda: any(event["vpid"] == running.pid and event["n"] == 2 * last - 1 for path in self.taken(directory)
+                                   for event in self.read(path, LOST).events("test:count")), f"no snapshot of crash {turn}")
+
     def test_program_that_becomes_another_is_no_crash(self):
         directory = self.create_flying("lttng_ust_libc:*")
         running = subprocess.Popen(["sh", "-c", "read line; exec cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -605,10 +619,7 @@ class OnAFullDisk(SmallDiskTest, SnapshotFixture):
         self.empty_disk()
         self.wait_for_log("session web: snapshot of 100 events")
         wait_until(lambda: not self.json("list")["warnings"], "the warning stays")
-        # Tries leave nothing half made.
-        names = plain_run(*self.inside, "ls", "-A", str(self.disk / "web")).stdout.splitlines()
-        self.assertEqual([name for name in names if name.startswith(".")], [])
-        self.leat("destroy", "web")
+        self.assert_nothing_unfinished()
 
     def test_tries_leave_one_part(self):
         """Of what there was room for. Each more would take what others make free."""
@@ -624,6 +635,71 @@ class OnAFullDisk(SmallDiskTest, SnapshotFixture):
         self.assertEqual(len(parts), 1, parts)
         log = self.first.log()
         self.assertEqual(log.count(f"what could be stored is in {parts[0]}\n"), log.count("session web: no snapshot: "))
+
+    def wait_for_taken(self, log, events):
+        """Of all, or of the process alone."""
+        wait_until(lambda: re.search(rf"session web: snapshot of (a process that has ended, of )?{events} events", log()),
+                   "a wish is forgotten")
+
+    def killed_and_started_again(self, daemon):
+        """In the middle of a try, for all that anybody knows."""
+        self.kill(daemon)
+        self.on_disk('mkdir -p "$DISK/web/.snapshot-1-20260102-030405-77.part/ust"')
+        self.empty_disk()
+        return self.start_again(daemon)
+
+    def assert_nothing_unfinished(self):
+        names = plain_run(*self.inside, "ls", "-A", str(self.disk / "web")).stdout.splitlines()
+        self.assertEqual([name for name in names if name.startswith(".")], [])
+
+    def test_daemon_is_killed_when_an_event_has_asked(self):
+        self.create_flying_on_disk()
+        running = self.flight(100)
+        self.fill_disk()
+        self.command(running, "e")
+        self.wait_for_log("session web: no snapshot")
+        daemon = self.killed_and_started_again(self.first)
+        self.wait_for_taken(daemon.log, 100)
+        self.assert_nothing_unfinished()
+        # It was met, as is noted by the time that the session's thread has done two other things: the next one has nothing to do.
+        for verb in ("stop", "start"):
+            self.leat(verb, "web")
+        self.leat("stop", "web")
+        self.restart(daemon)
+        self.leat("snapshot", "record", "--name=by-hand")
+        names = plain_run(*self.inside, "ls", "-A", str(self.disk / "web")).stdout.splitlines()
+        self.assertEqual(len([name for name in names if name.startswith("snapshot-1-")]), 1, names)
+
+    def check_crash(self, *channel_options):
+        self.create_flying_on_disk(*channel_options)
+        running = self.flight(20, "segv")
+        self.command(running, "c")
+        self.fill_disk()
+        self.command(running, "q")
+        running.process.wait(PATIENCE)
+        self.wait_for_log("session web: no snapshot")
+        self.wait_for_program_count(0)
+        daemon = self.killed_and_started_again(self.first)
+        self.wait_for_taken(daemon.log, 40)
+        self.assert_nothing_unfinished()
+
+    def test_daemon_is_killed_when_a_program_has_crashed(self):
+        self.check_crash()
+
+    def test_daemon_is_killed_when_a_program_with_rings_of_its_own_has_crashed(self):
+        self.check_crash("--buffers=pid")
+
+    def test_daemon_is_replaced_when_an_event_has_asked(self):
+        """By itself, as after an upgrade."""
+        self.create_flying_on_disk()
+        running = self.flight(100)
+        self.fill_disk()
+        self.command(running, "e")
+        self.wait_for_log("session web: no snapshot")
+        self.first.send_signal(signal.SIGUSR2)
+        wait_until(lambda: self.first.log().count(" ready in ") == 2, "the daemon does not come back")
+        self.empty_disk()
+        self.wait_for_taken(self.first.log, 100)
 
     def test_process_ends_after_its_snapshot_has_failed(self):
         self.create_flying_on_disk("--buffers=pid")

@@ -116,6 +116,21 @@ TEST_F(FlightRecorderTest, ProcessThatEndsOnAFullDiskLeavesTheWishToTheOneOfAll)
     EXPECT_FALSE(flight_recorder_.is_wanted());
 }
 
+// By a daemon that was killed. Everything else is somebody's.
+TEST_F(FlightRecorderTest, WhatAnotherHasNotFinishedIsRemoved) {
+    for (const char* const name :
+         {".snapshot-1-20260102-030405-6.part", ".my-own-20260102-030405-16.part", "snapshot-1-20260102-030405-5",
+          ".snapshot-1-20260102-030405-6", ".snapshot-1-030405-6.part", ".-20260102-030405-6.part", ".notes.part",
+          ".part", "snapshot-1-20260102-030405-6.part"}) {
+        fs::create_directories(directory_ / name);
+        std::ofstream(directory_ / name / "metadata").close();
+    }
+    flight_recorder_.go_on_after_another();
+    EXPECT_FALSE(fs::exists(directory_ / ".snapshot-1-20260102-030405-6.part"));
+    EXPECT_FALSE(fs::exists(directory_ / ".my-own-20260102-030405-16.part"));
+    EXPECT_EQ(directories(), 7);
+}
+
 // They may come later: nothing could be opened yet.
 TEST_F(FlightRecorderTest, WishWithoutTracesStays) {
     flight_recorder_.ask();
