@@ -628,7 +628,7 @@ class OnAFullDisk(SmallDiskTest, SnapshotFixture):
         self.command(running, "c")
         # Room for the metadata, and not for the ring.
         self.fill_disk()
-        self.on_disk('truncate -s -24K "$DISK/filler"')
+        self.on_disk('truncate -s -40K "$DISK/filler"')
         self.command(running, "e")
         wait_until(lambda: self.first.log().count("session web: no snapshot: ") >= 3, "it is not tried again")
         parts = plain_run(*self.inside, "sh", "-c", f"ls -d {self.disk}/web/snapshot-*").stdout.splitlines()
