@@ -227,6 +227,8 @@ int run(int argc, char** argv) {
         return kExitFailed;
     }
     if (done) return kExitOk;
+    // One that takes the place of another in the background has nobody else to tell.
+    if (the_log().is_file()) log_error("cannot start: {}", done.error().message);
     const std::string line = "leat-sessiond: " + done.error().message;
     if (background)
         background->report_failure(line);
