@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void tell(char *name, size_t length) {
+static void tell(char* name, size_t length) {
     const int log = open(getenv("LEAT_SYNC_LOG"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     name[length] = '\n';
     if (log < 0 || write(log, name, length + 1) != (ssize_t)length + 1) abort();
