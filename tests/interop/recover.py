@@ -443,7 +443,11 @@ class Daemon(OfDaemon):
         trace = self.begun_in_files("web", "order:tick", channel_options=["--read-period=1m"])
         running = self.program()
         running.do("emit 100")
+        # Killed while it writes this, it would leave half of it, which the next one puts right only if it goes on.
+        wait_until(lambda: any(path.read_bytes().endswith(b"};\n\n") for path in trace.rglob("metadata")),
+                   "the trace has no metadata")
         self.kill(daemon)
+        self.assertEqual(running.end(), 0)  # else it gets another trace of the next daemon, which begins while we read
         metadata, = self.shm.rglob("metadata")
         os.truncate(metadata, 0)
         daemon = self.start_again(daemon)
