@@ -224,14 +224,15 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
     reply.flags = flags_of(cursor, metadata, publications);
     const Decodable when = entry && *entry ? decodable(cursor, metadata) : Decodable::kNow;
     cursor.is_held = is_disk_full(entry) || when == Decodable::kLater;
-    if (is_disk_full(entry)) {
-        reply.status = wire::IndexStatus::kRetry;  // there is no descriptor for its file now
-    } else if (!entry) {
+    if (when == Decodable::kNever) must_go_on_ = true;  // over this packet
+    // Others have their turn first, or there is no descriptor for its file now.
+    if (must_go_on_ || is_disk_full(entry)) {
+        reply.status = wire::IndexStatus::kRetry;
+        return reply;
+    }
+    if (!entry) {
         log("a viewer's stream {}: {}", id, entry.error().message);
         reply.status = wire::IndexStatus::kError;
-    } else if (when == Decodable::kNever) {
-        must_go_on_ = true;  // over this packet
-        reply.status = wire::IndexStatus::kRetry;
     } else if (when == Decodable::kLater) {
         --cursor.next_entry;
         const bool is_over = cursor.view.is_finished && metadata.is_finished;
@@ -241,8 +242,6 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
         reply.status = wire::IndexStatus::kOk;
         cursor.readable_end = std::max(cursor.readable_end, reply.entry.offset + reply.entry.packet_size / 8);
         cursor.needed_metadata = metadata.end;
-    } else if (must_go_on_) {
-        reply.status = wire::IndexStatus::kRetry;
     } else if (cursor.view.is_finished) {
         reply.status = wire::IndexStatus::kHangUp;
     } else if (cursor.view.beacon) {
