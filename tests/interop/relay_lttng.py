@@ -101,7 +101,13 @@ class Viewer:
         return [int(line.rpartition("n = ")[2].split()[0]) for line in text[:text.rfind("\n") + 1].splitlines()]
 
     def wait_for(self, count):
-        wait_until(lambda: len(self.numbers()) >= count, f"{count} events from {self.process.args}")
+        def are_there():
+            self.assert_runs()
+            return len(self.numbers()) >= count
+        wait_until(are_there, f"{count} events from {self.process.args}")
+
+    def assert_runs(self):
+        assert self.process.poll() in (None, 0), f"{self.process.args}: {self.errors.read_text(encoding='utf-8')}"
 
     def finish(self):
         self.process.wait(PATIENCE)
