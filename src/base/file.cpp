@@ -52,7 +52,8 @@ Result<std::vector<std::string>> names_in(int directory, std::size_t most) {
     const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(fd), ::closedir);
     if (entries == nullptr) return io_error("cannot list a directory");
     std::vector<std::string> names;
-    for (errno = 0; names.size() < most;) {
+    while (names.size() < most) {
+        errno = 0;
         const dirent* const entry = ::readdir(entries.get());
         if (entry == nullptr && errno != 0) return io_error("cannot list a directory");
         if (entry == nullptr) break;

@@ -30,19 +30,38 @@ Snapshots::Stream Snapshots::make_stream(StreamId id) const {
     const auto saved = progress_ != nullptr ? progress_->find(id) : std::nullopt;
     if (!saved) return stream;
     stream.forgotten = std::min(saved->counted_up_to, saved->position);
-    for (const auto& [ordinal, end] : progress_->ends(id)) {
-        // Of one that was not begun: it was killed before that.
-        if (end.position > saved->position) break;
-        stream.ordinal = ordinal;
-        const bool is_next = stream.ends.empty() || stream.ends.back() < end.position;
-        if (!is_next || end.position < stream.forgotten) continue;
-        stream.ends.push_back(end.position);
-        if (end.position != saved->position) stream.cuts.push_back(cut_at(end));
-    }
+    stream.ordinal = ordinal_of(*saved);
+    // One that comes after that was not begun: its process was killed before.
     progress_->drop_ends(id, stream.ordinal + 1);
+    for (const Progress::End& end : ends_up_to(*saved, progress_->ends(id))) {
+        if (end.at.position < stream.forgotten) continue;
+        // Of the ends before the first that is known, nobody knows: what lies below may be cut anywhere.
+        if (stream.ends.empty() && end.ordinal > 1) stream.forgotten = std::max(stream.forgotten, end.at.position);
+        stream.ends.push_back(end.at.position);
+        if (end.at.position != saved->position) stream.cuts.push_back(cut_at(end.at));
+    }
     stream.cuts.push_back(cut_at(*saved));
     stream.is_adopted = true;
+    if (!stream.ends.empty()) return stream;
+    if (stream.ordinal != 0) stream.forgotten = saved->position;
+    save(stream);
     return stream;
+}
+
+// Those that are there without a gap, up to what is saved: pages of a file may be lost. A daemon of before has saved no
+// ordinal, and no ends.
+std::vector<Progress::End> Snapshots::ends_up_to(const StreamProgress& saved, std::vector<Progress::End> known) {
+    std::vector<Progress::End> ends;
+    std::uint64_t expected = ordinal_of(saved);
+    std::uint64_t position = saved.position;
+    for (auto end = known.rbegin(); end != known.rend() && end->ordinal == expected; ++end, --expected) {
+        const bool can_be = ends.empty() ? end->at.position == position : end->at.position < position;
+        if (!can_be) break;
+        position = end->at.position;
+        ends.push_back(*end);
+    }
+    std::ranges::reverse(ends);
+    return ends;
 }
 
 Snapshots::Cut Snapshots::cut_at(const StreamProgress& end) {
@@ -60,7 +79,8 @@ void Snapshots::save(Stream& stream) const {
                              .timestamp = note.timestamp,
                              .record_count = note.records,
                              .counted_up_to = stream.forgotten,
-                             .discarded = note.discarded};
+                             .discarded = note.discarded,
+                             .discarded_told = stream.ordinal};
     if (is_new) progress_->add_end(stream.id, {.ordinal = stream.ordinal, .at = end});
     progress_->save(stream.id, end);
 }
@@ -68,7 +88,7 @@ void Snapshots::save(Stream& stream) const {
 // Whoever goes on does not know of more: below the last that goes, packets may end anywhere. It has gone from memory
 // only at the next end, when that is saved.
 void Snapshots::add_end(Stream& stream) {
-    if (stream.ends.size() == Progress::kMaxPlanned - 1) {
+    while (stream.ends.size() >= Progress::kMaxPlanned - 1) {
         stream.forgotten = std::max(stream.forgotten, stream.ends.front());
         stream.ends.pop_front();
     }

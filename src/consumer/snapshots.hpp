@@ -105,6 +105,10 @@ class Snapshots {
     static Result<void> check_order(const std::vector<Cut>& known, const std::vector<ring::BlockNote>& notes);
     void give_up(Stream& stream) const;
     [[nodiscard]] static Cut cut_at(const StreamProgress& end);
+    // Of the snapshot that has ended there. What is told of discarded events has no other use here.
+    [[nodiscard]] static std::uint64_t ordinal_of(const StreamProgress& end) { return end.discarded_told; }
+    [[nodiscard]] static std::vector<Progress::End> ends_up_to(const StreamProgress& saved,
+                                                               std::vector<Progress::End> known);
     static void recover_numbers(Stream& stream, const std::vector<ring::BlockNote>& notes);
     Result<void> look(Stream& stream) const;
     [[nodiscard]] std::vector<Piece> pieces();

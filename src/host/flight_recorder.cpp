@@ -242,7 +242,8 @@ Result<void> FlightRecorder::write(std::span<Recording* const> recordings, const
 void FlightRecorder::remove_if_unused() const { (void)::rmdir(destination_.directory.c_str()); }
 
 void FlightRecorder::notice(std::span<Recording* const> recordings) {
-    for (Recording* const recording : recordings) is_wanted_ |= recording->notice_snapshot_wanted();
+    for (Recording* const recording : recordings)
+        if (recording->notice_snapshot_wanted()) ask();
 }
 
 FlightRecorder::Clock::duration FlightRecorder::pause() const {

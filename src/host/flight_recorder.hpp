@@ -70,7 +70,10 @@ class FlightRecorder {
     // Looks whether programs or events have asked for one.
     void notice(std::span<Recording* const> recordings);
     // Somebody asks whom notice() does not see: a crash.
-    void ask() { is_wanted_ = true; }
+    void ask() {
+        is_wanted_ = true;
+        part_.clear();  // what is stored of this one, nobody has yet
+    }
     // When the one is due that was asked for.
     [[nodiscard]] Clock::duration until_due() const;
     [[nodiscard]] bool is_due() const { return until_due() <= Clock::duration(0); }

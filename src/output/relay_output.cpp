@@ -240,7 +240,9 @@ bool RelayOutput::is_delivered() const {
 }
 
 std::uint64_t RelayOutput::taken() const {
-    return taken_before_ + std::max(taken_in_vain_, connection_ && was_ready_ ? connection_->taken() : 0);
+    const std::uint64_t taken_now = connection_ && was_ready_ ? connection_->taken() : 0;
+    const bool has_stored = connection_ && packets_stored() != stored_before_;
+    return taken_before_ + (has_stored ? taken_in_vain_ + taken_now : std::max(taken_in_vain_, taken_now));
 }
 
 Result<void> RelayOutput::check_delivered() const {

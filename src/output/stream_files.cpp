@@ -26,20 +26,20 @@ struct IndexedPart {
 };
 
 // Nothing: it is no index of ours. Its owner may have made it as large as it likes, so it is read in parts.
-std::optional<IndexedPart> indexed_part(int fd, std::uint64_t data_size, std::uint64_t next) {
+Result<std::optional<IndexedPart>> indexed_part(int fd, std::uint64_t data_size, std::uint64_t next) {
     std::vector<std::byte> buffer(1024 * trace::kIndexEntrySize);
     const auto header = std::span(buffer).first(trace::kIndexHeaderSize);
-    if (read_at(fd, 0, header) != header.size() || trace::parse_index_header(header) != trace::kIndexEntrySize)
-        return std::nullopt;
+    const bool is_whole = LEAT_TRY(read_at(fd, 0, header)) == header.size();
+    if (!is_whole || trace::parse_index_header(header) != trace::kIndexEntrySize) return std::optional<IndexedPart>();
     IndexedPart part;
     for (;;) {
-        UntrustedBytes entries = std::span(buffer).first(read_at(fd, part.index_size, buffer).value_or(0));
-        if (entries.size() < trace::kIndexEntrySize) return part;
+        UntrustedBytes entries = std::span(buffer).first(LEAT_TRY(read_at(fd, part.index_size, buffer)));
+        if (entries.size() < trace::kIndexEntrySize) return std::optional(part);
         for (; entries.size() >= trace::kIndexEntrySize; entries = entries.subspan(trace::kIndexEntrySize)) {
             const auto entry = trace::parse_index_entry(entries.first(trace::kIndexEntrySize));
-            if (!entry || entry->packet_seq_num >= next || entry->offset != part.data_size) return part;
+            if (!entry || entry->packet_seq_num >= next || entry->offset != part.data_size) return std::optional(part);
             const std::uint64_t size = entry->packet_size / 8;
-            if (size == 0 || size > data_size - part.data_size) return part;
+            if (size == 0 || size > data_size - part.data_size) return std::optional(part);
             part.index_size += trace::kIndexEntrySize;
             part.data_size += size;
             part.newest = entry->packet_seq_num;
@@ -78,7 +78,8 @@ std::vector<UnfinishedFile> find_unfinished_files(const std::filesystem::path& s
             const auto index = open_for_reading(trace::index_path(file));
             std::error_code error;
             const std::uint64_t size = std::filesystem::file_size(file, error);
-            const auto part = index && !error ? indexed_part(index->get(), size, ~std::uint64_t{0}) : std::nullopt;
+            if (!index || error) continue;
+            const auto part = indexed_part(index->get(), size, ~std::uint64_t{0}).value_or(std::nullopt);
             if (part && part->data_size != size)
                 unfinished.push_back({.file = file, .size = part->data_size, .beyond = size - part->data_size});
         }
@@ -128,7 +129,8 @@ Result<std::optional<StreamFiles::Found>> StreamFiles::reopen_file(const Place& 
     auto data = place.files->open(place.trace_directory, name);
     for (const auto* const file : {&index, &data})
         if (!*file && file->error().kind != ErrorKind::kNotFound) return tl::unexpected(file->error());
-    const auto part = index && data ? indexed_part(index->fd.get(), data->size, next) : std::nullopt;
+    std::optional<IndexedPart> part;
+    if (index && data) part = LEAT_TRY(indexed_part(index->fd.get(), data->size, next));
     if (!part || !part->newest) {
         remove_stream_file(place.trace_directory, place.index_directory, name);
         return std::optional<Found>();

@@ -186,8 +186,10 @@ bool SessionThread::may_end(const Recorded& recorded) {
         log_error("session {}: no snapshot of a process that has ended: {}", parameters_.session,
                   stored.error().message);
         note_snapshot_trouble(stored.error().message);
-        is_part_lost_ |= !flight_recorder_.is_failing();
-        return !flight_recorder_.is_failing();
+        // A trace that waited would keep the descriptors that all snapshots lack.
+        const bool may_wait = flight_recorder_.is_failing() && !are_descriptors_scarce(kDescriptorsOfOutput);
+        is_part_lost_ |= !may_wait;
+        return !may_wait;
     }
     // Others may still be missing: what is known of them stays.
     ++snapshots_stored_;
@@ -200,6 +202,7 @@ bool SessionThread::may_end(const Recorded& recorded) {
 std::string SessionThread::take_unmet_snapshot() {
     flight_recorder_.notice(recordings());
     if (!flight_recorder_.is_wanted() || recordings().empty()) return {};
+    flight_recorder_.ask();  // the last try leaves what it can store
     const auto taken = take_wanted();
     return taken ? std::string() : "a snapshot that was asked for is lost: " + taken.error().message;
 }
