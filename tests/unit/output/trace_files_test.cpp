@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/unique_fd.hpp"
+#include "ring/sanitizers.hpp"
 #include "support/scratch_directory.hpp"
 #include "trace/index_format.hpp"
 #include "trace/sync_file.hpp"

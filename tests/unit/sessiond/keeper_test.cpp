@@ -16,6 +16,7 @@
 #include "base/descriptors.hpp"
 #include "base/fd_passing.hpp"
 #include "base/local_socket.hpp"
+#include "ring/sanitizers.hpp"
 #include "support/patience.hpp"
 #include "support/scratch_directory.hpp"
 #include "wire/app/runtime_layout.hpp"
