@@ -241,6 +241,11 @@ Result<bool> FollowedTrace::feed(FollowedStream& stream, FollowedFile& file, con
     auto model = trace_.model();
     if (model && *model == nullptr) return corrupt("a packet came before any metadata");
     if (!model) return tl::unexpected(std::move(model).error());
+    if (const auto failure = trace_.take_failure()) {
+        ++cut_short_;
+        warn_(fmt::format("{}: metadata: {}; what is declared there or later is not shown", directory_.string(),
+                          failure->message));
+    }
     file.skip_entry();
     if (entry.packet_seq_num != ctf::IndexEntry::kUnknown) stream.next_packet = entry.packet_seq_num + 1;
     auto fed = stream.stream->feed(*model, std::move(packet), entry.offset);

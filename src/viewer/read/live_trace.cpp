@@ -18,10 +18,15 @@ Result<std::shared_ptr<TraceModel>> LiveTrace::model() {
         parsed_size_ = text.size();
         parsed_ = parse(text);
     }
+    if (model_ != nullptr) return model_;
     if (!parsed_) return wrap("metadata", parsed_.error());
-    // What was declared before still serves the packets that need no more.
-    if (model_ == nullptr && append_failure_) return tl::unexpected(*append_failure_);
+    if (append_failure_) return tl::unexpected(*append_failure_);
     return model_;
+}
+
+std::optional<Error> LiveTrace::take_failure() {
+    if (model_ == nullptr || parsed_ || std::exchange(is_failure_told_, true)) return std::nullopt;
+    return parsed_.error();
 }
 
 Result<void> LiveTrace::parse(std::string_view text) {

@@ -35,8 +35,11 @@ class LiveTrace {
 
     // The model for the metadata so far. Metadata is parsed here and not on arrival, so each declaration is parsed
     // once, and all that arrived since the last call is parsed together. Null until it is known what a packet begins
-    // with. An error comes again at each call: whoever asks for another stream must hear of it, too.
+    // with. An error comes again at each call: whoever asks for another stream must hear of it, too. Once there is a
+    // model it stays, with all that is declared before something that cannot be read.
     Result<std::shared_ptr<TraceModel>> model();
+    // Why nothing is added to the model any more. Told once.
+    std::optional<Error> take_failure();
     // Converts a value of the trace's clock; nothing if the clock is not known yet.
     std::optional<std::int64_t> nanoseconds(std::uint64_t cycles);
 
@@ -52,7 +55,8 @@ class LiveTrace {
     std::shared_ptr<ctf::MetadataReader> reader_ = std::make_shared<ctf::MetadataReader>();
     std::size_t parsed_size_ = 0;  // how much of the text has been parsed
     std::shared_ptr<TraceModel> model_;
-    Result<void> parsed_;                  // what came of parsing that much
+    Result<void> parsed_;  // what came of parsing that much
+    bool is_failure_told_ = false;
     std::optional<Error> append_failure_;  // nothing can be appended after it
 };
 

@@ -1,6 +1,7 @@
 #include "viewer/read/relay_session.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "ctf/metadata/metadata_stream.hpp"
@@ -64,9 +65,13 @@ Result<void> RelaySession::attach(const wire::ListedSession& session, wire::Seek
 }
 
 void RelaySession::add_streams(const std::vector<wire::StreamDescriptor>& descriptors) {
+    std::set<std::uint64_t> traces;
     for (const wire::StreamDescriptor& descriptor : descriptors) {
         if (!known_streams_.emplace(descriptor.id, true).second) continue;
-        if (known_streams_.size() > kMaxStreams) return warn_("the relay has more streams than can be followed");
+        if (known_streams_.size() > kMaxStreams) {
+            warn_("the relay has more streams than can be followed");
+            break;
+        }
         const auto trace = traces_.try_emplace(descriptor.trace_id, next_trace_number()).first;
         if (descriptor.is_metadata != 0) {
             metadata_.push_back({descriptor.id, descriptor.trace_id});
@@ -77,7 +82,10 @@ void RelaySession::add_streams(const std::vector<wire::StreamDescriptor>& descri
                            .name = fmt::format("{}/{}", descriptor.path, descriptor.channel_name)});
         merge_->add(stream);
         data_.insert_or_assign(descriptor.id, Data{descriptor.id, descriptor.trace_id, std::move(stream)});
+        traces.insert(descriptor.trace_id);
     }
+    for (const std::uint64_t id : traces)
+        if (const auto model = traces_.at(id).model(); !model) end_trace(id, model.error().message);
 }
 
 Result<Progress> RelaySession::advance() {
@@ -143,6 +151,10 @@ Result<void> RelaySession::complete(Data& data, LiveConnection::News::Entry& ent
         return corrupt("the relay tells of more packets than were asked for");
     data.index = entry.index;
     auto packet = LEAT_TRY(receive_packet(data, size));
+    while (!packet && data.index) {
+        LEAT_TRY(connection_->wait());
+        packet = LEAT_TRY(receive_packet(data, size));
+    }
     data.index.reset();
     if (packet) entry.packet = *std::move(packet);
     return {};
@@ -263,6 +275,7 @@ bool RelaySession::be_quiet(Data& data, const wire::NextIndexReply& reply) {
         end_trace(data.trace_id, model.error().message);
         return true;
     }
+    warn_of_failure(data);
     const auto time_ns = trace.nanoseconds(reply.entry.timestamp_end);
     if (time_ns) data.stream->quiet_until(*time_ns);
     return false;
@@ -357,6 +370,7 @@ Result<void> RelaySession::feed(Data& data, std::vector<std::byte> packet, std::
         return {};
     }
     data.lacks_metadata = false;
+    warn_of_failure(data);
     const auto is_new = [&](std::uint64_t stream_class_id, const ctf::PacketProperties& properties) {
         const auto missed = shown_->add(*(*model)->trace_class, stream_class_id, properties);
         if (missed) warn_of_missed(data, *missed);
@@ -388,6 +402,15 @@ void RelaySession::warn_of_missed(const Data& data, std::uint64_t packets) {
     ++cut_short_;
     warn_(fmt::format("{}: {} packet{} before this connection {} not shown: the relay's files have what it has stored",
                       stream.name, packets, packets == 1 ? "" : "s", packets == 1 ? "is" : "are"));
+}
+
+// Streams that need no more than what was declared before go on.
+void RelaySession::warn_of_failure(const Data& data) {
+    const auto failure = traces_.at(data.trace_id).take_failure();
+    if (!failure) return;
+    ++cut_short_;
+    warn_(fmt::format("{}: metadata: {}; what is declared there or later is not shown", data.stream->identity().name,
+                      failure->message));
 }
 
 void RelaySession::end(Data& data, const std::string& why) {

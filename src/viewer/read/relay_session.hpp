@@ -90,6 +90,7 @@ class RelaySession {
     Result<std::optional<std::vector<std::byte>>> receive_packet(Data& data, std::uint64_t size);
     Result<void> feed(Data& data, std::vector<std::byte> packet, std::uint64_t offset);
     void do_without_metadata(Data& data);
+    void warn_of_failure(const Data& data);
     void warn_of_missed(const Data& data, std::uint64_t packets);
     void end(Data& data, const std::string& why);
     void end_trace(std::uint64_t trace_id, const std::string& why);

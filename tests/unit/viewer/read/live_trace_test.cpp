@@ -109,14 +109,18 @@ TEST(LiveTrace, ErrorIsToldOfMetadataThatCannotBeAppended) {
     }
 }
 
-TEST(LiveTrace, TimesAreKnownAlsoAfterAnError) {
+TEST(LiveTrace, WhatWasDeclaredBeforeAnErrorStays) {
     LiveTrace trace(0);
     ASSERT_TRUE(trace.append_metadata(bytes_of(test::kByteMetadata)));
     ASSERT_TRUE(trace.model());
     ASSERT_TRUE(trace.append_metadata(bytes_of("nonsense;")));
     EXPECT_EQ(trace.nanoseconds(3), 3'000'000'000);
-    EXPECT_FALSE(trace.model());
+    const auto model = trace.model();
+    ASSERT_TRUE(model);
+    EXPECT_NE(*model, nullptr);
     EXPECT_EQ(trace.nanoseconds(4), 4'000'000'000);
+    EXPECT_TRUE(trace.take_failure());
+    EXPECT_FALSE(trace.take_failure());
 }
 
 // Of an event.

@@ -150,6 +150,43 @@ TEST_F(RelaySessionTest, TraceThatCannotBeReadEndsAndTheOthersGoOn) {
     EXPECT_TRUE(warnings_.ends_with("; the rest of them is not shown")) << warnings_;
 }
 
+// Two programs of one user share a trace, and the second declares what nobody can read.
+TEST_F(RelaySessionTest, LaterDeclarationThatCannotBeReadEndsNobody) {
+    const std::string first = packet(1, 9, "\2\6");
+    const std::string second = packet(10, 19, std::string{12});
+    NewsEntry with_metadata = news_of(2, IndexStatus::kOk, second.size());
+    with_metadata.index.flags = kNewMetadata;
+    RelayScript script(kCanGetNews);
+    script.attached({2, 3}).add(NewsReply{kOk, 0, 1}, news_of(2, IndexStatus::kOk, first.size())).text(first);
+    script.metadata().add(NewsReply{kOk, kNewStreams, 3}, with_metadata).text(second);
+    script.add(news_of(2, IndexStatus::kHangUp), news_of(3, IndexStatus::kHangUp));
+    const std::string nonsense = "nonsense;";
+    script.add(NewStreamsReply{NewStreamsStatus::kHangUp, 0}, MetadataReply{nonsense.size(), kOk}).text(nonsense);
+    script.add(MetadataReply{0, MetadataStatus::kNoNew});
+    EXPECT_EQ(told_by(script), "2 6 12 ");
+    EXPECT_EQ(error_, "");
+    EXPECT_TRUE(warnings_.starts_with("p/c: metadata: line ")) << warnings_;
+    EXPECT_TRUE(warnings_.ends_with("; what is declared there or later is not shown")) << warnings_;
+}
+
+// It would hold back stream 4, of another trace, until it has a packet.
+TEST_F(RelaySessionTest, StreamThatComesToATraceThatCannotBeReadEndsAtOnce) {
+    constexpr std::uint64_t kOtherTrace = kTrace + 1;
+    const std::string bytes = packet(1, 9, "\2\6");
+    const std::string nonsense = test::kByteMetadata + "nonsense;";
+    RelayScript script(kCanGetNews);
+    script.attached({2}).add(NewsReply{kOk, 0, 1}, news_of(2, IndexStatus::kOk, bytes.size())).text(bytes);
+    script.add(MetadataReply{nonsense.size(), kOk}).text(nonsense).add(MetadataReply{0, MetadataStatus::kNoNew});
+    script.add(NewsReply{kOk, kNewStreams, 1}, news_of(4, IndexStatus::kOk, bytes.size())).text(bytes);
+    script.add(NewStreamsReply{NewStreamsStatus::kOk, 3},
+               StreamDescriptor{.id = 3, .trace_id = kTrace, .path = "p", .channel_name = "c"},
+               StreamDescriptor{.id = 9, .trace_id = kOtherTrace, .is_metadata = 1},
+               StreamDescriptor{.id = 4, .trace_id = kOtherTrace, .path = "p", .channel_name = "d"});
+    script.metadata();
+    EXPECT_EQ(told_by(script), "2 6 ");
+    EXPECT_EQ(told_live_, "2 6 ");
+}
+
 TEST_F(RelaySessionTest, BeaconOfATraceThatCannotBeReadEndsIt) {
     const std::string nonsense = test::kByteMetadata + "nonsense;";
     RelayScript script(kCanGetNews);
