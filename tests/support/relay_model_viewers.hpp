@@ -341,7 +341,16 @@ inline void RelayModel::read_metadata(ModelledViewer& viewer, ModelledViewer::St
             if (check_alive()) violate("metadata", "viewer {}: metadata ends early", viewer.id);
             return;
         }
-        stream.text.insert(stream.text.end(), bytes.begin(), bytes.end());
+        // Instead of a text that will not come.
+        constexpr std::string_view kNothing = "/* CTF 1.8 */";
+        const bool declares_nothing =
+            bytes.size() >= kNothing.size() && std::memcmp(bytes.data(), kNothing.data(), kNothing.size()) == 0;
+        if (!declares_nothing) {
+            stream.text.insert(stream.text.end(), bytes.begin(), bytes.end());
+        } else if (!stream.text.empty()) {
+            return violate("metadata", "viewer {}: stream {}: it has text, and is told that there is none", viewer.id,
+                           id);
+        }
     }
     const UnitsFound found = find_units(stream.text);
     if (found.is_damaged || found.rest != 0)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <string_view>
 
 #include "base/file.hpp"
 #include "base/log.hpp"
@@ -13,6 +15,10 @@ namespace {
 constexpr std::uint64_t kMaxMetadataReply = 1U << 20;
 // So much of a file is looked through at once for the text that a viewer lacks.
 constexpr std::uint64_t kMaxLook = 1U << 20;
+
+// What a viewer gets of a trace whose text will not come: babeltrace2 waits for the text of each trace that it was told
+// of, and does nothing else for the session.
+constexpr std::string_view kNothingDeclared = "/* CTF 1.8 */\n\ntrace { major = 1; minor = 8; byte_order = le; };\n";
 
 // Goes on to this offset in the file, or to the text behind this position, whichever comes first.
 Result<void> go_on(MetadataScan& scan, int fd, std::uint64_t offset, std::uint64_t position = MetadataScan::kAll) {
@@ -224,7 +230,15 @@ wire::NextIndexReply ViewerSession::next_index(std::uint64_t id, Cursor& cursor)
     reply.flags = flags_of(cursor, metadata, publications);
     const Decodable when = entry && *entry ? decodable(cursor, metadata) : Decodable::kNow;
     cursor.is_held = is_disk_full(entry) || when == Decodable::kLater;
-    if (when == Decodable::kNever) must_go_on_ = true;  // over this packet
+    if (when == Decodable::kNever) {
+        must_go_on_ = true;  // over this packet
+        if (!std::exchange(cursor.is_undecodable_told, true))
+            log_warning(
+                "a viewer's stream {}: packets are passed over: after a rotation, what they need of the metadata "
+                "did not come again",
+                id);
+    }
+    if (is_disk_full(entry)) note_shortage(entry.error());
     // Others have their turn first, or there is no descriptor for its file now.
     if (must_go_on_ || is_disk_full(entry)) {
         reply.status = wire::IndexStatus::kRetry;
@@ -265,6 +279,10 @@ ViewerSession::Decodable ViewerSession::decodable(const Cursor& cursor, const Me
     const bool has_begun_there = view.current_file && view.place->is_in(state.chunk);
     if (is_elsewhere && !has_all && !has_begun_there) return state.is_finished ? Decodable::kNever : Decodable::kLater;
     return state.end <= metadata.sent || !metadata.stream->is_cleared() ? Decodable::kNow : Decodable::kLater;
+}
+
+void ViewerSession::note_shortage(const Error& error) {
+    if (!std::exchange(is_shortage_told_, true)) log_warning("a viewer has to wait: {}", error.message);
 }
 
 // Thousands of streams are read by turns: only the files of the last ones stay open for this viewer.
@@ -444,8 +462,11 @@ Result<bool> ViewerSession::open_file(Cursor& cursor, std::uint64_t number) {
 // The rest of its chunk has gone with it; but of those that the stream has left, each file is looked for.
 void ViewerSession::skip(Cursor& cursor, std::uint64_t number) {
     const bool is_former = number < cursor.view.first_file;
+    if (!is_former)
+        cursor.next_entry = cursor.view.entries;
+    else if (cursor.file_number != number)
+        cursor.next_entry = 0;
     cursor.file_number = is_former ? number : cursor.view.current_file;
-    cursor.next_entry = is_former ? 0 : cursor.view.entries;
     cursor.readable_end = 0;
     cursor.file.reset();
 }
@@ -460,8 +481,8 @@ const FilePlace* ViewerSession::place_of(const StreamView& view, std::uint64_t n
 }
 
 ViewerSession::ServedPacket ViewerSession::packet(const wire::GetPacket& request) {
-    const auto refused = [](std::uint32_t flags) {
-        return ServedPacket{{wire::PacketStatus::kError, 0, flags}, std::nullopt};
+    const auto refused = [](std::uint32_t flags, wire::PacketStatus status = wire::PacketStatus::kError) {
+        return ServedPacket{{status, 0, flags}, std::nullopt};
     };
     const auto found = cursors_.find(request.stream_id);
     if (found == cursors_.end()) return refused(0);
@@ -471,10 +492,14 @@ ViewerSession::ServedPacket ViewerSession::packet(const wire::GetPacket& request
         return refused(0);
     // [live-protocol], "Get data packet": not before the metadata that it may need.
     if (metadata_.at(cursor.metadata_id).sent < cursor.needed_metadata) return refused(wire::kNewMetadata);
-    const auto is_open = [&cursor] {
-        return cursor.file != nullptr || (cursor.file_number && open_file(cursor, *cursor.file_number).value_or(false));
-    };
-    if (!is_open()) return refused(0);
+    if (cursor.file == nullptr) {
+        const auto opened = cursor.file_number ? open_file(cursor, *cursor.file_number) : Result<bool>(false);
+        if (is_disk_full(opened)) {
+            note_shortage(opened.error());
+            return refused(0, wire::PacketStatus::kRetry);
+        }
+        if (!opened || !*opened) return refused(0);
+    }
     keep_open(request.stream_id, cursor);
     return {{wire::PacketStatus::kOk, request.length, 0},
             FileRange{cursor.file, cursor.file->data.get(), request.offset, request.length}};
@@ -484,6 +509,7 @@ ViewerSession::ServedMetadata ViewerSession::metadata(std::uint64_t stream_id) {
     const auto found = metadata_.find(stream_id);
     if (found == metadata_.end()) return {{0, wire::MetadataStatus::kError}, std::nullopt};
     MetadataCursor& cursor = found->second;
+    if (cursor.sent == 0 && cursor.stream->is_finished() && cursor.stream->is_cleared()) return no_text(cursor);
     if (cursor.stream->end() <= cursor.sent) return {{0, wire::MetadataStatus::kNoNew}, std::nullopt};
     const auto found_text = cursor.stream->text();
     // It was cleared before it was read: what follows it comes from its beginning, if anything does.
@@ -500,6 +526,13 @@ ViewerSession::ServedMetadata ViewerSession::metadata(std::uint64_t stream_id) {
     if (served) return *std::move(served);
     log("a viewer's metadata {}: {}", stream_id, served.error().message);
     return {{0, wire::MetadataStatus::kError}, std::nullopt};
+}
+
+// Once. It was told of the trace before.
+ViewerSession::ServedMetadata ViewerSession::no_text(MetadataCursor& cursor) {
+    if (std::exchange(cursor.is_told_of_none, true)) return {{0, wire::MetadataStatus::kError}, std::nullopt};
+    const auto bytes = std::as_bytes(std::span(kNothingDeclared));
+    return {{bytes.size(), wire::MetadataStatus::kOk}, std::nullopt, {bytes.begin(), bytes.end()}};
 }
 
 // The text that a viewer has may end in the middle of a packet, if what was sent again is packed anew: the rest of that

@@ -118,6 +118,7 @@ class ViewerSession {
         std::uint64_t needed_metadata = 0;  // up to this position, to decode the packet whose index was given last
         std::uint64_t told_beacon = 0;      // by news()
         bool is_waiting = false;            // for its turn in news()
+        bool is_undecodable_told = false;   // that some of its packets are
         bool is_held = false;               // by something else than its packets: it is to be looked at again
     };
     struct MetadataCursor {
@@ -130,7 +131,8 @@ class ViewerSession {
         std::uint64_t version = 0;  // of the file that is read
         MetadataScan scan{};        // of that file, up to `offset`; or as far as it was looked through for the text
         bool is_found = false;      // that comes next
-        std::uint64_t offset = 0;   // where that is
+        bool is_told_of_none = false;
+        std::uint64_t offset = 0;  // where that is
     };
 
     Attachment* find(std::uint64_t session_id);
@@ -148,6 +150,9 @@ class ViewerSession {
     bool add_news(News& news, Cursors::iterator at);
     wire::NextIndexReply next_index(std::uint64_t id, Cursor& cursor);
     void keep_open(std::uint64_t id, Cursor& cursor);
+    // There is no descriptor for a file that the viewer needs.
+    void note_shortage(const Error& error);
+    static ServedMetadata no_text(MetadataCursor& cursor);
     static Result<ServedMetadata> next_text(MetadataCursor& cursor, const MetadataStream::Text& text);
     // When the viewer can have the metadata of the packet that comes next. It may have been cleared, or be sent again.
     enum class Decodable : std::uint8_t { kNow, kLater, kNever };
@@ -175,6 +180,7 @@ class ViewerSession {
     std::map<std::uint64_t, MetadataCursor> metadata_;  // by id
     std::deque<std::uint64_t> ended_metadata_;          // whose streams have all hung up
     bool must_go_on_ = false;
+    bool is_shortage_told_ = false;
 };
 
 }  // namespace leat::relay

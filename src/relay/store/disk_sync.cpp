@@ -13,6 +13,7 @@
 #include <set>
 #include <utility>
 
+#include "base/descriptors.hpp"
 #include "base/log.hpp"
 
 namespace leat::relay {
@@ -73,8 +74,9 @@ bool sync_all_in(const ConfinedDirectory& directory, std::size_t& left) {
 // The directory is opened again: the caller may close its own, and a move does not matter to a descriptor.
 void DiskSync::later(const ConfinedDirectory& directory) {
     auto again = directory.open("");
-    if (!again) return log_warning("cannot bring the trace to disk: {}", again.error().message);
-    if (!may_wait()) return;
+    if (!again && !is_disk_full(again)) return log_warning("cannot bring the trace to disk: {}", again.error().message);
+    if (!again) log_want_of_descriptors("what has ended is brought to disk later");
+    if (!may_wait(again.has_value())) return;
     asio::post(ended_, [this, directory = *std::move(again)] {
         std::size_t left = kMaxFiles;
         if (takes_others() || !sync_all_in(directory, left)) sync_file_system(directory.fd());
@@ -83,10 +85,10 @@ void DiskSync::later(const ConfinedDirectory& directory) {
     });
 }
 
-// If not, one of those that wait brings it there.
-bool DiskSync::may_wait() {
+// If not, one of those that wait, or that come later, brings it there.
+bool DiskSync::may_wait(bool has_descriptor) {
     const std::lock_guard lock(mutex_);
-    if (waiting_ >= kMaxWaiting) {
+    if (!has_descriptor || waiting_ >= kMaxWaiting) {
         are_left_out_ = true;
         return false;
     }

@@ -48,7 +48,7 @@ class DiskSync {
     static constexpr std::size_t kMaxWaiting = 64;
 
   private:
-    bool may_wait();
+    bool may_wait(bool has_descriptor);
     bool takes_others();
 
     bool is_strict_;

@@ -183,8 +183,12 @@ std::vector<Unsynced> MetadataStream::take_unsynced() {
 }
 
 bool MetadataStream::is_cleared() const {
+    {
+        const std::lock_guard lock(mutex_);
+        if (is_finished_ && size_ == 0) return true;  // there is no file
+    }
     const auto found = text();
-    return found ? is_finished_ && found->size == 0 : found.error().kind == ErrorKind::kNotFound;
+    return !found && found.error().kind == ErrorKind::kNotFound;
 }
 
 }  // namespace leat::relay

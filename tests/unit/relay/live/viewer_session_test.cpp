@@ -58,11 +58,11 @@ class ViewerSessionTest : public testing::Test {
     }
     std::string next_metadata() {
         const auto answer = viewer.metadata(ids.at("metadata"));
-        return answer.text ? bytes_of(answer) : fmt::format("({})", answer.reply.status);
+        return answer.reply.status == MetadataStatus::kOk ? bytes_of(answer) : fmt::format("({})", answer.reply.status);
     }
     static std::string bytes_of(const ViewerSession::ServedMetadata& answer) {
         std::string bytes(reinterpret_cast<const char*>(answer.head.data()), answer.head.size());
-        bytes += read(*answer.text);
+        if (answer.text) bytes += read(*answer.text);
         EXPECT_EQ(bytes.size(), answer.reply.length);
         return bytes;
     }
@@ -380,7 +380,22 @@ TEST_F(ViewerSessionTest, TraceThatIsOverAndWasClearedIsNotWaitedFor) {
     producer.run(wire::RelayCommand::kCreateTraceChunk, wire::CreateTraceChunk{.chunk_id = 1});
     producer.run(wire::RelayCommand::kCloseTraceChunk,
                  wire::CloseTraceChunk{.chunk_id = 0, .command = wire::ChunkCommand::kDelete});
+    EXPECT_TRUE(next_metadata().starts_with("/* CTF 1.8 */")) << "it would wait for another";
     EXPECT_EQ(next_metadata(), fmt::format("({})", MetadataStatus::kError)) << "there will be no more";
+    EXPECT_EQ(next(), fmt::format("({})", IndexStatus::kHangUp));
+    ViewerSession later(relay, [] {});
+    EXPECT_EQ(names(later.attach({.session_id = id(), .seek = Seek::kBeginning})), "");
+}
+
+// Its only program was killed before it sent any.
+TEST_F(ViewerSessionTest, TraceThatEndsBeforeItsTextIsNotWaitedFor) {
+    producer.publish();
+    ASSERT_EQ(attach(), "metadata channel_0 ");
+    EXPECT_EQ(next_metadata(), fmt::format("({})", MetadataStatus::kNoNew));
+    producer.close_stream(metadata);
+    producer.close_stream(data);
+    EXPECT_TRUE(next_metadata().starts_with("/* CTF 1.8 */"));
+    EXPECT_EQ(next_metadata(), fmt::format("({})", MetadataStatus::kError));
     EXPECT_EQ(next(), fmt::format("({})", IndexStatus::kHangUp));
     ViewerSession later(relay, [] {});
     EXPECT_EQ(names(later.attach({.session_id = id(), .seek = Seek::kBeginning})), "");
