@@ -20,10 +20,11 @@
 LEAT_EVENT_CLASS(leat_log, line, LEAT_LOG_FIELDS_, int line, const char* file, const char* function, const char* text);
 
 /* Weak: these are the same in all files, so a module has one of each. */
-#define LEAT_LOG_EVENT_(name, level)                                                                             \
-    LEAT_EVENT_INSTANCE_(__attribute__((__weak__, __visibility__("hidden"))), leat_log, line, name, level, NULL, \
-                         (int line, const char* file, const char* function, const char* text),                   \
-                         (line, file, function, text))
+#define LEAT_LOG_EVENT_(name, level)                                                                                  \
+    LEAT_EVENT_INSTANCE_AS_(__attribute__((__weak__, __visibility__("hidden"))), leat_log__##name, "leat_log", #name, \
+                            leat_log__line, level, NULL,                                                              \
+                            (int line, const char* file, const char* function, const char* text),                     \
+                            (line, file, function, text))
 LEAT_LOG_EVENT_(emerg, LEAT_EMERG);
 LEAT_LOG_EVENT_(alert, LEAT_ALERT);
 LEAT_LOG_EVENT_(crit, LEAT_CRIT);
@@ -40,21 +41,21 @@ LEAT_LOG_EVENT_(debug_function, LEAT_DEBUG_FUNCTION);
 LEAT_LOG_EVENT_(debug_line, LEAT_DEBUG_LINE);
 LEAT_LOG_EVENT_(debug, LEAT_DEBUG);
 
-#define LEAT_LOG_NAME_LEAT_EMERG emerg
-#define LEAT_LOG_NAME_LEAT_ALERT alert
-#define LEAT_LOG_NAME_LEAT_CRIT crit
-#define LEAT_LOG_NAME_LEAT_ERR err
-#define LEAT_LOG_NAME_LEAT_WARNING warning
-#define LEAT_LOG_NAME_LEAT_NOTICE notice
-#define LEAT_LOG_NAME_LEAT_INFO info
-#define LEAT_LOG_NAME_LEAT_DEBUG_SYSTEM debug_system
-#define LEAT_LOG_NAME_LEAT_DEBUG_PROGRAM debug_program
-#define LEAT_LOG_NAME_LEAT_DEBUG_PROCESS debug_process
-#define LEAT_LOG_NAME_LEAT_DEBUG_MODULE debug_module
-#define LEAT_LOG_NAME_LEAT_DEBUG_UNIT debug_unit
-#define LEAT_LOG_NAME_LEAT_DEBUG_FUNCTION debug_function
-#define LEAT_LOG_NAME_LEAT_DEBUG_LINE debug_line
-#define LEAT_LOG_NAME_LEAT_DEBUG debug
+#define LEAT_LOG_ID_LEAT_EMERG leat_log__emerg
+#define LEAT_LOG_ID_LEAT_ALERT leat_log__alert
+#define LEAT_LOG_ID_LEAT_CRIT leat_log__crit
+#define LEAT_LOG_ID_LEAT_ERR leat_log__err
+#define LEAT_LOG_ID_LEAT_WARNING leat_log__warning
+#define LEAT_LOG_ID_LEAT_NOTICE leat_log__notice
+#define LEAT_LOG_ID_LEAT_INFO leat_log__info
+#define LEAT_LOG_ID_LEAT_DEBUG_SYSTEM leat_log__debug_system
+#define LEAT_LOG_ID_LEAT_DEBUG_PROGRAM leat_log__debug_program
+#define LEAT_LOG_ID_LEAT_DEBUG_PROCESS leat_log__debug_process
+#define LEAT_LOG_ID_LEAT_DEBUG_MODULE leat_log__debug_module
+#define LEAT_LOG_ID_LEAT_DEBUG_UNIT leat_log__debug_unit
+#define LEAT_LOG_ID_LEAT_DEBUG_FUNCTION leat_log__debug_function
+#define LEAT_LOG_ID_LEAT_DEBUG_LINE leat_log__debug_line
+#define LEAT_LOG_ID_LEAT_DEBUG leat_log__debug
 
 /* Cut at 511 bytes; empty if it cannot be formatted. */
 static __attribute__((__noinline__, __unused__, __format__(__printf__, 2, 3))) const char* leat_log_text_(
@@ -66,14 +67,14 @@ static __attribute__((__noinline__, __unused__, __format__(__printf__, 2, 3))) c
     return text;
 }
 
-#define leat_log(level, ...) LEAT_LOG_NAMED_(LEAT_LOG_NAME_##level, __VA_ARGS__)
-#define LEAT_LOG_NAMED_(name, ...) LEAT_LOG_TO_(name, __VA_ARGS__)
-#define LEAT_LOG_TO_(name, ...)                                                                                        \
-    do {                                                                                                               \
-        if (leat_enabled(leat_log, name)) {                                                                            \
-            char leat_text_[512];                                                                                      \
-            leat_do_tracepoint(leat_log, name, __LINE__, __FILE__, __func__, leat_log_text_(leat_text_, __VA_ARGS__)); \
-        }                                                                                                              \
+#define leat_log(level, ...) LEAT_LOG_BY_ID_(LEAT_LOG_ID_##level, __VA_ARGS__)
+#define LEAT_LOG_BY_ID_(id, ...) LEAT_LOG_TO_(id, __VA_ARGS__)
+#define LEAT_LOG_TO_(id, ...)                                                                      \
+    do {                                                                                           \
+        if (LEAT_IS_ENABLED_(leat_tracepoint_##id)) {                                              \
+            char leat_text_[512];                                                                  \
+            leat_emit_##id(__LINE__, __FILE__, __func__, leat_log_text_(leat_text_, __VA_ARGS__)); \
+        }                                                                                          \
     } while (0)
 
 #endif

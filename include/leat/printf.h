@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #define LEAT_PRINTF_FIELDS_(FIELD) FIELD(string, msg, text)
-LEAT_TRACEPOINT(leat, printf, LEAT_DEBUG, LEAT_PRINTF_FIELDS_, const char* text);
+LEAT_TRACEPOINT_AS_(leat__printf, "leat", "printf", LEAT_DEBUG, NULL, LEAT_PRINTF_FIELDS_, const char* text);
 
 static __attribute__((__noinline__, __unused__, __format__(__printf__, 1, 2))) void leat_printf_(const char* format,
                                                                                                  ...) {

@@ -190,17 +190,16 @@ static inline __attribute__((__always_inline__)) uint64_t leat_sdt_bits(const vo
     LEAT_SDT_NONE_, LEAT_SDT_NONE_, LEAT_SDT_NONE_, LEAT_SDT_NONE_, LEAT_SDT_NONE_, LEAT_SDT_NONE_, LEAT_SDT_NONE_, \
         LEAT_SDT_NONE_, LEAT_SDT_NONE_, LEAT_SDT_NONE_, LEAT_SDT_NONE_, LEAT_SDT_NONE_
 
-/* Of a tracepoint whose names are words of the source, with any number of values, each with a comma after it. */
-#define LEAT_SDT_NAMED_(provider, event, ...)                                                       \
-    LEAT_SDT_PROBE_(leat_tracepoint_##provider##__##event, LEAT_SDT_NAMES_(provider, event), (), 0, \
-                    __VA_ARGS__ LEAT_SDT_NONE_12_);
-#define LEAT_SDT_NAMES_(provider, event) "\t.asciz \"" #provider "\"\n\t.asciz \"" #event "\"\n"
+/* Of a tracepoint whose names are literals, with any number of values, each with a comma after it. */
+#define LEAT_SDT_NAMED_(id, provider, event, ...) \
+    LEAT_SDT_PROBE_(leat_tracepoint_##id, LEAT_SDT_NAMES_(provider, event), (), 0, __VA_ARGS__ LEAT_SDT_NONE_12_);
+#define LEAT_SDT_NAMES_(provider, event) "\t.asciz \"" provider "\"\n\t.asciz \"" event "\"\n"
 
 #else
 
 #define LEAT_IS_WANTED_(tracepoint) \
     (__atomic_load_n(__atomic_load_n(&(tracepoint).word, __ATOMIC_RELAXED), __ATOMIC_RELAXED) != 0)
-#define LEAT_SDT_NAMED_(provider, event, ...)
+#define LEAT_SDT_NAMED_(id, provider, event, ...)
 
 #endif
 

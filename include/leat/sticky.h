@@ -31,7 +31,7 @@
     static __attribute__((__noinline__, __unused__)) void leat_stick_##provider##__##event(uint64_t leat_key_, \
                                                                                            __VA_ARGS__) {      \
         LEAT_STAGE_(&leat_tracepoint_##provider##__##event, FIELDS, 0,                                         \
-                    LEAT_SDT_NAMED_(provider, event, FIELDS(LEAT_SDT_FIELD_)),                                 \
+                    LEAT_SDT_NAMED_(provider##__##event, #provider, #event, FIELDS(LEAT_SDT_FIELD_)),          \
                     leat_stick(&leat_tracepoint_##provider##__##event, leat_key_, NULL, leat_size_))           \
         leat_stick(&leat_tracepoint_##provider##__##event, leat_key_, leat_payload_, leat_size_);              \
         LEAT_WRITE_(&leat_tracepoint_##provider##__##event)                                                    \

@@ -206,12 +206,15 @@
     LEAT_TRACEPOINT_URI(provider, event, level, NULL, FIELDS, __VA_ARGS__)
 
 /* The same for an event of a model (CTF: model.emf.uri), which tools may look up. */
-#define LEAT_TRACEPOINT_URI(provider, event, level, uri, FIELDS, ...)                                            \
-    LEAT_FIELD_TABLE_(provider##__##event, FIELDS)                                                               \
-    LEAT_DEFINE_(static, provider##__##event, #provider ":" #event, level, uri, 0, provider##__##event)          \
-    static __attribute__((__noinline__, __hot__, __unused__)) void leat_emit_##provider##__##event(__VA_ARGS__){ \
-        LEAT_EMIT_(&leat_tracepoint_##provider##__##event, FIELDS,                                               \
-                   LEAT_SDT_NAMED_(provider, event, FIELDS(LEAT_SDT_FIELD_)))} LEAT_REQUIRE_SEMICOLON_
+#define LEAT_TRACEPOINT_URI(provider, event, level, uri, FIELDS, ...) \
+    LEAT_TRACEPOINT_AS_(provider##__##event, #provider, #event, level, uri, FIELDS, __VA_ARGS__)
+/* `provider` and `event` are literals here: whatever macros the program has, they are not expanded. */
+#define LEAT_TRACEPOINT_AS_(id, provider, event, level, uri, FIELDS, ...)                       \
+    LEAT_FIELD_TABLE_(id, FIELDS)                                                               \
+    LEAT_DEFINE_(static, id, provider ":" event, level, uri, 0, id)                             \
+    static __attribute__((__noinline__, __hot__, __unused__)) void leat_emit_##id(__VA_ARGS__){ \
+        LEAT_EMIT_(&leat_tracepoint_##id, FIELDS,                                               \
+                   LEAT_SDT_NAMED_(id, provider, event, FIELDS(LEAT_SDT_FIELD_)))} LEAT_REQUIRE_SEMICOLON_
 
 /* Events that have their fields in common, and the code that packs them:
  *
@@ -232,14 +235,15 @@
 
 #define LEAT_EVENT_INSTANCE(provider, class_, event, level, parameters, arguments) \
     LEAT_EVENT_INSTANCE_URI(provider, class_, event, level, NULL, parameters, arguments)
-#define LEAT_EVENT_INSTANCE_URI(provider, class_, event, level, uri, parameters, arguments) \
-    LEAT_EVENT_INSTANCE_(static, provider, class_, event, level, uri, parameters, arguments)
-#define LEAT_EVENT_INSTANCE_(storage, provider, class_, event, level, uri, parameters, arguments)               \
-    LEAT_DEFINE_(storage, provider##__##event, #provider ":" #event, level, uri, 0, provider##__##class_)       \
-    static inline __attribute__((__always_inline__)) void leat_emit_##provider##__##event parameters {          \
-        LEAT_SDT_NAMED_(provider, event, LEAT_UNWRAP_ arguments, )                                              \
-        leat_emit_class_##provider##__##class_(&leat_tracepoint_##provider##__##event, LEAT_UNWRAP_ arguments); \
-    }                                                                                                           \
+#define LEAT_EVENT_INSTANCE_URI(provider, class_, event, level, uri, parameters, arguments)                   \
+    LEAT_EVENT_INSTANCE_AS_(static, provider##__##event, #provider, #event, provider##__##class_, level, uri, \
+                            parameters, arguments)
+#define LEAT_EVENT_INSTANCE_AS_(storage, id, provider, event, class_id, level, uri, parameters, arguments) \
+    LEAT_DEFINE_(storage, id, provider ":" event, level, uri, 0, class_id)                                 \
+    static inline __attribute__((__always_inline__)) void leat_emit_##id parameters {                      \
+        LEAT_SDT_NAMED_(id, provider, event, LEAT_UNWRAP_ arguments, )                                     \
+        leat_emit_class_##class_id(&leat_tracepoint_##id, LEAT_UNWRAP_ arguments);                         \
+    }                                                                                                      \
     LEAT_REQUIRE_SEMICOLON_
 #define LEAT_UNWRAP_(...) __VA_ARGS__
 

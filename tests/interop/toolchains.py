@@ -101,16 +101,22 @@ cpp:local_in_other: { text = "other", n = 2 }
 """
 LANGUAGES = {"c": (0, "-std=c11", C_PROGRAM, C_EVENTS), "cpp": (1, "-std=c++17", CPP_PROGRAM, CPP_EVENTS)}
 LINE = re.compile(r"^\[[^]]*\] \([^)]*\) \S+ (\S+: )\{ cpu_id = \d+ \}, (.*)$")
-# What programs define before they include anything: names of attributes, of Qt, of <complex.h>, and constants of their
-# own. In C++, the standard library needs `noreturn` as it is.
+# What programs define before they include anything: names of attributes, of Qt, of <complex.h>, log levels, and constants
+# of their own. In C++, the standard library needs `noreturn` as it is.
 HOSTS_MACROS = ("always_inline aligned cold constructor destructor emit hot noinline noplt packed retain section unused used "
-                "vector_size visibility weak I N")
+                "vector_size visibility weak I N debug info warning err notice")
 HEADERS = {  # standards, the program's macros, and what it includes
     "c": [("-std=c11",), HOSTS_MACROS + " noreturn", "capture.h context.h ctf.h log.h printf.h snapshot.h sticky.h tracepoint.h"],
     "cpp": [("-std=c++17", "-std=c++20"), HOSTS_MACROS,
-            "capture.hpp context.h ctf.hpp event.hpp log.h printf.h snapshot.h sticky.h tracepoint.h"],
+            "printf.h log.h capture.hpp context.h ctf.hpp event.hpp snapshot.h sticky.h tracepoint.h"],
 }
-IN_HOST = {"c": C_PROGRAM["main.c"], "cpp": CPP_PROGRAM["shared.hpp"] + """
+LINES = """
+void lines(void) {
+    leat_log(LEAT_DEBUG, "%d", 1);
+    leat_printf("%d", 1);
+}
+"""
+IN_HOST = {"c": C_PROGRAM["main.c"] + LINES, "cpp": CPP_PROGRAM["shared.hpp"] + LINES + """
 #include <string>
 void one_of_each(const char (&text)[4], const int (&list)[3], const std::string& name) {
     LEAT_EVENT("cpp:many", LEAT_FIELD(a, 1), text, list, name);
@@ -205,6 +211,7 @@ class Toolchains(InteropTest):
         for language, (standards, names, headers) in HEADERS.items():
             source = self.directory / f"host.{language}"
             macros = "".join(f"#define {name} the program has defined {name}\n" for name in names.split())
+            macros += "#include <stdio.h>\n#define printf its_own_printf\n"  # as gnulib does
             includes = "".join(f"#include <leat/{header}>\n" for header in headers.split())
             source.write_text(macros + includes + IN_HOST[language])
             for compiler in (commands[LANGUAGES[language][0]] for commands in COMPILERS.values() if has(*commands)):
