@@ -14,6 +14,8 @@
 #include "tracer/ring_owner.hpp"
 #include "tracer/staging.hpp"
 #include "tracer/thread_identity.hpp"
+#include "tracer/trust.hpp"
+#include "tracer/zero_memory.hpp"
 #include "wire/app/control_format.hpp"
 
 // glibc >= 2.35 registers every thread ([linux-rseq]) and says so here; 0 bytes if it did not.
@@ -48,7 +50,7 @@ bool is_sealed(int fd, uint64_t expected_size) {
 // Rings that outlive everything are in a file that cannot be sealed. Its owner is one who can do to us what they like.
 bool is_file_of_our_own(int fd, uint64_t expected_size) {
     struct stat status {};
-    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (status.st_uid == 0 || status.st_uid == geteuid()) &&
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && is_trusted(status.st_uid) &&
            static_cast<uint64_t>(status.st_size) >= expected_size;
 }
 
@@ -243,27 +245,28 @@ uint32_t place_for(uint32_t number) {
 // they find in its place is a ring whose limit is 0: without room, they look for the channel again, and count the
 // event. The file goes first: after that, nobody maps a ring from there.
 void retire(const Channel& channel) {
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     const ring::RingMap& map = channel.map;
     const uint32_t count = map.cpu_ring_count + map.thread_ring_count;
-    (void)mmap(channel.file, size_in_file(channel), PROT_READ | PROT_WRITE, flags, -1, 0);
-    (void)mmap(channel.set, kSetSize, PROT_READ | PROT_WRITE, flags, -1, 0);
+    const ZeroMemory zeros;
+    (void)zeros.replace(channel.file, size_in_file(channel), true);
+    (void)zeros.replace(channel.set, kSetSize, true);
     for (uint32_t index = 0; index < count; ++index) {
         ring::RingHeader* const ring = __atomic_load_n(&channel.mapped[index], __ATOMIC_RELAXED);
-        if (ring != nullptr) (void)mmap(ring, ring::map_stride(map.size()), PROT_READ | PROT_WRITE, flags, -1, 0);
+        if (ring != nullptr) (void)zeros.replace(ring, ring::map_stride(map.size()), true);
     }
 }
 
 void publish(const Channel& channel) {
     const uint32_t place = place_for(channel.number);
     const Channel* const old = channels[place];
+    const bool is_retired = attached_at[place] == 0;
     const uint64_t now = ring::system_now();
     if (old != nullptr && now < attached_at[place] + kSoon)
         __atomic_store_n(&crowded_until, now + kSoon, __ATOMIC_RELAXED);
     attached_at[place] = now;
     // M: pairs with N in channel_at().
     __atomic_store_n(&channels[place], &channel, __ATOMIC_RELEASE);
-    if (old == nullptr) return;
+    if (old == nullptr || is_retired) return;
     // Who has found the old channel already may give its new ring a limit: nobody goes straight there after that.
     begin_new_generation();
     retire(*old);

@@ -13,6 +13,7 @@
 #include "tracer/ring_owner.hpp"
 #include "tracer/room_wait.hpp"
 #include "tracer/thread_state.hpp"
+#include "tracer/zero_memory.hpp"
 #include "wire/app/app_protocol.hpp"
 #include "wire/app/description_format.hpp"
 
@@ -98,11 +99,10 @@ bool fill(int fd, const wire::ControlLayout& layout, const leat_tracepoint* cons
 // Of all this, the program writes only the first `written` bytes: what it counts, and sticky values. The header can be
 // written at any time, as a thread may be about to count in a memory that is given back meanwhile; sticky values, under
 // the StickyLock.
-bool map_parts(int fd, uint64_t written, uint64_t size, int flags, char* at) {
-    const int fixed = flags | MAP_FIXED;
-    return mmap(at, written, PROT_READ | PROT_WRITE, fixed, fd, 0) != MAP_FAILED &&
-           mmap(at + written, size - written, PROT_READ, fixed, fd, fd < 0 ? 0 : static_cast<off_t>(written)) !=
-               MAP_FAILED;
+bool map_parts(int fd, uint64_t written, uint64_t size, char* at) {
+    const int flags = MAP_SHARED | MAP_FIXED;
+    return mmap(at, written, PROT_READ | PROT_WRITE, flags, fd, 0) != MAP_FAILED &&
+           mmap(at + written, size - written, PROT_READ, flags, fd, static_cast<off_t>(written)) != MAP_FAILED;
 }
 
 void mark_ended(ControlMemory& memory) {
@@ -112,6 +112,7 @@ void mark_ended(ControlMemory& memory) {
 // A daemon that is killed and started again learns from the file how many events there were that it could not give
 // rings for.
 bool has_counted(ControlMemory& memory) {
+    if (memory.tracepoint_count == 0) return false;  // nothing has been mapped there
     const uint64_t(&counts)[wire::kLanes] = memory.header().not_attached;
     const auto of = [&counts](wire::Lane lane) {
         return __atomic_load_n(&counts[static_cast<uint32_t>(lane)], __ATOMIC_RELAXED);
@@ -137,8 +138,7 @@ void give_back_one(ControlMemory& memory) {
 ControlMemory* make_in(int fd, const wire::ControlLayout& layout, const leat_tracepoint* const* tracepoints) {
     ControlMemory* const memory = take(layout.size());
     if (memory == nullptr) return nullptr;
-    if (fill(fd, layout, tracepoints) &&
-        map_parts(fd, layout.written_by_program(), layout.size(), MAP_SHARED, memory->file)) {
+    if (fill(fd, layout, tracepoints) && map_parts(fd, layout.written_by_program(), layout.size(), memory->file)) {
         memory->next = nullptr;
         memory->process = process_number();
         memory->descriptions_size = layout.descriptions_size;
@@ -202,12 +202,14 @@ void describe_process(wire::ControlFileHeader& header) {
 }
 
 bool replace_file(const ControlMemory& memory, int fd) {
-    return map_parts(fd, memory.layout().written_by_program(), memory.layout().size(), MAP_SHARED, memory.file);
+    return map_parts(fd, memory.layout().written_by_program(), memory.layout().size(), memory.file);
 }
 
 void replace_by_zeros(const ControlMemory& memory) {
-    (void)map_parts(-1, memory.layout().written_by_program(), memory.reserved,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, memory.file);
+    const uint64_t written = memory.layout().written_by_program();
+    const ZeroMemory zeros;
+    (void)zeros.replace(memory.file, written, true);
+    (void)zeros.replace(memory.file + written, memory.reserved - written, false);
 }
 
 // CC: the path's first byte comes after the others, and after all else: a child of a fork in the middle finds a path

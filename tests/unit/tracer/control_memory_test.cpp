@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 #include <leat/tracepoint.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "ring/ring_format.hpp"
 #include "support/runtime_directory.hpp"
 #include "wire/app/control_file.hpp"
 
@@ -74,6 +77,37 @@ TEST(ControlMemory, NobodyCanShortenWhatIsForTheRecorderAlone) {
     const auto file = made.open();
     ASSERT_TRUE(file);
     EXPECT_EQ(::ftruncate(file->fd(), 0), -1);
+}
+
+// There may be room for the memory, and not for a second look at its file.
+TEST(ControlMemory, WithoutAddressSpaceThereIsNone) {
+    constexpr int kNone = 0;
+    constexpr int kMade = 1;
+    bool was_any_made = false;
+    for (std::size_t more = 0; more < 64; ++more) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            int fd = -1;
+            constexpr int kMoreThanOthersHaveLeft = 20;
+            for (int i = 0; i < kMoreThanOthersHaveLeft; ++i)
+                (void)make_control_memory(kTwo.data(), kTwo.size(), true, fd);
+            std::size_t pages = 0;
+            std::ifstream("/proc/self/statm") >> pages;
+            const rlim_t limit = (pages + more) * ring::kPageSize;
+            const struct rlimit no_more {
+                limit, limit
+            };
+            if (::setrlimit(RLIMIT_AS, &no_more) != 0) ::_exit(2);
+            ::_exit(make_control_memory(kTwo.data(), kTwo.size(), true, fd) == nullptr ? kNone : kMade);
+        }
+        int status = -1;
+        ::waitpid(child, &status, 0);
+        ASSERT_TRUE(WIFEXITED(status)) << more << " pages more";
+        ASSERT_LE(WEXITSTATUS(status), kMade);
+        was_any_made = was_any_made || WEXITSTATUS(status) == kMade;
+        ASSERT_TRUE(more != 0 || !was_any_made);
+    }
+    EXPECT_TRUE(was_any_made);
 }
 
 TEST(ControlMemory, PlaceOfAnEntryIsFound) {
