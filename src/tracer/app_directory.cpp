@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "ring/clock.hpp"
+#include "tracer/trust.hpp"
 #include "wire/app/control_format.hpp"
 #include "wire/app/runtime_layout.hpp"
 
@@ -215,7 +216,8 @@ bool find_app_parent(char (&path)[kMaxAppPath]) {
 }
 
 bool app_directory_below(const char* parent, char (&path)[kMaxAppPath]) {
-    return PathWriter(path).add(parent).add("/").add(wire::kAppDirectoryPrefix).add_number(geteuid()).is_whole();
+    return is_effective_user_trusted() &&
+           PathWriter(path).add(parent).add("/").add(wire::kAppDirectoryPrefix).add_number(geteuid()).is_whole();
 }
 
 uint64_t app_file_number(const char* path) {

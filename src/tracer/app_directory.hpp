@@ -15,7 +15,8 @@ inline constexpr size_t kMaxAppPath = 256;
 // environment.
 bool find_app_parent(char (&path)[kMaxAppPath]);
 
-// Of the effective user, who may be another one next time. It may not exist yet. False: the path is too long.
+// Of the effective user, who may be another one next time. It may not exist yet. False: the path is too long, or the
+// user is not trusted (trust.hpp).
 bool app_directory_below(const char* parent, char (&path)[kMaxAppPath]);
 
 // The same, beside the directory that this control file is in.

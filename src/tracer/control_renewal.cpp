@@ -13,6 +13,7 @@
 #include "tracer/control_memory.hpp"
 #include "tracer/daemon_link.hpp"
 #include "tracer/process_page.hpp"
+#include "tracer/trust.hpp"
 
 namespace leat::tracer {
 namespace {
@@ -221,7 +222,7 @@ void renew_for_user() {
     // A child of vfork() runs in its parent's memory, whose user is the former one. A handler that interrupts a thread
     // that loads a library cannot wait for it.
     const int saved_errno = errno;
-    if (!is_guest() && !RegistrationLock::is_ours()) {
+    if (is_effective_user_trusted() && !is_guest() && !RegistrationLock::is_ours()) {
         const RegistrationLock lock;
         bool is_changed = false;
         for (ControlMemory* memory = first_memory(); memory != nullptr; memory = memory->next_of_all) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tracer/app_directory.hpp"
+#include "tracer/trust.hpp"
 #include "wire/app/runtime_layout.hpp"
 
 namespace leat::tracer {
@@ -121,8 +122,6 @@ void find_daemons() {
 bool is_equal(const timespec& left, const timespec& right) {
     return left.tv_sec == right.tv_sec && left.tv_nsec == right.tv_nsec;
 }
-
-bool is_trusted(uid_t uid) { return uid == 0 || uid == geteuid(); }
 
 bool trusted_address(Lane lane, sockaddr_un& address) {
     char directory[kMaxDirectory];

@@ -38,9 +38,6 @@ bool is_known(Silence silence, wire::Lane lane, const timespec& last);
 // Says so to those that start next, if there has been no answer since.
 void note(Silence silence, wire::Lane lane, const timespec& last);
 
-// Who may tell us what to write, and where: our own user, or root.
-bool is_trusted(uid_t uid);
-
 // How long to wait for daemons at a start: LEAT_REGISTER_TIMEOUT, in ms; -1: for ever.
 int64_t register_timeout_ms();
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tracer/daemon_directory.hpp"
+#include "tracer/trust.hpp"
 
 namespace leat::tracer {
 namespace {

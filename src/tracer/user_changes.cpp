@@ -10,6 +10,17 @@
 
 namespace {
 
+struct Users {
+    Users() { (void)getresuid(&real, &effective, &saved); }
+    bool operator!=(const Users& other) const {
+        return real != other.real || effective != other.effective || saved != other.saved;
+    }
+
+    uid_t real = 0;
+    uid_t effective = 0;
+    uid_t saved = 0;
+};
+
 template <typename... Ids>
 int change_ids(const char* name, Ids... ids) {
     using Change = int(Ids...);
@@ -18,11 +29,11 @@ int change_ids(const char* name, Ids... ids) {
         errno = ENOSYS;
         return -1;
     }
-    const uid_t before = geteuid();
+    const Users before;
     const int result = next(ids...);
     if (result != 0) return result;
     leat_contexts_changed();
-    if (geteuid() != before) leat_user_changed();
+    if (Users() != before) leat_user_changed();
     return result;
 }
 

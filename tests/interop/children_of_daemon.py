@@ -183,6 +183,20 @@ class Users(ChildrenTest):
             self.assertEqual((len(trace.lines), self.uids(trace)), (50, {uid}))
         self.assertEqual(len(list(self.control_files())), 1)
 
+    def test_user_for_a_while_leaves_all_as_it_is(self):
+        """By seteuid(), as file servers do: that user could shorten files that root's process has mapped, and so end it."""
+        self.daemon()
+        directory = self.create_active("web", "worker:*")
+        master = self.workers(0, 0, WORKER)
+        master.do("masks 0")  # has the rings now: a daemon gives them to no other user
+        places = sorted((self.runtime / "apps").rglob("*"))
+        self.assertEqual(master.do("masks 50"), 100)
+        self.assertEqual(sorted((self.runtime / "apps").rglob("*")), places)
+        counts = self.stopped("web")
+        self.assertEqual((counts["events"], discarded(counts)), (102, 0), counts)
+        trace = self.read(directory / "ust/uid/0")
+        self.assertEqual((len(trace.events("worker:step")), self.uids(trace)), (100, {0, WORKER}))
+
     def test_program_that_is_not_linked_with_libleat(self):
         """The preload libraries notice the change, too, and make one of it."""
         script = ("import ctypes, os, sys\nos.fork() or os.setuid(int(sys.argv[1]))\nlibc = ctypes.CDLL(None)\n"

@@ -3,7 +3,7 @@
  * Reads lines. "work": makes COUNT children at once. Each becomes user UID, if that is given, emits worker:step EVENTS
  * times, with its user and the numbers from 0 on, and stays; prints how many events that were when all have emitted.
  * "end": the workers end. "forever": makes workers that end by themselves, some at a time, until standard input ends.
- * "users N": becomes user UID and itself again, N times, and emits an event as each.
+ * "users N": becomes user UID and itself again, N times, and emits an event as each. "masks N": the same by seteuid().
  * The master emits worker:master for each line. */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -84,11 +84,11 @@ static void work_forever(void) {
     printf("%d\n", made);
 }
 
-static void change_users(int times) {
+static void change_users(int times, int is_mask) {
     for (int32_t n = 0; n < times; ++n) {
-        if (seteuid((uid_t)uid) != 0) abort();
+        if ((is_mask ? seteuid((uid_t)uid) : setresuid((uid_t)uid, (uid_t)uid, 0)) != 0) abort();
         leat_tracepoint(worker, step, geteuid(), getpid(), n);
-        if (seteuid(0) != 0) abort();
+        if ((is_mask ? seteuid(0) : setresuid(0, 0, 0)) != 0) abort();
         leat_tracepoint(worker, step, geteuid(), getpid(), n);
     }
     printf("%d\n", 2 * times);
@@ -111,7 +111,9 @@ int main(int argument_count, char** arguments) {
         } else if (strcmp(line, "forever\n") == 0) {
             work_forever();
         } else if (sscanf(line, "users %d", &times) == 1) {
-            change_users(times);
+            change_users(times, 0);
+        } else if (sscanf(line, "masks %d", &times) == 1) {
+            change_users(times, 1);
         } else {
             close(life);
             wait_for_all();

@@ -19,8 +19,10 @@
 #include "support/runtime_directory.hpp"
 #include "support/skip.hpp"
 #include "support/two_users.hpp"
+#include "tracer/app_directory.hpp"
 #include "tracer/control_memory.hpp"
 #include "tracer/process_page.hpp"
+#include "tracer/trust.hpp"
 #include "wire/app/control_file.hpp"
 
 LEAT_TRACEPOINT(renewal, first, LEAT_INFO, LEAT_NO_FIELDS, void);
@@ -191,12 +193,31 @@ TEST_F(ControlRenewal, MemoryThatIsUnusedIsNotRenewed) {
     in_child([&] { return runtime_.names().empty(); });
 }
 
+// Who may end this process, but for root.
+bool become_nobody() { return ::setresuid(kNobody, kNobody, 0) == 0; }
+
+// Nobody could shorten a file that root's process has mapped, and end it.
+TEST_F(ControlRenewal, UserForAWhileChangesNothing) {
+    LEAT_NEEDS(test::can_be_two_users(), "two-users");
+    for (const Lane lane : {Lane::kSystem, Lane::kUser, Lane::kRecorder}) switch_on(lane);
+    in_child([&] {
+        renew_in_child();
+        const std::string before = memory_->path;
+        if (::seteuid(kNobody) != 0) return false;
+        renew_for_user();
+        AppFile file;
+        return memory_->path == before && is_all_there(Lane::kSystem) && is_all_there(Lane::kUser) &&
+               !is_trusted(kNobody) && is_trusted(0) && !file.create(4096, 4096) && ::seteuid(0) == 0 &&
+               is_trusted(0) && file.create(4096, 4096);
+    });
+}
+
 TEST_F(ControlRenewal, OtherUserHasWhatTheRecorderAsksForAlone) {
     LEAT_NEEDS(test::can_be_two_users(), "two-users");
     for (const Lane lane : {Lane::kSystem, Lane::kUser, Lane::kRecorder}) switch_on(lane);
     in_child([&] {
         const std::uint8_t was = byte(Lane::kSystem, 0);
-        const bool is_changed = ::seteuid(kNobody) == 0;
+        const bool is_changed = become_nobody();
         renew_for_user();
         const bool is_there = fs::path(memory_->path).parent_path() == directory_of(kNobody);
         const bool is_off = byte(Lane::kSystem, 0) == 0 && byte(Lane::kUser, 1) == 0;
@@ -212,9 +233,9 @@ TEST_F(ControlRenewal, UserChangesForthAndBack) {
     LEAT_NEEDS(test::can_be_two_users(), "two-users");
     in_child([&] {
         for (int i = 0; i < 20; ++i) {
-            if (::seteuid(kNobody) != 0) return false;
+            if (!become_nobody()) return false;
             renew_for_user();
-            if (::seteuid(0) != 0) return false;
+            if (::setresuid(0, 0, 0) != 0) return false;
             renew_for_user();
         }
         // Not allowed to remove root's files, it has left them; later ones clear them away.
@@ -229,7 +250,7 @@ TEST_F(ControlRenewal, OtherUserWithoutADirectoryKeepsTheRecorder) {
     for (const Lane lane : {Lane::kSystem, Lane::kUser, Lane::kRecorder}) switch_on(lane);
     ASSERT_EQ(::mkdir(directory_of(kNobody).c_str(), 0700), 0);  // root's
     in_child([&] {
-        const bool is_changed = ::seteuid(kNobody) == 0;
+        const bool is_changed = become_nobody();
         renew_for_user();
         return is_changed && memory_->path[0] == '\0' && byte(Lane::kSystem, 0) == 0 && byte(Lane::kUser, 1) == 0 &&
                is_all_there(Lane::kRecorder);
