@@ -50,6 +50,8 @@ const Channel* fetch(Lane lane, uint32_t number) {
     const AttachLock lock(fetching.patience);
     // Whoever had the lock before us may have been faster, or have failed.
     const Channel* found = find_channel(number);
+    // A thread that has the lock for so long does not run: no other event is to wait for it.
+    if (found == nullptr && !lock.is_held() && !AttachLock::is_ours()) pause(lane);
     if (found != nullptr || !lock.is_held() || is_pausing(lane) || is_crowded()) return found;
     found = ask(lane, number);
     if (found == nullptr) pause(lane);

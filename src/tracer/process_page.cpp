@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ring/clock.hpp"
@@ -53,6 +54,13 @@ bool take(int32_t& lock, int32_t tid, uint64_t patience) {
         if (holder == tid || ring::system_now() >= until) return false;
         sched_yield();
     }
+}
+
+// Not nanosleep(), where the thread could be cancelled.
+void nap() {
+    constexpr long kNap = 1'000'000;  // ns
+    const timespec time{0, kNap};
+    syscall(SYS_nanosleep, &time, nullptr);
 }
 
 // A handler of the holder may have forked: in the child the lock is free, or is another thread's by now.
@@ -115,11 +123,20 @@ uint32_t process_number() {
 //
 // T: what the last holder did to bindings and channel is visible. Pairs with S in ~RegistrationLock().
 RegistrationLock::RegistrationLock() {
+    constexpr int kYields = 100;
     const auto tid = static_cast<int32_t>(syscall(SYS_gettid));
-    for (int32_t nobody = 0; !__atomic_compare_exchange_n(&process_page->registering_tid, &nobody, tid, false,
-                                                          __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
-         nobody = 0)
-        sched_yield();
+    for (int look = 0;; ++look) {
+        int32_t nobody = 0;
+        if (__atomic_compare_exchange_n(&process_page->registering_tid, &nobody, tid, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED))
+            return;
+        // The holder may wait for a daemon for seconds; and on its CPU, a thread of higher priority would keep it from
+        // going on.
+        if (look < kYields)
+            sched_yield();
+        else
+            nap();
+    }
 }
 
 // S: pairs with T in RegistrationLock().
@@ -137,6 +154,10 @@ AttachLock::AttachLock(uint64_t patience)
 // X: pairs with W in AttachLock().
 AttachLock::~AttachLock() {
     if (is_held_) give_back(process_page->attaching_tid, tid_);
+}
+
+bool AttachLock::is_ours() {
+    return __atomic_load_n(&process_page->attaching_tid, __ATOMIC_RELAXED) == static_cast<int32_t>(syscall(SYS_gettid));
 }
 
 // AC: what the last holder did to the values is visible. Pairs with AD in ~StickyLock().

@@ -71,6 +71,8 @@ class AttachLock {
     AttachLock& operator=(const AttachLock&) = delete;
 
     [[nodiscard]] bool is_held() const { return is_held_; }
+    // Whether this thread has it, as a signal handler may find. Async-signal-safe.
+    static bool is_ours();
 
   private:
     int32_t tid_;

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -28,6 +29,7 @@
 #include "support/scratch_directory.hpp"
 #include "support/skip.hpp"
 #include "tracer/daemon_directory.hpp"
+#include "tracer/process_page.hpp"
 #include "wire/app/app_socket.hpp"
 
 namespace leat::tracer {
@@ -302,6 +304,25 @@ TEST_F(ChannelFetch, CancelledThreadFinishesItsEvent) {
     ASSERT_EQ(::pthread_join(thread, &result), 0);
     EXPECT_EQ(result, &tracer_) << "cancelled in the middle of the event";
     EXPECT_EQ(recorder_.records(), 1U);
+}
+
+// It has the lock, and somebody has stopped it: a debugger, or a collector of garbage.
+TEST_F(ChannelFetch, ThreadThatDoesNotGoOnIsWaitedForOnce) {
+    fetching = {.patience = Fetching{}.patience, .pause = kForever, .failed_at = {}};
+    std::barrier<> together(2);
+    std::thread stopped([&] {
+        const AttachLock lock(kForever);
+        together.arrive_and_wait();
+        together.arrive_and_wait();
+    });
+    together.arrive_and_wait();
+    tracer_.emit();
+    EXPECT_NE(fetching.failed_at[static_cast<std::uint32_t>(wire::lane_of(number_))], 0U);
+    for (int i = 0; i < 1000; ++i) tracer_.emit();
+    together.arrive_and_wait();
+    stopped.join();
+    EXPECT_EQ(recorder_.requests(), 0);
+    EXPECT_EQ(not_attached(), 1001U);
 }
 
 // The child's page is wiped, and with it the lock that the thread has in the parent.
