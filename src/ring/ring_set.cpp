@@ -109,6 +109,11 @@ Result<RingSet> RingSet::create(const RingSetGeometry& geometry, std::uint64_t n
     return set;
 }
 
+void RingSet::give_back(int fd) {
+    struct stat status {};
+    if (::fstat(fd, &status) == 0) (void)::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, status.st_size);
+}
+
 bool RingSet::may_be_used(int fd) {
     RingSetHeader header{};
     if (::pread(fd, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header)) return true;

@@ -54,6 +54,9 @@ class RingSet {
     // Whether anybody may have written into what create() made, as far as the open file says; true if it is no ring
     // set.
     static bool may_be_used(int fd);
+    // Gives the memory of what create() made back to the system, whoever still has it mapped: writers find rings
+    // without room. For sealed memory that nobody is to read any more.
+    static void give_back(int fd);
     // The name of the file.
     static std::string file_name(const std::string& channel) { return channel + ".rings"; }
 

@@ -12,6 +12,7 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "host/kept_trace.hpp"
+#include "ring/ring_set.hpp"
 #include "sessiond/kept_state.hpp"
 #include "sessiond/session_json.hpp"
 #include "sessiond/tracing.hpp"
@@ -134,6 +135,8 @@ void Tracing::keep() {
 void Tracing::drop_obsolete() {
     for (const std::string& name : std::exchange(obsolete_, {}))
         if (parameters_.keeper != nullptr) parameters_.keeper->drop(name);
+    // Programs have it mapped, and keep it for as long as they do not attach many other channels.
+    for (const UniqueFd& rings : std::exchange(obsolete_rings_, {})) ring::RingSet::give_back(rings.get());
     for (session::MemoryDirectory& files : obsolete_files_) files.remove();
     obsolete_files_.clear();
 }
@@ -147,19 +150,21 @@ void Tracing::show_whether_kept() {
         (void)UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
 }
 
-void Tracing::adopt(Keeper::Kept kept) {
+Result<void> Tracing::adopt(Keeper::Kept kept) {
     const auto found = kept.find(kStateName);
     if (found == kept.end() && ::access((parameters_.directory / wire::kSessionsName).c_str(), F_OK) == 0) {
         log_error("the sessions of the daemon before are lost, because its keeper has ended");
         show_whether_kept();
     }
     const auto state = found == kept.end() ? json::object() : read_state(found->second.get());
+    if (is_disk_full(state)) return parameters_.keeper->has_no_room(state.error().message);
     if (!state) log_error("the sessions of the daemon before are lost: its state: {}", state.error().message);
     for (const auto& [name, fd] : kept) {
         next_id_ = std::max(next_id_, number_of(name) + 1);
     }
-    if (state && !state->empty()) adopt_state(*state, kept);
+    if (state && !state->empty()) LEAT_TRY(adopt_state(*state, kept));
     drop_unadopted(kept);
+    return {};
 }
 
 // What nobody has taken was about to be dropped, or is of a session that was not made yet. What was taken for a session
@@ -174,11 +179,14 @@ void Tracing::drop_unadopted(const Keeper::Kept& kept) {
         if (name != kStateName && (fd.is_open() || !going_on.contains(number_of(name)))) parameters_.keeper->drop(name);
 }
 
-// What a daemon of this version has written; if not, what can be read of it.
-void Tracing::adopt_state(const json& state, Keeper::Kept& kept) try {
+// What a daemon of this version has written; if not, what can be read of it. An error: there is no room for it, and the
+// keeper is to go on with all of it.
+Result<void> Tracing::adopt_state(const json& state, Keeper::Kept& kept) try {
     for (const json& described : state.value("sessions", json::array())) {
         const std::string name = described.value("definition", json::object()).value("name", "?");
         const auto adopted = adopt_session(described, kept);
+        if (is_disk_full(adopted))
+            return parameters_.keeper->has_no_room(fmt::format("session {}: {}", name, adopted.error().message));
         has_adopted_ = true;
         if (adopted)
             log_info("session {} goes on", name);
@@ -192,8 +200,10 @@ void Tracing::adopt_state(const json& state, Keeper::Kept& kept) try {
                          .inode = counted.value("inode", ino_t{}),
                          .number = counted.value("number", std::uint64_t{})}] = {
             counted.value("pid", pid_t{}), counted.value("not_attached", std::uint64_t{})};
+    return {};
 } catch (const json::exception& error) {
     log_error("the state of the daemon before is not understood: {}", error.what());
+    return {};
 }
 
 Result<void> Tracing::adopt_session(const json& described, Keeper::Kept& kept) try {
@@ -219,7 +229,8 @@ Result<void> Tracing::adopt_session(const json& described, Keeper::Kept& kept) t
     // Before traces of processes that are gone end.
     if (described.value("snapshot_wanted", false)) ask_for_snapshot(*session);
     for (const json& trace : described.at("traces")) {
-        const auto adopted = adopt_trace(*session, trace, kept);
+        auto adopted = adopt_trace(*session, trace, kept);
+        if (is_disk_full(adopted)) return adopted;
         if (!adopted) log_error("session {}: a trace is lost: {}", session->session.name(), adopted.error().message);
     }
     return {};

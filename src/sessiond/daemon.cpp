@@ -117,8 +117,10 @@ Result<void> Daemon::begin() {
                                          .keeper = keeper_ ? &*keeper_ : nullptr,
                                          .max_memory = parameters_.max_memory}));
     take_over_active(kept);
-    tracing_->adopt(std::move(kept));
-    LEAT_TRY(listen());
+    LEAT_TRY(tracing_->adopt(std::move(kept)));
+    auto listening = listen();
+    if (is_disk_full(listening) && keeper_) return keeper_->has_no_room(listening.error().message);
+    LEAT_TRY(std::move(listening));
     tracing_->keep_active();
     tracing_->stop_due();
     (void)tracing_->order_all();

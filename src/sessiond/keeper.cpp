@@ -323,6 +323,11 @@ void Keeper::end() {
     socket_.reset();
 }
 
+tl::unexpected<Error> Keeper::has_no_room(std::string_view why) const {
+    return cannot_take_over(
+        path_, fmt::format("{}: make room (for open files: RLIMIT_NOFILE, ulimit -n, LimitNOFILE= of systemd)", why));
+}
+
 // It says nothing unless it is asked: what can be read is the end.
 bool Keeper::is_there() const { return socket_.is_open() && !is_readable(socket_.get()); }
 

@@ -46,6 +46,8 @@ class Keeper {
     void drop(const std::string& prefix);
     // Nothing need be kept any more.
     void end();
+    // What whoever starts the daemon is told then. The keeper goes on.
+    [[nodiscard]] tl::unexpected<Error> has_no_room(std::string_view why) const;
     // Whether it lives.
     [[nodiscard]] bool is_there() const;
 

@@ -604,7 +604,10 @@ void Tracing::remove(const std::string& name, bool is_stored) {
 void Tracing::forget(DaemonSession& session, session::Trace& trace, bool is_stored) {
     has_freed_ = true;
     new_progress_.erase(&trace);
-    if (trace.files() != nullptr && is_stored) obsolete_files_.push_back(std::move(*trace.files()));
+    if (trace.files() == nullptr)
+        for (const auto& channel : trace.channels()) obsolete_rings_.push_back(duplicate(channel->rings().fd()));
+    else if (is_stored)
+        obsolete_files_.push_back(std::move(*trace.files()));
     const auto part = session.parts.find(&trace);
     if (part == session.parts.end()) return;
     obsolete_.push_back(kept_name(part->second.id));

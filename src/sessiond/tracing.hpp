@@ -97,7 +97,7 @@ class Tracing {
     // Looks at no program yet: see order_all().
     static Result<std::unique_ptr<Tracing>> create(Parameters parameters);
     // Goes on with what another daemon has left. Before anything else.
-    void adopt(Keeper::Kept kept);
+    Result<void> adopt(Keeper::Kept kept);
 
     // Readable when programs may have come or gone: then look().
     [[nodiscard]] int news_fd() const { return directories_->fd(); }
@@ -182,7 +182,7 @@ class Tracing {
     bool note_crash(const TracedFile& file);
     void ask_for_snapshot(DaemonSession& session);
     Result<session::Trace::Claim> admit(const session::RegistryKey& key, std::uint64_t bytes);
-    void adopt_state(const nlohmann::json& state, Keeper::Kept& kept);
+    Result<void> adopt_state(const nlohmann::json& state, Keeper::Kept& kept);
     Result<void> adopt_session(const nlohmann::json& described, Keeper::Kept& kept);
     void drop_unadopted(const Keeper::Kept& kept);
     Result<void> adopt_trace(DaemonSession& session, const nlohmann::json& described, Keeper::Kept& kept);
@@ -227,6 +227,7 @@ class Tracing {
     std::map<uid_t, std::chrono::steady_clock::time_point> not_awaited_until_;
     std::string kept_state_;                                // as the keeper has it
     std::vector<std::string> obsolete_;                     // names that the keeper need not keep, once it has that
+    std::vector<UniqueFd> obsolete_rings_;                  // in memory, likewise
     std::vector<session::MemoryDirectory> obsolete_files_;  // of traces that are stored, likewise
     bool has_adopted_ = false;                              // sessions of the daemon before
     struct Replay {

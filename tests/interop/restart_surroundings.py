@@ -13,7 +13,8 @@ import subprocess
 import time
 
 from relays import LeatRelay
-from session_daemons import KEEPER_PATIENCE, SESSIOND, TICKS, RelayedTest, RestartTest, SmallDiskTest, as_user, discarded
+from session_daemons import (KEEPER_PATIENCE, SESSIOND, TICKS, RelayedTest, RestartTest, SessionDaemon, SmallDiskTest, as_user,
+                             discarded)
 from support import (LEAT, PATIENCE, SANITIZERS, SOURCE, Event, can_be_two_users, cpu_seconds_of, has_namespaces, main, needs, plain_run,
                      program, state_of, stop_process, wait_until)
 
@@ -302,6 +303,34 @@ class FewDescriptors(RestartTest):
         running.do("emit 10")
         for name, directory in directories.items():
             self.assert_numbers(self.complete_trace(name, directory), "order:tick", range(30))
+
+    def test_daemon_has_all_sessions_or_is_refused(self):
+        """Whatever its limit is: what is kept needs more descriptors when it goes on."""
+        daemon = self.daemon()
+        directories = {f"web-{number}": self.begun("order:tick", name=f"web-{number}") for number in range(8)}
+        running = self.program()
+        running.do("emit 10")
+        keeper, = self.keepers()
+        held = len(os.listdir(f"/proc/{keeper}/fd"))
+        self.kill(daemon)
+        refusals = []
+        for limit in range(held, 3 * held, held // 12):
+            other = SessionDaemon(self.runtime, wrapper=("prlimit", f"--nofile={limit}:{limit}"), is_awaited=False)
+            wait_until(other.has_begun, "the daemon neither starts nor ends")
+            self.assertNotIn("lost", other.log())
+            if other.is_alive():
+                self.assertEqual(other.log().count(" goes on"), len(directories), other.log())
+                self.kill(other)
+            else:
+                self.assertEqual(other.process.returncode, 1, other.log())
+                refusals.append(other.log().splitlines()[-1])
+                self.assertIn("keeper.sock", refusals[-1])
+            self.assertEqual(self.keepers(), [keeper])
+        self.assertTrue(any("web-" in refusal for refusal in refusals), refusals)
+        self.start_again(daemon)
+        running.do("emit 10")
+        for name, directory in directories.items():
+            self.assert_numbers(self.complete_trace(name, directory), "order:tick", range(20))
 
     def test_sessions_are_given_up_as_it_says(self):
         daemon = self.daemon()

@@ -3,6 +3,7 @@
 what is told when programs start and load libraries; and who may read what."""
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import threading
@@ -426,6 +427,24 @@ class SeveralSessions(SessionTest):
         trace = self.trace_of(second)
         for name in TICKS:
             self.assert_numbers(trace, name, range(20))
+
+    def test_memory_of_the_rings_goes_with_the_session(self):
+        """Programs have it mapped until they attach many other channels."""
+        self.daemon()
+        self.create_active("web", "order:*")
+        running = self.program()
+        running.do("emit 1000")
+
+        def resident():
+            entries = re.split(r"^(?=[0-9a-f]+-)", pathlib.Path(f"/proc/{running.pid}/smaps").read_text(), flags=re.M)
+            return sum(int(re.search(r"^Rss: +(\d+)", entry, re.M)[1]) for entry in entries if "memfd:leat-rings" in entry)
+
+        self.assertGreater(resident(), 0)
+        self.leat("destroy", "web")
+        wait_until(lambda: resident() == 0, "the memory stays")
+        directory = self.create_active("next", "order:tick")
+        running.do("emit 10")
+        self.assert_numbers(self.complete_trace("next", directory), "order:tick", range(1000, 1010))
 
 
 @needs(can_be_two_users(), "two-users")
