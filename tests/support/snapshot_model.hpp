@@ -71,6 +71,7 @@ class SnapshotModel : public consumer::Output, private ModelledWriters<SnapshotR
     [[nodiscard]] std::uint64_t again() const { return again_; }
     [[nodiscard]] std::uint64_t lost() const { return lost_; }
     [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
+    [[nodiscard]] std::uint64_t forgotten() const { return forgotten_; }
 
     // The output of the snapshots.
     Result<void> write_metadata(std::string_view) override { return {}; }
@@ -109,6 +110,7 @@ class SnapshotModel : public consumer::Output, private ModelledWriters<SnapshotR
 
     // Snapshots.
     void take_any();
+    void take_many();
     void take(std::uint64_t max_size);
     void forget();
     void begin_again();
@@ -135,6 +137,7 @@ class SnapshotModel : public consumer::Output, private ModelledWriters<SnapshotR
     std::uint64_t again_ = 0;
     std::uint64_t lost_ = 0;
     std::uint64_t left_out_ = 0;
+    std::uint64_t forgotten_ = 0;  // ends of snapshots, by those who went on
 };
 
 inline void SnapshotModel::step() {
@@ -159,6 +162,7 @@ inline void SnapshotModel::step() {
         Step{10, [](SnapshotModel& model) { model.begin_again(); }},
         Step{10, [](SnapshotModel& model) { model.snapshots_.touch_used(); }},
         Step{1, [](SnapshotModel& model) { model.lie(); }},
+        Step{1, [](SnapshotModel& model) { model.take_many(); }},
     };
     ++steps_;
     any_of(kSteps).take(*this);
@@ -258,6 +262,14 @@ inline void SnapshotModel::take_any() {
     fails_after_ = kNever;
 }
 
+// More than anybody remembers.
+inline void SnapshotModel::take_many() {
+    for (std::size_t i = 0; i <= consumer::Progress::kMaxPlanned && violation_.empty(); ++i) {
+        write_some();
+        take(0);
+    }
+}
+
 inline void SnapshotModel::take(std::uint64_t max_size) {
     look_at_writers();
     struct Before {
@@ -324,8 +336,10 @@ inline void SnapshotModel::begin_again() {
     for (SnapshotRing& ring : rings_) {
         if (ring.known.empty()) continue;
         constexpr std::size_t kEnds = consumer::Progress::kMaxPlanned - 1;
-        if (ring.ends.size() > kEnds)
+        if (ring.ends.size() > kEnds) {
             ring.forgotten = std::max(ring.forgotten, ring.ends[ring.ends.size() - kEnds - 1]);
+            ++forgotten_;
+        }
         const std::uint64_t end = ring.known.back().position;
         std::erase_if(ring.known, [&](const SnapshotRing::KnownCut& cut) {
             return cut.position != end && cut.position < ring.forgotten;

@@ -19,6 +19,7 @@ void check_histories() {
     std::uint64_t again = 0;
     std::uint64_t lost = 0;
     std::uint64_t left_out = 0;
+    std::uint64_t forgotten = 0;
     std::uint64_t histories = 0;
     test::run_histories<Model>(kSeeds, kSteps, [&](const Model& model) {
         ++histories;
@@ -26,6 +27,7 @@ void check_histories() {
         again += model.again();
         lost += model.lost();
         left_out += model.left_out();
+        forgotten += model.forgotten();
     });
     if (histories < kSeeds.count) return;
     // Enough must have happened in these histories.
@@ -33,6 +35,7 @@ void check_histories() {
     EXPECT_GT(again, packets / 4);
     EXPECT_GT(lost, kSeeds.count / 2);
     EXPECT_GT(left_out, kSeeds.count);
+    EXPECT_GT(forgotten, 0U);
 }
 
 TEST(Snapshots, HoldTheNewestBlocksWholeAndTheSameInEach) { check_histories<test::SnapshotModel>(); }
