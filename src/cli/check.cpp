@@ -15,6 +15,7 @@
 #include "cli/json_text.hpp"
 #include "cli/named_traces.hpp"
 #include "cli/progress_bar.hpp"
+#include "cli/shell_word.hpp"
 #include "cli/steer/quantities.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/tell.hpp"
@@ -152,7 +153,7 @@ Result<bool> repair(CheckOptions& options) {
         fmt::print("{}\n", readable_json(json_of(check)));
     else if (is_saved)
         fmt::print("{}; what can be is in {}: leat view {}\n", readable_sums(check), printable(options.output),
-                   printable(options.output));
+                   shell_word(options.output));
     else
         fmt::print("{}: no trace is made\n", readable_sums(check));
     if (std::fflush(stdout) != 0) return io_error("cannot write");

@@ -262,13 +262,13 @@ int run(int argc, char** argv) {
     } catch (const CLI::Success& success) {
         return print_help(app, success);
     } catch (const CLI::ParseError& error) {
-        tell("leat-relayd: {} (see leat-relayd --help)", error.what());
+        tell("leat-relayd: {} (see leat-relayd --help)", readable_message(error.what()));
         return kExitUsage;
     }
     std::optional<Background> background;
     const auto done = start(options, background);
     if (done) return kExitOk;
-    const std::string line = "leat-relayd: " + done.error().message;
+    const std::string line = "leat-relayd: " + readable_message(done.error().message);
     if (background)
         background->report_failure(line);
     else
@@ -286,7 +286,7 @@ int main(int argc, char** argv) {
     try {
         return leat::cli::run(argc, argv);
     } catch (const std::exception& error) {
-        leat::cli::tell("leat-relayd: {}", error.what());
+        leat::cli::tell("leat-relayd: {}", leat::cli::readable_message(error.what()));
         return leat::cli::kExitFailed;
     }
 }

@@ -212,7 +212,7 @@ int run(int argc, char** argv) {
     } catch (const CLI::Success& success) {
         return print_help(app, success);
     } catch (const CLI::ParseError& error) {
-        tell("leat-sessiond: {} (see leat-sessiond --help)", error.what());
+        tell("leat-sessiond: {} (see leat-sessiond --help)", readable_message(error.what()));
         return kExitUsage;
     }
     options.is_group_given = app.count("--group") != 0;
@@ -229,7 +229,7 @@ int run(int argc, char** argv) {
     if (done) return kExitOk;
     // One that takes the place of another in the background has nobody else to tell.
     if (the_log().is_file()) log_error("cannot start: {}", done.error().message);
-    const std::string line = "leat-sessiond: " + done.error().message;
+    const std::string line = "leat-sessiond: " + readable_message(done.error().message);
     if (background)
         background->report_failure(line);
     else
@@ -247,7 +247,7 @@ int main(int argc, char** argv) {
     try {
         return leat::cli::run(argc, argv);
     } catch (const std::exception& error) {
-        leat::cli::tell("leat-sessiond: {}", error.what());
+        leat::cli::tell("leat-sessiond: {}", leat::cli::readable_message(error.what()));
         return leat::cli::kExitFailed;
     }
 }

@@ -56,11 +56,16 @@ Result<fs::path> session_directory(const fs::path& given) {
     if (!fs::is_directory(given, error)) return not_found("{} is no directory", given.string());
     if (fs::is_directory(given / kOfSession, error)) return given;
     std::vector<fs::path> sessions;
-    for (const fs::directory_entry& entry : fs::directory_iterator(given, error))
-        if (std::error_code ignored; fs::is_directory(entry.path() / kOfSession, ignored))
-            sessions.push_back(entry.path());
+    fs::path denied;
+    for (const fs::directory_entry& entry : fs::directory_iterator(given, error)) {
+        std::error_code of_entry;
+        if (fs::is_directory(entry.path() / kOfSession, of_entry)) sessions.push_back(entry.path());
+        if (of_entry == std::errc::permission_denied) denied = entry.path();
+    }
     if (error) return fail(ErrorKind::kIo, "cannot read directory {}: {}", given.string(), error.message());
     if (sessions.size() == 1) return sessions.front();
+    if (sessions.empty() && !denied.empty())
+        return refused("cannot read {}: Permission denied: it may be of a session of another user", denied.string());
     if (sessions.empty())
         return not_found("{} has no session that was recorded with --shm-path: those that ended well leave nothing",
                          given.string());

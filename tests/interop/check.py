@@ -207,6 +207,15 @@ class Damaged(CheckTest):
         self.assertEqual(found["lost_bytes"], 0)
         self.assertEqual(self.repair(trace).text, Trace(trace).text)
 
+    def test_file_that_is_gone(self):
+        trace = self.recorded(20_000)
+        path = self.largest(trace)
+        path.unlink()
+        found = self.check(trace, 1)
+        index = path.parent / "index" / f"{path.name}.idx"
+        self.assertEqual([finding["what"] for finding in found["findings"] if finding["file"] == str(index)],
+                         ["the file whose packets it names is not there"])
+
     def test_nowhere(self):
         result = plain_run(LEAT, "repair", self.recorded(), "-o", "")
         self.assertEqual(result.returncode, 2)

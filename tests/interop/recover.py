@@ -16,9 +16,9 @@ import struct
 import subprocess
 import time
 
-from session_daemons import RestartTest, Switched, by_reason
-from support import (IS_WHOLE, LEAT, PATIENCE, PROGRAMS, enter_user_namespace, has_namespaces, lines_of, main, needs,
-                     outside_gate, program, stop_process, wait_until, without_sanitizers)
+from session_daemons import RestartTest, Switched, as_user, by_reason
+from support import (IS_WHOLE, LEAT, PATIENCE, PROGRAMS, can_be_two_users, enter_user_namespace, has_namespaces, lines_of, main, needs,
+                     outside_gate, plain_run, program, stop_process, wait_until, without_sanitizers)
 
 THREADS = 3
 PAGE = mmap.PAGESIZE
@@ -321,6 +321,13 @@ class Recorder(RecoverTest):
         self.left_by_recorder()
         for path in [self.session_directory(), *self.session_directory().rglob("*")]:
             self.assertEqual(path.stat().st_mode & 0o777, 0o700 if path.is_dir() else 0o600, path)
+
+    @needs(can_be_two_users(), "two-users")
+    def test_others_are_told_that_they_may_not_read_them(self):
+        self.left_by_recorder()
+        result = plain_run(LEAT, "recover", self.session_directory().parent, cwd="/", **as_user(65534))
+        self.assertEqual((result.returncode, result.stdout), (1, ""), result.stderr)
+        self.assert_one_line(result.stderr, str(self.session_directory()), "Permission denied")
 
 
 @without_sanitizers

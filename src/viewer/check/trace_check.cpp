@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iterator>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "ctf/metadata/growing_metadata.hpp"
 #include "ctf/metadata/metadata_reader.hpp"
 #include "ctf/metadata/metadata_stream.hpp"
+#include "trace/index_format.hpp"
 #include "trace/stream_paths.hpp"
 #include "trace/sync_file.hpp"
 #include "trace/trace_directories.hpp"
@@ -178,6 +180,24 @@ std::vector<CheckedMetadata*> TraceCheck::other_metadata(const CheckedDirectory&
     return others;
 }
 
+// An index that names packets, where there is no file that has them.
+void TraceCheck::check_for_lost_files(const CheckedDirectory& directory) {
+    constexpr std::string_view kSuffix = ".idx";
+    std::error_code error;
+    std::vector<fs::path> lost;
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory.path / trace::kIndexDirectory, error)) {
+        std::string name = entry.path().filename().string();
+        if (!name.ends_with(kSuffix) || name.starts_with('.')) continue;
+        name.resize(name.size() - kSuffix.size());
+        std::error_code of_entry;
+        const bool has_packets = fs::file_size(entry.path(), of_entry) > trace::kIndexHeaderSize && !of_entry;
+        if (has_packets && fs::status(directory.path / name, of_entry).type() == fs::file_type::not_found)
+            lost.push_back(entry.path());
+    }
+    std::ranges::sort(lost);
+    for (const fs::path& index : lost) findings_.add(index, {}, "the file whose packets it names is not there");
+}
+
 // Of files that somebody writes, or replaces, the indexes may lack something, for a moment.
 void TraceCheck::check_indexes() {
     constexpr auto kMoment = std::chrono::milliseconds(100);
@@ -187,8 +207,9 @@ void TraceCheck::check_indexes() {
     };
     std::vector<Unfinished> all;
     for (const CheckedDirectory& directory : directories_) {
-        if (directory.metadata == nullptr) continue;
         const bool is_being_written = trace::is_being_written(directory.path);
+        if (!is_being_written) check_for_lost_files(directory);
+        if (directory.metadata == nullptr) continue;
         for (const CheckedFile& checked : directory.files) {
             if (is_replaced(*checked.file) || checked.index.is_replaced()) continue;
             Findings unfinished;

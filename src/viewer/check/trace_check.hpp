@@ -102,6 +102,7 @@ class TraceCheck {
     void check_streams(CheckProgress& progress);
     void check_clocks(const std::vector<Stream>& streams);
     void check_indexes();
+    void check_for_lost_files(const CheckedDirectory& directory);
 
     std::list<CheckedDirectory> directories_{};
     std::uint64_t unopened_bytes_ = 0;  // of files that cannot be opened
