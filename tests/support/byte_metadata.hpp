@@ -15,6 +15,10 @@ inline const std::string kByteMetadata =
     "  event.header := struct { ts timestamp; }; };"
     "event { name = e; };";
 
+// Of which nothing can be used.
+inline const std::string kUnreadableMetadata =
+    "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; }; nonsense;";
+
 // The same metadata with packet numbers.
 inline std::string numbered_byte_metadata(const std::string& more_numbers = "") {
     std::string metadata = kByteMetadata;

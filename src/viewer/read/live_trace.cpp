@@ -29,15 +29,17 @@ std::optional<Error> LiveTrace::take_failure() {
     return parsed_.error();
 }
 
+// What was declared before something that cannot be read serves whoever needs no more: as soon as there is a stream.
 Result<void> LiveTrace::parse(std::string_view text) {
-    LEAT_TRY(reader_->read(text));
+    auto read = reader_->read(text);
     const ctf::TraceClass* const trace_class = reader_->trace_class();
-    if (model_ != nullptr || trace_class == nullptr) return {};
+    const bool serves = trace_class != nullptr && (read || !trace_class->streams.empty());
+    if (model_ != nullptr || !serves) return read;
     ctf::TracePlans plans = LEAT_TRY(ctf::TracePlans::make(*trace_class));
     // The pointer to the class keeps the reader alive, which owns the class.
     const std::shared_ptr<const ctf::TraceClass> shared_class(reader_, trace_class);
     model_ = std::make_shared<TraceModel>(shared_class, std::move(plans));
-    return {};
+    return read;
 }
 
 std::optional<std::int64_t> LiveTrace::nanoseconds(std::uint64_t cycles) {

@@ -36,7 +36,7 @@ class LiveTrace {
     // The model for the metadata so far. Metadata is parsed here and not on arrival, so each declaration is parsed
     // once, and all that arrived since the last call is parsed together. Null until it is known what a packet begins
     // with. An error comes again at each call: whoever asks for another stream must hear of it, too. Once there is a
-    // model it stays, with all that is declared before something that cannot be read.
+    // model it stays, with all that is declared before something that cannot be read, whenever that came.
     Result<std::shared_ptr<TraceModel>> model();
     // Why nothing is added to the model any more. Told once.
     std::optional<Error> take_failure();

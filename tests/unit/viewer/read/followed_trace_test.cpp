@@ -69,6 +69,10 @@ class RollingWriter {
     // The declaration of the event is still to come.
     void cut_metadata() const { fs::resize_file(directory_ / "metadata", metadata().find("event { name")); }
     void spoil_metadata() const { append("metadata", "nonsense;"); }
+    void break_metadata() const {
+        fs::resize_file(directory_ / "metadata", 0);
+        append("metadata", test::kUnreadableMetadata);
+    }
     // As a whole, in a new file, and with another clock.
     void write_metadata_again() const {
         append(".metadata.new", metadata().replace(metadata().find("freq = 1"), 8, "freq = 2"));
@@ -178,7 +182,7 @@ TEST_F(FollowedTraceTest, MetadataThatIsWrittenAgainGoesOnInTheNewFile) {
 }
 
 TEST_F(FollowedTraceTest, MetadataThatCannotBeReadEndsEachStreamWithTheReason) {
-    writer_.spoil_metadata();
+    writer_.break_metadata();
     writer_.roll("c_0_0");
     writer_.packet(1);
     writer_.roll("d_0_0");

@@ -109,6 +109,16 @@ TEST(LiveTrace, ErrorIsToldOfMetadataThatCannotBeAppended) {
     }
 }
 
+TEST(LiveTrace, WhatIsDeclaredBeforeAnErrorServes) {
+    LiveTrace trace(0);
+    ASSERT_TRUE(trace.append_metadata(bytes_of(test::kByteMetadata + "nonsense;")));
+    const auto model = trace.model();
+    ASSERT_TRUE(model);
+    ASSERT_NE(*model, nullptr);
+    EXPECT_EQ((*model)->trace_class->streams.size(), 1U);
+    EXPECT_TRUE(trace.take_failure());
+}
+
 TEST(LiveTrace, WhatWasDeclaredBeforeAnErrorStays) {
     LiveTrace trace(0);
     ASSERT_TRUE(trace.append_metadata(bytes_of(test::kByteMetadata)));

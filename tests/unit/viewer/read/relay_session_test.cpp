@@ -133,7 +133,7 @@ TEST_F(RelaySessionTest, BeaconLetsTheOthersGoOn) {
 TEST_F(RelaySessionTest, TraceThatCannotBeReadEndsAndTheOthersGoOn) {
     constexpr std::uint64_t kOtherTrace = kTrace + 1;
     const std::string bytes = packet(1, 9, "\2\6");
-    const std::string nonsense = test::kByteMetadata + "nonsense;";
+    const std::string nonsense = test::kUnreadableMetadata;
     RelayScript script(kCanGetNews);
     script.add(AttachReply{kOk, 5}, StreamDescriptor{.id = kMetadataStream, .trace_id = kTrace, .is_metadata = 1});
     for (const std::uint64_t id : {2, 3})
@@ -173,7 +173,7 @@ TEST_F(RelaySessionTest, LaterDeclarationThatCannotBeReadEndsNobody) {
 TEST_F(RelaySessionTest, StreamThatComesToATraceThatCannotBeReadEndsAtOnce) {
     constexpr std::uint64_t kOtherTrace = kTrace + 1;
     const std::string bytes = packet(1, 9, "\2\6");
-    const std::string nonsense = test::kByteMetadata + "nonsense;";
+    const std::string nonsense = test::kUnreadableMetadata;
     RelayScript script(kCanGetNews);
     script.attached({2}).add(NewsReply{kOk, 0, 1}, news_of(2, IndexStatus::kOk, bytes.size())).text(bytes);
     script.add(MetadataReply{nonsense.size(), kOk}).text(nonsense).add(MetadataReply{0, MetadataStatus::kNoNew});
@@ -188,7 +188,7 @@ TEST_F(RelaySessionTest, StreamThatComesToATraceThatCannotBeReadEndsAtOnce) {
 }
 
 TEST_F(RelaySessionTest, BeaconOfATraceThatCannotBeReadEndsIt) {
-    const std::string nonsense = test::kByteMetadata + "nonsense;";
+    const std::string nonsense = test::kUnreadableMetadata;
     RelayScript script(kCanGetNews);
     script.attached({2}).add(NewsReply{kOk, 0, 1}, news_of(2, IndexStatus::kInactive, 0, 3));
     script.add(MetadataReply{nonsense.size(), kOk}).text(nonsense).add(MetadataReply{0, MetadataStatus::kNoNew});
