@@ -88,7 +88,10 @@ Result<ControlClient> ControlClient::connect(const std::vector<fs::path>& socket
     if (closed != sockets.end())
         return not_found("{} is not for you, and you run no session daemon: leat create NAME starts one",
                          closed->string());
-    return not_found("no session daemon is running: leat create NAME starts one");
+    return not_found(
+        "no session daemon is running: leat create NAME starts one, and leat-sessiond --background one that goes on "
+        "with "
+        "the sessions of one that was killed");
 }
 
 Result<Json> ControlClient::ask(Json request, const TakeProgress& take_progress) {

@@ -159,13 +159,17 @@ void add_output_options(CLI::App& command, ChannelOptions& options) {
 
 struct ContextOptions : VerbOptions {
     std::vector<std::string> kinds{};
+    std::vector<std::string> types{};  // the same, as lttng takes them
     std::optional<std::string> channel{};
 };
 
 Outcome<void> add_context(const ContextOptions& options, Steering& steering) {
     Json request = request_of("add-context", options.session);
     set_member(request, "channel", options.channel);
-    request["contexts"] = split_at_commas(options.kinds);
+    std::vector<std::string> kinds = options.kinds;
+    kinds.insert(kinds.end(), options.types.begin(), options.types.end());
+    if (kinds.empty()) return usage("KIND is required: what each event shall carry");
+    request["contexts"] = split_at_commas(kinds);
     steering.result() = LEAT_TRY(steering.ask(request));
     const Json& answer = steering.result();
     const bool is_one = answer.at("channels").size() == 1;
@@ -183,11 +187,15 @@ void add_channel_verbs(CLI::App& app, int& exit_status) {
     add_channel_argument(enable.command, enable.options);
     add_buffer_options(enable.command, enable.options);
     add_output_options(enable.command, enable.options);
+    accept_userspace(enable.command);
     enable.command.footer(kEnableFooter);
     const auto disable = add_verb(app, exit_status, "disable-channel", "record nothing in a channel", disable_channel);
     add_channel_argument(disable.command, disable.options);
+    accept_userspace(disable.command);
     const auto context = add_verb(app, exit_status, "add-context", "let each event carry more", add_context);
-    add_texts(context.command, "KIND", context.options.kinds, "what each event shall carry")->required()->type_name("");
+    add_texts(context.command, "KIND", context.options.kinds, "what each event shall carry")->type_name("");
+    add_texts(context.command, "-t,--type", context.options.types, "The same")->group("");
+    accept_userspace(context.command);
     add_session_option(context.command, context.options);
     add_text(context.command, "-c,--channel", context.options.channel, "The channel (default: all)")->type_name("NAME");
     context.command.footer(fmt::format(kContextFooter, session::all_context_names()));

@@ -96,6 +96,7 @@ void add_pattern_options(CLI::App& command, EventOptions& options) {
     command.add_flag("-a,--all", options.is_all, "All events, as '*'");
     add_session_option(command, options);
     add_text(command, "-c,--channel", options.channel, "The channel")->type_name("NAME");
+    accept_userspace(command);
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ void add_listing_verbs(CLI::App& app, int& exit_status) {
     const auto listing = add_verb(app, exit_status, "list", "show sessions, or programs that can be traced", list);
     add_session_argument(listing.command, listing.options, "show all of this session");
     listing.command.add_flag("--programs", listing.options.has_programs, "Show programs and their events");
+    listing.command.add_flag("-u,--userspace", listing.options.has_programs)->group("");  // as lttng has it
     listing.command.footer(kListFooter);
     const auto current = add_verb(app, exit_status, "status", "show all of one session", status);
     add_session_option(current.command, current.options);

@@ -110,6 +110,7 @@ void add_track_options(const Verb<TrackOptions>& verb) {
     add_texts(verb.command, "--vuid", verb.options.users, "Users, as names or ids; or all")->type_name("USER|all");
     add_texts(verb.command, "--vgid", verb.options.groups, "Groups, as names or ids; or all")->type_name("GROUP|all");
     add_session_option(verb.command, verb.options);
+    accept_userspace(verb.command);
     verb.command.footer(kTrackFooter);
 }
 

@@ -14,6 +14,8 @@ void add_session_option(CLI::App& command, VerbOptions& options) {
     add_text(command, "-s,--session", options.session, "The session (default: the current one)")->type_name("NAME");
 }
 
+void accept_userspace(CLI::App& command) { command.add_flag("-u,--userspace")->group(""); }
+
 void add_session_argument(CLI::App& command, VerbOptions& options, const char* description) {
     add_text(command, "NAME", options.session, description)->type_name("");
 }

@@ -40,6 +40,8 @@ Verb<Options> add_verb(CLI::App& app, int& exit_status, const char* name, const 
 
 // -s NAME.
 void add_session_option(CLI::App& command, VerbOptions& options);
+// -u, which other tools want: there is one domain. Not in the help.
+void accept_userspace(CLI::App& command);
 // [NAME].
 void add_session_argument(CLI::App& command, VerbOptions& options, const char* description);
 

@@ -63,7 +63,10 @@ TEST_F(ControlClientTest, NobodyListens) {
     const auto answer = ask({{"verb", "list"}});
     ASSERT_FALSE(answer);
     EXPECT_EQ(answer.error().kind, ErrorKind::kNotFound);
-    EXPECT_EQ(answer.error().message, "no session daemon is running: leat create NAME starts one");
+    EXPECT_EQ(answer.error().message,
+              "no session daemon is running: leat create NAME starts one, and leat-sessiond --background one that goes "
+              "on with "
+              "the sessions of one that was killed");
 }
 
 TEST_F(ControlClientTest, SocketOfDeadDaemonIsPassedOver) {

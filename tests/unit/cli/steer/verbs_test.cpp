@@ -256,7 +256,10 @@ TEST_F(Verbs, FailureOfTheDaemonIsOneLineAndOneObject) {
 TEST_F(Verbs, WithoutADaemon) {
     const Finished text = run({"stop"});
     EXPECT_EQ(text.status, 1);
-    EXPECT_EQ(text.err, "leat: no session daemon is running: leat create NAME starts one\n");
+    EXPECT_EQ(text.err,
+              "leat: no session daemon is running: leat create NAME starts one, and leat-sessiond --background one "
+              "that goes on "
+              "with the sessions of one that was killed\n");
     const Finished json = run({"list", "--format=json"});
     EXPECT_EQ(json.status, 1);
     EXPECT_EQ(Json::parse(json.out).at("ok"), false);
