@@ -97,6 +97,18 @@ class Verbs(SteerTest):
         self.assertEqual(self.json("destroy"), counts)
         self.assertEqual(self.json("list")["sessions"], [])
 
+    def test_as_lttng_takes_it(self):
+        """-u means nothing here, and -t is a kind of context."""
+        self.daemon()
+        self.create("web")
+        for verb in (("enable-channel", "-u", "c"), ("enable-event", "-u", "order:*", "-c", "c"), ("track", "-u", "--vpid=5"),
+                     ("add-context", "-u", "-t", "vpid", "-t", "procname"), ("disable-event", "-u", "order:*", "-c", "c"),
+                     ("disable-channel", "-u", "c"), ("untrack", "--userspace", "--vpid=all")):
+            self.leat(*verb)
+        channel, = self.session("web")["channels"]
+        self.assertEqual((channel["contexts"], channel["enabled"]), (["vpid", "procname"], False))
+        self.assertEqual(self.json("list", "-u"), self.json("list", "--programs"))
+
     def test_doing_a_thing_twice(self):
         self.daemon()
         self.create("web")
