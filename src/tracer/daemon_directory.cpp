@@ -110,6 +110,7 @@ time_t age_of_note(int notes, const char* name, const timespec& last) {
 void find_daemons() {
     const char* const timeout = secure_getenv("LEAT_REGISTER_TIMEOUT");
     timeout_ms = number_in(timeout, kDefaultTimeoutMs);
+    if (timeout_ms > INT32_MAX) timeout_ms = INT32_MAX;  // what poll() takes: 24 days
     set_directory(Lane::kRecorder, secure_getenv(wire::kRecorderDirectoryVariable));
 
     char users[kMaxAppPath];
