@@ -152,12 +152,14 @@ bool is_of_effective_user(const ControlMemory& memory) {
 }
 
 // The file is filled. Whoever looks at the words meanwhile finds those of before or the new ones, which are the same,
-// or off.
-void take_over(ControlMemory& memory, int fd) {
+// or off. False: there is no memory for it.
+bool take_over(ControlMemory& memory, int fd) {
     // In another user's directory we may be no longer allowed to: whoever clears away there does it.
     remove_file(memory);
     memory.process = process_number();
-    if (!replace_file(memory, fd)) replace_by_zeros(memory);
+    if (replace_file(memory, fd)) return true;
+    replace_by_zeros(memory);
+    return false;
 }
 
 // False: it is as it was.
@@ -167,7 +169,7 @@ bool renew(ControlMemory& memory) {
     const bool is_same_user = is_of_same_user(memory.path, file.path());
     const StickyLock lock;
     if (!Copy(memory, file.fd(), is_same_user, true).run()) return false;
-    take_over(memory, file.fd());
+    if (!take_over(memory, file.fd())) return true;
     // What nobody finds nobody could ever switch off.
     if (file.publish())
         set_path(memory, file.path());
@@ -183,7 +185,7 @@ void renew_without_name(ControlMemory& memory) {
     const auto size = static_cast<off_t>(memory.layout().size());
     if (fd >= 0 && may_have_files_of(memory.layout().size()) && ftruncate(fd, size) == 0 &&
         Copy(memory, fd, false, false).run()) {
-        take_over(memory, fd);
+        (void)take_over(memory, fd);
     } else {
         set_path(memory, nullptr);
         replace_by_zeros(memory);
@@ -194,6 +196,11 @@ void renew_without_name(ControlMemory& memory) {
 bool has_file(const ControlMemory& memory) {
     // DD: the path is whole, and the memory is in use. Pairs with CC in set_path().
     return __atomic_load_n(memory.path, __ATOMIC_ACQUIRE) != '\0';
+}
+
+// A child that was forked by a process that was not where it belonged has had no place for a file of its own.
+bool is_parents(const ControlMemory& memory) {
+    return memory.process != process_number() && memory.layout().more_actions(0) <= kMaxSizeForChild;
 }
 
 // The daemon of the new user gets to know the program before it goes on, and root's again: as at a start.
@@ -226,9 +233,11 @@ void renew_for_user() {
         const RegistrationLock lock;
         bool is_changed = false;
         for (ControlMemory* memory = first_memory(); memory != nullptr; memory = memory->next_of_all) {
-            if (!has_file(*memory) || is_of_effective_user(*memory)) continue;
+            if (!has_file(*memory)) continue;
+            const bool is_at_its_place = is_of_effective_user(*memory);
+            if (is_at_its_place && !is_parents(*memory)) continue;
             is_changed = true;
-            if (!renew(*memory)) renew_without_name(*memory);
+            if (!renew(*memory) && !is_at_its_place) renew_without_name(*memory);
         }
         begin_new_generation();
         if (is_changed) register_all();

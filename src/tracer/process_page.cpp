@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ring/clock.hpp"
@@ -59,8 +58,8 @@ bool take(int32_t& lock, int32_t tid, uint64_t patience) {
 // Not nanosleep(), where the thread could be cancelled.
 void nap() {
     constexpr long kNap = 1'000'000;  // ns
-    const timespec time{0, kNap};
-    syscall(SYS_nanosleep, &time, nullptr);
+    const long time[] = {0, kNap};    // the kernel's, whatever timespec is to libc
+    syscall(SYS_nanosleep, time, nullptr);
 }
 
 // A handler of the holder may have forked: in the child the lock is free, or is another thread's by now.

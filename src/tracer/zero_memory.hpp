@@ -16,6 +16,8 @@ class ZeroMemory {
     bool replace(void* mapping, uint64_t size, bool is_writable) const;
 
   private:
+    bool replace_piece(void* mapping, uint64_t size, bool is_writable) const;
+
     bool is_any_locked_;  // memory of this process
 };
 

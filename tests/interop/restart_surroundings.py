@@ -314,7 +314,7 @@ class FewDescriptors(RestartTest):
         held = len(os.listdir(f"/proc/{keeper}/fd"))
         self.kill(daemon)
         refusals = []
-        for limit in range(held, 3 * held, held // 12):
+        for limit in range(held, 3 * held, max(1, held // 12)):
             other = SessionDaemon(self.runtime, wrapper=("prlimit", f"--nofile={limit}:{limit}"), is_awaited=False)
             wait_until(other.has_begun, "the daemon neither starts nor ends")
             self.assertNotIn("lost", other.log())

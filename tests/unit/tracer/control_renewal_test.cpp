@@ -212,6 +212,27 @@ TEST_F(ControlRenewal, UserForAWhileChangesNothing) {
     });
 }
 
+// There is no place for its file then. When there is, it has one.
+TEST_F(ControlRenewal, ChildThatIsForkedMeanwhileHasItsParentsFileForAWhile) {
+    LEAT_NEEDS(test::can_be_two_users(), "two-users");
+    switch_on(Lane::kSystem);
+    in_child([&] {
+        if (::seteuid(kNobody) != 0) return false;
+        const std::string of_parent = memory_->path;
+        const pid_t child = ::fork();
+        if (child == 0) {
+            const bool has_parents = memory_->path == of_parent && memory_->process != process_number();
+            if (!has_parents || ::seteuid(0) != 0) ::_exit(1);
+            renew_for_user();
+            const bool has_its_own = memory_->path != of_parent && memory_->process == process_number();
+            ::_exit(has_its_own && fs::exists(memory_->path) && is_all_there(Lane::kSystem) ? 0 : 2);
+        }
+        int status = -1;
+        ::waitpid(child, &status, 0);
+        return status == 0;
+    });
+}
+
 TEST_F(ControlRenewal, OtherUserHasWhatTheRecorderAsksForAlone) {
     LEAT_NEEDS(test::can_be_two_users(), "two-users");
     for (const Lane lane : {Lane::kSystem, Lane::kUser, Lane::kRecorder}) switch_on(lane);
