@@ -102,11 +102,11 @@ class Verbs(SteerTest):
         self.daemon()
         self.create("web")
         for verb in (("enable-channel", "-u", "c"), ("enable-event", "-u", "order:*", "-c", "c"), ("track", "-u", "--vpid=5"),
-                     ("add-context", "-u", "-t", "vpid", "-t", "procname"), ("disable-event", "-u", "order:*", "-c", "c"),
+                     ("add-context", "-u", "-t", "vpid", "-t", "ip"), ("disable-event", "-u", "order:*", "-c", "c"),
                      ("disable-channel", "-u", "c"), ("untrack", "--userspace", "--vpid=all")):
             self.leat(*verb)
         channel, = self.session("web")["channels"]
-        self.assertEqual((channel["contexts"], channel["enabled"]), (["vpid", "procname"], False))
+        self.assertEqual((channel["contexts"], channel["enabled"]), (["vpid", "vtid", "procname", "ip"], False))
         self.assertEqual(self.json("list", "-u"), self.json("list", "--programs"))
 
     def test_doing_a_thing_twice(self):
