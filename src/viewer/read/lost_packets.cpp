@@ -1,6 +1,7 @@
 #include "viewer/read/lost_packets.hpp"
 
 #include <algorithm>
+#include <system_error>
 
 #include "base/file.hpp"
 #include "trace/index_format.hpp"
@@ -8,9 +9,37 @@
 
 namespace leat::viewer {
 
-std::vector<std::uint64_t> lost_packets(const std::filesystem::path& stream_file) {
+namespace {
+
+// Those that the file should have, one after the other.
+class Named {
+  public:
+    void add(const ctf::IndexEntry& entry) {
+        is_whole_ = is_whole_ && entry.offset == end_;
+        begins_.push_back(end_);
+        end_ += entry.packet_size / 8;
+    }
+
+    // None, if the index is not one of a file that was cut off at the end of a packet.
+    [[nodiscard]] std::uint64_t behind(std::uint64_t size) const {
+        const auto first = std::ranges::lower_bound(begins_, size);
+        if (!is_whole_ || first == begins_.end() || *first != size) return 0;
+        return static_cast<std::uint64_t>(begins_.end() - first);
+    }
+
+  private:
+    std::vector<std::uint64_t> begins_{};
+    std::uint64_t end_ = 0;
+    bool is_whole_ = true;
+};
+
+}  // namespace
+
+// The size of the file is asked for last: what an index names is in the file before.
+LostPackets lost_packets(const std::filesystem::path& stream_file) {
     constexpr std::size_t kAtOnce = 256;  // entries
-    std::vector<std::uint64_t> lost;
+    LostPackets lost;
+    Named named;
     const auto index = open_for_reading(trace::index_path(stream_file));
     if (!index) return lost;
     const auto header = read_at(index->get(), 0, trace::kIndexHeaderSize);
@@ -26,10 +55,17 @@ std::vector<std::uint64_t> lost_packets(const std::filesystem::path& stream_file
         offset += bytes->size();
         for (UntrustedBytes rest = *bytes; rest.size() >= *entry_size; rest = rest.subspan(*entry_size)) {
             const auto entry = trace::parse_index_entry(rest.first(*entry_size));
-            if (entry && entry->is_lost()) lost.push_back(entry->packet_seq_num);
+            if (!entry) continue;
+            if (entry->is_lost())
+                lost.numbers.push_back(entry->packet_seq_num);
+            else
+                named.add(*entry);
         }
     }
-    std::ranges::sort(lost);
+    std::ranges::sort(lost.numbers);
+    std::error_code error;
+    const std::uintmax_t size = std::filesystem::file_size(stream_file, error);
+    if (!error) lost.cut_off = named.behind(size);
     return lost;
 }
 

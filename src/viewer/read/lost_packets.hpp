@@ -6,8 +6,15 @@
 
 namespace leat::viewer {
 
-// The tracer's numbers of the packets that a relay did not get, ascending. They come from the index of this stream
-// file, as far as that can be read. Without an index there are none.
-std::vector<std::uint64_t> lost_packets(const std::filesystem::path& stream_file);
+// What the index of a stream file names and the file does not have.
+struct LostPackets {
+    // The tracer's numbers of those that a relay did not get, ascending.
+    std::vector<std::uint64_t> numbers{};
+    // How many lie behind the end of the file, which is that of a packet: it was cut off there.
+    std::uint64_t cut_off = 0;
+};
+
+// As far as the index can be read. Without one there is nothing.
+LostPackets lost_packets(const std::filesystem::path& stream_file);
 
 }  // namespace leat::viewer

@@ -3,10 +3,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <map>
 #include <set>
 #include <system_error>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -186,6 +188,7 @@ Result<void> RecordedTrace::scan(const RecordedFile& file) {
     std::optional<std::int64_t> previous_begin_ns;
     std::uint64_t offset = 0;
     bool is_first = true;
+    const LostPackets lost = lost_packets(file.path);
     while (offset < bytes.size()) {
         const UntrustedBytes rest = bytes.subspan(offset);
         auto plan = plans_->plan_for(rest);
@@ -202,16 +205,21 @@ Result<void> RecordedTrace::scan(const RecordedFile& file) {
             return corrupt("packet at offset {} is cut short: {} bytes of {}", offset, rest.size(),
                            properties.packet_size);
         RecordedStream& stream = stream_of(**plan, properties, file);
-        if (std::exchange(is_first, false)) note_lost_packets(file, stream);
+        // All packets of a file come from one ring.
+        if (std::exchange(is_first, false)) std::ranges::copy(lost.numbers, std::back_inserter(stream.lost_packets));
         stream.packets.push_back({&file, offset, properties});
         offset += properties.packet_size;
     }
-    return {};
+    return lost.cut_off == 0 ? Result<void>() : check_if_cut_off(file);
 }
 
-// All packets of a file come from one ring.
-void RecordedTrace::note_lost_packets(const RecordedFile& file, RecordedStream& stream) {
-    std::ranges::copy(lost_packets(file.path), std::back_inserter(stream.lost_packets));
+// Somebody may be about to replace the file and its index, one after the other.
+Result<void> RecordedTrace::check_if_cut_off(const RecordedFile& file) {
+    constexpr auto kMoment = std::chrono::milliseconds(100);
+    std::this_thread::sleep_for(kMoment);
+    const std::uint64_t cut_off = is_replaced(file) ? 0 : lost_packets(file.path).cut_off;
+    if (cut_off == 0) return {};
+    return corrupt("it is cut short: its index names {} packet{} behind its end", cut_off, cut_off == 1 ? "" : "s");
 }
 
 RecordedStream& RecordedTrace::stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,

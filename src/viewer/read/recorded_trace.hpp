@@ -93,7 +93,7 @@ class RecordedTrace {
     Result<void> scan(const RecordedFile& file);
     RecordedStream& stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
                               const RecordedFile& file);
-    static void note_lost_packets(const RecordedFile& file, RecordedStream& stream);
+    static Result<void> check_if_cut_off(const RecordedFile& file);
     void note_damage(Error error);
     void put_in_order();
     void number_streams();

@@ -253,6 +253,27 @@ TEST_F(RecordedTraceTest, NetworkLossWithoutNumbersIsCounted) {
     EXPECT_EQ(losses(), "network 2 ");
 }
 
+// Between two packets, or at its beginning: it looks whole.
+TEST_F(RecordedTraceTest, FileThatIsCutOffAtAPacketIsDamaged) {
+    const std::string whole = packet(1, 1, 9, "\2") + packet(1, 10, 19, "\14");
+    const std::size_t size = whole.size() / 2;
+    std::string index;
+    const auto append = [&index](const auto& bytes) {
+        for (const std::byte byte : bytes) index += static_cast<char>(byte);
+    };
+    append(trace::encode_index_header());
+    for (const std::size_t offset : {std::size_t{0}, size})
+        append(trace::encode_index_entry({.offset = offset, .packet_size = 8 * size}));
+    write("metadata", test::kByteMetadata);
+    for (const std::size_t left : {2 * size, size, std::size_t{0}}) {
+        write("c_0", whole.substr(0, left));
+        write("index/c_0.idx", index);
+        const std::string told = read();
+        EXPECT_EQ(told.find("cut short: its index names") == std::string::npos, left == 2 * size) << told;
+        EXPECT_EQ(told.find("2 ") == std::string::npos, left == 0) << told;
+    }
+}
+
 TEST_F(RecordedTraceTest, IndexThatIsNoneDisturbsNobody) {
     write("metadata", test::kByteMetadata);
     write("c_0", packet(1, 1, 9, "\2"));
