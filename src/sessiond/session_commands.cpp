@@ -84,6 +84,7 @@ json counts_of(const DaemonSession& session) {
     json answer = answer_ok();
     answer["session"] = session.session.name();
     answer["events"] = event_count(session);
+    if (session.session.is_for_snapshots()) answer["snapshots"] = session.thread->snapshots_stored();
     answer["discarded"] = discarded(session);
     return answer;
 }

@@ -224,6 +224,8 @@ class SnapshotTest(SnapshotFixture):
         self.assertGreater(sum(answer["events"] for answer in answers), len(numbers))
         for answer in answers:
             self.assertEqual(len(self.last_numbers(answer["snapshot"])), answer["events"])
+        self.assertIn(": 4 snapshots, 0 discarded", self.leat("stop", "web").stdout)
+        self.assertEqual(self.json("destroy", "web")["snapshots"], 4)
 
     def test_where_something_is_gone_readers_say_so(self):
         directory = self.create_flying()

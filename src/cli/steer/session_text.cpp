@@ -173,7 +173,10 @@ std::string text_of_counts(const Json& answer) {
         discarded += sum_of(reasons);
         channels += fmt::format("\n  channel {}: {}", quoted(name), text_of_reasons(reasons));
     }
-    return fmt::format(": {} events, {} discarded{}", number_at(answer, "events"), discarded, channels);
+    const bool has_snapshots = answer.contains("snapshots");
+    const std::uint64_t count = number_at(answer, has_snapshots ? "snapshots" : "events");
+    return fmt::format(": {} {}{}, {} discarded{}", count, has_snapshots ? "snapshot" : "event",
+                       has_snapshots && count == 1 ? "" : "s", discarded, channels);
 }
 
 std::string text_of_relay(const Json& place) {
