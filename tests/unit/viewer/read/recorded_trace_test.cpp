@@ -270,7 +270,7 @@ TEST_F(RecordedTraceTest, FileThatIsCutOffAtAPacketIsDamaged) {
         write("index/c_0.idx", index);
         const std::string told = read();
         EXPECT_EQ(told.find("cut short: its index names") == std::string::npos, left == 2 * size) << told;
-        EXPECT_EQ(told.find("2 ") == std::string::npos, left == 0) << told;
+        EXPECT_EQ(told.starts_with("2 "), left != 0) << told;
     }
 }
 
