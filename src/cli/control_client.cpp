@@ -90,8 +90,7 @@ Result<ControlClient> ControlClient::connect(const std::vector<fs::path>& socket
                          closed->string());
     return not_found(
         "no session daemon is running: leat create NAME starts one, and leat-sessiond --background one that goes on "
-        "with "
-        "the sessions of one that was killed");
+        "with the sessions of one that was killed");
 }
 
 Result<Json> ControlClient::ask(Json request, const TakeProgress& take_progress) {

@@ -62,6 +62,10 @@ void nap() {
     syscall(SYS_nanosleep, time, nullptr);
 }
 
+bool has_this_thread(const int32_t& lock) {
+    return __atomic_load_n(&lock, __ATOMIC_RELAXED) == static_cast<int32_t>(syscall(SYS_gettid));
+}
+
 // A handler of the holder may have forked: in the child the lock is free, or is another thread's by now.
 void give_back(int32_t& lock, int32_t tid) {
     __atomic_compare_exchange_n(&lock, &tid, 0, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
@@ -141,10 +145,7 @@ RegistrationLock::RegistrationLock() {
 // S: pairs with T in RegistrationLock().
 RegistrationLock::~RegistrationLock() { __atomic_store_n(&process_page->registering_tid, 0, __ATOMIC_RELEASE); }
 
-bool RegistrationLock::is_ours() {
-    return __atomic_load_n(&process_page->registering_tid, __ATOMIC_RELAXED) ==
-           static_cast<int32_t>(syscall(SYS_gettid));
-}
+bool RegistrationLock::is_ours() { return has_this_thread(process_page->registering_tid); }
 
 // W: what the last holder did to the table of channels is visible. Pairs with X in ~AttachLock().
 AttachLock::AttachLock(uint64_t patience)
@@ -155,9 +156,7 @@ AttachLock::~AttachLock() {
     if (is_held_) give_back(process_page->attaching_tid, tid_);
 }
 
-bool AttachLock::is_ours() {
-    return __atomic_load_n(&process_page->attaching_tid, __ATOMIC_RELAXED) == static_cast<int32_t>(syscall(SYS_gettid));
-}
+bool AttachLock::is_ours() { return has_this_thread(process_page->attaching_tid); }
 
 // AC: what the last holder did to the values is visible. Pairs with AD in ~StickyLock().
 StickyLock::StickyLock()

@@ -282,8 +282,9 @@ class StoppedKeeper(RestartTest):
 
 @needs("undefined" not in SANITIZERS, "sanitizers")  # without descriptors UBSan reports every type as wrong
 class FewDescriptors(RestartTest):
-    def test_daemon_with_a_lower_limit_is_refused(self):
-        """It cannot have all that is kept. The one after it, whose limit is as before, goes on."""
+    def many_sessions(self):
+        """Of a daemon that was killed: it, their directories, a program that has emitted 10 events, the keeper, and how many
+        descriptors that has."""
         daemon = self.daemon()
         directories = {f"web-{number}": self.begun("order:tick", name=f"web-{number}") for number in range(8)}
         running = self.program()
@@ -291,6 +292,11 @@ class FewDescriptors(RestartTest):
         keeper, = self.keepers()
         held = len(os.listdir(f"/proc/{keeper}/fd"))
         self.kill(daemon)
+        return daemon, directories, running, keeper, held
+
+    def test_daemon_with_a_lower_limit_is_refused(self):
+        """It cannot have all that is kept. The one after it, whose limit is as before, goes on."""
+        daemon, directories, running, keeper, held = self.many_sessions()
         # Too few for all that is kept; for that, and for nothing else.
         for limit in (held - 12, held):
             refused = plain_run("prlimit", f"--nofile={limit}:{limit}", SESSIOND)
@@ -306,13 +312,7 @@ class FewDescriptors(RestartTest):
 
     def test_daemon_has_all_sessions_or_is_refused(self):
         """Whatever its limit is: what is kept needs more descriptors when it goes on."""
-        daemon = self.daemon()
-        directories = {f"web-{number}": self.begun("order:tick", name=f"web-{number}") for number in range(8)}
-        running = self.program()
-        running.do("emit 10")
-        keeper, = self.keepers()
-        held = len(os.listdir(f"/proc/{keeper}/fd"))
-        self.kill(daemon)
+        daemon, directories, running, keeper, held = self.many_sessions()
         refusals = []
         for limit in range(held, 3 * held, max(1, held // 12)):
             other = SessionDaemon(self.runtime, wrapper=("prlimit", f"--nofile={limit}:{limit}"), is_awaited=False)
