@@ -151,7 +151,8 @@ Result<void> RelaySession::complete(Data& data, LiveConnection::News::Entry& ent
         return corrupt("the relay tells of more packets than were asked for");
     data.index = entry.index;
     auto packet = LEAT_TRY(receive_packet(data, size));
-    while (!packet && data.index) {
+    // Not where it says that metadata or streams come first: they have been asked for, and it would say so for ever.
+    while (!packet && data.index && !wants_streams_ && !is_metadata_wanted(data.trace_id)) {
         LEAT_TRY(connection_->wait());
         packet = LEAT_TRY(receive_packet(data, size));
     }
@@ -284,6 +285,11 @@ bool RelaySession::be_quiet(Data& data, const wire::NextIndexReply& reply) {
 void RelaySession::want_metadata_of(std::uint64_t trace_id) {
     for (Metadata& metadata : metadata_)
         if (metadata.trace_id == trace_id) metadata.is_wanted = true;
+}
+
+bool RelaySession::is_metadata_wanted(std::uint64_t trace_id) const {
+    return std::ranges::any_of(
+        metadata_, [&](const Metadata& metadata) { return metadata.trace_id == trace_id && metadata.is_wanted; });
 }
 
 Result<void> RelaySession::fetch_metadata() {

@@ -95,6 +95,7 @@ class RelaySession {
     void end(Data& data, const std::string& why);
     void end_trace(std::uint64_t trace_id, const std::string& why);
     void want_metadata_of(std::uint64_t trace_id);
+    [[nodiscard]] bool is_metadata_wanted(std::uint64_t trace_id) const;
     void forget_finished();
 
     LiveConnection* connection_;

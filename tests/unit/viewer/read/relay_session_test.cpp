@@ -211,6 +211,32 @@ TEST_F(RelaySessionTest, LargePacketIsFetchedWhileTheRelayHasItsFileOpen) {
     EXPECT_EQ(error_, "");
 }
 
+// It has no descriptor for the packet's file.
+TEST_F(RelaySessionTest, LargePacketIsAskedForAgainWhenTheRelaySaysSo) {
+    const std::string bytes = packet(1, 9, "\2");
+    NewsEntry large = news_of(2, IndexStatus::kOk, bytes.size());
+    large.length = 0;
+    RelayScript script(kCanGetNews | kCanWait);
+    script.attached({2}).add(NewsReply{kOk, 0, 1}, large).metadata().add(PacketReply{PacketStatus::kRetry, 0, 0});
+    script.add(WaitReply{.status = WaitStatus::kOk}, PacketReply{kOk, 5, 0}).text(bytes);
+    script.add(NewsReply{kOk, kNewStreams, 1}, news_of(2, IndexStatus::kHangUp),
+               NewStreamsReply{NewStreamsStatus::kHangUp, 0});
+    EXPECT_EQ(told_by(script), "2 ");
+    EXPECT_EQ(error_ + warnings_, "");
+}
+
+// They were fetched before: it would say so for ever.
+TEST_F(RelaySessionTest, LargePacketWhoseMetadataAreStillMissingEndsItsStream) {
+    const std::string bytes = packet(1, 9, "\2");
+    NewsEntry large = news_of(2, IndexStatus::kOk, bytes.size());
+    large.length = 0;
+    RelayScript script(kCanGetNews | kCanWait);
+    script.attached({2}).add(NewsReply{kOk, 0, 1}, large).metadata();
+    script.add(PacketReply{PacketStatus::kError, 0, kNewMetadata});
+    EXPECT_EQ(told_by(script), "");
+    EXPECT_NE(warnings_.find("cannot be fetched"), std::string::npos) << warnings_;
+}
+
 TEST_F(RelaySessionTest, StatusThatNobodyKnowsEndsItsStreamAlone) {
     const std::string bytes = packet(1, 9, "\2");
     RelayScript script(kCanGetNews);
