@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fstream>
 
 #include "base/file.hpp"
 #include "base/sealed_memory.hpp"
@@ -36,7 +37,30 @@ std::uint64_t bytes_of(std::span<const MemoryPlace::Part> parts) {
     return sum;
 }
 
+tl::unexpected<Error> no_room(const std::filesystem::path& directory, const std::string& name, std::uint64_t size) {
+    if (directory.empty())
+        return fail(ErrorKind::kDiskFull,
+                    "no memory for {} of {} bytes (vm.overcommit_memory is 2): choose smaller rings, or raise "
+                    "vm.overcommit_ratio",
+                    name, size);
+    return fail(ErrorKind::kDiskFull,
+                "no room for {} of {} bytes: make room, or choose another place, or smaller rings",
+                (directory / name).string(), size);
+}
+
 }  // namespace
+
+bool is_memory_limited() {
+    std::ifstream file("/proc/sys/vm/overcommit_memory");
+    int policy = 2;
+    return !(file >> policy) || policy == 2;
+}
+
+MemoryPlace MemoryPlace::promised() {
+    MemoryPlace place;
+    place.is_promised_ = true;
+    return place;
+}
 
 Result<MemoryPlace> MemoryPlace::of_directory(UniqueFd directory, std::filesystem::path path) {
     struct statfs status {};
@@ -46,7 +70,7 @@ Result<MemoryPlace> MemoryPlace::of_directory(UniqueFd directory, std::filesyste
             "{} is on a file system that cannot promise programs their memory: choose a directory on tmpfs "
             "(/dev/shm), ext4 or XFS",
             path.string());
-    MemoryPlace place;
+    MemoryPlace place = promised();
     place.directory_ = std::move(directory);
     place.path_ = std::move(path);
     return place;
@@ -72,15 +96,11 @@ Result<UniqueFd> MemoryPlace::make(const std::string& name, std::uint64_t size, 
     UniqueFd fd = LEAT_TRY(make(name));
     if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0)
         return io_error(fmt::format("cannot make {} of {} bytes", name, size));
-    if (!is_directory()) {
-        if (::fcntl(fd.get(), F_ADD_SEALS, kSizeSeals) != 0) return io_error(fmt::format("cannot seal {}", name));
-        return fd;
-    }
+    if (!is_directory() && ::fcntl(fd.get(), F_ADD_SEALS, kSizeSeals) != 0)
+        return io_error(fmt::format("cannot seal {}", name));
+    if (!is_promised()) return fd;
     auto allocated = allocate(fd.get(), parts);
-    if (is_disk_full(allocated))
-        return fail(ErrorKind::kDiskFull,
-                    "no room for {} of {} bytes: make room, or choose another place, or smaller rings",
-                    (path_ / name).string(), bytes_of(parts));
+    if (is_disk_full(allocated)) return no_room(path_, name, bytes_of(parts));
     if (!allocated) return wrap((path_ / name).string(), std::move(allocated).error());
     return fd;
 }

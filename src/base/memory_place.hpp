@@ -18,11 +18,15 @@ class MemoryPlace {
   public:
     // Without names.
     MemoryPlace() = default;
+    // Without names, and nobody who touches it can find that there is no memory left.
+    static MemoryPlace promised();
     // `directory` is open; `path` is for messages. Refuses file systems where a page that has a place on the disk may
     // need another one when it is written to: if the disk is full then, whoever writes there is killed (SIGBUS).
     static Result<MemoryPlace> of_directory(UniqueFd directory, std::filesystem::path path);
 
     [[nodiscard]] bool is_directory() const { return directory_.is_open(); }
+    // Whether the parts of what it makes are there for good.
+    [[nodiscard]] bool is_promised() const { return is_promised_; }
     [[nodiscard]] int directory() const { return directory_.get(); }
     [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
@@ -33,13 +37,19 @@ class MemoryPlace {
         std::uint64_t offset;
         std::uint64_t size;
     };
-    // Memory of a fixed size: sealed, if it has no name. Of a file, these parts are there for good, whatever becomes of
-    // the disk; the rest takes no room yet.
+    // Memory of a fixed size: sealed, if it has no name. Of a file, and of memory that is promised, these parts are
+    // there for good, whatever becomes of the disk; the rest takes no room yet.
     [[nodiscard]] Result<UniqueFd> make(const std::string& name, std::uint64_t size, std::span<const Part> parts) const;
 
   private:
+    bool is_promised_ = false;
     UniqueFd directory_;
     std::filesystem::path path_;
 };
+
+// Whether the kernel gives out no more memory than it has (vm.overcommit_memory is 2, as for many databases). Then a
+// page of shared memory that nobody has touched yet may be refused, and touching it is SIGBUS: such memory must be
+// promised. So it is also taken if that cannot be found out.
+bool is_memory_limited();
 
 }  // namespace leat

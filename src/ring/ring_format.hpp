@@ -47,7 +47,8 @@ inline constexpr uint32_t kBlockNotes = 64;  // the last so many that were begun
 // A consumer that has shown no sign of life for this long (ns) counts as dead: nobody waits for room in its rings.
 inline constexpr uint64_t kLongestSilence = 10'000'000'000;
 
-// Written by the daemon before anybody else sees it; only the last three change later. For people and readers of the
+// Written by the daemon before anybody else sees it; only the doorbell and what follows it change later, but for the
+// last. For people and readers of the
 // file: a program takes the geometry from the daemon's answer, not from memory that others can write.
 struct RingSetHeader {
     uint32_t magic;
@@ -65,9 +66,13 @@ struct RingSetHeader {
     alignas(64) uint64_t heartbeat;
     // Programs count it up when they ask for a snapshot, and ring the doorbell.
     alignas(64) uint32_t snapshots_wanted;
+    // 1: whoever claims a thread-owned ring brings all its pages into being first. There may be no memory for them
+    // later, and a store would be SIGBUS; the daemon has seen to the rest. (In a file that goes without saying.)
+    uint32_t is_promised;
 };
 static_assert(offsetof(RingSetHeader, doorbell) == 64 && offsetof(RingSetHeader, thread_rings_used) == 68);
 static_assert(offsetof(RingSetHeader, heartbeat) == 128 && offsetof(RingSetHeader, snapshots_wanted) == 192);
+static_assert(offsetof(RingSetHeader, is_promised) == 196);
 static_assert(sizeof(RingSetHeader) == 256);
 
 // Where a block begins: with a record, the first that did not fit into the blocks before.

@@ -86,6 +86,7 @@ Result<RingSet> RingSet::create(const RingSetGeometry& geometry, std::uint64_t n
     set.geometry_ = geometry;
     set.created_ = now;
     set.memory_ = place.is_directory() ? Memory::kFile : Memory::kSealed;
+    set.is_promised_ = place.is_promised();
     set.fd_ = LEAT_TRY(place.make(place.is_directory() ? file_name(channel) : "rings",
                                   file_size(geometry.ring_size, geometry.ring_count()), parts_of(geometry)));
     LEAT_TRY(set.map());
@@ -97,7 +98,8 @@ Result<RingSet> RingSet::create(const RingSetGeometry& geometry, std::uint64_t n
                                              .doorbell = 0,
                                              .thread_rings_used = 0,
                                              .heartbeat = now,
-                                             .snapshots_wanted = 0};
+                                             .snapshots_wanted = 0,
+                                             .is_promised = place.is_promised() ? 1U : 0U};
     // Rings of threads stay untouched until somebody claims one: there are many, and few are ever used. Their first
     // writer takes the limit of 0 for a wish to be woken, and their time of 0 for a long gap. In overwrite mode, who
     // claims one first sets its limit; the note of its first block is all zeros.
@@ -110,6 +112,7 @@ Result<RingSet> RingSet::create(const RingSetGeometry& geometry, std::uint64_t n
 }
 
 void RingSet::give_back(int fd) {
+    if (is_memory_limited()) return;  // a writer who has it mapped might not get it back
     struct stat status {};
     if (::fstat(fd, &status) == 0) (void)::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, status.st_size);
 }
@@ -140,6 +143,7 @@ Result<RingSet> RingSet::adopt(UniqueFd fd, const RingSetGeometry& geometry, std
                        memory == Memory::kSealed ? ", sealed" : ": it was cut off");
     RingSet set;
     set.memory_ = memory;
+    set.is_promised_ = memory == Memory::kFile || (memory == Memory::kSealed && is_memory_limited());
     set.geometry_ = geometry;
     set.created_ = created;
     set.fd_ = std::move(fd);
@@ -213,7 +217,7 @@ std::uint64_t RingSet::records_in_file(std::uint32_t index) const {
 }
 
 Result<void> RingSet::populate_thread_ring(std::uint32_t index) const {
-    if (memory_ != Memory::kFile) return {};
+    if (!is_promised_) return {};
     const auto offset = static_cast<off_t>(file_offset(geometry_.ring_size, geometry_.cpu_rings + index));
     while (::fallocate(fd(), 0, offset, static_cast<off_t>(file_stride(geometry_.ring_size))) != 0)
         if (errno != EINTR) return io_error("no room for a ring");

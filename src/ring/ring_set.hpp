@@ -43,8 +43,9 @@ class RingSet {
         kCopy,    // a file that does not get what is written
     };
 
-    // `now`: ns of the trace clock; nothing in the rings is older. `channel` names the file, if it is one. Of that, the
-    // rings of CPUs are there for good; those of threads when their writers have populated them.
+    // `now`: ns of the trace clock; nothing in the rings is older. `channel` names the file, if it is one. Of that, and
+    // of memory that is promised, the rings of CPUs are there for good; those of threads when their writers have
+    // populated them.
     static Result<RingSet> create(const RingSetGeometry& geometry, std::uint64_t now, const MemoryPlace& place = {},
                                   const std::string& channel = {});
     // Takes over what create() made in a process that has ended. What the file says of itself does not count, because
@@ -55,7 +56,8 @@ class RingSet {
     // set.
     static bool may_be_used(int fd);
     // Gives the memory of what create() made back to the system, whoever still has it mapped: writers find rings
-    // without room. For sealed memory that nobody is to read any more.
+    // without room. For sealed memory that nobody is to read any more. Where memory is limited, it goes with its last
+    // writer instead.
     static void give_back(int fd);
     // The name of the file.
     static std::string file_name(const std::string& channel) { return channel + ".rings"; }
@@ -101,11 +103,13 @@ class RingSet {
 
   private:
     Result<void> map();
-    [[nodiscard]] bool is_guarded() const { return memory_ != Memory::kSealed; }
+    // Programs that do not populate what they claim, as they should, cannot make us fault either.
+    [[nodiscard]] bool is_guarded() const { return memory_ != Memory::kSealed || is_promised_; }
     [[nodiscard]] std::byte* place_of(std::uint32_t index) const;
 
     UniqueFd fd_;
     Memory memory_ = Memory::kSealed;
+    bool is_promised_ = false;  // see MemoryPlace
     Mapping set_page_;
     Mapping rings_;
     FaultGuard set_guard_;

@@ -241,7 +241,7 @@ std::vector<int> Trace::memory() const {
 }
 
 const MemoryPlace& Trace::place() const {
-    static const MemoryPlace without_names;
+    static const MemoryPlace without_names = is_memory_limited() ? MemoryPlace::promised() : MemoryPlace();
     return files_ ? files_->place() : without_names;
 }
 

@@ -54,7 +54,8 @@ bool is_file_of_our_own(int fd, uint64_t expected_size) {
            static_cast<uint64_t>(status.st_size) >= expected_size;
 }
 
-// Brings all pages into being now: where the disk is full, this fails, and a store later would be SIGBUS.
+// Brings all pages into being now: where the disk is full, or memory is limited and all of it is given out, this fails,
+// and a store later would be SIGBUS.
 bool populate(void* memory, uint64_t size) { return madvise(memory, size, MADV_POPULATE_WRITE) == 0; }
 
 ring::ClockPage* map_clock(int fd) {
@@ -156,10 +157,9 @@ struct AgainByFile {
     }
 };
 
-// Of a ring in a file. Where the kernel cannot populate it, only those of CPUs can be used, for which the daemon has
-// made room.
+// Where the kernel cannot populate a ring, only those of CPUs can be used, for which the daemon has made room.
 bool is_all_there(const Channel& channel, uint32_t index, void* ring) {
-    if (!channel.is_file || populate(ring, ring::kPageSize + channel.map.size())) return true;
+    if (!channel.is_populated || populate(ring, ring::kPageSize + channel.map.size())) return true;
     return errno == EINVAL && index < channel.map.cpu_ring_count;
 }
 
@@ -198,12 +198,12 @@ bool can_remap(const Channel& channel, uint32_t index) {
 }
 
 // Whether rings can be mapped when they are needed; else all that may be are mapped now, while there is a descriptor.
-// But there is no room for all that lie in a file.
+// But there is no room for all that are to be populated.
 bool prepare_rings(int fd, Channel& channel) {
     const ring::RingMap& map = channel.map;
     const uint32_t count = map.cpu_ring_count + map.thread_ring_count;
     const uint32_t first = channel.first_in_file;
-    if (channel.is_file) return first == count || can_remap(channel, first);
+    if (channel.is_populated) return first == count || can_remap(channel, first);
     if (first == count || map_ring(channel, first) != nullptr) return true;
     const AgainByFile by_file{fd, channel.file, static_cast<off_t>(ring::file_offset(map.size(), first))};
     for (uint32_t index = first; index < count; ++index)
@@ -358,8 +358,8 @@ Channel* attach_channel(const wire::ChannelMessage& message, int ring_set_fd, in
     attached.map.form = ring::header_form(static_cast<ring::HeaderKind>(message.header_kind));
     if (message.overwrites != 0) attached.map.overwrite();
     attached.sees_vforks = sees_vforks();
-    attached.is_file = is_file;
     attached.set = static_cast<ring::RingSetHeader*>(set.get());
+    attached.is_populated = is_file || attached.set->is_promised != 0;
     attached.number = message.number;
     attached.contexts = message.contexts;
     attached.context_size = wire::context_size(attached.contexts);

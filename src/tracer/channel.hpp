@@ -27,8 +27,8 @@ struct Channel {
     uint32_t rseq_area_size;                       // what threads register; 0 without rseq
     uint32_t blocking_timeout_us;                  // wire::kNoBlocking, kBlocksForever, or in between
     bool has_rseq;
-    bool sees_vforks;  // see thread_identity.hpp
-    bool is_file;      // its rings are populated when they are mapped
+    bool sees_vforks;   // see thread_identity.hpp
+    bool is_populated;  // its rings are, when they are mapped
 };
 
 // A ring's header page as it lies in the file: there whether the ring is mapped or not.

@@ -32,13 +32,13 @@ uint32_t unreachable = 0;
 
 uint64_t round_to_pages(uint64_t size) { return (size + kPageSize - 1) / kPageSize * kPageSize; }
 
-// Touching a mapping beyond the end of its file is SIGBUS: whoever has the file cannot shorten it.
-int make_memfd(uint64_t size) {
+// Touching a mapping beyond the end of its file is SIGBUS: whoever has the file cannot shorten it. So is touching what
+// is not allocated where memory is limited.
+int make_memfd(uint64_t allocated, uint64_t size) {
     if (!may_have_files_of(size)) return -1;
     const int fd = memfd_create("leat-control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return -1;
-    if (ftruncate(fd, static_cast<off_t>(size)) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    if (allocate(fd, allocated, size) && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
         return fd;
     syscall(SYS_close, fd);
     return -1;
@@ -182,7 +182,7 @@ ControlMemory* make_control_memory(const leat_tracepoint* const* tracepoints, si
                                      has_sticky(tracepoints, count) ? wire::kStickySlots : 0};
     ControlMemory* memory = make_in_directory(layout, tracepoints, fd);
     if (memory != nullptr || !has_recorder) return memory;
-    fd = make_memfd(layout.size());
+    fd = make_memfd(layout.more_actions(0), layout.size());
     if (fd < 0) return nullptr;
     memory = make_in(fd, layout, tracepoints);
     if (memory != nullptr) return memory;

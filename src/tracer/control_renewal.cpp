@@ -182,8 +182,8 @@ bool renew(ControlMemory& memory) {
 void renew_without_name(ControlMemory& memory) {
     const StickyLock lock;
     const auto fd = static_cast<int>(syscall(SYS_memfd_create, "leat-control", MFD_CLOEXEC));
-    const auto size = static_cast<off_t>(memory.layout().size());
-    if (fd >= 0 && may_have_files_of(memory.layout().size()) && ftruncate(fd, size) == 0 &&
+    const wire::ControlLayout layout = memory.layout();
+    if (fd >= 0 && may_have_files_of(layout.size()) && allocate(fd, layout.more_actions(0), layout.size()) &&
         Copy(memory, fd, false, false).run()) {
         (void)take_over(memory, fd);
     } else {

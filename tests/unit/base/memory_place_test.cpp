@@ -54,6 +54,13 @@ TEST(MemoryPlace, OnlyPartsOfAFileAreThereFromTheStart) {
     EXPECT_LE(status_of(*file).st_blocks * 512, 1 << 20);
 }
 
+TEST(MemoryPlace, PartsOfPromisedMemoryAreThereFromTheStart) {
+    const auto memory = MemoryPlace::promised().make("test", 100U << 20, std::array{MemoryPlace::Part{1U << 20, 8192}});
+    ASSERT_TRUE(memory) << memory.error().message;
+    EXPECT_TRUE(is_sealed(memory->get(), 100U << 20));
+    EXPECT_EQ(status_of(*memory).st_blocks * 512, 8192);
+}
+
 TEST(MemoryPlace, FileSystemThatCannotPromiseRoomIsRefused) {
     const auto place = place_at("/proc");
     ASSERT_FALSE(place);

@@ -30,6 +30,23 @@ TEST(RingSet, MemoryComesWithUse) {
     EXPECT_LE(status.st_blocks * 512, (1 + 128) * 4096);
 }
 
+// Where memory is limited, a page that is touched for the first time may be SIGBUS.
+TEST(RingSet, PromisedRingsAreThereBeforeAnybodyWrites) {
+    const auto set =
+        RingSet::create({.ring_size = 1U << 20, .cpu_rings = 2, .thread_rings = 2}, 5, MemoryPlace::promised());
+    ASSERT_TRUE(set);
+    EXPECT_EQ(set->header().is_promised, 1U);
+    const auto allocated = [&set] {
+        struct stat status {};
+        EXPECT_EQ(::fstat(set->fd(), &status), 0);
+        return static_cast<std::uint64_t>(status.st_blocks) * 512;
+    };
+    const std::uint64_t at_start = file_offset(1U << 20, 2) + 2 * kPageSize;
+    EXPECT_EQ(allocated(), at_start);
+    ASSERT_TRUE(set->populate_thread_ring(1));
+    EXPECT_EQ(allocated(), at_start + (1U << 20));
+}
+
 TEST(RingSet, NobodyCanShrinkOrGrowIt) {
     const auto set = RingSet::create(kGeometry, 5);
     EXPECT_NE(::ftruncate(set->fd(), 4096), 0);

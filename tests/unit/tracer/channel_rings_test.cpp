@@ -1,6 +1,7 @@
 // The rings of CPUs: each is mapped by the first event there.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,6 +61,26 @@ TEST_F(CpuRings, ThreadsThatComeTogetherUseOneMapping) {
         ASSERT_EQ(mapped[0], mapped[1]);
         ASSERT_EQ(mapped[0]->limit, AttachedTracer::kRingSize);
     }
+}
+
+// The memory of rings may have an end (vm.overcommit_memory), and a store into what is not there yet would be SIGBUS.
+TEST(ThreadRings, PromisedRingIsThereWholeBeforeItsFirstRecord) {
+    const ring::RingSetGeometry geometry = AttachedTracer::geometry();
+    const auto set = ring::RingSet::create(geometry, 1, MemoryPlace::promised());
+    const auto clock = ring::SharedClock::create();
+    ASSERT_TRUE(set && clock);
+    make_process_page();
+    const auto message = AttachedTracer::channel_message(AttachedTracer::next_number());
+    const Channel* const channel = attach_channel(message, set->fd(), clock->fd());
+    ASSERT_NE(channel, nullptr);
+    const auto allocated = [&set] {
+        struct stat status {};
+        EXPECT_EQ(::fstat(set->fd(), &status), 0);
+        return static_cast<std::uint64_t>(status.st_blocks) * 512;
+    };
+    const std::uint64_t before = allocated();
+    ASSERT_NE(map_ring(*channel, geometry.cpu_rings), nullptr);
+    EXPECT_EQ(allocated(), before + geometry.ring_size);
 }
 
 // The ring's header counts what its records cannot take.
