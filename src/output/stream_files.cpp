@@ -72,7 +72,7 @@ bool ends_with(const std::filesystem::path& path, const std::filesystem::path& e
 std::vector<UnfinishedFile> find_unfinished_files(const std::filesystem::path& session_directory,
                                                   const std::filesystem::path& trace_path) {
     std::vector<UnfinishedFile> unfinished;
-    for (const std::filesystem::path& directory : trace::find_directories(session_directory)) {
+    for (const std::filesystem::path& directory : trace::find_directories(session_directory, false)) {
         if (!ends_with(directory, trace_path)) continue;
         for (const std::filesystem::path& file : trace::find_stream_files(directory).value_or(Paths())) {
             const auto index = open_for_reading(trace::index_path(file));

@@ -1,8 +1,13 @@
 #include "trace/trace_directories.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "trace/stream_paths.hpp"
 
@@ -15,31 +20,77 @@ tl::unexpected<Error> directory_error(const fs::path& path, const std::error_cod
     return fail(ErrorKind::kIo, "cannot read directory {}: {}", path.string(), error.message());
 }
 
-// With those that may not be read. Symbolic links to directories are not followed: they could lead in circles.
-TraceDirectories directories_below(const fs::path& path, std::error_code& error) {
-    TraceDirectories below;
-    std::vector<fs::path> unread{path};
-    while (!error && !unread.empty()) {
-        const fs::path parent = std::move(unread.back());
-        unread.pop_back();
+using FileId = std::pair<dev_t, ino_t>;
+
+std::optional<FileId> id_of(const fs::path& directory) {
+    struct stat status {};
+    if (::stat(directory.c_str(), &status) != 0) return std::nullopt;
+    return FileId{status.st_dev, status.st_ino};
+}
+
+// Goes through the directories below one, each once. Symbolic links are followed when all else has been seen: what they
+// lead to may have been by then. One that leads back above, or to `/`, is not: that would be another walk.
+class Walk {
+  public:
+    Walk(const fs::path& path, bool follows_links) : top_(path), follows_links_(follows_links) {
+        if (const auto id = id_of(path)) seen_.insert(*id);
+        unread_.push_back(path);
+    }
+
+    // With those that may not be read.
+    TraceDirectories run(std::error_code& error) {
+        while (!error && (!unread_.empty() || follow_next_link())) {
+            const fs::path parent = std::move(unread_.back());
+            unread_.pop_back();
+            read(parent, error);
+            // A session that is rotated or cleared moves and removes directories meanwhile.
+            if (error == std::errc::no_such_file_or_directory && parent != top_) error.clear();
+            if (!error || (error != std::errc::permission_denied && parent == top_)) continue;
+            below_.denied.push_back(parent);
+            error.clear();
+        }
+        std::ranges::sort(below_.paths);
+        return std::move(below_);
+    }
+
+  private:
+    void read(const fs::path& parent, std::error_code& error) {
         fs::directory_iterator entry(parent, error);
         for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
             std::error_code of_entry;
             const bool is_directory = entry->is_directory(of_entry);
-            if (of_entry == std::errc::permission_denied) below.denied.push_back(entry->path());
+            if (of_entry == std::errc::permission_denied) below_.denied.push_back(entry->path());
             if (!is_directory) continue;
-            below.paths.push_back(entry->path());
-            if (!entry->is_symlink(of_entry)) unread.push_back(entry->path());
+            if (!entry->is_symlink(of_entry))
+                see(entry->path());
+            else if (follows_links_)
+                links_.insert(entry->path());
         }
-        // A session that is rotated or cleared moves and removes directories meanwhile.
-        if (error == std::errc::no_such_file_or_directory && parent != path) error.clear();
-        if (!error || (error != std::errc::permission_denied && parent == path)) continue;
-        below.denied.push_back(parent);
-        error.clear();
     }
-    std::ranges::sort(below.paths);
-    return below;
-}
+
+    void see(const fs::path& directory) {
+        const auto id = id_of(directory);
+        if (!id || !seen_.insert(*id).second) return;
+        below_.paths.push_back(directory);
+        unread_.push_back(directory);
+    }
+
+    // False: none is left that leads to anything new.
+    bool follow_next_link() {
+        while (unread_.empty() && !links_.empty()) {
+            const fs::path link = std::move(links_.extract(links_.begin()).value());
+            if (!is_inside(top_, link)) see(link);
+        }
+        return !unread_.empty();
+    }
+
+    const fs::path top_;
+    const bool follows_links_;
+    std::set<FileId> seen_{};
+    std::vector<fs::path> unread_{};
+    std::set<fs::path> links_{};
+    TraceDirectories below_{};
+};
 
 // Moves those that hold a trace to the end of `found`, or those of which nobody may see it.
 void sort_out(const fs::path& directory, TraceDirectories& found) {
@@ -57,7 +108,7 @@ Result<TraceDirectories> find_trace_directories(const fs::path& path) {
         return not_found("{} does not exist", path.empty() ? "\"\"" : path.string());
     }
     if (!fs::is_directory(path, error)) return refused("{} is not a directory", path.string());
-    TraceDirectories below = directories_below(path, error);
+    TraceDirectories below = Walk(path, true).run(error);
     if (error) return directory_error(path, error);
     TraceDirectories found{.paths = {}, .denied = std::move(below.denied)};
     sort_out(path, found);
@@ -74,9 +125,9 @@ Error denied_error(const fs::path& path) {
     return directory_error(path, error ? error : std::make_error_code(std::errc::permission_denied)).value();
 }
 
-std::vector<fs::path> find_directories(const fs::path& path) {
+std::vector<fs::path> find_directories(const fs::path& path, bool follows_links) {
     std::error_code ignored;
-    std::vector<fs::path> directories = directories_below(path, ignored).paths;
+    std::vector<fs::path> directories = Walk(path, follows_links).run(ignored).paths;
     directories.insert(directories.begin(), path);
     return directories;
 }

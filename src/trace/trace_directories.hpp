@@ -13,15 +13,15 @@ struct TraceDirectories {
     std::vector<std::filesystem::path> denied{};  // cannot be read, and so may hold more
 };
 
-// The directories at or below `path` that hold a trace (a file `metadata`). An error if there is none, unless there may
-// be one where nobody may look.
+// The directories at or below `path` that hold a trace (a file `metadata`), also through symbolic links: each once, by
+// the path without links if there is one. An error if there is none, unless there may be one where nobody may look.
 Result<TraceDirectories> find_trace_directories(const std::filesystem::path& path);
 
 // What people are told of one that cannot be read.
 Error denied_error(const std::filesystem::path& path);
 
-// `path` and all directories below it.
-std::vector<std::filesystem::path> find_directories(const std::filesystem::path& path);
+// `path` and all directories below it, each once. `follows_links`: as find_trace_directories() does.
+std::vector<std::filesystem::path> find_directories(const std::filesystem::path& path, bool follows_links);
 
 // By which directories are known again, whatever way leads to them; the path itself if nothing is there.
 std::filesystem::path real_path(const std::filesystem::path& directory);
