@@ -290,7 +290,7 @@ class FewDescriptors(RestartTest):
         running = self.program()
         running.do("emit 10")
         keeper, = self.keepers()
-        held = len(os.listdir(f"/proc/{keeper}/fd"))
+        held = self.kept_by(keeper)
         self.kill(daemon)
         return daemon, directories, running, keeper, held
 
@@ -510,7 +510,7 @@ class Endings(RestartTest):
 
         def kept():
             keeper, = self.keepers()
-            return len(os.listdir(f"/proc/{keeper}/fd"))
+            return self.kept_by(keeper)
 
         work(5)
         before = kept()

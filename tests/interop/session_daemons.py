@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from relays import LeatRelay
-from support import BUILD, DISCARDED, HAS_RSEQ, IS_WHOLE, LEAT, PATIENCE, SANITIZERS, InteropTest, plain_run, program, wait_until
+from support import BUILD, DISCARDED, HAS_RSEQ, IS_WHOLE, LEAT, PATIENCE, SANITIZERS, InteropTest, plain_run, program, state_of, wait_until
 
 SESSIOND = str(BUILD / "bin" / "leat-sessiond")
 DECLARATIONS = 1 if HAS_RSEQ else 2  # of an event in the metadata: once more for the streams of threads' rings
@@ -242,6 +242,11 @@ class SessionTest(InteropTest):
             except (FileNotFoundError, ProcessLookupError, PermissionError):
                 pass
         return found
+
+    def kept_by(self, keeper):
+        """How many descriptors it has, when it has taken all that was sent to it: then it sleeps. Nobody else waits for it."""
+        wait_until(lambda: state_of(keeper) == "S", "the keeper has no rest")
+        return len(os.listdir(f"/proc/{keeper}/fd"))
 
     def end_keepers(self):
         """Those of daemons that a test has killed for good."""

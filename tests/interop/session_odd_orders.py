@@ -333,17 +333,17 @@ class AfterAFailure(OddOrders):
         occupied.mkdir()
         (occupied / "file").touch()
         keeper, = self.keepers()
-        before = len(os.listdir(f"/proc/{keeper}/fd"))
+        before = self.kept_by(keeper)
         for _ in range(20):
             self.leat("create", "none", "-o", occupied, status=1)
-        wait_until(lambda: len(os.listdir(f"/proc/{keeper}/fd")) <= before, "the keeper has more descriptors")
+        wait_until(lambda: self.kept_by(keeper) <= before, "the keeper has more descriptors")
 
     def test_keeper_without_descriptors_ends_and_is_missed(self):
         """It does not go on with what is old: the daemon says that its sessions are not kept any more."""
         daemon = self.daemon()
         self.begun()
         keeper, = self.keepers()
-        resource.prlimit(keeper, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{keeper}/fd")),) * 2)
+        resource.prlimit(keeper, resource.RLIMIT_NOFILE, (self.kept_by(keeper),) * 2)
         self.leat("create", "other", "-o", self.directory / "other")
         wait_until(lambda: self.keepers() == [], "the keeper does not end")
         wait_until(lambda: self.leat("set-session", "web") and "the keeper is gone" in daemon.log(), "nobody is told")
