@@ -151,14 +151,24 @@ Result<void> RelaySession::complete(Data& data, LiveConnection::News::Entry& ent
         return corrupt("the relay tells of more packets than were asked for");
     data.index = entry.index;
     auto packet = LEAT_TRY(receive_packet(data, size));
-    // Not where it says that metadata or streams come first: they have been asked for, and it would say so for ever.
-    while (!packet && data.index && !wants_streams_ && !is_metadata_wanted(data.trace_id)) {
-        LEAT_TRY(connection_->wait());
-        packet = LEAT_TRY(receive_packet(data, size));
-    }
+    while (!packet && data.index && LEAT_TRY(can_come_later(data))) packet = LEAT_TRY(receive_packet(data, size));
+    entry.index.flags = data.index ? data.index->flags : 0;
     data.index.reset();
     if (packet) entry.packet = *std::move(packet);
     return {};
+}
+
+// Waits until the relay has the packet's file open, or fetches what it says that it needs before. False: that does not
+// come, since it was cleared, and the relay would say so for ever.
+Result<bool> RelaySession::can_come_later(const Data& data) {
+    if ((data.index->flags & wire::kNewMetadata) == 0) {
+        LEAT_TRY(connection_->wait());
+        return true;
+    }
+    const LiveTrace& trace = traces_.at(data.trace_id);
+    const std::size_t before = trace.metadata_size();
+    LEAT_TRY(fetch_metadata());
+    return trace.metadata_size() != before;
 }
 
 void RelaySession::enqueue(Data& data, LiveConnection::News::Entry entry) {
@@ -187,6 +197,8 @@ Result<void> RelaySession::take_queued(Data& data) {
         queued_bytes_ -= weight(entry);
         if (!has_status(entry, wire::IndexStatus::kOk))
             take_index(data, entry.index);
+        else if (entry.packet.empty() && (entry.index.flags & wire::kNewMetadata) != 0)
+            do_without_metadata(data);
         else if (entry.packet.empty())
             end(data, fmt::format("a packet of {} bytes cannot be fetched", entry.index.entry.packet_size / 8));
         else
@@ -287,11 +299,6 @@ void RelaySession::want_metadata_of(std::uint64_t trace_id) {
         if (metadata.trace_id == trace_id) metadata.is_wanted = true;
 }
 
-bool RelaySession::is_metadata_wanted(std::uint64_t trace_id) const {
-    return std::ranges::any_of(
-        metadata_, [&](const Metadata& metadata) { return metadata.trace_id == trace_id && metadata.is_wanted; });
-}
-
 Result<void> RelaySession::fetch_metadata() {
     for (Metadata& metadata : metadata_)
         if (metadata.is_wanted && !metadata.is_closed) LEAT_TRY(fetch_metadata(metadata));
@@ -342,8 +349,8 @@ Result<bool> RelaySession::fetch_packet(Data& data) {
     return true;
 }
 
-// Returns nothing if the relay does not have the packet yet. Returns nothing and resets data.index if the relay refused
-// the packet: this ends the stream.
+// Returns nothing if the relay does not have the packet yet: data.index then has the flags that say why. Returns
+// nothing and resets data.index if the relay refused the packet: this ends the stream.
 Result<std::optional<std::vector<std::byte>>> RelaySession::receive_packet(Data& data, std::uint64_t size) {
     std::vector<std::byte> packet(size);
     std::uint64_t filled = 0;
@@ -352,6 +359,7 @@ Result<std::optional<std::vector<std::byte>>> RelaySession::receive_packet(Data&
         const auto piece = LEAT_TRY(connection_->packet(data.id, data.index->entry.offset + filled,
                                                         rest.first(std::min<std::uint64_t>(rest.size(), kPieceSize))));
         filled += piece.length;
+        data.index->flags = piece.flags;
         if (piece.status == wire::PacketStatus::kOk) continue;
         // Old relays answer with an error until new streams and metadata have been fetched; the flags say which.
         if ((piece.flags & wire::kNewStreams) != 0) wants_streams_ = true;

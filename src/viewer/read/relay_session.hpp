@@ -77,6 +77,7 @@ class RelaySession {
     Result<void> feed_news(Data& data, LiveConnection::News::Entry entry);
     Result<void> take_news();
     Result<void> complete(Data& data, LiveConnection::News::Entry& entry);
+    Result<bool> can_come_later(const Data& data);
     void enqueue(Data& data, LiveConnection::News::Entry entry);
 
     Result<void> ask_for_streams();
@@ -95,7 +96,6 @@ class RelaySession {
     void end(Data& data, const std::string& why);
     void end_trace(std::uint64_t trace_id, const std::string& why);
     void want_metadata_of(std::uint64_t trace_id);
-    [[nodiscard]] bool is_metadata_wanted(std::uint64_t trace_id) const;
     void forget_finished();
 
     LiveConnection* connection_;

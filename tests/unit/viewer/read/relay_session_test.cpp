@@ -225,16 +225,50 @@ TEST_F(RelaySessionTest, LargePacketIsAskedForAgainWhenTheRelaySaysSo) {
     EXPECT_EQ(error_ + warnings_, "");
 }
 
-// They were fetched before: it would say so for ever.
-TEST_F(RelaySessionTest, LargePacketWhoseMetadataAreStillMissingEndsItsStream) {
+// They were cleared when they had been told of: it would say so for ever.
+TEST_F(RelaySessionTest, LargePacketWhoseMetadataWereClearedIsPassedOver) {
+    const std::string next = packet(5, 9, "\6");
+    NewsEntry large = news_of(2, IndexStatus::kOk, 6);
+    large.length = 0;
+    RelayScript script(kCanGetNews | kCanWait);
+    script.attached({2}).add(NewsReply{kOk, 0, 1}, large).add(MetadataReply{0, MetadataStatus::kNoNew});
+    script.add(PacketReply{PacketStatus::kError, 0, kNewMetadata}, MetadataReply{0, MetadataStatus::kNoNew});
+    script.add(NewsReply{kOk, 0, 1}, news_of(2, IndexStatus::kOk, next.size())).text(next).metadata();
+    script.add(NewsReply{kOk, kNewStreams, 1}, news_of(2, IndexStatus::kHangUp),
+               NewStreamsReply{NewStreamsStatus::kHangUp, 0});
+    EXPECT_EQ(told_by(script), "6 ");
+    EXPECT_EQ(error_ + warnings_, "");
+}
+
+TEST_F(RelaySessionTest, LargePacketComesAfterTheMetadataThatCameMeanwhile) {
     const std::string bytes = packet(1, 9, "\2");
     NewsEntry large = news_of(2, IndexStatus::kOk, bytes.size());
     large.length = 0;
     RelayScript script(kCanGetNews | kCanWait);
-    script.attached({2}).add(NewsReply{kOk, 0, 1}, large).metadata();
-    script.add(PacketReply{PacketStatus::kError, 0, kNewMetadata});
-    EXPECT_EQ(told_by(script), "");
-    EXPECT_NE(warnings_.find("cannot be fetched"), std::string::npos) << warnings_;
+    script.attached({2}).add(NewsReply{kOk, 0, 1}, large).add(MetadataReply{0, MetadataStatus::kNoNew});
+    script.add(PacketReply{PacketStatus::kError, 0, kNewMetadata}).metadata();
+    script.add(PacketReply{kOk, static_cast<std::uint32_t>(bytes.size()), 0}).text(bytes);
+    script.add(NewsReply{kOk, kNewStreams, 1}, news_of(2, IndexStatus::kHangUp),
+               NewStreamsReply{NewStreamsStatus::kHangUp, 0});
+    EXPECT_EQ(told_by(script), "2 ");
+    EXPECT_EQ(error_ + warnings_, "");
+}
+
+// Metadata that cannot be read are not asked for again, whatever the relay says of them.
+TEST_F(RelaySessionTest, LargePacketBehindMetadataThatCannotBeReadIsStillWaitedFor) {
+    const std::string bytes = packet(1, 9, "\2");
+    NewsEntry large = news_of(2, IndexStatus::kOk, bytes.size());
+    large.length = 0;
+    large.index.flags = kNewMetadata;
+    RelayScript script(kCanGetNews | kCanWait);
+    script.attached({2}).add(NewsReply{kOk, 0, 1}, news_of(2, IndexStatus::kRetry)).metadata();
+    script.add(NewsReply{kOk, 0, 1}, large, MetadataReply{0, MetadataStatus::kError});
+    script.add(PacketReply{PacketStatus::kRetry, 0, 0}, WaitReply{.status = WaitStatus::kOk});
+    script.add(PacketReply{kOk, static_cast<std::uint32_t>(bytes.size()), 0}).text(bytes);
+    script.add(NewsReply{kOk, kNewStreams, 1}, news_of(2, IndexStatus::kHangUp),
+               NewStreamsReply{NewStreamsStatus::kHangUp, 0});
+    EXPECT_EQ(told_by(script), "2 ");
+    EXPECT_EQ(error_ + warnings_, "");
 }
 
 TEST_F(RelaySessionTest, StatusThatNobodyKnowsEndsItsStreamAlone) {
