@@ -1,4 +1,5 @@
 // `leat view`: its options, and which of its forms they mean.
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -6,6 +7,7 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,7 +71,9 @@ void apply_list(const std::string& list, std::span<const ListWord> words, viewer
     if (list == "all" || list == "none") return;
     for (const std::string& word : CLI::detail::split(list, ',')) {
         const auto known = std::ranges::find(words, word, &ListWord::word);
-        if (known == words.end()) misuse("'{}' is not in the list of names", word);
+        if (known == words.end())
+            misuse("'{}' is none of {}, all and none", word,
+                   fmt::join(words | std::views::transform(&ListWord::word), ", "));
         options.*known->option = true;
     }
 }

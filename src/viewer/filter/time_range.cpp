@@ -59,11 +59,14 @@ Result<TimeBound> TimeBound::parse(std::string_view text, bool is_gmt) {
     bound.is_gmt_ = is_gmt;
     const auto wrong = [&] {
         return refused(
-            "\"{}\" is no time: use [YYYY-MM-DD ]HH:MM[:SS[.NANOSECONDS]], or SECONDS[.NANOSECONDS] since 1970", text);
+            "\"{}\" is no time: use [YYYY-MM-DD ]HH:MM[:SS[.NANOSECONDS]], with a Z behind it for UTC, or "
+            "SECONDS[.NANOSECONDS] since 1970",
+            text);
     };
     Scanner scanner(text);
     const auto end = [&]() -> Result<TimeBound> {
         if (scanner.take('.') && !scanner.fraction(bound.ns_)) return wrong();
+        if (bound.is_time_of_day_ && scanner.take('Z')) bound.is_gmt_ = true;
         if (!scanner.is_at_end()) return wrong();
         return bound;
     };
@@ -78,10 +81,10 @@ Result<TimeBound> TimeBound::parse(std::string_view text, bool is_gmt) {
         return parsed;
     }
     bound.is_time_of_day_ = true;
-    if (text.find(' ') != std::string_view::npos) {
+    if (text.find_first_of(" T") != std::string_view::npos) {
         Date date{};
         if (!scanner.number(date.year, 4) || !scanner.take('-') || !scanner.number(date.month, 2) ||
-            !scanner.take('-') || !scanner.number(date.day, 2) || !scanner.take(' '))
+            !scanner.take('-') || !scanner.number(date.day, 2) || !(scanner.take(' ') || scanner.take('T')))
             return wrong();
         if (date.month < 1 || date.month > 12 || date.day < 1 || date.day > 31) return wrong();
         bound.date_ = date;
@@ -90,7 +93,7 @@ Result<TimeBound> TimeBound::parse(std::string_view text, bool is_gmt) {
     const bool has_seconds = scanner.take(':');
     if (has_seconds && !scanner.number(bound.second_, 2)) return wrong();
     if (bound.hour_ > 23 || bound.minute_ > 59 || bound.second_ > 60) return wrong();
-    return has_seconds || scanner.is_at_end() ? end() : wrong();
+    return has_seconds || scanner.rest() == "Z" || scanner.is_at_end() ? end() : wrong();
 }
 
 Result<std::int64_t> TimeBound::nanoseconds(std::int64_t first_ns) const {

@@ -9,7 +9,8 @@
 namespace leat::viewer {
 
 // A bound of what is shown, as `--begin` and `--end` of babeltrace2 take it ([babeltrace-2.0], babeltrace2-convert(1)):
-// "[YYYY-MM-DD ]HH:MM[:SS[.N]]" in a time zone, or seconds since the origin, "S[.N]"; N has 1 to 9 digits.
+// "[YYYY-MM-DD ]HH:MM[:SS[.N]]" in a time zone, or seconds since the origin, "S[.N]"; N has 1 to 9 digits. Besides,
+// with a T for the space, and with a Z behind a time of UTC: as lines of JSON have it.
 class TimeBound {
   public:
     static Result<TimeBound> parse(std::string_view text, bool is_gmt);

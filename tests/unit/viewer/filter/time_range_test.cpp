@@ -23,6 +23,13 @@ TEST(TimeBound, FormsOfBabeltrace2) {
     EXPECT_EQ(bound("1970-01-01 00:00:01"), kSecond);
 }
 
+TEST(TimeBound, FormsOfJson) {
+    for (const char* text : {"2026-11-20T13:38:54.000000005Z", "2026-11-20 13:38:54.000000005Z", "13:38:54.000000005Z"})
+        EXPECT_EQ(TimeBound::parse(text, false).value().nanoseconds(kFirst).value(), kFirst) << text;
+    EXPECT_EQ(bound("2026-11-20T13:38"), kFirst - 5 - 54 * kSecond);
+    EXPECT_EQ(bound("13:38Z"), kFirst - 5 - 54 * kSecond);
+}
+
 TEST(TimeBound, TheDayIsThatOfTheFirstAlsoBefore1970) {
     const auto last_second = TimeBound::parse("23:59:59", true).value();
     EXPECT_EQ(last_second.nanoseconds(-kSecond / 2).value(), -kSecond);
@@ -44,6 +51,11 @@ TEST(TimeBound, OtherTextIsRefused) {
                              "--1",
                              "12:34.5.6",
                              "12:30.5",
+                             "1Z",
+                             "13:38ZZ",
+                             "T13:38",
+                             "2026-11-20T 13:38",
+                             "2026-11-20TZ",
                              "25:00",
                              "23:60",
                              "23:59:61",
