@@ -1,7 +1,6 @@
 #include "viewer/check/trace_check.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <set>
 #include <string_view>
@@ -200,7 +199,6 @@ void TraceCheck::check_for_lost_files(const CheckedDirectory& directory) {
 
 // Of files that somebody writes, or replaces, the indexes may lack something, for a moment.
 void TraceCheck::check_indexes() {
-    constexpr auto kMoment = std::chrono::milliseconds(100);
     struct Unfinished {
         const IndexCheck* index;
         Findings findings;
@@ -218,7 +216,7 @@ void TraceCheck::check_indexes() {
             if (unfinished.count() != 0 && !is_being_written) all.push_back({&checked.index, std::move(unfinished)});
         }
     }
-    if (!all.empty()) std::this_thread::sleep_for(kMoment);
+    if (!all.empty()) std::this_thread::sleep_for(kReplacing);
     for (const Unfinished& unfinished : all)
         if (!unfinished.index->has_changed()) findings_.add(unfinished.findings);
 }

@@ -1,5 +1,7 @@
 #include "viewer/read/lost_packets.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <system_error>
 
@@ -11,37 +13,41 @@ namespace leat::viewer {
 
 namespace {
 
-// Those that the file should have, one after the other.
+// Those that a file should have, one after the other.
 class Named {
   public:
+    explicit Named(std::uint64_t size) : size_(size) {}
+
     void add(const ctf::IndexEntry& entry) {
-        is_whole_ = is_whole_ && entry.offset == end_;
-        begins_.push_back(end_);
-        end_ += entry.packet_size / 8;
+        const std::uint64_t size = entry.packet_size / 8;
+        is_whole_ = is_whole_ && entry.offset == end_ && size != 0;
+        if (end_ == size_) is_end_of_one_ = true;
+        if (end_ >= size_) ++behind_;
+        end_ += size;
     }
 
     // None, if the index is not one of a file that was cut off at the end of a packet.
-    [[nodiscard]] std::uint64_t behind(std::uint64_t size) const {
-        const auto first = std::ranges::lower_bound(begins_, size);
-        if (!is_whole_ || first == begins_.end() || *first != size) return 0;
-        return static_cast<std::uint64_t>(begins_.end() - first);
-    }
+    [[nodiscard]] std::uint64_t behind() const { return is_whole_ && is_end_of_one_ ? behind_ : 0; }
 
   private:
-    std::vector<std::uint64_t> begins_{};
+    std::uint64_t size_;
     std::uint64_t end_ = 0;
+    std::uint64_t behind_ = 0;
     bool is_whole_ = true;
+    bool is_end_of_one_ = false;  // the file's end
 };
 
 }  // namespace
 
-// The size of the file is asked for last: what an index names is in the file before.
-LostPackets lost_packets(const std::filesystem::path& stream_file) {
+// The size of the file is asked for once more at the end: what an index names is in the file before.
+LostPackets lost_packets(const std::filesystem::path& stream_file, std::uint64_t size) {
     constexpr std::size_t kAtOnce = 256;  // entries
     LostPackets lost;
-    Named named;
+    Named named(size);
     const auto index = open_for_reading(trace::index_path(stream_file));
-    if (!index) return lost;
+    struct stat status {};
+    if (!index || ::fstat(index->get(), &status) != 0) return lost;
+    lost.index = {status.st_dev, status.st_ino, status.st_size};
     const auto header = read_at(index->get(), 0, trace::kIndexHeaderSize);
     if (!header) return lost;
     const auto entry_size = trace::parse_index_header(*header);
@@ -64,8 +70,7 @@ LostPackets lost_packets(const std::filesystem::path& stream_file) {
     }
     std::ranges::sort(lost.numbers);
     std::error_code error;
-    const std::uintmax_t size = std::filesystem::file_size(stream_file, error);
-    if (!error) lost.cut_off = named.behind(size);
+    if (std::filesystem::file_size(stream_file, error) == size && !error) lost.cut_off = named.behind();
     return lost;
 }
 

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <map>
 #include <set>
@@ -22,7 +21,6 @@
 #include "trace/sync_file.hpp"
 #include "trace/trace_directories.hpp"
 #include "viewer/merge/trace_name.hpp"
-#include "viewer/read/lost_packets.hpp"
 #include "viewer/read/metadata_choice.hpp"
 
 namespace leat::viewer {
@@ -188,7 +186,7 @@ Result<void> RecordedTrace::scan(const RecordedFile& file) {
     std::optional<std::int64_t> previous_begin_ns;
     std::uint64_t offset = 0;
     bool is_first = true;
-    const LostPackets lost = lost_packets(file.path);
+    const LostPackets lost = lost_packets(file.path, bytes.size());
     while (offset < bytes.size()) {
         const UntrustedBytes rest = bytes.subspan(offset);
         auto plan = plans_->plan_for(rest);
@@ -210,16 +208,20 @@ Result<void> RecordedTrace::scan(const RecordedFile& file) {
         stream.packets.push_back({&file, offset, properties});
         offset += properties.packet_size;
     }
-    return lost.cut_off == 0 ? Result<void>() : check_if_cut_off(file);
+    if (lost.cut_off != 0 && !trace::is_being_written(file.path.parent_path()))
+        suspects_.push_back({&file, lost.index});
+    return {};
 }
 
-// Somebody may be about to replace the file and its index, one after the other.
-Result<void> RecordedTrace::check_if_cut_off(const RecordedFile& file) {
-    constexpr auto kMoment = std::chrono::milliseconds(100);
-    std::this_thread::sleep_for(kMoment);
-    const std::uint64_t cut_off = is_replaced(file) ? 0 : lost_packets(file.path).cut_off;
-    if (cut_off == 0) return {};
-    return corrupt("it is cut short: its index names {} packet{} behind its end", cut_off, cut_off == 1 ? "" : "s");
+void RecordedTrace::look_again() {
+    for (const auto& [file, index] : std::exchange(suspects_, {})) {
+        if (damage_ || is_replaced(*file)) continue;
+        const LostPackets lost = lost_packets(file->path, file->mapping.bytes().size());
+        if (lost.cut_off == 0 || lost.index != index) continue;
+        note_damage(corrupt("{}: it is cut short: its index names {} packet{} behind its end", file->path.string(),
+                            lost.cut_off, lost.cut_off == 1 ? "" : "s")
+                        .value());
+    }
 }
 
 RecordedStream& RecordedTrace::stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
@@ -293,6 +295,8 @@ Result<RecordedTraces> open_traces(const std::vector<fs::path>& paths, std::vect
     traces.reserve(groups.size());
     for (std::list<RecordedDirectory>& group : groups)
         traces.push_back(LEAT_TRY(RecordedTrace::open(std::move(group), traces.size())));
+    if (std::ranges::any_of(traces, &RecordedTrace::has_suspects)) std::this_thread::sleep_for(kReplacing);
+    for (const auto& trace : traces) trace->look_again();
     return traces;
 }
 

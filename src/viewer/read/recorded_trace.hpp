@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <list>
@@ -18,6 +19,7 @@
 #include "ctf/decode/trace_plans.hpp"
 #include "ctf/model/trace_class.hpp"
 #include "viewer/merge/message.hpp"
+#include "viewer/read/lost_packets.hpp"
 
 namespace leat::viewer {
 
@@ -39,6 +41,9 @@ tl::unexpected<Error> became_shorter(const RecordedFile& file);
 
 // Whether another file has its path by now.
 bool is_replaced(const RecordedFile& file);
+
+// Whoever replaces a file and its index, one after the other, is done by then, or nearly always.
+inline constexpr std::chrono::milliseconds kReplacing{100};
 
 // The packets of one ring, oldest first, from any number of files.
 struct RecordedStream : StreamIdentity {
@@ -73,7 +78,8 @@ struct RecordedDirectory {
 // whose metadata declare the same as those that declare most, or less.
 class RecordedTrace {
   public:
-    // Reads the headers of all packets. A damaged file is used up to the damage: see damage().
+    // Reads the headers of all packets. A damaged file is used up to the damage: see damage(). If has_suspects(), call
+    // look_again() later.
     static Result<std::unique_ptr<RecordedTrace>> open(std::list<RecordedDirectory> directories,
                                                        std::uint64_t trace_number);
 
@@ -82,6 +88,10 @@ class RecordedTrace {
 
     [[nodiscard]] const ctf::TraceClass& trace_class() const { return trace_class_; }
     [[nodiscard]] const std::vector<RecordedStream>& streams() const { return streams_; }
+    // Whether files seem to have been cut off. They may be about to be replaced (kReplacing).
+    [[nodiscard]] bool has_suspects() const { return !suspects_.empty(); }
+    // Those that still are as they were then were cut off.
+    void look_again();
     // The first thing that cannot be read, with its file and offset; or a file that has become shorter by now.
     [[nodiscard]] std::optional<Error> damage() const;
 
@@ -93,7 +103,6 @@ class RecordedTrace {
     Result<void> scan(const RecordedFile& file);
     RecordedStream& stream_of(const ctf::DecodePlan& plan, const ctf::PacketProperties& properties,
                               const RecordedFile& file);
-    static Result<void> check_if_cut_off(const RecordedFile& file);
     void note_damage(Error error);
     void put_in_order();
     void number_streams();
@@ -105,6 +114,11 @@ class RecordedTrace {
     std::vector<std::unique_ptr<RecordedFile>> files_;
     std::vector<RecordedStream> streams_;
     std::map<StreamKey, std::size_t> stream_by_key_;  // index into streams_ until these are sorted
+    struct Suspect {
+        const RecordedFile* file;
+        LostPackets::IndexState index;
+    };
+    std::vector<Suspect> suspects_;
     std::optional<Error> damage_;
 };
 

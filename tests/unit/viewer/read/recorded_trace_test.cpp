@@ -6,9 +6,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <list>
+#include <memory>
 #include <string>
 
 #include "base/unique_fd.hpp"
+#include "ctf/metadata/metadata_reader.hpp"
 #include "support/byte_metadata.hpp"
 #include "trace/index_format.hpp"
 #include "trace/moving_lock.hpp"
@@ -254,24 +257,86 @@ TEST_F(RecordedTraceTest, NetworkLossWithoutNumbersIsCounted) {
 }
 
 // Between two packets, or at its beginning: it looks whole.
-TEST_F(RecordedTraceTest, FileThatIsCutOffAtAPacketIsDamaged) {
-    const std::string whole = packet(1, 1, 9, "\2") + packet(1, 10, 19, "\14");
-    const std::size_t size = whole.size() / 2;
+// An index of packets of equal sizes, one after the other.
+std::string index_of_packets(std::size_t size, std::size_t count) {
     std::string index;
     const auto append = [&index](const auto& bytes) {
         for (const std::byte byte : bytes) index += static_cast<char>(byte);
     };
     append(trace::encode_index_header());
-    for (const std::size_t offset : {std::size_t{0}, size})
-        append(trace::encode_index_entry({.offset = offset, .packet_size = 8 * size}));
+    for (std::size_t number = 0; number < count; ++number)
+        append(trace::encode_index_entry({.offset = number * size, .packet_size = 8 * size}));
+    return index;
+}
+
+TEST_F(RecordedTraceTest, FileThatIsCutOffAtAPacketIsDamaged) {
+    const std::string whole = packet(1, 1, 9, "\2") + packet(1, 10, 19, "\14");
+    const std::size_t size = whole.size() / 2;
     write("metadata", test::kByteMetadata);
     for (const std::size_t left : {2 * size, size, std::size_t{0}}) {
         write("c_0", whole.substr(0, left));
-        write("index/c_0.idx", index);
+        write("index/c_0.idx", index_of_packets(size, 2));
         const std::string told = read();
         EXPECT_EQ(told.find("cut short: its index names") == std::string::npos, left == 2 * size) << told;
         EXPECT_EQ(told.starts_with("2 "), left != 0) << told;
     }
+}
+
+TEST_F(RecordedTraceTest, IndexOfZerosNamesNothing) {
+    write("metadata", test::kByteMetadata);
+    write("c_0", "");
+    write("index/c_0.idx", index_of_packets(0, 100));
+    EXPECT_EQ(read(), "");
+}
+
+// Who replaces a file and its index does so one after the other; who writes one lets it grow.
+class FileThatSeemsCutOff : public RecordedTraceTest {
+  protected:
+    FileThatSeemsCutOff() {
+        write("c_0", packet_);
+        write("index/c_0.idx", index_of_packets(packet_.size(), 2));
+        std::list<RecordedDirectory> directories(1);
+        directories.front().path = root_;
+        directories.front().files.emplace(path("c_0"), open_stream_file(path("c_0")));
+        directories.front().trace_class = ctf::parse_metadata(test::kByteMetadata).value();
+        trace_ = RecordedTrace::open(std::move(directories), 0).value();
+    }
+    void SetUp() override { ASSERT_TRUE(trace_->has_suspects()); }
+
+    void replace(const std::string& name, const std::string& bytes) const {
+        write("new", bytes);
+        fs::rename(root_ / "new", root_ / name);
+    }
+    [[nodiscard]] bool is_damaged() const {
+        trace_->look_again();
+        EXPECT_FALSE(trace_->has_suspects());
+        return trace_->damage().has_value();
+    }
+
+    const std::string packet_ = packet(1, 1, 9, "\2");
+    std::unique_ptr<RecordedTrace> trace_;
+};
+
+TEST_F(FileThatSeemsCutOff, IsDamagedIfNothingHappens) { EXPECT_TRUE(is_damaged()); }
+
+TEST_F(FileThatSeemsCutOff, MayHaveBeenReplaced) {
+    replace("c_0", packet_);
+    EXPECT_FALSE(is_damaged());
+}
+
+TEST_F(FileThatSeemsCutOff, MayHaveTheIndexOfAnother) {
+    replace("index/c_0.idx", index_of_packets(packet_.size(), 2));
+    EXPECT_FALSE(is_damaged());
+}
+
+TEST_F(FileThatSeemsCutOff, MayHaveAnIndexThatGrows) {
+    write("index/c_0.idx", index_of_packets(packet_.size(), 3));
+    EXPECT_FALSE(is_damaged());
+}
+
+TEST_F(FileThatSeemsCutOff, MayGrow) {
+    write("c_0", packet_ + packet_);
+    EXPECT_FALSE(is_damaged());
 }
 
 TEST_F(RecordedTraceTest, IndexThatIsNoneDisturbsNobody) {
