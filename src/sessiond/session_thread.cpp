@@ -33,13 +33,14 @@ constexpr host::Engine::Clock::duration kRetry = 1s;
 constexpr std::size_t kDescriptorsOfOutput = 4;
 
 // A line of the journal.
-std::string line_of(const host::ChunkDirectories::State& state, bool is_snapshot_wanted) {
+std::string line_of(const host::ChunkDirectories::State& state, bool is_snapshot_wanted, std::uint64_t snapshots) {
     const nlohmann::json line{{"current", state.current.string()},
                               {"start", state.start},
                               {"id", state.id},
                               {"next", state.next.string()},
                               {"archived", state.archived.string()},
-                              {"snapshot_wanted", is_snapshot_wanted}};
+                              {"snapshot_wanted", is_snapshot_wanted},
+                              {"snapshots", snapshots}};
     return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -61,7 +62,7 @@ SessionThread::Figures figures_of(const consumer::Progress& progress, std::size_
 
 }  // namespace
 
-// Its last line counts. Daemons of before have appended, and knew nothing of wishes.
+// Its last line counts. Daemons of before have appended, and knew nothing of snapshots.
 Result<SessionThread::KeptState> SessionThread::read_kept(const std::filesystem::path& session,
                                                           const Journal& journal) {
     if (journal.empty()) return KeptState{.chunks = host::ChunkDirectories(session)};
@@ -76,7 +77,8 @@ Result<SessionThread::KeptState> SessionThread::read_kept(const std::filesystem:
                                                        .id = line.at("id").get<unsigned>(),
                                                        .next = line.at("next").get<std::string>(),
                                                        .archived = line.at("archived").get<std::string>()}),
-            .is_snapshot_wanted = line.value("snapshot_wanted", false)};
+            .is_snapshot_wanted = line.value("snapshot_wanted", false),
+            .snapshots = line.value("snapshots", std::uint64_t{0})};
     } catch (const nlohmann::json::exception& error) {
         return corrupt("the journal of chunks: {}", error.what());
     }
@@ -192,7 +194,7 @@ bool SessionThread::may_end(const Recorded& recorded) {
         return !may_wait;
     }
     // Others may still be missing: what is known of them stays.
-    ++snapshots_stored_;
+    count_snapshot();
     log_info("session {}: snapshot of a process that has ended, of {} events in {}", parameters_.session,
              stored->totals.events, stored->directory.string());
     return true;
@@ -225,8 +227,15 @@ Result<host::StoredSnapshot> SessionThread::take_snapshot(const host::SnapshotOr
     // Rings that cannot be read are why there is nothing.
     if (std::string unread = first_trouble(storage_trouble_of); recordings().empty() && !unread.empty())
         stored = refused("{}", unread);
-    if (stored) ++snapshots_stored_;
+    if (stored) count_snapshot();
     return stored;
+}
+
+// Before anybody is told of it.
+void SessionThread::count_snapshot() {
+    ++snapshots_stored_;
+    if (const auto kept = keep_state(); !kept)
+        log_error("session {}: that a snapshot is stored is not kept: {}", parameters_.session, kept.error().message);
 }
 
 void SessionThread::snapshot(host::SnapshotOrder order, Snapped done) {
@@ -604,7 +613,9 @@ SessionThread::Figures SessionThread::take_figures(const session::Trace& trace) 
     return figures;
 }
 
-Result<void> SessionThread::keep_state() { return parameters_.chunks.replace(line_of(chunks_.state(), is_wish_kept_)); }
+Result<void> SessionThread::keep_state() {
+    return parameters_.chunks.replace(line_of(chunks_.state(), is_wish_kept_, snapshots_stored_));
+}
 
 // The daemon before us was killed in the middle. All that was to be stored in the chunk before is there; some traces
 // may have begun in the next one, the others do so now.

@@ -96,6 +96,7 @@ class SessionThread {
     // It is wanted, as if a program had asked: when it is due, it comes back as when_snapshot_wanted(). `when_kept`,
     // called by the daemon's thread: a daemon that goes on after us will ask again.
     void ask_for_snapshot(std::function<void()> when_kept);
+    // However they were asked for.
     [[nodiscard]] std::uint64_t snapshots_stored() const { return snapshots_stored_; }
     // Ends all recordings; nothing may be added any more. What comes no further is given up: the trouble says what is
     // not stored.
@@ -146,6 +147,7 @@ class SessionThread {
     struct KeptState {
         host::ChunkDirectories chunks;
         bool is_snapshot_wanted = false;
+        std::uint64_t snapshots = 0;
     };
     static Result<KeptState> read_kept(const std::filesystem::path& session, const Journal& journal);
 
@@ -157,7 +159,8 @@ class SessionThread {
           engine_(std::move(engine)),
           bytes_(parameters_.bytes),
           flight_recorder_(parameters_.destination, parameters_.session),
-          is_wish_kept_(kept.is_snapshot_wanted) {
+          is_wish_kept_(kept.is_snapshot_wanted),
+          snapshots_stored_(kept.snapshots) {
         if (parameters_.is_full) limit_.reach();
         if (is_wish_kept_) flight_recorder_.ask();
     }
@@ -198,6 +201,7 @@ class SessionThread {
     void tell_warnings(Recorded& recorded) const;
     void replay_now(const session::Trace& trace, const session::StickyProgram& program);
     Result<void> keep_state();
+    void count_snapshot();
     Result<std::filesystem::path> rotate_now();
     Result<std::string> rotate_at_relay();
     void finish_rotation();
@@ -231,7 +235,7 @@ class SessionThread {
     host::FlightRecorder flight_recorder_;
     bool is_wish_kept_;          // by the journal
     bool is_part_lost_ = false;  // of the snapshot that is wanted: that of a process that has ended
-    std::atomic<std::uint64_t> snapshots_stored_ = 0;
+    std::atomic<std::uint64_t> snapshots_stored_;
 
     std::thread thread_;
 };

@@ -224,7 +224,7 @@ class SnapshotTest(SnapshotFixture):
         self.assertGreater(sum(answer["events"] for answer in answers), len(numbers))
         for answer in answers:
             self.assertEqual(len(self.last_numbers(answer["snapshot"])), answer["events"])
-        self.assertIn(": 4 snapshots, 0 discarded", self.leat("stop", "web").stdout)
+        self.assertIn(": 4 snapshots, 0 events discarded", self.leat("stop", "web").stdout)
         self.assertEqual(self.json("destroy", "web")["snapshots"], 4)
 
     def test_where_something_is_gone_readers_say_so(self):
@@ -412,6 +412,7 @@ class SnapshotTest(SnapshotFixture):
         wait_until(lambda: "has crashed: a snapshot is due" in daemon.log(), "nothing in the log")
         self.assertIn(2099, {self.last_numbers(path)[-1] for path in found})
         self.assertEqual(self.last_numbers(directory), list(range(2100)))
+        wait_until(lambda: self.session("web")["snapshots"] == 7, "those of the daemons before do not count")
 
     def test_daemon_is_killed_when_it_has_noticed_a_crash(self):
         """Before it has stored anything, or after that."""

@@ -173,10 +173,11 @@ std::string text_of_counts(const Json& answer) {
         discarded += sum_of(reasons);
         channels += fmt::format("\n  channel {}: {}", quoted(name), text_of_reasons(reasons));
     }
-    const bool has_snapshots = answer.contains("snapshots");
-    const std::uint64_t count = number_at(answer, has_snapshots ? "snapshots" : "events");
-    return fmt::format(": {} {}{}, {} discarded{}", count, has_snapshots ? "snapshot" : "event",
-                       has_snapshots && count == 1 ? "" : "s", discarded, channels);
+    if (!answer.contains("snapshots"))
+        return fmt::format(": {} events, {} discarded{}", number_at(answer, "events"), discarded, channels);
+    const std::uint64_t snapshots = number_at(answer, "snapshots");
+    return fmt::format(": {} snapshot{}, {} events discarded{}", snapshots, snapshots == 1 ? "" : "s", discarded,
+                       channels);
 }
 
 std::string text_of_relay(const Json& place) {
