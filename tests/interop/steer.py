@@ -129,6 +129,19 @@ class Verbs(SteerTest):
             self.assert_refused(*verb, parts=['"web"'])
         self.assertFalse((self.directory / "web.json").exists())
 
+    def test_all_sessions(self):
+        self.daemon()
+        self.assertEqual(self.leat("destroy", "--all").stdout, "no session\n")
+        for name in ("a", "b"):
+            self.leat("create", name, "-o", self.directory / name)
+            self.leat("enable-channel", "c")
+            self.leat("start")
+        self.assertEqual(self.leat("clear", "--all").stdout, 'session "a" cleared\nsession "b" cleared\n')
+        self.leat("destroy", "--all", "a", status=2)
+        destroyed = self.json("destroy", "-a")
+        self.assertEqual([answer["session"] for answer in destroyed["sessions"]], ["a", "b"])
+        self.assertEqual(self.json("list")["sessions"], [])
+
     def test_no_current_session(self):
         self.daemon()
         for verb in (("start",), ("stop",), ("destroy",), ("status",), ("enable-event", "a"), ("add-context", "vpid"),

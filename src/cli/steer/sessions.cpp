@@ -92,10 +92,47 @@ Outcome<void> stop(const VerbOptions& options, Steering& steering) {
     return {};
 }
 
-Outcome<void> destroy(const VerbOptions& options, Steering& steering) {
-    const Json answer = LEAT_TRY(ask_for_session("destroy", options, steering));
-    steering.say(fmt::format("session {} destroyed{}", quoted_member(answer, "session"), text_of_counts(answer)));
+// Of one session, or of all.
+struct ManyOptions : VerbOptions {
+    bool is_of_all = false;
+};
+
+using TextOfAnswer = std::string (*)(const Json& answer);
+
+// One after the other. What one of them cannot do keeps nobody else from it: it is told at the end, the first as an
+// error. A session that is gone by now is what somebody else has destroyed.
+Outcome<void> ask_for_all(const char* verb, TextOfAnswer text, Steering& steering) {
+    const Json listed = LEAT_TRY(steering.ask(request_of("list", std::nullopt)));
+    Json answers = Json::array();
+    std::vector<Failure> failures;
+    for (const Json& session : listed.at("sessions")) {
+        auto answer = steering.ask(request_of(verb, session.at("name").get<std::string>()));
+        if (answer) {
+            steering.say(text(*answer));
+            answers.push_back(*std::move(answer));
+        } else if (answer.error().kind != kind_name(ErrorKind::kNotFound)) {
+            failures.push_back(std::move(answer).error());
+        }
+    }
+    if (answers.empty() && failures.empty()) steering.say("no session");
+    steering.result()["sessions"] = std::move(answers);
+    if (failures.empty()) return {};
+    for (std::size_t i = 1; i < failures.size(); ++i) steering.warn(failures[i].message);
+    return tl::unexpected(std::move(failures.front()));
+}
+
+Outcome<void> ask_for_some(const char* verb, TextOfAnswer text, const ManyOptions& options, Steering& steering) {
+    if (options.is_of_all && options.session) return usage("--all is for all sessions: leave out NAME");
+    if (options.is_of_all) return ask_for_all(verb, text, steering);
+    steering.say(text(LEAT_TRY(ask_for_session(verb, options, steering))));
     return {};
+}
+
+Outcome<void> destroy(const ManyOptions& options, Steering& steering) {
+    const TextOfAnswer text = [](const Json& answer) {
+        return fmt::format("session {} destroyed{}", quoted_member(answer, "session"), text_of_counts(answer));
+    };
+    return ask_for_some("destroy", text, options, steering);
 }
 
 Outcome<void> rotate(const VerbOptions& options, Steering& steering) {
@@ -105,10 +142,11 @@ Outcome<void> rotate(const VerbOptions& options, Steering& steering) {
     return {};
 }
 
-Outcome<void> clear(const VerbOptions& options, Steering& steering) {
-    const Json answer = LEAT_TRY(ask_for_session("clear", options, steering));
-    steering.say(fmt::format("session {} cleared", quoted_member(answer, "session")));
-    return {};
+Outcome<void> clear(const ManyOptions& options, Steering& steering) {
+    const TextOfAnswer text = [](const Json& answer) {
+        return fmt::format("session {} cleared", quoted_member(answer, "session"));
+    };
+    return ask_for_some("clear", text, options, steering);
 }
 
 struct SnapshotOptions : VerbOptions {
@@ -189,11 +227,20 @@ void add_session_verbs(CLI::App& app, int& exit_status) {
     for (const Simple& verb :
          {Simple{"start", "record from now on", start},
           Simple{"stop", "stop recording: all events so far can be read", stop},
-          Simple{"destroy", "stop and remove a session; its trace stays", destroy},
-          Simple{"rotate", "finish a chunk of the trace, which can be moved, and go on in another", rotate},
-          Simple{"clear", "throw away what was recorded", clear}}) {
+          Simple{"rotate", "finish a chunk of the trace, which can be moved, and go on in another", rotate}}) {
         const auto [command, options] = add_verb(app, exit_status, verb.name, verb.description, verb.run);
         add_session_argument(command, options, kCurrent);
+    }
+    struct OfMany {
+        const char* name;
+        const char* description;
+        Outcome<void> (*run)(const ManyOptions&, Steering&);
+    };
+    for (const OfMany& verb : {OfMany{"destroy", "stop and remove a session; its trace stays", destroy},
+                               OfMany{"clear", "throw away what was recorded", clear}}) {
+        const auto [command, options] = add_verb(app, exit_status, verb.name, verb.description, verb.run);
+        add_session_argument(command, options, kCurrent);
+        command.add_flag("-a,--all", options.is_of_all, "All sessions, and not the current one");
     }
     const auto set = add_verb(app, exit_status, "set-session", "choose the current session", set_session);
     add_session_argument(set.command, set.options, "the session");
