@@ -112,6 +112,21 @@ TEST_F(Verbs, RequestsOfSessionVerbs) {
               Json({{"verb", "regenerate"}, {"session", "web"}, {"what", "statedump"}}));
 }
 
+TEST_F(Verbs, OneOfAllSessionsThatFailsKeepsNoneOfTheOthers) {
+    answer_with([](const Json& request) -> Json {
+        if (request.at("verb") == "list")
+            return {{"ok", true}, {"sessions", {{{"name", "a"}}, {{"name", "b"}}, {{"name", "c"}}, {{"name", "d"}}}}};
+        if (request.at("session") == "a") return failure("refused", "a stays");
+        if (request.at("session") == "b") return failure("not-found", "b is gone");
+        if (request.at("session") == "c") return failure("io", "c stays");
+        return agree(request);
+    });
+    const Finished result = run({"destroy", "--all"});
+    EXPECT_EQ(result.status, kExitFailed);
+    EXPECT_EQ(result.out, "session \"d\" destroyed\n");
+    EXPECT_EQ(result.err, "leat: warning: c stays\nleat: a stays\n");
+}
+
 TEST_F(Verbs, SessionMayBeCalledLikeAVerb) {
     EXPECT_EQ(request_of({"create", "start"}), Json({{"verb", "create"}, {"session", "start"}}));
     EXPECT_EQ(request_of({"start", "stop"}), Json({{"verb", "start"}, {"session", "stop"}}));
