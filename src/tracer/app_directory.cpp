@@ -176,6 +176,11 @@ void remove_some_dead_files(int directory, uint32_t wanted) {
 
 constexpr mode_t kFileMode = 0600;  // whatever the umask says
 
+bool allocate(int fd, uint64_t allocated, uint64_t size) {
+    return syscall(SYS_fallocate, fd, 0, off_t{0}, static_cast<off_t>(allocated)) == 0 &&
+           ftruncate(fd, static_cast<off_t>(size)) == 0;
+}
+
 // A daemon may hold the new file's lock just now, to see whether its program is dead. A program of an earlier version
 // may have removed the file.
 bool lock(int fd) {
@@ -198,9 +203,11 @@ bool may_have_files_of(uint64_t size) {
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur);
 }
 
-bool allocate(int fd, uint64_t allocated, uint64_t size) {
-    return syscall(SYS_fallocate, fd, 0, off_t{0}, static_cast<off_t>(allocated)) == 0 &&
-           ftruncate(fd, static_cast<off_t>(size)) == 0;
+// A sandbox may forbid it. Then memory comes with use, as it does nearly everywhere.
+bool make_room(int fd, uint64_t allocated, uint64_t size) {
+    const bool is_refused = syscall(SYS_fallocate, fd, 0, off_t{0}, static_cast<off_t>(allocated)) != 0 &&
+                            (errno == ENOSPC || errno == ENOMEM);
+    return !is_refused && ftruncate(fd, static_cast<off_t>(size)) == 0;
 }
 
 bool find_app_parent(char (&path)[kMaxAppPath]) {

@@ -32,9 +32,9 @@ uint64_t app_file_number(const char* path);
 // A file that is larger than the process may write ends it with SIGXFSZ.
 bool may_have_files_of(uint64_t size);
 
-// Makes an empty file `size` long, and its first `allocated` bytes are there for good: a full file system, or the limit
-// of memory, cannot make who maps them fault. False: there is no room. Async-signal-safe; changes errno.
-bool allocate(int fd, uint64_t allocated, uint64_t size);
+// Makes new memory (memfd) `size` long. Its first `allocated` bytes are there from the start: where memory is limited,
+// who touches one that is not may fault. False: there is none, or not so much. Async-signal-safe; changes errno.
+bool make_room(int fd, uint64_t allocated, uint64_t size);
 
 // A control file while it is being made. Nothing here waits for anybody.
 //

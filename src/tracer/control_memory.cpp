@@ -38,7 +38,7 @@ int make_memfd(uint64_t allocated, uint64_t size) {
     if (!may_have_files_of(size)) return -1;
     const int fd = memfd_create("leat-control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return -1;
-    if (allocate(fd, allocated, size) && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    if (make_room(fd, allocated, size) && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
         return fd;
     syscall(SYS_close, fd);
     return -1;

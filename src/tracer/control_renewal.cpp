@@ -183,7 +183,7 @@ void renew_without_name(ControlMemory& memory) {
     const StickyLock lock;
     const auto fd = static_cast<int>(syscall(SYS_memfd_create, "leat-control", MFD_CLOEXEC));
     const wire::ControlLayout layout = memory.layout();
-    if (fd >= 0 && may_have_files_of(layout.size()) && allocate(fd, layout.more_actions(0), layout.size()) &&
+    if (fd >= 0 && may_have_files_of(layout.size()) && make_room(fd, layout.more_actions(0), layout.size()) &&
         Copy(memory, fd, false, false).run()) {
         (void)take_over(memory, fd);
     } else {
