@@ -57,7 +57,7 @@ Result<Progress> Progress::copy_of(int fd, std::span<const std::uint32_t> rings)
 Result<Progress> Progress::map(UniqueFd fd, std::span<const std::uint32_t> rings) {
     Progress progress;
     progress.mapping_ = LEAT_TRY(Mapping::of_file(fd.get(), size_of(rings), true));
-    if (!is_sealed(fd.get(), size_of(rings))) {
+    if (!is_sealed(fd.get(), size_of(rings)) || is_memory_limited()) {
         const std::size_t entries = page_end(size_of_entries(rings));
         progress.guard_ = LEAT_TRY(FaultGuard::of(progress.mapping_.data(), entries));
         progress.guard_of_plans_ =
