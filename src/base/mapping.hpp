@@ -1,11 +1,16 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include "base/result.hpp"
 
 namespace leat {
+
+// The caller's clause, followed by the text of `errno`, as mmap() left it: kDiskFull if it is for want of address
+// space, or of mappings (vm.max_map_count).
+tl::unexpected<Error> cannot_map(std::string_view what);
 
 // Owns a range of mapped memory and unmaps it in its destructor.
 class Mapping {

@@ -16,7 +16,7 @@ enum class ErrorKind {
     kNotFound,
     kRefused,   // permission, limit, or a conflicting state
     kIo,        // a system call failed; the message has its error text
-    kDiskFull,  // the disk has no room now, or too many files are open: try again
+    kDiskFull,  // the disk has no room now, or the process for files, mappings or threads: try again
 };
 
 // One line for the user: no newline, no trailing period. Each layer may put its own clause in front.

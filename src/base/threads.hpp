@@ -7,7 +7,7 @@ namespace leat {
 
 // What to say where the constructor of a std::thread throws.
 inline tl::unexpected<Error> cannot_start_thread() {
-    return refused("cannot start a thread: see the limits of processes (ulimit -u, TasksMax)");
+    return fail(ErrorKind::kDiskFull, "cannot start a thread: see the limits of processes (ulimit -u, TasksMax)");
 }
 
 }  // namespace leat

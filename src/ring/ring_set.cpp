@@ -28,7 +28,7 @@ namespace {
 // Maps part of the file over reserved address space.
 Result<void> map_over(std::byte* at, std::uint64_t size, int fd, std::uint64_t offset, int sharing) {
     void* mapped = ::mmap(at, size, PROT_READ | PROT_WRITE, sharing | MAP_FIXED, fd, static_cast<off_t>(offset));
-    if (mapped == MAP_FAILED) return io_error("cannot map a ring (see vm.max_map_count)");
+    if (mapped == MAP_FAILED) return cannot_map("cannot map a ring (see vm.max_map_count)");
     return {};
 }
 

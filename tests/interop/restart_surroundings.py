@@ -332,6 +332,25 @@ class FewDescriptors(RestartTest):
         for name, directory in directories.items():
             self.assert_numbers(self.complete_trace(name, directory), "order:tick", range(20))
 
+    @needs(not SANITIZERS, "sanitizers")  # their memory is nearly all address space
+    def test_daemon_without_address_space_is_refused(self):
+        """It can be neither rings nor a thread for what it takes over."""
+        idle = self.daemon()
+        with open(f"/proc/{idle.process.pid}/status", encoding="ascii") as file:
+            status = file.read()
+        limit = (int(re.search(r"^VmPeak:\s*(\d+) kB$", status, re.MULTILINE)[1]) << 10) + (1 << 20)
+        self.kill(idle)
+        daemon, directories, running, keeper, _ = self.many_sessions()
+        refused = plain_run("prlimit", f"--as={limit}:{limit}", SESSIOND)
+        self.assertEqual((refused.returncode, len(refused.stderr.splitlines())), (1, 1), refused.stderr)
+        for part in ("session web-", str(daemon.directory / "keeper.sock")):
+            self.assertIn(part, refused.stderr)
+        self.assertEqual(self.keepers(), [keeper])
+        self.start_again(daemon)
+        running.do("emit 10")
+        for name, directory in directories.items():
+            self.assert_numbers(self.complete_trace(name, directory), "order:tick", range(20))
+
     def test_sessions_are_given_up_as_it_says(self):
         daemon = self.daemon()
         self.begun("order:tick")
