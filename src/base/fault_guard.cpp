@@ -2,10 +2,12 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <optional>
 
@@ -65,8 +67,23 @@ void change(Slot& slot, std::uintptr_t begin, std::uintptr_t end, std::size_t pa
     slot.version.fetch_add(1);
 }
 
+// As the kernel would have called the handler of before. It may jump out of here.
+void call_former(int signal, siginfo_t* info, void* context) {
+    constexpr std::size_t kMaskOfKernel = 8;  // bytes; ours has room for more signals than there are
+    sigset_t mask;
+    ::sigemptyset(&mask);
+    std::memcpy(&mask, &static_cast<ucontext_t*>(context)->uc_sigmask, kMaskOfKernel);
+    ::sigorset(&mask, &mask, &before.sa_mask);
+    if ((before.sa_flags & SA_NODEFER) == 0) ::sigaddset(&mask, signal);
+    ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+    if ((before.sa_flags & SA_SIGINFO) != 0)
+        before.sa_sigaction(signal, info, context);
+    else
+        before.sa_handler(signal);
+}
+
 // Async-signal-safe: mmap() is a bare system call.
-void handle(int signal, siginfo_t* info, void* /*context*/) {
+void handle(int signal, siginfo_t* info, void* context) {
     const int saved_errno = errno;
     const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);  // NOLINT(*-reinterpret-cast)
     const std::uintptr_t page = address & ~std::uintptr_t{kPageSize - 1};
@@ -75,10 +92,16 @@ void handle(int signal, siginfo_t* info, void* /*context*/) {
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     void* const at = reinterpret_cast<void*>(page);  // NOLINT(*-reinterpret-cast,performance-no-int-to-ptr)
     const bool is_repaired = part && ::mmap(at, part->end - page, PROT_READ | PROT_WRITE, kFlags, -1, 0) != MAP_FAILED;
-    // The instruction is tried again, and then this is whose signal it was before.
-    if (!is_repaired) ::sigaction(signal, &before, nullptr);
-    // Who sends a signal does not do so again.
-    if (!is_repaired && info->si_code <= 0) (void)::raise(signal);
+    errno = saved_errno;
+    if (is_repaired) return;
+    const bool is_sent = info->si_code <= 0;
+    const bool has_handler =
+        (before.sa_flags & SA_SIGINFO) != 0 || (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN);
+    if (has_handler) return call_former(signal, info, context);
+    if (is_sent && before.sa_handler == SIG_IGN) return;
+    // The instruction is tried again, and ends the process. Who sends a signal does not do so again.
+    ::sigaction(signal, &before, nullptr);
+    if (is_sent) (void)::raise(signal);
     errno = saved_errno;
 }
 

@@ -1,6 +1,7 @@
 #include "base/fault_guard.hpp"
 
 #include <gtest/gtest.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -105,6 +106,50 @@ TEST_F(FaultGuardDeathTest, FaultElsewhereEndsTheProcess) {
     shorten(0);
     EXPECT_DEATH((void)at(1), "");
     EXPECT_DEATH(::raise(SIGBUS), "");
+}
+
+// As a virtual machine or a database has one.
+TEST_F(FaultGuardDeathTest, HandlerOfBeforeHasFaultsElsewhereAndTheGuardGoesOn) {
+    static sigjmp_buf back;
+    static volatile sig_atomic_t faults = 0;
+    const auto body = [this] {
+        struct sigaction action {};
+        action.sa_sigaction = [](int, siginfo_t* info, void*) {
+            faults = faults + 1;
+            if (info->si_code > 0) siglongjmp(back, 1);
+        };
+        action.sa_flags = SA_SIGINFO;
+        if (::sigaction(SIGBUS, &action, nullptr) != 0) ::_exit(1);
+        const FaultGuard guard = *FaultGuard::of(mapping_.data(), kPage);
+        shorten(0);
+        for (int turn = 0; turn < 2; ++turn)
+            if (sigsetjmp(back, 0) == 0) {
+                (void)at(1);
+                ::_exit(2);
+            } else {
+                // The handler has jumped without its mask, as some do.
+                sigset_t bus;
+                ::sigemptyset(&bus);
+                ::sigaddset(&bus, SIGBUS);
+                sigset_t blocked;
+                ::pthread_sigmask(SIG_UNBLOCK, &bus, &blocked);
+                if (::sigismember(&blocked, SIGTERM) != 0) ::_exit(3);
+            }
+        ::raise(SIGBUS);
+        ::_exit(faults == 3 && at(0) == 0 && guard.was_lost() ? 0 : 4);
+    };
+    EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(FaultGuardDeathTest, SignalThatWasIgnoredStaysSo) {
+    const auto body = [this] {
+        ::signal(SIGBUS, SIG_IGN);
+        const FaultGuard guard = *FaultGuard::of(mapping_.data(), kPage);
+        shorten(0);
+        ::raise(SIGBUS);
+        ::_exit(at(0) == 0 && guard.was_lost() ? 0 : 1);
+    };
+    EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(FaultGuardDeathTest, RangeIsGuardedAsLongAsItsGuardLives) {
