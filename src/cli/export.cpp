@@ -22,6 +22,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/selection.hpp"
 #include "cli/stop_signals.hpp"
+#include "cli/tell.hpp"
 #include "cli/write_signals.hpp"
 #include "net/relay_url.hpp"
 #include "trace/stream_paths.hpp"
@@ -93,6 +94,8 @@ class OutputFile {
             if (!file.fd_.is_open()) return io_error("cannot write " + path);
             return file;
         }
+        if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
+            return io_error("cannot write " + path);
         // The file that a link stands for gives way, not the link.
         file.path_ = target.path.string();
         file.part_ = file.path_ + ".XXXXXX";
@@ -100,6 +103,8 @@ class OutputFile {
         if (!file.fd_.is_open()) return io_error("cannot write beside " + path);
         const mode_t mask = ::umask(0);
         ::umask(mask);
+        // It stays whose it was, if we may do that.
+        if (exists) (void)!::fchown(file.fd_.get(), status.st_uid, status.st_gid);
         if (::fchmod(file.fd_.get(), exists ? status.st_mode & 0777U : 0666U & ~mask) != 0)
             return io_error("cannot write " + file.part_);
         return file;
@@ -270,6 +275,9 @@ Result<void> export_traces(ExportOptions& options) {
     // What could be read of a damaged trace is exported.
     LEAT_TRY(file.finish());
     LEAT_TRY(std::move(written));
+    if (timeline.given_up() != 0)
+        print_warning(fmt::format("{} slices are cut short: too many were open at once, as if their ends were lost",
+                                  timeline.given_up()));
     if (timeline.without_time() != 0)
         return refused("{} events have no time, and are not exported", timeline.without_time());
     return check_all_read(named);

@@ -99,10 +99,11 @@ template <class Key>
 void print_table(const char* title, const std::map<Key, Count>& counts, const TraceStatistics& statistics,
                  std::size_t top) {
     constexpr std::size_t kNarrowest = 24;
+    constexpr std::size_t kWidest = 100;  // longer names push the rest of their line away
     const Rows<Key> rows = rows_of(counts, top);
     if (rows.empty()) return;
     std::size_t width = kNarrowest;
-    for (const Row<Key>* row : rows) width = std::max(width, name_of(row->first).size());
+    for (const Row<Key>* row : rows) width = std::max(width, std::min(kWidest, name_of(row->first).size()));
     fmt::print("\n{:<{}} {:>12} {:>7} {:>12} {:>12}\n", title, width, "events", "share", "a second", "bytes");
     for (const Row<Key>* row : rows) {
         const Count& count = row->second;

@@ -10,12 +10,12 @@
 namespace leat::viewer {
 namespace {
 
-// So many slices of one rule may be open at once. What would be one more is an instant.
+// So many slices of one rule may be open at once. One more ends the oldest: its end may have been lost.
 constexpr std::size_t kMaxOpenSlices = 10'000;
 // Threads that are more share one track.
 constexpr std::size_t kMaxTracks = 100'000;
 constexpr std::int64_t kOthers = -1;
-// Slices that are open within each other; what is deeper is an instant.
+// Slices that are open within each other. One more ends all of them: their ends may have been lost.
 constexpr std::size_t kMaxDepth = 1'000;
 // Above those that Linux gives.
 constexpr std::int64_t kFirstPidOfOurs = 1'000'000'000;
@@ -67,23 +67,18 @@ Result<void> Timeline::add(const PacketView& packet, const ctf::EventPlace& plac
     return {};
 }
 
-// An end ends what has begun inside of its slice, too, of which it says nothing else. False: it is no slice, as it has
-// not begun, or lies too deep.
+// An end ends what has begun inside of its slice, too, of which it says nothing else. False: it has not begun.
 bool Timeline::add_nested(const NamedPhase& role, const Track& thread, std::int64_t time_ns,
                           const ctf::EventRecord& event) {
-    auto& [open, deeper] = open_[thread.id];
+    std::vector<std::string_view>& open = open_[thread.id];
     if (role.phase == Phase::kBegin) {
         if (open.size() >= kMaxDepth) {
-            ++deeper[role.title];
-            return false;
+            given_up_ += open.size();
+            for (; !open.empty(); open.pop_back()) writer_.event(thread, Phase::kEnd, time_ns, open.back(), nullptr);
         }
         open.push_back(role.title);
         writer_.event(thread, Phase::kBegin, time_ns, role.title, &event);
         return true;
-    }
-    if (const auto hidden = deeper.find(role.title); hidden != deeper.end()) {
-        if (--hidden->second == 0) deeper.erase(hidden);
-        return false;
     }
     const auto begun = std::find(open.rbegin(), open.rend(), role.title);
     if (begun == open.rend()) return false;
@@ -91,7 +86,6 @@ bool Timeline::add_nested(const NamedPhase& role, const Track& thread, std::int6
         writer_.event(thread, Phase::kEnd, time_ns, open.back(), inside == 0 ? &event : nullptr);
         open.pop_back();
     }
-    deeper.clear();  // all that lay in them
     return true;
 }
 
@@ -205,7 +199,7 @@ Track& Timeline::make_track(Track track) {
     return made;
 }
 
-// False: it is no slice, as it lacks the key, or the other end.
+// What begins again has not told its end. False: it is no slice, as it lacks the key, or the begin.
 Result<bool> Timeline::add_keyed(const Role::Keyed& role, const std::string& host, const Track& thread,
                                  const PacketView& packet, const ctf::EventPlace& place,
                                  const ctf::EventRecord& event) {
@@ -217,17 +211,29 @@ Result<bool> Timeline::add_keyed(const Role::Keyed& role, const std::string& hos
     const auto open = rule.open.find(key);
     if (role.phase == Phase::kEnd) {
         if (open == rule.open.end()) return false;
-        Track* const lane = open->second;
-        rule.open.erase(open);
-        rule.free[lane->process].push_back(lane);
-        writer_.event(*lane, Phase::kEnd, place.time_ns, rule.rule.title, &event);
+        end_keyed(rule, open, place.time_ns, &event);
         return true;
     }
-    if (open != rule.open.end() || rule.open.size() >= kMaxOpenSlices) return false;
+    if (open != rule.open.end()) {
+        end_keyed(rule, open, place.time_ns, nullptr);
+    } else if (rule.open.size() >= kMaxOpenSlices) {
+        ++given_up_;
+        end_keyed(rule, rule.open.find(rule.oldest.begin()->second), place.time_ns, nullptr);
+    }
     Track& lane = lane_of(rule, thread.process);
-    rule.open.emplace(std::move(key), &lane);
+    rule.oldest.emplace(++rule.begun, key);
+    rule.open.emplace(std::move(key), KeyedRule::Open{&lane, rule.begun});
     writer_.event(lane, Phase::kBegin, place.time_ns, rule.rule.title, &event);
     return true;
+}
+
+void Timeline::end_keyed(KeyedRule& rule, KeyedRule::OpenSlices::iterator open, std::int64_t time_ns,
+                         const ctf::EventRecord* event) {
+    const auto [lane, number] = open->second;
+    rule.oldest.erase(number);
+    rule.open.erase(open);
+    rule.free[lane->process].push_back(lane);
+    writer_.event(*lane, Phase::kEnd, time_ns, rule.rule.title, event);
 }
 
 Track& Timeline::lane_of(KeyedRule& rule, std::uint64_t process) {

@@ -59,6 +59,8 @@ class Timeline {
     Result<void> add(const PacketView& packet, const ctf::EventPlace& place);
     [[nodiscard]] std::uint64_t events() const { return events_; }
     [[nodiscard]] std::uint64_t without_time() const { return without_time_; }
+    // Slices that were ended to make room for others.
+    [[nodiscard]] std::uint64_t given_up() const { return given_up_; }
 
   private:
     struct ThreadKey {
@@ -69,10 +71,18 @@ class Timeline {
         auto operator<=>(const ThreadKey&) const = default;
     };
     struct KeyedRule {
+        struct Open {
+            Track* lane;
+            std::uint64_t number;
+        };
+        using OpenSlices = std::unordered_map<std::string, Open>;
+
         SliceRule rule;
         EventExpression key;
-        std::unordered_map<std::string, Track*> open{};       // the lanes that are taken, by host, process and key
-        std::map<std::uint64_t, std::vector<Track*>> free{};  // the others, by the process
+        OpenSlices open{};                              // by host, process and key
+        std::map<std::uint64_t, std::string> oldest{};  // their keys, in the order of their begins
+        std::uint64_t begun = 0;
+        std::map<std::uint64_t, std::vector<Track*>> free{};  // the lanes that are free, by the process
     };
     // What an event class is. Which contexts it has: those that are looked for in vain cost much.
     struct Role {
@@ -108,6 +118,8 @@ class Timeline {
     bool add_nested(const NamedPhase& role, const Track& thread, std::int64_t time_ns, const ctf::EventRecord& event);
     Result<bool> add_keyed(const Role::Keyed& role, const std::string& host, const Track& thread,
                            const PacketView& packet, const ctf::EventPlace& place, const ctf::EventRecord& event);
+    void end_keyed(KeyedRule& rule, KeyedRule::OpenSlices::iterator open, std::int64_t time_ns,
+                   const ctf::EventRecord* event);
     Track& lane_of(KeyedRule& rule, std::uint64_t process);
 
     std::vector<SliceRule> nested_{};
@@ -117,18 +129,14 @@ class Timeline {
     std::unordered_map<std::uint64_t, std::vector<Role>> roles_{};  // by the numbers of plan and event
     std::unordered_map<const StreamIdentity*, PacketCpu> cpus_{};
     std::map<ThreadKey, Track*> threads_{};
-    std::map<ThreadKey, Track*> processes_{};  // with thread 0
-    std::set<std::int64_t> pids_{};            // that are shown
-    // Slices that are open in a track, by their titles: those that are shown, and how many more lie too deep for that.
-    struct Open {
-        std::vector<std::string_view> titles{};
-        std::map<std::string_view, std::size_t> deeper{};
-    };
-    std::map<std::uint64_t, Open> open_{};                                            // by the track
+    std::map<ThreadKey, Track*> processes_{};                                         // with thread 0
+    std::set<std::int64_t> pids_{};                                                   // that are shown
+    std::map<std::uint64_t, std::vector<std::string_view>> open_{};                   // titles of slices, by the track
     std::unordered_map<const ctf::TraceClass*, std::set<std::string_view>> ended_{};  // titles that names end
     std::vector<std::unique_ptr<Track>> tracks_{};
     std::uint64_t events_ = 0;
     std::uint64_t without_time_ = 0;
+    std::uint64_t given_up_ = 0;
 };
 
 }  // namespace leat::viewer
