@@ -184,16 +184,18 @@ class reader {
         leat_ctf_get_losses(reader_.get(), &found);
         return found;
     }
-    // Of all columns, or of these.
+    // Of all columns, or of these. Fewer rows than `max_rows`: the traces have ended, or the next call throws. With
+    // UINT64_MAX, which is all of them, this one does.
     columns read_columns(std::uint64_t max_rows) {
-        return checked(leat_ctf_read_columns(reader_.get(), nullptr, 0, max_rows));
+        return checked(leat_ctf_read_columns(reader_.get(), nullptr, 0, max_rows), max_rows);
     }
     columns read_columns(const std::vector<std::string>& names, std::uint64_t max_rows) {
         std::vector<const char*> titles;
         for (const std::string& name : names) titles.push_back(name.c_str());
         const char* const none = nullptr;
         return checked(
-            leat_ctf_read_columns(reader_.get(), titles.empty() ? &none : titles.data(), titles.size(), max_rows));
+            leat_ctf_read_columns(reader_.get(), titles.empty() ? &none : titles.data(), titles.size(), max_rows),
+            max_rows);
     }
 
     // The events from the next one on, once.
@@ -211,6 +213,7 @@ class reader {
             if (!source_->next()) source_ = nullptr;
             return *this;
         }
+        void operator++(int) { ++*this; }
         bool operator==(const iterator& other) const { return source_ == other.source_; }
         bool operator!=(const iterator& other) const { return source_ != other.source_; }
 
@@ -225,9 +228,11 @@ class reader {
         const char* const text = leat_ctf_error(reader_.get());
         throw error(text == nullptr ? "no reader" : text);
     }
-    columns checked(leat_ctf_columns* read) const {
+    columns checked(leat_ctf_columns* read, std::uint64_t max_rows) const {
         if (read == nullptr) fail();
-        return columns(read);
+        columns found(read);
+        if (max_rows == UINT64_MAX && leat_ctf_error(reader_.get()) != nullptr) fail();
+        return found;
     }
 
     struct close {

@@ -65,14 +65,24 @@ const ctf::IntegerClass* integer_class(const FieldValue* value) {
     return ctf::integer_of(*value->field_class);
 }
 
-// A program that was compiled with an older header has a shorter struct.
-leat_ctf_options complete(const leat_ctf_options* options) {
+// A program that was compiled with an older header has a shorter struct; with a newer one, perhaps options that we do
+// not know, if they are not 0.
+Result<leat_ctf_options> complete(const leat_ctf_options* options) {
+    constexpr std::size_t kShortest = offsetof(leat_ctf_options, end_ns) + sizeof(std::int64_t);
     leat_ctf_options all = LEAT_CTF_OPTIONS;
-    if (options != nullptr) std::memcpy(&all, options, std::min(options->size, sizeof all));
+    if (options == nullptr) return all;
+    if (options->size < kShortest)
+        return refused("the options' size is {}: begin with LEAT_CTF_OPTIONS", options->size);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(options);  // NOLINT(*-reinterpret-cast)
+    for (std::size_t at = sizeof all; at < options->size; ++at)
+        if (bytes[at] != std::byte{})
+            return refused("there are options that this version of libleat-ctf does not know");
+    std::memcpy(&all, options, std::min(options->size, sizeof all));
     return all;
 }
 
-Result<std::unique_ptr<leat_ctf_reader>> open(std::span<const char* const> names, const leat_ctf_options& options) {
+Result<std::unique_ptr<leat_ctf_reader>> open(std::span<const char* const> names, const leat_ctf_options* given) {
+    const leat_ctf_options options = LEAT_TRY(complete(given));
     if (names.empty() || names.data() == nullptr || std::ranges::find(names, nullptr) != names.end())
         return refused("no path of a trace was given");
     const std::vector<std::filesystem::path> paths(names.begin(), names.end());
@@ -204,7 +214,7 @@ leat_ctf_reader* leat_ctf_open(const char* const* paths, size_t path_count, cons
                                char* error) {
     tell(error, "");
     try {
-        auto opened = open({paths, path_count}, complete(options));
+        auto opened = open({paths, path_count}, options);
         if (opened) return opened->release();
         tell(error, opened.error().message);
     } catch (const std::bad_alloc&) {

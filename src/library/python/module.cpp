@@ -312,7 +312,8 @@ PyObject* read_columns(PyObject* self, PyObject* arguments) {
     read = leat_ctf_read_columns(reader, names == Py_None ? nullptr : titles.data(), titles.size() - 1, rows);
     Py_END_ALLOW_THREADS;  // NOLINT
     const std::unique_ptr<leat_ctf_columns, void (*)(leat_ctf_columns*)> owner(read, leat_ctf_free_columns);
-    if (read == nullptr || PyErr_Occurred() != nullptr) return raise_error(reader);
+    const bool is_part = read != nullptr && wanted == Py_None && leat_ctf_error(reader) != nullptr;
+    if (read == nullptr || is_part || PyErr_Occurred() != nullptr) return raise_error(reader);
     Object result(PyList_New(0));
     for (std::size_t i = 0; result && i < leat_ctf_column_count(read); ++i) {
         const Object column = column_of(*leat_ctf_get_column(read, i), leat_ctf_row_count(read));

@@ -49,6 +49,7 @@ void append_members(std::vector<const ctf::FieldValue*>& members, std::span<cons
 
 // Of what may grow as long as the program runs; what is forgotten is made anew.
 constexpr std::size_t kMaxPlanRows = 4096;
+constexpr std::size_t kMaxPlaces = 4U << 20U;  // in all rows of classes
 
 // Of a scope, the nodes of what people see.
 std::vector<std::uint32_t> shown_members(const ctf::DecodePlan& plan, ctf::PlanRoot scope) {
@@ -213,9 +214,13 @@ bool EventTable::may_lack(const Column& column, const ctf::TraceClass& trace_cla
 }
 
 Result<void> EventTable::go_to(const PacketView& packet, const ctf::EventPlace& place) {
+    if (rows_of(packet).classes[place.event].places.size() != columns_.size()) {
+        places_ += columns_.size();
+        if (places_ > kMaxPlaces) forget_rows();
+        rows_of(packet).classes[place.event] = make_row(*packet.plan, packet.plan->events[place.event]);
+    }
     PlanRows& rows = rows_of(packet);
-    ClassRow& row = rows.classes[place.event];
-    if (row.places.size() != columns_.size()) row = make_row(*packet.plan, packet.plan->events[place.event]);
+    const ClassRow& row = rows.classes[place.event];
     of_packet_ = &packet;
     place_ = &place;
     row_ = &row;
@@ -231,6 +236,14 @@ Result<void> EventTable::go_to(const PacketView& packet, const ctf::EventPlace& 
         return changed(packet);
     }
     return {};
+}
+
+// Each class has a place for each column, also where classes and columns are as many as a trace can have.
+void EventTable::forget_rows() {
+    plans_.clear();
+    plan_ = 0;
+    rows_ = nullptr;
+    places_ = columns_.size();
 }
 
 EventTable::Cell EventTable::cell(std::size_t number) const {

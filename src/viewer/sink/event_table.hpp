@@ -114,6 +114,7 @@ class EventTable {
     };
 
     PlanRows& rows_of(const PacketView& packet);
+    void forget_rows();
     [[nodiscard]] ClassRow make_row(const ctf::DecodePlan& plan, const ctf::EventPlan& event) const;
     [[nodiscard]] bool read_placed(PlanRows& rows, const ClassRow& row, const PacketView& packet,
                                    const ctf::EventPlace& place);
@@ -125,6 +126,7 @@ class EventTable {
     std::unordered_map<std::uint64_t, std::unique_ptr<PlanRows>> plans_{};  // by their numbers
     std::uint64_t plan_ = 0;                                                // the latest
     PlanRows* rows_ = nullptr;                                              // its
+    std::size_t places_ = 0;                                                // in all rows
     EventDecoder decoder_{};
     std::uint64_t packet_ = 0;  // whose context these are
     std::vector<const ctf::FieldValue*> packet_members_{};

@@ -143,7 +143,8 @@ class Reader:
         """The next events as a table: a dictionary of NumPy arrays, all of the same length.
 
         `names`: "time_ns", "name", "log_level", "$ctx.vpid", "key"; None: time_ns, name, and all contexts and fields.
-        `rows`: read so many at most; None: all. Fewer come only before the end, or before what cannot be read.
+        `rows`: read so many at most; fewer come only before the end, or before what cannot be read. None: all, and what
+        cannot be read raises Error.
 
         Integers are int64; or uint64, if the field has 64 bits without a sign. Text and labels of enums are str, and
         what is no number is text as in `leat view --format=csv`. Where an event has no such field, integers are masked
