@@ -228,6 +228,7 @@ class Library(InteropTest):
         self.assertRaises(ValueError, leat.open, f"{trace}\0x")
         self.assertRaises(ValueError, leat.open(trace).columns, ["name\0x"])
         self.assertRaises(OverflowError, leat.open(trace).columns, rows=-1)
+        self.assertEqual(len(list(leat.Reader(str(trace)))), len(list(leat.open(trace))))
         both = leat.open(trace, begin=events[3].time, end=events[7].time)
         self.assertLessEqual({event.time_ns for event in events[3:8]}, {event.time_ns for event in both})
 

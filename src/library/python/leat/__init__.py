@@ -112,6 +112,8 @@ class Reader:
     """Events, in the order of their times. An iterator, and a context manager."""
 
     def __init__(self, paths, filter=None, begin=None, end=None):
+        if isinstance(paths, (str, bytes, os.PathLike)):
+            paths = [paths]
         self._reader = _ctf.open([os.fsencode(path) for path in paths], filter, _nanoseconds(begin, _FIRST),
                                  _nanoseconds(end, _LAST, rest=999))
 
@@ -152,6 +154,8 @@ class Reader:
         """
         import numpy
 
+        if isinstance(names, str):
+            names = [names]
         return {name: _array(numpy, *column) for name, *column in self._reader.read_columns(names, rows)}
 
     def close(self):
