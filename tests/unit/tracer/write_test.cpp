@@ -344,7 +344,7 @@ TEST_F(AttachChannel, RingsThatCanShrinkAreTakenFromRootAndOurselves) {
     EXPECT_EQ(attach_channel(message_, shorter.get(), clock_.fd()), nullptr);
     const Channel* const channel = attach_channel(message_, file.get(), clock_.fd());
     ASSERT_NE(channel, nullptr);
-    EXPECT_TRUE(channel->is_file);
+    EXPECT_TRUE(channel->is_populated);
 }
 
 // Its pages are there then: that is how a full disk shows, and not by SIGBUS at an event.
