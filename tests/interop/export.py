@@ -166,7 +166,7 @@ class Export(InteropTest):
         """The two CPUs use one id: its second begin ends the first slice, and its second end is of none."""
         found = self.export("perfetto", golden(self.directory / "io").path, "--slice", SLICE)
         types = [event["type"] for event in found.events]
-        self.assertEqual(types.count(BEGIN), types.count(END))
+        self.assertEqual((types.count(BEGIN), types.count(END)), (5, 3))
         self.assertEqual(len(found.events), 14)
 
     def test_slices_of_a_thread(self):

@@ -355,11 +355,7 @@ TEST(CtfApi, ErrorsSayWhatIsWrong) {
     EXPECT_EQ(leat_ctf_open(&long_name, 1, nullptr, error), nullptr);
     EXPECT_EQ(std::strlen(error), std::size_t{LEAT_CTF_ERROR_SIZE} - 1);
 
-    // An older program does not know what comes last.
-    options = LEAT_CTF_OPTIONS;
-    options.size = offsetof(leat_ctf_options, end_ns);
-    options.end_ns = 0;
-    const Reader reader = open(kTwoApps, &options);
+    const Reader reader = open(kTwoApps);
     EXPECT_EQ(leat_ctf_next(reader.get()), 1);
     // An error about columns is no error of the trace.
     const char* const title = "no_such_field";
@@ -367,6 +363,24 @@ TEST(CtfApi, ErrorsSayWhatIsWrong) {
     EXPECT_NE(leat_ctf_error(reader.get()), nullptr);
     EXPECT_EQ(leat_ctf_next(reader.get()), 1);
     EXPECT_EQ(leat_ctf_error(reader.get()), nullptr);
+}
+
+// Of a newer program, which may know more options, and of one that says nothing of their size.
+TEST(CtfApi, OptionsThatAreNotKnownAreRefused) {
+    char error[LEAT_CTF_ERROR_SIZE] = "";  // NOLINT(*-avoid-c-arrays)
+    struct Newer {
+        leat_ctf_options known = LEAT_CTF_OPTIONS;
+        std::uint64_t more = 0;
+    } newer;
+    newer.known.size = sizeof newer;
+    const char* const path = kTwoApps.c_str();
+    EXPECT_NE(open(kTwoApps, &newer.known).get(), nullptr);
+    newer.more = 1;
+    EXPECT_EQ(leat_ctf_open(&path, 1, &newer.known, error), nullptr);
+    EXPECT_NE(std::string(error).find("does not know"), std::string::npos) << error;
+    leat_ctf_options zeros{};
+    EXPECT_EQ(leat_ctf_open(&path, 1, &zeros, error), nullptr);
+    EXPECT_NE(std::string(error).find("LEAT_CTF_OPTIONS"), std::string::npos) << error;
 }
 
 TEST(CtfApi, SeekGoesToTheFirstEventOfATime) {
