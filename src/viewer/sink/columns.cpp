@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "viewer/sink/fields_by_name.hpp"
+
 namespace leat::viewer {
 namespace {
 
@@ -23,10 +25,19 @@ bool is_unsigned_integer(const ctf::FieldClass& field_class) {
     return integer != nullptr && !integer->is_signed;
 }
 
-// What all fields of the column are in events that the filter may take (null: all events): unsigned integers of any
-// size are kUint64 together; else, kText if they are not all the same.
+using FieldsOfTraces = std::vector<FieldsByName>;
+
+FieldsOfTraces fields_of(const RecordedTraces& traces, EventExpression* filter) {
+    FieldsOfTraces fields;
+    fields.reserve(traces.size());
+    for (const auto& trace : traces) fields.emplace_back(trace->trace_class(), filter);
+    return fields;
+}
+
+// What all these fields of the column are: unsigned integers of any size are kUint64 together; else, kText if they are
+// not all the same.
 std::optional<Type> common_type(const EventTable::Column& column, const RecordedTraces& traces,
-                                EventExpression* filter) {
+                                const FieldsOfTraces& fields) {
     std::optional<Type> type;
     bool are_unsigned = true;
     const auto add = [&](Type other, bool is_unsigned = false) {
@@ -34,26 +45,41 @@ std::optional<Type> common_type(const EventTable::Column& column, const Recorded
         const bool is_same = type.value_or(other) == other;
         type = is_same ? other : are_unsigned ? Type::kUint64 : Type::kText;
     };
-    for (const auto& trace : traces) {
-        const ctf::TraceClass& trace_class = trace->trace_class();
-        EventTable::any_class(column, trace_class, filter, [&](const ctf::FieldClass& field_class) {
-            add(type_of(field_class), is_unsigned_integer(field_class));
-            return false;
-        });
-        if (column.kind != ColumnKind::kContext || !EventTable::may_lack(column, trace_class, filter)) continue;
-        const FilterValue value = environment_value(trace_class, column.path);
+    const auto add_class = [&](const ctf::FieldClass& field_class) {
+        add(type_of(field_class), is_unsigned_integer(field_class));
+        return false;
+    };
+    for (std::size_t i = 0; i < traces.size(); ++i) {
+        if (column.kind == ColumnKind::kPayload) fields[i].visit_payload(column.path, add_class);
+        if (column.kind != ColumnKind::kContext) continue;
+        fields[i].visit_contexts(column.path, add_class);
+        if (!fields[i].may_lack_context(column.path)) continue;
+        const FilterValue value = environment_value(traces[i]->trace_class(), column.path);
         if (value.kind == FilterValue::Kind::kText) add(Type::kText);
         if (value.kind == FilterValue::Kind::kInteger) add(Type::kInt64);
     }
     return type;
 }
 
-Type type_of(const EventTable::Column& column, const RecordedTraces& traces, EventExpression* filter) {
-    if (column.kind == ColumnKind::kTimeNs || column.kind == ColumnKind::kLogLevel) return Type::kInt64;
-    if (column.kind == ColumnKind::kTime || column.kind == ColumnKind::kName) return Type::kText;
-    if (const auto type = common_type(column, traces, filter)) return *type;
-    return common_type(column, traces, nullptr).value_or(Type::kText);
-}
+// By what events have that the filter may take; if those have none, by what all have.
+class ColumnTypes {
+  public:
+    ColumnTypes(const RecordedTraces& traces, EventExpression* filter)
+        : traces_(traces), taken_(fields_of(traces, filter)) {}
+
+    Type of(const EventTable::Column& column) {
+        if (column.kind == ColumnKind::kTimeNs || column.kind == ColumnKind::kLogLevel) return Type::kInt64;
+        if (column.kind == ColumnKind::kTime || column.kind == ColumnKind::kName) return Type::kText;
+        if (const auto type = common_type(column, traces_, taken_)) return *type;
+        if (!all_) all_ = fields_of(traces_, nullptr);
+        return common_type(column, traces_, *all_).value_or(Type::kText);
+    }
+
+  private:
+    const RecordedTraces& traces_;
+    FieldsOfTraces taken_;
+    std::optional<FieldsOfTraces> all_{};
+};
 
 }  // namespace
 
@@ -92,8 +118,9 @@ Result<ColumnReader> ColumnReader::make(std::optional<std::span<const std::strin
     const auto classes = classes_of(traces);
     ColumnReader reader(LEAT_TRY(EventTable::make(names, classes)));
     if (!names) reader.table_.leave_out(ColumnKind::kTime);
+    ColumnTypes types(traces, filter ? &*filter : nullptr);
     for (const EventTable::Column& column : reader.table_.columns())
-        reader.columns_.emplace_back(column.title, type_of(column, traces, filter ? &*filter : nullptr));
+        reader.columns_.emplace_back(column.title, types.of(column));
     return reader;
 }
 

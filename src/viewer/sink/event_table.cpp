@@ -184,35 +184,6 @@ Result<EventTable> EventTable::make(std::optional<std::span<const std::string_vi
     return table;
 }
 
-bool EventTable::any_class(const Column& column, const ctf::TraceClass& trace_class, EventExpression* filter,
-                           const ClassVisitor& accepts) {
-    const bool is_payload = column.kind == Column::Kind::kPayload;
-    if (column.path.empty()) return false;
-    for (const ctf::StreamClass& stream : trace_class.streams) {
-        bool has_events = false;
-        for (const ctf::EventClass& event : stream.events) {
-            if (filter != nullptr && !filter->may_take({trace_class, stream, event})) continue;
-            has_events = true;
-            if (any_field(is_payload ? event.fields : event.context, column.path, accepts)) return true;
-        }
-        if (!is_payload && has_events &&
-            (any_packet_field(trace_class, stream, column.path, accepts) ||
-             any_field(stream.event_context, column.path, accepts)))
-            return true;
-    }
-    return false;
-}
-
-bool EventTable::may_lack(const Column& column, const ctf::TraceClass& trace_class, EventExpression* filter) {
-    return std::ranges::any_of(trace_class.streams, [&](const ctf::StreamClass& stream) {
-        return !has_packet_field(trace_class, stream, column.path) && !has_field(stream.event_context, column.path) &&
-               std::ranges::any_of(stream.events, [&](const ctf::EventClass& event) {
-                   return (filter == nullptr || filter->may_take({trace_class, stream, event})) &&
-                          !has_field(event.context, column.path);
-               });
-    });
-}
-
 Result<void> EventTable::go_to(const PacketView& packet, const ctf::EventPlace& place) {
     if (rows_of(packet).classes[place.event].places.size() != columns_.size()) {
         places_ += columns_.size();

@@ -51,13 +51,6 @@ class EventTable {
         std::erase_if(columns_, [kind](const Column& column) { return column.kind == kind; });
     }
 
-    // Whether `accepts` takes any of the classes that the column's fields have in those events of this trace that the
-    // filter may take (null: in any).
-    static bool any_class(const Column& column, const ctf::TraceClass& trace_class, EventExpression* filter,
-                          const ClassVisitor& accepts);
-    // Whether some of those events have no such context: the environment of their trace may have it.
-    static bool may_lack(const Column& column, const ctf::TraceClass& trace_class, EventExpression* filter);
-
     // Goes to the row of this event; both stay where they are meanwhile. An error: its bytes are not those any more in
     // which it was found.
     Result<void> go_to(const PacketView& packet, const ctf::EventPlace& place);
