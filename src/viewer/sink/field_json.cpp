@@ -68,7 +68,8 @@ std::size_t append_special(TextBuffer& buffer, std::string_view text) {
 // Walks the values of a scope from front to back.
 class FieldJson {
   public:
-    FieldJson(TextBuffer& buffer, std::span<const FieldValue> values) : buffer_(buffer), value_(values.data()) {}
+    FieldJson(TextBuffer& buffer, std::span<const FieldValue> values, JsonIntegers integers)
+        : buffer_(buffer), value_(values.data()), integers_(integers) {}
 
     void field() {
         const FieldValue& value = *value_++;
@@ -92,10 +93,19 @@ class FieldJson {
 
   private:
     void number(std::uint64_t bits, bool is_signed) {
+        const bool is_text = integers_ == JsonIntegers::kForDoubles && !fits_double(bits, is_signed);
+        if (is_text) buffer_.append('"');
         if (is_signed)
             buffer_.append_number(static_cast<std::int64_t>(bits));
         else
             buffer_.append_number(bits);
+        if (is_text) buffer_.append('"');
+    }
+
+    // Number.MAX_SAFE_INTEGER of JavaScript.
+    static bool fits_double(std::uint64_t bits, bool is_signed) {
+        constexpr std::uint64_t kLargest = (std::uint64_t{1} << 53U) - 1;
+        return (is_signed && static_cast<std::int64_t>(bits) < 0 ? 0 - bits : bits) <= kLargest;
     }
 
     // With the fewest digits that give the same number. It has a point or an exponent, so that it is seen to be no
@@ -142,11 +152,14 @@ class FieldJson {
 
     TextBuffer& buffer_;
     const FieldValue* value_;
+    JsonIntegers integers_;
 };
 
 }  // namespace
 
-void append_json(TextBuffer& buffer, std::span<const FieldValue> values) { FieldJson(buffer, values).field(); }
+void append_json(TextBuffer& buffer, std::span<const FieldValue> values, JsonIntegers integers) {
+    FieldJson(buffer, values, integers).field();
+}
 
 void append_json_text(TextBuffer& buffer, std::string_view text) {
     buffer.append('"');

@@ -59,7 +59,7 @@ void ChromeWriter::event(const Track& track, Phase phase, std::int64_t time_ns, 
     append_json_text(buffer_, title);
     if (event != nullptr && !event->fields.empty()) {
         buffer_.append(",\"args\":");
-        append_json(buffer_, event->fields);
+        append_json(buffer_, event->fields, JsonIntegers::kForDoubles);
     }
     buffer_.append('}');
 }

@@ -45,6 +45,23 @@ TEST(FieldJson, TextHasTheEscapesOfJson) {
     EXPECT_EQ(json_text("\b\f\n\r\t\x01\x1f\x7f"), "\"\\b\\f\\n\\r\\t\\u0001\\u001f\x7f\"");
 }
 
+// JavaScript shows another address than a kernel's, and says nothing.
+TEST(FieldJson, IntegersThatNoDoubleHoldsAreTextForJavaScript) {
+    const auto json_for_doubles = [](std::uint64_t bits, bool is_signed) {
+        const FieldClass field_class = ctf::IntegerClass{.size = 64, .is_signed = is_signed};
+        TextBuffer buffer(-1);
+        append_json(buffer, std::vector{number(field_class, bits)}, JsonIntegers::kForDoubles);
+        return std::string(buffer.text());
+    };
+    constexpr std::int64_t kLargest = (std::int64_t{1} << 53) - 1;
+    EXPECT_EQ(json_for_doubles(kLargest, false), "9007199254740991");
+    EXPECT_EQ(json_for_doubles(kLargest + 1, false), "\"9007199254740992\"");
+    EXPECT_EQ(json_for_doubles(~std::uint64_t{0}, false), "\"18446744073709551615\"");
+    EXPECT_EQ(json_for_doubles(~std::uint64_t{0}, true), "-1");
+    EXPECT_EQ(json_for_doubles(static_cast<std::uint64_t>(-kLargest), true), "-9007199254740991");
+    EXPECT_EQ(json_for_doubles(static_cast<std::uint64_t>(-kLargest - 1), true), "\"-9007199254740992\"");
+}
+
 TEST(FieldJson, TextOfAnyLengthAndWithSpecialsAnywhere) {
     for (std::size_t size = 0; size < 70; ++size) {
         EXPECT_EQ(json_text(std::string(size, 'x')), '"' + std::string(size, 'x') + '"');
